@@ -1,0 +1,2 @@
+//! The daemon `throughline-agent`.
+fn main() {}

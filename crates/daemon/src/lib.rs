@@ -1,0 +1,1 @@
+//! What every Throughline process does the same way: configuration, exit codes, logging, state folders, /metrics, clean stop.

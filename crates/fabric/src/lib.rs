@@ -1,0 +1,1 @@
+//! Source and daemon: MAD codec, transports, discovery, routes, sweep.

@@ -1,0 +1,1 @@
+//! Roles query and upkeep: HTTP, retention.

@@ -1,0 +1,1 @@
+//! Source: NVLink and PCIe counters and topology through NVML in a child process.

@@ -1,0 +1,1 @@
+//! Source: HCA counters in sysfs, cgroups and job identity.

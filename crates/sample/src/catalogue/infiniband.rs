@@ -1,0 +1,37 @@
+//! Counters of InfiniBand ports, as a fabric crawler reads them through MADs.
+//!
+//! Attributes: IBTA 1.x volume 1, chapter 16.1: PortCounters (0x12) and PortCountersExtended (0x1D).
+//! Names follow infiniband_exporter 0.10, which users query.
+
+use super::Width::{Saturates, Wraps};
+use super::metrics;
+
+/// Prometheus prefix of a switch's ports.
+pub const SWITCH_PORT_PREFIX: &str = "infiniband_switch_port_";
+/// Prometheus prefix of an adapter's ports.
+pub const HCA_PORT_PREFIX: &str = "infiniband_hca_port_";
+
+metrics! { ALL, IbPortCounters:
+    1 TRANSMIT_DATA_BYTES "transmit_data_bytes" Counter Bytes Wraps(63), "Data sent on this port, all virtual lanes, without link packets.", "PortXmitData x 4";
+    2 RECEIVE_DATA_BYTES "receive_data_bytes" Counter Bytes Wraps(63), "Data received on this port, all virtual lanes, without link packets.", "PortRcvData x 4";
+    3 TRANSMIT_PACKETS "transmit_packets" Counter Packets Wraps(63), "Packets sent on this port.", "PortXmitPkts";
+    4 RECEIVE_PACKETS "receive_packets" Counter Packets Wraps(63), "Packets received on this port.", "PortRcvPkts";
+    5 UNICAST_TRANSMIT_PACKETS "unicast_transmit_packets" Counter Packets Wraps(63), "Unicast packets sent on this port.", "PortUnicastXmitPkts";
+    6 UNICAST_RECEIVE_PACKETS "unicast_receive_packets" Counter Packets Wraps(63), "Unicast packets received on this port.", "PortUnicastRcvPkts";
+    7 MULTICAST_TRANSMIT_PACKETS "multicast_transmit_packets" Counter Packets Wraps(63), "Multicast packets sent on this port.", "PortMulticastXmitPkts";
+    8 MULTICAST_RECEIVE_PACKETS "multicast_receive_packets" Counter Packets Wraps(63), "Multicast packets received on this port.", "PortMulticastRcvPkts";
+    9 TRANSMIT_WAIT "transmit_wait" Counter Ticks Saturates, "Ticks in which data was ready to be sent and no credit or arbitration allowed it: congestion.", "PortXmitWait";
+    10 SYMBOL_ERROR "symbol_error" Counter Count Saturates, "Minor link errors on one or more lanes.", "SymbolErrorCounter";
+    11 LINK_ERROR_RECOVERY "link_error_recovery" Counter Count Saturates, "Times the link retrained successfully after an error.", "LinkErrorRecoveryCounter";
+    12 LINK_DOWNED "link_downed" Counter Count Saturates, "Times the link failed to recover and went down.", "LinkDownedCounter";
+    13 RECEIVE_ERRORS "receive_errors" Counter Count Saturates, "Packets received with an error: physical, malformed, or no buffer.", "PortRcvErrors";
+    14 RECEIVE_REMOTE_PHYSICAL_ERRORS "receive_remote_physical_errors" Counter Count Saturates, "Packets received that were marked bad by another link.", "PortRcvRemotePhysicalErrors";
+    15 RECEIVE_SWITCH_RELAY_ERRORS "receive_switch_relay_errors" Counter Count Saturates, "Packets received that the switch could not forward.", "PortRcvSwitchRelayErrors";
+    16 TRANSMIT_DISCARDS "transmit_discards" Counter Count Saturates, "Packets that were to be sent and were discarded because the port was down or congested.", "PortXmitDiscards";
+    17 TRANSMIT_CONSTRAINT_ERRORS "transmit_constraint_errors" Counter Count Saturates, "Packets not sent because of a partition or raw-packet rule.", "PortXmitConstraintErrors";
+    18 RECEIVE_CONSTRAINT_ERRORS "receive_constraint_errors" Counter Count Saturates, "Packets received and discarded because of a partition or raw-packet rule.", "PortRcvConstraintErrors";
+    19 LOCAL_LINK_INTEGRITY_ERRORS "local_link_integrity_errors" Counter Count Saturates, "Times local physical errors exceeded their threshold.", "LocalLinkIntegrityErrors";
+    20 EXCESSIVE_BUFFER_OVERRUN_ERRORS "excessive_buffer_overrun_errors" Counter Count Saturates, "Times consecutive flow-control update errors exceeded their threshold.", "ExcessiveBufferOverrunErrors";
+    21 VL15_DROPPED "vl15_dropped" Counter Count Saturates, "Management packets on VL15 that were dropped for lack of a buffer.", "VL15Dropped";
+    22 QP1_DROPPED "qp1_dropped" Counter Count Saturates, "General services packets on QP1 that were dropped.", "QP1Dropped";
+}

@@ -1,0 +1,251 @@
+//! The metric catalogue: each metric stated once, with name, unit, kind, width, meaning and source.
+//!
+//! SQL columns and comments, Prometheus names and help, JSON keys and `docs/METRICS.md` come from here or are
+//! checked against it by a test. A metric's short name is its SQL column and JSON key; its Prometheus name is
+//! the table's prefix + the short name + `_total` where it is a counter. Units are base units, last in the name.
+
+mod document;
+mod gpu;
+mod host;
+mod infiniband;
+mod mpi;
+mod own;
+
+pub use document::to_markdown;
+pub use gpu::*;
+pub use host::*;
+pub use infiniband::*;
+pub use mpi::*;
+pub use own::*;
+
+/// Whether a value only grows (within an epoch) or goes up and down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Grows within an epoch; rates are made when read and never span an epoch.
+    Counter,
+    /// The value at one moment.
+    Gauge,
+}
+
+/// The base unit of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, never 4-byte words.
+    Bytes,
+    /// Bytes in one second.
+    BytesPerSecond,
+    /// Seconds.
+    Seconds,
+    /// Packets, whatever their length.
+    Packets,
+    /// Things that happened or are there: errors, calls, messages, states.
+    Count,
+    /// Ticks whose length depends on the device (`PortXmitWait`).
+    Ticks,
+    /// A share between 0 and 1.
+    Ratio,
+}
+
+impl Unit {
+    /// The unit in words, for documents.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes per second",
+            Unit::Seconds => "seconds",
+            Unit::Packets => "packets",
+            Unit::Count => "count",
+            Unit::Ticks => "device ticks",
+            Unit::Ratio => "ratio",
+        }
+    }
+}
+
+/// What a counter does at its largest value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Width {
+    /// Starts again at 0 after this many bits; a reader unfolds one wrap between two samples.
+    Wraps(u8),
+    /// Sticks at its largest value; such a reading is stored as NULL and named in `saturated`.
+    Saturates,
+}
+
+/// Bits of a stored value: columns are signed 64-bit integers, and a 64-bit counter of 4-byte words does not
+/// fit in them as bytes, so byte counters are kept modulo 2^63 (nearly three years at 100 GB/s).
+pub const STORED_BITS: u8 = 63;
+
+impl Width {
+    /// The value as it is stored: modulo the width, at most 2^63 - 1.
+    #[must_use]
+    pub const fn reduce(self, value: u64) -> u64 {
+        let most = u64::MAX >> 1;
+        match self {
+            Width::Wraps(bits) if bits < STORED_BITS => value & ((1 << bits) - 1),
+            Width::Wraps(_) => value & most,
+            Width::Saturates if value > most => most,
+            Width::Saturates => value,
+        }
+    }
+
+    /// The increase from `before` to `after`, two stored readings of one epoch with at most one wrap between
+    /// them; `None` if a counter that can't wrap went backwards (somebody cleared it).
+    #[must_use]
+    pub const fn increase(self, before: u64, after: u64) -> Option<u64> {
+        match self {
+            Width::Wraps(_) => Some(self.reduce(after.wrapping_sub(before))),
+            Width::Saturates => after.checked_sub(before),
+        }
+    }
+}
+
+/// One metric.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Metric {
+    /// Number in the wire schema's `Values`; never reused.
+    pub id: u32,
+    /// The hypertable that holds it.
+    pub table: Table,
+    /// SQL column and JSON key, unit last.
+    pub name: &'static str,
+    /// Counter or gauge.
+    pub kind: Kind,
+    /// Base unit.
+    pub unit: Unit,
+    /// What a counter does at its largest value; `Wraps(63)` for gauges.
+    pub width: Width,
+    /// What it means, one sentence: the help of Prometheus and the comment of the SQL column.
+    pub help: &'static str,
+    /// Where the number comes from: IBTA attribute, sysfs file, NVML field, MPI call.
+    pub origin: &'static str,
+}
+
+impl Metric {
+    /// The Prometheus name under one of the table's prefixes.
+    #[must_use]
+    pub fn prometheus_name(&self, prefix: &str) -> String {
+        let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
+        format!("{prefix}{}{suffix}", self.name)
+    }
+}
+
+/// A hypertable of samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Table {
+    /// Ports of the fabric, read through MADs.
+    IbPortCounters,
+    /// Ports of a host's own adapters, read in sysfs.
+    HostPortCounters,
+    /// NVLinks; one row per GPU and tick, each metric an array over links (element 1 is link 0).
+    NvlinkCounters,
+    /// PCIe of a GPU.
+    GpuPcieCounters,
+    /// MPI operations of a rank.
+    MpiOps,
+    /// Traffic from rank to rank.
+    MpiPeers,
+    /// Figures about Throughline itself, by name.
+    SelfStats,
+}
+
+impl Table {
+    /// All tables with catalogue metrics.
+    pub const ALL: [Table; 7] = [
+        Table::IbPortCounters,
+        Table::HostPortCounters,
+        Table::NvlinkCounters,
+        Table::GpuPcieCounters,
+        Table::MpiOps,
+        Table::MpiPeers,
+        Table::SelfStats,
+    ];
+
+    /// SQL name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Table::IbPortCounters => "ib_port_counters",
+            Table::HostPortCounters => "host_port_counters",
+            Table::NvlinkCounters => "nvlink_counters",
+            Table::GpuPcieCounters => "gpu_pcie_counters",
+            Table::MpiOps => "mpi_ops",
+            Table::MpiPeers => "mpi_peers",
+            Table::SelfStats => "self_stats",
+        }
+    }
+
+    /// Prometheus prefixes: a switch's and an adapter's ports have different ones, as users query them.
+    /// Empty where a table is not exposed (rank × rank would be too many series).
+    #[must_use]
+    pub const fn prometheus_prefixes(self) -> &'static [&'static str] {
+        match self {
+            Table::IbPortCounters => &[SWITCH_PORT_PREFIX, HCA_PORT_PREFIX],
+            Table::HostPortCounters => &["node_infiniband_"],
+            Table::NvlinkCounters => &["throughline_nvlink_"],
+            Table::GpuPcieCounters => &["throughline_pcie_"],
+            Table::MpiOps => &["throughline_mpi_"],
+            Table::MpiPeers => &[],
+            Table::SelfStats => &["throughline_"],
+        }
+    }
+
+    /// Labels of a Prometheus series; `instance` (node name or subnet prefix) is added by the scrape.
+    #[must_use]
+    pub const fn labels(self) -> &'static [&'static str] {
+        match self {
+            Table::IbPortCounters => &["guid", "port"],
+            Table::HostPortCounters => &["device", "port"],
+            Table::NvlinkCounters => &["gpu", "link"],
+            Table::GpuPcieCounters => &["gpu"],
+            Table::MpiOps => &["operation"],
+            Table::MpiPeers => &[],
+            Table::SelfStats => &["source"],
+        }
+    }
+
+    /// Its metrics, in the order of the SQL columns.
+    #[must_use]
+    pub const fn metrics(self) -> &'static [&'static Metric] {
+        match self {
+            Table::IbPortCounters => infiniband::ALL,
+            Table::HostPortCounters => host::ALL,
+            Table::NvlinkCounters => gpu::NVLINK,
+            Table::GpuPcieCounters => gpu::PCIE,
+            Table::MpiOps => mpi::OPS,
+            Table::MpiPeers => mpi::PEERS,
+            Table::SelfStats => own::ALL,
+        }
+    }
+}
+
+/// The metric with this number, `None` for a number that this build does not know.
+#[must_use]
+pub fn by_id(id: u32) -> Option<&'static Metric> {
+    Table::ALL.iter().flat_map(|table| table.metrics()).find(|metric| metric.id == id).copied()
+}
+
+/// Declares the metrics of one table and the list of them.
+macro_rules! metrics {
+    ($(#[$list_doc:meta])* $list:ident, $table:ident:
+     $($id:literal $constant:ident $name:literal $kind:ident $unit:ident $width:expr, $help:literal, $origin:literal;)+) => {
+        $(
+            #[doc = $help]
+            pub static $constant: $crate::catalogue::Metric = $crate::catalogue::Metric {
+                id: $id,
+                table: $crate::catalogue::Table::$table,
+                name: $name,
+                kind: $crate::catalogue::Kind::$kind,
+                unit: $crate::catalogue::Unit::$unit,
+                width: $width,
+                help: $help,
+                origin: $origin,
+            };
+        )+
+        $(#[$list_doc])*
+        pub(super) static $list: &[&$crate::catalogue::Metric] = &[$(&$constant),+];
+    };
+}
+use metrics;
+
+#[cfg(test)]
+mod tests;

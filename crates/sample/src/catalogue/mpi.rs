@@ -1,0 +1,16 @@
+//! Figures of MPI ranks: operations and rank-to-rank traffic. All are cumulative within an epoch.
+
+use super::Width::Wraps;
+use super::metrics;
+
+metrics! { OPS, MpiOps:
+    301 MPI_CALLS "calls" Counter Count Wraps(63), "Calls of this MPI operation, by size class.", "calls counted by the shim";
+    302 MPI_BYTES "bytes" Counter Bytes Wraps(63), "What callers of this MPI operation passed to send: count x datatype size.", "call arguments";
+    303 MPI_ELAPSED_SECONDS "elapsed_seconds" Counter Seconds Wraps(63), "Time spent inside this MPI operation.", "time around the call";
+    304 MPI_LONGEST_SECONDS "longest_seconds" Gauge Seconds Wraps(63), "Longest single call of this MPI operation since the rank began.", "time around the call";
+}
+
+metrics! { PEERS, MpiPeers:
+    321 PEER_BYTES "bytes" Counter Bytes Wraps(63), "Bytes from this rank to the peer.", "call arguments (logical) or messages really sent (wire)";
+    322 PEER_MESSAGES "messages" Counter Count Wraps(63), "Messages from this rank to the peer.", "call arguments (logical) or messages really sent (wire)";
+}

@@ -1,0 +1,29 @@
+//! Figures about Throughline itself, told by every daemon in `/metrics` and in `self_stats`.
+//!
+//! The label `source` says which part of the daemon: a source (`nvml`, `sysfs`, `mpi`, `mad`), `spool`,
+//! `delivery`, `collector`, `upkeep`.
+
+use super::Width::Wraps;
+use super::metrics;
+
+metrics! { ALL, SelfStats:
+    901 RECORDS "records" Counter Count Wraps(63), "Records that this part handed on.", "counted by the daemon";
+    902 DROPPED_RECORDS "dropped_records" Counter Count Wraps(63), "Records that this part dropped because a bound was reached.", "counted by the daemon";
+    903 FAILED_READS "failed_reads" Counter Count Wraps(63), "Values or messages that this part could not read.", "counted by the daemon";
+    904 OVERRUNS "overruns" Counter Count Wraps(63), "Rounds of this part that began late because the one before took too long.", "counted by the daemon";
+    905 ROUND_SECONDS "round_seconds" Gauge Seconds Wraps(63), "How long the last round of this part took.", "counted by the daemon";
+    906 SPOOL_BYTES "spool_bytes" Gauge Bytes Wraps(63), "Bytes now waiting in the spool.", "counted by the daemon";
+    907 SPOOL_ENTRIES "spool_entries" Gauge Count Wraps(63), "Entries now waiting in the spool.", "counted by the daemon";
+    908 THINNED_RECORDS "thinned_records" Counter Count Wraps(63), "Cumulative entries removed from a full spool between others that remain.", "counted by the daemon";
+    909 DELIVERED_ENTRIES "delivered_entries" Counter Count Wraps(63), "Spool entries whose commit was acknowledged.", "counted by the daemon";
+    910 DELIVERY_FAILURES "delivery_failures" Counter Count Wraps(63), "Failed attempts to deliver: connection lost, refused or rejected.", "counted by the daemon";
+    911 ROWS_WRITTEN "rows_written" Counter Count Wraps(63), "Rows committed to the database.", "counted by the daemon";
+    912 DUPLICATE_ENTRIES "duplicate_entries" Counter Count Wraps(63), "Entries received again after their commit, and left out.", "counted by the daemon";
+    913 QUARANTINED_ENTRIES "quarantined_entries" Counter Count Wraps(63), "Entries that could not be decoded or stored, set aside with the reason.", "counted by the daemon";
+    914 MADS_SENT "mads_sent" Counter Count Wraps(63), "Management datagrams sent.", "counted by the daemon";
+    915 MAD_TIMEOUTS "mad_timeouts" Counter Count Wraps(63), "Management datagrams that got no answer in time.", "counted by the daemon";
+    916 MAD_RETRIES "mad_retries" Counter Count Wraps(63), "Management datagrams sent again.", "counted by the daemon";
+    917 MALFORMED_MESSAGES "malformed_messages" Counter Count Wraps(63), "Messages from MPI ranks that did not follow the protocol.", "counted by the daemon";
+    918 CONNECTED_RANKS "connected_ranks" Gauge Count Wraps(63), "MPI ranks now connected.", "counted by the daemon";
+    919 SOURCE_UP "source_up" Gauge Count Wraps(63), "1 while this source delivers, 0 while it can't be read, absent while it is switched off.", "counted by the daemon";
+}

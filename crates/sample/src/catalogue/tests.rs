@@ -1,0 +1,59 @@
+//! The catalogue's own rules, and its document.
+
+use super::*;
+use std::collections::HashSet;
+
+fn all() -> impl Iterator<Item = &'static Metric> {
+    Table::ALL.iter().flat_map(|table| table.metrics()).copied()
+}
+
+#[test]
+fn numbers_and_names_are_unique() {
+    let mut ids = HashSet::new();
+    let mut series = HashSet::new();
+    for metric in all() {
+        assert!(ids.insert(metric.id), "number {} twice", metric.id);
+        assert_eq!(by_id(metric.id), Some(metric));
+        for prefix in metric.table.prometheus_prefixes() {
+            let name = metric.prometheus_name(prefix);
+            assert!(series.insert(name.clone()), "{name} twice");
+        }
+    }
+    assert_eq!(by_id(u32::MAX), None);
+}
+
+#[test]
+fn names_are_valid_and_end_in_their_unit() {
+    for metric in all() {
+        let valid = metric.name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        assert!(valid, "{}", metric.name);
+        assert!(!metric.name.ends_with("_total"), "{}: the suffix is added", metric.name);
+        let ending = match metric.unit {
+            Unit::Bytes => "bytes",
+            Unit::BytesPerSecond => "bytes_per_second",
+            Unit::Seconds => "seconds",
+            Unit::Ratio => "ratio",
+            Unit::Packets | Unit::Count | Unit::Ticks => "",
+        };
+        assert!(metric.name.ends_with(ending), "{} is in {}", metric.name, metric.unit.name());
+        assert!(metric.help.ends_with('.') && !metric.help.contains('|'), "{}: {}", metric.name, metric.help);
+    }
+}
+
+#[test]
+fn increase_unfolds_one_wrap() {
+    let width = Width::Wraps(63);
+    let most = u64::MAX >> 1;
+    assert_eq!(width.increase(most - 9, 10), Some(20));
+    assert_eq!(width.increase(5, 5), Some(0));
+    assert_eq!(Width::Wraps(32).increase(u64::from(u32::MAX), 0), Some(1));
+    assert_eq!(Width::Saturates.increase(7, 3), None);
+    assert_eq!(Width::Saturates.increase(3, 7), Some(4));
+}
+
+#[test]
+fn the_document_is_up_to_date() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
+    let written = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(written == to_markdown(), "docs/METRICS.md is out of date: run `cargo xtask metrics`");
+}

@@ -1,0 +1,21 @@
+//! The vocabulary of Throughline: identifiers, units, the metric catalogue, record types and the wire schema.
+//!
+//! Every other crate speaks in these types. Nothing here does I/O, reads a clock or knows tokio or SQL.
+
+pub mod catalogue;
+mod ident;
+mod time;
+mod values;
+
+pub use ident::{Guid, InvalidGuid};
+pub use time::{from_rfc3339, to_rfc3339};
+
+/// The wire schema: one [`wire::Batch`] is one entry of a spool. Generated from `proto/throughline.proto`,
+/// whose comments are the documentation of each field.
+#[allow(missing_docs, clippy::all)]
+pub mod wire {
+    include!(concat!(env!("OUT_DIR"), "/throughline.v1.rs"));
+}
+
+/// Encodes and decodes wire types; re-exported so that all crates use one version.
+pub use prost::Message;

@@ -1,0 +1,1 @@
+//! libibumad declarations, opened at run time, layout checked against the header.
