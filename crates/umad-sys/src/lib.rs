@@ -1,1 +1,428 @@
-//! libibumad declarations, opened at run time, layout checked against the header.
+//! libibumad: declarations, opened at run time, and the few safe calls that a crawler needs.
+//!
+//! libibumad is opened with `dlopen`, so that programs start on machines without it. The calls go through the
+//! dynamic linker, so a preloaded simulator (libumad2sim) sees them. Nothing here knows what a MAD says.
+#![allow(unsafe_code)] // Foreign functions; each block has its reason.
+
+pub mod raw;
+
+use libc::{c_char, c_int};
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Bytes of a MAD (IBTA volume 1, 13.4.2).
+pub const MAD_BYTES: usize = 256;
+/// Bytes before the MAD in the present kernel interface; older ones have fewer.
+const HEADER_BYTES: usize = size_of::<raw::IbUserMad>();
+/// Environment variable with another path or name of the library.
+pub const LIBRARY_VARIABLE: &str = "THROUGHLINE_LIBIBUMAD";
+/// The library's name where the variable is not set: the ABI of rdma-core.
+pub const LIBRARY_NAME: &str = "libibumad.so.3";
+/// Receives in a row that may fail with EIO before it counts as an error: the simulator's `poll` answers EIO
+/// when it was woken for nothing, and a few of those come in a burst.
+const MAX_IDLE_FAILURES: u32 = 1000;
+/// Adapters asked for at most (`UMAD_MAX_DEVICES`).
+const MAX_DEVICES: usize = 32;
+
+/// Why a call did not succeed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The library is not there.
+    #[error(
+        "can't open {name}: {cause}; install libibumad (package libibumad3, or rdma-core), or set {LIBRARY_VARIABLE} to its path"
+    )]
+    NoLibrary {
+        /// What was opened.
+        name: String,
+        /// What the dynamic linker said.
+        cause: String,
+    },
+    /// There is no such device or port.
+    #[error(
+        "no InfiniBand device {what}: {cause}; `ls /sys/class/infiniband` shows the devices, and the kernel module ib_umad must be loaded"
+    )]
+    NoDevice {
+        /// What was asked for.
+        what: String,
+        /// The system's reason.
+        cause: std::io::Error,
+    },
+    /// The device file may not be opened.
+    #[error(
+        "no permission to open the umad device of {what}: {cause}; run as root or as a member of the group that owns /dev/infiniband/umad*"
+    )]
+    NoPermission {
+        /// What was opened.
+        what: String,
+        /// The system's reason.
+        cause: std::io::Error,
+    },
+    /// The kernel or the simulator refused to register a management class.
+    #[error("can't register management class {class:#04x} on {what}: {cause}")]
+    Register {
+        /// The device and port.
+        what: String,
+        /// The management class.
+        class: u8,
+        /// The system's reason.
+        cause: std::io::Error,
+    },
+    /// Any other failure.
+    #[error("{call} failed on {what}: {cause}")]
+    Io {
+        /// The function.
+        call: &'static str,
+        /// The device and port.
+        what: String,
+        /// The system's reason.
+        cause: std::io::Error,
+    },
+}
+
+/// The opened library.
+pub struct Library {
+    get_cas_names: raw::UmadGetCasNames,
+    get_port: raw::UmadGetPort,
+    release_port: raw::UmadReleasePort,
+    open_port: raw::UmadOpenPort,
+    close_port: raw::UmadClosePort,
+    size: raw::UmadSize,
+    register: raw::UmadRegister,
+    unregister: raw::UmadUnregister,
+    send: raw::UmadSend,
+    recv: raw::UmadRecv,
+    // Last field: the functions above point into it.
+    _library: libloading::Library,
+}
+
+/// A local port as libibumad describes it; numbers in host byte order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortAttributes {
+    /// Adapter, for instance `mlx5_0`.
+    pub ca_name: String,
+    /// Port number, from 1.
+    pub port: u8,
+    /// Base LID; 0 before the subnet manager gave one.
+    pub lid: u16,
+    /// LID of the subnet manager.
+    pub sm_lid: u16,
+    /// Service level to the subnet manager.
+    pub sm_sl: u8,
+    /// Logical state: 1 down, 2 initialize, 3 armed, 4 active.
+    pub state: u32,
+    /// Subnet prefix of GID 0.
+    pub subnet_prefix: u64,
+    /// Port GUID.
+    pub port_guid: u64,
+    /// `InfiniBand` or `Ethernet`.
+    pub link_layer: String,
+}
+
+impl Library {
+    /// Opens libibumad.
+    ///
+    /// # Errors
+    /// [`Error::NoLibrary`] when it or one of its functions is not there.
+    pub fn open() -> Result<Arc<Library>, Error> {
+        let name = std::env::var(LIBRARY_VARIABLE).unwrap_or_else(|_| LIBRARY_NAME.to_owned());
+        let missing =
+            |error: libloading::Error| Error::NoLibrary { name: name.clone(), cause: error.to_string() };
+        // SAFETY: libibumad's initialisers have no requirements; the path is the administrator's.
+        let library = unsafe { libloading::Library::new(&name) }.map_err(missing)?;
+        macro_rules! function {
+            ($symbol:literal, $kind:ty) => {
+                // SAFETY: the type is that of the header's declaration; the library outlives the pointer,
+                // because both live in one `Library`.
+                *unsafe { library.get::<$kind>($symbol) }.map_err(missing)?
+            };
+        }
+        let init = function!(b"umad_init\0", raw::UmadInit);
+        let opened = Library {
+            get_cas_names: function!(b"umad_get_cas_names\0", raw::UmadGetCasNames),
+            get_port: function!(b"umad_get_port\0", raw::UmadGetPort),
+            release_port: function!(b"umad_release_port\0", raw::UmadReleasePort),
+            open_port: function!(b"umad_open_port\0", raw::UmadOpenPort),
+            close_port: function!(b"umad_close_port\0", raw::UmadClosePort),
+            size: function!(b"umad_size\0", raw::UmadSize),
+            register: function!(b"umad_register\0", raw::UmadRegister),
+            unregister: function!(b"umad_unregister\0", raw::UmadUnregister),
+            send: function!(b"umad_send\0", raw::UmadSend),
+            recv: function!(b"umad_recv\0", raw::UmadRecv),
+            _library: library,
+        };
+        // SAFETY: no arguments; it may be called more than once.
+        unsafe { init() };
+        Ok(Arc::new(opened))
+    }
+
+    /// Names of the adapters of this machine.
+    #[must_use]
+    pub fn ca_names(&self) -> Vec<String> {
+        let mut names = [[0 as c_char; raw::UMAD_CA_NAME_LEN]; MAX_DEVICES];
+        // SAFETY: room for MAX_DEVICES names, as told.
+        let found = unsafe { (self.get_cas_names)(names.as_mut_ptr(), MAX_DEVICES as c_int) };
+        names.iter().take(usize::try_from(found).unwrap_or(0)).map(|name| text(name)).collect()
+    }
+
+    /// Describes a port. Without a name: the first adapter with an active port. Port 0: its first active port.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`] when there is none.
+    pub fn port(&self, ca_name: Option<&str>, port: u8) -> Result<PortAttributes, Error> {
+        let what = describe(ca_name, port);
+        let name = match ca_name.map(CString::new).transpose() {
+            Ok(name) => name,
+            Err(_) => {
+                let cause = std::io::Error::from_raw_os_error(libc::EINVAL);
+                return Err(Error::NoDevice { what, cause });
+            }
+        };
+        // SAFETY: all fields of the structure are integers and a pointer, valid as zeroes.
+        let mut attributes: raw::UmadPort = unsafe { std::mem::zeroed() };
+        let name_pointer = name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr());
+        // SAFETY: the name is NULL or NUL-terminated; the structure has the header's layout.
+        let result = unsafe { (self.get_port)(name_pointer, c_int::from(port), &raw mut attributes) };
+        if result != 0 {
+            return Err(Error::NoDevice { what, cause: cause_of(result) });
+        }
+        let found = PortAttributes {
+            ca_name: text(&attributes.ca_name),
+            port: u8::try_from(attributes.portnum).unwrap_or(0),
+            lid: attributes.base_lid as u16,
+            sm_lid: attributes.sm_lid as u16,
+            sm_sl: attributes.sm_sl as u8,
+            state: attributes.state,
+            subnet_prefix: u64::from_be(attributes.gid_prefix),
+            port_guid: u64::from_be(attributes.port_guid),
+            link_layer: text(&attributes.link_layer),
+        };
+        // SAFETY: filled by umad_get_port above, released once.
+        unsafe { (self.release_port)(&raw mut attributes) };
+        Ok(found)
+    }
+
+    /// Opens a port for one management class: one descriptor, one registered sender.
+    ///
+    /// # Errors
+    /// [`Error::NoDevice`], [`Error::NoPermission`] or [`Error::Register`].
+    pub fn open_agent(
+        self: &Arc<Self>,
+        ca_name: &str,
+        port: u8,
+        class: u8,
+        version: u8,
+    ) -> Result<Agent, Error> {
+        let what = describe(Some(ca_name), port);
+        let Ok(name) = CString::new(ca_name) else {
+            let cause = std::io::Error::from_raw_os_error(libc::EINVAL);
+            return Err(Error::NoDevice { what, cause });
+        };
+        // SAFETY: a NUL-terminated name; the result is a descriptor or negative.
+        let descriptor = unsafe { (self.open_port)(name.as_ptr(), c_int::from(port)) };
+        if descriptor < 0 {
+            let cause = std::io::Error::last_os_error();
+            return Err(match cause.raw_os_error() {
+                Some(libc::EACCES | libc::EPERM) => Error::NoPermission { what, cause },
+                _ => Error::NoDevice {
+                    what,
+                    cause: if cause.raw_os_error() == Some(0) { cause_of(descriptor) } else { cause },
+                },
+            });
+        }
+        let mut agent = Agent {
+            library: Arc::clone(self),
+            what,
+            descriptor,
+            id: -1,
+            header_bytes: 0,
+            idle_failures: 0,
+            buffer: Buffer::default(),
+        };
+        // SAFETY: an open descriptor; no method mask, since this agent only asks and never serves.
+        agent.id = unsafe {
+            (self.register)(descriptor, c_int::from(class), c_int::from(version), 0, std::ptr::null_mut())
+        };
+        if agent.id < 0 {
+            let what = agent.what.clone();
+            return Err(Error::Register { what, class, cause: std::io::Error::last_os_error() });
+        }
+        // SAFETY: no arguments.
+        agent.header_bytes = unsafe { (self.size)() };
+        if agent.header_bytes > HEADER_BYTES {
+            let cause = std::io::Error::other(format!(
+                "{} bytes before a MAD; {HEADER_BYTES} known",
+                agent.header_bytes
+            ));
+            return Err(Error::Io { call: "umad_size", what: agent.what.clone(), cause });
+        }
+        Ok(agent)
+    }
+}
+
+/// Header and MAD, aligned as the kernel's structure is.
+#[repr(C, align(8))]
+struct Buffer([u8; HEADER_BYTES + MAD_BYTES]);
+
+impl Default for Buffer {
+    fn default() -> Self {
+        Buffer([0; HEADER_BYTES + MAD_BYTES])
+    }
+}
+
+/// The peer of a MAD, in host byte order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Local identifier; 0xFFFF for a directed route.
+    pub lid: u16,
+    /// Queue pair: 0 for SMPs, 1 for the rest.
+    pub queue_pair: u32,
+    /// Queue key: 0x80010000 for queue pair 1.
+    pub queue_key: u32,
+    /// Service level.
+    pub service_level: u8,
+}
+
+/// What a receive brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Nothing yet.
+    Nothing,
+    /// A MAD, with the kernel's status (0, or the errno with which the request that it echoes failed).
+    Mad {
+        /// Kernel status.
+        status: u32,
+    },
+}
+
+/// One descriptor of a port with one management class. Not shared between threads at once.
+pub struct Agent {
+    library: Arc<Library>,
+    what: String,
+    descriptor: c_int,
+    id: c_int,
+    header_bytes: usize,
+    idle_failures: u32,
+    buffer: Buffer,
+}
+
+impl Agent {
+    /// Sends one MAD; the kernel gives the request up after `timeout`, without repeating it.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; nothing was sent then.
+    pub fn send(&mut self, mad: &[u8; MAD_BYTES], peer: &Peer, timeout: Duration) -> Result<(), Error> {
+        let header = raw::IbUserMad {
+            addr: raw::IbMadAddr {
+                qpn: peer.queue_pair.to_be(),
+                qkey: peer.queue_key.to_be(),
+                lid: peer.lid.to_be(),
+                sl: peer.service_level,
+                ..raw::IbMadAddr::default()
+            },
+            ..raw::IbUserMad::default()
+        };
+        // SAFETY: plain integers without padding (checked against the header), read as bytes.
+        let header_bytes: [u8; HEADER_BYTES] = unsafe { std::mem::transmute(header) };
+        self.buffer.0[..self.header_bytes].copy_from_slice(&header_bytes[..self.header_bytes]);
+        self.buffer.0[self.header_bytes..self.header_bytes + MAD_BYTES].copy_from_slice(mad);
+        let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
+        let pointer = self.buffer.0.as_mut_ptr().cast();
+        // SAFETY: the buffer holds header and MAD; libibumad reads umad_size() + MAD_BYTES bytes of it.
+        let result = unsafe {
+            (self.library.send)(self.descriptor, self.id, pointer, MAD_BYTES as c_int, timeout_ms, 0)
+        };
+        if result < 0 {
+            let cause = std::io::Error::last_os_error();
+            return Err(Error::Io { call: "umad_send", what: self.what.clone(), cause });
+        }
+        Ok(())
+    }
+
+    /// Takes one MAD, waiting at most `wait` (to the millisecond, at most; 0: not at all).
+    /// A MAD shorter than 256 bytes is filled up with zeroes.
+    ///
+    /// # Errors
+    /// [`Error::Io`] for anything but "nothing yet".
+    pub fn recv(&mut self, mad: &mut [u8; MAD_BYTES], wait: Duration) -> Result<Received, Error> {
+        let mut length = MAD_BYTES as c_int;
+        let wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
+        let pointer = self.buffer.0.as_mut_ptr().cast();
+        // SAFETY: the buffer has room for umad_size() + length bytes.
+        let result = unsafe { (self.library.recv)(self.descriptor, pointer, &raw mut length, wait_ms) };
+        if result < 0 {
+            let cause = std::io::Error::last_os_error();
+            let code = cause.raw_os_error().filter(|code| *code != 0).unwrap_or(-result);
+            return match code {
+                libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR => Ok(Received::Nothing),
+                libc::EIO if self.idle_failures < MAX_IDLE_FAILURES => {
+                    self.idle_failures += 1;
+                    Ok(Received::Nothing)
+                }
+                _ => Err(Error::Io { call: "umad_recv", what: self.what.clone(), cause }),
+            };
+        }
+        self.idle_failures = 0;
+        let length = usize::try_from(length).unwrap_or(0).min(MAD_BYTES);
+        mad[..length].copy_from_slice(&self.buffer.0[self.header_bytes..self.header_bytes + length]);
+        mad[length..].fill(0);
+        let status =
+            u32::from_ne_bytes([self.buffer.0[4], self.buffer.0[5], self.buffer.0[6], self.buffer.0[7]]);
+        Ok(Received::Mad { status })
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // SAFETY: opened and, where the number is not negative, registered by this value; done once.
+        unsafe {
+            if self.id >= 0 {
+                (self.library.unregister)(self.descriptor, self.id);
+            }
+            (self.library.close_port)(self.descriptor);
+        }
+    }
+}
+
+/// Text of a C character array, up to its NUL or its end.
+fn text(characters: &[c_char]) -> String {
+    let bytes: Vec<u8> = characters.iter().map(|c| *c as u8).chain([0]).collect();
+    CStr::from_bytes_until_nul(&bytes).map(|text| text.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// A device and port in words.
+fn describe(ca_name: Option<&str>, port: u8) -> String {
+    match (ca_name, port) {
+        (None, 0) => "with an InfiniBand port".to_owned(),
+        (None, port) => format!("with port {port}"),
+        (Some(name), 0) => name.to_owned(),
+        (Some(name), port) => format!("{name} port {port}"),
+    }
+}
+
+/// The reason behind a negative return value.
+fn cause_of(result: c_int) -> std::io::Error {
+    let code = if result < -1 { -result } else { libc::ENODEV };
+    std::io::Error::from_raw_os_error(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_named_with_the_remedy() {
+        let error = Error::NoLibrary { name: "libx.so".to_owned(), cause: "not found".to_owned() };
+        let message = error.to_string();
+        assert!(message.contains("libx.so") && message.contains(LIBRARY_VARIABLE), "{message}");
+    }
+
+    #[test]
+    fn names_end_at_their_nul() {
+        let mut name = [0 as c_char; raw::UMAD_CA_NAME_LEN];
+        name[0] = b'm' as c_char;
+        name[1] = b'x' as c_char;
+        assert_eq!(text(&name), "mx");
+        assert_eq!(text(&[b'a' as c_char; 4]), "aaaa");
+    }
+}
