@@ -1,1 +1,24 @@
-//! What every Throughline process does the same way: configuration, exit codes, logging, state folders, /metrics, clean stop.
+//! What every Throughline process does the same way.
+//!
+//! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
+//! ([`paths`]), the `/metrics` page ([`Page`], [`http`]), figures about itself ([`SelfFigures`]), clean stop
+//! ([`stop_signal`]), time ([`Clock`], [`Ticker`]). It knows no source, no spool and no SQL.
+
+mod clock;
+pub mod config;
+mod drain;
+mod exit;
+pub mod http;
+mod logging;
+mod page;
+pub mod paths;
+mod self_figures;
+mod ticker;
+
+pub use clock::{Clock, boot_id};
+pub use drain::{GRACE, stop_signal};
+pub use exit::{ExitStatus, Failure, finish};
+pub use logging::{LogFormat, LogOptions};
+pub use page::{Expose, Format, Page, Value};
+pub use self_figures::SelfFigures;
+pub use ticker::Ticker;

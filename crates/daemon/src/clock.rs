@@ -1,0 +1,102 @@
+//! UTC from a monotonic clock plus a measured offset.
+//!
+//! A clock that jumps must not fold time: between two measurements of the offset, times follow the monotonic
+//! clock; a step is taken over at the next measurement and told to the caller.
+#![allow(unsafe_code)] // clock_gettime through nix is safe; adjtimex has no safe wrapper there.
+
+use nix::time::{ClockId, clock_gettime};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// A change of the offset above this is a step and no slew: NTP slews at most 500 ppm, 30 ms a minute.
+const STEP_NANOSECONDS: i64 = 100_000_000;
+
+/// The clock of one process.
+#[derive(Debug)]
+pub struct Clock {
+    /// UTC minus CLOCK_BOOTTIME, in nanoseconds.
+    offset: AtomicI64,
+}
+
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock {
+    /// Measures the offset now.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { offset: AtomicI64::new(measure()) }
+    }
+
+    /// UTC nanoseconds since 1970.
+    #[must_use]
+    pub fn now(&self) -> i64 {
+        read(ClockId::CLOCK_BOOTTIME).wrapping_add(self.offset.load(Ordering::Relaxed))
+    }
+
+    /// Measures the offset again; call about once a minute. Returns the step in nanoseconds if the system's
+    /// clock was set in between, so that the caller can log it.
+    pub fn measure_again(&self) -> Option<i64> {
+        let new = measure();
+        let change = new.wrapping_sub(self.offset.swap(new, Ordering::Relaxed));
+        (change.abs() > STEP_NANOSECONDS).then_some(change)
+    }
+
+    /// The kernel's estimate of this clock's error in nanoseconds; `None` when no time daemon keeps it.
+    #[must_use]
+    pub fn error_nanoseconds() -> Option<i64> {
+        // SAFETY: timex is plain data for which all zeros is valid; with modes = 0 the call only reads.
+        let (state, timex) = unsafe {
+            let mut timex: libc::timex = std::mem::zeroed();
+            (libc::adjtimex(&raw mut timex), timex)
+        };
+        (state >= 0 && state != libc::TIME_ERROR).then(|| timex.esterror.saturating_mul(1000))
+    }
+}
+
+/// UTC minus CLOCK_BOOTTIME: of three tries the one in which both were read closest together.
+fn measure() -> i64 {
+    let tries = (0..3).map(|_| {
+        let before = read(ClockId::CLOCK_BOOTTIME);
+        let utc = read(ClockId::CLOCK_REALTIME);
+        let after = read(ClockId::CLOCK_BOOTTIME);
+        (after - before, utc - before - (after - before) / 2)
+    });
+    tries.min().map_or(0, |(_, offset)| offset)
+}
+
+fn read(clock: ClockId) -> i64 {
+    // Linux always has both clocks; 0 would show at once.
+    clock_gettime(clock).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
+}
+
+/// The identity of this boot, from `/proc/sys/kernel/random/boot_id`; empty when it can't be read.
+#[must_use]
+pub fn boot_id() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::SystemTime;
+
+    #[test]
+    fn agrees_with_the_system_clock() {
+        let clock = Clock::new();
+        let before = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_nanos();
+        let now = u128::try_from(clock.now()).unwrap();
+        assert!(now.abs_diff(before) < 10_000_000_000, "{now} against {before}");
+    }
+
+    #[test]
+    fn a_step_is_told_once() {
+        let clock = Clock::new();
+        clock.offset.fetch_add(3_000_000_000, Ordering::Relaxed);
+        let step = clock.measure_again().unwrap();
+        assert!(step < -2_000_000_000, "{step}");
+        assert_eq!(clock.measure_again(), None);
+    }
+}

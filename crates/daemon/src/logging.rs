@@ -1,0 +1,50 @@
+//! Log lines on standard error, as text or JSON.
+
+use clap::{Args, ValueEnum};
+use std::io::IsTerminal;
+use tracing_subscriber::EnvFilter;
+
+/// Options of every program about its log.
+#[derive(Args, Clone, Debug)]
+pub struct LogOptions {
+    /// Form of log lines on standard error
+    #[arg(long, value_enum, default_value = "text", global = true, value_name = "FORM")]
+    pub log_format: LogFormat,
+    /// Which log lines: error, warn, info, debug, trace, or per module (info,throughline_fabric=debug)
+    #[arg(long, default_value = "info", global = true, value_name = "LEVEL")]
+    pub log_level: String,
+}
+
+/// Form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// One line for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl LogOptions {
+    /// Starts logging; call once, first thing in `main`.
+    ///
+    /// # Errors
+    /// A level that is no level (64).
+    pub fn start(&self) -> Result<(), crate::Failure> {
+        let filter = EnvFilter::try_new(&self.log_level).map_err(|error| {
+            crate::Failure::usage(format!(
+                "--log-level {}: {error}; for instance info or debug",
+                self.log_level
+            ))
+        })?;
+        let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let started = match self.log_format {
+            LogFormat::Text => {
+                builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init()
+            }
+            LogFormat::Json => builder.json().try_init(),
+        };
+        // Only a second start in one process (tests) fails: the first one's settings stay.
+        drop(started);
+        Ok(())
+    }
+}

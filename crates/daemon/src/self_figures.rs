@@ -1,0 +1,116 @@
+//! Figures about the process itself, kept once and told twice: in `/metrics` and as records.
+
+use crate::{Expose, Page};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use throughline_sample::catalogue::Metric;
+use throughline_sample::wire::SelfStat;
+
+/// Prometheus prefix of these figures.
+const PREFIX: &str = "throughline_";
+
+/// A shared set of figures by part of the process (`source`) and catalogue metric. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct SelfFigures {
+    values: Arc<Mutex<BTreeMap<Key, f64>>>,
+}
+
+/// Ordered by source, then by number in the catalogue.
+#[derive(Clone, Copy, Debug)]
+struct Key {
+    source: &'static str,
+    metric: &'static Metric,
+}
+
+impl Key {
+    fn order(&self) -> (&'static str, u32) {
+        (self.source, self.metric.id)
+    }
+}
+
+impl PartialEq for Key {
+    fn eq(&self, other: &Self) -> bool {
+        self.order() == other.order()
+    }
+}
+impl Eq for Key {}
+impl PartialOrd for Key {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Key {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.order().cmp(&other.order())
+    }
+}
+
+impl SelfFigures {
+    /// Adds to a counter.
+    pub fn add(&self, source: &'static str, metric: &'static Metric, count: u64) {
+        // Exact up to 2^53, which no count of a process reaches.
+        #[allow(clippy::cast_precision_loss)]
+        let count = count as f64;
+        self.with(|values| *values.entry(Key { source, metric }).or_default() += count);
+    }
+
+    /// Sets a gauge, or a counter that is kept elsewhere.
+    pub fn set(&self, source: &'static str, metric: &'static Metric, value: f64) {
+        self.with(|values| values.insert(Key { source, metric }, value));
+    }
+
+    /// The value now, `None` if it was never set.
+    #[must_use]
+    pub fn get(&self, source: &'static str, metric: &'static Metric) -> Option<f64> {
+        self.with(|values| values.get(&Key { source, metric }).copied())
+    }
+
+    /// All figures as records with this time (UTC nanoseconds).
+    #[must_use]
+    pub fn records(&self, time: i64) -> Vec<SelfStat> {
+        let record = |(key, value): (&Key, &f64)| SelfStat {
+            time,
+            source: key.source.to_owned(),
+            name: key.metric.name.to_owned(),
+            value: *value,
+        };
+        self.with(|values| values.iter().map(record).collect())
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&mut BTreeMap<Key, f64>) -> T) -> T {
+        // A panic elsewhere can't leave a half-written number: the map stays usable.
+        f(&mut self.values.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Expose for SelfFigures {
+    fn expose(&self, page: &mut Page) {
+        self.with(|values| {
+            for (key, value) in values.iter() {
+                page.metric(key.metric, PREFIX, &[("source", key.source)], *value);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Format;
+    use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS};
+
+    #[test]
+    fn told_in_metrics_and_as_records() {
+        let figures = SelfFigures::default();
+        figures.add("nvml", &RECORDS, 2);
+        figures.add("nvml", &RECORDS, 3);
+        assert_eq!(figures.get("nvml", &RECORDS), Some(5.0));
+        assert_eq!(figures.get("nvml", &DROPPED_RECORDS), None);
+        let record = &figures.records(7)[0];
+        assert_eq!((record.time, record.name.as_str(), record.value), (7, "records", 5.0));
+        let mut page = Page::default();
+        figures.expose(&mut page);
+        let text = page.encode(Format::Text);
+        assert!(text.contains("throughline_records_total{source=\"nvml\"} 5"), "{text}");
+    }
+}
