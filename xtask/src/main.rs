@@ -1,10 +1,12 @@
-//! Development tasks that need the workspace's own types: `cargo xtask --help`.
+//! Development tasks: `cargo xtask NAME`. One module per task; each task is a thin caller of a crate, so
+//! nothing that the product needs may live here.
 
-use anyhow::Context;
+mod prefix;
+
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "xtask", about = "Development tasks of Throughline")]
+#[command(name = "xtask", about = "Development tasks of Throughline", arg_required_else_help = true)]
 struct Arguments {
     #[command(subcommand)]
     task: Task,
@@ -12,20 +14,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Write docs/METRICS.md from the metric catalogue
-    Metrics,
+    /// Unpack ibsim, opensm, prometheus and PostgreSQL with TimescaleDB into the prefix, without installing them.
+    Prefix(prefix::Arguments),
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
-        Task::Metrics => write_metrics(),
+        Task::Prefix(arguments) => prefix::run(&arguments),
     }
-}
-
-fn write_metrics() -> anyhow::Result<()> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/METRICS.md");
-    std::fs::write(path, throughline_sample::catalogue::to_markdown())
-        .with_context(|| format!("writing {path}"))?;
-    println!("wrote docs/METRICS.md");
-    Ok(())
 }

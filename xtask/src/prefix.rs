@@ -1,0 +1,38 @@
+//! `cargo xtask prefix [fabric|postgres|all]`: makes the prefix that simulations and tests run from.
+
+use clap::{Args, ValueEnum};
+use throughline_prefix::{Prefix, Set};
+
+/// Which sets to make.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Which {
+    /// ibsim, libumad2sim, opensm, infiniband-diags, prometheus.
+    Fabric,
+    /// PostgreSQL 17 with TimescaleDB.
+    Postgres,
+    /// Both.
+    All,
+}
+
+/// The task's arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The set to make; a set that is there already is left alone.
+    #[arg(value_enum, default_value = "all")]
+    which: Which,
+}
+
+/// Makes the sets asked for, with a line per step on standard error, and prints the prefix's folder.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let prefix = Prefix::locate()?;
+    let sets: &[Set] = match arguments.which {
+        Which::Fabric => &[Set::Fabric],
+        Which::Postgres => &[Set::Postgres],
+        Which::All => &Set::ALL,
+    };
+    for &set in sets {
+        prefix.ensure(set, &mut |line| eprintln!("{line}"))?;
+    }
+    println!("{}", prefix.root().display());
+    Ok(())
+}
