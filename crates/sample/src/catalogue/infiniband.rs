@@ -34,4 +34,5 @@ metrics! { ALL, IbPortCounters:
     20 EXCESSIVE_BUFFER_OVERRUN_ERRORS "excessive_buffer_overrun_errors" Counter Count Saturates, "Times consecutive flow-control update errors exceeded their threshold.", "ExcessiveBufferOverrunErrors";
     21 VL15_DROPPED "vl15_dropped" Counter Count Saturates, "Management packets on VL15 that were dropped for lack of a buffer.", "VL15Dropped";
     22 QP1_DROPPED "qp1_dropped" Counter Count Saturates, "General services packets on QP1 that were dropped.", "QP1Dropped";
+    23 PORT_RATE_BYTES_PER_SECOND "rate_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Data rate of this port's link in one direction, after line coding.", "PortInfo: active width x active speed";
 }
