@@ -1,0 +1,57 @@
+# Two commands do everything on a fresh Debian 12 or 13 machine with Rust:
+#   make demo        the whole path on simulated hardware and a private TimescaleDB (ARGS=--once ends by itself)
+#   make test        format, lints, C warnings and sanitizers, every test
+# Both fetch what they need first: compilers and headers by apt where allowed (make deps), programs with
+# services unpacked into a prefix and never installed (make prefix).
+
+CARGO   ?= cargo
+ARGS    ?=
+RELEASE := target/release
+DEBUG   := target/debug
+
+.PHONY: help deps prefix build demo test lint shim testdouble bench soak
+
+help:
+	@sed -n '2,5s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
+	@echo "  make build       release binaries and the objects beside them, in $(RELEASE)"
+	@echo "  make lint        what make test checks before the tests"
+	@echo "  make bench       measurements against the standard tools, as ratios"
+	@echo "  make soak        long runs and real programs"
+
+deps:
+	@xtask/deps.sh
+
+prefix: deps
+	@$(CARGO) xtask prefix all
+
+# Objects for LD_PRELOAD and the NVML test double lie beside the binaries that look for them.
+shim:
+	@$(MAKE) --no-print-directory -C crates/mpit-bridge/shim OUT=$(CURDIR)/$(OUT)
+
+testdouble:
+	@$(MAKE) --no-print-directory -C crates/gpu/testdouble OUT=$(CURDIR)/$(OUT)
+
+build: deps
+	$(CARGO) build --release --workspace --bins
+	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
+
+demo: build
+	@$(RELEASE)/throughline demo $(ARGS)
+
+lint: deps
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	shellcheck $$(git ls-files '*.sh' .ci/run)
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; \
+	 else echo "cargo-deny is not installed: licences not checked"; fi
+
+test: prefix lint
+	$(CARGO) build --workspace --bins
+	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEBUG)/lib/throughline
+	$(CARGO) test --workspace
+
+bench: build prefix
+	@benches/run.sh
+
+soak: build prefix
+	@benches/soak.sh
