@@ -1,2 +1,77 @@
-//! The command `throughline`.
-fn main() {}
+//! The command `throughline`: reads the command line and hands over to one module per subcommand.
+//!
+//! Each module has `Arguments` (clap) and `pub async fn run(arguments, &Site) -> anyhow::Result<ExitCode>`.
+//! Nothing is done here that belongs to one subcommand, and nothing is printed but the final error.
+
+mod status;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use throughline_daemon::{ExitStatus, LogOptions, finish};
+
+/// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
+#[derive(Debug, Parser)]
+#[command(name = "throughline", version, max_term_width = 100)]
+struct Cli {
+    #[command(flatten)]
+    site: Site,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Options of every subcommand: where this site's configuration and state lie.
+#[derive(Args, Clone, Debug)]
+pub struct Site {
+    /// Configuration file [default: /etc/throughline/server.toml if it exists]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub state_dir: Option<PathBuf>,
+    /// How log lines look and which there are.
+    #[command(flatten)]
+    pub log: LogOptions,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show each source with the age of its newest row, and each job with its top operations
+    Status(status::Arguments),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; wrong usage is 64, not clap's 2, which means a finding here.
+            let status = if error.use_stderr() { ExitStatus::Usage as u8 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    finish("throughline", start(cli))
+}
+
+fn start(cli: Cli) -> anyhow::Result<ExitCode> {
+    cli.site.log.start()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(run(cli.command, &cli.site))
+}
+
+async fn run(command: Command, site: &Site) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Status(arguments) => status::run(arguments, site).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}
