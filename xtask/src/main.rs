@@ -1,7 +1,10 @@
 //! Development tasks: `cargo xtask NAME`. One module per task; each task is a thin caller of a crate, so
 //! nothing that the product needs may live here.
 
+mod metrics;
 mod prefix;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -16,10 +19,20 @@ struct Arguments {
 enum Task {
     /// Unpack ibsim, opensm, prometheus and PostgreSQL with TimescaleDB into the prefix, without installing them.
     Prefix(prefix::Arguments),
+    /// Write docs/METRICS.md from the metric catalogue.
+    Metrics,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
         Task::Prefix(arguments) => prefix::run(&arguments),
+        Task::Metrics => metrics::run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
