@@ -1,1 +1,22 @@
-//! Spool to sink: the Sink trait, its gRPC client and the loop that empties a spool into it.
+//! From a spool to where its entries are committed: the [`Sink`] trait, its gRPC client [`GrpcSink`], and
+//! [`ship`], the loop that empties a spool into a sink. Also the generated server side for the collector.
+//!
+//! Knows entries as bytes with an identity; never what is in them, and never the database.
+
+mod backoff;
+mod grpc;
+mod ship;
+mod sink;
+mod stats;
+
+pub use backoff::Backoff;
+pub use grpc::{GrpcSink, UrlError};
+pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
+pub use sink::{Ack, Reason, Session, Sink, SinkError};
+pub use stats::{ShipStats, figures};
+
+/// Messages, client and server generated from `proto/collect.proto`, whose comments document them.
+#[allow(missing_docs, clippy::all)]
+pub mod wire {
+    tonic::include_proto!("throughline.collect.v1");
+}

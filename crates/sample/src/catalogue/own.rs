@@ -26,4 +26,14 @@ metrics! { ALL, SelfStats:
     917 MALFORMED_MESSAGES "malformed_messages" Counter Count Wraps(63), "Messages from MPI ranks that did not follow the protocol.", "counted by the daemon";
     918 CONNECTED_RANKS "connected_ranks" Gauge Count Wraps(63), "MPI ranks now connected.", "counted by the daemon";
     919 SOURCE_UP "source_up" Gauge Count Wraps(63), "1 while this source delivers, 0 while it can't be read, absent while it is switched off.", "counted by the daemon";
+    920 DELIVERY_LAG_SECONDS "delivery_lag_seconds" Gauge Seconds Wraps(63), "Age of the oldest entry that waits for the acknowledgement of its commit; 0 when none waits.", "counted by the daemon";
+    921 SPOOL_ERRORS "spool_errors" Counter Count Wraps(63), "Failed reads, writes and syncs of the spool's folder.", "counted by the daemon";
+    922 COMMITS "commits" Counter Count Wraps(63), "Transactions committed to the database.", "counted by the daemon";
+    923 COMMIT_SECONDS "commit_seconds" Gauge Seconds Wraps(63), "How long the last transaction took from its first row to its commit.", "counted by the daemon";
+    924 COMMIT_FAILURES "commit_failures" Counter Count Wraps(63), "Transactions that failed and were tried again: database away, restarted or full.", "counted by the daemon";
+    925 CONNECTED_SENDERS "connected_senders" Gauge Count Wraps(63), "Agents and crawlers now connected to the collector.", "counted by the daemon";
+    926 REFUSED_ENTRIES "refused_entries" Counter Count Wraps(63), "Entries or streams refused because they broke the protocol.", "counted by the daemon";
+    927 DATABASE_BYTES "database_bytes" Gauge Bytes Wraps(63), "Size of the database on disk.", "asked from PostgreSQL";
+    928 DATABASE_CHUNKS "database_chunks" Gauge Count Wraps(63), "Chunks of all hypertables.", "asked from TimescaleDB";
+    929 DROPPED_CHUNKS "dropped_chunks" Counter Count Wraps(63), "Chunks removed because all their rows were older than their table's retention.", "counted by the daemon";
 }

@@ -1,0 +1,183 @@
+//! The gRPC client of a collector.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use throughline_spool::Entry;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::{Channel, Endpoint, Uri};
+use uuid::Uuid;
+
+use crate::sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
+use crate::wire::collect_client::CollectClient;
+use crate::wire::{PutRequest, PutResponse};
+
+/// Time for a connection, and for the stream to open.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A peer that vanished without a word is noticed after one interval and one timeout.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Entries between the ship loop and the stream; more would only move the queue.
+const CHANNEL_ENTRIES: usize = 16;
+
+/// A URL that entries cannot be sent to.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum UrlError {
+    /// No URL, or no http URL.
+    #[error("'{0}' is no URL of a collector: expected http://127.0.0.1:9463")]
+    Malformed(String),
+    /// A host beyond this machine without encryption.
+    #[error(
+        "'{0}' would send unencrypted to another machine: without TLS only 127.0.0.1, [::1] and localhost are taken"
+    )]
+    NotLoopback(String),
+    /// TLS has its place here and no certificates yet.
+    #[error(
+        "'{0}': mutual TLS is not configured yet in this version; use a collector on this machine (http://127.0.0.1:9463)"
+    )]
+    TlsNotConfigured(String),
+}
+
+/// A collector.
+#[derive(Debug, Clone)]
+pub struct GrpcSink {
+    url: String,
+    endpoint: Endpoint,
+}
+
+impl GrpcSink {
+    /// Checks the URL; connects to nothing.
+    ///
+    /// # Errors
+    /// The URL names nothing that entries may be sent to.
+    pub fn new(url: &str) -> Result<Self, UrlError> {
+        let malformed = || UrlError::Malformed(url.to_owned());
+        let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| malformed())?;
+        let host = uri.host().ok_or_else(malformed)?;
+        match uri.scheme_str() {
+            Some("http") if is_loopback(host) => {}
+            Some("http") => return Err(UrlError::NotLoopback(url.to_owned())),
+            Some("https") => return Err(UrlError::TlsNotConfigured(url.to_owned())),
+            _ => return Err(malformed()),
+        }
+        if uri.port().is_none() || uri.path().len() > 1 {
+            return Err(malformed());
+        }
+        let endpoint = Endpoint::from(uri)
+            .connect_timeout(CONNECT_TIMEOUT)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
+            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+            .keep_alive_while_idle(true);
+        Ok(Self { url: url.to_owned(), endpoint })
+    }
+
+    fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {
+        SinkError { to: self.url.clone(), reason, detail: detail.to_string() }
+    }
+
+    async fn open(&self) -> Result<Session, SinkError> {
+        let channel: Channel =
+            self.endpoint.connect().await.map_err(|e| self.error(Reason::Connect, root_cause(&e)))?;
+        let (entries, queue) = mpsc::channel::<Entry>(CHANNEL_ENTRIES);
+        let requests = tokio_stream::StreamExt::map(ReceiverStream::new(queue), |entry| PutRequest {
+            spool_id: bytes::Bytes::copy_from_slice(entry.spool_id.as_bytes()),
+            sequence: entry.sequence,
+            batch: entry.payload,
+        });
+        let mut client = CollectClient::new(channel);
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.put(requests)).await;
+        let mut responses = match opened {
+            Ok(Ok(response)) => response.into_inner(),
+            Ok(Err(status)) => return Err(self.status(&status)),
+            Err(_) => return Err(self.error(Reason::Silent, "the stream did not open in 5 s")),
+        };
+        let (told, acks) = mpsc::channel(CHANNEL_ENTRIES);
+        let sink = self.clone();
+        tokio::spawn(async move {
+            loop {
+                let item = tokio::select! {
+                    // The session was dropped: so is the stream.
+                    () = told.closed() => return,
+                    item = responses.message() => item,
+                };
+                let (item, last) = match item {
+                    Ok(Some(response)) => match ack(&response) {
+                        Some(ack) => (Ok(ack), false),
+                        None => {
+                            (Err(sink.error(Reason::Protocol, "an acknowledgement without a spool id")), true)
+                        }
+                    },
+                    Ok(None) => (Err(sink.error(Reason::Lost, "the collector ended the stream")), true),
+                    Err(status) => (Err(sink.status(&status)), true),
+                };
+                if told.send(item).await.is_err() || last {
+                    return;
+                }
+            }
+        });
+        Ok(Session { entries, acks })
+    }
+
+    fn status(&self, status: &tonic::Status) -> SinkError {
+        let reason = match status.code() {
+            tonic::Code::Unavailable
+            | tonic::Code::Cancelled
+            | tonic::Code::Unknown
+            | tonic::Code::Internal => Reason::Lost,
+            _ => Reason::Refused,
+        };
+        self.error(reason, format!("{}: {}", status.code(), status.message()))
+    }
+}
+
+fn ack(response: &PutResponse) -> Option<Ack> {
+    Some(Ack { spool_id: Uuid::from_slice(&response.spool_id).ok()?, sequence: response.acknowledged })
+}
+
+fn root_cause(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// Whether a URL's host is this machine, judged without asking a name server.
+fn is_loopback(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+impl Sink for GrpcSink {
+    fn connect(&self) -> Connecting<'_> {
+        Box::pin(self.open())
+    }
+
+    fn name(&self) -> String {
+        self.url.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_goes_without_tls() {
+        for url in ["http://127.0.0.1:9463", "http://[::1]:1/", "http://localhost:9463", "http://127.9.9.9:1"]
+        {
+            assert!(GrpcSink::new(url).is_ok(), "{url}");
+        }
+        for url in ["http://10.0.0.1:9463", "http://localhost.example.org:9463", "http://[::2]:1"] {
+            assert!(matches!(GrpcSink::new(url), Err(UrlError::NotLoopback(_))), "{url}");
+        }
+        let tls = GrpcSink::new("https://collector:9463").unwrap_err();
+        assert!(tls.to_string().contains("mutual TLS is not configured"), "{tls}");
+        for url in ["", "127.0.0.1:9463", "http://127.0.0.1", "ftp://127.0.0.1:1", "http://127.0.0.1:1/path"]
+        {
+            assert!(matches!(GrpcSink::new(url), Err(UrlError::Malformed(_))), "{url}");
+        }
+    }
+}

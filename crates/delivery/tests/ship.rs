@@ -1,0 +1,169 @@
+//! The ship loop against sinks that misbehave, and the gRPC client against a small server.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use throughline_delivery::wire::collect_server::{Collect, CollectServer};
+use throughline_delivery::wire::{PutRequest, PutResponse};
+use throughline_delivery::{Ack, GrpcSink, Reason, Session, ShipStats, Sink, SinkError, ship};
+use throughline_spool::{Class, Config, Entry, Spool};
+use tokio::sync::mpsc;
+use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+
+/// Generous: tests wait for conditions.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+type Received = Arc<Mutex<Vec<u64>>>;
+
+/// Acknowledges, and breaks the session after every few entries.
+struct Flaky {
+    received: Received,
+    entries_per_session: usize,
+}
+
+impl Sink for Flaky {
+    fn connect(&self) -> Pin<Box<dyn Future<Output = Result<Session, SinkError>> + Send + '_>> {
+        let (entries, mut queue) = mpsc::channel::<Entry>(4);
+        let (told, acks) = mpsc::channel(4);
+        let (received, limit) = (self.received.clone(), self.entries_per_session);
+        tokio::spawn(async move {
+            for count in 0.. {
+                let Some(entry) = queue.recv().await else { return };
+                received.lock().unwrap().push(entry.sequence);
+                if count + 1 == limit {
+                    return; // The last one is committed, and its acknowledgement lost.
+                }
+                let ack = Ack { spool_id: entry.spool_id, sequence: entry.sequence };
+                if told.send(Ok(ack)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Box::pin(async { Ok(Session { entries, acks }) })
+    }
+
+    fn name(&self) -> String {
+        "flaky".into()
+    }
+}
+
+fn fill(spool: &Spool, count: u64) {
+    for n in 0..count {
+        spool.append(n.to_le_bytes().to_vec(), Class::Precious).unwrap();
+    }
+}
+
+async fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let end = tokio::time::Instant::now() + DEADLINE;
+    while !condition() {
+        assert!(tokio::time::Instant::now() < end, "{what} did not happen");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn broken_sessions_repeat_what_was_not_acknowledged_and_skip_nothing() {
+    let spool = Spool::in_memory(Config::default()).unwrap();
+    fill(&spool, 100);
+    let received = Received::default();
+    let sink = Flaky { received: received.clone(), entries_per_session: 7 };
+    let (stop, stats) = (CancellationToken::new(), Arc::new(ShipStats::default()));
+    let task = tokio::spawn({
+        let (spool, stop, stats) = (spool.clone(), stop.clone(), stats.clone());
+        async move { ship(&spool, &sink, stop, &stats).await }
+    });
+    until("emptying the spool", || spool.stats().backlog_entries <= 1).await;
+    stop.cancel();
+    task.await.unwrap();
+    let received = received.lock().unwrap().clone();
+    let mut highest = 0;
+    for sequence in received {
+        assert!(sequence <= highest + 1, "{sequence} came before {}", highest + 1);
+        highest = highest.max(sequence);
+    }
+    assert_eq!(highest, 100);
+    assert!(stats.failures(Reason::Lost) > 10);
+}
+
+#[tokio::test]
+async fn a_sink_that_acknowledges_what_it_never_got_is_not_believed() {
+    struct Liar;
+    impl Sink for Liar {
+        fn connect(&self) -> Pin<Box<dyn Future<Output = Result<Session, SinkError>> + Send + '_>> {
+            let (entries, mut queue) = mpsc::channel::<Entry>(4);
+            let (told, acks) = mpsc::channel(4);
+            tokio::spawn(async move {
+                let Some(entry) = queue.recv().await else { return };
+                let ack = Ack { spool_id: entry.spool_id, sequence: entry.sequence + 1000 };
+                let _ = told.send(Ok(ack)).await;
+            });
+            Box::pin(async { Ok(Session { entries, acks }) })
+        }
+        fn name(&self) -> String {
+            "liar".into()
+        }
+    }
+    let spool = Spool::in_memory(Config::default()).unwrap();
+    fill(&spool, 3);
+    let (stop, stats) = (CancellationToken::new(), Arc::new(ShipStats::default()));
+    let task = tokio::spawn({
+        let (spool, stop, stats) = (spool.clone(), stop.clone(), stats.clone());
+        async move { ship(&spool, &Liar, stop, &stats).await }
+    });
+    until("refusing the lie", || stats.failures(Reason::Protocol) > 0).await;
+    assert_eq!(spool.acked(), 0);
+    stop.cancel();
+    task.await.unwrap();
+}
+
+/// Acknowledges everything it receives.
+struct Server(Received);
+
+#[tonic::async_trait]
+impl Collect for Server {
+    type PutStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<PutResponse, tonic::Status>> + Send>>;
+
+    async fn put(
+        &self,
+        request: tonic::Request<tonic::Streaming<PutRequest>>,
+    ) -> Result<tonic::Response<Self::PutStream>, tonic::Status> {
+        let received = self.0.clone();
+        let acks = request.into_inner().map(move |message| {
+            let message = message?;
+            received.lock().unwrap().push(message.sequence);
+            Ok(PutResponse { spool_id: message.spool_id, acknowledged: message.sequence })
+        });
+        Ok(tonic::Response::new(Box::pin(acks)))
+    }
+}
+
+#[tokio::test]
+async fn over_grpc_with_a_collector_that_comes_late() {
+    let spool = Spool::in_memory(Config::default()).unwrap();
+    fill(&spool, 1500);
+    // Taken and given back, so that nobody listens there for now.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let sink = GrpcSink::new(&format!("http://{address}")).unwrap();
+    let (stop, stats) = (CancellationToken::new(), Arc::new(ShipStats::default()));
+    let task = tokio::spawn({
+        let (spool, stop, stats) = (spool.clone(), stop.clone(), stats.clone());
+        async move { ship(&spool, &sink, stop, &stats).await }
+    });
+    until("a failed attempt", || stats.failures(Reason::Connect) > 0).await;
+    assert_eq!(spool.acked(), 0);
+    let received = Received::default();
+    let server =
+        tonic::transport::Server::builder().add_service(CollectServer::new(Server(received.clone())));
+    let server = tokio::spawn(server.serve(address));
+    until("delivery", || spool.acked() == 1500).await;
+    assert_eq!(*received.lock().unwrap(), (1..=1500).collect::<Vec<_>>());
+    // Stopping delivers what was appended before.
+    fill(&spool, 10);
+    stop.cancel();
+    task.await.unwrap();
+    assert_eq!((spool.acked(), spool.stats().backlog_entries), (1510, 0));
+    server.abort();
+}
