@@ -1,0 +1,178 @@
+/*
+ * Communicators: which world rank is meant by a rank of one. Translated once, on first use, with local MPI
+ * calls only, and kept until the communicator is freed.
+ *
+ * What goes to "each other member" (allreduce, alltoall ...) is added up here per communicator, so that a
+ * call costs the same on 4 ranks and on 4,000; the flush thread folds it into the peers' sums.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "shim.h"
+
+enum { SLOT_FREE_AGAIN = 1, PROBES = 32 };
+
+int tl_shared_comms;
+
+static struct tl_comm slots[TL_COMM_SLOTS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static tl_handle world_group;
+static int have_world_group;
+static size_t members_held;
+static struct tl_peer *folded;
+
+static size_t first_slot(tl_handle handle) {
+    uint64_t mixed = (uint64_t)handle * 0x9e3779b97f4a7c15u;
+    return (size_t)(mixed >> 53) % TL_COMM_SLOTS;
+}
+
+static struct tl_comm *lookup(tl_handle handle) {
+    size_t start = first_slot(handle);
+    for (size_t i = 0; i < PROBES; i++) {
+        struct tl_comm *slot = &slots[(start + i) % TL_COMM_SLOTS];
+        tl_handle held = __atomic_load_n(&slot->handle, __ATOMIC_ACQUIRE);
+        if (held == handle) return slot;
+        if (held == 0) return NULL;
+    }
+    return NULL;
+}
+
+static struct tl_comm *free_slot(tl_handle handle) {
+    size_t start = first_slot(handle);
+    for (size_t i = 0; i < PROBES; i++) {
+        struct tl_comm *slot = &slots[(start + i) % TL_COMM_SLOTS];
+        tl_handle held = TL_LOAD(&slot->handle);
+        if (held == 0 || held == SLOT_FREE_AGAIN) return slot;
+    }
+    return NULL;
+}
+
+/* World ranks of all members of a group, or NULL with *same set where they are the numbers themselves. */
+static int *translate(tl_handle group, int size, int *same) {
+    *same = 0;
+    if (!have_world_group || members_held + (size_t)size > TL_MEMBERS_LIMIT) return NULL;
+    int *from = malloc((size_t)size * sizeof *from);
+    int *to = malloc((size_t)size * sizeof *to);
+    if (!from || !to) goto failed;
+    for (int i = 0; i < size; i++) from[i] = i;
+    if (tl_library.group_translate_ranks(group, size, from, world_group, to) != 0) goto failed;
+    *same = 1;
+    for (int i = 0; i < size; i++) {
+        if (to[i] < 0 || to[i] >= tl_world_size) to[i] = -1; /* MPI_UNDEFINED: a process of another world */
+        if (to[i] != i) *same = 0;
+    }
+    free(from);
+    if (!*same) {
+        members_held += (size_t)size;
+        return to;
+    }
+    free(to);
+    return NULL;
+failed:
+    free(from);
+    free(to);
+    return NULL;
+}
+
+/* Fills a slot from the library's answers. Returns 0 if one of them fails. */
+static int describe(struct tl_comm *comm, tl_handle handle) {
+    tl_handle group = 0;
+    int inter = 0, size = 0, rank = -1, same = 0;
+    if (tl_library.comm_test_inter(handle, &inter) != 0) return 0;
+    if (inter) {
+        if (tl_library.comm_remote_size(handle, &size) != 0) return 0;
+        if (tl_library.comm_remote_group(handle, &group) != 0) return 0;
+    } else {
+        if (tl_library.comm_size(handle, &size) != 0 || tl_library.comm_rank(handle, &rank) != 0) return 0;
+        if (tl_library.comm_group(handle, &group) != 0) return 0;
+    }
+    int *world = translate(tl_same(group), size, &same);
+    tl_library.group_free(&group);
+    if (!world && !same) return 0;
+    comm->rank = rank;
+    comm->size = size;
+    comm->inter = inter;
+    comm->world = world;
+    comm->everyone_bytes = comm->everyone_messages = 0;
+    comm->folded_bytes = comm->folded_messages = 0;
+    return 1;
+}
+
+struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle) {
+    handle = tl_same(handle);
+    struct tl_comm *comm = self->last_comm;
+    if (TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle)) return comm;
+    comm = lookup(handle);
+    if (TL_UNLIKELY(!comm)) {
+        pthread_mutex_lock(&lock);
+        comm = lookup(handle);
+        if (!comm && (comm = free_slot(handle)) != NULL) {
+            if (describe(comm, handle)) __atomic_store_n(&comm->handle, handle, __ATOMIC_RELEASE);
+            else comm = NULL;
+        }
+        pthread_mutex_unlock(&lock);
+    }
+    if (comm) self->last_comm = comm;
+    return comm;
+}
+
+/* Spreads what was sent to everyone since the last time over the members. Call with the lock held. */
+static void fold(struct tl_comm *comm) {
+    uint64_t all_bytes = TL_LOAD(&comm->everyone_bytes), all_messages = TL_LOAD(&comm->everyone_messages);
+    uint64_t bytes = all_bytes - comm->folded_bytes, messages = all_messages - comm->folded_messages;
+    if ((bytes == 0 && messages == 0) || !folded) return;
+    for (int i = 0; i < comm->size; i++) {
+        int peer = comm->world ? comm->world[i] : i;
+        if (i == comm->rank || peer < 0) continue;
+        folded[peer].bytes += bytes;
+        folded[peer].messages += messages;
+    }
+    comm->folded_bytes = all_bytes;
+    comm->folded_messages = all_messages;
+}
+
+void tl_comm_forget(tl_handle handle) {
+    handle = tl_same(handle);
+    pthread_mutex_lock(&lock);
+    struct tl_comm *comm = lookup(handle);
+    if (comm) {
+        fold(comm);
+        if (comm->world) members_held -= (size_t)comm->size;
+        free(comm->world);
+        comm->world = NULL;
+        __atomic_store_n(&comm->handle, SLOT_FREE_AGAIN, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void tl_comms_fold(void) {
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < TL_COMM_SLOTS; i++)
+        if (TL_LOAD(&slots[i].handle) > SLOT_FREE_AGAIN || TL_LOAD(&slots[i].handle) < 0) fold(&slots[i]);
+    pthread_mutex_unlock(&lock);
+}
+
+const struct tl_peer *tl_comms_folded(void) {
+    return folded;
+}
+
+int tl_comms_start(void) {
+    if (tl_world_size > TL_WORLD_LIMIT) return 0;
+    if (tl_library.comm_group(tl_library.comm_world, &world_group) != 0) return 0;
+    world_group = tl_same(world_group);
+    have_world_group = 1;
+    void *memory = mmap(NULL, (size_t)tl_world_size * sizeof *folded, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    folded = memory == MAP_FAILED ? NULL : memory;
+    return folded != NULL;
+}
+
+/* Gives MPI its group back, before MPI_Finalize. The sums stay for the last flush. */
+void tl_comms_stop(void) {
+    pthread_mutex_lock(&lock);
+    if (have_world_group) tl_library.group_free(&world_group);
+    have_world_group = 0;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,358 @@
+/*
+ * The flush thread. It wakes at the end of each bin, sums what the threads recorded, keeps the cells that
+ * changed, and pushes once a second. All values are sums since MPI_Init: a lost frame makes bins coarser and
+ * loses nothing, and after a failure everything is sent again. It calls no MPI function but MPI_T_pvar_read.
+ */
+#define _GNU_SOURCE
+#include "flush.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "channel.h"
+#include "clock.h"
+#include "identity.h"
+#include "pvars.h"
+#include "shim.h"
+
+enum {
+    BIN_MS = 100,
+    PUSH_MS = 1000,
+    WELCOME_PATIENCE_MS = 20, /* in MPI_Init, only when an agent took the connection */
+    STOP_PATIENCE_MS = 500,   /* for the thread to end; it never waits for anything but its own clock */
+    FINAL_PATIENCE_MS = 50,   /* per frame of the last push, only when the agent's queue is full */
+    RETRY_FIRST_MS = 1000,
+    RETRY_LAST_MS = 30000,
+    REFRESH_PUSHES = 60,      /* PVARs are repeated this often although they did not change */
+    STACK_BYTES = 256 * 1024
+};
+
+struct total {
+    uint64_t calls, bytes, ticks, longest_ticks, nanoseconds;
+};
+
+static pthread_t thread;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake;
+static int stopping;
+
+static int bin_ms = BIN_MS, push_ms = PUSH_MS, retry_ms = RETRY_FIRST_MS;
+static int pvars_given; /* the environment names the variables: the agent's list is not heeded */
+static uint64_t peer_threshold;
+static int send_everything;
+static struct total *totals[TL_OPERATION_LIMIT];
+static struct tl_peer *peers_sent;
+static struct tl_frame hello, ops, other;
+static size_t ops_empty;
+static uint64_t pushes;
+static int patience_ms;
+
+/* ---- operations ---- */
+
+static void ops_begin(void) {
+    tl_frame_begin(&ops, TL_OPS);
+    ops_empty = ops.length;
+}
+
+static void ops_send(void) {
+    if (ops.length > ops_empty && !tl_channel_send(&ops, patience_ms)) send_everything = 1;
+    ops_begin();
+}
+
+struct bin {
+    int64_t end;
+    size_t count_at;
+    uint32_t cells;
+};
+
+static void bin_close(struct bin *bin) {
+    if (bin->count_at) tl_patch_u32(&ops, bin->count_at, bin->cells);
+    bin->count_at = 0;
+    bin->cells = 0;
+}
+
+static void bin_add(struct bin *bin, int operation, int class, const struct total *t, double scale) {
+    size_t need = TL_CELL_BYTES + (bin->count_at ? 0 : TL_BIN_BYTES);
+    if (ops.length + need > TL_FRAME_LIMIT) {
+        bin_close(bin);
+        ops_send();
+    }
+    if (!bin->count_at) bin->count_at = tl_put_bin(&ops, bin->end);
+    tl_put_cell(&ops, operation, class, t->calls, t->bytes, t->nanoseconds,
+                (uint64_t)((double)t->longest_ticks * scale));
+    bin->cells++;
+}
+
+/* Sums one operation over all threads. 0 if nobody has used it. */
+static int sum_threads(int operation, struct tl_cell sums[TL_SIZE_CLASSES]) {
+    int used = 0;
+    for (struct tl_thread *t = tl_threads(); t; t = t->next) {
+        struct tl_cell *row = __atomic_load_n(&t->rows[operation], __ATOMIC_ACQUIRE);
+        if (!row) continue;
+        if (!used) memset(sums, 0, TL_SIZE_CLASSES * sizeof *sums);
+        used = 1;
+        for (int c = 0; c < TL_SIZE_CLASSES; c++) {
+            sums[c].calls += TL_LOAD(&row[c].calls);
+            sums[c].bytes += TL_LOAD(&row[c].bytes);
+            sums[c].ticks += TL_LOAD(&row[c].ticks);
+            uint64_t longest = TL_LOAD(&row[c].longest_ticks);
+            if (longest > sums[c].longest_ticks) sums[c].longest_ticks = longest;
+        }
+    }
+    return used;
+}
+
+static void collect_bin(void) {
+    struct tl_cell sums[TL_SIZE_CLASSES];
+    struct bin bin = {.end = tl_clock(CLOCK_MONOTONIC)};
+    double scale = tl_clock_scale();
+    int everything = send_everything;
+    send_everything = 0;
+    for (int operation = 1; operation < TL_OPERATION_LIMIT; operation++) {
+        if (!sum_threads(operation, sums)) continue;
+        if (!totals[operation] && !(totals[operation] = calloc(TL_SIZE_CLASSES, sizeof(struct total)))) continue;
+        for (int class = 0; class < TL_SIZE_CLASSES; class++) {
+            struct total *t = &totals[operation][class];
+            int changed = sums[class].calls != t->calls || sums[class].bytes != t->bytes;
+            if (!changed && !(everything && t->calls)) continue;
+            t->nanoseconds += (uint64_t)((double)(sums[class].ticks - t->ticks) * scale + 0.5);
+            t->calls = sums[class].calls;
+            t->bytes = sums[class].bytes;
+            t->ticks = sums[class].ticks;
+            t->longest_ticks = sums[class].longest_ticks;
+            bin_add(&bin, operation, class, t, scale);
+        }
+    }
+    bin_close(&bin);
+}
+
+/* ---- peers ---- */
+
+static void push_peers(int last) {
+    const struct tl_peer *folded = tl_comms_folded();
+    if (!folded) return;
+    if (!peers_sent) {
+        void *memory = mmap(NULL, (size_t)tl_world_size * sizeof *peers_sent, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) return;
+        peers_sent = memory;
+    }
+    tl_comms_fold();
+    int failed = 0;
+    uint64_t now = (uint64_t)tl_clock(CLOCK_MONOTONIC);
+    tl_frame_begin(&other, TL_PEERS);
+    tl_put_u64(&other, now);
+    size_t empty = other.length;
+    for (int peer = 0; peer < tl_world_size; peer++) {
+        struct tl_peer sum = folded[peer];
+        for (struct tl_thread *t = tl_threads(); t; t = t->next) {
+            struct tl_peer *own = __atomic_load_n(&t->peers, __ATOMIC_ACQUIRE);
+            if (!own) continue;
+            sum.bytes += TL_LOAD(&own[peer].bytes);
+            sum.messages += TL_LOAD(&own[peer].messages);
+        }
+        struct tl_peer *sent = &peers_sent[peer];
+        if (sum.bytes == sent->bytes && sum.messages == sent->messages) continue;
+        if (!last && sum.bytes < peer_threshold) continue;
+        if (other.length + TL_PEER_BYTES > TL_FRAME_LIMIT) {
+            failed |= !tl_channel_send(&other, patience_ms);
+            tl_frame_begin(&other, TL_PEERS);
+            tl_put_u64(&other, now);
+        }
+        tl_put_peer(&other, (uint32_t)peer, sum.bytes, sum.messages);
+        *sent = sum;
+    }
+    if (other.length > empty) failed |= !tl_channel_send(&other, patience_ms);
+    if (failed) memset(peers_sent, 0, (size_t)tl_world_size * sizeof *peers_sent);
+}
+
+/* ---- what is said about the shim itself ---- */
+
+static void put_status(struct tl_frame *frame) {
+    uint64_t unknown = 0;
+    for (struct tl_thread *t = tl_threads(); t; t = t->next) unknown += TL_LOAD(&t->unknown_messages);
+    tl_field_u64(frame, TL_STATUS_FRAMES_LOST, tl_channel_lost());
+    tl_field_u64(frame, TL_STATUS_UNKNOWN_MESSAGES, unknown);
+    tl_field_u64(frame, TL_STATUS_THREADS_REFUSED, tl_threads_refused());
+    tl_field_u64(frame, TL_STATUS_CONNECTIONS, tl_channel_connections());
+    tl_field_u64(frame, TL_STATUS_PVARS_MISSING, tl_pvars_missing());
+}
+
+static void push(int last, int with_pvars) {
+    push_peers(last);
+    ops_send();
+    if (with_pvars) tl_pvars_push(pushes % REFRESH_PUSHES == 0, patience_ms);
+    if (pushes % REFRESH_PUSHES == 0 && !last) {
+        tl_frame_begin(&other, TL_STATUS);
+        put_status(&other);
+        tl_channel_send(&other, patience_ms);
+    }
+    pushes++;
+}
+
+/* ---- connection ---- */
+
+/* Made once: the environment may only be read while the program has no part in it. */
+static void make_hello(int64_t epoch) {
+    struct tl_frame *frame = &hello;
+    tl_frame_begin(frame, TL_HELLO);
+    tl_field_u32(frame, TL_HELLO_RANK, (uint32_t)tl_world_rank);
+    tl_field_u32(frame, TL_HELLO_SIZE, (uint32_t)tl_world_size);
+    tl_field_u64(frame, TL_HELLO_EPOCH, (uint64_t)epoch);
+    tl_field_text(frame, TL_HELLO_LIBRARY, tl_library_version());
+    tl_field_text(frame, TL_HELLO_SHIM, TL_VERSION);
+    int level = 0;
+    if (tl_library.query_thread(&level) == 0) tl_field_u32(frame, TL_HELLO_THREADS, (uint32_t)level);
+    tl_field_text(frame, TL_HELLO_TICKS, tl_ticks_are_cycles ? "cycles" : "clock");
+    tl_identity_put(frame);
+}
+
+static int connect_and_greet(void) {
+    if (!tl_channel_connect() || !tl_channel_send(&hello, patience_ms)) return 0;
+    send_everything = 1;
+    pushes = 0;
+    if (peers_sent) memset(peers_sent, 0, (size_t)tl_world_size * sizeof *peers_sent);
+    return 1;
+}
+
+static int from_environment_bin_ms, from_environment_push_ms;
+
+static void set_ms(int *target, int from_environment, uint64_t wish, int standard) {
+    *target = from_environment ? from_environment : wish <= INT32_MAX ? tl_valid_ms((int)wish, standard) : standard;
+}
+
+/* The agent's wishes; the environment of the program, being nearer, wins. `pvars` takes the list, if any. */
+static void read_welcome(int wait_ms, char *pvars, size_t size) {
+    static uint8_t message[4096];
+    size_t length = tl_channel_receive(message, sizeof message, wait_ms);
+    struct tl_fields field;
+    if (!length || !tl_fields_open(&field, message, length, TL_WELCOME)) return;
+    while (tl_fields_next(&field)) {
+        uint64_t number = tl_fields_number(&field);
+        switch (field.tag) {
+        case TL_WELCOME_BIN_MS: set_ms(&bin_ms, from_environment_bin_ms, number, BIN_MS); break;
+        case TL_WELCOME_PUSH_MS: set_ms(&push_ms, from_environment_push_ms, number, PUSH_MS); break;
+        case TL_WELCOME_PEER_BYTES: peer_threshold = number; break;
+        case TL_WELCOME_PVARS:
+            if (!pvars_given && field.length < size) {
+                memcpy(pvars, field.data, field.length);
+                pvars[field.length] = '\0';
+            }
+            break;
+        default: break;
+        }
+    }
+}
+
+/* ---- the thread ---- */
+
+/* Milliseconds until the next bin ends. Bins end at whole multiples of their length in UTC, so that those
+ * of all ranks and nodes, and of other sources, cover the same moments. */
+static int64_t until_next(int connected) {
+    int64_t length = (int64_t)(connected ? bin_ms : retry_ms) * 1000000;
+    return connected ? length - tl_clock(CLOCK_REALTIME) % length : length;
+}
+
+/* Sleeps; 0 when it is time to end. */
+static int sleep_for(int64_t nanoseconds) {
+    struct timespec until;
+    int64_t at = tl_clock(CLOCK_MONOTONIC) + nanoseconds;
+    until.tv_sec = (time_t)(at / 1000000000);
+    until.tv_nsec = (long)(at % 1000000000);
+    pthread_mutex_lock(&lock);
+    while (!stopping && pthread_cond_timedwait(&wake, &lock, &until) == 0) {
+    }
+    int go_on = !stopping;
+    pthread_mutex_unlock(&lock);
+    return go_on;
+}
+
+static void serve(int64_t *next_push) {
+    static char pvars[2048];
+    pvars[0] = '\1'; /* no list received */
+    read_welcome(0, pvars, sizeof pvars);
+    if (pvars[0] != '\1') tl_pvars_choose(pvars);
+    collect_bin();
+    int64_t now = tl_clock(CLOCK_MONOTONIC);
+    if (now < *next_push) return;
+    push(0, 1);
+    *next_push = now + (int64_t)push_ms * 1000000 - (int64_t)bin_ms * 500000;
+}
+
+static void *run(void *unused) {
+    (void)unused;
+    int64_t next_push = tl_clock(CLOCK_MONOTONIC);
+    while (sleep_for(until_next(tl_channel_connected()))) {
+        if (tl_channel_connected()) {
+            serve(&next_push);
+            retry_ms = RETRY_FIRST_MS;
+        } else if (!connect_and_greet()) {
+            retry_ms = retry_ms * 2 > RETRY_LAST_MS ? RETRY_LAST_MS : retry_ms * 2;
+        }
+    }
+    return NULL;
+}
+
+static int start_thread(void) {
+    pthread_attr_t attributes;
+    pthread_condattr_t clock;
+    sigset_t all, before;
+    if (pthread_attr_init(&attributes) != 0) return 0;
+    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&wake, &clock);
+    sigfillset(&all); /* the program's signals are for the program's threads */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int started = pthread_create(&thread, &attributes, run, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    pthread_condattr_destroy(&clock);
+    if (started) pthread_setname_np(thread, "throughline");
+    return started;
+}
+
+int tl_flush_start(int64_t started) {
+    static char pvars[2048];
+    const char *wanted = getenv("THROUGHLINE_PVARS");
+    from_environment_bin_ms = tl_environment_ms("THROUGHLINE_BIN_MS");
+    from_environment_push_ms = tl_environment_ms("THROUGHLINE_PUSH_MS");
+    set_ms(&bin_ms, from_environment_bin_ms, BIN_MS, BIN_MS);
+    set_ms(&push_ms, from_environment_push_ms, PUSH_MS, PUSH_MS);
+    pvars_given = wanted != NULL;
+    snprintf(pvars, sizeof pvars, "%s", wanted ? wanted : tl_pvars_standard());
+    tl_channel_configure();
+    make_hello(started);
+    ops_begin();
+    if (connect_and_greet()) {
+        read_welcome(WELCOME_PATIENCE_MS, pvars, sizeof pvars);
+        tl_pvars_start(pvars);
+    }
+    return start_thread();
+}
+
+int tl_flush_stop(void) {
+    pthread_mutex_lock(&lock);
+    stopping = 1;
+    pthread_cond_signal(&wake);
+    pthread_mutex_unlock(&lock);
+    int64_t at = tl_clock(CLOCK_REALTIME) + (int64_t)STOP_PATIENCE_MS * 1000000;
+    struct timespec until = {(time_t)(at / 1000000000), (long)(at % 1000000000)};
+    return pthread_timedjoin_np(thread, NULL, &until) == 0;
+}
+
+void tl_flush_finish(enum tl_bye_reason reason) {
+    patience_ms = FINAL_PATIENCE_MS;
+    if (!tl_channel_connected() && !connect_and_greet()) return;
+    collect_bin();
+    push(1, reason == TL_BYE_FINALIZE);
+    tl_frame_begin(&other, TL_BYE);
+    tl_field_u32(&other, TL_STATUS_REASON, (uint32_t)reason);
+    put_status(&other);
+    tl_channel_send(&other, patience_ms);
+    tl_channel_close();
+}

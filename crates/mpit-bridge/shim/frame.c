@@ -1,0 +1,134 @@
+/* Laying out and reading frames, byte by byte, so that neither padding nor byte order of the machine matter. */
+#include "frame.h"
+
+#include <string.h>
+
+void tl_put(struct tl_frame *frame, const void *data, size_t length) {
+    if (length > TL_FRAME_LIMIT - frame->length) {
+        frame->overflow = 1;
+        return;
+    }
+    memcpy(frame->bytes + frame->length, data, length);
+    frame->length += length;
+}
+
+static void put_little(uint8_t *to, uint64_t value, size_t bytes) {
+    for (size_t i = 0; i < bytes; i++) to[i] = (uint8_t)(value >> (8 * i));
+}
+
+static uint64_t get_little(const uint8_t *from, size_t bytes) {
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++) value |= (uint64_t)from[i] << (8 * i);
+    return value;
+}
+
+static void put_number(struct tl_frame *frame, uint64_t value, size_t bytes) {
+    uint8_t little[8];
+    put_little(little, value, bytes);
+    tl_put(frame, little, bytes);
+}
+
+void tl_put_u16(struct tl_frame *frame, uint16_t value) {
+    put_number(frame, value, 2);
+}
+void tl_put_u32(struct tl_frame *frame, uint32_t value) {
+    put_number(frame, value, 4);
+}
+void tl_put_u64(struct tl_frame *frame, uint64_t value) {
+    put_number(frame, value, 8);
+}
+
+void tl_patch_u32(struct tl_frame *frame, size_t at, uint32_t value) {
+    if (at + 4 <= frame->length) put_little(frame->bytes + at, value, 4);
+}
+
+void tl_frame_begin(struct tl_frame *frame, enum tl_frame_type type) {
+    frame->length = 0;
+    frame->overflow = 0;
+    tl_put_u32(frame, TL_MAGIC);
+    tl_put_u16(frame, TL_PROTOCOL);
+    tl_put_u16(frame, (uint16_t)type);
+    for (size_t i = frame->length; i < TL_HEADER_BYTES; i += 4) tl_put_u32(frame, 0);
+}
+
+void tl_frame_end(struct tl_frame *frame, uint32_t sequence, int64_t monotonic, int64_t realtime) {
+    put_little(frame->bytes + 8, frame->length, 4);
+    put_little(frame->bytes + 12, sequence, 4);
+    put_little(frame->bytes + 16, (uint64_t)monotonic, 8);
+    put_little(frame->bytes + 24, (uint64_t)realtime, 8);
+}
+
+void tl_field(struct tl_frame *frame, uint16_t tag, const void *data, size_t length) {
+    if (length > UINT16_MAX || length + 4 > TL_FRAME_LIMIT - frame->length) {
+        frame->overflow = 1;
+        return;
+    }
+    tl_put_u16(frame, tag);
+    tl_put_u16(frame, (uint16_t)length);
+    tl_put(frame, data, length);
+}
+
+void tl_field_u32(struct tl_frame *frame, uint16_t tag, uint32_t value) {
+    uint8_t little[4];
+    put_little(little, value, sizeof little);
+    tl_field(frame, tag, little, sizeof little);
+}
+
+void tl_field_u64(struct tl_frame *frame, uint16_t tag, uint64_t value) {
+    uint8_t little[8];
+    put_little(little, value, sizeof little);
+    tl_field(frame, tag, little, sizeof little);
+}
+
+void tl_field_text(struct tl_frame *frame, uint16_t tag, const char *text) {
+    tl_field(frame, tag, text, strlen(text));
+}
+
+size_t tl_put_bin(struct tl_frame *frame, int64_t end_monotonic) {
+    tl_put_u64(frame, (uint64_t)end_monotonic);
+    size_t count_at = frame->length;
+    tl_put_u32(frame, 0);
+    tl_put_u32(frame, 0);
+    return count_at;
+}
+
+void tl_put_cell(struct tl_frame *frame, int operation, int size_class, uint64_t calls, uint64_t bytes,
+                 uint64_t nanoseconds, uint64_t longest_nanoseconds) {
+    tl_put_u16(frame, (uint16_t)operation);
+    tl_put_u16(frame, (uint16_t)size_class);
+    tl_put_u32(frame, 0);
+    tl_put_u64(frame, calls);
+    tl_put_u64(frame, bytes);
+    tl_put_u64(frame, nanoseconds);
+    tl_put_u64(frame, longest_nanoseconds);
+}
+
+void tl_put_peer(struct tl_frame *frame, uint32_t peer, uint64_t bytes, uint64_t messages) {
+    tl_put_u32(frame, peer);
+    tl_put_u32(frame, 0);
+    tl_put_u64(frame, bytes);
+    tl_put_u64(frame, messages);
+}
+
+int tl_fields_open(struct tl_fields *fields, const uint8_t *message, size_t length, enum tl_frame_type type) {
+    if (length < TL_HEADER_BYTES || get_little(message, 4) != TL_MAGIC || get_little(message + 4, 2) != TL_PROTOCOL ||
+        get_little(message + 6, 2) != (uint64_t)type || get_little(message + 8, 4) != length)
+        return 0;
+    fields->at = message + TL_HEADER_BYTES;
+    fields->end = message + length;
+    return 1;
+}
+
+int tl_fields_next(struct tl_fields *fields) {
+    if (fields->end - fields->at < 4) return 0;
+    fields->tag = (uint16_t)get_little(fields->at, 2);
+    fields->length = get_little(fields->at + 2, 2);
+    fields->data = fields->at + 4;
+    if (fields->length > (size_t)(fields->end - fields->data)) return 0;
+    fields->at = fields->data + fields->length;
+    return 1;
+}
+
+uint64_t tl_fields_number(const struct tl_fields *fields) {
+    return get_little(fields->data, fields->length < 8 ? fields->length : 8);
+}

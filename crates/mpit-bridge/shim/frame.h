@@ -1,0 +1,103 @@
+/*
+ * Frames of the shim's protocol (protocol/README.md): one frame is one SOCK_SEQPACKET message, little-endian.
+ * This file only lays bytes out; it knows neither sockets nor MPI, so that tests can build golden frames.
+ */
+#ifndef THROUGHLINE_FRAME_H
+#define THROUGHLINE_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+enum {
+    TL_MAGIC = 0x314d4c54, /* "TLM1" */
+    TL_PROTOCOL = 1,
+    TL_HEADER_BYTES = 32,
+    TL_FRAME_LIMIT = 60 * 1024, /* a message has to fit the smallest usual socket buffer several times */
+    TL_CELL_BYTES = 40,
+    TL_BIN_BYTES = 16,
+    TL_PEER_BYTES = 24
+};
+
+enum tl_frame_type {
+    TL_HELLO = 1,
+    TL_WELCOME = 2,
+    TL_OPS = 3,
+    TL_PEERS = 4,
+    TL_PVARS = 5,
+    TL_STATUS = 6,
+    TL_BYE = 7
+};
+
+/* Fields of HELLO: tag, length, bytes. */
+enum tl_hello_field {
+    TL_HELLO_PID = 1,      /* u32 */
+    TL_HELLO_RANK = 2,     /* u32, in MPI_COMM_WORLD */
+    TL_HELLO_SIZE = 3,     /* u32 */
+    TL_HELLO_EPOCH = 4,    /* i64, UTC nanoseconds at MPI_Init */
+    TL_HELLO_HOST = 5,     /* text */
+    TL_HELLO_LIBRARY = 6,  /* text, first line of MPI_Get_library_version */
+    TL_HELLO_SHIM = 7,     /* text */
+    TL_HELLO_VARIABLE = 8, /* text NAME=VALUE, repeated */
+    TL_HELLO_LAUNCHER = 9, /* text, the same in all ranks that one launcher started */
+    TL_HELLO_THREADS = 10, /* u32, thread level provided by MPI */
+    TL_HELLO_TICKS = 11    /* text, clock used around calls */
+};
+
+enum tl_welcome_field {
+    TL_WELCOME_BIN_MS = 1,  /* u32 */
+    TL_WELCOME_PUSH_MS = 2, /* u32 */
+    TL_WELCOME_PVARS = 3,   /* text, names separated by commas */
+    TL_WELCOME_PEER_BYTES = 4 /* u64, peers below it are not sent until the end */
+};
+
+/* Fields of STATUS and BYE: u64 sums since MPI_Init; BYE begins with the reason. */
+enum tl_status_field {
+    TL_STATUS_FRAMES_LOST = 1,
+    TL_STATUS_UNKNOWN_MESSAGES = 2,
+    TL_STATUS_THREADS_REFUSED = 3,
+    TL_STATUS_CONNECTIONS = 4,
+    TL_STATUS_PVARS_MISSING = 5,
+    TL_STATUS_REASON = 32
+};
+enum tl_bye_reason { TL_BYE_FINALIZE = 1, TL_BYE_EXIT = 2 };
+
+struct tl_frame {
+    size_t length;
+    int overflow; /* something did not fit and was left out */
+    uint8_t bytes[TL_FRAME_LIMIT];
+};
+
+void tl_frame_begin(struct tl_frame *frame, enum tl_frame_type type);
+void tl_frame_end(struct tl_frame *frame, uint32_t sequence, int64_t monotonic, int64_t realtime);
+void tl_put(struct tl_frame *frame, const void *data, size_t length);
+void tl_put_u16(struct tl_frame *frame, uint16_t value);
+void tl_put_u32(struct tl_frame *frame, uint32_t value);
+void tl_put_u64(struct tl_frame *frame, uint64_t value);
+void tl_patch_u32(struct tl_frame *frame, size_t at, uint32_t value);
+void tl_field(struct tl_frame *frame, uint16_t tag, const void *data, size_t length);
+void tl_field_u32(struct tl_frame *frame, uint16_t tag, uint32_t value);
+void tl_field_u64(struct tl_frame *frame, uint16_t tag, uint64_t value);
+void tl_field_text(struct tl_frame *frame, uint16_t tag, const char *text);
+
+/* Bin of an OPS frame: its end and the number of cells, patched when they are known. */
+size_t tl_put_bin(struct tl_frame *frame, int64_t end_monotonic);
+void tl_put_cell(struct tl_frame *frame, int operation, int size_class, uint64_t calls, uint64_t bytes,
+                 uint64_t nanoseconds, uint64_t longest_nanoseconds);
+void tl_put_peer(struct tl_frame *frame, uint32_t peer, uint64_t bytes, uint64_t messages);
+
+/* Reads fields of a received body one after the other; 0 at the end or where a length is wrong. */
+struct tl_fields {
+    const uint8_t *at, *end;
+    uint16_t tag;
+    const uint8_t *data;
+    size_t length;
+};
+int tl_fields_open(struct tl_fields *fields, const uint8_t *message, size_t length, enum tl_frame_type type);
+int tl_fields_next(struct tl_fields *fields);
+uint64_t tl_fields_number(const struct tl_fields *fields);
+
+#pragma GCC visibility pop
+
+#endif

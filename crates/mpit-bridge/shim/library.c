@@ -1,0 +1,150 @@
+/*
+ * The MPI library of this process: where its functions are and which family it belongs to. Found by symbol,
+ * never by name or by a header's layout. A wrapper's next function is the next MPI_X in link order, so that
+ * other interposed tools still see the call; the shim's own questions go to PMPI_X, so that they do not.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "shim.h"
+
+struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8};
+
+void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
+
+static const char *const mpi_names[TL_OPERATION_LIMIT] = {
+#define TL_NAME(Name, name, parameters, note) [TL_OP_##Name] = #Name,
+    TL_OPERATIONS(TL_NAME)
+#undef TL_NAME
+};
+static const char *const fortran_names[TL_OPERATION_LIMIT] = {
+#define TL_NAME(Name, name, parameters, note) [TL_OP_##Name] = #name,
+    TL_OPERATIONS(TL_NAME)
+#undef TL_NAME
+};
+
+struct search {
+    const char *symbol;
+    void *found;
+};
+
+/* Looks into one loaded object. Opening with RTLD_NOLOAD only takes a reference, which is kept: the
+ * functions found must stay. Objects not called *mpi* are passed over, as programs load thousands. */
+static int search_object(struct dl_phdr_info *info, size_t size, void *data) {
+    (void)size;
+    struct search *search = data;
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    if (!slash || strncmp(slash, "/lib", 4) != 0 || !strstr(slash, "mpi")) return 0;
+    void *object = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!object) return 0;
+    search->found = dlsym(object, search->symbol);
+    if (search->found) return 1;
+    dlclose(object);
+    return 0;
+}
+
+static void *search_objects(const char *symbol) {
+    struct search search = {symbol, NULL};
+    dl_iterate_phdr(search_object, &search);
+    return search.found;
+}
+
+/* A symbol of the MPI library. RTLD_NEXT fails where the library was loaded RTLD_LOCAL, as mpi4py does. */
+void *tl_find(const char *symbol) {
+    void *found = dlsym(RTLD_NEXT, symbol);
+    return found ? found : search_objects(symbol);
+}
+
+void *tl_next_find(enum tl_form form, int operation) {
+    char symbol[64];
+    switch (form) {
+    case TL_FORM_C: snprintf(symbol, sizeof symbol, "MPI_%s", mpi_names[operation]); break;
+    case TL_FORM_LARGE: snprintf(symbol, sizeof symbol, "MPI_%s_c", mpi_names[operation]); break;
+    case TL_FORM_FORTRAN: snprintf(symbol, sizeof symbol, "mpi_%s_", fortran_names[operation]); break;
+    default: snprintf(symbol, sizeof symbol, "mpi_%s_f08_", fortran_names[operation]); break;
+    }
+    void *found = tl_find(symbol);
+    __atomic_store_n(&tl_next_functions[form][operation], found, __ATOMIC_RELEASE);
+    return found;
+}
+
+/* Functions have to be copied out of dlsym's data pointers by value: ISO C has no cast for it. */
+static int bind_function(void *target, const char *symbol) {
+    void *found = tl_find(symbol);
+    memcpy(target, &found, sizeof found);
+    return found != NULL;
+}
+
+/* Copy relocations move the world communicator into the program itself, so the global scope is asked first. */
+static void *find_object(const char *symbol) {
+    void *found = dlsym(RTLD_DEFAULT, symbol);
+    return found ? found : search_objects(symbol);
+}
+
+/* The MPI-5 ABI has constants of its own; a library offering it answers with a version above 0. */
+static int is_standard_abi(void) {
+    int (*abi_version)(int *, int *);
+    int major = 0, minor = 0;
+    if (!bind_function(&abi_version, "MPI_Abi_get_version")) return 0;
+    return abi_version(&major, &minor) == 0 && major > 0;
+}
+
+static int find_family(void) {
+    void *world = find_object("ompi_mpi_comm_world");
+    if (world) {
+        tl_library.family = TL_FAMILY_OPENMPI;
+        tl_library.comm_world = (tl_handle)world;
+        tl_library.in_place = (const void *)1;
+        tl_library.fortran_in_place = find_object("mpi_fortran_in_place_");
+        tl_library.root = -4;
+        return 1;
+    }
+    if (is_standard_abi()) return 0;
+    tl_library.family = TL_FAMILY_MPICH;
+    tl_library.handle_mask = UINT32_MAX;
+    tl_library.handle_bytes = 4;
+    tl_library.comm_world = 0x44000000;
+    tl_library.in_place = (const void *)-1; /* NOLINT: MPICH's own constant */
+    tl_library.root = -3;
+    return 1;
+}
+
+int tl_library_open(void) {
+    struct tl_library *l = &tl_library;
+    int complete = find_family() && bind_function(&l->comm_rank, "PMPI_Comm_rank") &&
+                   bind_function(&l->comm_size, "PMPI_Comm_size") &&
+                   bind_function(&l->comm_remote_size, "PMPI_Comm_remote_size") &&
+                   bind_function(&l->comm_test_inter, "PMPI_Comm_test_inter") &&
+                   bind_function(&l->comm_group, "PMPI_Comm_group") &&
+                   bind_function(&l->comm_remote_group, "PMPI_Comm_remote_group") &&
+                   bind_function(&l->group_translate_ranks, "PMPI_Group_translate_ranks") &&
+                   bind_function(&l->group_free, "PMPI_Group_free") &&
+                   bind_function(&l->type_size, "PMPI_Type_size") &&
+                   bind_function(&l->query_thread, "PMPI_Query_thread");
+    bind_function(&l->type_size_x, "PMPI_Type_size_x");
+    bind_function(&l->get_library_version, "PMPI_Get_library_version");
+    if (l->family == TL_FAMILY_OPENMPI)
+        complete = complete && bind_function(&l->comm_f2c, "PMPI_Comm_f2c") &&
+                   bind_function(&l->type_f2c, "PMPI_Type_f2c");
+    return complete;
+}
+
+/* First line of the library's own description. MPICH's may have 8,192 characters. */
+const char *tl_library_version(void) {
+    static char text[8448];
+    int length = 0;
+    if (!tl_library.get_library_version || tl_library.get_library_version(text, &length) != 0) return "";
+    text[sizeof text - 1] = '\0';
+    for (char *c = text; *c; c++) {
+        if (*c == '\t') *c = ' ';
+        if (*c == '\n') {
+            *c = '\0';
+            break;
+        }
+    }
+    return text;
+}

@@ -1,0 +1,23 @@
+/* MPI_T performance variables from an allow-list. See pvars.c. */
+#ifndef THROUGHLINE_PVARS_H
+#define THROUGHLINE_PVARS_H
+
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+/* After MPI_Init, on the thread that called it: MPI_T itself. 0 if there is nothing to read. */
+int tl_pvars_start(const char *names);
+/* Another list, from the agent; only if MPI_T was started. */
+void tl_pvars_choose(const char *names);
+/* The list used when nobody names one. */
+const char *tl_pvars_standard(void);
+/* Reads all chosen variables and sends what changed, or all of it. */
+void tl_pvars_push(int everything, int patience_ms);
+/* Before MPI_Finalize, after the flush thread has ended. */
+void tl_pvars_stop(void);
+uint64_t tl_pvars_missing(void);
+
+#pragma GCC visibility pop
+
+#endif

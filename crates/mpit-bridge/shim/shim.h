@@ -1,0 +1,195 @@
+/*
+ * Inside of the shim: what its files share. The shim is loaded into programs of people who did not ask for
+ * it, so three rules hold everywhere: never print (but with THROUGHLINE_DEBUG), never wait for the agent
+ * inside an MPI call, never call MPI for communication.
+ *
+ * Nothing here may depend on the layout of an mpi.h: handles are passed on as the 64-bit registers they
+ * came in (Open MPI: pointers; MPICH: 32-bit integers whose upper half is undefined), pointers as pointers.
+ */
+#ifndef THROUGHLINE_SHIM_H
+#define THROUGHLINE_SHIM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "operations.h"
+
+#define TL_VERSION "0.1.0"
+
+#define TL_EXPORT __attribute__((visibility("default")))
+#define TL_LIKELY(x) __builtin_expect(!!(x), 1)
+#define TL_UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* Single writer, other reader: plain instructions, but no tearing and no reordering by the compiler. */
+#define TL_LOAD(p) __atomic_load_n((p), __ATOMIC_RELAXED)
+#define TL_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+#define TL_ADD(p, v) TL_STORE((p), TL_LOAD(p) + (v))
+
+/* All that follows is the shim's own: reached directly, never through the dynamic linker's tables. */
+#pragma GCC visibility push(hidden)
+
+typedef intptr_t tl_handle;
+
+enum {
+    TL_SIZE_CLASSES = 42,      /* 0, 1, 2, 4 ... 2^40 bytes and more: 1 TiB is beyond any one message */
+    TL_THREADS_LIMIT = 1024,   /* threads of one process that record; further ones pass through uncounted */
+    TL_COMM_SLOTS = 2048,      /* communicators translated at a time; messages on further ones count as unknown */
+    TL_WORLD_LIMIT = 1 << 20,  /* ranks; a larger world records operations but no peers */
+    TL_MEMBERS_LIMIT = 1 << 24 /* translated members of all communicators together: 64 MiB of int */
+};
+
+/* Which form a wrapper has; decides how arrays of counts and of handles are read. */
+enum tl_form { TL_FORM_C, TL_FORM_LARGE, TL_FORM_FORTRAN, TL_FORM_F08, TL_FORM_COUNT };
+
+struct tl_cell {
+    uint64_t calls, bytes, ticks, longest_ticks;
+};
+struct tl_peer {
+    uint64_t bytes, messages;
+};
+
+/* One communicator, translated. Written under the lock in comms.c, read without it by the threads using it. */
+struct tl_comm {
+    tl_handle handle; /* 0: slot never used, 1: free again */
+    int rank;         /* own rank; -1 in an intercommunicator */
+    int size;         /* members that can be addressed: the remote group's in an intercommunicator */
+    int inter;
+    int *world;       /* world rank of each, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
+    uint64_t everyone_bytes, everyone_messages; /* sent to each other member */
+    uint64_t folded_bytes, folded_messages;     /* the part of them already in tl_folded (comms.c) */
+};
+
+/* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
+struct tl_thread {
+    struct tl_thread *next;
+    int in_use;
+    int depth; /* inside a wrapper: calls that MPI makes to itself pass through */
+    struct tl_comm *last_comm;
+    uint64_t unknown_messages; /* peer or communicator not translatable */
+    struct tl_peer *peers;     /* by world rank; mapped on first use */
+    struct tl_cell *rows[TL_OPERATION_LIMIT];
+};
+
+struct tl_call {
+    struct tl_thread *self;
+    int operation;
+    enum tl_form form;
+    uint64_t ticks;
+};
+
+/* Facts about the MPI library in this process, found by library.c. */
+enum tl_family { TL_FAMILY_UNKNOWN, TL_FAMILY_OPENMPI, TL_FAMILY_MPICH };
+struct tl_library {
+    enum tl_family family;
+    uint64_t handle_mask;
+    tl_handle comm_world;
+    const void *in_place;
+    const void *fortran_in_place;
+    int root; /* MPI_ROOT */
+    int handle_bytes;
+    int (*comm_rank)(tl_handle, int *);
+    int (*comm_size)(tl_handle, int *);
+    int (*comm_remote_size)(tl_handle, int *);
+    int (*comm_test_inter)(tl_handle, int *);
+    int (*comm_group)(tl_handle, void *);
+    int (*comm_remote_group)(tl_handle, void *);
+    int (*group_translate_ranks)(tl_handle, int, const int *, tl_handle, int *);
+    int (*group_free)(void *);
+    int (*type_size)(tl_handle, int *);
+    int (*type_size_x)(tl_handle, int64_t *);
+    int (*query_thread)(int *);
+    int (*get_library_version)(char *, int *);
+    tl_handle (*comm_f2c)(int);
+    tl_handle (*type_f2c)(int);
+};
+
+extern struct tl_library tl_library;
+extern int tl_recording;    /* 1 between MPI_Init and MPI_Finalize, unless switched off; read in each wrapper */
+extern int tl_world_size, tl_world_rank;
+extern int tl_shared_comms; /* several threads may use one communicator: its sums need atomic additions */
+extern __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
+
+/* library.c */
+void *tl_find(const char *symbol);
+extern void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
+void *tl_next_find(enum tl_form form, int operation);
+int tl_library_open(void);
+const char *tl_library_version(void);
+
+/* threads.c */
+struct tl_thread *tl_thread_attach(void);
+struct tl_thread *tl_threads(void);
+uint64_t tl_threads_refused(void);
+struct tl_cell *tl_row_create(struct tl_thread *self, int operation);
+struct tl_peer *tl_peers_create(struct tl_thread *self);
+
+/* comms.c */
+int tl_comms_start(void);
+void tl_comms_stop(void);
+struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle);
+void tl_comm_forget(tl_handle handle);
+void tl_comms_fold(void);
+const struct tl_peer *tl_comms_folded(void);
+
+/* lifecycle.c: MPI_Init has succeeded; MPI_Finalize is about to be called */
+void tl_started(void);
+void tl_finishing(void);
+void tl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Milliseconds from the environment; 0 if there are none or they make no sense. */
+int tl_environment_ms(const char *name);
+/* `value` if it is a sensible number of milliseconds, else `standard`. */
+int tl_valid_ms(int value, int standard);
+
+/* accounting.c: one function for each way in which operations send; see protocol/README.md for the rules */
+typedef const struct tl_call *tl_callp;
+void tl_note_time(tl_callp call);
+void tl_note_message(tl_callp call, int64_t count, tl_handle type, int dest, tl_handle comm);
+void tl_note_receive(tl_callp call, int64_t count, tl_handle type);
+void tl_note_barrier(tl_callp call, tl_handle comm);
+void tl_note_bcast(tl_callp call, int64_t count, tl_handle type, int root, tl_handle comm);
+void tl_note_allreduce(tl_callp call, int64_t count, tl_handle type, tl_handle comm);
+void tl_note_reduce(tl_callp call, int64_t count, tl_handle type, int root, tl_handle comm);
+void tl_note_scan(tl_callp call, int64_t count, tl_handle type, tl_handle comm);
+void tl_note_gather(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype, int64_t recvcount,
+                    tl_handle recvtype, int root, tl_handle comm);
+void tl_note_gatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
+                     const void *recvcounts, tl_handle recvtype, int root, tl_handle comm);
+void tl_note_scatter(tl_callp call, int64_t sendcount, tl_handle sendtype, int64_t recvcount, tl_handle recvtype,
+                     int root, tl_handle comm);
+void tl_note_scatterv(tl_callp call, const void *sendcounts, tl_handle sendtype, int64_t recvcount,
+                      tl_handle recvtype, int root, tl_handle comm);
+void tl_note_allgather(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
+                       int64_t recvcount, tl_handle recvtype, tl_handle comm);
+void tl_note_allgatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
+                        const void *recvcounts, tl_handle recvtype, tl_handle comm);
+void tl_note_alltoall(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
+                      int64_t recvcount, tl_handle recvtype, tl_handle comm);
+void tl_note_alltoallv(tl_callp call, const void *sendbuf, const void *sendcounts, tl_handle sendtype,
+                       const void *recvcounts, tl_handle recvtype, tl_handle comm);
+void tl_note_alltoallw(tl_callp call, const void *sendbuf, const void *sendcounts, const void *sendtypes,
+                       const void *recvcounts, const void *recvtypes, tl_handle comm);
+void tl_note_reduce_scatter(tl_callp call, const void *recvcounts, tl_handle type, tl_handle comm);
+void tl_note_reduce_scatter_block(tl_callp call, int64_t count, tl_handle type, tl_handle comm);
+
+/* Starts a call; NULL when it is to pass through unrecorded: inside another one, or no memory. */
+static inline struct tl_thread *tl_enter(void) {
+    struct tl_thread *self = tl_self;
+    if (TL_UNLIKELY(!self) && !(self = tl_thread_attach())) return NULL;
+    if (self->depth) return NULL;
+    self->depth = 1;
+    return self;
+}
+
+/* What the program would have called without the shim; NULL where there is none. */
+static inline void *tl_next(enum tl_form form, int operation) {
+    void *found = __atomic_load_n(&tl_next_functions[form][operation], __ATOMIC_ACQUIRE);
+    return TL_LIKELY(found != NULL) ? found : tl_next_find(form, operation);
+}
+
+static inline tl_handle tl_same(tl_handle handle) {
+    return (tl_handle)((uint64_t)handle & tl_library.handle_mask);
+}
+
+#pragma GCC visibility pop
+
+#endif

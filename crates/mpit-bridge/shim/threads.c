@@ -1,0 +1,86 @@
+/*
+ * The recording area of each thread. Areas are made on a thread's first MPI call, chained for the flush
+ * thread, and reused after the thread ended; they are never freed, so that the flush thread needs no lock.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "shim.h"
+
+__thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
+
+static struct tl_thread *all_threads;
+static uint64_t refused;
+static int thread_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static int key_made;
+/* Stands in for a thread that can't record: it is always "inside a call", so that everything passes through. */
+static struct tl_thread passing = {.depth = 1};
+
+static void thread_ended(void *area) {
+    struct tl_thread *thread = area;
+    tl_self = NULL;
+    __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
+}
+
+static void make_key(void) {
+    key_made = pthread_key_create(&key, thread_ended) == 0;
+}
+
+/* A used area whose thread has ended, or a new one. Call with the lock held. */
+static struct tl_thread *take_area(void) {
+    for (struct tl_thread *t = all_threads; t; t = t->next)
+        if (!__atomic_load_n(&t->in_use, __ATOMIC_ACQUIRE)) return t;
+    if (thread_count >= TL_THREADS_LIMIT) return NULL;
+    struct tl_thread *made = calloc(1, sizeof *made);
+    if (!made) return NULL;
+    thread_count++;
+    made->next = all_threads;
+    __atomic_store_n(&all_threads, made, __ATOMIC_RELEASE);
+    return made;
+}
+
+struct tl_thread *tl_thread_attach(void) {
+    pthread_once(&key_once, make_key);
+    pthread_mutex_lock(&lock);
+    struct tl_thread *self = key_made ? take_area() : NULL;
+    if (self) {
+        self->in_use = 1;
+        self->depth = 0;
+        self->last_comm = NULL;
+    } else {
+        refused++;
+    }
+    pthread_mutex_unlock(&lock);
+    tl_self = self ? self : &passing;
+    if (self) pthread_setspecific(key, self);
+    return self;
+}
+
+struct tl_thread *tl_threads(void) {
+    return __atomic_load_n(&all_threads, __ATOMIC_ACQUIRE);
+}
+
+uint64_t tl_threads_refused(void) {
+    return TL_LOAD(&refused);
+}
+
+struct tl_cell *tl_row_create(struct tl_thread *self, int operation) {
+    struct tl_cell *row = calloc(TL_SIZE_CLASSES, sizeof *row);
+    if (row) __atomic_store_n(&self->rows[operation], row, __ATOMIC_RELEASE);
+    return row;
+}
+
+/* Mapped, not allocated: only the pages of ranks really talked to become resident. */
+struct tl_peer *tl_peers_create(struct tl_thread *self) {
+    if (tl_world_size <= 0 || tl_world_size > TL_WORLD_LIMIT) return NULL;
+    void *memory = mmap(NULL, (size_t)tl_world_size * sizeof(struct tl_peer), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return NULL;
+    __atomic_store_n(&self->peers, memory, __ATOMIC_RELEASE);
+    return memory;
+}

@@ -1,0 +1,123 @@
+/*
+ * The wrappers that programs call instead of MPI's functions, generated from operations.h. A wrapper does
+ * three things: call the next function, note what it sent, return its result. It must never fail where the
+ * function itself would not, nor take a decision of its own.
+ */
+#include "clock.h"
+#include "shim.h"
+
+int tl_recording;
+
+/* MPI_ERR_OTHER of both families is at least 15; this is returned only where the library lacks a function
+ * that the program calls, which the dynamic linker would not have let pass without the shim. */
+enum { NO_SUCH_FUNCTION = 16 };
+
+#define TL_COMMA() ,
+
+/* Parameters as declared in C: handles travel as whole registers, see shim.h. */
+#define TL_C_cbuf(name) const void *name
+#define TL_C_buf(name) void *name
+#define TL_C_count(name) int name
+#define TL_C_counts(name) const void *name
+#define TL_C_displs(name) const void *name
+#define TL_C_type(name) tl_handle name
+#define TL_C_types(name) const void *name
+#define TL_C_op(name) tl_handle name
+#define TL_C_comm(name) tl_handle name
+#define TL_C_rank(name) int name
+#define TL_C_integer(name) int name
+#define TL_C_out(name) void *name
+#define TL_DECLARE(kind, name) TL_C_##kind(name)
+#define TL_PASS(kind, name) name
+
+#define TL_WRAPPER(symbol, the_form, Name, parameters, note) \
+    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
+    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
+        int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)); \
+        void *tl_found = tl_next(the_form, TL_OP_##Name); \
+        if (TL_UNLIKELY(!tl_found)) return NO_SUCH_FUNCTION; \
+        __builtin_memcpy(&tl_following, &tl_found, sizeof tl_following); \
+        struct tl_thread *tl_me; \
+        if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter())) return tl_following(parameters(TL_PASS, TL_COMMA)); \
+        uint64_t tl_start = tl_ticks(); \
+        int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
+        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - tl_start}; \
+        const struct tl_call *call = &tl_made; \
+        if (TL_LIKELY(tl_status == 0)) note; \
+        tl_me->depth = 0; \
+        return tl_status; \
+    }
+
+#define TL_C_WRAPPER(Name, name, parameters, note) TL_WRAPPER(MPI_##Name, TL_FORM_C, Name, parameters, note)
+TL_OPERATIONS(TL_C_WRAPPER)
+
+/* Large-count forms: only where every MPI that the object is made for has them (mpi4py tests for them). */
+#ifdef TL_HAVE_LARGE_COUNTS
+#undef TL_C_count
+#define TL_C_count(name) int64_t name
+#define TL_LARGE_WRAPPER(Name, name, parameters, note) \
+    TL_WRAPPER(MPI_##Name##_c, TL_FORM_LARGE, Name, parameters, note)
+TL_COUNTED_OPERATIONS(TL_LARGE_WRAPPER)
+#endif
+
+/* ---- start, end, and communicators that go away ---- */
+
+static int next_void(const char *symbol) {
+    int (*next)(void);
+    void *found = tl_find(symbol);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    return next();
+}
+
+TL_EXPORT int MPI_Init(int *argc, char ***argv);
+TL_EXPORT int MPI_Init(int *argc, char ***argv) {
+    int (*next)(int *, char ***);
+    void *found = tl_find("MPI_Init");
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    int status = next(argc, argv);
+    if (status == 0) tl_started();
+    return status;
+}
+
+TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
+TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
+    int (*next)(int *, char ***, int, int *);
+    void *found = tl_find("MPI_Init_thread");
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    int status = next(argc, argv, required, provided);
+    if (status == 0) tl_started();
+    return status;
+}
+
+TL_EXPORT int MPI_Finalize(void);
+TL_EXPORT int MPI_Finalize(void) {
+    tl_finishing();
+    return next_void("MPI_Finalize");
+}
+
+static void forget(const void *comm) {
+    if (!TL_LOAD(&tl_recording) || !comm) return;
+    tl_comm_forget(tl_library.handle_bytes == 8 ? *(const tl_handle *)comm : *(const int *)comm);
+}
+
+static int next_with_comm(const char *symbol, void *comm) {
+    int (*next)(void *);
+    void *found = tl_find(symbol);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    forget(comm); /* before: the library may give the handle to the next communicator at once */
+    return next(comm);
+}
+
+TL_EXPORT int MPI_Comm_free(void *comm);
+TL_EXPORT int MPI_Comm_free(void *comm) {
+    return next_with_comm("MPI_Comm_free", comm);
+}
+
+TL_EXPORT int MPI_Comm_disconnect(void *comm);
+TL_EXPORT int MPI_Comm_disconnect(void *comm) {
+    return next_with_comm("MPI_Comm_disconnect", comm);
+}
