@@ -1,1 +1,30 @@
-//! Source: NVLink and PCIe counters and topology through NVML in a child process.
+//! Source: NVLink and PCIe counters and topology of a node's GPUs, through NVML in a child process.
+//!
+//! ```text
+//!  child (sampler)                                parent (agent)
+//!  nvml ── survey, poll ── frame ──▶ pipe ──▶ supervise ── convert ──▶ wire::Batch ──▶ channel
+//! ```
+//!
+//! A driver can wedge its caller for ever or crash it, so only the child calls it ([`sampler_main`]), and the
+//! parent ([`NvmlSource`]) knows nothing of it but frames on a pipe. Raw values travel; [`convert`] is pure and
+//! makes records of them. This crate never knows the spool, the store or another source.
+
+pub mod code;
+pub mod convert;
+pub mod double;
+pub mod field;
+pub mod frame;
+pub mod nvml;
+pub mod topology;
+
+mod poll;
+mod sampler;
+mod session;
+mod source;
+mod status;
+mod survey;
+mod unfold;
+
+pub use sampler::{SUBCOMMAND, SamplerOptions, sampler_main};
+pub use source::{NvmlConfig, NvmlSource, StartError, default_clock};
+pub use status::{End, NvmlStatus, State};

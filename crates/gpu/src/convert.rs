@@ -1,0 +1,350 @@
+//! Raw readings to records. Pure: no clock, no I/O; time comes in as an argument.
+//!
+//! A value that could not be read is absent, with a counted reason. Counters that went backwards begin a new
+//! epoch, so that no rate spans a driver reload or a reset.
+
+use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use throughline_sample::catalogue::{self, Metric};
+use throughline_sample::wire;
+
+use crate::field;
+use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, Poll, RawField, Survey};
+
+/// The name of this source in records.
+pub const SOURCE: &str = "nvml";
+
+/// Where a link field goes: its link, its metric and the factor to base units.
+#[must_use]
+pub fn link_metric(raw: &RawField) -> Option<(u32, &'static Metric, u64)> {
+    let at = |metric, factor| Some((raw.scope, metric, factor));
+    // Older error counters have a number for each link: 6 from the first base, 6 from the second.
+    let numbered = |first: u32, second: u32| match raw.field {
+        number if (first..first + 6).contains(&number) => Some(number - first),
+        number if (second..second + 6).contains(&number) => Some(number - second + 6),
+        _ => None,
+    };
+    match raw.field {
+        field::DATA_TX_KIB => at(&catalogue::NVLINK_TRANSMIT_BYTES, 1024),
+        field::DATA_RX_KIB => at(&catalogue::NVLINK_RECEIVE_BYTES, 1024),
+        field::XMIT_BYTES => at(&catalogue::NVLINK_TRANSMIT_BYTES, 1),
+        field::RCV_BYTES => at(&catalogue::NVLINK_RECEIVE_BYTES, 1),
+        field::DL_REPLAY => at(&catalogue::NVLINK_REPLAY_ERRORS, 1),
+        field::DL_RECOVERY | field::RECOVERY_EVENTS => at(&catalogue::NVLINK_RECOVERY_ERRORS, 1),
+        field::DL_CRC => at(&catalogue::NVLINK_CRC_ERRORS, 1),
+        _ => {
+            let replay = numbered(field::REPLAY_L0, field::REPLAY_L6);
+            let recovery = numbered(field::RECOVERY_L0, field::RECOVERY_L6);
+            let crc = numbered(field::CRC_FLIT_L0, field::CRC_FLIT_L6);
+            let found = replay.map(|link| (link, &catalogue::NVLINK_REPLAY_ERRORS));
+            let found = found.or(recovery.map(|link| (link, &catalogue::NVLINK_RECOVERY_ERRORS)));
+            let found = found.or(crc.map(|link| (link, &catalogue::NVLINK_CRC_ERRORS)));
+            found.map(|(link, metric)| (link, metric, 1))
+        }
+    }
+}
+
+/// Remembers what is needed to tell a reset from traffic, and a change from a repetition.
+#[derive(Default)]
+pub struct Converter {
+    survey: Option<Survey>,
+    gpus: HashMap<String, GpuMemory>,
+    /// A 32-bit PCIe counter's sums begin anew with each sampler.
+    sampler: u64,
+}
+
+#[derive(Default)]
+struct GpuMemory {
+    links: Counting,
+    pcie: Counting,
+    /// Sampler and restart that the PCIe sums belong to.
+    pcie_origin: (u64, u64),
+    up: HashMap<u32, bool>,
+}
+
+/// The epoch of a group of counters and their last values.
+#[derive(Default)]
+struct Counting {
+    epoch: Option<i64>,
+    last: HashMap<(u32, u32), u64>,
+}
+
+impl Counting {
+    /// Takes the counters read at `time` in; true if they began anew.
+    fn advance(&mut self, time: i64, counters: impl Iterator<Item = ((u32, u32), u64)>) -> bool {
+        let mut fresh = Vec::new();
+        let mut backwards = false;
+        for (key, value) in counters {
+            backwards |= self.last.get(&key).is_some_and(|last| value < *last);
+            fresh.push((key, value));
+        }
+        if backwards {
+            self.last.clear();
+        }
+        self.last.extend(fresh);
+        if backwards || self.epoch.is_none() {
+            self.epoch = Some(time);
+        }
+        backwards
+    }
+
+    fn restart(&mut self) {
+        *self = Self::default();
+    }
+}
+
+/// What one poll became.
+#[derive(Debug, Default, PartialEq)]
+pub struct Converted {
+    /// The records.
+    pub batch: wire::Batch,
+    /// Values that are absent, by reason.
+    pub absent: BTreeMap<&'static str, u64>,
+}
+
+impl Converter {
+    /// A new sampler has been started: sums that it keeps begin anew.
+    pub fn new_sampler(&mut self) {
+        self.sampler += 1;
+    }
+
+    /// Takes a survey in; true if it differs from the last one.
+    pub fn survey(&mut self, survey: &Survey) -> bool {
+        let changed = self.survey.as_ref() != Some(survey);
+        if changed {
+            self.survey = Some(survey.clone());
+            self.gpus.retain(|uuid, _| survey.gpus.iter().any(|gpu| gpu.uuid == *uuid));
+        }
+        changed
+    }
+
+    /// The records of what there is, from the last survey.
+    #[must_use]
+    pub fn inventory(&self) -> (Vec<wire::GpuInfo>, Vec<wire::GpuLinkInfo>) {
+        let Some(survey) = &self.survey else { return Default::default() };
+        let gpus = survey.gpus.iter().map(gpu_info).collect();
+        let links =
+            survey.gpus.iter().flat_map(|gpu| gpu.links.iter().map(|link| link_info(survey, gpu, link)));
+        (gpus, links.collect())
+    }
+
+    /// Makes records of a poll. `utc` turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
+    pub fn poll(&mut self, poll: &Poll, utc: &dyn Fn(i64) -> i64) -> Converted {
+        let mut converted = Converted::default();
+        let Some(survey) = &self.survey else { return converted };
+        let mut read = 0;
+        let mut time = 0;
+        for (gpu, raw) in survey.gpus.iter().zip(&poll.gpus) {
+            let memory = self.gpus.entry(gpu.uuid.clone()).or_default();
+            time = utc(raw.links_monotonic_nanoseconds);
+            read += links(gpu, raw, time, memory, &mut converted);
+            read += pcie(gpu, raw, utc(raw.pcie_monotonic_nanoseconds), self.sampler, memory, &mut converted);
+        }
+        let failed: u64 = converted.absent.values().sum();
+        converted.batch.coverage.push(wire::Coverage {
+            time,
+            source: SOURCE.to_owned(),
+            expected: read + failed,
+            read,
+            failed,
+            elapsed_seconds: poll.elapsed_nanoseconds as f64 / 1e9,
+            reasons: converted.absent.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
+        });
+        converted
+    }
+}
+
+/// Converts the links of one GPU; gives the number of values read.
+fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into: &mut Converted) -> u64 {
+    if gpu.links.is_empty() {
+        return 0;
+    }
+    let counters = raw.link_fields.iter().filter_map(|value| {
+        let (link, metric, _) = link_metric(value)?;
+        Some(((link, metric.id), value.unsigned().ok()?))
+    });
+    if memory.links.advance(time, counters) {
+        into.batch.events.push(reset_event(gpu, time, "NVLink"));
+    }
+    let mut by_link: BTreeMap<u32, wire::Values> = BTreeMap::new();
+    let mut read = 0;
+    let up = link_states(gpu, raw, time, memory, into);
+    for (link, up) in &up {
+        if let Some(up) = up {
+            by_link.entry(*link).or_default().put(&catalogue::NVLINK_UP, u64::from(*up));
+            read += 1;
+        }
+    }
+    for value in &raw.link_fields {
+        let Some((link, metric, factor)) = link_metric(value) else { continue };
+        match value.unsigned() {
+            Ok(number) => {
+                by_link.entry(link).or_default().put(metric, number.wrapping_mul(factor));
+                read += 1;
+            }
+            Err(reason) => {
+                let down = up.get(&link) == Some(&Some(false));
+                *into.absent.entry(if down { "link_inactive" } else { reason }).or_default() += 1;
+            }
+        }
+    }
+    for link in &gpu.links {
+        let is_up = up.get(&link.link) == Some(&Some(true));
+        if let (true, Some(speed)) = (is_up, link.speed_megabytes_per_second) {
+            let values = by_link.entry(link.link).or_default();
+            values.put(&catalogue::NVLINK_SPEED_BYTES_PER_SECOND, speed.saturating_mul(1_000_000));
+        }
+    }
+    // A GPU of which nothing could be read has no sample: the coverage record says why.
+    if by_link.is_empty() {
+        return read;
+    }
+    into.batch.gpu_links.push(wire::GpuLinksSample {
+        time,
+        epoch: memory.links.epoch.unwrap_or(time),
+        gpu_uuid: gpu.uuid.clone(),
+        source: SOURCE.to_owned(),
+        links: by_link
+            .into_iter()
+            .map(|(link, values)| wire::LinkValues { link, values: Some(values) })
+            .collect(),
+    });
+    read
+}
+
+/// The state of each link, with an event for each that changed.
+fn link_states(
+    gpu: &GpuSurvey,
+    raw: &GpuPoll,
+    time: i64,
+    memory: &mut GpuMemory,
+    into: &mut Converted,
+) -> BTreeMap<u32, Option<bool>> {
+    let mut states = BTreeMap::new();
+    for value in raw.link_fields.iter().filter(|value| value.field == field::LINK_STATE) {
+        let state = match value.unsigned() {
+            // 2 is asleep: established, in a low-power state.
+            Ok(state) => Some(state != 0),
+            Err(reason) => {
+                *into.absent.entry(reason).or_default() += 1;
+                None
+            }
+        };
+        states.insert(value.scope, state);
+        let Some(up) = state else { continue };
+        let before = memory.up.insert(value.scope, up);
+        if before.is_some_and(|before| before != up) {
+            let (kind, severity) = if up { ("link.up", "info") } else { ("link.down", "warning") };
+            let word = if up { "up again" } else { "down" };
+            let text = format!("NVLink {} of GPU {} ({}) is {word}", value.scope, gpu.index, gpu.uuid);
+            into.batch.events.push(event(gpu, time, kind, severity, text));
+        }
+    }
+    states
+}
+
+/// Converts PCIe of one GPU; gives the number of values read.
+fn pcie(
+    gpu: &GpuSurvey,
+    raw: &GpuPoll,
+    time: i64,
+    sampler: u64,
+    memory: &mut GpuMemory,
+    into: &mut Converted,
+) -> u64 {
+    let origin = (sampler, raw.pcie_restarts);
+    if std::mem::replace(&mut memory.pcie_origin, origin) != origin {
+        memory.pcie.restart();
+    }
+    let counters =
+        raw.pcie_fields.iter().filter_map(|value| Some(((0, value.field), value.unsigned().ok()?)));
+    if memory.pcie.advance(time, counters) {
+        into.batch.events.push(reset_event(gpu, time, "PCIe"));
+    }
+    let mut values = wire::Values::default();
+    let mut read = 0;
+    for value in &raw.pcie_fields {
+        let metric = match value.field {
+            field::PCIE_TX_BYTES => &catalogue::PCIE_TRANSMIT_BYTES,
+            field::PCIE_RX_BYTES => &catalogue::PCIE_RECEIVE_BYTES,
+            _ => continue,
+        };
+        match value.unsigned() {
+            Ok(number) => {
+                values.put(metric, number);
+                read += 1;
+            }
+            Err(reason) => *into.absent.entry(reason).or_default() += 1,
+        }
+    }
+    if read > 0 {
+        into.batch.gpu_pcie.push(wire::GpuPcieSample {
+            time,
+            epoch: memory.pcie.epoch.unwrap_or(time),
+            gpu_uuid: gpu.uuid.clone(),
+            source: SOURCE.to_owned(),
+            values: Some(values),
+        });
+    }
+    read
+}
+
+fn reset_event(gpu: &GpuSurvey, time: i64, what: &str) -> wire::Event {
+    let text = format!("{what} counters of GPU {} ({}) began anew", gpu.index, gpu.uuid);
+    event(gpu, time, "counter.cleared", "info", text)
+}
+
+fn event(gpu: &GpuSurvey, time: i64, kind: &str, severity: &str, text: String) -> wire::Event {
+    wire::Event {
+        time,
+        source: SOURCE.to_owned(),
+        kind: kind.to_owned(),
+        severity: severity.to_owned(),
+        text,
+        gpu_uuid: gpu.uuid.clone(),
+        ..wire::Event::default()
+    }
+}
+
+fn gpu_info(gpu: &GpuSurvey) -> wire::GpuInfo {
+    wire::GpuInfo {
+        uuid: gpu.uuid.clone(),
+        index: gpu.index,
+        name: gpu.name.clone(),
+        pci_bus_id: gpu.pci_bus_id.clone(),
+        source: SOURCE.to_owned(),
+        link_count: u32::try_from(gpu.links.len()).unwrap_or(u32::MAX),
+    }
+}
+
+fn link_info(survey: &Survey, gpu: &GpuSurvey, link: &LinkSurvey) -> wire::GpuLinkInfo {
+    let remote_pci = link.remote_pci_bus_id.clone().unwrap_or_default();
+    let remote = survey.gpus.iter().find(|other| !remote_pci.is_empty() && other.pci_bus_id == remote_pci);
+    wire::GpuLinkInfo {
+        gpu_uuid: gpu.uuid.clone(),
+        link: link.link,
+        active: link.active,
+        version: link.version,
+        speed_bytes_per_second: link.speed_megabytes_per_second.map(|speed| speed.saturating_mul(1_000_000)),
+        remote_type: remote_type_name(link.remote_type).to_owned(),
+        remote_gpu_uuid: remote.map(|gpu| gpu.uuid.clone()).unwrap_or_default(),
+        remote_pci_bus_id: remote_pci,
+        remote_link: link.remote_link,
+    }
+}
+
+/// `nvmlIntNvLinkDeviceType_t` in words: a switch is not a GPU, and IBM's NPU is the CPU's side.
+#[must_use]
+pub fn remote_type_name(remote_type: Option<u32>) -> &'static str {
+    match remote_type {
+        Some(0) => "gpu",
+        Some(1) => "cpu",
+        Some(2) => "switch",
+        _ => "unknown",
+    }
+}
+
+#[cfg(test)]
+#[path = "convert_tests.rs"]
+mod tests;

@@ -1,0 +1,225 @@
+//! Conversion of recorded readings: values, reasons, epochs, events.
+
+use super::*;
+use crate::code::Code;
+use crate::field::value_type::UNSIGNED_LONG_LONG;
+
+const UUID: &str = "GPU-1";
+
+fn raw(field: u32, scope: u32, bits: u64) -> RawField {
+    RawField { field, scope, code: 0, value_type: UNSIGNED_LONG_LONG, bits }
+}
+
+fn refused(field: u32, scope: u32, code: Code) -> RawField {
+    RawField { code: code.0, ..raw(field, scope, 0) }
+}
+
+fn link(link: u32) -> LinkSurvey {
+    LinkSurvey { link, active: true, speed_megabytes_per_second: Some(25_000), ..LinkSurvey::default() }
+}
+
+fn converter() -> Converter {
+    let gpu = GpuSurvey { uuid: UUID.into(), links: vec![link(0), link(1)], ..GpuSurvey::default() };
+    let mut converter = Converter::default();
+    assert!(converter.survey(&Survey { gpus: vec![gpu], unreadable: 0 }));
+    converter
+}
+
+fn poll_at(monotonic: i64, link_fields: Vec<RawField>, pcie_fields: Vec<RawField>) -> Poll {
+    let gpu = GpuPoll {
+        links_monotonic_nanoseconds: monotonic,
+        pcie_monotonic_nanoseconds: monotonic,
+        link_fields,
+        pcie_fields,
+        pcie_restarts: 0,
+    };
+    Poll { gpus: vec![gpu], elapsed_nanoseconds: 1_500_000, overruns: 0 }
+}
+
+fn utc(monotonic: i64) -> i64 {
+    monotonic + 1_000_000
+}
+
+fn link_values(converted: &Converted, link: u32) -> &wire::Values {
+    let found = converted.batch.gpu_links[0].links.iter().find(|values| values.link == link);
+    found.and_then(|found| found.values.as_ref()).expect("the link is listed")
+}
+
+#[test]
+fn kib_become_bytes_and_nvlink_5_counts_bytes_itself() {
+    let fields = vec![raw(138, 0, 3), raw(139, 0, 4), raw(202, 1, 5), raw(204, 1, 6)];
+    let converted = converter().poll(&poll_at(7, fields, vec![]), &utc);
+    let first = link_values(&converted, 0);
+    assert_eq!(first.get(&catalogue::NVLINK_TRANSMIT_BYTES), Some(3072));
+    assert_eq!(first.get(&catalogue::NVLINK_RECEIVE_BYTES), Some(4096));
+    let second = link_values(&converted, 1);
+    assert_eq!(second.get(&catalogue::NVLINK_TRANSMIT_BYTES), Some(5));
+    assert_eq!(second.get(&catalogue::NVLINK_RECEIVE_BYTES), Some(6));
+    let sample = &converted.batch.gpu_links[0];
+    assert_eq!((sample.time, sample.epoch, sample.source.as_str()), (1_000_007, 1_000_007, "nvml"));
+}
+
+#[test]
+fn every_error_field_finds_its_link_and_metric() {
+    let place =
+        |field, scope| link_metric(&raw(field, scope, 0)).map(|(link, metric, _)| (link, metric.name));
+    assert_eq!(place(161, 17), Some((17, "replay_errors")));
+    assert_eq!(place(215, 3), Some((3, "recovery_errors")));
+    assert_eq!(place(163, 2), Some((2, "crc_errors")));
+    assert_eq!(place(46, 0), Some((0, "replay_errors")));
+    assert_eq!(place(51, 0), Some((5, "replay_errors")));
+    assert_eq!(place(113, 0), Some((11, "replay_errors")));
+    assert_eq!(place(53, 0), Some((0, "recovery_errors")));
+    assert_eq!(place(114, 0), Some((6, "recovery_errors")));
+    assert_eq!(place(37, 0), Some((5, "crc_errors")));
+    assert_eq!(place(101, 0), Some((11, "crc_errors")));
+    // A total over all links, and data CRC, are other things.
+    assert_eq!((place(38, 0), place(39, 0), place(52, 0)), (None, None, None));
+}
+
+#[test]
+fn what_was_not_read_is_absent_with_a_reason_and_never_zero() {
+    let fields = vec![
+        raw(165, 0, 1),
+        raw(165, 1, 0),
+        refused(138, 0, Code::NOT_SUPPORTED),
+        raw(139, 0, 1),
+        refused(138, 1, Code::NOT_SUPPORTED),
+        RawField { value_type: 0, ..raw(161, 0, 1.5f64.to_bits()) },
+    ];
+    let pcie = vec![refused(197, 0, Code::NO_PERMISSION), refused(198, 0, Code(u32::MAX))];
+    let converted = converter().poll(&poll_at(0, fields, pcie), &utc);
+    let first = link_values(&converted, 0);
+    assert_eq!(first.get(&catalogue::NVLINK_TRANSMIT_BYTES), None);
+    assert_eq!(first.get(&catalogue::NVLINK_UP), Some(1));
+    assert_eq!(first.get(&catalogue::NVLINK_SPEED_BYTES_PER_SECOND), Some(25_000_000_000));
+    // A link that is down has a state and nothing else: also no speed.
+    let second: Vec<u32> = link_values(&converted, 1).iter().map(|(metric, _)| metric).collect();
+    assert_eq!(second, [catalogue::NVLINK_UP.id]);
+    assert!(converted.batch.gpu_pcie.is_empty());
+    let reasons = [
+        ("link_inactive", 1),
+        ("no_permission", 1),
+        ("not_a_number", 1),
+        ("not_answered", 1),
+        ("not_supported", 1),
+    ];
+    assert_eq!(converted.absent, BTreeMap::from(reasons));
+    let coverage = &converted.batch.coverage[0];
+    assert_eq!((coverage.expected, coverage.read, coverage.failed), (8, 3, 5));
+    assert_eq!(coverage.reasons["no_permission"], 1);
+}
+
+#[test]
+fn a_counter_that_goes_backwards_begins_an_epoch_for_its_gpu_and_kind_only() {
+    let mut converter = converter();
+    let links = |value| vec![raw(138, 0, value), raw(138, 1, 50)];
+    let pcie = || vec![raw(197, 0, 10), raw(198, 0, 10)];
+    let mut epochs = |time, value| {
+        let converted = converter.poll(&poll_at(time, links(value), pcie()), &utc);
+        let kinds: Vec<_> = converted.batch.events.iter().map(|event| event.kind.clone()).collect();
+        (converted.batch.gpu_links[0].epoch, converted.batch.gpu_pcie[0].epoch, kinds)
+    };
+    assert_eq!(epochs(1, 100), (utc(1), utc(1), vec![]));
+    assert_eq!(epochs(2, 100), (utc(1), utc(1), vec![]));
+    assert_eq!(epochs(3, 7), (utc(3), utc(1), vec!["counter.cleared".to_owned()]));
+    assert_eq!(epochs(4, 8), (utc(3), utc(1), vec![]));
+}
+
+#[test]
+fn a_value_that_was_absent_for_a_while_is_still_compared_with_the_last_one() {
+    let mut converter = converter();
+    let mut epoch = |time, field| {
+        let converted = converter.poll(&poll_at(time, vec![field, raw(138, 1, 1)], vec![]), &utc);
+        converted.batch.gpu_links[0].epoch
+    };
+    assert_eq!(epoch(1, raw(138, 0, 100)), utc(1));
+    assert_eq!(epoch(2, refused(138, 0, Code::NOT_SUPPORTED)), utc(1));
+    assert_eq!(epoch(3, raw(138, 0, 99)), utc(3));
+}
+
+#[test]
+fn sums_of_another_sampler_or_after_a_late_reading_are_another_epoch() {
+    let mut converter = converter();
+    let poll = |time, restarts, value| {
+        let mut poll = poll_at(time, vec![], vec![raw(197, 0, value), raw(198, 0, value)]);
+        poll.gpus[0].pcie_restarts = restarts;
+        poll
+    };
+    let epoch = |converted: Converted| converted.batch.gpu_pcie[0].epoch;
+    assert_eq!(epoch(converter.poll(&poll(1, 0, 5), &utc)), utc(1));
+    assert_eq!(epoch(converter.poll(&poll(2, 1, 6), &utc)), utc(2));
+    converter.new_sampler();
+    assert_eq!(epoch(converter.poll(&poll(3, 1, 7), &utc)), utc(3));
+    assert_eq!(epoch(converter.poll(&poll(4, 1, 8), &utc)), utc(3));
+}
+
+#[test]
+fn a_change_of_state_is_an_event_and_a_first_sight_is_none() {
+    let mut converter = converter();
+    let mut kinds = |state| {
+        let converted = converter.poll(&poll_at(1, vec![raw(165, 0, state)], vec![]), &utc);
+        converted.batch.events.into_iter().map(|event| event.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds(1), Vec::<String>::new());
+    assert_eq!(kinds(0), ["link.down"]);
+    assert_eq!(kinds(0), Vec::<String>::new());
+    assert_eq!(kinds(2), ["link.up"]);
+}
+
+#[test]
+fn the_other_end_is_resolved_to_a_gpu_of_the_node() {
+    let mut first = GpuSurvey { uuid: "GPU-a".into(), pci_bus_id: "1".into(), ..GpuSurvey::default() };
+    let to = |link, place: &str, kind| LinkSurvey {
+        link,
+        active: true,
+        remote_type: Some(kind),
+        remote_pci_bus_id: Some(place.to_owned()),
+        ..LinkSurvey::default()
+    };
+    first.links = vec![to(0, "2", 0), to(1, "3", 2), to(2, "4", 9)];
+    let second = GpuSurvey { uuid: "GPU-b".into(), pci_bus_id: "2".into(), index: 1, ..GpuSurvey::default() };
+    let mut converter = Converter::default();
+    let survey = Survey { gpus: vec![first, second], unreadable: 0 };
+    assert!(converter.survey(&survey));
+    assert!(!converter.survey(&survey), "the same survey is no change");
+    let (gpus, links) = converter.inventory();
+    assert_eq!(gpus.iter().map(|gpu| gpu.link_count).collect::<Vec<_>>(), [3, 0]);
+    let ends: Vec<_> =
+        links.iter().map(|link| (link.remote_type.as_str(), link.remote_gpu_uuid.as_str())).collect();
+    assert_eq!(ends, [("gpu", "GPU-b"), ("switch", ""), ("unknown", "")]);
+}
+
+/// Random growth, wraps at any width, resets and gaps: within an epoch nothing ever decreases.
+#[test]
+fn no_epoch_holds_a_decrease() {
+    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = move || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    let mut converter = converter();
+    let mut before: Option<(i64, u64)> = None;
+    let mut value = 0_u64;
+    let mut epochs = 0;
+    for time in 0..20_000 {
+        let bits = 8 + next() % 56;
+        value = match next() % 50 {
+            0 => 0,
+            1 => value & ((1 << bits) - 1),
+            _ => value.wrapping_add(next() >> (next() % 64)) & (u64::MAX >> 12),
+        };
+        let field = if next() % 10 == 0 { refused(202, 0, Code::NOT_SUPPORTED) } else { raw(202, 0, value) };
+        let converted = converter.poll(&poll_at(time, vec![field, raw(165, 0, 1)], vec![]), &utc);
+        let Some(sent) = link_values(&converted, 0).get(&catalogue::NVLINK_TRANSMIT_BYTES) else { continue };
+        let epoch = converted.batch.gpu_links[0].epoch;
+        if let Some((last_epoch, last)) = before {
+            epochs += u32::from(epoch != last_epoch);
+            assert!(epoch != last_epoch || sent >= last, "{last} then {sent} in one epoch");
+        }
+        before = Some((epoch, sent));
+    }
+    assert!(epochs > 100, "the sequence holds resets: {epochs}");
+}

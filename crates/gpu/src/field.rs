@@ -1,0 +1,138 @@
+//! Field values of NVML: their numbers, their types, and one value as the library writes it.
+//!
+//! Facts of `nvml.h` (API version 12), in our own words. The link goes into `scope` unless noted. Safe and pure.
+
+use crate::code::Code;
+
+/// Links 0 to 5 of the error counters that have a number per link: flit CRC.
+pub const CRC_FLIT_L0: u32 = 32;
+/// Replays, links 0 to 5.
+pub const REPLAY_L0: u32 = 46;
+/// Recoveries, links 0 to 5.
+pub const RECOVERY_L0: u32 = 53;
+/// Flit CRC, links 6 to 11.
+pub const CRC_FLIT_L6: u32 = 96;
+/// Replays, links 6 to 11.
+pub const REPLAY_L6: u32 = 108;
+/// Recoveries, links 6 to 11.
+pub const RECOVERY_L6: u32 = 114;
+/// Data sent on a link before NVLink 5, KiB.
+pub const DATA_TX_KIB: u32 = 138;
+/// Data received on a link before NVLink 5, KiB.
+pub const DATA_RX_KIB: u32 = 139;
+/// Number of this link at its other end.
+pub const REMOTE_LINK: u32 = 146;
+/// Replays, any link, before NVLink 5.
+pub const DL_REPLAY: u32 = 161;
+/// Recoveries, any link, before NVLink 5.
+pub const DL_RECOVERY: u32 = 162;
+/// CRC errors, any link, before NVLink 5.
+pub const DL_CRC: u32 = 163;
+/// Speed of a link in MB/s, one direction.
+pub const LINK_SPEED: u32 = 164;
+/// State of a link: 0 inactive, 1 active, 2 asleep.
+pub const LINK_STATE: u32 = 165;
+/// Bytes sent over PCIe; no scope. 32 bits wide on today's drivers, so it wraps.
+pub const PCIE_TX_BYTES: u32 = 197;
+/// Bytes received over PCIe; as [`PCIE_TX_BYTES`].
+pub const PCIE_RX_BYTES: u32 = 198;
+/// Bytes sent on a link from NVLink 5.
+pub const XMIT_BYTES: u32 = 202;
+/// Bytes received on a link from NVLink 5.
+pub const RCV_BYTES: u32 = 204;
+/// Recoveries of a link, whatever their outcome (NVLink 5).
+pub const RECOVERY_EVENTS: u32 = 215;
+
+/// Kinds of value a field can hold (`nvmlValueType_t`).
+pub mod value_type {
+    /// `double`.
+    pub const DOUBLE: u32 = 0;
+    /// 32 bits, unsigned.
+    pub const UNSIGNED_INT: u32 = 1;
+    /// `unsigned long`: 64 bits on every platform NVML for Linux exists on.
+    pub const UNSIGNED_LONG: u32 = 2;
+    /// 64 bits, unsigned.
+    pub const UNSIGNED_LONG_LONG: u32 = 3;
+    /// 64 bits, signed.
+    pub const SIGNED_LONG_LONG: u32 = 4;
+    /// 32 bits, signed.
+    pub const SIGNED_INT: u32 = 5;
+    /// 16 bits, unsigned.
+    pub const UNSIGNED_SHORT: u32 = 6;
+}
+
+/// One field to read and its answer (`nvmlFieldValue_t`).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FieldValue {
+    /// Which field, by the numbers above.
+    pub field: u32,
+    /// Which link, where the field is one of a link.
+    pub scope: u32,
+    /// When the driver read it, microseconds since 1970.
+    pub timestamp_microseconds: i64,
+    /// How long that took.
+    pub latency_microseconds: i64,
+    /// See [`value_type`].
+    pub value_type: u32,
+    /// Whether `bits` mean anything.
+    pub code: u32,
+    /// The union of all value types; read it with [`FieldValue::unsigned`].
+    pub bits: u64,
+}
+
+impl FieldValue {
+    /// The value as an unsigned number; `None` where it was not read, is negative or no whole number.
+    #[must_use]
+    pub fn unsigned(&self) -> Option<u64> {
+        if Code(self.code) != Code::SUCCESS {
+            return None;
+        }
+        // The union's members all start at its first byte.
+        let bytes = self.bits.to_ne_bytes();
+        let first_four = [bytes[0], bytes[1], bytes[2], bytes[3]];
+        match self.value_type {
+            value_type::UNSIGNED_INT => Some(u64::from(u32::from_ne_bytes(first_four))),
+            value_type::UNSIGNED_LONG | value_type::UNSIGNED_LONG_LONG => Some(self.bits),
+            value_type::SIGNED_LONG_LONG => u64::try_from(i64::from_ne_bytes(bytes)).ok(),
+            value_type::SIGNED_INT => u64::try_from(i32::from_ne_bytes(first_four)).ok(),
+            value_type::UNSIGNED_SHORT => Some(u64::from(u16::from_ne_bytes([bytes[0], bytes[1]]))),
+            _ => None,
+        }
+    }
+}
+
+// What nvml.h gives on the platforms NVML exists on (64-bit Linux). A mistake here would corrupt memory.
+const _: () = assert!(size_of::<FieldValue>() == 40 && align_of::<FieldValue>() == 8);
+const _: () = assert!(std::mem::offset_of!(FieldValue, timestamp_microseconds) == 8);
+const _: () = assert!(std::mem::offset_of!(FieldValue, value_type) == 24);
+const _: () = assert!(std::mem::offset_of!(FieldValue, code) == 28);
+const _: () = assert!(std::mem::offset_of!(FieldValue, bits) == 32);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(value_type: u32, bytes: &[u8]) -> FieldValue {
+        let mut eight = [0xAA; 8];
+        eight[..bytes.len()].copy_from_slice(bytes);
+        FieldValue { value_type, bits: u64::from_ne_bytes(eight), ..FieldValue::default() }
+    }
+
+    #[test]
+    fn a_value_is_read_by_its_type_and_surplus_bytes_do_not_matter() {
+        assert_eq!(value(value_type::UNSIGNED_INT, &7u32.to_ne_bytes()).unsigned(), Some(7));
+        assert_eq!(value(value_type::UNSIGNED_LONG, &u64::MAX.to_ne_bytes()).unsigned(), Some(u64::MAX));
+        assert_eq!(value(value_type::UNSIGNED_SHORT, &9u16.to_ne_bytes()).unsigned(), Some(9));
+        assert_eq!(value(value_type::SIGNED_INT, &(-1i32).to_ne_bytes()).unsigned(), None);
+        assert_eq!(value(value_type::SIGNED_LONG_LONG, &5i64.to_ne_bytes()).unsigned(), Some(5));
+        assert_eq!(value(value_type::DOUBLE, &1.5f64.to_ne_bytes()).unsigned(), None);
+        assert_eq!(value(77, &[0; 8]).unsigned(), None);
+    }
+
+    #[test]
+    fn a_failed_value_is_absent_and_not_zero() {
+        let failed = FieldValue { code: Code::NOT_SUPPORTED.0, value_type: 3, ..FieldValue::default() };
+        assert_eq!(failed.unsigned(), None);
+    }
+}

@@ -1,0 +1,383 @@
+//! NVML, opened at run time: our own declarations of the few calls used, and a safe face on them.
+//!
+//! Names, numbers, sizes and offsets are facts of NVIDIA's `nvml.h` (API version 12), checked against the
+//! header of CUDA 12.9; nothing of that header is copied. This is the only file of the crate with foreign
+//! functions. It must be used in the sampler's process alone: a wedged driver never returns from a call.
+#![allow(unsafe_code)] // foreign functions: each block says why it holds
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::path::Path;
+
+use crate::code::Code;
+use crate::field::FieldValue;
+
+/// `nvmlNvlinkVersion_t` of NVLink 5.0: from here on links count bytes in [`XMIT_BYTES`](crate::field::XMIT_BYTES).
+pub const NVLINK_VERSION_5_0: u32 = 7;
+
+const UUID_BYTES: usize = 96; // NVML_DEVICE_UUID_V2_BUFFER_SIZE
+const NAME_BYTES: usize = 96; // NVML_DEVICE_NAME_V2_BUFFER_SIZE
+const VERSION_BYTES: usize = 80; // NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE, and that of NVML's own version
+
+/// `nvmlPciInfo_t`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct PciInfo {
+    bus_id_legacy: [c_char; 16],
+    domain: c_uint,
+    bus: c_uint,
+    device: c_uint,
+    device_id: c_uint,
+    subsystem_id: c_uint,
+    bus_id: [c_char; 32],
+}
+
+// What nvml.h gives on the platforms NVML exists on (64-bit Linux). A mistake here would corrupt memory.
+const _: () = assert!(size_of::<PciInfo>() == 68 && std::mem::offset_of!(PciInfo, domain) == 16);
+const _: () = assert!(std::mem::offset_of!(PciInfo, bus_id) == 36);
+
+type Handle = *mut c_void;
+type NoArguments = unsafe extern "C" fn() -> u32;
+type SystemText = unsafe extern "C" fn(*mut c_char, c_uint) -> u32;
+type DeviceText = unsafe extern "C" fn(Handle, *mut c_char, c_uint) -> u32;
+type OutNumber = unsafe extern "C" fn(*mut c_uint) -> u32;
+type HandleByIndex = unsafe extern "C" fn(c_uint, *mut Handle) -> u32;
+type DeviceNumber = unsafe extern "C" fn(Handle, *mut c_uint) -> u32;
+type DevicePci = unsafe extern "C" fn(Handle, *mut PciInfo) -> u32;
+type LinkNumber = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> u32;
+type LinkPci = unsafe extern "C" fn(Handle, c_uint, *mut PciInfo) -> u32;
+type FieldValues = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> u32;
+
+/// Why the library can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no such library, or the loader refuses it.
+    #[error(
+        "cannot open {path}: {cause}; without an NVIDIA driver this is to be expected, otherwise set the \
+             library's path"
+    )]
+    Unavailable {
+        /// What was to be opened.
+        path: String,
+        /// The loader's words.
+        cause: String,
+    },
+    /// The library opens but is too old for, or is not, NVML.
+    #[error("{path} has no function {symbol}: it is too old, or is not NVML; use the driver's own library")]
+    MissingSymbol {
+        /// What was opened.
+        path: String,
+        /// The function that is not there.
+        symbol: &'static str,
+    },
+}
+
+/// An opened library. Nothing can be asked before [`Library::start`].
+pub struct Library {
+    init: NoArguments,
+    shutdown: NoArguments,
+    count: OutNumber,
+    handle: HandleByIndex,
+    uuid: DeviceText,
+    fields: FieldValues,
+    link_state: LinkNumber,
+    driver_version: Option<SystemText>,
+    nvml_version: Option<SystemText>,
+    name: Option<DeviceText>,
+    pci: Option<DevicePci>,
+    pcie_generation: Option<DeviceNumber>,
+    pcie_width: Option<DeviceNumber>,
+    link_version: Option<LinkNumber>,
+    remote_pci: Option<LinkPci>,
+    remote_type: Option<LinkNumber>,
+    _keep_loaded: libloading::Library,
+}
+
+impl Library {
+    /// Opens the library by a path, or by a name that the dynamic loader finds.
+    ///
+    /// # Errors
+    /// When it can't be loaded or lacks one of the functions without which nothing can be read.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let shown = path.display().to_string();
+        // SAFETY: loading runs the library's initialisers. The path comes from the site's configuration,
+        // and the process does nothing else than talk to that library.
+        let library = unsafe { libloading::Library::new(path) }
+            .map_err(|error| OpenError::Unavailable { path: shown.clone(), cause: error.to_string() })?;
+        let missing = |symbol| OpenError::MissingSymbol { path: shown.clone(), symbol };
+        // SAFETY: each name is looked up as the type that nvml.h
+        // declares for it, and the library stays loaded as long as the pointers: both live in `Library`.
+        let opened = unsafe {
+            Self {
+                init: required(&library, "nvmlInit_v2").map_err(missing)?,
+                shutdown: required(&library, "nvmlShutdown").map_err(missing)?,
+                count: required(&library, "nvmlDeviceGetCount_v2").map_err(missing)?,
+                handle: required(&library, "nvmlDeviceGetHandleByIndex_v2").map_err(missing)?,
+                uuid: required(&library, "nvmlDeviceGetUUID").map_err(missing)?,
+                fields: required(&library, "nvmlDeviceGetFieldValues").map_err(missing)?,
+                link_state: required(&library, "nvmlDeviceGetNvLinkState").map_err(missing)?,
+                driver_version: optional(&library, "nvmlSystemGetDriverVersion"),
+                nvml_version: optional(&library, "nvmlSystemGetNVMLVersion"),
+                name: optional(&library, "nvmlDeviceGetName"),
+                pci: optional(&library, "nvmlDeviceGetPciInfo_v3"),
+                pcie_generation: optional(&library, "nvmlDeviceGetMaxPcieLinkGeneration"),
+                pcie_width: optional(&library, "nvmlDeviceGetMaxPcieLinkWidth"),
+                link_version: optional(&library, "nvmlDeviceGetNvLinkVersion"),
+                remote_pci: optional(&library, "nvmlDeviceGetNvLinkRemotePciInfo_v2"),
+                remote_type: optional(&library, "nvmlDeviceGetNvLinkRemoteDeviceType"),
+                _keep_loaded: library,
+            }
+        };
+        Ok(opened)
+    }
+
+    /// Initialises NVML. No context is made on a GPU and no lock taken.
+    ///
+    /// # Errors
+    /// NVML's code: no driver, a driver of another version, no permission.
+    pub fn start(&self) -> Result<Session<'_>, Code> {
+        // SAFETY: takes no argument and may be called at any time.
+        checked(unsafe { (self.init)() }).map(|()| Session { library: self })
+    }
+}
+
+/// Looks a function up.
+///
+/// # Safety
+/// `T` must be the function pointer type that nvml.h declares for `symbol`.
+unsafe fn optional<T: Copy>(library: &libloading::Library, symbol: &'static str) -> Option<T> {
+    // SAFETY: the caller vouches for the type.
+    unsafe { library.get::<T>(symbol) }.ok().map(|found| *found)
+}
+
+/// As [`optional`], naming the function where it is not there.
+///
+/// # Safety
+/// As [`optional`].
+unsafe fn required<T: Copy>(library: &libloading::Library, symbol: &'static str) -> Result<T, &'static str> {
+    // SAFETY: as the caller vouches.
+    unsafe { optional(library, symbol) }.ok_or(symbol)
+}
+
+/// NVML between initialisation and shutdown.
+pub struct Session<'l> {
+    library: &'l Library,
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // SAFETY: pairs with the initialisation that made this value. Its result changes nothing.
+        unsafe { (self.library.shutdown)() };
+    }
+}
+
+impl<'l> Session<'l> {
+    /// The driver's version, for instance `580.65.06`.
+    #[must_use]
+    pub fn driver_version(&self) -> Option<String> {
+        system_text(self.library.driver_version)
+    }
+
+    /// NVML's own version.
+    #[must_use]
+    pub fn nvml_version(&self) -> Option<String> {
+        system_text(self.library.nvml_version)
+    }
+
+    /// How many GPUs there are.
+    ///
+    /// # Errors
+    /// NVML's code.
+    pub fn gpu_count(&self) -> Result<u32, Code> {
+        let mut count: c_uint = 0;
+        // SAFETY: the pointer is to a live unsigned int.
+        checked(unsafe { (self.library.count)(&raw mut count) })?;
+        Ok(count)
+    }
+
+    /// The GPU at an index below [`Session::gpu_count`].
+    ///
+    /// # Errors
+    /// NVML's code: a GPU can be lost or forbidden by itself.
+    pub fn gpu(&self, index: u32) -> Result<Gpu<'l, '_>, Code> {
+        let mut handle: Handle = std::ptr::null_mut();
+        // SAFETY: the pointer is to a live handle; the index is NVML's to check.
+        checked(unsafe { (self.library.handle)(index, &raw mut handle) })?;
+        Ok(Gpu { library: self.library, handle, _session: std::marker::PhantomData })
+    }
+}
+
+/// One GPU of a session.
+#[derive(Clone, Copy)]
+pub struct Gpu<'l, 's> {
+    library: &'l Library,
+    handle: Handle,
+    // The handle means nothing after the session's shutdown.
+    _session: std::marker::PhantomData<&'s Session<'l>>,
+}
+
+impl Gpu<'_, '_> {
+    /// `GPU-` and a UUID.
+    ///
+    /// # Errors
+    /// NVML's code.
+    pub fn uuid(&self) -> Result<String, Code> {
+        self.text::<UUID_BYTES>(self.library.uuid)
+    }
+
+    /// The product's name.
+    ///
+    /// # Errors
+    /// NVML's code; [`Code::FUNCTION_NOT_FOUND`] where the library lacks the call, as for all below.
+    pub fn name(&self) -> Result<String, Code> {
+        self.text::<NAME_BYTES>(self.library.name.ok_or(Code::FUNCTION_NOT_FOUND)?)
+    }
+
+    /// Place on the PCI bus, as `dddddddd:bb:dd.f`.
+    ///
+    /// # Errors
+    /// NVML's code.
+    pub fn pci_bus_id(&self) -> Result<String, Code> {
+        let call = self.library.pci.ok_or(Code::FUNCTION_NOT_FOUND)?;
+        let mut info = EMPTY_PCI_INFO;
+        // SAFETY: the handle is of this session; the pointer is to a live structure of NVML's size.
+        checked(unsafe { call(self.handle, &raw mut info) })?;
+        Ok(pci_text(&info))
+    }
+
+    /// Largest PCIe generation and width of this GPU in its slot.
+    ///
+    /// # Errors
+    /// NVML's code.
+    pub fn pcie_generation_and_width(&self) -> Result<(u32, u32), Code> {
+        let generation = self.library.pcie_generation.ok_or(Code::FUNCTION_NOT_FOUND)?;
+        let width = self.library.pcie_width.ok_or(Code::FUNCTION_NOT_FOUND)?;
+        Ok((self.number(generation)?, self.number(width)?))
+    }
+
+    /// 1 for an active link, 0 for an inactive one.
+    ///
+    /// # Errors
+    /// NVML's code: [`Code::INVALID_ARGUMENT`] or [`Code::NOT_SUPPORTED`] where there is no such link.
+    pub fn link_state(&self, link: u32) -> Result<u32, Code> {
+        self.link_number(Some(self.library.link_state), link)
+    }
+
+    /// `nvmlNvlinkVersion_t` of a link.
+    ///
+    /// # Errors
+    /// NVML's code.
+    pub fn link_version(&self, link: u32) -> Result<u32, Code> {
+        self.link_number(self.library.link_version, link)
+    }
+
+    /// `nvmlIntNvLinkDeviceType_t` of what is at the other end: 0 GPU, 1 CPU (IBM NPU), 2 switch.
+    ///
+    /// # Errors
+    /// NVML's code.
+    pub fn remote_type(&self, link: u32) -> Result<u32, Code> {
+        self.link_number(self.library.remote_type, link)
+    }
+
+    /// Place on the PCI bus of what is at the other end.
+    ///
+    /// # Errors
+    /// NVML's code.
+    pub fn remote_pci_bus_id(&self, link: u32) -> Result<String, Code> {
+        let call = self.library.remote_pci.ok_or(Code::FUNCTION_NOT_FOUND)?;
+        let mut info = EMPTY_PCI_INFO;
+        // SAFETY: as in `pci_bus_id`; the link number is NVML's to check.
+        checked(unsafe { call(self.handle, link, &raw mut info) })?;
+        Ok(pci_text(&info))
+    }
+
+    /// Reads fields of one family in one call; each has its own code afterwards.
+    ///
+    /// # Errors
+    /// NVML's code when the call as a whole failed; then no field was read.
+    pub fn read_fields(&self, fields: &mut [FieldValue]) -> Result<(), Code> {
+        let count = c_int::try_from(fields.len()).map_err(|_| Code::INVALID_ARGUMENT)?;
+        if count == 0 {
+            return Ok(());
+        }
+        // SAFETY: the pointer is to `count` live structures of NVML's layout.
+        checked(unsafe { (self.library.fields)(self.handle, count, fields.as_mut_ptr()) })
+    }
+
+    fn text<const BYTES: usize>(&self, call: DeviceText) -> Result<String, Code> {
+        let mut buffer: [c_char; BYTES] = [0; BYTES];
+        // SAFETY: the handle is of this session; the buffer has the length that is given.
+        checked(unsafe { call(self.handle, buffer.as_mut_ptr(), BYTES as c_uint) })?;
+        Ok(text(&buffer))
+    }
+
+    fn number(&self, call: DeviceNumber) -> Result<u32, Code> {
+        let mut number: c_uint = 0;
+        // SAFETY: the handle is of this session; the pointer is to a live unsigned int.
+        checked(unsafe { call(self.handle, &raw mut number) })?;
+        Ok(number)
+    }
+
+    fn link_number(&self, call: Option<LinkNumber>, link: u32) -> Result<u32, Code> {
+        let call = call.ok_or(Code::FUNCTION_NOT_FOUND)?;
+        let mut number: c_uint = 0;
+        // SAFETY: as in `number`. NVML's enumerations are unsigned ints in its ABI.
+        checked(unsafe { call(self.handle, link, &raw mut number) })?;
+        Ok(number)
+    }
+}
+
+const EMPTY_PCI_INFO: PciInfo = PciInfo {
+    bus_id_legacy: [0; 16],
+    domain: 0,
+    bus: 0,
+    device: 0,
+    device_id: 0,
+    subsystem_id: 0,
+    bus_id: [0; 32],
+};
+
+fn checked(code: u32) -> Result<(), Code> {
+    if Code(code) == Code::SUCCESS { Ok(()) } else { Err(Code(code)) }
+}
+
+fn system_text(call: Option<SystemText>) -> Option<String> {
+    let mut buffer: [c_char; VERSION_BYTES] = [0; VERSION_BYTES];
+    // SAFETY: the buffer has the length that is given.
+    checked(unsafe { call?(buffer.as_mut_ptr(), VERSION_BYTES as c_uint) }).ok()?;
+    Some(text(&buffer))
+}
+
+fn pci_text(info: &PciInfo) -> String {
+    text(&info.bus_id).to_ascii_lowercase()
+}
+
+/// Text up to the first NUL, or the whole buffer where a library forgot it.
+fn text(buffer: &[c_char]) -> String {
+    // SAFETY: c_char and u8 have one size, and any byte is a valid u8.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), buffer.len()) };
+    match CStr::from_bytes_until_nul(bytes) {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_library_is_named_with_the_remedy() {
+        let error = Library::open(Path::new("/nowhere/libnvidia-ml.so.1")).err().expect("nothing there");
+        let text = error.to_string();
+        assert!(
+            text.contains("/nowhere/libnvidia-ml.so.1") && text.contains("set the library's path"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_library_that_is_not_nvml_is_refused_by_the_function_it_lacks() {
+        let error = Library::open(Path::new("libc.so.6")).err().expect("libc is no NVML");
+        assert!(matches!(error, OpenError::MissingSymbol { symbol: "nvmlInit_v2", .. }), "{error}");
+    }
+}

@@ -1,0 +1,332 @@
+//! The child process: opens NVML, surveys, polls at an interval and writes frames to its parent.
+//!
+//! It may hang or crash at any call, so nothing else may run in this process. It keeps no state worth saving
+//! and dies with its parent.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use nix::sys::{prctl, signal::Signal};
+use nix::unistd;
+
+use crate::code::Code;
+use crate::frame::{Body, Frame, FrameWriter, Hello, Poll, Problem, ProblemKind};
+use crate::nvml::{Library, OpenError, Session};
+use crate::poll::{GpuPlan, monotonic_nanoseconds, poll_all, read_something, states, states_differ};
+use crate::survey::survey;
+
+/// The hidden subcommand under which a program runs the sampler.
+pub const SUBCOMMAND: &str = "gpu-sampler";
+
+/// Consecutive readings without a single value after which the sampler gives up and is started anew.
+const EMPTY_POLLS_BEFORE_GIVING_UP: u32 = 3;
+
+/// What the sampler is told on its command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SamplerOptions {
+    /// Path or name of the library.
+    pub library: PathBuf,
+    /// From one reading to the next.
+    pub interval: Duration,
+    /// From one look at what there is to the next.
+    pub survey_interval: Duration,
+    /// Whether a 32-bit PCIe counter is read often enough to unfold it.
+    pub unfold_pcie: bool,
+    /// The parent: without it the sampler ends.
+    pub parent: u32,
+}
+
+/// A command line that is not the sampler's.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{SUBCOMMAND}: {0}; this subcommand is for the agent's own use")]
+pub struct BadArguments(String);
+
+impl SamplerOptions {
+    /// The arguments after [`SUBCOMMAND`].
+    #[must_use]
+    pub fn to_arguments(&self) -> Vec<OsString> {
+        vec![
+            "--library".into(),
+            self.library.clone().into(),
+            "--interval-nanoseconds".into(),
+            self.interval.as_nanos().to_string().into(),
+            "--survey-nanoseconds".into(),
+            self.survey_interval.as_nanos().to_string().into(),
+            "--unfold-pcie".into(),
+            self.unfold_pcie.to_string().into(),
+            "--parent".into(),
+            self.parent.to_string().into(),
+        ]
+    }
+
+    /// Reads what [`SamplerOptions::to_arguments`] wrote.
+    ///
+    /// # Errors
+    /// Naming the argument that is missing, unknown or no number.
+    pub fn from_arguments(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, BadArguments> {
+        let mut given = std::collections::BTreeMap::new();
+        let mut arguments = arguments.into_iter();
+        while let Some(name) = arguments.next() {
+            let name = name.to_string_lossy().into_owned();
+            let value = arguments.next().ok_or_else(|| BadArguments(format!("{name} has no value")))?;
+            given.insert(name, value);
+        }
+        let mut take =
+            |name: &str| given.remove(name).ok_or_else(|| BadArguments(format!("{name} is missing")));
+        let library = PathBuf::from(take("--library")?);
+        let mut number = |name: &str| {
+            let value = take(name)?;
+            let value = value.to_string_lossy();
+            value.parse::<u64>().map_err(|_| BadArguments(format!("{name} {value} is no number")))
+        };
+        let interval = Duration::from_nanos(number("--interval-nanoseconds")?.max(1_000_000));
+        let survey_interval = Duration::from_nanos(number("--survey-nanoseconds")?);
+        let parent = u32::try_from(number("--parent")?).map_err(|_| BadArguments("--parent".into()))?;
+        let unfold_pcie = take("--unfold-pcie")? == "true";
+        match given.into_keys().next() {
+            Some(unknown) => Err(BadArguments(format!("{unknown} is not known"))),
+            None => Ok(Self { library, interval, survey_interval, unfold_pcie, parent }),
+        }
+    }
+}
+
+/// Runs the sampler until its parent is gone or NVML can't be used; the agent's `main` calls it for
+/// [`SUBCOMMAND`] with the arguments after that word, before it starts anything of its own.
+///
+/// Frames go to standard output. Exit status: 0 the parent is gone, 1 NVML failed (a frame says how),
+/// 64 wrong arguments.
+pub fn sampler_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let options = match SamplerOptions::from_arguments(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::from(64);
+        }
+    };
+    if !die_with_parent(options.parent) {
+        return ExitCode::SUCCESS;
+    }
+    let Ok(out) = take_standard_output() else { return ExitCode::FAILURE };
+    match run(&options, &mut FrameWriter::new(out)) {
+        // The parent closed the pipe.
+        Err(_) => ExitCode::SUCCESS,
+        Ok(()) => ExitCode::FAILURE,
+    }
+}
+
+/// Asks the kernel for a signal at the parent's end; false when it has ended already.
+fn die_with_parent(parent: u32) -> bool {
+    let asked = prctl::set_pdeathsig(Signal::SIGKILL).is_ok();
+    // A parent that ended before the call sends no signal.
+    asked && u32::try_from(unistd::getppid().as_raw()) == Ok(parent)
+}
+
+/// Moves standard output to a descriptor of its own: a library that prints must not damage the frames.
+fn take_standard_output() -> io::Result<File> {
+    let frames = unistd::dup(io::stdout())?;
+    unistd::dup2_stdout(io::stderr())?;
+    debug_assert_ne!(frames.as_raw_fd(), 1);
+    Ok(File::from(frames))
+}
+
+/// Returns `Ok` after a problem was told, an error when nobody listens any more.
+fn run(options: &SamplerOptions, out: &mut FrameWriter<File>) -> io::Result<()> {
+    let library = match Library::open(&options.library) {
+        Ok(library) => library,
+        Err(error) => {
+            let kind = match error {
+                OpenError::Unavailable { .. } => ProblemKind::LibraryMissing,
+                OpenError::MissingSymbol { .. } => ProblemKind::LibraryUnusable,
+            };
+            return problem(out, kind, error.to_string());
+        }
+    };
+    match library.start() {
+        Ok(session) => sample(options, &session, out),
+        Err(code) => {
+            let text = format!("NVML does not start: {code}; {}", code.remedy());
+            problem(out, ProblemKind::DriverUnavailable, text)
+        }
+    }
+}
+
+fn problem(out: &mut FrameWriter<File>, kind: ProblemKind, text: String) -> io::Result<()> {
+    out.write(&Frame { body: Some(Body::Problem(Problem { kind: kind.into(), text })) })
+}
+
+/// The loop of surveys and polls.
+fn sample(options: &SamplerOptions, session: &Session<'_>, out: &mut FrameWriter<File>) -> io::Result<()> {
+    let hello = Hello {
+        driver_version: session.driver_version().unwrap_or_default(),
+        nvml_version: session.nvml_version().unwrap_or_default(),
+    };
+    out.write(&Frame { body: Some(Body::Hello(hello)) })?;
+    let mut plans: Vec<GpuPlan<'_, '_>> = Vec::new();
+    let mut schedule = Schedule::new(options);
+    let mut frame = Frame { body: Some(Body::Poll(Poll::default())) };
+    let mut last_states: Vec<Vec<u64>> = Vec::new();
+    let mut survey_due = true;
+    let mut empty_polls = 0;
+    loop {
+        if survey_due || schedule.survey_is_due() {
+            if let Err((kind, text)) = look_again(session, &mut plans, out)? {
+                return problem(out, kind, text);
+            }
+            schedule.surveyed();
+        }
+        let Some(Body::Poll(poll)) = &mut frame.body else { return Ok(()) };
+        poll_all(&mut plans, poll, options.unfold_pcie);
+        poll.overruns = schedule.overruns;
+        survey_due = !last_states.is_empty() && states_differ(&last_states, poll);
+        last_states.resize_with(poll.gpus.len(), Vec::new);
+        for (last, gpu) in last_states.iter_mut().zip(&poll.gpus) {
+            last.clear();
+            last.extend(states(gpu));
+        }
+        empty_polls = if read_something(poll) { 0 } else { empty_polls + 1 };
+        out.write(&frame)?;
+        if empty_polls >= EMPTY_POLLS_BEFORE_GIVING_UP {
+            let text =
+                format!("no value could be read {empty_polls} times running; see nvidia-smi on this node");
+            return problem(out, ProblemKind::Unreadable, text);
+        }
+        schedule.wait_for_tick(&mut plans, options.unfold_pcie);
+    }
+}
+
+/// What ends the sampler: its kind, and words for people.
+type GivenUp = (ProblemKind, String);
+
+/// Surveys and tells the parent; keeps the PCIe sums of GPUs that are still there. The inner error is a
+/// problem that ends the sampler.
+fn look_again<'l, 's>(
+    session: &'s Session<'l>,
+    plans: &mut Vec<GpuPlan<'l, 's>>,
+    out: &mut FrameWriter<File>,
+) -> io::Result<Result<(), GivenUp>> {
+    let (found, mut fresh) = match survey(session) {
+        Ok(found) => found,
+        Err(code) => {
+            let text = format!("cannot list the GPUs: {code}; {}", code.remedy());
+            return Ok(Err((ProblemKind::DriverUnavailable, text)));
+        }
+    };
+    if found.gpus.is_empty() {
+        let text = match found.unreadable {
+            0 => "NVML works and there is no GPU".to_owned(),
+            lost => format!("none of {lost} GPUs can be read; {}", Code::GPU_IS_LOST.remedy()),
+        };
+        let kind = if found.unreadable == 0 { ProblemKind::NoGpu } else { ProblemKind::Unreadable };
+        return Ok(Err((kind, text)));
+    }
+    for plan in &mut fresh {
+        if let Some(old) = plans.iter().find(|old| old.uuid == plan.uuid) {
+            (plan.unfold, plan.pcie_is_narrow) = (old.unfold, old.pcie_is_narrow);
+        }
+    }
+    *plans = fresh;
+    out.write(&Frame { body: Some(Body::Survey(found)) })?;
+    Ok(Ok(()))
+}
+
+/// When to read what, on the monotonic clock.
+struct Schedule {
+    interval: i64,
+    survey_interval: i64,
+    next_tick: i64,
+    next_survey: i64,
+    overruns: u64,
+}
+
+impl Schedule {
+    fn new(options: &SamplerOptions) -> Self {
+        let nanoseconds = |duration: Duration| i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX / 4);
+        let now = monotonic_nanoseconds();
+        let interval = nanoseconds(options.interval);
+        // The first reading is at once; from then on each sampler has a phase of its own, so that a thousand
+        // nodes started together do not all read, and send, at the same instant.
+        let phase = (now ^ i64::from(std::process::id())).rem_euclid(1009) * interval / 1009;
+        Self {
+            interval,
+            survey_interval: nanoseconds(options.survey_interval),
+            next_tick: now + phase - interval,
+            next_survey: now,
+            overruns: 0,
+        }
+    }
+
+    fn survey_is_due(&self) -> bool {
+        monotonic_nanoseconds() >= self.next_survey
+    }
+
+    fn surveyed(&mut self) {
+        self.next_survey = monotonic_nanoseconds().saturating_add(self.survey_interval);
+    }
+
+    /// Sleeps until the next tick, reading 32-bit PCIe counters in between.
+    fn wait_for_tick(&mut self, plans: &mut [GpuPlan<'_, '_>], unfolds: bool) {
+        let now = monotonic_nanoseconds();
+        if now > self.next_tick + self.interval {
+            let missed = (now - self.next_tick) / self.interval;
+            self.overruns += missed.unsigned_abs();
+            self.next_tick += missed * self.interval;
+        }
+        self.next_tick += self.interval;
+        loop {
+            let now = monotonic_nanoseconds();
+            let narrow = plans.iter().filter_map(GpuPlan::pcie_interval_nanoseconds).min();
+            let until = match narrow.and_then(|step| i64::try_from(step).ok()) {
+                Some(step) => self.next_tick.min(now.saturating_add(step)),
+                None => self.next_tick,
+            };
+            std::thread::sleep(Duration::from_nanos(u64::try_from(until - now).unwrap_or(0)));
+            if until >= self.next_tick {
+                return;
+            }
+            for plan in plans.iter_mut().filter(|plan| plan.pcie_is_narrow) {
+                plan.read_pcie(unfolds);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> SamplerOptions {
+        SamplerOptions {
+            library: "libnvidia-ml.so.1".into(),
+            interval: Duration::from_millis(1500),
+            survey_interval: Duration::from_secs(60),
+            unfold_pcie: true,
+            parent: 42,
+        }
+    }
+
+    #[test]
+    fn arguments_survive_the_way_to_the_child() {
+        let arguments = options().to_arguments();
+        assert_eq!(SamplerOptions::from_arguments(arguments), Ok(options()));
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        let refused = |change: &dyn Fn(&mut Vec<OsString>)| {
+            let mut arguments = options().to_arguments();
+            change(&mut arguments);
+            SamplerOptions::from_arguments(arguments).unwrap_err().to_string()
+        };
+        assert!(refused(&|list| list.truncate(8)).contains("--parent is missing"));
+        assert!(refused(&|list| list.truncate(9)).contains("--parent has no value"));
+        assert!(
+            refused(&|list| list[3] = "soon".into()).contains("--interval-nanoseconds soon is no number")
+        );
+        assert!(refused(&|list| list.extend(["--x".into(), "1".into()])).contains("--x is not known"));
+    }
+}

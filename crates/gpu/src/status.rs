@@ -1,0 +1,156 @@
+//! What the source can say about itself: its state, why it ended before, and counts of all that was lost.
+//!
+//! Numbers only; the agent puts them into `/metrics` and `self_stats`.
+
+use std::collections::BTreeMap;
+
+use crate::frame::ProblemKind;
+
+/// What the source is doing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// The sampler has been started and has not yet read anything.
+    #[default]
+    Starting,
+    /// Readings arrive.
+    Running,
+    /// There is no NVML library: a node without NVIDIA software. Looked for again now and then.
+    LibraryMissing,
+    /// The library is too old or not NVML.
+    LibraryUnusable,
+    /// The driver refuses: not loaded, of another version, no permission.
+    DriverUnavailable,
+    /// NVML works and there is no GPU.
+    NoGpu,
+    /// The sampler ended badly and is started anew after a pause.
+    BackingOff,
+    /// The sampler was killed and does not go away: the driver holds it. No second one is started.
+    Wedged,
+}
+
+impl State {
+    /// Name for people and labels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Running => "running",
+            State::LibraryMissing => "library_missing",
+            State::LibraryUnusable => "library_unusable",
+            State::DriverUnavailable => "driver_unavailable",
+            State::NoGpu => "no_gpu",
+            State::BackingOff => "backing_off",
+            State::Wedged => "wedged",
+        }
+    }
+}
+
+/// How one sampler's life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum End {
+    /// It could not be started.
+    SpawnFailed,
+    /// It died of a signal, or ended without telling why.
+    Crashed,
+    /// It said nothing for longer than the deadline and was killed.
+    Silent,
+    /// It sent what is no frame and was killed.
+    BadFrame,
+    /// No library.
+    LibraryMissing,
+    /// Library too old or not NVML.
+    LibraryUnusable,
+    /// The driver refused.
+    DriverUnavailable,
+    /// No GPU.
+    NoGpu,
+    /// Nothing could be read any more.
+    Unreadable,
+    /// The source was dropped.
+    Stopped,
+}
+
+impl End {
+    /// Name for people and labels.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            End::SpawnFailed => "spawn_failed",
+            End::Crashed => "crashed",
+            End::Silent => "silent",
+            End::BadFrame => "bad_frame",
+            End::LibraryMissing => "library_missing",
+            End::LibraryUnusable => "library_unusable",
+            End::DriverUnavailable => "driver_unavailable",
+            End::NoGpu => "no_gpu",
+            End::Unreadable => "unreadable",
+            End::Stopped => "stopped",
+        }
+    }
+
+    /// The state to show until the next sampler starts.
+    pub(crate) fn state_after(self) -> State {
+        match self {
+            End::LibraryMissing => State::LibraryMissing,
+            End::LibraryUnusable => State::LibraryUnusable,
+            End::DriverUnavailable => State::DriverUnavailable,
+            End::NoGpu => State::NoGpu,
+            End::SpawnFailed
+            | End::Crashed
+            | End::Silent
+            | End::BadFrame
+            | End::Unreadable
+            | End::Stopped => State::BackingOff,
+        }
+    }
+
+    /// Whether the node simply has nothing to read: no fault, and looked at again at a slow pace.
+    pub(crate) fn is_nothing_to_read(self) -> bool {
+        matches!(self, End::LibraryMissing | End::LibraryUnusable | End::DriverUnavailable | End::NoGpu)
+    }
+}
+
+impl From<ProblemKind> for End {
+    fn from(kind: ProblemKind) -> Self {
+        match kind {
+            ProblemKind::LibraryMissing => End::LibraryMissing,
+            ProblemKind::LibraryUnusable => End::LibraryUnusable,
+            ProblemKind::DriverUnavailable => End::DriverUnavailable,
+            ProblemKind::NoGpu => End::NoGpu,
+            ProblemKind::Other | ProblemKind::Unreadable => End::Unreadable,
+        }
+    }
+}
+
+/// A snapshot of the source.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NvmlStatus {
+    /// What it is doing.
+    pub state: State,
+    /// What the last problem was, for people, with the remedy.
+    pub detail: Option<String>,
+    /// Version of the kernel driver, once known.
+    pub driver_version: Option<String>,
+    /// Version of NVML, once known.
+    pub nvml_version: Option<String>,
+    /// GPUs in the last survey.
+    pub gpus: u32,
+    /// GPUs that could not even be identified in the last survey.
+    pub unreadable_gpus: u32,
+    /// The sampler's process, while there is one.
+    pub pid: Option<u32>,
+    /// Samplers started.
+    pub starts: u64,
+    /// How samplers ended, by reason.
+    pub ends: BTreeMap<End, u64>,
+    /// Readings taken over.
+    pub polls: u64,
+    /// Batches that found the channel full and were dropped.
+    pub dropped_batches: u64,
+    /// Ticks missed because a reading took too long.
+    pub overruns: u64,
+    /// Values that could not be read, by reason.
+    pub absent_values: BTreeMap<&'static str, u64>,
+    /// How long the last reading of all GPUs took.
+    pub last_poll_seconds: f64,
+}

@@ -1,0 +1,435 @@
+/* Reads scenario files; scenario.h documents the format. Knows nothing of NVML's calls. */
+#define _GNU_SOURCE
+#include "scenario.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static struct scenario scenario;
+/* The files that were read, to see a change. */
+static struct {
+	char path[4096];
+	struct timespec modified;
+	ino_t inode;
+	bool there;
+} files[MAX_FILES];
+static unsigned file_count;
+static const char *current_path;
+static int current_line;
+
+static void read_file(const char *path, bool required);
+
+__attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *format, ...)
+{
+	va_list arguments;
+	va_start(arguments, format);
+	fprintf(stderr, "nvml test double: %s:%d: ", current_path ? current_path : "?", current_line);
+	vfprintf(stderr, format, arguments);
+	fputc('\n', stderr);
+	va_end(arguments);
+	_Exit(70);
+}
+
+static int64_t monotonic(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+uint64_t counter_value(const struct counter *counter)
+{
+	/* Whole and fractional seconds apart: a rate times nanoseconds would overflow. */
+	uint64_t elapsed = (uint64_t)(monotonic() - counter->since);
+	uint64_t seconds = elapsed / 1000000000, rest = elapsed % 1000000000;
+	uint64_t moved = counter->rate * seconds + counter->rate / 1000000 * rest / 1000 +
+			 counter->rate % 1000000 * rest / 1000000000;
+	return counter->base + moved + counter->step * counter->reads;
+}
+
+static void settle(struct counter *counter)
+{
+	counter->base = counter_value(counter);
+	counter->since = monotonic();
+	counter->rate = counter->step = counter->reads = 0;
+}
+
+static uint64_t number(const char *text)
+{
+	char *end;
+	errno = 0;
+	unsigned long long value = strtoull(text, &end, 10);
+	if (errno || end == text || *end)
+		refuse("'%s' is no number", text);
+	return value;
+}
+
+static void range(const char *text, int most, int *first, int *last)
+{
+	char low[16];
+	const char *dash = text ? strchr(text, '-') : NULL;
+	if (!text)
+		refuse("a number, a range or * is missing");
+	if (strcmp(text, "*") == 0) {
+		*first = 0;
+		*last = most - 1;
+		return;
+	}
+	if (dash) {
+		snprintf(low, sizeof low, "%.*s", (int)(dash - text), text);
+		*first = (int)number(low);
+		*last = (int)number(dash + 1);
+	} else {
+		*first = *last = (int)number(text);
+	}
+	if (*first > *last || *last >= most)
+		refuse("'%s' is out of range (most is %d)", text, most - 1);
+}
+
+static char *word(char **rest)
+{
+	char *found;
+	do
+		found = strsep(rest, " \t\r\n");
+	while (found && !*found);
+	return found;
+}
+
+/* Splits key=value; NULL at the end of the line. */
+static char *pair(char **rest, char **value)
+{
+	char *key = word(rest);
+	if (!key)
+		return NULL;
+	*value = strchr(key, '=');
+	if (!*value)
+		refuse("'%s' is not key=value", key);
+	*(*value)++ = 0;
+	return key;
+}
+
+static bool is(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+static void copy(char *to, size_t size, const char *from)
+{
+	if (strlen(from) >= size)
+		refuse("'%s' is longer than %zu", from, size - 1);
+	strcpy(to, from);
+}
+
+static void gpu_key(struct gpu *gpu, int index, bool several, const char *key, char *value)
+{
+	if (is(key, "uuid")) {
+		copy(gpu->uuid, sizeof gpu->uuid, value);
+		size_t length = strlen(gpu->uuid);
+		if (several && length > 2)
+			snprintf(gpu->uuid + length - 2, 3, "%02u", (unsigned)index % 100u);
+	} else if (is(key, "name")) {
+		copy(gpu->name, sizeof gpu->name, value);
+		for (char *at = gpu->name; *at; at++)
+			*at = *at == '_' ? ' ' : *at;
+	} else if (is(key, "pci")) {
+		copy(gpu->pci, sizeof gpu->pci, value);
+	} else if (is(key, "pcie")) {
+		if (sscanf(value, "%ux%u", &gpu->pcie_generation, &gpu->pcie_width) != 2)
+			refuse("pcie=%s is not GENERATIONxWIDTH", value);
+	} else if (is(key, "pcie_bits")) {
+		gpu->pcie_bits = (unsigned)number(value);
+	} else if (is(key, "counters")) {
+		gpu->counters = is(value, "kib") ? COUNT_KIB : is(value, "bytes") ? COUNT_BYTES : COUNT_NONE;
+	} else if (is(key, "errors")) {
+		gpu->errors = is(value, "links")      ? ERRORS_LINKS
+			    : is(value, "numbered")   ? ERRORS_NUMBERED
+			    : is(value, "recoveries") ? ERRORS_RECOVERIES
+						      : ERRORS_NONE;
+	} else if (is(key, "state_field")) {
+		gpu->state_field = is(value, "yes");
+	} else {
+		refuse("a GPU has no '%s'", key);
+	}
+}
+
+static void link_key(struct link *link, int offset, const char *key, const char *value)
+{
+	if (is(key, "version"))
+		link->version = (unsigned)number(value);
+	else if (is(key, "speed_mbps"))
+		link->speed_mbps = (unsigned)number(value);
+	else if (is(key, "state"))
+		link->up = is(value, "up");
+	else if (is(key, "remote"))
+		link->remote_type = is(value, "gpu") ? 0 : is(value, "cpu") ? 1 : is(value, "switch") ? 2 : 255;
+	else if (is(key, "remote_pci"))
+		copy(link->remote_pci, sizeof link->remote_pci, value);
+	else if (is(key, "remote_link"))
+		link->remote_link = (unsigned)number(value) + (unsigned)offset;
+	else
+		refuse("a link has no '%s'", key);
+}
+
+/* The counter that a key is about; `key` is left at what follows tx or rx. */
+static struct counter *counter_of(const char **key, struct counter *tx, struct counter *rx)
+{
+	struct counter *counter = strncmp(*key, "tx", 2) == 0 ? tx : strncmp(*key, "rx", 2) == 0 ? rx : NULL;
+	*key += 2;
+	return counter;
+}
+
+static bool counter_key(struct counter *tx, struct counter *rx, const char *key, const char *value)
+{
+	if (strlen(key) < 2)
+		return false;
+	struct counter *counter = counter_of(&key, tx, rx);
+	if (!counter)
+		return false;
+	if (is(key, "")) {
+		counter->base = number(value);
+		counter->since = monotonic();
+		counter->reads = 0;
+	} else if (is(key, "_rate")) {
+		counter->rate = number(value);
+	} else if (is(key, "_step")) {
+		counter->step = number(value);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+static void link_traffic_key(struct link *link, const char *key, const char *value)
+{
+	if (counter_key(&link->tx, &link->rx, key, value))
+		return;
+	if (is(key, "replay"))
+		link->replay = number(value);
+	else if (is(key, "recovery"))
+		link->recovery = number(value);
+	else if (is(key, "crc"))
+		link->crc = number(value);
+	else if (is(key, "bits"))
+		link->bits = (unsigned)number(value);
+	else
+		refuse("traffic has no '%s'", key);
+}
+
+static void read_gpu(char *rest)
+{
+	int first, last;
+	char *key, *value;
+	range(word(&rest), MAX_GPUS, &first, &last);
+	for (int i = first; i <= last; i++)
+		scenario.gpus[i].present = true;
+	while ((key = pair(&rest, &value)))
+		for (int i = first; i <= last; i++)
+			gpu_key(&scenario.gpus[i], i, first != last, key, value);
+}
+
+static void read_links(char *rest, bool traffic)
+{
+	int first, last, first_link, last_link;
+	char *key, *value;
+	range(word(&rest), MAX_GPUS, &first, &last);
+	range(word(&rest), MAX_LINKS, &first_link, &last_link);
+	if (!traffic)
+		for (int i = first; i <= last; i++)
+			for (int l = first_link; l <= last_link; l++)
+				scenario.gpus[i].links[l].present = true;
+	while ((key = pair(&rest, &value)))
+		for (int i = first; i <= last; i++)
+			for (int l = first_link; l <= last_link; l++) {
+				if (traffic)
+					link_traffic_key(&scenario.gpus[i].links[l], key, value);
+				else
+					link_key(&scenario.gpus[i].links[l], l - first_link, key, value);
+			}
+}
+
+static void read_pcie(char *rest)
+{
+	int first, last;
+	char *key, *value;
+	range(word(&rest), MAX_GPUS, &first, &last);
+	while ((key = pair(&rest, &value)))
+		for (int i = first; i <= last; i++)
+			if (!counter_key(&scenario.gpus[i].pcie_tx, &scenario.gpus[i].pcie_rx, key, value))
+				refuse("pcie has no '%s'", key);
+}
+
+static void read_fault(const char *kind, char *rest)
+{
+	int first, last, first_link, last_link;
+	if (is(kind, "na")) {
+		if (scenario.na_count == MAX_FAULTS)
+			refuse("more than %d lines na", MAX_FAULTS);
+		struct na *na = &scenario.na[scenario.na_count++];
+		range(word(&rest), MAX_GPUS, &na->gpu_first, &na->gpu_last);
+		range(word(&rest), MAX_LINKS, &na->link_first, &na->link_last);
+		char *field = word(&rest), *code = word(&rest);
+		na->field = (unsigned)number(field ? field : "");
+		na->code = (unsigned)number(code ? code : "");
+	} else if (is(kind, "fail")) {
+		if (scenario.failure_count == MAX_FAULTS)
+			refuse("more than %d lines fail", MAX_FAULTS);
+		struct failure *failure = &scenario.failures[scenario.failure_count++];
+		char *call = word(&rest), *code = word(&rest);
+		copy(failure->call, sizeof failure->call, call ? call : "");
+		failure->code = (unsigned)number(code ? code : "");
+	} else if (is(kind, "lost")) {
+		range(word(&rest), MAX_GPUS, &first, &last);
+		for (int i = first; i <= last; i++)
+			scenario.gpus[i].lost = true;
+	} else { /* after */
+		char *polls = word(&rest);
+		unsigned after = (unsigned)number(polls ? polls : "");
+		range(word(&rest), MAX_GPUS, &first, &last);
+		range(word(&rest), MAX_LINKS, &first_link, &last_link);
+		char *to = word(&rest);
+		for (int i = first; i <= last; i++)
+			for (int l = first_link; l <= last_link; l++) {
+				scenario.gpus[i].links[l].changes_after = after;
+				scenario.gpus[i].links[l].changes_to = to && is(to, "up");
+			}
+	}
+}
+
+static void read_line(char *line, const char *path)
+{
+	char *comment = strchr(line, '#');
+	if (comment)
+		*comment = 0;
+	char *rest = line, *kind = word(&rest);
+	if (!kind)
+		return;
+	if (is(kind, "gpu"))
+		read_gpu(rest);
+	else if (is(kind, "link"))
+		read_links(rest, false);
+	else if (is(kind, "traffic"))
+		read_links(rest, true);
+	else if (is(kind, "pcie"))
+		read_pcie(rest);
+	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "after"))
+		read_fault(kind, rest);
+	else if (is(kind, "driver") || is(kind, "nvml") || is(kind, "crash") || is(kind, "hang") || is(kind, "print") || is(kind, "include")) {
+		char *value = word(&rest);
+		if (!value)
+			refuse("%s needs a value", kind);
+		if (is(kind, "driver"))
+			copy(scenario.driver, sizeof scenario.driver, value);
+		else if (is(kind, "nvml"))
+			copy(scenario.nvml, sizeof scenario.nvml, value);
+		else if (is(kind, "print"))
+			copy(scenario.print, sizeof scenario.print, value);
+		else if (is(kind, "crash"))
+			scenario.crash_after = (int64_t)number(value);
+		else if (is(kind, "hang"))
+			scenario.hang_after = (int64_t)number(value);
+		else {
+			char beside[4096];
+			const char *slash = strrchr(path, '/');
+			int folder = *value == '/' || !slash ? 0 : (int)(slash - path) + 1;
+			snprintf(beside, sizeof beside, "%.*s%s", folder, path, value);
+			read_file(beside, false);
+		}
+	} else {
+		refuse("'%s' is no statement of a scenario", kind);
+	}
+}
+
+static void read_file(const char *path, bool required)
+{
+	struct stat status;
+	const char *outer_path = current_path;
+	int outer_line = current_line;
+	if (file_count == MAX_FILES)
+		refuse("more than %d files", MAX_FILES);
+	char *kept = files[file_count].path;
+	if (kept != path)
+		copy(kept, sizeof files[0].path, path);
+	unsigned mine = file_count++;
+	FILE *file = fopen(kept, "re");
+	files[mine].there = file && fstat(fileno(file), &status) == 0;
+	if (!files[mine].there) {
+		if (required)
+			refuse("cannot open %s: %s", path, strerror(errno));
+		if (file)
+			fclose(file);
+		return;
+	}
+	files[mine].modified = status.st_mtim;
+	files[mine].inode = status.st_ino;
+	current_path = kept;
+	current_line = 0;
+	char *line = NULL;
+	size_t size = 0;
+	while (getline(&line, &size, file) >= 0) {
+		current_line++;
+		read_line(line, kept);
+	}
+	free(line);
+	fclose(file);
+	current_path = outer_path;
+	current_line = outer_line;
+}
+
+static bool changed(void)
+{
+	for (unsigned i = 0; i < file_count; i++) {
+		struct stat status;
+		bool there = stat(files[i].path, &status) == 0;
+		if (there != files[i].there)
+			return true;
+		if (there && (status.st_ino != files[i].inode || status.st_mtim.tv_sec != files[i].modified.tv_sec ||
+			      status.st_mtim.tv_nsec != files[i].modified.tv_nsec))
+			return true;
+	}
+	return file_count == 0;
+}
+
+/* Forgets all but the counters and how often they were read: those go on. */
+static void begin_again(void)
+{
+	for (int i = 0; i < MAX_GPUS; i++) {
+		struct gpu *gpu = &scenario.gpus[i];
+		settle(&gpu->pcie_tx);
+		settle(&gpu->pcie_rx);
+		struct gpu kept = {.pcie_tx = gpu->pcie_tx, .pcie_rx = gpu->pcie_rx, .polls = gpu->polls,
+				   .state_field = true, .pcie_generation = 4, .pcie_width = 16, .pcie_bits = 32};
+		for (int l = 0; l < MAX_LINKS; l++) {
+			struct link *link = &gpu->links[l];
+			settle(&link->tx);
+			settle(&link->rx);
+			kept.links[l] = (struct link){.tx = link->tx, .rx = link->rx, .up = true, .remote_type = 255,
+						      .bits = 64};
+		}
+		*gpu = kept;
+	}
+	strcpy(scenario.driver, "0.0");
+	strcpy(scenario.nvml, "0.0");
+	scenario.print[0] = 0;
+	scenario.na_count = scenario.failure_count = file_count = 0;
+	scenario.crash_after = scenario.hang_after = -1;
+}
+
+struct scenario *scenario_now(void)
+{
+	if (changed()) {
+		/* A copy: read_file keeps paths in `files`, which is written anew. */
+		char path[4096];
+		const char *given = getenv("THROUGHLINE_NVML_SCENARIO");
+		if (!given)
+			refuse("set THROUGHLINE_NVML_SCENARIO to a scenario file");
+		copy(path, sizeof path, given);
+		begin_again();
+		read_file(path, true);
+	}
+	return &scenario;
+}

@@ -1,0 +1,108 @@
+/* The scenario that the test double of libnvidia-ml plays: GPUs, links, traffic, faults.
+ *
+ * Text, one statement a line, words separated by blanks; '#' begins a comment.
+ * Numbers are decimal, N_GPU and N_LINK a number, a range A-B, or '*'.
+ *
+ *   driver VERSION                    nvml VERSION
+ *   gpu N key=value ...               one GPU (or a range of equal ones):
+ *       uuid=GPU-...                    (a range: the index is put in the last two digits)
+ *       name=TEXT                       '_' stands for a blank
+ *       pci=DOMAIN:BUS:DEVICE.0         hexadecimal
+ *       pcie=GENERATIONxWIDTH           default 4x16
+ *       pcie_bits=32|64                 width of the PCIe byte counters, default 32 as on hardware
+ *       counters=kib|bytes|none         fields 138/139 or 202/204, default kib
+ *       errors=links|numbered|recoveries|none   161-163, 32-119, or 215; default links
+ *       state_field=yes|no              whether field 165 answers, default yes
+ *   link N_GPU N_LINK key=value ...   physical links:
+ *       version=N (nvmlNvlinkVersion_t) speed_mbps=N state=up|down
+ *       remote=gpu|cpu|switch|unknown remote_pci=DOMAIN:BUS:DEVICE.0
+ *       remote_link=N                   (a range of links: the first one's; it counts on)
+ *   traffic N_GPU N_LINK key=value ...  counters of links:
+ *       tx=BYTES rx=BYTES               value now; left out: continues
+ *       tx_rate=B rx_rate=B             bytes per second of CLOCK_MONOTONIC from now on
+ *       tx_step=B rx_step=B             bytes added before each reading, for exact tests
+ *       replay=N recovery=N crc=N       error counters
+ *       bits=N                          counters wrap after so many bits (in their own unit)
+ *   pcie N_GPU key=value ...          the same keys (tx rx tx_rate rx_rate tx_step rx_step) for PCIe
+ *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
+ *   fail CALL CODE                    this call fails: init, count, handle, uuid, name, pci, pcie,
+ *                                     fields, state, version, remote
+ *   lost N_GPU                        every call with this GPU answers 15
+ *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
+ *   crash POLLS | hang POLLS          abort, or never return, in the reading after POLLS ones (of GPU 0)
+ *   print WORD                        nvmlInit_v2 prints WORD on standard output, as libraries should not
+ *   include FILE                      read FILE here, relative to this one; a missing FILE is no error
+ *
+ * When a file changes (a new inode or time of modification), all is read again at the next call: counters go
+ * on from where they are unless tx= or rx= sets them. A wrong line is told on standard error and ends the
+ * process: a scenario with a mistake must not pass a test. While an included file is being replaced by
+ * rename(2) nobody sees half of it. */
+#ifndef THROUGHLINE_SCENARIO_H
+#define THROUGHLINE_SCENARIO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { MAX_GPUS = 32, MAX_LINKS = 24, MAX_FAULTS = 64, MAX_FILES = 8 };
+enum counters { COUNT_KIB, COUNT_BYTES, COUNT_NONE };
+enum errors { ERRORS_LINKS, ERRORS_NUMBERED, ERRORS_RECOVERIES, ERRORS_NONE };
+
+/* A counter that moves with time and with readings. */
+struct counter {
+	uint64_t base;   /* bytes at `since` */
+	uint64_t rate;   /* bytes per second */
+	uint64_t step;   /* bytes per reading */
+	int64_t since;   /* CLOCK_MONOTONIC nanoseconds */
+	uint64_t reads;  /* readings that `step` has been added for */
+};
+
+struct link {
+	bool present, up;
+	unsigned version, speed_mbps, remote_type;
+	char remote_pci[32];
+	unsigned remote_link;
+	struct counter tx, rx;
+	uint64_t replay, recovery, crc;
+	unsigned bits;
+	unsigned changes_after; /* 0: never */
+	bool changes_to;
+};
+
+struct gpu {
+	bool present, lost, state_field;
+	char uuid[80], name[64], pci[32];
+	unsigned pcie_generation, pcie_width, pcie_bits;
+	enum counters counters;
+	enum errors errors;
+	struct counter pcie_tx, pcie_rx;
+	struct link links[MAX_LINKS];
+	uint64_t polls; /* readings of byte counters, or of PCIe where there are no links */
+};
+
+struct na {
+	int gpu_first, gpu_last, link_first, link_last;
+	unsigned field, code;
+};
+
+struct failure {
+	char call[16];
+	unsigned code;
+};
+
+struct scenario {
+	char driver[64], nvml[64];
+	struct gpu gpus[MAX_GPUS];
+	struct na na[MAX_FAULTS];
+	unsigned na_count;
+	struct failure failures[MAX_FAULTS];
+	unsigned failure_count;
+	char print[64];
+	int64_t crash_after, hang_after; /* -1: never */
+};
+
+/* The scenario of THROUGHLINE_NVML_SCENARIO, read again if a file of it has changed. */
+struct scenario *scenario_now(void);
+/* The value of a counter at this moment. */
+uint64_t counter_value(const struct counter *counter);
+
+#endif
