@@ -1,2 +1,105 @@
-//! The daemon `throughline-agent`.
-fn main() {}
+//! The daemon `throughline-agent`: sources of one node to spool to collector.
+//!
+//! Wiring only: what is read, kept and sent is decided in the crates that it joins.
+
+mod batch;
+mod batcher;
+mod config;
+mod housekeeping;
+mod last;
+mod mpi_totals;
+mod node;
+mod once;
+mod run;
+mod sample_json;
+mod sources;
+mod values;
+
+use crate::config::{Config, Places};
+use clap::{Parser, Subcommand};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use throughline_daemon::{ExitStatus, LogOptions, finish};
+
+/// Name of the program in messages.
+const PROGRAM: &str = "throughline-agent";
+
+/// Reads MPI ranks, GPU links and InfiniBand ports of this node and sends what it read to a collector
+#[derive(Debug, Parser)]
+#[command(name = PROGRAM, version, max_term_width = 100)]
+struct Cli {
+    /// Configuration file [default: /etc/throughline/agent.toml if it exists]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    #[arg(long, global = true, value_name = "FOLDER")]
+    state_dir: Option<PathBuf>,
+    #[command(flatten)]
+    log: LogOptions,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Command {
+    /// Read all sources and deliver, until SIGTERM or Ctrl-C
+    Run,
+    /// Print one sample of each source as JSON, and why a source has none
+    Once,
+    /// Check the configuration and print what holds, with all defaults
+    CheckConfig,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == throughline_gpu::SUBCOMMAND) {
+        // The agent's own child, in which the GPU driver may hang or crash: nothing else runs there.
+        return throughline_gpu::sampler_main(arguments);
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no errors; wrong usage is 64, not clap's 2.
+            let status = if error.use_stderr() { ExitStatus::Usage as u8 } else { 0 };
+            let _ = error.print();
+            return ExitCode::from(status);
+        }
+    };
+    finish(PROGRAM, start(&cli))
+}
+
+fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
+    cli.log.start()?;
+    let mut config: Config = throughline_daemon::config::load("agent", cli.config.as_deref())?;
+    let places = config.resolve(cli.state_dir.as_deref())?;
+    if let Command::CheckConfig = cli.command {
+        let text = throughline_daemon::config::print(&config)?;
+        std::io::stdout().write_all(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // Two threads: one for what sources send, one for delivery and /metrics. The node belongs to its jobs.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.block_on(command(cli.command, &config, &places));
+    // What still runs on a blocking thread (a read of a wedged file system) must not hold up the end.
+    runtime.shutdown_background();
+    result
+}
+
+async fn command(command: Command, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Once => once::once(config, places).await,
+        Command::Run | Command::CheckConfig => run::run(config, places).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

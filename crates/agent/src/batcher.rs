@@ -1,0 +1,163 @@
+//! One task that takes records from all sources and appends about one batch a second to the spool.
+//!
+//! It waits for no sink and no disk. It ends when every source has closed its channel, after the last batch.
+
+use crate::batch::{Gathering, Ready, records};
+use crate::last::LastValues;
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_daemon::{Clock, SelfFigures, boot_id};
+use throughline_sample::Message;
+use throughline_sample::catalogue::RECORDS;
+use throughline_sample::wire::Batch;
+use throughline_spool::Spool;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_stream::{StreamExt, StreamMap};
+
+/// Fragments that wait in one source's channel while the batcher is busy for a moment; at 10 readings a
+/// second, three seconds.
+pub const CHANNEL_FRAGMENTS: usize = 32;
+
+/// Who sends, and in which order.
+#[derive(Debug)]
+pub struct Sender {
+    node: String,
+    boot_id: String,
+    /// Number of the last batch. Begins at the microseconds since boot, so that it also rises over a restart
+    /// of the agent within one boot.
+    order: u64,
+}
+
+impl Sender {
+    /// The sender of this boot.
+    pub fn new(node: &str) -> Self {
+        Self { node: node.to_owned(), boot_id: boot_id(), order: microseconds_since_boot() }
+    }
+
+    /// Signs a batch.
+    fn sign(&mut self, batch: &mut Batch) {
+        self.order += 1;
+        batch.node.clone_from(&self.node);
+        batch.boot_id.clone_from(&self.boot_id);
+        batch.order = self.order;
+        batch.clock_error_nanoseconds = Clock::error_nanoseconds();
+    }
+}
+
+fn microseconds_since_boot() -> u64 {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
+    // Linux always has this clock, and it is never negative.
+    time.map_or(0, |t| u64::try_from(t.tv_sec() * 1_000_000 + t.tv_nsec() / 1000).unwrap_or(0))
+}
+
+/// The batcher; see [`Batcher::run`].
+#[derive(Debug)]
+pub struct Batcher {
+    sender: Sender,
+    last: Arc<LastValues>,
+    figures: SelfFigures,
+    inputs: StreamMap<&'static str, ReceiverStream<Batch>>,
+}
+
+impl Batcher {
+    /// A batcher without inputs.
+    pub fn new(sender: Sender, last: Arc<LastValues>, figures: SelfFigures) -> Self {
+        Self { sender, last, figures, inputs: StreamMap::new() }
+    }
+
+    /// Adds a source's channel.
+    pub fn input(&mut self, source: &'static str, receiver: mpsc::Receiver<Batch>) {
+        self.inputs.insert(source, ReceiverStream::new(receiver));
+    }
+
+    /// Gathers and appends until all inputs are closed.
+    pub async fn run(mut self, spool: Spool, batch_interval: Duration) {
+        let mut tick = interval(batch_interval);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut gathering = Gathering::default();
+        loop {
+            let due = tokio::select! {
+                fragment = self.inputs.next() => match fragment {
+                    Some((source, fragment)) => {
+                        self.figures.add(source, &RECORDS, records(&fragment) as u64);
+                        self.last.observe(&fragment);
+                        gathering.add(fragment);
+                        gathering.is_large()
+                    }
+                    None => break,
+                },
+                _ = tick.tick() => true,
+            };
+            if due {
+                self.append(&spool, gathering.take());
+            }
+        }
+        self.append(&spool, gathering.take());
+    }
+
+    fn append(&mut self, spool: &Spool, ready: Vec<Ready>) {
+        for Ready { mut batch, class } in ready {
+            self.sender.sign(&mut batch);
+            if let Err(error) = spool.append(batch.encode_to_vec(), class) {
+                // The spool has counted it.
+                tracing::warn!(%error, "a batch is lost");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_sample::wire::{GpuLinksSample, Job};
+
+    fn sample(time: i64) -> Batch {
+        Batch { gpu_links: vec![GpuLinksSample { time, ..Default::default() }], ..Batch::default() }
+    }
+
+    #[tokio::test]
+    async fn records_of_all_sources_reach_the_spool_in_order() {
+        let spool = Spool::in_memory(throughline_spool::Config::default()).unwrap();
+        let figures = SelfFigures::default();
+        let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), figures.clone());
+        let (one, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
+        batcher.input("one", receiver);
+        let (two, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
+        batcher.input("two", receiver);
+        let task = tokio::spawn(batcher.run(spool.clone(), Duration::from_millis(5)));
+        for time in 0..20 {
+            one.send(sample(time)).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        drop(one); // One source ends: the other goes on.
+        two.send(Batch { jobs: vec![Job::default()], ..sample(99) }).await.unwrap();
+        drop(two);
+        task.await.unwrap();
+
+        let (mut times, mut orders, mut jobs) = (Vec::new(), Vec::new(), 0);
+        for entry in spool.reader().next_batch(0, 100, 1 << 20).unwrap() {
+            let batch = Batch::decode(entry.payload).unwrap();
+            assert_eq!(batch.node, "n1");
+            assert!(!batch.boot_id.is_empty());
+            orders.push(batch.order);
+            times.extend(batch.gpu_links.iter().map(|sample| sample.time).filter(|time| *time != 99));
+            jobs += batch.jobs.len();
+        }
+        assert_eq!(times, (0..20).collect::<Vec<i64>>());
+        assert_eq!(jobs, 1);
+        assert!(orders.windows(2).all(|pair| pair[0] < pair[1]), "{orders:?}");
+        assert_eq!(figures.get("one", &RECORDS), Some(20.0));
+        assert_eq!(figures.get("two", &RECORDS), Some(2.0));
+    }
+
+    #[test]
+    fn orders_rise_over_a_restart() {
+        let mut first = Sender::new("n1");
+        let mut batch = Batch::default();
+        first.sign(&mut batch);
+        assert!(Sender::new("n1").order + 1_000_000 > batch.order);
+        assert!(microseconds_since_boot() > 0);
+    }
+}

@@ -1,0 +1,316 @@
+//! The agent's configuration: one type, each key with its default, checked while it is read.
+//!
+//! `deploy/config/agent.toml` shows every key with its default; a test compares the two. Nothing is opened or
+//! created here.
+
+use crate::values::{Endpoint, Name, Seconds, SocketMode};
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use throughline_daemon::{Failure, paths};
+use throughline_sample::Guid;
+
+/// Port of the agent's HTTP side.
+const HTTP_PORT: u16 = 9461;
+
+/// Name of the socket that ranks connect to, in the run folder.
+const MPI_SOCKET_NAME: &str = "mpi.sock";
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Name of this node in all records; the host name when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<Name>,
+    /// State folder; see `paths::state_dir`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_dir: Option<PathBuf>,
+    /// Run-time folder; see `paths::run_dir`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_dir: Option<PathBuf>,
+    /// Node GUIDs of this node's adapters where sysfs does not show them.
+    pub hca_guids: Vec<Guid>,
+    /// `/metrics`.
+    pub http: Http,
+    /// From the spool to the collector.
+    pub delivery: Delivery,
+    /// What waits for the collector.
+    pub spool: Spool,
+    /// GPU links.
+    pub nvml: Nvml,
+    /// The host's own InfiniBand ports.
+    pub sysfs: Sysfs,
+    /// MPI ranks.
+    pub mpi: Mpi,
+    /// Where processes are looked up.
+    pub proc: Proc,
+    /// Where control groups are looked up.
+    pub cgroup: Cgroup,
+}
+
+/// `[http]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// Address of `/metrics` and `/healthz`.
+    pub listen: SocketAddr,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { listen: (Ipv4Addr::LOCALHOST, HTTP_PORT).into() }
+    }
+}
+
+/// `[delivery]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Delivery {
+    /// Where `throughline serve` takes batches.
+    pub collector: Endpoint,
+    /// How long records gather before they go to the spool as one batch.
+    pub batch_interval_seconds: Seconds,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Self { collector: Endpoint::default(), batch_interval_seconds: Seconds::from_millis(1000) }
+    }
+}
+
+/// `[spool]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spool {
+    /// Largest size on disk. The default holds about a day of a node with 8 GPUs.
+    pub limit_bytes: u64,
+    /// Largest size of what is not on disk yet, or of the whole spool with `memory_only`.
+    pub memory_limit_bytes: u64,
+    /// For diskless nodes: what waits is lost with the process.
+    pub memory_only: bool,
+}
+
+impl Default for Spool {
+    fn default() -> Self {
+        Self { limit_bytes: 1 << 30, memory_limit_bytes: 32 << 20, memory_only: false }
+    }
+}
+
+/// `[nvml]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Nvml {
+    /// Whether GPUs are read.
+    pub enabled: bool,
+    /// The library, by name or path.
+    pub library: PathBuf,
+    /// From one reading to the next.
+    pub interval_seconds: Seconds,
+    /// From one look at which GPUs and links there are to the next.
+    pub survey_interval_seconds: Seconds,
+    /// Whether a 32-bit PCIe counter is read often enough to unfold it (some 20 times a second on Gen5).
+    pub unfold_pcie: bool,
+}
+
+impl Default for Nvml {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            library: PathBuf::from("libnvidia-ml.so.1"),
+            interval_seconds: Seconds::from_millis(1000),
+            survey_interval_seconds: Seconds::from_millis(60_000),
+            unfold_pcie: true,
+        }
+    }
+}
+
+/// `[sysfs]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sysfs {
+    /// Whether the host's InfiniBand ports are read.
+    pub enabled: bool,
+    /// Where sysfs is mounted.
+    pub root: PathBuf,
+    /// From one reading to the next.
+    pub interval_seconds: Seconds,
+}
+
+impl Default for Sysfs {
+    fn default() -> Self {
+        Self { enabled: true, root: PathBuf::from("/sys"), interval_seconds: Seconds::from_millis(1000) }
+    }
+}
+
+/// `[mpi]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mpi {
+    /// Whether ranks may connect.
+    pub enabled: bool,
+    /// The socket; `mpi.sock` in the run folder when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
+    /// Permissions of the socket: every user of the node runs ranks.
+    pub socket_mode: SocketMode,
+    /// Most ranks connected at once.
+    pub connections_max: u32,
+    /// MPI_T performance variables that ranks read; shell patterns.
+    pub pvars: Vec<String>,
+    /// Length of a time bin of operations.
+    pub bin_seconds: Seconds,
+    /// How often a rank sends its bins.
+    pub push_interval_seconds: Seconds,
+}
+
+impl Default for Mpi {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            socket: None,
+            socket_mode: SocketMode::default(),
+            connections_max: 1024,
+            pvars: Vec::new(),
+            bin_seconds: Seconds::from_millis(100),
+            push_interval_seconds: Seconds::from_millis(1000),
+        }
+    }
+}
+
+/// `[proc]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Proc {
+    /// Where proc is mounted.
+    pub root: PathBuf,
+}
+
+impl Default for Proc {
+    fn default() -> Self {
+        Self { root: PathBuf::from("/proc") }
+    }
+}
+
+/// `[cgroup]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cgroup {
+    /// Where control groups are mounted.
+    pub root: PathBuf,
+}
+
+impl Default for Cgroup {
+    fn default() -> Self {
+        Self { root: PathBuf::from("/sys/fs/cgroup") }
+    }
+}
+
+/// The folders and names that hold, with every default filled in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// Name of this node.
+    pub node: String,
+    /// State folder.
+    pub state_dir: PathBuf,
+    /// Run-time folder.
+    pub run_dir: PathBuf,
+    /// Socket for ranks.
+    pub mpi_socket: PathBuf,
+}
+
+impl Config {
+    /// Fills in what depends on the machine, also in the configuration itself, so that `check-config` prints
+    /// what really holds. `state_dir` is the option of the command line.
+    ///
+    /// # Errors
+    /// No state folder can be told, the host has no usable name, or the socket's path is too long (64).
+    pub fn resolve(&mut self, state_dir: Option<&Path>) -> Result<Places, Failure> {
+        let node = match &self.node {
+            Some(name) => name.to_string(),
+            None => host_name()?,
+        };
+        let explicit = state_dir.or(self.state_dir.as_deref()).map(Path::to_owned);
+        let state_dir = paths::state_dir(explicit.as_deref())?;
+        let run_dir = match &self.run_dir {
+            Some(dir) => std::path::absolute(dir).unwrap_or_else(|_| dir.clone()),
+            None => paths::run_dir(&state_dir, explicit.is_some()),
+        };
+        let mpi_socket = self.mpi.socket.clone().unwrap_or_else(|| run_dir.join(MPI_SOCKET_NAME));
+        if self.mpi.enabled {
+            paths::check_socket_path(&mpi_socket)?;
+        }
+        self.node = Name::new(&node).ok();
+        self.state_dir = Some(state_dir.clone());
+        self.run_dir = Some(run_dir.clone());
+        self.mpi.socket = Some(mpi_socket.clone());
+        Ok(Places { node, state_dir, run_dir, mpi_socket })
+    }
+}
+
+/// The host's name as the kernel knows it.
+fn host_name() -> Result<String, Failure> {
+    let told = nix::sys::utsname::uname().map(|names| names.nodename().to_string_lossy().into_owned());
+    let name = told.map_err(|errno| errno.to_string()).and_then(|name| Name::new(&name));
+    let name =
+        name.map_err(|error| Failure::usage(format!("host name: {error}; set node in the configuration")))?;
+    Ok(name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../../deploy/config/agent.toml");
+
+    /// The example with every key switched on: `#key = …` is a key, `# text` is a comment.
+    fn switched_on() -> String {
+        let is_key = |line: &&str| line.starts_with(|c: char| c.is_ascii_lowercase());
+        let line = |line: &'static str| line.strip_prefix('#').filter(is_key).unwrap_or(line);
+        EXAMPLE.lines().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn the_example_shows_every_key_with_its_default() {
+        let example: Config = toml::from_str(&switched_on()).unwrap();
+        // These depend on the machine, and the example shows root's.
+        let mut expected = Config {
+            node: Name::new("node001").ok(),
+            state_dir: Some("/var/lib/throughline".into()),
+            run_dir: Some("/run/throughline".into()),
+            ..Config::default()
+        };
+        expected.mpi.socket = Some("/run/throughline/mpi.sock".into());
+        assert_eq!(example, expected);
+        // A default that is filled in by serde would hide a key that the example lacks.
+        let all = throughline_daemon::config::print(&expected).unwrap();
+        for key in all.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {
+            assert!(EXAMPLE.contains(&format!("#{key} = ")), "{key} is not in deploy/config/agent.toml");
+        }
+        let as_it_is: Config = toml::from_str(EXAMPLE).unwrap();
+        assert_eq!(as_it_is, Config::default());
+    }
+
+    #[test]
+    fn what_depends_on_the_machine_is_filled_in() {
+        let mut config = Config { node: Name::new("n1").ok(), ..Config::default() };
+        let places = config.resolve(Some(Path::new("/srv/t"))).unwrap();
+        assert_eq!(places.node, "n1");
+        assert_eq!(places.mpi_socket, Path::new("/srv/t/run/mpi.sock"));
+        let printed = throughline_daemon::config::print(&config).unwrap();
+        assert!(printed.contains("socket = \"/srv/t/run/mpi.sock\""), "{printed}");
+        // What is printed is read back the same.
+        assert_eq!(toml::from_str::<Config>(&printed).unwrap(), config);
+        let named = Config::default().resolve(None).unwrap().node;
+        assert!(Name::new(&named).is_ok());
+    }
+
+    #[test]
+    fn a_long_socket_path_is_refused_only_where_it_is_used() {
+        let long = PathBuf::from("/").join("x".repeat(120));
+        let mut config = Config::default();
+        assert!(config.clone().resolve(Some(&long)).unwrap_err().to_string().contains("107"));
+        config.mpi.enabled = false;
+        assert!(config.resolve(Some(&long)).is_ok());
+    }
+}

@@ -1,0 +1,95 @@
+//! What the agent says about itself, in `/metrics` and at intervals as records: its figures and its node; and
+//! the care of its clock.
+
+use crate::config::Config;
+use crate::node;
+use crate::sources::Sources;
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_daemon::{Clock, Expose, Page, SelfFigures};
+use throughline_delivery::ShipStats;
+use throughline_sample::catalogue::DROPPED_RECORDS;
+use throughline_sample::wire::Batch;
+use throughline_spool::Spool;
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+use tokio_util::sync::CancellationToken;
+
+/// Name of the agent's own channel and part.
+pub const NAME: &str = "agent";
+
+/// From one set of `self_stats` rows to the next.
+const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
+/// Rounds of figures between two measurements of the clock's offset: one minute.
+const CLOCK_ROUNDS: u64 = 6;
+/// Rounds between two node records: one hour.
+const NODE_ROUNDS: u64 = 360;
+
+/// The parts of the agent that have figures.
+#[derive(Clone)]
+pub struct Own {
+    /// The figures; sources, spool and delivery are written into them when they are looked at.
+    pub figures: SelfFigures,
+    /// The agent's time.
+    pub clock: Arc<Clock>,
+    /// The sources' states.
+    pub sources: Sources,
+    /// What waits.
+    pub spool: Spool,
+    /// What was sent.
+    pub shipped: Arc<ShipStats>,
+}
+
+impl Own {
+    /// The figures as of now.
+    fn refreshed(&self) -> &SelfFigures {
+        self.sources.tell(&self.figures);
+        let told = throughline_delivery::figures(&self.spool.stats(), &self.shipped, self.clock.now());
+        told.into_iter().for_each(|(part, metric, value)| self.figures.set(part, metric, value));
+        &self.figures
+    }
+}
+
+impl Expose for Own {
+    fn expose(&self, page: &mut Page) {
+        self.refreshed().expose(page);
+        self.sources.expose(page);
+    }
+}
+
+/// Sends the agent's own records until `stop`, and its figures once more then.
+pub async fn run(
+    own: Own,
+    node: String,
+    config: Config,
+    records: mpsc::Sender<Batch>,
+    stop: CancellationToken,
+) {
+    let mut tick = interval(FIGURES_INTERVAL);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    for round in 0.. {
+        let stopping = tokio::select! {
+            _ = tick.tick() => false,
+            () = stop.cancelled() => true,
+        };
+        if round % CLOCK_ROUNDS == 0
+            && let Some(step) = own.clock.measure_again()
+        {
+            // A step of centuries loses digits that nobody reads.
+            #[allow(clippy::cast_precision_loss)]
+            let seconds = step as f64 / 1e9;
+            tracing::warn!(seconds, "the system's clock was set");
+        }
+        let mut batch = Batch { self_stats: own.refreshed().records(own.clock.now()), ..Batch::default() };
+        if round % NODE_ROUNDS == 0 {
+            batch.nodes.push(node::info(&node, &own.clock, &config.hca_guids, &config.sysfs.root));
+        }
+        // The batcher empties this channel at once; a full one would be its defect, and costs figures only.
+        if records.try_send(batch).is_err() {
+            own.figures.add(NAME, &DROPPED_RECORDS, 1);
+        }
+        if stopping {
+            return;
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The last values of every source, for `/metrics`.
+//!
+//! Reads no device. A value that has not been read anew for [`STALE_AFTER`] is not shown: absent is not old.
+
+use crate::mpi_totals::MpiTotals;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use throughline_daemon::{Expose, Page};
+use throughline_sample::Guid;
+use throughline_sample::catalogue::{Table, by_id};
+use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, Values};
+
+/// Unchanged rows may be left out but for a heartbeat each minute; twice that and some more is silence.
+const STALE_AFTER: Duration = Duration::from_secs(150);
+
+/// Most series groups kept per table (ports, links, GPUs); a node has far fewer.
+const GROUPS_MAX: usize = 4096;
+
+/// The last values of one node's sources.
+#[derive(Debug, Default)]
+pub struct LastValues {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    host_ports: BTreeMap<(String, u32), Seen<(u64, Values)>>,
+    links: BTreeMap<(String, u32), Seen<Values>>,
+    pcie: BTreeMap<String, Seen<Values>>,
+    gpus: BTreeMap<String, GpuInfo>,
+    link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
+    mpi: MpiTotals,
+}
+
+#[derive(Debug)]
+struct Seen<T> {
+    at: Instant,
+    value: T,
+}
+
+impl<T> Seen<T> {
+    fn now(value: T) -> Self {
+        Self { at: Instant::now(), value }
+    }
+
+    fn is_fresh(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < STALE_AFTER
+    }
+}
+
+impl LastValues {
+    /// Takes over what a source just sent.
+    pub fn observe(&self, batch: &Batch) {
+        let mut inner = self.lock();
+        let Inner { host_ports, links, pcie, gpus, link_infos, mpi } = &mut *inner;
+        for sample in &batch.host_ports {
+            let values = (sample.node_guid, sample.values.clone().unwrap_or_default());
+            keep(host_ports, (sample.device.clone(), sample.port), Seen::now(values));
+        }
+        for sample in &batch.gpu_links {
+            for link in &sample.links {
+                let values = link.values.clone().unwrap_or_default();
+                keep(links, (sample.gpu_uuid.clone(), link.link), Seen::now(values));
+            }
+        }
+        for sample in &batch.gpu_pcie {
+            keep(pcie, sample.gpu_uuid.clone(), Seen::now(sample.values.clone().unwrap_or_default()));
+        }
+        for gpu in &batch.gpus {
+            keep(gpus, gpu.uuid.clone(), gpu.clone());
+        }
+        for link in &batch.gpu_link_infos {
+            keep(link_infos, (link.gpu_uuid.clone(), link.link), link.clone());
+        }
+        mpi.observe(batch, Instant::now());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // A panic elsewhere leaves at worst one old value.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Inserts or replaces; beyond the bound only what is known already is kept up to date.
+fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) {
+    if map.len() < GROUPS_MAX || map.contains_key(&key) {
+        map.insert(key, value);
+    }
+}
+
+/// Adds each value of a group under its table's first prefix.
+fn metrics(page: &mut Page, table: Table, labels: &[(&'static str, &str)], values: &Values) {
+    let prefix = table.prometheus_prefixes().first().copied().unwrap_or_default();
+    for (id, value) in values.iter() {
+        if let Some(metric) = by_id(id).filter(|metric| metric.table == table) {
+            page.metric(metric, prefix, labels, value);
+        }
+    }
+}
+
+impl Expose for LastValues {
+    fn expose(&self, page: &mut Page) {
+        let now = Instant::now();
+        let inner = self.lock();
+        for ((device, port), seen) in inner.host_ports.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+            let (guid, values) = &seen.value;
+            let port = port.to_string();
+            metrics(page, Table::HostPortCounters, &[("device", device), ("port", &port)], values);
+            if *guid != 0 {
+                let guid = Guid(*guid).to_string();
+                let labels = [("device", device.as_str()), ("port", &port), ("node_guid", &guid)];
+                page.info("throughline_host_port_info", "Node GUID of this host's InfiniBand port.", &labels);
+            }
+        }
+        for ((gpu, link), seen) in inner.links.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+            metrics(page, Table::NvlinkCounters, &[("gpu", gpu), ("link", &link.to_string())], &seen.value);
+        }
+        for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+            metrics(page, Table::GpuPcieCounters, &[("gpu", gpu)], &seen.value);
+        }
+        for gpu in inner.gpus.values() {
+            let index = gpu.index.to_string();
+            let labels = [
+                ("gpu", gpu.uuid.as_str()),
+                ("index", &index),
+                ("name", &gpu.name),
+                ("pci", &gpu.pci_bus_id),
+            ];
+            page.info("throughline_gpu_info", "A GPU of this node.", &labels);
+        }
+        for link in inner.link_infos.values() {
+            let (number, remote) =
+                (link.link.to_string(), link.remote_link.map_or_else(String::new, |link| link.to_string()));
+            let labels = [
+                ("gpu", link.gpu_uuid.as_str()),
+                ("link", &number),
+                ("remote_type", &link.remote_type),
+                ("remote_gpu", &link.remote_gpu_uuid),
+                ("remote_link", &remote),
+            ];
+            page.info("throughline_nvlink_info", "Where an NVLink leads to.", &labels);
+        }
+        inner.mpi.expose(page);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_daemon::Format;
+    use throughline_sample::catalogue::{
+        NVLINK_TRANSMIT_BYTES, NVLINK_UP, PCIE_RECEIVE_BYTES, PORT_DATA_TRANSMITTED_BYTES,
+    };
+    use throughline_sample::wire::{GpuLinksSample, GpuPcieSample, HostPortSample, LinkValues};
+
+    fn values(pairs: &[(&throughline_sample::catalogue::Metric, u64)]) -> Option<Values> {
+        let mut values = Values::default();
+        pairs.iter().for_each(|(metric, value)| values.put(metric, *value));
+        Some(values)
+    }
+
+    fn text(last: &LastValues) -> String {
+        let mut page = Page::default();
+        last.expose(&mut page);
+        page.encode(Format::Text)
+    }
+
+    fn batch() -> Batch {
+        let links = vec![
+            LinkValues { link: 0, values: values(&[(&NVLINK_TRANSMIT_BYTES, 7), (&NVLINK_UP, 1)]) },
+            LinkValues { link: 1, values: values(&[(&NVLINK_UP, 0)]) },
+        ];
+        let port = HostPortSample {
+            device: "mlx5_0".into(),
+            port: 1,
+            node_guid: 0xab,
+            values: values(&[(&PORT_DATA_TRANSMITTED_BYTES, 4096)]),
+            ..Default::default()
+        };
+        let pcie = GpuPcieSample {
+            gpu_uuid: "GPU-1".into(),
+            values: values(&[(&PCIE_RECEIVE_BYTES, 5)]),
+            ..Default::default()
+        };
+        Batch {
+            host_ports: vec![port],
+            gpu_links: vec![GpuLinksSample { gpu_uuid: "GPU-1".into(), links, ..Default::default() }],
+            gpu_pcie: vec![pcie],
+            gpus: vec![GpuInfo {
+                uuid: "GPU-1".into(),
+                index: 3,
+                name: "H\"200".into(),
+                ..Default::default()
+            }],
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn names_and_labels_are_the_catalogues() {
+        let last = LastValues::default();
+        last.observe(&batch());
+        let text = text(&last);
+        for line in [
+            "node_infiniband_port_data_transmitted_bytes_total{device=\"mlx5_0\",port=\"1\"} 4096",
+            "throughline_nvlink_transmit_bytes_total{gpu=\"GPU-1\",link=\"0\"} 7",
+            "throughline_nvlink_up{gpu=\"GPU-1\",link=\"1\"} 0",
+            "throughline_pcie_receive_bytes_total{gpu=\"GPU-1\"} 5",
+            "throughline_gpu_info{gpu=\"GPU-1\",index=\"3\",name=\"H\\\"200\",pci=\"\"} 1",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+        // A link that could not be read has no bytes: absent is not zero.
+        assert!(
+            !text.contains("throughline_nvlink_transmit_bytes_total{gpu=\"GPU-1\",link=\"1\"}"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn old_values_are_not_shown() {
+        let last = LastValues::default();
+        last.observe(&batch());
+        let Some(old) = Instant::now().checked_sub(STALE_AFTER) else { return };
+        last.lock().pcie.values_mut().for_each(|seen| seen.at = old);
+        let text = text(&last);
+        assert!(!text.contains("throughline_pcie_"), "{text}");
+        assert!(text.contains("throughline_nvlink_up"), "{text}");
+    }
+
+    #[test]
+    fn the_number_of_groups_is_bounded() {
+        let mut map = BTreeMap::new();
+        (0..GROUPS_MAX + 9).for_each(|key| keep(&mut map, key, 0));
+        keep(&mut map, 0, 1);
+        assert_eq!((map.len(), map.get(&0)), (GROUPS_MAX, Some(&1)));
+    }
+}

@@ -1,0 +1,235 @@
+//! MPI figures of a node for `/metrics`: totals per operation over all ranks that ever ran, jobs that run now.
+//!
+//! Ranks send cumulative cells; a total grows by the differences, so that it does not fall when a job ends.
+//! Rank by rank and peer by peer are for the database: as series they would be too many.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::{Duration, Instant};
+use throughline_daemon::Page;
+use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, MPI_ELAPSED_SECONDS, MPI_LONGEST_SECONDS, Table};
+use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin};
+
+/// Most ranks whose cells are remembered: several jobs of one rank per hardware thread on a large node.
+const RANKS_MAX: usize = 8192;
+
+/// Most operations with a total. The shim names fewer than 200; a rank could claim others.
+const OPERATIONS_MAX: usize = 512;
+
+/// Most jobs shown at once.
+const JOBS_MAX: usize = 1024;
+
+/// How long cells of an ended or silent rank are remembered, in case a late bin follows.
+const FORGET_AFTER: Duration = Duration::from_secs(600);
+
+/// Totals and jobs.
+#[derive(Debug, Default)]
+pub struct MpiTotals {
+    totals: BTreeMap<String, Total>,
+    ranks: HashMap<(String, u32), Rank>,
+    jobs: BTreeMap<String, RunningJob>,
+}
+
+#[derive(Debug, Default)]
+struct Total {
+    calls: u64,
+    bytes: u64,
+    elapsed_nanoseconds: u64,
+}
+
+#[derive(Debug)]
+struct Rank {
+    epoch: i64,
+    seen: Instant,
+    cells: HashMap<(String, u64), MpiOpCell>,
+}
+
+#[derive(Debug, Default)]
+struct RunningJob {
+    job: Option<Job>,
+    ranks: BTreeSet<u32>,
+}
+
+impl MpiTotals {
+    /// Takes over what ranks sent.
+    pub fn observe(&mut self, batch: &Batch, now: Instant) {
+        batch.mpi_ops.iter().for_each(|bin| self.bin(bin, now));
+        batch.jobs.iter().for_each(|job| self.job(job));
+        batch.job_ranks.iter().for_each(|rank| self.job_rank(rank));
+        if self.ranks.len() > RANKS_MAX / 2 {
+            self.ranks.retain(|_, rank| now.saturating_duration_since(rank.seen) < FORGET_AFTER);
+        }
+    }
+
+    fn bin(&mut self, bin: &MpiRankBin, now: Instant) {
+        let key = (bin.job_key.clone(), bin.rank);
+        if self.ranks.len() >= RANKS_MAX && !self.ranks.contains_key(&key) {
+            return;
+        }
+        let rank = self.ranks.entry(key).or_insert_with(|| Rank {
+            epoch: bin.epoch,
+            seen: now,
+            cells: HashMap::new(),
+        });
+        rank.seen = now;
+        if rank.epoch != bin.epoch {
+            rank.epoch = bin.epoch;
+            rank.cells.clear();
+        }
+        for cell in &bin.cells {
+            if self.totals.len() >= OPERATIONS_MAX && !self.totals.contains_key(&cell.operation) {
+                continue;
+            }
+            let total = self.totals.entry(cell.operation.clone()).or_default();
+            let before = rank.cells.insert((cell.operation.clone(), cell.size_class_bytes), cell.clone());
+            let before = before.unwrap_or_default();
+            // A late bin repeats older values: no increase.
+            total.calls += cell.calls.saturating_sub(before.calls);
+            total.bytes += cell.bytes.saturating_sub(before.bytes);
+            total.elapsed_nanoseconds += cell.elapsed_nanoseconds.saturating_sub(before.elapsed_nanoseconds);
+        }
+    }
+
+    fn job(&mut self, job: &Job) {
+        if job.end != 0 {
+            self.jobs.remove(&job.key);
+        } else if self.jobs.len() < JOBS_MAX || self.jobs.contains_key(&job.key) {
+            self.jobs.entry(job.key.clone()).or_default().job = Some(job.clone());
+        }
+    }
+
+    fn job_rank(&mut self, rank: &JobRank) {
+        if rank.end == 0 {
+            if self.jobs.len() < JOBS_MAX || self.jobs.contains_key(&rank.job_key) {
+                self.jobs.entry(rank.job_key.clone()).or_default().ranks.insert(rank.rank);
+            }
+        } else if let Some(job) = self.jobs.get_mut(&rank.job_key) {
+            job.ranks.remove(&rank.rank);
+            if job.ranks.is_empty() {
+                self.jobs.remove(&rank.job_key);
+            }
+        }
+    }
+
+    /// Adds the series.
+    pub fn expose(&self, page: &mut Page) {
+        let prefix = Table::MpiOps.prometheus_prefixes().first().copied().unwrap_or_default();
+        let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
+        for cell in self.ranks.values().flat_map(|rank| rank.cells.values()) {
+            let most = longest.entry(&cell.operation).or_default();
+            *most = cell.longest_nanoseconds.max(*most);
+        }
+        for (operation, total) in &self.totals {
+            let labels = [("operation", operation.as_str())];
+            page.metric(&MPI_CALLS, prefix, &labels, total.calls);
+            page.metric(&MPI_BYTES, prefix, &labels, total.bytes);
+            page.metric(&MPI_ELAPSED_SECONDS, prefix, &labels, seconds(total.elapsed_nanoseconds));
+            if let Some(longest) = longest.get(operation.as_str()) {
+                page.metric(&MPI_LONGEST_SECONDS, prefix, &labels, seconds(*longest));
+            }
+        }
+        for (key, running) in self.jobs.iter().filter(|(_, running)| !running.ranks.is_empty()) {
+            let job = running.job.clone().unwrap_or_default();
+            let (ranks, world) = (running.ranks.len().to_string(), job.world_size.to_string());
+            // Not `job`: Prometheus gives that name to the scrape's own label.
+            let labels = [
+                ("job_key", key.as_str()),
+                ("scheduler", &job.scheduler),
+                ("user", &job.user),
+                ("command", &job.command),
+                ("world_size", &world),
+                ("node_ranks", &ranks),
+            ];
+            page.info("throughline_job_info", "An MPI job with ranks on this node now.", &labels);
+        }
+    }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    Duration::from_nanos(nanoseconds).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_daemon::Format;
+
+    fn bin(rank: u32, epoch: i64, calls: u64) -> Batch {
+        let cell = |size_class_bytes| MpiOpCell {
+            operation: "allreduce".into(),
+            size_class_bytes,
+            calls,
+            bytes: calls * 8,
+            elapsed_nanoseconds: calls * 1_000_000_000,
+            longest_nanoseconds: 500_000_000,
+        };
+        let bin = MpiRankBin {
+            job_key: "j".into(),
+            rank,
+            epoch,
+            cells: vec![cell(8), cell(16)],
+            ..Default::default()
+        };
+        Batch { mpi_ops: vec![bin], ..Batch::default() }
+    }
+
+    fn rank(rank: u32, end: i64) -> Batch {
+        let rank = JobRank { job_key: "j".into(), rank, end, ..Default::default() };
+        Batch { job_ranks: vec![rank], ..Batch::default() }
+    }
+
+    fn text(totals: &MpiTotals) -> String {
+        let mut page = Page::default();
+        totals.expose(&mut page);
+        page.encode(Format::Text)
+    }
+
+    #[test]
+    fn totals_are_over_ranks_and_never_fall() {
+        let (mut totals, now) = (MpiTotals::default(), Instant::now());
+        totals.observe(&bin(0, 1, 5), now);
+        totals.observe(&bin(1, 1, 5), now);
+        totals.observe(&bin(0, 1, 7), now);
+        totals.observe(&bin(0, 1, 6), now); // late
+        totals.observe(&bin(1, 2, 3), now); // a new epoch counts from 0
+        let text = text(&totals);
+        for line in [
+            "throughline_mpi_calls_total{operation=\"allreduce\"} 30\n",
+            "throughline_mpi_bytes_total{operation=\"allreduce\"} 240\n",
+            "throughline_mpi_elapsed_seconds_total{operation=\"allreduce\"} 30.0\n",
+            "throughline_mpi_longest_seconds{operation=\"allreduce\"} 0.5\n",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_job_is_shown_while_it_has_ranks_here() {
+        let (mut totals, now) = (MpiTotals::default(), Instant::now());
+        let job = Job { key: "j".into(), user: "ada".into(), command: "a\nb".into(), ..Default::default() };
+        totals.observe(&Batch { jobs: vec![job.clone()], ..Batch::default() }, now);
+        assert!(!text(&totals).contains("throughline_job_info"));
+        totals.observe(&rank(0, 0), now);
+        totals.observe(&rank(1, 0), now);
+        let shown = text(&totals);
+        assert!(shown.contains("job_key=\"j\"") && shown.contains("node_ranks=\"2\""), "{shown}");
+        assert!(shown.contains("command=\"a\\nb\""), "{shown}");
+        totals.observe(&rank(0, 9), now);
+        assert!(text(&totals).contains("node_ranks=\"1\""));
+        totals.observe(&rank(1, 9), now);
+        assert!(!text(&totals).contains("throughline_job_info"));
+    }
+
+    #[test]
+    fn ranks_are_bounded() {
+        let (mut totals, now) = (MpiTotals::default(), Instant::now());
+        let cells = || vec![MpiOpCell { operation: "send".into(), calls: 1, ..Default::default() }];
+        let bins = (0..RANKS_MAX as u32 + 5)
+            .map(|rank| MpiRankBin { rank, cells: cells(), ..Default::default() })
+            .collect();
+        totals.observe(&Batch { mpi_ops: bins, ..Batch::default() }, now);
+        assert_eq!(totals.ranks.len(), RANKS_MAX);
+        totals.observe(&Batch::default(), now + FORGET_AFTER);
+        assert!(totals.ranks.is_empty());
+        assert!(text(&totals).contains("throughline_mpi_calls_total{operation=\"send\"} 8192\n"));
+    }
+}

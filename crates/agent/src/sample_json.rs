@@ -1,0 +1,192 @@
+//! Records as JSON for `once`: keys are the catalogue's short names, an absent value is left out.
+//!
+//! Pure.
+
+use serde_json::{Map, Value, json};
+use throughline_sample::catalogue::by_id;
+use throughline_sample::wire::{self, Batch, Values};
+use throughline_sample::{Guid, to_rfc3339};
+
+/// The samples of a batch, a list for each kind of record that it holds.
+pub fn samples(batch: &Batch) -> Map<String, Value> {
+    let links = batch.gpu_links.iter().flat_map(|sample| sample.links.iter().map(move |link| (sample, link)));
+    let lists = [
+        ("gpus", list(&batch.gpus, gpu)),
+        ("links", links.map(|(sample, link)| nvlink(sample, link)).collect()),
+        ("link_ends", list(&batch.gpu_link_infos, link_end)),
+        ("pcie", list(&batch.gpu_pcie, pcie)),
+        ("ports", list(&batch.host_ports, host_port)),
+        ("jobs", list(&batch.jobs, job)),
+        ("ranks", list(&batch.job_ranks, job_rank)),
+        ("operations", batch.mpi_ops.iter().flat_map(operations).collect()),
+        ("peers", batch.mpi_peers.iter().flat_map(peers).collect()),
+        ("pvars", list(&batch.mpi_pvars, pvar)),
+        ("events", list(&batch.events, event)),
+        ("coverage", list(&batch.coverage, coverage)),
+    ];
+    let there = lists.into_iter().filter(|(_, list): &(_, Vec<Value>)| !list.is_empty());
+    there.map(|(key, list)| (key.to_owned(), Value::Array(list))).collect()
+}
+
+fn list<T>(records: &[T], convert: fn(&T) -> Value) -> Vec<Value> {
+    records.iter().map(convert).collect()
+}
+
+/// `fields`, and each value by its catalogue name.
+fn with_values(fields: Value, values: Option<&Values>) -> Value {
+    let mut fields = fields;
+    if let (Value::Object(fields), Some(values)) = (&mut fields, values) {
+        fields
+            .extend(values.iter().filter_map(|(id, value)| Some((by_id(id)?.name.to_owned(), value.into()))));
+    }
+    fields
+}
+
+fn nvlink(sample: &wire::GpuLinksSample, link: &wire::LinkValues) -> Value {
+    let fields = json!({ "gpu": sample.gpu_uuid, "link": link.link, "time": to_rfc3339(sample.time) });
+    with_values(fields, link.values.as_ref())
+}
+
+fn pcie(sample: &wire::GpuPcieSample) -> Value {
+    with_values(json!({ "gpu": sample.gpu_uuid, "time": to_rfc3339(sample.time) }), sample.values.as_ref())
+}
+
+fn host_port(sample: &wire::HostPortSample) -> Value {
+    let fields = json!({
+        "device": sample.device,
+        "port": sample.port,
+        "node_guid": Guid(sample.node_guid),
+        "time": to_rfc3339(sample.time),
+    });
+    with_values(fields, sample.values.as_ref())
+}
+
+fn gpu(gpu: &wire::GpuInfo) -> Value {
+    json!({
+        "gpu": gpu.uuid,
+        "index": gpu.index,
+        "name": gpu.name,
+        "pci_bus_id": gpu.pci_bus_id,
+        "link_count": gpu.link_count,
+    })
+}
+
+fn link_end(link: &wire::GpuLinkInfo) -> Value {
+    json!({
+        "gpu": link.gpu_uuid,
+        "link": link.link,
+        "active": link.active,
+        "version": link.version,
+        "speed_bytes_per_second": link.speed_bytes_per_second,
+        "remote_type": link.remote_type,
+        "remote_gpu": link.remote_gpu_uuid,
+        "remote_link": link.remote_link,
+    })
+}
+
+fn job(job: &wire::Job) -> Value {
+    json!({
+        "job_key": job.key,
+        "scheduler": job.scheduler,
+        "user": job.user,
+        "command": job.command,
+        "start": to_rfc3339(job.start),
+        "world_size": job.world_size,
+    })
+}
+
+fn job_rank(rank: &wire::JobRank) -> Value {
+    json!({
+        "job_key": rank.job_key,
+        "rank": rank.rank,
+        "pid": rank.pid,
+        "world_size": rank.world_size,
+        "mpi_library": rank.mpi_library,
+        "ended": rank.end != 0,
+    })
+}
+
+fn operations(bin: &wire::MpiRankBin) -> impl Iterator<Item = Value> {
+    bin.cells.iter().map(|cell| {
+        json!({
+            "job_key": bin.job_key,
+            "rank": bin.rank,
+            "time": to_rfc3339(bin.time),
+            "operation": cell.operation,
+            "size_class_bytes": cell.size_class_bytes,
+            "calls": cell.calls,
+            "bytes": cell.bytes,
+            "elapsed_seconds": seconds(cell.elapsed_nanoseconds),
+            "longest_seconds": seconds(cell.longest_nanoseconds),
+        })
+    })
+}
+
+fn peers(row: &wire::MpiRankPeers) -> impl Iterator<Item = Value> {
+    row.cells.iter().map(|cell| {
+        json!({
+            "job_key": row.job_key,
+            "rank": row.rank,
+            "peer": cell.peer,
+            "kind": row.kind,
+            "bytes": cell.bytes,
+            "messages": cell.messages,
+        })
+    })
+}
+
+fn pvar(pvar: &wire::MpiPvarSample) -> Value {
+    json!({
+        "job_key": pvar.job_key,
+        "rank": pvar.rank,
+        "name": pvar.name,
+        "element": pvar.element,
+        "value": pvar.value,
+    })
+}
+
+fn event(event: &wire::Event) -> Value {
+    json!({ "time": to_rfc3339(event.time), "kind": event.kind, "severity": event.severity, "text": event.text })
+}
+
+fn coverage(round: &wire::Coverage) -> Value {
+    json!({
+        "expected": round.expected,
+        "read": round.read,
+        "failed": round.failed,
+        "elapsed_seconds": round.elapsed_seconds,
+        "reasons": round.reasons,
+    })
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    std::time::Duration::from_nanos(nanoseconds).as_secs_f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_sample::catalogue::{PORT_DATA_RECEIVED_BYTES, STATE_ID};
+
+    #[test]
+    fn keys_are_catalogue_names_and_absent_kinds_are_left_out() {
+        let mut values = Values::default();
+        values.put(&PORT_DATA_RECEIVED_BYTES, 12);
+        values.put(&STATE_ID, 4);
+        let port = wire::HostPortSample {
+            device: "mlx5_0".into(),
+            port: 1,
+            values: Some(values),
+            ..Default::default()
+        };
+        let cell = wire::MpiOpCell { operation: "send".into(), calls: 3, ..Default::default() };
+        let bin = wire::MpiRankBin { rank: 2, cells: vec![cell], ..Default::default() };
+        let batch = Batch { host_ports: vec![port], mpi_ops: vec![bin], ..Batch::default() };
+        let json = samples(&batch);
+        assert_eq!(json.keys().collect::<Vec<_>>(), ["operations", "ports"]);
+        let port = &json["ports"][0];
+        assert_eq!((&port["port_data_received_bytes"], &port["state_id"]), (&json!(12), &json!(4)));
+        assert_eq!(port.get("port_data_transmitted_bytes"), None);
+        assert_eq!((&json["operations"][0]["rank"], &json["operations"][0]["calls"]), (&json!(2), &json!(3)));
+    }
+}

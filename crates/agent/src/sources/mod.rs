@@ -1,0 +1,249 @@
+//! The sources as the agent holds them: started one by one, asked for their state, stopped together.
+//!
+//! A source that fails to start, or fails later, is a reason and a count and never stops another.
+
+mod nvml;
+
+use crate::batcher::CHANNEL_FRAGMENTS;
+use crate::config::{Config, Places};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use throughline_daemon::{Clock, Expose, Page, SelfFigures};
+use throughline_sample::catalogue::{
+    CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS, SOURCE_UP,
+};
+use throughline_sample::wire::Batch;
+use tokio::sync::mpsc;
+
+/// How long one source may take to stop; what it still holds then is lost and the rest is delivered.
+const STOP_DEADLINE: Duration = Duration::from_secs(3);
+
+/// What a source says about itself. Counts are since its start; a figure that it does not keep is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// Whether it delivers.
+    pub up: bool,
+    /// What it is doing, in one word of a small set.
+    pub state: String,
+    /// Why it does not deliver, for people, with the remedy.
+    pub reason: Option<String>,
+    /// Whether it has found out that there is nothing to wait for.
+    pub settled: bool,
+    /// Records dropped because the channel was full.
+    pub dropped: u64,
+    /// Values or messages that it could not read.
+    pub failed: u64,
+    /// Rounds that began late.
+    pub overruns: Option<u64>,
+    /// How long the last round took.
+    pub round_seconds: Option<f64>,
+    /// Messages that did not follow the protocol.
+    pub malformed: Option<u64>,
+    /// Ranks now connected.
+    pub connected: Option<u64>,
+}
+
+/// A source that was started.
+pub trait Source: Send {
+    /// What it says about itself now. Quick: reads no device.
+    fn status(&self) -> Status;
+    /// Ends it and closes its channel. May block for a moment.
+    fn stop(self: Box<Self>);
+}
+
+/// What a source needs of the agent.
+pub struct Start<'a> {
+    /// The whole configuration.
+    pub config: &'a Config,
+    /// Folders and names.
+    pub places: &'a Places,
+    /// The agent's time.
+    pub clock: Arc<Clock>,
+    /// Where its records go.
+    pub records: mpsc::Sender<Batch>,
+}
+
+/// Starts one source, or says why it can't.
+type Starter = fn(Start) -> anyhow::Result<Box<dyn Source>>;
+
+/// All sources with their name and whether the configuration switches them on.
+fn all(config: &Config) -> [(&'static str, bool, Starter); 1] {
+    [(nvml::NAME, config.nvml.enabled, nvml::start)]
+}
+
+/// Names of all sources, and whether the configuration switches them on.
+pub fn names(config: &Config) -> impl Iterator<Item = (&'static str, bool)> {
+    all(config).into_iter().map(|(name, enabled, _)| (name, enabled))
+}
+
+/// One source's place.
+struct Slot {
+    name: &'static str,
+    source: Option<Box<dyn Source>>,
+    /// What is told when it does not run.
+    otherwise: Status,
+}
+
+/// All sources that are switched on.
+#[derive(Clone)]
+pub struct Sources {
+    slots: Arc<Mutex<Vec<Slot>>>,
+}
+
+impl Sources {
+    /// Starts every source that is switched on and hands each one's channel to `input`.
+    pub fn start(
+        config: &Config,
+        places: &Places,
+        clock: &Arc<Clock>,
+        mut input: impl FnMut(&'static str, mpsc::Receiver<Batch>),
+    ) -> Self {
+        let mut slots = Vec::new();
+        for (name, _, starter) in all(config).into_iter().filter(|(_, enabled, _)| *enabled) {
+            let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
+            let (source, otherwise) = match starter(Start { config, places, clock: clock.clone(), records }) {
+                Ok(source) => (Some(source), Status::default()),
+                Err(error) => {
+                    let reason = format!("{error:#}");
+                    tracing::error!(source = name, "{reason}");
+                    let state = "start_failed".to_owned();
+                    (
+                        None,
+                        Status { state, reason: Some(reason), settled: true, failed: 1, ..Status::default() },
+                    )
+                }
+            };
+            input(name, receiver);
+            slots.push(Slot { name, source, otherwise });
+        }
+        Self { slots: Arc::new(Mutex::new(slots)) }
+    }
+
+    /// The state of each source.
+    pub fn statuses(&self) -> Vec<(&'static str, Status)> {
+        self.lock().iter().map(|slot| (slot.name, slot.status())).collect()
+    }
+
+    /// Puts what each source says about itself into the figures.
+    pub fn tell(&self, figures: &SelfFigures) {
+        self.statuses().iter().for_each(|(name, status)| tell(figures, name, status));
+    }
+
+    /// Stops all sources at the same time, each on a thread of its own, for a bounded time.
+    pub async fn stop(&self) {
+        let sources: Vec<_> =
+            self.lock().iter_mut().filter_map(|slot| Some((slot.name, slot.take()?))).collect();
+        let stopping = sources.into_iter().map(|(name, source)| {
+            (name, tokio::time::timeout(STOP_DEADLINE, tokio::task::spawn_blocking(|| source.stop())))
+        });
+        for (name, stopped) in stopping.collect::<Vec<_>>() {
+            if stopped.await.is_err() {
+                tracing::warn!(source = name, "did not stop within {STOP_DEADLINE:?}");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    fn status(&self) -> Status {
+        self.source.as_ref().map_or_else(|| self.otherwise.clone(), |source| source.status())
+    }
+
+    fn take(&mut self) -> Option<Box<dyn Source>> {
+        let source = self.source.take()?;
+        self.otherwise = Status { state: "stopped".to_owned(), settled: true, ..source.status() };
+        self.otherwise.up = false;
+        Some(source)
+    }
+}
+
+/// Puts one source's state into the figures.
+fn tell(figures: &SelfFigures, name: &'static str, status: &Status) {
+    // Exact up to 2^53, which no count of a process reaches.
+    #[allow(clippy::cast_precision_loss)]
+    let number = |count: u64| count as f64;
+    figures.set(name, &SOURCE_UP, if status.up { 1.0 } else { 0.0 });
+    figures.set(name, &DROPPED_RECORDS, number(status.dropped));
+    figures.set(name, &FAILED_READS, number(status.failed));
+    let optional = [
+        (&OVERRUNS, status.overruns.map(number)),
+        (&ROUND_SECONDS, status.round_seconds),
+        (&MALFORMED_MESSAGES, status.malformed.map(number)),
+        (&CONNECTED_RANKS, status.connected.map(number)),
+    ];
+    for (metric, value) in optional {
+        if let Some(value) = value {
+            figures.set(name, metric, value);
+        }
+    }
+}
+
+impl Expose for Sources {
+    fn expose(&self, page: &mut Page) {
+        for (name, status) in self.statuses() {
+            let labels = [("source", name), ("state", status.state.as_str())];
+            page.info("throughline_source_info", "What a source is doing.", &labels);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fake(Arc<Mutex<bool>>);
+
+    impl Source for Fake {
+        fn status(&self) -> Status {
+            Status { up: true, state: "running".into(), dropped: 4, connected: Some(2), ..Status::default() }
+        }
+
+        fn stop(self: Box<Self>) {
+            *self.0.lock().unwrap() = true;
+        }
+    }
+
+    fn sources(stopped: &Arc<Mutex<bool>>) -> Sources {
+        let failed = Status { state: "start_failed".into(), failed: 1, ..Status::default() };
+        let slots = vec![
+            Slot {
+                name: "good",
+                source: Some(Box::new(Fake(stopped.clone()))),
+                otherwise: Status::default(),
+            },
+            Slot { name: "bad", source: None, otherwise: failed },
+        ];
+        Sources { slots: Arc::new(Mutex::new(slots)) }
+    }
+
+    #[tokio::test]
+    async fn one_failed_source_leaves_the_other_up() {
+        let stopped = Arc::default();
+        let sources = sources(&stopped);
+        let figures = SelfFigures::default();
+        sources.tell(&figures);
+        assert_eq!(figures.get("good", &SOURCE_UP), Some(1.0));
+        assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
+        assert_eq!(figures.get("good", &CONNECTED_RANKS), Some(2.0));
+        assert_eq!(figures.get("good", &OVERRUNS), None);
+        assert_eq!(figures.get("bad", &SOURCE_UP), Some(0.0));
+        assert_eq!(figures.get("bad", &FAILED_READS), Some(1.0));
+        sources.stop().await;
+        assert!(*stopped.lock().unwrap());
+        sources.tell(&figures);
+        assert_eq!(figures.get("good", &SOURCE_UP), Some(0.0));
+        assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
+    }
+
+    #[test]
+    fn states_are_exposed() {
+        let mut page = Page::default();
+        sources(&Arc::default()).expose(&mut page);
+        let text = page.encode(throughline_daemon::Format::Text);
+        assert!(text.contains("throughline_source_info{source=\"bad\",state=\"start_failed\"} 1"), "{text}");
+    }
+}
