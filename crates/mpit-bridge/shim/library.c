@@ -32,13 +32,19 @@ struct search {
     void *found;
 };
 
+/* The shim is an object called *mpi* too, and must not find itself. */
+static int is_own(const struct dl_phdr_info *info) {
+    Dl_info own;
+    return dladdr(&tl_library, &own) != 0 && (uintptr_t)own.dli_fbase == (uintptr_t)info->dlpi_addr;
+}
+
 /* Looks into one loaded object. Opening with RTLD_NOLOAD only takes a reference, which is kept: the
- * functions found must stay. Objects not called *mpi* are passed over, as programs load thousands. */
+ * functions found must stay. Objects not called lib*mpi* are passed over, as programs load thousands. */
 static int search_object(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size;
     struct search *search = data;
     const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
-    if (!slash || strncmp(slash, "/lib", 4) != 0 || !strstr(slash, "mpi")) return 0;
+    if (!slash || strncmp(slash, "/lib", 4) != 0 || !strstr(slash, "mpi") || is_own(info)) return 0;
     void *object = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
     if (!object) return 0;
     search->found = dlsym(object, search->symbol);

@@ -1,0 +1,104 @@
+/*
+ * Writes one frame of each type that the shim sends, in hexadecimal, with fixed contents; and reads a WELCOME.
+ * A test compares the output with golden/, and the Rust reader reads the same files.
+ *
+ *   golden FOLDER            writes FOLDER/{hello,ops,peers,pvars,status,bye}.hex
+ *   golden --welcome FILE    prints what the shim reads from a WELCOME frame
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "../shim/frame.h"
+
+static struct tl_frame frame;
+static uint32_t sequence;
+
+static int finish(const char *folder, const char *name) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/%s.hex", folder, name);
+    tl_frame_end(&frame, sequence++, 5000000000, 1700000000000000000);
+    FILE *file = fopen(path, "w");
+    if (!file) return 0;
+    for (size_t i = 0; i < frame.length; i++) fprintf(file, "%02x%s", frame.bytes[i], i % 16 == 15 ? "\n" : " ");
+    if (frame.length % 16) fputc('\n', file);
+    return fclose(file) == 0 && !frame.overflow;
+}
+
+static int write_all(const char *folder) {
+    int good = 1;
+    tl_frame_begin(&frame, TL_HELLO);
+    tl_field_u32(&frame, TL_HELLO_RANK, 2);
+    tl_field_u32(&frame, TL_HELLO_SIZE, 4);
+    tl_field_u64(&frame, TL_HELLO_EPOCH, 1699999990000000000);
+    tl_field_text(&frame, TL_HELLO_LIBRARY, "Open MPI v4.1.4");
+    tl_field_text(&frame, TL_HELLO_SHIM, "0.1.0");
+    tl_field_u32(&frame, TL_HELLO_THREADS, 3);
+    tl_field_text(&frame, TL_HELLO_TICKS, "cycles");
+    tl_field_u32(&frame, TL_HELLO_PID, 4711);
+    tl_field_text(&frame, TL_HELLO_HOST, "node17");
+    tl_field_text(&frame, TL_HELLO_VARIABLE, "SLURM_JOB_ID=123");
+    tl_field_text(&frame, TL_HELLO_VARIABLE, "SLURM_STEP_ID=0");
+    tl_field_text(&frame, TL_HELLO_LAUNCHER, "hydra node1:4000 0");
+    good &= finish(folder, "hello");
+
+    tl_frame_begin(&frame, TL_OPS);
+    size_t bin = tl_put_bin(&frame, 4800000000);
+    tl_put_cell(&frame, 17, 14, 10, 81920, 123456, 20000); /* allreduce, up to 8192 bytes */
+    tl_put_cell(&frame, 131, 0, 3, 0, 999, 500);           /* waitall */
+    tl_patch_u32(&frame, bin, 2);
+    bin = tl_put_bin(&frame, 4900000000);
+    tl_put_cell(&frame, 17, 14, 11, 90112, 133456, 20000);
+    tl_patch_u32(&frame, bin, 1);
+    good &= finish(folder, "ops");
+
+    tl_frame_begin(&frame, TL_PEERS);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_peer(&frame, 0, 8192, 1);
+    tl_put_peer(&frame, 3, 0x7fffffffffffffff, 12);
+    good &= finish(folder, "peers");
+
+    tl_frame_begin(&frame, TL_PVARS);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_u16(&frame, 10);
+    tl_put(&frame, "queue_size", 10);
+    tl_put_u16(&frame, 2);
+    tl_put_u32(&frame, 2);
+    tl_put_u32(&frame, 1);
+    tl_put_u64(&frame, 0x4008000000000000); /* 3.0 */
+    tl_put_u32(&frame, 5);
+    tl_put_u64(&frame, 0);
+    good &= finish(folder, "pvars");
+
+    tl_frame_begin(&frame, TL_STATUS);
+    for (uint16_t tag = 1; tag <= 5; tag++) tl_field_u64(&frame, tag, tag * 10u);
+    good &= finish(folder, "status");
+
+    tl_frame_begin(&frame, TL_BYE);
+    tl_field_u32(&frame, TL_STATUS_REASON, TL_BYE_FINALIZE);
+    tl_field_u64(&frame, TL_STATUS_FRAMES_LOST, 1);
+    good &= finish(folder, "bye");
+    return good;
+}
+
+static int read_welcome(const char *path) {
+    static uint8_t message[4096];
+    FILE *file = fopen(path, "r");
+    size_t length = 0;
+    unsigned byte;
+    while (file && length < sizeof message && fscanf(file, "%2x", &byte) == 1) message[length++] = (uint8_t)byte;
+    if (file) fclose(file);
+    struct tl_fields field;
+    if (!tl_fields_open(&field, message, length, TL_WELCOME)) return 0;
+    while (tl_fields_next(&field)) {
+        if (field.tag == TL_WELCOME_PVARS) printf("%u %.*s\n", field.tag, (int)field.length, (const char *)field.data);
+        else printf("%u %llu\n", field.tag, (unsigned long long)tl_fields_number(&field));
+    }
+    return field.at == field.end;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 2) return !write_all(argv[1]);
+    if (argc == 3 && strcmp(argv[1], "--welcome") == 0) return !read_welcome(argv[2]);
+    fprintf(stderr, "usage: golden FOLDER | golden --welcome FILE\n");
+    return 64;
+}
