@@ -1,1 +1,25 @@
 //! Schema, migrations, COPY writer, and the private PostgreSQL cluster. The only crate that knows SQL writes.
+//!
+//! * [`PrivateCluster`]: finds PostgreSQL with TimescaleDB, keeps a cluster of its own, starts and stops it.
+//! * [`Database`]: how to connect, as the writer or as the reader; also to a server that somebody operates.
+//! * [`migrate`]: brings a database to the schema of this build.
+//! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
+//! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
+//! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
+//!
+//! It must not know where batches come from, nor decide what is shown to people.
+
+mod cluster;
+mod database;
+mod error;
+mod migrate;
+mod retention;
+pub mod testing;
+mod writer;
+
+pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
+pub use database::{Database, READ_ROLE, WRITE_ROLE};
+pub use error::Error;
+pub use migrate::{Migrated, migrate, schema_version};
+pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
+pub use writer::{Content, Entry, WriteOutcome, Writer};

@@ -1,0 +1,177 @@
+//! How to connect: to the private cluster's socket or to a server that somebody operates. No SQL here beyond
+//! the session's settings.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio_postgres::{Client, Config, NoTls};
+
+use crate::Error;
+
+/// The role that owns the schema and writes.
+pub const WRITE_ROLE: &str = "throughline";
+
+/// The role that only reads: for `status`, the query role and dashboards.
+pub const READ_ROLE: &str = "throughline_read";
+
+/// How long a connection may take; a local socket answers in milliseconds, a server far away in a second.
+const CONNECT_LIMIT: Duration = Duration::from_secs(10);
+
+/// After this long without an acknowledgement of the server's host the connection is given up, so that a
+/// lost machine is noticed and the batch tried again elsewhere.
+const LOST_PEER_LIMIT: Duration = Duration::from_secs(30);
+
+/// A database and the ways to log in to it. Cheap to clone; holds no connection.
+#[derive(Clone, Debug)]
+pub struct Database {
+    writer: Config,
+    reader: Config,
+    place: String,
+}
+
+impl Database {
+    /// A server that somebody operates. The URL's user does everything; reading sessions are read-only.
+    ///
+    /// # Errors
+    /// [`Error::Url`] when the text is no connection string.
+    pub fn from_url(url: &str) -> Result<Self, Error> {
+        let writer: Config = url.parse().map_err(Error::Url)?;
+        let place = format!(
+            "{}/{}",
+            writer.get_hosts().iter().map(host_name).collect::<Vec<_>>().join(","),
+            writer.get_dbname().or(writer.get_user()).unwrap_or_default()
+        );
+        Ok(Self { reader: writer.clone(), writer, place }.with_session_settings())
+    }
+
+    /// The private cluster behind a socket folder.
+    pub(crate) fn at_socket(folder: &Path, name: &str) -> Self {
+        let login = |role: &str| {
+            let mut config = Config::new();
+            config.host_path(folder).dbname(name).user(role);
+            config
+        };
+        let place = format!("{} on {}", name, folder.display());
+        Self { writer: login(WRITE_ROLE), reader: login(READ_ROLE), place }.with_session_settings()
+    }
+
+    /// The same server, another database and another role for both ways; for setting up.
+    pub(crate) fn with(&self, name: &str, role: &str) -> Self {
+        let mut other = self.clone();
+        other.writer.dbname(name).user(role);
+        other.reader.dbname(name).user(role);
+        other.place = format!("{name} as {role}");
+        other
+    }
+
+    /// The same roles, another database of the same server.
+    pub(crate) fn renamed(&self, name: &str) -> Self {
+        let mut other = self.clone();
+        other.writer.dbname(name);
+        other.reader.dbname(name);
+        other.place = name.to_owned();
+        other
+    }
+
+    fn with_session_settings(mut self) -> Self {
+        for (config, options) in [
+            (&mut self.writer, "-c timezone=UTC"),
+            // The role already may not write; this also holds for an operated server's single user.
+            (&mut self.reader, "-c timezone=UTC -c default_transaction_read_only=on"),
+        ] {
+            let options = match config.get_options() {
+                Some(given) => format!("{given} {options}"),
+                None => options.to_owned(),
+            };
+            config
+                .options(options)
+                .application_name("throughline")
+                .connect_timeout(CONNECT_LIMIT)
+                .tcp_user_timeout(LOST_PEER_LIMIT);
+        }
+        self
+    }
+
+    /// Where the database is, for people; without a password.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// The folder of the server's Unix socket, where it has one; for `psql -h`.
+    pub fn socket_folder(&self) -> Option<PathBuf> {
+        self.writer.get_hosts().iter().find_map(|host| match host {
+            tokio_postgres::config::Host::Unix(path) => Some(path.clone()),
+            tokio_postgres::config::Host::Tcp(_) => None,
+        })
+    }
+
+    /// The database's name.
+    pub fn name(&self) -> &str {
+        self.writer.get_dbname().unwrap_or_default()
+    }
+
+    /// A connection that may write.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] without a server, [`Error::Refused`] when it refuses the login.
+    pub async fn connect(&self) -> Result<Client, Error> {
+        self.open(&self.writer).await
+    }
+
+    /// A connection that can only read.
+    ///
+    /// # Errors
+    /// As [`Database::connect`].
+    pub async fn connect_reader(&self) -> Result<Client, Error> {
+        self.open(&self.reader).await
+    }
+
+    async fn open(&self, config: &Config) -> Result<Client, Error> {
+        let what = format!("connecting to database {}", self.place);
+        let attempt = tokio::time::timeout(CONNECT_LIMIT, config.connect(NoTls)).await;
+        let (client, connection) =
+            attempt.map_err(|_| Error::late(&what, CONNECT_LIMIT.as_secs()))?.map_err(Error::sql(&what))?;
+        // Ends when the client is dropped or the server goes; the client's next call tells which.
+        tokio::spawn(async move {
+            if let Err(error) = connection.await {
+                tracing::debug!(%error, "database connection ended");
+            }
+        });
+        Ok(client)
+    }
+}
+
+fn host_name(host: &tokio_postgres::config::Host) -> String {
+    match host {
+        tokio_postgres::config::Host::Tcp(name) => name.clone(),
+        tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_names_its_place_without_the_password() {
+        let database = Database::from_url("postgresql://me:secret@db.example:5433/metrics").unwrap();
+        assert_eq!(database.place(), "db.example/metrics");
+        assert_eq!(database.name(), "metrics");
+        assert_eq!(database.socket_folder(), None);
+    }
+
+    #[test]
+    fn a_damaged_url_says_what_is_expected() {
+        let error = Database::from_url("postgresql://host:port/x").unwrap_err();
+        assert!(error.to_string().contains("expected postgresql://"), "{error}");
+        assert_eq!(error.status(), throughline_daemon::ExitStatus::Usage);
+    }
+
+    #[test]
+    fn readers_of_an_operated_server_cannot_write_either() {
+        let database = Database::from_url("host=/tmp user=me options='-c search_path=x'").unwrap();
+        let options = database.reader.get_options().unwrap();
+        assert!(options.contains("search_path=x") && options.contains("default_transaction_read_only=on"));
+        assert_eq!(database.socket_folder(), Some(PathBuf::from("/tmp")));
+    }
+}

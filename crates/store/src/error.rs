@@ -1,0 +1,187 @@
+//! What can go wrong between Throughline and its database, each with cause and remedy.
+
+use std::path::{Path, PathBuf};
+
+use throughline_daemon::{ExitStatus, Failure};
+
+/// Why an operation on the database or its cluster failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No PostgreSQL with TimescaleDB on this machine.
+    #[error(
+        "no PostgreSQL with TimescaleDB found ({searched}); run `throughline db install`, name one with \
+         --pg-bin or THROUGHLINE_PG_BIN, or use an operated server with --database-url"
+    )]
+    NoPostgres {
+        /// Where it was looked for and what was missing there.
+        searched: String,
+    },
+    /// The cluster's files are of a major version that none of the installations has.
+    #[error(
+        "the database in {folder} was made by PostgreSQL {found}, and here is only {available}; install \
+         PostgreSQL {found} with TimescaleDB, or move the folder away to begin an empty one"
+    )]
+    WrongMajor {
+        /// The data folder.
+        folder: PathBuf,
+        /// Its version.
+        found: String,
+        /// The versions at hand.
+        available: String,
+    },
+    /// A file operation failed.
+    #[error("cannot {what} {path}: {cause}; {remedy}", path = path.display())]
+    Io {
+        /// The operation.
+        what: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        cause: std::io::Error,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The place of the cluster cannot be used.
+    #[error("{0}")]
+    Place(String),
+    /// A program of PostgreSQL failed.
+    #[error("{program} failed: {output}; {remedy}")]
+    Program {
+        /// The program.
+        program: String,
+        /// Its last words.
+        output: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// The connection string is not valid.
+    #[error(
+        "the database URL is not valid: {0}; expected postgresql://USER@HOST:PORT/DATABASE or KEY=VALUE pairs"
+    )]
+    Url(tokio_postgres::Error),
+    /// No connection, or it was lost: the same may succeed later.
+    #[error("{what}: {cause}; {remedy}")]
+    Unavailable {
+        /// What was tried.
+        what: String,
+        /// The reason.
+        cause: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The database refused a statement.
+    #[error("{what}: {cause}")]
+    Refused {
+        /// What was tried.
+        what: String,
+        /// The server's message with its SQLSTATE.
+        cause: String,
+        /// The SQLSTATE.
+        state: String,
+    },
+    /// The database was migrated by a newer build, or by a changed file.
+    #[error("{0}")]
+    Schema(String),
+}
+
+/// What to do when there is no connection.
+const CONNECT_REMEDY: &str =
+    "is it running? `throughline db status` tells, or check --database-url and the server's log";
+
+impl Error {
+    /// The exit status that a program ends with for this error.
+    pub fn status(&self) -> ExitStatus {
+        match self {
+            Error::Io { cause, .. } if cause.kind() == std::io::ErrorKind::PermissionDenied => {
+                ExitStatus::Permission
+            }
+            Error::Place(_) | Error::Url(_) => ExitStatus::Usage,
+            Error::Refused { .. } | Error::Schema(_) => ExitStatus::Failed,
+            _ => ExitStatus::Unavailable,
+        }
+    }
+
+    /// Whether the same operation may succeed later without anybody changing anything here.
+    pub fn is_temporary(&self) -> bool {
+        matches!(self, Error::Unavailable { .. })
+    }
+
+    /// For `map_err` of file operations.
+    pub(crate) fn io<'a>(
+        what: &'static str,
+        path: &'a Path,
+        remedy: &'static str,
+    ) -> impl FnOnce(std::io::Error) -> Error + 'a {
+        move |cause| Error::Io { what, path: path.to_owned(), cause, remedy }
+    }
+
+    /// For `map_err` of database calls: says whether the server refused or was not there.
+    pub(crate) fn sql(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Error + '_ {
+        move |error| Error::from_postgres(what, &error)
+    }
+
+    pub(crate) fn from_postgres(what: &str, error: &tokio_postgres::Error) -> Error {
+        match error.as_db_error() {
+            Some(refusal) if is_about_the_statement(refusal.code().code()) => Error::Refused {
+                what: what.to_owned(),
+                cause: describe(refusal),
+                state: refusal.code().code().to_owned(),
+            },
+            Some(refusal) => {
+                Error::Unavailable { what: what.to_owned(), cause: describe(refusal), remedy: CONNECT_REMEDY }
+            }
+            None => Error::Unavailable { what: what.to_owned(), cause: chain(error), remedy: CONNECT_REMEDY },
+        }
+    }
+
+    /// A time limit passed: the connection is of no use any more.
+    pub(crate) fn late(what: &str, seconds: u64) -> Error {
+        Error::Unavailable {
+            what: what.to_owned(),
+            cause: format!("no answer within {seconds} s"),
+            remedy: CONNECT_REMEDY,
+        }
+    }
+
+    /// The server's SQLSTATE, empty when the error did not come from a server's refusal.
+    pub(crate) fn state(&self) -> &str {
+        match self {
+            Error::Refused { state, .. } => state,
+            _ => "",
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::new(error.status(), error.to_string())
+    }
+}
+
+/// SQLSTATE classes that say: not now (connection, resources, shutdown, lost races, a read-only standby).
+fn is_about_the_statement(state: &str) -> bool {
+    const NOT_NOW: [&str; 7] = ["08", "25", "40", "53", "55", "57", "58"];
+    !NOT_NOW.iter().any(|class| state.starts_with(class))
+}
+
+fn describe(refusal: &tokio_postgres::error::DbError) -> String {
+    let mut text = format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
+    if let Some(detail) = refusal.detail() {
+        text.push_str(": ");
+        text.push_str(detail);
+    }
+    text
+}
+
+/// An error with its causes: the driver's own message says only "error connecting to server".
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}

@@ -1,0 +1,185 @@
+//! Brings a database to the schema of this build: immutable SQL files, each applied once, in one transaction
+//! per file, under an advisory lock. Comments of metric columns come from the catalogue.
+
+use tokio_postgres::Client;
+
+use throughline_sample::catalogue::Table;
+
+use crate::database::READ_ROLE;
+use crate::{Database, Error};
+
+/// Number of the advisory lock that one migrating process holds: "tlmigrat" as ASCII.
+const MIGRATION_LOCK: i64 = 0x746c_6d69_6772_6174;
+
+/// One immutable SQL file.
+struct Migration {
+    version: i32,
+    name: &'static str,
+    sql: &'static str,
+}
+
+/// All migrations, in order. A released file is never edited; a change of the schema is a new file.
+const MIGRATIONS: [Migration; 3] = [
+    Migration { version: 1, name: "inventory", sql: include_str!("../migrations/V001__inventory.sql") },
+    Migration { version: 2, name: "samples", sql: include_str!("../migrations/V002__samples.sql") },
+    Migration { version: 3, name: "views", sql: include_str!("../migrations/V003__views.sql") },
+];
+
+/// What a call of [`migrate`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Migrated {
+    /// Files applied now.
+    pub applied: usize,
+    /// The schema's version after the call.
+    pub version: i32,
+}
+
+/// The schema version that this build needs.
+pub fn schema_version() -> i32 {
+    MIGRATIONS[MIGRATIONS.len() - 1].version
+}
+
+/// Applies what is missing; calling it again changes nothing. Any number of processes may call it at a time.
+///
+/// # Errors
+/// TimescaleDB is not installed on the server, the schema is newer than this build, or an applied file is
+/// not the one that this build knows.
+pub async fn migrate(database: &Database) -> Result<Migrated, Error> {
+    let mut client = database.connect().await?;
+    let what = format!("migrating the database {}", database.place());
+    client.execute("SELECT pg_advisory_lock($1)", &[&MIGRATION_LOCK]).await.map_err(Error::sql(&what))?;
+    // The lock ends with the session, that is when `client` goes.
+    create_extension(&client).await?;
+    let create = "CREATE TABLE IF NOT EXISTS schema_migrations (version integer PRIMARY KEY, name text NOT NULL, \
+                  checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
+    client
+        .batch_execute(&format!("SET client_min_messages = warning; {create}"))
+        .await
+        .map_err(Error::sql(&what))?;
+    let done = client
+        .query("SELECT version, checksum FROM schema_migrations ORDER BY version", &[])
+        .await
+        .map_err(Error::sql(&what))?;
+    if let Some(newest) = done.last().map(|row| row.get::<_, i32>(0)).filter(|v| *v > schema_version()) {
+        return Err(Error::Schema(format!(
+            "the database {} has schema version {newest}, and this program knows {}: use a newer throughline",
+            database.place(),
+            schema_version()
+        )));
+    }
+    let mut applied = 0;
+    for migration in &MIGRATIONS {
+        let checksum = client
+            .query_one("SELECT md5($1)", &[&migration.sql])
+            .await
+            .map_err(Error::sql(&what))?
+            .get::<_, String>(0);
+        match done.iter().find(|row| row.get::<_, i32>(0) == migration.version) {
+            Some(row) if row.get::<_, String>(1) == checksum => {}
+            Some(_) => {
+                return Err(Error::Schema(format!(
+                    "migration {} ({}) of the database {} is not the one that this program knows: it was made \
+                     by another build. Use that build, or begin an empty database",
+                    migration.version,
+                    migration.name,
+                    database.place()
+                )));
+            }
+            None => {
+                apply(&mut client, migration, &checksum).await?;
+                applied += 1;
+            }
+        }
+    }
+    write_comments(&client).await?;
+    grant_reading(&client).await?;
+    Ok(Migrated { applied, version: schema_version() })
+}
+
+async fn apply(client: &mut Client, migration: &Migration, checksum: &str) -> Result<(), Error> {
+    let what = format!("migration {} ({})", migration.version, migration.name);
+    let transaction = client.transaction().await.map_err(Error::sql(&what))?;
+    transaction.batch_execute(migration.sql).await.map_err(Error::sql(&what))?;
+    let insert = "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)";
+    transaction
+        .execute(insert, &[&migration.version, &migration.name, &checksum])
+        .await
+        .map_err(Error::sql(&what))?;
+    transaction.commit().await.map_err(Error::sql(&what))
+}
+
+async fn create_extension(client: &Client) -> Result<(), Error> {
+    let present = "SELECT 1 FROM pg_extension WHERE extname = 'timescaledb'";
+    let what = "looking for TimescaleDB";
+    if client.query_opt(present, &[]).await.map_err(Error::sql(what))?.is_some() {
+        return Ok(());
+    }
+    client.batch_execute("CREATE EXTENSION IF NOT EXISTS timescaledb").await.map_err(|error| {
+        match Error::from_postgres("creating the extension timescaledb", &error) {
+            Error::Refused { what, cause, state } => Error::Refused {
+                what,
+                cause: format!(
+                    "{cause}; install TimescaleDB on the server, name it in shared_preload_libraries, and let \
+                     its administrator run CREATE EXTENSION timescaledb in this database"
+                ),
+                state,
+            },
+            other => other,
+        }
+    })
+}
+
+/// The comment of a metric's column: meaning, unit, origin.
+pub(crate) fn metric_comment(metric: &throughline_sample::catalogue::Metric) -> String {
+    format!("{} Unit: {}. Origin: {}.", metric.help, metric.unit.name(), metric.origin)
+}
+
+/// Writes the catalogue's meaning of each metric to its column, where it differs.
+async fn write_comments(client: &Client) -> Result<(), Error> {
+    let what = "writing the comments of columns";
+    let current = client
+        .query(
+            "SELECT c.relname, a.attname, col_description(c.oid, a.attnum) FROM pg_class c \
+             JOIN pg_attribute a ON a.attrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace \
+             AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped",
+            &[],
+        )
+        .await
+        .map_err(Error::sql(what))?;
+    let mut statements = String::new();
+    // self_stats holds names in a column, not columns of names.
+    for table in Table::ALL.into_iter().filter(|table| *table != Table::SelfStats) {
+        for metric in table.metrics() {
+            let comment = metric_comment(metric);
+            let is_there = current.iter().any(|row| {
+                row.get::<_, &str>(0) == table.name()
+                    && row.get::<_, &str>(1) == metric.name
+                    && row.get::<_, Option<&str>>(2) == Some(&comment)
+            });
+            if !is_there {
+                let text = comment.replace('\'', "''");
+                statements.push_str(&format!(
+                    "COMMENT ON COLUMN {}.{} IS '{text}';\n",
+                    table.name(),
+                    metric.name
+                ));
+            }
+        }
+    }
+    client.batch_execute(&statements).await.map_err(Error::sql(what))
+}
+
+/// Lets the reading role read, where it exists; on an operated server its administrator makes it or not.
+async fn grant_reading(client: &Client) -> Result<(), Error> {
+    let what = "granting the reading role";
+    let exists = "SELECT 1 FROM pg_roles WHERE rolname = $1";
+    if client.query_opt(exists, &[&READ_ROLE]).await.map_err(Error::sql(what))?.is_none() {
+        return Ok(());
+    }
+    let grants = format!(
+        "GRANT USAGE ON SCHEMA public TO {READ_ROLE}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {READ_ROLE}; \
+         ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {READ_ROLE}; \
+         REVOKE SELECT ON batch_quarantine FROM {READ_ROLE};"
+    );
+    client.batch_execute(&grants).await.map_err(Error::sql(what))
+}

@@ -1,0 +1,157 @@
+//! Old chunks go: by a policy of the database where its edition has one, else by `drop_chunks` from upkeep.
+//! The edition is found by calling, not by reading a setting.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+use crate::Error;
+
+/// The hypertables that retention may be set for.
+const HYPERTABLES: [&str; 11] = [
+    "ib_port_counters",
+    "host_port_counters",
+    "nvlink_counters",
+    "gpu_pcie_counters",
+    "mpi_ops",
+    "mpi_peers",
+    "mpi_pvars",
+    "mpi_regions",
+    "events",
+    "coverage",
+    "self_stats",
+];
+
+/// Raw samples are kept for a week unless configured: what people look at when a job ran badly yesterday.
+const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// How long rows are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Retention {
+    default: Duration,
+    tables: BTreeMap<String, Duration>,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { default: DEFAULT_RAW, tables: BTreeMap::new() }
+    }
+}
+
+impl Retention {
+    /// The same time for all tables.
+    pub fn for_all(keep: Duration) -> Self {
+        Self { default: keep, tables: BTreeMap::new() }
+    }
+
+    /// Another time for one table.
+    ///
+    /// # Errors
+    /// The table is no hypertable of ours; the message lists those that are.
+    pub fn set(&mut self, table: &str, keep: Duration) -> Result<(), String> {
+        if !HYPERTABLES.contains(&table) {
+            return Err(format!(
+                "unknown table '{table}': retention can be set for {}",
+                HYPERTABLES.join(", ")
+            ));
+        }
+        self.tables.insert(table.to_owned(), keep);
+        Ok(())
+    }
+
+    /// How long a table's rows are kept.
+    pub fn of(&self, table: &str) -> Duration {
+        self.tables.get(table).copied().unwrap_or(self.default)
+    }
+}
+
+/// Who drops old chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RetentionWay {
+    /// The database, by policies; the full edition of TimescaleDB.
+    Native,
+    /// The caller, by calling [`apply_retention`] again and again; the Apache edition refuses policies.
+    DropChunks,
+}
+
+/// What a call of [`apply_retention`] did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetentionOutcome {
+    /// How it is done on this server.
+    pub way: RetentionWay,
+    /// Chunks dropped by this call; policies drop theirs later.
+    pub dropped_chunks: usize,
+    /// Policies added or changed by this call.
+    pub changed_policies: usize,
+}
+
+/// Makes the database keep what the configuration says. To be called at start and then at an interval: on
+/// the Apache edition each call drops what is too old by then. Connect as the writer.
+///
+/// # Errors
+/// The database is away or refuses for another reason than its edition.
+pub async fn apply_retention(client: &Client, retention: &Retention) -> Result<RetentionOutcome, Error> {
+    let mut outcome = RetentionOutcome { way: RetentionWay::Native, dropped_chunks: 0, changed_policies: 0 };
+    for table in HYPERTABLES {
+        let keep = retention.of(table).as_secs_f64();
+        if outcome.way == RetentionWay::Native {
+            match native(client, table, keep).await {
+                Ok(changed) => {
+                    outcome.changed_policies += usize::from(changed);
+                    continue;
+                }
+                Err(error) if error.state() == SqlState::FEATURE_NOT_SUPPORTED.code() => {
+                    outcome.way = RetentionWay::DropChunks;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        outcome.dropped_chunks += drop_chunks(client, table, keep).await?;
+    }
+    Ok(outcome)
+}
+
+/// A policy with this time; `true` when there was none or another.
+async fn native(client: &Client, table: &str, keep_seconds: f64) -> Result<bool, Error> {
+    let what = format!("setting the retention of {table}");
+    let current = "SELECT (config->>'drop_after')::interval = make_interval(secs => $2) FROM timescaledb_information.jobs \
+                   WHERE proc_name = 'policy_retention' AND hypertable_name = $1::text";
+    let row = client.query_opt(current, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
+    match row.map(|row| row.get::<_, Option<bool>>(0)) {
+        Some(Some(true)) => return Ok(false),
+        Some(_) => {
+            client
+                .execute("SELECT remove_retention_policy($1::text::regclass, if_exists => true)", &[&table])
+                .await
+                .map_err(Error::sql(&what))?;
+        }
+        None => {}
+    }
+    let add =
+        "SELECT add_retention_policy($1::text::regclass, make_interval(secs => $2), if_not_exists => true)";
+    client.execute(add, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
+    Ok(true)
+}
+
+async fn drop_chunks(client: &Client, table: &str, keep_seconds: f64) -> Result<usize, Error> {
+    let drop = "SELECT drop_chunks($1::text::regclass, older_than => now() - make_interval(secs => $2))";
+    let what = format!("dropping old chunks of {table}");
+    let rows = client.query(drop, &[&table, &keep_seconds]).await.map_err(Error::sql(&what))?;
+    Ok(rows.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_can_have_its_own_time_and_a_wrong_name_is_told() {
+        let mut retention = Retention::for_all(Duration::from_secs(60));
+        retention.set("mpi_ops", Duration::from_secs(5)).unwrap();
+        assert_eq!(retention.of("mpi_ops"), Duration::from_secs(5));
+        assert_eq!(retention.of("events"), Duration::from_secs(60));
+        assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));
+    }
+}

@@ -1,0 +1,110 @@
+//! For tests of this and other crates: one throw-away cluster per test process, a fresh database per test.
+//!
+//! ```ignore
+//! let database = throughline_store::testing::database().await;
+//! ```
+//!
+//! The cluster is stopped and its files removed when the test process ends in whatever way: a small shell
+//! waits for the end of a pipe that only the test process holds open. Nothing here is for production: files
+//! are not synced, and failures panic.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use throughline_prefix::Set;
+use tokio::sync::OnceCell;
+
+use crate::database::{READ_ROLE, WRITE_ROLE};
+use crate::{ClusterOptions, Database, Error, Lifetime, PrivateCluster, migrate};
+
+/// The migrated database that each test's is copied from.
+const TEMPLATE: &str = "template_throughline";
+
+static CLUSTER: OnceCell<PrivateCluster> = OnceCell::const_new();
+static KEEPER: OnceLock<Child> = OnceLock::new();
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// A fresh database of its own with this build's schema, writable and readable.
+///
+/// # Panics
+/// When the cluster cannot be made: a test cannot go on.
+pub async fn database() -> Database {
+    let cluster = CLUSTER.get_or_init(start).await;
+    create(cluster, TEMPLATE).await
+}
+
+/// A fresh database without our schema, for tests of migrations.
+///
+/// # Panics
+/// As [`database`].
+pub async fn empty_database() -> Database {
+    let cluster = CLUSTER.get_or_init(start).await;
+    let database = create(cluster, "template1").await;
+    let admin = database.with(database.name(), crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    admin.batch_execute("CREATE EXTENSION timescaledb").await.unwrap();
+    database
+}
+
+/// The programs of PostgreSQL, put into the prefix first where the machine has none.
+///
+/// # Panics
+/// When they cannot be had.
+pub fn ensure_programs() {
+    let probe = ClusterOptions { state_dir: PathBuf::from("/nonexistent"), pg_bin: None };
+    if let Err(Error::NoPostgres { .. }) = PrivateCluster::find(&probe) {
+        throughline_prefix::ensure(Set::Postgres).expect("PostgreSQL in the prefix");
+    }
+}
+
+async fn create(cluster: &PrivateCluster, template: &str) -> Database {
+    let name = format!("test_{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    let admin = cluster.database().with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    let create = format!("CREATE DATABASE {name} TEMPLATE {template} OWNER {WRITE_ROLE}");
+    admin.batch_execute(&create).await.unwrap();
+    cluster.database().renamed(&name)
+}
+
+async fn start() -> PrivateCluster {
+    ensure_programs();
+    let folder = std::env::temp_dir().join(format!("throughline-test-{}", std::process::id()));
+    let options = ClusterOptions { state_dir: folder.clone(), pg_bin: None };
+    let cluster = PrivateCluster::find(&options).unwrap().throw_away();
+    keep(&folder);
+    cluster.start(Lifetime::Detached).await.unwrap();
+    let admin = cluster.database().with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    for statement in [
+        format!("CREATE ROLE {WRITE_ROLE} LOGIN"),
+        format!("CREATE ROLE {READ_ROLE} LOGIN"),
+        format!("CREATE DATABASE {TEMPLATE} OWNER {WRITE_ROLE}"),
+    ] {
+        admin.batch_execute(&statement).await.unwrap();
+    }
+    let template = cluster.database().renamed(TEMPLATE);
+    let admin = template.with(TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    admin.batch_execute("CREATE EXTENSION timescaledb").await.unwrap();
+    drop(admin);
+    migrate(&template).await.unwrap();
+    cluster
+}
+
+/// Starts the shell that cleans up behind this process, before there is anything to clean up.
+fn keep(folder: &std::path::Path) {
+    let script = "read -r _; pid=$(head -n 1 \"$1/db/data/postmaster.pid\" 2>/dev/null) && kill -QUIT \"$pid\" 2>/dev/null; \
+                  for _ in 1 2 3 4 5 6 7 8 9 10; do [ -e \"/proc/$pid/exe\" ] || break; sleep 0.2; done; rm -rf \"$1\"";
+    let child = Command::new("/bin/sh")
+        .args(["-c", script, "sh"])
+        .arg(folder)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .unwrap();
+    // Held for the life of the process: the pipe closes with it, and only then.
+    KEEPER.set(child).unwrap();
+}

@@ -1,0 +1,449 @@
+//! What exists, with validity ranges. A row is closed when something in it changed, and a new one begins;
+//! what a finished discovery did not find is closed. An old message that comes late changes nothing.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use throughline_sample::wire::{Batch, GpuLinkInfo, IbNodeInfo, Job, JobRank};
+use throughline_sample::{Guid, to_rfc3339};
+use tokio_postgres::Transaction;
+
+use super::keys::{Keys, small};
+use super::rows::{newest_time, now_nanoseconds};
+use super::{Failed, failed};
+
+/// 2001-09-09, in nanoseconds: a generation above it is a time.
+const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
+
+/// A table of rows with validity ranges.
+struct Versioned {
+    table: &'static str,
+    /// Columns that say which thing, with their types.
+    key: &'static [(&'static str, &'static str)],
+    /// Columns that may change, with their types.
+    attributes: &'static [(&'static str, &'static str)],
+}
+
+const NODE: Versioned = Versioned {
+    table: "node",
+    key: &[("node_id", "integer")],
+    attributes: &[
+        ("name", "text"),
+        ("boot_id", "text"),
+        ("boot_time", "timestamptz"),
+        ("hca_guids", "text[]"),
+    ],
+};
+const GPU: Versioned = Versioned {
+    table: "gpu",
+    key: &[("gpu_id", "integer")],
+    attributes: &[
+        ("uuid", "text"),
+        ("node_id", "integer"),
+        ("index", "integer"),
+        ("name", "text"),
+        ("pci_bus_id", "text"),
+        ("link_count", "integer"),
+        ("source", "text"),
+    ],
+};
+const GPU_LINK: Versioned = Versioned {
+    table: "gpu_link",
+    key: &[("gpu_id", "integer"), ("link", "integer")],
+    attributes: &[
+        ("active", "boolean"),
+        ("version", "integer"),
+        ("speed_bytes_per_second", "bigint"),
+        ("remote_type", "text"),
+        ("remote_pci_bus_id", "text"),
+        ("remote_gpu_id", "integer"),
+        ("remote_link", "integer"),
+    ],
+};
+const IB_NODE: Versioned = Versioned {
+    table: "ib_node",
+    key: &[("ib_node_id", "integer")],
+    attributes: &[
+        ("guid", "text"),
+        ("type", "text"),
+        ("description", "text"),
+        ("lid", "integer"),
+        ("device_id", "integer"),
+        ("vendor_id", "integer"),
+        ("system_guid", "text"),
+    ],
+};
+const IB_PORT: Versioned = Versioned {
+    table: "ib_port",
+    key: &[("port_id", "integer")],
+    attributes: &[
+        ("ib_node_id", "integer"),
+        ("port", "integer"),
+        ("port_guid", "text"),
+        ("lid", "integer"),
+        ("state", "text"),
+        ("physical_state", "text"),
+        ("width", "text"),
+        ("speed", "text"),
+        ("rate_bytes_per_second", "bigint"),
+        ("remote_port_id", "integer"),
+    ],
+};
+
+/// A finished discovery of one subnet.
+struct Mark {
+    subnet: i32,
+    generation: i64,
+    at: String,
+}
+
+/// The inventory of some batches, the newest word on each thing.
+#[derive(Default)]
+pub(super) struct Inventory {
+    nodes: BTreeMap<i32, Value>,
+    gpus: BTreeMap<i32, Value>,
+    gpu_links: BTreeMap<(i32, i32), Value>,
+    jobs: BTreeMap<i32, Value>,
+    job_ranks: BTreeMap<(i32, i32, i64), Value>,
+    ib_nodes: BTreeMap<i32, Value>,
+    ib_ports: BTreeMap<i32, Value>,
+    tables: BTreeMap<i32, (String, Vec<u8>)>,
+    marks: Vec<Mark>,
+}
+
+impl Inventory {
+    /// Adds a batch's inventory.
+    pub fn add(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        let batch_time = newest_time(batch).unwrap_or_else(now_nanoseconds);
+        let at = to_rfc3339(batch_time);
+        for node in &batch.nodes {
+            let id = keys.node(&node.name)?;
+            let guids: Vec<String> = node.hca_guids.iter().map(|guid| Guid(*guid).to_string()).collect();
+            let row = json!({
+                "node_id": id, "name": node.name, "boot_id": node.boot_id, "at": at,
+                "boot_time": optional_time(node.boot_time), "hca_guids": guids,
+            });
+            self.nodes.insert(id, row);
+        }
+        for gpu in &batch.gpus {
+            let id = keys.gpu(&gpu.uuid)?;
+            let row = json!({
+                "gpu_id": id, "uuid": gpu.uuid, "node_id": keys.node(&batch.node)?, "at": at,
+                "index": gpu.index, "name": gpu.name, "pci_bus_id": gpu.pci_bus_id,
+                "link_count": gpu.link_count, "source": gpu.source,
+            });
+            self.gpus.insert(id, row);
+        }
+        for link in &batch.gpu_link_infos {
+            let id = keys.gpu(&link.gpu_uuid)?;
+            self.gpu_links.insert((id, small(link.link, "link")?), gpu_link_row(id, link, keys, &at)?);
+        }
+        for job in &batch.jobs {
+            let id = keys.job(&job.key)?;
+            self.jobs.insert(id, job_row(id, job));
+        }
+        for rank in &batch.job_ranks {
+            let (id, number) = (keys.job(&rank.job_key)?, small(rank.rank, "rank")?);
+            let host = if rank.host.is_empty() { &batch.node } else { &rank.host };
+            let row = job_rank_row(id, number, rank, host, keys.node(host).ok());
+            self.job_ranks.insert((id, number, rank.start), row);
+        }
+        for node in &batch.ib_nodes {
+            self.add_ib_node(batch.subnet_prefix, node, keys, batch_time)?;
+        }
+        for mark in &batch.ib_topology_marks {
+            self.marks.push(Mark {
+                subnet: keys.subnet(batch.subnet_prefix)?,
+                generation: mark.generation,
+                at: to_rfc3339(if mark.time > EARLIEST_TIME { mark.time } else { batch_time }),
+            });
+        }
+        Ok(())
+    }
+
+    fn add_ib_node(
+        &mut self,
+        prefix: u64,
+        node: &IbNodeInfo,
+        keys: &Keys,
+        batch_time: i64,
+    ) -> Result<(), String> {
+        let id = keys.ib_node(prefix, node.guid)?;
+        // A crawler's generation is the time at which the discovery began.
+        let at = to_rfc3339(if node.generation > EARLIEST_TIME { node.generation } else { batch_time });
+        let row = json!({
+            "ib_node_id": id, "guid": Guid(node.guid).to_string(), "type": node.r#type,
+            "description": node.description, "lid": node.lid, "device_id": node.device_id,
+            "vendor_id": node.vendor_id, "system_guid": Guid(node.system_guid).to_string(),
+            "generation": node.generation, "at": at,
+        });
+        self.ib_nodes.insert(id, row);
+        for port in &node.ports {
+            let remote = match port.remote_guid.zip(port.remote_port) {
+                Some((guid, number)) => Some(keys.ib_port(prefix, guid, number)?),
+                None => None,
+            };
+            let port_id = keys.ib_port(prefix, node.guid, port.port)?;
+            let row = json!({
+                "port_id": port_id, "ib_node_id": id, "port": port.port,
+                "port_guid": Guid(port.port_guid).to_string(), "lid": port.lid, "state": port.state,
+                "physical_state": port.physical_state, "width": port.width, "speed": port.speed,
+                "rate_bytes_per_second": port.rate_bytes_per_second, "remote_port_id": remote, "at": at,
+            });
+            self.ib_ports.insert(port_id, row);
+        }
+        if !node.linear_forwarding_table.is_empty() {
+            self.tables.insert(id, (at, node.linear_forwarding_table.clone()));
+        }
+        Ok(())
+    }
+
+    /// Brings the tables up to date.
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+        // In the order of references and, among writers, in one order of locks.
+        execute(transaction, "jobs", UPDATE_JOBS, self.jobs).await?;
+        execute(transaction, "ranks of jobs", UPSERT_JOB_RANKS, self.job_ranks).await?;
+        NODE.apply(transaction, self.nodes).await?;
+        GPU.apply(transaction, self.gpus).await?;
+        GPU_LINK.apply(transaction, self.gpu_links).await?;
+        let ib_nodes = IB_NODE.apply(transaction, self.ib_nodes).await?;
+        if let Some(rows) = &ib_nodes {
+            run(transaction, "generations of fabric nodes", UPDATE_GENERATIONS, rows).await?;
+        }
+        if let Some(rows) = IB_PORT.apply(transaction, self.ib_ports).await? {
+            run(transaction, "ended links", CLOSE_LINKS, &rows).await?;
+            run(transaction, "links", INSERT_LINKS, &rows).await?;
+        }
+        apply_tables(transaction, self.tables).await?;
+        for mark in self.marks {
+            for (what, sql) in FINISH_DISCOVERY {
+                let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+                    [&mark.subnet, &mark.generation, &mark.at];
+                transaction.execute(sql, &parameters).await.map_err(failed(what))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Versioned {
+    /// Updates, closes and inserts rows; gives the parameter back for further statements.
+    async fn apply<K>(
+        &self,
+        transaction: &Transaction<'_>,
+        rows: BTreeMap<K, Value>,
+    ) -> Result<Option<Value>, Failed> {
+        if rows.is_empty() {
+            return Ok(None);
+        }
+        let rows = Value::Array(rows.into_values().collect());
+        for sql in self.statements() {
+            run(transaction, self.table, &sql, &rows).await?;
+        }
+        Ok(Some(rows))
+    }
+
+    fn statements(&self) -> [String; 3] {
+        let Self { table, key, attributes } = self;
+        let list = |start: &str, columns: &[(&str, &str)]| -> String {
+            columns.iter().map(|(name, _)| format!("{start}{name}")).collect::<Vec<_>>().join(", ")
+        };
+        let typed: Vec<String> =
+            key.iter().chain(*attributes).map(|(name, kind)| format!("{name} {kind}")).collect();
+        let generation = if *table == "ib_node" { ", generation bigint" } else { "" };
+        let stage = format!("jsonb_to_recordset($1) AS s({}{generation}, at timestamptz)", typed.join(", "));
+        let same: Vec<String> = key.iter().map(|(name, _)| format!("t.{name} = s.{name}")).collect();
+        let same = same.join(" AND ");
+        let (ours, theirs) = (list("t.", attributes), list("s.", attributes));
+        let changed = format!("{same} AND t.valid_to IS NULL AND ROW({ours}) IS DISTINCT FROM ROW({theirs})");
+        let set: Vec<String> = attributes.iter().map(|(name, _)| format!("{name} = s.{name}")).collect();
+        let (more, more_of_stage) =
+            if generation.is_empty() { ("", "") } else { (", generation", ", s.generation") };
+        [
+            format!(
+                "UPDATE {table} t SET {} FROM {stage} WHERE {changed} AND t.valid_from = s.at",
+                set.join(", ")
+            ),
+            format!(
+                "UPDATE {table} t SET valid_to = s.at FROM {stage} WHERE {changed} AND t.valid_from < s.at"
+            ),
+            format!(
+                "INSERT INTO {table} ({}, {}{more}, valid_from) SELECT {}, {theirs}{more_of_stage}, s.at FROM {stage} \
+                 WHERE NOT EXISTS (SELECT FROM {table} t WHERE {same} AND (t.valid_to IS NULL OR t.valid_to > s.at)) \
+                 ON CONFLICT DO NOTHING",
+                list("", key),
+                list("", attributes),
+                list("s.", key),
+            ),
+        ]
+    }
+}
+
+async fn execute<K>(
+    transaction: &Transaction<'_>,
+    what: &str,
+    sql: &str,
+    rows: BTreeMap<K, Value>,
+) -> Result<(), Failed> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    run(transaction, what, sql, &Value::Array(rows.into_values().collect())).await
+}
+
+async fn run(transaction: &Transaction<'_>, what: &str, sql: &str, rows: &Value) -> Result<(), Failed> {
+    let what = format!("inventory: {what}");
+    transaction.execute(sql, &[rows]).await.map_err(failed(&what))?;
+    Ok(())
+}
+
+/// Forwarding tables are bytes, and too large for JSON.
+async fn apply_tables(
+    transaction: &Transaction<'_>,
+    tables: BTreeMap<i32, (String, Vec<u8>)>,
+) -> Result<(), Failed> {
+    if tables.is_empty() {
+        return Ok(());
+    }
+    let ids: Vec<i32> = tables.keys().copied().collect();
+    let times: Vec<&str> = tables.values().map(|(at, _)| at.as_str()).collect();
+    let bytes: Vec<&[u8]> = tables.values().map(|(_, bytes)| bytes.as_slice()).collect();
+    for sql in UPDATE_TABLES {
+        transaction
+            .execute(sql, &[&ids, &times, &bytes])
+            .await
+            .map_err(failed("inventory: forwarding tables"))?;
+    }
+    Ok(())
+}
+
+fn gpu_link_row(id: i32, link: &GpuLinkInfo, keys: &Keys, at: &str) -> Result<Value, String> {
+    let remote = match link.remote_gpu_uuid.as_str() {
+        "" => None,
+        uuid => Some(keys.gpu(uuid)?),
+    };
+    Ok(json!({
+        "gpu_id": id, "link": link.link, "active": link.active, "version": link.version,
+        "speed_bytes_per_second": link.speed_bytes_per_second, "remote_type": link.remote_type,
+        "remote_pci_bus_id": link.remote_pci_bus_id, "remote_gpu_id": remote,
+        "remote_link": link.remote_link, "at": at,
+    }))
+}
+
+fn job_row(id: i32, job: &Job) -> Value {
+    json!({
+        "id": id, "scheduler": job.scheduler, "native_id": job.native_id, "step": job.step, "uid": job.uid,
+        "user_name": job.user, "command": job.command, "start_time": optional_time(job.start),
+        "end_time": optional_time(job.end), "world_size": job.world_size,
+    })
+}
+
+fn job_rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>) -> Value {
+    json!({
+        "job_id": id, "rank": number, "node_id": node, "host": host, "pid": rank.pid,
+        "world_size": rank.world_size, "mpi_library": rank.mpi_library, "start_time": to_rfc3339(rank.start),
+        "end_time": optional_time(rank.end), "ending": Some(&rank.ending).filter(|text| !text.is_empty()),
+    })
+}
+
+/// 0 on the wire is: not known, or not yet.
+fn optional_time(nanoseconds: i64) -> Option<String> {
+    (nanoseconds != 0).then(|| to_rfc3339(nanoseconds))
+}
+
+/// Each node of a job reports it: what one knows fills what another left empty. A job key that begins again
+/// after its end runs.
+const UPDATE_JOBS: &str = "
+UPDATE job j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size) =
+    (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size)
+FROM (
+    SELECT j.id, coalesce(nullif(s.scheduler, ''), j.scheduler) AS scheduler,
+        coalesce(nullif(s.native_id, ''), j.native_id) AS native_id, coalesce(nullif(s.step, ''), j.step) AS step,
+        s.uid, coalesce(nullif(s.user_name, ''), j.user_name) AS user_name,
+        coalesce(nullif(s.command, ''), j.command) AS command, least(s.start_time, j.start_time) AS start_time,
+        CASE WHEN s.end_time IS NOT NULL THEN greatest(s.end_time, j.end_time)
+             WHEN s.start_time > j.end_time THEN NULL ELSE j.end_time END AS end_time,
+        greatest(s.world_size, j.world_size) AS world_size
+    FROM jsonb_to_recordset($1) AS s(id integer, scheduler text, native_id text, step text, uid bigint,
+        user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer)
+    JOIN job j ON j.id = s.id
+) n
+WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.end_time,
+    j.world_size) IS DISTINCT FROM ROW(n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command,
+    n.start_time, n.end_time, n.world_size)";
+
+const UPSERT_JOB_RANKS: &str = "
+INSERT INTO job_rank AS r
+    (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending)
+SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending
+FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, node_id integer, host text, pid bigint,
+    world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text)
+ORDER BY job_id, rank, start_time
+ON CONFLICT (job_id, rank, start_time) DO UPDATE SET node_id = excluded.node_id, host = excluded.host,
+    pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
+    end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending)";
+
+const UPDATE_GENERATIONS: &str = "
+UPDATE ib_node n SET generation = s.generation
+FROM jsonb_to_recordset($1) AS s(ib_node_id integer, generation bigint)
+WHERE n.ib_node_id = s.ib_node_id AND n.valid_to IS NULL AND n.generation < s.generation";
+
+const CLOSE_LINKS: &str = "
+UPDATE ib_link l SET valid_to = s.at
+FROM jsonb_to_recordset($1) AS s(port_id integer, remote_port_id integer, at timestamptz)
+WHERE l.valid_to IS NULL AND s.port_id IN (l.port_a_id, l.port_b_id) AND l.valid_from < s.at
+AND s.remote_port_id IS DISTINCT FROM CASE WHEN s.port_id = l.port_a_id THEN l.port_b_id ELSE l.port_a_id END";
+
+const INSERT_LINKS: &str = "
+INSERT INTO ib_link (port_a_id, port_b_id, valid_from)
+SELECT DISTINCT ON (1, 2) least(s.port_id, s.remote_port_id), greatest(s.port_id, s.remote_port_id), s.at
+FROM jsonb_to_recordset($1) AS s(port_id integer, remote_port_id integer, at timestamptz)
+WHERE s.remote_port_id <> s.port_id AND NOT EXISTS (
+    SELECT FROM ib_link l WHERE l.port_a_id = least(s.port_id, s.remote_port_id)
+    AND l.port_b_id = greatest(s.port_id, s.remote_port_id) AND (l.valid_to IS NULL OR l.valid_to > s.at))
+ORDER BY 1, 2, s.at
+ON CONFLICT DO NOTHING";
+
+const UPDATE_TABLES: [&str; 3] = [
+    "UPDATE ib_lft t SET linear_forwarding_table = s.bytes
+FROM unnest($1::integer[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
+WHERE t.ib_node_id = s.id AND t.valid_to IS NULL AND t.valid_from = s.at::timestamptz
+AND t.linear_forwarding_table <> s.bytes",
+    "UPDATE ib_lft t SET valid_to = s.at::timestamptz
+FROM unnest($1::integer[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
+WHERE t.ib_node_id = s.id AND t.valid_to IS NULL AND t.valid_from < s.at::timestamptz
+AND t.linear_forwarding_table <> s.bytes",
+    "INSERT INTO ib_lft (ib_node_id, linear_forwarding_table, valid_from)
+SELECT s.id, s.bytes, s.at::timestamptz FROM unnest($1::integer[], $2::text[], $3::bytea[]) AS s(id, at, bytes)
+WHERE NOT EXISTS (SELECT FROM ib_lft t WHERE t.ib_node_id = s.id
+    AND (t.valid_to IS NULL OR t.valid_to > s.at::timestamptz))
+ON CONFLICT DO NOTHING",
+];
+
+/// Ends what a finished discovery ($1 subnet, $2 generation, $3 time) did not find.
+const FINISH_DISCOVERY: [(&str, &str); 4] = [
+    (
+        "inventory: nodes that are gone",
+        "UPDATE ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid_from)
+FROM ib_node_key k WHERE k.id = n.ib_node_id AND k.subnet_id = $1 AND n.valid_to IS NULL AND n.generation < $2",
+    ),
+    (
+        "inventory: ports that are gone",
+        "UPDATE ib_port p SET valid_to = greatest($3::text::timestamptz, p.valid_from)
+FROM ib_node_key k WHERE k.id = p.ib_node_id AND k.subnet_id = $1 AND $2::bigint IS NOT NULL AND p.valid_to IS NULL
+AND NOT EXISTS (SELECT FROM ib_node n WHERE n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL)",
+    ),
+    (
+        "inventory: links that are gone",
+        "UPDATE ib_link l SET valid_to = greatest($3::text::timestamptz, l.valid_from)
+FROM ib_port_key p JOIN ib_node_key k ON k.id = p.ib_node_id
+WHERE k.subnet_id = $1 AND $2::bigint IS NOT NULL AND p.id IN (l.port_a_id, l.port_b_id) AND l.valid_to IS NULL
+AND NOT EXISTS (SELECT FROM ib_node n WHERE n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL)",
+    ),
+    (
+        "inventory: forwarding tables that are gone",
+        "UPDATE ib_lft t SET valid_to = greatest($3::text::timestamptz, t.valid_from)
+FROM ib_node_key k WHERE k.id = t.ib_node_id AND k.subnet_id = $1 AND $2::bigint IS NOT NULL AND t.valid_to IS NULL
+AND NOT EXISTS (SELECT FROM ib_node n WHERE n.ib_node_id = t.ib_node_id AND n.valid_to IS NULL)",
+    ),
+];

@@ -1,0 +1,332 @@
+//! Natural keys to small integers: a cache of what is committed in the `*_key` tables.
+//!
+//! Missing keys are inserted by statements of their own, outside the batch's transaction, so that an
+//! identifier in the cache is always committed. A key without samples is harmless.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use throughline_sample::Guid;
+use throughline_sample::wire::Batch;
+use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
+
+use super::{Failed, failed};
+
+/// Keys kept in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
+/// the cache is emptied and fills again from the database.
+const CACHED_KEYS: usize = 1_000_000;
+
+/// A port of the fabric: subnet prefix, node GUID, port number.
+type IbPort = (u64, u64, u32);
+/// A port of a host: node, device, port number.
+type HostPort = (String, String, u32);
+
+/// The cache of one connection's database.
+#[derive(Default)]
+pub(super) struct Keys {
+    subnets: HashMap<u64, i32>,
+    nodes: HashMap<String, i32>,
+    gpus: HashMap<String, i32>,
+    jobs: HashMap<String, i32>,
+    ib_nodes: HashMap<(u64, u64), i32>,
+    ib_ports: HashMap<IbPort, i32>,
+    host_ports: HashMap<HostPort, (i32, u64)>,
+}
+
+/// Keys of some batches that are not in the cache.
+#[derive(Default)]
+struct Missing {
+    subnets: BTreeSet<u64>,
+    nodes: BTreeSet<String>,
+    gpus: BTreeSet<String>,
+    jobs: BTreeSet<String>,
+    ib_nodes: BTreeSet<(u64, u64)>,
+    ib_ports: BTreeSet<IbPort>,
+    host_ports: BTreeMap<HostPort, u64>,
+}
+
+impl Keys {
+    pub fn subnet(&self, prefix: u64) -> Result<i32, String> {
+        self.subnets.get(&prefix).copied().ok_or_else(|| unresolved("subnet", Guid(prefix)))
+    }
+
+    pub fn node(&self, name: &str) -> Result<i32, String> {
+        self.nodes.get(name).copied().ok_or_else(|| match name {
+            "" => "the batch does not name its node".to_owned(),
+            _ => unresolved("node", name),
+        })
+    }
+
+    pub fn gpu(&self, uuid: &str) -> Result<i32, String> {
+        self.gpus.get(uuid).copied().ok_or_else(|| unresolved("GPU", uuid))
+    }
+
+    pub fn job(&self, key: &str) -> Result<i32, String> {
+        self.jobs.get(key).copied().ok_or_else(|| unresolved("job", key))
+    }
+
+    pub fn ib_node(&self, prefix: u64, guid: u64) -> Result<i32, String> {
+        self.ib_nodes.get(&(prefix, guid)).copied().ok_or_else(|| unresolved("fabric node", Guid(guid)))
+    }
+
+    pub fn ib_port(&self, prefix: u64, guid: u64, port: u32) -> Result<i32, String> {
+        self.ib_ports.get(&(prefix, guid, port)).copied().ok_or_else(|| unresolved("fabric port", Guid(guid)))
+    }
+
+    pub fn host_port(&self, node: &str, device: &str, port: u32) -> Result<i32, String> {
+        let key = (node.to_owned(), device.to_owned(), port);
+        self.host_ports.get(&key).map(|(id, _)| *id).ok_or_else(|| unresolved("host port", device))
+    }
+
+    /// Makes every key of the batches known.
+    pub async fn resolve<'a>(
+        &mut self,
+        client: &Client,
+        batches: impl Iterator<Item = &'a Batch>,
+    ) -> Result<(), Failed> {
+        if self.len() > CACHED_KEYS {
+            *self = Self::default();
+        }
+        let mut missing = Missing::default();
+        for batch in batches {
+            self.note_missing(batch, &mut missing);
+        }
+        for (table, column, wanted, cache) in [
+            ("node_key", "name", missing.nodes, &mut self.nodes),
+            ("gpu_key", "uuid", missing.gpus, &mut self.gpus),
+            ("job", "key", missing.jobs, &mut self.jobs),
+        ] {
+            resolve_texts(client, table, column, wanted, cache).await?;
+        }
+        self.resolve_subnets(client, missing.subnets).await?;
+        self.resolve_ib_nodes(client, missing.ib_nodes).await?;
+        self.resolve_ib_ports(client, missing.ib_ports).await?;
+        self.resolve_host_ports(client, missing.host_ports).await
+    }
+
+    fn len(&self) -> usize {
+        self.nodes.len()
+            + self.gpus.len()
+            + self.jobs.len()
+            + self.ib_nodes.len()
+            + self.ib_ports.len()
+            + self.host_ports.len()
+    }
+
+    fn note_missing(&self, batch: &Batch, missing: &mut Missing) {
+        let prefix = batch.subnet_prefix;
+        let hosts = batch.job_ranks.iter().map(|rank| &rank.host);
+        for name in batch.nodes.iter().map(|node| &node.name).chain(hosts).chain([&batch.node]) {
+            note(&self.nodes, name, &mut missing.nodes);
+        }
+        let gpus = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
+        let gpus = gpus.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
+        let gpus = gpus.chain(batch.gpus.iter().map(|gpu| &gpu.uuid));
+        let links = batch.gpu_link_infos.iter().flat_map(|link| [&link.gpu_uuid, &link.remote_gpu_uuid]);
+        for uuid in gpus.chain(links) {
+            note(&self.gpus, uuid, &mut missing.gpus);
+        }
+        let jobs = batch.mpi_ops.iter().map(|bin| &bin.job_key);
+        let jobs = jobs.chain(batch.mpi_peers.iter().map(|peers| &peers.job_key));
+        let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
+        let jobs = jobs.chain(batch.jobs.iter().map(|job| &job.key));
+        for key in jobs.chain(batch.job_ranks.iter().map(|rank| &rank.job_key)) {
+            note(&self.jobs, key, &mut missing.jobs);
+        }
+        let samples = batch.ib_ports.iter().map(|sample| (sample.node_guid, sample.port));
+        let ports = batch.ib_nodes.iter().flat_map(|node| {
+            node.ports.iter().flat_map(|port| {
+                let remote = port.remote_guid.zip(port.remote_port);
+                [Some((node.guid, port.port)), remote].into_iter().flatten()
+            })
+        });
+        for (guid, port) in samples.chain(ports) {
+            if !self.ib_ports.contains_key(&(prefix, guid, port)) {
+                missing.ib_ports.insert((prefix, guid, port));
+            }
+            self.note_ib_node(prefix, guid, missing);
+        }
+        for node in &batch.ib_nodes {
+            self.note_ib_node(prefix, node.guid, missing);
+        }
+        if !batch.ib_topology_marks.is_empty() && !self.subnets.contains_key(&prefix) {
+            missing.subnets.insert(prefix);
+        }
+        for sample in &batch.host_ports {
+            let key = (batch.node.clone(), sample.device.clone(), sample.port);
+            // A GUID that was not known at first, or a replaced adapter.
+            let known = self.host_ports.get(&key).map(|(_, guid)| *guid);
+            if known.is_none() || (sample.node_guid != 0 && known != Some(sample.node_guid)) {
+                missing.host_ports.insert(key, sample.node_guid);
+            }
+        }
+    }
+
+    fn note_ib_node(&self, prefix: u64, guid: u64, missing: &mut Missing) {
+        if !self.ib_nodes.contains_key(&(prefix, guid)) {
+            missing.ib_nodes.insert((prefix, guid));
+        }
+        if !self.subnets.contains_key(&prefix) {
+            missing.subnets.insert(prefix);
+        }
+    }
+
+    async fn resolve_subnets(&mut self, client: &Client, wanted: BTreeSet<u64>) -> Result<(), Failed> {
+        let texts = wanted.iter().map(|prefix| Guid(*prefix).to_string()).collect();
+        let mut found = HashMap::new();
+        resolve_texts(client, "subnet", "prefix", texts, &mut found).await?;
+        for prefix in wanted {
+            if let Some(id) = found.get(&Guid(prefix).to_string()) {
+                self.subnets.insert(prefix, *id);
+            }
+        }
+        Ok(())
+    }
+
+    async fn resolve_ib_nodes(
+        &mut self,
+        client: &Client,
+        wanted: BTreeSet<(u64, u64)>,
+    ) -> Result<(), Failed> {
+        let wanted: Vec<(u64, u64)> = wanted.into_iter().collect();
+        let mut subnets = Vec::new();
+        let mut guids = Vec::new();
+        for (prefix, guid) in &wanted {
+            subnets.push(self.subnet(*prefix).map_err(Failed::Data)?);
+            guids.push(Guid(*guid).to_string());
+        }
+        let sql = KeySql {
+            find: "SELECT w.position, k.id FROM unnest($1::integer[], $2::text[]) WITH ORDINALITY \
+                   AS w(subnet_id, guid, position) JOIN ib_node_key k USING (subnet_id, guid)",
+            add: "INSERT INTO ib_node_key (subnet_id, guid) SELECT * FROM unnest($1::integer[], $2::text[]) \
+                  ON CONFLICT DO NOTHING",
+        };
+        for (at, id) in sql.resolve(client, wanted.len(), &[&subnets, &guids]).await? {
+            self.ib_nodes.insert(wanted[at], id);
+        }
+        Ok(())
+    }
+
+    async fn resolve_ib_ports(&mut self, client: &Client, wanted: BTreeSet<IbPort>) -> Result<(), Failed> {
+        let wanted: Vec<IbPort> = wanted.into_iter().collect();
+        let mut nodes = Vec::new();
+        let mut ports = Vec::new();
+        for (prefix, guid, port) in &wanted {
+            nodes.push(self.ib_node(*prefix, *guid).map_err(Failed::Data)?);
+            ports.push(small(*port, "port").map_err(Failed::Data)?);
+        }
+        let sql = KeySql {
+            find: "SELECT w.position, k.id FROM unnest($1::integer[], $2::integer[]) WITH ORDINALITY \
+                   AS w(ib_node_id, port, position) JOIN ib_port_key k USING (ib_node_id, port)",
+            add: "INSERT INTO ib_port_key (ib_node_id, port) SELECT * FROM unnest($1::integer[], $2::integer[]) \
+                  ON CONFLICT DO NOTHING",
+        };
+        for (at, id) in sql.resolve(client, wanted.len(), &[&nodes, &ports]).await? {
+            self.ib_ports.insert(wanted[at], id);
+        }
+        Ok(())
+    }
+
+    async fn resolve_host_ports(
+        &mut self,
+        client: &Client,
+        wanted: BTreeMap<HostPort, u64>,
+    ) -> Result<(), Failed> {
+        let (mut nodes, mut devices, mut ports, mut guids) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for ((node, device, port), guid) in &wanted {
+            nodes.push(self.node(node).map_err(Failed::Data)?);
+            devices.push(device.as_str());
+            ports.push(small(*port, "port").map_err(Failed::Data)?);
+            guids.push((*guid != 0).then(|| Guid(*guid).to_string()));
+        }
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let upsert = "INSERT INTO host_port_key (node_id, device, port, guid) \
+                      SELECT * FROM unnest($1::integer[], $2::text[], $3::integer[], $4::text[]) \
+                      ON CONFLICT (node_id, device, port) DO UPDATE SET guid = excluded.guid \
+                      WHERE excluded.guid IS NOT NULL AND host_port_key.guid IS DISTINCT FROM excluded.guid";
+        let what = "noting host ports";
+        client.execute(upsert, &[&nodes, &devices, &ports, &guids]).await.map_err(failed(what))?;
+        let find = "SELECT w.position, k.id FROM unnest($1::integer[], $2::text[], $3::integer[]) WITH ORDINALITY \
+                    AS w(node_id, device, port, position) JOIN host_port_key k USING (node_id, device, port)";
+        let rows = client.query(find, &[&nodes, &devices, &ports]).await.map_err(failed(what))?;
+        let mut ids: HashMap<usize, i32> = rows.iter().map(position_and_id).collect();
+        for (at, (key, guid)) in wanted.into_iter().enumerate() {
+            if let Some(id) = ids.remove(&at) {
+                self.host_ports.insert(key, (id, guid));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finding and adding keys of one kind; parameters are arrays in step.
+struct KeySql {
+    find: &'static str,
+    add: &'static str,
+}
+
+impl KeySql {
+    /// Positions (from 0) and identifiers of all `count` keys.
+    async fn resolve(
+        &self,
+        client: &Client,
+        count: usize,
+        arrays: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<(usize, i32)>, Failed> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let mut rows = client.query(self.find, arrays).await.map_err(failed("looking up keys"))?;
+        if rows.len() < count {
+            client.execute(self.add, arrays).await.map_err(failed("adding keys"))?;
+            rows = client.query(self.find, arrays).await.map_err(failed("looking up keys"))?;
+        }
+        Ok(rows.iter().map(position_and_id).collect())
+    }
+}
+
+fn position_and_id(row: &tokio_postgres::Row) -> (usize, i32) {
+    // WITH ORDINALITY counts from 1.
+    (usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or_default(), row.get(1))
+}
+
+/// Keys that are one text; table and column are constants of this file.
+async fn resolve_texts(
+    client: &Client,
+    table: &str,
+    column: &str,
+    wanted: BTreeSet<String>,
+    cache: &mut HashMap<String, i32>,
+) -> Result<(), Failed> {
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let wanted: Vec<String> = wanted.into_iter().collect();
+    let find = format!("SELECT {column}, id FROM {table} WHERE {column} = ANY($1)");
+    let what = format!("looking up {table}");
+    let mut rows = client.query(&find, &[&wanted]).await.map_err(failed(&what))?;
+    if rows.len() < wanted.len() {
+        let add = format!("INSERT INTO {table} ({column}) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING");
+        client.execute(&add, &[&wanted]).await.map_err(failed(&what))?;
+        rows = client.query(&find, &[&wanted]).await.map_err(failed(&what))?;
+    }
+    cache.extend(rows.iter().map(|row| (row.get(0), row.get(1))));
+    Ok(())
+}
+
+fn note(cache: &HashMap<String, i32>, name: &str, missing: &mut BTreeSet<String>) {
+    if !name.is_empty() && !cache.contains_key(name) {
+        missing.insert(name.to_owned());
+    }
+}
+
+fn unresolved(kind: &str, name: impl std::fmt::Display) -> String {
+    format!("{kind} '{name}' has no identifier")
+}
+
+/// A number of the wire as the store's integer.
+pub(super) fn small(value: u32, what: &str) -> Result<i32, String> {
+    i32::try_from(value).map_err(|_| format!("{what} {value} is out of range"))
+}

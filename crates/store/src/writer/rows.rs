@@ -1,0 +1,406 @@
+//! Records to rows of the hypertables. Pure: no connection, no SQL beyond names of tables and columns.
+
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use throughline_sample::Guid;
+use throughline_sample::catalogue::{self, Table};
+use throughline_sample::wire::{Batch, Values};
+
+use super::copy::RowBuffer;
+use super::keys::{Keys, small};
+
+/// How far ahead of this machine's clock a record may be. Beyond it is a broken clock, and each such hour
+/// would make a chunk that retention never reaches.
+const FUTURE_NANOSECONDS: i64 = 24 * 3600 * 1_000_000_000;
+
+/// Links of one GPU: NVLink 5 has 18; the arrays' length is bounded by this.
+const LINKS: usize = 64;
+
+/// A hypertable and its columns in the order of the rows.
+pub(super) struct TableSpec {
+    pub name: &'static str,
+    before: &'static [&'static str],
+    metrics: Option<Table>,
+    after: &'static [&'static str],
+}
+
+impl TableSpec {
+    /// All columns, for COPY.
+    pub fn column_list(&self) -> String {
+        self.columns().join(", ")
+    }
+
+    fn columns(&self) -> Vec<&'static str> {
+        let metrics = self.metrics.map_or(&[][..], Table::metrics).iter().map(|metric| metric.name);
+        self.before.iter().copied().chain(metrics).chain(self.after.iter().copied()).collect()
+    }
+}
+
+const IB_PORTS: usize = 0;
+const HOST_PORTS: usize = 1;
+const NVLINK: usize = 2;
+const PCIE: usize = 3;
+const MPI_OPS: usize = 4;
+const MPI_PEERS: usize = 5;
+const MPI_PVARS: usize = 6;
+const EVENTS: usize = 7;
+const COVERAGE: usize = 8;
+const SELF_STATS: usize = 9;
+
+/// The tables that batches fill.
+pub(super) static TABLES: [TableSpec; 10] = [
+    TableSpec {
+        name: "ib_port_counters",
+        before: &["time", "port_id", "epoch", "source"],
+        metrics: Some(Table::IbPortCounters),
+        after: &["saturated"],
+    },
+    TableSpec {
+        name: "host_port_counters",
+        before: &["time", "host_port_id", "epoch", "source"],
+        metrics: Some(Table::HostPortCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "nvlink_counters",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::NvlinkCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "gpu_pcie_counters",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::GpuPcieCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_ops",
+        before: &["time", "job_id", "rank", "operation", "size_class_bytes", "epoch", "source"],
+        metrics: None,
+        after: &["calls", "bytes", "elapsed_seconds", "longest_seconds"],
+    },
+    TableSpec {
+        name: "mpi_peers",
+        before: &["time", "job_id", "rank", "peer", "kind", "epoch", "source"],
+        metrics: None,
+        after: &["bytes", "messages"],
+    },
+    TableSpec {
+        name: "mpi_pvars",
+        before: &["time", "job_id", "rank", "name", "element", "source", "variable_class", "value"],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "events",
+        before: &[
+            "time", "instance", "source", "kind", "severity", "text", "ib_guid", "ib_port", "gpu_uuid",
+            "job_key",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "coverage",
+        before: &["time", "instance", "source", "expected", "read", "failed", "elapsed_seconds", "reasons"],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "self_stats",
+        before: &["time", "instance", "source", "name", "value"],
+        metrics: None,
+        after: &[],
+    },
+];
+
+/// Rows of all tables.
+pub(super) struct Rows {
+    buffers: Vec<RowBuffer>,
+    latest_nanoseconds: i64,
+    /// Scratch space for one row's metrics.
+    slots: Vec<Option<i64>>,
+    unknown_values: u64,
+}
+
+impl Rows {
+    pub fn new() -> Self {
+        let buffers = TABLES.iter().map(|table| RowBuffer::new(table.columns().len())).collect();
+        let latest_nanoseconds = now_nanoseconds().saturating_add(FUTURE_NANOSECONDS);
+        Self { buffers, latest_nanoseconds, slots: Vec::new(), unknown_values: 0 }
+    }
+
+    /// The rows, in the order of [`TABLES`].
+    pub fn into_buffers(self) -> Vec<RowBuffer> {
+        self.buffers
+    }
+
+    /// Adds a batch's samples; returns how many values had a metric that this build does not know.
+    pub fn add(&mut self, batch: &Batch, keys: &Keys) -> Result<u64, String> {
+        self.unknown_values = 0;
+        self.check_times(batch)?;
+        self.add_ports(batch, keys)?;
+        self.add_gpus(batch, keys)?;
+        self.add_mpi(batch, keys)?;
+        self.add_reports(batch);
+        Ok(self.unknown_values)
+    }
+
+    fn check_times(&self, batch: &Batch) -> Result<(), String> {
+        match newest_time(batch) {
+            Some(newest) if newest > self.latest_nanoseconds => Err(format!(
+                "a record's time {} is more than a day ahead of this machine's clock",
+                throughline_sample::to_rfc3339(newest)
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn add_ports(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for sample in &batch.ib_ports {
+            let id = keys.ib_port(batch.subnet_prefix, sample.node_guid, sample.port)?;
+            self.unknown_values += fill(&mut self.slots, Table::IbPortCounters, sample.values.as_ref());
+            let names: Vec<&str> = sample
+                .saturated
+                .iter()
+                .filter_map(|id| catalogue::by_id(*id))
+                .map(|metric| metric.name)
+                .collect();
+            let row = &mut self.buffers[IB_PORTS];
+            begin_sample(row, sample.time, id, sample.epoch, &sample.source);
+            self.slots.iter().for_each(|value| row.optional_int8(*value));
+            if names.is_empty() { row.null() } else { row.text_array(&names) }
+        }
+        for sample in &batch.host_ports {
+            let id = keys.host_port(&batch.node, &sample.device, sample.port)?;
+            self.unknown_values += fill(&mut self.slots, Table::HostPortCounters, sample.values.as_ref());
+            let row = &mut self.buffers[HOST_PORTS];
+            begin_sample(row, sample.time, id, sample.epoch, &sample.source);
+            self.slots.iter().for_each(|value| row.optional_int8(*value));
+        }
+        Ok(())
+    }
+
+    fn add_gpus(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        let metrics = Table::NvlinkCounters.metrics().len();
+        for sample in &batch.gpu_links {
+            let id = keys.gpu(&sample.gpu_uuid)?;
+            // An array per metric, as long as its last link that was read.
+            let mut arrays: Vec<Vec<Option<i64>>> = vec![Vec::new(); metrics];
+            for link in &sample.links {
+                let at = usize::try_from(link.link).unwrap_or(usize::MAX);
+                if at >= LINKS {
+                    return Err(format!("link {at} of GPU {} is out of range", sample.gpu_uuid));
+                }
+                self.unknown_values += fill(&mut self.slots, Table::NvlinkCounters, link.values.as_ref());
+                for (array, value) in arrays.iter_mut().zip(&self.slots) {
+                    if value.is_some() {
+                        array.resize(array.len().max(at + 1), None);
+                        array[at] = *value;
+                    }
+                }
+            }
+            let row = &mut self.buffers[NVLINK];
+            begin_sample(row, sample.time, id, sample.epoch, &sample.source);
+            for array in &arrays {
+                if array.is_empty() { row.null() } else { row.int8_array(array) }
+            }
+        }
+        for sample in &batch.gpu_pcie {
+            let id = keys.gpu(&sample.gpu_uuid)?;
+            self.unknown_values += fill(&mut self.slots, Table::GpuPcieCounters, sample.values.as_ref());
+            let row = &mut self.buffers[PCIE];
+            begin_sample(row, sample.time, id, sample.epoch, &sample.source);
+            self.slots.iter().for_each(|value| row.optional_int8(*value));
+        }
+        Ok(())
+    }
+
+    fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for bin in &batch.mpi_ops {
+            let (job, rank) = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?);
+            for cell in &bin.cells {
+                let row = &mut self.buffers[MPI_OPS];
+                row.row();
+                row.time(bin.time);
+                row.int4(job);
+                row.int4(rank);
+                row.text(&cell.operation);
+                row.int8(stored(cell.size_class_bytes));
+                row.time(bin.epoch);
+                row.text(&bin.source);
+                row.int8(stored(cell.calls));
+                row.int8(stored(cell.bytes));
+                row.float8(seconds(cell.elapsed_nanoseconds));
+                row.float8(seconds(cell.longest_nanoseconds));
+            }
+        }
+        for peers in &batch.mpi_peers {
+            let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
+            for cell in &peers.cells {
+                let peer = small(cell.peer, "peer")?;
+                let row = &mut self.buffers[MPI_PEERS];
+                row.row();
+                row.time(peers.time);
+                row.int4(job);
+                row.int4(rank);
+                row.int4(peer);
+                row.text(&peers.kind);
+                row.time(peers.epoch);
+                row.text(&peers.source);
+                row.int8(stored(cell.bytes));
+                row.int8(stored(cell.messages));
+            }
+        }
+        for pvar in &batch.mpi_pvars {
+            let (job, rank) = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?);
+            let element = small(pvar.element, "element")?;
+            let row = &mut self.buffers[MPI_PVARS];
+            row.row();
+            row.time(pvar.time);
+            row.int4(job);
+            row.int4(rank);
+            row.text(&pvar.name);
+            row.int4(element);
+            row.text(&pvar.source);
+            row.text(&pvar.variable_class);
+            row.float8(pvar.value);
+        }
+        Ok(())
+    }
+
+    /// What a process says about itself and its rounds.
+    fn add_reports(&mut self, batch: &Batch) {
+        let instance = instance_of(batch);
+        for event in &batch.events {
+            let guid = (event.ib_guid != 0).then(|| Guid(event.ib_guid).to_string());
+            let row = &mut self.buffers[EVENTS];
+            row.row();
+            row.time(event.time);
+            for text in [&instance, &event.source, &event.kind, &event.severity, &event.text] {
+                row.text(text);
+            }
+            row.optional_text(guid.as_deref());
+            match i32::try_from(event.ib_port) {
+                Ok(port) if guid.is_some() => row.int4(port),
+                _ => row.null(),
+            }
+            row.optional_text(Some(event.gpu_uuid.as_str()).filter(|text| !text.is_empty()));
+            row.optional_text(Some(event.job_key.as_str()).filter(|text| !text.is_empty()));
+        }
+        for round in &batch.coverage {
+            let row = &mut self.buffers[COVERAGE];
+            row.row();
+            row.time(round.time);
+            row.text(&instance);
+            row.text(&round.source);
+            row.int8(stored(round.expected));
+            row.int8(stored(round.read));
+            row.int8(stored(round.failed));
+            row.float8(round.elapsed_seconds);
+            match serde_json::to_string(&round.reasons) {
+                // jsonb has no NUL character either.
+                Ok(text) if !round.reasons.is_empty() => row.jsonb(&text.replace("\\u0000", "\u{fffd}")),
+                _ => row.null(),
+            }
+        }
+        for stat in &batch.self_stats {
+            self.add_stat(stat.time, &instance, &stat.source, &stat.name, stat.value);
+        }
+        // The clock's error stands beside the times that it concerns.
+        if let (Some(error), Some(time)) = (batch.clock_error_nanoseconds, newest_time(batch)) {
+            let value = error as f64 / 1e9;
+            self.add_stat(time, &instance, "clock", catalogue::CLOCK_ERROR_SECONDS.name, value);
+        }
+    }
+
+    fn add_stat(&mut self, time: i64, instance: &str, source: &str, name: &str, value: f64) {
+        let row = &mut self.buffers[SELF_STATS];
+        row.row();
+        row.time(time);
+        row.text(instance);
+        row.text(source);
+        row.text(name);
+        row.float8(value);
+    }
+}
+
+/// Who reports: the node's name, or a crawler's subnet prefix.
+fn instance_of(batch: &Batch) -> String {
+    if batch.node.is_empty() { Guid(batch.subnet_prefix).to_string() } else { batch.node.clone() }
+}
+
+/// The newest time of a batch's samples; `None` for a batch of inventory alone.
+pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
+    let times = batch.ib_ports.iter().map(|sample| sample.time);
+    let times = times.chain(batch.host_ports.iter().map(|sample| sample.time));
+    let times = times.chain(batch.gpu_links.iter().map(|sample| sample.time));
+    let times = times.chain(batch.gpu_pcie.iter().map(|sample| sample.time));
+    let times = times.chain(batch.mpi_ops.iter().map(|bin| bin.time));
+    let times = times.chain(batch.mpi_peers.iter().map(|peers| peers.time));
+    let times = times.chain(batch.mpi_pvars.iter().map(|pvar| pvar.time));
+    let times = times.chain(batch.events.iter().map(|event| event.time));
+    let times = times.chain(batch.coverage.iter().map(|round| round.time));
+    let times = times.chain(batch.self_stats.iter().map(|stat| stat.time));
+    times.max()
+}
+
+/// This machine's clock in UTC nanoseconds.
+pub(super) fn now_nanoseconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn begin_sample(row: &mut RowBuffer, time: i64, id: i32, epoch: i64, source: &str) {
+    row.row();
+    row.time(time);
+    row.int4(id);
+    row.time(epoch);
+    row.text(source);
+}
+
+/// Puts values into their table's columns; returns how many had none.
+fn fill(slots: &mut Vec<Option<i64>>, table: Table, values: Option<&Values>) -> u64 {
+    slots.clear();
+    slots.resize(table.metrics().len(), None);
+    let mut unknown = 0;
+    for (id, value) in values.into_iter().flat_map(Values::iter) {
+        let place = usize::try_from(id).ok().and_then(|id| places().get(id).copied().flatten());
+        match place {
+            Some((of, at)) if of == table => {
+                let metric = table.metrics()[at];
+                slots[at] = Some(stored(metric.width.reduce(value)));
+            }
+            _ => unknown += 1,
+        }
+    }
+    unknown
+}
+
+/// For each metric number its table and place there: looked up for every value of every sample.
+fn places() -> &'static [Option<(Table, usize)>] {
+    static PLACES: OnceLock<Vec<Option<(Table, usize)>>> = OnceLock::new();
+    PLACES.get_or_init(|| {
+        let mut places = Vec::new();
+        for table in Table::ALL {
+            for (at, metric) in table.metrics().iter().enumerate() {
+                let id = usize::try_from(metric.id).unwrap_or_default();
+                if places.len() <= id {
+                    places.resize(id + 1, None);
+                }
+                places[id] = Some((table, at));
+            }
+        }
+        places
+    })
+}
+
+/// The store's columns are signed; what does not fit stands at the largest value.
+fn stored(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}

@@ -1,0 +1,76 @@
+//! COPY statements, prepared once per connection, and the sending of their rows.
+
+use std::collections::HashMap;
+use std::pin::pin;
+
+use bytes::Bytes;
+use futures::SinkExt;
+use tokio_postgres::{Statement, Transaction};
+
+use super::copy::RowBuffer;
+use super::rows::TableSpec;
+use super::{COPY_CHUNK_BYTES, Failed, failed};
+
+/// Prepared statements of one connection.
+#[derive(Default)]
+pub(super) struct Statements {
+    copies: HashMap<&'static str, Statement>,
+}
+
+impl Statements {
+    /// COPY into the table itself. A row that is there already breaks the transaction.
+    pub async fn copy(
+        &mut self,
+        transaction: &Transaction<'_>,
+        table: &TableSpec,
+        rows: RowBuffer,
+    ) -> Result<u64, Failed> {
+        let what = format!("copying rows to {}", table.name);
+        let statement = match self.copies.get(table.name) {
+            Some(statement) => statement.clone(),
+            None => {
+                let text =
+                    format!("COPY {} ({}) FROM STDIN (FORMAT binary)", table.name, table.column_list());
+                let statement = transaction.prepare(&text).await.map_err(failed(&what))?;
+                self.copies.insert(table.name, statement.clone());
+                statement
+            }
+        };
+        send(transaction, &statement, rows, &what).await
+    }
+
+    /// COPY into a table of the transaction's own, then those rows that are not there yet.
+    pub async fn copy_staged(
+        &mut self,
+        transaction: &Transaction<'_>,
+        table: &TableSpec,
+        rows: RowBuffer,
+    ) -> Result<u64, Failed> {
+        let what = format!("staging rows for {}", table.name);
+        let (name, columns) = (table.name, table.column_list());
+        let create = format!("CREATE TEMP TABLE staged_{name} (LIKE {name}) ON COMMIT DROP");
+        transaction.batch_execute(&create).await.map_err(failed(&what))?;
+        let text = format!("COPY staged_{name} ({columns}) FROM STDIN (FORMAT binary)");
+        let statement = transaction.prepare(&text).await.map_err(failed(&what))?;
+        send(transaction, &statement, rows, &what).await?;
+        let insert = format!(
+            "INSERT INTO {name} ({columns}) SELECT {columns} FROM staged_{name} ON CONFLICT DO NOTHING"
+        );
+        transaction.execute(&insert, &[]).await.map_err(failed(&what))
+    }
+}
+
+async fn send(
+    transaction: &Transaction<'_>,
+    statement: &Statement,
+    rows: RowBuffer,
+    what: &str,
+) -> Result<u64, Failed> {
+    let mut bytes: Bytes = rows.finish();
+    let mut sink = pin!(transaction.copy_in::<_, Bytes>(statement).await.map_err(failed(what))?);
+    while !bytes.is_empty() {
+        let chunk = bytes.split_to(bytes.len().min(COPY_CHUNK_BYTES));
+        sink.feed(chunk).await.map_err(failed(what))?;
+    }
+    sink.finish().await.map_err(failed(what))
+}

@@ -1,0 +1,151 @@
+//! The schema: migrations, the catalogue in columns and comments, and what the roles may do.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeMap;
+
+use throughline_sample::catalogue::{Table, Unit};
+use throughline_store::{Database, migrate, schema_version, testing};
+
+/// Every column of every table and view of ours, with its type, as one sorted text.
+async fn columns(database: &Database) -> Vec<String> {
+    let client = database.connect().await.unwrap();
+    let query = "SELECT c.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) \
+                     || CASE WHEN a.attnotnull THEN ' not null' ELSE '' END \
+                 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
+                 WHERE c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped \
+                 ORDER BY c.relname, a.attnum";
+    client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+}
+
+#[tokio::test]
+async fn migrating_twice_changes_nothing_and_fresh_equals_migrated() {
+    let fresh = testing::empty_database().await;
+    assert_eq!(migrate(&fresh).await.unwrap().applied, usize::try_from(schema_version()).unwrap());
+    let first = columns(&fresh).await;
+    let again = migrate(&fresh).await.unwrap();
+    assert_eq!((again.applied, again.version), (0, schema_version()));
+    assert_eq!(columns(&fresh).await, first);
+    assert_eq!(columns(&testing::database().await).await, first);
+    assert!(first.len() > 100, "{}", first.len());
+}
+
+#[tokio::test]
+async fn many_processes_may_migrate_at_once() {
+    let database = testing::empty_database().await;
+    let all = futures::future::join_all((0..4).map(|_| migrate(&database))).await;
+    let applied: usize = all.into_iter().map(|migrated| migrated.unwrap().applied).sum();
+    assert_eq!(applied, usize::try_from(schema_version()).unwrap());
+}
+
+#[tokio::test]
+async fn a_newer_or_a_foreign_schema_is_refused() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.execute("UPDATE schema_migrations SET checksum = 'x' WHERE version = 1", &[]).await.unwrap();
+    let error = migrate(&database).await.unwrap_err().to_string();
+    assert!(error.contains("migration 1 (inventory)"), "{error}");
+    client.execute("INSERT INTO schema_migrations VALUES (9999, 'later', '')", &[]).await.unwrap();
+    let error = migrate(&database).await.unwrap_err().to_string();
+    assert!(error.contains("9999") && error.contains("newer"), "{error}");
+}
+
+/// Columns of sample tables that are no metrics.
+const OTHER_COLUMNS: [&str; 17] = [
+    "time",
+    "port_id",
+    "host_port_id",
+    "gpu_id",
+    "epoch",
+    "source",
+    "saturated",
+    "job_id",
+    "rank",
+    "operation",
+    "size_class_bytes",
+    "peer",
+    "kind",
+    "name",
+    "value",
+    "instance",
+    "element",
+];
+
+#[tokio::test]
+async fn columns_and_comments_are_the_catalogues_in_both_directions() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let query = "SELECT a.attname, format_type(a.atttypid, a.atttypmod), col_description(c.oid, a.attnum) \
+                 FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
+                 WHERE c.relnamespace = 'public'::regnamespace AND c.relname = $1 AND a.attnum > 0";
+    for table in Table::ALL.into_iter().filter(|table| *table != Table::SelfStats) {
+        let rows = client.query(query, &[&table.name()]).await.unwrap();
+        let mut found: BTreeMap<String, (String, Option<String>)> =
+            rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect();
+        for metric in table.metrics() {
+            let place = format!("{}.{}", table.name(), metric.name);
+            let (kind, comment) = found.remove(metric.name).unwrap_or_else(|| panic!("no column {place}"));
+            let element = match metric.unit {
+                Unit::Seconds | Unit::Ratio => "double precision",
+                _ => "bigint",
+            };
+            let array = if table == Table::NvlinkCounters { "[]" } else { "" };
+            assert_eq!(kind, format!("{element}{array}"), "{place}");
+            let comment = comment.unwrap_or_else(|| panic!("no comment on {place}"));
+            assert!(comment.starts_with(metric.help), "{place}: {comment}");
+            assert!(
+                comment.contains(metric.unit.name()) && comment.contains(metric.origin),
+                "{place}: {comment}"
+            );
+        }
+        let surplus: Vec<&String> =
+            found.keys().filter(|name| !OTHER_COLUMNS.contains(&name.as_str())).collect();
+        assert!(
+            surplus.is_empty(),
+            "{}: columns that the catalogue does not know: {surplus:?}",
+            table.name()
+        );
+    }
+    // The views that repeat metric columns follow too.
+    let view = client.query("SELECT * FROM nvlink_link_counters LIMIT 0", &[]).await.unwrap();
+    assert!(view.is_empty());
+    let statement = client.prepare("SELECT * FROM nvlink_link_counters").await.unwrap();
+    for metric in Table::NvlinkCounters.metrics() {
+        assert!(statement.columns().iter().any(|column| column.name() == metric.name), "{}", metric.name);
+    }
+}
+
+#[tokio::test]
+async fn sample_tables_are_hypertables_with_one_index() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    for table in Table::ALL {
+        let query = "SELECT count(*) FROM timescaledb_information.hypertables WHERE hypertable_name = $1";
+        assert_eq!(
+            client.query_one(query, &[&table.name()]).await.unwrap().get::<_, i64>(0),
+            1,
+            "{}",
+            table.name()
+        );
+        let query = "SELECT count(*) FROM pg_indexes WHERE schemaname = 'public' AND tablename = $1";
+        assert_eq!(
+            client.query_one(query, &[&table.name()]).await.unwrap().get::<_, i64>(0),
+            1,
+            "{}",
+            table.name()
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_reading_role_reads_and_writes_nothing() {
+    let database = testing::database().await;
+    let reader = database.connect_reader().await.unwrap();
+    assert!(reader.query("SELECT * FROM ib_port_named", &[]).await.is_ok());
+    assert!(reader.query("SELECT * FROM ib_port_rates(now() - interval '1 hour')", &[]).await.is_ok());
+    assert!(reader.query("SELECT * FROM batch_quarantine", &[]).await.is_err());
+    for session in ["", "SET default_transaction_read_only = off;"] {
+        let insert = format!("{session} INSERT INTO subnet (prefix) VALUES ('x')");
+        let error = reader.batch_execute(&insert).await.unwrap_err();
+        assert!(error.as_db_error().is_some(), "{error}");
+    }
+}
