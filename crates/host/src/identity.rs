@@ -1,0 +1,194 @@
+//! Who a process belongs to, as the kernel vouches for it: user, job, session.
+//!
+//! The agent asks this for the process at the other end of its socket (SO_PEERCRED gives the pid) and holds what
+//! a rank claims against it. Nothing here believes the process's own environment or arguments.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::cgroup;
+pub use crate::cgroup::Scheduler;
+use crate::process::{self, ProcessError, parse_boot_seconds};
+
+/// Most processes listed of one group, so that a fork bomb costs no memory here.
+const MAX_PROCESSES: usize = 65_536;
+/// Deepest nesting of groups looked at below a job's own.
+const MAX_DEPTH: usize = 8;
+
+/// Where the kernel's file systems are mounted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// proc.
+    pub proc: PathBuf,
+    /// Control groups.
+    pub cgroup: PathBuf,
+}
+
+impl Default for Roots {
+    fn default() -> Self {
+        Self { proc: PathBuf::from("/proc"), cgroup: PathBuf::from("/sys/fs/cgroup") }
+    }
+}
+
+/// What the kernel says about a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobIdentity {
+    /// Process id.
+    pub pid: u32,
+    /// Real user id.
+    pub uid: u32,
+    /// Session id.
+    pub session: u32,
+    /// When the process started, UTC nanoseconds; `None` where the boot time is not known.
+    pub start_time: Option<i64>,
+    /// When the leader of its session started; of the process itself where the leader has ended.
+    pub session_start_time: Option<i64>,
+    /// The scheduler that put it there; `None` where none did.
+    pub scheduler: Option<Scheduler>,
+    /// The scheduler's job id.
+    pub job_id: Option<String>,
+    /// The scheduler's step.
+    pub step: Option<String>,
+    /// The innermost container.
+    pub container: Option<String>,
+    /// The systemd login session.
+    pub login_session: Option<String>,
+    /// Command name.
+    pub command: String,
+}
+
+impl JobIdentity {
+    /// The job key: `SCHEDULER:ID[.STEP]`, the same on every node of a job; without a scheduler
+    /// `local:NODE:UID:SESSION:START` with the session's start in seconds, which other programs of the same
+    /// session share.
+    #[must_use]
+    pub fn key(&self, node: &str) -> String {
+        match (self.scheduler, &self.job_id, &self.step) {
+            (Some(scheduler), Some(id), Some(step)) => format!("{}:{id}.{step}", scheduler.name()),
+            (Some(scheduler), Some(id), None) => format!("{}:{id}", scheduler.name()),
+            _ => {
+                let start = self.session_start_time.unwrap_or(0) / 1_000_000_000;
+                format!("local:{node}:{}:{}:{start}", self.uid, self.session)
+            }
+        }
+    }
+
+    /// Whether a claim of a job, such as a rank reads in its environment, fits what the kernel says. A claim
+    /// can be shorter than the truth (PBS: without the server's name; an empty step), but never another job.
+    #[must_use]
+    pub fn agrees_with(&self, scheduler: Scheduler, job_id: &str, step: Option<&str>) -> Agreement {
+        let (Some(known), Some(id)) = (self.scheduler, &self.job_id) else { return Agreement::NotKnown };
+        // A node of a cluster can itself be a pod: that says nothing about the job on it.
+        if known == Scheduler::Kubernetes && scheduler != Scheduler::Kubernetes {
+            return Agreement::NotKnown;
+        }
+        let same_id =
+            id == job_id || (known == Scheduler::Pbs && id.split('.').next() == job_id.split('.').next());
+        let same_step = match (&self.step, step) {
+            (Some(known), Some(claimed)) => known == claimed,
+            _ => true,
+        };
+        if known == scheduler && same_id && same_step { Agreement::Agrees } else { Agreement::Contradicts }
+    }
+}
+
+/// What the kernel says to a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// The process is in that job.
+    Agrees,
+    /// The process is in another job.
+    Contradicts,
+    /// No scheduler put the process anywhere: the claim can be neither confirmed nor refuted.
+    NotKnown,
+}
+
+/// Tells who a process belongs to.
+///
+/// # Errors
+/// When the process has ended or its files cannot be read.
+pub fn identify(roots: &Roots, pid: u32) -> Result<JobIdentity, ProcessError> {
+    let process = process::read(&roots.proc, pid)?;
+    let placement = cgroup::placement(&process.cgroup, process.uid);
+    let boot = fs::read_to_string(roots.proc.join("stat")).ok().and_then(|stat| parse_boot_seconds(&stat));
+    let time = |ticks: u64| ticks_to_utc(boot?, ticks);
+    let leader = process::start_ticks(&roots.proc, process.session).unwrap_or(process.start_ticks);
+    let (scheduler, job_id, step) = match placement.job {
+        Some(job) => (Some(job.scheduler), Some(job.id), job.step),
+        None => (None, None, None),
+    };
+    Ok(JobIdentity {
+        pid,
+        uid: process.uid,
+        session: process.session,
+        start_time: time(process.start_ticks),
+        session_start_time: time(leader),
+        scheduler,
+        job_id,
+        step,
+        container: placement.container,
+        login_session: placement.login_session,
+        command: process.name,
+    })
+}
+
+/// All processes in the control groups of a process's job, its own included; empty where they can't be listed.
+///
+/// `cgroup_file` is the text of `/proc/PID/cgroup`. The job's group is the part of the path to the component
+/// that names the job; on a host with several hierarchies each is looked at.
+#[must_use]
+pub fn processes_of_job(roots: &Roots, cgroup_file: &str) -> Vec<u32> {
+    let mut pids = Vec::new();
+    for line in cgroup_file.lines() {
+        let mut fields = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (fields.next(), fields.next(), fields.next()) else {
+            continue;
+        };
+        let Some(job) = job_group(path) else { continue };
+        // v2 has no controllers in the line and lies in the root itself, or under `unified` beside v1.
+        let hierarchy = if controllers.is_empty() { "" } else { controllers };
+        for base in [roots.cgroup.join(hierarchy), roots.cgroup.join("unified")] {
+            collect(&base.join(job), 0, &mut pids);
+        }
+    }
+    pids.sort_unstable();
+    pids.dedup();
+    pids
+}
+
+/// The shortest beginning of a path that names a job, without the leading slash.
+fn job_group(path: &str) -> Option<&str> {
+    let path = path.strip_prefix('/')?;
+    // A path with `..` comes from outside this control group namespace: it can't be followed.
+    if path.split('/').any(|part| part == "..") {
+        return None;
+    }
+    let ends = path.match_indices('/').map(|(at, _)| at).chain([path.len()]);
+    ends.map(|end| &path[..end]).find(|part| cgroup::of_path(part).job.is_some())
+}
+
+fn collect(group: &Path, depth: usize, pids: &mut Vec<u32>) {
+    let Ok(text) = fs::read_to_string(group.join("cgroup.procs")) else { return };
+    let room = MAX_PROCESSES.saturating_sub(pids.len());
+    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()).take(room));
+    if depth >= MAX_DEPTH || room == 0 {
+        return;
+    }
+    let Ok(entries) = fs::read_dir(group) else { return };
+    for entry in entries.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            collect(&entry.path(), depth + 1, pids);
+        }
+    }
+}
+
+/// Clock ticks after boot as UTC nanoseconds. `btime` has whole seconds only, so this is exact to one second.
+fn ticks_to_utc(boot_seconds: i64, ticks: u64) -> Option<i64> {
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    let since_boot = i128::from(ticks) * 1_000_000_000 / i128::from(per_second.max(1));
+    i64::try_from(i128::from(boot_seconds) * 1_000_000_000 + since_boot).ok()
+}
+
+#[cfg(test)]
+#[path = "identity_tests.rs"]
+mod tests;
