@@ -1,1 +1,100 @@
 //! Role collect: takes batches over gRPC and commits them in few large COPYs.
+//!
+//! Holds no state: an entry is acknowledged after the commit of its rows, and until then its sender keeps it.
+//! So any number of collectors run behind any balancer, and one that is killed loses nothing. Knows the
+//! store's writer only as a [`Committer`]; the SQL is the store's.
+//!
+//! ```text
+//! stream ─decode─┐
+//! stream ─decode─┼─▶ queue (bounded in bytes) ─▶ gather ─▶ one transaction ─▶ acknowledgements
+//! stream ─decode─┘
+//! ```
+//!
+//! While the database is away nothing is read beyond the queue's bound: HTTP/2 flow control stops the
+//! senders, and their spools hold what they measure.
+
+mod committer;
+mod queue;
+mod service;
+mod writer;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use throughline_daemon::{Failure, SelfFigures};
+use throughline_delivery::wire::collect_server::CollectServer;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_stream::wrappers::TcpListenerStream;
+use tokio_util::sync::CancellationToken;
+
+pub use committer::{CommitError, Committer};
+pub use service::STREAMS_MAX;
+pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
+
+/// The part of the process in figures.
+pub(crate) const SOURCE: &str = "collector";
+
+/// A sender that vanished without a word is noticed after one interval and one timeout.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(20);
+const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes in flight on one stream before its sender waits: HTTP/2's own default, small, since thousands of
+/// streams wait at once while the database is away.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+
+/// How long entries that are already here are still committed after a stop. The senders keep the others.
+const DRAIN: Duration = Duration::from_secs(4);
+
+/// Refuses to listen for other machines: without TLS a sender's name is only its word.
+///
+/// # Errors
+/// The address is not a loopback one (64); the message names `key`.
+pub fn check_listen(address: SocketAddr, key: &str) -> Result<(), Failure> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "{key} = \"{address}\": without TLS batches are taken on loopback only, and mutual TLS is not configured \
+         yet in this version; use 127.0.0.1 or [::1]"
+    )))
+}
+
+/// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds.
+///
+/// # Errors
+/// The listener breaks.
+pub async fn run<C: Committer>(
+    listener: TcpListener,
+    committer: C,
+    figures: SelfFigures,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    let (queue, items) = tokio::sync::mpsc::channel(queue::QUEUE_ITEMS);
+    let room = Arc::new(Semaphore::new(queue::QUEUE_UNITS));
+    // Cancelled when the writer may no longer wait for the database.
+    let give_up = CancellationToken::new();
+    let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
+    let service = service::Service::new(queue, room, figures, stop.clone());
+    // The server is dropped, with its end of the queue, before the writer is waited for.
+    let served = tonic::transport::Server::builder()
+        .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
+        .tcp_nodelay(true)
+        .add_service(CollectServer::new(service))
+        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned());
+    tokio::pin!(served);
+    let result = tokio::select! {
+        result = &mut served => result,
+        () = async { stop.cancelled().await; tokio::time::sleep(DRAIN).await } => {
+            tracing::warn!("the database did not take the last batches in time: their senders keep them");
+            give_up.cancel();
+            served.await
+        }
+    };
+    give_up.cancel();
+    writer.await?;
+    Ok(result?)
+}

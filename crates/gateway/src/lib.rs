@@ -1,1 +1,7 @@
-//! Roles query and upkeep: HTTP, retention.
+//! Roles query and upkeep of `throughline serve`.
+//!
+//! [`query`] is the HTTP side for people and Prometheus; [`upkeep`] keeps the database within its retention.
+//! Neither takes batches, and what upkeep changes in the database is done by the store's functions.
+
+pub mod query;
+pub mod upkeep;

@@ -227,6 +227,12 @@ impl PrivateCluster {
         on_blocking_thread(move || process::stop(&folder)).await
     }
 
+    /// Whether the server on it runs, or ran until it died, for this process: started or taken over by it, and
+    /// not stopped since by anybody.
+    pub fn is_own(&self) -> bool {
+        process::is_own(&self.folder)
+    }
+
     /// Stops it if this process started it or took it over for itself.
     ///
     /// # Errors

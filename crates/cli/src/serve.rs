@@ -1,0 +1,199 @@
+//! `throughline serve`: the roles collect, query and upkeep in one process, with a private database or an
+//! operated one. Also `throughline check-config`.
+//!
+//! Only wiring: opens the database and the listeners, spawns the roles, waits, stops in order.
+
+pub mod config;
+
+use crate::Site;
+use config::ServerConfig;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
+use throughline_delivery::Backoff;
+use throughline_gateway::{query, upkeep};
+use throughline_store::{
+    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Writer, migrate,
+};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+/// How often the private database server is looked after.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Options of `serve`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// Operated database to use [default: a private one in the state folder]
+    #[arg(long, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// Folder of PostgreSQL's programs for the private database
+    #[arg(long, value_name = "FOLDER", conflicts_with = "database_url")]
+    pub pg_bin: Option<std::path::PathBuf>,
+}
+
+/// Options of `check-config`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct CheckArguments {}
+
+/// Prints the effective configuration of `serve`.
+///
+/// # Errors
+/// 64 when it is wrong.
+#[allow(clippy::unused_async)] // Like every subcommand.
+pub async fn check_config(_: CheckArguments, site: &Site) -> anyhow::Result<ExitCode> {
+    let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
+    config.check()?;
+    print!("{}", throughline_daemon::config::print(&config)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves until SIGTERM or SIGINT.
+///
+/// # Errors
+/// 64 for a wrong configuration, 69 when there is no database or a port is in use, 77 without permission.
+pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
+    let mut config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
+    if arguments.database_url.is_some() {
+        config.database.url = arguments.database_url;
+    }
+    if arguments.pg_bin.is_some() {
+        config.database.pg_bin = arguments.pg_bin;
+    }
+    config.check()?;
+    let stop = stop_signal()?;
+    if let Some(url) = config.database.url.clone() {
+        let database = Database::from_url(&url).map_err(Failure::from)?;
+        let wait = wait_for(&database, &stop);
+        return serve(&config, &database, wait, &stop).await;
+    }
+    let state_dir = paths::state_dir(site.state_dir.as_deref())?;
+    let options = ClusterOptions { state_dir, pg_bin: config.database.pg_bin.clone() };
+    let cluster = PrivateCluster::find(&options).map_err(Failure::from)?;
+    let result = serve_privately(&config, &cluster, &stop).await;
+    if cluster.stop_own().await.map_err(Failure::from)? {
+        tracing::info!("private database stopped");
+    }
+    result
+}
+
+async fn serve_privately(
+    config: &ServerConfig,
+    cluster: &PrivateCluster,
+    stop: &CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let (database, started) = cluster.run(Lifetime::WithCaller).await.map_err(Failure::from)?;
+    tracing::info!(folder = %cluster.folder().display(), ?started, "private database");
+    let served = serve(config, &database, async { Ok(()) }, stop);
+    tokio::select! {
+        result = served => result,
+        never = keep_running(cluster) => never,
+    }
+}
+
+/// Starts the private server again when it died: killed for memory, for instance. One that somebody stopped
+/// with `throughline db stop` is not ours any more and stays stopped.
+async fn keep_running(cluster: &PrivateCluster) -> ! {
+    let mut backoff = Backoff::default();
+    loop {
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        if !cluster.is_own() || cluster.status() != ClusterStatus::Stopped {
+            continue;
+        }
+        // The one who stops it takes our mark away just after it ended.
+        tokio::time::sleep(WATCH_INTERVAL).await;
+        if !cluster.is_own() || cluster.status() != ClusterStatus::Stopped {
+            continue;
+        }
+        tracing::warn!("the private database server is gone: starting it again");
+        match cluster.start(Lifetime::WithCaller).await {
+            Ok(_) => backoff.reset(),
+            Err(error) => {
+                tracing::error!(%error, "the private database server does not start");
+                tokio::time::sleep(backoff.next_pause()).await;
+            }
+        }
+    }
+}
+
+/// Waits until an operated database answers, and brings it to this build's schema.
+async fn wait_for(database: &Database, stop: &CancellationToken) -> anyhow::Result<()> {
+    let mut backoff = Backoff::default();
+    let mut told = false;
+    loop {
+        match migrate(database).await {
+            Ok(_) => {
+                tracing::info!(database = database.place(), "database");
+                return Ok(());
+            }
+            Err(error) if error.is_temporary() => {
+                if told {
+                    tracing::debug!(%error, "no database yet");
+                } else {
+                    tracing::warn!(%error, "no database yet: trying again until it is there");
+                }
+                told = true;
+            }
+            Err(error) => return Err(Failure::from(error).into()),
+        }
+        tokio::select! {
+            () = stop.cancelled() => return Ok(()),
+            () = tokio::time::sleep(backoff.next_pause()) => {}
+        }
+    }
+}
+
+/// Opens the listeners, waits for the database, and runs the roles until `stop` or until one of them fails.
+async fn serve(
+    config: &ServerConfig,
+    database: &Database,
+    ready: impl Future<Output = anyhow::Result<()>>,
+    stop: &CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let figures = SelfFigures::default();
+    let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    if config.query.enabled {
+        let listener = http::listen("query", config.query.listen, "query.listen").await?;
+        let place = database.place().to_owned();
+        roles.spawn(query::run(listener, Arc::new(figures.clone()), place, stop.clone()));
+    }
+    let collect = if config.collect.enabled {
+        Some(http::listen("collect", config.collect.listen, "collect.listen").await?)
+    } else {
+        None
+    };
+    ready.await?;
+    if stop.is_cancelled() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(listener) = collect {
+        let writer = Writer::new(database.clone());
+        roles.spawn(throughline_collector::run(listener, writer, figures.clone(), stop.clone()));
+    }
+    if config.upkeep.enabled {
+        let work = upkeep::run(database.clone(), config.upkeep_options()?, figures, stop.clone());
+        roles.spawn(async {
+            work.await;
+            Ok(())
+        });
+    }
+    let mut result = Ok(ExitCode::SUCCESS);
+    while let Some(ended) = roles.join_next().await {
+        let early = !stop.is_cancelled();
+        if let Err(error) = ended.map_err(anyhow::Error::from).and_then(|r| r) {
+            result = Err(error.context("serve"));
+        } else if early {
+            result = Err(anyhow::anyhow!("a role ended without being asked to"));
+        }
+        if early {
+            stop.cancel();
+        }
+        // One grace time for all of them, from the first that ends.
+        if tokio::time::timeout(GRACE, async { while roles.join_next().await.is_some() {} }).await.is_err() {
+            tracing::warn!("stopped before every connection was closed");
+            roles.abort_all();
+        }
+    }
+    result
+}

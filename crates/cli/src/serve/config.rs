@@ -1,0 +1,190 @@
+//! `server.toml`: what `throughline serve` does, and its bounds.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+use throughline_daemon::Failure;
+use throughline_gateway::upkeep;
+use throughline_store::{Database, Retention};
+
+/// Longest retention: a century, which every time type involved can subtract from now.
+const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
+
+/// The whole configuration; every part has defaults.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerConfig {
+    /// Which database.
+    pub database: DatabaseConfig,
+    /// Role collect.
+    pub collect: CollectConfig,
+    /// Role query.
+    pub query: QueryConfig,
+    /// Role upkeep.
+    pub upkeep: UpkeepConfig,
+    /// How long rows are kept.
+    pub retention: RetentionConfig,
+}
+
+/// `[database]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DatabaseConfig {
+    /// An operated server; absent for the private cluster in the state folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Folder of PostgreSQL's programs for the private cluster; absent to look for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pg_bin: Option<PathBuf>,
+}
+
+/// `[collect]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CollectConfig {
+    /// Whether this server takes batches.
+    pub enabled: bool,
+    /// Where; port 0 takes a free one.
+    pub listen: SocketAddr,
+}
+
+impl Default for CollectConfig {
+    fn default() -> Self {
+        Self { enabled: true, listen: ([127, 0, 0, 1], 9463).into() }
+    }
+}
+
+/// `[query]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct QueryConfig {
+    /// Whether this server answers HTTP, `/metrics` included.
+    pub enabled: bool,
+    /// Where; port 0 takes a free one.
+    pub listen: SocketAddr,
+}
+
+impl Default for QueryConfig {
+    fn default() -> Self {
+        Self { enabled: true, listen: ([127, 0, 0, 1], 9460).into() }
+    }
+}
+
+/// `[upkeep]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct UpkeepConfig {
+    /// Whether this server may do it; of several one does.
+    pub enabled: bool,
+    /// Time between two rounds of retention.
+    pub interval_seconds: u64,
+}
+
+impl Default for UpkeepConfig {
+    fn default() -> Self {
+        Self { enabled: true, interval_seconds: 600 }
+    }
+}
+
+/// `[retention]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// For tables that are not named below.
+    pub default_seconds: u64,
+    /// By hypertable, in seconds.
+    pub table_seconds: BTreeMap<String, u64>,
+}
+
+impl Default for RetentionConfig {
+    fn default() -> Self {
+        Self { default_seconds: Retention::default().of("").as_secs(), table_seconds: BTreeMap::new() }
+    }
+}
+
+impl ServerConfig {
+    /// Refuses what cannot work, naming the key.
+    ///
+    /// # Errors
+    /// A value is out of range or contradicts another (64).
+    pub fn check(&self) -> Result<(), Failure> {
+        if !(self.collect.enabled || self.query.enabled || self.upkeep.enabled) {
+            return Err(Failure::usage(
+                "collect.enabled, query.enabled and upkeep.enabled are all false: nothing to serve",
+            ));
+        }
+        if self.collect.enabled {
+            throughline_collector::check_listen(self.collect.listen, "collect.listen")?;
+        }
+        if let Some(url) = &self.database.url {
+            Database::from_url(url).map_err(|error| Failure::usage(format!("database.url: {error}")))?;
+        }
+        self.upkeep_options().map(drop)
+    }
+
+    /// What the role upkeep shall do.
+    ///
+    /// # Errors
+    /// As [`ServerConfig::check`].
+    pub fn upkeep_options(&self) -> Result<upkeep::Options, Failure> {
+        if self.upkeep.interval_seconds == 0 {
+            return Err(Failure::usage("upkeep.interval_seconds = 0: must be at least 1"));
+        }
+        let time = |key: &str, seconds: u64| {
+            if (1..=RETENTION_SECONDS_MAX).contains(&seconds) {
+                return Ok(Duration::from_secs(seconds));
+            }
+            Err(Failure::usage(format!("{key} = {seconds}: must be from 1 to {RETENTION_SECONDS_MAX} seconds")))
+        };
+        let mut retention =
+            Retention::for_all(time("retention.default_seconds", self.retention.default_seconds)?);
+        for (table, seconds) in &self.retention.table_seconds {
+            let key = format!("retention.table_seconds.{table}");
+            retention
+                .set(table, time(&key, *seconds)?)
+                .map_err(|why| Failure::usage(format!("{key}: {why}")))?;
+        }
+        Ok(upkeep::Options { retention, interval: Duration::from_secs(self.upkeep.interval_seconds) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use throughline_daemon::config;
+
+    fn read(text: &str) -> Result<ServerConfig, Failure> {
+        let config: ServerConfig = config::parse(text, Path::new("server.toml"), std::iter::empty())?;
+        config.check()?;
+        Ok(config)
+    }
+
+    #[test]
+    fn defaults_hold_and_survive_printing() {
+        let config = read("").unwrap();
+        assert_eq!(config.collect.listen.port(), 9463);
+        assert_eq!(config.query.listen.port(), 9460);
+        assert_eq!(read(&config::print(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn each_wrong_value_names_its_key() {
+        for (text, key) in [
+            ("[collect]\nlisten = '0.0.0.0:9463'", "collect.listen"),
+            ("[collect]\nlisten = 'nowhere'", "line 2"),
+            ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
+            ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
+            ("[upkeep]\ninterval_seconds = 0", "upkeep.interval_seconds"),
+            ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
+            ("[querry]\n", "querry"),
+            ("collect.enabled = false\nquery.enabled = false\nupkeep.enabled = false", "nothing to serve"),
+        ] {
+            let failure = read(text).unwrap_err();
+            assert!(failure.to_string().contains(key), "{failure}");
+            assert_eq!(failure.status, throughline_daemon::ExitStatus::Usage);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What the collector needs of a store; the store's writer has it, and the tests have one in memory.
+
+use std::future::Future;
+
+use throughline_store::{Entry, WriteOutcome, Writer};
+
+/// Why a transaction did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The database is away, restarting or full: the same entries are tried again until they are in.
+    #[error("the database does not take batches now: {0}")]
+    Away(String),
+    /// The database is there and refuses for a reason that may lie in one of the entries.
+    #[error("the database refuses batches: {0}")]
+    Refused(String),
+}
+
+/// Writes entries.
+pub trait Committer: Send + 'static {
+    /// Commits these entries, which are in order for each spool id, with their ledger rows. After `Ok` all of
+    /// them are stored, known from before, or set aside, and may be acknowledged.
+    fn commit(&mut self, entries: &[Entry])
+    -> impl Future<Output = Result<WriteOutcome, CommitError>> + Send;
+}
+
+impl Committer for Writer {
+    async fn commit(&mut self, entries: &[Entry]) -> Result<WriteOutcome, CommitError> {
+        self.write(entries).await.map_err(|error| {
+            if error.is_temporary() {
+                CommitError::Away(error.to_string())
+            } else {
+                CommitError::Refused(error.to_string())
+            }
+        })
+    }
+}

@@ -1,0 +1,151 @@
+//! The gRPC side: streams in, acknowledgements out.
+//!
+//! Each stream has a task that decodes and queues. It waits for room in the queue and for nothing else, so a
+//! slow or hostile sender holds up only itself.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use throughline_daemon::SelfFigures;
+use throughline_delivery::wire::collect_server::Collect;
+use throughline_delivery::wire::{PutRequest, PutResponse};
+use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
+use throughline_store::Entry;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+use uuid::Uuid;
+
+use crate::SOURCE;
+use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
+
+/// Streams at once: twice the largest site in DESIGN.md, should one collector be left of several.
+pub const STREAMS_MAX: usize = 16 * 1024;
+
+pub(crate) struct Service {
+    queue: mpsc::Sender<Queued>,
+    room: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
+    next_stream: AtomicU64,
+    figures: SelfFigures,
+    stop: CancellationToken,
+}
+
+impl Service {
+    pub fn new(
+        queue: mpsc::Sender<Queued>,
+        room: Arc<Semaphore>,
+        figures: SelfFigures,
+        stop: CancellationToken,
+    ) -> Self {
+        figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
+        figures.add(SOURCE, &REFUSED_ENTRIES, 0);
+        let streams = Arc::new(Semaphore::new(STREAMS_MAX));
+        Self { queue, room, streams, next_stream: AtomicU64::new(0), figures, stop }
+    }
+}
+
+#[tonic::async_trait]
+impl Collect for Service {
+    type PutStream = ReceiverStream<Result<PutResponse, Status>>;
+
+    async fn put(
+        &self,
+        request: Request<Streaming<PutRequest>>,
+    ) -> Result<Response<Self::PutStream>, Status> {
+        let Ok(place) = self.streams.clone().try_acquire_owned() else {
+            self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+            return Err(Status::resource_exhausted(format!(
+                "this collector has {STREAMS_MAX} senders already"
+            )));
+        };
+        let (acks, told) = mpsc::channel(ACKS_MAX);
+        let stream = Stream {
+            number: self.next_stream.fetch_add(1, Relaxed),
+            queue: self.queue.clone(),
+            room: self.room.clone(),
+            acks,
+        };
+        let (figures, streams, stop) = (self.figures.clone(), self.streams.clone(), self.stop.clone());
+        let count = move |figures: &SelfFigures| {
+            #[allow(clippy::cast_precision_loss)] // At most STREAMS_MAX.
+            figures.set(SOURCE, &CONNECTED_SENDERS, (STREAMS_MAX - streams.available_permits()) as f64);
+        };
+        tokio::spawn(async move {
+            count(&figures);
+            let acks = stream.acks.clone();
+            if let Err(status) = stream.read(request.into_inner(), stop).await {
+                figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+                tracing::warn!(%status, "a sender's stream was refused");
+                // A sender that reads no answers does not get this one either.
+                let _ = acks.try_send(Err(status));
+            }
+            drop(place);
+            count(&figures);
+        });
+        Ok(Response::new(ReceiverStream::new(told)))
+    }
+}
+
+struct Stream {
+    number: u64,
+    queue: mpsc::Sender<Queued>,
+    room: Arc<Semaphore>,
+    acks: mpsc::Sender<Result<PutResponse, Status>>,
+}
+
+impl Stream {
+    /// Reads until the sender ends, the connection breaks, or `stop`. An error is the sender's fault.
+    async fn read(self, mut messages: Streaming<PutRequest>, stop: CancellationToken) -> Result<(), Status> {
+        loop {
+            let message = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                message = messages.message() => message,
+            };
+            let message = match message {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(()),
+                // Of these only a message beyond the limit or no message at all is the sender's fault.
+                Err(status) => match status.code() {
+                    tonic::Code::OutOfRange
+                    | tonic::Code::InvalidArgument
+                    | tonic::Code::ResourceExhausted => {
+                        return Err(status);
+                    }
+                    _ => return Ok(()),
+                },
+            };
+            let bytes = message.batch.len();
+            // Never more than there is: an entry is at most 4 MiB.
+            #[allow(clippy::cast_possible_truncation)]
+            let units = units(bytes).min(QUEUE_UNITS as u32);
+            let room = tokio::select! {
+                () = stop.cancelled() => return Ok(()),
+                // The sender is gone: it sends this again to whom it finds.
+                () = self.acks.closed() => return Ok(()),
+                room = self.room.clone().acquire_many_owned(units) => room,
+            };
+            let Ok(room) = room else { return Ok(()) };
+            let entry = decode(&message)?;
+            let sender = Sender { stream: self.number, acks: self.acks.clone(), _room: room };
+            let queued = Queued { entry, bytes, sender };
+            if self.queue.send(queued).await.is_err() {
+                return Ok(()); // The writer has ended.
+            }
+        }
+    }
+}
+
+fn decode(message: &PutRequest) -> Result<Entry, Status> {
+    let spool_id = Uuid::from_slice(&message.spool_id).map_err(|_| {
+        Status::invalid_argument(format!("spool_id has {} bytes, not 16", message.spool_id.len()))
+    })?;
+    if message.sequence == 0 || i64::try_from(message.sequence).is_err() {
+        return Err(Status::invalid_argument(format!(
+            "sequence {} is not from 1 to 2^63-1",
+            message.sequence
+        )));
+    }
+    Ok(Entry::decode(spool_id, message.sequence, &message.batch))
+}

@@ -1,0 +1,74 @@
+//! Role query: `/` tells what is here, `/metrics` and `/healthz` are those of every daemon.
+//!
+//! Reads nothing from the database yet; history and pages come with issues of their own.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::header;
+use axum::routing::get;
+use throughline_daemon::{Expose, http};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Serves until `stop` is cancelled. `database` says in words which one this server has.
+///
+/// # Errors
+/// The listener breaks.
+pub async fn run(
+    listener: TcpListener,
+    expose: Arc<dyn Expose>,
+    database: String,
+    stop: CancellationToken,
+) -> anyhow::Result<()> {
+    Ok(http::serve(listener, router(expose, &database), stop).await?)
+}
+
+/// All pages of this role.
+pub fn router(expose: Arc<dyn Expose>, database: &str) -> Router {
+    let index = format!(
+        "throughline {version}: query\n\
+         database: {database}\n\n\
+         /metrics   figures about this server, for Prometheus\n\
+         /healthz   answers while the server runs\n\n\
+         `throughline status` shows what arrives; dashboards read the database directly.\n",
+        version = env!("CARGO_PKG_VERSION")
+    );
+    let index = get(move || async move { ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], index) });
+    http::metrics_router(expose).route("/", index)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_daemon::SelfFigures;
+    use throughline_sample::catalogue::COMMITS;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
+        let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn each_page_answers_and_the_server_stops() {
+        let figures = SelfFigures::default();
+        figures.add("collector", &COMMITS, 3);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let stop = CancellationToken::new();
+        let server = tokio::spawn(run(listener, Arc::new(figures), "nowhere".into(), stop.clone()));
+        assert!(fetch(address, "/").await.contains("database: nowhere"));
+        assert!(
+            fetch(address, "/metrics").await.contains("throughline_commits_total{source=\"collector\"} 3")
+        );
+        assert!(fetch(address, "/healthz").await.ends_with("ok\n"));
+        assert!(fetch(address, "/other").await.starts_with("HTTP/1.1 404"));
+        stop.cancel();
+        server.await.unwrap().unwrap();
+    }
+}

@@ -1,0 +1,128 @@
+//! Role upkeep: retention, and figures about the database. Of several servers on one database one does it.
+//!
+//! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
+//! killed, its connection ends and another one takes over at its next try.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use throughline_daemon::SelfFigures;
+use throughline_sample::catalogue::{
+    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, ROUND_SECONDS, SOURCE_UP,
+};
+use throughline_store::{Database, Retention, RetentionWay, apply_retention};
+use tokio::time::Instant;
+use tokio_postgres::Client;
+use tokio_util::sync::CancellationToken;
+
+/// The part of the process in figures.
+const SOURCE: &str = "upkeep";
+
+/// Key of the advisory lock: "thruline" in ASCII, so that a person who finds it in pg_locks can guess.
+const LOCK_KEY: i64 = 0x7468_7275_6c69_6e65;
+
+/// How often a server without the lock asks for it, and a lost database is looked for.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// How often sizes are asked for: cheap, and a scrape every 15 s sees each value a few times.
+const FIGURES_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Longest time for one statement of a round; dropping a chunk takes a fraction of a second, but waits for
+/// whoever reads it.
+const ROUND_LIMIT: Duration = Duration::from_secs(600);
+
+/// What upkeep does.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How long rows are kept.
+    pub retention: Retention,
+    /// Time between two rounds of retention.
+    pub interval: Duration,
+}
+
+/// Runs until `stop` is cancelled. An absent database is waited for.
+pub async fn run(database: Database, options: Options, figures: SelfFigures, stop: CancellationToken) {
+    figures.add(SOURCE, &DROPPED_CHUNKS, 0);
+    figures.add(SOURCE, &COMMIT_FAILURES, 0);
+    let work = async {
+        let mut failing = false;
+        loop {
+            match hold(&database, &options, &figures, &mut failing).await {
+                Ok(()) => {}
+                Err(error) => {
+                    figures.add(SOURCE, &COMMIT_FAILURES, 1);
+                    figures.set(SOURCE, &SOURCE_UP, 0.0);
+                    if !failing {
+                        tracing::warn!(error = format!("{error:#}"), "upkeep: trying again");
+                    }
+                    failing = true;
+                }
+            }
+            tokio::time::sleep(RETRY).await;
+        }
+    };
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = work => {}
+    }
+}
+
+/// Does the work for as long as this server has the lock; returns at once where another one has it.
+async fn hold(
+    database: &Database,
+    options: &Options,
+    figures: &SelfFigures,
+    failing: &mut bool,
+) -> anyhow::Result<()> {
+    let client = database.connect().await?;
+    let row = client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK_KEY]).await;
+    if !row.context("asking for the upkeep lock")?.get::<_, bool>(0) {
+        tracing::debug!("upkeep is done by another server");
+        return Ok(());
+    }
+    let mut retention_due = Instant::now();
+    loop {
+        let started = Instant::now();
+        let round = async {
+            if started >= retention_due {
+                retain(&client, options, figures).await?;
+                retention_due = started + options.interval;
+            }
+            measure(&client, figures).await
+        };
+        tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
+        if *failing {
+            tracing::info!("upkeep goes on");
+        }
+        *failing = false;
+        figures.set(SOURCE, &SOURCE_UP, 1.0);
+        figures.set(SOURCE, &ROUND_SECONDS, started.elapsed().as_secs_f64());
+        tokio::time::sleep_until((started + FIGURES_INTERVAL).min(retention_due.max(Instant::now()))).await;
+    }
+}
+
+async fn retain(client: &Client, options: &Options, figures: &SelfFigures) -> anyhow::Result<()> {
+    let done = apply_retention(client, &options.retention).await?;
+    figures.add(SOURCE, &DROPPED_CHUNKS, done.dropped_chunks as u64);
+    if done.changed_policies > 0 || done.dropped_chunks > 0 {
+        let way = match done.way {
+            RetentionWay::Native => "policies of the database",
+            RetentionWay::DropChunks => "drop_chunks",
+        };
+        tracing::info!(way, dropped = done.dropped_chunks, changed = done.changed_policies, "retention");
+    }
+    Ok(())
+}
+
+async fn measure(client: &Client, figures: &SelfFigures) -> anyhow::Result<()> {
+    let sizes = "SELECT pg_database_size(current_database()), \
+                 (SELECT count(*) FROM timescaledb_information.chunks)";
+    let row = client.query_one(sizes, &[]).await.context("asking for the database's size")?;
+    let (bytes, chunks): (i64, i64) = (row.get(0), row.get(1));
+    #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
+    {
+        figures.set(SOURCE, &DATABASE_BYTES, bytes as f64);
+        figures.set(SOURCE, &DATABASE_CHUNKS, chunks as f64);
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Role upkeep on a real database: one of two does it, the other takes over, old chunks go.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::time::Duration;
+
+use throughline_daemon::SelfFigures;
+use throughline_gateway::upkeep::{self, Options};
+use throughline_sample::catalogue::{DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, SOURCE_UP};
+use throughline_store::{Retention, testing};
+use tokio_util::sync::CancellationToken;
+
+/// Generous: the test waits for conditions.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let end = tokio::time::Instant::now() + DEADLINE;
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < end, "{what} did not happen");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+#[tokio::test]
+async fn old_chunks_go_and_of_two_servers_one_does_it() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let old = "INSERT INTO events (time, instance, source, kind, severity, text) \
+               VALUES (now() - interval '30 days', 'n', 's', 'k', 'info', 'old'), (now(), 'n', 's', 'k', 'info', 'new')";
+    client.batch_execute(old).await.unwrap();
+    let options = Options {
+        retention: Retention::for_all(Duration::from_secs(7 * 24 * 3600)),
+        interval: Duration::from_secs(1),
+    };
+    let start = |figures: &SelfFigures, stop: &CancellationToken| {
+        tokio::spawn(upkeep::run(database.clone(), options.clone(), figures.clone(), stop.clone()))
+    };
+    let (first, first_stop) = (SelfFigures::default(), CancellationToken::new());
+    let task = start(&first, &first_stop);
+    until("the first round", async || first.get("upkeep", &SOURCE_UP) == Some(1.0)).await;
+    assert!(first.get("upkeep", &DATABASE_BYTES).unwrap() > 1e6);
+    assert!(first.get("upkeep", &DATABASE_CHUNKS).unwrap() >= 1.0);
+    until("dropping the old row's chunk", async || {
+        let rows = client.query("SELECT text FROM events", &[]).await.unwrap();
+        rows.iter().map(|r| r.get::<_, String>(0)).collect::<Vec<_>>() == ["new"]
+    })
+    .await;
+    // On the full edition a policy does it, and nothing is counted here.
+    assert!(first.get("upkeep", &DROPPED_CHUNKS).unwrap() <= 1.0);
+
+    // While the first holds the lock nobody else gets it; when it ends, the next one does.
+    let locks = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
+                 WHERE locktype = 'advisory' AND d.datname = current_database()";
+    assert_eq!(client.query_one(locks, &[]).await.unwrap().get::<_, i64>(0), 1);
+    let (second, second_stop) = (SelfFigures::default(), CancellationToken::new());
+    let idle = start(&second, &second_stop);
+    first_stop.cancel();
+    task.await.unwrap();
+    until("the second taking over", async || second.get("upkeep", &SOURCE_UP) == Some(1.0)).await;
+    second_stop.cancel();
+    idle.await.unwrap();
+}
