@@ -1,1 +1,17 @@
-//! Source and daemon: MAD codec, transports, discovery, routes, sweep.
+//! Source and daemon: the fabric crawler. It reads an InfiniBand subnet through MADs.
+//!
+//! Bytes ([`mad`]) → transport ([`transport`], [`umad`]) → pipelined engine ([`engine`]) → discovery
+//! ([`discover`]) and sweeps ([`sweep`]) → documents and records. Routes ([`route`]) and generated nets
+//! ([`topology`]) are pure. Nothing here writes to the fabric or clears a counter, and nothing knows SQL.
+
+pub mod discover;
+pub mod engine;
+pub mod link;
+pub mod mad;
+pub mod route;
+pub mod sim;
+pub mod sweep;
+pub mod sweep_text;
+pub mod topology;
+pub mod transport;
+pub mod umad;

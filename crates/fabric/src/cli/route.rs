@@ -1,0 +1,50 @@
+//! `route`: the way from one node to another.
+
+use super::FabricOptions;
+use super::stop::Stop;
+use clap::Args;
+use std::io::Write;
+use std::process::ExitCode;
+use throughline_daemon::Failure;
+use throughline_fabric::engine::Settings;
+use throughline_fabric::route::RouteError;
+use throughline_fabric::transport::Class;
+use throughline_sample::Guid;
+
+/// Options of `route`.
+#[derive(Args)]
+pub struct Options {
+    /// Source: a node GUID or a port GUID, 0x and up to 16 hexadecimal digits
+    #[arg(value_name = "SRC_GUID")]
+    source: Guid,
+    /// Destination: a node GUID or a port GUID
+    #[arg(value_name = "DST_GUID")]
+    destination: Guid,
+    /// Print one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// No device, no permission, an unknown GUID (64), no route.
+pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    let port = super::fabric::open(fabric)?;
+    let settings = fabric.settings(Settings::default());
+    let mut engine = super::fabric::engine(&port, Class::Management, settings)?;
+    let topology = super::fabric::discover(&mut engine, true, &stop)?.topology;
+    let hops = topology.route(options.source, options.destination).map_err(|error| match error {
+        RouteError::UnknownGuid(_) => anyhow::Error::from(Failure::usage(error.to_string())),
+        other => anyhow::Error::from(other),
+    })?;
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        writeln!(out, "{}", topology.route_json(&hops))?;
+    } else {
+        write!(out, "{}", topology.route_text(&hops))?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}

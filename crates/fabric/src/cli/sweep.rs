@@ -1,0 +1,126 @@
+//! `sweep`: the counters of all ports with a link, once or again and again.
+
+use super::FabricOptions;
+use super::stop::Stop;
+use clap::Args;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use throughline_daemon::Failure;
+use throughline_fabric::engine::{Engine, Settings};
+use throughline_fabric::sweep::{ClockPoint, Coverage, Selection, Sweeper};
+use throughline_fabric::sweep_text::{JsonLines, to_table};
+use throughline_fabric::topology::Topology;
+use throughline_fabric::transport::Class;
+
+/// Bytes of output gathered before they are written: a sweep of 1,400 ports.
+const OUTPUT_BUFFER_BYTES: usize = 1 << 20;
+
+/// Options of `sweep`.
+#[derive(Args)]
+pub struct Options {
+    /// Sweep once
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
+    /// Sweep so often [default: until stopped]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Time from the beginning of one sweep to the next
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+    /// Print one JSON object a line and port
+    #[arg(long)]
+    json: bool,
+    /// Also switch ports without a link, whose error counters stay readable
+    #[arg(long)]
+    all_ports: bool,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if duration > MAX_INTERVAL { Err("more than a day".to_owned()) } else { Ok(duration) }
+}
+
+/// Longest interval: a day.
+const MAX_INTERVAL: Duration = Duration::from_secs(86_400);
+
+/// Runs the command.
+///
+/// # Errors
+/// No device, no permission, no answer, no LIDs (69).
+pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
+    let stop = Stop::on_signals()?;
+    let port = super::fabric::open(fabric)?;
+    let settings = fabric.settings(Settings::default());
+    let mut management = super::fabric::engine(&port, Class::Management, settings)?;
+    let topology = super::fabric::discover(&mut management, false, &stop)?.topology;
+    drop(management);
+    let mut engine = super::fabric::engine(&port, Class::Performance, settings)?;
+    let selection = Selection { unlinked: options.all_ports };
+    let mut sweeper = Sweeper::new(&mut engine, &topology, 0, selection, None);
+    if sweeper.is_empty() {
+        let message = "no port has both a link and a LID; is a subnet manager running?";
+        return Err(Failure::unavailable(message).into());
+    }
+    let mut printer = Printer::new(options.json);
+    let count = if options.once { Some(1) } else { options.count };
+    let mut due = Instant::now();
+    for number in 1.. {
+        let swept = sweep(&mut sweeper, &mut engine, &stop);
+        let coverage = match swept {
+            Err(error) if super::fabric::is_stop(&error) => break,
+            other => other?,
+        };
+        printer.print(&topology, &sweeper, &coverage)?;
+        if count.is_some_and(|count| number >= count) {
+            break;
+        }
+        due += options.interval;
+        let now = Instant::now();
+        if due < now {
+            // Late by more than an interval: the missed ones are left out, not caught up with.
+            due = now;
+        }
+        stop.sleep(due - now);
+        if stop.is_set() {
+            break;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn sweep(sweeper: &mut Sweeper, engine: &mut Engine, stop: &Stop) -> anyhow::Result<Coverage> {
+    let coverage = sweeper.sweep(engine, ClockPoint::now(), stop.flag())?;
+    if coverage.complete < coverage.expected {
+        let incomplete = coverage.expected - coverage.complete;
+        tracing::warn!(expected = coverage.expected, reasons = ?coverage.reasons, "{incomplete} ports were not read completely");
+    }
+    Ok(coverage)
+}
+
+/// Where readings go.
+struct Printer {
+    out: io::BufWriter<io::Stdout>,
+    json: Option<JsonLines>,
+}
+
+impl Printer {
+    fn new(json: bool) -> Printer {
+        let out = io::BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout());
+        Printer { out, json: json.then(JsonLines::default) }
+    }
+
+    fn print(&mut self, topology: &Topology, sweeper: &Sweeper, coverage: &Coverage) -> io::Result<()> {
+        match &mut self.json {
+            Some(lines) => lines.write(&mut self.out, sweeper.readings())?,
+            None => {
+                self.out.write_all(to_table(topology, sweeper.readings()).as_bytes())?;
+                let (complete, expected) = (coverage.complete, coverage.expected);
+                let elapsed = coverage.elapsed.as_secs_f64();
+                writeln!(self.out, "{complete} of {expected} ports read in {elapsed:.3} s")?;
+            }
+        }
+        self.out.flush()
+    }
+}

@@ -1,0 +1,252 @@
+//! Attributes of subnet management (IBTA volume 1, 14.2.5). Pure decoding.
+
+use super::{SMP_DATA_BYTES, TooShort, be16, be32, be64, expect, field};
+use throughline_sample::Guid;
+
+/// LIDs in one block of a linear forwarding table (14.2.5.10).
+pub const LFT_BLOCK_LIDS: usize = 64;
+/// Entry of a forwarding table that drops packets (14.2.5.10).
+pub const LFT_NO_PORT: u8 = 255;
+
+/// Kind of a node (14.2.5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NodeKind {
+    /// Channel adapter.
+    Ca,
+    /// Switch.
+    Switch,
+    /// Router.
+    Router,
+}
+
+impl NodeKind {
+    /// The name used in JSON and in records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            NodeKind::Ca => "ca",
+            NodeKind::Switch => "switch",
+            NodeKind::Router => "router",
+        }
+    }
+}
+
+/// NodeInfo (14.2.5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Kind; anything unknown is treated as an end node.
+    pub kind: NodeKind,
+    /// Physical ports, without port 0.
+    pub port_count: u8,
+    /// System image GUID.
+    pub system_guid: Guid,
+    /// Node GUID.
+    pub node_guid: Guid,
+    /// GUID of the port that the request came in by.
+    pub port_guid: Guid,
+    /// Device ID.
+    pub device_id: u16,
+    /// Port that the request came in by.
+    pub local_port: u8,
+    /// Vendor ID, 24 bits.
+    pub vendor_id: u32,
+}
+
+impl NodeInfo {
+    /// Decodes the attribute's data.
+    ///
+    /// # Errors
+    /// [`TooShort`] below 40 bytes.
+    pub fn decode(data: &[u8]) -> Result<NodeInfo, TooShort> {
+        expect(data, "NodeInfo", 40)?;
+        Ok(NodeInfo {
+            kind: match data[2] {
+                2 => NodeKind::Switch,
+                3 => NodeKind::Router,
+                _ => NodeKind::Ca,
+            },
+            port_count: data[3],
+            system_guid: Guid(be64(data, 4)),
+            node_guid: Guid(be64(data, 12)),
+            port_guid: Guid(be64(data, 20)),
+            device_id: be16(data, 30),
+            local_port: data[36],
+            vendor_id: field(data, 296, 24) as u32,
+        })
+    }
+}
+
+/// NodeDescription (14.2.5.2): text up to its first NUL; bytes that are not UTF-8 and control characters are
+/// replaced, so that it can be printed anywhere.
+#[must_use]
+pub fn node_description(data: &[u8]) -> String {
+    let text = &data[..data.len().min(SMP_DATA_BYTES)];
+    let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
+    let text = String::from_utf8_lossy(&text[..end]);
+    text.trim().chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+}
+
+/// Logical state of a port (14.2.5.6, PortState).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PortState {
+    /// No link.
+    Down,
+    /// Link, not yet configured: only SMPs pass.
+    Initialize,
+    /// Configured, data not yet allowed.
+    Armed,
+    /// Data pass.
+    Active,
+}
+
+impl PortState {
+    /// The name as infiniband-diags print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            PortState::Down => "Down",
+            PortState::Initialize => "Initialize",
+            PortState::Armed => "Armed",
+            PortState::Active => "Active",
+        }
+    }
+
+    fn decode(value: u64) -> Option<PortState> {
+        match value {
+            1 => Some(PortState::Down),
+            2 => Some(PortState::Initialize),
+            3 => Some(PortState::Armed),
+            4 => Some(PortState::Active),
+            _ => None,
+        }
+    }
+}
+
+/// Physical state of a port (14.2.5.6, PortPhysicalState): the number as it is, with its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PhysicalState(pub u8);
+
+impl PhysicalState {
+    /// The name as infiniband-diags print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            1 => "Sleep",
+            2 => "Polling",
+            3 => "Disabled",
+            4 => "PortConfigurationTraining",
+            5 => "LinkUp",
+            6 => "LinkErrorRecovery",
+            7 => "PhyTest",
+            _ => "Unknown",
+        }
+    }
+
+    /// Whether the link is up.
+    #[must_use]
+    pub const fn is_link_up(self) -> bool {
+        self.0 == 5
+    }
+}
+
+/// What is used of PortInfo (14.2.5.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortInfo {
+    /// Subnet prefix (GidPrefix).
+    pub gid_prefix: u64,
+    /// Base LID; meaningful on port 0 of a switch and on end ports.
+    pub lid: u16,
+    /// LID of the master subnet manager.
+    pub sm_lid: u16,
+    /// CapabilityMask.
+    pub capabilities: u32,
+    /// Port that the request came in by.
+    pub local_port: u8,
+    /// LinkWidthActive as it is: 1, 2, 4, 8, 16 for 1x, 4x, 8x, 12x, 2x.
+    pub width_active: u8,
+    /// Logical state; `None` for a value that the specification does not have.
+    pub state: Option<PortState>,
+    /// Physical state.
+    pub physical_state: PhysicalState,
+    /// LID mask control.
+    pub lmc: u8,
+    /// LinkSpeedActive as it is: 1, 2, 4 for SDR, DDR, QDR.
+    pub speed_active: u8,
+    /// LinkSpeedExtActive as it is: 1, 2, 4, 8 for FDR, EDR, HDR, NDR; 0 for none.
+    pub extended_speed_active: u8,
+}
+
+impl PortInfo {
+    /// CapabilityMask bit 14: the extended speed fields are meaningful. On a switch it is port 0 that has it.
+    pub const CAPABILITY_EXTENDED_SPEEDS: u32 = 1 << 14;
+
+    /// Decodes the attribute's data.
+    ///
+    /// # Errors
+    /// [`TooShort`] below 64 bytes.
+    pub fn decode(data: &[u8]) -> Result<PortInfo, TooShort> {
+        expect(data, "PortInfo", SMP_DATA_BYTES)?;
+        Ok(PortInfo {
+            gid_prefix: be64(data, 8),
+            lid: be16(data, 16),
+            sm_lid: be16(data, 18),
+            capabilities: be32(data, 20),
+            local_port: data[28],
+            width_active: data[31],
+            state: PortState::decode(field(data, 260, 4)),
+            physical_state: PhysicalState(field(data, 264, 4) as u8),
+            lmc: field(data, 277, 3) as u8,
+            speed_active: field(data, 280, 4) as u8,
+            extended_speed_active: field(data, 496, 4) as u8,
+        })
+    }
+
+    /// Whether the port has a link, so that a neighbour can be asked for.
+    #[must_use]
+    pub fn is_linked(&self) -> bool {
+        self.physical_state.is_link_up() && self.state != Some(PortState::Down)
+    }
+}
+
+/// What is used of SwitchInfo (14.2.5.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchInfo {
+    /// LIDs that the linear forwarding table can hold.
+    pub linear_capacity: u16,
+    /// Highest LID with an entry; nothing is read beyond it.
+    pub linear_top: u16,
+    /// Multicast forwarding table entries.
+    pub multicast_capacity: u16,
+    /// Whether port 0 is an enhanced one, which has counters.
+    pub enhanced_port_0: bool,
+}
+
+impl SwitchInfo {
+    /// Decodes the attribute's data.
+    ///
+    /// # Errors
+    /// [`TooShort`] below 20 bytes.
+    pub fn decode(data: &[u8]) -> Result<SwitchInfo, TooShort> {
+        expect(data, "SwitchInfo", 20)?;
+        Ok(SwitchInfo {
+            linear_capacity: be16(data, 0),
+            multicast_capacity: be16(data, 4),
+            linear_top: be16(data, 6),
+            enhanced_port_0: field(data, 132, 1) == 1,
+        })
+    }
+
+    /// Blocks of the linear forwarding table in use.
+    #[must_use]
+    pub fn linear_blocks(&self) -> u16 {
+        // A switch without a configured table says top 0: LID 0 is reserved, so there is nothing to read.
+        if self.linear_top == 0 {
+            0
+        } else {
+            self.linear_top.min(MAX_UNICAST_LID) / LFT_BLOCK_LIDS as u16 + 1
+        }
+    }
+}
+
+/// Largest unicast LID (4.1.3).
+const MAX_UNICAST_LID: u16 = 0xBFFF;

@@ -1,0 +1,76 @@
+//! The topology as the document that `discover --json` prints.
+
+use super::{Node, Topology};
+use crate::link::rate_bytes_per_second;
+use serde::Serialize;
+use throughline_sample::Guid;
+
+/// `{"nodes":[…]}`.
+#[derive(Serialize)]
+struct Document {
+    nodes: Vec<NodeDocument>,
+}
+
+#[derive(Serialize)]
+struct NodeDocument {
+    guid: Guid,
+    r#type: &'static str,
+    description: String,
+    lid: u16,
+    ports: Vec<PortDocument>,
+}
+
+#[derive(Serialize)]
+struct PortDocument {
+    num: u8,
+    guid: Option<Guid>,
+    lid: u16,
+    state: Option<&'static str>,
+    physical_state: Option<&'static str>,
+    width: Option<&'static str>,
+    speed: Option<&'static str>,
+    rate_bytes_per_second: Option<u64>,
+    remote: Option<Remote>,
+}
+
+#[derive(Serialize)]
+struct Remote {
+    guid: Guid,
+    num: u8,
+}
+
+impl Topology {
+    /// The JSON document, on one line. GUIDs of nodes are node GUIDs; what is not known is null.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let document = Document { nodes: self.nodes.iter().map(|node| self.node_document(node)).collect() };
+        // Only strings and numbers as values and no maps: this can't fail.
+        serde_json::to_string(&document).unwrap_or_default()
+    }
+
+    fn node_document(&self, node: &Node) -> NodeDocument {
+        let ports = node.physical_ports().map(|port| {
+            let link = node.link_of(port);
+            PortDocument {
+                num: port.number,
+                guid: port.guid,
+                lid: node.lid_of(port),
+                state: port.info.and_then(|info| info.state).map(|state| state.name()),
+                physical_state: port.info.map(|info| info.physical_state.name()),
+                width: link.map(|(width, _)| width.name()),
+                speed: link.map(|(_, speed)| speed.name()),
+                rate_bytes_per_second: link.map(|(width, speed)| rate_bytes_per_second(width, speed)),
+                remote: port
+                    .remote
+                    .map(|remote| Remote { guid: self.nodes[remote.node].guid, num: remote.port }),
+            }
+        });
+        NodeDocument {
+            guid: node.guid,
+            r#type: node.kind.name(),
+            description: node.description.clone(),
+            lid: node.lid(),
+            ports: ports.collect(),
+        }
+    }
+}

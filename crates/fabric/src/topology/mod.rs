@@ -1,0 +1,189 @@
+//! A subnet as discovered: nodes, ports, cables and forwarding tables; and generated ones for simulators.
+//!
+//! Plain data. How it is discovered stands in `discover`, how routes are walked in `route`.
+
+mod document;
+mod fat_tree;
+mod text;
+
+pub use fat_tree::{FatTree, FatTreeError};
+pub(crate) use text::{aligned, label};
+
+use crate::link::{self, Speed, Width};
+use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};
+use std::collections::HashMap;
+use throughline_sample::Guid;
+
+/// Position of a node in [`Topology::nodes`].
+pub type NodeIndex = usize;
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortEnd {
+    /// The node.
+    pub node: NodeIndex,
+    /// The port's number.
+    pub port: u8,
+}
+
+/// One port of a node.
+#[derive(Clone, Debug)]
+pub struct Port {
+    /// Number; 0 is a switch's management port.
+    pub number: u8,
+    /// Port GUID, known for end ports and switches' port 0.
+    pub guid: Option<Guid>,
+    /// PortInfo; `None` when it could not be read.
+    pub info: Option<PortInfo>,
+    /// The other end of its cable.
+    pub remote: Option<PortEnd>,
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Node GUID.
+    pub guid: Guid,
+    /// Kind.
+    pub kind: NodeKind,
+    /// NodeDescription; empty when it could not be read.
+    pub description: String,
+    /// System image GUID.
+    pub system_guid: Guid,
+    /// Vendor ID.
+    pub vendor_id: u32,
+    /// Device ID.
+    pub device_id: u16,
+    /// Physical ports that it says to have.
+    pub port_count: u8,
+    /// Of a switch: all ports, port 0 first. Of other nodes: those through which they were reached, by number.
+    pub ports: Vec<Port>,
+    /// SwitchInfo of a switch; `None` when it could not be read.
+    pub switch: Option<SwitchInfo>,
+    /// Linear forwarding table: entry i is the output port for LID i, [`LFT_NO_PORT`] where there is none.
+    /// Empty on other nodes and where tables were not asked for.
+    pub forwarding: Vec<u8>,
+    /// How it was reached from the local port.
+    pub path: DirectedPath,
+}
+
+impl Node {
+    /// A port by number.
+    #[must_use]
+    pub fn port(&self, number: u8) -> Option<&Port> {
+        match self.kind {
+            NodeKind::Switch => self.ports.get(usize::from(number)),
+            _ => self.ports.iter().find(|port| port.number == number),
+        }
+    }
+
+    /// Ports with a cable socket: without a switch's port 0.
+    pub fn physical_ports(&self) -> impl Iterator<Item = &Port> {
+        self.ports.iter().filter(|port| port.number != 0)
+    }
+
+    /// The LID of the node: of a switch's port 0, else of its first port that has one; 0 when it has none.
+    #[must_use]
+    pub fn lid(&self) -> u16 {
+        self.ports.iter().filter_map(|port| port.info.map(|info| info.lid)).find(|lid| *lid != 0).unwrap_or(0)
+    }
+
+    /// The LID by which this port's counters are asked for; 0 when there is none.
+    #[must_use]
+    pub fn lid_of(&self, port: &Port) -> u16 {
+        match self.kind {
+            NodeKind::Switch => self.lid(),
+            _ => port.info.map_or(0, |info| info.lid),
+        }
+    }
+
+    /// Width and speed of a linked port.
+    #[must_use]
+    pub fn link_of(&self, port: &Port) -> Option<(Width, Speed)> {
+        // A switch's capabilities stand in its port 0.
+        let own = match self.kind {
+            NodeKind::Switch => self.ports.first(),
+            _ => Some(port),
+        };
+        let capabilities = own.and_then(|port| port.info).map_or(0, |info| info.capabilities);
+        let extended = capabilities & PortInfo::CAPABILITY_EXTENDED_SPEEDS != 0;
+        link::of_port(port.info.as_ref()?, extended)
+    }
+
+    /// Output port for a LID by the forwarding table; `None` where there is no entry.
+    #[must_use]
+    pub fn output_port(&self, lid: u16) -> Option<u8> {
+        self.forwarding.get(usize::from(lid)).copied().filter(|port| *port != LFT_NO_PORT)
+    }
+}
+
+/// A discovered subnet.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    /// Nodes, ordered by GUID.
+    pub nodes: Vec<Node>,
+    /// The port through which the subnet was discovered.
+    pub local: Option<PortEnd>,
+    /// Subnet prefix, from the local port.
+    pub subnet_prefix: u64,
+    by_guid: HashMap<Guid, NodeIndex>,
+    by_port_guid: HashMap<Guid, PortEnd>,
+}
+
+impl Topology {
+    /// Takes nodes in any order, with `remote` and `local` as positions in them, and orders them by GUID.
+    #[must_use]
+    pub fn new(mut nodes: Vec<Node>, local: Option<PortEnd>, subnet_prefix: u64) -> Topology {
+        let mut order: Vec<NodeIndex> = (0..nodes.len()).collect();
+        order.sort_by_key(|index| nodes[*index].guid);
+        let mut place = vec![0; nodes.len()];
+        for (new, old) in order.iter().enumerate() {
+            place[*old] = new;
+        }
+        let moved = |end: PortEnd| PortEnd { node: place[end.node], port: end.port };
+        for node in &mut nodes {
+            for port in &mut node.ports {
+                port.remote = port.remote.map(moved);
+            }
+        }
+        nodes.sort_by_key(|node| node.guid);
+        let mut topology = Topology {
+            local: local.map(moved),
+            subnet_prefix,
+            by_guid: nodes.iter().enumerate().map(|(index, node)| (node.guid, index)).collect(),
+            by_port_guid: HashMap::new(),
+            nodes,
+        };
+        for (index, node) in topology.nodes.iter().enumerate() {
+            for port in &node.ports {
+                if let Some(guid) = port.guid {
+                    topology.by_port_guid.entry(guid).or_insert(PortEnd { node: index, port: port.number });
+                }
+            }
+        }
+        topology
+    }
+
+    /// The node with this node GUID.
+    #[must_use]
+    pub fn node_by_guid(&self, guid: Guid) -> Option<NodeIndex> {
+        self.by_guid.get(&guid).copied()
+    }
+
+    /// The end port with this port GUID.
+    #[must_use]
+    pub fn port_by_guid(&self, guid: Guid) -> Option<PortEnd> {
+        self.by_port_guid.get(&guid).copied()
+    }
+
+    /// Cables: pairs of ends, each once.
+    pub fn cables(&self) -> impl Iterator<Item = (PortEnd, PortEnd)> + '_ {
+        self.nodes.iter().enumerate().flat_map(|(index, node)| {
+            node.ports.iter().filter_map(move |port| {
+                let here = PortEnd { node: index, port: port.number };
+                let there = port.remote?;
+                ((here.node, here.port) <= (there.node, there.port)).then_some((here, there))
+            })
+        })
+    }
+}
