@@ -1,7 +1,7 @@
 //! What exists, with validity ranges. A row is closed when something in it changed, and a new one begins;
 //! what a finished discovery did not find is closed. An old message that comes late changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 use throughline_sample::wire::{Batch, GpuLinkInfo, IbNodeInfo, Job, JobRank};
@@ -203,63 +203,104 @@ impl Inventory {
         // In the order of references and, among writers, in one order of locks.
         execute(transaction, "jobs", UPDATE_JOBS, self.jobs).await?;
         execute(transaction, "ranks of jobs", UPSERT_JOB_RANKS, self.job_ranks).await?;
-        NODE.apply(transaction, self.nodes).await?;
-        GPU.apply(transaction, self.gpus).await?;
-        GPU_LINK.apply(transaction, self.gpu_links).await?;
-        let ib_nodes = IB_NODE.apply(transaction, self.ib_nodes).await?;
-        if let Some(rows) = &ib_nodes {
-            run(transaction, "generations of fabric nodes", UPDATE_GENERATIONS, rows).await?;
-        }
-        if let Some(rows) = IB_PORT.apply(transaction, self.ib_ports).await? {
-            run(transaction, "ended links", CLOSE_LINKS, &rows).await?;
-            run(transaction, "links", INSERT_LINKS, &rows).await?;
+        NODE.apply(transaction, self.nodes.into_values().collect()).await?;
+        GPU.apply(transaction, self.gpus.into_values().collect()).await?;
+        GPU_LINK.apply(transaction, self.gpu_links.into_values().collect()).await?;
+        execute(transaction, "generations of fabric nodes", UPDATE_GENERATIONS, self.ib_nodes.clone())
+            .await?;
+        IB_NODE.apply(transaction, self.ib_nodes.into_values().collect()).await?;
+        if let Some(changed) = IB_PORT.apply(transaction, self.ib_ports.into_values().collect()).await? {
+            // A link changes with a port at one of its ends, and only then.
+            for (end, other) in [("port_a_id", "port_b_id"), ("port_b_id", "port_a_id")] {
+                run(transaction, "ended links", &close_links(end, other), &changed).await?;
+            }
+            run(transaction, "links", INSERT_LINKS, &changed).await?;
         }
         apply_tables(transaction, self.tables).await?;
         for mark in self.marks {
-            for (what, sql) in FINISH_DISCOVERY {
-                let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-                    [&mark.subnet, &mark.generation, &mark.at];
-                transaction.execute(sql, &parameters).await.map_err(failed(what))?;
-            }
+            mark.finish(transaction).await?;
+        }
+        Ok(())
+    }
+}
+
+impl Mark {
+    /// Ends what the finished discovery did not find.
+    async fn finish(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+        let what = "inventory: what is gone";
+        let gone = transaction
+            .query(END_NODES, &[&self.subnet, &self.generation, &self.at])
+            .await
+            .map_err(failed(what))?;
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let nodes: Vec<i32> = gone.iter().map(|row| row.get(0)).collect();
+        for sql in END_PARTS_OF_NODES {
+            transaction.execute(sql, &[&nodes, &self.at]).await.map_err(failed(what))?;
         }
         Ok(())
     }
 }
 
 impl Versioned {
-    /// Updates, closes and inserts rows; gives the parameter back for further statements.
-    async fn apply<K>(
+    /// Ends and begins rows for what is new or changed, and gives back which rows those were.
+    async fn apply(
         &self,
         transaction: &Transaction<'_>,
-        rows: BTreeMap<K, Value>,
+        mut rows: Vec<Value>,
     ) -> Result<Option<Value>, Failed> {
         if rows.is_empty() {
             return Ok(None);
         }
-        let rows = Value::Array(rows.into_values().collect());
-        for sql in self.statements() {
+        let what = format!("inventory: {}", self.table);
+        let [find, statements @ ..] = self.statements();
+        let all = Value::Array(rows.clone());
+        let found = transaction.query(&find, &[&all]).await.map_err(failed(&what))?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let changed: BTreeSet<i64> = found.iter().map(|row| row.get(0)).collect();
+        let mut position = 0;
+        rows.retain(|_| {
+            position += 1; // as WITH ORDINALITY counts
+            changed.contains(&position)
+        });
+        let rows = Value::Array(rows);
+        for sql in statements {
             run(transaction, self.table, &sql, &rows).await?;
         }
         Ok(Some(rows))
     }
 
-    fn statements(&self) -> [String; 3] {
+    /// Finding what is new or changed; correcting a row of the same time; ending a row; beginning one.
+    fn statements(&self) -> [String; 4] {
         let Self { table, key, attributes } = self;
         let list = |start: &str, columns: &[(&str, &str)]| -> String {
             columns.iter().map(|(name, _)| format!("{start}{name}")).collect::<Vec<_>>().join(", ")
         };
         let typed: Vec<String> =
             key.iter().chain(*attributes).map(|(name, kind)| format!("{name} {kind}")).collect();
-        let generation = if *table == "ib_node" { ", generation bigint" } else { "" };
-        let stage = format!("jsonb_to_recordset($1) AS s({}{generation}, at timestamptz)", typed.join(", "));
+        // Of a fabric's node the generation is noted apart: with each discovery it is another.
+        let (generation, more, more_of_stage) = match *table {
+            "ib_node" => (", generation bigint", ", generation", ", s.generation"),
+            _ => ("", "", ""),
+        };
+        let columns = format!("({}{generation}, at timestamptz)", typed.join(", "));
+        let stage = format!("jsonb_to_recordset($1) AS s{columns}");
+        let names = format!("{}, {}{more}, at", list("", key), list("", attributes));
         let same: Vec<String> = key.iter().map(|(name, _)| format!("t.{name} = s.{name}")).collect();
         let same = same.join(" AND ");
         let (ours, theirs) = (list("t.", attributes), list("s.", attributes));
-        let changed = format!("{same} AND t.valid_to IS NULL AND ROW({ours}) IS DISTINCT FROM ROW({theirs})");
+        let differs = format!("ROW({ours}) IS DISTINCT FROM ROW({theirs})");
+        let changed = format!("{same} AND t.valid_to IS NULL AND {differs}");
         let set: Vec<String> = attributes.iter().map(|(name, _)| format!("{name} = s.{name}")).collect();
-        let (more, more_of_stage) =
-            if generation.is_empty() { ("", "") } else { (", generation", ", s.generation") };
         [
+            format!(
+                "SELECT s.position FROM ROWS FROM (jsonb_to_recordset($1) AS {columns}) WITH ORDINALITY \
+                 AS s({names}, position) LEFT JOIN {table} t ON {same} AND t.valid_to IS NULL \
+                 WHERE t.valid_from IS NULL OR (t.valid_from <= s.at AND {differs})"
+            ),
             format!(
                 "UPDATE {table} t SET {} FROM {stage} WHERE {changed} AND t.valid_from = s.at",
                 set.join(", ")
@@ -388,11 +429,14 @@ UPDATE ib_node n SET generation = s.generation
 FROM jsonb_to_recordset($1) AS s(ib_node_id integer, generation bigint)
 WHERE n.ib_node_id = s.ib_node_id AND n.valid_to IS NULL AND n.generation < s.generation";
 
-const CLOSE_LINKS: &str = "
-UPDATE ib_link l SET valid_to = s.at
+/// Ends links of which the port at one end says another one is at the other.
+fn close_links(end: &str, other: &str) -> String {
+    format!(
+        "UPDATE ib_link l SET valid_to = s.at
 FROM jsonb_to_recordset($1) AS s(port_id integer, remote_port_id integer, at timestamptz)
-WHERE l.valid_to IS NULL AND s.port_id IN (l.port_a_id, l.port_b_id) AND l.valid_from < s.at
-AND s.remote_port_id IS DISTINCT FROM CASE WHEN s.port_id = l.port_a_id THEN l.port_b_id ELSE l.port_a_id END";
+WHERE l.valid_to IS NULL AND s.port_id = l.{end} AND l.valid_from < s.at AND s.remote_port_id IS DISTINCT FROM l.{other}"
+    )
+}
 
 const INSERT_LINKS: &str = "
 INSERT INTO ib_link (port_a_id, port_b_id, valid_from)
@@ -420,30 +464,21 @@ WHERE NOT EXISTS (SELECT FROM ib_lft t WHERE t.ib_node_id = s.id
 ON CONFLICT DO NOTHING",
 ];
 
-/// Ends what a finished discovery ($1 subnet, $2 generation, $3 time) did not find.
-const FINISH_DISCOVERY: [(&str, &str); 4] = [
-    (
-        "inventory: nodes that are gone",
-        "UPDATE ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid_from)
-FROM ib_node_key k WHERE k.id = n.ib_node_id AND k.subnet_id = $1 AND n.valid_to IS NULL AND n.generation < $2",
-    ),
-    (
-        "inventory: ports that are gone",
-        "UPDATE ib_port p SET valid_to = greatest($3::text::timestamptz, p.valid_from)
-FROM ib_node_key k WHERE k.id = p.ib_node_id AND k.subnet_id = $1 AND $2::bigint IS NOT NULL AND p.valid_to IS NULL
-AND NOT EXISTS (SELECT FROM ib_node n WHERE n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL)",
-    ),
-    (
-        "inventory: links that are gone",
-        "UPDATE ib_link l SET valid_to = greatest($3::text::timestamptz, l.valid_from)
-FROM ib_port_key p JOIN ib_node_key k ON k.id = p.ib_node_id
-WHERE k.subnet_id = $1 AND $2::bigint IS NOT NULL AND p.id IN (l.port_a_id, l.port_b_id) AND l.valid_to IS NULL
-AND NOT EXISTS (SELECT FROM ib_node n WHERE n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL)",
-    ),
-    (
-        "inventory: forwarding tables that are gone",
-        "UPDATE ib_lft t SET valid_to = greatest($3::text::timestamptz, t.valid_from)
-FROM ib_node_key k WHERE k.id = t.ib_node_id AND k.subnet_id = $1 AND $2::bigint IS NOT NULL AND t.valid_to IS NULL
-AND NOT EXISTS (SELECT FROM ib_node n WHERE n.ib_node_id = t.ib_node_id AND n.valid_to IS NULL)",
-    ),
+/// Ends nodes that a finished discovery ($1 subnet, $2 generation, $3 time) did not find.
+const END_NODES: &str = "
+UPDATE ib_node n SET valid_to = greatest($3::text::timestamptz, n.valid_from)
+FROM ib_node_key k
+WHERE k.id = n.ib_node_id AND k.subnet_id = $1 AND n.valid_to IS NULL AND n.generation < $2
+RETURNING n.ib_node_id";
+
+/// Ends what belongs to nodes ($1) that are gone since a time ($2): ports, links at either end, tables.
+const END_PARTS_OF_NODES: [&str; 4] = [
+    "UPDATE ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
+    "UPDATE ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE valid_to IS NULL AND port_a_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = ANY($1))",
+    "UPDATE ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE valid_to IS NULL AND port_b_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = ANY($1))",
+    "UPDATE ib_lft SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
 ];

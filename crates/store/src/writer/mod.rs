@@ -169,6 +169,11 @@ impl Session {
         // One bad batch must not cost the others their place: each on its own from here.
         let mut total = WriteOutcome::default();
         for entry in entries {
+            // What was set aside before must not fail again before the ledger is asked.
+            if self.is_committed(entry).await? {
+                total.duplicates += 1;
+                continue;
+            }
             let outcome = match self.with_retries(&[entry], Way::Staged).await {
                 Ok(outcome) => outcome,
                 Err(Failed::Data(reason)) => self.set_aside(entry, &reason).await?,
@@ -180,6 +185,13 @@ impl Session {
             total.unknown_values += outcome.unknown_values;
         }
         Ok(total)
+    }
+
+    async fn is_committed(&self, entry: &Entry) -> Result<bool, Error> {
+        let query = "SELECT 1 FROM batch_ledger WHERE spool_id = $1 AND sequence >= $2";
+        let Ok(sequence) = i64::try_from(entry.sequence) else { return Ok(false) };
+        let row = self.client.query_opt(query, &[&entry.spool_id, &sequence]).await;
+        Ok(row.map_err(Error::sql("reading the batch ledger"))?.is_some())
     }
 
     async fn with_retries(&mut self, entries: &[&Entry], way: Way) -> Result<WriteOutcome, Failed> {

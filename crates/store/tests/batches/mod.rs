@@ -1,0 +1,211 @@
+//! Batches for the tests of the writer and of what reads its rows. No database here.
+#![allow(dead_code)] // Each test file uses some of it.
+
+use throughline_sample::catalogue::*;
+use throughline_sample::wire::*;
+use throughline_store::{Content, Entry};
+use uuid::Uuid;
+
+/// 2026-09-21T14:13:20Z in nanoseconds.
+pub const START: i64 = 1_790_000_000_000_000_000;
+
+/// One second in nanoseconds.
+pub const SECOND: i64 = 1_000_000_000;
+
+/// The subnet of all batches here.
+pub const PREFIX: u64 = 0xfe80_0000_0000_0000;
+
+/// A switch.
+pub const SWITCH: u64 = 0x0002_c903_0000_0001;
+
+pub fn entry(spool_id: Uuid, sequence: u64, batch: Batch) -> Entry {
+    Entry { spool_id, sequence, content: Content::Batch(batch) }
+}
+
+/// Values from pairs.
+pub fn values(pairs: &[(&'static Metric, u64)]) -> Option<Values> {
+    let mut values = Values::default();
+    for (metric, value) in pairs {
+        values.put(metric, *value);
+    }
+    Some(values)
+}
+
+/// One reading of a port, `seconds` after the start.
+pub fn port_sample(port: u32, seconds: i64, epoch: i64, pairs: &[(&'static Metric, u64)]) -> IbPortSample {
+    IbPortSample {
+        time: START + seconds * SECOND,
+        epoch: START + epoch * SECOND,
+        node_guid: SWITCH,
+        port,
+        values: values(pairs),
+        saturated: vec![],
+        source: "mad".to_owned(),
+    }
+}
+
+/// A sweep of `ports` ports, the `n`th.
+pub fn port_batch(n: u64, ports: u32) -> Batch {
+    let seconds = i64::try_from(n).unwrap();
+    let sample =
+        |port| port_sample(port, seconds, 0, &[(&TRANSMIT_DATA_BYTES, n * 1000), (&SYMBOL_ERROR, 1)]);
+    Batch { subnet_prefix: PREFIX, ib_ports: (1..=ports).map(sample).collect(), ..Batch::default() }
+}
+
+/// One record of each kind, of one node and one port.
+pub fn batch_of_everything() -> Batch {
+    let source = |name: &str| name.to_owned();
+    let (time, epoch) = (START, START - SECOND);
+    let job_key = "slurm:42.0".to_owned();
+    let mut port = port_sample(7, 0, -1, &[(&TRANSMIT_DATA_BYTES, 0), (&RECEIVE_PACKETS, 9)]);
+    port.saturated = vec![SYMBOL_ERROR.id];
+    let mut unknown = values(&[(&PORT_DATA_TRANSMITTED_BYTES, 77)]);
+    unknown.as_mut().unwrap().metric.push(4_000_000);
+    unknown.as_mut().unwrap().value.push(1);
+    let cell = |operation: &str, calls| MpiOpCell {
+        operation: operation.to_owned(),
+        size_class_bytes: 8192,
+        calls,
+        bytes: calls * 8192,
+        elapsed_nanoseconds: 1_500_000_000,
+        longest_nanoseconds: 250_000_000,
+    };
+    Batch {
+        node: "node1".to_owned(),
+        subnet_prefix: PREFIX,
+        boot_id: "b".to_owned(),
+        order: 1,
+        clock_error_nanoseconds: Some(2_500_000),
+        ib_ports: vec![port],
+        host_ports: vec![HostPortSample {
+            time,
+            epoch,
+            device: "mlx5_0".to_owned(),
+            port: 1,
+            values: unknown,
+            node_guid: 0x10,
+            source: source("sysfs"),
+        }],
+        gpu_links: vec![GpuLinksSample {
+            time,
+            epoch,
+            gpu_uuid: "GPU-1".to_owned(),
+            source: source("nvml"),
+            links: vec![
+                LinkValues {
+                    link: 3,
+                    values: values(&[(&NVLINK_TRANSMIT_BYTES, 5), (&NVLINK_CRC_ERRORS, 1)]),
+                },
+                LinkValues {
+                    link: 0,
+                    values: values(&[(&NVLINK_TRANSMIT_BYTES, 100), (&NVLINK_RECEIVE_BYTES, 200)]),
+                },
+            ],
+        }],
+        gpu_pcie: vec![GpuPcieSample {
+            time,
+            epoch,
+            gpu_uuid: "GPU-1".to_owned(),
+            source: source("nvml"),
+            values: values(&[(&PCIE_TRANSMIT_BYTES, 11)]),
+        }],
+        mpi_ops: vec![MpiRankBin {
+            time,
+            epoch,
+            job_key: job_key.clone(),
+            rank: 2,
+            source: source("pmpi"),
+            cells: vec![cell("allreduce", 10), cell("barrier", 1)],
+        }],
+        mpi_peers: vec![MpiRankPeers {
+            time,
+            epoch,
+            job_key: job_key.clone(),
+            rank: 2,
+            kind: "logical".to_owned(),
+            source: source("pmpi"),
+            cells: vec![MpiPeerCell { peer: 3, bytes: 81920, messages: 10 }],
+        }],
+        mpi_pvars: vec![MpiPvarSample {
+            time,
+            job_key: job_key.clone(),
+            rank: 2,
+            name: "pml_ob1_unexpected_msgq_length".to_owned(),
+            element: 0,
+            value: 4.0,
+            source: source("mpit"),
+            variable_class: "level".to_owned(),
+        }],
+        events: vec![Event {
+            time,
+            source: source("mad"),
+            kind: "link.down".to_owned(),
+            severity: "warning".to_owned(),
+            text: "a\0b".to_owned(),
+            ib_guid: SWITCH,
+            ib_port: 7,
+            ..Event::default()
+        }],
+        coverage: vec![Coverage {
+            time,
+            source: source("mad"),
+            expected: 10,
+            read: 7,
+            failed: 3,
+            elapsed_seconds: 0.25,
+            reasons: [("timeout".to_owned(), 3)].into(),
+        }],
+        self_stats: vec![SelfStat { time, source: source("mad"), name: RECORDS.name.to_owned(), value: 1.0 }],
+        nodes: vec![NodeInfo {
+            name: "node1".to_owned(),
+            boot_id: "b".to_owned(),
+            boot_time: epoch,
+            hca_guids: vec![0x10],
+        }],
+        gpus: (1..=2)
+            .map(|n| GpuInfo {
+                uuid: format!("GPU-{n}"),
+                index: n - 1,
+                name: "H200".to_owned(),
+                pci_bus_id: format!("0000:0{n}:00.0"),
+                source: source("nvml"),
+                link_count: 18,
+            })
+            .collect(),
+        gpu_link_infos: vec![GpuLinkInfo {
+            gpu_uuid: "GPU-1".to_owned(),
+            link: 0,
+            active: true,
+            version: Some(4),
+            speed_bytes_per_second: Some(25_000_000_000),
+            remote_type: "gpu".to_owned(),
+            remote_pci_bus_id: "0000:02:00.0".to_owned(),
+            remote_gpu_uuid: "GPU-2".to_owned(),
+            remote_link: Some(1),
+        }],
+        jobs: vec![Job {
+            key: job_key.clone(),
+            scheduler: "slurm".to_owned(),
+            native_id: "42".to_owned(),
+            step: "0".to_owned(),
+            uid: 1000,
+            user: "ada".to_owned(),
+            command: "./solver".to_owned(),
+            start: START,
+            end: 0,
+            world_size: 4,
+        }],
+        job_ranks: vec![JobRank {
+            job_key,
+            rank: 2,
+            pid: 4242,
+            world_size: 4,
+            mpi_library: "Open MPI 4.1.4".to_owned(),
+            start: START,
+            end: 0,
+            ending: String::new(),
+            host: "node1".to_owned(),
+        }],
+        ..Batch::default()
+    }
+}

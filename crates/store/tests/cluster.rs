@@ -1,0 +1,129 @@
+//! The private cluster's life, and retention on it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod batches;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use batches::{entry, port_batch};
+use throughline_store::{
+    ClusterOptions, ClusterStatus, Error, Lifetime, PrivateCluster, Retention, RetentionWay, Started, Writer,
+    apply_retention, testing,
+};
+use uuid::Uuid;
+
+/// A state folder that the server's user can enter, removed with its cluster stopped.
+struct State(PathBuf);
+
+impl State {
+    fn new() -> Self {
+        testing::ensure_programs();
+        Self(std::env::temp_dir().join(format!("throughline-cluster-{}", Uuid::new_v4().simple())))
+    }
+
+    fn options(&self) -> ClusterOptions {
+        ClusterOptions { state_dir: self.0.clone(), pg_bin: None }
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        let folder = self.0.clone();
+        // Also after a failed assertion.
+        let stop = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            let _ = runtime.block_on(PrivateCluster::stop_in(&folder));
+            let _ = std::fs::remove_dir_all(&folder);
+        };
+        let _ = std::thread::spawn(stop).join();
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_is_made_started_left_and_taken_over() {
+    let state = State::new();
+    let cluster = PrivateCluster::find(&state.options()).unwrap();
+    assert_eq!(cluster.status(), ClusterStatus::Absent);
+    assert!(!cluster.stop().await.unwrap());
+    assert!(cluster.init().await.unwrap());
+    assert!(!cluster.init().await.unwrap());
+    assert_eq!(cluster.status(), ClusterStatus::Stopped);
+
+    // Ours, and stopped by us.
+    let (database, started) = cluster.run(Lifetime::WithCaller).await.unwrap();
+    assert_eq!(started, Started::Now);
+    Writer::new(database.clone()).write(&[entry(Uuid::new_v4(), 1, port_batch(1, 3))]).await.unwrap();
+    let reader = PrivateCluster::database_in(&state.0).connect_reader().await.unwrap();
+    let rows = reader.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap();
+    assert_eq!(rows.get::<_, i64>(0), 3);
+    let jit = reader.query_one("SHOW jit", &[]).await.unwrap();
+    assert_eq!(jit.get::<_, &str>(0), "off");
+    assert!(matches!(PrivateCluster::status_of(&state.0), ClusterStatus::Running { .. }));
+    assert!(cluster.stop_own().await.unwrap());
+    assert_eq!(cluster.status(), ClusterStatus::Stopped);
+
+    // Left running by `db start`: used, and not stopped by another.
+    assert_eq!(cluster.run(Lifetime::Detached).await.unwrap().1, Started::Now);
+    assert_eq!(cluster.run(Lifetime::WithCaller).await.unwrap().1, Started::Already);
+    assert!(!cluster.stop_own().await.unwrap());
+
+    // Left by a process that was killed: whoever comes next has it.
+    std::fs::write(cluster.folder().join("started-by"), "1 1\n").unwrap();
+    assert_eq!(cluster.start(Lifetime::WithCaller).await.unwrap(), Started::TakenOver);
+    assert!(cluster.stop_own().await.unwrap());
+
+    // A pid file that a crash left, with the number of a process that lives.
+    std::fs::write(cluster.folder().join("data/postmaster.pid"), format!("{}\n", std::process::id()))
+        .unwrap();
+    assert_eq!(cluster.status(), ClusterStatus::Stopped);
+    let (database, started) = cluster.run(Lifetime::WithCaller).await.unwrap();
+    assert_eq!(started, Started::Now);
+    let rows =
+        database.connect().await.unwrap().query_one("SELECT count(*) FROM ib_port_counters", &[]).await;
+    assert_eq!(rows.unwrap().get::<_, i64>(0), 3, "data survives");
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_come_up_shows_its_log() {
+    let state = State::new();
+    let cluster = PrivateCluster::find(&state.options()).unwrap();
+    cluster.init().await.unwrap();
+    std::fs::write(cluster.folder().join("data/local.conf"), "no_such_setting = 1\n").unwrap();
+    let error = cluster.start(Lifetime::WithCaller).await.unwrap_err().to_string();
+    assert!(error.contains("no_such_setting"), "{error}");
+}
+
+#[tokio::test]
+async fn without_a_server_the_message_says_what_to_do() {
+    let state = State::new();
+    let error = PrivateCluster::database_in(&state.0).connect_reader().await.unwrap_err();
+    assert!(error.is_temporary() && error.to_string().contains("throughline db status"), "{error}");
+    let wrong = ClusterOptions { state_dir: state.0.clone(), pg_bin: Some(PathBuf::from("/nonexistent")) };
+    let error = PrivateCluster::find(&wrong).unwrap_err();
+    assert!(matches!(error, Error::NoPostgres { .. }) && error.to_string().contains("--pg-bin"), "{error}");
+}
+
+#[tokio::test]
+async fn old_chunks_go_whatever_the_edition() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    // Rows of a day ago and of now.
+    let insert = "INSERT INTO ib_port_counters (time, port_id, epoch, source) \
+                  SELECT now() - make_interval(hours => h), 1, now(), 'mad' FROM generate_series(0, 24, 4) h";
+    client.execute(insert, &[]).await.unwrap();
+    let mut retention = Retention::for_all(Duration::from_secs(3600 * 24 * 365));
+    retention.set("ib_port_counters", Duration::from_secs(10 * 3600)).unwrap();
+    let outcome = apply_retention(&client, &retention).await.unwrap();
+    match outcome.way {
+        // 12, 16, 20 and 24 h ago; the chunk of 8 h ago is younger.
+        RetentionWay::DropChunks => assert_eq!(outcome.dropped_chunks, 4),
+        RetentionWay::Native => assert_eq!(outcome.changed_policies, 11),
+    }
+    if outcome.way == RetentionWay::DropChunks {
+        let rows = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap();
+        assert_eq!(rows.get::<_, i64>(0), 3);
+    }
+    let again = apply_retention(&client, &retention).await.unwrap();
+    assert_eq!((again.dropped_chunks, again.changed_policies), (0, 0));
+}

@@ -1,0 +1,309 @@
+//! Inventory with validity ranges, and the views that people read.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod batches;
+
+use batches::{PREFIX, SECOND, START, SWITCH, batch_of_everything, entry, port_sample, values};
+use throughline_sample::catalogue::*;
+use throughline_sample::wire::*;
+use throughline_store::{Writer, testing};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+/// A spool and its writer, with a connection to look at what came of it.
+struct Bench {
+    client: Client,
+    writer: Writer,
+    spool: Uuid,
+    sequence: u64,
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let database = testing::database().await;
+        let client = database.connect().await.unwrap();
+        Self { client, writer: Writer::new(database), spool: Uuid::new_v4(), sequence: 0 }
+    }
+
+    async fn send(&mut self, batch: Batch) {
+        self.sequence += 1;
+        let outcome = self.writer.write(&[entry(self.spool, self.sequence, batch)]).await.unwrap();
+        assert_eq!((outcome.quarantined, outcome.duplicates), (0, 0));
+    }
+
+    async fn number(&self, query: &str) -> i64 {
+        self.client.query_one(&format!("SELECT ({query})::bigint"), &[]).await.unwrap().get(0)
+    }
+
+    async fn texts(&self, query: &str) -> Vec<String> {
+        self.client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+    }
+}
+
+const HOST: u64 = 0x1000;
+
+/// A fabric of one switch and hosts on its ports from 1 on, as found at `generation` seconds.
+fn fabric(generation: i64, hosts: u64) -> Batch {
+    let at = START + generation * SECOND;
+    let port = |number: u32, remote: Option<(u64, u32)>| IbPortInfo {
+        port: number,
+        port_guid: 1,
+        lid: number,
+        state: if remote.is_some() { "Active" } else { "Down" }.to_owned(),
+        width: "4X".to_owned(),
+        speed: "EDR".to_owned(),
+        rate_bytes_per_second: if remote.is_some() { 12_500_000_000 } else { 0 },
+        remote_guid: remote.map(|(guid, _)| guid),
+        remote_port: remote.map(|(_, number)| number),
+        physical_state: String::new(),
+    };
+    let node = |guid: u64, kind: &str, description: &str, ports| IbNodeInfo {
+        generation: at,
+        guid,
+        r#type: kind.to_owned(),
+        description: description.to_owned(),
+        ports,
+        ..IbNodeInfo::default()
+    };
+    let ports =
+        (1..=4_u32).map(|n| port(n, (u64::from(n) <= hosts).then(|| (HOST + u64::from(n), 1)))).collect();
+    let mut nodes = vec![node(SWITCH, "switch", "leaf1", ports)];
+    nodes[0].linear_forwarding_table = vec![255, u8::try_from(hosts).unwrap()];
+    for n in 1..=hosts {
+        let up = Some((SWITCH, u32::try_from(n).unwrap()));
+        nodes.push(node(HOST + n, "ca", &format!("host{n}"), vec![port(1, up)]));
+    }
+    let mark = IbTopologyMark { generation: at, time: at + SECOND, nodes: 0, links: 0 };
+    Batch { subnet_prefix: PREFIX, ib_nodes: nodes, ib_topology_marks: vec![mark], ..Batch::default() }
+}
+
+#[tokio::test]
+async fn a_discovery_that_finds_the_same_adds_nothing() {
+    let mut bench = Bench::new().await;
+    for generation in [0, 60, 120] {
+        bench.send(fabric(generation, 2)).await;
+    }
+    for (table, rows) in [("ib_node", 3), ("ib_port", 6), ("ib_link", 2), ("ib_lft", 1)] {
+        assert_eq!(bench.number(&format!("SELECT count(*) FROM {table}")).await, rows, "{table}");
+        assert_eq!(
+            bench.number(&format!("SELECT count(*) FROM {table} WHERE valid_to IS NOT NULL")).await,
+            0
+        );
+    }
+    let names = bench.texts("SELECT link_name FROM ib_port_named ORDER BY guid, port").await;
+    let expected = [
+        "host1[1] > leaf1[1]",
+        "host2[1] > leaf1[2]",
+        "leaf1[1] > host1[1]",
+        "leaf1[2] > host2[1]",
+        "leaf1[3]",
+        "leaf1[4]",
+    ];
+    assert_eq!(names, expected);
+    assert_eq!(bench.texts("SELECT name FROM ib_link_named ORDER BY 1").await.len(), 2);
+}
+
+#[tokio::test]
+async fn what_changed_and_what_is_gone_ends_and_history_stays() {
+    let mut bench = Bench::new().await;
+    bench.send(fabric(0, 3)).await;
+    bench.send(fabric(60, 2)).await; // host3 is gone
+    let current = |table: &str| format!("SELECT count(*) FROM {table} WHERE valid_to IS NULL");
+    for (table, rows) in [("ib_node", 3), ("ib_port", 6), ("ib_link", 2), ("ib_lft", 1)] {
+        assert_eq!(bench.number(&current(table)).await, rows, "{table}");
+    }
+    // Port 3 of the switch has two rows: with a cable, and without.
+    let ranges = bench
+        .texts(
+            "SELECT state || ' ' || extract(epoch FROM p.valid_from - min(p.valid_from) OVER ())::integer || ' ' || \
+             coalesce(extract(epoch FROM p.valid_to - p.valid_from)::integer::text, 'now') \
+             FROM ib_port p JOIN ib_node n ON n.ib_node_id = p.ib_node_id AND n.type = 'switch' \
+             WHERE p.port = 3 ORDER BY p.valid_from",
+        )
+        .await;
+    assert_eq!(ranges, ["Active 0 60", "Down 60 now"]);
+    // It comes back, and the same port keeps its identifier.
+    bench.send(fabric(120, 3)).await;
+    assert_eq!(bench.number(&current("ib_link")).await, 3);
+    assert_eq!(bench.number("SELECT count(*) FROM ib_port_key").await, 7);
+    assert_eq!(bench.number("SELECT count(*) FROM ib_lft").await, 3);
+}
+
+#[tokio::test]
+async fn a_late_message_does_not_undo_the_present() {
+    let mut bench = Bench::new().await;
+    bench.send(fabric(60, 2)).await;
+    bench.send(fabric(0, 3)).await;
+    let down = "SELECT count(*) FROM ib_port WHERE valid_to IS NULL AND state = 'Down'";
+    assert_eq!(bench.number(down).await, 2);
+    let names = "SELECT description FROM ib_node WHERE valid_to IS NULL AND type = 'switch'";
+    assert_eq!(bench.texts(names).await, ["leaf1"]);
+}
+
+#[tokio::test]
+async fn a_cable_put_elsewhere_ends_the_old_link() {
+    let mut bench = Bench::new().await;
+    bench.send(fabric(0, 2)).await;
+    let mut moved = fabric(60, 2);
+    moved.ib_nodes[0].ports[0].remote_guid = Some(HOST + 2);
+    moved.ib_nodes[0].ports[1].remote_guid = Some(HOST + 1);
+    moved.ib_nodes[1].ports[0].remote_port = Some(2);
+    moved.ib_nodes[2].ports[0].remote_port = Some(1);
+    bench.send(moved).await;
+    let names = bench.texts("SELECT link_name FROM ib_port_named WHERE node_type = 'ca' ORDER BY 1").await;
+    assert_eq!(names, ["host1[1] > leaf1[2]", "host2[1] > leaf1[1]"]);
+    assert_eq!(bench.number("SELECT count(*) FROM ib_link").await, 4);
+    assert_eq!(bench.number("SELECT count(*) FROM ib_link WHERE valid_to IS NULL").await, 2);
+}
+
+#[tokio::test]
+async fn a_job_and_its_ranks_end() {
+    let mut bench = Bench::new().await;
+    bench.send(batch_of_everything()).await;
+    let mut end = Batch { node: "node2".to_owned(), ..Batch::default() };
+    let all = batch_of_everything();
+    let job = Job { end: START + 9 * SECOND, user: String::new(), ..all.jobs[0].clone() };
+    let rank = JobRank { end: START + 8 * SECOND, ending: "clean".to_owned(), ..all.job_ranks[0].clone() };
+    end.jobs = vec![all.jobs[0].clone(), job];
+    end.job_ranks = vec![all.job_ranks[0].clone(), rank];
+    bench.send(end).await;
+    let texts = bench
+        .texts("SELECT j.user_name || ' ' || (j.end_time - j.start_time) || ' ' || r.ending FROM job j JOIN job_rank r ON r.job_id = j.id")
+        .await;
+    assert_eq!(texts, ["ada 00:00:09 clean"]);
+    // A late word of the beginning does not make it run again.
+    let start = Batch { jobs: all.jobs.clone(), job_ranks: all.job_ranks.clone(), ..all };
+    bench
+        .send(Batch { jobs: start.jobs, job_ranks: start.job_ranks, node: start.node, ..Batch::default() })
+        .await;
+    assert_eq!(bench.number("SELECT count(*) FROM job WHERE end_time IS NOT NULL").await, 1);
+    assert_eq!(bench.number("SELECT count(*) FROM job_rank WHERE ending = 'clean'").await, 1);
+}
+
+#[tokio::test]
+async fn rates_stay_within_an_epoch_and_unfold_the_wrap() {
+    let mut bench = Bench::new().await;
+    bench.send(fabric(0, 2)).await;
+    let top = u64::MAX >> 1;
+    let sample = |seconds, epoch, bytes| {
+        let pairs = [(&TRANSMIT_DATA_BYTES, bytes), (&PORT_RATE_BYTES_PER_SECOND, 1000)];
+        port_sample(1, seconds, epoch, &pairs)
+    };
+    let samples = vec![sample(10, 0, top - 999), sample(12, 0, 1000), sample(14, 13, 5), sample(15, 13, 905)];
+    bench.send(Batch { subnet_prefix: PREFIX, ib_ports: samples, ..Batch::default() }).await;
+    let rows = bench
+        .client
+        .query(
+            "SELECT link_name, interval_seconds, transmit_bytes_per_second, transmit_utilisation, \
+             receive_bytes_per_second FROM ib_port_rates('2026-01-01', '2027-01-01') ORDER BY time",
+            &[],
+        )
+        .await
+        .unwrap();
+    let rows: Vec<(&str, f64, f64, f64, Option<f64>)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4))).collect();
+    assert_eq!(
+        rows,
+        [("leaf1[1] > host1[1]", 2.0, 1000.0, 1.0, None), ("leaf1[1] > host1[1]", 1.0, 900.0, 0.9, None),]
+    );
+}
+
+#[tokio::test]
+async fn the_schema_of_inams_paper_shows_our_rows() {
+    let mut bench = Bench::new().await;
+    bench.send(batch_of_everything()).await;
+    let mut later = batch_of_everything();
+    later.gpu_links[0].time += 2 * SECOND;
+    later.gpu_links[0].links[1].values =
+        values(&[(&NVLINK_TRANSMIT_BYTES, 2100), (&NVLINK_RECEIVE_BYTES, 200)]);
+    later.mpi_peers[0].time += 2 * SECOND;
+    later.mpi_peers[0].cells[0].bytes += 2048;
+    let mut back = later.mpi_peers[0].clone();
+    (back.rank, back.cells) = (3, vec![MpiPeerCell { peer: 2, bytes: 7, messages: 1 }]);
+    let mpi_peers = vec![later.mpi_peers[0].clone(), back];
+    bench.send(Batch { node: later.node, gpu_links: later.gpu_links, mpi_peers, ..Batch::default() }).await;
+    let topology = bench
+        .client
+        .query_one("SELECT node_name, physical_link_count, link_capacity, source, destination_id FROM intra_node_topo", &[])
+        .await
+        .unwrap();
+    assert_eq!(topology.get::<_, &str>(0), "node1");
+    assert_eq!(topology.get::<_, i64>(1), 1);
+    assert_eq!(topology.get::<_, i64>(2), 25_000_000_000);
+    assert_eq!(topology.get::<_, &str>(3), "H200 0");
+    assert_eq!(topology.get::<_, i32>(4), 1);
+    let link = bench
+        .client
+        .query_one("SELECT source_name, dest_name, dest_port, data_sent, data_sent_rate, data_recv_rate FROM nvlink_metrics \
+                    WHERE link_id = 0 AND data_sent_rate IS NOT NULL", &[])
+        .await
+        .unwrap();
+    assert_eq!(
+        (link.get::<_, &str>(0), link.get::<_, &str>(1), link.get::<_, i32>(2)),
+        ("H200 0", "H200 1", 1)
+    );
+    assert_eq!((link.get::<_, i64>(3), link.get::<_, f64>(4), link.get::<_, f64>(5)), (2100, 1000.0, 0.0));
+    let pvar = bench
+        .client
+        .query_one("SELECT source_global_rank, dest_global_rank, data_sent, data_sent_rate, data_recv, source_rank, node_name \
+                    FROM pvar_table WHERE source_global_rank = 2 AND data_sent_rate IS NOT NULL", &[])
+        .await
+        .unwrap();
+    assert_eq!((pvar.get::<_, i32>(0), pvar.get::<_, i32>(1)), (2, 3));
+    assert_eq!(
+        (pvar.get::<_, i64>(2), pvar.get::<_, f64>(3), pvar.get::<_, i64>(4)),
+        (81920 + 2048, 1024.0, 7)
+    );
+    assert_eq!((pvar.get::<_, i64>(5), pvar.get::<_, &str>(6)), (0, "node1"));
+}
+
+#[tokio::test]
+async fn totals_are_the_last_cumulative_values_summed_over_epochs() {
+    let mut bench = Bench::new().await;
+    bench.send(batch_of_everything()).await;
+    let mut again = batch_of_everything();
+    again.mpi_ops[0].time += SECOND;
+    again.mpi_ops[0].cells.iter_mut().for_each(|cell| cell.calls += 5);
+    let mut restarted = again.mpi_ops[0].clone();
+    restarted.epoch += 1000;
+    restarted.time += SECOND;
+    restarted.cells.truncate(1);
+    restarted.cells[0].calls = 1;
+    let mpi_ops = vec![again.mpi_ops[0].clone(), restarted];
+    bench.send(Batch { node: again.node, mpi_ops, ..Batch::default() }).await;
+    let totals = bench
+        .texts(
+            "SELECT job_key || ' ' || rank || ' ' || operation || ' ' || calls FROM mpi_op_totals ORDER BY 1",
+        )
+        .await;
+    assert_eq!(totals, ["slurm:42.0 2 allreduce 16", "slurm:42.0 2 barrier 6"]);
+    let peers =
+        bench.texts("SELECT rank || '>' || peer || ' ' || kind || ' ' || bytes FROM mpi_peer_totals").await;
+    assert_eq!(peers, ["2>3 logical 81920"]);
+}
+
+#[tokio::test]
+async fn a_whole_fabric_of_inams_size_is_stored() {
+    let mut bench = Bench::new().await;
+    let mut batch = fabric(0, 0);
+    batch.ib_nodes = (0..1542_u64)
+        .map(|n| IbNodeInfo {
+            generation: START,
+            guid: n,
+            r#type: "switch".to_owned(),
+            ports: (1..=4)
+                .map(|port| IbPortInfo {
+                    port,
+                    remote_guid: Some((n + 1) % 1542),
+                    remote_port: Some(port + 4),
+                    ..IbPortInfo::default()
+                })
+                .collect(),
+            ..IbNodeInfo::default()
+        })
+        .collect();
+    // The second time nothing is new.
+    bench.send(batch.clone()).await;
+    bench.send(batch).await;
+    assert_eq!(bench.number("SELECT count(*) FROM ib_link WHERE valid_to IS NULL").await, 1542 * 4);
+}

@@ -1,0 +1,216 @@
+//! The writer: rows as sent, each once, and nothing that blocks a spool.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod batches;
+
+use batches::{START, batch_of_everything, entry, port_batch};
+use throughline_sample::Message;
+use throughline_sample::catalogue::{self, TRANSMIT_DATA_BYTES};
+use throughline_sample::wire::{Batch, Values};
+use throughline_store::{Content, Database, Entry, WriteOutcome, Writer, testing};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+async fn count(client: &Client, table: &str) -> i64 {
+    client.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
+}
+
+async fn fresh() -> (Database, Client, Writer) {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let writer = Writer::new(database.clone());
+    (database, client, writer)
+}
+
+#[tokio::test]
+async fn every_kind_of_record_becomes_a_row() {
+    let (_, client, mut writer) = fresh().await;
+    let outcome = writer.write(&[entry(Uuid::new_v4(), 1, batch_of_everything())]).await.unwrap();
+    // Ten kinds, two cells of operations, and the clock's error among the figures.
+    assert_eq!(outcome, WriteOutcome { rows: 12, unknown_values: 1, ..WriteOutcome::default() });
+    for (table, rows) in [
+        ("ib_port_counters", 1),
+        ("host_port_counters", 1),
+        ("nvlink_counters", 1),
+        ("gpu_pcie_counters", 1),
+        ("mpi_ops", 2),
+        ("mpi_peers", 1),
+        ("mpi_pvars", 1),
+        ("events", 1),
+        ("coverage", 1),
+        ("self_stats", 2),
+        ("node", 1),
+        ("gpu", 2),
+        ("gpu_link", 1),
+        ("job", 1),
+        ("job_rank", 1),
+        ("batch_quarantine", 0),
+    ] {
+        assert_eq!(count(&client, table).await, rows, "{table}");
+    }
+    let port = client
+        .query_one(
+            "SELECT n.guid, k.port, c.time = 'epoch'::timestamptz + $1 * interval '1 microsecond', \
+             c.transmit_data_bytes, c.transmit_wait, c.symbol_error, c.saturated, c.source \
+             FROM ib_port_counters c JOIN ib_port_key k ON k.id = c.port_id JOIN ib_node_key n ON n.id = k.ib_node_id",
+            &[&((START / 1000) as f64)],
+        )
+        .await
+        .unwrap();
+    assert_eq!(port.get::<_, &str>(0), "0x0002c90300000001");
+    assert_eq!(port.get::<_, i32>(1), 7);
+    assert!(port.get::<_, bool>(2));
+    assert_eq!(port.get::<_, Option<i64>>(3), Some(0), "zero is a value");
+    assert_eq!(port.get::<_, Option<i64>>(4), None, "absent is not zero");
+    assert_eq!(port.get::<_, Option<i64>>(5), None);
+    assert_eq!(port.get::<_, Vec<&str>>(6), ["symbol_error"]);
+    assert_eq!(port.get::<_, &str>(7), "mad");
+    let links = client
+        .query(
+            "SELECT link, transmit_bytes, receive_bytes, crc_errors FROM nvlink_link_counters ORDER BY link",
+            &[],
+        )
+        .await
+        .unwrap();
+    let links: Vec<(i32, Option<i64>, Option<i64>, Option<i64>)> =
+        links.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    assert_eq!(
+        links,
+        [(0, Some(100), Some(200), None), (3, Some(5), None, Some(1))],
+        "links 1 and 2 were not read"
+    );
+    let stat = "SELECT value FROM self_stats WHERE name = $1 AND instance = 'node1'";
+    let value = client.query_one(stat, &[&catalogue::CLOCK_ERROR_SECONDS.name]).await.unwrap();
+    assert_eq!(value.get::<_, f64>(0), 0.0025);
+    let reasons = client.query_one("SELECT reasons->>'timeout' FROM coverage", &[]).await.unwrap();
+    assert_eq!(reasons.get::<_, &str>(0), "3");
+}
+
+#[tokio::test]
+async fn a_replay_adds_nothing_also_through_another_writer() {
+    let (database, client, mut writer) = fresh().await;
+    let spool = Uuid::new_v4();
+    let entries: Vec<Entry> = (1..=5).map(|n| entry(spool, n, port_batch(n, 10))).collect();
+    assert_eq!(writer.write(&entries[..3]).await.unwrap().rows, 30);
+    let again = Writer::new(database).write(&entries).await.unwrap();
+    assert_eq!(again, WriteOutcome { rows: 20, duplicates: 3, ..WriteOutcome::default() });
+    assert_eq!(count(&client, "ib_port_counters").await, 50);
+    let ledger =
+        client.query_one("SELECT sequence FROM batch_ledger WHERE spool_id = $1", &[&spool]).await.unwrap();
+    assert_eq!(ledger.get::<_, i64>(0), 5);
+}
+
+#[tokio::test]
+async fn concurrent_senders_of_one_spool_store_each_entry_once() {
+    let (database, client, _) = fresh().await;
+    let spool = Uuid::new_v4();
+    let entries: Vec<Entry> = (1..=20).map(|n| entry(spool, n, port_batch(n, 20))).collect();
+    let writers = (0..4).map(|_| {
+        let (database, entries) = (database.clone(), entries.clone());
+        tokio::spawn(async move {
+            let mut writer = Writer::new(database);
+            for chunk in entries.chunks(3) {
+                writer.write(chunk).await.unwrap();
+            }
+        })
+    });
+    for done in futures::future::join_all(writers).await {
+        done.unwrap();
+    }
+    assert_eq!(count(&client, "ib_port_counters").await, 400);
+}
+
+#[tokio::test]
+async fn a_row_that_is_there_already_does_not_stop_the_others() {
+    let (_, client, mut writer) = fresh().await;
+    // The same ports and times from two spools: a crawler whose spool was lost begins a new one.
+    writer.write(&[entry(Uuid::new_v4(), 1, port_batch(1, 10))]).await.unwrap();
+    let second = [entry(Uuid::new_v4(), 1, port_batch(1, 10)), entry(Uuid::new_v4(), 1, port_batch(2, 10))];
+    let outcome = writer.write(&second).await.unwrap();
+    assert_eq!(outcome, WriteOutcome { rows: 10, ..WriteOutcome::default() });
+    assert_eq!(count(&client, "ib_port_counters").await, 20);
+    assert_eq!(count(&client, "batch_quarantine").await, 0);
+}
+
+#[tokio::test]
+async fn what_cannot_be_stored_is_set_aside_with_its_reason() {
+    let (_, client, mut writer) = fresh().await;
+    let spool = Uuid::new_v4();
+    let mut nameless = batch_of_everything();
+    nameless.node = String::new();
+    let mut far = port_batch(2, 1);
+    far.ib_ports[0].time = i64::MAX;
+    let mut endless = batch_of_everything();
+    endless.gpu_links[0].links[0].link = u32::MAX;
+    let mut nul = batch_of_everything();
+    nul.job_ranks[0].job_key = "x\0y".to_owned();
+    let mut long = batch_of_everything();
+    long.jobs[0].key = "k".repeat(1 << 20);
+    let entries = [
+        entry(spool, 1, nameless),
+        entry(spool, 2, far),
+        entry(spool, 3, endless),
+        entry(spool, 4, nul),
+        entry(spool, 5, long),
+        Entry::decode(spool, 6, b"\xff\xff\xff"),
+        entry(spool, 7, port_batch(7, 3)),
+    ];
+    let outcome = writer.write(&entries).await.unwrap();
+    assert_eq!(outcome, WriteOutcome { rows: 3, quarantined: 6, ..WriteOutcome::default() });
+    let rows =
+        client.query("SELECT sequence, reason, batch FROM batch_quarantine ORDER BY 1", &[]).await.unwrap();
+    let reasons: Vec<&str> = rows.iter().map(|row| row.get(1)).collect();
+    for (reason, expected) in reasons.iter().zip(["node", "ahead", "link", "0x00", "index", "decode"]) {
+        assert!(reason.contains(expected), "{reasons:?}");
+    }
+    let kept = Batch::decode(rows[2].get::<_, &[u8]>(2)).unwrap();
+    assert_eq!(kept.gpu_links[0].links[0].link, u32::MAX, "the batch is kept as it came");
+    // All of them are done with: the same again is known.
+    assert_eq!(writer.write(&entries).await.unwrap().duplicates, 7);
+}
+
+#[tokio::test]
+async fn a_lost_connection_is_an_error_and_the_same_write_succeeds_later() {
+    let (database, client, mut writer) = fresh().await;
+    let spool = Uuid::new_v4();
+    writer.write(&[entry(spool, 1, port_batch(1, 5))]).await.unwrap();
+    let kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+                WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    let second = [entry(spool, 2, port_batch(2, 5))];
+    client.query(kill, &[]).await.unwrap();
+    // The first write after the loss may or may not find the connection closed in time.
+    if let Err(error) = writer.write(&second).await {
+        assert!(error.is_temporary(), "{error}");
+        writer.write(&second).await.unwrap();
+    }
+    assert_eq!(count(&client, "ib_port_counters").await, 10);
+    let away = Database::from_url("host=/nonexistent user=x dbname=x").unwrap();
+    let error = Writer::new(away).write(&second).await.unwrap_err();
+    assert!(error.is_temporary() && error.to_string().contains("/nonexistent"), "{error}");
+    drop(database);
+}
+
+#[tokio::test]
+async fn values_that_need_63_bits_and_wrong_tables_are_harmless() {
+    let (_, client, mut writer) = fresh().await;
+    let mut batch = port_batch(1, 1);
+    let mut values = Values::default();
+    values.put(&TRANSMIT_DATA_BYTES, u64::MAX);
+    // A metric of another table, and a value without a metric.
+    values.put(&catalogue::NVLINK_TRANSMIT_BYTES, 1);
+    values.value.push(5);
+    batch.ib_ports[0].values = Some(values);
+    let outcome = writer.write(&[entry(Uuid::new_v4(), 1, batch)]).await.unwrap();
+    assert_eq!((outcome.rows, outcome.unknown_values), (1, 1));
+    let stored = client.query_one("SELECT transmit_data_bytes FROM ib_port_counters", &[]).await.unwrap();
+    assert_eq!(stored.get::<_, i64>(0), i64::MAX);
+}
+
+#[tokio::test]
+async fn entries_need_not_hold_anything() {
+    let (_, client, mut writer) = fresh().await;
+    assert_eq!(writer.write(&[]).await.unwrap(), WriteOutcome::default());
+    let empty = Entry { spool_id: Uuid::nil(), sequence: 0, content: Content::Batch(Batch::default()) };
+    assert_eq!(writer.write(&[empty]).await.unwrap(), WriteOutcome::default());
+    assert_eq!(count(&client, "batch_ledger").await, 1);
+}
