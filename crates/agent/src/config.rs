@@ -3,7 +3,7 @@
 //! `deploy/config/agent.toml` shows every key with its default; a test compares the two. Nothing is opened or
 //! created here.
 
-use crate::values::{Endpoint, Name, Seconds, SocketMode};
+use crate::values::{Endpoint, Name, Seconds, SocketMode, VariableName};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -45,8 +45,6 @@ pub struct Config {
     pub mpi: Mpi,
     /// Where processes are looked up.
     pub proc: Proc,
-    /// Where control groups are looked up.
-    pub cgroup: Cgroup,
 }
 
 /// `[http]`
@@ -156,12 +154,15 @@ pub struct Mpi {
     pub socket_mode: SocketMode,
     /// Most ranks connected at once.
     pub connections_max: u32,
-    /// MPI_T performance variables that ranks read; shell patterns.
-    pub pvars: Vec<String>,
+    /// MPI_T performance variables that ranks read; the shim's own choice when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pvars: Option<Vec<VariableName>>,
     /// Length of a time bin of operations.
     pub bin_seconds: Seconds,
     /// How often a rank sends its bins.
     pub push_interval_seconds: Seconds,
+    /// Peers with fewer bytes are sent only when the rank ends.
+    pub peer_bytes_min: u64,
 }
 
 impl Default for Mpi {
@@ -170,10 +171,11 @@ impl Default for Mpi {
             enabled: true,
             socket: None,
             socket_mode: SocketMode::default(),
-            connections_max: 1024,
-            pvars: Vec::new(),
+            connections_max: 4096,
+            pvars: None,
             bin_seconds: Seconds::from_millis(100),
             push_interval_seconds: Seconds::from_millis(1000),
+            peer_bytes_min: 0,
         }
     }
 }
@@ -189,20 +191,6 @@ pub struct Proc {
 impl Default for Proc {
     fn default() -> Self {
         Self { root: PathBuf::from("/proc") }
-    }
-}
-
-/// `[cgroup]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Cgroup {
-    /// Where control groups are mounted.
-    pub root: PathBuf,
-}
-
-impl Default for Cgroup {
-    fn default() -> Self {
-        Self { root: PathBuf::from("/sys/fs/cgroup") }
     }
 }
 
@@ -281,6 +269,7 @@ mod tests {
             ..Config::default()
         };
         expected.mpi.socket = Some("/run/throughline/mpi.sock".into());
+        expected.mpi.pvars = Some(Vec::new());
         assert_eq!(example, expected);
         // A default that is filled in by serde would hide a key that the example lacks.
         let all = throughline_daemon::config::print(&expected).unwrap();

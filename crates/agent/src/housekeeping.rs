@@ -2,12 +2,14 @@
 //! the care of its clock.
 
 use crate::config::Config;
+use crate::last::LastValues;
 use crate::node;
 use crate::sources::Sources;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{Clock, Expose, Page, SelfFigures};
 use throughline_delivery::ShipStats;
+use throughline_host::sysfs::Tree;
 use throughline_sample::catalogue::DROPPED_RECORDS;
 use throughline_sample::wire::Batch;
 use throughline_spool::Spool;
@@ -60,6 +62,7 @@ impl Expose for Own {
 /// Sends the agent's own records until `stop`, and its figures once more then.
 pub async fn run(
     own: Own,
+    last: Arc<LastValues>,
     node: String,
     config: Config,
     records: mpsc::Sender<Batch>,
@@ -82,7 +85,13 @@ pub async fn run(
         }
         let mut batch = Batch { self_stats: own.refreshed().records(own.clock.now()), ..Batch::default() };
         if round % NODE_ROUNDS == 0 {
-            batch.nodes.push(node::info(&node, &own.clock, &config.hca_guids, &config.sysfs.root));
+            let adapters = if config.sysfs.enabled {
+                node::adapters(config.sysfs.root.clone()).await
+            } else {
+                Tree::default()
+            };
+            batch.nodes.push(node::info(&node, &own.clock, &config.hca_guids, &adapters));
+            last.set_adapters(adapters);
         }
         // The batcher empties this channel at once; a full one would be its defect, and costs figures only.
         if records.try_send(batch).is_err() {

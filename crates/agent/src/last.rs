@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Expose, Page};
-use throughline_sample::Guid;
+use throughline_host::sysfs::{Text, Tree};
 use throughline_sample::catalogue::{Table, by_id};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, Values};
 
@@ -25,11 +25,12 @@ pub struct LastValues {
 
 #[derive(Debug, Default)]
 struct Inner {
-    host_ports: BTreeMap<(String, u32), Seen<(u64, Values)>>,
+    host_ports: BTreeMap<(String, u32), Seen<Values>>,
     links: BTreeMap<(String, u32), Seen<Values>>,
     pcie: BTreeMap<String, Seen<Values>>,
     gpus: BTreeMap<String, GpuInfo>,
     link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
+    adapters: Tree,
     mpi: MpiTotals,
 }
 
@@ -53,9 +54,9 @@ impl LastValues {
     /// Takes over what a source just sent.
     pub fn observe(&self, batch: &Batch) {
         let mut inner = self.lock();
-        let Inner { host_ports, links, pcie, gpus, link_infos, mpi } = &mut *inner;
+        let Inner { host_ports, links, pcie, gpus, link_infos, mpi, .. } = &mut *inner;
         for sample in &batch.host_ports {
-            let values = (sample.node_guid, sample.values.clone().unwrap_or_default());
+            let values = sample.values.clone().unwrap_or_default();
             keep(host_ports, (sample.device.clone(), sample.port), Seen::now(values));
         }
         for sample in &batch.gpu_links {
@@ -74,6 +75,11 @@ impl LastValues {
             keep(link_infos, (link.gpu_uuid.clone(), link.link), link.clone());
         }
         mpi.observe(batch, Instant::now());
+    }
+
+    /// Takes over what adapters there are.
+    pub fn set_adapters(&self, adapters: Tree) {
+        self.lock().adapters = adapters;
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -104,20 +110,35 @@ impl Expose for LastValues {
         let now = Instant::now();
         let inner = self.lock();
         for ((device, port), seen) in inner.host_ports.iter().filter(|(_, seen)| seen.is_fresh(now)) {
-            let (guid, values) = &seen.value;
-            let port = port.to_string();
-            metrics(page, Table::HostPortCounters, &[("device", device), ("port", &port)], values);
-            if *guid != 0 {
-                let guid = Guid(*guid).to_string();
-                let labels = [("device", device.as_str()), ("port", &port), ("node_guid", &guid)];
-                page.info("throughline_host_port_info", "Node GUID of this host's InfiniBand port.", &labels);
-            }
+            metrics(
+                page,
+                Table::HostPortCounters,
+                &[("device", device), ("port", &port.to_string())],
+                &seen.value,
+            );
         }
         for ((gpu, link), seen) in inner.links.iter().filter(|(_, seen)| seen.is_fresh(now)) {
             metrics(page, Table::NvlinkCounters, &[("gpu", gpu), ("link", &link.to_string())], &seen.value);
         }
         for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_fresh(now)) {
             metrics(page, Table::GpuPcieCounters, &[("gpu", gpu)], &seen.value);
+        }
+        for adapter in &inner.adapters.adapters {
+            // An attribute that can't be read is an empty label, as node_exporter has it.
+            let text = |text: &Text| text.clone().unwrap_or_default();
+            let (board, firmware) = (text(&adapter.board_id), text(&adapter.firmware));
+            let (kind, guid) = (
+                text(&adapter.adapter_type),
+                adapter.node_guid.map_or_else(String::new, |guid| guid.to_string()),
+            );
+            let labels = [
+                ("device", adapter.device.as_str()),
+                ("board_id", &board),
+                ("firmware_version", &firmware),
+                ("hca_type", &kind),
+                ("node_guid", &guid),
+            ];
+            page.info("node_infiniband_info", "An InfiniBand adapter of this host.", &labels);
         }
         for gpu in inner.gpus.values() {
             let index = gpu.index.to_string();

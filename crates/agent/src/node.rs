@@ -1,21 +1,39 @@
 //! What is told about this node itself: name, boot, adapters.
 
-use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
 use throughline_daemon::{Clock, boot_id};
+use throughline_host::sysfs::{self, Tree};
 use throughline_sample::Guid;
 use throughline_sample::wire::NodeInfo;
 
-/// Most adapters looked at; a node has fewer than ten.
-const ADAPTERS_MAX: usize = 64;
+/// How long sysfs may take: a read asks the adapter's firmware, which can hang.
+const READ_LIMIT: Duration = Duration::from_secs(5);
 
-/// The record of this node. `configured` GUIDs win over what sysfs shows.
-pub fn info(name: &str, clock: &Clock, configured: &[Guid], sys: &Path) -> NodeInfo {
-    let guids = if configured.is_empty() { adapters(sys) } else { configured.to_vec() };
+/// Reads what adapters there are, at most for [`READ_LIMIT`]; none where that fails, which the source tells.
+pub async fn adapters(root: PathBuf) -> Tree {
+    let reading = tokio::task::spawn_blocking(move || sysfs::read(&root));
+    match tokio::time::timeout(READ_LIMIT, reading).await {
+        Ok(Ok(Ok(tree))) => tree,
+        _ => Tree::default(),
+    }
+}
+
+/// The record of this node. `configured` GUIDs win over those of the adapters.
+pub fn info(name: &str, clock: &Clock, configured: &[Guid], adapters: &Tree) -> NodeInfo {
+    let mut guids: Vec<u64> = if configured.is_empty() {
+        adapters.adapters.iter().filter_map(|adapter| adapter.node_guid).map(|guid| guid.0).collect()
+    } else {
+        configured.iter().map(|guid| guid.0).collect()
+    };
+    guids.retain(|guid| *guid != 0);
+    guids.sort_unstable();
+    guids.dedup();
     NodeInfo {
         name: name.to_owned(),
         boot_id: boot_id(),
         boot_time: clock.now() - since_boot(),
-        hca_guids: guids.into_iter().map(|guid| guid.0).collect(),
+        hca_guids: guids,
     }
 }
 
@@ -25,38 +43,23 @@ fn since_boot() -> i64 {
         .map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }
 
-/// Node GUIDs under `class/infiniband/*/node_guid`, each once, in order. An adapter without one is left out.
-fn adapters(sys: &Path) -> Vec<Guid> {
-    let Ok(devices) = std::fs::read_dir(sys.join("class/infiniband")) else { return Vec::new() };
-    let guid = |device: std::fs::DirEntry| {
-        std::fs::read_to_string(device.path().join("node_guid")).ok()?.parse::<Guid>().ok()
-    };
-    let mut guids: Vec<Guid> = devices.flatten().take(ADAPTERS_MAX).filter_map(guid).collect();
-    guids.retain(|guid| guid.0 != 0);
-    guids.sort_unstable();
-    guids.dedup();
-    guids
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_host::sysfs_double::AdapterDouble;
 
-    #[test]
-    fn adapters_come_from_sysfs_unless_configured() {
+    #[tokio::test]
+    async fn adapters_come_from_sysfs_unless_configured() {
         let sys = tempfile::tempdir().unwrap();
-        for (device, guid) in
-            [("mlx5_1", "506b:4b03:005c:2741\n"), ("mlx5_0", "506b:4b03:005c:2740\n"), ("x", "?")]
-        {
-            let device = sys.path().join("class/infiniband").join(device);
-            std::fs::create_dir_all(&device).unwrap();
-            std::fs::write(device.join("node_guid"), guid).unwrap();
-        }
+        AdapterDouble::create(sys.path(), "mlx5_1", Guid(0x41)).unwrap();
+        AdapterDouble::create(sys.path(), "mlx5_0", Guid(0x40)).unwrap();
         let clock = Clock::new();
-        let node = info("n1", &clock, &[], sys.path());
-        assert_eq!(node.hca_guids, [0x506b_4b03_005c_2740, 0x506b_4b03_005c_2741]);
+        let tree = adapters(sys.path().to_owned()).await;
+        let node = info("n1", &clock, &[], &tree);
+        assert_eq!(node.hca_guids, [0x40, 0x41]);
         assert!(node.boot_time > 0 && node.boot_time < clock.now() && !node.boot_id.is_empty());
-        assert_eq!(info("n1", &clock, &[Guid(7)], sys.path()).hca_guids, [7]);
-        assert!(info("n1", &clock, &[], Path::new("/nonexistent")).hca_guids.is_empty());
+        assert_eq!(info("n1", &clock, &[Guid(7)], &tree).hca_guids, [7]);
+        let none = adapters(PathBuf::from("/nonexistent")).await;
+        assert!(info("n1", &clock, &[], &none).hca_guids.is_empty());
     }
 }

@@ -19,6 +19,8 @@ use tokio::time::{Instant, sleep};
 
 /// How long a source may take to its first sample. A GPU driver that is not kept loaded takes seconds.
 const DEADLINE: Duration = Duration::from_secs(15);
+/// How long ranks may take to find this agent; a running rank looks for one every few seconds.
+const RANKS_DEADLINE: Duration = Duration::from_secs(3);
 /// How often channels and states are looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -45,7 +47,9 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
         let mut waiting = false;
         for (name, source) in &mut gathered {
             source.take();
-            let settled = source.closed || statuses.get(name).is_none_or(|status| status.settled);
+            let lonely = |status: &Status| status.connected == Some(0) && begin.elapsed() > RANKS_DEADLINE;
+            let settled =
+                source.closed || statuses.get(name).is_none_or(|status| status.settled || lonely(status));
             waiting |= !has_sample(&source.batch) && !settled && begin.elapsed() < DEADLINE;
         }
         if !waiting {

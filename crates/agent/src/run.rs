@@ -39,18 +39,23 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         (Arc::new(Clock::new()), SelfFigures::default(), Arc::new(LastValues::default()));
     let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
+    if let Some(mistake) = sources.mistake() {
+        sources.stop().await;
+        return Err(mistake);
+    }
     let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
     batcher.input(housekeeping::NAME, receiver);
     let shipped = Arc::new(ShipStats::default());
     let own =
         Own { figures, clock, sources: sources.clone(), spool: spool.clone(), shipped: shipped.clone() };
 
-    let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last]);
+    let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);
     let (ship_stop, http_stop) = (CancellationToken::new(), CancellationToken::new());
     let tasks = Tasks {
         batcher: tokio::spawn(batcher.run(spool.clone(), config.delivery.batch_interval_seconds.duration())),
         housekeeping: tokio::spawn(housekeeping::run(
             own,
+            last.clone(),
             places.node.clone(),
             config.clone(),
             records,

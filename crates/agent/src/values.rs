@@ -14,6 +14,9 @@ const SHORTEST: Duration = Duration::from_millis(10);
 /// Longest interval: above, nobody would call it observation, and it is likely a mistaken unit.
 const LONGEST: Duration = Duration::from_secs(3600);
 
+/// Longest name of a performance variable: MPI libraries use fewer than 100 letters.
+const VARIABLE_BYTES: usize = 256;
+
 /// Port on which `throughline serve` takes batches.
 const COLLECT_PORT: u16 = 9463;
 
@@ -113,6 +116,28 @@ impl fmt::Display for SocketMode {
     }
 }
 checked_text!(SocketMode);
+
+/// The name of an MPI_T performance variable, as MPI libraries form them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VariableName(String);
+
+impl VariableName {
+    /// Checks a name: names travel divided by commas.
+    pub fn new(text: &str) -> Result<Self, String> {
+        let allowed = |b: u8| b.is_ascii_graphic() && b != b',';
+        if text.is_empty() || text.len() > VARIABLE_BYTES || !text.bytes().all(allowed) {
+            return Err(format!("'{text}' is no name of a performance variable"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for VariableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+checked_text!(VariableName);
 
 /// A span of time in seconds, within sensible bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

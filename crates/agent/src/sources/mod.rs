@@ -2,13 +2,15 @@
 //!
 //! A source that fails to start, or fails later, is a reason and a count and never stops another.
 
+mod mpi;
 mod nvml;
+mod sysfs;
 
 use crate::batcher::CHANNEL_FRAGMENTS;
 use crate::config::{Config, Places};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use throughline_daemon::{Clock, Expose, Page, SelfFigures};
+use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
 use throughline_sample::catalogue::{
     CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS, SOURCE_UP,
 };
@@ -67,8 +69,12 @@ pub struct Start<'a> {
 type Starter = fn(Start) -> anyhow::Result<Box<dyn Source>>;
 
 /// All sources with their name and whether the configuration switches them on.
-fn all(config: &Config) -> [(&'static str, bool, Starter); 1] {
-    [(nvml::NAME, config.nvml.enabled, nvml::start)]
+fn all(config: &Config) -> [(&'static str, bool, Starter); 3] {
+    [
+        (nvml::NAME, config.nvml.enabled, nvml::start),
+        (sysfs::NAME, config.sysfs.enabled, sysfs::start),
+        (mpi::NAME, config.mpi.enabled, mpi::start),
+    ]
 }
 
 /// Names of all sources, and whether the configuration switches them on.
@@ -76,10 +82,22 @@ pub fn names(config: &Config) -> impl Iterator<Item = (&'static str, bool)> {
     all(config).into_iter().map(|(name, enabled, _)| (name, enabled))
 }
 
+/// Turns `CLOCK_MONOTONIC`, in which samplers and ranks tell times, into the agent's UTC.
+fn monotonic_to_utc(clock: Arc<Clock>) -> impl Fn(i64) -> i64 + Send + Sync {
+    move |monotonic| {
+        // Linux always has this clock; 0 would show at once.
+        let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
+            .map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec());
+        clock.now() - (now - monotonic)
+    }
+}
+
 /// One source's place.
 struct Slot {
     name: &'static str,
     source: Option<Box<dyn Source>>,
+    /// Why it did not start.
+    error: Option<anyhow::Error>,
     /// What is told when it does not run.
     otherwise: Status,
 }
@@ -101,22 +119,31 @@ impl Sources {
         let mut slots = Vec::new();
         for (name, _, starter) in all(config).into_iter().filter(|(_, enabled, _)| *enabled) {
             let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
-            let (source, otherwise) = match starter(Start { config, places, clock: clock.clone(), records }) {
-                Ok(source) => (Some(source), Status::default()),
+            let started = starter(Start { config, places, clock: clock.clone(), records });
+            let (source, error, otherwise) = match started {
+                Ok(source) => (Some(source), None, Status::default()),
                 Err(error) => {
-                    let reason = format!("{error:#}");
-                    tracing::error!(source = name, "{reason}");
-                    let state = "start_failed".to_owned();
-                    (
-                        None,
-                        Status { state, reason: Some(reason), settled: true, failed: 1, ..Status::default() },
-                    )
+                    let (state, reason) = ("start_failed".to_owned(), Some(format!("{error:#}")));
+                    let status = Status { state, reason, settled: true, failed: 1, ..Status::default() };
+                    (None, Some(error), status)
                 }
             };
             input(name, receiver);
-            slots.push(Slot { name, source, otherwise });
+            slots.push(Slot { name, source, error, otherwise });
         }
         Self { slots: Arc::new(Mutex::new(slots)) }
+    }
+
+    /// What only a person can put right, if a source failed to start for that reason: a socket that another
+    /// agent has, a folder without permission. Other failures are logged, and the agent runs without them.
+    pub fn mistake(&self) -> Option<anyhow::Error> {
+        let mut slots = self.lock();
+        let failed = slots.iter_mut().filter_map(|slot| Some((slot.name, slot.error.take()?)));
+        let (mistakes, others): (Vec<_>, Vec<_>) = failed.partition(|(_, error)| error.is::<Failure>());
+        for (source, error) in others {
+            tracing::error!(source, "{error:#}; the agent runs without it");
+        }
+        mistakes.into_iter().next().map(|(_, error)| error)
     }
 
     /// The state of each source.
@@ -209,13 +236,11 @@ mod tests {
 
     fn sources(stopped: &Arc<Mutex<bool>>) -> Sources {
         let failed = Status { state: "start_failed".into(), failed: 1, ..Status::default() };
+        let good: Box<dyn Source> = Box::new(Fake(stopped.clone()));
+        let error = Some(anyhow::anyhow!("no thread"));
         let slots = vec![
-            Slot {
-                name: "good",
-                source: Some(Box::new(Fake(stopped.clone()))),
-                otherwise: Status::default(),
-            },
-            Slot { name: "bad", source: None, otherwise: failed },
+            Slot { name: "good", source: Some(good), error: None, otherwise: Status::default() },
+            Slot { name: "bad", source: None, error, otherwise: failed },
         ];
         Sources { slots: Arc::new(Mutex::new(slots)) }
     }
@@ -232,6 +257,7 @@ mod tests {
         assert_eq!(figures.get("good", &OVERRUNS), None);
         assert_eq!(figures.get("bad", &SOURCE_UP), Some(0.0));
         assert_eq!(figures.get("bad", &FAILED_READS), Some(1.0));
+        assert!(sources.mistake().is_none());
         sources.stop().await;
         assert!(*stopped.lock().unwrap());
         sources.tell(&figures);

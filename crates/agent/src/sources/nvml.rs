@@ -18,16 +18,8 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         unfold_pcie: settings.unfold_pcie,
         ..NvmlConfig::default()
     };
-    let clock = start.clock;
-    let utc = move |monotonic: i64| clock.now() - (monotonic_now() - monotonic);
+    let utc = super::monotonic_to_utc(start.clock);
     Ok(Box::new(Nvml(NvmlSource::start(config, Arc::new(utc), start.records)?)))
-}
-
-/// `CLOCK_MONOTONIC`, the clock of the sampler's readings.
-fn monotonic_now() -> i64 {
-    // Linux always has this clock; 0 would show at once.
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }
 
 struct Nvml(NvmlSource);

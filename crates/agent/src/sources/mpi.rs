@@ -1,0 +1,123 @@
+//! MPI ranks: starts the receiver of crate `mpit-bridge` and translates its status.
+
+use super::{Source, Start, Status};
+use crate::config::Mpi;
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_daemon::{ExitStatus, Failure, paths};
+use throughline_mpit_bridge::frame::Welcome;
+use throughline_mpit_bridge::{BindError, Config, Limits, Receiver, Status as ReceiverStatus};
+use tokio::runtime::Handle;
+
+/// Name of the source in figures.
+pub const NAME: &str = "mpi";
+
+/// Starts it. Within the runtime.
+pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
+    paths::create_dir(&start.places.run_dir)?;
+    let settings = &start.config.mpi;
+    let config = Config {
+        socket: start.places.mpi_socket.clone(),
+        mode: settings.socket_mode.0,
+        node: start.places.node.clone(),
+        welcome: welcome(settings),
+        limits: limits(settings),
+        proc: start.config.proc.root.clone(),
+    };
+    let utc = super::monotonic_to_utc(start.clock);
+    let receiver = Receiver::start(config, Arc::new(utc), start.records).map_err(failure)?;
+    Ok(Box::new(Ranks { receiver, runtime: Handle::current() }))
+}
+
+fn welcome(settings: &Mpi) -> Welcome {
+    // Intervals are at most an hour: they fit.
+    let milliseconds = |span: Duration| u32::try_from(span.as_millis()).unwrap_or(u32::MAX);
+    Welcome {
+        bin_milliseconds: Some(milliseconds(settings.bin_seconds.duration())),
+        push_milliseconds: Some(milliseconds(settings.push_interval_seconds.duration())),
+        variables: settings.pvars.as_ref().map(|names| names.iter().map(ToString::to_string).collect()),
+        peer_bytes: Some(settings.peer_bytes_min),
+    }
+}
+
+fn limits(settings: &Mpi) -> Limits {
+    let connections = settings.connections_max as usize;
+    Limits { connections, connections_per_user: (connections * 3 / 4).max(1), ..Limits::default() }
+}
+
+/// A socket that can't be had is a mistake of whoever started the agent, and ends it; see `Sources::start`.
+fn failure(error: BindError) -> Failure {
+    let status = match &error {
+        BindError::TooLong(_) => ExitStatus::Usage,
+        BindError::System { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            ExitStatus::Permission
+        }
+        _ => ExitStatus::Unavailable,
+    };
+    Failure::new(status, format!("{error} (configuration key mpi.socket)"))
+}
+
+struct Ranks {
+    receiver: Receiver,
+    runtime: Handle,
+}
+
+impl Source for Ranks {
+    fn status(&self) -> Status {
+        translate(&self.receiver.status())
+    }
+
+    fn stop(self: Box<Self>) {
+        self.runtime.block_on(self.receiver.stop());
+    }
+}
+
+fn translate(status: &ReceiverStatus) -> Status {
+    Status {
+        up: true,
+        state: "listening".to_owned(),
+        reason: (status.connected == 0)
+            .then(|| "no rank is connected: start MPI programs under throughline-exec".to_owned()),
+        dropped: status.dropped_records,
+        failed: status.lost_frames
+            + status.unknown_frames
+            + status.unknown_operations
+            + status.closed_connections(),
+        malformed: Some(status.malformed_messages()),
+        connected: Some(status.connected),
+        ..Status::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::values::VariableName;
+
+    #[test]
+    fn shims_are_told_what_is_configured() {
+        let mut settings = Mpi::default();
+        assert_eq!(welcome(&settings).variables, None);
+        assert_eq!(
+            (welcome(&settings).bin_milliseconds, welcome(&settings).push_milliseconds),
+            (Some(100), Some(1000))
+        );
+        settings.pvars = VariableName::new("a").ok().map(|name| vec![name]);
+        settings.connections_max = 1;
+        assert_eq!(welcome(&settings).variables, Some(vec!["a".to_owned()]));
+        assert_eq!((limits(&settings).connections, limits(&settings).connections_per_user), (1, 1));
+    }
+
+    #[test]
+    fn errors_of_the_socket_have_their_status() {
+        let in_use = failure(BindError::InUse("/x/mpi.sock".into()));
+        assert_eq!(in_use.status, ExitStatus::Unavailable);
+        assert!(in_use.to_string().contains("/x/mpi.sock") && in_use.to_string().contains("mpi.socket"));
+        let denied = BindError::System {
+            path: "/x".into(),
+            action: "bind",
+            source: std::io::ErrorKind::PermissionDenied.into(),
+        };
+        assert_eq!(failure(denied).status, ExitStatus::Permission);
+    }
+}

@@ -1,0 +1,224 @@
+//! What the tests of the agent run on: the real binary with folders, a port and a GPU double of its own.
+#![allow(clippy::unwrap_used, dead_code)] // each test binary uses its part
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+use throughline_host::sysfs_double::AdapterDouble;
+use throughline_sample::wire::Batch;
+use throughline_sample::{Guid, Message};
+
+/// Far longer than anything takes on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The library of the NVML test double, built on first use.
+pub fn nvml_double() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| make("gpu/testdouble", "nvml-double").join("libnvidia-ml.so.1"))
+}
+
+/// Runs a crate's Makefile into a folder of the tests and returns that folder.
+pub fn make(folder: &str, out: &str) -> PathBuf {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(out);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+    let made =
+        Command::new("make").arg("-s").arg("-C").arg(source).arg(format!("OUT={}", out.display())).output();
+    let made = made.expect("make is installed");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    out
+}
+
+/// A node of its own: folders, and the configuration of its agent.
+pub struct Node {
+    folder: tempfile::TempDir,
+    variables: Vec<(String, String)>,
+}
+
+impl Node {
+    /// A node without GPU, adapter and ranks; nobody listens where its agent delivers to.
+    pub fn bare() -> Self {
+        let node = Self { folder: tempfile::tempdir().unwrap(), variables: Vec::new() };
+        let nowhere = node.path().join("nowhere").display().to_string();
+        node.with("NODE", "n1")
+            .with("HTTP__LISTEN", "127.0.0.1:0")
+            // Port 9 is discard, which nobody runs.
+            .with("DELIVERY__COLLECTOR", "http://127.0.0.1:9")
+            .with("DELIVERY__BATCH_INTERVAL_SECONDS", "0.05")
+            .with("NVML__LIBRARY", &format!("{nowhere}/libnvidia-ml.so.1"))
+            .with("SYSFS__ROOT", &nowhere)
+    }
+
+    /// Sets a configuration key.
+    pub fn with(mut self, key: &str, value: &str) -> Self {
+        self.variables.push((format!("THROUGHLINE__{key}"), value.to_owned()));
+        self
+    }
+
+    /// Gives it the GPUs of one of the crate's scenarios.
+    pub fn with_gpus(mut self, scenario: &str) -> Self {
+        let path =
+            Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../gpu/scenarios/{scenario}.scenario"));
+        assert!(path.is_file(), "{}", path.display());
+        self.variables.push(("THROUGHLINE_NVML_SCENARIO".to_owned(), path.display().to_string()));
+        self.with("NVML__LIBRARY", &nvml_double().display().to_string())
+            .with("NVML__INTERVAL_SECONDS", "0.05")
+    }
+
+    /// Gives it an adapter whose port has sent 4096 bytes.
+    pub fn with_adapter(self, device: &str, node_guid: Guid) -> Self {
+        let sys = self.path().join("sys");
+        let adapter = AdapterDouble::create(&sys, device, node_guid).unwrap();
+        adapter.set_counter("port_xmit_data", 1024).unwrap();
+        self.with("SYSFS__ROOT", sys.to_str().unwrap()).with("SYSFS__INTERVAL_SECONDS", "0.05")
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The state folder of its agent.
+    pub fn state(&self) -> PathBuf {
+        self.path().join("state")
+    }
+
+    /// The socket of its agent.
+    pub fn socket(&self) -> PathBuf {
+        self.state().join("run/mpi.sock")
+    }
+
+    /// Its agent, not started.
+    pub fn command(&self, command: &str) -> Command {
+        let mut agent = Command::new(env!("CARGO_BIN_EXE_throughline-agent"));
+        agent.args([command, "--log-level", "debug", "--state-dir"]).arg(self.state());
+        agent.envs(self.variables.iter().cloned()).stdin(Stdio::null());
+        agent
+    }
+
+    /// What `once` prints.
+    pub fn once(&self) -> serde_json::Value {
+        let output = self.command("once").output().unwrap();
+        let log = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{log}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// Starts its agent and waits until it listens.
+    pub fn run(&self) -> Agent {
+        let mut child = self.command("run").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines.next().and_then(Result::ok).unwrap_or_default();
+        let mut errors = child.stderr.take().unwrap();
+        let log = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = errors.read_to_string(&mut text);
+            text
+        });
+        let address = line.strip_prefix("listening agent=").map(|address| address.parse().unwrap());
+        let mut agent = Agent { child, address: ([127, 0, 0, 1], 0).into(), log: Some(log) };
+        match address {
+            Some(address) => agent.address = address,
+            None => panic!("the agent did not start: {line} {}", agent.end().1),
+        }
+        agent
+    }
+
+    /// All batches in the spool of an agent that has ended.
+    pub fn spooled(&self) -> Vec<Batch> {
+        let config = throughline_spool::Config { owner: "n1".into(), ..Default::default() };
+        let spool = throughline_spool::Spool::open(&self.state().join("spool"), config).unwrap();
+        let (mut reader, mut after, mut batches) = (spool.reader(), 0, Vec::new());
+        loop {
+            let entries = reader.next_batch(after, 1000, 1 << 20).unwrap();
+            let Some(last) = entries.last() else { return batches };
+            after = last.sequence;
+            batches.extend(entries.into_iter().map(|entry| Batch::decode(entry.payload).unwrap()));
+        }
+    }
+}
+
+/// A running agent; killed when dropped.
+pub struct Agent {
+    child: Child,
+    address: SocketAddr,
+    log: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Agent {
+    /// Its `/metrics` now.
+    pub fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
+            unchunk(body)
+        } else {
+            body.to_owned()
+        }
+    }
+
+    /// Waits until `/metrics` has a line that begins with each of `parts`.
+    pub fn wait_for(&self, parts: &[&str]) -> String {
+        let begin = Instant::now();
+        loop {
+            let text = self.metrics();
+            let missing = parts.iter().find(|part| !text.lines().any(|line| line.starts_with(**part)));
+            let Some(missing) = missing else { return text };
+            assert!(begin.elapsed() < PATIENCE, "{missing} is not in\n{text}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Asks it to end and waits for it; gives its log.
+    pub fn stop(&mut self) -> (ExitStatus, String) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        self.end()
+    }
+
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.end();
+    }
+
+    fn end(&mut self) -> (ExitStatus, String) {
+        let begin = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                break status;
+            }
+            if begin.elapsed() > PATIENCE {
+                let _ = self.child.kill();
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        (status, self.log.take().map(|log| log.join().unwrap()).unwrap_or_default())
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn unchunk(body: &str) -> String {
+    let (mut rest, mut text) = (body, String::new());
+    while let Some((length, more)) = rest.split_once("\r\n") {
+        let length = usize::from_str_radix(length, 16).unwrap();
+        text.push_str(&more[..length]);
+        rest = more[length..].trim_start_matches("\r\n");
+        if length == 0 {
+            break;
+        }
+    }
+    text
+}
