@@ -72,11 +72,11 @@ async fn every_kind_of_record_becomes_a_row() {
         )
         .await
         .unwrap();
-    let links: Vec<(i32, Option<i64>, Option<i64>, Option<i64>)> =
-        links.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    let links: Vec<(i32, [Option<i64>; 3])> =
+        links.iter().map(|row| (row.get(0), [row.get(1), row.get(2), row.get(3)])).collect();
     assert_eq!(
         links,
-        [(0, Some(100), Some(200), None), (3, Some(5), None, Some(1))],
+        [(0, [Some(100), Some(200), None]), (3, [Some(5), None, Some(1)])],
         "links 1 and 2 were not read"
     );
     let stat = "SELECT value FROM self_stats WHERE name = $1 AND instance = 'node1'";

@@ -19,6 +19,9 @@ const START_LIMIT_SECONDS: &str = "120";
 /// How long a fast stop may take: a checkpoint of the shared buffers to a slow disk.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
 
+/// How long processes of a killed server may take to end; a backend in a long write looks up late.
+const LEFTOVER_LIMIT: Duration = Duration::from_secs(10);
+
 /// How often the end is looked for.
 const STOP_POLL: Duration = Duration::from_millis(20);
 
@@ -59,7 +62,8 @@ pub(super) fn initdb(
 
 /// Starts the server and waits until it answers. It goes on when this process ends.
 pub(super) fn start(folder: &Path, installation: &Installation, user: &ServerUser) -> Result<(), Error> {
-    remove_stale_pid(folder);
+    wait_for_leftovers(folder);
+    remove_misleading_pid(folder);
     let log = folder.join("start.log");
     // An old log would explain an old failure.
     let _ = fs::remove_file(&log);
@@ -84,6 +88,8 @@ pub(super) fn stop(folder: &Path) -> Result<bool, Error> {
     kill(Pid::from_raw(pid), Signal::SIGINT).map_err(|errno| {
         Error::io("stop the server of", folder, "run as its user or as root")(errno.into())
     })?;
+    // At once, so that who looks after it knows that this end is wanted.
+    let _ = fs::remove_file(owner_file(folder));
     let deadline = Instant::now() + STOP_LIMIT;
     while running(folder) == Some(pid) {
         if Instant::now() > deadline {
@@ -95,7 +101,6 @@ pub(super) fn stop(folder: &Path) -> Result<bool, Error> {
         }
         std::thread::sleep(STOP_POLL);
     }
-    let _ = fs::remove_file(owner_file(folder));
     Ok(true)
 }
 
@@ -114,12 +119,32 @@ fn serves(pid: i32, folder: &Path) -> bool {
     line.split(|byte| *byte == 0).any(|word| word == data.as_os_str().as_encoded_bytes())
 }
 
-/// A pid file whose process is another program keeps PostgreSQL from starting when that process belongs to
-/// the same user.
-fn remove_stale_pid(folder: &Path) {
-    if running(folder).is_none() {
+/// A pid file whose number now belongs to another living program keeps PostgreSQL from starting. Otherwise
+/// the file stays: by it PostgreSQL finds out that processes of a killed server still use the data.
+fn remove_misleading_pid(folder: &Path) {
+    let text = fs::read_to_string(pid_file(folder)).unwrap_or_default();
+    let Some(pid) = text.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else { return };
+    if Path::new(&format!("/proc/{pid}")).exists() && !serves(pid, folder) {
         let _ = fs::remove_file(pid_file(folder));
     }
+}
+
+/// Waits until the processes of a server that was killed are gone: they see its end within moments.
+fn wait_for_leftovers(folder: &Path) {
+    let deadline = Instant::now() + LEFTOVER_LIMIT;
+    while uses_as_working_folder(&data_folder(folder)) && Instant::now() < deadline {
+        std::thread::sleep(STOP_POLL);
+    }
+}
+
+/// Whether any process works in the folder, as all of a server's processes do. Those of others, whose
+/// folders cannot be seen, are not the server's.
+fn uses_as_working_folder(data: &Path) -> bool {
+    let Ok(data) = fs::canonicalize(data) else { return false };
+    let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+    processes
+        .filter_map(|process| fs::read_link(process.path().join("cwd")).ok())
+        .any(|folder| folder == data)
 }
 
 fn pid_file(folder: &Path) -> PathBuf {
@@ -236,8 +261,12 @@ mod tests {
         fs::create_dir(folder.path().join("data")).unwrap();
         fs::write(pid_file(folder.path()), format!("{}\n/elsewhere\n", std::process::id())).unwrap();
         assert_eq!(running(folder.path()), None);
-        remove_stale_pid(folder.path());
+        remove_misleading_pid(folder.path());
         assert!(!pid_file(folder.path()).exists());
+        // The number of nobody (the largest possible is lower): PostgreSQL's own affair.
+        fs::write(pid_file(folder.path()), "4194305\n").unwrap();
+        remove_misleading_pid(folder.path());
+        assert!(pid_file(folder.path()).exists());
     }
 
     #[test]

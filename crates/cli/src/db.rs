@@ -1,0 +1,213 @@
+//! `throughline db install|init|start|stop|status`: the private database by hand.
+//!
+//! Only the words of the command line; all of it is done by `throughline_store`. `serve` needs none of this.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use throughline_daemon::{ExitStatus, Failure, paths};
+use throughline_prefix::{Prefix, Set};
+use throughline_store::{
+    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Started, migrate, schema_version,
+};
+
+use crate::Site;
+use crate::serve::config::ServerConfig;
+
+/// Options of `db`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    action: Action,
+    /// Operated database to use [default: the private one in the state folder]
+    #[arg(long, global = true, value_name = "URL")]
+    pub database_url: Option<String>,
+    /// Folder of PostgreSQL's programs for the private database
+    #[arg(long, global = true, value_name = "FOLDER", conflicts_with = "database_url")]
+    pub pg_bin: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum Action {
+    /// Put PostgreSQL with TimescaleDB into the prefix unless the machine has it; no root needed
+    Install,
+    /// Make the database and its schema; harmless to repeat
+    Init,
+    /// Start the private database and leave it running
+    Start,
+    /// Stop the private database, whoever started it
+    Stop,
+    /// Say whether the database runs and what is in it; ends with 69 when it does not run
+    Status {
+        /// One JSON document
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// 64 for a wrong configuration, 69 when programs or the server are not there, 77 without permission.
+pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
+    let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
+    let url = arguments.database_url.or(config.database.url);
+    let place = Place {
+        options: ClusterOptions {
+            state_dir: paths::state_dir(site.state_dir.as_deref())?,
+            pg_bin: arguments.pg_bin.or(config.database.pg_bin),
+        },
+        operated: url.as_deref().map(Database::from_url).transpose().map_err(Failure::from)?,
+    };
+    match arguments.action {
+        Action::Install => place.install(),
+        Action::Init => place.init().await,
+        Action::Start => place.start().await,
+        Action::Stop => place.stop().await,
+        Action::Status { json } => place.status(json).await,
+    }
+}
+
+/// Which database this is about.
+struct Place {
+    options: ClusterOptions,
+    operated: Option<Database>,
+}
+
+impl Place {
+    /// The private cluster, for what only it can do.
+    fn cluster(&self) -> Result<PrivateCluster, Failure> {
+        self.refuse_operated()?;
+        PrivateCluster::find(&self.options).map_err(Failure::from)
+    }
+
+    fn refuse_operated(&self) -> Result<(), Failure> {
+        match &self.operated {
+            Some(database) => Err(Failure::usage(format!(
+                "the configured database {} is operated by somebody else: this is for the private one; leave out \
+                 --database-url and database.url",
+                database.place()
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    fn install(&self) -> anyhow::Result<ExitCode> {
+        let found = match PrivateCluster::find(&self.options) {
+            Err(Error::NoPostgres { .. }) if self.options.pg_bin.is_none() => {
+                let prefix = Prefix::locate().map_err(unavailable)?;
+                prefix.ensure(Set::Postgres, &mut |line| eprintln!("{line}")).map_err(unavailable)?;
+                PrivateCluster::find(&self.options)
+            }
+            other => other,
+        };
+        let cluster = found.map_err(Failure::from)?;
+        let installation = cluster.installation();
+        println!(
+            "PostgreSQL {} with TimescaleDB in {} ({})",
+            installation.major,
+            installation.bin.display(),
+            installation.origin
+        );
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn init(&self) -> anyhow::Result<ExitCode> {
+        if let Some(database) = &self.operated {
+            let migrated = migrate(database).await.map_err(Failure::from)?;
+            println!("{}: schema version {}", database.place(), migrated.version);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let cluster = self.cluster()?;
+        let (_, started) = cluster.run(Lifetime::WithCaller).await.map_err(Failure::from)?;
+        if started != Started::Already {
+            cluster.stop_own().await.map_err(Failure::from)?;
+        }
+        println!("{}: schema version {}", cluster.folder().display(), schema_version());
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn start(&self) -> anyhow::Result<ExitCode> {
+        let cluster = self.cluster()?;
+        let (database, started) = cluster.run(Lifetime::Detached).await.map_err(Failure::from)?;
+        let state = if started == Started::Now { "started" } else { "was running already" };
+        println!("database {state}; to look into it:");
+        println!("  {}", psql(&cluster, &database));
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn stop(&self) -> anyhow::Result<ExitCode> {
+        self.refuse_operated()?;
+        let stopped = PrivateCluster::stop_in(&self.options.state_dir).await.map_err(Failure::from)?;
+        println!("{}", if stopped { "database stopped" } else { "the database did not run" });
+        Ok(ExitCode::SUCCESS)
+    }
+
+    async fn status(&self, json: bool) -> anyhow::Result<ExitCode> {
+        let report = self.report().await?;
+        if json {
+            println!("{report}");
+        } else if let Some(fields) = report.as_object() {
+            for (name, value) in fields {
+                match value {
+                    serde_json::Value::Null => {}
+                    serde_json::Value::String(text) => println!("{name:<16}{text}"),
+                    other => println!("{name:<16}{other}"),
+                }
+            }
+        }
+        let running = report["state"] == "running";
+        Ok(if running { ExitCode::SUCCESS } else { ExitCode::from(ExitStatus::Unavailable as u8) })
+    }
+
+    async fn report(&self) -> anyhow::Result<serde_json::Value> {
+        let (database, mut report) = match &self.operated {
+            Some(database) => (database.clone(), serde_json::json!({ "kind": "operated", "state": "running" })),
+            None => {
+                let status = PrivateCluster::status_of(&self.options.state_dir);
+                let (state, pid) = match status {
+                    ClusterStatus::Absent => ("absent", None),
+                    ClusterStatus::Stopped => ("stopped", None),
+                    ClusterStatus::Running { pid } => ("running", Some(pid)),
+                };
+                let cluster = PrivateCluster::find(&self.options).ok();
+                let database = PrivateCluster::database_in(&self.options.state_dir);
+                let report = serde_json::json!({
+                    "kind": "private", "state": state, "pid": pid,
+                    "folder": self.options.state_dir.join("db"),
+                    "programs": cluster.as_ref().map(|cluster| &cluster.installation().bin),
+                    "psql": cluster.as_ref().filter(|_| pid.is_some()).map(|cluster| psql(cluster, &database)),
+                });
+                (database, report)
+            }
+        };
+        if report["state"] == "running" {
+            let client = database.connect_reader().await.map_err(Failure::from)?;
+            let query = "SELECT current_setting('server_version'), \
+                         (SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'), \
+                         pg_database_size(current_database()), \
+                         to_regclass('schema_migrations') IS NOT NULL";
+            let row = client.query_one(query, &[]).await?;
+            report["database"] = database.place().into();
+            report["postgresql"] = row.get::<_, String>(0).into();
+            report["timescaledb"] = row.get::<_, Option<String>>(1).into();
+            report["bytes"] = row.get::<_, i64>(2).into();
+            if row.get(3) {
+                let query = "SELECT max(version) FROM schema_migrations";
+                report["schema"] = client.query_one(query, &[]).await?.get::<_, Option<i32>>(0).into();
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// The command that opens the private database for reading.
+fn psql(cluster: &PrivateCluster, database: &Database) -> String {
+    let folder = database.socket_folder().unwrap_or_default();
+    let program = cluster.installation().bin.join("psql");
+    format!("{} -h {} -U throughline_read {}", program.display(), folder.display(), database.name())
+}
+
+fn unavailable(error: throughline_prefix::Error) -> Failure {
+    Failure::unavailable(error.to_string())
+}
