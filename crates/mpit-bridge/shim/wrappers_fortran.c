@@ -1,7 +1,8 @@
 /*
  * Fortran wrappers for Open MPI, whose Fortran bindings call PMPI_X and so pass the C wrappers by
  * (MPICH's call MPI_X and need none). mpi_x_ serves mpif.h and `use mpi`, mpi_x_f08_ serves `use mpi_f08`:
- * in Open MPI both pass every argument by reference, handles as integers. Only built into its object.
+ * in Open MPI both pass every argument by reference, handles as integers. Only built into its object; if
+ * that gets into a process of another MPI after all, its Fortran calls pass through to C calls, which count.
  */
 #include "clock.h"
 #include "shim.h"
@@ -44,7 +45,7 @@ static const void *c_buffer(const void *buffer) {
         } \
         __builtin_memcpy(&next, &found, sizeof next); \
         struct tl_thread *self; \
-        if (!TL_LOAD(&tl_recording) || !(self = tl_enter())) { \
+        if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(self = tl_enter())) { \
             next(parameters(TL_PASS, TL_COMMA), error); \
             return; \
         } \
@@ -106,7 +107,7 @@ static void release(const char *symbol, int *comm, int *error) {
     void *found = find_or_fail(symbol, error);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
-    if (TL_LOAD(&tl_recording)) tl_comm_forget(tl_library.comm_f2c(*comm));
+    if (TL_LOAD(&tl_recording) && tl_library.comm_f2c) tl_comm_forget(tl_library.comm_f2c(*comm));
     next(comm, error);
 }
 

@@ -1,1 +1,23 @@
-//! The MPI shim's Rust side: the receiver of its messages, and throughline-exec.
+//! What MPI ranks push: the receiver of the shim's frames, and what `throughline-exec` needs to preload it.
+//!
+//! The shim itself is C (`shim/`), the frames are described in `protocol/README.md`. This crate never calls
+//! MPI and never waits for a rank or for its own reader; it trusts nothing that a rank says about itself.
+
+mod accept;
+pub mod exec;
+pub mod frame;
+mod identity;
+mod operations;
+mod outbox;
+mod process;
+mod rank;
+mod receiver;
+mod socket;
+mod status;
+mod throttle;
+
+pub use identity::{Hello, Identity, Refusal};
+pub use operations::{operation_name, operations};
+pub use receiver::{Clock, Config, Limits, Receiver};
+pub use socket::BindError;
+pub use status::{Malformed, Reason, Status};

@@ -1,0 +1,133 @@
+//! `throughline-exec PROGRAM ARGS...` runs a program with the MPI shim that fits it, or as it is.
+//!
+//! It replaces itself by the program and prints nothing: whatever goes wrong with the shim, the program runs.
+
+use clap::Parser;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use throughline_mpit_bridge::exec::{
+    Decision, Family, Surroundings, decide, find_object, find_program, preload,
+};
+
+/// Statuses of a program that can't be run, as shells, env(1) and nohup(1) give them.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
+const HELP: &str = "\
+Before the program, behind the launcher, on each node:
+  mpirun -n 4 throughline-exec ./program arguments
+  srun throughline-exec python3 script.py
+Before the launcher it works for the ranks on this node:
+  throughline-exec mpirun -n 4 ./program
+
+Without an agent, without MPI or without the shim's libraries the program runs as it is. It sees the same
+arguments, output and exit status in any case.
+
+Environment:
+  THROUGHLINE_SHIM=off       run the program as it is
+  THROUGHLINE_SOCKET=PATH    the agent's socket; else /run/throughline/mpi.sock, then
+                             $XDG_RUNTIME_DIR/throughline/mpi.sock
+  THROUGHLINE_LIB_DIR=DIR    where libthroughline-openmpi.so and libthroughline-mpich.so are; else beside
+                             this program or in ../lib/throughline
+  THROUGHLINE_PVARS=LIST     MPI_T performance variables to read, separated by commas
+  THROUGHLINE_DEBUG=1        say on standard error what is done";
+
+/// Run a program so that Throughline sees its MPI operations.
+#[derive(Debug, Parser)]
+#[command(name = "throughline-exec", version, after_help = HELP, arg_required_else_help = true)]
+struct Arguments {
+    /// Say what would be preloaded and why, and do not run the program.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Take this object, whatever the program looks like: openmpi or mpich.
+    #[arg(long, value_name = "FAMILY", value_parser = ["openmpi", "mpich"])]
+    mpi: Option<String>,
+
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Printing help or the complaint to a closed stream fails, and there is nobody to tell.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 64 } else { 0 });
+        }
+    };
+    let around = Surroundings::of_process();
+    let (Some(name), rest) = (arguments.program.first(), &arguments.program[1..]) else {
+        return ExitCode::from(64); // clap has required one
+    };
+    let path = around.variables.get("PATH").map_or("/usr/bin:/bin", String::as_str);
+    let Some(file) = find_program(name, path) else {
+        eprintln!("throughline-exec: {}: program not found in PATH", name.to_string_lossy());
+        return ExitCode::from(NOT_FOUND);
+    };
+    let chosen = choose(&arguments, &file, rest, &around);
+    if arguments.dry_run {
+        match &chosen {
+            Ok((object, why)) => println!("preload {}: {why}", object.display()),
+            Err(why) => println!("nothing to preload: {why}"),
+        }
+        return ExitCode::SUCCESS;
+    }
+    run(name, rest, &file, chosen, &around)
+}
+
+/// The object to preload, or why none.
+fn choose(
+    arguments: &Arguments,
+    file: &Path,
+    rest: &[OsString],
+    around: &Surroundings,
+) -> Result<(PathBuf, &'static str), String> {
+    let decision = match arguments.mpi.as_deref().and_then(Family::from_name) {
+        Some(family) => Decision::Preload(family, "asked for with --mpi"),
+        None => decide(file, rest, around),
+    };
+    let (family, why) = match decision {
+        Decision::Preload(family, why) => (family, why),
+        Decision::Leave(why) => return Err(why.to_owned()),
+    };
+    let own = std::env::current_exe().unwrap_or_default();
+    find_object(family, &own, around)
+        .map(|object| (object, why))
+        .ok_or_else(|| format!("{} is not installed; set THROUGHLINE_LIB_DIR to its folder", family.object()))
+}
+
+fn run(
+    name: &OsString,
+    rest: &[OsString],
+    file: &Path,
+    chosen: Result<(PathBuf, &'static str), String>,
+    around: &Surroundings,
+) -> ExitCode {
+    let debug = around.variables.contains_key("THROUGHLINE_DEBUG");
+    let mut command = Command::new(file);
+    command.arg0(name).args(rest);
+    match chosen {
+        Ok((object, why)) => {
+            if debug {
+                eprintln!("throughline-exec: preload {}: {why}", object.display());
+            }
+            let existing = std::env::var_os("LD_PRELOAD");
+            match existing.map(OsString::into_string) {
+                None => command.env("LD_PRELOAD", preload(&object, None)),
+                Some(Ok(existing)) => command.env("LD_PRELOAD", preload(&object, Some(&existing))),
+                Some(Err(_)) => &mut command, // a list that is no text is left as it is
+            };
+        }
+        Err(why) if debug => eprintln!("throughline-exec: nothing to preload: {why}"),
+        Err(_) => {}
+    }
+    let error = command.exec();
+    eprintln!("throughline-exec: cannot run {}: {error}", file.display());
+    let not_found = error.kind() == std::io::ErrorKind::NotFound;
+    ExitCode::from(if not_found { NOT_FOUND } else { NOT_EXECUTABLE })
+}

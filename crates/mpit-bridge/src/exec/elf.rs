@@ -1,0 +1,177 @@
+//! The few facts about an ELF file that decide what may be preloaded: class, machine, loader, libraries.
+//!
+//! Reads only; a file that is damaged or of another kind is `None`, never an error: the program is run anyway.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Files whose dynamic section or strings are larger are not looked at.
+const SECTION_BYTES: u64 = 16 << 20;
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const PT_INTERP: u32 = 3;
+const DT_NEEDED: u64 = 1;
+const DT_STRTAB: u64 = 5;
+const DT_STRSZ: u64 = 10;
+const DT_RPATH: u64 = 15;
+const DT_RUNPATH: u64 = 29;
+
+/// A dynamically linked program or library of this machine's kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elf {
+    /// The loader a program asks for; empty in libraries.
+    pub loader: String,
+    /// Names of the libraries it needs.
+    pub needed: Vec<String>,
+    /// Where it wants them looked for.
+    pub search: Vec<String>,
+}
+
+struct Segment {
+    kind: u32,
+    offset: u64,
+    address: u64,
+    size: u64,
+}
+
+impl Elf {
+    /// Reads a file; `None` if it is no dynamic ELF file of this machine.
+    #[must_use]
+    pub fn read(path: &Path) -> Option<Self> {
+        let file = File::open(path).ok()?;
+        let segments = segments(&file)?;
+        let dynamic = segments.iter().find(|segment| segment.kind == PT_DYNAMIC)?;
+        let entries = read_at(&file, dynamic.offset, dynamic.size)?;
+        let pairs: Vec<(u64, u64)> = entries
+            .chunks_exact(16)
+            .map(|entry| (u64_at(entry, 0), u64_at(entry, 8)))
+            .take_while(|(tag, _)| *tag != 0)
+            .collect();
+        let value = |tag| pairs.iter().find(|pair| pair.0 == tag).map(|pair| pair.1);
+        let strings = read_at(&file, file_offset(&segments, value(DT_STRTAB)?)?, value(DT_STRSZ)?)?;
+        let texts = |tag| {
+            let offsets = pairs.iter().filter(move |pair| pair.0 == tag).map(|pair| pair.1);
+            offsets.filter_map(|offset| text(strings.get(usize::try_from(offset).ok()?..)?))
+        };
+        let paths = texts(DT_RUNPATH).chain(texts(DT_RPATH));
+        let interpreter = segments.iter().find(|segment| segment.kind == PT_INTERP);
+        let loader = interpreter.and_then(|segment| text(&read_at(&file, segment.offset, segment.size)?));
+        Some(Self {
+            loader: loader.unwrap_or_default(),
+            needed: texts(DT_NEEDED).collect(),
+            search: paths.flat_map(|list| list.split(':').map(str::to_owned).collect::<Vec<_>>()).collect(),
+        })
+    }
+}
+
+fn segments(file: &File) -> Option<Vec<Segment>> {
+    let header = read_at(file, 0, 64)?;
+    // 64 bits, little-endian, and the machine this program was built for.
+    if header.get(..6)? != b"\x7fELF\x02\x01" || u16_at(&header, 18) != own_machine()? {
+        return None;
+    }
+    let (offset, size, count) = (u64_at(&header, 32), u16_at(&header, 54), u16_at(&header, 56));
+    if size != 56 {
+        return None;
+    }
+    let table = read_at(file, offset, u64::from(size) * u64::from(count))?;
+    let segment = |entry: &[u8]| Segment {
+        kind: u32_at(entry, 0),
+        offset: u64_at(entry, 8),
+        address: u64_at(entry, 16),
+        size: u64_at(entry, 32),
+    };
+    Some(table.chunks_exact(56).map(segment).collect())
+}
+
+/// `e_machine` of this build (elf.h).
+fn own_machine() -> Option<u16> {
+    match std::env::consts::ARCH {
+        "x86_64" => Some(62),
+        "aarch64" => Some(183),
+        "riscv64" => Some(243),
+        _ => None,
+    }
+}
+
+fn file_offset(segments: &[Segment], address: u64) -> Option<u64> {
+    let holds = |segment: &&Segment| {
+        segment.kind == PT_LOAD && address >= segment.address && address - segment.address < segment.size
+    };
+    let segment = segments.iter().find(holds)?;
+    segment.offset.checked_add(address - segment.address)
+}
+
+fn read_at(file: &File, offset: u64, size: u64) -> Option<Vec<u8>> {
+    if size > SECTION_BYTES {
+        return None;
+    }
+    let mut bytes = vec![0; usize::try_from(size).ok()?];
+    file.read_exact_at(&mut bytes, offset).ok()?;
+    Some(bytes)
+}
+
+fn text(bytes: &[u8]) -> Option<String> {
+    let end = bytes.iter().position(|byte| *byte == 0)?;
+    String::from_utf8(bytes[..end].to_vec()).ok()
+}
+
+/// Numbers at fixed places of slices whose length the callers have checked; zero beyond their end.
+fn number<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    if let Some(slice) = bytes.get(at..at + N) {
+        array.copy_from_slice(slice);
+    }
+    array
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes(number(bytes, at))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(number(bytes, at))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(number(bytes, at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_this_program() {
+        let elf = Elf::read(&std::env::current_exe().unwrap()).unwrap();
+        assert!(elf.loader.contains("ld"), "{elf:?}");
+        assert!(elf.needed.iter().any(|name| name.starts_with("libc.so")), "{elf:?}");
+    }
+
+    #[test]
+    fn other_files_are_none() {
+        assert_eq!(Elf::read(Path::new("/nowhere")), None);
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        for bytes in [&b""[..], b"#!/bin/sh\n", &[0; 64], b"\x7fELF\x01\x01"] {
+            std::fs::write(&file, bytes).unwrap();
+            assert_eq!(Elf::read(&file), None);
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_none_or_read_without_harm() {
+        let good = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        for at in (0..200).step_by(3) {
+            let mut bytes = good[..4096.min(good.len())].to_vec();
+            bytes[at] ^= 0xff;
+            std::fs::write(&file, &bytes).unwrap();
+            let _ = Elf::read(&file);
+        }
+        std::fs::write(&file, &good[..100]).unwrap();
+        assert_eq!(Elf::read(&file), None);
+    }
+}

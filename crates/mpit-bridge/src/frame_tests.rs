@@ -1,0 +1,143 @@
+//! The golden frames, and frames that are wrong.
+
+use super::*;
+use proptest::prelude::*;
+
+/// Bytes of a golden frame.
+fn golden(text: &str) -> Vec<u8> {
+    text.split_whitespace().map(|byte| u8::from_str_radix(byte, 16).unwrap()).collect()
+}
+
+fn field<'a>(fields: &[Field<'a>], tag: u16) -> &'a [u8] {
+    fields.iter().find(|field| field.0 == tag).unwrap().1
+}
+
+#[test]
+fn golden_hello() {
+    let bytes = golden(include_str!("../protocol/golden/hello.hex"));
+    let (header, frame) = decode(&bytes).unwrap();
+    assert_eq!(header, Header { sequence: 0, monotonic: 5_000_000_000, realtime: 1_700_000_000_000_000_000 });
+    let Frame::Hello(fields) = frame else { panic!("{frame:?}") };
+    assert_eq!(number(field(&fields, 2)), Ok(2));
+    assert_eq!(number(field(&fields, 3)), Ok(4));
+    assert_eq!(number(field(&fields, 4)), Ok(1_699_999_990_000_000_000));
+    assert_eq!(field(&fields, 6), b"Open MPI v4.1.4");
+    assert_eq!(fields.iter().filter(|field| field.0 == 8).count(), 2);
+    assert_eq!(field(&fields, 9), b"hydra node1:4000 0");
+}
+
+#[test]
+fn golden_operations() {
+    let bytes = golden(include_str!("../protocol/golden/ops.hex"));
+    let allreduce = Cell {
+        operation: 17,
+        size_class_bytes: 8192,
+        calls: 10,
+        bytes: 81_920,
+        elapsed_nanoseconds: 123_456,
+        longest_nanoseconds: 20_000,
+    };
+    let waitall = Cell {
+        operation: 131,
+        size_class_bytes: 0,
+        calls: 3,
+        bytes: 0,
+        elapsed_nanoseconds: 999,
+        longest_nanoseconds: 500,
+    };
+    let later = Cell { calls: 11, bytes: 90_112, elapsed_nanoseconds: 133_456, ..allreduce };
+    let expected = Frame::Ops(vec![
+        Bin { end: 4_800_000_000, cells: vec![allreduce, waitall] },
+        Bin { end: 4_900_000_000, cells: vec![later] },
+    ]);
+    assert_eq!(decode(&bytes).unwrap().1, expected);
+    assert_eq!(crate::operation_name(17), Some("allreduce"));
+    assert_eq!(crate::operation_name(131), Some("waitall"));
+}
+
+#[test]
+fn golden_peers() {
+    let bytes = golden(include_str!("../protocol/golden/peers.hex"));
+    let peers = vec![
+        Peer { peer: 0, bytes: 8192, messages: 1 },
+        Peer { peer: 3, bytes: u64::MAX >> 1, messages: 12 },
+    ];
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Peers(4_950_000_000, peers));
+}
+
+#[test]
+fn golden_variables() {
+    let bytes = golden(include_str!("../protocol/golden/pvars.hex"));
+    let variable = Variable { name: "queue_size".into(), class: "size", elements: vec![(1, 3.0), (5, 0.0)] };
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Pvars(4_950_000_000, vec![variable]));
+}
+
+#[test]
+fn golden_status_and_bye() {
+    let bytes = golden(include_str!("../protocol/golden/status.hex"));
+    let (_, Frame::Status(fields)) = decode(&bytes).unwrap() else { panic!() };
+    assert_eq!(fields.iter().map(|field| number(field.1).unwrap()).collect::<Vec<_>>(), [10, 20, 30, 40, 50]);
+    let bytes = golden(include_str!("../protocol/golden/bye.hex"));
+    let (header, Frame::Bye(fields)) = decode(&bytes).unwrap() else { panic!() };
+    assert_eq!(header.sequence, 5);
+    assert_eq!(number(field(&fields, 32)), Ok(1));
+}
+
+#[test]
+fn golden_welcome() {
+    let welcome = Welcome {
+        bin_milliseconds: Some(50),
+        push_milliseconds: Some(500),
+        variables: Some(vec!["one".into(), "two".into()]),
+        peer_bytes: Some(4096),
+    };
+    let bytes = welcome.encode(7, 5_000_000_000, 1_700_000_000_000_000_000);
+    assert_eq!(bytes, golden(include_str!("../protocol/golden/welcome.hex")));
+    assert_eq!(decode(&bytes), Err(Malformed::Type), "a rank may not say it");
+}
+
+#[test]
+fn each_error_has_its_reason() {
+    let good = golden(include_str!("../protocol/golden/ops.hex"));
+    let changed = |at: usize, value: u8| {
+        let mut bytes = good.clone();
+        bytes[at] = value;
+        decode(&bytes).unwrap_err()
+    };
+    assert_eq!(decode(&[]), Err(Malformed::Short));
+    assert_eq!(decode(&good[..31]), Err(Malformed::Short));
+    assert_eq!(decode(&good[..good.len() - 1]), Err(Malformed::Length));
+    assert_eq!(decode(&vec![0; FRAME_BYTES + 1]), Err(Malformed::TooLong));
+    assert_eq!(changed(0, b'X'), Malformed::Magic);
+    assert_eq!(changed(4, 9), Malformed::Version);
+    assert_eq!(changed(40, 200), Malformed::Body, "more cells than there are bytes");
+    assert_eq!(changed(50, 64), Malformed::Body, "a size class beyond 63 bits");
+    assert_eq!(number(&[0; 9]), Err(Malformed::Field));
+    assert_eq!(number(&[]), Err(Malformed::Field));
+}
+
+#[test]
+fn unknown_types_are_told_apart() {
+    let mut bytes = golden(include_str!("../protocol/golden/ops.hex"));
+    bytes[6] = 99;
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Unknown(99));
+}
+
+#[test]
+fn names_of_variables_are_checked() {
+    let mut bytes = golden(include_str!("../protocol/golden/pvars.hex"));
+    let at = bytes.windows(5).position(|window| window == b"queue").unwrap();
+    bytes[at] = b'\n';
+    assert_eq!(decode(&bytes), Err(Malformed::Body));
+}
+
+proptest! {
+    #[test]
+    fn anything_is_read_or_refused(
+        kind in 0_u16..9,
+        body in proptest::collection::vec(any::<u8>(), 0..400),
+    ) {
+        let _ = decode(&frame(kind, 1, 2, 3, &body));
+        let _ = decode(&body);
+    }
+}

@@ -1,0 +1,170 @@
+//! Which job a rank belongs to.
+//!
+//! The key is the same on every node of the job: scheduler, job id and step; else the launcher, which tells
+//! all its ranks the same about itself; else the one process. What a rank claims is checked against its cgroup.
+
+use crate::frame::{Field, number};
+use crate::process::Process;
+use crate::status::Malformed;
+
+/// Largest world: as many ranks as the shim keeps peers for.
+const WORLD_MAX: u64 = 1 << 20;
+/// Longest text kept of a HELLO, in characters.
+const TEXT_CHARACTERS: usize = 256;
+/// Longest scheduler id: PBS ids carry a host name.
+const ID_CHARACTERS: usize = 128;
+
+/// What a rank says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hello {
+    /// Rank in `MPI_COMM_WORLD`.
+    pub rank: u32,
+    /// Ranks in `MPI_COMM_WORLD`.
+    pub world_size: u32,
+    /// UTC nanoseconds of MPI_Init: its counting began.
+    pub epoch: i64,
+    /// First line of the library's description.
+    pub library: String,
+    /// Scheduler's and launcher's variables.
+    pub variables: Vec<(String, String)>,
+    /// The same for all ranks that one launcher started.
+    pub launcher: Option<String>,
+}
+
+impl Hello {
+    /// Reads the fields of a HELLO frame.
+    ///
+    /// # Errors
+    /// A needed field is missing or impossible.
+    pub fn read(fields: &[Field<'_>]) -> Result<Self, Malformed> {
+        let mut hello = Self::default();
+        let (mut rank, mut size, mut epoch) = (None, None, None);
+        for (tag, data) in fields {
+            match tag {
+                2 => rank = Some(number(data)?),
+                3 => size = Some(number(data)?),
+                4 => epoch = Some(number(data)?),
+                6 => hello.library = clean(data, TEXT_CHARACTERS),
+                8 => hello.variables.extend(variable(data)),
+                9 => hello.launcher = Some(clean(data, 4 * TEXT_CHARACTERS)).filter(|text| !text.is_empty()),
+                _ => {}
+            }
+        }
+        let (rank, size) = (rank.ok_or(Malformed::Field)?, size.ok_or(Malformed::Field)?);
+        if rank >= size || size > WORLD_MAX {
+            return Err(Malformed::Rank);
+        }
+        // Both are below WORLD_MAX.
+        hello.rank = u32::try_from(rank).map_err(|_| Malformed::Rank)?;
+        hello.world_size = u32::try_from(size).map_err(|_| Malformed::Rank)?;
+        hello.epoch = i64::try_from(epoch.ok_or(Malformed::Field)?).map_err(|_| Malformed::Field)?;
+        Ok(hello)
+    }
+
+    fn variable(&self, names: &[&str]) -> Option<&str> {
+        let value = |name: &&str| self.variables.iter().find(|(known, _)| known == name);
+        names.iter().find_map(value).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// The launcher, unless it is the scheduler's own (`srun --mpi=pmix`), which the step names already.
+    fn own_launcher(&self) -> Option<&str> {
+        self.launcher.as_deref().filter(|launcher| !launcher.starts_with("pmix slurm."))
+    }
+}
+
+/// The job of a rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// `slurm:123.0`, `pbs:12.host`, `local:…`: the same on each node of the job.
+    pub job_key: String,
+    /// slurm, pbs, lsf, flux, or local.
+    pub scheduler: String,
+    /// The scheduler's own id, empty without one.
+    pub native_id: String,
+    /// The step in the job, empty without one.
+    pub step: String,
+}
+
+/// Why an identity is not believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The process lies in the cgroup of another job.
+    WrongJob,
+}
+
+const SCHEDULERS: [(&str, &[&str]); 4] = [
+    ("slurm", &["SLURM_JOB_ID", "SLURM_JOBID"]),
+    ("pbs", &["PBS_JOBID"]),
+    ("lsf", &["LSB_JOBID"]),
+    ("flux", &["FLUX_JOB_ID"]),
+];
+
+/// Finds the job of a rank. `node` is this node's name.
+///
+/// # Errors
+/// The claim is contradicted by the kernel.
+pub(crate) fn identify(hello: &Hello, process: &Process, node: &str) -> Result<Identity, Refusal> {
+    let scheduled = SCHEDULERS.iter().find_map(|(name, variables)| {
+        let id = hello.variable(variables).filter(|id| is_id(id))?;
+        Some((*name, id))
+    });
+    let Some((scheduler, id)) = scheduled else { return Ok(local(hello, process, node)) };
+    if scheduler == "slurm" && process.slurm_job().is_some_and(|job| job != id) {
+        return Err(Refusal::WrongJob);
+    }
+    let step = step(hello, scheduler);
+    let job_key =
+        if step.is_empty() { format!("{scheduler}:{id}") } else { format!("{scheduler}:{id}.{step}") };
+    Ok(Identity { job_key, scheduler: scheduler.to_owned(), native_id: id.to_owned(), step })
+}
+
+/// One allocation may run several programs. Slurm numbers those that it starts; those of mpirun or mpiexec
+/// are told apart by their launcher, as on remote nodes they also carry the number of the launcher's own step.
+fn step(hello: &Hello, scheduler: &str) -> String {
+    if let Some(launcher) = hello.own_launcher() {
+        return format!("m{:08x}", hash(launcher.as_bytes()) & 0xffff_ffff);
+    }
+    let native = if scheduler == "slurm" { hello.variable(&["SLURM_STEP_ID", "SLURM_STEPID"]) } else { None };
+    native.filter(|step| is_id(step)).unwrap_or_default().to_owned()
+}
+
+fn local(hello: &Hello, process: &Process, node: &str) -> Identity {
+    let key = match &hello.launcher {
+        // The user is part of it: nobody's rank gets into another user's job by repeating a launcher's address.
+        Some(launcher) => format!("local:{:016x}", hash(format!("{} {launcher}", process.uid).as_bytes())),
+        None => format!(
+            "local:{node}:{}:{}:{}",
+            process.uid,
+            process.pid,
+            process.start_ticks.map_or_else(|| format!("e{}", hello.epoch), |ticks| ticks.to_string())
+        ),
+    };
+    Identity { job_key: key, scheduler: "local".into(), ..Identity::default() }
+}
+
+/// FNV-1a, 64 bits: the same on every node and in every version, which std's hasher does not promise.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+fn is_id(text: &str) -> bool {
+    !text.is_empty()
+        && text.len() <= ID_CHARACTERS
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]+@".contains(&byte))
+}
+
+fn variable(data: &[u8]) -> Option<(String, String)> {
+    let text = clean(data, 4 * TEXT_CHARACTERS);
+    text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+}
+
+/// Text without control characters, cut to a length.
+fn clean(data: &[u8], characters: usize) -> String {
+    String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).take(characters).collect()
+}
+
+#[cfg(test)]
+#[path = "identity_tests.rs"]
+mod tests;

@@ -1,0 +1,103 @@
+//! Keys of jobs under each scheduler and launcher, and claims that are not believed.
+
+use super::*;
+
+fn hello(variables: &[(&str, &str)], launcher: Option<&str>) -> Hello {
+    Hello {
+        world_size: 4,
+        epoch: 7,
+        variables: variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+        launcher: launcher.map(str::to_owned),
+        ..Hello::default()
+    }
+}
+
+fn process() -> Process {
+    Process { pid: 42, uid: 1000, start_ticks: Some(99), ..Process::default() }
+}
+
+fn key(variables: &[(&str, &str)], launcher: Option<&str>) -> String {
+    identify(&hello(variables, launcher), &process(), "n1").unwrap().job_key
+}
+
+#[test]
+fn schedulers_come_first() {
+    assert_eq!(key(&[("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0")], None), "slurm:123.0");
+    assert_eq!(
+        key(&[("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0")], Some("pmix slurm.pmix.123.0")),
+        "slurm:123.0"
+    );
+    assert_eq!(key(&[("PBS_JOBID", "12[3].server")], None), "pbs:12[3].server");
+    assert_eq!(key(&[("LSB_JOBID", "9")], None), "lsf:9");
+    assert_eq!(key(&[("FLUX_JOB_ID", "ƒabc"), ("LSB_JOBID", "9")], None), "lsf:9", "no id at all");
+}
+
+#[test]
+fn programs_of_one_allocation_are_told_apart_by_their_launcher() {
+    let batch = [("SLURM_JOB_ID", "123")];
+    // On a remote node the ranks also carry the step in which mpirun started its daemon.
+    let remote = [("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "4")];
+    let first = key(&batch, Some("pmix 815 tcp://one"));
+    assert!(first.starts_with("slurm:123.m"), "{first}");
+    assert_eq!(first, key(&remote, Some("pmix 815 tcp://one")));
+    assert_ne!(first, key(&batch, Some("pmix 816 tcp://one")));
+}
+
+#[test]
+fn launchers_name_jobs_without_a_scheduler() {
+    let one = key(&[], Some("hydra node1:4000 0"));
+    assert!(one.starts_with("local:") && one.len() == 22, "{one}");
+    let elsewhere = identify(
+        &hello(&[], Some("hydra node1:4000 0")),
+        &Process { pid: 7, start_ticks: None, ..process() },
+        "n2",
+    );
+    assert_eq!(elsewhere.unwrap().job_key, one, "the same on another node");
+    assert_ne!(key(&[], Some("hydra node1:4001 0")), one);
+    let other_user = Process { uid: 1001, ..process() };
+    assert_ne!(identify(&hello(&[], Some("hydra node1:4000 0")), &other_user, "n1").unwrap().job_key, one);
+}
+
+#[test]
+fn a_single_process_is_its_own_job() {
+    assert_eq!(key(&[], None), "local:n1:1000:42:99");
+    let unknown = Process { start_ticks: None, ..process() };
+    assert_eq!(identify(&hello(&[], None), &unknown, "n1").unwrap().job_key, "local:n1:1000:42:e7");
+}
+
+#[test]
+fn the_cgroup_is_believed_before_the_claim() {
+    let inside = Process { cgroup: "0::/slurmstepd.scope/job_5/step_0\n".into(), ..process() };
+    assert_eq!(identify(&hello(&[("SLURM_JOB_ID", "5")], None), &inside, "n1").unwrap().job_key, "slurm:5");
+    assert_eq!(identify(&hello(&[("SLURM_JOB_ID", "6")], None), &inside, "n1"), Err(Refusal::WrongJob));
+}
+
+#[test]
+fn ids_with_odd_characters_are_no_ids() {
+    assert!(key(&[("SLURM_JOB_ID", "1; drop")], None).starts_with("local:"));
+    assert!(key(&[("SLURM_JOB_ID", "")], None).starts_with("local:"));
+}
+
+#[test]
+fn needed_fields() {
+    let rank = 1_u32.to_le_bytes();
+    let size = 4_u32.to_le_bytes();
+    let epoch = 5_i64.to_le_bytes();
+    let all: [Field<'_>; 3] = [(2, &rank), (3, &size), (4, &epoch)];
+    assert_eq!(Hello::read(&all).unwrap().world_size, 4);
+    assert_eq!(Hello::read(&all[..2]), Err(Malformed::Field));
+    assert_eq!(Hello::read(&[(2, &size), (3, &size), (4, &epoch)]), Err(Malformed::Rank));
+    assert_eq!(Hello::read(&[(2, &rank), (3, &[255; 8]), (4, &epoch)]), Err(Malformed::Rank));
+    assert_eq!(Hello::read(&[(2, &rank), (3, &size), (4, &[255; 8])]), Err(Malformed::Field));
+}
+
+#[test]
+fn texts_are_cleaned() {
+    let rank = 0_u32.to_le_bytes();
+    let size = 1_u32.to_le_bytes();
+    let long = [b'x'; 5000];
+    let fields: [Field<'_>; 5] = [(2, &rank), (3, &size), (4, &[1]), (6, b"Open\x1b[2J MPI\n"), (9, &long)];
+    let hello = Hello::read(&fields).unwrap();
+    assert_eq!(hello.library, "Open[2J MPI");
+    assert_eq!(hello.launcher.unwrap().len(), 1024);
+}

@@ -1,0 +1,250 @@
+//! One connected rank: turns its frames into records.
+//!
+//! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
+
+use crate::frame::{Bin, Cell, Field, Frame, Header, Peer, Variable, number};
+use crate::identity::{Hello, Identity};
+use crate::operations::operation_name;
+use crate::process::Process;
+use crate::status::{Counters, Malformed, add};
+use std::sync::Arc;
+use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, PEER_BYTES, PEER_MESSAGES};
+use throughline_sample::wire::{
+    Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers,
+};
+
+/// Name of the source of counts taken around calls.
+const SOURCE: &str = "pmpi";
+/// Name of the source of performance variables.
+const VARIABLE_SOURCE: &str = "mpi_t";
+/// Longest plausible way of a message through the socket; a larger difference of clocks is a time namespace.
+const DELAY_NANOSECONDS: i64 = 60_000_000_000;
+/// A job began at most this long before its rank connected; an older claim is a wrong clock.
+const EPOCH_AGE_NANOSECONDS: i64 = 400 * 86_400 * 1_000_000_000;
+
+/// A moment on both clocks of the agent, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub monotonic: i64,
+    pub utc: i64,
+}
+
+/// Who a rank is, once it has said hello and was believed.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    pub identity: Identity,
+    pub hello: Hello,
+    pub process: Process,
+    pub host: String,
+    pub start: i64,
+}
+
+impl Member {
+    pub(crate) fn new(identity: Identity, hello: Hello, process: Process, host: &str, now: i64) -> Self {
+        let age = now.saturating_sub(hello.epoch);
+        let plausible = (-DELAY_NANOSECONDS..EPOCH_AGE_NANOSECONDS).contains(&age);
+        let start = if plausible { hello.epoch } else { now };
+        Self { identity, hello, process, host: host.to_owned(), start }
+    }
+
+    /// The job as this node sees it; `end` is 0 while ranks run here.
+    pub(crate) fn job(&self, start: i64, end: i64) -> Job {
+        Job {
+            key: self.identity.job_key.clone(),
+            scheduler: self.identity.scheduler.clone(),
+            native_id: self.identity.native_id.clone(),
+            step: self.identity.step.clone(),
+            uid: self.process.uid,
+            user: self.process.user.clone(),
+            command: self.process.command.clone(),
+            start,
+            end,
+            world_size: self.hello.world_size,
+        }
+    }
+
+    fn job_rank(&self, end: i64, ending: &str) -> JobRank {
+        JobRank {
+            job_key: self.identity.job_key.clone(),
+            rank: self.hello.rank,
+            pid: self.process.pid,
+            world_size: self.hello.world_size,
+            mpi_library: self.hello.library.clone(),
+            start: self.start,
+            end,
+            ending: ending.to_owned(),
+            host: self.host.clone(),
+        }
+    }
+}
+
+/// A rank's state between its frames.
+#[derive(Debug)]
+pub(crate) struct Rank {
+    member: Member,
+    next_sequence: u32,
+    ended: Option<&'static str>,
+    /// Figures of its shim already added to the counters, by tag.
+    told: [u64; 6],
+    counters: Arc<Counters>,
+}
+
+impl Rank {
+    pub(crate) fn new(member: Member, header: Header, counters: Arc<Counters>) -> Self {
+        Self { member, next_sequence: header.sequence.wrapping_add(1), ended: None, told: [0; 6], counters }
+    }
+
+    /// That it is there now.
+    pub(crate) fn beginning(&self) -> JobRank {
+        self.member.job_rank(0, "")
+    }
+
+    /// That it is gone.
+    pub(crate) fn ending(&self, now: i64) -> JobRank {
+        self.member.job_rank(now, self.ended.unwrap_or("lost"))
+    }
+
+    pub(crate) fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Records of one frame.
+    pub(crate) fn take(&mut self, header: Header, frame: Frame<'_>, now: Moment) -> Result<Batch, Malformed> {
+        if self.ended.is_some() || matches!(frame, Frame::Hello(_)) {
+            return Err(Malformed::Order);
+        }
+        let times = Times::new(header, now);
+        let mut batch = Batch::default();
+        match frame {
+            Frame::Ops(bins) => batch.mpi_ops = self.bins(&bins, &times),
+            Frame::Peers(time, peers) => batch.mpi_peers.extend(self.peers(times.utc(time), &peers)?),
+            Frame::Pvars(time, variables) => batch.mpi_pvars = self.variables(times.utc(time), &variables),
+            Frame::Status(fields) => self.told(&fields)?,
+            Frame::Bye(fields) => {
+                self.told(&fields)?;
+                let reason = fields.iter().find(|(tag, _)| *tag == 32).map(|(_, data)| number(data));
+                self.ended = Some(if reason.transpose()? == Some(1) { "clean" } else { "lost" });
+            }
+            Frame::Unknown(_) => add(&self.counters.unknown_frames, 1),
+            Frame::Hello(_) => {} // refused above
+        }
+        // Only frames that were taken count for the sequence: a gap is what the shim could not send.
+        let gap = header.sequence.wrapping_sub(self.next_sequence);
+        if gap < u32::MAX / 2 {
+            add(&self.counters.lost_frames, u64::from(gap));
+        }
+        self.next_sequence = header.sequence.wrapping_add(1);
+        Ok(batch)
+    }
+
+    fn bins(&self, bins: &[Bin], times: &Times) -> Vec<MpiRankBin> {
+        let known = bins.iter().filter(|bin| !bin.cells.is_empty());
+        known
+            .map(|bin| MpiRankBin {
+                time: times.utc(bin.end),
+                epoch: self.member.start,
+                job_key: self.member.identity.job_key.clone(),
+                rank: self.member.hello.rank,
+                source: SOURCE.to_owned(),
+                cells: bin.cells.iter().filter_map(|cell| self.cell(cell)).collect(),
+            })
+            .collect()
+    }
+
+    fn cell(&self, cell: &Cell) -> Option<MpiOpCell> {
+        let Some(name) = operation_name(cell.operation) else {
+            add(&self.counters.unknown_operations, 1);
+            return None;
+        };
+        Some(MpiOpCell {
+            operation: name.to_owned(),
+            size_class_bytes: cell.size_class_bytes,
+            calls: MPI_CALLS.width.reduce(cell.calls),
+            bytes: MPI_BYTES.width.reduce(cell.bytes),
+            elapsed_nanoseconds: MPI_CALLS.width.reduce(cell.elapsed_nanoseconds),
+            longest_nanoseconds: MPI_CALLS.width.reduce(cell.longest_nanoseconds),
+        })
+    }
+
+    fn peers(&self, time: i64, peers: &[Peer]) -> Result<Option<MpiRankPeers>, Malformed> {
+        if peers.iter().any(|peer| peer.peer >= self.member.hello.world_size) {
+            return Err(Malformed::Rank);
+        }
+        let cells: Vec<_> = peers
+            .iter()
+            .map(|peer| MpiPeerCell {
+                peer: peer.peer,
+                bytes: PEER_BYTES.width.reduce(peer.bytes),
+                messages: PEER_MESSAGES.width.reduce(peer.messages),
+            })
+            .collect();
+        Ok((!cells.is_empty()).then(|| MpiRankPeers {
+            time,
+            epoch: self.member.start,
+            job_key: self.member.identity.job_key.clone(),
+            rank: self.member.hello.rank,
+            kind: "logical".to_owned(),
+            source: SOURCE.to_owned(),
+            cells,
+        }))
+    }
+
+    /// A value that is no number can't be stored and says nothing: absent.
+    fn variables(&self, time: i64, variables: &[Variable]) -> Vec<MpiPvarSample> {
+        let each = variables.iter().flat_map(|variable| {
+            let finite = variable.elements.iter().filter(|(_, value)| value.is_finite());
+            finite.map(move |(element, value)| (variable, *element, *value))
+        });
+        each.map(|(variable, element, value)| MpiPvarSample {
+            time,
+            job_key: self.member.identity.job_key.clone(),
+            rank: self.member.hello.rank,
+            name: variable.name.clone(),
+            element,
+            value,
+            source: VARIABLE_SOURCE.to_owned(),
+            variable_class: variable.class.to_owned(),
+        })
+        .collect()
+    }
+
+    /// Adds what a shim says about itself: sums, of which the part already told is left out.
+    fn told(&mut self, fields: &[Field<'_>]) -> Result<(), Malformed> {
+        for (tag, data) in fields {
+            let value = number(data)?;
+            let Some(before) = self.told.get_mut(usize::from(*tag)) else { continue };
+            let more = value.saturating_sub(*before);
+            *before = value.max(*before);
+            match tag {
+                2 => add(&self.counters.unknown_messages, more),
+                3 => add(&self.counters.refused_threads, more),
+                5 => add(&self.counters.missing_variables, more),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Turns a sender's times into UTC.
+struct Times {
+    /// Added to the sender's CLOCK_MONOTONIC.
+    offset: i64,
+}
+
+impl Times {
+    fn new(header: Header, now: Moment) -> Self {
+        let delay = now.monotonic.saturating_sub(header.monotonic);
+        // One clock for both, unless a container has a time namespace: then the frame counts as just sent.
+        let shift = if (-1_000_000..DELAY_NANOSECONDS).contains(&delay) { 0 } else { delay };
+        Self { offset: now.utc.saturating_sub(now.monotonic).saturating_add(shift) }
+    }
+
+    fn utc(&self, monotonic: i64) -> i64 {
+        monotonic.saturating_add(self.offset).max(0)
+    }
+}
+
+#[cfg(test)]
+#[path = "rank_tests.rs"]
+mod tests;

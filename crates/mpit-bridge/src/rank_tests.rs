@@ -1,0 +1,127 @@
+//! Frames of one rank and the records that come of them.
+
+use super::*;
+
+const NOW: Moment = Moment { monotonic: 5_000_100_000, utc: 1_700_000_000_000_000_000 };
+
+fn rank() -> Rank {
+    let hello = Hello {
+        rank: 2,
+        world_size: 4,
+        epoch: NOW.utc - 10_000_000_000,
+        library: "Open MPI v4.1.4".into(),
+        ..Hello::default()
+    };
+    let identity = Identity { job_key: "slurm:5.0".into(), ..Identity::default() };
+    let process = Process { pid: 42, uid: 7, command: "./a".into(), ..Process::default() };
+    let member = Member::new(identity, hello, process, "n1", NOW.utc);
+    Rank::new(member, header(0), Arc::default())
+}
+
+fn header(sequence: u32) -> Header {
+    Header { sequence, monotonic: 5_000_000_000, realtime: 0 }
+}
+
+fn cell(operation: u16) -> Cell {
+    Cell {
+        operation,
+        size_class_bytes: 8192,
+        calls: 10,
+        bytes: u64::MAX,
+        elapsed_nanoseconds: 5,
+        longest_nanoseconds: 3,
+    }
+}
+
+#[test]
+fn bins_become_records_with_utc() {
+    let mut rank = rank();
+    let bins = vec![Bin { end: 4_900_000_000, cells: vec![cell(17), cell(90)] }];
+    let batch = rank.take(header(1), Frame::Ops(bins), NOW).unwrap();
+    let bin = &batch.mpi_ops[0];
+    assert_eq!(bin.time, NOW.utc - 100_100_000);
+    assert_eq!((bin.epoch, bin.rank, bin.job_key.as_str()), (NOW.utc - 10_000_000_000, 2, "slurm:5.0"));
+    assert_eq!(bin.cells.len(), 1, "operation 90 is not known");
+    assert_eq!(bin.cells[0].operation, "allreduce");
+    assert_eq!(bin.cells[0].bytes, u64::MAX >> 1, "fits a signed column");
+    assert_eq!(rank.counters.status().unknown_operations, 1);
+}
+
+#[test]
+fn a_time_namespace_does_not_move_the_time() {
+    let mut rank = rank();
+    let far = Header { monotonic: 900_000_000_000_000, ..header(1) };
+    let bins = vec![Bin { end: far.monotonic - 50_000_000, cells: vec![cell(17)] }];
+    let batch = rank.take(far, Frame::Ops(bins), NOW).unwrap();
+    assert_eq!(batch.mpi_ops[0].time, NOW.utc - 50_000_000);
+}
+
+#[test]
+fn peers_lie_in_the_world() {
+    let mut rank = rank();
+    let peer = |peer| Peer { peer, bytes: 1, messages: 1 };
+    let good = rank.take(header(1), Frame::Peers(5_000_000_000, vec![peer(0), peer(3)]), NOW).unwrap();
+    assert_eq!(good.mpi_peers[0].cells.len(), 2);
+    assert_eq!(good.mpi_peers[0].kind, "logical");
+    let bad = rank.take(header(2), Frame::Peers(5_000_000_000, vec![peer(4)]), NOW);
+    assert_eq!(bad, Err(Malformed::Rank));
+}
+
+#[test]
+fn values_that_are_no_numbers_are_absent() {
+    let mut rank = rank();
+    let variable = Variable {
+        name: "q".into(),
+        class: "size",
+        elements: vec![(0, f64::NAN), (1, 4.0), (2, f64::INFINITY)],
+    };
+    let batch = rank.take(header(1), Frame::Pvars(5_000_000_000, vec![variable]), NOW).unwrap();
+    assert_eq!(batch.mpi_pvars.len(), 1);
+    assert_eq!((batch.mpi_pvars[0].element, batch.mpi_pvars[0].value), (1, 4.0));
+}
+
+#[test]
+fn gaps_in_the_sequence_are_lost_frames() {
+    let mut rank = rank();
+    let status = || Frame::Status(Vec::new());
+    for sequence in [1, 2, 5] {
+        rank.take(header(sequence), status(), NOW).unwrap();
+    }
+    assert_eq!(rank.counters.status().lost_frames, 2);
+    rank.take(header(0), status(), NOW).unwrap();
+    assert_eq!(rank.counters.status().lost_frames, 2, "backwards is no gap");
+}
+
+#[test]
+fn figures_of_the_shim_are_added_once() {
+    let mut rank = rank();
+    let number = |value: u64| value.to_le_bytes();
+    let (three, five) = (number(3), number(5));
+    rank.take(header(1), Frame::Status(vec![(2, &three[..])]), NOW).unwrap();
+    rank.take(header(2), Frame::Status(vec![(2, &five[..]), (77, &five[..])]), NOW).unwrap();
+    assert_eq!(rank.counters.status().unknown_messages, 5);
+}
+
+#[test]
+fn endings() {
+    let mut clean = rank();
+    assert_eq!(clean.beginning().ending, "");
+    let one = 1_u32.to_le_bytes();
+    clean.take(header(1), Frame::Bye(vec![(32, &one[..])]), NOW).unwrap();
+    assert_eq!((clean.ending(9).ending.as_str(), clean.ending(9).end), ("clean", 9));
+    let late = clean.take(header(2), Frame::Status(Vec::new()), NOW);
+    assert_eq!(late, Err(Malformed::Order), "nothing follows a goodbye");
+
+    assert_eq!(rank().ending(9).ending, "lost");
+    let mut exit = rank();
+    let two = 2_u32.to_le_bytes();
+    exit.take(header(1), Frame::Bye(vec![(32, &two[..])]), NOW).unwrap();
+    assert_eq!(exit.ending(9).ending, "lost", "exit without MPI_Finalize");
+}
+
+#[test]
+fn an_impossible_epoch_is_replaced() {
+    let hello = Hello { world_size: 1, epoch: 5, ..Hello::default() };
+    let member = Member::new(Identity::default(), hello, Process::default(), "n1", NOW.utc);
+    assert_eq!(member.start, NOW.utc);
+}

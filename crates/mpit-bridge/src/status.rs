@@ -1,0 +1,175 @@
+//! What went on: counters of the receiver, one for each way in which something can fail.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Declares an enumeration whose values have a name and count separately.
+macro_rules! counted {
+    ($(#[$outer:meta])* $name:ident { $($(#[$inner:meta])* $variant:ident => $text:literal,)+ }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$inner])* $variant,)+ }
+
+        impl $name {
+            /// All values, in the order of their declaration.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
+
+            /// A name for logs and labels.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)+ }
+            }
+        }
+    };
+}
+
+counted! {
+    /// Why a message was refused.
+    Malformed {
+        /// Shorter than a header.
+        Short => "short",
+        /// Longer than any frame.
+        TooLong => "too_long",
+        /// Does not begin with the protocol's magic number.
+        Magic => "magic",
+        /// Another version of the protocol.
+        Version => "version",
+        /// A type that only the agent sends.
+        Type => "type",
+        /// The length in the header is not the message's.
+        Length => "length",
+        /// The body ends early or holds impossible values.
+        Body => "body",
+        /// A field has a wrong length, or a needed one is not there.
+        Field => "field",
+        /// Another frame before HELLO.
+        NoHello => "no_hello",
+        /// A second HELLO, or anything after BYE.
+        Order => "order",
+        /// A rank outside its world.
+        Rank => "rank",
+    }
+}
+
+counted! {
+    /// Why a connection was closed by the receiver or not taken.
+    Reason {
+        /// More connections than the limit.
+        TooMany => "too_many_connections",
+        /// More connections of one user than the limit.
+        TooManyOfUser => "too_many_connections_of_user",
+        /// Too many malformed messages.
+        Malformed => "malformed",
+        /// No HELLO in time.
+        Silent => "no_hello_in_time",
+        /// The kernel did not say who it is.
+        Unknown => "peer_unknown",
+        /// It claims a job that its cgroup says is another.
+        WrongJob => "job_contradicted_by_cgroup",
+        /// It claims a job in which another user's ranks are.
+        OtherUsersJob => "job_of_another_user",
+        /// accept(2) failed, mostly for want of file descriptors.
+        Accept => "accept_failed",
+    }
+}
+
+/// Counters shared by all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub frames: AtomicU64,
+    pub connected: AtomicU64,
+    pub records: AtomicU64,
+    pub dropped: AtomicU64,
+    pub lost_frames: AtomicU64,
+    pub unknown_frames: AtomicU64,
+    pub unknown_operations: AtomicU64,
+    pub unknown_messages: AtomicU64,
+    pub refused_threads: AtomicU64,
+    pub missing_variables: AtomicU64,
+    malformed: [AtomicU64; Malformed::ALL.len()],
+    closed: [AtomicU64; Reason::ALL.len()],
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+impl Counters {
+    pub(crate) fn malformed(&self, why: Malformed) {
+        add(&self.malformed[why as usize], 1);
+    }
+
+    pub(crate) fn closed(&self, why: Reason) {
+        add(&self.closed[why as usize], 1);
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Status {
+            connected: read(&self.connected),
+            frames: read(&self.frames),
+            records: read(&self.records),
+            dropped_records: read(&self.dropped),
+            lost_frames: read(&self.lost_frames),
+            unknown_frames: read(&self.unknown_frames),
+            unknown_operations: read(&self.unknown_operations),
+            unknown_messages: read(&self.unknown_messages),
+            refused_threads: read(&self.refused_threads),
+            missing_variables: read(&self.missing_variables),
+            malformed: Malformed::ALL
+                .iter()
+                .map(|why| (*why, read(&self.malformed[*why as usize])))
+                .collect(),
+            closed: Reason::ALL.iter().map(|why| (*why, read(&self.closed[*why as usize]))).collect(),
+        }
+    }
+}
+
+/// The receiver's figures at one moment. Counts are since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Status {
+    /// Ranks now connected that have said who they are.
+    pub connected: u64,
+    /// Frames taken.
+    pub frames: u64,
+    /// Records handed on.
+    pub records: u64,
+    /// Records dropped because the agent did not take them in time.
+    pub dropped_records: u64,
+    /// Frames that shims could not send: gaps in their numbering.
+    pub lost_frames: u64,
+    /// Frames of types that this version does not know.
+    pub unknown_frames: u64,
+    /// Cells of operations that this version does not know.
+    pub unknown_operations: u64,
+    /// Messages whose peer shims could not name.
+    pub unknown_messages: u64,
+    /// Threads beyond the shims' limit, whose calls are not counted.
+    pub refused_threads: u64,
+    /// Performance variables asked for that ranks do not have.
+    pub missing_variables: u64,
+    /// Refused messages by reason.
+    pub malformed: Vec<(Malformed, u64)>,
+    /// Closed or refused connections by reason.
+    pub closed: Vec<(Reason, u64)>,
+}
+
+impl Status {
+    /// All refused messages.
+    #[must_use]
+    pub fn malformed_messages(&self) -> u64 {
+        self.malformed.iter().map(|(_, count)| count).sum()
+    }
+
+    /// All connections closed or refused by the receiver.
+    #[must_use]
+    pub fn closed_connections(&self) -> u64 {
+        self.closed.iter().map(|(_, count)| count).sum()
+    }
+
+    /// How many connections were closed for one reason.
+    #[must_use]
+    pub fn closed_for(&self, why: Reason) -> u64 {
+        self.closed.iter().find(|(reason, _)| *reason == why).map_or(0, |(_, count)| *count)
+    }
+}
