@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask NAME`. One module per task; each task is a thin caller of a crate, so
 //! nothing that the product needs may live here.
 
+mod dashboards;
 mod metrics;
 mod prefix;
 
@@ -21,15 +22,18 @@ enum Task {
     Prefix(prefix::Arguments),
     /// Write docs/METRICS.md from the metric catalogue.
     Metrics,
+    /// Run every query of the dashboards and alert rules on a running installation.
+    Dashboards(dashboards::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().task {
-        Task::Prefix(arguments) => prefix::run(&arguments),
-        Task::Metrics => metrics::run(),
+        Task::Prefix(arguments) => prefix::run(&arguments).map(|()| ExitCode::SUCCESS),
+        Task::Metrics => metrics::run().map(|()| ExitCode::SUCCESS),
+        Task::Dashboards(arguments) => dashboards::run(&arguments),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("xtask: {error:#}");
             ExitCode::FAILURE

@@ -1,0 +1,293 @@
+//! Runs everything: the lint, then each variable, panel and rule against the data sources at hand.
+
+use crate::alerts::GrafanaRule;
+use crate::dashboard::{Dashboard, Panel, Target, Variable};
+use crate::expand::{Expander, Language, Window};
+use crate::files::Files;
+use crate::prometheus::{Prometheus, Series};
+use crate::rules::{PrometheusRules, metric_names};
+use crate::{Error, Finding, Sql, lint};
+use std::collections::BTreeSet;
+
+/// Rows of a dashboard that must be there, one for each layer, each with SQL and PromQL panels.
+const LAYERS: [&str; 3] = ["Fabric", "GPU links", "MPI"];
+/// Values of a single-valued variable that are tried: the newest job may have just begun.
+const TRIED_VALUES: usize = 5;
+
+/// What queries run against; queries for one that is not there are left out and counted.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// TimescaleDB.
+    pub sql: Option<Sql>,
+    /// Prometheus.
+    pub prometheus: Option<Prometheus>,
+}
+
+/// What was run and what was found.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// Queries that ran.
+    pub queries: usize,
+    /// Queries left out because their data source is not there.
+    pub left_out: usize,
+    /// What is wrong.
+    pub findings: Vec<Finding>,
+}
+
+/// Checks dashboards and rules over a time range.
+///
+/// # Errors
+/// Files that can't be parsed. Everything else is a finding.
+pub async fn check(files: &Files, sources: &Sources, window: Window) -> Result<Report, Error> {
+    let mut dashboards = Vec::new();
+    for (name, text) in &files.dashboards {
+        dashboards.push((name.clone(), Dashboard::parse(name, text)?));
+    }
+    let grafana_rules = GrafanaRule::parse(&files.grafana_rules)?;
+    let prometheus_rules = PrometheusRules::parse(&files.prometheus_rules)?;
+    let findings = lint(&dashboards, &grafana_rules, &files.data_source_uids()?);
+    let mut run = Run { sources, report: Report { findings, ..Report::default() } };
+    let mut layers = BTreeSet::new();
+    for (name, dashboard) in &dashboards {
+        run.dashboard(name, dashboard, window).await;
+        layers.extend(complete_layers(dashboard));
+    }
+    for layer in LAYERS.iter().filter(|layer| !layers.contains(**layer)) {
+        let problem = format!("no row '{layer}' with panels by SQL and by PromQL");
+        run.report.findings.push(Finding::new("dashboards", problem));
+    }
+    for rule in &grafana_rules {
+        run.grafana_rule(rule, window).await;
+    }
+    run.prometheus_rules(&prometheus_rules, window).await;
+    Ok(run.report)
+}
+
+/// Rows that have at least one panel of each language.
+fn complete_layers(dashboard: &Dashboard) -> BTreeSet<&str> {
+    let mut complete = BTreeSet::new();
+    let (mut row, mut sql, mut promql) = ("", false, false);
+    for panel in &dashboard.panels {
+        if panel.kind == "row" {
+            (row, sql, promql) = (panel.title.as_str(), false, false);
+        }
+        for target in panel.targets.iter().chain(panel.panels.iter().flat_map(|inner| &inner.targets)) {
+            sql |= target.sql.is_some();
+            promql |= target.expr.is_some();
+        }
+        if sql && promql {
+            complete.insert(row);
+        }
+    }
+    complete
+}
+
+struct Run<'a> {
+    sources: &'a Sources,
+    report: Report,
+}
+
+impl Run<'_> {
+    fn find(&mut self, place: &str, problem: impl Into<String>) {
+        self.report.findings.push(Finding::new(place, problem));
+    }
+
+    async fn dashboard(&mut self, name: &str, dashboard: &Dashboard, window: Window) {
+        let mut expander = Expander::new(window);
+        let mut choices: Vec<(String, Vec<String>)> = Vec::new();
+        for variable in &dashboard.templating.list {
+            if variable.multi || variable.include_all {
+                expander.multiple.push(variable.name.clone());
+            }
+            let values = self.variable(name, variable, &expander).await;
+            if variable.multi || variable.include_all || variable.kind != "query" {
+                expander.values.insert(variable.name.clone(), values);
+            } else {
+                // Without a choice Grafana puts an empty text.
+                let first = values.first().cloned().unwrap_or_default();
+                expander.values.insert(variable.name.clone(), vec![first]);
+                choices.push((variable.name.clone(), values.into_iter().take(TRIED_VALUES).collect()));
+            }
+        }
+        for panel in dashboard.query_panels() {
+            let place = format!("{name}, panel '{}'", panel.title);
+            for target in &panel.targets {
+                let problems = self.target_with_choices(panel, target, &expander, &choices).await;
+                for problem in problems {
+                    self.find(&place, problem);
+                }
+            }
+        }
+    }
+
+    /// Problems with the first value of each single-valued variable that has none, else with the first.
+    async fn target_with_choices(
+        &mut self,
+        panel: &Panel,
+        target: &Target,
+        expander: &Expander,
+        choices: &[(String, Vec<String>)],
+    ) -> Vec<String> {
+        let mut expander = expander.clone();
+        expander.window = expander.window.for_panel(panel.interval.as_deref(), panel.max_data_points);
+        let first = self.target(panel, target, &expander).await;
+        let text = target.sql.as_deref().or(target.expr.as_deref()).unwrap_or_default();
+        for (name, values) in choices.iter().filter(|(name, _)| text.contains(&format!("${{{name}"))) {
+            for value in values.iter().skip(1) {
+                if first.is_empty() {
+                    return first;
+                }
+                expander.values.insert(name.clone(), vec![value.clone()]);
+                if self.target(panel, target, &expander).await.is_empty() {
+                    return Vec::new();
+                }
+            }
+        }
+        first
+    }
+
+    /// Values of a variable; its own query runs too.
+    async fn variable(&mut self, name: &str, variable: &Variable, expander: &Expander) -> Vec<String> {
+        let place = format!("{name}, variable {}", variable.name);
+        let text = variable.query.as_str().unwrap_or_default();
+        if variable.kind != "query" {
+            return vec![text.to_owned()];
+        }
+        let Some(sql) = &self.sources.sql else {
+            self.report.left_out += 1;
+            // Enough to expand PromQL with; matches every value.
+            return vec![String::from(".*")];
+        };
+        self.report.queries += 1;
+        let statement = match expander.expand(text, Language::Sql) {
+            Ok(statement) => statement,
+            Err(error) => {
+                self.find(&place, error.0);
+                return Vec::new();
+            }
+        };
+        match sql.query(&statement).await {
+            Ok(answer) => {
+                let column = answer.position("__value").unwrap_or(0);
+                let values: Vec<String> =
+                    answer.rows.iter().filter_map(|row| row.get(column)?.clone()).collect();
+                if values.is_empty() {
+                    self.find(&place, "no value to choose");
+                }
+                values
+            }
+            Err(problem) => {
+                self.find(&place, problem);
+                Vec::new()
+            }
+        }
+    }
+
+    async fn target(&mut self, panel: &Panel, target: &Target, expander: &Expander) -> Vec<String> {
+        if let Some(text) = &target.sql {
+            let statement = match expander.expand(text, Language::Sql) {
+                Ok(statement) => statement,
+                Err(error) => return vec![error.0],
+            };
+            let Some(sql) = &self.sources.sql else {
+                self.report.left_out += 1;
+                return Vec::new();
+            };
+            self.report.queries += 1;
+            match sql.query(&statement).await {
+                Ok(answer) => {
+                    let mut problems = answer.problems();
+                    problems.extend(answer.missing(&panel.named_columns()));
+                    if target.format.as_deref() == Some("time_series") {
+                        problems.extend(answer.problems_as_series());
+                    }
+                    problems
+                }
+                Err(problem) => vec![problem],
+            }
+        } else {
+            let text = target.expr.as_deref().unwrap_or_default();
+            let expression = match expander.expand(text, Language::PromQl) {
+                Ok(expression) => expression,
+                Err(error) => return vec![error.0],
+            };
+            let legend = target.legend.as_deref().unwrap_or_default();
+            match self.promql(&expression, &expander.window).await {
+                None => Vec::new(),
+                Some(Ok(series)) => problems_of_series(&series, legend),
+                Some(Err(problem)) => vec![problem],
+            }
+        }
+    }
+
+    async fn promql(&mut self, expression: &str, window: &Window) -> Option<Result<Vec<Series>, String>> {
+        let Some(prometheus) = &self.sources.prometheus else {
+            self.report.left_out += 1;
+            return None;
+        };
+        self.report.queries += 1;
+        Some(prometheus.query_range(expression, window).await)
+    }
+
+    /// A rule's query answers with rows: without any it could never fire.
+    async fn grafana_rule(&mut self, rule: &GrafanaRule, window: Window) {
+        let place = format!("rule {}", rule.uid);
+        let Some(sql) = &self.sources.sql else {
+            self.report.left_out += 1;
+            return;
+        };
+        self.report.queries += 1;
+        match rule.evaluate(sql, window.to).await {
+            Ok(values) if values.is_empty() => self.find(&place, "the answer is empty"),
+            Ok(_) => {}
+            Err(problem) => self.find(&place, problem),
+        }
+    }
+
+    /// Recording rules answer; alerting rules are valid, and the metrics that they read are there.
+    async fn prometheus_rules(&mut self, rules: &PrometheusRules, window: Window) {
+        for (name, expression) in rules.records() {
+            match self.promql(&rules.expanded(expression), &window).await {
+                Some(Ok(series)) if series.is_empty() => {
+                    self.find(&format!("rule {name}"), "the answer is empty")
+                }
+                Some(Err(problem)) => self.find(&format!("rule {name}"), problem),
+                _ => {}
+            }
+        }
+        for name in rules.alert_names() {
+            let Some(alert) = rules.alert(name) else { continue };
+            let expression = rules.expanded(&alert.expr);
+            if let Some(Err(problem)) = self.promql(&expression, &window).await {
+                self.find(&format!("rule {name}"), problem);
+            }
+            // No alert is the usual answer, so a wrong name would show nowhere else.
+            for metric in metric_names(&expression) {
+                if let Some(Ok(series)) = self.promql(&format!("count({metric})"), &window).await
+                    && series.is_empty()
+                {
+                    self.find(&format!("rule {name}"), format!("there is no metric '{metric}'"));
+                }
+            }
+        }
+    }
+}
+
+/// An empty answer, values that are all NaN, and labels that the legend names and no series has.
+fn problems_of_series(series: &[Series], legend: &str) -> Vec<String> {
+    if series.is_empty() {
+        return vec![String::from("the answer is empty")];
+    }
+    let mut problems = Vec::new();
+    if series.iter().flat_map(|one| &one.values).all(|(_, value)| value == "NaN") {
+        problems.push(String::from("every value is NaN"));
+    }
+    for label in
+        legend.split("{{").skip(1).filter_map(|rest| rest.split_once("}}")).map(|(label, _)| label.trim())
+    {
+        if !series.iter().all(|one| one.metric.contains_key(label)) {
+            problems.push(format!("the legend names label '{label}', which the answer lacks"));
+        }
+    }
+    problems
+}

@@ -1,0 +1,248 @@
+//! What can be said of a dashboard without running it. The rules are those of Grafana 11's model and of this
+//! repository: every panel has a unit, a title, a description and a link, and only built-in panel types.
+
+use crate::Finding;
+use crate::alerts::GrafanaRule;
+use crate::dashboard::{Dashboard, Panel, Target, Variable};
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// Panel types that every Grafana 11 and 12 has.
+const BUILT_IN_PANELS: [&str; 19] = [
+    "alertlist",
+    "bargauge",
+    "barchart",
+    "candlestick",
+    "canvas",
+    "dashlist",
+    "gauge",
+    "geomap",
+    "heatmap",
+    "histogram",
+    "logs",
+    "nodeGraph",
+    "piechart",
+    "stat",
+    "state-timeline",
+    "status-history",
+    "table",
+    "timeseries",
+    "trend",
+];
+/// Grafana 11's version of the model; older ones are migrated by guessing.
+const LEAST_SCHEMA_VERSION: u64 = 39;
+/// Columns of the grid.
+const GRID_COLUMNS: u32 = 24;
+/// Longest identifier that Grafana takes.
+const UID_BYTES: usize = 40;
+/// Data sources that a query may use, and the plugin of the variable that names them.
+const SQL_PLUGIN: &str = "grafana-postgresql-datasource";
+const PROMETHEUS_PLUGIN: &str = "prometheus";
+/// What a link may take from Grafana beside the dashboard's variables.
+const LINK_VARIABLES: [&str; 5] = ["__url_time_range", "__all_variables", "__data.", "__field.", "__value."];
+
+/// Everything that is wrong with the form of these dashboards and rules; `data_sources` are the identifiers of
+/// those that the repository provisions.
+#[must_use]
+pub fn lint(
+    dashboards: &[(String, Dashboard)],
+    rules: &[GrafanaRule],
+    data_sources: &[String],
+) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut uids = HashSet::new();
+    for (name, dashboard) in dashboards {
+        if dashboard.uid.is_empty() || dashboard.uid.len() > UID_BYTES || !uids.insert(&dashboard.uid) {
+            findings.push(Finding::new(
+                name,
+                format!("uid '{}' is empty, too long or used twice", dashboard.uid),
+            ));
+        }
+        of_dashboard(name, dashboard, dashboards, &mut findings);
+    }
+    for rule in rules {
+        findings.extend(rule.findings());
+        if !data_sources.contains(&rule.data_source) {
+            let problem = format!("data source '{}' is not provisioned", rule.data_source);
+            findings.push(Finding::new(format!("rule {}", rule.uid), problem));
+        }
+        let (uid, panel) = &rule.panel;
+        let found = dashboards.iter().find(|(_, dashboard)| dashboard.uid == *uid);
+        if !found.is_some_and(|(_, dashboard)| dashboard.query_panels().any(|found| found.id == *panel)) {
+            findings.push(Finding::new(
+                format!("rule {}", rule.uid),
+                format!("no panel {panel} of dashboard '{uid}'"),
+            ));
+        }
+    }
+    findings
+}
+
+fn of_dashboard(name: &str, dashboard: &Dashboard, all: &[(String, Dashboard)], findings: &mut Vec<Finding>) {
+    let mut find = |problem: String| findings.push(Finding::new(name, problem));
+    if dashboard.title.is_empty() {
+        find(String::from("no title"));
+    }
+    if dashboard.schema_version < LEAST_SCHEMA_VERSION {
+        find(format!("schemaVersion {} is under {LEAST_SCHEMA_VERSION}", dashboard.schema_version));
+    }
+    if dashboard.id.is_some() {
+        find(String::from("has an id, which belongs to one Grafana's database"));
+    }
+    for variable in &dashboard.templating.list {
+        for problem in of_variable(variable, dashboard) {
+            find(format!("variable {}: {problem}", variable.name));
+        }
+    }
+    let mut ids = HashSet::new();
+    for panel in &dashboard.panels {
+        if panel.id == 0 || !ids.insert(panel.id) {
+            find(format!("panel '{}': id {} is missing or used twice", panel.title, panel.id));
+        }
+        let problems = if panel.kind == "row" { of_row(panel) } else { of_panel(panel, dashboard) };
+        for problem in problems {
+            find(format!("panel '{}': {problem}", panel.title));
+        }
+        for link in panel.all_links() {
+            if let Some(problem) = of_link(link, all) {
+                find(format!("panel '{}': {problem}", panel.title));
+            }
+        }
+    }
+    for (at, panel) in dashboard.panels.iter().enumerate() {
+        for other in dashboard.panels[..at].iter().filter(|other| other.place.overlaps(&panel.place)) {
+            find(format!("panels '{}' and '{}' overlap", other.title, panel.title));
+        }
+    }
+}
+
+fn of_variable(variable: &Variable, dashboard: &Dashboard) -> Vec<String> {
+    let mut problems = Vec::new();
+    if variable.label.is_empty() {
+        problems.push(String::from("no label"));
+    }
+    if variable.kind == "datasource" {
+        let plugin = variable.query.as_str().unwrap_or_default();
+        if ![SQL_PLUGIN, PROMETHEUS_PLUGIN].contains(&plugin) {
+            problems.push(format!("plugin '{plugin}' is not used here"));
+        }
+    } else if variable.kind == "query" {
+        if variable.query.as_str() != Some(variable.definition.as_str()) {
+            problems.push(String::from("definition differs from query"));
+        }
+        let source = variable.datasource.as_ref();
+        if source.is_none_or(|source| plugin_of(&source.uid, dashboard) != Some(SQL_PLUGIN)) {
+            problems.push(String::from("its data source is no variable of the PostgreSQL plugin"));
+        }
+    }
+    problems
+}
+
+/// The plugin of `${variable}`, `None` for a fixed identifier: a site's data sources have other ones.
+fn plugin_of<'a>(uid: &str, dashboard: &'a Dashboard) -> Option<&'a str> {
+    let name = uid.strip_prefix("${")?.strip_suffix('}')?;
+    dashboard.variable(name).filter(|variable| variable.kind == "datasource")?.query.as_str()
+}
+
+fn of_row(row: &Panel) -> Vec<String> {
+    let mut problems = Vec::new();
+    if row.title.is_empty() {
+        problems.push(String::from("a row without a title"));
+    }
+    if row.place.w != GRID_COLUMNS || row.place.h != 1 || row.place.x != 0 {
+        problems.push(String::from("a row is 24 wide, 1 high and at the left edge"));
+    }
+    problems
+}
+
+fn of_panel(panel: &Panel, dashboard: &Dashboard) -> Vec<String> {
+    let mut problems = Vec::new();
+    if !BUILT_IN_PANELS.contains(&panel.kind.as_str()) {
+        problems.push(format!("type '{}' is not built in", panel.kind));
+    }
+    for (what, text) in
+        [("title", panel.title.as_str()), ("description", panel.description.as_str()), ("unit", panel.unit())]
+    {
+        if text.trim().is_empty() {
+            problems.push(format!("no {what}"));
+        }
+    }
+    if panel.all_links().is_empty() {
+        problems.push(String::from("no link"));
+    }
+    let source = panel.datasource.as_ref().map_or("", |source| source.uid.as_str());
+    if plugin_of(source, dashboard).is_none() {
+        problems.push(format!("its data source '{source}' is no data-source variable"));
+    }
+    let place = panel.place;
+    if place.w == 0 || place.h < 2 || place.x + place.w > GRID_COLUMNS {
+        problems.push(format!("its place {place:?} is not on the grid"));
+    }
+    if panel.targets.is_empty() {
+        problems.push(String::from("no query"));
+    }
+    let mut letters = HashSet::new();
+    for target in &panel.targets {
+        if target.ref_id.is_empty() || !letters.insert(&target.ref_id) {
+            problems.push(format!("refId '{}' is missing or used twice", target.ref_id));
+        }
+        problems.extend(of_target(target, dashboard));
+    }
+    problems
+}
+
+fn of_target(target: &Target, dashboard: &Dashboard) -> Option<String> {
+    let Some(source) = &target.datasource else {
+        return Some(format!("query {} has no data source", target.ref_id));
+    };
+    let Some(plugin) = plugin_of(&source.uid, dashboard) else {
+        return Some(format!(
+            "data source '{}' of query {} is no data-source variable",
+            source.uid, target.ref_id
+        ));
+    };
+    if plugin != source.kind {
+        return Some(format!("data source '{}' is a {plugin}, not a {}", source.uid, source.kind));
+    }
+    let complete = match plugin {
+        SQL_PLUGIN => {
+            let format = target.format.as_deref().unwrap_or_default();
+            target.sql.as_deref().is_some_and(|sql| !sql.trim().is_empty())
+                && target.raw_query
+                && ["time_series", "table"].contains(&format)
+        }
+        _ => target.expr.as_deref().is_some_and(|expr| !expr.trim().is_empty()) && target.legend.is_some(),
+    };
+    let form = if plugin == SQL_PLUGIN { "rawSql, rawQuery and format" } else { "expr and legendFormat" };
+    (!complete).then(|| format!("query {} needs {form}", target.ref_id))
+}
+
+/// A link has a title; one to a dashboard names one that is there and sets variables that it has.
+fn of_link(link: &Value, all: &[(String, Dashboard)]) -> Option<String> {
+    let text = |key: &str| link.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (title, url) = (text("title"), text("url"));
+    if title.is_empty() || url.is_empty() {
+        return Some(String::from("a link without title or URL"));
+    }
+    for name in url.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name) {
+        if !LINK_VARIABLES
+            .iter()
+            .any(|known| name == *known || (known.ends_with('.') && name.starts_with(known)))
+            && !name.starts_with("__data.fields[")
+        {
+            return Some(format!("link '{title}': unknown '${{{name}}}'"));
+        }
+    }
+    let rest = url.strip_prefix("/d/")?;
+    let uid = rest.split(['/', '?']).next().unwrap_or_default();
+    let Some((_, target)) = all.iter().find(|(_, dashboard)| dashboard.uid == uid) else {
+        return Some(format!("link '{title}': there is no dashboard '{uid}'"));
+    };
+    let query = rest.split_once('?').map_or("", |(_, query)| query);
+    let unknown = query
+        .split('&')
+        .filter_map(|part| part.strip_prefix("var-"))
+        .filter_map(|part| part.split('=').next())
+        .find(|name| target.variable(name).is_none())?;
+    Some(format!("link '{title}': dashboard '{uid}' has no variable '{unknown}'"))
+}

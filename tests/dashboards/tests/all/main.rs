@@ -1,0 +1,6 @@
+//! Tests of the dashboards and rules, in one binary: they share a database server.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod against_data;
+mod form;
+mod support;

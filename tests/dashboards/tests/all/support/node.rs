@@ -1,0 +1,186 @@
+//! Two hosts with two GPUs each, and a job of four ranks on them that began before the first sample.
+
+use super::{SECOND, TICK_SECONDS, TICKS, tick_time};
+use throughline_sample::catalogue as c;
+use throughline_sample::wire::{
+    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, Job, JobRank, LinkValues, MpiOpCell,
+    MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, NodeInfo, SelfStat, Values,
+};
+
+pub const JOB: &str = "slurm:4711";
+const NODES: [&str; 2] = ["n0", "n1"];
+const GPUS_PER_NODE: u32 = 2;
+const LINKS: u32 = 4;
+const LINK_SPEED: u64 = 25_000_000_000;
+const RANKS: u32 = 4;
+
+pub fn batches(end: i64) -> Vec<Batch> {
+    let mut batches = Vec::new();
+    for (at, name) in NODES.iter().enumerate() {
+        let node = u32::try_from(at).unwrap();
+        batches.push(inventory(end, node, name));
+        batches.extend((0..TICKS).map(|tick| round(end, tick, node, name)));
+    }
+    batches
+}
+
+fn gpu(node: u32, index: u32) -> String {
+    format!("GPU-0000000{node}-000{index}")
+}
+
+fn ranks_of(node: u32) -> std::ops::Range<u32> {
+    node * RANKS / 2..(node + 1) * RANKS / 2
+}
+
+fn inventory(end: i64, node: u32, name: &str) -> Batch {
+    let boot = end - 86_400 * SECOND;
+    let start = end - 1200 * SECOND;
+    let mut batch = Batch { node: name.to_owned(), ..Batch::default() };
+    batch.nodes.push(NodeInfo {
+        name: name.to_owned(),
+        boot_id: format!("boot of {name}"),
+        boot_time: boot,
+        hca_guids: vec![0xc0 + u64::from(node)],
+    });
+    for index in 0..GPUS_PER_NODE {
+        batch.gpus.push(GpuInfo {
+            uuid: gpu(node, index),
+            index,
+            name: String::from("Test GPU"),
+            pci_bus_id: format!("0000:{index:02x}:00.0"),
+            source: String::from("nvml"),
+            link_count: LINKS,
+        });
+        batch.gpu_link_infos.extend((0..LINKS).map(|link| GpuLinkInfo {
+            gpu_uuid: gpu(node, index),
+            link,
+            active: true,
+            speed_bytes_per_second: Some(LINK_SPEED),
+            remote_type: String::from("gpu"),
+            remote_gpu_uuid: gpu(node, 1 - index),
+            remote_link: Some(link),
+            ..GpuLinkInfo::default()
+        }));
+    }
+    batch.jobs.push(Job {
+        key: JOB.to_owned(),
+        scheduler: String::from("slurm"),
+        native_id: String::from("4711"),
+        user: String::from("ada"),
+        command: String::from("./solver"),
+        start,
+        world_size: RANKS,
+        ..Job::default()
+    });
+    batch.job_ranks.extend(ranks_of(node).map(|rank| JobRank {
+        job_key: JOB.to_owned(),
+        rank,
+        pid: 1000 + rank,
+        world_size: RANKS,
+        mpi_library: String::from("Open MPI v4.1.4"),
+        start,
+        host: name.to_owned(),
+        ..JobRank::default()
+    }));
+    batch
+}
+
+fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
+    let time = tick_time(end, tick);
+    let epoch = end - 1200 * SECOND;
+    let mut batch = Batch { node: name.to_owned(), ..Batch::default() };
+    for index in 0..GPUS_PER_NODE {
+        let gpu_uuid = gpu(node, index);
+        let source = String::from("nvml");
+        let links =
+            (0..LINKS).map(|link| LinkValues { link, values: Some(nvlink_values(tick, index, link)) });
+        batch.gpu_links.push(GpuLinksSample {
+            time,
+            epoch,
+            gpu_uuid: gpu_uuid.clone(),
+            source: source.clone(),
+            links: links.collect(),
+        });
+        let mut values = Values::default();
+        values.put(&c::PCIE_TRANSMIT_BYTES, count(tick, 2_000_000_000 + u64::from(index)));
+        values.put(&c::PCIE_RECEIVE_BYTES, count(tick, 3_000_000_000));
+        batch.gpu_pcie.push(GpuPcieSample { time, epoch, gpu_uuid, source, values: Some(values) });
+    }
+    for rank in ranks_of(node) {
+        mpi(&mut batch, time, epoch, tick, rank);
+    }
+    for source in ["nvml", "mpi"] {
+        for (metric, value) in [(&c::SOURCE_UP, 1.0), (&c::RECORDS, (tick + 1) as f64)] {
+            let name = metric.name.to_owned();
+            batch.self_stats.push(SelfStat { time, source: source.to_owned(), name, value });
+        }
+    }
+    batch
+}
+
+/// A counter that has grown by this much a second for a minute before the first tick.
+fn count(tick: i64, per_second: u64) -> u64 {
+    (60 + tick * TICK_SECONDS).cast_unsigned() * per_second
+}
+
+fn nvlink_values(tick: i64, index: u32, link: u32) -> Values {
+    let mut values = Values::default();
+    let rate = u64::from(link + 1) * 5_000_000_000 + u64::from(index);
+    values.put(&c::NVLINK_TRANSMIT_BYTES, count(tick, rate));
+    values.put(&c::NVLINK_RECEIVE_BYTES, count(tick, rate / 2));
+    for metric in [&c::NVLINK_REPLAY_ERRORS, &c::NVLINK_RECOVERY_ERRORS, &c::NVLINK_CRC_ERRORS] {
+        values.put(metric, 0);
+    }
+    values.put(&c::NVLINK_SPEED_BYTES_PER_SECOND, LINK_SPEED);
+    values.put(&c::NVLINK_UP, 1);
+    values
+}
+
+fn mpi(batch: &mut Batch, time: i64, epoch: i64, tick: i64, rank: u32) {
+    let (job_key, source) = (JOB.to_owned(), String::from("pmpi"));
+    let cell = |operation: &str, size_class_bytes: u64, calls: u64, nanoseconds: u64| MpiOpCell {
+        operation: operation.to_owned(),
+        size_class_bytes,
+        calls: count(tick, calls),
+        bytes: count(tick, calls) * size_class_bytes,
+        elapsed_nanoseconds: count(tick, calls) * nanoseconds,
+        longest_nanoseconds: nanoseconds * 50,
+    };
+    batch.mpi_ops.push(MpiRankBin {
+        time,
+        epoch,
+        job_key: job_key.clone(),
+        rank,
+        source: source.clone(),
+        cells: vec![
+            cell("allreduce", 8192, 100, 2_000_000),
+            cell("allreduce", 64, 200, 500_000),
+            cell("isend", 1 << 20, 50, 100_000),
+            cell("waitall", 0, 50, 3_000_000),
+        ],
+    });
+    let peer = |peer: u32| MpiPeerCell {
+        peer,
+        bytes: count(tick, u64::from(rank + peer) * 1_000_000),
+        messages: count(tick, 10),
+    };
+    batch.mpi_peers.push(MpiRankPeers {
+        time,
+        epoch,
+        job_key: job_key.clone(),
+        rank,
+        kind: String::from("logical"),
+        source: source.clone(),
+        cells: (0..RANKS).filter(|other| *other != rank).map(peer).collect(),
+    });
+    batch.mpi_pvars.extend((0..RANKS).map(|element| MpiPvarSample {
+        time,
+        job_key: job_key.clone(),
+        rank,
+        name: String::from("pml_ob1_unexpected_msgq_length"),
+        element,
+        value: (tick % 7) as f64,
+        source: String::from("mpit"),
+        variable_class: String::from("level"),
+    }));
+}

@@ -1,0 +1,141 @@
+//! The seed as the daemons' pages would have shown it, with times: OpenMetrics for
+//! `promtool tsdb create-blocks-from openmetrics`. Names and labels come from the catalogue.
+
+use super::Seed;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use throughline_sample::Guid;
+use throughline_sample::catalogue::{self as c, Kind, Metric, Table};
+use throughline_sample::wire::{Batch, IbNodeInfo, Values};
+
+/// Lines of each family, and whether it is a counter.
+#[derive(Default)]
+struct Families(BTreeMap<String, (Kind2, Vec<String>)>);
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Kind2 {
+    Counter,
+    #[default]
+    Gauge,
+}
+
+impl Families {
+    fn metric(&mut self, metric: &Metric, prefix: &str, labels: &str, value: f64, time: i64) {
+        let counter = metric.kind == Kind::Counter;
+        let family = format!("{prefix}{}", metric.name);
+        let suffix = if counter { "_total" } else { "" };
+        let kind = if counter { Kind2::Counter } else { Kind2::Gauge };
+        let line = format!("{family}{suffix}{{{labels}}} {value} {}", seconds(time));
+        self.0.entry(family).or_insert((kind, Vec::new())).1.push(line);
+    }
+
+    fn info(&mut self, name: &str, labels: &str, time: i64) {
+        let line = format!("{name}{{{labels}}} 1 {}", seconds(time));
+        self.0.entry(name.to_owned()).or_default().1.push(line);
+    }
+
+    fn values(&mut self, table: Table, prefix: &str, labels: &str, values: &Values, time: i64) {
+        for metric in table.metrics() {
+            if let Some(value) = values.get(metric) {
+                self.metric(metric, prefix, labels, value as f64, time);
+            }
+        }
+    }
+}
+
+pub fn text(seed: &Seed) -> String {
+    let nodes: BTreeMap<u64, &IbNodeInfo> =
+        seed.batches.iter().flat_map(|batch| &batch.ib_nodes).map(|node| (node.guid, node)).collect();
+    let mut families = Families::default();
+    for batch in &seed.batches {
+        fabric(&mut families, batch, &nodes);
+        gpus(&mut families, batch);
+        own(&mut families, batch);
+    }
+    mpi(&mut families, &seed.batches);
+    let mut text = String::new();
+    for (family, (kind, lines)) in families.0 {
+        let kind = if kind == Kind2::Counter { "counter" } else { "gauge" };
+        writeln!(text, "# TYPE {family} {kind}\n{}", lines.join("\n")).unwrap();
+    }
+    text + "# EOF\n"
+}
+
+fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeInfo>) {
+    for sample in &batch.ib_ports {
+        let node = nodes[&sample.node_guid];
+        let switch = node.r#type == "switch";
+        let prefix = if switch { c::SWITCH_PORT_PREFIX } else { c::HCA_PORT_PREFIX };
+        let labels = format!(
+            "instance=\"{}\",guid=\"{}\",port=\"{}\"",
+            Guid(batch.subnet_prefix),
+            Guid(node.guid),
+            sample.port
+        );
+        families.values(Table::IbPortCounters, prefix, &labels, sample.values.as_ref().unwrap(), sample.time);
+        let port = node.ports.iter().find(|port| port.port == sample.port).unwrap();
+        let remote = nodes[&port.remote_guid.unwrap()];
+        let (name, own) =
+            if switch { (c::SWITCH_UPLINK_INFO, "switch") } else { (c::HCA_UPLINK_INFO, "hca") };
+        let ends = format!(
+            "{labels},{own}=\"{}\",uplink=\"{}\",uplink_guid=\"{}\",uplink_lid=\"{}\",uplink_port=\"{}\",uplink_type=\"{}\"",
+            node.description,
+            remote.description,
+            Guid(remote.guid),
+            remote.lid,
+            port.remote_port.unwrap(),
+            if remote.r#type == "switch" { "SW" } else { "CA" },
+        );
+        families.info(name, &ends, sample.time);
+    }
+}
+
+fn gpus(families: &mut Families, batch: &Batch) {
+    for sample in &batch.gpu_links {
+        for link in &sample.links {
+            let labels =
+                format!("instance=\"{}\",gpu=\"{}\",link=\"{}\"", batch.node, sample.gpu_uuid, link.link);
+            let values = link.values.as_ref().unwrap();
+            families.values(Table::NvlinkCounters, "throughline_nvlink_", &labels, values, sample.time);
+        }
+    }
+    for sample in &batch.gpu_pcie {
+        let labels = format!("instance=\"{}\",gpu=\"{}\"", batch.node, sample.gpu_uuid);
+        let values = sample.values.as_ref().unwrap();
+        families.values(Table::GpuPcieCounters, "throughline_pcie_", &labels, values, sample.time);
+    }
+}
+
+fn own(families: &mut Families, batch: &Batch) {
+    let instance =
+        if batch.node.is_empty() { Guid(batch.subnet_prefix).to_string() } else { batch.node.clone() };
+    for stat in &batch.self_stats {
+        let metric = Table::SelfStats.metrics().iter().find(|metric| metric.name == stat.name).unwrap();
+        let labels = format!("instance=\"{instance}\",source=\"{}\"", stat.source);
+        families.metric(metric, "throughline_", &labels, stat.value, stat.time);
+    }
+}
+
+/// An agent shows the totals of all its ranks by operation.
+fn mpi(families: &mut Families, batches: &[Batch]) {
+    for batch in batches.iter().filter(|batch| !batch.mpi_ops.is_empty()) {
+        let cells = || batch.mpi_ops.iter().flat_map(|bin| &bin.cells);
+        let operations: BTreeSet<&str> = cells().map(|cell| cell.operation.as_str()).collect();
+        for operation in operations {
+            let labels = format!("instance=\"{}\",operation=\"{operation}\"", batch.node);
+            let time = batch.mpi_ops[0].time;
+            let sum = |of: fn(&throughline_sample::wire::MpiOpCell) -> u64| {
+                cells().filter(|cell| cell.operation == operation).map(of).sum::<u64>() as f64
+            };
+            families.metric(&c::MPI_CALLS, "throughline_mpi_", &labels, sum(|cell| cell.calls), time);
+            families.metric(&c::MPI_BYTES, "throughline_mpi_", &labels, sum(|cell| cell.bytes), time);
+            let elapsed = sum(|cell| cell.elapsed_nanoseconds) / 1e9;
+            families.metric(&c::MPI_ELAPSED_SECONDS, "throughline_mpi_", &labels, elapsed, time);
+        }
+    }
+}
+
+/// Times in OpenMetrics are seconds; ticks are whole ones.
+fn seconds(time: i64) -> i64 {
+    time / super::SECOND
+}

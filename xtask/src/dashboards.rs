@@ -1,0 +1,81 @@
+//! `cargo xtask dashboards`: runs every query of every dashboard and alert rule on a running installation.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use clap::Args;
+use throughline_dashboard_check::{
+    Error, Files, GrafanaRule, Prometheus, PrometheusRules, Sources, Sql, Window, check, saturated_by_promql,
+    saturated_by_sql,
+};
+
+/// Status of a check that found something.
+const FOUND_SOMETHING: u8 = 2;
+/// The saturation alert's name in Grafana's rules and in Prometheus'.
+const SATURATION: (&str, &str) = ("throughline-link-saturated", "InfinibandLinkSaturated");
+
+/// The task's arguments.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Database, for instance `postgresql://throughline_read@%2Frun%2Fthroughline/throughline` or `host=... dbname=...`;
+    /// without it queries in SQL are left out.
+    #[arg(long)]
+    database_url: Option<String>,
+    /// Prometheus, for instance `http://127.0.0.1:9090`; without it queries in PromQL are left out.
+    #[arg(long)]
+    prometheus_url: Option<String>,
+    /// Minutes back from now that the dashboards show.
+    #[arg(long, default_value_t = 15)]
+    minutes: u32,
+    /// The repository with `dashboards/` and `deploy/`.
+    #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/.."))]
+    root: PathBuf,
+}
+
+/// Prints each finding and the saturated links on standard output; status 2 when there is a finding.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run_async(arguments))
+}
+
+async fn run_async(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let files = Files::read(&arguments.root)?;
+    let sql = match &arguments.database_url {
+        Some(url) => Some(Sql::connect(url).await?),
+        None => None,
+    };
+    let prometheus = arguments.prometheus_url.as_deref().map(Prometheus::at).transpose()?;
+    let sources = Sources { sql, prometheus };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).context("the clock stands before 1970")?;
+    let now = i64::try_from(now.as_nanos()).context("the clock stands after 2262")?;
+    let back = Duration::from_secs(60 * u64::from(arguments.minutes));
+    let window = Window::new(now - i64::try_from(back.as_nanos())?, now);
+
+    let report = check(&files, &sources, window).await?;
+    for finding in &report.findings {
+        println!("{finding}");
+    }
+    for line in saturated(&files, &sources, &window).await? {
+        println!("{line}");
+    }
+    let (queries, left_out, found) = (report.queries, report.left_out, report.findings.len());
+    println!("{queries} queries ran, {left_out} left out, {found} findings");
+    Ok(if found == 0 { ExitCode::SUCCESS } else { ExitCode::from(FOUND_SOMETHING) })
+}
+
+/// A line for each sending port that the saturation alert fires for, by each data source.
+async fn saturated(files: &Files, sources: &Sources, window: &Window) -> Result<Vec<String>, Error> {
+    let mut lines = Vec::new();
+    if let Some(sql) = &sources.sql {
+        let rules = GrafanaRule::parse(&files.grafana_rules)?;
+        let ports = saturated_by_sql(&rules, SATURATION.0, sql, window).await?;
+        lines.extend(ports.iter().map(|(guid, port)| format!("saturated by SQL: {guid} port {port}")));
+    }
+    if let Some(prometheus) = &sources.prometheus {
+        let rules = PrometheusRules::parse(&files.prometheus_rules)?;
+        let ports = saturated_by_promql(&rules, SATURATION.1, prometheus, window).await?;
+        lines.extend(ports.iter().map(|(guid, port)| format!("saturated by PromQL: {guid} port {port}")));
+    }
+    Ok(lines)
+}
