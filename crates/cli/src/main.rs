@@ -3,6 +3,8 @@
 //! Each module has `Arguments` (clap) and `pub async fn run(arguments, &Site) -> anyhow::Result<ExitCode>`.
 //! Nothing is done here that belongs to one subcommand, and nothing is printed but the final error.
 
+mod db;
+mod serve;
 mod status;
 
 use clap::{Args, Parser, Subcommand};
@@ -36,6 +38,12 @@ pub struct Site {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Take batches, answer HTTP, keep the database within its retention
+    Serve(serve::Arguments),
+    /// Manage the private database: install, init, start, stop, status
+    Db(db::Arguments),
+    /// Print the effective configuration of `serve`
+    CheckConfig(serve::CheckArguments),
     /// Show each source with the age of its newest row, and each job with its top operations
     Status(status::Arguments),
 }
@@ -61,6 +69,9 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
 
 async fn run(command: Command, site: &Site) -> anyhow::Result<ExitCode> {
     match command {
+        Command::Serve(arguments) => serve::run(arguments, site).await,
+        Command::Db(arguments) => db::run(arguments, site).await,
+        Command::CheckConfig(arguments) => serve::check_config(arguments, site).await,
         Command::Status(arguments) => status::run(arguments, site).await,
     }
 }

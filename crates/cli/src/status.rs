@@ -1,39 +1,139 @@
 //! `throughline status`: what arrives in the database, for people and as JSON.
 //!
-//! Reads with the read-only role and changes nothing; it starts no database.
+//! Reads with the read-only role and changes nothing; it starts no database and needs no daemon.
+
+mod read;
+mod report;
+mod table;
 
 use crate::Site;
-use std::path::PathBuf;
+use crate::serve::config::ServerConfig;
+use anyhow::Context;
+use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use throughline_daemon::{Failure, paths};
+use std::time::Duration;
+use throughline_daemon::{ExitStatus, Failure, paths};
+use throughline_store::{Database, PrivateCluster};
+use tokio_postgres::Client;
+
+pub use report::Report;
+
+/// Shortest time between two prints of `--watch`: the report itself costs the database some work.
+const SHORTEST_WATCH: Duration = Duration::from_millis(500);
+
+/// What a terminal does to show the next report in place of the last: cursor home, clear to the end.
+const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// Options of `status`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Arguments {
-    /// Database to read [default: the private cluster of the state folder]
+    /// Database to read [default: the private one of the state folder]
     #[arg(long, value_name = "URL")]
     pub database_url: Option<String>,
-    /// One JSON document instead of tables
+    /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
     /// Print anew every SECONDS until Ctrl-C
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2")]
-    pub watch: Option<f64>,
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = watch_interval)]
+    pub watch: Option<Duration>,
+    /// Most jobs shown, the newest first
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u16).range(0..=1000))]
+    pub jobs: u16,
+}
+
+fn watch_interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let interval = seconds.filter(|interval| *interval >= SHORTEST_WATCH);
+    interval.ok_or_else(|| format!("expected seconds, at least {}", SHORTEST_WATCH.as_secs_f64()))
 }
 
 /// Prints the status once, or again and again with `--watch`.
 ///
 /// # Errors
 /// 69 when there is no database to read.
-#[allow(clippy::unused_async)] // Reads the store once its schema is there.
 pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
-    let place = match arguments.database_url {
-        Some(url) => PathBuf::from(url),
-        None => paths::state_dir(site.state_dir.as_deref())?,
+    let database = find(&arguments, site)?;
+    let mut client = connect(&database).await?;
+    let Some(interval) = arguments.watch else {
+        print(&report(&client, &database, &arguments).await?, arguments.json, false)?;
+        return Ok(ExitCode::SUCCESS);
     };
-    Err(Failure::unavailable(format!(
-        "no database at {}; start one with `throughline serve` or `throughline db start`",
-        place.display()
-    ))
-    .into())
+    let in_place = std::io::stdout().is_terminal() && !arguments.json;
+    loop {
+        match report(&client, &database, &arguments).await {
+            Ok(report) => print(&report, arguments.json, in_place)?,
+            // The server was restarted: the next look may find it again.
+            Err(error) => {
+                tracing::warn!("{error:#}");
+                if let Ok(again) = database.connect_reader().await {
+                    client = again;
+                }
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(interval) => {}
+            stopped = tokio::signal::ctrl_c() => {
+                stopped.context("waiting for Ctrl-C")?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+}
+
+/// The database that is named, that `serve` is configured to use, or the private one.
+fn find(arguments: &Arguments, site: &Site) -> Result<Database, Failure> {
+    let url = match (&arguments.database_url, &site.state_dir) {
+        (Some(url), _) => Some(url.clone()),
+        (None, Some(_)) => None,
+        (None, None) => configured_url(site)?,
+    };
+    match url {
+        Some(url) => Ok(Database::from_url(&url)?),
+        None => Ok(PrivateCluster::database_in(&paths::state_dir(site.state_dir.as_deref())?)),
+    }
+}
+
+/// The operated server of `server.toml`. An ordinary user may not read that file, which holds a password.
+fn configured_url(site: &Site) -> Result<Option<String>, Failure> {
+    match throughline_daemon::config::load::<ServerConfig>("server", site.config.as_deref()) {
+        Ok(config) => Ok(config.database.url),
+        Err(failure) if failure.status == ExitStatus::Permission && site.config.is_none() => Ok(None),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Connects as reader. Without a server the message says how one is started.
+async fn connect(database: &Database) -> Result<Client, Failure> {
+    database.connect_reader().await.map_err(|error| match error.status() {
+        ExitStatus::Unavailable => Failure::unavailable(format!(
+            "no database to read at {}: it does not run here, or not yet; start it with `throughline serve` \
+             (or `throughline db start`), or name another with --state-dir or --database-url ({error})",
+            database.place()
+        )),
+        _ => error.into(),
+    })
+}
+
+/// Reads a report; also for the demo's table.
+///
+/// # Errors
+/// The database is gone, or has no schema of this build.
+pub async fn report(client: &Client, database: &Database, arguments: &Arguments) -> anyhow::Result<Report> {
+    let mut report = read::report(client, arguments.jobs).await?;
+    database.place().clone_into(&mut report.database);
+    Ok(report)
+}
+
+fn print(report: &Report, json: bool, in_place: bool) -> anyhow::Result<()> {
+    let mut text = if in_place { CLEAR.to_owned() } else { String::new() };
+    if json {
+        text.push_str(&serde_json::to_string(report)?);
+        text.push('\n');
+    } else {
+        text.push_str(&table::text(report));
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
 }

@@ -1,0 +1,483 @@
+//! The queries of `status`. They only read, and look no further back than a day.
+
+use super::report::{Delivery, Job, Operation, Report, Source};
+use anyhow::Context;
+use std::collections::BTreeMap;
+use throughline_sample::catalogue::{
+    DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS, SOURCE_UP,
+    SPOOL_ENTRIES,
+};
+use throughline_sample::to_rfc3339;
+use tokio_postgres::{Client, Row};
+
+/// Rows of the last minute by source and origin. Keys are few and each is one range of an index; the time of
+/// the newest row before that is the coverage's, of which every source writes one a round.
+const SOURCES: &str = "
+    SELECT source, origin, sum(rows)::bigint AS rows, max(newest) AS newest
+    FROM (
+        SELECT 'mad' AS source, s.prefix AS origin, c.rows, c.newest
+        FROM ib_port_key k
+        JOIN ib_node_key n ON n.id = k.ib_node_id
+        JOIN subnet s ON s.id = n.subnet_id
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS rows, max(time) AS newest FROM ib_port_counters
+            WHERE port_id = k.id AND time > now() - INTERVAL '1 minute') c
+        UNION ALL
+        SELECT 'sysfs', n.name, c.rows, c.newest
+        FROM host_port_key k
+        JOIN node_key n ON n.id = k.node_id
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS rows, max(time) AS newest FROM host_port_counters
+            WHERE host_port_id = k.id AND time > now() - INTERVAL '1 minute') c
+        UNION ALL
+        SELECT c.source, n.name, c.rows, c.newest
+        FROM gpu g
+        JOIN node_key n ON n.id = g.node_id
+        CROSS JOIN LATERAL (
+            SELECT source, count(*) AS rows, max(time) AS newest FROM nvlink_counters
+            WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source
+            UNION ALL
+            SELECT source, count(*), max(time) FROM gpu_pcie_counters
+            WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source) c
+        WHERE g.valid_to IS NULL
+        UNION ALL
+        SELECT 'mpi', r.host, m.rows, m.newest
+        FROM (
+            SELECT job_id, rank, count(*) AS rows, max(time) AS newest
+            FROM (
+                SELECT job_id, rank, time FROM mpi_ops WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
+                SELECT job_id, rank, time FROM mpi_peers WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
+                SELECT job_id, rank, time FROM mpi_pvars WHERE time > now() - INTERVAL '1 minute') rows
+            GROUP BY job_id, rank) m
+        JOIN (SELECT DISTINCT ON (job_id, rank) job_id, rank, host
+              FROM job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
+        UNION ALL
+        SELECT s.source, o.origin, 0, c.newest
+        FROM (SELECT name AS origin FROM node_key UNION SELECT prefix FROM subnet) o
+        CROSS JOIN (VALUES ('mad'), ('sysfs'), ('nvml'), ('cupti'), ('mpi')) s (source)
+        CROSS JOIN LATERAL (
+            SELECT time AS newest FROM coverage
+            WHERE source = s.source AND instance = o.origin AND time > now() - INTERVAL '1 day'
+            ORDER BY time DESC LIMIT 1) c
+    ) all_rows
+    GROUP BY source, origin
+    HAVING max(newest) IS NOT NULL";
+
+/// The newest figures of each daemon about itself; daemons tell every 10 s.
+const FIGURES: &str = "
+    SELECT DISTINCT ON (instance, source, name) instance, source, name, value
+    FROM self_stats
+    WHERE time > now() - INTERVAL '2 minutes' AND name = ANY($1)
+    ORDER BY instance, source, name, time DESC";
+
+/// Jobs, running ones first; the newest row of each is found with its operations.
+const JOBS: &str = "
+    SELECT j.id, j.key, j.user_name, j.command, j.world_size,
+           (extract(epoch FROM j.start_time) * 1e9)::bigint AS start_ns,
+           (extract(epoch FROM e.end_time) * 1e9)::bigint AS end_ns,
+           extract(epoch FROM now() - e.end_time)::double precision AS end_age,
+           extract(epoch FROM now() - j.start_time)::double precision AS start_age,
+           r.ranks, r.nodes
+    FROM job j
+    CROSS JOIN LATERAL (
+        SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes,
+               count(*) FILTER (WHERE end_time IS NULL) AS running, max(end_time) AS last_end
+        FROM job_rank WHERE job_id = j.id) r
+    CROSS JOIN LATERAL (
+        -- A job of which no rank is left has ended, even where nobody said so.
+        SELECT coalesce(j.end_time, CASE WHEN r.ranks > 0 AND r.running = 0 THEN r.last_end END) AS end_time) e
+    ORDER BY e.end_time IS NOT NULL, coalesce(e.end_time, j.start_time, j.first_seen) DESC, j.id DESC
+    LIMIT $1";
+
+/// Operations of some jobs over all ranks and size classes.
+const OPERATIONS: &str = "
+    SELECT job_id, operation, sum(calls)::bigint AS calls, sum(bytes)::bigint AS bytes,
+           sum(elapsed_seconds)::double precision AS elapsed_seconds
+    FROM mpi_op_totals WHERE job_id = ANY($1)
+    GROUP BY job_id, operation ORDER BY job_id, elapsed_seconds DESC, operation";
+
+/// How long the ranks of some jobs have been observed, summed, and the age of the newest row.
+const SPANS: &str = "
+    SELECT r.job_id, sum(extract(epoch FROM o.last_time - r.start_time))::double precision AS observed_seconds,
+           extract(epoch FROM now() - max(o.last_time))::double precision AS age
+    FROM (SELECT job_id, rank, min(start_time) AS start_time
+          FROM job_rank WHERE job_id = ANY($1) GROUP BY job_id, rank) r
+    JOIN (SELECT job_id, rank, max(time) AS last_time
+          FROM mpi_ops WHERE job_id = ANY($1) GROUP BY job_id, rank) o USING (job_id, rank)
+    GROUP BY r.job_id";
+
+/// A job that has not ended and sent nothing for this long is called silent.
+const SILENT_SECONDS: f64 = 60.0;
+
+/// Reads everything.
+pub async fn report(client: &Client, jobs_max: u16) -> anyhow::Result<Report> {
+    let now = client.query_one("SELECT (extract(epoch FROM now()) * 1e9)::bigint", &[]).await;
+    let time = now.and_then(|row| row.try_get(0)).context("reading the database's time")?;
+    let sources = client.query(&sources_query(), &[]).await.context(SCHEMA)?;
+    let figures = figures(client).await?;
+    Ok(Report {
+        time: to_rfc3339(time),
+        database: String::new(),
+        sources: join_sources(&sources, &figures)?,
+        delivery: delivery(&figures),
+        jobs: jobs(client, jobs_max).await?,
+    })
+}
+
+/// What to do when a table is missing.
+const SCHEMA: &str = "reading the database; has `throughline serve` of this version run on it?";
+
+/// [`SOURCES`] with its times as this program reads them.
+fn sources_query() -> String {
+    format!(
+        "SELECT source, origin, rows, (extract(epoch FROM newest) * 1e9)::bigint AS newest_ns,
+                extract(epoch FROM now() - newest)::double precision AS age
+         FROM ({SOURCES}) sources ORDER BY source, origin"
+    )
+}
+
+/// Figures by origin and part of the daemon, then by name.
+type Figures = BTreeMap<(String, String), BTreeMap<String, f64>>;
+
+async fn figures(client: &Client) -> anyhow::Result<Figures> {
+    let names = [
+        &SOURCE_UP,
+        &DROPPED_RECORDS,
+        &FAILED_READS,
+        &SPOOL_ENTRIES,
+        &DELIVERY_LAG_SECONDS,
+        &DELIVERED_ENTRIES,
+        &DELIVERY_FAILURES,
+    ];
+    let names: Vec<&str> = names.iter().map(|metric| metric.name).collect();
+    let mut figures = Figures::new();
+    for row in client.query(FIGURES, &[&names]).await.context(SCHEMA)? {
+        let part = (row.try_get("instance")?, row.try_get("source")?);
+        figures.entry(part).or_default().insert(row.try_get("name")?, row.try_get("value")?);
+    }
+    Ok(figures)
+}
+
+/// Parts of daemons that have a `source_up` and are no sources.
+const NO_SOURCES: [&str; 5] = ["delivery", "spool", "agent", "collector", "upkeep"];
+
+fn join_sources(rows: &[Row], figures: &Figures) -> anyhow::Result<Vec<Source>> {
+    let mut sources: BTreeMap<(String, String), Source> = BTreeMap::new();
+    for row in rows {
+        let (source, origin): (String, String) = (row.try_get("source")?, row.try_get("origin")?);
+        let rows: i64 = row.try_get("rows")?;
+        let newest: i64 = row.try_get("newest_ns")?;
+        // At most the rows of a minute: exact.
+        #[allow(clippy::cast_precision_loss)]
+        let rows_per_second = rows as f64 / 60.0;
+        let told = Source {
+            source: source.clone(),
+            origin: origin.clone(),
+            newest: Some(to_rfc3339(newest)),
+            age_seconds: row.try_get("age")?,
+            rows_per_second,
+            ..Source::default()
+        };
+        sources.insert((source, origin), told);
+    }
+    for ((origin, source), values) in figures {
+        let Some(up) = values.get(SOURCE_UP.name).filter(|_| !NO_SOURCES.contains(&source.as_str())) else {
+            continue;
+        };
+        let told = sources.entry((source.clone(), origin.clone())).or_insert_with(|| Source {
+            source: source.clone(),
+            origin: origin.clone(),
+            ..Source::default()
+        });
+        told.up = Some(*up > 0.0);
+        told.dropped_records = count(values.get(DROPPED_RECORDS.name));
+        told.failed_reads = count(values.get(FAILED_READS.name));
+    }
+    Ok(sources.into_values().collect())
+}
+
+fn delivery(figures: &Figures) -> Vec<Delivery> {
+    let mut origins: BTreeMap<&str, Delivery> = BTreeMap::new();
+    for ((origin, part), values) in figures {
+        let get = |name: &str| values.get(name);
+        let told = || Delivery { origin: origin.clone(), ..Delivery::default() };
+        match part.as_str() {
+            "spool" => {
+                let told = origins.entry(origin).or_insert_with(told);
+                told.spool_entries = count(get(SPOOL_ENTRIES.name));
+                told.dropped_records = count(get(DROPPED_RECORDS.name));
+            }
+            "delivery" => {
+                let told = origins.entry(origin).or_insert_with(told);
+                told.lag_seconds = get(DELIVERY_LAG_SECONDS.name).copied();
+                told.delivered_entries = count(get(DELIVERED_ENTRIES.name));
+                told.delivery_failures = count(get(DELIVERY_FAILURES.name));
+            }
+            _ => {}
+        }
+    }
+    origins.into_values().collect()
+}
+
+/// Counts travel as floating point; they are whole and not negative.
+fn count(value: Option<&f64>) -> Option<u64> {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    value.map(|value| value.round().max(0.0) as u64)
+}
+
+async fn jobs(client: &Client, jobs_max: u16) -> anyhow::Result<Vec<Job>> {
+    let rows = client.query(JOBS, &[&i64::from(jobs_max)]).await.context(SCHEMA)?;
+    let ids = rows.iter().map(|row| row.try_get("id")).collect::<Result<Vec<i32>, _>>()?;
+    let mut operations: BTreeMap<i32, Vec<Operation>> = BTreeMap::new();
+    for row in client.query(OPERATIONS, &[&ids]).await.context(SCHEMA)? {
+        let operation = Operation {
+            operation: row.try_get("operation")?,
+            calls: whole(&row, "calls")?.unwrap_or_default(),
+            bytes: whole(&row, "bytes")?.unwrap_or_default(),
+            elapsed_seconds: row.try_get::<_, Option<f64>>("elapsed_seconds")?.unwrap_or_default(),
+        };
+        operations.entry(row.try_get("job_id")?).or_default().push(operation);
+    }
+    let mut spans: BTreeMap<i32, (Option<f64>, Option<f64>)> = BTreeMap::new();
+    for row in client.query(SPANS, &[&ids]).await.context(SCHEMA)? {
+        spans.insert(row.try_get("job_id")?, (row.try_get("observed_seconds")?, row.try_get("age")?));
+    }
+    let job = |(row, id): (&Row, &i32)| {
+        job(row, operations.remove(id).unwrap_or_default(), spans.get(id).copied().unwrap_or_default())
+    };
+    rows.iter().zip(&ids).map(job).collect()
+}
+
+fn job(
+    row: &Row,
+    operations: Vec<Operation>,
+    (observed, age): (Option<f64>, Option<f64>),
+) -> anyhow::Result<Job> {
+    let end: Option<i64> = row.try_get("end_ns")?;
+    let start_age: Option<f64> = row.try_get("start_age")?;
+    // A job that has only begun has no row yet.
+    let age = age.or(start_age);
+    let silent = age.is_none_or(|age| age > SILENT_SECONDS);
+    let inside: f64 = operations.iter().map(|operation| operation.elapsed_seconds).sum();
+    let share = observed.filter(|observed| *observed > 0.0).map(|observed| (inside / observed).min(1.0));
+    Ok(Job {
+        job_key: row.try_get("key")?,
+        user: row.try_get("user_name")?,
+        command: row.try_get("command")?,
+        ranks: whole(row, "ranks")?.unwrap_or_default(),
+        nodes: whole(row, "nodes")?.unwrap_or_default(),
+        world_size: row.try_get::<_, Option<i32>>("world_size")?.and_then(|size| u64::try_from(size).ok()),
+        state: if end.is_some() {
+            "ended"
+        } else if silent {
+            "silent"
+        } else {
+            "running"
+        }
+        .to_owned(),
+        start: row.try_get::<_, Option<i64>>("start_ns")?.map(to_rfc3339),
+        end: end.map(to_rfc3339),
+        age_seconds: if end.is_some() { row.try_get("end_age")? } else { age },
+        mpi_time_share: share.filter(|_| !operations.is_empty()),
+        operations,
+    })
+}
+
+fn whole(row: &Row, column: &str) -> Result<Option<u64>, tokio_postgres::Error> {
+    Ok(row.try_get::<_, Option<i64>>(column)?.and_then(|value| u64::try_from(value).ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_sample::catalogue::{Metric, RECORDS};
+    use throughline_sample::catalogue::{
+        NVLINK_TRANSMIT_BYTES, PORT_DATA_TRANSMITTED_BYTES, TRANSMIT_DATA_BYTES,
+    };
+    use throughline_sample::wire::{
+        self, Batch, GpuInfo, GpuLinksSample, HostPortSample, IbPortSample, JobRank, LinkValues, MpiOpCell,
+        MpiRankBin, SelfStat, Values,
+    };
+    use throughline_store::{Content, Entry, Writer, testing};
+
+    const SECOND: i64 = 1_000_000_000;
+
+    fn now() -> i64 {
+        throughline_daemon::Clock::new().now()
+    }
+
+    fn values(metric: &'static Metric) -> Option<Values> {
+        let mut values = Values::default();
+        values.put(metric, 4096);
+        Some(values)
+    }
+
+    fn figure(time: i64, source: &str, metric: &Metric, value: f64) -> SelfStat {
+        SelfStat { time, source: source.into(), name: metric.name.into(), value }
+    }
+
+    /// A node with one adapter port, one GPU and a job of two ranks that began 100 s ago, and its figures.
+    fn node(time: i64) -> Batch {
+        let start = time - 100 * SECOND;
+        let rank = |rank, end| JobRank {
+            job_key: "slurm:7".into(),
+            rank,
+            pid: 1,
+            world_size: 2,
+            start,
+            end,
+            host: "n1".into(),
+            ..JobRank::default()
+        };
+        let cell = |operation: &str, calls, seconds: i64| MpiOpCell {
+            operation: operation.into(),
+            calls,
+            bytes: 10 * calls,
+            elapsed_nanoseconds: (seconds * SECOND).unsigned_abs(),
+            ..MpiOpCell::default()
+        };
+        let bin = |rank| MpiRankBin {
+            time,
+            epoch: start,
+            job_key: "slurm:7".into(),
+            rank,
+            source: "pmpi".into(),
+            cells: vec![cell("allreduce", 5, 20), cell("send", 3, 5)],
+        };
+        let port = HostPortSample {
+            time,
+            epoch: start,
+            device: "mlx5_0".into(),
+            port: 1,
+            node_guid: 1,
+            source: "sysfs".into(),
+            values: values(&PORT_DATA_TRANSMITTED_BYTES),
+        };
+        let link = LinkValues { link: 0, values: values(&NVLINK_TRANSMIT_BYTES) };
+        Batch {
+            node: "n1".into(),
+            host_ports: vec![HostPortSample { time: time - SECOND, ..port.clone() }, port],
+            gpus: vec![GpuInfo { uuid: "GPU-1".into(), source: "nvml".into(), ..GpuInfo::default() }],
+            gpu_links: vec![GpuLinksSample {
+                time,
+                epoch: start,
+                gpu_uuid: "GPU-1".into(),
+                source: "nvml".into(),
+                links: vec![link],
+            }],
+            jobs: vec![wire::Job {
+                key: "slurm:7".into(),
+                user: "ada".into(),
+                command: "solve".into(),
+                start,
+                world_size: 2,
+                ..wire::Job::default()
+            }],
+            job_ranks: vec![rank(0, 0), rank(1, 0)],
+            mpi_ops: vec![bin(0), bin(1)],
+            self_stats: vec![
+                figure(time, "sysfs", &SOURCE_UP, 1.0),
+                figure(time, "sysfs", &DROPPED_RECORDS, 3.0),
+                figure(time, "cupti", &SOURCE_UP, 0.0),
+                figure(time, "spool", &SPOOL_ENTRIES, 2.0),
+                figure(time, "delivery", &SOURCE_UP, 1.0),
+                figure(time, "delivery", &DELIVERED_ENTRIES, 8.0),
+                figure(time, "sysfs", &RECORDS, 9.0),
+            ],
+            ..Batch::default()
+        }
+    }
+
+    fn crawler(time: i64) -> Batch {
+        let port = |port| IbPortSample {
+            time,
+            epoch: time,
+            node_guid: 9,
+            port,
+            source: "mad".into(),
+            values: values(&TRANSMIT_DATA_BYTES),
+            ..IbPortSample::default()
+        };
+        // Read an hour ago: only the coverage of that round says when.
+        let round =
+            wire::Coverage { time, source: "mad".into(), expected: 2, read: 2, ..wire::Coverage::default() };
+        Batch {
+            subnet_prefix: 0xfe80_0000_0000_0000,
+            ib_ports: vec![port(1), port(2)],
+            coverage: vec![round],
+            ..Batch::default()
+        }
+    }
+
+    async fn written(batches: Vec<Batch>) -> (Client, Report) {
+        let database = testing::database().await;
+        let spool_id = uuid::Uuid::from_u128(7);
+        let entries = batches.into_iter().zip(1..).map(|(batch, sequence)| Entry {
+            spool_id,
+            sequence,
+            content: Content::Batch(batch),
+        });
+        let entries: Vec<Entry> = entries.collect();
+        Writer::new(database.clone()).write(&entries).await.unwrap();
+        let client = database.connect_reader().await.unwrap();
+        let report = report(&client, 10).await.unwrap();
+        (client, report)
+    }
+
+    #[tokio::test]
+    async fn an_empty_database_is_an_empty_report() {
+        let (_, report) = written(Vec::new()).await;
+        assert!(report.sources.is_empty() && report.delivery.is_empty() && report.jobs.is_empty());
+        assert!(report.time.ends_with('Z'));
+    }
+
+    #[tokio::test]
+    async fn sources_delivery_and_jobs_are_told() {
+        let time = now();
+        let (_, report) = written(vec![node(time), crawler(time - 3600 * SECOND)]).await;
+        let find = |source: &str| report.sources.iter().find(|told| told.source == source).unwrap();
+        let sysfs = find("sysfs");
+        assert_eq!((sysfs.origin.as_str(), sysfs.up, sysfs.dropped_records), ("n1", Some(true), Some(3)));
+        assert!((sysfs.rows_per_second - 2.0 / 60.0).abs() < 1e-9, "{sysfs:?}");
+        assert_eq!(sysfs.newest.as_deref().map(|text| &text[..19]), Some(&to_rfc3339(time)[..19]));
+        assert!(find("nvml").age_seconds.unwrap() < 3600.0 && find("mpi").rows_per_second > 0.0);
+        // Down, and never a row: told all the same.
+        assert_eq!((find("cupti").up, &find("cupti").newest), (Some(false), &None));
+        let mad = find("mad");
+        assert_eq!((mad.origin.as_str(), mad.rows_per_second), ("0xfe80000000000000", 0.0));
+        assert!(mad.age_seconds.unwrap() > 3500.0, "{mad:?}");
+        assert_eq!(report.delivery.len(), 1);
+        assert_eq!(
+            (report.delivery[0].spool_entries, report.delivery[0].delivered_entries),
+            (Some(2), Some(8))
+        );
+
+        let job = &report.jobs[0];
+        assert_eq!(
+            (job.job_key.as_str(), job.state.as_str(), job.ranks, job.nodes),
+            ("slurm:7", "running", 2, 1)
+        );
+        assert_eq!((job.user.as_deref(), job.command.as_deref()), (Some("ada"), Some("solve")));
+        let names: Vec<&str> = job.operations.iter().map(|operation| operation.operation.as_str()).collect();
+        assert_eq!(names, ["allreduce", "send"]);
+        assert_eq!((job.operations[0].calls, job.operations[0].bytes), (10, 100));
+        assert!((job.mpi_time_share.unwrap() - 0.25).abs() < 1e-6, "{job:?}");
+        assert_eq!(
+            super::super::table::text(&report).lines().filter(|line| line.contains("slurm:7")).count(),
+            1
+        );
+    }
+
+    #[tokio::test]
+    async fn a_job_has_ended_when_its_last_rank_has() {
+        let time = now();
+        let mut ended = Batch { node: "n1".into(), job_ranks: node(time).job_ranks, ..Batch::default() };
+        ended.job_ranks.iter_mut().for_each(|rank| rank.end = time - 30 * SECOND);
+        let (_, report) = written(vec![node(time), ended]).await;
+        let job = &report.jobs[0];
+        assert_eq!((job.state.as_str(), &job.end), ("ended", &Some(to_rfc3339(time - 30 * SECOND))));
+        assert!(job.age_seconds.unwrap() >= 29.0);
+    }
+}

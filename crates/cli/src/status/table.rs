@@ -1,0 +1,373 @@
+//! The report as aligned text of at most 100 columns, for people.
+//!
+//! Texts come from other people's programs: control characters never reach the terminal.
+
+use super::report::{Delivery, Job, Report, Source};
+
+/// Widest line.
+const COLUMNS: usize = 100;
+/// Widest name of an origin: a subnet prefix, or a node name of usual length.
+const ORIGIN_COLUMNS: usize = 28;
+/// Most lines of one source; more origins are summed up in one line, the oldest stay visible.
+const ORIGINS_MAX: usize = 24;
+/// Most operations of a job: those with the most time.
+const OPERATIONS_MAX: usize = 4;
+/// What stands for a value that is not known.
+const ABSENT: &str = "-";
+
+/// The whole text.
+pub fn text(report: &Report) -> String {
+    let mut text = format!("Database {} at {}\n", clean(&report.database, 60), &report.time);
+    if report.sources.is_empty() && report.jobs.is_empty() {
+        text.push_str(
+            "\nNothing has arrived yet. Start what reads: `throughline-agent run` on each node, \
+             `throughline-fabric run`\nonce a subnet, MPI programs under `throughline-exec`; or see everything \
+             at once: `throughline demo`.\n",
+        );
+        return text;
+    }
+    text.push_str("\nSources\n");
+    text.push_str(&sources(&report.sources));
+    if !report.delivery.is_empty() {
+        text.push_str("\nDelivery\n");
+        text.push_str(&delivery(&report.delivery));
+    }
+    text.push_str("\nJobs\n");
+    if report.jobs.is_empty() {
+        text.push_str("  none yet: run an MPI program under throughline-exec on a node with an agent\n");
+    }
+    for job in &report.jobs {
+        text.push_str(&self::job(job));
+    }
+    text
+}
+
+fn sources(sources: &[Source]) -> String {
+    let mut table =
+        Table::new(&["SOURCE", "ORIGIN", "STATE", "<NEWEST", "<ROWS/S", "<DROPPED", "<FAILED READS"]);
+    for of_one in sources.chunk_by(|one, other| one.source == other.source) {
+        let mut shown: Vec<&Source> = of_one.iter().collect();
+        if shown.len() > ORIGINS_MAX {
+            // Those without rows first, then the oldest.
+            let age = |source: &Source| source.age_seconds.unwrap_or(f64::INFINITY);
+            shown.sort_by(|one, other| age(other).total_cmp(&age(one)));
+            shown.truncate(ORIGINS_MAX);
+        }
+        for source in &shown {
+            table.row(vec![
+                clean(&source.source, 10),
+                clean(&source.origin, ORIGIN_COLUMNS),
+                state(source).to_owned(),
+                source.age_seconds.map_or(ABSENT.to_owned(), age),
+                format!("{:.1}", source.rows_per_second),
+                source.dropped_records.map_or(ABSENT.to_owned(), thousands),
+                source.failed_reads.map_or(ABSENT.to_owned(), thousands),
+            ]);
+        }
+        if of_one.len() > shown.len() {
+            let rows: f64 = of_one.iter().map(|source| source.rows_per_second).sum();
+            let more = format!("and {} with newer rows", of_one.len() - shown.len());
+            table.row(vec![
+                clean(&of_one[0].source, 10),
+                more,
+                String::new(),
+                String::new(),
+                format!("{rows:.1} all"),
+            ]);
+        }
+    }
+    table.text()
+}
+
+/// What a reader wants to know first: does it deliver?
+fn state(source: &Source) -> &'static str {
+    /// Unchanged rows may be left out but for one a minute.
+    const LATE_SECONDS: f64 = 90.0;
+    match (source.up, source.age_seconds) {
+        (Some(false), _) => "down",
+        (Some(true), None) => "up, no rows",
+        (_, Some(age)) if age > LATE_SECONDS => "silent",
+        (Some(true), Some(_)) => "up",
+        (None, Some(_)) => "rows",
+        (None, None) => ABSENT,
+    }
+}
+
+fn delivery(delivery: &[Delivery]) -> String {
+    let mut table = Table::new(&["ORIGIN", "<WAITING", "<LAG", "<DELIVERED", "<DROPPED", "<FAILED ATTEMPTS"]);
+    let number = |value: Option<u64>| value.map_or(ABSENT.to_owned(), thousands);
+    let mut shown: Vec<&Delivery> = delivery.iter().collect();
+    if shown.len() > ORIGINS_MAX {
+        let lag = |told: &Delivery| told.lag_seconds.unwrap_or(0.0);
+        shown.sort_by(|one, other| lag(other).total_cmp(&lag(one)));
+        shown.truncate(ORIGINS_MAX);
+    }
+    for told in &shown {
+        table.row(vec![
+            clean(&told.origin, ORIGIN_COLUMNS),
+            number(told.spool_entries),
+            told.lag_seconds.map_or(ABSENT.to_owned(), age),
+            number(told.delivered_entries),
+            number(told.dropped_records),
+            number(told.delivery_failures),
+        ]);
+    }
+    if delivery.len() > shown.len() {
+        table.row(vec![format!("and {} with less lag", delivery.len() - shown.len())]);
+    }
+    table.text()
+}
+
+fn job(job: &Job) -> String {
+    let user = job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 16));
+    let ranks = match job.world_size {
+        Some(size) if size != job.ranks => format!("{} of {size} ranks", job.ranks),
+        _ if job.ranks == 1 => "1 rank".to_owned(),
+        _ => format!("{} ranks", job.ranks),
+    };
+    let nodes = if job.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", job.nodes) };
+    let since = job.age_seconds.map(age);
+    let state = match (job.state.as_str(), since) {
+        ("ended", Some(since)) => format!("ended {since} ago"),
+        ("silent", Some(since)) => format!("silent for {since}"),
+        (state, _) => clean(state, 12),
+    };
+    let share = job.mpi_time_share.map_or(String::new(), |share| format!(", {:.0} % in MPI", share * 100.0));
+    let rest = format!("{user}, {ranks} on {nodes}, {state}{share}");
+    let key = middle_cut(&clean(&job.job_key, 4 * COLUMNS), COLUMNS.saturating_sub(4 + rest.chars().count()));
+    let mut text = clean(&format!("  {key}  {rest}"), COLUMNS) + "\n";
+    if let Some(command) = &job.command {
+        text.push_str(&format!("    {}\n", clean(command, COLUMNS - 4)));
+    }
+    let mut table = Table::new(&[]);
+    for operation in job.operations.iter().take(OPERATIONS_MAX) {
+        table.row(vec![
+            format!("  {}", clean(&operation.operation, 30)),
+            format!("<{} calls", thousands(operation.calls)),
+            format!("<{}", bytes(operation.bytes)),
+            format!("<{:.3} s", operation.elapsed_seconds),
+        ]);
+    }
+    text + &table.text()
+}
+
+/// Rows of cells, each column as wide as its widest cell. A heading or cell that begins with `<` is aligned
+/// to the right.
+struct Table {
+    right: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    fn new(headings: &[&str]) -> Self {
+        let right = headings.iter().map(|heading| heading.starts_with('<')).collect();
+        let heading = |heading: &&str| heading.trim_start_matches('<').to_owned();
+        let rows =
+            if headings.is_empty() { Vec::new() } else { vec![headings.iter().map(heading).collect()] };
+        Self { right, rows }
+    }
+
+    fn row(&mut self, cells: Vec<String>) {
+        let mut plain = Vec::with_capacity(cells.len());
+        for (column, cell) in cells.into_iter().enumerate() {
+            if column >= self.right.len() {
+                self.right.push(cell.starts_with('<'));
+            }
+            plain.push(cell.strip_prefix('<').map(str::to_owned).unwrap_or(cell));
+        }
+        self.rows.push(plain);
+    }
+
+    fn text(&self) -> String {
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, width), right) in row.iter().zip(&widths).zip(&self.right) {
+                let padded = if *right { format!("  {cell:>width$}") } else { format!("  {cell:<width$}") };
+                line.push_str(&padded);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A text without control characters, cut to a number of characters.
+fn clean(text: &str, most: usize) -> String {
+    let mut clean: String = text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(most).is_some() {
+        clean.pop();
+        clean.push('…');
+    }
+    clean
+}
+
+/// A text cut in the middle: a job's key begins with its kind and ends with what tells it from others.
+fn middle_cut(text: &str, most: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= most {
+        return text.to_owned();
+    }
+    let (head, tail) = (most / 2, most.saturating_sub(most / 2 + 1));
+    let (head, tail) = (&letters[..head], &letters[letters.len() - tail..]);
+    head.iter().chain(&['…']).chain(tail).collect()
+}
+
+/// A span of time in its largest fitting unit.
+fn age(seconds: f64) -> String {
+    match seconds.max(0.0) {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
+        s => format!("{:.0} d", s / 86_400.0),
+    }
+}
+
+/// Bytes in decimal units, as links are rated.
+fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    // For people: three digits are enough.
+    #[allow(clippy::cast_precision_loss)]
+    let mut value = bytes as f64 / 1000.0;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A number with commas between thousands.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::report::Operation;
+
+    fn report() -> Report {
+        let source = |source: &str, origin: String, age: Option<f64>, up| Source {
+            source: source.into(),
+            origin,
+            age_seconds: age,
+            rows_per_second: 12.5,
+            up,
+            dropped_records: Some(1_234_567),
+            ..Source::default()
+        };
+        let operation = |name: &str, calls| Operation {
+            operation: name.into(),
+            calls,
+            bytes: calls * 8192,
+            elapsed_seconds: 1.5,
+        };
+        let job = Job {
+            job_key: "local:".to_owned() + &"n".repeat(80),
+            user: Some("ada\x1b[2J".into()),
+            command: Some("./solve --input ".to_owned() + &"x".repeat(200)),
+            ranks: 3,
+            world_size: Some(4),
+            nodes: 2,
+            state: "ended".into(),
+            age_seconds: Some(130.0),
+            mpi_time_share: Some(0.234),
+            operations: vec![operation("allreduce", 1_000_000), operation("bcast", 3)],
+            ..Job::default()
+        };
+        Report {
+            time: "2026-11-20T11:00:00.000000Z".into(),
+            database: "throughline on /var/lib/throughline/db/socket".into(),
+            sources: vec![
+                source("mad", "0xfe80000000000000".into(), Some(0.42), Some(true)),
+                source("nvml", "n1".into(), None, Some(false)),
+                source("sysfs", "n1".into(), Some(7000.0), None),
+            ],
+            delivery: vec![Delivery { origin: "n1".into(), lag_seconds: Some(0.0), ..Delivery::default() }],
+            jobs: vec![job],
+        }
+    }
+
+    #[test]
+    fn fits_the_terminal_and_cannot_harm_it() {
+        let text = text(&report());
+        for line in text.lines() {
+            assert!(line.chars().count() <= COLUMNS, "{line}");
+            assert!(!line.contains(char::is_control), "{line:?}");
+        }
+        for part in [
+            "0.4 s",
+            "down",
+            "silent",
+            "1,234,567",
+            "3 of 4 ranks on 2 nodes",
+            "ended 2 min ago",
+            "23 % in MPI",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+        assert!(text.contains("allreduce  1,000,000 calls   8.2 GB  1.500 s"), "{text}");
+    }
+
+    #[test]
+    fn an_empty_database_says_what_to_start() {
+        let text = text(&Report::default());
+        assert!(text.contains("throughline-agent run") && text.contains("throughline demo"), "{text}");
+    }
+
+    #[test]
+    fn many_origins_are_summed_up_and_the_oldest_stay() {
+        let mut report = report();
+        report.sources = (0..100)
+            .map(|n| Source {
+                source: "sysfs".into(),
+                origin: format!("node{n:03}"),
+                age_seconds: Some(f64::from(n)),
+                rows_per_second: 1.0,
+                ..Source::default()
+            })
+            .collect();
+        let text = text(&report);
+        assert!(text.contains("node099") && !text.contains("node000"), "{text}");
+        assert!(text.contains("and 76 with newer rows") && text.contains("100.0 all"), "{text}");
+    }
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(
+            [bytes(999), bytes(1000), bytes(999_960), bytes(u64::MAX)],
+            ["999 B", "1.0 kB", "1.0 MB", "18.4 EB"]
+        );
+        assert_eq!([thousands(0), thousands(999), thousands(1_000)], ["0", "999", "1,000"]);
+        assert_eq!([age(0.04), age(11.0), age(7199.0), age(1e6)], ["0.0 s", "11 s", "120 min", "12 d"]);
+        assert_eq!(
+            [middle_cut("abcdef", 6), middle_cut("abcdef", 4), middle_cut("abc", 0)],
+            ["abcdef", "ab…f", "…"]
+        );
+        assert_eq!(clean("a\nb", 10), "a b");
+        assert_eq!(clean("abcdef", 3), "ab…");
+    }
+}
