@@ -129,7 +129,7 @@ impl MpiTotals {
         }
         for (key, running) in self.jobs.iter().filter(|(_, running)| !running.ranks.is_empty()) {
             let job = running.job.clone().unwrap_or_default();
-            let (ranks, world) = (running.ranks.len().to_string(), job.world_size.to_string());
+            let world = job.world_size.to_string();
             // Not `job`: Prometheus gives that name to the scrape's own label.
             let labels = [
                 ("job_key", key.as_str()),
@@ -137,7 +137,6 @@ impl MpiTotals {
                 ("user", &job.user),
                 ("command", &job.command),
                 ("world_size", &world),
-                ("node_ranks", &ranks),
             ];
             page.info("throughline_job_info", "An MPI job with ranks on this node now.", &labels);
         }
@@ -211,10 +210,10 @@ mod tests {
         totals.observe(&rank(0, 0), now);
         totals.observe(&rank(1, 0), now);
         let shown = text(&totals);
-        assert!(shown.contains("job_key=\"j\"") && shown.contains("node_ranks=\"2\""), "{shown}");
+        assert!(shown.contains("job_key=\"j\"") && shown.contains("user=\"ada\""), "{shown}");
         assert!(shown.contains("command=\"a\\nb\""), "{shown}");
         totals.observe(&rank(0, 9), now);
-        assert!(text(&totals).contains("node_ranks=\"1\""));
+        assert!(text(&totals).contains("throughline_job_info"));
         totals.observe(&rank(1, 9), now);
         assert!(!text(&totals).contains("throughline_job_info"));
     }

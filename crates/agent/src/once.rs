@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep};
 
 /// How long a source may take to its first sample. A GPU driver that is not kept loaded takes seconds.
 const DEADLINE: Duration = Duration::from_secs(15);
-/// How long ranks may take to find this agent; a running rank looks for one every few seconds.
+/// How long ranks may take to find this agent: one that has just begun looks for it every second.
 const RANKS_DEADLINE: Duration = Duration::from_secs(3);
 /// How often channels and states are looked at.
 const LOOK: Duration = Duration::from_millis(20);
