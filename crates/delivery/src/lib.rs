@@ -12,7 +12,7 @@ mod stats;
 pub use backoff::Backoff;
 pub use grpc::{GrpcSink, UrlError};
 pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
-pub use sink::{Ack, Reason, Session, Sink, SinkError};
+pub use sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
 pub use stats::{ShipStats, figures};
 
 /// Messages, client and server generated from `proto/collect.proto`, whose comments document them.

@@ -100,7 +100,7 @@ impl Default for Config {
             memory_bytes_max: 16 << 20,
             disk_bytes_max: 256 << 20,
             segment_bytes_max: 4 << 20,
-            sync_interval: Duration::from_millis(400),
+            sync_interval: Duration::from_millis(200),
             owner: String::new(),
         }
     }
