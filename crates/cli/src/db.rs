@@ -164,6 +164,7 @@ impl Place {
         let (database, mut report) = match &self.operated {
             Some(database) => (database.clone(), serde_json::json!({ "kind": "operated", "state": "running" })),
             None => {
+                PrivateCluster::check_access(&self.options.state_dir).map_err(Failure::from)?;
                 let status = PrivateCluster::status_of(&self.options.state_dir);
                 let (state, pid) = match status {
                     ClusterStatus::Absent => ("absent", None),

@@ -70,6 +70,17 @@ pub enum Error {
         /// What to do.
         remedy: &'static str,
     },
+    /// The caller may not use the database or its files.
+    #[error(
+        "{what}: {cause}; run as root or as the user that the database belongs to, or let its administrator \
+         give you a role"
+    )]
+    Permission {
+        /// What was tried.
+        what: String,
+        /// The reason.
+        cause: String,
+    },
     /// The database refused a statement.
     #[error("{what}: {cause}")]
     Refused {
@@ -96,6 +107,7 @@ impl Error {
             Error::Io { cause, .. } if cause.kind() == std::io::ErrorKind::PermissionDenied => {
                 ExitStatus::Permission
             }
+            Error::Permission { .. } => ExitStatus::Permission,
             Error::Place(_) | Error::Url(_) => ExitStatus::Usage,
             Error::Refused { .. } | Error::Schema(_) => ExitStatus::Failed,
             _ => ExitStatus::Unavailable,
@@ -123,6 +135,10 @@ impl Error {
 
     pub(crate) fn from_postgres(what: &str, error: &tokio_postgres::Error) -> Error {
         match error.as_db_error() {
+            // Wrong user, wrong password, or no such role.
+            Some(refusal) if refusal.code().code().starts_with("28") => {
+                Error::Permission { what: what.to_owned(), cause: describe(refusal) }
+            }
             Some(refusal) if is_about_the_statement(refusal.code().code()) => Error::Refused {
                 what: what.to_owned(),
                 cause: describe(refusal),
@@ -131,7 +147,26 @@ impl Error {
             Some(refusal) => {
                 Error::Unavailable { what: what.to_owned(), cause: describe(refusal), remedy: CONNECT_REMEDY }
             }
+            None if is_permission_denied(error) => {
+                Error::Permission { what: what.to_owned(), cause: chain(error) }
+            }
             None => Error::Unavailable { what: what.to_owned(), cause: chain(error), remedy: CONNECT_REMEDY },
+        }
+    }
+
+    /// What a writer's caller should see: no entry is at fault when the login or the schema is, and the same
+    /// entries succeed once somebody has put that right.
+    pub(crate) fn not_the_entries_fault(self) -> Error {
+        // Classes: no such database, no such schema, no such table or column or no right to it.
+        const ENVIRONMENT: [&str; 3] = ["3D", "3F", "42"];
+        match self {
+            Error::Permission { what, cause } => Error::Unavailable { what, cause, remedy: CONNECT_REMEDY },
+            Error::Refused { what, cause, state }
+                if ENVIRONMENT.iter().any(|class| state.starts_with(class)) =>
+            {
+                Error::Unavailable { what, cause, remedy: "the database must have this build's schema" }
+            }
+            other => other,
         }
     }
 
@@ -157,6 +192,12 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::new(error.status(), error.to_string())
     }
+}
+
+/// The socket's folder is closed to this user.
+fn is_permission_denied(error: &tokio_postgres::Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// SQLSTATE classes that say: not now (connection, resources, shutdown, lost races, a read-only standby).

@@ -170,6 +170,29 @@ async fn what_cannot_be_stored_is_set_aside_with_its_reason() {
 }
 
 #[tokio::test]
+async fn a_missing_schema_is_the_databases_fault_and_no_batch_is_set_aside() {
+    let database = testing::empty_database().await;
+    let mut writer = Writer::new(database.clone());
+    let batch = [entry(Uuid::new_v4(), 1, port_batch(1, 5))];
+    let error = writer.write(&batch).await.unwrap_err();
+    assert!(error.is_temporary() && error.to_string().contains("schema"), "{error}");
+    throughline_store::migrate(&database).await.unwrap();
+    assert_eq!(writer.write(&batch).await.unwrap().rows, 5);
+}
+
+#[tokio::test]
+async fn the_quarantine_is_bounded() {
+    let (_, client, mut writer) = fresh().await;
+    let fill = "INSERT INTO batch_quarantine (spool_id, sequence, quarantined_at, reason, batch) \
+                SELECT gen_random_uuid(), n, now() - make_interval(secs => n), 'old', '' FROM generate_series(1, 1500) n";
+    client.execute(fill, &[]).await.unwrap();
+    let outcome = writer.write(&[Entry::decode(Uuid::new_v4(), 1, b"\xff")]).await.unwrap();
+    assert_eq!(outcome.quarantined, 1);
+    assert_eq!(count(&client, "batch_quarantine").await, 1000);
+    assert_eq!(count(&client, "batch_quarantine WHERE reason <> 'old'").await, 1);
+}
+
+#[tokio::test]
 async fn a_lost_connection_is_an_error_and_the_same_write_succeeds_later() {
     let (database, client, mut writer) = fresh().await;
     let spool = Uuid::new_v4();

@@ -27,10 +27,18 @@ pub(super) struct ServerUser {
 }
 
 impl ServerUser {
-    /// The caller, or for root the first of throughline, postgres and nobody that exists.
-    pub fn choose() -> Result<Self, Error> {
+    /// The owner of the files where there are some. Else the caller, or for root the first of throughline,
+    /// postgres and nobody that exists.
+    pub fn choose(folder: &Path) -> Result<Self, Error> {
         let caller = nix::unistd::geteuid();
+        let owner = fs::metadata(folder).ok().map(|data| Uid::from_raw(data.uid()));
         if !caller.is_root() {
+            if let Some(owner) = owner.filter(|owner| *owner != caller) {
+                return Err(Error::Permission {
+                    what: format!("using the database in {}", folder.display()),
+                    cause: format!("it belongs to {}", name_of(owner)),
+                });
+            }
             let user = User::from_uid(caller).ok().flatten().ok_or_else(|| {
                 Error::Place(format!(
                     "user id {caller} has no name (no entry in the user database), and PostgreSQL needs one; \
@@ -39,10 +47,12 @@ impl ServerUser {
             })?;
             return Ok(Self { name: user.name, uid: user.uid, gid: user.gid, differs: false });
         }
-        SERVER_USERS
-            .iter()
-            .find_map(|name| User::from_name(name).ok().flatten())
-            .filter(|user| !user.uid.is_root())
+        let owner = owner.and_then(|owner| User::from_uid(owner).ok().flatten());
+        let named = SERVER_USERS.iter().filter_map(|name| User::from_name(name).ok().flatten());
+        owner
+            .into_iter()
+            .chain(named)
+            .find(|user| !user.uid.is_root())
             .map(|user| Self { name: user.name, uid: user.uid, gid: user.gid, differs: true })
             .ok_or_else(|| {
                 Error::Place(format!(
@@ -51,6 +61,13 @@ impl ServerUser {
                     SERVER_USERS.join(", ")
                 ))
             })
+    }
+}
+
+fn name_of(uid: Uid) -> String {
+    match User::from_uid(uid) {
+        Ok(Some(user)) => format!("user {}", user.name),
+        _ => format!("user id {uid}"),
     }
 }
 

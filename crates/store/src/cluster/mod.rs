@@ -96,7 +96,8 @@ impl PrivateCluster {
         let made_by = folder::major_of(&folder);
         let installation =
             installation::find(options.pg_bin.as_deref(), prefix.as_ref(), made_by.as_deref(), &folder)?;
-        Ok(Self { folder, installation, user: ServerUser::choose()?, throw_away: false })
+        let user = ServerUser::choose(&folder)?;
+        Ok(Self { folder, installation, user, throw_away: false })
     }
 
     /// For tests: the files need not survive anything, so nothing is synced.
@@ -135,6 +136,21 @@ impl PrivateCluster {
     /// The same for a state folder, without looking for programs.
     pub fn status_of(state_dir: &Path) -> ClusterStatus {
         Self::status_in(&state_dir.join("db"))
+    }
+
+    /// Whether this user may look into the cluster of a state folder; without that a running one looks absent.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] when it belongs to somebody else.
+    pub fn check_access(state_dir: &Path) -> Result<(), Error> {
+        let folder = state_dir.join("db");
+        match fs::metadata(folder::data_folder(&folder).join("PG_VERSION")) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Err(Error::Permission {
+                what: format!("looking at the database in {}", folder.display()),
+                cause: error.to_string(),
+            }),
+            _ => Ok(()),
+        }
     }
 
     fn status_in(folder: &Path) -> ClusterStatus {
@@ -223,6 +239,7 @@ impl PrivateCluster {
     /// # Errors
     /// As [`PrivateCluster::stop`].
     pub async fn stop_in(state_dir: &Path) -> Result<bool, Error> {
+        Self::check_access(state_dir)?;
         let folder = state_dir.join("db");
         on_blocking_thread(move || process::stop(&folder)).await
     }

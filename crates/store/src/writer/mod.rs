@@ -34,6 +34,9 @@ const WRITE_LIMIT: Duration = Duration::from_secs(60);
 /// Times a transaction is begun again after a lost race with another writer (deadlock).
 const RACE_RETRIES: usize = 3;
 
+/// Batches kept in the quarantine, the newest: enough to find the cause, and a bound on its size.
+const QUARANTINED_BATCHES: i64 = 1000;
+
 /// Size of one message of a COPY.
 const COPY_CHUNK_BYTES: usize = 256 * 1024;
 
@@ -138,7 +141,7 @@ impl Writer {
             // A transaction may be open on it, and after a failover the server may be another one.
             self.session = None;
         }
-        result
+        result.map_err(Error::not_the_entries_fault)
     }
 
     async fn write_all(&mut self, entries: &[Entry]) -> Result<WriteOutcome, Error> {
@@ -345,6 +348,9 @@ async fn quarantine(transaction: &Transaction<'_>, entry: &Entry, reason: &str) 
         .execute(insert, &[&entry.spool_id, &sequence, &reason, &bytes])
         .await
         .map_err(failed("setting a batch aside"))?;
+    let bound = "DELETE FROM batch_quarantine WHERE (spool_id, sequence) IN \
+                 (SELECT spool_id, sequence FROM batch_quarantine ORDER BY quarantined_at DESC OFFSET $1)";
+    transaction.execute(bound, &[&QUARANTINED_BATCHES]).await.map_err(failed("bounding the quarantine"))?;
     Ok(())
 }
 
