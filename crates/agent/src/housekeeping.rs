@@ -24,7 +24,7 @@ pub const NAME: &str = "agent";
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 /// Rounds of figures between two measurements of the clock's offset: one minute.
 const CLOCK_ROUNDS: u64 = 6;
-/// Rounds between two node records: one hour.
+/// Rounds between two node records, and two reminders that a source does not deliver: one hour.
 const NODE_ROUNDS: u64 = 360;
 
 /// The parts of the agent that have figures.
@@ -84,6 +84,9 @@ pub async fn run(
             tracing::warn!(seconds, "the system's clock was set");
         }
         let mut batch = Batch { self_stats: own.refreshed().records(own.clock.now()), ..Batch::default() };
+        if !stopping {
+            batch.events = own.sources.changes(own.clock.now(), round % NODE_ROUNDS == NODE_ROUNDS - 1);
+        }
         if round % NODE_ROUNDS == 0 {
             let adapters = if config.sysfs.enabled {
                 node::adapters(config.sysfs.root.clone()).await

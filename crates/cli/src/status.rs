@@ -13,7 +13,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, paths};
-use throughline_store::{Database, PrivateCluster};
+use throughline_store::{Database, Error, PrivateCluster};
 use tokio_postgres::Client;
 
 pub use report::Report;
@@ -104,13 +104,13 @@ fn configured_url(site: &Site) -> Result<Option<String>, Failure> {
 
 /// Connects as reader. Without a server the message says how one is started.
 async fn connect(database: &Database) -> Result<Client, Failure> {
-    database.connect_reader().await.map_err(|error| match error.status() {
-        ExitStatus::Unavailable => Failure::unavailable(format!(
-            "no database to read at {}: it does not run here, or not yet; start it with `throughline serve` \
-             (or `throughline db start`), or name another with --state-dir or --database-url ({error})",
+    database.connect_reader().await.map_err(|error| match error {
+        Error::Unavailable { cause, .. } => Failure::unavailable(format!(
+            "no database to read at {}: {cause}; start it with `throughline serve` (or `throughline db start`), \
+             or name another with --state-dir or --database-url",
             database.place()
         )),
-        _ => error.into(),
+        other => other.into(),
     })
 }
 

@@ -14,7 +14,7 @@ use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
 use throughline_sample::catalogue::{
     CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS, SOURCE_UP,
 };
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, Event};
 use tokio::sync::mpsc;
 
 /// How long one source may take to stop; what it still holds then is lost and the rest is delivered.
@@ -98,6 +98,8 @@ struct Slot {
     source: Option<Box<dyn Source>>,
     /// Why it did not start.
     error: Option<anyhow::Error>,
+    /// What was last told about it: whether it delivers, and its state.
+    told: Option<(bool, String)>,
     /// What is told when it does not run.
     otherwise: Status,
 }
@@ -129,7 +131,7 @@ impl Sources {
                 }
             };
             input(name, receiver);
-            slots.push(Slot { name, source, error, otherwise });
+            slots.push(Slot { name, source, error, told: None, otherwise });
         }
         Self { slots: Arc::new(Mutex::new(slots)) }
     }
@@ -156,6 +158,12 @@ impl Sources {
         self.statuses().iter().for_each(|(name, status)| tell(figures, name, status));
     }
 
+    /// An event for each source that began or ceased to deliver since the last call, and for each that does
+    /// not deliver if `repeat`.
+    pub fn changes(&self, time: i64, repeat: bool) -> Vec<Event> {
+        self.lock().iter_mut().filter_map(|slot| slot.change(time, repeat)).collect()
+    }
+
     /// Stops all sources at the same time, each on a thread of its own, for a bounded time.
     pub async fn stop(&self) {
         let sources: Vec<_> =
@@ -178,6 +186,33 @@ impl Sources {
 impl Slot {
     fn status(&self) -> Status {
         self.source.as_ref().map_or_else(|| self.otherwise.clone(), |source| source.status())
+    }
+
+    fn change(&mut self, time: i64, repeat: bool) -> Option<Event> {
+        let status = self.status();
+        if !status.up && !status.settled {
+            return None; // It is still starting.
+        }
+        let now = (status.up, status.state);
+        let before = self.told.replace(now.clone());
+        let is_news = match &before {
+            Some(before) => *before != now,
+            None => !now.0,
+        };
+        let (up, state) = now;
+        if !is_news && (up || !repeat) {
+            return None;
+        }
+        let (kind, severity) = if up { ("source.up", "info") } else { ("source.down", "warning") };
+        let reason = status.reason.filter(|_| !up).map_or_else(String::new, |reason| format!(": {reason}"));
+        Some(Event {
+            time,
+            source: self.name.to_owned(),
+            kind: kind.to_owned(),
+            severity: severity.to_owned(),
+            text: format!("{state}{reason}"),
+            ..Event::default()
+        })
     }
 
     fn take(&mut self) -> Option<Box<dyn Source>> {
@@ -235,12 +270,12 @@ mod tests {
     }
 
     fn sources(stopped: &Arc<Mutex<bool>>) -> Sources {
-        let failed = Status { state: "start_failed".into(), failed: 1, ..Status::default() };
+        let failed = Status { state: "start_failed".into(), settled: true, failed: 1, ..Status::default() };
         let good: Box<dyn Source> = Box::new(Fake(stopped.clone()));
         let error = Some(anyhow::anyhow!("no thread"));
         let slots = vec![
-            Slot { name: "good", source: Some(good), error: None, otherwise: Status::default() },
-            Slot { name: "bad", source: None, error, otherwise: failed },
+            Slot { name: "good", source: Some(good), error: None, told: None, otherwise: Status::default() },
+            Slot { name: "bad", source: None, error, told: None, otherwise: failed },
         ];
         Sources { slots: Arc::new(Mutex::new(slots)) }
     }
@@ -263,6 +298,22 @@ mod tests {
         sources.tell(&figures);
         assert_eq!(figures.get("good", &SOURCE_UP), Some(0.0));
         assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
+    }
+
+    #[tokio::test]
+    async fn a_source_that_ceases_to_deliver_is_an_event() {
+        let sources = sources(&Arc::default());
+        let kinds = |events: Vec<Event>| {
+            events.into_iter().map(|event| (event.source, event.kind)).collect::<Vec<_>>()
+        };
+        let down = |source: &str| (source.to_owned(), "source.down".to_owned());
+        assert_eq!(kinds(sources.changes(1, false)), [down("bad")]);
+        assert!(sources.changes(2, false).is_empty());
+        assert_eq!(kinds(sources.changes(3, true)), [down("bad")]);
+        sources.stop().await;
+        let events = sources.changes(4, false);
+        assert_eq!(events[0].text, "stopped");
+        assert_eq!(kinds(events), [down("good")]);
     }
 
     #[test]

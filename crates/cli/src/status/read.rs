@@ -72,6 +72,12 @@ const FIGURES: &str = "
     WHERE time > now() - INTERVAL '2 minutes' AND name = ANY($1)
     ORDER BY instance, source, name, time DESC";
 
+/// Why sources do not deliver; daemons repeat it each hour.
+const REASONS: &str = "
+    SELECT DISTINCT ON (instance, source) instance, source, text FROM events
+    WHERE kind = 'source.down' AND time > now() - INTERVAL '2 hours'
+    ORDER BY instance, source, time DESC";
+
 /// Jobs, running ones first; the newest row of each is found with its operations.
 const JOBS: &str = "
     SELECT j.id, j.key, j.user_name, j.command, j.world_size,
@@ -117,10 +123,18 @@ pub async fn report(client: &Client, jobs_max: u16) -> anyhow::Result<Report> {
     let time = now.and_then(|row| row.try_get(0)).context("reading the database's time")?;
     let sources = client.query(&sources_query(), &[]).await.context(SCHEMA)?;
     let figures = figures(client).await?;
+    let mut sources = join_sources(&sources, &figures)?;
+    for row in client.query(REASONS, &[]).await.context(SCHEMA)? {
+        let (origin, source): (String, String) = (row.try_get("instance")?, row.try_get("source")?);
+        let down = sources.iter_mut().filter(|told| told.up == Some(false));
+        if let Some(told) = down.into_iter().find(|told| told.origin == origin && told.source == source) {
+            told.reason = row.try_get("text")?;
+        }
+    }
     Ok(Report {
         time: to_rfc3339(time),
         database: String::new(),
-        sources: join_sources(&sources, &figures)?,
+        sources,
         delivery: delivery(&figures),
         jobs: jobs(client, jobs_max).await?,
     })
@@ -377,6 +391,14 @@ mod tests {
             }],
             job_ranks: vec![rank(0, 0), rank(1, 0)],
             mpi_ops: vec![bin(0), bin(1)],
+            events: vec![wire::Event {
+                time,
+                source: "cupti".into(),
+                kind: "source.down".into(),
+                severity: "warning".into(),
+                text: "busy: a profiler has the GPU".into(),
+                ..wire::Event::default()
+            }],
             self_stats: vec![
                 figure(time, "sysfs", &SOURCE_UP, 1.0),
                 figure(time, "sysfs", &DROPPED_RECORDS, 3.0),
@@ -445,6 +467,8 @@ mod tests {
         assert!(find("nvml").age_seconds.unwrap() < 3600.0 && find("mpi").rows_per_second > 0.0);
         // Down, and never a row: told all the same.
         assert_eq!((find("cupti").up, &find("cupti").newest), (Some(false), &None));
+        assert_eq!(find("cupti").reason.as_deref(), Some("busy: a profiler has the GPU"));
+        assert_eq!(find("sysfs").reason, None);
         let mad = find("mad");
         assert_eq!((mad.origin.as_str(), mad.rows_per_second), ("0xfe80000000000000", 0.0));
         assert!(mad.age_seconds.unwrap() > 3500.0, "{mad:?}");

@@ -32,6 +32,8 @@ pub struct Source {
     pub rows_per_second: f64,
     /// What the daemon says: delivers or can't be read; null when it said nothing lately.
     pub up: Option<bool>,
+    /// Why a source that is down is down, as its daemon said.
+    pub reason: Option<String>,
     /// Records dropped since the daemon's start.
     pub dropped_records: Option<u64>,
     /// Values or messages that could not be read since the daemon's start.

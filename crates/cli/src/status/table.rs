@@ -12,6 +12,8 @@ const ORIGIN_COLUMNS: usize = 28;
 const ORIGINS_MAX: usize = 24;
 /// Most operations of a job: those with the most time.
 const OPERATIONS_MAX: usize = 4;
+/// Most reasons shown of sources that are down.
+const REASONS_MAX: usize = 6;
 /// What stands for a value that is not known.
 const ABSENT: &str = "-";
 
@@ -28,6 +30,11 @@ pub fn text(report: &Report) -> String {
     }
     text.push_str("\nSources\n");
     text.push_str(&sources(&report.sources));
+    let reasons = report.sources.iter().filter_map(|source| Some((source, source.reason.as_ref()?)));
+    for (source, reason) in reasons.take(REASONS_MAX) {
+        text.push_str(&clean(&format!("  {} of {}: {reason}", source.source, source.origin), COLUMNS));
+        text.push('\n');
+    }
     if !report.delivery.is_empty() {
         text.push_str("\nDelivery\n");
         text.push_str(&delivery(&report.delivery));
@@ -303,7 +310,10 @@ mod tests {
             database: "throughline on /var/lib/throughline/db/socket".into(),
             sources: vec![
                 source("mad", "0xfe80000000000000".into(), Some(0.42), Some(true)),
-                source("nvml", "n1".into(), None, Some(false)),
+                Source {
+                    reason: Some("no_gpu: ".to_owned() + &"x\n".repeat(90)),
+                    ..source("nvml", "n1".into(), None, Some(false))
+                },
                 source("sysfs", "n1".into(), Some(7000.0), None),
             ],
             delivery: vec![Delivery { origin: "n1".into(), lag_seconds: Some(0.0), ..Delivery::default() }],
