@@ -4,6 +4,7 @@
 //! Nothing is done here that belongs to one subcommand, and nothing is printed but the final error.
 
 mod db;
+mod demo;
 mod serve;
 mod status;
 
@@ -46,6 +47,8 @@ enum Command {
     CheckConfig(serve::CheckArguments),
     /// Show each source with the age of its newest row, and each job with its top operations
     Status(status::Arguments),
+    /// Show the whole path on simulated hardware with a real MPI program and a database of its own
+    Demo(demo::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -73,6 +76,7 @@ async fn run(command: Command, site: &Site) -> anyhow::Result<ExitCode> {
         Command::Db(arguments) => db::run(arguments, site).await,
         Command::CheckConfig(arguments) => serve::check_config(arguments, site).await,
         Command::Status(arguments) => status::run(arguments, site).await,
+        Command::Demo(arguments) => demo::run(arguments, site).await,
     }
 }
 

@@ -11,6 +11,7 @@ pub use tools::{SimTools, ToolsMissing};
 use console::Console;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -72,11 +73,19 @@ pub struct SimOptions {
     pub routing: Option<String>,
     /// Seconds between opensm's light sweeps; 0 switches them off, for benches.
     pub manager_sweep_seconds: u32,
+    /// Whether its processes are kept apart from the terminal's Ctrl-C, for a caller that stops them in order.
+    pub own_process_groups: bool,
 }
 
 impl Default for SimOptions {
     fn default() -> Self {
-        SimOptions { subnet_manager: true, manager_host: None, routing: None, manager_sweep_seconds: 10 }
+        SimOptions {
+            subnet_manager: true,
+            manager_host: None,
+            routing: None,
+            manager_sweep_seconds: 10,
+            own_process_groups: false,
+        }
     }
 }
 
@@ -109,7 +118,7 @@ impl SimFabric {
         std::fs::write(&net_file, net).map_err(io(format!("writing {}", net_file.display())))?;
         let socket_name = socket_name();
         let (fifo, stdin) = console::fifo(&folder)?;
-        let mut ibsim = Command::new(tools.program("ibsim"))
+        let mut ibsim = command(tools.program("ibsim"), options)
             .args(limits(net))
             .arg(&net_file)
             .env("IBSIM_SOCKNAME", &socket_name)
@@ -160,6 +169,9 @@ impl SimFabric {
         std::fs::write(&settings_file, "force_log_flush TRUE\n")
             .map_err(io(format!("writing {}", settings_file.display())))?;
         let mut command = self.client(self.tools.program("opensm"), options.manager_host.as_deref())?;
+        if options.own_process_groups {
+            command.process_group(0);
+        }
         command.arg("-F").arg(&settings_file).arg("-f").arg(&log_file);
         command.arg("-s").arg(options.manager_sweep_seconds.to_string());
         if let Some(routing) = &options.routing {
@@ -282,6 +294,14 @@ fn stop(child: &mut Child) {
     }
     let _ = child.kill();
     let _ = child.wait();
+}
+
+fn command(program: PathBuf, options: &SimOptions) -> Command {
+    let mut command = Command::new(program);
+    if options.own_process_groups {
+        command.process_group(0);
+    }
+    command
 }
 
 /// A name for the simulator's abstract sockets that no other one has.

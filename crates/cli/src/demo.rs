@@ -1,0 +1,240 @@
+//! `throughline demo`: the whole path on simulated hardware, with a real MPI program and a real database.
+//!
+//! Simulated are the fabric (ibsim, opensm), the hosts' adapters (`/sys` trees) and the GPUs (a test double of
+//! NVML). Real are the MPI program and its calls, the MADs, and everything from the sources to the database. The
+//! counters of the simulated ports move with the program's measured traffic along the fabric's routes.
+//!
+//! Nothing outside `<state>/demo` is written, and every process started here is stopped here.
+
+mod counters;
+mod doubles;
+mod flows;
+mod inject;
+mod layout;
+mod meter;
+mod mpi;
+mod process;
+mod records;
+mod show;
+mod size;
+mod stack;
+mod start;
+mod table;
+mod traffic;
+
+use crate::Site;
+use anyhow::Context;
+use layout::Layout;
+use mpi::Mpi;
+use records::{Rows, SOURCES};
+use show::View;
+use stack::Stack;
+use start::{Programs, Started};
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+use throughline_daemon::{paths, stop_signal};
+use throughline_fabric::topology::FatTree;
+use tokio_postgres::Client;
+
+/// From one reading of traffic to the next; ranks push once a second.
+const ROUND: Duration = Duration::from_secs(1);
+
+/// From one refresh of the status to the next, on a terminal and elsewhere.
+const REFRESH_ROUNDS: u32 = 2;
+const REFRESH_ROUNDS_PLAIN: u32 = 10;
+
+/// Seconds over which status looks back, and links shown.
+const WINDOW_SECONDS: f64 = 10.0;
+const LINKS_SHOWN: i64 = 8;
+
+/// How long one run of the MPI program takes before the next begins.
+const RUN_SECONDS: u32 = 60;
+
+/// With `--once`, how long every source may take to deliver. Seconds on an idle machine.
+const ONCE_LIMIT: Duration = Duration::from_secs(240);
+
+/// With `--once`, the busiest link must have been seen this busy: the traffic has gone the whole way round.
+const ONCE_UTILISATION: f64 = 0.9;
+
+/// Options of `demo`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Arguments {
+    /// End with status 0 once every source has delivered
+    #[arg(long)]
+    once: bool,
+    /// Size of the simulated fat-tree
+    #[arg(long, value_enum, default_value = "small", value_name = "SIZE")]
+    size: size::Size,
+    /// The same as a number of hosts, 4 to 8008
+    #[arg(long, value_name = "N", conflicts_with = "size")]
+    hosts: Option<usize>,
+}
+
+/// Runs the demo until Ctrl-C, or until every source has delivered.
+///
+/// # Errors
+/// 69 when something needed is not there or another demo runs, 1 when a part fails or does not deliver.
+pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
+    let tree = match arguments.hosts {
+        Some(hosts) => size::tree_of(hosts)?,
+        None => arguments.size.tree(),
+    };
+    let programs = Programs::find()?;
+    let mpi = Mpi::find()?;
+    let layout = Layout::take(&paths::state_dir(site.state_dir.as_deref())?)?;
+    let stop = stop_signal().context("installing signal handlers")?;
+
+    let mut stack = Stack::default();
+    let result = tokio::select! {
+        result = demonstrate(&arguments, tree, &programs, &mpi, &layout, &mut stack) => result,
+        () = stop.cancelled() => Ok(()),
+    };
+    if stop.is_cancelled() || result.is_err() {
+        println!("Stopping; the data stays in {}", layout.server().display());
+    }
+    let clean = stack.stop(&layout).await;
+    layout.clean()?;
+    result?;
+    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn demonstrate(
+    arguments: &Arguments,
+    tree: FatTree,
+    programs: &Programs,
+    mpi: &Mpi,
+    layout: &Layout,
+    stack: &mut Stack,
+) -> anyhow::Result<()> {
+    println!(
+        "Throughline demo: simulated fabric, adapters and GPUs; real MPI ({}), MADs and database",
+        mpi.name
+    );
+    let begin = SystemTime::now();
+    let mut started = start::start(stack, layout, programs, tree, mpi).await?;
+    let client = started.database.connect_reader().await?;
+    let daemons: Vec<_> = stack.daemons().map(|child| &*child).collect();
+    println!("\n{}", show::whereabouts(&started, daemons.into_iter(), &layout.logs()));
+    let program = std::env::current_exe().unwrap_or_else(|_| "throughline".into());
+    let suggestions = show::suggestions(&started, &program, &layout.server());
+    if arguments.once {
+        return once(stack, layout, mpi, &mut started, &client, begin).await;
+    }
+    println!("{suggestions}");
+    watch(stack, layout, mpi, &mut started, &client, &suggestions).await
+}
+
+/// Refreshes the status for ever.
+async fn watch(
+    stack: &mut Stack,
+    layout: &Layout,
+    mpi: &Mpi,
+    started: &mut Started,
+    client: &Client,
+    suggestions: &str,
+) -> anyhow::Result<()> {
+    let on_terminal = std::io::stdout().is_terminal();
+    let refresh = if on_terminal { REFRESH_ROUNDS } else { REFRESH_ROUNDS_PLAIN };
+    for round in 1_u32.. {
+        one_round(stack, layout, mpi, started, client, !on_terminal).await?;
+        if round % refresh != 0 {
+            continue;
+        }
+        let since = SystemTime::now() - Duration::from_secs_f64(WINDOW_SECONDS);
+        let view = view(started, client, since).await?;
+        let text = if on_terminal {
+            // Home, clear: a table that stays in its place.
+            let status = show::status(&view, started.driver.network());
+            format!("\x1b[H\x1b[2J{status}\n{suggestions}\nCtrl-C stops everything.\n")
+        } else {
+            format!("{}\n", show::status_line(&view))
+        };
+        let mut out = std::io::stdout();
+        out.write_all(text.as_bytes()).and_then(|()| out.flush())?;
+    }
+    Ok(())
+}
+
+/// Ends when every source has delivered and the program's traffic was seen on the fabric's links.
+async fn once(
+    stack: &mut Stack,
+    layout: &Layout,
+    mpi: &Mpi,
+    started: &mut Started,
+    client: &Client,
+    begin: SystemTime,
+) -> anyhow::Result<()> {
+    let start = Instant::now();
+    start::tell("waiting for rows of every source");
+    loop {
+        one_round(stack, layout, mpi, started, client, true).await?;
+        let view = view(started, client, begin).await?;
+        let missing = missing(&view, mpi);
+        let Some(missing) = missing else {
+            println!("\n{}", show::summary(&view, started.driver.network(), mpi));
+            return Ok(());
+        };
+        if start.elapsed() > ONCE_LIMIT {
+            let log = layout.logs().join(format!("{}.log", missing.1));
+            anyhow::bail!("{} in {} s; see {}", missing.0, ONCE_LIMIT.as_secs(), log.display());
+        }
+    }
+}
+
+/// What has not arrived yet, and the name of the log to look at.
+fn missing(view: &View, mpi: &Mpi) -> Option<(String, &'static str)> {
+    let silent = SOURCES
+        .iter()
+        .zip(&view.rows)
+        .filter(|(source, _)| mpi.has_pvars || source.table != "mpi_pvars")
+        .find(|(_, rows)| rows.count == 0);
+    if let Some((source, _)) = silent {
+        return Some((format!("no rows of {} (table {})", source.name, source.table), source.child));
+    }
+    let busiest = view.links.first().map_or(0.0, |link| link.utilisation);
+    (busiest < ONCE_UTILISATION)
+        .then(|| ("the MPI program's traffic did not show on the fabric's links".to_owned(), "fabric"))
+}
+
+/// One second: notices what has died, keeps the MPI program running, and moves the traffic on.
+async fn one_round(
+    stack: &mut Stack,
+    layout: &Layout,
+    mpi: &Mpi,
+    started: &mut Started,
+    client: &Client,
+    tells_factor: bool,
+) -> anyhow::Result<()> {
+    stack.check()?;
+    let ended = match &mut stack.mpi {
+        None => true,
+        Some(child) => {
+            child.exited().is_some_and(|status| status.success()) || child.check().map(|()| false)?
+        }
+    };
+    if ended {
+        let recipe = mpi.run(&started.rank_script, &layout.run(), RUN_SECONDS);
+        stack.mpi = Some(recipe.start(&layout.logs())?);
+    }
+    tokio::time::sleep(ROUND).await;
+    let Some(injector) = &stack.injector else { return Ok(()) };
+    if let Some(factor) = started.driver.round(client, injector).await?
+        && tells_factor
+    {
+        start::tell(&format!("the program's traffic is scaled by {factor} on the simulated fabric"));
+    }
+    Ok(())
+}
+
+async fn view(started: &Started, client: &Client, since: SystemTime) -> anyhow::Result<View> {
+    let rows: Vec<Rows> = records::rows_since(client, since).await?;
+    Ok(View {
+        rows,
+        window_seconds: since.elapsed().unwrap_or_default().as_secs_f64().max(1.0),
+        links: records::busy_links(client, WINDOW_SECONDS, LINKS_SHOWN).await?,
+        jobs: records::jobs(client, 1).await?,
+        factor: started.driver.factor(),
+        measured: started.driver.measured_bytes_per_second(),
+    })
+}
