@@ -1,6 +1,7 @@
 //! `throughline-fabric`: the fabric crawler as one-shot commands and as a daemon. Wiring only.
 
 mod cli;
+mod run;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -1,7 +1,6 @@
 //! `discover`: the subnet's nodes, ports and cables.
 
 use super::FabricOptions;
-use super::stop::Stop;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -24,7 +23,7 @@ pub struct Options {
 /// # Errors
 /// No device, no permission, no answer.
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
-    let stop = Stop::on_signals()?;
+    let stop = super::stop::on_signals()?;
     let port = super::fabric::open(fabric)?;
     let settings = fabric.settings(Settings::default());
     let mut engine = super::fabric::engine(&port, Class::Management, settings)?;

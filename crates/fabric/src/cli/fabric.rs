@@ -1,10 +1,10 @@
 //! Opening the local port for a one-shot command, with the exit status that each failure has.
 
 use super::FabricOptions;
-use super::stop::Stop;
 use throughline_daemon::Failure;
 use throughline_fabric::discover::{self, Discovery};
 use throughline_fabric::engine::{Engine, EngineError, Settings};
+use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
 use throughline_fabric::umad::UmadPort;
 
@@ -16,7 +16,7 @@ const FAILURES_TOLD: usize = 10;
 /// # Errors
 /// No library or device (69).
 pub fn open(options: &FabricOptions) -> Result<UmadPort, Failure> {
-    UmadPort::find(options.ca.as_deref(), options.port.unwrap_or(0)).map_err(failure)
+    UmadPort::find(options.ca.as_deref(), options.port.unwrap_or(0)).map_err(device_failure)
 }
 
 /// The engine of one class.
@@ -24,7 +24,7 @@ pub fn open(options: &FabricOptions) -> Result<UmadPort, Failure> {
 /// # Errors
 /// No permission (77), or the class is refused (69).
 pub fn engine(port: &UmadPort, class: Class, settings: Settings) -> Result<Engine, Failure> {
-    Ok(Engine::new(port.open(class).map_err(failure)?, settings))
+    Ok(Engine::new(port.open(class).map_err(device_failure)?, settings))
 }
 
 /// Walks the subnet and tells what could not be read.
@@ -53,7 +53,8 @@ pub fn is_stop(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<EngineError>(), Some(EngineError::Stopped))
 }
 
-fn failure(error: umad_sys::Error) -> Failure {
+/// The exit status of a failed device.
+pub fn device_failure(error: umad_sys::Error) -> Failure {
     match error {
         umad_sys::Error::NoPermission { .. } => Failure::permission(error.to_string()),
         other => Failure::unavailable(other.to_string()),

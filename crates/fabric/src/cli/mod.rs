@@ -1,12 +1,15 @@
 //! Command line: options, and one module per command.
 
 mod discover;
-mod fabric;
+pub mod fabric;
 mod route;
 mod stop;
 mod sweep;
 
+use crate::run::config::Config;
 use clap::{Args, Parser, Subcommand};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::LogOptions;
@@ -29,16 +32,16 @@ pub struct Cli {
 pub struct FabricOptions {
     /// Local device, for instance mlx5_0 [default: the first with an active port]
     #[arg(long, global = true, value_name = "DEVICE")]
-    ca: Option<String>,
+    pub ca: Option<String>,
     /// Port of the local device [default: its first active port]
     #[arg(long, global = true, value_name = "NUMBER")]
-    port: Option<u8>,
+    pub port: Option<u8>,
     /// Time until a request without an answer is repeated [default: 200]
     #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    timeout: Option<u64>,
+    pub timeout: Option<u64>,
     /// Requests outstanding at once [default: 32]
     #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=engine::MAX_WINDOW as i64))]
-    window: Option<u8>,
+    pub window: Option<u8>,
 }
 
 impl FabricOptions {
@@ -60,6 +63,30 @@ enum Command {
     Sweep(sweep::Options),
     /// Print the way from one node to another, from the forwarding tables
     Route(route::Options),
+    /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
+    Run(DaemonOptions),
+    /// Check the daemon's configuration and print what holds, with all defaults
+    CheckConfig(DaemonOptions),
+}
+
+/// Options of the daemon.
+#[derive(Args)]
+struct DaemonOptions {
+    /// Configuration file [default: /etc/throughline/fabric.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<PathBuf>,
+}
+
+impl DaemonOptions {
+    /// The configuration that holds: file, environment, command line.
+    fn load(&self, fabric: &FabricOptions) -> anyhow::Result<Config> {
+        let mut config: Config = throughline_daemon::config::load("fabric", self.config.as_deref())?;
+        config.apply(fabric);
+        Ok(config)
+    }
 }
 
 impl Cli {
@@ -73,6 +100,14 @@ impl Cli {
             Command::Discover(options) => discover::run(&self.options, &options),
             Command::Sweep(options) => sweep::run(&self.options, &options),
             Command::Route(options) => route::run(&self.options, &options),
+            Command::Run(options) => {
+                crate::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
+            }
+            Command::CheckConfig(options) => {
+                let text = throughline_daemon::config::print(&options.load(&self.options)?)?;
+                std::io::stdout().write_all(text.as_bytes())?;
+                Ok(ExitCode::SUCCESS)
+            }
         }
     }
 }

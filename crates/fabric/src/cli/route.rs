@@ -1,7 +1,6 @@
 //! `route`: the way from one node to another.
 
 use super::FabricOptions;
-use super::stop::Stop;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
@@ -30,7 +29,7 @@ pub struct Options {
 /// # Errors
 /// No device, no permission, an unknown GUID (64), no route.
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
-    let stop = Stop::on_signals()?;
+    let stop = super::stop::on_signals()?;
     let port = super::fabric::open(fabric)?;
     let settings = fabric.settings(Settings::default());
     let mut engine = super::fabric::engine(&port, Class::Management, settings)?;

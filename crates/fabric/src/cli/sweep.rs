@@ -1,13 +1,13 @@
 //! `sweep`: the counters of all ports with a link, once or again and again.
 
 use super::FabricOptions;
-use super::stop::Stop;
 use clap::Args;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use throughline_daemon::Failure;
 use throughline_fabric::engine::{Engine, Settings};
+use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::{ClockPoint, Coverage, Selection, Sweeper};
 use throughline_fabric::sweep_text::{JsonLines, to_table};
 use throughline_fabric::topology::Topology;
@@ -50,7 +50,7 @@ const MAX_INTERVAL: Duration = Duration::from_secs(86_400);
 /// # Errors
 /// No device, no permission, no answer, no LIDs (69).
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
-    let stop = Stop::on_signals()?;
+    let stop = super::stop::on_signals()?;
     let port = super::fabric::open(fabric)?;
     let settings = fabric.settings(Settings::default());
     let mut management = super::fabric::engine(&port, Class::Management, settings)?;

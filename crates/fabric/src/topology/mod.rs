@@ -12,6 +12,7 @@ pub(crate) use text::{aligned, label};
 use crate::link::{self, Speed, Width};
 use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use throughline_sample::Guid;
 
 /// Position of a node in [`Topology::nodes`].
@@ -174,6 +175,22 @@ impl Topology {
     #[must_use]
     pub fn port_by_guid(&self, guid: Guid) -> Option<PortEnd> {
         self.by_port_guid.get(&guid).copied()
+    }
+
+    /// A number that changes with anything that matters for sweeps: nodes, LIDs, links and their speeds.
+    #[must_use]
+    pub fn signature(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for node in &self.nodes {
+            (node.guid, node.lid(), node.description.as_str(), node.ports.len()).hash(&mut hasher);
+            for port in node.physical_ports() {
+                let info = port.info.map(|info| (info.lid, info.is_linked(), info.width_active));
+                let speed = port.info.map(|info| (info.speed_active, info.extended_speed_active));
+                let remote = port.remote.map(|end| (self.nodes[end.node].guid, end.port));
+                (port.number, info, speed, remote).hash(&mut hasher);
+            }
+        }
+        hasher.finish()
     }
 
     /// Cables: pairs of ends, each once.

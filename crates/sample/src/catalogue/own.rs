@@ -37,4 +37,5 @@ metrics! { ALL, SelfStats:
     928 DATABASE_CHUNKS "database_chunks" Gauge Count Wraps(63), "Chunks of all hypertables.", "asked from TimescaleDB";
     929 DROPPED_CHUNKS "dropped_chunks" Counter Count Wraps(63), "Chunks removed because all their rows were older than their table's retention.", "counted by the daemon";
     930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "told with each batch";
+    931 ROUND_COMMIT_SECONDS "round_commit_seconds" Gauge Seconds Wraps(63), "From the first reading of this part's last delivered round to the acknowledged commit of its rows.", "counted by the daemon";
 }

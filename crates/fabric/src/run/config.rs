@@ -1,0 +1,281 @@
+//! The daemon's configuration: one type, each key with its default, checked while it is read.
+//!
+//! `deploy/config/fabric.toml` shows every key with its default; a test compares the two.
+
+use crate::cli::FabricOptions;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+use throughline_fabric::engine::{self, Settings};
+
+/// Port of the crawler's HTTP side.
+const HTTP_PORT: u16 = 9462;
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// State folder; see `paths::state_dir`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state_dir: Option<PathBuf>,
+    /// The local port.
+    pub device: Device,
+    /// How MADs are sent.
+    pub mad: Mad,
+    /// Walks of the subnet.
+    pub discovery: Discovery,
+    /// Readings of counters.
+    pub sweep: Sweep,
+    /// `/metrics`.
+    pub http: Http,
+    /// From the spool to the collector.
+    pub delivery: Delivery,
+    /// What waits for the collector.
+    pub spool: Spool,
+}
+
+/// `[device]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Device {
+    /// Device, for instance mlx5_0; the first with an active port when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
+    /// Port of the device; 0 is its first active one.
+    pub port: u8,
+}
+
+/// `[mad]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Mad {
+    /// Requests outstanding at once.
+    pub window: Window,
+    /// Requests outstanding at one node.
+    pub per_node: PerNode,
+    /// Time until a request without an answer is repeated.
+    pub timeout_seconds: Seconds,
+    /// Repetitions.
+    pub retries: u8,
+    /// Service level of performance MADs.
+    pub service_level: ServiceLevel,
+}
+
+impl Default for Mad {
+    fn default() -> Self {
+        Mad {
+            window: Window(engine::DEFAULT_WINDOW as u8),
+            per_node: PerNode(engine::DEFAULT_PER_NODE),
+            timeout_seconds: Seconds(engine::DEFAULT_TIMEOUT),
+            retries: engine::DEFAULT_RETRIES,
+            service_level: ServiceLevel(0),
+        }
+    }
+}
+
+impl Mad {
+    /// Settings of an engine.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            window: usize::from(self.window.0),
+            per_node: self.per_node.0,
+            timeout: self.timeout_seconds.0,
+            retries: self.retries,
+        }
+    }
+}
+
+/// `[discovery]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Discovery {
+    /// From one walk of the subnet to the next; a sweep that fails at other ports than before asks for one, too.
+    pub interval_seconds: Seconds,
+}
+
+impl Default for Discovery {
+    fn default() -> Self {
+        Discovery { interval_seconds: Seconds(Duration::from_secs(300)) }
+    }
+}
+
+/// `[sweep]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Sweep {
+    /// From one reading of all ports to the next.
+    pub interval_seconds: Seconds,
+    /// Whether switch ports without a link are read as well.
+    pub all_ports: bool,
+}
+
+impl Default for Sweep {
+    fn default() -> Self {
+        Sweep { interval_seconds: Seconds(Duration::from_secs(5)), all_ports: false }
+    }
+}
+
+/// `[http]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// Address of `/metrics` and `/healthz`.
+    pub listen: SocketAddr,
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Http { listen: (Ipv4Addr::LOCALHOST, HTTP_PORT).into() }
+    }
+}
+
+/// `[delivery]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Delivery {
+    /// Where `throughline serve` takes batches.
+    #[serde(deserialize_with = "collector")]
+    pub collector: String,
+}
+
+impl Default for Delivery {
+    fn default() -> Self {
+        Delivery { collector: "http://127.0.0.1:9463".to_owned() }
+    }
+}
+
+fn collector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    throughline_delivery::GrpcSink::new(&text).map_err(de::Error::custom)?;
+    Ok(text)
+}
+
+/// `[spool]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Spool {
+    /// Largest size on disk. The default holds an hour of 5,000 ports read each 5 s.
+    pub limit_bytes: u64,
+    /// Largest size of what is not on disk yet, or of the whole spool with `memory_only`.
+    pub memory_limit_bytes: u64,
+    /// For diskless nodes: what waits is lost with the process.
+    pub memory_only: bool,
+}
+
+impl Default for Spool {
+    fn default() -> Self {
+        Spool { limit_bytes: 1 << 30, memory_limit_bytes: 64 << 20, memory_only: false }
+    }
+}
+
+/// A whole number within bounds, checked while it is read.
+macro_rules! bounded {
+    ($name:ident, $least:expr, $most:expr, $what:literal) => {
+        #[doc = $what]
+        #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u8);
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let number = i64::deserialize(deserializer)?;
+                let value = u8::try_from(number).ok().filter(|value| ($least..=$most).contains(value));
+                value.map($name).ok_or_else(|| {
+                    de::Error::custom(format!("{number} is out of range: expected {} to {}", $least, $most))
+                })
+            }
+        }
+    };
+}
+
+bounded!(Window, 1, engine::MAX_WINDOW as u8, "Requests outstanding at once.");
+bounded!(PerNode, 1, 8, "Requests outstanding at one node: more only fill its queue.");
+bounded!(ServiceLevel, 0, 15, "A service level.");
+
+/// Shortest span: a millisecond, below which waiting has no meaning here.
+const SHORTEST: Duration = Duration::from_millis(1);
+/// Longest span: a day; likely a mistaken unit above.
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// A span of time in seconds, within sensible bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Seconds(pub Duration);
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(self.0.as_secs_f64())
+    }
+}
+
+impl<'de> Deserialize<'de> for Seconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        let span = Duration::try_from_secs_f64(seconds).ok().filter(|s| (SHORTEST..=LONGEST).contains(s));
+        span.map(Seconds).ok_or_else(|| {
+            de::Error::custom(format!("{seconds} is out of range: expected 0.001 to 86400 seconds"))
+        })
+    }
+}
+
+impl Config {
+    /// Options of the command line win over the file.
+    pub fn apply(&mut self, options: &FabricOptions) {
+        if let Some(ca) = &options.ca {
+            self.device.ca = Some(ca.clone());
+        }
+        if let Some(port) = options.port {
+            self.device.port = port;
+        }
+        if let Some(timeout) = options.timeout {
+            self.mad.timeout_seconds = Seconds(Duration::from_millis(timeout));
+        }
+        if let Some(window) = options.window {
+            self.mad.window = Window(window);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use throughline_daemon::config::parse;
+
+    const EXAMPLE: &str = include_str!("../../../../deploy/config/fabric.toml");
+
+    fn read(text: &str) -> Result<Config, String> {
+        parse(text, Path::new("fabric.toml"), std::iter::empty()).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn the_example_shows_every_key_with_its_default() {
+        assert_eq!(read(EXAMPLE).unwrap(), Config::default());
+        let is_key = |line: &&str| line.starts_with('#') && !line.starts_with("# ") && line.contains(" = ");
+        let given: String = EXAMPLE
+            .lines()
+            .map(|line| if is_key(&line) { &line[1..] } else { line })
+            .filter(|line| !line.starts_with("state_dir") && !line.starts_with("ca ="))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(read(&given).unwrap(), Config::default());
+        let printed = throughline_daemon::config::print(&Config::default()).unwrap();
+        for line in printed.lines().filter(|line| line.contains(" = ")) {
+            let key = line.split(" = ").next().unwrap();
+            assert!(EXAMPLE.contains(&format!("#{key} = ")), "{key} is not in deploy/config/fabric.toml");
+        }
+    }
+
+    #[test]
+    fn mistakes_name_line_and_key() {
+        for (text, words) in [
+            ("[sweep]\ninterval = 1\n", ["line 2", "interval"]),
+            ("[mad]\nwindow = 129\n", ["line 2", "1 to 128"]),
+            ("[sweep]\n\ninterval_seconds = 0\n", ["line 3", "out of range"]),
+            ("[delivery]\ncollector = 'http://far:1'\n", ["line 2", "far"]),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(words.iter().all(|word| error.contains(word)), "{error}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What the crawler's threads and tasks share: the newest topology, the last sweep, and the way to the spool.
+
+use super::sender::Sender;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use throughline_daemon::{Clock, SelfFigures};
+use throughline_fabric::stop::Stop;
+use throughline_fabric::sweep::PortReading;
+use throughline_fabric::topology::Topology;
+use throughline_sample::Message;
+use throughline_sample::wire::Batch;
+use throughline_spool::{Class, Spool};
+
+/// Longest wait between two looks at a stop request.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A sweep whose rows are on their way: when it began, and the last spool entry with its rows.
+pub type Round = (Instant, u64);
+
+/// The way to the spool.
+pub struct Publisher {
+    pub spool: Spool,
+    pub sender: Sender,
+    pub figures: SelfFigures,
+    pub clock: Arc<Clock>,
+    pub rounds: tokio::sync::mpsc::Sender<Round>,
+}
+
+impl Publisher {
+    /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted.
+    pub fn append(&self, mut batch: Batch, class: Class) -> Option<u64> {
+        self.sender.sign(&mut batch);
+        match self.spool.append(batch.encode_to_vec(), class) {
+            Ok(sequence) => Some(sequence),
+            Err(error) => {
+                tracing::warn!(%error, "a batch is lost");
+                None
+            }
+        }
+    }
+}
+
+/// A topology and its signature.
+#[derive(Clone)]
+pub struct Found {
+    pub topology: Arc<Topology>,
+    pub signature: u64,
+}
+
+/// The last sweep.
+#[derive(Clone)]
+pub struct LastSweep {
+    pub topology: Arc<Topology>,
+    pub readings: Arc<Vec<PortReading>>,
+    pub at: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    found: Option<Found>,
+    last: Option<LastSweep>,
+    wants_discovery: bool,
+}
+
+/// What threads and tasks share.
+pub struct Shared {
+    pub publisher: Publisher,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    pub fn new(publisher: Publisher) -> Shared {
+        Shared { publisher, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each field is replaced as a whole: a panic elsewhere leaves an old value at worst.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest topology.
+    pub fn found(&self) -> Option<Found> {
+        self.lock().found.clone()
+    }
+
+    /// Replaces the newest topology; the one before.
+    pub fn set_found(&self, found: Found) -> Option<Found> {
+        let before = self.lock().found.replace(found);
+        self.changed.notify_all();
+        before
+    }
+
+    /// Waits for the first topology; `None` when the process stops.
+    pub fn wait_for_topology(&self, stop: &Stop) -> Option<Found> {
+        let mut state = self.lock();
+        while !stop.is_set() {
+            if let Some(found) = &state.found {
+                return Some(found.clone());
+            }
+            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        None
+    }
+
+    /// The last sweep.
+    pub fn last(&self) -> Option<LastSweep> {
+        self.lock().last.clone()
+    }
+
+    /// Replaces the last sweep.
+    pub fn set_last(&self, last: LastSweep) {
+        self.lock().last = Some(last);
+    }
+
+    /// Asks for a discovery before its time.
+    pub fn want_discovery(&self) {
+        self.lock().wants_discovery = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until a discovery is asked for, the interval is over, or the process stops.
+    pub fn wait_for_discovery(&self, interval: Duration, stop: &Stop) {
+        let until = Instant::now() + interval;
+        let mut state = self.lock();
+        while !stop.is_set() && !state.wants_discovery {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            state =
+                self.changed.wait_timeout(state, rest.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        state.wants_discovery = false;
+    }
+}
