@@ -64,18 +64,31 @@ async fn run_async(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if found == 0 { ExitCode::SUCCESS } else { ExitCode::from(FOUND_SOMETHING) })
 }
 
-/// A line for each sending port that the saturation alert fires for, by each data source.
+/// A line for each link that is over the alert's threshold now, and for each sending port that the alert fires for
+/// after its pending time, by each data source.
 async fn saturated(files: &Files, sources: &Sources, window: &Window) -> Result<Vec<String>, Error> {
     let mut lines = Vec::new();
     if let Some(sql) = &sources.sql {
         let rules = GrafanaRule::parse(&files.grafana_rules)?;
+        if let Some(rule) = rules.iter().find(|rule| rule.uid == SATURATION.0) {
+            let values = rule.evaluate(sql, window.to).await.map_err(Error::Rule)?;
+            for (labels, value) in values.iter().filter(|(_, value)| **value > rule.threshold) {
+                let of = |name: &str| labels.get(name).map_or("?", String::as_str);
+                let (node, port, uplink, uplink_port) =
+                    (of("node"), of("port"), of("uplink"), of("uplink_port"));
+                let percent = value * 100.0;
+                lines.push(format!(
+                    "over the threshold now: {node}[{port}] > {uplink}[{uplink_port}] {percent:.1} %"
+                ));
+            }
+        }
         let ports = saturated_by_sql(&rules, SATURATION.0, sql, window).await?;
-        lines.extend(ports.iter().map(|(guid, port)| format!("saturated by SQL: {guid} port {port}")));
+        lines.extend(ports.iter().map(|(guid, port)| format!("firing by SQL: {guid} port {port}")));
     }
     if let Some(prometheus) = &sources.prometheus {
         let rules = PrometheusRules::parse(&files.prometheus_rules)?;
         let ports = saturated_by_promql(&rules, SATURATION.1, prometheus, window).await?;
-        lines.extend(ports.iter().map(|(guid, port)| format!("saturated by PromQL: {guid} port {port}")));
+        lines.extend(ports.iter().map(|(guid, port)| format!("firing by PromQL: {guid} port {port}")));
     }
     Ok(lines)
 }

@@ -211,7 +211,9 @@ impl Expander {
 fn formatted(values: &[String], format: &str) -> Option<String> {
     let quoted = || values.iter().map(|value| format!("'{}'", value.replace('\'', "''"))).collect::<Vec<_>>();
     let pattern = |escape: fn(&str) -> String| {
-        let escaped: Vec<String> = values.iter().map(|value| escape(value)).collect();
+        // What an "all" that stands for every value is written as, and not a value itself.
+        let one = |value: &String| if value == ".*" { value.clone() } else { escape(value) };
+        let escaped: Vec<String> = values.iter().map(one).collect();
         if let [one] = escaped.as_slice() { one.clone() } else { format!("({})", escaped.join("|")) }
     };
     match format {

@@ -3,4 +3,5 @@
 
 mod against_data;
 mod form;
+mod scrape;
 mod support;

@@ -4,6 +4,7 @@
 // Counts and bytes of a few minutes are far below 2^53.
 #![allow(clippy::cast_precision_loss)]
 
+pub mod daemon;
 mod fabric;
 mod node;
 mod open_metrics;
