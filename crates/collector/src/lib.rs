@@ -14,6 +14,7 @@
 //! senders, and their spools hold what they measure.
 
 mod committer;
+mod own;
 mod queue;
 mod service;
 mod writer;
@@ -61,7 +62,8 @@ pub fn check_listen(address: SocketAddr, key: &str) -> Result<(), Failure> {
     )))
 }
 
-/// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds.
+/// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
+/// figures of the whole process are also written to the database, as those of `node`.
 ///
 /// # Errors
 /// The listener breaks.
@@ -69,6 +71,7 @@ pub async fn run<C: Committer>(
     listener: TcpListener,
     committer: C,
     figures: SelfFigures,
+    node: String,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let (queue, items) = tokio::sync::mpsc::channel(queue::QUEUE_ITEMS);
@@ -76,6 +79,7 @@ pub async fn run<C: Committer>(
     // Cancelled when the writer may no longer wait for the database.
     let give_up = CancellationToken::new();
     let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
+    tokio::spawn(own::tell(node, figures.clone(), queue.clone(), room.clone(), stop.clone()));
     let service = service::Service::new(queue, room, figures, stop.clone());
     // The server is dropped, with its end of the queue, before the writer is waited for.
     let served = tonic::transport::Server::builder()

@@ -62,6 +62,8 @@ impl Committer for Memory {
             }
             *highest = entry.sequence;
             match &entry.content {
+                // The collector's own figures.
+                Content::Batch(batch) if batch.node == "server" => {}
                 Content::Batch(batch) => {
                     content.rows.push((entry.spool_id, batch.order));
                     done.rows += 1;
@@ -92,7 +94,7 @@ async fn start(store: &Memory, address: Option<SocketAddr>) -> Collector {
     let listener = tokio::net::TcpListener::bind(wanted).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
-    let task = tokio::spawn(run(listener, store.clone(), figures.clone(), stop.clone()));
+    let task = tokio::spawn(run(listener, store.clone(), figures.clone(), "server".into(), stop.clone()));
     Collector { address, figures, stop, task }
 }
 

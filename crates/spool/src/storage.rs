@@ -63,7 +63,13 @@ impl FileStorage {
             let dir = dir.to_owned();
             move |source| Error::Folder { operation, dir, source }
         };
+        let missing: Vec<&Path> = dir.ancestors().take_while(|d| !d.exists()).collect();
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(io("create"))?;
+        // A new folder's own name must survive a power loss, or all in it is lost.
+        for parent in missing.iter().filter_map(|d| d.parent()) {
+            let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+            File::open(parent).and_then(|d| d.sync_all()).map_err(io("sync the parent of"))?;
+        }
         let lock = OpenOptions::new()
             .read(true)
             .write(true)

@@ -1,0 +1,51 @@
+//! The server's figures about itself, as records beside those of the agents: `status` and dashboards read them
+//! from the database.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use throughline_daemon::{Clock, SelfFigures, Ticker};
+use throughline_sample::Message;
+use throughline_sample::wire::Batch;
+use throughline_store::{Content, Entry};
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use crate::queue::{Queued, Sender, units};
+
+/// As often as agents and crawlers tell theirs.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Tells the figures until `stop`. Where the queue has no room, a round is left out: they are cumulative.
+pub(crate) async fn tell(
+    node: String,
+    figures: SelfFigures,
+    queue: mpsc::Sender<Queued>,
+    room: Arc<Semaphore>,
+    stop: CancellationToken,
+) {
+    // A spool of nothing: lives and ends with this process.
+    let spool_id = Uuid::new_v4();
+    let mut clock = Clock::new();
+    let mut ticker = Ticker::new(INTERVAL);
+    // Nobody waits for the acknowledgement.
+    let (acks, _) = mpsc::channel(1);
+    for sequence in 1.. {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = ticker.tick() => {}
+        }
+        if sequence % 6 == 0 {
+            clock = Clock::new();
+        }
+        let self_stats = figures.records(clock.now());
+        let batch = Batch { node: node.clone(), self_stats, ..Batch::default() };
+        let bytes = batch.encoded_len();
+        let Ok(room) = room.clone().try_acquire_many_owned(units(bytes)) else { continue };
+        let entry = Entry { spool_id, sequence, content: Content::Batch(batch) };
+        // Streams are numbered from 0 and never get so far.
+        let sender = Sender { stream: u64::MAX, acks: acks.clone(), _room: room };
+        let _ = queue.try_send(Queued { entry, bytes, sender });
+    }
+}
