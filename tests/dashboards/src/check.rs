@@ -5,7 +5,7 @@ use crate::dashboard::{Dashboard, Panel, Target, Variable};
 use crate::expand::{Expander, Language, Window};
 use crate::files::Files;
 use crate::prometheus::{Prometheus, Series};
-use crate::rules::{PrometheusRules, metric_names};
+use crate::rules::{PrometheusRules, selectors};
 use crate::{Error, Finding, Sql, lint};
 use std::collections::BTreeSet;
 
@@ -244,7 +244,7 @@ impl Run<'_> {
         }
     }
 
-    /// Recording rules answer; alerting rules are valid, and the metrics that they read are there.
+    /// Recording rules answer; alerting rules are valid, and the series that they read are there.
     async fn prometheus_rules(&mut self, rules: &PrometheusRules, window: Window) {
         for (name, expression) in rules.records() {
             match self.promql(&rules.expanded(expression), &window).await {
@@ -262,11 +262,11 @@ impl Run<'_> {
                 self.find(&format!("rule {name}"), problem);
             }
             // No alert is the usual answer, so a wrong name would show nowhere else.
-            for metric in metric_names(&expression) {
-                if let Some(Ok(series)) = self.promql(&format!("count({metric})"), &window).await
+            for selector in selectors(&expression) {
+                if let Some(Ok(series)) = self.promql(&format!("count({selector})"), &window).await
                     && series.is_empty()
                 {
-                    self.find(&format!("rule {name}"), format!("there is no metric '{metric}'"));
+                    self.find(&format!("rule {name}"), format!("there is no series '{selector}'"));
                 }
             }
         }

@@ -99,12 +99,13 @@ const LABEL_LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left",
 /// Series that Prometheus makes itself.
 const OWN_SERIES: [&str; 2] = ["up", "ALERTS"];
 
-/// The metrics that an expression reads, without those that Prometheus makes itself.
+/// The selectors of an expression (`name` or `name{label="x"}`), without those of series that Prometheus makes
+/// itself.
 #[must_use]
-pub fn metric_names(expression: &str) -> Vec<String> {
+pub fn selectors(expression: &str) -> Vec<String> {
     let bytes = expression.as_bytes();
     let name_byte = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b':';
-    let mut names = Vec::new();
+    let mut found = Vec::new();
     let mut at = 0;
     while at < bytes.len() {
         let end = match bytes[at] {
@@ -124,7 +125,9 @@ pub fn metric_names(expression: &str) -> Vec<String> {
                 } else {
                     if !called && !b.is_ascii_digit() && !WORDS.contains(&word) && !OWN_SERIES.contains(&word)
                     {
-                        names.push(word.to_owned());
+                        let braces = expression[end..].starts_with('{');
+                        let end = if braces { end_of(bytes, end, b'}') } else { end };
+                        found.push(expression[at..end].to_owned());
                     }
                     end
                 }
@@ -133,9 +136,9 @@ pub fn metric_names(expression: &str) -> Vec<String> {
         };
         at = end;
     }
-    names.sort();
-    names.dedup();
-    names
+    found.sort();
+    found.dedup();
+    found
 }
 
 /// The place behind the next `closing` byte.
@@ -173,9 +176,9 @@ mod tests {
     }
 
     #[test]
-    fn metrics_of_an_expression() {
+    fn selectors_of_an_expression() {
         let expression = "max by (guid, port) (label_replace(a_info{x=\"b(\"}, \"n\", \"$1\", \"s\", \"(.*)\")) * on(guid) \
              group_left (node) rate(b:c_total[5m]) > 0.80 and on (guid) ALERTS{alertname=\"A\"} or absent(d) unless e";
-        assert_eq!(metric_names(expression), ["a_info", "b:c_total", "d", "e"]);
+        assert_eq!(selectors(expression), ["a_info{x=\"b(\"}", "b:c_total", "d", "e"]);
     }
 }

@@ -131,7 +131,8 @@ async fn damaged_queries_are_found() {
         ("{{switch}}[{{port}}]", "{{hca}}[{{port}}]", "names label 'hca'"),
         ("AND kind = 'logical'", "AND kind = 'none'", "is empty"),
         ("sum by (operation) (rate(", "sum by (operation) (rte(", "unknown function"),
-        ("throughline_source_up == 0", "throughline_source_upp == 0", "no metric 'throughline_source_upp'"),
+        ("throughline_source_up == 0", "throughline_source_upp == 0", "no series 'throughline_source_upp'"),
+        ("{source=\"mad\"}", "{source=\"madd\"}", "no series 'throughline_records_total{source=\"madd\"}'"),
         ("c.source = 'mad'", "c.source = 'madd'", "is empty"),
         ("(infiniband_hca_port_rate_bytes_per_second > 0)", "(", "parse error"),
     ] {
