@@ -136,7 +136,9 @@ impl ServerConfig {
             if (1..=RETENTION_SECONDS_MAX).contains(&seconds) {
                 return Ok(Duration::from_secs(seconds));
             }
-            Err(Failure::usage(format!("{key} = {seconds}: must be from 1 to {RETENTION_SECONDS_MAX} seconds")))
+            Err(Failure::usage(format!(
+                "{key} = {seconds}: must be from 1 to {RETENTION_SECONDS_MAX} seconds"
+            )))
         };
         let mut retention =
             Retention::for_all(time("retention.default_seconds", self.retention.default_seconds)?);
@@ -168,6 +170,26 @@ mod tests {
         assert_eq!(config.collect.listen.port(), 9463);
         assert_eq!(config.query.listen.port(), 9460);
         assert_eq!(read(&config::print(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn the_example_names_every_key_with_its_default() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/server.toml");
+        let example = std::fs::read_to_string(path).unwrap();
+        assert_eq!(read(&example).unwrap(), ServerConfig::default());
+        let keys = example.lines().map(|line| match line.strip_prefix('#') {
+            Some(key) if !key.starts_with(' ') => key,
+            _ => line,
+        });
+        let all = read(&keys.collect::<Vec<_>>().join("\n")).unwrap();
+        let without = ServerConfig {
+            database: DatabaseConfig::default(),
+            retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
+            ..all.clone()
+        };
+        assert_eq!(without, ServerConfig::default());
+        assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
+        assert_eq!(all.retention.table_seconds.len(), 1);
     }
 
     #[test]
