@@ -152,8 +152,13 @@ fn check(sim: &Sim, config: &Config, model: &Model) {
     assert_eq!(all.len(), found.len() + 1);
 }
 
+/// Few by default: each case is played again for every crash point. `make soak` sets more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(60)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_written_is_lost_at_any_crash_point(
