@@ -6,7 +6,7 @@ use crate::config::{Config, Places};
 use crate::sample_json::samples;
 use crate::sources::{self, Sources, Status};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -21,6 +21,10 @@ use tokio::time::{Instant, sleep};
 const DEADLINE: Duration = Duration::from_secs(15);
 /// How long ranks may take to find this agent: one that has just begun looks for it every second.
 const RANKS_DEADLINE: Duration = Duration::from_secs(3);
+/// Beyond the interval of their pushes, how long ranks may take until each has pushed once.
+const RANKS_MARGIN: Duration = Duration::from_millis(250);
+/// The source whose samples come from many processes.
+const RANKS: &str = sources::MPI;
 /// How often channels and states are looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -28,6 +32,8 @@ const LOOK: Duration = Duration::from_millis(20);
 struct Gathered {
     receiver: mpsc::Receiver<Batch>,
     batch: Batch,
+    /// When the first sample came.
+    first: Option<Instant>,
     closed: bool,
 }
 
@@ -39,9 +45,10 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
     let clock = Arc::new(Clock::new());
     let mut gathered = BTreeMap::new();
     let sources = Sources::start(config, places, &clock, |name, receiver| {
-        gathered.insert(name, Gathered { receiver, batch: Batch::default(), closed: false });
+        gathered.insert(name, Gathered { receiver, batch: Batch::default(), first: None, closed: false });
     });
     let begin = Instant::now();
+    let ranks_push = config.mpi.push_interval_seconds.duration() + RANKS_MARGIN;
     let statuses = loop {
         let statuses: BTreeMap<_, _> = sources.statuses().into_iter().collect();
         let mut waiting = false;
@@ -50,7 +57,9 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
             let lonely = |status: &Status| status.connected == Some(0) && begin.elapsed() > RANKS_DEADLINE;
             let settled =
                 source.closed || statuses.get(name).is_none_or(|status| status.settled || lonely(status));
-            waiting |= !has_sample(&source.batch) && !settled && begin.elapsed() < DEADLINE;
+            // Ranks push one by one: the first is not yet all of them.
+            let complete = source.first.is_some_and(|first| *name != RANKS || first.elapsed() > ranks_push);
+            waiting |= !complete && !settled && begin.elapsed() < DEADLINE;
         }
         if !waiting {
             break statuses;
@@ -58,7 +67,10 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
         sleep(LOOK).await;
     };
     sources.stop().await;
-    gathered.values_mut().for_each(Gathered::take);
+    for source in gathered.values_mut() {
+        source.take();
+        newest_only(&mut source.batch);
+    }
 
     let mut document = Map::new();
     for (name, enabled) in sources::names(config) {
@@ -82,7 +94,12 @@ impl Gathered {
     fn take(&mut self) {
         loop {
             match self.receiver.try_recv() {
-                Ok(fragment) => merge(&mut self.batch, fragment),
+                Ok(fragment) => {
+                    merge(&mut self.batch, fragment);
+                    if self.first.is_none() && has_sample(&self.batch) {
+                        self.first = Some(Instant::now());
+                    }
+                }
                 Err(mpsc::error::TryRecvError::Empty) => return,
                 Err(mpsc::error::TryRecvError::Disconnected) => {
                     self.closed = true;
@@ -103,6 +120,26 @@ fn merge(batch: &mut Batch, fragment: Batch) {
     }
     first!(host_ports, gpu_links, gpu_pcie, gpus, gpu_link_infos, coverage);
     all!(mpi_ops, mpi_peers, mpi_pvars, jobs, job_ranks, events);
+}
+
+/// Of cumulative cells that came more than once the newest, so that the document has one for each.
+fn newest_only(batch: &mut Batch) {
+    let mut seen = HashSet::new();
+    for bin in batch.mpi_ops.iter_mut().rev() {
+        bin.cells.retain(|cell| {
+            seen.insert((bin.job_key.clone(), bin.rank, cell.operation.clone(), cell.size_class_bytes))
+        });
+    }
+    let mut seen = HashSet::new();
+    for row in batch.mpi_peers.iter_mut().rev() {
+        row.cells.retain(|cell| seen.insert((row.job_key.clone(), row.rank, row.kind.clone(), cell.peer)));
+    }
+    let mut seen = HashSet::new();
+    batch.mpi_pvars.reverse();
+    batch
+        .mpi_pvars
+        .retain(|pvar| seen.insert((pvar.job_key.clone(), pvar.rank, pvar.name.clone(), pvar.element)));
+    batch.mpi_pvars.reverse();
 }
 
 fn has_sample(batch: &Batch) -> bool {
@@ -130,7 +167,7 @@ fn describe(status: Option<&Status>, batch: &Batch) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_sample::wire::{GpuInfo, HostPortSample};
+    use throughline_sample::wire::{GpuInfo, HostPortSample, MpiOpCell, MpiPvarSample, MpiRankBin};
 
     #[test]
     fn a_source_without_a_sample_has_a_reason() {
@@ -147,6 +184,28 @@ mod tests {
         let told = describe(Some(&Status { up: true, ..status }), &batch);
         assert_eq!((&told["up"], &told["reason"]), (&json!(true), &Value::Null));
         assert_eq!(told["gpus"].as_array().map(Vec::len), Some(1));
+    }
+
+    #[test]
+    fn of_cumulative_cells_the_newest_is_left() {
+        let bin = |calls| MpiRankBin {
+            cells: vec![MpiOpCell { operation: "send".into(), calls, ..Default::default() }],
+            ..Default::default()
+        };
+        let pvar = |value| MpiPvarSample { name: "queue".into(), value, ..Default::default() };
+        let mut batch = Batch {
+            mpi_ops: vec![bin(1), bin(2)],
+            mpi_pvars: vec![pvar(1.0), pvar(2.0)],
+            ..Batch::default()
+        };
+        newest_only(&mut batch);
+        let told = samples(&batch);
+        assert_eq!(told["operations"].as_array().map(Vec::len), Some(1));
+        assert_eq!(told["operations"][0]["calls"], json!(2));
+        assert_eq!(
+            (told["pvars"].as_array().map(Vec::len), &told["pvars"][0]["value"]),
+            (Some(1), &json!(2.0))
+        );
     }
 
     #[test]

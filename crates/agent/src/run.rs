@@ -1,6 +1,6 @@
 //! `throughline-agent run`: parse, build, spawn, drain. All tasks are owned here.
 //!
-//! Whatever can be wrong at the start is found before the first source starts. Order of the drain: sources
+//! Whatever a person can put right is found before anything is sent or told. Order of the drain: sources
 //! stop, the last batch is appended, the spool is synced, what waits is delivered for a bounded time.
 
 use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender};
@@ -29,20 +29,27 @@ const SPOOL_FOLDER: &str = "spool";
 /// What keeps it from starting, each with its exit status; afterwards nothing does.
 pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let stop = stop_signal().context("signal handlers")?;
-    paths::create_dir(&places.state_dir)?;
-    paths::create_dir(&places.run_dir)?;
+    if !config.spool.memory_only {
+        paths::create_dir(&places.state_dir)?;
+    }
     let sink = config.delivery.collector.sink().map_err(Failure::usage)?;
     let spool = open_spool(config, places)?;
-    let listener = http::listen("agent", config.http.listen, "http.listen").await?;
-
     let (clock, figures, last) =
         (Arc::new(Clock::new()), SelfFigures::default(), Arc::new(LastValues::default()));
     let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
-    if let Some(mistake) = sources.mistake() {
-        sources.stop().await;
-        return Err(mistake);
-    }
+    // Last, as its line on standard output says that ranks find the agent now.
+    let listening = match sources.mistake() {
+        Some(mistake) => Err(mistake),
+        None => http::listen("agent", config.http.listen, "http.listen").await.map_err(Into::into),
+    };
+    let listener = match listening {
+        Ok(listener) => listener,
+        Err(mistake) => {
+            sources.stop().await;
+            return Err(mistake);
+        }
+    };
     let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
     batcher.input(housekeeping::NAME, receiver);
     let shipped = Arc::new(ShipStats::default());

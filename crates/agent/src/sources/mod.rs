@@ -17,6 +17,8 @@ use throughline_sample::catalogue::{
 use throughline_sample::wire::{Batch, Event};
 use tokio::sync::mpsc;
 
+pub use mpi::NAME as MPI;
+
 /// How long one source may take to stop; what it still holds then is lost and the rest is delivered.
 const STOP_DEADLINE: Duration = Duration::from_secs(3);
 

@@ -2,6 +2,9 @@
 
 use super::{Source, Start, Status};
 use crate::config::Mpi;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, paths};
@@ -14,7 +17,7 @@ pub const NAME: &str = "mpi";
 
 /// Starts it. Within the runtime.
 pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
-    paths::create_dir(&start.places.run_dir)?;
+    make_run_dir(&start.places.run_dir)?;
     let settings = &start.config.mpi;
     let config = Config {
         socket: start.places.mpi_socket.clone(),
@@ -27,6 +30,20 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     let utc = super::monotonic_to_utc(start.clock);
     let receiver = Receiver::start(config, Arc::new(utc), start.records).map_err(failure)?;
     Ok(Box::new(Ranks { receiver, runtime: Handle::current() }))
+}
+
+/// Makes the run-time folder where it is missing, and lets every user in whatever the umask: ranks of all users
+/// look for the socket there. What a site has made for itself keeps its permissions.
+fn make_run_dir(folder: &Path) -> Result<(), Failure> {
+    let is_new = !folder.exists();
+    paths::create_dir(folder)?;
+    if is_new {
+        let open = std::fs::set_permissions(folder, Permissions::from_mode(0o755));
+        open.map_err(|error| {
+            Failure::from_io(format!("mode of {}", folder.display()), &error, "see run_dir")
+        })?;
+    }
+    Ok(())
 }
 
 fn welcome(settings: &Mpi) -> Welcome {
@@ -106,6 +123,18 @@ mod tests {
         settings.connections_max = 1;
         assert_eq!(welcome(&settings).variables, Some(vec!["a".to_owned()]));
         assert_eq!((limits(&settings).connections, limits(&settings).connections_per_user), (1, 1));
+    }
+
+    #[test]
+    fn a_new_run_folder_lets_ranks_in_and_a_sites_own_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("run");
+        make_run_dir(&run).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&run), 0o755);
+        std::fs::set_permissions(&run, Permissions::from_mode(0o750)).unwrap();
+        make_run_dir(&run).unwrap();
+        assert_eq!(mode(&run), 0o750);
     }
 
     #[test]

@@ -17,13 +17,17 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The library of the NVML test double, built on first use.
 pub fn nvml_double() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| make("gpu/testdouble", "nvml-double").join("libnvidia-ml.so.1"))
+    BUILT.get_or_init(|| make("gpu/testdouble", "agent-nvml-double").join("libnvidia-ml.so.1"))
 }
 
 /// Runs a crate's Makefile into a folder of the tests and returns that folder.
 pub fn make(folder: &str, out: &str) -> PathBuf {
     let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(out);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
+    std::fs::create_dir_all(&out).unwrap();
+    // Tests run side by side: one makes, the others wait and find it made.
+    let lock = std::fs::File::create(out.join(".lock")).unwrap();
+    let _lock = nix::fcntl::Flock::lock(lock, nix::fcntl::FlockArg::LockExclusive).unwrap();
     let made =
         Command::new("make").arg("-s").arg("-C").arg(source).arg(format!("OUT={}", out.display())).output();
     let made = made.expect("make is installed");
