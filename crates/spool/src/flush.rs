@@ -8,15 +8,10 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::format::{
-    Class, Decoded, ENTRY_HEADER_BYTES, META_SLOT_STRIDE, Meta, SEGMENT_HEADER_BYTES, SegmentHeader,
-    decode_entry, encode_entry, thin,
-};
+use crate::format::{META_SLOT_STRIDE, Meta, SegmentHeader, encode_entry};
 use crate::state::{Pending, Segment, Shared};
-use crate::storage::{Storage, StorageFile, read_whole};
-use crate::{
-    ENTRY_TOTAL_MAX, FOREIGN_SEGMENT_BYTES_MAX, QUARANTINE_FILES_MAX, RESERVE_SEQUENCES, SEGMENTS_MAX,
-};
+use crate::storage::{Storage, StorageFile};
+use crate::{QUARANTINE_FILES_MAX, RESERVE_SEQUENCES, SEGMENTS_MAX};
 
 pub(crate) const META_NAME: &str = "meta";
 
@@ -45,7 +40,7 @@ pub struct FlushError {
     source: io::Error,
 }
 
-fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> FlushError {
+pub(crate) fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> FlushError {
     move |source| FlushError { operation, source }
 }
 
@@ -248,7 +243,7 @@ impl Flusher {
         Ok(active.len + bytes.len() as u64)
     }
 
-    fn close_active(&mut self, shared: &Shared) {
+    pub fn close_active(&mut self, shared: &Shared) {
         if let Some(active) = self.active.take() {
             let mut state = shared.lock();
             if let Some(segment) = state.segments.iter_mut().find(|s| s.index == active.index) {
@@ -260,111 +255,6 @@ impl Flusher {
                 state.doomed.push(active.index);
             }
         }
-    }
-
-    /// Thins, then drops, until the folder stays within its bound with this batch and one rewritten segment.
-    fn make_room(&mut self, shared: &Shared, batch: &[Pending]) -> Result<(), FlushError> {
-        let need: u64 = batch.iter().map(|p| (p.payload.len() + ENTRY_HEADER_BYTES) as u64).sum::<u64>()
-            + SEGMENT_HEADER_BYTES as u64;
-        // Each round thins one segment (each only once) or drops one, so this ends.
-        loop {
-            let (candidate, over) = {
-                let state = shared.lock();
-                let spare = state.segments.iter().map(|s| s.len).max().unwrap_or(0);
-                let over = state.disk_bytes() + need + spare > shared.config.disk_bytes_max
-                    || state.segments.len() >= SEGMENTS_MAX;
-                let candidate = state.segments.iter().find(|s| !s.active && !s.thinned).cloned();
-                (candidate.filter(|_| state.segments.len() < SEGMENTS_MAX), over)
-            };
-            if !over {
-                self.tidy(shared);
-                return Ok(());
-            }
-            match candidate {
-                Some(segment) => {
-                    if let Err(error) = self.thin_segment(shared, &segment) {
-                        tracing::warn!(%error, "thinning a segment of the full spool failed: it is dropped");
-                        self.drop_segment(shared, segment.index);
-                    }
-                }
-                None => {
-                    let oldest = shared.lock().segments.front().map(|s| (s.index, s.active));
-                    match oldest {
-                        Some((_, true)) => self.close_active(shared),
-                        Some((index, false)) => self.drop_segment(shared, index),
-                        None => return Ok(()),
-                    }
-                }
-            }
-            self.tidy(shared);
-        }
-    }
-
-    fn drop_segment(&self, shared: &Shared, index: u64) {
-        let mut state = shared.lock();
-        if let Some(at) = state.segments.iter().position(|s| s.index == index)
-            && let Some(segment) = state.segments.remove(at)
-        {
-            state.counts.dropped_disk_entries += segment.remaining(state.acked);
-            state.doomed.push(index);
-        }
-    }
-
-    /// Rewrites a segment without every second cumulative entry of each stream and without what is
-    /// acknowledged. The copy is on disk before the original goes.
-    fn thin_segment(&mut self, shared: &Shared, segment: &Segment) -> Result<(), FlushError> {
-        let acked = shared.lock().acked;
-        let file =
-            self.storage.open(&segment_name(segment.index)).map_err(failed("open a segment to thin it"))?;
-        let bytes = read_whole(file.as_ref(), FOREIGN_SEGMENT_BYTES_MAX)
-            .map_err(failed("read a segment to thin it"))?;
-        let bytes = &bytes[..bytes.len().min(usize::try_from(segment.len).unwrap_or(usize::MAX))];
-        let entries: Vec<_> =
-            entries_of(bytes, segment.salt, ENTRY_TOTAL_MAX).filter(|e| e.sequence > acked).collect();
-        let keep = thin(&entries.iter().map(|e| e.class).collect::<Vec<_>>());
-        let header = SegmentHeader { spool_id: segment.spool_id, index: self.next_index, thinned: true };
-        self.next_index += 1;
-        let mut copy = Segment {
-            index: header.index,
-            salt: header.salt(),
-            thinned: true,
-            entries: 0,
-            ..segment.clone()
-        };
-        let mut out = header.encode().to_vec();
-        let mut first = None;
-        for (entry, _) in entries.iter().zip(&keep).filter(|(_, keep)| **keep) {
-            let payload = &bytes[entry.payload.clone()];
-            encode_entry(&mut out, copy.salt, entry.sequence, entry.class, entry.appended_ns, payload);
-            copy.entries += 1;
-            copy.last = entry.sequence;
-            if first.is_none() {
-                first = Some(entry);
-            }
-        }
-        copy.len = out.len() as u64;
-        let Some(first) = first else {
-            // Nothing readable or all acknowledged.
-            self.drop_segment(shared, segment.index);
-            return Ok(());
-        };
-        (copy.first, copy.oldest_ns) = (first.sequence, first.appended_ns);
-        let name = segment_name(copy.index);
-        let written = self.write_file(&name, &out);
-        if written.is_err() {
-            shared.lock().doomed.push(copy.index);
-        }
-        written.map_err(failed("write a thinned segment"))?;
-        let mut state = shared.lock();
-        state.counts.thinned_disk_entries += entries.len() as u64 - copy.entries;
-        state.counts.damaged_entries += segment.remaining(acked).saturating_sub(entries.len() as u64);
-        state.doomed.push(segment.index);
-        if let Some(place) = state.segments.iter_mut().find(|s| s.index == segment.index) {
-            *place = copy;
-        } else {
-            state.doomed.push(copy.index); // Acknowledged meanwhile.
-        }
-        Ok(())
     }
 
     /// A new file with these bytes, sure to survive.
@@ -472,25 +362,4 @@ impl Flusher {
         };
         self.write_meta(shared, next, acked)
     }
-}
-
-/// An entry's place in a segment's bytes.
-pub(crate) struct EntryPlace {
-    pub sequence: u64,
-    pub class: Class,
-    pub appended_ns: i64,
-    pub payload: std::ops::Range<usize>,
-}
-
-/// The entries of a segment's bytes up to the first that is damaged.
-pub(crate) fn entries_of(bytes: &[u8], salt: u32, total_max: usize) -> impl Iterator<Item = EntryPlace> {
-    let mut pos = SEGMENT_HEADER_BYTES.min(bytes.len());
-    std::iter::from_fn(move || match decode_entry(&bytes[pos..], salt, total_max) {
-        Decoded::Entry { sequence, class, appended_ns, total } => {
-            let payload = pos + ENTRY_HEADER_BYTES..pos + total;
-            pos += total;
-            Some(EntryPlace { sequence, class, appended_ns, payload })
-        }
-        Decoded::NeedBytes(_) | Decoded::Damaged => None,
-    })
 }

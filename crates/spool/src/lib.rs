@@ -51,6 +51,7 @@ mod format;
 mod handle;
 mod read;
 mod recover;
+mod room;
 mod state;
 mod storage;
 

@@ -124,76 +124,109 @@ impl Reader {
         entries_max: usize,
         bytes_max: usize,
     ) -> io::Result<Chunk> {
-        let Some(storage) = &self.storage else { return Ok(Chunk::Damaged) };
-        let mut at = match self.open.take() {
-            Some(open) if open.index == segment.index && open.passed <= after => open,
-            Some(open) if open.index == segment.index => {
-                OpenSegment { offset: SEGMENT_HEADER_BYTES as u64, passed: 0, ..open }
-            }
-            _ => OpenSegment {
-                index: segment.index,
-                file: storage.open(&segment_name(segment.index))?,
-                offset: SEGMENT_HEADER_BYTES as u64,
-                passed: 0,
-            },
-        };
-        let mut out: Vec<Entry> = Vec::new();
-        let mut out_bytes = 0;
+        let Some(mut at) = self.position(segment, after)? else { return Ok(Chunk::Damaged) };
+        let mut taken = Taken { entries: Vec::new(), bytes: 0, after, entries_max, bytes_max };
         let mut want = READ_CHUNK_BYTES;
-        // Each round either passes an entry, returns, or grows `want` to one entry's bounded length.
+        // Each round passes an entry, ends, or grows `want` to the length of the one entry that stands there.
         while at.offset < segment.len {
             let left = usize::try_from(segment.len - at.offset).unwrap_or(usize::MAX);
-            let mut chunk = vec![0; want.min(left)];
+            let asked = want.min(left);
+            let mut chunk = vec![0; asked];
             let got = at.file.read_at(&mut chunk, at.offset)?;
             chunk.truncate(got);
-            let chunk = Bytes::from(chunk);
-            let mut pos = 0;
-            want = READ_CHUNK_BYTES;
-            loop {
-                match decode_entry(&chunk[pos..], segment.salt, ENTRY_TOTAL_MAX) {
-                    Decoded::Entry { sequence, class, appended_ns, total } => {
-                        if sequence > after {
-                            let bytes = total - ENTRY_HEADER_BYTES;
-                            if !out.is_empty() && (out.len() >= entries_max || out_bytes + bytes > bytes_max)
-                            {
-                                self.open = Some(at);
-                                return Ok(Chunk::Entries(out));
-                            }
-                            out_bytes += bytes;
-                            let payload = chunk.slice(pos + ENTRY_HEADER_BYTES..pos + total);
-                            out.push(Entry {
-                                spool_id: segment.spool_id,
-                                sequence,
-                                class,
-                                appended_ns,
-                                payload,
-                            });
-                        }
-                        pos += total;
-                        at.offset += total as u64;
-                        at.passed = at.passed.max(sequence);
-                    }
-                    Decoded::NeedBytes(total) if pos + total <= left => {
-                        if got < want.min(left) {
-                            return Ok(Self::end_of_good(out)); // The file is shorter than it was.
-                        }
-                        want = total.max(READ_CHUNK_BYTES);
-                        break;
-                    }
-                    Decoded::NeedBytes(_) if pos == left => break,
-                    Decoded::NeedBytes(_) | Decoded::Damaged => return Ok(Self::end_of_good(out)),
+            let before = at.offset;
+            match taken.take(&Bytes::from(chunk), &mut at, segment) {
+                Stopped::Full => {
+                    self.open = Some(at);
+                    return Ok(Chunk::Entries(taken.entries));
                 }
-            }
-            if out.len() >= entries_max || out_bytes >= bytes_max {
-                break;
+                Stopped::Needs(_) if at.offset == segment.len => {}
+                // The file, or what is good of it, ends within an entry.
+                Stopped::Needs(total) if got < asked || at.offset + total as u64 > segment.len => {
+                    return Ok(taken.up_to_damage());
+                }
+                Stopped::Needs(total) => {
+                    want = if at.offset == before { total.max(READ_CHUNK_BYTES) } else { READ_CHUNK_BYTES };
+                }
+                Stopped::Damaged => return Ok(taken.up_to_damage()),
             }
         }
         self.open = Some(at);
-        Ok(Self::end_of_good(out))
+        Ok(taken.up_to_damage())
+    }
+
+    /// The open file at the place where reading goes on, or at the first entry.
+    fn position(&mut self, segment: &Segment, after: u64) -> io::Result<Option<OpenSegment>> {
+        let Some(storage) = &self.storage else { return Ok(None) };
+        let start = SEGMENT_HEADER_BYTES as u64;
+        Ok(Some(match self.open.take() {
+            Some(open) if open.index == segment.index && open.passed <= after => open,
+            Some(open) if open.index == segment.index => OpenSegment { offset: start, passed: 0, ..open },
+            _ => {
+                let file = storage.open(&segment_name(segment.index))?;
+                OpenSegment { index: segment.index, file, offset: start, passed: 0 }
+            }
+        }))
+    }
+}
+
+/// Entries on their way to the caller, and how many it wants.
+struct Taken {
+    entries: Vec<Entry>,
+    bytes: usize,
+    after: u64,
+    entries_max: usize,
+    bytes_max: usize,
+}
+
+/// Why a chunk was not read further.
+enum Stopped {
+    /// The caller has what it wants.
+    Full,
+    /// The next entry needs this many bytes from its start.
+    Needs(usize),
+    /// What stands there is no entry.
+    Damaged,
+}
+
+impl Taken {
+    /// Takes entries from a chunk and moves the place behind each.
+    fn take(&mut self, chunk: &Bytes, at: &mut OpenSegment, segment: &Segment) -> Stopped {
+        let mut pos = 0;
+        loop {
+            let (sequence, class, appended_ns, total) =
+                match decode_entry(&chunk[pos..], segment.salt, ENTRY_TOTAL_MAX) {
+                    Decoded::Entry { sequence, class, appended_ns, total } => {
+                        (sequence, class, appended_ns, total)
+                    }
+                    Decoded::NeedBytes(total) => return Stopped::Needs(total),
+                    Decoded::Damaged => return Stopped::Damaged,
+                };
+            if sequence > self.after {
+                let bytes = total - ENTRY_HEADER_BYTES;
+                let first = self.entries.is_empty();
+                if !first && (self.entries.len() >= self.entries_max || self.bytes + bytes > self.bytes_max) {
+                    return Stopped::Full;
+                }
+                self.bytes += bytes;
+                let payload = chunk.slice(pos + ENTRY_HEADER_BYTES..pos + total);
+                self.entries.push(Entry {
+                    spool_id: segment.spool_id,
+                    sequence,
+                    class,
+                    appended_ns,
+                    payload,
+                });
+            }
+            pos += total;
+            at.offset += total as u64;
+            at.passed = at.passed.max(sequence);
+        }
     }
 
     /// What was good before a damaged place is handed out first; the next read meets the damage again, alone.
-    fn end_of_good(out: Vec<Entry>) -> Chunk {
-        if out.is_empty() { Chunk::Damaged } else { Chunk::Entries(out) }
+    /// At a segment's good end the same holds: having found nothing where something must be is damage.
+    fn up_to_damage(self) -> Chunk {
+        if self.entries.is_empty() { Chunk::Damaged } else { Chunk::Entries(self.entries) }
     }
 }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::flush::{Flusher, META_NAME, MetaFile, entries_of, index_of, segment_name};
+use crate::flush::{Flusher, META_NAME, MetaFile, index_of, segment_name};
 use crate::format::{
     META_SLOT_BYTES, META_SLOT_STRIDE, Meta, SEGMENT_HEADER_BYTES, SegmentHeader, encode_entry,
 };
+use crate::room::entries_of;
 use crate::state::{Segment, Shared, State};
 use crate::storage::{Storage, read_whole};
 use crate::{Config, ENTRY_TOTAL_MAX, Error, FOREIGN_SEGMENT_BYTES_MAX, RESERVE_SEQUENCES};
@@ -119,36 +120,11 @@ fn scan(
             return;
         }
     };
-    let header = SegmentHeader::decode(&bytes).filter(|h| h.index == index);
-    let Some(header) = header else {
+    let Some(segment) = good_start(index, &bytes) else {
         state.counts.damaged_segments += 1;
         damaged.push(index);
         return;
     };
-    let mut segment = Segment {
-        index,
-        spool_id: header.spool_id,
-        salt: header.salt(),
-        first: 0,
-        last: 0,
-        len: SEGMENT_HEADER_BYTES as u64,
-        entries: 0,
-        thinned: header.thinned,
-        active: false,
-        oldest_ns: 0,
-        read_failures: 0,
-    };
-    for entry in entries_of(&bytes, segment.salt, ENTRY_TOTAL_MAX) {
-        if entry.sequence <= segment.last {
-            break; // Written by us they only rise.
-        }
-        if segment.entries == 0 {
-            (segment.first, segment.oldest_ns) = (entry.sequence, entry.appended_ns);
-        }
-        segment.last = entry.sequence;
-        segment.len = entry.payload.end as u64;
-        segment.entries += 1;
-    }
     if segment.len == bytes.len() as u64 && segment.entries > 0 {
         segments.push(segment);
         return;
@@ -172,6 +148,36 @@ fn scan(
             segments.push(segment);
         }
     }
+}
+
+/// What of a segment's bytes is good; `None` where even the header is not.
+fn good_start(index: u64, bytes: &[u8]) -> Option<Segment> {
+    let header = SegmentHeader::decode(bytes).filter(|h| h.index == index)?;
+    let mut segment = Segment {
+        index,
+        spool_id: header.spool_id,
+        salt: header.salt(),
+        first: 0,
+        last: 0,
+        len: SEGMENT_HEADER_BYTES as u64,
+        entries: 0,
+        thinned: header.thinned,
+        active: false,
+        oldest_ns: 0,
+        read_failures: 0,
+    };
+    for entry in entries_of(bytes, segment.salt, ENTRY_TOTAL_MAX) {
+        if entry.sequence <= segment.last {
+            break; // Written by us they only rise.
+        }
+        if segment.entries == 0 {
+            (segment.first, segment.oldest_ns) = (entry.sequence, entry.appended_ns);
+        }
+        segment.last = entry.sequence;
+        segment.len = entry.payload.end as u64;
+        segment.entries += 1;
+    }
+    Some(segment)
 }
 
 fn copy_good_start(flusher: &mut Flusher, bytes: &[u8], segment: &Segment) -> io::Result<Segment> {

@@ -332,3 +332,23 @@ fn a_copied_folder_of_another_owner_takes_a_new_id_and_a_kept_one_does_not() {
     assert_eq!(open(&sim, &config("a")).unwrap().id(), id);
     assert_ne!(open(&sim, &config("b")).unwrap().id(), id);
 }
+
+#[test]
+fn entries_larger_than_a_read_and_a_file_cut_short_both_end() {
+    let config =
+        Config { segment_bytes_max: 2 << 20, disk_bytes_max: 64 << 20, memory_bytes_max: 8 << 20, ..small() };
+    let sim = Sim::default();
+    let spool = open(&sim, &config).unwrap();
+    for n in 0..5u8 {
+        spool.append(vec![n; 700_000], Class::Precious).unwrap();
+        spool.flush().unwrap();
+    }
+    let found = read_all(&spool, 0);
+    assert_eq!(found.iter().map(|e| e.payload.len()).collect::<Vec<_>>(), [700_000; 5]);
+    // Cut within the second entry, behind more than one read's worth of it.
+    let first = sim.names().into_iter().find(|n| n.ends_with(".seg")).unwrap();
+    sim.cut(&first, 1_200_000);
+    let found = read_all(&spool, 0);
+    assert_eq!(found[0].sequence, 1);
+    assert_eq!(spool.stats().damaged_segments, 1);
+}

@@ -160,6 +160,13 @@ impl Sim {
         self.world().names.keys().cloned().collect()
     }
 
+    /// Cuts a file short.
+    pub fn cut(&self, name: &str, len: usize) {
+        let mut world = self.world();
+        let id = world.names[name];
+        world.files.get_mut(&id).unwrap().current.truncate(len);
+    }
+
     /// Changes a byte of a file, as a bad disk does.
     pub fn flip(&self, name: &str, at: usize) {
         let mut world = self.world();
