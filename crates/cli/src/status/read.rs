@@ -11,7 +11,7 @@ use throughline_sample::to_rfc3339;
 use tokio_postgres::{Client, Row};
 
 /// Rows of the last minute by source and origin. Keys are few and each is one range of an index; the time of
-/// the newest row before that is the coverage's, of which every source writes one a round.
+/// the newest row before that is the coverage's, of which sources write one a round.
 const SOURCES: &str = "
     SELECT source, origin, sum(rows)::bigint AS rows, max(newest) AS newest
     FROM (
@@ -22,6 +22,7 @@ const SOURCES: &str = "
         CROSS JOIN LATERAL (
             SELECT count(*) AS rows, max(time) AS newest FROM ib_port_counters
             WHERE port_id = k.id AND time > now() - INTERVAL '1 minute') c
+        WHERE c.rows > 0
         UNION ALL
         SELECT 'sysfs', n.name, c.rows, c.newest
         FROM host_port_key k
@@ -29,6 +30,7 @@ const SOURCES: &str = "
         CROSS JOIN LATERAL (
             SELECT count(*) AS rows, max(time) AS newest FROM host_port_counters
             WHERE host_port_id = k.id AND time > now() - INTERVAL '1 minute') c
+        WHERE c.rows > 0
         UNION ALL
         SELECT c.source, n.name, c.rows, c.newest
         FROM gpu g
@@ -54,16 +56,22 @@ const SOURCES: &str = "
         JOIN (SELECT DISTINCT ON (job_id, rank) job_id, rank, host
               FROM job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
         UNION ALL
+        -- Sources that were there within a day, so that one that went away does not just vanish.
         SELECT s.source, o.origin, 0, c.newest
         FROM (SELECT name AS origin FROM node_key UNION SELECT prefix FROM subnet) o
         CROSS JOIN (VALUES ('mad'), ('sysfs'), ('nvml'), ('cupti'), ('mpi')) s (source)
-        CROSS JOIN LATERAL (
+        LEFT JOIN LATERAL (
             SELECT time AS newest FROM coverage
             WHERE source = s.source AND instance = o.origin AND time > now() - INTERVAL '1 day'
-            ORDER BY time DESC LIMIT 1) c
+            ORDER BY time DESC LIMIT 1) c ON true
+        LEFT JOIN LATERAL (
+            SELECT time AS told FROM self_stats
+            WHERE name = 'source_up' AND source = s.source AND instance = o.origin
+              AND time > now() - INTERVAL '1 day'
+            ORDER BY time DESC LIMIT 1) f ON true
+        WHERE c.newest IS NOT NULL OR f.told IS NOT NULL
     ) all_rows
-    GROUP BY source, origin
-    HAVING max(newest) IS NOT NULL";
+    GROUP BY source, origin";
 
 /// The newest figures of each daemon about itself; daemons tell every 10 s.
 const FIGURES: &str = "
@@ -182,14 +190,14 @@ fn join_sources(rows: &[Row], figures: &Figures) -> anyhow::Result<Vec<Source>> 
     for row in rows {
         let (source, origin): (String, String) = (row.try_get("source")?, row.try_get("origin")?);
         let rows: i64 = row.try_get("rows")?;
-        let newest: i64 = row.try_get("newest_ns")?;
+        let newest: Option<i64> = row.try_get("newest_ns")?;
         // At most the rows of a minute: exact.
         #[allow(clippy::cast_precision_loss)]
         let rows_per_second = rows as f64 / 60.0;
         let told = Source {
             source: source.clone(),
             origin: origin.clone(),
-            newest: Some(to_rfc3339(newest)),
+            newest: newest.map(to_rfc3339),
             age_seconds: row.try_get("age")?,
             rows_per_second,
             ..Source::default()
@@ -433,6 +441,12 @@ mod tests {
         }
     }
 
+    /// A node whose agent said an hour ago that ranks may connect, and nothing since.
+    fn gone(time: i64) -> Batch {
+        let told = figure(time - 3600 * SECOND, "mpi", &SOURCE_UP, 1.0);
+        Batch { node: "n2".into(), self_stats: vec![told], ..Batch::default() }
+    }
+
     async fn written(batches: Vec<Batch>) -> (Client, Report) {
         let database = testing::database().await;
         let spool_id = uuid::Uuid::from_u128(7);
@@ -458,7 +472,7 @@ mod tests {
     #[tokio::test]
     async fn sources_delivery_and_jobs_are_told() {
         let time = now();
-        let (_, report) = written(vec![node(time), crawler(time - 3600 * SECOND)]).await;
+        let (_, report) = written(vec![node(time), crawler(time - 3600 * SECOND), gone(time)]).await;
         let find = |source: &str| report.sources.iter().find(|told| told.source == source).unwrap();
         let sysfs = find("sysfs");
         assert_eq!((sysfs.origin.as_str(), sysfs.up, sysfs.dropped_records), ("n1", Some(true), Some(3)));
@@ -472,6 +486,9 @@ mod tests {
         let mad = find("mad");
         assert_eq!((mad.origin.as_str(), mad.rows_per_second), ("0xfe80000000000000", 0.0));
         assert!(mad.age_seconds.unwrap() > 3500.0, "{mad:?}");
+        // One that went away does not just vanish.
+        let gone = report.sources.iter().find(|told| told.origin == "n2").unwrap();
+        assert_eq!((gone.source.as_str(), gone.up, &gone.newest), ("mpi", None, &None));
         assert_eq!(report.delivery.len(), 1);
         assert_eq!(
             (report.delivery[0].spool_entries, report.delivery[0].delivered_entries),

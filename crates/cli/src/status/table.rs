@@ -96,7 +96,8 @@ fn state(source: &Source) -> &'static str {
         (_, Some(age)) if age > LATE_SECONDS => "silent",
         (Some(true), Some(_)) => "up",
         (None, Some(_)) => "rows",
-        (None, None) => ABSENT,
+        // It told of itself within a day, and does no more.
+        (None, None) => "silent",
     }
 }
 
