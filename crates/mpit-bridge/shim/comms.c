@@ -126,8 +126,8 @@ static void fold(struct tl_comm *comm) {
     for (int i = 0; i < comm->size; i++) {
         int peer = comm->world ? comm->world[i] : i;
         if (i == comm->rank || peer < 0) continue;
-        folded[peer].bytes += bytes;
-        folded[peer].messages += messages;
+        TL_ADD(&folded[peer].bytes, bytes); /* written under the lock, read by the flush thread without it */
+        TL_ADD(&folded[peer].messages, messages);
     }
     comm->folded_bytes = all_bytes;
     comm->folded_messages = all_messages;

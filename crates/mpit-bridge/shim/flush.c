@@ -148,7 +148,7 @@ static void push_peers(int last) {
     tl_put_u64(&other, now);
     size_t empty = other.length;
     for (int peer = 0; peer < tl_world_size; peer++) {
-        struct tl_peer sum = folded[peer];
+        struct tl_peer sum = {TL_LOAD(&folded[peer].bytes), TL_LOAD(&folded[peer].messages)};
         for (struct tl_thread *t = tl_threads(); t; t = t->next) {
             struct tl_peer *own = __atomic_load_n(&t->peers, __ATOMIC_ACQUIRE);
             if (!own) continue;

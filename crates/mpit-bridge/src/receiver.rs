@@ -8,7 +8,7 @@ use crate::identity::{Hello, identify};
 use crate::outbox::Outbox;
 use crate::process::{Process, peer};
 use crate::rank::{Member, Moment, Rank};
-use crate::socket::{BindError, Listening, accept, listen_at, receive, send, watch};
+use crate::socket::{BindError, Listening, accept, listen_at, receive, refuse_more, send, watch};
 use crate::status::{Counters, Malformed, Reason, Status, add};
 use crate::throttle::Throttle;
 use std::cell::RefCell;
@@ -292,6 +292,7 @@ impl Session {
                     self.shared.counters.malformed(why);
                     self.malformed += 1;
                     if self.malformed >= limits.malformed_messages {
+                        self.count_rest(connection.get_ref());
                         return self.close(Reason::Malformed);
                     }
                 }
@@ -309,6 +310,22 @@ impl Session {
                 sleep(pause).await;
             }
         }
+    }
+
+    /// Counts what a given-up connection has sent already. It ends: no more can come, and the queue is short.
+    fn count_rest(&self, connection: &OwnedFd) {
+        refuse_more(connection);
+        BUFFER.with_borrow_mut(|buffer| {
+            while let Ok(length) = receive(connection, buffer) {
+                let why = match buffer.get(..length).map(decode) {
+                    Some(Ok(_)) if length > 0 => Malformed::GivenUp,
+                    Some(Err(why)) if length > 0 => why,
+                    None => Malformed::TooLong,
+                    _ => break,
+                };
+                self.shared.counters.malformed(why);
+            }
+        });
     }
 
     fn close(&self, why: Reason) -> std::io::Result<()> {
@@ -336,9 +353,6 @@ impl Session {
                 })
             });
             match read {
-                Ok(Err(error)) if error.raw_os_error() == Some(nix::libc::ECONNRESET) => {
-                    return Ok(Read::Closed);
-                }
                 Ok(read) => return read,
                 Err(_would_block) => {}
             }

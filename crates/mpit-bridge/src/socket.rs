@@ -124,9 +124,22 @@ pub(crate) fn accept(listening: &OwnedFd) -> std::io::Result<OwnedFd> {
     Ok(accepted.into())
 }
 
-/// Reads one message; its length may exceed the buffer's, and then it was cut.
+/// Reads one message; its length may exceed the buffer's, and then it was cut. 0 is the end.
+///
+/// A rank that ends without having read the agent's answer resets the connection. The kernel tells that once,
+/// before what the rank had sent: its last words must not be taken for lost.
 pub(crate) fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> std::io::Result<usize> {
-    Ok(recv(connection.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC)?)
+    let mut read = || recv(connection.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC);
+    match read() {
+        Err(Errno::ECONNRESET) => Ok(read()?),
+        other => Ok(other?),
+    }
+}
+
+/// Lets the peer send no more; what it has sent can still be read.
+pub(crate) fn refuse_more(connection: &OwnedFd) {
+    // Fails only if the peer has gone already.
+    let _ = nix::sys::socket::shutdown(connection.as_raw_fd(), nix::sys::socket::Shutdown::Read);
 }
 
 /// Sends one message, or fails at once.

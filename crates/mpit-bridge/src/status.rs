@@ -47,6 +47,8 @@ counted! {
         Order => "order",
         /// A rank outside its world.
         Rank => "rank",
+        /// Well-formed, but its connection had sent too many that were not.
+        GivenUp => "given_up",
     }
 }
 

@@ -22,21 +22,21 @@ Before the program, behind the launcher, on each node:
 Before the launcher it works for the ranks on this node:
   throughline-exec mpirun -n 4 ./program
 
-Without an agent, without MPI or without the shim's libraries the program runs as it is. It sees the same
-arguments, output and exit status in any case.
+Without an agent, without MPI or without the shim's libraries the program runs as it is. Its arguments,
+output and exit status are the same in any case.
 
 Environment:
   THROUGHLINE_SHIM=off       run the program as it is
   THROUGHLINE_SOCKET=PATH    the agent's socket; else /run/throughline/mpi.sock, then
                              $XDG_RUNTIME_DIR/throughline/mpi.sock
-  THROUGHLINE_LIB_DIR=DIR    where libthroughline-openmpi.so and libthroughline-mpich.so are; else beside
-                             this program or in ../lib/throughline
+  THROUGHLINE_LIB_DIR=DIR    where libthroughline-openmpi.so and libthroughline-mpich.so are;
+                             else beside this program or in ../lib/throughline
   THROUGHLINE_PVARS=LIST     MPI_T performance variables to read, separated by commas
   THROUGHLINE_DEBUG=1        say on standard error what is done";
 
 /// Run a program so that Throughline sees its MPI operations.
 #[derive(Debug, Parser)]
-#[command(name = "throughline-exec", version, after_help = HELP, arg_required_else_help = true)]
+#[command(name = "throughline-exec", version, max_term_width = 110, after_help = HELP, arg_required_else_help = true)]
 struct Arguments {
     /// Say what would be preloaded and why, and do not run the program.
     #[arg(long)]
@@ -47,7 +47,7 @@ struct Arguments {
     mpi: Option<String>,
 
     /// The program and its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "PROGRAM")]
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
 }
 

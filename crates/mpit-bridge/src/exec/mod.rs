@@ -227,7 +227,13 @@ pub fn find_object(family: Family, own: &Path, around: &Surroundings) -> Option<
     let above = own_folder.parent().unwrap_or(own_folder);
     let given =
         around.variables.get("THROUGHLINE_LIB_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let standard = [own_folder.to_owned(), above.join("lib/throughline"), above.join("shim")];
+    // Installed, in a build folder (make shim), and where cargo's own build leaves it.
+    let standard = [
+        own_folder.to_owned(),
+        above.join("lib/throughline"),
+        own_folder.join("lib/throughline"),
+        above.join("shim"),
+    ];
     let folders = given.map_or_else(|| standard.to_vec(), |folder| vec![folder]);
     let found = folders.iter().map(|folder| folder.join(family.object())).find(|file| file.is_file())?;
     let absolute = std::path::absolute(found).ok()?;

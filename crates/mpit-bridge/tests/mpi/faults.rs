@@ -1,0 +1,124 @@
+//! Whatever happens to the agent, the program's output and exit status stay the same.
+
+use crate::support::*;
+use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Command, Output};
+
+/// What a program shows of itself.
+fn shown(output: &Output) -> (String, String, Option<i32>) {
+    (stdout(output), stderr(output), output.status.code())
+}
+
+/// Open MPI explains a status that is not 0 with the ranks' pids, and the failing rank differs: keep what is the same.
+fn comparable(output: &Output) -> (String, usize, Option<i32>) {
+    let (out, err, status) = shown(output);
+    (out, err.lines().count(), status)
+}
+
+fn both_ways(mpi: Mpi, program: &Path, arguments: &[&str], socket: &Path) -> (Output, Output) {
+    let plain = mpi.run(2).arg(program).args(arguments).output().unwrap();
+    let shimmed = run_with_shim(mpi, 2, socket).arg(program).args(arguments).output().unwrap();
+    (plain, shimmed)
+}
+
+#[test]
+fn agent_absent() {
+    let _alone = alone_blocking();
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/allreduce.c", folder.path());
+        for (status, expected) in [("0", Some(0)), ("3", Some(3))] {
+            let (plain, shimmed) =
+                both_ways(mpi, &program, &["5", "0", status], &folder.path().join("absent"));
+            assert_eq!(plain.status.code(), expected);
+            assert_eq!(comparable(&shimmed), comparable(&plain), "{}", stderr(&shimmed));
+        }
+    }
+}
+
+#[test]
+fn agent_stopped() {
+    let _alone = alone_blocking();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("stopped");
+    // What a stopped process looks like from outside: connections wait and nobody reads.
+    let listening = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    bind(listening.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    listen(&listening, Backlog::new(16).unwrap()).unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/allreduce.c", folder.path());
+        let (plain, shimmed) = both_ways(mpi, &program, &["5", "0", "3"], &path);
+        assert_eq!(comparable(&shimmed), comparable(&plain), "{}", stderr(&shimmed));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agent_replaced_in_mid_run() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/allreduce.c", folder.path());
+        let socket = folder.path().join(mpi.name());
+        let mut first = Agent::start(&socket);
+        let mut command = run_with_shim(mpi, 2, &socket);
+        command.arg(&program).args(["40", "100"]).env("THROUGHLINE_PUSH_MS", "100");
+        let running = tokio::task::spawn_blocking(move || command.output().unwrap());
+        first.until("both ranks push", |seen| seen.ended() == 0 && seen.peers.len() == 2).await;
+        first.receiver.stop().await;
+
+        let mut second = Agent::start(&socket);
+        second.until_ended(2).await;
+        let output = running.await.unwrap();
+        assert_eq!(stdout(&output), "sum 3\n", "{}", stderr(&output));
+        for rank in 0..2 {
+            assert_eq!(
+                second.seen.cell(rank, "allreduce", 8192),
+                Some((40, 40 * 8192)),
+                "sums, not differences"
+            );
+        }
+        assert_eq!(second.seen.row(0, 2)[1], (40 * 8192, 40));
+        assert!(second.seen.ranks.values().all(|rank| rank.ending == "clean"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rank_without_finalize_is_lost() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <mpi.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
+        int main(int n, char **v) {\n  int x = 1, y; MPI_Init(&n, &v);\n\
+        MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n\
+        /* A forked child must neither speak for its parent nor take its connection along. */\n\
+        pid_t child = fork(); if (child == 0) exit(0); waitpid(child, NULL, 0);\n\
+        MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n\
+        if (n > 1) abort();\n  exit(0);\n}\n";
+    std::fs::write(folder.path().join("exit.c"), source).unwrap();
+    let program = folder.path().join("exit");
+    succeeded(Command::new("mpicc.mpich").arg("-o").arg(&program).arg(folder.path().join("exit.c")));
+    let mut agent = Agent::start(&folder.path().join("s"));
+    for arguments in [&[][..], &["abort"]] {
+        let mut command = run_with_shim(Mpi::Mpich, 1, &agent.socket);
+        command.arg(&program).args(arguments).env("THROUGHLINE_PUSH_MS", "10");
+        agent.run(command, 1).await;
+    }
+    assert_eq!(agent.seen.ranks.len(), 2);
+    assert!(agent.seen.ranks.values().all(|rank| rank.ending == "lost"), "{:?}", agent.seen.ranks);
+    assert_eq!(agent.seen.cell(0, "allreduce", 4), Some((2, 8)), "exit() still delivers");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn switched_off() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/allreduce.c", folder.path());
+    let agent = Agent::start(&folder.path().join("s"));
+    let object = plain_shim().join("libthroughline-mpich.so");
+    let mut command = Mpi::Mpich.run(2);
+    command.env("LD_PRELOAD", object).env("THROUGHLINE_SHIM", "off").env("THROUGHLINE_SOCKET", &agent.socket);
+    let output = command.arg(program).arg("5").output().unwrap();
+    assert_eq!(stdout(&output), "sum 3\n");
+    assert_eq!(agent.receiver.status().frames, 0);
+}

@@ -1,0 +1,236 @@
+//! Building shims and programs, running them on real MPI libraries, and gathering what the receiver makes of it.
+
+use nix::fcntl::{Flock, FlockArg};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use throughline_mpit_bridge::{Config, Receiver};
+use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiPvarSample};
+use tokio::sync::{Mutex, MutexGuard, mpsc};
+
+/// Longest time for anything on a busy machine.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mpi {
+    Open,
+    Mpich,
+}
+
+pub const BOTH: [Mpi; 2] = [Mpi::Open, Mpi::Mpich];
+
+static ALONE: Mutex<()> = Mutex::const_new(());
+
+/// MPI programs one after the other: 4 ranks that spin keep two cores busy enough.
+pub async fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().await
+}
+
+/// [`alone`] for tests that are not asynchronous.
+pub fn alone_blocking() -> MutexGuard<'static, ()> {
+    ALONE.blocking_lock()
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// Folder with both objects, built once with the given extra make variables, whatever test asks first.
+pub fn shim(variant: &str, variables: &[&str]) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shim-{variant}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    // Other test binaries build the same.
+    let lock = Flock::lock(File::create(folder.join("lock")).unwrap(), FlockArg::LockExclusive).unwrap();
+    let mut make = Command::new("make");
+    make.arg("-s").arg("-C").arg(source("shim")).arg(format!("OUT={}", folder.display())).args(variables);
+    succeeded(&mut make);
+    drop(lock);
+    folder
+}
+
+/// The ordinary objects.
+pub fn plain_shim() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| shim("plain", &[]))
+}
+
+pub fn succeeded(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}; install it with apt"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+impl Mpi {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "openmpi",
+            Self::Mpich => "mpich",
+        }
+    }
+
+    /// A program from tests/programs or demo, compiled for this MPI.
+    pub fn compile(self, file: &str, into: &Path) -> PathBuf {
+        let path = source(file);
+        let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let program = into.join(format!("{stem}.{}", self.name()));
+        let compiler = if file.ends_with(".f90") { "mpif90" } else { "mpicc" };
+        let mut command = Command::new(format!("{compiler}.{}", self.name()));
+        command.args(["-Wall", "-O1", "-pthread", "-o"]).arg(&program).arg(path);
+        succeeded(&mut command);
+        program
+    }
+
+    /// `mpirun -n RANKS` of this MPI, for a program behind it.
+    pub fn run(self, ranks: u32) -> Command {
+        let mut command = Command::new(format!("mpirun.{}", self.name()));
+        command.arg("-n").arg(ranks.to_string());
+        command.env_remove("LD_PRELOAD").env_remove("THROUGHLINE_SOCKET");
+        if self == Self::Open {
+            command.args(["--oversubscribe", "--mca", "btl", "self,vader"]);
+            command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
+        command
+    }
+}
+
+/// The program under test, as an installation has it: beside the objects.
+pub fn exec() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_throughline-exec"))
+}
+
+/// `mpirun -n RANKS throughline-exec`, telling to `socket`.
+pub fn run_with_shim(mpi: Mpi, ranks: u32, socket: &Path) -> Command {
+    let mut command = mpi.run(ranks);
+    command.env("THROUGHLINE_SOCKET", socket).env("THROUGHLINE_LIB_DIR", plain_shim());
+    command.arg(env!("CARGO_BIN_EXE_throughline-exec"));
+    command
+}
+
+/// A receiver and what came of it.
+pub struct Agent {
+    pub receiver: Receiver,
+    pub socket: PathBuf,
+    records: mpsc::Receiver<Batch>,
+    pub seen: Seen,
+}
+
+/// The newest values of everything.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub jobs: BTreeMap<String, Job>,
+    pub ranks: BTreeMap<(String, u32), JobRank>,
+    /// By rank, operation and size class.
+    pub cells: BTreeMap<(u32, String, u64), MpiOpCell>,
+    /// By rank and peer.
+    pub peers: BTreeMap<(u32, u32), MpiPeerCell>,
+    pub variables: Vec<MpiPvarSample>,
+    pub bin_times: Vec<i64>,
+}
+
+impl Agent {
+    pub fn start(socket: &Path) -> Self {
+        Self::start_with(Config { socket: socket.to_owned(), node: "n1".into(), ..Config::default() })
+    }
+
+    pub fn start_with(config: Config) -> Self {
+        let (sender, records) = mpsc::channel(64);
+        let socket = config.socket.clone();
+        let offset = utc() - monotonic();
+        let receiver = Receiver::start(config, Arc::new(move |time| time + offset), sender).unwrap();
+        Self { receiver, socket, records, seen: Seen::default() }
+    }
+
+    /// Takes records until `enough`.
+    pub async fn until(&mut self, what: &str, enough: impl Fn(&Seen) -> bool) {
+        let result = tokio::time::timeout(DEADLINE, async {
+            while !enough(&self.seen) {
+                let batch = self.records.recv().await.expect("the receiver lives");
+                self.seen.take(batch);
+            }
+        });
+        let result = result.await;
+        assert!(result.is_ok(), "{what}: {:#?}\n{:?}", self.receiver.status(), self.seen.ranks);
+    }
+
+    /// Until `count` ranks have ended.
+    pub async fn until_ended(&mut self, count: usize) {
+        self.until("ranks end", |seen| seen.ended() == count).await;
+    }
+
+    /// Runs a command beside it, on a thread of its own, until its ranks have ended.
+    pub async fn run(&mut self, mut command: Command, ranks: usize) -> Output {
+        let before = self.seen.ended();
+        let program = tokio::task::spawn_blocking(move || command.output().unwrap());
+        self.until_ended(before + ranks).await;
+        program.await.unwrap()
+    }
+}
+
+impl Seen {
+    fn take(&mut self, batch: Batch) {
+        self.jobs.extend(batch.jobs.into_iter().map(|job| (job.key.clone(), job)));
+        let ranks = batch.job_ranks.into_iter().map(|rank| ((rank.job_key.clone(), rank.rank), rank));
+        self.ranks.extend(ranks);
+        for bin in batch.mpi_ops {
+            self.bin_times.push(bin.time);
+            let rank = bin.rank;
+            let cells = bin.cells.into_iter();
+            self.cells
+                .extend(cells.map(|cell| ((rank, cell.operation.clone(), cell.size_class_bytes), cell)));
+        }
+        for peers in batch.mpi_peers {
+            self.peers.extend(peers.cells.into_iter().map(|cell| ((peers.rank, cell.peer), cell)));
+        }
+        self.variables.extend(batch.mpi_pvars);
+    }
+
+    pub fn ended(&self) -> usize {
+        self.ranks.values().filter(|rank| rank.end != 0).count()
+    }
+
+    /// Calls and bytes of a rank's operation in one size class.
+    pub fn cell(&self, rank: u32, operation: &str, class: u64) -> Option<(u64, u64)> {
+        let cell = self.cells.get(&(rank, operation.to_owned(), class))?;
+        Some((cell.calls, cell.bytes))
+    }
+
+    /// A rank's row of the matrix: bytes and messages to each rank; zeros where there is no row.
+    pub fn row(&self, rank: u32, ranks: u32) -> Vec<(u64, u64)> {
+        let cell = |peer| self.peers.get(&(rank, peer)).map_or((0, 0), |cell| (cell.bytes, cell.messages));
+        (0..ranks).map(cell).collect()
+    }
+
+    /// All rows.
+    pub fn matrix(&self, ranks: u32) -> Vec<Vec<(u64, u64)>> {
+        (0..ranks).map(|rank| self.row(rank, ranks)).collect()
+    }
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn clock(id: nix::time::ClockId) -> i64 {
+    let time = nix::time::clock_gettime(id).unwrap();
+    time.tv_sec() * 1_000_000_000 + time.tv_nsec()
+}
+
+pub fn utc() -> i64 {
+    clock(nix::time::ClockId::CLOCK_REALTIME)
+}
+
+pub fn monotonic() -> i64 {
+    clock(nix::time::ClockId::CLOCK_MONOTONIC)
+}
