@@ -42,10 +42,14 @@ const ROUND: Duration = Duration::from_secs(1);
 
 /// From one refresh of the status to the next, on a terminal and elsewhere.
 const REFRESH_ROUNDS: u32 = 2;
-const REFRESH_ROUNDS_PLAIN: u32 = 10;
+const REFRESH_ROUNDS_PLAIN: u32 = 5;
 
-/// Seconds over which status looks back, and links shown.
+/// With `--once`, rounds between two lines about what is still missing.
+const REMINDER_ROUNDS: u32 = 15;
+
+/// Seconds over which status looks back at rows, and at links: a few sweeps.
 const WINDOW_SECONDS: f64 = 10.0;
+const LINKS_WINDOW_SECONDS: f64 = 6.5;
 const LINKS_SHOWN: i64 = 8;
 
 /// How long one run of the MPI program takes before the next begins.
@@ -91,7 +95,7 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
         () = stop.cancelled() => Ok(()),
     };
     if stop.is_cancelled() || result.is_err() {
-        println!("Stopping; the data stays in {}", layout.server().display());
+        start::say(&format!("Stopping; the data stays in {}", layout.server().display()));
     }
     let clean = stack.stop(&layout).await;
     layout.clean()?;
@@ -107,21 +111,19 @@ async fn demonstrate(
     layout: &Layout,
     stack: &mut Stack,
 ) -> anyhow::Result<()> {
-    println!(
-        "Throughline demo: simulated fabric, adapters and GPUs; real MPI ({}), MADs and database",
-        mpi.name
-    );
+    let simulated = "simulated fabric, adapters and GPUs";
+    start::say(&format!("Throughline demo: {simulated}; real MPI ({}), MADs and database", mpi.name));
     let begin = SystemTime::now();
     let mut started = start::start(stack, layout, programs, tree, mpi).await?;
     let client = started.database.connect_reader().await?;
     let daemons: Vec<_> = stack.daemons().map(|child| &*child).collect();
-    println!("\n{}", show::whereabouts(&started, daemons.into_iter(), &layout.logs()));
+    start::say(&format!("\n{}", show::whereabouts(&started, daemons.into_iter(), &layout.logs())));
     let program = std::env::current_exe().unwrap_or_else(|_| "throughline".into());
     let suggestions = show::suggestions(&started, &program, &layout.server());
     if arguments.once {
         return once(stack, layout, mpi, &mut started, &client, begin).await;
     }
-    println!("{suggestions}");
+    start::say(&suggestions);
     watch(stack, layout, mpi, &mut started, &client, &suggestions).await
 }
 
@@ -167,19 +169,22 @@ async fn once(
 ) -> anyhow::Result<()> {
     let start = Instant::now();
     start::tell("waiting for rows of every source");
-    loop {
+    for round in 1_u32.. {
         one_round(stack, layout, mpi, started, client, true).await?;
         let view = view(started, client, begin).await?;
-        let missing = missing(&view, mpi);
-        let Some(missing) = missing else {
-            println!("\n{}", show::summary(&view, started.driver.network(), mpi));
+        let Some((what, child)) = missing(&view, mpi) else {
+            start::say(&format!("\n{}", show::summary(&view, started.driver.network(), mpi)));
             return Ok(());
         };
         if start.elapsed() > ONCE_LIMIT {
-            let log = layout.logs().join(format!("{}.log", missing.1));
-            anyhow::bail!("{} in {} s; see {}", missing.0, ONCE_LIMIT.as_secs(), log.display());
+            let log = layout.logs().join(format!("{child}.log"));
+            anyhow::bail!("{what} in {} s; see {}", ONCE_LIMIT.as_secs(), log.display());
+        }
+        if round % REMINDER_ROUNDS == 0 {
+            start::tell(&format!("{what} yet; waiting, at most {} s", ONCE_LIMIT.as_secs()));
         }
     }
+    Ok(())
 }
 
 /// What has not arrived yet, and the name of the log to look at.
@@ -194,7 +199,7 @@ fn missing(view: &View, mpi: &Mpi) -> Option<(String, &'static str)> {
     }
     let busiest = view.links.first().map_or(0.0, |link| link.utilisation);
     (busiest < ONCE_UTILISATION)
-        .then(|| ("the MPI program's traffic did not show on the fabric's links".to_owned(), "fabric"))
+        .then(|| ("no traffic of the MPI program on the fabric's links".to_owned(), "fabric"))
 }
 
 /// One second: notices what has died, keeps the MPI program running, and moves the traffic on.
@@ -232,7 +237,7 @@ async fn view(started: &Started, client: &Client, since: SystemTime) -> anyhow::
     Ok(View {
         rows,
         window_seconds: since.elapsed().unwrap_or_default().as_secs_f64().max(1.0),
-        links: records::busy_links(client, WINDOW_SECONDS, LINKS_SHOWN).await?,
+        links: records::busy_links(client, LINKS_WINDOW_SECONDS, LINKS_SHOWN).await?,
         jobs: records::jobs(client, 1).await?,
         factor: started.driver.factor(),
         measured: started.driver.measured_bytes_per_second(),

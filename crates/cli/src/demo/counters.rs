@@ -77,10 +77,17 @@ impl Counters {
     /// Lets `elapsed` pass under these loads (one for each of the links that [`Counters::new`] got).
     pub fn advance(&mut self, links: &[Link], loads: &[Load], elapsed: Duration) {
         let seconds = elapsed.as_secs_f64();
+        // Both directions of every cable, also of one that carries traffic in one direction only.
+        for port in self.ports.values_mut() {
+            port.transmit_words += MANAGEMENT_WORDS;
+            port.receive_words += MANAGEMENT_WORDS;
+            port.transmit_packets += MANAGEMENT_PACKETS;
+            port.receive_packets += MANAGEMENT_PACKETS;
+        }
         for ((link, load), rest) in links.iter().zip(loads).zip(&mut self.rest) {
             let bytes = load.carried * seconds;
-            let words = MANAGEMENT_WORDS + whole(&mut rest.words, bytes / WORD_BYTES as f64);
-            let packets = MANAGEMENT_PACKETS + whole(&mut rest.packets, bytes / PACKET_BYTES);
+            let words = whole(&mut rest.words, bytes / WORD_BYTES as f64);
+            let packets = whole(&mut rest.packets, bytes / PACKET_BYTES);
             let ticks = whole(&mut rest.ticks, load.waiting * seconds * WAIT_TICKS_PER_SECOND);
             let from = self.ports.entry(link.id.from).or_default();
             from.transmit_words += words;
@@ -170,7 +177,7 @@ mod tests {
             counters.advance(network.links(), &loads, Duration::from_secs(2000));
             let after: Vec<_> = counters.ports().collect();
             for ((_, old), (_, new)) in before.iter().zip(&after) {
-                assert!(new.transmit_words > old.transmit_words || new.receive_words > old.receive_words);
+                assert!(new.transmit_words > old.transmit_words && new.receive_words > old.receive_words);
                 assert!(new.transmit_wait >= old.transmit_wait);
             }
             before = after;

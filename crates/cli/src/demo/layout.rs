@@ -10,6 +10,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use throughline_daemon::{Failure, paths};
 
+/// Names of the simulator's processes.
+const SIMULATOR: [&str; 2] = ["ibsim", "opensm"];
+
 /// The folders of one demo, and the lock on them.
 pub struct Layout {
     root: PathBuf,
@@ -26,6 +29,7 @@ impl Layout {
         public_folder(&root)?;
         let lock = lock(&root)?;
         let layout = Self { root, _lock: lock };
+        stop_leftovers(&layout.run());
         remove(&layout.run())?;
         for folder in [layout.run(), layout.logs(), layout.programs()] {
             public_folder(&folder)?;
@@ -88,6 +92,24 @@ pub fn public_folder(folder: &Path) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// Stops a simulator that a demo left behind when it was killed: nobody else runs one in this folder, which is
+/// locked by now. Daemons and the database end with their demo or are taken over.
+fn stop_leftovers(run: &Path) {
+    let is_ours = |pid: &i32| {
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let name = fs::read_to_string(process.join("comm")).unwrap_or_default();
+        SIMULATOR.contains(&name.trim())
+            && fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(run))
+    };
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    for pid in pids.filter(is_ours) {
+        tracing::warn!(pid, "stopping a simulator that an earlier demo left behind");
+        // It has no state to save.
+        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
+    }
 }
 
 fn lock(root: &Path) -> Result<Flock<File>, Failure> {

@@ -92,18 +92,19 @@ impl Mpi {
     }
 
     /// Writes the script that a rank runs: it takes the socket of its own agent and goes on under
-    /// `throughline-exec`.
+    /// `throughline-exec`, which finds its objects in `objects`.
     ///
     /// # Errors
     /// The script can't be written.
     pub fn rank_script(
         folder: &Path,
         exec: &Path,
+        objects: &Path,
         program: &Path,
         sockets: &[PathBuf],
     ) -> anyhow::Result<PathBuf> {
         let path = folder.join("rank.sh");
-        let text = script(exec, program, sockets);
+        let text = script(exec, objects, program, sockets);
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
         fs::set_permissions(&path, Permissions::from_mode(0o755))
             .with_context(|| format!("mode of {}", path.display()))?;
@@ -135,7 +136,7 @@ impl Mpi {
 }
 
 /// The text of the script. Only paths vary; they are quoted.
-fn script(exec: &Path, program: &Path, sockets: &[PathBuf]) -> String {
+fn script(exec: &Path, objects: &Path, program: &Path, sockets: &[PathBuf]) -> String {
     let cases: String = sockets
         .iter()
         .enumerate()
@@ -146,10 +147,12 @@ fn script(exec: &Path, program: &Path, sockets: &[PathBuf]) -> String {
          # Rank r of the demo's program reports to agent r, as if it ran on that agent's node.\n\
          case ${{OMPI_COMM_WORLD_RANK:-${{PMI_RANK:-0}}}} in\n\
          {cases}esac\n\
-         export THROUGHLINE_SOCKET\n\
-         exec {} {} \"$@\"\n",
-        quoted(exec),
-        quoted(program)
+         THROUGHLINE_LIB_DIR={objects}\n\
+         export THROUGHLINE_SOCKET THROUGHLINE_LIB_DIR\n\
+         exec {exec} {program} \"$@\"\n",
+        objects = quoted(objects),
+        exec = quoted(exec),
+        program = quoted(program)
     )
 }
 
@@ -172,7 +175,8 @@ mod tests {
         fs::write(&show, "#!/bin/sh\necho \"$THROUGHLINE_SOCKET $*\"\n").unwrap();
         fs::set_permissions(&show, Permissions::from_mode(0o755)).unwrap();
         let sockets: Vec<PathBuf> = (0..4).map(|rank| place.join(format!("{rank}.sock"))).collect();
-        let script = Mpi::rank_script(&place, &show, Path::new("traffic"), &sockets).unwrap();
+        let script =
+            Mpi::rank_script(&place, &show, Path::new("/lib"), Path::new("traffic"), &sockets).unwrap();
         for (variable, rank) in [("OMPI_COMM_WORLD_RANK", 3), ("PMI_RANK", 2)] {
             let run =
                 Command::new("/bin/sh").arg(&script).arg("--x").env(variable, rank.to_string()).output();

@@ -14,6 +14,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -41,6 +42,7 @@ pub struct Programs {
     agent: PathBuf,
     exec: PathBuf,
     nvml: PathBuf,
+    objects: PathBuf,
 }
 
 impl Programs {
@@ -53,7 +55,8 @@ impl Programs {
         let folder = throughline.parent().unwrap_or(Path::new("/"));
         // Beside the programs in a build folder, beside their folder where they are installed.
         let libraries = ["lib/throughline", "../lib/throughline"].map(|place| folder.join(place));
-        let nvml = libraries.iter().map(|place| place.join("libnvidia-ml.so.1")).find(|path| path.is_file());
+        let nvml = "libnvidia-ml.so.1";
+        let objects = libraries.into_iter().find(|place| place.join(nvml).is_file());
         let missing = |what: &str| {
             Failure::unavailable(format!(
                 "{what} is not beside {}: run `make build` first",
@@ -64,11 +67,14 @@ impl Programs {
             let path = folder.join(name);
             if path.is_file() { Ok(path) } else { Err(missing(name)) }
         };
+        let objects =
+            objects.ok_or_else(|| missing("lib/throughline (objects for MPI, NVML test double)"))?;
         Ok(Self {
             fabric: beside("throughline-fabric")?,
             agent: beside("throughline-agent")?,
             exec: beside("throughline-exec")?,
-            nvml: nvml.ok_or_else(|| missing("lib/throughline/libnvidia-ml.so.1 (the NVML test double)"))?,
+            nvml: objects.join(nvml),
+            objects,
             throughline,
         })
     }
@@ -96,7 +102,12 @@ pub struct Started {
 
 /// Tells people what is being done.
 pub fn tell(what: &str) {
-    println!("  {what}");
+    say(&format!("  {what}"));
+}
+
+/// Prints a line. Whoever closed our output has read enough; that must not keep anything from being stopped.
+pub fn say(line: &str) {
+    drop(writeln!(std::io::stdout(), "{line}"));
 }
 
 /// Makes the sets of programs that are missing.
@@ -185,7 +196,7 @@ pub async fn start(
     for socket in &sockets {
         wait_for_socket(socket).await?;
     }
-    let rank_script = Mpi::rank_script(&layout.run(), &programs.exec, &program, &sockets)?;
+    let rank_script = Mpi::rank_script(&layout.run(), &programs.exec, &programs.objects, &program, &sockets)?;
     Ok(Started {
         database: PrivateCluster::database_in(&layout.server()),
         psql,

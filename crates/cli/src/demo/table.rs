@@ -26,7 +26,9 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 fn is_numeric(rows: &[Vec<String>], column: usize) -> bool {
-    let number = |cell: &String| cell == "-" || cell.starts_with(|c: char| c.is_ascii_digit());
+    let number = |cell: &String| {
+        cell == "-" || cell.split(' ').next().is_some_and(|first| first.parse::<f64>().is_ok())
+    };
     !rows.is_empty() && rows.iter().filter_map(|row| row.get(column)).all(number)
 }
 
