@@ -224,13 +224,13 @@ async fn threads_lose_nothing() {
         let program = mpi.compile("tests/programs/threads.c", folder.path());
         let mut agent = Agent::start(&folder.path().join(mpi.name()));
         let mut command = run_with_shim(mpi, 2, &agent.socket);
-        command.arg(program).arg("2000");
+        command.arg(program).arg("250");
         let output = agent.run(command, 2).await;
         assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
         for rank in 0..2 {
-            assert_eq!(agent.seen.cell(rank, "sendrecv", 16), Some((8000, 128_000)), "{mpi:?}");
+            assert_eq!(agent.seen.cell(rank, "sendrecv", 16), Some((1000, 16_000)), "{mpi:?}");
         }
-        assert_eq!(agent.seen.row(0, 2), [(0, 0), (128_000, 8000)]);
+        assert_eq!(agent.seen.row(0, 2), [(0, 0), (16_000, 1000)]);
     }
 }
 

@@ -63,7 +63,7 @@ async fn agent_replaced_in_mid_run() {
         let socket = folder.path().join(mpi.name());
         let mut first = Agent::start(&socket);
         let mut command = run_with_shim(mpi, 2, &socket);
-        command.arg(&program).args(["40", "100"]).env("THROUGHLINE_PUSH_MS", "100");
+        command.arg(&program).args(["40", "60"]).env("THROUGHLINE_PUSH_MS", "100");
         let running = tokio::task::spawn_blocking(move || command.output().unwrap());
         first.until("both ranks push", |seen| seen.ended() == 0 && seen.peers.len() == 2).await;
         first.receiver.stop().await;

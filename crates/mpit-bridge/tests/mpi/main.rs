@@ -4,5 +4,6 @@
 mod exact;
 mod exec;
 mod faults;
+mod golden;
 mod sanitized;
 mod support;
