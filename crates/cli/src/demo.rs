@@ -50,7 +50,7 @@ const REMINDER_ROUNDS: u32 = 15;
 /// Seconds over which status looks back at rows, and at links: a few sweeps.
 const WINDOW_SECONDS: f64 = 10.0;
 const LINKS_WINDOW_SECONDS: f64 = 6.5;
-const LINKS_SHOWN: i64 = 8;
+const LINKS_SHOWN: i64 = 10;
 
 /// How long one run of the MPI program takes before the next begins.
 const RUN_SECONDS: u32 = 60;
@@ -119,12 +119,11 @@ async fn demonstrate(
     let daemons: Vec<_> = stack.daemons().map(|child| &*child).collect();
     start::say(&format!("\n{}", show::whereabouts(&started, daemons.into_iter(), &layout.logs())));
     let program = std::env::current_exe().unwrap_or_else(|_| "throughline".into());
-    let suggestions = show::suggestions(&started, &program, &layout.server());
     if arguments.once {
         return once(stack, layout, mpi, &mut started, &client, begin).await;
     }
-    start::say(&suggestions);
-    watch(stack, layout, mpi, &mut started, &client, &suggestions).await
+    start::say(&show::suggestions(&started, &program, &layout.server()));
+    watch(stack, layout, mpi, &mut started, &client).await
 }
 
 /// Refreshes the status for ever.
@@ -134,8 +133,8 @@ async fn watch(
     mpi: &Mpi,
     started: &mut Started,
     client: &Client,
-    suggestions: &str,
 ) -> anyhow::Result<()> {
+    let mut shown_lines = 0;
     let on_terminal = std::io::stdout().is_terminal();
     let refresh = if on_terminal { REFRESH_ROUNDS } else { REFRESH_ROUNDS_PLAIN };
     for round in 1_u32.. {
@@ -146,9 +145,8 @@ async fn watch(
         let since = SystemTime::now() - Duration::from_secs_f64(WINDOW_SECONDS);
         let view = view(started, client, since).await?;
         let text = if on_terminal {
-            // Home, clear: a table that stays in its place.
             let status = show::status(&view, started.driver.network());
-            format!("\x1b[H\x1b[2J{status}\n{suggestions}\nCtrl-C stops everything.\n")
+            show::in_place(&format!("{status}\nCtrl-C stops everything.\n"), &mut shown_lines)
         } else {
             format!("{}\n", show::status_line(&view))
         };

@@ -56,8 +56,8 @@ impl Meter {
                 continue;
             }
             if pair.job != row.job || pair.epoch != row.epoch {
-                // Counting began at the epoch with 0: the first row of a job already gives a rate.
-                *pair = Pair { job: row.job, epoch: row.epoch, points: VecDeque::from([(row.epoch, 0)]) };
+                // Not from the epoch on, when the counting began at 0: starting up is no traffic.
+                *pair = Pair { job: row.job, epoch: row.epoch, points: VecDeque::new() };
             }
             pair.points.push_back((row.time, row.bytes));
             let old = |pair: &Pair| {
@@ -123,10 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_job_starts_from_zero_and_repeated_rows_change_nothing() {
+    fn a_new_job_has_a_rate_from_its_second_row_on_and_repeated_rows_change_nothing() {
         let mut meter = Meter::default();
         meter.take([row("a", 5 * SECOND, 1_000_000)]);
         meter.take([row("b", 102 * SECOND, 600), row("b", 102 * SECOND, 600), row("a", 6 * SECOND, 9)]);
-        assert!((meter.demand(2, 103 * SECOND)[0][1] - 300.0).abs() < 1e-9);
+        assert_eq!(meter.demand(2, 102 * SECOND)[0][1], 0.0);
+        meter.take([row("b", 104 * SECOND, 1200)]);
+        assert!((meter.demand(2, 104 * SECOND)[0][1] - 300.0).abs() < 1e-9);
     }
 }

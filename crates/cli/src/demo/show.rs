@@ -84,6 +84,17 @@ pub fn status(view: &View, network: &Network) -> String {
     text
 }
 
+/// Text that takes the place of what was shown before, on a terminal; what stands above stays. Long lines are
+/// cut rather than wrapped, so that lines can be counted.
+pub fn in_place(text: &str, shown_lines: &mut usize) -> String {
+    const NO_WRAP: &str = "\x1b[?7l";
+    const WRAP: &str = "\x1b[?7h";
+    const CLEAR_BELOW: &str = "\x1b[J";
+    let up = if *shown_lines > 0 { format!("\x1b[{shown_lines}A\r") } else { String::new() };
+    *shown_lines = text.lines().count();
+    format!("{up}{CLEAR_BELOW}{NO_WRAP}{text}{WRAP}")
+}
+
 /// The same in one line, for logs.
 pub fn status_line(view: &View) -> String {
     let sources: Vec<String> = SOURCES

@@ -20,12 +20,17 @@ const DRIFT: std::ops::Range<f64> = 0.8..1.3;
 /// For so many rounds in a row: a pause between two runs of the program is no drift.
 const DRIFT_ROUNDS: u32 = 8;
 
+/// The first factor waits until two measurements in a row agree this well, as a ratio of the two: a program that
+/// is starting up is slower than it will be. But no longer than [`DRIFT_ROUNDS`].
+const AGREEMENT: std::ops::Range<f64> = 0.85..1.18;
+
 /// Turns traffic between ranks into loads.
 pub struct Driver {
     network: Network,
     gpus: Vec<Gpus>,
     meter: Meter,
     factor: Option<f64>,
+    last_ideal: Option<f64>,
     drifted: u32,
     loads: Vec<Load>,
     measured: Demand,
@@ -39,6 +44,7 @@ impl Driver {
             gpus,
             meter: Meter::default(),
             factor: None,
+            last_ideal: None,
             drifted: 0,
             loads: Vec::new(),
             measured: Vec::new(),
@@ -71,7 +77,10 @@ impl Driver {
             (_, None) => true, // Nothing flows: nothing to learn.
         };
         self.drifted = if within { 0 } else { self.drifted + 1 };
-        let due = self.factor.is_none() || self.drifted >= DRIFT_ROUNDS;
+        let agree = |ideal: f64, last: f64| AGREEMENT.contains(&(ideal / last));
+        let is_steady = ideal.zip(self.last_ideal).is_some_and(|(ideal, last)| agree(ideal, last));
+        self.last_ideal = ideal;
+        let due = self.drifted >= DRIFT_ROUNDS || (self.factor.is_none() && is_steady);
         let news = ideal.filter(|_| !within && due).map(round_to_two_digits);
         if news.is_some() {
             self.factor = news;
@@ -131,6 +140,8 @@ mod tests {
     fn the_heavy_pair_fills_its_links_and_the_other_stays_clearly_below() {
         let mut driver = Driver::new(two_leaves(), Vec::new());
         assert!(driver.measure(traffic(0.0)).is_none() && driver.factor().is_none());
+        assert_eq!(driver.measure(traffic(1.0)), None, "starting up");
+        assert_eq!(driver.measure(traffic(2.8)), None);
         let factor = driver.measure(traffic(3.0)).unwrap();
         for slower in [1.0, 0.85, 1.2] {
             assert_eq!(driver.measure(traffic(3.0 * slower)), None);
@@ -149,7 +160,7 @@ mod tests {
     #[test]
     fn a_lasting_change_sets_the_factor_anew_and_a_pause_does_not() {
         let mut driver = Driver::new(two_leaves(), Vec::new());
-        let first = driver.measure(traffic(3.0)).unwrap();
+        let first = (0..2).find_map(|_| driver.measure(traffic(3.0))).unwrap();
         for _ in 0..20 {
             assert_eq!(driver.measure(traffic(0.0)), None);
         }
