@@ -24,7 +24,7 @@ enum {
     PUSH_MS = 1000,
     WELCOME_PATIENCE_MS = 20, /* in MPI_Init, only when an agent took the connection */
     STOP_PATIENCE_MS = 500,   /* for the thread to end; it never waits for anything but its own clock */
-    FINAL_PATIENCE_MS = 50,   /* per frame of the last push, only when the agent's queue is full */
+    FINAL_PATIENCE_MS = 100,  /* for the whole last push, only when the agent's queue is full */
     RETRY_FIRST_MS = 1000,
     RETRY_LAST_MS = 30000,
     REFRESH_PUSHES = 60,      /* PVARs are repeated this often although they did not change */
@@ -49,7 +49,12 @@ static struct tl_peer *peers_sent;
 static struct tl_frame hello, ops, other;
 static size_t ops_empty;
 static uint64_t pushes;
-static int patience_ms;
+static int64_t patience_until; /* 0: never wait */
+
+static int patience(void) {
+    int64_t left = patience_until ? patience_until - tl_clock(CLOCK_MONOTONIC) : 0;
+    return left > 0 ? (int)(left / 1000000) : 0;
+}
 
 /* ---- operations ---- */
 
@@ -59,7 +64,7 @@ static void ops_begin(void) {
 }
 
 static void ops_send(void) {
-    if (ops.length > ops_empty && !tl_channel_send(&ops, patience_ms)) send_everything = 1;
+    if (ops.length > ops_empty && !tl_channel_send(&ops, patience())) send_everything = 1;
     ops_begin();
 }
 
@@ -159,14 +164,14 @@ static void push_peers(int last) {
         if (sum.bytes == sent->bytes && sum.messages == sent->messages) continue;
         if (!last && sum.bytes < peer_threshold) continue;
         if (other.length + TL_PEER_BYTES > TL_FRAME_LIMIT) {
-            failed |= !tl_channel_send(&other, patience_ms);
+            failed |= !tl_channel_send(&other, patience());
             tl_frame_begin(&other, TL_PEERS);
             tl_put_u64(&other, now);
         }
         tl_put_peer(&other, (uint32_t)peer, sum.bytes, sum.messages);
         *sent = sum;
     }
-    if (other.length > empty) failed |= !tl_channel_send(&other, patience_ms);
+    if (other.length > empty) failed |= !tl_channel_send(&other, patience());
     if (failed) memset(peers_sent, 0, (size_t)tl_world_size * sizeof *peers_sent);
 }
 
@@ -185,11 +190,11 @@ static void put_status(struct tl_frame *frame) {
 static void push(int last, int with_pvars) {
     push_peers(last);
     ops_send();
-    if (with_pvars) tl_pvars_push(pushes % REFRESH_PUSHES == 0, patience_ms);
+    if (with_pvars) tl_pvars_push(pushes % REFRESH_PUSHES == 0, patience());
     if (pushes % REFRESH_PUSHES == 0 && !last) {
         tl_frame_begin(&other, TL_STATUS);
         put_status(&other);
-        tl_channel_send(&other, patience_ms);
+        tl_channel_send(&other, patience());
     }
     pushes++;
 }
@@ -212,7 +217,7 @@ static void make_hello(int64_t epoch) {
 }
 
 static int connect_and_greet(void) {
-    if (!tl_channel_connect() || !tl_channel_send(&hello, patience_ms)) return 0;
+    if (!tl_channel_connect() || !tl_channel_send(&hello, patience())) return 0;
     send_everything = 1;
     pushes = 0;
     if (peers_sent) memset(peers_sent, 0, (size_t)tl_world_size * sizeof *peers_sent);
@@ -346,13 +351,13 @@ int tl_flush_stop(void) {
 }
 
 void tl_flush_finish(enum tl_bye_reason reason) {
-    patience_ms = FINAL_PATIENCE_MS;
+    patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)FINAL_PATIENCE_MS * 1000000;
     if (!tl_channel_connected() && !connect_and_greet()) return;
     collect_bin();
     push(1, reason == TL_BYE_FINALIZE);
     tl_frame_begin(&other, TL_BYE);
     tl_field_u32(&other, TL_STATUS_REASON, (uint32_t)reason);
     put_status(&other);
-    tl_channel_send(&other, patience_ms);
+    tl_channel_send(&other, patience());
     tl_channel_close();
 }

@@ -98,6 +98,18 @@ TL_EXPORT int MPI_Finalize(void) {
     return next_void("MPI_Finalize");
 }
 
+/* Open MPI 4.1 leaves `provided` unset if MPI_T is in use already, which it may be by the shim. What it sets
+ * otherwise is what was asked for. */
+TL_EXPORT int MPI_T_init_thread(int required, int *provided);
+TL_EXPORT int MPI_T_init_thread(int required, int *provided) {
+    int (*next)(int, int *);
+    void *found = tl_find("MPI_T_init_thread");
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    if (provided && TL_LOAD(&tl_recording)) *provided = required;
+    return next(required, provided);
+}
+
 static void forget(const void *comm) {
     if (!TL_LOAD(&tl_recording) || !comm) return;
     tl_comm_forget(tl_library.handle_bytes == 8 ? *(const tl_handle *)comm : *(const int *)comm);

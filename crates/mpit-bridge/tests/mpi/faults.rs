@@ -109,6 +109,24 @@ async fn rank_without_finalize_is_lost() {
     assert_eq!(agent.seen.cell(0, "allreduce", 4), Some((2, 8)), "exit() still delivers");
 }
 
+/// The shim uses MPI_T itself; a program that does so too must not notice, nor get another thread level.
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_with_tools_of_their_own() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/tool.c", folder.path());
+        let plain = mpi.run(2).arg(&program).output().unwrap();
+        assert!(plain.status.success() && stdout(&plain).contains("level"), "{}", stderr(&plain));
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 2, &agent.socket);
+        command.arg(&program);
+        let shimmed = agent.run(command, 2).await;
+        assert_eq!(shown(&shimmed), shown(&plain));
+        assert_eq!(agent.seen.variables.is_empty(), mpi == Mpi::Mpich, "the shim's own variables");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn switched_off() {
     let _alone = alone().await;
