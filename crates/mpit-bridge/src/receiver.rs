@@ -11,6 +11,7 @@ use crate::rank::{Member, Moment, Rank};
 use crate::socket::{BindError, Listening, accept, listen_at, receive, refuse_more, send, watch};
 use crate::status::{Counters, Malformed, Reason, Status, add};
 use crate::throttle::Throttle;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -121,6 +122,7 @@ impl Receiver {
     /// The socket can't be bound.
     pub fn start(config: Config, clock: Clock, records: mpsc::Sender<Batch>) -> Result<Self, BindError> {
         let listening = listen_at(&config.socket, config.mode)?;
+        allow_descriptors(config.limits.connections);
         let counters = Arc::new(Counters::default());
         let stop = CancellationToken::new();
         let limits = config.limits;
@@ -150,6 +152,17 @@ impl Receiver {
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the MPI receiver ended abnormally");
         }
+    }
+}
+
+/// Each rank takes a descriptor, and the usual soft limit of 1,024 would refuse a large node's ranks. Where the
+/// hard limit is too low as well, accepting fails, is counted, and goes on when ranks have ended.
+fn allow_descriptors(connections: usize) {
+    const OTHERS: u64 = 512; // the agent's own files, sockets and libraries
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
+    let wanted = (connections as u64 + OTHERS).min(hard);
+    if soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
+        tracing::debug!(soft, wanted, "the limit of open files can't be raised");
     }
 }
 
