@@ -81,9 +81,14 @@ impl Mpi {
         let path = source(file);
         let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
         let program = into.join(format!("{stem}.{}", self.name()));
-        let compiler = if file.ends_with(".f90") { "mpif90" } else { "mpicc" };
+        // mpif.h itself is full of what Fortran compilers warn of.
+        let (compiler, warnings): (_, &[&str]) = if file.ends_with(".f90") {
+            ("mpif90", &[])
+        } else {
+            ("mpicc", &["-Wall", "-Wextra", "-Werror"])
+        };
         let mut command = Command::new(format!("{compiler}.{}", self.name()));
-        command.args(["-Wall", "-O1", "-pthread", "-o"]).arg(&program).arg(path);
+        command.args(warnings).args(["-O1", "-pthread", "-o"]).arg(&program).arg(path);
         succeeded(&mut command);
         program
     }

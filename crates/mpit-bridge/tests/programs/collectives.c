@@ -14,9 +14,6 @@ static MPI_Datatype types[RANKS_MAX];
 
 static void forward(void) {
     MPI_Comm world = MPI_COMM_WORLD;
-    int rank, mine;
-    MPI_Comm_rank(world, &rank);
-    mine = counts[rank];
     MPI_Barrier(world);
     MPI_Bcast(out, 1000, MPI_INT, 1, world);
     MPI_Allreduce(out, in, 1024, MPI_DOUBLE, MPI_SUM, world);
@@ -29,7 +26,6 @@ static void forward(void) {
     MPI_Alltoallw(out, to, places, types, in, from, places, types, world);
     MPI_Reduce_scatter(out, in, counts, MPI_BYTE, MPI_BOR, world);
     MPI_Reduce_scatter_block(out, in, 100, MPI_INT, MPI_SUM, world);
-    (void)mine;
 }
 
 static void rooted(void) {
