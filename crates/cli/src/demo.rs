@@ -53,7 +53,7 @@ const LINKS_WINDOW_SECONDS: f64 = 6.5;
 const LINKS_SHOWN: i64 = 10;
 
 /// How long one run of the MPI program takes before the next begins.
-const RUN_SECONDS: u32 = 60;
+const RUN_SECONDS: u32 = 180;
 
 /// With `--once`, how long every source may take to deliver. Seconds on an idle machine.
 const ONCE_LIMIT: Duration = Duration::from_secs(240);

@@ -7,6 +7,7 @@ use super::layout::Layout;
 use super::process::{Child, STOP_GRACE};
 use std::sync::{Arc, Mutex, PoisonError};
 use throughline_fabric::sim::SimFabric;
+use tokio::task::JoinHandle;
 
 /// Log files that the simulator's programs write in its folder.
 const SIMULATOR_LOGS: [&str; 3] = ["ibsim.log", "opensm.log", "opensm.err"];
@@ -17,6 +18,8 @@ pub type SharedFabric = Arc<Mutex<SimFabric>>;
 /// What runs.
 #[derive(Default)]
 pub struct Stack {
+    /// ibsim and opensm while they are being started, which can't be broken off.
+    pub starting: Option<JoinHandle<anyhow::Result<SimFabric>>>,
     /// ibsim and opensm.
     pub fabric: Option<SharedFabric>,
     /// Ids of their processes.
@@ -70,12 +73,16 @@ impl Stack {
         }
         let injector = self.injector.take();
         let fabric = self.fabric.take();
+        let half_started = match self.starting.take() {
+            Some(starting) => starting.await.ok(),
+            None => None,
+        };
         // Waits for a thread and for processes.
         let stopped = tokio::task::spawn_blocking(move || {
             if let Some(Err(error)) = injector.map(Injector::stop) {
                 tracing::warn!("moving counters: {error:#}");
             }
-            drop(fabric);
+            drop((fabric, half_started));
         });
         clean &= stopped.await.is_ok();
         self.fabric_pids.clear();

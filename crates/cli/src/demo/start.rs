@@ -152,7 +152,7 @@ pub async fn start(
         tree.switches()
     ));
     stack.server = Some(start_server(layout, programs)?);
-    let fabric = start_fabric(layout, &prefix, tree).await?;
+    let fabric = start_fabric(stack, layout, &prefix, tree).await?;
     stack.fabric_pids = fabric.pids();
     let environment = |host: usize| fabric.environment(Some(&FatTree::host_id(host)));
     let (last, before_last) = (tree.hosts - 1, tree.hosts - 2);
@@ -220,11 +220,16 @@ fn start_server(layout: &Layout, programs: &Programs) -> anyhow::Result<Child> {
         .start(&layout.logs())
 }
 
-async fn start_fabric(layout: &Layout, prefix: &Prefix, tree: FatTree) -> anyhow::Result<SimFabric> {
+async fn start_fabric(
+    stack: &mut Stack,
+    layout: &Layout,
+    prefix: &Prefix,
+    tree: FatTree,
+) -> anyhow::Result<SimFabric> {
     let folder = layout.run().join("sim");
     let root = prefix.root().to_owned();
     let manager_host = Some(FatTree::host_id(tree.hosts - 1));
-    let started = tokio::task::spawn_blocking(move || {
+    let starting = stack.starting.insert(tokio::task::spawn_blocking(move || {
         let tools = SimTools::at(&root)?;
         let net = tree.to_net()?;
         Ok::<_, anyhow::Error>(SimFabric::start(
@@ -233,8 +238,10 @@ async fn start_fabric(layout: &Layout, prefix: &Prefix, tree: FatTree) -> anyhow
             &net,
             &SimOptions { manager_host, own_process_groups: true, ..SimOptions::default() },
         )?)
-    });
-    started.await.context("starting the simulator")?
+    }));
+    let started = starting.await.context("starting the simulator");
+    stack.starting = None;
+    started?
 }
 
 /// What the simulator calls each node.
