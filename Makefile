@@ -32,7 +32,7 @@ testdouble:
 	@$(MAKE) --no-print-directory -C crates/gpu/testdouble OUT=$(CURDIR)/$(OUT)
 
 build: deps
-	$(CARGO) build --release --workspace --bins
+	$(CARGO) build --release --bins $(addprefix --package throughline-,cli agent fabric mpit-bridge)
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
 
 demo: build
