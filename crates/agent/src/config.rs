@@ -3,11 +3,12 @@
 //! `deploy/config/agent.toml` shows every key with its default; a test compares the two. Nothing is opened or
 //! created here.
 
-use crate::values::{Endpoint, Name, Seconds, SocketMode, VariableName};
+use crate::values::{Name, SocketMode, VariableName};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use throughline_daemon::{Failure, paths};
+use throughline_daemon::{Failure, Seconds, paths};
+use throughline_delivery::{Endpoint, SpoolSection};
 use throughline_sample::Guid;
 
 /// Port of the agent's HTTP side.
@@ -36,7 +37,7 @@ pub struct Config {
     /// From the spool to the collector.
     pub delivery: Delivery,
     /// What waits for the collector.
-    pub spool: Spool,
+    pub spool: SpoolSection,
     /// GPU links.
     pub nvml: Nvml,
     /// The host's own InfiniBand ports.
@@ -74,24 +75,6 @@ pub struct Delivery {
 impl Default for Delivery {
     fn default() -> Self {
         Self { collector: Endpoint::default(), batch_interval_seconds: Seconds::from_millis(1000) }
-    }
-}
-
-/// `[spool]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Spool {
-    /// Largest size on disk. The default holds about a day of a node with 8 GPUs.
-    pub limit_bytes: u64,
-    /// Largest size of what is not on disk yet, or of the whole spool with `memory_only`.
-    pub memory_limit_bytes: u64,
-    /// For diskless nodes: what waits is lost with the process.
-    pub memory_only: bool,
-}
-
-impl Default for Spool {
-    fn default() -> Self {
-        Self { limit_bytes: 1 << 30, memory_limit_bytes: 32 << 20, memory_only: false }
     }
 }
 

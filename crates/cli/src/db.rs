@@ -8,7 +8,8 @@ use std::process::ExitCode;
 use throughline_daemon::{ExitStatus, Failure, paths};
 use throughline_prefix::{Prefix, Set};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Started, migrate, schema_version,
+    ClusterOptions, ClusterStatus, Database, Error, Lifetime, PrivateCluster, Started, migrate,
+    schema_version,
 };
 
 use crate::Site;
@@ -162,7 +163,9 @@ impl Place {
 
     async fn report(&self) -> anyhow::Result<serde_json::Value> {
         let (database, mut report) = match &self.operated {
-            Some(database) => (database.clone(), serde_json::json!({ "kind": "operated", "state": "running" })),
+            Some(database) => {
+                (database.clone(), serde_json::json!({ "kind": "operated", "state": "running" }))
+            }
             None => {
                 PrivateCluster::check_access(&self.options.state_dir).map_err(Failure::from)?;
                 let status = PrivateCluster::status_of(&self.options.state_dir);

@@ -12,6 +12,7 @@ pub mod http;
 mod logging;
 mod page;
 pub mod paths;
+mod seconds;
 mod self_figures;
 mod ticker;
 
@@ -20,5 +21,6 @@ pub use drain::{GRACE, stop_signal};
 pub use exit::{ExitStatus, Failure, finish};
 pub use logging::{LogFormat, LogOptions};
 pub use page::{Expose, Format, Page, Value};
+pub use seconds::Seconds;
 pub use self_figures::SelfFigures;
 pub use ticker::Ticker;

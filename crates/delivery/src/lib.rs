@@ -1,16 +1,22 @@
 //! From a spool to where its entries are committed: the [`Sink`] trait, its gRPC client [`GrpcSink`], and
 //! [`ship`], the loop that empties a spool into a sink. Also the generated server side for the collector.
 //!
+//! [`Outbox`] is the whole way out of a daemon that has records: spool, delivery and their drain.
+//!
 //! Knows entries as bytes with an identity; never what is in them, and never the database.
 
 mod backoff;
+mod endpoint;
 mod grpc;
+mod outbox;
 mod ship;
 mod sink;
 mod stats;
 
 pub use backoff::Backoff;
+pub use endpoint::Endpoint;
 pub use grpc::{GrpcSink, UrlError};
+pub use outbox::{Outbox, SpoolSection};
 pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
 pub use sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
 pub use stats::{ShipStats, figures};

@@ -3,10 +3,12 @@
 //! `deploy/config/fabric.toml` shows every key with its default; a test compares the two.
 
 use crate::cli::FabricOptions;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+use throughline_daemon::Seconds;
+use throughline_delivery::{Endpoint, SpoolSection};
 use throughline_fabric::engine::{self, Settings};
 
 /// Port of the crawler's HTTP side.
@@ -32,7 +34,7 @@ pub struct Config {
     /// From the spool to the collector.
     pub delivery: Delivery,
     /// What waits for the collector.
-    pub spool: Spool,
+    pub spool: SpoolSection,
 }
 
 /// `[device]`
@@ -67,7 +69,7 @@ impl Default for Mad {
         Mad {
             window: Window(engine::DEFAULT_WINDOW as u8),
             per_node: PerNode(engine::DEFAULT_PER_NODE),
-            timeout_seconds: Seconds(engine::DEFAULT_TIMEOUT),
+            timeout_seconds: engine::DEFAULT_TIMEOUT.into(),
             retries: engine::DEFAULT_RETRIES,
             service_level: ServiceLevel(0),
         }
@@ -80,7 +82,7 @@ impl Mad {
         Settings {
             window: usize::from(self.window.0),
             per_node: self.per_node.0,
-            timeout: self.timeout_seconds.0,
+            timeout: self.timeout_seconds.duration(),
             retries: self.retries,
         }
     }
@@ -96,7 +98,7 @@ pub struct Discovery {
 
 impl Default for Discovery {
     fn default() -> Self {
-        Discovery { interval_seconds: Seconds(Duration::from_secs(300)) }
+        Discovery { interval_seconds: Seconds::from_millis(300_000) }
     }
 }
 
@@ -112,7 +114,7 @@ pub struct Sweep {
 
 impl Default for Sweep {
     fn default() -> Self {
-        Sweep { interval_seconds: Seconds(Duration::from_secs(5)), all_ports: false }
+        Sweep { interval_seconds: Seconds::from_millis(5000), all_ports: false }
     }
 }
 
@@ -131,42 +133,11 @@ impl Default for Http {
 }
 
 /// `[delivery]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Delivery {
     /// Where `throughline serve` takes batches.
-    #[serde(deserialize_with = "collector")]
-    pub collector: String,
-}
-
-impl Default for Delivery {
-    fn default() -> Self {
-        Delivery { collector: "http://127.0.0.1:9463".to_owned() }
-    }
-}
-
-fn collector<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    throughline_delivery::GrpcSink::new(&text).map_err(de::Error::custom)?;
-    Ok(text)
-}
-
-/// `[spool]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Spool {
-    /// Largest size on disk. The default holds an hour of 5,000 ports read each 5 s.
-    pub limit_bytes: u64,
-    /// Largest size of what is not on disk yet, or of the whole spool with `memory_only`.
-    pub memory_limit_bytes: u64,
-    /// For diskless nodes: what waits is lost with the process.
-    pub memory_only: bool,
-}
-
-impl Default for Spool {
-    fn default() -> Self {
-        Spool { limit_bytes: 1 << 30, memory_limit_bytes: 64 << 20, memory_only: false }
-    }
+    pub collector: Endpoint,
 }
 
 /// A whole number within bounds, checked while it is read.
@@ -193,31 +164,6 @@ bounded!(Window, 1, engine::MAX_WINDOW as u8, "Requests outstanding at once.");
 bounded!(PerNode, 1, 8, "Requests outstanding at one node: more only fill its queue.");
 bounded!(ServiceLevel, 0, 15, "A service level.");
 
-/// Shortest span: a millisecond, below which waiting has no meaning here.
-const SHORTEST: Duration = Duration::from_millis(1);
-/// Longest span: a day; likely a mistaken unit above.
-const LONGEST: Duration = Duration::from_secs(86_400);
-
-/// A span of time in seconds, within sensible bounds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seconds(pub Duration);
-
-impl Serialize for Seconds {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0.as_secs_f64())
-    }
-}
-
-impl<'de> Deserialize<'de> for Seconds {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let seconds = f64::deserialize(deserializer)?;
-        let span = Duration::try_from_secs_f64(seconds).ok().filter(|s| (SHORTEST..=LONGEST).contains(s));
-        span.map(Seconds).ok_or_else(|| {
-            de::Error::custom(format!("{seconds} is out of range: expected 0.001 to 86400 seconds"))
-        })
-    }
-}
-
 impl Config {
     /// Options of the command line win over the file.
     pub fn apply(&mut self, options: &FabricOptions) {
@@ -228,7 +174,7 @@ impl Config {
             self.device.port = port;
         }
         if let Some(timeout) = options.timeout {
-            self.mad.timeout_seconds = Seconds(Duration::from_millis(timeout));
+            self.mad.timeout_seconds = Duration::from_millis(timeout).into();
         }
         if let Some(window) = options.window {
             self.mad.window = Window(window);

@@ -70,7 +70,7 @@ fn run(config: &Config, port: &UmadPort, transport: Box<dyn Transport>, shared: 
         if stop.sleep(SHORTEST_GAP.saturating_sub(start.elapsed())) {
             return;
         }
-        shared.wait_for_discovery(config.discovery.interval_seconds.0, stop);
+        shared.wait_for_discovery(config.discovery.interval_seconds.duration(), stop);
         if stop.is_set() {
             return;
         }

@@ -58,7 +58,7 @@ impl Sweeps {
     }
 
     fn run(mut self, port: &UmadPort) {
-        let mut pace = Pace::new(self.config.sweep.interval_seconds.0);
+        let mut pace = Pace::new(self.config.sweep.interval_seconds.duration());
         if self.shared.wait_for_topology(&self.stop).is_none() {
             return;
         }

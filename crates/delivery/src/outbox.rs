@@ -1,0 +1,121 @@
+//! The way out of a daemon that has records: its spool, the loop that delivers it, and their drain.
+
+use crate::{GrpcSink, ShipStats, ship};
+use serde::{Deserialize, Serialize};
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::Arc;
+use throughline_daemon::Failure;
+use throughline_spool::{Error, Spool};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// `[spool]` of a daemon's configuration: what may wait for the collector.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SpoolSection {
+    /// Largest size on disk. The default holds about a day of a node with 8 GPUs, or an hour of 5,000 fabric
+    /// ports read each 5 s.
+    pub limit_bytes: u64,
+    /// Largest size of what is not on disk yet, or of the whole spool with `memory_only`.
+    pub memory_limit_bytes: u64,
+    /// For diskless nodes: what waits is lost with the process.
+    pub memory_only: bool,
+}
+
+impl Default for SpoolSection {
+    fn default() -> Self {
+        Self { limit_bytes: 1 << 30, memory_limit_bytes: 32 << 20, memory_only: false }
+    }
+}
+
+impl SpoolSection {
+    /// The spool on disk; in memory where that is configured, or where the disk is full or fails, which is
+    /// logged. `owner` is whose spool it is: a folder copied to another owner gets a new identity.
+    ///
+    /// # Errors
+    /// A bound out of range (64), a folder of another living process (69) or without permission (77).
+    pub fn open(&self, folder: &Path, owner: String) -> Result<Spool, Failure> {
+        let settings = throughline_spool::Config {
+            memory_bytes_max: usize::try_from(self.memory_limit_bytes).unwrap_or(usize::MAX),
+            disk_bytes_max: self.limit_bytes,
+            owner,
+            ..throughline_spool::Config::default()
+        };
+        let opened = if self.memory_only {
+            Spool::in_memory(settings).map(|spool| (spool, None))
+        } else {
+            Spool::open_or_memory(folder, settings)
+        };
+        match opened {
+            Ok((_, Some(Error::Folder { source, .. }))) if is_wrong_place(source.kind()) => {
+                let remedy = "name a folder that this user may write with --state-dir";
+                Err(Failure::from_io(format!("spool folder {}", folder.display()), &source, remedy))
+            }
+            Ok((spool, failure)) => {
+                if let Some(error) = failure {
+                    tracing::error!(%error, "the spool is kept in memory: what waits is lost with this process");
+                }
+                Ok(spool)
+            }
+            Err(Error::Config { key, why }) => {
+                let key = match key {
+                    "memory_bytes_max" => "memory_limit_bytes",
+                    "disk_bytes_max" => "limit_bytes",
+                    other => other,
+                };
+                Err(Failure::usage(format!("configuration: spool.{key} {why}")))
+            }
+            Err(error) => Err(Failure::unavailable(error.to_string())),
+        }
+    }
+}
+
+/// Whether a person chose the wrong folder, other than a disk being full or broken.
+fn is_wrong_place(kind: ErrorKind) -> bool {
+    use ErrorKind::{AlreadyExists, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem};
+    matches!(kind, AlreadyExists | NotADirectory | NotFound | PermissionDenied | ReadOnlyFilesystem)
+}
+
+/// A spool that is being delivered.
+pub struct Outbox {
+    spool: Spool,
+    shipped: Arc<ShipStats>,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl Outbox {
+    /// Starts to deliver what is in the spool, and whatever is appended later.
+    #[must_use]
+    pub fn start(spool: Spool, sink: GrpcSink) -> Self {
+        let (shipped, stop) = (Arc::new(ShipStats::default()), CancellationToken::new());
+        let (from, counts, token) = (spool.clone(), shipped.clone(), stop.clone());
+        let task = tokio::spawn(async move { ship(&from, &sink, token, &counts).await });
+        Self { spool, shipped, stop, task }
+    }
+
+    /// Counts of the delivery.
+    #[must_use]
+    pub fn shipped(&self) -> Arc<ShipStats> {
+        self.shipped.clone()
+    }
+
+    /// Syncs the spool, delivers what waits for a bounded time, closes the files. Nothing may be appended any
+    /// more; what is left is delivered by the next run.
+    pub async fn drain(self) {
+        let synced = self.spool.clone();
+        match tokio::task::spawn_blocking(move || synced.flush()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "the spool could not be synced"),
+            Err(error) => tracing::error!(%error, "syncing the spool"),
+        }
+        self.stop.cancel();
+        if let Err(error) = self.task.await {
+            tracing::error!(%error, "delivery ended badly");
+        }
+        tracing::info!(left_in_spool = self.spool.stats().backlog_entries, "stopped");
+        // The last handle closes the files and may wait for the disk.
+        let _ = tokio::task::spawn_blocking(move || drop(self.spool)).await;
+    }
+}
