@@ -37,6 +37,8 @@ impl LogOptions {
             ))
         })?;
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        // A closed standard error must not stop a daemon: the library would panic to tell of it.
+        let builder = builder.log_internal_errors(false);
         let started = match self.log_format {
             LogFormat::Text => {
                 builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init()
