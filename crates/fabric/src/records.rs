@@ -13,8 +13,8 @@ use throughline_sample::{Guid, Message};
 
 /// Name of this source in records.
 pub const SOURCE: &str = "mad";
-/// Port samples in one spool entry: at most about 300 bytes each, so 1.2 MB of the 2 MiB that an entry can hold.
-const SAMPLES_PER_ENTRY: usize = 4096;
+/// Port samples in one spool entry: at most 280 bytes each, so 1.7 MB of the 2 MiB that an entry can hold.
+const SAMPLES_PER_ENTRY: usize = 6000;
 /// Encoded inventory above which a further entry is begun; one node more adds at most 70 kB.
 const INVENTORY_BYTES: usize = 1 << 20;
 /// Events told of one discovery; a subnet that is torn apart is one event, not 10,000.
