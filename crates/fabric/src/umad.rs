@@ -12,6 +12,9 @@ use umad_sys::{Agent, Library, Peer, Received};
 /// The well-known queue key of queue pair 1 (IBTA volume 1, 10.2.5).
 const QP1_KEY: u32 = 0x8001_0000;
 
+/// Link layer of a port that has no subnet management.
+const ETHERNET: &str = "Ethernet";
+
 /// A local port, ready to open transports on it.
 pub struct UmadPort {
     library: Arc<Library>,
@@ -26,6 +29,11 @@ impl UmadPort {
     pub fn find(device: Option<&str>, port: u8) -> Result<UmadPort, umad_sys::Error> {
         let library = Library::open()?;
         let found = library.port(device, port)?;
+        if found.link_layer == ETHERNET {
+            let what = format!("{} port {}", found.ca_name, found.port);
+            let cause = std::io::Error::other("its link layer is Ethernet, and MADs need an InfiniBand port");
+            return Err(umad_sys::Error::NoDevice { what, cause });
+        }
         let local = LocalPort {
             device: found.ca_name,
             port: found.port,

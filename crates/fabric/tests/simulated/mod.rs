@@ -216,7 +216,7 @@ pub const ODD: &[HandNode] = &[
     ("Ca", 1, 0x2040, "delta", &[(1, 0, 6, "4xHDR")]),
 ];
 
-/// A ring of six switches with chords and hosts here and there.
+/// A ring of six switches with chords, hosts here and there, and a cable from a switch to itself.
 pub const MESH: &[HandNode] = &[
     (
         "Switch",
@@ -225,7 +225,13 @@ pub const MESH: &[HandNode] = &[
         "ring0",
         &[(1, 1, 2, "4xEDR"), (2, 5, 1, "4xEDR"), (3, 3, 3, "4xEDR"), (8, 6, 1, "4xEDR")],
     ),
-    ("Switch", 8, 0x3010, "ring1", &[(1, 2, 2, "4xEDR"), (2, 0, 1, "4xEDR"), (3, 4, 3, "4xQDR")]),
+    (
+        "Switch",
+        8,
+        0x3010,
+        "ring1",
+        &[(6, 1, 7, "4xEDR"), (7, 1, 6, "4xEDR"), (1, 2, 2, "4xEDR"), (2, 0, 1, "4xEDR"), (3, 4, 3, "4xQDR")],
+    ),
     (
         "Switch",
         8,
