@@ -3,7 +3,7 @@
 
 use tokio_postgres::Client;
 
-use throughline_sample::catalogue::Table;
+use throughline_sample::catalogue::{Kind, Table};
 
 use crate::database::READ_ROLE;
 use crate::{Database, Error};
@@ -129,9 +129,14 @@ async fn create_extension(client: &Client) -> Result<(), Error> {
     })
 }
 
-/// The comment of a metric's column: meaning, unit, origin.
+/// The comment of a metric's column: meaning, kind, unit, origin.
 pub(crate) fn metric_comment(metric: &throughline_sample::catalogue::Metric) -> String {
-    format!("{} Unit: {}. Origin: {}.", metric.help, metric.unit.name(), metric.origin)
+    // A reader who sums a counter's rows gets nonsense: say so where the column is looked up.
+    let kind = match metric.kind {
+        Kind::Counter => "Cumulative since epoch",
+        Kind::Gauge => "As of time",
+    };
+    format!("{} {kind}. Unit: {}. Origin: {}.", metric.help, metric.unit.name(), metric.origin)
 }
 
 /// Writes the catalogue's meaning of each metric to its column, where it differs.
