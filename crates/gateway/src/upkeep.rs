@@ -40,22 +40,31 @@ pub struct Options {
     pub interval: Duration,
 }
 
+/// What is known from one connection to the next.
+#[derive(Default)]
+struct State {
+    /// Whether the last try failed: it is logged once.
+    failing: bool,
+    /// How the database does retention, once found out.
+    way: Option<RetentionWay>,
+}
+
 /// Runs until `stop` is cancelled. An absent database is waited for.
 pub async fn run(database: Database, options: Options, figures: SelfFigures, stop: CancellationToken) {
     figures.add(SOURCE, &DROPPED_CHUNKS, 0);
     figures.add(SOURCE, &COMMIT_FAILURES, 0);
     let work = async {
-        let mut failing = false;
+        let mut state = State::default();
         loop {
-            match hold(&database, &options, &figures, &mut failing).await {
+            match hold(&database, &options, &figures, &mut state).await {
                 Ok(()) => {}
                 Err(error) => {
                     figures.add(SOURCE, &COMMIT_FAILURES, 1);
                     figures.set(SOURCE, &SOURCE_UP, 0.0);
-                    if !failing {
+                    if !state.failing {
                         tracing::warn!(error = format!("{error:#}"), "upkeep: trying again");
                     }
-                    failing = true;
+                    state.failing = true;
                 }
             }
             tokio::time::sleep(RETRY).await;
@@ -72,7 +81,7 @@ async fn hold(
     database: &Database,
     options: &Options,
     figures: &SelfFigures,
-    failing: &mut bool,
+    state: &mut State,
 ) -> anyhow::Result<()> {
     let client = database.connect().await?;
     let row = client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK_KEY]).await;
@@ -85,24 +94,30 @@ async fn hold(
         let started = Instant::now();
         let round = async {
             if started >= retention_due {
-                retain(&client, options, figures).await?;
+                retain(&client, options, figures, &mut state.way).await?;
                 retention_due = started + options.interval;
             }
             measure(&client, figures).await
         };
         tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
-        if *failing {
+        if state.failing {
             tracing::info!("upkeep goes on");
         }
-        *failing = false;
+        state.failing = false;
         figures.set(SOURCE, &SOURCE_UP, 1.0);
         figures.set(SOURCE, &ROUND_SECONDS, started.elapsed().as_secs_f64());
         tokio::time::sleep_until((started + FIGURES_INTERVAL).min(retention_due.max(Instant::now()))).await;
     }
 }
 
-async fn retain(client: &Client, options: &Options, figures: &SelfFigures) -> anyhow::Result<()> {
-    let done = apply_retention(client, &options.retention).await?;
+async fn retain(
+    client: &Client,
+    options: &Options,
+    figures: &SelfFigures,
+    way: &mut Option<RetentionWay>,
+) -> anyhow::Result<()> {
+    let done = apply_retention(client, &options.retention, *way).await?;
+    *way = Some(done.way);
     figures.add(SOURCE, &DROPPED_CHUNKS, done.dropped_chunks as u64);
     if done.changed_policies > 0 || done.dropped_chunks > 0 {
         let way = match done.way {

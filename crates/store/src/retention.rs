@@ -90,10 +90,18 @@ pub struct RetentionOutcome {
 /// Makes the database keep what the configuration says. To be called at start and then at an interval: on
 /// the Apache edition each call drops what is too old by then. Connect as the writer.
 ///
+/// `known` is the way of an earlier call on the same server, `None` at first: a refused policy is an ERROR in
+/// the database's log, and is to be there once.
+///
 /// # Errors
 /// The database is away or refuses for another reason than its edition.
-pub async fn apply_retention(client: &Client, retention: &Retention) -> Result<RetentionOutcome, Error> {
-    let mut outcome = RetentionOutcome { way: RetentionWay::Native, dropped_chunks: 0, changed_policies: 0 };
+pub async fn apply_retention(
+    client: &Client,
+    retention: &Retention,
+    known: Option<RetentionWay>,
+) -> Result<RetentionOutcome, Error> {
+    let way = known.unwrap_or(RetentionWay::Native);
+    let mut outcome = RetentionOutcome { way, dropped_chunks: 0, changed_policies: 0 };
     for table in HYPERTABLES {
         let keep = retention.of(table).as_secs_f64();
         if outcome.way == RetentionWay::Native {

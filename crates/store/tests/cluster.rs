@@ -114,7 +114,7 @@ async fn old_chunks_go_whatever_the_edition() {
     client.execute(insert, &[]).await.unwrap();
     let mut retention = Retention::for_all(Duration::from_secs(3600 * 24 * 365));
     retention.set("ib_port_counters", Duration::from_secs(10 * 3600)).unwrap();
-    let outcome = apply_retention(&client, &retention).await.unwrap();
+    let outcome = apply_retention(&client, &retention, None).await.unwrap();
     match outcome.way {
         // 12, 16, 20 and 24 h ago; the chunk of 8 h ago is younger.
         RetentionWay::DropChunks => assert_eq!(outcome.dropped_chunks, 4),
@@ -124,6 +124,9 @@ async fn old_chunks_go_whatever_the_edition() {
         let rows = client.query_one("SELECT count(*) FROM ib_port_counters", &[]).await.unwrap();
         assert_eq!(rows.get::<_, i64>(0), 3);
     }
-    let again = apply_retention(&client, &retention).await.unwrap();
-    assert_eq!((again.dropped_chunks, again.changed_policies), (0, 0));
+    let again = apply_retention(&client, &retention, Some(outcome.way)).await.unwrap();
+    assert_eq!((again.way, again.dropped_chunks, again.changed_policies), (outcome.way, 0, 0));
+    // What is known is not asked again: where `drop_chunks` is the way, no policy is tried.
+    let chunks = apply_retention(&client, &retention, Some(RetentionWay::DropChunks)).await.unwrap();
+    assert_eq!((chunks.way, chunks.changed_policies), (RetentionWay::DropChunks, 0));
 }
