@@ -144,7 +144,7 @@ impl Collect for Server {
 async fn over_grpc_with_a_collector_that_comes_late() {
     let spool = Spool::in_memory(Config::default()).unwrap();
     fill(&spool, 1500);
-    // Taken and given back, so that nobody listens there for now.
+    // Taken and given back, so that nobody listens there yet.
     let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let sink = GrpcSink::new(&format!("http://{address}")).unwrap();
     let (stop, stats) = (CancellationToken::new(), Arc::new(ShipStats::default()));

@@ -24,7 +24,6 @@ mod recipe;
 mod sources;
 mod unpack;
 
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -155,13 +154,6 @@ impl Prefix {
     /// The folder of the fabric set's libraries, for `LD_LIBRARY_PATH`.
     pub fn library_dir(&self) -> PathBuf {
         self.root.join("lib")
-    }
-
-    /// The environment that makes a program a client of the simulator: `LD_PRELOAD` and `LD_LIBRARY_PATH`
-    /// (libumad2sim needs libibmad, which the machine need not have). The caller adds `SIM_HOST` and
-    /// `IBSIM_SOCKNAME`, and gives each client a working directory of its own.
-    pub fn simulated_environment(&self) -> [(&'static str, OsString); 2] {
-        [("LD_PRELOAD", self.umad2sim().into()), ("LD_LIBRARY_PATH", self.library_dir().into())]
     }
 
     fn set_folder(&self, set: Set) -> PathBuf {

@@ -22,8 +22,6 @@ pub const LIBRARY_NAME: &str = "libibumad.so.3";
 /// Receives in a row that may fail with EIO before it counts as an error: the simulator's `poll` answers EIO
 /// when it was woken for nothing, and a few of those come in a burst.
 const MAX_IDLE_FAILURES: u32 = 1000;
-/// Adapters asked for at most (`UMAD_MAX_DEVICES`).
-const MAX_DEVICES: usize = 32;
 
 /// Why a call did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +80,6 @@ pub enum Error {
 
 /// The opened library.
 pub struct Library {
-    get_cas_names: raw::UmadGetCasNames,
     get_port: raw::UmadGetPort,
     release_port: raw::UmadReleasePort,
     open_port: raw::UmadOpenPort,
@@ -139,7 +136,6 @@ impl Library {
         }
         let init = function!(b"umad_init\0", raw::UmadInit);
         let opened = Library {
-            get_cas_names: function!(b"umad_get_cas_names\0", raw::UmadGetCasNames),
             get_port: function!(b"umad_get_port\0", raw::UmadGetPort),
             release_port: function!(b"umad_release_port\0", raw::UmadReleasePort),
             open_port: function!(b"umad_open_port\0", raw::UmadOpenPort),
@@ -154,15 +150,6 @@ impl Library {
         // SAFETY: no arguments; it may be called more than once.
         unsafe { init() };
         Ok(Arc::new(opened))
-    }
-
-    /// Names of the adapters of this machine.
-    #[must_use]
-    pub fn ca_names(&self) -> Vec<String> {
-        let mut names = [[0 as c_char; raw::UMAD_CA_NAME_LEN]; MAX_DEVICES];
-        // SAFETY: room for MAX_DEVICES names, as told.
-        let found = unsafe { (self.get_cas_names)(names.as_mut_ptr(), MAX_DEVICES as c_int) };
-        names.iter().take(usize::try_from(found).unwrap_or(0)).map(|name| text(name)).collect()
     }
 
     /// Describes a port. Without a name: the first adapter with an active port. Port 0: its first active port.

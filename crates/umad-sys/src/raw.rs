@@ -97,8 +97,6 @@ pub struct UmadPort {
 
 /// `int umad_init(void)`.
 pub type UmadInit = unsafe extern "C" fn() -> c_int;
-/// `int umad_get_cas_names(char cas[][UMAD_CA_NAME_LEN], int max)`.
-pub type UmadGetCasNames = unsafe extern "C" fn(*mut [c_char; UMAD_CA_NAME_LEN], c_int) -> c_int;
 /// `int umad_get_port(const char *ca_name, int portnum, umad_port_t *port)`.
 pub type UmadGetPort = unsafe extern "C" fn(*const c_char, c_int, *mut UmadPort) -> c_int;
 /// `int umad_release_port(umad_port_t *port)`.
