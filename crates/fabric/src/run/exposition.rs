@@ -8,7 +8,8 @@ use throughline_fabric::mad::NodeKind;
 use throughline_fabric::records::stored_values;
 use throughline_fabric::topology::{Node, Port, Topology};
 use throughline_sample::catalogue::{
-    HCA_PORT_PREFIX, HCA_UPLINK_INFO, SWITCH_PORT_PREFIX, SWITCH_UPLINK_INFO,
+    HCA_PORT_PREFIX, HCA_UPLINK_INFO, HCA_UPLINK_LABELS, SWITCH_PORT_PREFIX, SWITCH_UPLINK_INFO,
+    SWITCH_UPLINK_LABELS,
 };
 
 /// A sweep older than this is not shown: absent is not old.
@@ -46,9 +47,9 @@ fn uplinks(page: &mut Page, topology: &Topology) {
 }
 
 fn uplink(page: &mut Page, node: &Node, port: &Port, remote: &Node, remote_port: u8) {
-    let (name, label, help) = match node.kind {
-        NodeKind::Switch => (SWITCH_UPLINK_INFO, "switch", "The cable of a switch's port."),
-        _ => (HCA_UPLINK_INFO, "hca", "The cable of an adapter's port."),
+    let (name, labels, help) = match node.kind {
+        NodeKind::Switch => (SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS, "The cable of a switch's port."),
+        _ => (HCA_UPLINK_INFO, HCA_UPLINK_LABELS, "The cable of an adapter's port."),
     };
     let (guid, number) = (node.guid.to_string(), port.number.to_string());
     let (remote_guid, remote_number, remote_lid) =
@@ -58,15 +59,16 @@ fn uplink(page: &mut Page, node: &Node, port: &Port, remote: &Node, remote_port:
         NodeKind::Ca => "CA",
         NodeKind::Router => "RT",
     };
-    let labels = [
-        ("guid", guid.as_str()),
-        ("port", &number),
-        (label, &node.description),
-        ("uplink", &remote.description),
-        ("uplink_guid", &remote_guid),
-        ("uplink_lid", &remote_lid),
-        ("uplink_port", &remote_number),
-        ("uplink_type", kind),
+    let values = [
+        guid.as_str(),
+        &number,
+        &node.description,
+        &remote.description,
+        &remote_guid,
+        &remote_lid,
+        &remote_number,
+        kind,
     ];
+    let labels: Vec<(&str, &str)> = labels.into_iter().zip(values).collect();
     page.info(name, help, &labels);
 }

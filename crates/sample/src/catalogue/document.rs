@@ -1,5 +1,6 @@
 //! The catalogue as a document: `docs/METRICS.md`.
 
+use super::infiniband::{HCA_UPLINK_INFO, HCA_UPLINK_LABELS, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS};
 use super::{Kind, Table, Width};
 use std::fmt::Write;
 
@@ -13,6 +14,31 @@ counter. A value that could not be read is NULL or absent, never 0. *Wraps at 63
 value starts again at 0 there; *saturates* means that the device's counter stops at its largest value, which is
 stored as NULL and named in `saturated`.
 ";
+
+/// Series of value 1 whose labels tell what is there, for joins in queries. Only those of the fabric, which rules
+/// join with, are in the catalogue; the daemons name the others.
+const INFO: [(&str, &[&str], &str); 8] = [
+    (SWITCH_UPLINK_INFO, &SWITCH_UPLINK_LABELS, "Both ends of the cable of a switch's port."),
+    (HCA_UPLINK_INFO, &HCA_UPLINK_LABELS, "Both ends of the cable of an adapter's port."),
+    (
+        "node_infiniband_info",
+        &["device", "board_id", "firmware_version", "hca_type", "node_guid"],
+        "An InfiniBand adapter of a host.",
+    ),
+    ("throughline_gpu_info", &["gpu", "index", "name", "pci"], "A GPU of a node."),
+    (
+        "throughline_nvlink_info",
+        &["gpu", "link", "remote_type", "remote_gpu", "remote_link"],
+        "Where an NVLink leads to.",
+    ),
+    (
+        "throughline_job_info",
+        &["job_key", "scheduler", "user", "command", "world_size"],
+        "An MPI job with ranks on a node now.",
+    ),
+    ("throughline_source_info", &["source", "state"], "What a source of an agent is doing."),
+    ("throughline_build_info", &["version"], "Version of a daemon."),
+];
 
 /// The whole catalogue as Markdown.
 #[must_use]
@@ -39,6 +65,11 @@ pub fn to_markdown() -> String {
             let (help, origin) = (metric.help, metric.origin);
             let _ = writeln!(text, "| `{name}` | {id} | {kind} | {unit} | {width} | {help} | {origin} |");
         }
+    }
+    text.push_str("\n## Info series\n\nOf value 1; only in Prometheus, for joins.\n\n");
+    text.push_str("| name | labels | meaning |\n| --- | --- | --- |\n");
+    for (name, labels, meaning) in INFO {
+        let _ = writeln!(text, "| `{name}` | `{}` | {meaning} |", labels.join("`, `"));
     }
     text
 }

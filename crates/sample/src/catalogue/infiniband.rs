@@ -14,14 +14,14 @@ pub const HCA_PORT_PREFIX: &str = "infiniband_hca_port_";
 /// Info metric (value 1) that names both ends of a switch port's cable; alert rules join with it on
 /// `guid` and `port`. Labels in [`SWITCH_UPLINK_LABELS`].
 pub const SWITCH_UPLINK_INFO: &str = "infiniband_switch_uplink_info";
-/// Labels of [`SWITCH_UPLINK_INFO`]: `switch` and `uplink` are node descriptions, `uplink_type` is SW or CA.
-pub const SWITCH_UPLINK_LABELS: &[&str] =
-    &["guid", "port", "switch", "uplink", "uplink_guid", "uplink_lid", "uplink_port", "uplink_type"];
+/// Labels of [`SWITCH_UPLINK_INFO`]: `switch` and `uplink` are node descriptions, `uplink_type` is SW, CA or RT.
+pub const SWITCH_UPLINK_LABELS: [&str; 8] =
+    ["guid", "port", "switch", "uplink", "uplink_guid", "uplink_lid", "uplink_port", "uplink_type"];
 /// The same for an adapter's port. Labels in [`HCA_UPLINK_LABELS`].
 pub const HCA_UPLINK_INFO: &str = "infiniband_hca_uplink_info";
 /// Labels of [`HCA_UPLINK_INFO`]: as on a switch, with `hca` for the adapter's node description.
-pub const HCA_UPLINK_LABELS: &[&str] =
-    &["guid", "port", "hca", "uplink", "uplink_guid", "uplink_lid", "uplink_port", "uplink_type"];
+pub const HCA_UPLINK_LABELS: [&str; 8] =
+    ["guid", "port", "hca", "uplink", "uplink_guid", "uplink_lid", "uplink_port", "uplink_type"];
 
 metrics! { ALL, IbPortCounters:
     1 TRANSMIT_DATA_BYTES "transmit_data_bytes" Counter Bytes Wraps(63), "Data sent on this port, all virtual lanes, without link packets.", "PortXmitData x 4";
