@@ -101,7 +101,7 @@ impl Default for Nvml {
             library: PathBuf::from("libnvidia-ml.so.1"),
             interval_seconds: Seconds::from_millis(1000),
             survey_interval_seconds: Seconds::from_millis(60_000),
-            unfold_pcie: true,
+            unfold_pcie: false,
         }
     }
 }

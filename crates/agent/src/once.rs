@@ -152,12 +152,13 @@ fn has_sample(batch: &Batch) -> bool {
 
 fn describe(status: Option<&Status>, batch: &Batch) -> Value {
     let status = status.cloned().unwrap_or_default();
+    let is_up = status.is_up();
     let reason = if has_sample(batch) {
         None
     } else {
         Some(status.reason.unwrap_or_else(|| "no sample arrived in time".to_owned()))
     };
-    let mut told = json!({ "up": status.up, "state": status.state, "reason": reason });
+    let mut told = json!({ "up": is_up, "state": status.state, "reason": reason });
     if let Value::Object(fields) = &mut told {
         fields.extend(samples(batch));
     }
@@ -181,7 +182,7 @@ mod tests {
             json!({ "up": false, "state": "library_missing", "reason": "no library" })
         );
         let batch = Batch { gpus: vec![GpuInfo::default()], ..Batch::default() };
-        let told = describe(Some(&Status { up: true, ..status }), &batch);
+        let told = describe(Some(&Status { health: sources::Health::Up, ..status }), &batch);
         assert_eq!((&told["up"], &told["reason"]), (&json!(true), &Value::Null));
         assert_eq!(told["gpus"].as_array().map(Vec::len), Some(1));
     }

@@ -43,7 +43,7 @@ fn once_prints_a_sample_of_each_gpu_link() {
 
 #[test]
 fn metrics_pass_promtool_and_a_stop_leaves_everything_in_the_spool() {
-    let node = Node::bare().with_gpus("hgx-h200");
+    let node = Node::bare().with_gpus("hgx-h200").with("NVML__UNFOLD_PCIE", "true");
     let node = node.with_adapter("mlx5_0", Guid(0x506b_4b03_005c_2740));
     let mut agent = node.run();
     let text = agent.wait_for(&[

@@ -50,12 +50,20 @@ type FieldValues = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> u32;
 /// Why the library can't be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no such library, or the loader refuses it.
+    /// There is no such library.
     #[error(
         "cannot open {path}: {cause}; without an NVIDIA driver this is to be expected, otherwise set the \
              library's path"
     )]
-    Unavailable {
+    Missing {
+        /// What was to be opened.
+        path: String,
+        /// The loader's words.
+        cause: String,
+    },
+    /// There is something of that name, and the loader refuses it.
+    #[error("cannot open {path}: {cause}; use the driver's own library")]
+    Refused {
         /// What was to be opened.
         path: String,
         /// The loader's words.
@@ -101,8 +109,7 @@ impl Library {
         let shown = path.display().to_string();
         // SAFETY: loading runs the library's initialisers. The path comes from the site's configuration,
         // and the process does nothing else than talk to that library.
-        let library = unsafe { libloading::Library::new(path) }
-            .map_err(|error| OpenError::Unavailable { path: shown.clone(), cause: error.to_string() })?;
+        let library = unsafe { libloading::Library::new(path) }.map_err(|error| refusal(&shown, &error))?;
         let missing = |symbol| OpenError::MissingSymbol { path: shown.clone(), symbol };
         // SAFETY: each name is looked up as the type that nvml.h
         // declares for it, and the library stays loaded as long as the pointers: both live in `Library`.
@@ -137,6 +144,20 @@ impl Library {
     pub fn start(&self) -> Result<Session<'_>, Code> {
         // SAFETY: takes no argument and may be called at any time.
         checked(unsafe { (self.init)() }).map(|()| Session { library: self })
+    }
+}
+
+/// Why the loader did not open a library. The cause is below the error, and tells a missing file only by words.
+fn refusal(path: &str, error: &libloading::Error) -> OpenError {
+    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
+    // The loader begins with the name of the file that it means: of this one, or of one that this one needs.
+    let cause =
+        cause.strip_prefix(path).map_or(cause.as_str(), |rest| rest.trim_start_matches(": ")).to_owned();
+    let path = path.to_owned();
+    if cause.starts_with("cannot open shared object file: No such file") {
+        OpenError::Missing { path, cause }
+    } else {
+        OpenError::Refused { path, cause }
     }
 }
 
@@ -373,6 +394,16 @@ mod tests {
             text.contains("/nowhere/libnvidia-ml.so.1") && text.contains("set the library's path"),
             "{text}"
         );
+        assert!(matches!(error, OpenError::Missing { .. }) && text.contains("No such file"), "{text}");
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_refused_in_the_loaders_words() {
+        let file = tempfile::NamedTempFile::new().expect("a temporary file");
+        std::fs::write(file.path(), "no library").expect("written");
+        let error = Library::open(file.path()).err().expect("no library");
+        assert!(matches!(error, OpenError::Refused { .. }), "{error}");
+        assert!(error.to_string().contains("file too short") || error.to_string().contains("ELF"), "{error}");
     }
 
     #[test]

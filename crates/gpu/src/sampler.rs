@@ -140,8 +140,8 @@ fn run(options: &SamplerOptions, out: &mut FrameWriter<File>) -> io::Result<()> 
         Ok(library) => library,
         Err(error) => {
             let kind = match error {
-                OpenError::Unavailable { .. } => ProblemKind::LibraryMissing,
-                OpenError::MissingSymbol { .. } => ProblemKind::LibraryUnusable,
+                OpenError::Missing { .. } => ProblemKind::LibraryMissing,
+                OpenError::Refused { .. } | OpenError::MissingSymbol { .. } => ProblemKind::LibraryUnusable,
             };
             return problem(out, kind, error.to_string());
         }

@@ -61,7 +61,7 @@ impl Default for NvmlConfig {
             library: PathBuf::from("libnvidia-ml.so.1"),
             interval: Duration::from_secs(1),
             survey_interval: Duration::from_secs(60),
-            unfold_pcie: true,
+            unfold_pcie: false,
             start_deadline: Duration::from_secs(60),
             silence: Duration::from_secs(10),
             first_pause: Duration::from_secs(1),

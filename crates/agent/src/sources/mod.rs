@@ -9,7 +9,7 @@ mod sysfs;
 use crate::batcher::CHANNEL_FRAGMENTS;
 use crate::config::{Config, Places};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
 use throughline_sample::catalogue::{
     CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS, SOURCE_UP,
@@ -22,11 +22,29 @@ pub use mpi::NAME as MPI;
 /// How long one source may take to stop; what it still holds then is lost and the rest is delivered.
 const STOP_DEADLINE: Duration = Duration::from_secs(3);
 
+/// How long a source that has not found out yet what there is counts as neither delivering nor failing. A GPU
+/// driver that is not kept loaded takes seconds; a device that hangs must show in the end.
+const START_GRACE: Duration = Duration::from_secs(90);
+
+/// Whether a source does what it is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Health {
+    /// It has not found out yet.
+    #[default]
+    Starting,
+    /// It delivers.
+    Up,
+    /// It can't be read.
+    Failing,
+    /// The node has nothing of its kind, which is no fault: no GPU, no adapter.
+    NotHere,
+}
+
 /// What a source says about itself. Counts are since its start; a figure that it does not keep is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
     /// Whether it delivers.
-    pub up: bool,
+    pub health: Health,
     /// What it is doing, in one word of a small set.
     pub state: String,
     /// Why it does not deliver, for people, with the remedy.
@@ -45,6 +63,13 @@ pub struct Status {
     pub malformed: Option<u64>,
     /// Ranks now connected.
     pub connected: Option<u64>,
+}
+
+impl Status {
+    /// Whether it delivers.
+    pub fn is_up(&self) -> bool {
+        self.health == Health::Up
+    }
 }
 
 /// A source that was started.
@@ -100,8 +125,8 @@ struct Slot {
     source: Option<Box<dyn Source>>,
     /// Why it did not start.
     error: Option<anyhow::Error>,
-    /// What was last told about it: whether it delivers, and its state.
-    told: Option<(bool, String)>,
+    /// What was last told about it: how it is, and its state.
+    told: Option<(Health, String)>,
     /// What is told when it does not run.
     otherwise: Status,
 }
@@ -110,6 +135,7 @@ struct Slot {
 #[derive(Clone)]
 pub struct Sources {
     slots: Arc<Mutex<Vec<Slot>>>,
+    begun: Instant,
 }
 
 impl Sources {
@@ -128,14 +154,16 @@ impl Sources {
                 Ok(source) => (Some(source), None, Status::default()),
                 Err(error) => {
                     let (state, reason) = ("start_failed".to_owned(), Some(format!("{error:#}")));
-                    let status = Status { state, reason, settled: true, failed: 1, ..Status::default() };
+                    let health = Health::Failing;
+                    let status =
+                        Status { health, state, reason, settled: true, failed: 1, ..Status::default() };
                     (None, Some(error), status)
                 }
             };
             input(name, receiver);
             slots.push(Slot { name, source, error, told: None, otherwise });
         }
-        Self { slots: Arc::new(Mutex::new(slots)) }
+        Self { slots: Arc::new(Mutex::new(slots)), begun: Instant::now() }
     }
 
     /// What only a person can put right, if a source failed to start for that reason: a socket that another
@@ -157,11 +185,12 @@ impl Sources {
 
     /// Puts what each source says about itself into the figures.
     pub fn tell(&self, figures: &SelfFigures) {
-        self.statuses().iter().for_each(|(name, status)| tell(figures, name, status));
+        let is_beginning = self.begun.elapsed() < START_GRACE;
+        self.statuses().iter().for_each(|(name, status)| tell(figures, name, status, is_beginning));
     }
 
-    /// An event for each source that began or ceased to deliver since the last call, and for each that does
-    /// not deliver if `repeat`.
+    /// An event for each source that began or ceased to deliver or is not on this node, since the last call; for
+    /// each that does not deliver again if `repeat`.
     pub fn changes(&self, time: i64, repeat: bool) -> Vec<Event> {
         self.lock().iter_mut().filter_map(|slot| slot.change(time, repeat)).collect()
     }
@@ -192,20 +221,25 @@ impl Slot {
 
     fn change(&mut self, time: i64, repeat: bool) -> Option<Event> {
         let status = self.status();
-        if !status.up && !status.settled {
-            return None; // It is still starting.
+        if !status.is_up() && !status.settled {
+            return None; // It is still starting, or tries again.
         }
-        let now = (status.up, status.state);
+        let now = (status.health, status.state);
         let before = self.told.replace(now.clone());
         let is_news = match &before {
             Some(before) => *before != now,
-            None => !now.0,
+            None => now.0 != Health::Up,
         };
-        let (up, state) = now;
+        let (health, state) = now;
+        let up = health == Health::Up;
         if !is_news && (up || !repeat) {
             return None;
         }
-        let (kind, severity) = if up { ("source.up", "info") } else { ("source.down", "warning") };
+        let (kind, severity) = match health {
+            Health::Up => ("source.up", "info"),
+            Health::NotHere => ("source.absent", "info"),
+            Health::Starting | Health::Failing => ("source.down", "warning"),
+        };
         let reason = status.reason.filter(|_| !up).map_or_else(String::new, |reason| format!(": {reason}"));
         Some(Event {
             time,
@@ -219,18 +253,30 @@ impl Slot {
 
     fn take(&mut self) -> Option<Box<dyn Source>> {
         let source = self.source.take()?;
-        self.otherwise = Status { state: "stopped".to_owned(), settled: true, ..source.status() };
-        self.otherwise.up = false;
+        let before = source.status();
+        // What was not here is not failing now.
+        let health = if before.health == Health::NotHere { Health::NotHere } else { Health::Failing };
+        self.otherwise = Status { health, state: "stopped".to_owned(), settled: true, ..before };
         Some(source)
     }
 }
 
 /// Puts one source's state into the figures.
-fn tell(figures: &SelfFigures, name: &'static str, status: &Status) {
+fn tell(figures: &SelfFigures, name: &'static str, status: &Status, is_beginning: bool) {
     // Exact up to 2^53, which no count of a process reaches.
     #[allow(clippy::cast_precision_loss)]
     let number = |count: u64| count as f64;
-    figures.set(name, &SOURCE_UP, if status.up { 1.0 } else { 0.0 });
+    // Absent is not zero: a node without GPUs has no failing source. One that was told of before and is gone has.
+    let told_before = figures.get(name, &SOURCE_UP).is_some();
+    let up = match status.health {
+        Health::Up => Some(1.0),
+        Health::NotHere if !told_before => None,
+        Health::Starting if !told_before && is_beginning => None,
+        Health::NotHere | Health::Starting | Health::Failing => Some(0.0),
+    };
+    if let Some(up) = up {
+        figures.set(name, &SOURCE_UP, up);
+    }
     figures.set(name, &DROPPED_RECORDS, number(status.dropped));
     figures.set(name, &FAILED_READS, number(status.failed));
     let optional = [
@@ -263,7 +309,8 @@ mod tests {
 
     impl Source for Fake {
         fn status(&self) -> Status {
-            Status { up: true, state: "running".into(), dropped: 4, connected: Some(2), ..Status::default() }
+            let state = "running".to_owned();
+            Status { health: Health::Up, state, dropped: 4, connected: Some(2), ..Status::default() }
         }
 
         fn stop(self: Box<Self>) {
@@ -272,14 +319,20 @@ mod tests {
     }
 
     fn sources(stopped: &Arc<Mutex<bool>>) -> Sources {
-        let failed = Status { state: "start_failed".into(), settled: true, failed: 1, ..Status::default() };
+        let failed = Status {
+            health: Health::Failing,
+            state: "start_failed".into(),
+            settled: true,
+            failed: 1,
+            ..Status::default()
+        };
         let good: Box<dyn Source> = Box::new(Fake(stopped.clone()));
         let error = Some(anyhow::anyhow!("no thread"));
         let slots = vec![
             Slot { name: "good", source: Some(good), error: None, told: None, otherwise: Status::default() },
             Slot { name: "bad", source: None, error, told: None, otherwise: failed },
         ];
-        Sources { slots: Arc::new(Mutex::new(slots)) }
+        Sources { slots: Arc::new(Mutex::new(slots)), begun: Instant::now() }
     }
 
     #[tokio::test]
@@ -316,6 +369,31 @@ mod tests {
         let events = sources.changes(4, false);
         assert_eq!(events[0].text, "stopped");
         assert_eq!(kinds(events), [down("good")]);
+    }
+
+    #[test]
+    fn what_the_node_does_not_have_is_absent_until_it_was_there() {
+        let figures = SelfFigures::default();
+        let up_after = |health, is_beginning| {
+            tell(&figures, "nvml", &Status { health, ..Status::default() }, is_beginning);
+            figures.get("nvml", &SOURCE_UP)
+        };
+        assert_eq!(up_after(Health::Starting, true), None);
+        assert_eq!(up_after(Health::NotHere, false), None);
+        assert_eq!(up_after(Health::Starting, false), Some(0.0), "a start that takes too long shows");
+        assert_eq!(up_after(Health::Up, false), Some(1.0));
+        assert_eq!(up_after(Health::NotHere, false), Some(0.0), "it was there");
+    }
+
+    #[test]
+    fn what_the_node_does_not_have_is_an_event_that_is_no_warning() {
+        let absent =
+            Status { health: Health::NotHere, state: "no_gpu".into(), settled: true, ..Status::default() };
+        let slot = Slot { name: "nvml", source: None, error: None, told: None, otherwise: absent };
+        let sources = Sources { slots: Arc::new(Mutex::new(vec![slot])), begun: Instant::now() };
+        let event = sources.changes(1, false).remove(0);
+        assert_eq!((event.kind.as_str(), event.severity.as_str()), ("source.absent", "info"));
+        assert!(sources.changes(2, false).is_empty());
     }
 
     #[test]

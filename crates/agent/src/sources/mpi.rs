@@ -1,6 +1,6 @@
 //! MPI ranks: starts the receiver of crate `mpit-bridge` and translates its status.
 
-use super::{Source, Start, Status};
+use super::{Health, Source, Start, Status};
 use crate::config::Mpi;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -91,7 +91,7 @@ impl Source for Ranks {
 
 fn translate(status: &ReceiverStatus) -> Status {
     Status {
-        up: true,
+        health: Health::Up,
         state: "listening".to_owned(),
         reason: (status.connected == 0)
             .then(|| "no rank is connected: start MPI programs under throughline-exec".to_owned()),

@@ -1,6 +1,6 @@
 //! GPU links: starts the source of crate `gpu` and translates its status.
 
-use super::{Source, Start, Status};
+use super::{Health, Source, Start, Status};
 use std::sync::Arc;
 use throughline_gpu::convert::SOURCE;
 use throughline_gpu::{End, NvmlConfig, NvmlSource, NvmlStatus, State};
@@ -19,22 +19,32 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         ..NvmlConfig::default()
     };
     let utc = super::monotonic_to_utc(start.clock);
-    Ok(Box::new(Nvml(NvmlSource::start(config, Arc::new(utc), start.records)?)))
+    // A library named by its path was meant to be there; the standard name is looked for on every node.
+    let expected = settings.library.components().count() > 1;
+    let source = NvmlSource::start(config, Arc::new(utc), start.records)?;
+    Ok(Box::new(Nvml { source, expected }))
 }
 
-struct Nvml(NvmlSource);
+struct Nvml {
+    source: NvmlSource,
+    /// Whether the configuration says that the library is there.
+    expected: bool,
+}
 
 impl Source for Nvml {
     fn status(&self) -> Status {
-        translate(self.0.status())
+        translate(self.source.status(), self.expected)
     }
 
     fn stop(self: Box<Self>) {
-        drop(self.0);
+        drop(self.source);
     }
 }
 
-fn translate(status: NvmlStatus) -> Status {
+/// A counter that is left out because the configuration does not ask for it is no failure.
+const NOT_ASKED: &str = "pcie_counter_too_narrow";
+
+fn translate(status: NvmlStatus, expected: bool) -> Status {
     let nothing = [
         State::LibraryMissing,
         State::LibraryUnusable,
@@ -43,13 +53,26 @@ fn translate(status: NvmlStatus) -> Status {
         State::Wedged,
     ];
     let quiet = [End::LibraryMissing, End::LibraryUnusable, End::DriverUnavailable, End::NoGpu, End::Stopped];
-    let faults = status.ends.iter().filter(|(end, _)| !quiet.contains(end));
+    let faults = status.ends.iter().filter(|(end, _)| !quiet.contains(end)).map(|(_, count)| count);
+    let absent = status.absent_values.iter().filter(|(reason, _)| **reason != NOT_ASKED);
+    let failed = absent.map(|(_, count)| count).chain(faults).sum();
+    let health = match status.state {
+        State::Starting => Health::Starting,
+        State::Running => Health::Up,
+        State::LibraryMissing if !expected => Health::NotHere,
+        State::NoGpu => Health::NotHere,
+        State::LibraryMissing
+        | State::LibraryUnusable
+        | State::DriverUnavailable
+        | State::BackingOff
+        | State::Wedged => Health::Failing,
+    };
     Status {
-        up: status.state == State::Running,
+        health,
         state: status.state.name().to_owned(),
         settled: nothing.contains(&status.state),
         dropped: status.dropped_batches,
-        failed: status.absent_values.values().chain(faults.map(|(_, count)| count)).sum(),
+        failed,
         overruns: Some(status.overruns),
         round_seconds: (status.polls > 0).then_some(status.last_poll_seconds),
         reason: status.detail,
@@ -66,19 +89,20 @@ mod tests {
         let running = NvmlStatus {
             state: State::Running,
             ends: [(End::Crashed, 2), (End::NoGpu, 5)].into(),
-            absent_values: [("not_supported", 3)].into(),
+            absent_values: [("not_supported", 3), (NOT_ASKED, 9)].into(),
             ..NvmlStatus::default()
         };
-        let status = translate(running);
-        assert!(status.up && !status.settled);
+        let status = translate(running, false);
+        assert!(status.is_up() && !status.settled);
         assert_eq!(status.failed, 5);
         let missing = NvmlStatus {
             state: State::LibraryMissing,
             detail: Some("no library".into()),
             ..Default::default()
         };
-        let status = translate(missing);
-        assert!(!status.up && status.settled);
+        let status = translate(missing.clone(), false);
+        assert!(status.health == Health::NotHere && status.settled);
+        assert_eq!(translate(missing, true).health, Health::Failing, "its path was configured");
         assert_eq!(status.reason.as_deref(), Some("no library"));
     }
 }

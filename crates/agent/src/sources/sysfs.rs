@@ -1,6 +1,6 @@
 //! The host's own InfiniBand ports: starts the source of crate `host` and translates its status.
 
-use super::{Source, Start, Status};
+use super::{Health, Source, Start, Status};
 use std::sync::Arc;
 use throughline_host::convert::SOURCE;
 use throughline_host::{State, SysfsConfig, SysfsSource, SysfsStatus};
@@ -29,8 +29,14 @@ impl Source for Sysfs {
 }
 
 fn translate(status: SysfsStatus) -> Status {
+    let health = match status.state {
+        State::Starting => Health::Starting,
+        State::Running => Health::Up,
+        State::NoAdapter => Health::NotHere,
+        State::Unreadable | State::Stalled => Health::Failing,
+    };
     Status {
-        up: status.state == State::Running,
+        health,
         state: status.state.name().to_owned(),
         settled: !matches!(status.state, State::Starting | State::Running),
         dropped: status.dropped_batches,
@@ -50,12 +56,12 @@ mod tests {
     fn a_host_without_adapter_is_a_state() {
         let none = SysfsStatus { state: State::NoAdapter, detail: Some("none".into()), ..Default::default() };
         let status = translate(none);
-        assert!(!status.up && status.settled && status.round_seconds.is_none());
+        assert!(status.health == Health::NotHere && status.settled && status.round_seconds.is_none());
         assert_eq!((status.state.as_str(), status.reason.as_deref()), ("no_adapter", Some("none")));
         let absent = [("not_a_number", 2), ("missing", 1)].into();
         let running =
             SysfsStatus { state: State::Running, absent_values: absent, rounds: 1, ..Default::default() };
         let status = translate(running);
-        assert_eq!((status.up, status.failed, status.round_seconds), (true, 3, Some(0.0)));
+        assert_eq!((status.is_up(), status.failed, status.round_seconds), (true, 3, Some(0.0)));
     }
 }

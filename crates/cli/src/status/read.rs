@@ -80,11 +80,13 @@ const FIGURES: &str = "
     WHERE time > now() - INTERVAL '2 minutes' AND name = ANY($1)
     ORDER BY instance, source, name, time DESC";
 
-/// Why sources do not deliver; daemons repeat it each hour.
+/// Why sources do not deliver, by each one's last word; daemons repeat it each hour.
 const REASONS: &str = "
-    SELECT DISTINCT ON (instance, source) instance, source, text FROM events
-    WHERE kind = 'source.down' AND time > now() - INTERVAL '2 hours'
-    ORDER BY instance, source, time DESC";
+    SELECT * FROM (
+        SELECT DISTINCT ON (instance, source) instance, source, kind, text FROM events
+        WHERE kind IN ('source.down', 'source.absent', 'source.up') AND time > now() - INTERVAL '2 hours'
+        ORDER BY instance, source, time DESC) last
+    WHERE kind <> 'source.up'";
 
 /// Jobs, running ones first; the newest row of each is found with its operations.
 const JOBS: &str = "
@@ -133,12 +135,9 @@ pub async fn report(client: &Client, jobs_max: u16) -> anyhow::Result<Report> {
     let figures = figures(client).await?;
     let mut sources = join_sources(&sources, &figures)?;
     for row in client.query(REASONS, &[]).await.context(SCHEMA)? {
-        let (origin, source): (String, String) = (row.try_get("instance")?, row.try_get("source")?);
-        let down = sources.iter_mut().filter(|told| told.up == Some(false));
-        if let Some(told) = down.into_iter().find(|told| told.origin == origin && told.source == source) {
-            told.reason = row.try_get("text")?;
-        }
+        give_reason(&mut sources, &row)?;
     }
+    sources.sort_by(|one, other| (&one.source, &one.origin).cmp(&(&other.source, &other.origin)));
     Ok(Report {
         time: to_rfc3339(time),
         database: String::new(),
@@ -146,6 +145,25 @@ pub async fn report(client: &Client, jobs_max: u16) -> anyhow::Result<Report> {
         delivery: delivery(&figures),
         jobs: jobs(client, jobs_max).await?,
     })
+}
+
+/// Puts a daemon's last word about a source that does not deliver to it.
+fn give_reason(sources: &mut Vec<Source>, row: &Row) -> anyhow::Result<()> {
+    let (origin, source): (String, String) = (row.try_get("instance")?, row.try_get("source")?);
+    let (kind, reason): (String, Option<String>) = (row.try_get("kind")?, row.try_get("text")?);
+    let told = sources.iter_mut().find(|told| told.origin == origin && told.source == source);
+    match (kind.as_str(), told) {
+        ("source.absent", Some(told)) if told.up.is_none() => {
+            told.absent = true;
+            told.reason = reason;
+        }
+        ("source.absent", None) => {
+            sources.push(Source { source, origin, absent: true, reason, ..Source::default() });
+        }
+        (_, Some(told)) if told.up == Some(false) => told.reason = reason,
+        _ => {}
+    }
+    Ok(())
 }
 
 /// What to do when a table is missing.
@@ -399,14 +417,11 @@ mod tests {
             }],
             job_ranks: vec![rank(0, 0), rank(1, 0)],
             mpi_ops: vec![bin(0), bin(1)],
-            events: vec![wire::Event {
-                time,
-                source: "cupti".into(),
-                kind: "source.down".into(),
-                severity: "warning".into(),
-                text: "busy: a profiler has the GPU".into(),
-                ..wire::Event::default()
-            }],
+            events: vec![
+                event(time, "cupti", "source.down", "busy: a profiler has the GPU"),
+                event(time - SECOND, "sysfs", "source.down", "stalled"),
+                event(time, "sysfs", "source.up", "running"),
+            ],
             self_stats: vec![
                 figure(time, "sysfs", &SOURCE_UP, 1.0),
                 figure(time, "sysfs", &DROPPED_RECORDS, 3.0),
@@ -441,6 +456,23 @@ mod tests {
         }
     }
 
+    fn event(time: i64, source: &str, kind: &str, text: &str) -> wire::Event {
+        wire::Event {
+            time,
+            source: source.into(),
+            kind: kind.into(),
+            severity: "warning".into(),
+            text: text.into(),
+            ..wire::Event::default()
+        }
+    }
+
+    /// A node without GPUs.
+    fn without_gpus(time: i64) -> Batch {
+        let events = vec![event(time, "nvml", "source.absent", "library_missing: no library")];
+        Batch { node: "n3".into(), events, ..Batch::default() }
+    }
+
     /// A node whose agent said an hour ago that ranks may connect, and nothing since.
     fn gone(time: i64) -> Batch {
         let told = figure(time - 3600 * SECOND, "mpi", &SOURCE_UP, 1.0);
@@ -472,8 +504,10 @@ mod tests {
     #[tokio::test]
     async fn sources_delivery_and_jobs_are_told() {
         let time = now();
-        let (_, report) = written(vec![node(time), crawler(time - 3600 * SECOND), gone(time)]).await;
-        let find = |source: &str| report.sources.iter().find(|told| told.source == source).unwrap();
+        let (_, report) =
+            written(vec![node(time), crawler(time - 3600 * SECOND), gone(time), without_gpus(time)]).await;
+        let find =
+            |source: &str| report.sources.iter().find(|told| told.source == source && !told.absent).unwrap();
         let sysfs = find("sysfs");
         assert_eq!((sysfs.origin.as_str(), sysfs.up, sysfs.dropped_records), ("n1", Some(true), Some(3)));
         assert!((sysfs.rows_per_second - 2.0 / 60.0).abs() < 1e-9, "{sysfs:?}");
@@ -489,6 +523,9 @@ mod tests {
         // One that went away does not just vanish.
         let gone = report.sources.iter().find(|told| told.origin == "n2").unwrap();
         assert_eq!((gone.source.as_str(), gone.up, &gone.newest), ("mpi", None, &None));
+        let absent = report.sources.iter().find(|told| told.origin == "n3").unwrap();
+        assert_eq!((absent.absent, absent.up), (true, None));
+        assert_eq!(absent.reason.as_deref(), Some("library_missing: no library"));
         assert_eq!(report.delivery.len(), 1);
         assert_eq!(
             (report.delivery[0].spool_entries, report.delivery[0].delivered_entries),

@@ -30,9 +30,11 @@ pub struct Source {
     pub age_seconds: Option<f64>,
     /// Rows of the last minute, per second.
     pub rows_per_second: f64,
-    /// What the daemon says: delivers or can't be read; null when it said nothing lately.
+    /// What the daemon says: delivers or can't be read; null when it said nothing lately, or has nothing to read.
     pub up: Option<bool>,
-    /// Why a source that is down is down, as its daemon said.
+    /// The node has nothing of this kind, as its daemon said: no GPU, no adapter. That is no fault.
+    pub absent: bool,
+    /// Why a source that is down or absent is so, as its daemon said.
     pub reason: Option<String>,
     /// Records dropped since the daemon's start.
     pub dropped_records: Option<u64>,

@@ -14,6 +14,8 @@ const ORIGINS_MAX: usize = 24;
 const OPERATIONS_MAX: usize = 4;
 /// Most reasons shown of sources that are down.
 const REASONS_MAX: usize = 6;
+/// Most lines of one reason.
+const FOLDED_LINES: usize = 3;
 /// What stands for a value that is not known.
 const ABSENT: &str = "-";
 
@@ -29,11 +31,14 @@ pub fn text(report: &Report) -> String {
         return text;
     }
     text.push_str("\nSources\n");
-    text.push_str(&sources(&report.sources));
-    let reasons = report.sources.iter().filter_map(|source| Some((source, source.reason.as_ref()?)));
+    let (absent, here): (Vec<_>, Vec<_>) = report.sources.iter().partition(|source| source.absent);
+    text.push_str(&sources(&here));
+    let reasons = here.iter().filter_map(|source| Some((source, source.reason.as_ref()?)));
     for (source, reason) in reasons.take(REASONS_MAX) {
-        text.push_str(&clean(&format!("  {} of {}: {reason}", source.source, source.origin), COLUMNS));
-        text.push('\n');
+        text.push_str(&folded(&format!("{} of {}: {reason}", source.source, source.origin)));
+    }
+    for of_one in absent.chunk_by(|one, other| one.source == other.source) {
+        text.push_str(&folded(&not_there(of_one)));
     }
     if !report.delivery.is_empty() {
         text.push_str("\nDelivery\n");
@@ -49,11 +54,22 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-fn sources(sources: &[Source]) -> String {
+/// One line for all nodes that have nothing for a source to read: on most clusters many, and no fault.
+fn not_there(of_one: &[&Source]) -> String {
+    let Some(first) = of_one.first() else { return String::new() };
+    let nodes = match of_one.len() {
+        1 => format!("on {}", first.origin),
+        count => format!("on {count} nodes, for instance {}", first.origin),
+    };
+    let reason = first.reason.as_deref().unwrap_or("its daemon says so");
+    format!("{} not there {nodes}: {reason}", first.source)
+}
+
+fn sources(sources: &[&Source]) -> String {
     let mut table =
         Table::new(&["SOURCE", "ORIGIN", "STATE", "<NEWEST", "<ROWS/S", "<DROPPED", "<FAILED READS"]);
     for of_one in sources.chunk_by(|one, other| one.source == other.source) {
-        let mut shown: Vec<&Source> = of_one.iter().collect();
+        let mut shown: Vec<&Source> = of_one.to_vec();
         if shown.len() > ORIGINS_MAX {
             // Those without rows first, then the oldest.
             let age = |source: &Source| source.age_seconds.unwrap_or(f64::INFINITY);
@@ -210,6 +226,23 @@ impl Table {
     }
 }
 
+/// A sentence on as many lines as it needs, up to [`FOLDED_LINES`]; the remedy is at its end.
+fn folded(sentence: &str) -> String {
+    let mut lines = vec![String::from(" ")];
+    for word in clean(sentence, FOLDED_LINES * COLUMNS).split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > 4 && line + 1 + word.chars().count() > COLUMNS {
+            lines.push(String::from("   "));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.truncate(FOLDED_LINES);
+    lines.iter().map(|line| clean(line, COLUMNS) + "\n").collect()
+}
+
 /// A text without control characters, cut to a number of characters.
 fn clean(text: &str, most: usize) -> String {
     let mut clean: String = text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -315,6 +348,16 @@ mod tests {
                     reason: Some("no_gpu: ".to_owned() + &"x\n".repeat(90)),
                     ..source("nvml", "n1".into(), None, Some(false))
                 },
+                Source {
+                    absent: true,
+                    reason: Some("no_gpu".into()),
+                    ..source("nvml", "n2".into(), None, None)
+                },
+                Source {
+                    absent: true,
+                    reason: Some("no_gpu".into()),
+                    ..source("nvml", "n3".into(), None, None)
+                },
                 source("sysfs", "n1".into(), Some(7000.0), None),
             ],
             delivery: vec![Delivery { origin: "n1".into(), lag_seconds: Some(0.0), ..Delivery::default() }],
@@ -340,6 +383,7 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+        assert!(text.contains("  nvml not there on 2 nodes, for instance n2: no_gpu\n"), "{text}");
         assert!(text.contains("allreduce  1,000,000 calls   8.2 GB  1.500 s"), "{text}");
     }
 

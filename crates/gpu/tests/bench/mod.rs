@@ -60,6 +60,7 @@ impl Bench {
         std::fs::write(folder.path().join("scenario"), text).unwrap();
         let mut bench = Self { folder, config: NvmlConfig::default(), running: None, gpus: Vec::new() };
         bench.config.interval = Duration::from_millis(50);
+        bench.config.unfold_pcie = true;
         bench.config.first_pause = Duration::from_millis(10);
         bench.config.longest_pause = Duration::from_millis(40);
         bench.config.recheck = Duration::from_millis(10);

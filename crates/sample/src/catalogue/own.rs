@@ -25,7 +25,7 @@ metrics! { ALL, SelfStats:
     916 MAD_RETRIES "mad_retries" Counter Count Wraps(63), "Management datagrams sent again.", "counted by the daemon";
     917 MALFORMED_MESSAGES "malformed_messages" Counter Count Wraps(63), "Messages from MPI ranks that did not follow the protocol.", "counted by the daemon";
     918 CONNECTED_RANKS "connected_ranks" Gauge Count Wraps(63), "MPI ranks now connected.", "counted by the daemon";
-    919 SOURCE_UP "source_up" Gauge Count Wraps(63), "1 while this source delivers, 0 while it can't be read, absent while it is switched off.", "counted by the daemon";
+    919 SOURCE_UP "source_up" Gauge Count Wraps(63), "1 while this source delivers, 0 while it can't be read, absent while it is switched off and on a node that has nothing of its kind.", "counted by the daemon";
     920 DELIVERY_LAG_SECONDS "delivery_lag_seconds" Gauge Seconds Wraps(63), "Age of the oldest entry that waits for the acknowledgement of its commit; 0 when none waits.", "counted by the daemon";
     921 SPOOL_ERRORS "spool_errors" Counter Count Wraps(63), "Failed reads, writes and syncs of the spool's folder.", "counted by the daemon";
     922 COMMITS "commits" Counter Count Wraps(63), "Transactions committed to the database.", "counted by the daemon";
