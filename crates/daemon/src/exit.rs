@@ -1,6 +1,7 @@
 //! Exit statuses, the same for every program, and the one place where a failed program says why.
 
 use std::fmt;
+use std::io::Write;
 use std::process::ExitCode;
 
 /// What a program's exit status says; the numbers 64, 69 and 77 are those of BSD's sysexits.
@@ -77,7 +78,8 @@ pub fn finish(program: &str, result: anyhow::Result<ExitCode>) -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::SUCCESS; // The reader of our output (head, less) had enough.
     }
-    eprintln!("{program}: {error:#}");
+    // A standard error that is closed or full must not turn the status into that of a panic.
+    let _ = writeln!(std::io::stderr(), "{program}: {error:#}");
     let status = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Failure>())
