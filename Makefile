@@ -25,6 +25,7 @@ prefix: deps
 	@$(CARGO) xtask prefix all
 
 # Objects for LD_PRELOAD and the NVML test double lie beside the binaries that look for them.
+OUT := $(DEBUG)/lib/throughline
 shim:
 	@$(MAKE) --no-print-directory -C crates/mpit-bridge/shim OUT=$(CURDIR)/$(OUT)
 
@@ -51,7 +52,8 @@ test: prefix lint
 	$(CARGO) test --workspace
 
 bench: build prefix
-	@benches/run.sh
+	@benches/fabric.sh
+	@benches/shim/run.sh
 
 soak: build prefix
 	@benches/soak.sh
