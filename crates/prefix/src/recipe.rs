@@ -18,6 +18,8 @@ pub(crate) struct Recipe {
     pub suite: Option<&'static str>,
     /// Packages asked for by name; apt finds what they depend on.
     pub packages: &'static [&'static str],
+    /// Programs of the closure that are wanted too, where a release has them in packages of their own.
+    companions: &'static [&'static str],
     /// Shared libraries of the closure that are left out, by the beginning of the package's name.
     left_out: &'static [&'static str],
     /// Programs that are started once to prove that the set works, with the argument that makes them end.
@@ -44,7 +46,7 @@ impl Recipe {
     /// Everything else of a closure (perl, dpkg, adduser, locales, ...) is there on any Debian, or serves
     /// the maintainer scripts, which are never run here.
     pub fn wants(&self, package: &str) -> bool {
-        if self.packages.contains(&package) {
+        if self.packages.contains(&package) || self.companions.contains(&package) {
             return true;
         }
         package_is_library(package) && !self.left_out.iter().any(|start| package.starts_with(start))
@@ -65,6 +67,7 @@ pub(crate) fn of(set: Set) -> Recipe {
             set,
             suite: None,
             packages: &["ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags", "prometheus"],
+            companions: &["promtool"],
             // The machine's own C library and the libraries of its essential packages stay in use: these
             // programs run in the machine's own world, and our binaries load libumad2sim into theirs.
             left_out: &[
@@ -109,6 +112,7 @@ pub(crate) fn of(set: Set) -> Recipe {
             set,
             suite: Some(TIMESCALE_SUITE),
             packages: &["postgresql-17", "postgresql-client-17", "postgresql-17-timescaledb"],
+            companions: &[],
             // LLVM is a third of the closure and serves only jit, which the private cluster switches off.
             left_out: &[
                 "libllvm",
@@ -143,7 +147,7 @@ mod tests {
     fn fabric_takes_libraries_but_neither_libc_nor_the_base_system() {
         let recipe = of(Set::Fabric);
         for wanted in
-            ["opensm", "libumad2sim0", "libibmad5", "libosmvendor5", "libwrap0", "libtirpc3", "libssl3"]
+            ["opensm", "promtool", "libumad2sim0", "libibmad5", "libosmvendor5", "libwrap0", "libtirpc3"]
         {
             assert!(recipe.wants(wanted), "{wanted}");
         }
