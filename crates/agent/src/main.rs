@@ -5,6 +5,7 @@
 mod batch;
 mod batcher;
 mod config;
+mod help;
 mod housekeeping;
 mod last;
 mod mpi_totals;
@@ -27,7 +28,7 @@ const PROGRAM: &str = "throughline-agent";
 
 /// Reads MPI ranks, GPU links and InfiniBand ports of this node and sends what it read to a collector
 #[derive(Debug, Parser)]
-#[command(name = PROGRAM, version, max_term_width = 100)]
+#[command(name = PROGRAM, version, max_term_width = 100, after_help = help::ALL)]
 struct Cli {
     /// Configuration file [default: /etc/throughline/agent.toml if it exists]
     #[arg(long, global = true, value_name = "FILE")]
@@ -44,8 +45,10 @@ struct Cli {
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum Command {
     /// Read all sources and deliver, until SIGTERM or Ctrl-C
+    #[command(after_help = help::RUN)]
     Run,
     /// Print one sample of each source as JSON, and why a source has none
+    #[command(after_help = help::ONCE)]
     Once,
     /// Check the configuration and print what holds, with all defaults
     CheckConfig,

@@ -2,6 +2,7 @@
 //!
 //! Only the words of the command line; all of it is done by `throughline_store`. `serve` needs none of this.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -15,8 +16,21 @@ use throughline_store::{
 use crate::Site;
 use crate::serve::config::ServerConfig;
 
+/// Shown below the options.
+const HELP: &str = "\
+`throughline serve` needs only `install`, once: it makes, starts and stops the database by
+itself.
+
+Examples:
+  throughline db install                  110 MB in the state folder, no root needed
+  throughline db status                   whether it runs, and the command for psql
+  $(throughline db status --json | jq -r .psql) -c 'SELECT * FROM mpi_op_totals LIMIT 5'
+
+What the tables mean: docs/DATABASE.md.";
+
 /// Options of `db`.
 #[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
 pub struct Arguments {
     #[command(subcommand)]
     action: Action,
@@ -104,19 +118,20 @@ impl Place {
         };
         let cluster = found.map_err(Failure::from)?;
         let installation = cluster.installation();
-        println!(
+        writeln!(
+            std::io::stdout(),
             "PostgreSQL {} with TimescaleDB in {} ({})",
             installation.major,
             installation.bin.display(),
             installation.origin
-        );
+        )?;
         Ok(ExitCode::SUCCESS)
     }
 
     async fn init(&self) -> anyhow::Result<ExitCode> {
         if let Some(database) = &self.operated {
             let migrated = migrate(database).await.map_err(Failure::from)?;
-            println!("{}: schema version {}", database.place(), migrated.version);
+            writeln!(std::io::stdout(), "{}: schema version {}", database.place(), migrated.version)?;
             return Ok(ExitCode::SUCCESS);
         }
         let cluster = self.cluster()?;
@@ -124,7 +139,7 @@ impl Place {
         if started != Started::Already {
             cluster.stop_own().await.map_err(Failure::from)?;
         }
-        println!("{}: schema version {}", cluster.folder().display(), schema_version());
+        writeln!(std::io::stdout(), "{}: schema version {}", cluster.folder().display(), schema_version())?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -132,28 +147,32 @@ impl Place {
         let cluster = self.cluster()?;
         let (database, started) = cluster.run(Lifetime::Detached).await.map_err(Failure::from)?;
         let state = if started == Started::Now { "started" } else { "was running already" };
-        println!("database {state}; to look into it:");
-        println!("  {}", psql(&cluster, &database));
+        writeln!(std::io::stdout(), "database {state}; to look into it:")?;
+        writeln!(std::io::stdout(), "  {}", psql(&cluster, &database))?;
         Ok(ExitCode::SUCCESS)
     }
 
     async fn stop(&self) -> anyhow::Result<ExitCode> {
         self.refuse_operated()?;
         let stopped = PrivateCluster::stop_in(&self.options.state_dir).await.map_err(Failure::from)?;
-        println!("{}", if stopped { "database stopped" } else { "the database did not run" });
+        writeln!(
+            std::io::stdout(),
+            "{}",
+            if stopped { "database stopped" } else { "the database did not run" }
+        )?;
         Ok(ExitCode::SUCCESS)
     }
 
     async fn status(&self, json: bool) -> anyhow::Result<ExitCode> {
         let report = self.report().await?;
         if json {
-            println!("{report}");
+            writeln!(std::io::stdout(), "{report}")?;
         } else if let Some(fields) = report.as_object() {
             for (name, value) in fields {
                 match value {
                     serde_json::Value::Null => {}
-                    serde_json::Value::String(text) => println!("{name:<16}{text}"),
-                    other => println!("{name:<16}{other}"),
+                    serde_json::Value::String(text) => writeln!(std::io::stdout(), "{name:<16}{text}")?,
+                    other => writeln!(std::io::stdout(), "{name:<16}{other}")?,
                 }
             }
         }

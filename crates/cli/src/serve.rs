@@ -7,6 +7,7 @@ pub mod config;
 
 use crate::Site;
 use config::ServerConfig;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,8 +21,32 @@ use tokio_util::sync::CancellationToken;
 /// How often the private database server is looked after.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Shown below the options.
+const HELP: &str = "\
+Prints `listening collect=ADDRESS` and `listening query=ADDRESS` on standard output. Without
+--database-url it starts a PostgreSQL of its own in STATE/db, on a Unix socket only, as user
+postgres where it runs as root, and stops it when it ends. An operated database that is away is
+waited for.
+
+Examples:
+  throughline db install            once, where there is no PostgreSQL with TimescaleDB
+  throughline serve
+  throughline serve --database-url postgresql://throughline@db.example.org/throughline
+  curl -s http://127.0.0.1:9460/metrics
+  throughline status
+
+Files:
+  /etc/throughline/server.toml      configuration; see `throughline check-config`
+  STATE/db                          the private database
+
+Environment:
+  THROUGHLINE__SECTION__KEY=VALUE   any key: THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0
+  THROUGHLINE_PG_BIN=FOLDER         PostgreSQL's programs, as --pg-bin
+  THROUGHLINE_PREFIX=FOLDER         where `throughline db install` unpacks";
+
 /// Options of `serve`.
 #[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
 pub struct Arguments {
     /// Operated database to use [default: a private one in the state folder]
     #[arg(long, value_name = "URL")]
@@ -43,7 +68,7 @@ pub struct CheckArguments {}
 pub async fn check_config(_: CheckArguments, site: &Site) -> anyhow::Result<ExitCode> {
     let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
     config.check()?;
-    print!("{}", throughline_daemon::config::print(&config)?);
+    std::io::stdout().write_all(throughline_daemon::config::print(&config)?.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -24,8 +24,25 @@ const SHORTEST_WATCH: Duration = Duration::from_millis(500);
 /// What a terminal does to show the next report in place of the last: cursor home, clear to the end.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
+/// Shown below the options.
+const HELP: &str = "\
+Examples:
+  throughline status                      of the database that `throughline serve` runs
+  throughline status --watch              anew every 2 seconds
+  throughline status --json | jq '.jobs[0].operations'
+  throughline status --state-dir /var/lib/throughline/demo        of the demo
+
+In the table a source is `up` or `down` by its daemon's word, `rows` if rows arrive without one,
+`silent` if neither does any more. NEWEST is the age of its newest row. DROPPED and FAILED READS
+count since the daemon's start. Tables and views to ask yourself: docs/DATABASE.md; the command
+for psql: `throughline db status`.
+
+Exit status: 0 done, 64 wrong usage, 69 no database to read, 77 no permission, 1 any other
+failure.";
+
 /// Options of `status`.
 #[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
 pub struct Arguments {
     /// Database to read [default: the private one of the state folder]
     #[arg(long, value_name = "URL")]
