@@ -4,16 +4,19 @@
 # is missing and how to install it. No package in this list starts a service.
 set -eu
 
-# package:file that proves it is there (any one of several, divided by a comma)
+# package:file that proves it is there
 needed='
 gcc:/usr/bin/gcc
 libc6-dev:/usr/include/stdio.h
+binutils:/usr/bin/readelf
+gfortran:/usr/bin/gfortran
 make:/usr/bin/make
 libibumad-dev:/usr/include/infiniband/umad.h
 libopenmpi-dev:/usr/bin/mpicc.openmpi
 openmpi-bin:/usr/bin/mpirun.openmpi
 libmpich-dev:/usr/bin/mpicc.mpich
 mpich:/usr/bin/mpirun.mpich
+python3:/usr/bin/python3
 python3-mpi4py:/usr/lib/python3/dist-packages/mpi4py
 shellcheck:/usr/bin/shellcheck
 '
