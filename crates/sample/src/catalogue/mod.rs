@@ -87,16 +87,6 @@ impl Width {
             Width::Saturates => value,
         }
     }
-
-    /// The increase from `before` to `after`, two stored readings of one epoch with at most one wrap between
-    /// them; `None` if a counter that can't wrap went backwards (somebody cleared it).
-    #[must_use]
-    pub const fn increase(self, before: u64, after: u64) -> Option<u64> {
-        match self {
-            Width::Wraps(_) => Some(self.reduce(after.wrapping_sub(before))),
-            Width::Saturates => after.checked_sub(before),
-        }
-    }
 }
 
 /// One metric.

@@ -41,17 +41,6 @@ fn names_are_valid_and_end_in_their_unit() {
 }
 
 #[test]
-fn increase_unfolds_one_wrap() {
-    let width = Width::Wraps(63);
-    let most = u64::MAX >> 1;
-    assert_eq!(width.increase(most - 9, 10), Some(20));
-    assert_eq!(width.increase(5, 5), Some(0));
-    assert_eq!(Width::Wraps(32).increase(u64::from(u32::MAX), 0), Some(1));
-    assert_eq!(Width::Saturates.increase(7, 3), None);
-    assert_eq!(Width::Saturates.increase(3, 7), Some(4));
-}
-
-#[test]
 fn the_document_is_up_to_date() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/METRICS.md");
     let written = std::fs::read_to_string(path).unwrap_or_default();
