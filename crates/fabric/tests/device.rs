@@ -7,6 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use simulated::{CRAWLER, SMALL, start};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -101,4 +102,21 @@ fn a_sweep_without_end_ends_in_order() {
     reader.read_line(&mut String::new()).unwrap();
     drop(reader);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_command_that_is_stuck_below_ends_by_a_signal() {
+    let simulated = start(&SMALL.to_net().unwrap());
+    let mut command = simulated.fabric.client(CRAWLER, None).unwrap();
+    // A simulator that is not there: libumad2sim waits for it for ever.
+    command.arg("discover").env("IBSIM_SOCKNAME", format!("nobody-{}", std::process::id()));
+    let mut child = command.stderr(Stdio::null()).spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    // Once it takes signals over, it has a second thread.
+    let tasks = format!("/proc/{pid}/task");
+    while std::fs::read_dir(&tasks).unwrap().count() < 2 {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
 }

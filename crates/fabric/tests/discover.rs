@@ -10,6 +10,7 @@ fn agree(simulated: &Simulated) -> Seen {
     let text = simulated.crawl(&["discover", "--json"]);
     let seen = read_discover(&text);
     assert_eq!(seen, expected);
+    keys_are_as_documented(&text);
     for (guid, node) in &seen {
         for (port, (remote, remote_port, link)) in &node.cables {
             let back = &seen[remote].cables[remote_port];
@@ -17,6 +18,27 @@ fn agree(simulated: &Simulated) -> Seen {
         }
     }
     seen
+}
+
+/// Readers rely on these keys, and on one entry for each port that a node says to have.
+fn keys_are_as_documented(text: &str) {
+    let document: serde_json::Value = serde_json::from_str(text).unwrap();
+    let keys = |value: &serde_json::Value| -> Vec<String> {
+        let mut keys: Vec<String> = value.as_object().unwrap().keys().cloned().collect();
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(keys(&document), ["nodes"]);
+    for node in document["nodes"].as_array().unwrap() {
+        assert_eq!(keys(node), ["description", "guid", "lid", "ports", "type"]);
+        for (index, port) in node["ports"].as_array().unwrap().iter().enumerate() {
+            assert_eq!(keys(port), ["num", "rate_bytes_per_second", "remote", "speed", "state", "width"]);
+            assert_eq!(port["num"], index + 1);
+            if !port["remote"].is_null() {
+                assert_eq!(keys(&port["remote"]), ["guid", "num"]);
+            }
+        }
+    }
 }
 
 #[test]
@@ -36,6 +58,12 @@ fn odd_hosts_and_cables() {
     assert_eq!(seen[&0x2000].cables.len(), 2, "both ports of one adapter");
     assert_eq!(seen[&0x2030].cables.keys().collect::<Vec<_>>(), [&2], "only the second port");
     assert_eq!(seen[&0x1000].cables[&4].2, "12xQDR");
+    let document: serde_json::Value =
+        serde_json::from_str(&simulated.crawl(&["discover", "--json"])).unwrap();
+    let nodes = document["nodes"].as_array().unwrap();
+    let gamma = nodes.iter().find(|node| node["guid"] == "0x0000000000002030").unwrap();
+    assert_eq!(gamma["ports"].as_array().unwrap().len(), 2);
+    assert!(gamma["ports"][0]["state"].is_null(), "an adapter's port that was not reached is not asked");
 }
 
 #[test]

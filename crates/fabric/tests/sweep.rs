@@ -198,6 +198,12 @@ fn a_dead_node_hides_no_other() {
         "all ports of the net are there or partly there"
     );
     assert!(swept.get(&dead).is_none_or(|line| line["symbol_error"].is_null()));
-    let table = simulated.crawl(&["sweep", "--once"]);
+    let mut command = simulated.fabric.client(simulated::CRAWLER, None).unwrap();
+    let output = command.args(["sweep", "--once"]).output().unwrap();
+    assert!(output.status.success());
+    let (table, said) =
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(table.contains("of 80 ports read"), "{table}");
+    let told = said.lines().find(|line| line.contains("were not read")).unwrap();
+    assert!(told.contains(&FatTree::host_guid(20).to_string()) && told.contains("ports=[1]"), "{told}");
 }

@@ -9,7 +9,7 @@ use throughline_fabric::transport::Class;
 use throughline_fabric::umad::UmadPort;
 
 /// Failures told one by one; the rest are a number.
-const FAILURES_TOLD: usize = 10;
+pub const FAILURES_TOLD: usize = 10;
 
 /// The local port.
 ///

@@ -2,6 +2,7 @@
 
 mod discover;
 pub mod fabric;
+mod help;
 mod route;
 mod stop;
 mod sweep;
@@ -17,7 +18,7 @@ use throughline_fabric::engine::{self, Settings};
 
 /// Reads an InfiniBand fabric: topology, routes and port counters. It never changes or clears anything.
 #[derive(Parser)]
-#[command(name = "throughline-fabric", version)]
+#[command(name = "throughline-fabric", version, after_help = help::ALL)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -58,12 +59,16 @@ impl FabricOptions {
 #[derive(Subcommand)]
 enum Command {
     /// Walk the subnet and print nodes, ports and cables
+    #[command(after_help = help::DISCOVER)]
     Discover(discover::Options),
     /// Read the counters of all ports with a link
+    #[command(after_help = help::SWEEP)]
     Sweep(sweep::Options),
     /// Print the way from one node to another, from the forwarding tables
+    #[command(after_help = help::ROUTE)]
     Route(route::Options),
     /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
+    #[command(after_help = help::RUN)]
     Run(DaemonOptions),
     /// Check the daemon's configuration and print what holds, with all defaults
     CheckConfig(DaemonOptions),

@@ -1,6 +1,7 @@
 //! `sweep`: the counters of all ports with a link, once or again and again.
 
 use super::FabricOptions;
+use super::fabric::FAILURES_TOLD;
 use clap::Args;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,9 +9,9 @@ use std::time::{Duration, Instant};
 use throughline_daemon::Failure;
 use throughline_fabric::engine::{Engine, Settings};
 use throughline_fabric::stop::Stop;
-use throughline_fabric::sweep::{ClockPoint, Coverage, Selection, Sweeper};
+use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper};
 use throughline_fabric::sweep_text::{JsonLines, to_table};
-use throughline_fabric::topology::Topology;
+use throughline_fabric::topology::{Topology, label};
 use throughline_fabric::transport::Class;
 
 /// Bytes of output gathered before they are written: a sweep of 1,400 ports.
@@ -26,7 +27,7 @@ pub struct Options {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Time from the beginning of one sweep to the next
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds, allow_negative_numbers = true)]
     interval: Duration,
     /// Print one JSON object a line and port
     #[arg(long)]
@@ -66,13 +67,15 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let mut printer = Printer::new(options.json);
     let count = if options.once { Some(1) } else { options.count };
     let mut due = Instant::now();
+    let mut any_read = false;
     for number in 1.. {
-        let swept = sweep(&mut sweeper, &mut engine, &stop);
+        let swept = sweep(&topology, &mut sweeper, &mut engine, &stop);
         let coverage = match swept {
             Err(error) if super::fabric::is_stop(&error) => break,
             other => other?,
         };
         printer.print(&topology, &sweeper, &coverage)?;
+        any_read |= coverage.missing < coverage.expected;
         if count.is_some_and(|count| number >= count) {
             break;
         }
@@ -87,16 +90,38 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
             break;
         }
     }
+    // Stopped before the first sweep's end is no failure; a fabric of which nothing was read is one.
+    anyhow::ensure!(any_read || stop.is_set(), "no port answered: {} were asked", sweeper.len());
     Ok(ExitCode::SUCCESS)
 }
 
-fn sweep(sweeper: &mut Sweeper, engine: &mut Engine, stop: &Stop) -> anyhow::Result<Coverage> {
+fn sweep(
+    topology: &Topology,
+    sweeper: &mut Sweeper,
+    engine: &mut Engine,
+    stop: &Stop,
+) -> anyhow::Result<Coverage> {
     let coverage = sweeper.sweep(engine, ClockPoint::now(), stop.flag())?;
-    if coverage.complete < coverage.expected {
-        let incomplete = coverage.expected - coverage.complete;
-        tracing::warn!(expected = coverage.expected, reasons = ?coverage.reasons, "{incomplete} ports were not read completely");
-    }
+    tell_unread(topology, sweeper.readings());
     Ok(coverage)
+}
+
+/// Names what was not read, one line a node.
+fn tell_unread(topology: &Topology, readings: &[PortReading]) {
+    let of_nodes = readings.chunk_by(|a, b| a.node == b.node);
+    let mut unread = of_nodes.filter_map(|of_node| {
+        let failed: Vec<&PortReading> = of_node.iter().filter(|reading| reading.failure.is_some()).collect();
+        failed.first().map(|first| (*first, failed.iter().map(|reading| reading.port).collect::<Vec<u8>>()))
+    });
+    for (first, ports) in unread.by_ref().take(FAILURES_TOLD) {
+        let node = label(&topology.nodes[first.node].description, first.guid);
+        let reason = first.failure.unwrap_or_default();
+        tracing::warn!(node, lid = first.lid, ?ports, reason, "counters were not read");
+    }
+    let (nodes, ports) = unread.fold((0, 0), |(nodes, ports), (_, more)| (nodes + 1, ports + more.len()));
+    if nodes > 0 {
+        tracing::warn!("counters of {ports} ports of {nodes} more nodes were not read");
+    }
 }
 
 /// Where readings go.

@@ -83,7 +83,7 @@ pub fn node_description(data: &[u8]) -> String {
     let text = &data[..data.len().min(SMP_DATA_BYTES)];
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     let text = String::from_utf8_lossy(&text[..end]);
-    text.trim().chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
 }
 
 /// Logical state of a port (14.2.5.6, PortState).

@@ -86,6 +86,7 @@ fn forwarding_tables_are_read_to_their_top_only() {
 fn descriptions_are_printable() {
     assert_eq!(node_description(b"node1 mlx5_0\0garbage"), "node1 mlx5_0");
     assert_eq!(node_description(b"a\xFFb\x1B[2J"), "a\u{FFFD}b\u{FFFD}[2J");
+    assert_eq!(node_description(b" as it is "), " as it is ", "like ibnetdiscover");
     assert_eq!(node_description(b""), "");
 }
 

@@ -18,7 +18,8 @@ use throughline_spool::Class as SpoolClass;
 
 /// Name of this part in figures.
 const NAME: &str = "discovery";
-/// Shortest time from one discovery to the next, whatever asks for it: a walk costs each switch some 100 SMPs.
+/// Shortest time from one discovery to the next where a sweep asks for it, unless the configured interval is
+/// shorter: a walk costs each switch some 100 SMPs.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 /// Wait after a transport broke before it is opened again.
 pub const REOPEN_PAUSE: Duration = Duration::from_secs(2);
@@ -67,10 +68,11 @@ fn run(config: &Config, port: &UmadPort, transport: Box<dyn Transport>, shared: 
             }
         }
         tell_stats(&engine, shared);
-        if stop.sleep(SHORTEST_GAP.saturating_sub(start.elapsed())) {
+        let interval = config.discovery.interval_seconds.duration();
+        if stop.sleep(SHORTEST_GAP.min(interval).saturating_sub(start.elapsed())) {
             return;
         }
-        shared.wait_for_discovery(config.discovery.interval_seconds.duration(), stop);
+        shared.wait_for_discovery(interval.saturating_sub(start.elapsed()), stop);
         if stop.is_set() {
             return;
         }

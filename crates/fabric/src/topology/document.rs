@@ -20,13 +20,10 @@ struct NodeDocument {
     ports: Vec<PortDocument>,
 }
 
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct PortDocument {
     num: u8,
-    guid: Option<Guid>,
-    lid: u16,
     state: Option<&'static str>,
-    physical_state: Option<&'static str>,
     width: Option<&'static str>,
     speed: Option<&'static str>,
     rate_bytes_per_second: Option<u64>,
@@ -40,7 +37,8 @@ struct Remote {
 }
 
 impl Topology {
-    /// The JSON document, on one line. GUIDs of nodes are node GUIDs; what is not known is null.
+    /// The JSON document, on one line. GUIDs are node GUIDs; what is not known is null. All ports of a node
+    /// are there but a switch's port 0, whose LID is the node's.
     #[must_use]
     pub fn to_json(&self) -> String {
         let document = Document { nodes: self.nodes.iter().map(|node| self.node_document(node)).collect() };
@@ -49,14 +47,16 @@ impl Topology {
     }
 
     fn node_document(&self, node: &Node) -> NodeDocument {
-        let ports = node.physical_ports().map(|port| {
+        // As many ports as the node says to have. Of an adapter only those are asked through which it was
+        // reached: the others may be in another subnet.
+        let ports = (1..=node.port_count).map(|number| {
+            let Some(port) = node.port(number) else {
+                return PortDocument { num: number, ..PortDocument::default() };
+            };
             let link = node.link_of(port);
             PortDocument {
-                num: port.number,
-                guid: port.guid,
-                lid: node.lid_of(port),
+                num: number,
                 state: port.info.and_then(|info| info.state).map(|state| state.name()),
-                physical_state: port.info.map(|info| info.physical_state.name()),
                 width: link.map(|(width, _)| width.name()),
                 speed: link.map(|(_, speed)| speed.name()),
                 rate_bytes_per_second: link.map(|(width, speed)| rate_bytes_per_second(width, speed)),

@@ -7,7 +7,8 @@ mod fat_tree;
 mod text;
 
 pub use fat_tree::{FatTree, FatTreeError};
-pub(crate) use text::{aligned, label};
+pub(crate) use text::aligned;
+pub use text::label;
 
 use crate::link::{self, Speed, Width};
 use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};

@@ -39,8 +39,9 @@ impl Topology {
     }
 }
 
-/// GUID and description of a node.
-pub(crate) fn label(description: &str, guid: throughline_sample::Guid) -> String {
+/// GUID and description of a node, for people.
+#[must_use]
+pub fn label(description: &str, guid: throughline_sample::Guid) -> String {
     if description.is_empty() { guid.to_string() } else { format!("{guid} {description}") }
 }
 
