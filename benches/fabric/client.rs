@@ -65,7 +65,8 @@ impl Drop for Client {
 pub fn run() -> anyhow::Result<()> {
     let port = UmadPort::find(None, 0)?;
     let stop = AtomicBool::new(false);
-    let mut management = Engine::new(port.open(Class::Management)?, Settings::default());
+    let mut management =
+        Engine::new(port.open(Class::Management)?, Settings::default().for_class(Class::Management));
     let topology = discover(&mut management, true, &stop)?.topology;
     drop(management);
     let mut engine = Engine::new(port.open(Class::Performance)?, Settings::default());

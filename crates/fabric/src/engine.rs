@@ -10,7 +10,7 @@
 use crate::mad::{
     self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, DirectedPath, MAD_BYTES, Mad, Query, STATUS_BUSY,
 };
-use crate::transport::{Arrival, Destination, Transport, TransportError};
+use crate::transport::{Arrival, Class, Destination, Transport, TransportError};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 pub const DEFAULT_WINDOW: usize = 32;
 /// Outstanding requests at most: libumad2sim deadlocks at about 256, the kernel's send queue has 128.
 pub const MAX_WINDOW: usize = 128;
+/// Outstanding SMPs at most: VL15 has no flow control and drops; opensm allows itself 4.
+pub const MAX_SMP_WINDOW: usize = 16;
 /// Outstanding requests at one node by default: agents answer one after the other and drop what they can't
 /// hold.
 pub const DEFAULT_PER_NODE: u8 = 2;
@@ -52,6 +54,15 @@ impl Default for Settings {
             timeout: DEFAULT_TIMEOUT,
             retries: DEFAULT_RETRIES,
         }
+    }
+}
+
+impl Settings {
+    /// The same, with the narrower window that subnet management allows.
+    #[must_use]
+    pub fn for_class(self, class: Class) -> Self {
+        let most = if class == Class::Management { MAX_SMP_WINDOW } else { MAX_WINDOW };
+        Settings { window: self.window.min(most), ..self }
     }
 }
 

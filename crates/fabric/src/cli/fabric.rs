@@ -24,7 +24,7 @@ pub fn open(options: &FabricOptions) -> Result<UmadPort, Failure> {
 /// # Errors
 /// No permission (77), or the class is refused (69).
 pub fn engine(port: &UmadPort, class: Class, settings: Settings) -> Result<Engine, Failure> {
-    Ok(Engine::new(port.open(class).map_err(device_failure)?, settings))
+    Ok(Engine::new(port.open(class).map_err(device_failure)?, settings.for_class(class)))
 }
 
 /// Walks the subnet and tells what could not be read.

@@ -41,7 +41,7 @@ pub fn spawn(
 }
 
 fn run(config: &Config, port: &UmadPort, transport: Box<dyn Transport>, shared: &Shared, stop: &Stop) {
-    let mut engine = Engine::new(transport, config.mad.settings());
+    let mut engine = Engine::new(transport, config.mad.settings().for_class(Class::Management));
     let mut is_told = false;
     loop {
         let began = shared.publisher.clock.now();
@@ -87,7 +87,9 @@ pub fn reopen(broken: Engine, port: &UmadPort, class: Class, config: &Config, st
             return None;
         }
         match port.open(class) {
-            Ok(transport) => return Some(Engine::new(transport, config.mad.settings())),
+            Ok(transport) => {
+                return Some(Engine::new(transport, config.mad.settings().for_class(Class::Management)));
+            }
             Err(error) => tracing::debug!(%error, "opening the device again"),
         }
     }
