@@ -164,6 +164,21 @@ async fn written(batches: Vec<Batch>) -> (Client, Report) {
 }
 
 #[tokio::test]
+async fn the_queries_of_the_handbook_run() {
+    let (client, _) = written(vec![node(now())]).await;
+    let handbook = include_str!("../../../../../docs/DATABASE.md");
+    let queries = handbook.split("```sql").skip(1).filter_map(|rest| rest.split_once("```"));
+    let mut count = 0;
+    for (query, _) in queries {
+        // What follows a backslash is for psql.
+        let query = query.split_once('\\').map_or(query, |(query, _)| query);
+        client.batch_execute(query).await.unwrap_or_else(|error| panic!("{error:?} in {query}"));
+        count += 1;
+    }
+    assert!(count >= 5, "{count}");
+}
+
+#[tokio::test]
 async fn an_empty_database_is_an_empty_report() {
     let (_, report) = written(Vec::new()).await;
     assert!(report.sources.is_empty() && report.delivery.is_empty() && report.jobs.is_empty());
