@@ -21,7 +21,7 @@ use clap::{Parser, Subcommand};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_daemon::{ExitStatus, LogOptions, finish};
+use throughline_daemon::{LogOptions, finish, usage};
 
 /// Name of the program in messages.
 const PROGRAM: &str = "throughline-agent";
@@ -62,12 +62,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are no errors; wrong usage is 64, not clap's 2.
-            let status = if error.use_stderr() { ExitStatus::Usage as u8 } else { 0 };
-            let _ = error.print();
-            return ExitCode::from(status);
-        }
+        Err(said) => return usage(&said),
     };
     finish(PROGRAM, start(&cli))
 }

@@ -11,7 +11,7 @@ mod status;
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_daemon::{ExitStatus, LogOptions, finish};
+use throughline_daemon::{LogOptions, finish, usage};
 
 /// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
 #[derive(Debug, Parser)]
@@ -54,12 +54,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version are no errors; wrong usage is 64, not clap's 2, which means a finding here.
-            let status = if error.use_stderr() { ExitStatus::Usage as u8 } else { 0 };
-            let _ = error.print();
-            return ExitCode::from(status);
-        }
+        Err(said) => return usage(&said),
     };
     finish("throughline", start(cli))
 }

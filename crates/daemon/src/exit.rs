@@ -68,6 +68,13 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
+/// Prints what clap has to say of a command line: help and version, which are no errors, or what is wrong with
+/// it: then 64, not clap's 2, which means a finding here. A closed output changes nothing.
+pub fn usage(said: &clap::Error) -> ExitCode {
+    let _ = said.print();
+    if said.use_stderr() { ExitCode::from(ExitStatus::Usage as u8) } else { ExitCode::SUCCESS }
+}
+
 /// Turns the result of a program's `main` into its exit status; an error is printed once, on standard error,
 /// as `PROGRAM: message: cause`.
 pub fn finish(program: &str, result: anyhow::Result<ExitCode>) -> ExitCode {

@@ -18,7 +18,7 @@ mod ticker;
 
 pub use clock::{Clock, boot_id};
 pub use drain::{GRACE, stop_signal};
-pub use exit::{ExitStatus, Failure, finish};
+pub use exit::{ExitStatus, Failure, finish, usage};
 pub use logging::{LogFormat, LogOptions};
 pub use page::{Expose, Format, Page, Value};
 pub use seconds::Seconds;

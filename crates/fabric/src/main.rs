@@ -5,20 +5,12 @@ mod run;
 
 use clap::Parser;
 use std::process::ExitCode;
-use throughline_daemon::{ExitStatus, finish};
+use throughline_daemon::{finish, usage};
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
-            // Help and version go to standard output and are no errors. A closed output changes nothing.
-            let _ = error.print();
-            return if error.use_stderr() {
-                ExitCode::from(ExitStatus::Usage as u8)
-            } else {
-                ExitCode::SUCCESS
-            };
-        }
+        Err(said) => return usage(&said),
     };
     finish("throughline-fabric", cli.run())
 }
