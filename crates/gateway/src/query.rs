@@ -1,6 +1,6 @@
 //! Role query: `/` tells what is here, `/metrics` and `/healthz` are those of every daemon.
 //!
-//! Reads nothing from the database yet; history and pages come with issues of their own.
+//! Reads nothing from the database: dashboards and `throughline status` do that themselves.
 
 use std::sync::Arc;
 

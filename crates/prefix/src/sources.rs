@@ -158,7 +158,7 @@ fn suite_suffix(suite: &str, codename: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    const DEB822: &str = "# written by the installer\nTypes: deb deb-src\nURIs: http://deb.debian.org/debian\n\
+    const DEB822: &str = "# written by the installer\nTypes: deb deb-src\nURIs: http://mirror.example/debian\n\
          Suites: bookworm bookworm-updates bookworm-backports\nComponents: main contrib\n\
          Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n\
          Types: deb\nURIs: https://deb.nodesource.com/node_20.x\nSuites: nodistro\nComponents: main\n\n\
@@ -169,7 +169,7 @@ mod tests {
         let text = debian_archive(&parse(DEB822, true), "bookworm", "trixie").unwrap();
         assert_eq!(
             text,
-            "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: trixie trixie-updates\nComponents: main\n\
+            "Types: deb\nURIs: http://mirror.example/debian\nSuites: trixie trixie-updates\nComponents: main\n\
              Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n\n"
         );
     }
