@@ -211,6 +211,10 @@ impl Config {
         if self.mpi.enabled {
             paths::check_socket_path(&mpi_socket)?;
         }
+        if self.nvml.library.as_os_str().is_empty() {
+            let remedy = "leave it out for libnvidia-ml.so.1, or set nvml.enabled = false";
+            return Err(Failure::usage(format!("configuration: nvml.library is empty; {remedy}")));
+        }
         self.node = Name::new(&node).ok();
         self.state_dir = Some(state_dir.clone());
         self.run_dir = Some(run_dir.clone());
@@ -284,5 +288,13 @@ mod tests {
         assert!(config.clone().resolve(Some(&long)).unwrap_err().to_string().contains("107"));
         config.mpi.enabled = false;
         assert!(config.resolve(Some(&long)).is_ok());
+    }
+
+    #[test]
+    fn an_empty_library_is_refused() {
+        let mut config = Config::default();
+        config.nvml.library = PathBuf::new();
+        // The loader would take it for the program itself.
+        assert!(config.resolve(Some(Path::new("/srv/t"))).unwrap_err().to_string().contains("nvml.library"));
     }
 }

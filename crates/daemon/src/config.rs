@@ -6,6 +6,7 @@
 use crate::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
@@ -28,7 +29,11 @@ where
     let (path, must_exist) = explicit.map_or((default.as_path(), false), |path| (path, true));
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !must_exist => String::new(),
+        Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => String::new(),
+        Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::InvalidData) => {
+            let what = format!("configuration {}: {error}", path.display());
+            return Err(Failure::usage(format!("{what}; name a TOML file in UTF-8 with --config")));
+        }
         Err(error) => {
             let remedy = "name an existing file with --config, or leave it out for the defaults";
             return Err(Failure::from_io(format!("configuration {}", path.display()), &error, remedy));
@@ -151,6 +156,18 @@ mod tests {
         assert!(error.contains("line 3") && error.contains("limit_bytes"), "{error}");
         let error = read("node = \n", &[]).unwrap_err();
         assert!(error.contains("line 1"), "{error}");
+    }
+
+    #[test]
+    fn a_folder_and_what_is_no_text_are_wrong_configuration() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agent.toml");
+        std::fs::write(&file, b"node = '\xff'").unwrap();
+        for path in [folder.path(), &file] {
+            let failure = load::<Config>("agent", Some(path)).unwrap_err();
+            assert_eq!(failure.status, crate::ExitStatus::Usage, "{failure}");
+            assert!(failure.to_string().contains(path.to_str().unwrap()), "{failure}");
+        }
     }
 
     #[test]

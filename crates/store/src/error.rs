@@ -96,6 +96,9 @@ pub enum Error {
     Schema(String),
 }
 
+/// SQLSTATE of a login to a database that the server does not have.
+const NO_DATABASE: &str = "3D000";
+
 /// What to do when there is no connection.
 const CONNECT_REMEDY: &str =
     "is it running? `throughline db status` tells, or check --database-url and the server's log";
@@ -109,6 +112,7 @@ impl Error {
             }
             Error::Permission { .. } => ExitStatus::Permission,
             Error::Place(_) | Error::Url(_) => ExitStatus::Usage,
+            Error::Refused { state, .. } if state == NO_DATABASE => ExitStatus::Unavailable,
             Error::Refused { .. } | Error::Schema(_) => ExitStatus::Failed,
             _ => ExitStatus::Unavailable,
         }
@@ -206,11 +210,15 @@ fn is_about_the_statement(state: &str) -> bool {
     !NOT_NOW.iter().any(|class| state.starts_with(class))
 }
 
+/// The server's words, and the remedy where they do not tell it.
 fn describe(refusal: &tokio_postgres::error::DbError) -> String {
     let mut text = format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
     if let Some(detail) = refusal.detail() {
         text.push_str(": ");
         text.push_str(detail);
+    }
+    if refusal.code().code() == NO_DATABASE {
+        text.push_str("; create it with CREATE DATABASE, or name another with --database-url");
     }
     text
 }
