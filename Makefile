@@ -52,8 +52,7 @@ test: prefix lint
 	$(CARGO) test --workspace
 
 bench: build prefix
-	@benches/fabric.sh
-	@benches/shim/run.sh
+	@benches/run.sh
 
 soak: build prefix
 	@benches/soak.sh

@@ -1,0 +1,23 @@
+#!/bin/sh
+# All measurements, each against the standard tool in the same run, printed as ratios; docs/BENCHMARKS.md explains
+# them. `make bench` calls it. Needs an idle machine. Options go to the fabric bench (--hosts, --runs, …). Ends
+# with status 2 where a ratio misses its goal.
+set -eu
+cd "$(dirname "$0")/.."
+status=0
+
+echo "== machine"
+system=$(sed -n 's/^PRETTY_NAME="\(.*\)"/\1/p' /etc/os-release)
+echo "$(nproc) processors, load $(cut -d' ' -f1 /proc/loadavg), $system, kernel $(uname -r)"
+sed -n 's/^model name[^:]*: /processor: /p;T;q' /proc/cpuinfo
+
+echo "== fabric: throughline-fabric against infiniband-diags on ibsim"
+benches/fabric.sh "$@" || status=$?
+
+echo "== MPI shim: what it adds to a call"
+if command -v mpicc.openmpi >/dev/null && command -v mpicc.mpich >/dev/null; then
+    benches/shim/run.sh || status=$?
+else
+    echo "left out: Open MPI and MPICH with their compilers are needed (make deps)"
+fi
+exit "$status"
