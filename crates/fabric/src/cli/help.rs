@@ -8,36 +8,38 @@ Examples:
   throughline-fabric route 0x98039b0300123456 0x98039b0300abcdef
   throughline-fabric run --config fabric.toml    sweeps into the spool, /metrics on port 9462
 
-A node with an InfiniBand adapter and read and write access to /dev/infiniband/umad* is needed. To try it on a
-simulated fabric: `make prefix` unpacks ibsim and opensm and installs nothing. With BIN for bin/ of the folder
-that it names, and NET for what `ibnetdiscover` printed on any cluster (or .../demo/run/sim/net after `make demo`):
+A node with an InfiniBand adapter and access to /dev/infiniband/umad* is needed. To try it on a
+simulated fabric: `make prefix` unpacks ibsim and opensm and installs nothing. With BIN for bin/
+of the folder that it names, and NET for what `ibnetdiscover` printed on any cluster:
   export IBSIM_SOCKNAME=mine OSM_TMP_DIR=/tmp OSM_CACHE_DIR=/tmp
-  BIN/ibsim -s NET                               stays in this terminal; in a second one:
-  BIN/ibsim-run BIN/opensm &                     gives LIDs and routes
+  BIN/ibsim -s NET                               stays in this terminal; in a second one
+  BIN/ibsim-run BIN/opensm -f opensm.log &       with the same variables: LIDs and routes
   BIN/ibsim-run throughline-fabric discover
 
-Exit status: 0 done, 1 failed, 64 wrong usage or configuration, 69 no device or no subnet manager, 77 no
-permission.";
+Exit status: 0 done, 1 failed, 64 wrong usage or configuration, 69 no device or no subnet
+manager, 77 no permission.";
 
 /// Of `discover`.
 pub const DISCOVER: &str = "\
 Examples:
   throughline-fabric discover
-  throughline-fabric discover --json | jq -r '.nodes[] | select(.type == \"switch\") | .guid + \" \" + .description'
-  throughline-fabric discover --json | jq '[.nodes[].ports[] | select(.remote)] | length / 2'     cables
+  throughline-fabric discover --json | jq -r '.nodes[] | select(.type == \"switch\") | .guid'
+  throughline-fabric discover --json | jq '[.nodes[].ports[] | select(.remote)] | length / 2'
 
-JSON: one document; every port of every node but a switch's port 0; null is what is not known. What could not be
-read is named on standard error.";
+The second one lists the switches, the third one counts the cables. JSON is one document: every
+port of every node but a switch's port 0; null is what is not known. What could not be read is
+named on standard error.";
 
 /// Of `sweep`.
 pub const SWEEP: &str = "\
 Examples:
   throughline-fabric sweep --once                          a table
   throughline-fabric sweep --count 10 --interval 0.5 --json
-  throughline-fabric sweep --once --json | jq -c 'select(.symbol_error != 0) | [.guid, .num, .symbol_error]'
+  throughline-fabric sweep --once --json | jq -c 'select(.symbol_error != 0) | [.guid, .num]'
 
-Data counters are bytes. A counter that stands at its largest value is null and named in `saturated`. Counters are
-only read, never cleared. Ports of which nothing was read have no line and are named on standard error.";
+Data counters are bytes. A counter that stands at its largest value is null and named in
+`saturated`. Counters are only read, never cleared. Ports of which nothing was read have no line
+and are named on standard error.";
 
 /// Of `route`.
 pub const ROUTE: &str = "\
@@ -45,8 +47,8 @@ Examples:
   throughline-fabric route 0x98039b0300123456 0x98039b0300abcdef
   throughline-fabric route --json 0x98039b0300123456 0x98039b0300abcdef | jq -c '.hops[]'
 
-The way is read from the switches' linear forwarding tables: exact with static routing, one possibility with
-adaptive routing. With several LIDs a port (LMC), it is the way to the first.";
+The way is read from the switches' linear forwarding tables: exact with static routing, one
+possibility with adaptive routing. With several LIDs a port (LMC), it is the way to the first.";
 
 /// Of `run`.
 pub const RUN: &str = "\
@@ -55,5 +57,5 @@ Examples:
   throughline-fabric run --config fabric.toml
   THROUGHLINE__SWEEP__INTERVAL_SECONDS=5 throughline-fabric run
 
-It prints `listening fabric=ADDRESS` once it can be scraped, keeps sweeping while the collector is away (the spool
-holds the rows), and ends in order on SIGTERM.";
+It prints `listening fabric=ADDRESS` once it can be scraped, keeps sweeping while the collector
+is away (the spool holds the rows), and ends in order on SIGTERM.";
