@@ -113,3 +113,12 @@ fn a_socket_that_a_living_agent_serves_is_refused_and_a_dead_ones_is_taken_over(
     assert!(agent.stop().0.success());
     assert!(!node.socket().exists());
 }
+
+#[test]
+fn two_signals_at_once_are_one_request_to_stop() {
+    let node = Node::bare();
+    let mut agent = node.run();
+    let (status, log) = agent.stop_by_two_signals();
+    assert!(status.success() && log.contains("left_in_spool"), "{status} {log}");
+    assert!(!node.socket().exists());
+}

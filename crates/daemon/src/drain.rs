@@ -1,6 +1,6 @@
 //! One drain signal and one grace time for the whole process.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
@@ -8,7 +8,11 @@ use tokio_util::sync::CancellationToken;
 /// `docker stop` kills, and far below systemd's 90 s.
 pub const GRACE: Duration = Duration::from_secs(8);
 
-/// A token that is cancelled by SIGTERM or SIGINT. A second signal ends the process at once with status 1.
+/// Signals this close together are one request: timeout(1) and many launchers signal the process and then its
+/// group, so it gets each signal twice.
+const ONE_REQUEST: Duration = Duration::from_millis(500);
+
+/// A token that is cancelled by SIGTERM or SIGINT. A second request ends the process at once with status 1.
 ///
 /// # Errors
 /// The signal handlers can't be installed.
@@ -18,17 +22,24 @@ pub fn stop_signal() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
     let cancel = token.clone();
     tokio::spawn(async move {
-        for asked in 1.. {
+        let mut asked: Option<Instant> = None;
+        loop {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            if asked > 1 {
-                tracing::warn!("second signal: stopping at once");
-                std::process::exit(1);
+            match asked {
+                None => {
+                    tracing::info!("stopping");
+                    asked = Some(Instant::now());
+                    cancel.cancel();
+                }
+                Some(first) if first.elapsed() < ONE_REQUEST => {}
+                Some(_) => {
+                    tracing::warn!("second signal: stopping at once");
+                    std::process::exit(1);
+                }
             }
-            tracing::info!("stopping");
-            cancel.cancel();
         }
     });
     Ok(token)

@@ -186,6 +186,16 @@ impl Agent {
         self.end()
     }
 
+    /// Asks it to stop as timeout(1) does, by two signals that it finds at the same time.
+    pub fn stop_by_two_signals(&mut self) -> (ExitStatus, String) {
+        use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGSTOP, SIGTERM};
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        for signal in [SIGSTOP, SIGTERM, SIGINT, SIGCONT] {
+            nix::sys::signal::kill(pid, signal).unwrap();
+        }
+        self.end()
+    }
+
     /// Kills it.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
