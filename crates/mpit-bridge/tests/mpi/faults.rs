@@ -14,7 +14,8 @@ fn shown(output: &Output) -> (String, String, Option<i32>) {
 /// Open MPI explains a status that is not 0 with the ranks' pids, and the failing rank differs: keep what is the same.
 fn comparable(output: &Output) -> (String, usize, Option<i32>) {
     let (out, err, status) = shown(output);
-    (out, err.lines().count(), status)
+    // Open MPI 5's launcher complains of itself in some runs that end with a status, shim or not.
+    (out, err.lines().filter(|line| !line.contains("PMIX ERROR")).count(), status)
 }
 
 fn both_ways(mpi: Mpi, program: &Path, arguments: &[&str], socket: &Path) -> (Output, Output) {
