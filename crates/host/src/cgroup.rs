@@ -42,6 +42,14 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
+    /// The scheduler of this name in a job key, `None` for another word.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Slurm, Self::Pbs, Self::Lsf, Self::Flux, Self::Kubernetes]
+            .into_iter()
+            .find(|s| s.name() == name)
+    }
+
     /// The name in a job key.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -1,9 +1,11 @@
 //! Which job a rank belongs to.
 //!
 //! The key is the same on every node of the job: scheduler, job id and step; else the launcher, which tells
-//! all its ranks the same about itself; else the one process. What a rank claims is checked against its cgroup.
+//! all its ranks the same about itself; else the one process. What a rank claims is held against what the
+//! kernel says.
 
 use crate::frame::{Field, number};
+use crate::kernel::{Kernel, ScheduledJob, Verdict};
 use crate::process::Process;
 use crate::status::Malformed;
 
@@ -99,33 +101,42 @@ const SCHEDULERS: [(&str, &[&str]); 4] = [
     ("flux", &["FLUX_JOB_ID"]),
 ];
 
-/// Finds the job of a rank. `node` is this node's name.
+/// Finds the job of a rank: the kernel's word before its own. `node` is this node's name.
 ///
 /// # Errors
 /// The claim is contradicted by the kernel.
-pub(crate) fn identify(hello: &Hello, process: &Process, node: &str) -> Result<Identity, Refusal> {
-    let scheduled = SCHEDULERS.iter().find_map(|(name, variables)| {
-        let id = hello.variable(variables).filter(|id| is_id(id))?;
-        Some((*name, id))
-    });
-    let Some((scheduler, id)) = scheduled else { return Ok(local(hello, process, node)) };
-    if scheduler == "slurm" && process.slurm_job().is_some_and(|job| job != id) {
-        return Err(Refusal::WrongJob);
-    }
-    let step = step(hello, scheduler);
+pub(crate) fn identify(
+    hello: &Hello,
+    process: &Process,
+    node: &str,
+    kernel: &Kernel,
+) -> Result<Identity, Refusal> {
+    let claim = claim(hello);
+    let job = match kernel.ask(process.pid, claim.as_ref()) {
+        Verdict::Contradicts => return Err(Refusal::WrongJob),
+        Verdict::In(job) => Some(job),
+        Verdict::Fits => claim,
+    };
+    let Some(ScheduledJob { scheduler, id, step }) = job else { return Ok(local(hello, process, node)) };
+    // One allocation may run several programs. Slurm numbers those that it starts; those of mpirun or mpiexec
+    // are told apart by their launcher, as on remote nodes they also carry the number of the launcher's own step.
+    let launcher =
+        hello.own_launcher().map(|launcher| format!("m{:08x}", hash(launcher.as_bytes()) & 0xffff_ffff));
+    let step = launcher.or(step).unwrap_or_default();
     let job_key =
         if step.is_empty() { format!("{scheduler}:{id}") } else { format!("{scheduler}:{id}.{step}") };
-    Ok(Identity { job_key, scheduler: scheduler.to_owned(), native_id: id.to_owned(), step })
+    Ok(Identity { job_key, scheduler, native_id: id, step })
 }
 
-/// One allocation may run several programs. Slurm numbers those that it starts; those of mpirun or mpiexec
-/// are told apart by their launcher, as on remote nodes they also carry the number of the launcher's own step.
-fn step(hello: &Hello, scheduler: &str) -> String {
-    if let Some(launcher) = hello.own_launcher() {
-        return format!("m{:08x}", hash(launcher.as_bytes()) & 0xffff_ffff);
-    }
-    let native = if scheduler == "slurm" { hello.variable(&["SLURM_STEP_ID", "SLURM_STEPID"]) } else { None };
-    native.filter(|step| is_id(step)).unwrap_or_default().to_owned()
+/// The job that a rank's scheduler variables name.
+fn claim(hello: &Hello) -> Option<ScheduledJob> {
+    let (scheduler, id) = SCHEDULERS.iter().find_map(|(name, variables)| {
+        let id = hello.variable(variables).filter(|id| is_id(id))?;
+        Some((*name, id))
+    })?;
+    let step = if scheduler == "slurm" { hello.variable(&["SLURM_STEP_ID", "SLURM_STEPID"]) } else { None };
+    let step = step.filter(|step| is_id(step)).map(str::to_owned);
+    Some(ScheduledJob { scheduler: scheduler.to_owned(), id: id.to_owned(), step })
 }
 
 fn local(hello: &Hello, process: &Process, node: &str) -> Identity {

@@ -17,7 +17,7 @@ fn process() -> Process {
 }
 
 fn key(variables: &[(&str, &str)], launcher: Option<&str>) -> String {
-    identify(&hello(variables, launcher), &process(), "n1").unwrap().job_key
+    identify(&hello(variables, launcher), &process(), "n1", &Kernel::default()).unwrap().job_key
 }
 
 #[test]
@@ -51,25 +51,45 @@ fn launchers_name_jobs_without_a_scheduler() {
         &hello(&[], Some("hydra node1:4000 0")),
         &Process { pid: 7, start_ticks: None, ..process() },
         "n2",
+        &Kernel::default(),
     );
     assert_eq!(elsewhere.unwrap().job_key, one, "the same on another node");
     assert_ne!(key(&[], Some("hydra node1:4001 0")), one);
     let other_user = Process { uid: 1001, ..process() };
-    assert_ne!(identify(&hello(&[], Some("hydra node1:4000 0")), &other_user, "n1").unwrap().job_key, one);
+    assert_ne!(
+        identify(&hello(&[], Some("hydra node1:4000 0")), &other_user, "n1", &Kernel::default())
+            .unwrap()
+            .job_key,
+        one
+    );
 }
 
 #[test]
 fn a_single_process_is_its_own_job() {
     assert_eq!(key(&[], None), "local:n1:1000:42:99");
     let unknown = Process { start_ticks: None, ..process() };
-    assert_eq!(identify(&hello(&[], None), &unknown, "n1").unwrap().job_key, "local:n1:1000:42:e7");
+    assert_eq!(
+        identify(&hello(&[], None), &unknown, "n1", &Kernel::default()).unwrap().job_key,
+        "local:n1:1000:42:e7"
+    );
 }
 
 #[test]
-fn the_cgroup_is_believed_before_the_claim() {
-    let inside = Process { cgroup: "0::/slurmstepd.scope/job_5/step_0\n".into(), ..process() };
-    assert_eq!(identify(&hello(&[("SLURM_JOB_ID", "5")], None), &inside, "n1").unwrap().job_key, "slurm:5");
-    assert_eq!(identify(&hello(&[("SLURM_JOB_ID", "6")], None), &inside, "n1"), Err(Refusal::WrongJob));
+fn the_kernel_is_believed_before_the_claim() {
+    let kernel = Kernel::new(|pid, claim| match claim {
+        _ if pid != 42 => Verdict::Fits,
+        Some(claim) if claim.id == "5" => Verdict::Fits,
+        Some(_) => Verdict::Contradicts,
+        None => {
+            Verdict::In(ScheduledJob { scheduler: "slurm".into(), id: "5".into(), step: Some("0".into()) })
+        }
+    });
+    let found = |variables: &[(&str, &str)]| {
+        identify(&hello(variables, None), &process(), "n1", &kernel).map(|found| found.job_key)
+    };
+    assert_eq!(found(&[("SLURM_JOB_ID", "5")]).unwrap(), "slurm:5");
+    assert_eq!(found(&[("SLURM_JOB_ID", "6")]), Err(Refusal::WrongJob));
+    assert_eq!(found(&[]).unwrap(), "slurm:5.0", "variables that were taken away do not hide the job");
 }
 
 #[test]

@@ -7,6 +7,7 @@ mod accept;
 pub mod exec;
 pub mod frame;
 mod identity;
+mod kernel;
 mod operations;
 mod outbox;
 mod process;
@@ -17,6 +18,7 @@ mod status;
 mod throttle;
 
 pub use identity::{Hello, Identity, Refusal};
+pub use kernel::{Kernel, ScheduledJob, Verdict};
 pub use operations::{operation_name, operations};
 pub use receiver::{Clock, Config, Limits, Receiver};
 pub use socket::BindError;

@@ -1,4 +1,4 @@
-//! What the kernel says about the process at the other end: pid, user, command, start time, cgroup.
+//! What the kernel says about the process at the other end: pid, user, command, start time.
 //!
 //! Only reads. What can't be read (another PID namespace, a process that is gone) is absent.
 
@@ -22,8 +22,6 @@ pub(crate) struct Process {
     pub start_ticks: Option<u64>,
     /// Its command line, words separated by spaces.
     pub command: String,
-    /// Its cgroups, as in `/proc/PID/cgroup`.
-    pub cgroup: String,
 }
 
 /// Who opened a socket, by SO_PEERCRED: pid and uid.
@@ -44,16 +42,7 @@ impl Process {
             user: User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name).unwrap_or_default(),
             start_ticks: start_ticks(&String::from_utf8_lossy(&text("stat"))),
             command: command(&text("cmdline")),
-            cgroup: String::from_utf8_lossy(&text("cgroup")).into_owned(),
         }
-    }
-
-    /// The Slurm job whose cgroup it is in, if it is in one: a part `job_123` of a path.
-    pub(crate) fn slurm_job(&self) -> Option<&str> {
-        self.cgroup.split(['/', '\n']).find_map(|part| {
-            part.strip_prefix("job_")
-                .filter(|id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()))
-        })
     }
 }
 
@@ -90,17 +79,6 @@ mod tests {
         let stat = "7 (a) b)) S 1 7 7 0 -1 4194560 1 0 0 0 1 1 0 0 20 0 1 0 8765 1000 10";
         assert_eq!(start_ticks(stat), Some(8765));
         assert_eq!(start_ticks("7 (a"), None);
-    }
-
-    #[test]
-    fn slurm_job_of_both_cgroup_versions() {
-        let job = |cgroup: &str| {
-            Process { cgroup: cgroup.into(), ..Process::default() }.slurm_job().map(str::to_owned)
-        };
-        let two = "0::/system.slice/slurmstepd.scope/job_123/step_0/user/task_0\n";
-        assert_eq!(job(two).as_deref(), Some("123"));
-        assert_eq!(job("4:memory:/slurm/uid_5/job_77/step_batch\n0::/\n").as_deref(), Some("77"));
-        assert_eq!(job("0::/user.slice/job_control\n"), None);
     }
 
     #[test]

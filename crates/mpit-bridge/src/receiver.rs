@@ -5,6 +5,7 @@
 use crate::accept::Registry;
 use crate::frame::{FRAME_BYTES, Frame, Header, Welcome, decode};
 use crate::identity::{Hello, identify};
+use crate::kernel::Kernel;
 use crate::outbox::Outbox;
 use crate::process::{Process, peer};
 use crate::rank::{Member, Moment, Rank};
@@ -14,7 +15,7 @@ use crate::throttle::Throttle;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_sample::wire::Batch;
@@ -51,6 +52,8 @@ pub struct Config {
     pub limits: Limits,
     /// `/proc`, or a test's folder.
     pub proc: PathBuf,
+    /// What the kernel says about jobs.
+    pub kernel: Kernel,
 }
 
 impl Default for Config {
@@ -62,6 +65,7 @@ impl Default for Config {
             welcome: Welcome::default(),
             limits: Limits::default(),
             proc: PathBuf::from("/proc"),
+            kernel: Kernel::default(),
         }
     }
 }
@@ -394,13 +398,14 @@ impl Session {
         hello: Hello,
     ) -> Result<(), Reason> {
         // Names of users may come over the network, and /proc of a dying process may take its time.
-        let (proc, pid, uid) = (self.shared.config.proc.clone(), self.pid, self.uid);
-        let process = tokio::task::spawn_blocking(move || Process::read(Path::new(&proc), pid, uid))
-            .await
-            .map_err(|_| Reason::Unknown)?;
-        let node = &self.shared.config.node;
-        let identity = identify(&hello, &process, node).map_err(|_| Reason::WrongJob)?;
-        let member = Member::new(identity, hello, process, node, self.shared.moment().utc);
+        let (shared, pid, uid) = (self.shared.clone(), self.pid, self.uid);
+        let found = tokio::task::spawn_blocking(move || {
+            let config = &shared.config;
+            let process = Process::read(&config.proc, pid, uid);
+            let identity = identify(&hello, &process, &config.node, &config.kernel);
+            identity.map(|identity| Member::new(identity, hello, process, &config.node, shared.moment().utc))
+        });
+        let member = found.await.map_err(|_| Reason::Unknown)?.map_err(|_| Reason::WrongJob)?;
         let job = self.shared.registry().join(&member)?;
         let rank = Rank::new(member, header, self.shared.counters.clone());
         let ranks = vec![rank.beginning()];

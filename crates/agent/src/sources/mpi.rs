@@ -8,8 +8,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, paths};
+use throughline_host::cgroup::Scheduler;
+use throughline_host::identity::{Agreement, Roots, identify};
 use throughline_mpit_bridge::frame::Welcome;
-use throughline_mpit_bridge::{BindError, Config, Limits, Receiver, Status as ReceiverStatus};
+use throughline_mpit_bridge::{
+    BindError, Config, Kernel, Limits, Receiver, ScheduledJob, Status as ReceiverStatus, Verdict,
+};
 use tokio::runtime::Handle;
 
 /// Name of the source in figures.
@@ -26,10 +30,35 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         welcome: welcome(settings),
         limits: limits(settings),
         proc: start.config.proc.root.clone(),
+        kernel: kernel(Roots { proc: start.config.proc.root.clone(), ..Roots::default() }),
     };
     let utc = super::monotonic_to_utc(start.clock);
     let receiver = Receiver::start(config, Arc::new(utc), start.records).map_err(failure)?;
     Ok(Box::new(Ranks { receiver, runtime: Handle::current() }))
+}
+
+/// What control groups say about a rank's job. Steps are not compared (Slurm writes some of them in words in one
+/// place and as numbers in the other), and only schedulers whose ids have one form are held against a claim.
+fn kernel(roots: Roots) -> Kernel {
+    let is_compared = |scheduler| matches!(scheduler, Scheduler::Slurm | Scheduler::Pbs);
+    Kernel::new(move |pid, claim| {
+        // A process that is gone, or in another PID namespace, is unknown here.
+        let Ok(known) = identify(&roots, pid) else { return Verdict::Fits };
+        let (Some(scheduler), Some(id)) = (known.scheduler.filter(|s| is_compared(*s)), known.job_id.clone())
+        else {
+            return Verdict::Fits;
+        };
+        let Some(claim) = claim else {
+            return Verdict::In(ScheduledJob {
+                scheduler: scheduler.name().to_owned(),
+                id,
+                step: known.step,
+            });
+        };
+        let agreement = Scheduler::from_name(&claim.scheduler)
+            .map_or(Agreement::NotKnown, |claimed| known.agrees_with(claimed, &claim.id, None));
+        if agreement == Agreement::Contradicts { Verdict::Contradicts } else { Verdict::Fits }
+    })
 }
 
 /// Makes the run-time folder where it is missing, and lets every user in whatever the umask: ranks of all users
@@ -110,6 +139,37 @@ fn translate(status: &ReceiverStatus) -> Status {
 mod tests {
     use super::*;
     use crate::values::VariableName;
+
+    #[test]
+    fn control_groups_are_held_against_claims() {
+        let folder = tempfile::tempdir().unwrap();
+        let put = |pid: u32, cgroup: &str| {
+            let process = folder.path().join(pid.to_string());
+            std::fs::create_dir(&process).unwrap();
+            let stat = format!("{pid} (rank) S 1 {pid} {pid} 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 99 0 0\n");
+            for (file, text) in
+                [("stat", stat.as_str()), ("status", "Uid:\t1\t1\t1\t1\n"), ("cgroup", cgroup)]
+            {
+                std::fs::write(process.join(file), text).unwrap();
+            }
+        };
+        put(7, "0::/system.slice/slurmstepd.scope/job_5/step_interactive/user/task_0\n");
+        put(8, "0::/user.slice/user-1.slice/session-2.scope\n");
+        let kernel = kernel(Roots { proc: folder.path().to_owned(), ..Roots::default() });
+        let claim = |scheduler: &str, id: &str| ScheduledJob {
+            scheduler: scheduler.into(),
+            id: id.into(),
+            step: Some("4294967290".into()),
+        };
+        assert_eq!(kernel.ask(7, Some(&claim("slurm", "5"))), Verdict::Fits);
+        assert_eq!(kernel.ask(7, Some(&claim("slurm", "6"))), Verdict::Contradicts);
+        assert_eq!(kernel.ask(7, Some(&claim("pbs", "5"))), Verdict::Contradicts);
+        assert!(matches!(kernel.ask(7, None), Verdict::In(job) if job.scheduler == "slurm" && job.id == "5"));
+        for pid in [8, 9] {
+            assert_eq!(kernel.ask(pid, Some(&claim("slurm", "6"))), Verdict::Fits);
+            assert_eq!(kernel.ask(pid, None), Verdict::Fits);
+        }
+    }
 
     #[test]
     fn shims_are_told_what_is_configured() {

@@ -1,0 +1,58 @@
+//! What the kernel says about the job of a process: asked of the agent, which can read control groups.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A job as a scheduler names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScheduledJob {
+    /// slurm, pbs, lsf, flux.
+    pub scheduler: String,
+    /// The scheduler's own id.
+    pub id: String,
+    /// The step in the job, where the scheduler has steps and it is known.
+    pub step: Option<String>,
+}
+
+/// The kernel's word about a process and its claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Nothing speaks against the claim, or the kernel knows no job.
+    Fits,
+    /// The process lies in this job, which it did not claim.
+    In(ScheduledJob),
+    /// The process lies in another job than it claims.
+    Contradicts,
+}
+
+type Ask = dyn Fn(u32, Option<&ScheduledJob>) -> Verdict + Send + Sync;
+
+/// Asks about a process id and what it claims. May read files; is never called on a thread that polls sockets.
+#[derive(Clone)]
+pub struct Kernel(Arc<Ask>);
+
+impl Kernel {
+    /// Asks by this function.
+    pub fn new(ask: impl Fn(u32, Option<&ScheduledJob>) -> Verdict + Send + Sync + 'static) -> Self {
+        Self(Arc::new(ask))
+    }
+
+    /// The kernel's word about this process.
+    #[must_use]
+    pub fn ask(&self, pid: u32, claim: Option<&ScheduledJob>) -> Verdict {
+        (self.0)(pid, claim)
+    }
+}
+
+impl Default for Kernel {
+    /// Knows of no job: claims are taken as they are.
+    fn default() -> Self {
+        Self::new(|_, _| Verdict::Fits)
+    }
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kernel")
+    }
+}
