@@ -170,7 +170,8 @@ mod tests {
         data[4..6].fill(0xFF);
         counters.decode(PortCounterSet::Classic, &data, &capabilities).unwrap();
         let mut data = [0; PMA_DATA_BYTES];
-        data[8..16].fill(0xFF);
+        data[8..15].fill(0xFF);
+        data[15] = 0xFE;
         counters.decode(PortCounterSet::Extended, &data, &capabilities).unwrap();
         let reading = PortReading {
             node: 0,
@@ -189,7 +190,7 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         assert_eq!(text.lines().count(), 2);
         let line = text.lines().next().unwrap();
-        assert!(line.contains(r#""transmit_data_bytes":73786976294838206460,"#), "{line}");
+        assert!(line.contains(r#""transmit_data_bytes":73786976294838206456,"#), "{line}");
         let object: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(object["guid"], "0x0000000000000010");
         assert_eq!(object["time"], "2026-09-21T14:13:20.123456Z");

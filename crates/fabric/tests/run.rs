@@ -229,7 +229,7 @@ fn failures_at_the_start_have_their_status() {
         &["fabric.toml, line 2", "interval"],
     );
     refused(&mut crawler(&["run", "--config", "fabric.toml"]), 64, &["line 2"]);
-    refused(&mut crawler(&["run", "--config", "absent.toml"]), 69, &["absent.toml"]);
+    refused(&mut crawler(&["run", "--config", "absent.toml"]), 64, &["absent.toml"]);
     refused(&mut crawler(&["sweep", "--interval", "soon"]), 64, &["--interval"]);
     refused(&mut crawler(&["route", "0x1", "switch"]), 64, &["switch"]);
     refused(

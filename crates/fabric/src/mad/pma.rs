@@ -157,35 +157,37 @@ impl Counters {
         match set {
             PortCounterSet::Classic => {
                 expect(data, "PortCounters", 44)?;
-                self.take(&ERRORS, data, true);
+                self.take(&ERRORS, data);
                 if capabilities.has_transmit_wait() {
-                    self.take(&TRANSMIT_WAIT, data, true);
+                    self.take(&TRANSMIT_WAIT, data);
                 }
                 if capabilities.has_qp1_dropped() {
-                    self.take(&QP1_DROPPED, data, true);
+                    self.take(&QP1_DROPPED, data);
                 }
                 if !capabilities.has_extended() {
-                    self.take(&CLASSIC_TRAFFIC, data, true);
+                    self.take(&CLASSIC_TRAFFIC, data);
                 }
             }
             PortCounterSet::Extended => {
                 expect(data, "PortCountersExtended", 72)?;
-                self.take(&EXTENDED_TRAFFIC, data, false);
+                self.take(&EXTENDED_TRAFFIC, data);
                 if capabilities.has_casts() {
-                    self.take(&EXTENDED_CASTS, data, false);
+                    self.take(&EXTENDED_CASTS, data);
                 }
             }
         }
         Ok(())
     }
 
-    fn take(&mut self, fields: &[CounterField], data: &[u8], sticks: bool) {
+    /// Takes over fields. All ones is a counter that stands at its end: classic ones stick there, and a 64-bit
+    /// one gets there only by a defect, where its value means nothing.
+    fn take(&mut self, fields: &[CounterField], data: &[u8]) {
         for entry in fields {
             let index = index_of(entry.metric);
             let value = field(data, entry.bit, entry.bits);
             self.raw[index] = value;
             self.present |= 1 << index;
-            if sticks && value == (1 << entry.bits) - 1 {
+            if value == u64::MAX >> (64 - entry.bits) {
                 self.saturated |= 1 << index;
             }
         }
@@ -268,13 +270,15 @@ mod tests {
     #[test]
     fn words_become_bytes_exactly() {
         let mut data = [0; PMA_DATA_BYTES];
-        data[8..16].copy_from_slice(&u64::MAX.to_be_bytes());
+        data[8..16].copy_from_slice(&(u64::MAX - 1).to_be_bytes());
+        data[16..24].copy_from_slice(&u64::MAX.to_be_bytes());
         let mut counters = Counters::default();
         let capabilities = ClassPortInfo { capabilities: 0x0200, ..ClassPortInfo::default() };
         counters.decode(PortCounterSet::Extended, &data, &capabilities).unwrap();
-        assert_eq!(counters.exact(0), Some(u128::from(u64::MAX) * 4));
-        assert_eq!(counters.wrapped(0), Some(u64::MAX - 3));
-        assert_eq!(counters.exact(1), Some(0));
+        assert_eq!(counters.exact(0), Some(u128::from(u64::MAX - 1) * 4));
+        assert_eq!(counters.wrapped(0), Some(u64::MAX - 7));
+        assert_eq!(counters.exact(1), None);
+        assert!(counters.is_saturated(1));
         assert_eq!(counters.exact(4), Some(0), "unicast packets are there");
         assert_eq!(counters.exact(8), None, "PortXmitWait is in the other set");
     }

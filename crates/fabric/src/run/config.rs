@@ -98,7 +98,7 @@ pub struct Discovery {
 
 impl Default for Discovery {
     fn default() -> Self {
-        Discovery { interval_seconds: Seconds::from_millis(300_000) }
+        Discovery { interval_seconds: Seconds::from_millis(60_000) }
     }
 }
 
