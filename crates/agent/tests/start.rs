@@ -74,7 +74,7 @@ fn wrong_usage_and_a_missing_file_are_told() {
     let output = agent().arg("walk").output().unwrap();
     assert_eq!(output.status.code(), Some(64));
     let output = agent().args(["run", "--config", "/nonexistent/agent.toml"]).output().unwrap();
-    assert!(refused(&output, 69).contains("/nonexistent/agent.toml"));
+    assert!(refused(&output, 64).contains("/nonexistent/agent.toml"));
     let output = agent().arg("check-config").env("THROUGHLINE__MPI__COLOUR", "red").output().unwrap();
     assert!(refused(&output, 64).contains("THROUGHLINE__MPI__COLOUR"));
 }

@@ -20,7 +20,7 @@ pub const VARIABLE_PREFIX: &str = "THROUGHLINE__";
 /// environment. Without any file the defaults hold.
 ///
 /// # Errors
-/// A file that can't be read (69, 77), and a wrong key or value (64) with file, line and key.
+/// A file that is not there or no text (64), that can't be read (69, 77), and a wrong key or value (64) with file, line and key.
 pub fn load<T>(name: &str, explicit: Option<&Path>) -> Result<T, Failure>
 where
     T: Serialize + DeserializeOwned + Default,
@@ -30,12 +30,19 @@ where
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound && !must_exist => String::new(),
-        Err(error) if matches!(error.kind(), ErrorKind::IsADirectory | ErrorKind::InvalidData) => {
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::NotFound | ErrorKind::IsADirectory | ErrorKind::InvalidData
+            ) =>
+        {
             let what = format!("configuration {}: {error}", path.display());
-            return Err(Failure::usage(format!("{what}; name a TOML file in UTF-8 with --config")));
+            return Err(Failure::usage(format!(
+                "{what}; name a TOML file in UTF-8 with --config, or leave it out for the defaults"
+            )));
         }
         Err(error) => {
-            let remedy = "name an existing file with --config, or leave it out for the defaults";
+            let remedy = "let this user read it, or name another file with --config";
             return Err(Failure::from_io(format!("configuration {}", path.display()), &error, remedy));
         }
     };
@@ -196,7 +203,7 @@ mod tests {
     #[test]
     fn a_missing_explicit_file_is_an_error() {
         let failure = load::<Config>("agent", Some(Path::new("/nonexistent/agent.toml"))).unwrap_err();
-        assert_eq!(failure.status, crate::ExitStatus::Unavailable);
+        assert_eq!(failure.status, crate::ExitStatus::Usage);
         assert!(failure.to_string().contains("/nonexistent/agent.toml"));
     }
 }
