@@ -38,6 +38,16 @@ pub struct Discovery {
     pub elapsed: Duration,
 }
 
+impl Discovery {
+    /// Whether nodes that were there before may be missing only because requests were lost: a node that misses
+    /// one walk takes all that lies behind it out of sweeps and inventory.
+    #[must_use]
+    pub fn is_doubtful(&self, before: &Topology) -> bool {
+        !self.failures.is_empty()
+            && before.nodes.iter().any(|node| self.topology.node_by_guid(node.guid).is_none())
+    }
+}
+
 /// Walks the subnet. With `tables`, forwarding tables are read as well.
 ///
 /// # Errors
@@ -271,5 +281,41 @@ impl Work for Walk {
             Outcome::Silent => self.fail(ask, "silent"),
             Outcome::NotSent => self.fail(ask, "not_sent"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn topology(guids: &[u64]) -> Topology {
+        let node = |guid: &u64| Node {
+            guid: Guid(*guid),
+            kind: NodeKind::Switch,
+            description: String::new(),
+            system_guid: Guid(*guid),
+            vendor_id: 0,
+            device_id: 0,
+            port_count: 1,
+            ports: Vec::new(),
+            switch: None,
+            forwarding: Vec::new(),
+            path: DirectedPath::local(),
+        };
+        Topology::new(guids.iter().map(node).collect(), None, 0)
+    }
+
+    #[test]
+    fn only_missing_nodes_and_lost_requests_together_are_doubtful() {
+        let lost = Failure { guid: Some(Guid(1)), port: Some(1), what: "NodeInfo", reason: "timeout" };
+        let found = |guids: &[u64], failures: &[Failure]| Discovery {
+            topology: topology(guids),
+            failures: failures.to_vec(),
+            ..Discovery::default()
+        };
+        let before = topology(&[1, 2]);
+        assert!(found(&[1], std::slice::from_ref(&lost)).is_doubtful(&before));
+        assert!(!found(&[1], &[]).is_doubtful(&before), "a cable was pulled: its ports say so");
+        assert!(!found(&[1, 2, 3], &[lost]).is_doubtful(&before), "nothing is missing");
     }
 }

@@ -83,7 +83,8 @@ impl Daemon {
     fn stop(&mut self) -> i32 {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-        self.child.wait().unwrap().code().unwrap()
+        let ended = self.child.wait().unwrap();
+        ended.code().unwrap_or_else(|| panic!("{ended}"))
     }
 }
 

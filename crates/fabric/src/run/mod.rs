@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use throughline_daemon::{Clock, Expose, Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
+use throughline_fabric::engine::Engine;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
 use throughline_fabric::umad::UmadPort;
@@ -101,7 +102,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
 
 /// Everything that runs.
 struct Tasks {
-    threads: Vec<JoinHandle<()>>,
+    threads: Vec<JoinHandle<Option<Engine>>>,
     crawl_stop: Stop,
     housekeeping: tokio::task::JoinHandle<()>,
     commits: tokio::task::JoinHandle<()>,
@@ -115,7 +116,11 @@ impl Tasks {
     async fn drain(self) {
         self.crawl_stop.set();
         let threads = self.threads;
-        let joined = tokio::task::spawn_blocking(move || threads.into_iter().all(|t| t.join().is_ok()));
+        let joined = tokio::task::spawn_blocking(move || {
+            // All first, then the engines are closed.
+            let ended: Vec<_> = threads.into_iter().map(JoinHandle::join).collect();
+            ended.iter().all(Result::is_ok)
+        });
         if !matches!(joined.await, Ok(true)) {
             tracing::error!("a crawler thread ended badly");
         }

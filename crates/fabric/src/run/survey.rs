@@ -24,7 +24,8 @@ const SHORTEST_GAP: Duration = Duration::from_secs(5);
 /// Wait after a transport broke before it is opened again.
 pub const REOPEN_PAUSE: Duration = Duration::from_secs(2);
 
-/// Starts the thread.
+/// Starts the thread. It ends with its engine, to be closed once no other thread speaks MADs: libumad2sim is not
+/// made for a close beside other calls.
 ///
 /// # Errors
 /// It can't be started.
@@ -34,22 +35,40 @@ pub fn spawn(
     transport: Box<dyn Transport>,
     shared: Arc<Shared>,
     stop: Stop,
-) -> std::io::Result<JoinHandle<()>> {
+) -> std::io::Result<JoinHandle<Option<Engine>>> {
     std::thread::Builder::new()
         .name("mad-discovery".to_owned())
         .spawn(move || run(&config, &port, transport, &shared, &stop))
 }
 
-fn run(config: &Config, port: &UmadPort, transport: Box<dyn Transport>, shared: &Shared, stop: &Stop) {
+fn run(
+    config: &Config,
+    port: &UmadPort,
+    transport: Box<dyn Transport>,
+    shared: &Shared,
+    stop: &Stop,
+) -> Option<Engine> {
     let mut engine = Engine::new(transport, config.mad.settings().for_class(Class::Management));
-    let mut is_told = false;
+    let (mut is_told, mut is_doubted) = (false, false);
     loop {
         let began = shared.publisher.clock.now();
         let start = Instant::now();
         match discover(&mut engine, true, stop.flag()) {
             Ok(found) if !found.topology.nodes.is_empty() => {
                 is_told = false;
-                publish(found, began, shared);
+                let before = shared.found();
+                // Looked at twice before it is believed.
+                is_doubted = !is_doubted && before.is_some_and(|before| found.is_doubtful(&before.topology));
+                if is_doubted {
+                    let unread = found.failures.len();
+                    tracing::info!(
+                        unread,
+                        "nodes are missing and not all requests were answered; looking again"
+                    );
+                    shared.want_discovery();
+                } else {
+                    publish(found, began, shared);
+                }
             }
             Ok(_) => {
                 shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
@@ -57,24 +76,24 @@ fn run(config: &Config, port: &UmadPort, transport: Box<dyn Transport>, shared: 
                     tracing::warn!("the local node does not answer subnet management requests; trying on");
                 }
             }
-            Err(EngineError::Stopped) => return,
+            Err(EngineError::Stopped) => return Some(engine),
             Err(EngineError::Transport(error)) => {
                 shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
                 tracing::warn!(%error, "discovery broke off");
                 match reopen(engine, port, Class::Management, config, stop) {
                     Some(opened) => engine = opened,
-                    None => return,
+                    None => return None,
                 }
             }
         }
         tell_stats(&engine, shared);
         let interval = config.discovery.interval_seconds.duration();
         if stop.sleep(SHORTEST_GAP.min(interval).saturating_sub(start.elapsed())) {
-            return;
+            return Some(engine);
         }
         shared.wait_for_discovery(interval.saturating_sub(start.elapsed()), stop);
         if stop.is_set() {
-            return;
+            return Some(engine);
         }
     }
 }
@@ -88,7 +107,7 @@ pub fn reopen(broken: Engine, port: &UmadPort, class: Class, config: &Config, st
         }
         match port.open(class) {
             Ok(transport) => {
-                return Some(Engine::new(transport, config.mad.settings().for_class(Class::Management)));
+                return Some(Engine::new(transport, config.mad.settings().for_class(class)));
             }
             Err(error) => tracing::debug!(%error, "opening the device again"),
         }

@@ -24,7 +24,7 @@ const COVERAGE_STREAM: u16 = 1;
 /// second entry of each stream, and so of each port.
 const FIRST_SAMPLE_STREAM: u16 = 16;
 
-/// Starts the thread.
+/// Starts the thread. It ends with its engine, like that of discovery.
 ///
 /// # Errors
 /// It can't be started.
@@ -34,7 +34,7 @@ pub fn spawn(
     transport: Box<dyn Transport>,
     shared: Arc<Shared>,
     stop: Stop,
-) -> std::io::Result<JoinHandle<()>> {
+) -> std::io::Result<JoinHandle<Option<Engine>>> {
     std::thread::Builder::new()
         .name("mad-sweep".to_owned())
         .spawn(move || Sweeps::new(config, shared, stop, transport).run(&port))
@@ -57,10 +57,10 @@ impl Sweeps {
         Sweeps { config, shared, stop, engine, sweeper: None, failing: 0, is_told: false }
     }
 
-    fn run(mut self, port: &UmadPort) {
+    fn run(mut self, port: &UmadPort) -> Option<Engine> {
         let mut pace = Pace::new(self.config.sweep.interval_seconds.duration());
         if self.shared.wait_for_topology(&self.stop).is_none() {
-            return;
+            return Some(self.engine);
         }
         while let Some(missed) = pace.tick(&self.stop) {
             let figures = &self.shared.publisher.figures;
@@ -68,16 +68,11 @@ impl Sweeps {
             let Some(found) = self.shared.found() else { continue };
             match self.sweep(&found) {
                 Ok(()) => {}
-                Err(EngineError::Stopped) => return,
+                Err(EngineError::Stopped) => return Some(self.engine),
                 Err(EngineError::Transport(error)) => {
                     self.shared.publisher.figures.set(SOURCE, &SOURCE_UP, 0.0);
                     tracing::warn!(%error, "a sweep broke off");
-                    let Some(engine) =
-                        reopen(self.engine, port, Class::Performance, &self.config, &self.stop)
-                    else {
-                        return;
-                    };
-                    self.engine = engine;
+                    self.engine = reopen(self.engine, port, Class::Performance, &self.config, &self.stop)?;
                     // The new engine knows no nodes: plan again, with the memory of epochs.
                     let former = self.sweeper.take().map(|(_, sweeper)| sweeper);
                     self.sweeper = Some((found.signature, self.plan(&found, former)));
@@ -85,6 +80,7 @@ impl Sweeps {
             }
             super::housekeeping::tell_stats(SOURCE, &self.engine.stats(), &self.shared.publisher.figures);
         }
+        Some(self.engine)
     }
 
     fn plan(&mut self, found: &Found, former: Option<Sweeper>) -> Sweeper {
