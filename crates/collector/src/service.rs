@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::SOURCE;
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
 
-/// Streams at once: twice the largest site in DESIGN.md, should one collector be left of several.
+/// Streams at once: twice a site of 8,000 nodes, should one collector be left of several.
 pub const STREAMS_MAX: usize = 16 * 1024;
 
 pub(crate) struct Service {
