@@ -8,6 +8,7 @@ pub mod discover;
 pub mod engine;
 pub mod link;
 pub mod mad;
+pub mod port;
 pub mod records;
 pub mod route;
 pub mod sim;

@@ -3,6 +3,9 @@
 //! A transport sends and receives single MADs of one management class and knows nothing of requests, retries
 //! or deadlines; those are the engine's.
 
+pub mod sim;
+pub mod wire;
+
 use crate::mad::Mad;
 use std::time::Duration;
 use throughline_sample::Guid;

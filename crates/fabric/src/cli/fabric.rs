@@ -4,9 +4,9 @@ use super::FabricOptions;
 use throughline_daemon::Failure;
 use throughline_fabric::discover::{self, Discovery};
 use throughline_fabric::engine::{Engine, EngineError, Settings};
+use throughline_fabric::port::{FabricPort, PortError};
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
-use throughline_fabric::umad::UmadPort;
 
 /// Failures told one by one; the rest are a number.
 pub const FAILURES_TOLD: usize = 10;
@@ -15,15 +15,16 @@ pub const FAILURES_TOLD: usize = 10;
 ///
 /// # Errors
 /// No library or device (69).
-pub fn open(options: &FabricOptions) -> Result<UmadPort, Failure> {
-    UmadPort::find(options.ca.as_deref(), options.port.unwrap_or(0)).map_err(device_failure)
+pub fn open(options: &FabricOptions) -> Result<FabricPort, Failure> {
+    let via = options.transport.clone().unwrap_or_default();
+    FabricPort::find(&via, options.ca.as_deref(), options.port.unwrap_or(0)).map_err(device_failure)
 }
 
 /// The engine of one class.
 ///
 /// # Errors
 /// No permission (77), or the class is refused (69).
-pub fn engine(port: &UmadPort, class: Class, settings: Settings) -> Result<Engine, Failure> {
+pub fn engine(port: &FabricPort, class: Class, settings: Settings) -> Result<Engine, Failure> {
     Ok(Engine::new(port.open(class).map_err(device_failure)?, settings.for_class(class)))
 }
 
@@ -54,9 +55,9 @@ pub fn is_stop(error: &anyhow::Error) -> bool {
 }
 
 /// The exit status of a failed device.
-pub fn device_failure(error: umad_sys::Error) -> Failure {
+pub fn device_failure(error: PortError) -> Failure {
     match error {
-        umad_sys::Error::NoPermission { .. } => Failure::permission(error.to_string()),
+        PortError::Umad(umad_sys::Error::NoPermission { .. }) => Failure::permission(error.to_string()),
         other => Failure::unavailable(other.to_string()),
     }
 }

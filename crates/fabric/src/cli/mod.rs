@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::LogOptions;
 use throughline_fabric::engine::{self, Settings};
+use throughline_fabric::port::Via;
 
 /// Reads an InfiniBand fabric: topology, routes and port counters. It never changes or clears anything.
 #[derive(Parser)]
@@ -37,6 +38,9 @@ pub struct FabricOptions {
     /// Port of the local device [default: its first active port]
     #[arg(long, global = true, value_name = "NUMBER")]
     pub port: Option<u8>,
+    /// How requests get to the fabric: `umad`, or `sim:SOCKET` of a throughline-simfabric [default: umad]
+    #[arg(long, global = true, value_name = "umad|sim:SOCKET")]
+    pub transport: Option<Via>,
     /// Time until a request without an answer is repeated [default: 200]
     #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: Option<u64>,

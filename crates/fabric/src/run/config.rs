@@ -10,6 +10,7 @@ use std::time::Duration;
 use throughline_daemon::Seconds;
 use throughline_delivery::{Endpoint, SpoolSection};
 use throughline_fabric::engine::{self, Settings};
+use throughline_fabric::port::Via;
 
 /// Port of the crawler's HTTP side.
 const HTTP_PORT: u16 = 9462;
@@ -46,6 +47,8 @@ pub struct Device {
     pub ca: Option<String>,
     /// Port of the device; 0 is its first active one.
     pub port: u8,
+    /// How MADs get to the fabric.
+    pub transport: Via,
 }
 
 /// `[mad]`
@@ -173,6 +176,9 @@ impl Config {
         if let Some(port) = options.port {
             self.device.port = port;
         }
+        if let Some(transport) = &options.transport {
+            self.device.transport = transport.clone();
+        }
         if let Some(timeout) = options.timeout {
             self.mad.timeout_seconds = Duration::from_millis(timeout).into();
         }
@@ -216,6 +222,7 @@ mod tests {
     fn mistakes_name_line_and_key() {
         for (text, words) in [
             ("[sweep]\ninterval = 1\n", ["line 2", "interval"]),
+            ("[device]\ntransport = 'ib'\n", ["line 2", "`umad`"]),
             ("[mad]\nwindow = 129\n", ["line 2", "1 to 128"]),
             ("[sweep]\n\ninterval_seconds = 0\n", ["line 3", "out of range"]),
             ("[delivery]\ncollector = 'http://far:1'\n", ["line 2", "far"]),

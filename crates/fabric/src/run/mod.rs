@@ -26,9 +26,9 @@ use std::thread::JoinHandle;
 use throughline_daemon::{Clock, Expose, Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use throughline_fabric::engine::Engine;
+use throughline_fabric::port::FabricPort;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
-use throughline_fabric::umad::UmadPort;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -43,7 +43,8 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
     let state_dir = paths::state_dir(state_dir.or(config.state_dir.as_deref()))?;
     let sink = config.delivery.collector.sink().map_err(Failure::usage)?;
     // The device first: without it there is nothing to listen for. Both classes, so that a refusal shows now.
-    let port = UmadPort::find(config.device.ca.as_deref(), config.device.port).map_err(device_failure)?;
+    let port = FabricPort::find(&config.device.transport, config.device.ca.as_deref(), config.device.port)
+        .map_err(device_failure)?;
     let management = port.open(Class::Management).map_err(device_failure)?;
     let performance = port.open(Class::Performance).map_err(device_failure)?;
     let port = Arc::new(port);

@@ -8,10 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use throughline_fabric::discover::{Discovery, discover};
 use throughline_fabric::engine::{Engine, EngineError};
+use throughline_fabric::port::FabricPort;
 use throughline_fabric::records;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::{Class, Transport};
-use throughline_fabric::umad::UmadPort;
 use throughline_sample::catalogue::{FAILED_READS, RECORDS, ROUND_SECONDS, SOURCE_UP};
 use throughline_sample::wire::Batch;
 use throughline_spool::Class as SpoolClass;
@@ -31,7 +31,7 @@ pub const REOPEN_PAUSE: Duration = Duration::from_secs(2);
 /// It can't be started.
 pub fn spawn(
     config: Config,
-    port: Arc<UmadPort>,
+    port: Arc<FabricPort>,
     transport: Box<dyn Transport>,
     shared: Arc<Shared>,
     stop: Stop,
@@ -43,7 +43,7 @@ pub fn spawn(
 
 fn run(
     config: &Config,
-    port: &UmadPort,
+    port: &FabricPort,
     transport: Box<dyn Transport>,
     shared: &Shared,
     stop: &Stop,
@@ -99,7 +99,13 @@ fn run(
 }
 
 /// Closes a broken transport and opens it again as soon as that works; `None` when the process stops.
-pub fn reopen(broken: Engine, port: &UmadPort, class: Class, config: &Config, stop: &Stop) -> Option<Engine> {
+pub fn reopen(
+    broken: Engine,
+    port: &FabricPort,
+    class: Class,
+    config: &Config,
+    stop: &Stop,
+) -> Option<Engine> {
     drop(broken);
     loop {
         if stop.sleep(REOPEN_PAUSE) {

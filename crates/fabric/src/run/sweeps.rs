@@ -9,11 +9,11 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 use throughline_fabric::engine::{Engine, EngineError};
+use throughline_fabric::port::FabricPort;
 use throughline_fabric::records::{self, SOURCE};
 use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper};
 use throughline_fabric::transport::{Class, Transport};
-use throughline_fabric::umad::UmadPort;
 use throughline_sample::catalogue::{FAILED_READS, OVERRUNS, RECORDS, ROUND_SECONDS, SOURCE_UP};
 use throughline_sample::wire::Batch;
 use throughline_spool::Class as SpoolClass;
@@ -30,7 +30,7 @@ const FIRST_SAMPLE_STREAM: u16 = 16;
 /// It can't be started.
 pub fn spawn(
     config: Config,
-    port: Arc<UmadPort>,
+    port: Arc<FabricPort>,
     transport: Box<dyn Transport>,
     shared: Arc<Shared>,
     stop: Stop,
@@ -57,7 +57,7 @@ impl Sweeps {
         Sweeps { config, shared, stop, engine, sweeper: None, failing: 0, is_told: false }
     }
 
-    fn run(mut self, port: &UmadPort) -> Option<Engine> {
+    fn run(mut self, port: &FabricPort) -> Option<Engine> {
         let mut pace = Pace::new(self.config.sweep.interval_seconds.duration());
         if self.shared.wait_for_topology(&self.stop).is_none() {
             return Some(self.engine);
