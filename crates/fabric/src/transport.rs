@@ -7,7 +7,7 @@ pub mod sim;
 pub mod wire;
 
 use crate::mad::Mad;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use throughline_sample::Guid;
 
 /// The management classes in use; one transport each.
@@ -56,6 +56,20 @@ pub trait Transport: Send {
     /// # Errors
     /// [`TransportError`]; nothing was sent then.
     fn send(&mut self, mad: &Mad, to: Destination, timeout: Duration) -> Result<(), TransportError>;
+
+    /// Hands on what [`Transport::send`] has gathered. The engine calls it each time before it waits, so that a
+    /// transport may write many MADs at once.
+    ///
+    /// # Errors
+    /// [`TransportError`] when sending does not work any more; what was gathered is lost then.
+    fn flush(&mut self) -> Result<(), TransportError> {
+        Ok(())
+    }
+
+    /// The time by which deadlines count: a simulated transport may have its own.
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
 
     /// Takes one MAD into `mad`, waiting at most `wait`.
     ///

@@ -1,9 +1,12 @@
 //! The engine against a scripted fabric: windows, turns, repetitions, silence.
 
 use super::*;
-use crate::mad::attribute;
-use std::collections::HashMap;
+use crate::mad::{self, MAD_BYTES, Query, attribute};
+use crate::transport::{Arrival, Destination, Transport};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What the scripted fabric does with a request to a LID.
 #[derive(Clone, Copy, PartialEq)]

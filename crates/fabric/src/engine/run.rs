@@ -1,232 +1,17 @@
-//! The pipelined MAD engine: a window of outstanding requests over many nodes.
-//!
-//! One engine serves one management class on one thread. It goes round the nodes, holds at most a few requests
-//! open at each, keeps its own deadlines and repeats what got no answer. A node from which nothing came for a
-//! whole request with all its repetitions is *silent*: its other requests end at once, and until it answers
-//! again it is asked one thing at a time without repetition, so it costs one deadline per round and not one per
-//! port. The engine does not know what the attributes mean; a [`Work`] does. Nothing is allocated per MAD once
-//! queues have grown.
+//! The loop of an engine: fill the window, take what arrives, repeat what got no answer.
 
-use crate::mad::{
-    self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, DirectedPath, MAD_BYTES, Mad, Query, STATUS_BUSY,
-};
-use crate::transport::{Arrival, Class, Destination, Transport, TransportError};
+use super::queue::{NodeId, Queue, Request, Route};
+use super::{EngineError, MAX_WINDOW, Outcome, Settings, Stats, Work};
+use crate::mad::{self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, MAD_BYTES, Mad, STATUS_BUSY};
+use crate::transport::{Arrival, Destination, Transport};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Outstanding requests by default; opensm's performance manager allows itself 500, kernel queues hold 512.
-pub const DEFAULT_WINDOW: usize = 32;
-/// Outstanding requests at most: libumad2sim deadlocks at about 256, the kernel's send queue has 128.
-pub const MAX_WINDOW: usize = 128;
-/// Outstanding SMPs at most: VL15 has no flow control and drops; opensm allows itself 4.
-pub const MAX_SMP_WINDOW: usize = 16;
-/// Outstanding requests at one node by default: agents answer one after the other and drop what they can't
-/// hold.
-pub const DEFAULT_PER_NODE: u8 = 2;
-/// Time until a request without an answer is repeated.
-pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(200);
-/// Repetitions of a request without an answer.
-pub const DEFAULT_RETRIES: u8 = 2;
 /// Longest wait in one receive, so that a stop request is seen soon.
 const MAX_WAIT: Duration = Duration::from_millis(100);
 /// Receive failures in a row after which a round is given up.
 const MAX_RECEIVE_FAILURES: u32 = 16;
-
-/// Limits of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// Outstanding requests, 1 to [`MAX_WINDOW`].
-    pub window: usize,
-    /// Outstanding requests at one node, at least 1.
-    pub per_node: u8,
-    /// Deadline of one attempt.
-    pub timeout: Duration,
-    /// Attempts after the first.
-    pub retries: u8,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            window: DEFAULT_WINDOW,
-            per_node: DEFAULT_PER_NODE,
-            timeout: DEFAULT_TIMEOUT,
-            retries: DEFAULT_RETRIES,
-        }
-    }
-}
-
-impl Settings {
-    /// The same, with the narrower window that subnet management allows.
-    #[must_use]
-    pub fn for_class(self, class: Class) -> Self {
-        let most = if class == Class::Management { MAX_SMP_WINDOW } else { MAX_WINDOW };
-        Settings { window: self.window.min(most), ..self }
-    }
-}
-
-/// How a node is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// Directed-route SMP.
-    Directed(DirectedPath),
-    /// Performance MAD by LID.
-    Lid {
-        /// LID of the port.
-        lid: u16,
-        /// Service level.
-        service_level: u8,
-    },
-}
-
-/// A node known to the engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeId(u32);
-
-/// One request; `tag` comes back with the outcome.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// What to ask for.
-    pub query: Query,
-    /// The caller's mark.
-    pub tag: u64,
-}
-
-/// How a request ended.
-#[derive(Clone, Copy, Debug)]
-pub enum Outcome<'a> {
-    /// A reply with status 0.
-    Reply(&'a Mad),
-    /// A reply with this status: the agent does not know the attribute or the value.
-    Refused(u16),
-    /// No answer within all attempts.
-    Timeout,
-    /// Not asked, because the node is silent.
-    Silent,
-    /// Not sent: the transport refused it.
-    NotSent,
-}
-
-/// Gets the outcomes and may queue more.
-pub trait Work {
-    /// One request ended. `now` is about the time of the reply.
-    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant);
-}
-
-/// What an engine did since it was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// MADs sent, with repetitions.
-    pub sent: u64,
-    /// Repetitions.
-    pub retries: u64,
-    /// Requests that got no answer within all attempts.
-    pub timeouts: u64,
-    /// Requests that were not sent because their node was silent.
-    pub spared: u64,
-    /// Replies to nothing outstanding: late or duplicate.
-    pub unexpected: u64,
-    /// Replies that were refused by their agent.
-    pub refused: u64,
-    /// Sends and receives that failed.
-    pub transport_failures: u64,
-}
-
-/// A round was given up.
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The process was asked to stop.
-    #[error("stopped")]
-    Stopped,
-    /// The transport does not work any more.
-    #[error(transparent)]
-    Transport(#[from] TransportError),
-}
-
-struct Node {
-    route: Route,
-    pending: VecDeque<Request>,
-    outstanding: u8,
-    is_ready: bool,
-    is_silent: bool,
-    last_heard: Option<Instant>,
-}
-
-/// The nodes and what is still to be asked of them.
-pub struct Queue {
-    nodes: Vec<Node>,
-    /// Nodes that have something pending and room for it, in the order of asking.
-    ready: VecDeque<NodeId>,
-    per_node: u8,
-}
-
-impl Queue {
-    /// Adds a node.
-    pub fn add_node(&mut self, route: Route) -> NodeId {
-        // Nodes are bounded by the ports of a subnet (below 2^16 LIDs x ports), so 32 bits suffice.
-        let id = NodeId(self.nodes.len() as u32);
-        self.nodes.push(Node {
-            route,
-            pending: VecDeque::new(),
-            outstanding: 0,
-            is_ready: false,
-            is_silent: false,
-            last_heard: None,
-        });
-        id
-    }
-
-    /// How a node is reached.
-    #[must_use]
-    pub fn route(&self, id: NodeId) -> &Route {
-        &self.nodes[id.0 as usize].route
-    }
-
-    /// Whether nothing came from the node for a whole request, and nothing since.
-    #[must_use]
-    pub fn is_silent(&self, id: NodeId) -> bool {
-        self.nodes[id.0 as usize].is_silent
-    }
-
-    /// Appends a request to a node's queue.
-    pub fn push(&mut self, id: NodeId, request: Request) {
-        self.nodes[id.0 as usize].pending.push_back(request);
-        self.make_ready(id);
-    }
-
-    fn limit(&self, node: &Node) -> u8 {
-        if node.is_silent { 1 } else { self.per_node }
-    }
-
-    fn make_ready(&mut self, id: NodeId) {
-        let limit = self.limit(&self.nodes[id.0 as usize]);
-        let node = &mut self.nodes[id.0 as usize];
-        if !node.is_ready && !node.pending.is_empty() && node.outstanding < limit {
-            node.is_ready = true;
-            self.ready.push_back(id);
-        }
-    }
-
-    /// The next request in turn; its node goes to the end of the round.
-    fn next(&mut self) -> Option<(NodeId, Request)> {
-        while let Some(id) = self.ready.pop_front() {
-            let limit = self.limit(&self.nodes[id.0 as usize]);
-            let node = &mut self.nodes[id.0 as usize];
-            node.is_ready = false;
-            // A node may have become silent, or empty, while it stood in the round.
-            if node.outstanding >= limit {
-                continue;
-            }
-            if let Some(request) = node.pending.pop_front() {
-                node.outstanding += 1;
-                self.make_ready(id);
-                return Some((id, request));
-            }
-        }
-        None
-    }
-}
 
 /// One outstanding request.
 #[derive(Clone, Copy)]
@@ -257,6 +42,7 @@ impl Engine {
     /// An engine without nodes. Settings out of range are brought into it.
     #[must_use]
     pub fn new(transport: Box<dyn Transport>, settings: Settings) -> Engine {
+        let now = transport.now();
         let settings = Settings {
             window: settings.window.clamp(1, MAX_WINDOW),
             per_node: settings.per_node.max(1),
@@ -270,7 +56,7 @@ impl Engine {
             slots: vec![None; settings.window],
             free: (0..settings.window as u8).rev().collect(),
             generation: 0,
-            next_deadline: Instant::now(),
+            next_deadline: now,
             buffer: [0; MAD_BYTES],
             stats: Stats::default(),
         }
@@ -316,12 +102,17 @@ impl Engine {
     }
 
     fn work_off(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
-        let mut now = Instant::now();
+        let mut now = self.transport.now();
         let mut failures = 0;
         loop {
             self.fill(work, now);
             if self.free.len() == self.slots.len() {
                 return Ok(());
+            }
+            if let Err(error) = self.transport.flush() {
+                // What was not sent gets no answer and is repeated.
+                self.stats.transport_failures += 1;
+                tracing::debug!(%error, "MADs were not sent");
             }
             // First what is there already; only then wait.
             let mut arrival = self.transport.receive(&mut self.buffer, Duration::ZERO);
@@ -329,13 +120,13 @@ impl Engine {
                 if stop.load(Ordering::Relaxed) {
                     return Err(EngineError::Stopped);
                 }
-                now = Instant::now();
+                now = self.transport.now();
                 let wait = self.next_deadline.saturating_duration_since(now);
                 // A millisecond is what the layer below can wait at least.
                 let wait = wait.clamp(Duration::from_millis(1), MAX_WAIT);
                 arrival = self.transport.receive(&mut self.buffer, wait);
             }
-            now = Instant::now();
+            now = self.transport.now();
             match arrival {
                 Ok(Arrival::Nothing) => failures = 0,
                 Ok(kind) => {
@@ -496,6 +287,3 @@ impl Engine {
         self.next_deadline = earliest.unwrap_or(now + self.settings.timeout);
     }
 }
-
-#[cfg(test)]
-mod tests;
