@@ -4,6 +4,7 @@
 //! ([`discover`]) and sweeps ([`sweep`]) → documents and records. Routes ([`route`]) and generated nets
 //! ([`topology`]) are pure. Nothing here writes to the fabric or clears a counter, and nothing knows SQL.
 
+pub mod capability;
 pub mod discover;
 pub mod engine;
 pub mod link;

@@ -151,7 +151,7 @@ impl Topology {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mad::{DirectedPath, LFT_NO_PORT, PhysicalState, PortInfo, PortState};
+    use crate::mad::{DirectedPath, LFT_NO_PORT, LinkMasks, PhysicalState, PortInfo, PortState};
     use crate::topology::{Node, Port};
 
     fn info(lid: u16) -> PortInfo {
@@ -167,6 +167,8 @@ mod tests {
             lmc: 0,
             speed_active: 4,
             extended_speed_active: 0,
+            supported: LinkMasks::default(),
+            enabled: LinkMasks::default(),
         }
     }
 

@@ -4,6 +4,7 @@
 pub const ALL: &str = "\
 Examples:
   throughline-fabric discover                    nodes, ports and cables as a table
+  throughline-fabric links --degraded            links narrower or slower than they could be
   throughline-fabric sweep --once                counters of all ports with a link
   throughline-fabric route 0x98039b0300123456 0x98039b0300abcdef
   throughline-fabric run --config fabric.toml    sweeps into the spool, /metrics on port 9462
@@ -29,6 +30,18 @@ Examples:
 The second one lists the switches, the third one counts the cables. JSON is one document: every
 port of every node but a switch's port 0; null is what is not known. What could not be read is
 named on standard error.";
+
+/// Of `links`.
+pub const LINKS: &str = "\
+Examples:
+  throughline-fabric links
+  throughline-fabric links --switch leaf003 --down         free or dead ports of one switch
+  throughline-fabric links --degraded --json | jq -r '[.a.description, .a.num, .b.description] | @tsv'
+
+One line a cable, the switch's end first. COULD BE is shown where the link is less than both ends
+support: DEGRADED where both ends are set to more and the link did not come up with it (a bad cable,
+connector or transceiver, most often), \"set to\" where a port's setting keeps it below. A switch's
+port that has a link and no REMOTE leads to something that did not answer.";
 
 /// Of `sweep`.
 pub const SWEEP: &str = "\

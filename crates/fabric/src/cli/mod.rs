@@ -3,6 +3,8 @@
 mod discover;
 pub mod fabric;
 mod help;
+mod links;
+mod nodes;
 mod route;
 mod stop;
 mod sweep;
@@ -65,6 +67,9 @@ enum Command {
     /// Walk the subnet and print nodes, ports and cables
     #[command(after_help = help::DISCOVER)]
     Discover(discover::Options),
+    /// List all links: both ends, width and speed, and what they could be
+    #[command(after_help = help::LINKS)]
+    Links(links::Options),
     /// Read the counters of all ports with a link
     #[command(after_help = help::SWEEP)]
     Sweep(sweep::Options),
@@ -107,6 +112,7 @@ impl Cli {
         self.log.start()?;
         match self.command {
             Command::Discover(options) => discover::run(&self.options, &options),
+            Command::Links(options) => links::run(&self.options, &options),
             Command::Sweep(options) => sweep::run(&self.options, &options),
             Command::Route(options) => route::run(&self.options, &options),
             Command::Run(options) => {

@@ -174,6 +174,22 @@ pub struct PortInfo {
     pub speed_active: u8,
     /// LinkSpeedExtActive as it is: 1, 2, 4, 8 for FDR, EDR, HDR, NDR; 0 for none.
     pub extended_speed_active: u8,
+    /// What the port can do.
+    pub supported: LinkMasks,
+    /// What of it the port is set to use.
+    pub enabled: LinkMasks,
+}
+
+/// Widths and speeds as PortInfo's bit masks (14.2.5.6): the same bits as in the active values. All 0 where
+/// they are not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkMasks {
+    /// Widths.
+    pub width: u8,
+    /// Speeds up to QDR.
+    pub speed: u8,
+    /// Speeds from FDR on; meaningful where the node has extended speeds.
+    pub extended_speed: u8,
 }
 
 impl PortInfo {
@@ -198,6 +214,19 @@ impl PortInfo {
             lmc: field(data, 277, 3) as u8,
             speed_active: field(data, 280, 4) as u8,
             extended_speed_active: field(data, 496, 4) as u8,
+            supported: LinkMasks {
+                width: data[30],
+                speed: field(data, 256, 4) as u8,
+                extended_speed: field(data, 500, 4) as u8,
+            },
+            enabled: LinkMasks {
+                width: data[29],
+                speed: field(data, 284, 4) as u8,
+                extended_speed: match field(data, 507, 5) as u8 {
+                    EXTENDED_SPEEDS_DISABLED => 0,
+                    enabled => enabled & 0xF,
+                },
+            },
         })
     }
 
@@ -207,6 +236,9 @@ impl PortInfo {
         self.physical_state.is_link_up() && self.state != Some(PortState::Down)
     }
 }
+
+/// LinkSpeedExtEnabled's value for none (14.2.5.6).
+const EXTENDED_SPEEDS_DISABLED: u8 = 30;
 
 /// What is used of SwitchInfo (14.2.5.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

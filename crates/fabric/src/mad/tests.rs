@@ -61,11 +61,18 @@ fn node_info_and_port_info_decode() {
     data[34] = 0x03; // LMC 3
     data[35] = 0x47; // QDR
     data[62] = 0x27; // EDR
+    data[29] = 3; // enabled: 1x, 4x
+    data[30] = 0x1F; // supported: every width
+    data[63] = 0xE3; // enabled: FDR, EDR; the first three bits are reserved
     let info = PortInfo::decode(&data).unwrap();
     assert_eq!((info.lid, info.lmc, info.width_active), (0x0123, 3, 2));
     assert_eq!((info.state, info.physical_state.name()), (Some(PortState::Active), "LinkUp"));
     assert_eq!((info.speed_active, info.extended_speed_active), (4, 2));
     assert!(info.is_linked());
+    assert_eq!(info.supported, LinkMasks { width: 0x1F, speed: 7, extended_speed: 7 });
+    assert_eq!(info.enabled, LinkMasks { width: 3, speed: 7, extended_speed: 3 });
+    data[63] = 30;
+    assert_eq!(PortInfo::decode(&data).unwrap().enabled.extended_speed, 0, "30 is none");
 }
 
 #[test]

@@ -7,8 +7,7 @@ mod fat_tree;
 mod text;
 
 pub use fat_tree::{FatTree, FatTreeError};
-pub(crate) use text::aligned;
-pub use text::label;
+pub use text::{aligned, label};
 
 use crate::link::{self, Speed, Width};
 use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};
@@ -102,14 +101,19 @@ impl Node {
     /// Width and speed of a linked port.
     #[must_use]
     pub fn link_of(&self, port: &Port) -> Option<(Width, Speed)> {
+        link::of_port(port.info.as_ref()?, self.has_extended_speeds(port))
+    }
+
+    /// Whether the extended speed fields of a port mean something.
+    #[must_use]
+    pub fn has_extended_speeds(&self, port: &Port) -> bool {
         // A switch's capabilities stand in its port 0.
         let own = match self.kind {
             NodeKind::Switch => self.ports.first(),
             _ => Some(port),
         };
         let capabilities = own.and_then(|port| port.info).map_or(0, |info| info.capabilities);
-        let extended = capabilities & PortInfo::CAPABILITY_EXTENDED_SPEEDS != 0;
-        link::of_port(port.info.as_ref()?, extended)
+        capabilities & PortInfo::CAPABILITY_EXTENDED_SPEEDS != 0
     }
 
     /// Output port for a LID by the forwarding table; `None` where there is no entry.

@@ -46,7 +46,8 @@ pub fn label(description: &str, guid: throughline_sample::Guid) -> String {
 }
 
 /// Columns padded to their widest entry, two blanks apart.
-pub(crate) fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
+#[must_use]
+pub fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let mut widths = [0; N];
     for row in rows {
         for (width, cell) in widths.iter_mut().zip(row) {
