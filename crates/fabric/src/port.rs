@@ -101,6 +101,17 @@ impl FabricPort {
         }
     }
 
+    /// The local port as it is now: LIDs and state change with the subnet manager.
+    ///
+    /// # Errors
+    /// [`PortError`] when the device or the simulated fabric is gone.
+    pub fn refreshed(&self) -> Result<LocalPort, PortError> {
+        Ok(match &self.0 {
+            Back::Umad(port) => port.refreshed()?,
+            Back::Sim(port) => port.refreshed()?,
+        })
+    }
+
     /// Opens the transport of one class. One of each class per process: see [`UmadPort::open`].
     ///
     /// # Errors

@@ -2,12 +2,13 @@
 //!
 //! No `epoll`: the simulator's descriptors are none of the kernel's, so a thread waits in `umad_recv`.
 
+use crate::mad::sa::{CLASS_ADMINISTRATION, CLASS_ADMINISTRATION_VERSION, METHOD_REPORT};
 use crate::mad::{CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, CLASS_VERSION, Mad, PERMISSIVE_LID};
-use crate::transport::{Arrival, Class, Destination, LocalPort, Transport, TransportError};
+use crate::transport::{Arrival, Class, Destination, LocalPort, Message, Transport, TransportError};
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_sample::Guid;
-use umad_sys::{Agent, Library, Peer, Received};
+use umad_sys::{Agent, Library, Peer, PortAttributes, Received, Registration};
 
 /// The well-known queue key of queue pair 1 (IBTA volume 1, 10.2.5).
 const QP1_KEY: u32 = 0x8001_0000;
@@ -34,15 +35,16 @@ impl UmadPort {
             let cause = std::io::Error::other("its link layer is Ethernet, and MADs need an InfiniBand port");
             return Err(umad_sys::Error::NoDevice { what, cause });
         }
-        let local = LocalPort {
-            device: found.ca_name,
-            port: found.port,
-            port_guid: Guid(found.port_guid),
-            lid: found.lid,
-            service_level: found.sm_sl,
-            subnet_prefix: found.subnet_prefix,
-        };
-        Ok(UmadPort { library, local })
+        Ok(UmadPort { library, local: local_port(found) })
+    }
+
+    /// The local port as it is now: LIDs and state change with the subnet manager. Some reads of small files;
+    /// libumad2sim writes those once and never again.
+    ///
+    /// # Errors
+    /// [`umad_sys::Error::NoDevice`] when the device is gone.
+    pub fn refreshed(&self) -> Result<LocalPort, umad_sys::Error> {
+        self.library.port(Some(&self.local.device), self.local.port).map(local_port)
     }
 
     /// The local port.
@@ -57,12 +59,48 @@ impl UmadPort {
     /// # Errors
     /// [`umad_sys::Error`]: no permission, the class is refused.
     pub fn open(&self, class: Class) -> Result<Box<dyn Transport>, umad_sys::Error> {
-        let number = match class {
-            Class::Management => CLASS_SMP_DIRECTED,
-            Class::Performance => CLASS_PERFORMANCE,
+        let open = |registration: &Registration<'_>| {
+            self.library.open_agent(&self.local.device, self.local.port, registration)
         };
-        let agent = self.library.open_agent(&self.local.device, self.local.port, number, CLASS_VERSION)?;
+        let smp_or_gmp =
+            |class| Registration { class, version: CLASS_VERSION, rmpp_version: 0, methods: &[] };
+        let agent = match class {
+            Class::Management => open(&smp_or_gmp(CLASS_SMP_DIRECTED))?,
+            Class::Performance => open(&smp_or_gmp(CLASS_PERFORMANCE))?,
+            Class::Administration => {
+                let registration = Registration {
+                    class: CLASS_ADMINISTRATION,
+                    version: CLASS_ADMINISTRATION_VERSION,
+                    rmpp_version: RMPP_VERSION,
+                    methods: &[METHOD_REPORT],
+                };
+                match open(&registration) {
+                    // One program per port may take Reports; without them, everything else still works.
+                    Err(umad_sys::Error::Register { cause, .. }) => {
+                        tracing::warn!(%cause, "another program takes the subnet's Reports on this port (srp_daemon does): traps won't be seen");
+                        open(&Registration { methods: &[], ..registration })?
+                    }
+                    other => other?,
+                }
+            }
+        };
         Ok(Box::new(UmadTransport { agent }))
+    }
+}
+
+/// RMPP version 1 is the only one (IBTA volume 1, 13.6.2).
+const RMPP_VERSION: u8 = 1;
+
+fn local_port(found: PortAttributes) -> LocalPort {
+    LocalPort {
+        device: found.ca_name,
+        port: found.port,
+        port_guid: Guid(found.port_guid),
+        lid: found.lid,
+        sm_lid: found.sm_lid,
+        service_level: found.sm_sl,
+        state: u8::try_from(found.state).unwrap_or(0),
+        subnet_prefix: found.subnet_prefix,
     }
 }
 
@@ -82,11 +120,22 @@ impl Transport for UmadTransport {
     }
 
     fn receive(&mut self, mad: &mut Mad, wait: Duration) -> Result<Arrival, TransportError> {
-        match self.agent.recv(mad, wait) {
-            Ok(Received::Nothing) => Ok(Arrival::Nothing),
-            Ok(Received::Mad { status: 0 }) => Ok(Arrival::Reply),
-            Ok(Received::Mad { .. }) => Ok(Arrival::GivenUp),
-            Err(error) => Err(TransportError(error.to_string())),
-        }
+        let received = self.agent.recv(mad, wait).map_err(|error| TransportError(error.to_string()))?;
+        Ok(arrival(received))
+    }
+
+    fn receive_message(&mut self, message: &mut Message, wait: Duration) -> Result<Arrival, TransportError> {
+        let received = self.agent.recv_message(&mut message.bytes, wait);
+        let (received, from) = received.map_err(|error| TransportError(error.to_string()))?;
+        (message.from_lid, message.from_service_level) = (from.lid, from.service_level);
+        Ok(arrival(received))
+    }
+}
+
+fn arrival(received: Received) -> Arrival {
+    match received {
+        Received::Nothing => Arrival::Nothing,
+        Received::Mad { status: 0 } => Arrival::Reply,
+        Received::Mad { .. } => Arrival::GivenUp,
     }
 }

@@ -4,12 +4,15 @@
 //! dynamic linker, so a preloaded simulator (libumad2sim) sees them. Nothing here knows what a MAD says.
 #![allow(unsafe_code)] // Foreign functions; each block has its reason.
 
+mod agent;
 pub mod raw;
+
+use agent::Buffer;
+pub use agent::{Agent, Peer, Received};
 
 use libc::{c_char, c_int};
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Bytes of a MAD (IBTA volume 1, 13.4.2).
 pub const MAD_BYTES: usize = 256;
@@ -19,9 +22,13 @@ const HEADER_BYTES: usize = size_of::<raw::IbUserMad>();
 pub const LIBRARY_VARIABLE: &str = "THROUGHLINE_LIBIBUMAD";
 /// The library's name where the variable is not set: the ABI of rdma-core.
 pub const LIBRARY_NAME: &str = "libibumad.so.3";
-/// Receives in a row that may fail with EIO before it counts as an error: the simulator's `poll` answers EIO
-/// when it was woken for nothing, and a few of those come in a burst.
-const MAX_IDLE_FAILURES: u32 = 1000;
+/// Longest message that is taken whole: the tables of a subnet of 48,000 LIDs stay below it. More than this is
+/// an error, since nothing else takes a message off the kernel's queue.
+pub const MESSAGE_BYTES_MAX: usize = 64 << 20;
+/// Bits of a method mask (`IB_MGMT_MAX_METHODS` in the kernel).
+const METHODS: usize = 128;
+/// Bits of one word of a method mask.
+const WORD_BITS: usize = libc::c_long::BITS as usize;
 
 /// Why a call did not succeed.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +98,20 @@ pub struct Library {
     recv: raw::UmadRecv,
     // Last field: the functions above point into it.
     _library: libloading::Library,
+}
+
+/// What is registered with a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registration<'a> {
+    /// Management class.
+    pub class: u8,
+    /// Version of the class.
+    pub version: u8,
+    /// Version of RMPP that the kernel does for this agent: 0 for none, 1 for what there is. With 1, answers
+    /// of many segments arrive as one message.
+    pub rmpp_version: u8,
+    /// Methods of requests that are to be delivered here, each below 128. Without any, only replies arrive.
+    pub methods: &'a [u8],
 }
 
 /// A local port as libibumad describes it; numbers in host byte order.
@@ -189,16 +210,16 @@ impl Library {
         Ok(found)
     }
 
-    /// Opens a port for one management class: one descriptor, one registered sender.
+    /// Opens a port for one management class: one descriptor, one registered agent.
     ///
     /// # Errors
-    /// [`Error::NoDevice`], [`Error::NoPermission`] or [`Error::Register`].
+    /// [`Error::NoDevice`], [`Error::NoPermission`] or [`Error::Register`]; the last one with EBUSY where
+    /// another program of this machine has one of the methods on this port.
     pub fn open_agent(
         self: &Arc<Self>,
         ca_name: &str,
         port: u8,
-        class: u8,
-        version: u8,
+        registration: &Registration<'_>,
     ) -> Result<Agent, Error> {
         let what = describe(Some(ca_name), port);
         let Ok(name) = CString::new(ca_name) else {
@@ -224,15 +245,22 @@ impl Library {
             id: -1,
             header_bytes: 0,
             idle_failures: 0,
-            buffer: Buffer::default(),
+            buffer: Buffer::of(MAD_BYTES),
         };
-        // SAFETY: an open descriptor; no method mask, since this agent only asks and never serves.
+        let Registration { class, version, rmpp_version, methods } = *registration;
+        let mut mask = method_mask(methods);
+        // Who only asks and never serves has no mask at all.
+        let mask = if methods.is_empty() { std::ptr::null_mut() } else { mask.as_mut_ptr() };
+        // SAFETY: an open descriptor; the mask is NULL or as long as the header says.
         agent.id = unsafe {
-            (self.register)(descriptor, c_int::from(class), c_int::from(version), 0, std::ptr::null_mut())
+            (self.register)(descriptor, c_int::from(class), c_int::from(version), rmpp_version, mask)
         };
         if agent.id < 0 {
-            let what = agent.what.clone();
-            return Err(Error::Register { what, class, cause: std::io::Error::last_os_error() });
+            let cause = match std::io::Error::last_os_error() {
+                cause if cause.raw_os_error() == Some(0) => cause_of(agent.id),
+                cause => cause,
+            };
+            return Err(Error::Register { what: agent.what.clone(), class, cause });
         }
         // SAFETY: no arguments.
         agent.header_bytes = unsafe { (self.size)() };
@@ -247,128 +275,13 @@ impl Library {
     }
 }
 
-/// Header and MAD, aligned as the kernel's structure is.
-#[repr(C, align(8))]
-struct Buffer([u8; HEADER_BYTES + MAD_BYTES]);
-
-impl Default for Buffer {
-    fn default() -> Self {
-        Buffer([0; HEADER_BYTES + MAD_BYTES])
+/// The mask that `umad_register` takes. Numbers beyond it can't be registered and are left out.
+fn method_mask(methods: &[u8]) -> [libc::c_long; METHODS / WORD_BITS] {
+    let mut mask = [0; METHODS / WORD_BITS];
+    for method in methods.iter().map(|method| usize::from(*method)).filter(|method| *method < METHODS) {
+        mask[method / WORD_BITS] |= 1 << (method % WORD_BITS);
     }
-}
-
-/// The peer of a MAD, in host byte order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Peer {
-    /// Local identifier; 0xFFFF for a directed route.
-    pub lid: u16,
-    /// Queue pair: 0 for SMPs, 1 for the rest.
-    pub queue_pair: u32,
-    /// Queue key: 0x80010000 for queue pair 1.
-    pub queue_key: u32,
-    /// Service level.
-    pub service_level: u8,
-}
-
-/// What a receive brought.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
-    /// Nothing yet.
-    Nothing,
-    /// A MAD, with the kernel's status (0, or the errno with which the request that it echoes failed).
-    Mad {
-        /// Kernel status.
-        status: u32,
-    },
-}
-
-/// One descriptor of a port with one management class. Not shared between threads at once.
-pub struct Agent {
-    library: Arc<Library>,
-    what: String,
-    descriptor: c_int,
-    id: c_int,
-    header_bytes: usize,
-    idle_failures: u32,
-    buffer: Buffer,
-}
-
-impl Agent {
-    /// Sends one MAD; the kernel gives the request up after `timeout`, without repeating it.
-    ///
-    /// # Errors
-    /// [`Error::Io`]; nothing was sent then.
-    pub fn send(&mut self, mad: &[u8; MAD_BYTES], peer: &Peer, timeout: Duration) -> Result<(), Error> {
-        let header = raw::IbUserMad {
-            addr: raw::IbMadAddr {
-                qpn: peer.queue_pair.to_be(),
-                qkey: peer.queue_key.to_be(),
-                lid: peer.lid.to_be(),
-                sl: peer.service_level,
-                ..raw::IbMadAddr::default()
-            },
-            ..raw::IbUserMad::default()
-        };
-        // SAFETY: plain integers without padding (checked against the header), read as bytes.
-        let header_bytes: [u8; HEADER_BYTES] = unsafe { std::mem::transmute(header) };
-        self.buffer.0[..self.header_bytes].copy_from_slice(&header_bytes[..self.header_bytes]);
-        self.buffer.0[self.header_bytes..self.header_bytes + MAD_BYTES].copy_from_slice(mad);
-        let timeout_ms = c_int::try_from(timeout.as_millis()).unwrap_or(c_int::MAX);
-        let pointer = self.buffer.0.as_mut_ptr().cast();
-        // SAFETY: the buffer holds header and MAD; libibumad reads umad_size() + MAD_BYTES bytes of it.
-        let result = unsafe {
-            (self.library.send)(self.descriptor, self.id, pointer, MAD_BYTES as c_int, timeout_ms, 0)
-        };
-        if result < 0 {
-            let cause = std::io::Error::last_os_error();
-            return Err(Error::Io { call: "umad_send", what: self.what.clone(), cause });
-        }
-        Ok(())
-    }
-
-    /// Takes one MAD, waiting at most `wait` (to the millisecond, at most; 0: not at all).
-    /// A MAD shorter than 256 bytes is filled up with zeroes.
-    ///
-    /// # Errors
-    /// [`Error::Io`] for anything but "nothing yet".
-    pub fn recv(&mut self, mad: &mut [u8; MAD_BYTES], wait: Duration) -> Result<Received, Error> {
-        let mut length = MAD_BYTES as c_int;
-        let wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
-        let pointer = self.buffer.0.as_mut_ptr().cast();
-        // SAFETY: the buffer has room for umad_size() + length bytes.
-        let result = unsafe { (self.library.recv)(self.descriptor, pointer, &raw mut length, wait_ms) };
-        if result < 0 {
-            let cause = std::io::Error::last_os_error();
-            let code = cause.raw_os_error().filter(|code| *code != 0).unwrap_or(-result);
-            return match code {
-                libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR => Ok(Received::Nothing),
-                libc::EIO if self.idle_failures < MAX_IDLE_FAILURES => {
-                    self.idle_failures += 1;
-                    Ok(Received::Nothing)
-                }
-                _ => Err(Error::Io { call: "umad_recv", what: self.what.clone(), cause }),
-            };
-        }
-        self.idle_failures = 0;
-        let length = usize::try_from(length).unwrap_or(0).min(MAD_BYTES);
-        mad[..length].copy_from_slice(&self.buffer.0[self.header_bytes..self.header_bytes + length]);
-        mad[length..].fill(0);
-        let status =
-            u32::from_ne_bytes([self.buffer.0[4], self.buffer.0[5], self.buffer.0[6], self.buffer.0[7]]);
-        Ok(Received::Mad { status })
-    }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        // SAFETY: opened and, where the number is not negative, registered by this value; done once.
-        unsafe {
-            if self.id >= 0 {
-                (self.library.unregister)(self.descriptor, self.id);
-            }
-            (self.library.close_port)(self.descriptor);
-        }
-    }
+    mask
 }
 
 /// Text of a C character array, up to its NUL or its end.
@@ -402,6 +315,15 @@ mod tests {
         let error = Error::NoLibrary { name: "libx.so".to_owned(), cause: "not found".to_owned() };
         let message = error.to_string();
         assert!(message.contains("libx.so") && message.contains(LIBRARY_VARIABLE), "{message}");
+    }
+
+    #[test]
+    fn masks_have_a_bit_for_each_method() {
+        assert_eq!(method_mask(&[]), [0; METHODS / WORD_BITS]);
+        let mask = method_mask(&[6, 127, 200]);
+        let bits: u32 = mask.iter().map(|word| word.count_ones()).sum();
+        assert_eq!((mask[0], bits), (1 << 6, 2));
+        assert_eq!(mask[METHODS / WORD_BITS - 1] >> (WORD_BITS - 1) & 1, 1);
     }
 
     #[test]

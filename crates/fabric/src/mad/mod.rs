@@ -5,12 +5,13 @@
 //! or read beyond them: what is too short is [`TooShort`].
 
 mod pma;
+pub mod sa;
 mod smp;
 
 pub use pma::{ClassPortInfo, Counters, PortCounterSet, counter_metrics};
 pub use smp::{
-    LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, NodeInfo, NodeKind, PhysicalState, PortInfo, PortState,
-    SwitchInfo, node_description,
+    LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, NodeInfo, NodeKind, PhysicalState, PortInfo, PortState, SmInfo,
+    SmState, SwitchInfo, node_description,
 };
 
 /// One MAD: always 256 bytes (13.4.2).
@@ -47,6 +48,8 @@ pub mod attribute {
     pub const NODE_DESCRIPTION: u16 = 0x0010;
     /// NodeInfo.
     pub const NODE_INFO: u16 = 0x0011;
+    /// SMInfo.
+    pub const SM_INFO: u16 = 0x0020;
     /// SwitchInfo.
     pub const SWITCH_INFO: u16 = 0x0012;
     /// PortInfo; the modifier is the port.

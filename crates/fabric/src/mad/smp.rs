@@ -282,3 +282,53 @@ impl SwitchInfo {
 
 /// Largest unicast LID (4.1.3).
 const MAX_UNICAST_LID: u16 = 0xBFFF;
+
+/// SMInfo (14.2.5.13): what a subnet manager says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmInfo {
+    /// GUID of its port.
+    pub guid: Guid,
+    /// Grows as long as it works; what it counts is its own affair.
+    pub activity: u32,
+    /// Priority, 0 to 15: the highest one is master.
+    pub priority: u8,
+    /// State.
+    pub state: SmState,
+}
+
+impl SmInfo {
+    /// Decodes the attribute's data.
+    ///
+    /// # Errors
+    /// [`TooShort`] below 21 bytes.
+    pub fn decode(data: &[u8]) -> Result<SmInfo, TooShort> {
+        expect(data, "SMInfo", 21)?;
+        Ok(SmInfo {
+            guid: Guid(be64(data, 0)),
+            activity: be32(data, 16),
+            priority: data[20] >> 4,
+            state: SmState(data[20] & 0x0F),
+        })
+    }
+}
+
+/// State of a subnet manager (14.2.5.13, SMState): the number as it is, with its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SmState(pub u8);
+
+impl SmState {
+    /// The one that manages the subnet.
+    pub const MASTER: SmState = SmState(3);
+
+    /// The name as infiniband-diags print it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            0 => "not active",
+            1 => "discovering",
+            2 => "standby",
+            3 => "master",
+            _ => "unknown",
+        }
+    }
+}

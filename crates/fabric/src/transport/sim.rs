@@ -5,7 +5,8 @@
 //! many frames as there are: two processes pass a few hundred thousand MADs a second that way.
 
 use super::wire::{self, Frame, Hello, Kind, Welcome};
-use super::{Arrival, Class, Destination, LocalPort, Transport, TransportError};
+use super::{Arrival, Class, Destination, LocalPort, Message, Transport, TransportError};
+use crate::mad::sa::CLASS_ADMINISTRATION;
 use crate::mad::{CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, MAD_BYTES, Mad, PERMISSIVE_LID};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -48,15 +49,18 @@ impl SimPort {
     pub fn find(socket: &Path, node: Option<&str>, port: u8) -> Result<SimPort, SimError> {
         let hello = Hello { class: wire::CLASS_NONE, port, node: node.unwrap_or_default().to_owned() };
         let (_, welcome) = connect(socket, &hello)?;
-        let local = LocalPort {
-            device: welcome.node,
-            port: welcome.port,
-            port_guid: Guid(welcome.port_guid),
-            lid: welcome.lid,
-            service_level: welcome.service_level,
-            subnet_prefix: welcome.subnet_prefix,
-        };
-        Ok(SimPort { socket: socket.to_owned(), local })
+        Ok(SimPort { socket: socket.to_owned(), local: local_port(welcome) })
+    }
+
+    /// The local port as it is now: LIDs and state change with the subnet manager.
+    ///
+    /// # Errors
+    /// As [`SimPort::find`].
+    pub fn refreshed(&self) -> Result<LocalPort, SimError> {
+        let node = self.local.device.clone();
+        let (_, welcome) =
+            connect(&self.socket, &Hello { class: wire::CLASS_NONE, port: self.local.port, node })?;
+        Ok(local_port(welcome))
     }
 
     /// The local port.
@@ -73,10 +77,24 @@ impl SimPort {
         let class = match class {
             Class::Management => CLASS_SMP_DIRECTED,
             Class::Performance => CLASS_PERFORMANCE,
+            Class::Administration => CLASS_ADMINISTRATION,
         };
         let hello = Hello { class, port: self.local.port, node: self.local.device.clone() };
         let (stream, _) = connect(&self.socket, &hello)?;
         Ok(Box::new(SimTransport::new(stream, &self.socket)?))
+    }
+}
+
+fn local_port(welcome: Welcome) -> LocalPort {
+    LocalPort {
+        device: welcome.node,
+        port: welcome.port,
+        port_guid: Guid(welcome.port_guid),
+        lid: welcome.lid,
+        sm_lid: welcome.manager_lid,
+        service_level: welcome.service_level,
+        state: welcome.state,
+        subnet_prefix: welcome.subnet_prefix,
     }
 }
 
@@ -198,21 +216,37 @@ impl SimTransport {
         }
     }
 
-    /// Takes the next MAD that was read already.
-    fn take_arrived(&mut self, mad: &mut Mad) -> Result<Option<Arrival>, TransportError> {
+    /// The next MAD that was read already, as the place of its frame's body in `inbox`.
+    fn take_arrived(&mut self) -> Result<Option<(Arrival, std::ops::Range<usize>)>, TransportError> {
         while let Some((kind, body)) = self.frame()? {
-            let arrival = match kind {
-                Kind::Mad => Arrival::Reply,
-                Kind::GivenUp => Arrival::GivenUp,
-                _ => continue,
-            };
-            let bytes = self.inbox[body].get(wire::MAD_HEAD_BYTES..).unwrap_or_default();
-            let length = bytes.len().min(MAD_BYTES);
-            mad.fill(0);
-            mad[..length].copy_from_slice(&bytes[..length]);
-            return Ok(Some(arrival));
+            match kind {
+                Kind::Mad => return Ok(Some((Arrival::Reply, body))),
+                Kind::GivenUp => return Ok(Some((Arrival::GivenUp, body))),
+                _ => {}
+            }
         }
         Ok(None)
+    }
+
+    /// The next MAD, waiting at most `wait`.
+    fn next(&mut self, wait: Duration) -> Result<Option<(Arrival, std::ops::Range<usize>)>, TransportError> {
+        if let Some(arrived) = self.take_arrived()? {
+            return Ok(Some(arrived));
+        }
+        self.push_out()?;
+        let mut waited = wait.is_zero();
+        loop {
+            if self.pull_in()? {
+                if let Some(arrived) = self.take_arrived()? {
+                    return Ok(Some(arrived));
+                }
+            } else if std::mem::replace(&mut waited, true) {
+                return Ok(None);
+            } else {
+                self.wait(wait)?;
+                self.push_out()?;
+            }
+        }
     }
 }
 
@@ -239,22 +273,24 @@ impl Transport for SimTransport {
     }
 
     fn receive(&mut self, mad: &mut Mad, wait: Duration) -> Result<Arrival, TransportError> {
-        if let Some(arrival) = self.take_arrived(mad)? {
-            return Ok(arrival);
+        let Some((arrival, body)) = self.next(wait)? else { return Ok(Arrival::Nothing) };
+        let bytes = self.inbox[body].get(wire::MAD_HEAD_BYTES..).unwrap_or_default();
+        let length = bytes.len().min(MAD_BYTES);
+        mad.fill(0);
+        mad[..length].copy_from_slice(&bytes[..length]);
+        Ok(arrival)
+    }
+
+    fn receive_message(&mut self, message: &mut Message, wait: Duration) -> Result<Arrival, TransportError> {
+        message.bytes.clear();
+        let Some((arrival, body)) = self.next(wait)? else { return Ok(Arrival::Nothing) };
+        if let Some(([low, high, level], mad)) =
+            self.inbox[body].split_first_chunk::<{ wire::MAD_HEAD_BYTES }>()
+        {
+            message.bytes.extend_from_slice(mad);
+            message.from_lid = u16::from_le_bytes([*low, *high]);
+            message.from_service_level = *level;
         }
-        self.push_out()?;
-        let mut waited = wait.is_zero();
-        loop {
-            if self.pull_in()? {
-                if let Some(arrival) = self.take_arrived(mad)? {
-                    return Ok(arrival);
-                }
-            } else if std::mem::replace(&mut waited, true) {
-                return Ok(Arrival::Nothing);
-            } else {
-                self.wait(wait)?;
-                self.push_out()?;
-            }
-        }
+        Ok(arrival)
     }
 }
