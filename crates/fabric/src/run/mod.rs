@@ -11,6 +11,7 @@ mod sender;
 mod shared;
 mod survey;
 mod sweeps;
+mod trigger;
 
 use crate::cli::fabric::device_failure;
 use anyhow::Context;

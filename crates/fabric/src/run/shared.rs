@@ -1,6 +1,7 @@
 //! What the crawler's threads and tasks share: the newest topology, the last sweep, and the way to the spool.
 
 use super::sender::Sender;
+use super::trigger::{Trigger, Wanted};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, SelfFigures};
@@ -8,6 +9,7 @@ use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::PortReading;
 use throughline_fabric::topology::Topology;
 use throughline_sample::Message;
+use throughline_sample::catalogue::DISCOVERY_REQUESTS;
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Spool};
 
@@ -59,7 +61,7 @@ pub struct LastSweep {
 struct State {
     found: Option<Found>,
     last: Option<LastSweep>,
-    wants_discovery: bool,
+    wanted: Wanted,
 }
 
 /// What threads and tasks share.
@@ -113,17 +115,18 @@ impl Shared {
         self.lock().last = Some(last);
     }
 
-    /// Asks for a discovery before its time.
-    pub fn want_discovery(&self) {
-        self.lock().wants_discovery = true;
+    /// Asks for a look at the subnet before its time, and counts the reason.
+    pub fn want_discovery(&self, trigger: &Trigger) {
+        self.publisher.figures.add(trigger.name(), &DISCOVERY_REQUESTS, 1);
+        self.lock().wanted.add(trigger);
         self.changed.notify_all();
     }
 
-    /// Waits until a discovery is asked for, the interval is over, or the process stops.
-    pub fn wait_for_discovery(&self, interval: Duration, stop: &Stop) {
+    /// Waits until a discovery is asked for, the interval is over, or the process stops; what is asked for.
+    pub fn wait_for_discovery(&self, interval: Duration, stop: &Stop) -> Wanted {
         let until = Instant::now() + interval;
         let mut state = self.lock();
-        while !stop.is_set() && !state.wants_discovery {
+        while !stop.is_set() && state.wanted.is_nothing() {
             let rest = until.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
@@ -131,6 +134,6 @@ impl Shared {
             state =
                 self.changed.wait_timeout(state, rest.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.wants_discovery = false;
+        std::mem::take(&mut state.wanted)
     }
 }

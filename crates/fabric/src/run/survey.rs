@@ -3,6 +3,7 @@
 
 use super::config::Config;
 use super::shared::{Found, Shared};
+use super::trigger::Trigger;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -65,7 +66,7 @@ fn run(
                         unread,
                         "nodes are missing and not all requests were answered; looking again"
                     );
-                    shared.want_discovery();
+                    shared.want_discovery(&Trigger::Doubt);
                 } else {
                     publish(found, began, shared);
                 }
@@ -91,7 +92,10 @@ fn run(
         if stop.sleep(SHORTEST_GAP.min(interval).saturating_sub(start.elapsed())) {
             return Some(engine);
         }
-        shared.wait_for_discovery(interval.saturating_sub(start.elapsed()), stop);
+        let wanted = shared.wait_for_discovery(interval.saturating_sub(start.elapsed()), stop);
+        if !wanted.is_nothing() {
+            tracing::debug!(reasons = ?wanted.reasons, "a look before its time");
+        }
         if stop.is_set() {
             return Some(engine);
         }

@@ -4,6 +4,7 @@ use super::config::Config;
 use super::pace::Pace;
 use super::shared::{Found, LastSweep, Shared};
 use super::survey::reopen;
+use super::trigger::Trigger;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -149,7 +150,13 @@ impl Sweeps {
         if failing != self.failing && failing != 0 {
             let incomplete = coverage.expected - coverage.complete;
             tracing::warn!(expected = coverage.expected, reasons = ?coverage.reasons, "{incomplete} ports were not read completely");
-            self.shared.want_discovery();
+            let mut nodes: Vec<_> = readings
+                .iter()
+                .filter(|reading| reading.failure.is_some())
+                .map(|reading| reading.guid)
+                .collect();
+            nodes.dedup();
+            self.shared.want_discovery(&Trigger::SweepFailure(nodes));
         }
         if coverage.cleared > 0 {
             tracing::info!(

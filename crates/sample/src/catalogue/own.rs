@@ -38,4 +38,9 @@ metrics! { ALL, SelfStats:
     929 DROPPED_CHUNKS "dropped_chunks" Counter Count Wraps(63), "Chunks removed because all their rows were older than their table's retention.", "counted by the daemon";
     930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "told with each batch";
     931 ROUND_COMMIT_SECONDS "round_commit_seconds" Gauge Seconds Wraps(63), "From the first reading of this part's last delivered round to the acknowledged commit of its rows.", "counted by the daemon";
+    947 DISCOVERY_REQUESTS "discovery_requests" Counter Count Wraps(63), "Looks at the fabric's topology that were asked for before their time; the reason stands in the place of the source.", "counted by the daemon";
+    948 TOPOLOGY_EVENTS "topology_events" Counter Count Wraps(63), "Changes of the fabric's topology that were told; the kind of event stands in the place of the source.", "counted by the daemon";
+    949 WALK_MADS "walk_mads" Gauge Count Wraps(63), "Management datagrams that the last look at the topology took: light, or whole with forwarding tables.", "counted by the daemon";
+    950 LIGHT_WALKS "light_walks" Counter Count Wraps(63), "Looks at what can have changed of the topology, between whole walks.", "counted by the daemon";
+    951 UNANSWERED_NODES "unanswered_nodes" Gauge Count Wraps(63), "Nodes of the fabric that are linked and do not answer, and nodes that can only be reached through such.", "counted by the daemon";
 }
