@@ -9,6 +9,7 @@ pub mod discover;
 pub mod engine;
 pub mod link;
 pub mod mad;
+pub mod offline;
 pub mod port;
 pub mod records;
 pub mod route;

@@ -1,11 +1,10 @@
 //! `discover`: the subnet's nodes, ports and cables.
 
 use super::FabricOptions;
+use super::source::Need;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
-use throughline_fabric::engine::Settings;
-use throughline_fabric::transport::Class;
 
 /// Options of `discover`.
 #[derive(Args)]
@@ -24,10 +23,7 @@ pub struct Options {
 /// No device, no permission, no answer.
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let port = super::fabric::open(fabric)?;
-    let settings = fabric.settings(Settings::default());
-    let mut engine = super::fabric::engine(&port, Class::Management, settings)?;
-    let found = super::fabric::discover(&mut engine, options.tables, &stop)?;
+    let found = super::source::open(fabric)?.discover(Need { tables: options.tables }, &stop)?;
     let mut out = std::io::stdout().lock();
     if options.json {
         writeln!(out, "{}", found.topology.to_json())?;

@@ -2,16 +2,15 @@
 
 use super::FabricOptions;
 use super::nodes::Pattern;
+use super::source::Need;
 use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_fabric::capability::{Capability, Link, link_name};
-use throughline_fabric::engine::Settings;
 use throughline_fabric::link::rate_bytes_per_second;
 use throughline_fabric::mad::NodeKind;
 use throughline_fabric::topology::{PortEnd, Topology, aligned, label};
-use throughline_fabric::transport::Class;
 use throughline_sample::Guid;
 
 /// Options of `links`.
@@ -37,10 +36,7 @@ pub struct Options {
 /// No device, no permission, no answer, a node that is not there (64).
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let port = super::fabric::open(fabric)?;
-    let settings = fabric.settings(Settings::default());
-    let mut engine = super::fabric::engine(&port, Class::Management, settings)?;
-    let topology = super::fabric::discover(&mut engine, false, &stop)?.topology;
+    let topology = super::source::open(fabric)?.discover(Need::default(), &stop)?.topology;
     let selection = super::nodes::select(&topology, &options.nodes)?;
     let links: Vec<Line> = lines(&topology)
         .filter(|line| selection.has(line.here.node) || line.there.is_some_and(|end| selection.has(end.node)))

@@ -6,6 +6,7 @@ mod help;
 mod links;
 mod nodes;
 mod route;
+pub mod source;
 mod stop;
 mod sweep;
 
@@ -43,6 +44,9 @@ pub struct FabricOptions {
     /// How requests get to the fabric: `umad`, or `sim:SOCKET` of a throughline-simfabric [default: umad]
     #[arg(long, global = true, value_name = "umad|sim:SOCKET")]
     pub transport: Option<Via>,
+    /// Read saved files in place of a live fabric: what ibnetdiscover, dump_fts and their family printed
+    #[arg(long, global = true, value_name = "FOLDER", conflicts_with_all = ["ca", "port", "transport"])]
+    pub from: Option<PathBuf>,
     /// Time until a request without an answer is repeated [default: 200]
     #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: Option<u64>,

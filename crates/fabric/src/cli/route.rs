@@ -1,13 +1,12 @@
 //! `route`: the way from one node to another.
 
 use super::FabricOptions;
+use super::source::Need;
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_daemon::Failure;
-use throughline_fabric::engine::Settings;
 use throughline_fabric::route::RouteError;
-use throughline_fabric::transport::Class;
 use throughline_sample::Guid;
 
 /// Options of `route`.
@@ -30,10 +29,7 @@ pub struct Options {
 /// No device, no permission, an unknown GUID (64), no route.
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let port = super::fabric::open(fabric)?;
-    let settings = fabric.settings(Settings::default());
-    let mut engine = super::fabric::engine(&port, Class::Management, settings)?;
-    let topology = super::fabric::discover(&mut engine, true, &stop)?.topology;
+    let topology = super::source::open(fabric)?.discover(Need { tables: true }, &stop)?.topology;
     let hops = topology.route(options.source, options.destination).map_err(|error| match error {
         RouteError::UnknownGuid(_) => anyhow::Error::from(Failure::usage(error.to_string())),
         other => anyhow::Error::from(other),

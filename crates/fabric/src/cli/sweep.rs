@@ -2,17 +2,16 @@
 
 use super::FabricOptions;
 use super::fabric::FAILURES_TOLD;
+use super::source::{Counting, Need};
 use clap::Args;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use throughline_daemon::Failure;
-use throughline_fabric::engine::{Engine, Settings};
 use throughline_fabric::stop::Stop;
-use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper};
+use throughline_fabric::sweep::{Coverage, PortReading, Selection};
 use throughline_fabric::sweep_text::{JsonLines, to_table};
 use throughline_fabric::topology::{Topology, label};
-use throughline_fabric::transport::Class;
 
 /// Bytes of output gathered before they are written: a sweep of 1,400 ports.
 const OUTPUT_BUFFER_BYTES: usize = 1 << 20;
@@ -52,15 +51,10 @@ const MAX_INTERVAL: Duration = Duration::from_secs(86_400);
 /// No device, no permission, no answer, no LIDs (69).
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let port = super::fabric::open(fabric)?;
-    let settings = fabric.settings(Settings::default());
-    let mut management = super::fabric::engine(&port, Class::Management, settings)?;
-    let topology = super::fabric::discover(&mut management, false, &stop)?.topology;
-    drop(management);
-    let mut engine = super::fabric::engine(&port, Class::Performance, settings)?;
-    let selection = Selection { unlinked: options.all_ports };
-    let mut sweeper = Sweeper::new(&mut engine, &topology, 0, selection, None);
-    if sweeper.is_empty() {
+    let source = super::source::open(fabric)?;
+    let topology = source.discover(Need::default(), &stop)?.topology;
+    let mut counting = source.counters(&topology, Selection { unlinked: options.all_ports })?;
+    if counting.is_empty() {
         let message = "no port has both a link and a LID; is a subnet manager running?";
         return Err(Failure::unavailable(message).into());
     }
@@ -69,14 +63,14 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let mut due = Instant::now();
     let mut any_read = false;
     for number in 1.. {
-        let swept = sweep(&topology, &mut sweeper, &mut engine, &stop);
+        let swept = sweep(&topology, &mut counting, &stop);
         let coverage = match swept {
             Err(error) if super::fabric::is_stop(&error) => break,
             other => other?,
         };
-        printer.print(&topology, &sweeper, &coverage)?;
+        printer.print(&topology, counting.readings(), &coverage)?;
         any_read |= coverage.missing < coverage.expected;
-        if count.is_some_and(|count| number >= count) {
+        if count.is_some_and(|count| number >= count) || counting.left() == Some(0) {
             break;
         }
         due += options.interval;
@@ -91,18 +85,13 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
         }
     }
     // Stopped before the first sweep's end is no failure; a fabric of which nothing was read is one.
-    anyhow::ensure!(any_read || stop.is_set(), "no port answered: {} were asked", sweeper.len());
+    anyhow::ensure!(any_read || stop.is_set(), "no port answered: {} were asked", counting.len());
     Ok(ExitCode::SUCCESS)
 }
 
-fn sweep(
-    topology: &Topology,
-    sweeper: &mut Sweeper,
-    engine: &mut Engine,
-    stop: &Stop,
-) -> anyhow::Result<Coverage> {
-    let coverage = sweeper.sweep(engine, ClockPoint::now(), stop.flag())?;
-    tell_unread(topology, sweeper.readings());
+fn sweep(topology: &Topology, counting: &mut Counting, stop: &Stop) -> anyhow::Result<Coverage> {
+    let coverage = counting.sweep(stop)?;
+    tell_unread(topology, counting.readings());
     Ok(coverage)
 }
 
@@ -136,11 +125,16 @@ impl Printer {
         Printer { out, json: json.then(JsonLines::default) }
     }
 
-    fn print(&mut self, topology: &Topology, sweeper: &Sweeper, coverage: &Coverage) -> io::Result<()> {
+    fn print(
+        &mut self,
+        topology: &Topology,
+        readings: &[PortReading],
+        coverage: &Coverage,
+    ) -> io::Result<()> {
         match &mut self.json {
-            Some(lines) => lines.write(&mut self.out, sweeper.readings())?,
+            Some(lines) => lines.write(&mut self.out, readings)?,
             None => {
-                self.out.write_all(to_table(topology, sweeper.readings()).as_bytes())?;
+                self.out.write_all(to_table(topology, readings).as_bytes())?;
                 let (complete, expected) = (coverage.complete, coverage.expected);
                 let elapsed = coverage.elapsed.as_secs_f64();
                 writeln!(self.out, "{complete} of {expected} ports read in {elapsed:.3} s")?;

@@ -127,6 +127,9 @@ impl PortState {
 pub struct PhysicalState(pub u8);
 
 impl PhysicalState {
+    /// The link is up.
+    pub const LINK_UP: PhysicalState = PhysicalState(5);
+
     /// The name as infiniband-diags print it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -145,7 +148,7 @@ impl PhysicalState {
     /// Whether the link is up.
     #[must_use]
     pub const fn is_link_up(self) -> bool {
-        self.0 == 5
+        self.0 == Self::LINK_UP.0
     }
 }
 

@@ -1,0 +1,152 @@
+//! Where a read command gets its fabric: the live one through the local port, or a folder of saved files
+//! (`--from`). The one place that knows the difference; commands ask for what they need and are given it.
+
+use super::FabricOptions;
+use std::path::Path;
+use throughline_daemon::Failure;
+use throughline_fabric::discover::Discovery;
+use throughline_fabric::engine::{Engine, EngineError, Settings};
+use throughline_fabric::offline::{self, OfflineError, Saved};
+use throughline_fabric::port::FabricPort;
+use throughline_fabric::stop::Stop;
+use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper};
+use throughline_fabric::topology::Topology;
+use throughline_fabric::transport::Class;
+
+/// What a command needs besides nodes, ports and cables.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// Linear forwarding tables.
+    pub tables: bool,
+}
+
+/// A fabric to read.
+pub enum Source {
+    /// Through the local port.
+    Live(Live),
+    /// From files.
+    Saved(Box<Saved>),
+}
+
+/// A live fabric, for what only a live one can answer.
+pub struct Live {
+    /// The local port.
+    pub port: FabricPort,
+    /// Settings for engines, from the command line.
+    pub settings: Settings,
+}
+
+/// Opens what the options name.
+///
+/// # Errors
+/// No device (69); files that can't be read (64 where the folder is wrong, else 1).
+pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
+    match &options.from {
+        Some(folder) => Ok(Source::Saved(Box::new(read(folder)?))),
+        None => Ok(Source::Live(Live {
+            port: super::fabric::open(options)?,
+            settings: options.settings(Settings::default()),
+        })),
+    }
+}
+
+fn read(folder: &Path) -> anyhow::Result<Saved> {
+    let saved = offline::read(folder).map_err(|error| match error {
+        OfflineError::Io { .. } | OfflineError::NoTopology { .. } | OfflineError::TooMany { .. } => {
+            anyhow::Error::from(Failure::usage(error.to_string()))
+        }
+        other => other.into(),
+    })?;
+    for (file, kind) in &saved.files {
+        tracing::debug!(file, ?kind, "read");
+    }
+    for warning in &saved.warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(saved)
+}
+
+impl Source {
+    /// The topology, with what is needed of it; what could not be read is told.
+    ///
+    /// # Errors
+    /// The local node does not answer (69), the command was stopped, the files lack what is needed (69).
+    pub fn discover(&self, need: Need, stop: &Stop) -> anyhow::Result<Discovery> {
+        match self {
+            Source::Live(live) => {
+                let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
+                super::fabric::discover(&mut engine, need.tables, stop)
+            }
+            Source::Saved(saved) => {
+                if need.tables && saved.switches_without_table > 0 {
+                    let missing = saved.switches_without_table;
+                    let switches = saved.switches();
+                    let text = format!(
+                        "routes need forwarding tables, and {missing} of {switches} switches have none in the \
+                         files; save them with `dump_fts > FILE`"
+                    );
+                    if missing == switches {
+                        return Err(Failure::unavailable(text).into());
+                    }
+                    tracing::warn!("{text}");
+                }
+                Ok(Discovery { topology: saved.topology.clone(), ..Discovery::default() })
+            }
+        }
+    }
+
+    /// The counters of a topology's ports, to be read again and again.
+    ///
+    /// # Errors
+    /// No permission (77); the files hold no counters (69).
+    pub fn counters(&self, topology: &Topology, selection: Selection) -> anyhow::Result<Counting> {
+        match self {
+            Source::Live(live) => {
+                let mut engine = super::fabric::engine(&live.port, Class::Performance, live.settings)?;
+                let sweeper = Sweeper::new(&mut engine, topology, 0, selection, None);
+                Ok(Counting { engine, sweeper })
+            }
+            Source::Saved(_) => {
+                let text =
+                    "the files hold no counters; save them with `perfquery -a` or `ibqueryerrors --counters`";
+                Err(Failure::unavailable(text).into())
+            }
+        }
+    }
+}
+
+/// Counters of a fabric, sweep after sweep: live ones, or those that were saved, oldest first.
+pub struct Counting {
+    engine: Engine,
+    sweeper: Sweeper,
+}
+
+impl Counting {
+    /// Reads all ports once more, or goes to the next saved reading.
+    ///
+    /// # Errors
+    /// [`EngineError`]; the readings are incomplete then.
+    pub fn sweep(&mut self, stop: &Stop) -> Result<Coverage, EngineError> {
+        self.sweeper.sweep(&mut self.engine, ClockPoint::now(), stop.flag())
+    }
+
+    /// The readings of the last sweep, ordered by node GUID and port.
+    pub fn readings(&self) -> &[PortReading] {
+        self.sweeper.readings()
+    }
+
+    /// Ports that a sweep reads.
+    pub fn len(&self) -> usize {
+        self.sweeper.len()
+    }
+
+    /// Whether there is nothing to read.
+    pub fn is_empty(&self) -> bool {
+        self.sweeper.is_empty()
+    }
+
+    /// How many more sweeps there are; `None` where there is no end.
+    pub fn left(&self) -> Option<usize> {
+        None
+    }
+}

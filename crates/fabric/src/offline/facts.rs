@@ -1,0 +1,308 @@
+//! What the files say of nodes, ports and cables, gathered from all of them and made into one topology.
+//!
+//! What no file says stays unknown. The first file that says a thing is believed; where a later one has a cable
+//! elsewhere, the two are not of the same time, and that is counted for a warning.
+
+use super::lines::number;
+use super::links::LinkBits;
+use crate::mad::{
+    DirectedPath, LFT_NO_PORT, NodeKind, PhysicalState, PortInfo, PortState, SMP_DATA_BYTES, SwitchInfo,
+};
+use crate::topology::{Node, Port, PortEnd, Topology};
+use std::collections::{BTreeMap, HashMap};
+use throughline_sample::Guid;
+
+/// Most nodes: a subnet has 48 K unicast LIDs (IBTA volume 1, 4.1.3), and a node needs one.
+pub const MAX_NODES: usize = 48 * 1024;
+/// Largest unicast LID (4.1.3).
+pub const MAX_UNICAST_LID: u16 = 0xBFFF;
+/// Most bytes of forwarding tables in memory: 5,000 switches with a table of 48 K LIDs each.
+const MAX_TABLE_BYTES: usize = 256 << 20;
+
+/// What is known of a port.
+#[derive(Clone, Debug, Default)]
+pub struct PortFact {
+    /// Port GUID.
+    pub guid: Option<Guid>,
+    /// Base LID.
+    pub lid: Option<u16>,
+    /// LID mask control.
+    pub lmc: Option<u8>,
+    /// Whether it has a link.
+    pub is_linked: Option<bool>,
+    /// Logical state.
+    pub state: Option<PortState>,
+    /// Physical state.
+    pub physical_state: Option<PhysicalState>,
+    /// Width and speed.
+    pub link: Option<LinkBits>,
+    /// The other end of its cable.
+    pub remote: Option<(Guid, u8)>,
+    /// The whole attribute, where a file holds it.
+    pub info: Option<PortInfo>,
+}
+
+impl PortFact {
+    /// Takes over what is not known yet. `false` when both know the cable and it is another one.
+    fn merge(&mut self, other: PortFact) -> bool {
+        self.guid = self.guid.or(other.guid);
+        self.lid = self.lid.or(other.lid);
+        self.lmc = self.lmc.or(other.lmc);
+        self.is_linked = self.is_linked.or(other.is_linked);
+        self.state = self.state.or(other.state);
+        self.physical_state = self.physical_state.or(other.physical_state);
+        self.link = self.link.or(other.link);
+        self.info = self.info.or(other.info);
+        match (self.remote, other.remote) {
+            (Some(mine), Some(theirs)) => mine == theirs,
+            (None, Some(theirs)) => {
+                self.remote = Some(theirs);
+                true
+            }
+            _ => true,
+        }
+    }
+
+    fn is_known(&self) -> bool {
+        self.lid.is_some()
+            || self.is_linked.is_some()
+            || self.state.is_some()
+            || self.physical_state.is_some()
+    }
+
+    /// PortInfo of what is known; the rest is 0, which is "not known" in every field that is used.
+    fn info(&self) -> Option<PortInfo> {
+        if self.info.is_some() || !self.is_known() {
+            return self.info;
+        }
+        let mut info = PortInfo::decode(&[0; SMP_DATA_BYTES]).ok()?;
+        info.lid = self.lid.unwrap_or(0);
+        info.lmc = self.lmc.unwrap_or(0);
+        info.state = self.state;
+        let linked = if self.is_linked == Some(true) { PhysicalState::LINK_UP } else { PhysicalState(0) };
+        info.physical_state = self.physical_state.unwrap_or(linked);
+        if let Some(link) = self.link {
+            info.width_active = link.width;
+            info.speed_active = link.speed;
+            info.extended_speed_active = link.extended_speed;
+        }
+        Some(info)
+    }
+}
+
+/// What is known of a node.
+#[derive(Clone, Debug)]
+pub struct NodeFact {
+    /// Node GUID.
+    pub guid: Guid,
+    /// Kind.
+    pub kind: Option<NodeKind>,
+    /// NodeDescription.
+    pub description: Option<String>,
+    /// System image GUID.
+    pub system_guid: Option<Guid>,
+    /// Vendor ID.
+    pub vendor_id: Option<u32>,
+    /// Device ID.
+    pub device_id: Option<u16>,
+    /// Physical ports.
+    pub port_count: Option<u8>,
+    /// Whether a switch's port 0 is an enhanced one.
+    pub enhanced_port_0: Option<bool>,
+    /// SwitchInfo, where a file holds it.
+    pub switch: Option<SwitchInfo>,
+    /// Linear forwarding table.
+    pub forwarding: Option<Vec<u8>>,
+    /// Ports by number.
+    pub ports: BTreeMap<u8, PortFact>,
+}
+
+impl NodeFact {
+    /// A node of which nothing is known.
+    #[must_use]
+    pub fn new(guid: Guid) -> NodeFact {
+        NodeFact {
+            guid,
+            kind: None,
+            description: None,
+            system_guid: None,
+            vendor_id: None,
+            device_id: None,
+            port_count: None,
+            enhanced_port_0: None,
+            switch: None,
+            forwarding: None,
+            ports: BTreeMap::new(),
+        }
+    }
+
+    fn is_switch(&self) -> bool {
+        self.kind == Some(NodeKind::Switch)
+    }
+}
+
+/// All that was gathered.
+#[derive(Debug, Default)]
+pub struct Facts {
+    nodes: HashMap<Guid, NodeFact>,
+    /// The port from which the files were made.
+    pub local_port_guid: Option<Guid>,
+    /// Cables on which two files disagree.
+    pub disagreements: usize,
+    /// Bytes in forwarding tables.
+    table_bytes: usize,
+}
+
+impl Facts {
+    fn entry(&mut self, guid: Guid) -> Result<&mut NodeFact, String> {
+        if self.nodes.len() >= MAX_NODES && !self.nodes.contains_key(&guid) {
+            return Err(format!("more than {MAX_NODES} nodes, which no subnet can have"));
+        }
+        Ok(self.nodes.entry(guid).or_insert_with(|| NodeFact::new(guid)))
+    }
+
+    /// Adds what a file says of a node.
+    ///
+    /// # Errors
+    /// Too many nodes.
+    pub fn node(&mut self, other: NodeFact) -> Result<(), String> {
+        let mine = self.entry(other.guid)?;
+        mine.kind = mine.kind.or(other.kind);
+        mine.system_guid = mine.system_guid.or(other.system_guid);
+        mine.vendor_id = mine.vendor_id.or(other.vendor_id);
+        mine.device_id = mine.device_id.or(other.device_id);
+        mine.port_count = mine.port_count.or(other.port_count);
+        mine.enhanced_port_0 = mine.enhanced_port_0.or(other.enhanced_port_0);
+        mine.switch = mine.switch.or(other.switch);
+        if mine.description.is_none() {
+            mine.description = other.description;
+        }
+        for (port, fact) in other.ports {
+            self.port(other.guid, port, fact)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what a file says of a port.
+    ///
+    /// # Errors
+    /// Too many nodes.
+    pub fn port(&mut self, guid: Guid, port: u8, fact: PortFact) -> Result<(), String> {
+        let agrees = self.entry(guid)?.ports.entry(port).or_default().merge(fact);
+        self.disagreements += usize::from(!agrees);
+        Ok(())
+    }
+
+    /// Begins a switch's forwarding table; a second one of the same switch replaces the first.
+    ///
+    /// # Errors
+    /// Too many nodes.
+    pub fn begin_table(&mut self, guid: Guid) -> Result<(), String> {
+        let node = self.entry(guid)?;
+        let former = node.forwarding.replace(Vec::new());
+        self.table_bytes -= former.map_or(0, |table| table.len());
+        Ok(())
+    }
+
+    /// Sets an entry of a table that was begun.
+    ///
+    /// # Errors
+    /// A LID that is none, too much in tables.
+    pub fn table_entry(&mut self, guid: Guid, lid: u16, port: u8) -> Result<(), String> {
+        if lid > MAX_UNICAST_LID {
+            return Err(format!("{lid:#06x} is not a unicast LID"));
+        }
+        let Some(table) = self.nodes.get_mut(&guid).and_then(|node| node.forwarding.as_mut()) else {
+            return Ok(());
+        };
+        let at = usize::from(lid);
+        if at >= table.len() {
+            self.table_bytes += at + 1 - table.len();
+            if self.table_bytes > MAX_TABLE_BYTES {
+                return Err(format!("forwarding tables of more than {MAX_TABLE_BYTES} bytes"));
+            }
+            table.resize(at + 1, LFT_NO_PORT);
+        }
+        table[at] = port;
+        Ok(())
+    }
+
+    /// Switches, and those of them with a forwarding table.
+    #[must_use]
+    pub fn tables(&self) -> (usize, usize) {
+        let switches = self.nodes.values().filter(|node| node.is_switch());
+        switches.fold((0, 0), |(all, with), node| (all + 1, with + usize::from(node.forwarding.is_some())))
+    }
+
+    /// The topology. Nodes of which no file says what they are (a table of a switch that the topology does not
+    /// have) are left out and counted.
+    #[must_use]
+    pub fn assemble(self) -> (Topology, usize) {
+        let mut guids: Vec<Guid> = self.nodes.values().filter(|n| n.kind.is_some()).map(|n| n.guid).collect();
+        guids.sort_unstable();
+        let left_out = self.nodes.len() - guids.len();
+        let place: HashMap<Guid, usize> = guids.iter().enumerate().map(|(at, guid)| (*guid, at)).collect();
+        let nodes = guids.iter().filter_map(|guid| self.nodes.get(guid)).map(|fact| node(fact, &place));
+        let nodes: Vec<Node> = nodes.collect();
+        let local = self.local_port_guid.and_then(|guid| {
+            nodes.iter().enumerate().find_map(|(index, node)| {
+                let port = node.ports.iter().find(|port| port.guid == Some(guid))?;
+                Some(PortEnd { node: index, port: port.number })
+            })
+        });
+        let prefix = nodes
+            .iter()
+            .flat_map(|node| &node.ports)
+            .find_map(|port| port.info.map(|info| info.gid_prefix).filter(|prefix| *prefix != 0));
+        (Topology::new(nodes, local, prefix.unwrap_or(0)), left_out)
+    }
+}
+
+fn node(fact: &NodeFact, place: &HashMap<Guid, usize>) -> Node {
+    let is_switch = fact.is_switch();
+    let highest = fact.ports.keys().next_back().copied().unwrap_or(0);
+    let port_count = fact.port_count.unwrap_or(highest).max(highest);
+    let unknown = PortFact::default();
+    let numbers: Vec<u8> =
+        if is_switch { (0..=port_count).collect() } else { fact.ports.keys().copied().collect() };
+    let mut ports: Vec<Port> = numbers
+        .into_iter()
+        .map(|number| {
+            let port = fact.ports.get(&number).unwrap_or(&unknown);
+            let remote =
+                port.remote.and_then(|(guid, port)| Some(PortEnd { node: *place.get(&guid)?, port }));
+            Port { number, guid: port.guid, info: port.info(), remote }
+        })
+        .collect();
+    mark_extended_speeds(&mut ports, is_switch);
+    Node {
+        guid: fact.guid,
+        kind: fact.kind.unwrap_or(NodeKind::Ca),
+        description: fact.description.clone().unwrap_or_default(),
+        system_guid: fact.system_guid.unwrap_or(fact.guid),
+        vendor_id: fact.vendor_id.unwrap_or(0),
+        device_id: fact.device_id.unwrap_or(0),
+        port_count,
+        ports,
+        switch: fact.switch,
+        forwarding: fact.forwarding.clone().unwrap_or_default(),
+        path: DirectedPath::local(),
+    }
+}
+
+/// A link that runs at an extended speed shows that its node has them, where no file says so itself.
+fn mark_extended_speeds(ports: &mut [Port], is_switch: bool) {
+    let runs = |port: &Port| port.info.is_some_and(|info| info.extended_speed_active != 0);
+    let any = ports.iter().any(runs);
+    for port in ports {
+        let owns = if is_switch { port.number == 0 && any } else { runs(port) };
+        if let Some(info) = port.info.as_mut().filter(|_| owns) {
+            info.capabilities |= PortInfo::CAPABILITY_EXTENDED_SPEEDS;
+        }
+    }
+}
+
+/// A GUID as the tools write it: with or without 0x, any number of digits.
+pub fn guid(text: &str) -> Option<Guid> {
+    if text.starts_with("0x") { number(text).map(Guid) } else { super::lines::hexadecimal(text).map(Guid) }
+}

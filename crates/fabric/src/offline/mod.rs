@@ -1,0 +1,163 @@
+//! A fabric read from files: what `ibnetdiscover`, `dump_fts` and their family printed when somebody saved it.
+//!
+//! Which file is which is found by content, never by name; `.gz` is unpacked. All files of the folder are read
+//! into [`facts`] and become one [`Topology`], as a live discovery would have given, without what the formats do
+//! not hold. A file that was cut short is an error. Nothing here asks a fabric.
+
+mod error;
+mod facts;
+mod ibnetdiscover;
+mod kind;
+mod lines;
+mod links;
+mod tables;
+
+pub use error::OfflineError;
+pub use kind::Kind;
+pub use lines::{MAX_FILE_BYTES, MAX_LINE_BYTES};
+
+use crate::mad::NodeKind;
+use crate::topology::Topology;
+use facts::Facts;
+use flate2::bufread::MultiGzDecoder;
+use lines::Lines;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+/// Most files of one folder: a support case has dozens, a day of counters each minute 1,440.
+pub const MAX_FILES: usize = 10_000;
+/// Bytes from which a format is told.
+const SNIFFED_BYTES: usize = 64 * 1024;
+
+/// What the files of a folder hold.
+#[derive(Debug, Default)]
+pub struct Saved {
+    /// Nodes, ports and cables, with forwarding tables where they were saved.
+    pub topology: Topology,
+    /// Switches without a forwarding table in the files.
+    pub switches_without_table: usize,
+    /// Files read, with what they are.
+    pub files: Vec<(String, Kind)>,
+    /// What was odd: files of no known format, files that disagree.
+    pub warnings: Vec<String>,
+}
+
+impl Saved {
+    /// Switches of the topology.
+    #[must_use]
+    pub fn switches(&self) -> usize {
+        self.topology.nodes.iter().filter(|node| node.kind == NodeKind::Switch).count()
+    }
+
+    /// Whether a file of this kind was there.
+    #[must_use]
+    pub fn has(&self, kind: Kind) -> bool {
+        self.files.iter().any(|(_, other)| *other == kind)
+    }
+}
+
+/// Reads all files of a folder (or a single file); folders in it are left alone.
+///
+/// # Errors
+/// [`OfflineError`]: nothing there to read, no topology, a file that is cut short or not what it seems.
+pub fn read(folder: &Path) -> Result<Saved, OfflineError> {
+    let mut saved = Saved::default();
+    let mut known = Vec::new();
+    let mut unknown = Vec::new();
+    for path in list(folder)? {
+        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let mut reader = open(&path)?;
+        match kind::of(peek(&path, reader.as_mut())?) {
+            Some(kind) => known.push((kind, path, name)),
+            None => unknown.push(name),
+        }
+    }
+    // In the order of `Kind`: those that say most are believed first.
+    known.sort();
+    let mut facts = Facts::default();
+    for (kind, path, name) in known {
+        let mut reader = open(&path)?;
+        read_one(kind, &path.to_string_lossy(), reader.as_mut(), &mut facts)?;
+        saved.files.push((name, kind));
+    }
+    saved
+        .warnings
+        .extend(unknown.iter().map(|name| format!("{name} is of no known format and was left out")));
+    if facts.disagreements > 0 {
+        let ends = facts.disagreements;
+        saved.warnings.push(format!("files disagree on {ends} ends of cables: are they all of one time?"));
+    }
+    let (switches, with_table) = facts.tables();
+    let (topology, left_out) = facts.assemble();
+    if topology.nodes.is_empty() {
+        return Err(OfflineError::NoTopology { folder: folder.to_owned(), unknown });
+    }
+    if topology.cables().next().is_none() {
+        saved.warnings.push("the topology has no cable: is the file whole?".to_owned());
+    }
+    if left_out > 0 {
+        saved.warnings.push(format!("{left_out} switches have tables and are in no topology: left out"));
+    }
+    saved.switches_without_table = switches - with_table;
+    saved.topology = topology;
+    Ok(saved)
+}
+
+/// Reads one file's content. The way in for fuzzing, too.
+fn read_one(kind: Kind, file: &str, reader: &mut dyn BufRead, facts: &mut Facts) -> Result<(), OfflineError> {
+    let mut lines = Lines::new(file, reader);
+    match kind {
+        Kind::Ibnetdiscover => ibnetdiscover::read(&mut lines, facts),
+        Kind::Tables => tables::read(&mut lines, facts),
+    }
+}
+
+/// The files of a folder, by name.
+fn list(folder: &Path) -> Result<Vec<PathBuf>, OfflineError> {
+    let io = |cause| OfflineError::Io { path: folder.to_owned(), cause };
+    if std::fs::metadata(folder).map_err(io)?.is_file() {
+        return Ok(vec![folder.to_owned()]);
+    }
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        // Links to files count as files; what can't be looked at is found out on opening it.
+        if path.is_dir() {
+            continue;
+        }
+        if paths.len() == MAX_FILES {
+            return Err(OfflineError::TooMany { folder: folder.to_owned(), limit: MAX_FILES });
+        }
+        paths.push(path);
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// First two bytes of gzip (RFC 1952, 2.3.1).
+const GZIP: [u8; 2] = [0x1F, 0x8B];
+
+/// Opens a file, unpacking it where it is gzip.
+fn open(path: &Path) -> Result<Box<dyn BufRead>, OfflineError> {
+    let io = |cause| OfflineError::Io { path: path.to_owned(), cause };
+    let file = File::open(path).map_err(io)?;
+    if !file.metadata().map_err(io)?.is_file() {
+        let reason = "neither a file nor a folder".to_owned();
+        return Err(OfflineError::File { file: path.display().to_string(), reason });
+    }
+    let mut reader = BufReader::with_capacity(SNIFFED_BYTES, file);
+    let is_gzip = reader.fill_buf().map_err(io)?.starts_with(&GZIP);
+    if is_gzip {
+        return Ok(Box::new(BufReader::with_capacity(SNIFFED_BYTES, MultiGzDecoder::new(reader))));
+    }
+    Ok(Box::new(reader))
+}
+
+/// The beginning of a file.
+fn peek<'a>(path: &Path, reader: &'a mut dyn BufRead) -> Result<&'a [u8], OfflineError> {
+    reader.fill_buf().map_err(|cause| OfflineError::Io { path: path.to_owned(), cause })
+}
+
+#[cfg(test)]
+mod tests;

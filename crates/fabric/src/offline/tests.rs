@@ -1,0 +1,118 @@
+//! Whole folders, good and bad.
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+use throughline_sample::Guid;
+
+/// One switch, two hosts, one of them with a quote in its name.
+const NET: &str = r#"#
+# Topology file: generated on Fri Nov 20 14:17:29 2026
+#
+# Initiated from node 0000000000001000 port 0000000000001000
+
+vendid=0x2c9
+devid=0x1017
+sysimgguid=0x1000
+switchguid=0x1000(1000)
+Switch	4 "S-0000000000001000"		# "core A" enhanced port 0 lid 1 lmc 0
+[1]	"H-0000000000002000"[2](2002) 		# "al"pha" lid 3 4xEDR
+[4][ext 7]	"H-0000000000002010"[1](2011) 		# "beta" lid 5 2xHDR s=4 w=16 v=4
+
+vendid=0x2c9
+devid=0x1017
+sysimgguid=0x2000
+caguid=0x2000
+Ca	2 "H-0000000000002000"		# "al"pha"
+[2](2002) 	"S-0000000000001000"[1]		# lid 3 lmc 1 "core A" lid 1 4xEDR
+
+vendid=0x2c9
+devid=0x1017
+sysimgguid=0x2010
+caguid=0x2010
+Ca	1 "H-0000000000002010"		# "beta"
+[1](2011) 	"S-0000000000001000"[4][ext 7]		# lid 5 lmc 0 "core A" lid 1 2xHDR
+"#;
+
+const TABLES: &str =
+    "Unicast lids [0x0-0x6] of switch DR path slid 0; dlid 0; 0 guid 0x0000000000001000 (core A):
+  Lid  Out   Destination
+       Port     Info 
+0x0001 000 : (Switch portguid 0x0000000000001000: 'core A')
+0x0003 001 : (Channel Adapter portguid 0x0000000000002002: 'al\"pha')
+0x0005 004 
+3 valid lids dumped 
+";
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    folder
+}
+
+fn read_files(files: &[(&str, &str)]) -> Result<Saved, OfflineError> {
+    read(folder(files).path())
+}
+
+#[test]
+fn a_topology_and_its_tables() {
+    let saved = read_files(&[("b", NET), ("a", TABLES)]).unwrap();
+    assert_eq!(saved.warnings, Vec::<String>::new());
+    assert_eq!(saved.switches_without_table, 0);
+    let topology = &saved.topology;
+    assert_eq!(topology.nodes.len(), 3);
+    assert_eq!(topology.cables().count(), 2);
+    let (switch, alpha) = (&topology.nodes[0], &topology.nodes[1]);
+    assert_eq!((switch.lid(), alpha.lid(), alpha.description.as_str()), (1, 3, "al\"pha"));
+    assert_eq!(alpha.ports[0].info.unwrap().lmc, 1);
+    let link = switch.link_of(&switch.ports[4]).unwrap();
+    assert_eq!((link.0.name(), link.1.name()), ("2x", "HDR"));
+    assert_eq!(switch.link_of(&switch.ports[2]), None);
+    assert!(switch.ports[2].info.is_none(), "nothing is known of a port that is not listed");
+    assert_eq!(topology.local.map(|end| (end.node, end.port)), Some((0, 0)));
+    let hops = topology.route(Guid(0x2000), Guid(0x2010)).unwrap();
+    assert_eq!(hops.iter().map(|hop| hop.out_port).collect::<Vec<_>>(), [Some(2), Some(4), None]);
+}
+
+#[test]
+fn a_file_cut_anywhere_is_never_half_a_fabric() {
+    for cut in 0..NET.len() {
+        // Only blank lines and comments may be missing.
+        if NET[cut..].trim().is_empty() {
+            continue;
+        }
+        // A first switch without any cable may be all there is: that is said.
+        let read = read_files(&[("net", &NET[..cut])]);
+        assert!(read.is_err() || !read.unwrap().warnings.is_empty(), "cut at {cut}");
+    }
+    for cut in 30..TABLES.len() - 1 {
+        assert!(read_files(&[("net", NET), ("tables", &TABLES[..cut])]).is_err(), "cut at {cut}");
+    }
+}
+
+#[test]
+fn messages_name_file_line_and_what_was_expected() {
+    let message = |files: &[(&str, &str)]| read_files(files).unwrap_err().to_string();
+    let text = message(&[("net", &NET.replace("4xEDR\n", "4xED\n"))]);
+    assert!(text.contains("net:11: expected `[port]"), "{text}");
+    let text = message(&[("net", NET), ("t", &TABLES.replace("3 valid", "4 valid"))]);
+    assert!(text.contains("t:7: expected as many entries"), "{text}");
+    let text = message(&[("readme", "hello\n")]);
+    assert!(text.contains("no topology") && text.contains("readme"), "{text}");
+    let text = message(&[("net", &NET.replace("\n[4][ext 7]\t", "\n[3]\t"))]);
+    assert!(text.contains("does not lead back"), "{text}");
+}
+
+#[test]
+fn gzip_is_unpacked() {
+    use std::io::Write;
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packed.write_all(NET.as_bytes()).unwrap();
+    let packed = packed.finish().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("net.gz"), &packed).unwrap();
+    assert_eq!(read(folder.path()).unwrap().topology.nodes.len(), 3);
+    std::fs::write(folder.path().join("net.gz"), &packed[..packed.len() / 2]).unwrap();
+    assert!(read(folder.path()).is_err());
+}
