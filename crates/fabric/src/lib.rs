@@ -5,8 +5,10 @@
 //! ([`topology`]) are pure. Nothing here writes to the fabric or clears a counter, and nothing knows SQL.
 
 pub mod capability;
+pub mod check;
 pub mod discover;
 pub mod engine;
+pub mod errors;
 pub mod link;
 pub mod mad;
 pub mod offline;

@@ -5,6 +5,8 @@ pub const ALL: &str = "\
 Examples:
   throughline-fabric discover                    nodes, ports and cables as a table
   throughline-fabric links --degraded            links narrower or slower than they could be
+  throughline-fabric errors                      ports whose error counters grow
+  throughline-fabric check                       whatever is wrong; exit status 2 where something is
   throughline-fabric sweep --once                counters of all ports with a link
   throughline-fabric route 0x98039b0300123456 0x98039b0300abcdef
   throughline-fabric run --config fabric.toml    sweeps into the spool, /metrics on port 9462
@@ -17,8 +19,8 @@ of the folder that it names, and NET for what `ibnetdiscover` printed on any clu
   BIN/ibsim-run BIN/opensm -f opensm.log &       with the same variables: LIDs and routes
   BIN/ibsim-run throughline-fabric discover
 
-Exit status: 0 done, 1 failed, 64 wrong usage or configuration, 69 no device or no subnet
-manager, 77 no permission.";
+Exit status: 0 done, 1 failed, 2 a check found something, 64 wrong usage or configuration,
+69 no device or no subnet manager, 77 no permission.";
 
 /// Of `discover`.
 pub const DISCOVER: &str = "\
@@ -42,6 +44,33 @@ One line a cable, the switch's end first. COULD BE is shown where the link is le
 support: DEGRADED where both ends are set to more and the link did not come up with it (a bad cable,
 connector or transceiver, most often), \"set to\" where a port's setting keeps it below. A switch's
 port that has a link and no REMOTE leads to something that did not answer.";
+
+/// Of `errors`.
+pub const ERRORS: &str = "\
+Examples:
+  throughline-fabric errors                                    what grows within 10 seconds
+  throughline-fabric errors --totals --thresholds /etc/infiniband-diags/error_thresholds
+  throughline-fabric errors --totals --suppress PortXmitWait,symbol_error
+  throughline-fabric errors --interval 60 --json | jq -c 'select(.errors.link_downed)'
+
+One line a port with a counter above its threshold, in rates the growth within the interval. >= is a
+counter that stands at its end or was cleared meanwhile: it counted at least so much. Ports of
+switches without a link are looked at as well. What could not be read is listed below the errors;
+in JSON such lines have `errors` null and the reason in `unread`.";
+
+/// Of `check`.
+pub const CHECK: &str = "\
+Examples:
+  throughline-fabric check || echo \"status $?\"
+  throughline-fabric check --interval 60 --thresholds site.conf        only what grows
+  throughline-fabric check --json | jq -r 'select(.kind == \"link.degraded\") | .description'
+
+Looks for: no subnet manager, LIDs missing or given twice, ports that stay in Initialize or Armed,
+nodes and counters that do not answer, links narrower or slower than both ends are set to, errors
+above their thresholds, names given twice. transmit_wait is congestion and judged only where a
+thresholds file is given.
+
+Exit status: 0 nothing found, 2 something found, 69 it could not look, 64 and 77 as elsewhere.";
 
 /// Of `sweep`.
 pub const SWEEP: &str = "\

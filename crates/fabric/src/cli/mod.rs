@@ -1,9 +1,12 @@
 //! Command line: options, and one module per command.
 
+mod check;
 mod discover;
+mod errors;
 pub mod fabric;
 mod help;
 mod links;
+mod look;
 mod nodes;
 mod route;
 pub mod source;
@@ -74,6 +77,12 @@ enum Command {
     /// List all links: both ends, width and speed, and what they could be
     #[command(after_help = help::LINKS)]
     Links(links::Options),
+    /// List ports with errors: rates over an interval, or totals
+    #[command(after_help = help::ERRORS)]
+    Errors(errors::Options),
+    /// Look for whatever is wrong; exit status 2 where something is
+    #[command(after_help = help::CHECK)]
+    Check(check::Options),
     /// Read the counters of all ports with a link
     #[command(after_help = help::SWEEP)]
     Sweep(sweep::Options),
@@ -116,6 +125,8 @@ impl Cli {
         self.log.start()?;
         match self.command {
             Command::Discover(options) => discover::run(&self.options, &options),
+            Command::Errors(options) => errors::run(&self.options, &options),
+            Command::Check(options) => check::run(&self.options, &options),
             Command::Links(options) => links::run(&self.options, &options),
             Command::Sweep(options) => sweep::run(&self.options, &options),
             Command::Route(options) => route::run(&self.options, &options),

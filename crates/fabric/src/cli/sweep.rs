@@ -36,7 +36,8 @@ pub struct Options {
     all_ports: bool,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A duration in seconds, of a day at most.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
     if duration > MAX_INTERVAL { Err("more than a day".to_owned()) } else { Ok(duration) }

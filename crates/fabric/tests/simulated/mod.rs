@@ -16,10 +16,18 @@ pub struct Simulated {
 }
 
 pub fn start(net: &str) -> Simulated {
+    start_with(net, SimOptions { manager_sweep_seconds: 0, ..SimOptions::default() })
+}
+
+/// Without a subnet manager: links are up, nothing has a LID.
+pub fn start_unmanaged(net: &str) -> Simulated {
+    start_with(net, SimOptions { subnet_manager: false, ..SimOptions::default() })
+}
+
+fn start_with(net: &str, options: SimOptions) -> Simulated {
     let prefix = throughline_prefix::ensure(throughline_prefix::Set::Fabric).unwrap();
     let tools = SimTools::at(prefix.root()).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let options = SimOptions { manager_sweep_seconds: 0, ..SimOptions::default() };
     let fabric = SimFabric::start(&tools, folder.path(), net, &options).unwrap();
     Simulated { fabric, _folder: folder }
 }

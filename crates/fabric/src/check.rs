@@ -1,0 +1,330 @@
+//! What is wrong with a subnet as it was discovered and swept: one finding a line, with what to do about it.
+//! Pure. Judges what was read and names what could not be read; asks nobody.
+
+use crate::capability::{Capability, link_name};
+use crate::discover::Failure;
+use crate::errors::Excess;
+use crate::mad::{NodeKind, PortState};
+use crate::topology::{NodeIndex, PortEnd, Topology};
+use std::collections::BTreeMap;
+use throughline_sample::Guid;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// Traffic is lost, slowed or at risk, or nobody can tell.
+    Error,
+    /// Works, and should be looked at.
+    Warning,
+}
+
+impl Severity {
+    /// The word in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+        }
+    }
+}
+
+/// What a finding is about. The names are part of the interface: scripts select by them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// No subnet manager is seen.
+    SubnetManagerAbsent,
+    /// Two ports have one LID.
+    LidDuplicate,
+    /// An end port or switch with a link has no LID.
+    LidMissing,
+    /// A port stays in state Initialize or Armed.
+    PortNotActive,
+    /// A port has a link and nobody answers behind it.
+    NeighbourSilent,
+    /// A part of the walk was refused or lost.
+    NotDiscovered,
+    /// Counters were not read.
+    CountersUnread,
+    /// A link came up narrower or slower than both ends are set to.
+    LinkDegraded,
+    /// Error counters above their thresholds.
+    PortErrors,
+    /// Two nodes have one name.
+    NameDuplicate,
+}
+
+impl Kind {
+    /// All of them, for documents and tests.
+    pub const ALL: [Kind; 10] = [
+        Kind::SubnetManagerAbsent,
+        Kind::LidDuplicate,
+        Kind::LidMissing,
+        Kind::PortNotActive,
+        Kind::NeighbourSilent,
+        Kind::NotDiscovered,
+        Kind::CountersUnread,
+        Kind::LinkDegraded,
+        Kind::PortErrors,
+        Kind::NameDuplicate,
+    ];
+
+    /// The word in reports and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::SubnetManagerAbsent => "sm.absent",
+            Kind::LidDuplicate => "lid.duplicate",
+            Kind::LidMissing => "lid.missing",
+            Kind::PortNotActive => "port.not_active",
+            Kind::NeighbourSilent => "node.silent",
+            Kind::NotDiscovered => "node.not_discovered",
+            Kind::CountersUnread => "counters.unread",
+            Kind::LinkDegraded => "link.degraded",
+            Kind::PortErrors => "port.errors",
+            Kind::NameDuplicate => "name.duplicate",
+        }
+    }
+
+    /// How bad it is.
+    #[must_use]
+    pub const fn severity(self) -> Severity {
+        match self {
+            Kind::NameDuplicate => Severity::Warning,
+            _ => Severity::Error,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub const fn remedy(self) -> &'static str {
+        match self {
+            Kind::SubnetManagerAbsent => "start a subnet manager (opensm, or the one of a switch)",
+            Kind::LidDuplicate => "look for a second subnet manager (`sminfo`) and let one reassign LIDs",
+            Kind::LidMissing => "see why the subnet manager does not configure it: its log, its M_Key",
+            Kind::PortNotActive => {
+                "see why the subnet manager does not activate it: its log, and MTU and partition"
+            }
+            Kind::NeighbourSilent => {
+                "look at that node: its firmware hangs, or it does not answer this M_Key"
+            }
+            Kind::NotDiscovered => "repeat; if it stays, look at that node and at the links on the way",
+            Kind::CountersUnread => "look at the node; if many time out, lower --window or raise --timeout",
+            Kind::LinkDegraded => "reseat or change the cable, clean the connector, reset the port",
+            Kind::PortErrors => {
+                "see whether they grow (`errors`); then cable, connector, far end, congestion"
+            }
+            Kind::NameDuplicate => "give each node a name of its own, or use a node-name map",
+        }
+    }
+}
+
+/// One finding.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What it is about.
+    pub kind: Kind,
+    /// The node; `None` where it is about the whole subnet.
+    pub node: Option<NodeIndex>,
+    /// The ports; empty where it is about the whole node.
+    pub ports: Vec<u8>,
+    /// How bad, in words and figures.
+    pub what: String,
+}
+
+/// Ports of one node whose counters were not read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unread {
+    /// The node.
+    pub node: NodeIndex,
+    /// Its ports.
+    pub ports: Vec<u8>,
+    /// Why.
+    pub reason: &'static str,
+}
+
+/// What the walk itself shows: managers, LIDs, states, widths and speeds, names, silent nodes.
+#[must_use]
+pub fn of_topology(topology: &Topology, failures: &[Failure]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    manager(topology, &mut found);
+    lids(topology, &mut found);
+    for (index, node) in topology.nodes.iter().enumerate() {
+        for port in &node.ports {
+            let Some(info) = port.info.filter(|info| info.is_linked()) else { continue };
+            if let Some(state @ (PortState::Initialize | PortState::Armed)) = info.state {
+                let what = format!("link is up and the state is {}: no data pass", state.name());
+                found.push(Finding {
+                    kind: Kind::PortNotActive,
+                    node: Some(index),
+                    ports: vec![port.number],
+                    what,
+                });
+            }
+        }
+    }
+    unanswered(topology, failures, &mut found);
+    degraded(topology, &mut found);
+    names(topology, &mut found);
+    found
+}
+
+/// What the counters show.
+#[must_use]
+pub fn of_counters(errors: &[(PortEnd, Vec<Excess>)], unread: &[Unread]) -> Vec<Finding> {
+    let unread = unread.iter().map(|unread| Finding {
+        kind: Kind::CountersUnread,
+        node: Some(unread.node),
+        ports: unread.ports.clone(),
+        what: format!("counters not read: {}", unread.reason),
+    });
+    let errors = errors.iter().map(|(end, excesses)| Finding {
+        kind: Kind::PortErrors,
+        node: Some(end.node),
+        ports: vec![end.port],
+        what: excesses.iter().map(describe).collect::<Vec<_>>().join(" "),
+    });
+    unread.chain(errors).collect()
+}
+
+/// `symbol_error=12 (2.40/s)`; `>=` where it may be more.
+#[must_use]
+pub fn describe(excess: &Excess) -> String {
+    let sign = if excess.at_least { ">=" } else { "=" };
+    let total = format!("{}{sign}{}", excess.metric.name, excess.count);
+    match excess.per_second {
+        Some(rate) => format!("{total} ({}/s)", short(rate)),
+        None => total,
+    }
+}
+
+/// Three significant digits.
+fn short(rate: f64) -> String {
+    match rate {
+        rate if rate >= 100.0 => format!("{rate:.0}"),
+        rate if rate >= 10.0 => format!("{rate:.1}"),
+        rate => format!("{rate:.2}"),
+    }
+}
+
+/// Port numbers as ranges: `1-4,7`.
+#[must_use]
+pub fn port_ranges(ports: &[u8]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for run in ports.chunk_by(|a, b| a.checked_add(1) == Some(*b)) {
+        match run {
+            [one] => parts.push(one.to_string()),
+            [first, .., last] => parts.push(format!("{first}-{last}")),
+            [] => {}
+        }
+    }
+    parts.join(",")
+}
+
+/// The local port's master SM LID is set by the manager (14.2.5.6).
+fn manager(topology: &Topology, found: &mut Vec<Finding>) {
+    let local = topology.local.and_then(|end| {
+        let node = &topology.nodes[end.node];
+        let port = if node.kind == NodeKind::Switch { 0 } else { end.port };
+        Some((end.node, port, node.port(port)?.info?))
+    });
+    if let Some((node, port, info)) = local
+        && info.sm_lid == 0
+    {
+        let what = "no subnet manager has configured the local port".to_owned();
+        found.push(Finding { kind: Kind::SubnetManagerAbsent, node: Some(node), ports: vec![port], what });
+    }
+}
+
+/// End ports and switches' port 0 that have a link: each with its LIDs.
+fn lids(topology: &Topology, found: &mut Vec<Finding>) {
+    let mut owners: Vec<(u32, u32, PortEnd)> = Vec::new();
+    for (index, node) in topology.nodes.iter().enumerate() {
+        for port in node.ports.iter().filter(|port| (node.kind == NodeKind::Switch) == (port.number == 0)) {
+            let Some(info) = port.info else { continue };
+            let end = PortEnd { node: index, port: port.number };
+            if info.lid != 0 {
+                owners.push((u32::from(info.lid), u32::from(info.lid) + (1 << info.lmc), end));
+            } else if node.kind == NodeKind::Switch || info.is_linked() {
+                let what = "it has a link and no LID: only its neighbours can reach it".to_owned();
+                found.push(Finding {
+                    kind: Kind::LidMissing,
+                    node: Some(index),
+                    ports: vec![port.number],
+                    what,
+                });
+            }
+        }
+    }
+    owners.sort_unstable_by_key(|(first, _, end)| (*first, end.node, end.port));
+    for pair in owners.windows(2) {
+        let [(_, end_of_first, first), (lid, _, second)] = pair else { continue };
+        if lid < end_of_first {
+            let node = &topology.nodes[first.node];
+            let what = format!(
+                "LID {lid} is also that of {} port {}",
+                name_of(node.guid, &node.description),
+                first.port
+            );
+            found.push(Finding {
+                kind: Kind::LidDuplicate,
+                node: Some(second.node),
+                ports: vec![second.port],
+                what,
+            });
+        }
+    }
+}
+
+/// Requests of the walk that were not answered.
+fn unanswered(topology: &Topology, failures: &[Failure], found: &mut Vec<Finding>) {
+    for failure in failures {
+        let node = failure.guid.and_then(|guid| topology.node_by_guid(guid));
+        let ports: Vec<u8> = failure.port.into_iter().collect();
+        // NodeInfo is asked through a port: whoever is behind it is not known.
+        let (kind, what) = if failure.what == "NodeInfo" {
+            (Kind::NeighbourSilent, format!("link is up and nobody answers behind it: {}", failure.reason))
+        } else {
+            (Kind::NotDiscovered, format!("{} was not read: {}", failure.what, failure.reason))
+        };
+        found.push(Finding { kind, node, ports, what });
+    }
+}
+
+fn degraded(topology: &Topology, found: &mut Vec<Finding>) {
+    for (here, there) in topology.cables() {
+        let capability = Capability::of(topology, here, Some(there));
+        if let (true, Some(active), Some(enabled)) =
+            (capability.is_degraded(), capability.active, capability.enabled)
+        {
+            // Told once a cable, at a switch where there is one.
+            let is_switch = |end: PortEnd| topology.nodes[end.node].kind == NodeKind::Switch;
+            let end = if !is_switch(here) && is_switch(there) { there } else { here };
+            let what = format!("{} instead of {}", link_name(active), link_name(enabled));
+            found.push(Finding {
+                kind: Kind::LinkDegraded,
+                node: Some(end.node),
+                ports: vec![end.port],
+                what,
+            });
+        }
+    }
+}
+
+fn names(topology: &Topology, found: &mut Vec<Finding>) {
+    let mut by_name: BTreeMap<&str, Vec<NodeIndex>> = BTreeMap::new();
+    for (index, node) in topology.nodes.iter().enumerate().filter(|(_, node)| !node.description.is_empty()) {
+        by_name.entry(&node.description).or_default().push(index);
+    }
+    for (name, nodes) in by_name {
+        let [first, others @ ..] = nodes.as_slice() else { continue };
+        for other in others {
+            let what = format!("the name '{name}' is also that of {}", topology.nodes[*first].guid);
+            found.push(Finding { kind: Kind::NameDuplicate, node: Some(*other), ports: Vec::new(), what });
+        }
+    }
+}
+
+fn name_of(guid: Guid, description: &str) -> String {
+    crate::topology::label(description, guid)
+}

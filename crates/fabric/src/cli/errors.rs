@@ -1,0 +1,276 @@
+//! `errors`: ports whose error counters are above their thresholds, as rates or as totals, like `ibqueryerrors`.
+
+use super::FabricOptions;
+use super::look::{Look, look};
+use super::nodes::{Pattern, Selected, select};
+use anyhow::Context;
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use throughline_daemon::Failure;
+use throughline_fabric::check::{Unread, describe, port_ranges};
+use throughline_fabric::errors::{COMMON, Excess, Thresholds, find};
+use throughline_fabric::topology::{PortEnd, Topology, aligned, label};
+use throughline_sample::Guid;
+
+/// Largest thresholds file: one of a line a counter has a hundredth of it.
+const MOST_FILE_BYTES: u64 = 64 << 10;
+
+/// Options of `errors`.
+#[derive(Args)]
+pub struct Options {
+    /// Time between the two readings of which rates are made
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::sweep::seconds, allow_negative_numbers = true)]
+    interval: Duration,
+    /// Read once and print what was counted since the counters were cleared
+    #[arg(long, visible_alias = "once", conflicts_with = "interval")]
+    totals: bool,
+    #[command(flatten)]
+    judged: Judged,
+    /// Print one JSON object a line and port
+    #[arg(long)]
+    json: bool,
+}
+
+/// Which nodes, and what is too much: the same for `errors` and `check`.
+#[derive(Args)]
+pub struct Judged {
+    /// Only these nodes: a GUID, a LID, or part of a name; may be repeated
+    #[arg(long = "node", visible_alias = "switch", value_name = "NODE")]
+    nodes: Vec<Pattern>,
+    /// Largest counts that are no error, in ibqueryerrors' format [default: 0 of each counter]
+    #[arg(long, value_name = "FILE", visible_alias = "threshold-file")]
+    thresholds: Option<PathBuf>,
+    /// Counters to leave out: IBTA's names or ours, with commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    suppress: Vec<String>,
+    /// Leave receive_switch_relay_errors out, which multicast counts without any fault
+    #[arg(long)]
+    suppress_common: bool,
+}
+
+impl Judged {
+    /// The thresholds that hold; also whether a file was read.
+    ///
+    /// # Errors
+    /// A file that can't be read or understood, a counter nobody knows (64).
+    pub fn thresholds(&self) -> anyhow::Result<Thresholds> {
+        let mut thresholds = match &self.thresholds {
+            None => Thresholds::default(),
+            Some(path) => {
+                let text = read(path).with_context(|| format!("thresholds file {}", path.display()))?;
+                let (thresholds, unknown) = Thresholds::parse(&text)
+                    .map_err(|error| Failure::usage(format!("{}, {error}", path.display())))?;
+                for name in unknown {
+                    tracing::warn!(name, file = %path.display(), "a threshold for a counter that is not known");
+                }
+                thresholds
+            }
+        };
+        for name in &self.suppress {
+            let metric = find(name).ok_or_else(|| {
+                Failure::usage(format!(
+                    "--suppress: no counter is called '{name}'; `errors --help` names a few, docs/METRICS.md all"
+                ))
+            })?;
+            thresholds.suppress(metric);
+        }
+        if self.suppress_common {
+            COMMON.into_iter().for_each(|metric| thresholds.suppress(metric));
+        }
+        Ok(thresholds)
+    }
+
+    /// Whether a file says what is too much.
+    pub fn has_file(&self) -> bool {
+        self.thresholds.is_some()
+    }
+
+    /// The nodes chosen.
+    ///
+    /// # Errors
+    /// As [`select`].
+    pub fn nodes(&self, topology: &Topology) -> Result<Selected, Failure> {
+        select(topology, &self.nodes)
+    }
+}
+
+fn read(path: &std::path::Path) -> anyhow::Result<String> {
+    let wrong = |error: std::io::Error| Failure::usage(error.to_string());
+    let size = std::fs::metadata(path).map_err(wrong)?.len();
+    if size > MOST_FILE_BYTES {
+        return Err(Failure::usage(format!("{size} bytes are no thresholds file")).into());
+    }
+    Ok(std::fs::read_to_string(path).map_err(wrong)?)
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// No device, no permission, no answer, wrong thresholds (64).
+pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
+    let thresholds = options.judged.thresholds()?;
+    let interval = (!options.totals).then_some(options.interval);
+    let Some(look) = look(fabric, interval)? else { return Ok(ExitCode::SUCCESS) };
+    let nodes = options.judged.nodes(&look.topology)?;
+    let errors = look.errors(&nodes, &thresholds);
+    let unread = look.unread(&nodes);
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    if options.json {
+        let lines = errors.iter().map(|(end, excesses)| error_line(&look, *end, excesses));
+        let lines = lines.chain(unread.iter().flat_map(|unread| unread_lines(&look.topology, unread)));
+        for line in lines.chain(silent_lines(&look)) {
+            serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
+            writeln!(out)?;
+        }
+    } else {
+        write!(out, "{}", table(&look.topology, &errors))?;
+        write!(out, "{}", not_read(&look, &unread))?;
+        let missing: usize = unread.iter().map(|unread| unread.ports.len()).sum();
+        let since = interval.map_or_else(
+            || "since they were cleared".to_owned(),
+            |interval| format!("within {:.1} s", interval.as_secs_f64()),
+        );
+        let expected = look.expected(&nodes);
+        writeln!(out, "ports: {expected}, with errors {since}: {}, not read: {missing}", errors.len())?;
+        let limits = thresholds.describe();
+        if !limits.is_empty() {
+            writeln!(out, "{limits}")?;
+        }
+    }
+    out.flush()?;
+    anyhow::ensure!(
+        missing_all(&look, &nodes, &unread),
+        "no counter could be read; the reasons are named above"
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether something was read.
+fn missing_all(look: &Look, nodes: &Selected, unread: &[Unread]) -> bool {
+    let missing: usize = unread.iter().map(|unread| unread.ports.len()).sum();
+    missing < look.expected(nodes)
+}
+
+/// One line a port with errors; nothing where there is none.
+fn table(topology: &Topology, errors: &[(PortEnd, Vec<Excess>)]) -> String {
+    if errors.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["NODE", "PORT", "REMOTE", "PORT", "ERRORS"].map(str::to_owned)];
+    for (end, excesses) in errors {
+        let node = &topology.nodes[end.node];
+        let remote = node.port(end.port).and_then(|port| port.remote);
+        let (remote, remote_port) = remote.map_or_else(
+            || ("-".to_owned(), "-".to_owned()),
+            |end| {
+                let node = &topology.nodes[end.node];
+                (label(&node.description, node.guid), end.port.to_string())
+            },
+        );
+        let said: Vec<String> = excesses.iter().map(describe).collect();
+        let node = label(&node.description, node.guid);
+        rows.push([node, end.port.to_string(), remote, remote_port, said.join(" ")]);
+    }
+    aligned(&rows)
+}
+
+/// What could not be read, one line a node.
+fn not_read(look: &Look, unread: &[Unread]) -> String {
+    let mut rows: Vec<[String; 3]> = Vec::new();
+    for unread in unread {
+        let node = &look.topology.nodes[unread.node];
+        let plural = if unread.ports.len() == 1 { "port" } else { "ports" };
+        let ports = format!("{plural} {}", port_ranges(&unread.ports));
+        rows.push([label(&node.description, node.guid), ports, unread.reason.to_owned()]);
+    }
+    for failure in &look.failures {
+        let node = failure.guid.and_then(|guid| look.topology.node_by_guid(guid));
+        let node = node.map_or_else(
+            || "local node".to_owned(),
+            |node| label(&look.topology.nodes[node].description, look.topology.nodes[node].guid),
+        );
+        let port = failure.port.map_or_else(|| "-".to_owned(), |port| format!("behind port {port}"));
+        rows.push([node, port, format!("{}: {}", failure.what, failure.reason)]);
+    }
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.insert(0, ["NOT READ", "PORTS", "REASON"].map(str::to_owned));
+    aligned(&rows)
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    guid: Guid,
+    description: &'a str,
+    num: u8,
+}
+
+fn named(topology: &Topology, end: PortEnd) -> Named<'_> {
+    let node = &topology.nodes[end.node];
+    Named { guid: node.guid, description: &node.description, num: end.port }
+}
+
+fn error_line(look: &Look, end: PortEnd, excesses: &[Excess]) -> Value {
+    let node = &look.topology.nodes[end.node];
+    let remote = node.port(end.port).and_then(|port| port.remote);
+    let errors: Map<String, Value> = excesses
+        .iter()
+        .map(|excess| {
+            // A count within 64 bits: the widest counter has 64.
+            let count = u64::try_from(excess.count).unwrap_or(u64::MAX);
+            let value = json!({
+                "count": count,
+                "at_least": excess.at_least,
+                "per_second": excess.per_second,
+                "threshold": excess.threshold,
+            });
+            (excess.metric.name.to_owned(), value)
+        })
+        .collect();
+    let reading = look.reading(end);
+    json!({
+        "guid": node.guid,
+        "description": node.description,
+        "num": end.port,
+        "lid": reading.map(|reading| reading.lid),
+        "time": reading.map(|reading| throughline_sample::to_rfc3339(reading.time)),
+        "remote": remote.map(|end| json!(named(&look.topology, end))),
+        "errors": errors,
+        "unread": null,
+    })
+}
+
+fn unread_lines<'a>(topology: &'a Topology, unread: &'a Unread) -> impl Iterator<Item = Value> + 'a {
+    let node = &topology.nodes[unread.node];
+    unread.ports.iter().map(move |port| {
+        json!({
+            "guid": node.guid,
+            "description": node.description,
+            "num": port,
+            "remote": node.port(*port).and_then(|port| port.remote).map(|end| json!(named(topology, end))),
+            "errors": null,
+            "unread": unread.reason,
+        })
+    })
+}
+
+/// Nodes that did not answer the walk: whoever is behind a port is not known.
+fn silent_lines(look: &Look) -> impl Iterator<Item = Value> + '_ {
+    look.failures.iter().map(|failure| {
+        let node = failure.guid.and_then(|guid| look.topology.node_by_guid(guid));
+        json!({
+            "guid": failure.guid,
+            "description": node.map(|node| &look.topology.nodes[node].description),
+            "num": failure.port,
+            "remote": null,
+            "errors": null,
+            "unread": format!("{}: {}", failure.what, failure.reason),
+        })
+    })
+}

@@ -1,0 +1,108 @@
+//! A look at the error counters of a whole fabric: the walk, then one sweep, or two with time between them. What
+//! `errors` and `check` build on.
+
+use super::FabricOptions;
+use super::nodes::Selected;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use throughline_fabric::check::Unread;
+use throughline_fabric::discover::Failure;
+use throughline_fabric::engine::Settings;
+use throughline_fabric::errors::{self, Excess, Thresholds};
+use throughline_fabric::mad::NodeKind;
+use throughline_fabric::sweep::{ClockPoint, PortReading, Selection, Sweeper};
+use throughline_fabric::topology::{NodeIndex, PortEnd, Topology};
+use throughline_fabric::transport::Class;
+
+/// Reason for a port without a LID, which counters are asked by.
+const NO_LID: &str = "no LID";
+
+/// What was seen.
+pub struct Look {
+    pub topology: Topology,
+    /// What the walk could not read.
+    pub failures: Vec<Failure>,
+    /// Readings of the first of two sweeps; empty where there was one.
+    before: Vec<PortReading>,
+    after: Vec<PortReading>,
+}
+
+/// Looks: with an interval twice, else once. `None` when it was stopped before the end.
+///
+/// # Errors
+/// No device, no permission, no answer.
+pub fn look(fabric: &FabricOptions, interval: Option<Duration>) -> anyhow::Result<Option<Look>> {
+    let stop = super::stop::on_signals()?;
+    let port = super::fabric::open(fabric)?;
+    let settings = fabric.settings(Settings::default());
+    let mut management = super::fabric::engine(&port, Class::Management, settings)?;
+    let found = super::fabric::discover(&mut management, false, &stop)?;
+    let (topology, failures) = (found.topology, found.failures);
+    let mut engine = super::fabric::engine(&port, Class::Performance, settings)?;
+    // A port without a link keeps its errors: LinkDownedCounter above all.
+    let mut sweeper = Sweeper::new(&mut engine, &topology, 0, Selection { unlinked: true }, None);
+    let mut before = Vec::new();
+    if let Some(interval) = interval {
+        sweeper.sweep(&mut engine, ClockPoint::now(), stop.flag())?;
+        before = sweeper.readings().to_vec();
+        if stop.sleep(interval) {
+            return Ok(None);
+        }
+    }
+    sweeper.sweep(&mut engine, ClockPoint::now(), stop.flag())?;
+    let after = sweeper.readings().to_vec();
+    Ok(Some(Look { topology, failures, before, after }))
+}
+
+impl Look {
+    /// Ports that were to be read.
+    pub fn expected(&self, nodes: &Selected) -> usize {
+        self.after.iter().filter(|reading| nodes.has(reading.node)).count() + self.without_lid(nodes).count()
+    }
+
+    /// The reading of a port.
+    pub fn reading(&self, end: PortEnd) -> Option<&PortReading> {
+        self.after.iter().find(|reading| (reading.node, reading.port) == (end.node, end.port))
+    }
+
+    /// Ports with errors above their thresholds, ordered by node and port.
+    pub fn errors(&self, nodes: &Selected, thresholds: &Thresholds) -> Vec<(PortEnd, Vec<Excess>)> {
+        let readings = self.after.iter().enumerate().filter(|(_, reading)| nodes.has(reading.node));
+        let judged = readings.map(|(index, reading)| {
+            let excesses = match self.before.get(index) {
+                Some(before) => errors::increases(before, reading, thresholds),
+                None => errors::totals(&reading.counters, thresholds),
+            };
+            (PortEnd { node: reading.node, port: reading.port }, excesses)
+        });
+        judged.filter(|(_, excesses)| !excesses.is_empty()).collect()
+    }
+
+    /// Ports of which counters are missing in one of the sweeps, by node and reason.
+    pub fn unread(&self, nodes: &Selected) -> Vec<Unread> {
+        let mut unread: BTreeMap<(NodeIndex, &'static str), Vec<u8>> = BTreeMap::new();
+        for (index, reading) in self.after.iter().enumerate().filter(|(_, reading)| nodes.has(reading.node)) {
+            let before = self.before.get(index).and_then(|before| before.failure);
+            if let Some(reason) = reading.failure.or(before) {
+                unread.entry((reading.node, reason)).or_default().push(reading.port);
+            }
+        }
+        for end in self.without_lid(nodes) {
+            unread.entry((end.node, NO_LID)).or_default().push(end.port);
+        }
+        unread.into_iter().map(|((node, reason), ports)| Unread { node, ports, reason }).collect()
+    }
+
+    /// Ports that no sweep asks: without a LID nobody can.
+    fn without_lid(&self, nodes: &Selected) -> impl Iterator<Item = PortEnd> {
+        let all = self.topology.nodes.iter().enumerate().filter(|(index, _)| nodes.has(*index));
+        all.flat_map(|(index, node)| {
+            node.physical_ports()
+                .filter(|port| node.lid_of(port) == 0)
+                .filter(|port| {
+                    node.kind == NodeKind::Switch || port.info.is_some_and(|info| info.is_linked())
+                })
+                .map(move |port| PortEnd { node: index, port: port.number })
+        })
+    }
+}

@@ -1,0 +1,154 @@
+//! Which error counters of a port stand above their thresholds, as totals or as what came within an interval.
+//! Pure. What can't be known is said as such and never taken for no error: a saturated counter counted at least
+//! to its end.
+
+mod thresholds;
+
+pub use thresholds::{BadThreshold, COMMON, ERROR_COUNTERS, Thresholds, find};
+
+use crate::mad::{Counters, counter_metrics};
+use crate::sweep::PortReading;
+use throughline_sample::catalogue::Metric;
+
+/// Nanoseconds in a second.
+const NANOSECONDS: f64 = 1e9;
+
+/// An error counter above its threshold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Excess {
+    /// The counter.
+    pub metric: &'static Metric,
+    /// How much it counted: since it was cleared, or within the interval.
+    pub count: u128,
+    /// Whether it may have counted more: it stands at its end, or was cleared in between.
+    pub at_least: bool,
+    /// Count in one second; `None` in totals, and where the counter stood at its end all the time.
+    pub per_second: Option<f64>,
+    /// The threshold that it exceeds.
+    pub threshold: u64,
+}
+
+/// Counters above their thresholds since they were cleared.
+#[must_use]
+pub fn totals(counters: &Counters, thresholds: &Thresholds) -> Vec<Excess> {
+    judged(thresholds, |index, bits| {
+        if counters.is_saturated(index) {
+            return Some((end(bits), true, None));
+        }
+        Some((counters.exact(index)?, false, None))
+    })
+}
+
+/// Counters whose increase from one reading to the next is above their thresholds.
+#[must_use]
+pub fn increases(before: &PortReading, after: &PortReading, thresholds: &Thresholds) -> Vec<Excess> {
+    let seconds = (after.time - before.time) as f64 / NANOSECONDS;
+    let rate = |count: u128| (seconds > 0.0).then(|| count as f64 / seconds);
+    judged(thresholds, |index, bits| {
+        let (old, new) = (before.counters.exact(index), after.counters.exact(index));
+        let (was_full, is_full) = (before.counters.is_saturated(index), after.counters.is_saturated(index));
+        match (old, new) {
+            (Some(old), Some(new)) if new >= old => Some((new - old, false, rate(new - old))),
+            // Cleared in between: it counted at least what stands there now.
+            (Some(_), Some(new)) => Some((new, true, rate(new))),
+            (None, Some(new)) if was_full => Some((new, true, rate(new))),
+            (Some(old), None) if is_full => {
+                let count = end(bits).saturating_sub(old).max(1);
+                Some((count, true, rate(count)))
+            }
+            // At its end all the time: whatever comes is not counted.
+            (None, None) if was_full && is_full => Some((end(bits), true, None)),
+            _ => None,
+        }
+    })
+}
+
+/// The largest value of a counter of so many bits.
+fn end(bits: u32) -> u128 {
+    (1 << bits) - 1
+}
+
+fn judged(
+    thresholds: &Thresholds,
+    count: impl Fn(usize, u32) -> Option<(u128, bool, Option<f64>)>,
+) -> Vec<Excess> {
+    let mut found = Vec::new();
+    for (metric, bits) in ERROR_COUNTERS {
+        let Some(threshold) = thresholds.of(metric) else { continue };
+        let Some(index) = counter_metrics().iter().position(|known| known.name == metric.name) else {
+            continue;
+        };
+        let Some((count, at_least, per_second)) = count(index, bits) else { continue };
+        if count > u128::from(threshold) {
+            let metric = counter_metrics()[index];
+            found.push(Excess { metric, count, at_least, per_second, threshold });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::{ClassPortInfo, NodeKind, PMA_DATA_BYTES, PortCounterSet};
+    use throughline_sample::Guid;
+    use throughline_sample::catalogue::{LINK_DOWNED, SYMBOL_ERROR};
+
+    /// A reading at second `at` with these values of SymbolErrorCounter and LinkDownedCounter.
+    fn reading(at: i64, symbol: u16, downed: u8) -> PortReading {
+        let mut data = [0; PMA_DATA_BYTES];
+        data[4..6].copy_from_slice(&symbol.to_be_bytes());
+        data[7] = downed;
+        let mut counters = Counters::default();
+        counters.decode(PortCounterSet::Classic, &data, &ClassPortInfo::default()).unwrap();
+        PortReading {
+            node: 0,
+            guid: Guid(1),
+            kind: NodeKind::Switch,
+            port: 1,
+            lid: 1,
+            rate_bytes_per_second: None,
+            time: at * 1_000_000_000,
+            epoch: 0,
+            counters,
+            failure: None,
+        }
+    }
+
+    fn short(found: &[Excess]) -> Vec<(&str, u128, bool, Option<f64>)> {
+        found.iter().map(|e| (e.metric.name, e.count, e.at_least, e.per_second)).collect()
+    }
+
+    #[test]
+    fn totals_are_told_above_their_threshold() {
+        let (limits, _) = Thresholds::parse("SymbolErrorCounter=10").unwrap();
+        let of = |symbol, downed| totals(&reading(0, symbol, downed).counters, &limits);
+        assert_eq!(short(&of(10, 0)), []);
+        assert_eq!(short(&of(11, 1)), [("symbol_error", 11, false, None), ("link_downed", 1, false, None)]);
+        assert_eq!(short(&of(u16::MAX, 0)), [("symbol_error", 65_535, true, None)]);
+        assert_eq!(of(11, 0)[0].threshold, 10);
+    }
+
+    #[test]
+    fn increases_know_clears_and_ends() {
+        let limits = Thresholds::default();
+        let of = |before: (u16, u8), after: (u16, u8)| {
+            increases(&reading(0, before.0, before.1), &reading(4, after.0, after.1), &limits)
+        };
+        assert_eq!(short(&of((7, 3), (7, 3))), [], "old errors are no news");
+        assert_eq!(short(&of((7, 3), (9, 3))), [("symbol_error", 2, false, Some(0.5))]);
+        assert_eq!(short(&of((7, 3), (4, 3))), [("symbol_error", 4, true, Some(1.0))], "cleared");
+        assert_eq!(short(&of((65_531, 0), (65_535, 0))), [("symbol_error", 4, true, Some(1.0))]);
+        assert_eq!(short(&of((65_535, 0), (65_535, 0))), [("symbol_error", 65_535, true, None)]);
+        assert_eq!(short(&of((65_535, 0), (8, 0))), [("symbol_error", 8, true, Some(2.0))]);
+    }
+
+    #[test]
+    fn what_is_left_out_is_not_told() {
+        let mut limits = Thresholds::default();
+        limits.suppress(&SYMBOL_ERROR);
+        let found = totals(&reading(0, 50, 2).counters, &limits);
+        assert_eq!(short(&found), [("link_downed", 2, false, None)]);
+        assert_eq!(found[0].metric, &LINK_DOWNED);
+    }
+}
