@@ -3,16 +3,16 @@
 
 use super::FabricOptions;
 use super::nodes::Selected;
+use super::source::Need;
 use std::collections::BTreeMap;
 use std::time::Duration;
+use throughline_daemon::Failure;
 use throughline_fabric::check::Unread;
-use throughline_fabric::discover::Failure;
-use throughline_fabric::engine::Settings;
+use throughline_fabric::discover;
 use throughline_fabric::errors::{self, Excess, Thresholds};
 use throughline_fabric::mad::NodeKind;
-use throughline_fabric::sweep::{ClockPoint, PortReading, Selection, Sweeper};
+use throughline_fabric::sweep::{PortReading, Selection};
 use throughline_fabric::topology::{NodeIndex, PortEnd, Topology};
-use throughline_fabric::transport::Class;
 
 /// Reason for a port without a LID, which counters are asked by.
 const NO_LID: &str = "no LID";
@@ -21,36 +21,40 @@ const NO_LID: &str = "no LID";
 pub struct Look {
     pub topology: Topology,
     /// What the walk could not read.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<discover::Failure>,
     /// Readings of the first of two sweeps; empty where there was one.
     before: Vec<PortReading>,
     after: Vec<PortReading>,
 }
 
-/// Looks: with an interval twice, else once. `None` when it was stopped before the end.
+/// Looks: with an interval twice, else once. Of a saved fabric the first and the last reading are taken. `None`
+/// when it was stopped before the end.
 ///
 /// # Errors
-/// No device, no permission, no answer.
+/// No device, no permission, no answer, files without counters or with one reading where two are needed (69).
 pub fn look(fabric: &FabricOptions, interval: Option<Duration>) -> anyhow::Result<Option<Look>> {
     let stop = super::stop::on_signals()?;
-    let port = super::fabric::open(fabric)?;
-    let settings = fabric.settings(Settings::default());
-    let mut management = super::fabric::engine(&port, Class::Management, settings)?;
-    let found = super::fabric::discover(&mut management, false, &stop)?;
+    let source = super::source::open(fabric)?;
+    let found = source.discover(Need::default(), &stop)?;
     let (topology, failures) = (found.topology, found.failures);
-    let mut engine = super::fabric::engine(&port, Class::Performance, settings)?;
     // A port without a link keeps its errors: LinkDownedCounter above all.
-    let mut sweeper = Sweeper::new(&mut engine, &topology, 0, Selection { unlinked: true }, None);
+    let mut counting = source.counters(&topology, Selection { unlinked: true })?;
     let mut before = Vec::new();
     if let Some(interval) = interval {
-        sweeper.sweep(&mut engine, ClockPoint::now(), stop.flag())?;
-        before = sweeper.readings().to_vec();
-        if stop.sleep(interval) {
-            return Ok(None);
+        counting.sweep(&stop)?;
+        before = counting.readings().to_vec();
+        match counting.left() {
+            None if stop.sleep(interval) => return Ok(None),
+            None => {}
+            Some(0) => {
+                let message = "rates need two readings and the files hold one; use --totals";
+                return Err(Failure::unavailable(message).into());
+            }
+            Some(more) => (1..more).try_for_each(|_| counting.sweep(&stop).map(drop))?,
         }
     }
-    sweeper.sweep(&mut engine, ClockPoint::now(), stop.flag())?;
-    let after = sweeper.readings().to_vec();
+    counting.sweep(&stop)?;
+    let after = counting.readings().to_vec();
     Ok(Some(Look { topology, failures, before, after }))
 }
 
