@@ -15,6 +15,7 @@ pub mod offline;
 pub mod port;
 pub mod records;
 pub mod route;
+pub mod sa;
 pub mod sim;
 pub mod stop;
 pub mod sweep;

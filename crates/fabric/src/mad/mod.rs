@@ -34,7 +34,7 @@ pub const CLASS_VERSION: u8 = 1;
 /// Base version of all MADs (13.4.3).
 const BASE_VERSION: u8 = 1;
 /// Method Get (13.4.5).
-const METHOD_GET: u8 = 0x01;
+pub(crate) const METHOD_GET: u8 = 0x01;
 /// Method GetResp (13.4.5).
 const METHOD_GET_RESP: u8 = 0x81;
 /// "No LID" and the permissive LID of directed routes (14.2.1.2).

@@ -1,13 +1,15 @@
 //! The topology as the document that `discover --json` prints.
 
-use super::{Node, Topology};
+use super::{Node, Source, Topology};
 use crate::link::rate_bytes_per_second;
 use serde::Serialize;
 use throughline_sample::Guid;
 
-/// `{"nodes":[…]}`.
+/// `{"nodes":[…]}`; with `"source":"sa"` where the subnet administrator told it.
 #[derive(Serialize)]
 struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'static str>,
     nodes: Vec<NodeDocument>,
 }
 
@@ -41,7 +43,9 @@ impl Topology {
     /// are there but a switch's port 0, whose LID is the node's.
     #[must_use]
     pub fn to_json(&self) -> String {
-        let document = Document { nodes: self.nodes.iter().map(|node| self.node_document(node)).collect() };
+        let source = (self.source != Source::default()).then(|| self.source.name());
+        let nodes = self.nodes.iter().map(|node| self.node_document(node)).collect();
+        let document = Document { source, nodes };
         // Only strings and numbers as values and no maps: this can't fail.
         serde_json::to_string(&document).unwrap_or_default()
     }

@@ -123,9 +123,32 @@ impl Node {
     }
 }
 
+/// Where a topology is from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Source {
+    /// Asked from the nodes themselves, by subnet management requests.
+    #[default]
+    Nodes,
+    /// Told by the subnet administrator, where the nodes do not answer (M_Key).
+    Administrator,
+}
+
+impl Source {
+    /// The name in JSON, in the configuration and in log lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Source::Nodes => "smp",
+            Source::Administrator => "sa",
+        }
+    }
+}
+
 /// A discovered subnet.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
+    /// Where it is from.
+    pub source: Source,
     /// Nodes, ordered by GUID.
     pub nodes: Vec<Node>,
     /// The port through which the subnet was discovered.
@@ -154,6 +177,7 @@ impl Topology {
         }
         nodes.sort_by_key(|node| node.guid);
         let mut topology = Topology {
+            source: Source::default(),
             local: local.map(moved),
             subnet_prefix,
             by_guid: nodes.iter().enumerate().map(|(index, node)| (node.guid, index)).collect(),

@@ -217,6 +217,12 @@ impl<'a> Answer<'a> {
         is_ours.then_some(Answer { bytes })
     }
 
+    /// The whole message.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
     /// Method with its response bit.
     #[must_use]
     pub fn method(&self) -> u8 {
