@@ -100,6 +100,18 @@ pub enum PortState {
 }
 
 impl PortState {
+    /// The reverse of [`PortState::name`]; short forms of the tools are known, too.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<PortState> {
+        match name {
+            "Down" | "DWN" | "DOWN" => Some(PortState::Down),
+            "Initialize" | "Init" | "INI" | "INIT" => Some(PortState::Initialize),
+            "Armed" | "ARM" => Some(PortState::Armed),
+            "Active" | "ACT" => Some(PortState::Active),
+            _ => None,
+        }
+    }
+
     /// The name as infiniband-diags print it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -127,6 +139,12 @@ impl PortState {
 pub struct PhysicalState(pub u8);
 
 impl PhysicalState {
+    /// The reverse of [`PhysicalState::name`].
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<PhysicalState> {
+        (1..=7).map(PhysicalState).find(|state| state.name() == name)
+    }
+
     /// The link is up.
     pub const LINK_UP: PhysicalState = PhysicalState(5);
 

@@ -19,6 +19,9 @@ pub const MAX_UNICAST_LID: u16 = 0xBFFF;
 /// Most bytes of forwarding tables in memory: 5,000 switches with a table of 48 K LIDs each.
 const MAX_TABLE_BYTES: usize = 256 << 20;
 
+/// Most ports that are known by GUID only: 5,000 switches of 256 ports.
+const MAX_LOOSE_PORTS: usize = 5_000 * 256;
+
 /// What is known of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortFact {
@@ -141,6 +144,19 @@ impl NodeFact {
     }
 }
 
+/// A port that a file names by its port GUID only (all ports of a switch have the GUID of its port 0).
+#[derive(Clone, Debug)]
+pub struct LoosePort {
+    /// Port GUID.
+    pub guid: Guid,
+    /// Kind of its node, where the file has it.
+    pub kind: Option<NodeKind>,
+    /// Number.
+    pub number: u8,
+    /// What is known; the other end is a port GUID here, too.
+    pub fact: PortFact,
+}
+
 /// All that was gathered.
 #[derive(Debug, Default)]
 pub struct Facts {
@@ -149,6 +165,10 @@ pub struct Facts {
     pub local_port_guid: Option<Guid>,
     /// Cables on which two files disagree.
     pub disagreements: usize,
+    /// Ports whose node is not known until all files are read, with the node's name.
+    loose: Vec<(LoosePort, Option<String>)>,
+    /// Nodes that got the GUID of their port.
+    pub stand_ins: usize,
     /// Bytes in forwarding tables.
     table_bytes: usize,
 }
@@ -190,6 +210,66 @@ impl Facts {
     pub fn port(&mut self, guid: Guid, port: u8, fact: PortFact) -> Result<(), String> {
         let agrees = self.entry(guid)?.ports.entry(port).or_default().merge(fact);
         self.disagreements += usize::from(!agrees);
+        Ok(())
+    }
+
+    /// Adds a port of which only the port GUID is known.
+    ///
+    /// # Errors
+    /// Too many ports.
+    pub fn loose(&mut self, port: LoosePort) -> Result<(), String> {
+        if self.loose.len() >= MAX_LOOSE_PORTS {
+            return Err(format!("more than {MAX_LOOSE_PORTS} ports"));
+        }
+        self.loose.push((port, None));
+        Ok(())
+    }
+
+    /// The same with the name of its node.
+    ///
+    /// # Errors
+    /// Too many ports.
+    pub fn loose_named(&mut self, port: LoosePort, name: String) -> Result<(), String> {
+        self.loose(port)?;
+        if let Some(last) = self.loose.last_mut() {
+            last.1 = Some(name);
+        }
+        Ok(())
+    }
+
+    /// Finds the nodes of ports that are known by port GUID. Where no file has the node, one is made with the
+    /// port's GUID if its kind is known.
+    ///
+    /// # Errors
+    /// Too many nodes.
+    pub fn settle(&mut self) -> Result<(), String> {
+        let mut owners: HashMap<Guid, Guid> = HashMap::new();
+        for node in self.nodes.values().filter(|node| node.kind.is_some()) {
+            owners.insert(node.guid, node.guid);
+            owners.extend(node.ports.values().filter_map(|port| Some((port.guid?, node.guid))));
+        }
+        let loose = std::mem::take(&mut self.loose);
+        for (port, name) in &loose {
+            let (Some(kind), false) = (port.kind, owners.contains_key(&port.guid)) else { continue };
+            owners.insert(port.guid, port.guid);
+            self.stand_ins += usize::from(kind != NodeKind::Switch);
+            let node = NodeFact { kind: Some(kind), description: name.clone(), ..NodeFact::new(port.guid) };
+            self.node(node)?;
+        }
+        for (mut port, _) in loose {
+            let Some(owner) = owners.get(&port.guid).copied() else { continue };
+            port.fact.remote = port.fact.remote.and_then(|(guid, far)| Some((*owners.get(&guid)?, far)));
+            let lid = port.fact.lid;
+            if self.nodes.get(&owner).is_some_and(NodeFact::is_switch) {
+                // A switch's LID is that of its port 0.
+                port.fact.lid = None;
+                let guid = Some(port.guid);
+                self.port(owner, 0, PortFact { guid, lid, ..PortFact::default() })?;
+            } else {
+                port.fact.guid = Some(port.guid);
+            }
+            self.port(owner, port.number, port.fact)?;
+        }
         Ok(())
     }
 

@@ -3,10 +3,24 @@
 /// The formats, those first that say most of a node and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    /// `ibnetdiscover --cache`.
+    Cache,
     /// `ibnetdiscover`, and nets for ibsim.
     Ibnetdiscover,
+    /// `ibnetdiscover --ports`.
+    Report,
+    /// `iblinkinfo`.
+    LinkInfo,
     /// Unicast forwarding tables: `dump_lfts`, `dump_fts`, `ibroute`.
     Tables,
+}
+
+impl Kind {
+    /// Whether nodes and cables can be told from it alone.
+    #[must_use]
+    pub fn is_topology(self) -> bool {
+        matches!(self, Kind::Cache | Kind::Ibnetdiscover | Kind::Report)
+    }
 }
 
 /// Lines that are looked at; a heading stands well before.
@@ -15,6 +29,9 @@ const LOOKED_AT: usize = 200;
 /// The format of a file that begins with `bytes`; `None` where it is none of them.
 #[must_use]
 pub fn of(bytes: &[u8]) -> Option<Kind> {
+    if bytes.starts_with(&super::cache::MAGIC.to_le_bytes()) {
+        return Some(Kind::Cache);
+    }
     let text = String::from_utf8_lossy(bytes);
     text.lines().take(LOOKED_AT).find_map(of_line)
 }
@@ -28,5 +45,11 @@ fn of_line(line: &str) -> Option<Kind> {
     if begins(&["# Topology file:", "vendid=0x", "Switch\t", "Ca\t", "Rt\t"]) {
         return Some(Kind::Ibnetdiscover);
     }
-    None
+    if line.contains("==(") && line.contains("==>") || begins(&["Switch: 0x"]) {
+        return Some(Kind::LinkInfo);
+    }
+    let mut words = line.split_whitespace();
+    let is_end = matches!(words.next(), Some("CA" | "SW" | "RT"));
+    let has_numbers = words.by_ref().take(2).all(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+    (is_end && has_numbers && words.next().is_some_and(|guid| guid.starts_with("0x"))).then_some(Kind::Report)
 }

@@ -44,6 +44,20 @@ pub fn speed_bits(name: &str) -> Option<(u8, u8)> {
     }
 }
 
+/// The same of gigabits a second and lane, as `iblinkinfo` and ibdiagnet write them.
+pub fn gigabits_bits(text: &str) -> Option<(u8, u8)> {
+    speed_bits(match text {
+        "2.5" => "SDR",
+        "5" | "5.0" => "DDR",
+        "10" | "10.0" | "FDR10" => "QDR",
+        "14" | "14.0625" => "FDR",
+        "25" | "25.78125" => "EDR",
+        "50" | "53.125" => "HDR",
+        "100" | "106.25" => "NDR",
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

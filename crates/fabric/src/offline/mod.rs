@@ -4,12 +4,15 @@
 //! into [`facts`] and become one [`Topology`], as a live discovery would have given, without what the formats do
 //! not hold. A file that was cut short is an error. Nothing here asks a fabric.
 
+mod cache;
 mod error;
 mod facts;
 mod ibnetdiscover;
 mod kind;
 mod lines;
+mod linkinfo;
 mod links;
+mod report;
 mod tables;
 
 pub use error::OfflineError;
@@ -22,7 +25,7 @@ use facts::Facts;
 use flate2::bufread::MultiGzDecoder;
 use lines::Lines;
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 /// Most files of one folder: a support case has dozens, a day of counters each minute 1,440.
@@ -73,6 +76,9 @@ pub fn read(folder: &Path) -> Result<Saved, OfflineError> {
             None => unknown.push(name),
         }
     }
+    if !known.iter().any(|(kind, ..)| kind.is_topology()) {
+        return Err(OfflineError::NoTopology { folder: folder.to_owned(), unknown });
+    }
     // In the order of `Kind`: those that say most are believed first.
     known.sort();
     let mut facts = Facts::default();
@@ -80,6 +86,14 @@ pub fn read(folder: &Path) -> Result<Saved, OfflineError> {
         let mut reader = open(&path)?;
         read_one(kind, &path.to_string_lossy(), reader.as_mut(), &mut facts)?;
         saved.files.push((name, kind));
+    }
+    facts.settle().map_err(|reason| OfflineError::File { file: folder.display().to_string(), reason })?;
+    if facts.stand_ins > 0 {
+        let count = facts.stand_ins;
+        saved.warnings.push(format!(
+            "no file has the node GUIDs of {count} adapters, so the GUIDs of their ports stand for them; save them \
+             with plain `ibnetdiscover`"
+        ));
     }
     saved
         .warnings
@@ -90,9 +104,6 @@ pub fn read(folder: &Path) -> Result<Saved, OfflineError> {
     }
     let (switches, with_table) = facts.tables();
     let (topology, left_out) = facts.assemble();
-    if topology.nodes.is_empty() {
-        return Err(OfflineError::NoTopology { folder: folder.to_owned(), unknown });
-    }
     if topology.cables().next().is_none() {
         saved.warnings.push("the topology has no cable: is the file whole?".to_owned());
     }
@@ -106,8 +117,22 @@ pub fn read(folder: &Path) -> Result<Saved, OfflineError> {
 
 /// Reads one file's content. The way in for fuzzing, too.
 fn read_one(kind: Kind, file: &str, reader: &mut dyn BufRead, facts: &mut Facts) -> Result<(), OfflineError> {
+    if kind == Kind::Cache {
+        let mut bytes = Vec::new();
+        let read = reader.take(cache::MAX_BYTES as u64 + 1).read_to_end(&mut bytes);
+        read.map_err(|cause| OfflineError::Io { path: file.into(), cause })?;
+        let wrong = |reason| OfflineError::File { file: file.to_owned(), reason };
+        if bytes.len() > cache::MAX_BYTES {
+            return Err(wrong(format!("larger than {} bytes", cache::MAX_BYTES)));
+        }
+        return cache::read(&bytes, facts).map_err(wrong);
+    }
     let mut lines = Lines::new(file, reader);
     match kind {
+        // Binary: read above.
+        Kind::Cache => Ok(()),
+        Kind::Report => report::read(&mut lines, facts),
+        Kind::LinkInfo => linkinfo::read(&mut lines, facts),
         Kind::Ibnetdiscover => ibnetdiscover::read(&mut lines, facts),
         Kind::Tables => tables::read(&mut lines, facts),
     }
