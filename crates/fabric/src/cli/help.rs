@@ -86,11 +86,31 @@ and are named on standard error.";
 /// Of `route`.
 pub const ROUTE: &str = "\
 Examples:
+  throughline-fabric route node0001 node0024
   throughline-fabric route 0x98039b0300123456 0x98039b0300abcdef
-  throughline-fabric route --json 0x98039b0300123456 0x98039b0300abcdef | jq -c '.hops[]'
+  throughline-fabric route --json 17 42 | jq -c '.hops[]'
+  throughline-fabric route node0001 node0024 --all-lids
+  throughline-fabric route --check
+  throughline-fabric route --all --json | gzip > routes.jsonl.gz
 
-The way is read from the switches' linear forwarding tables: exact with static routing, one
-possibility with adaptive routing. With several LIDs a port (LMC), it is the way to the first.";
+A node is named by its node or port GUID, by a LID, by its name as `discover` prints it, by the
+name's first word, or by a part that no other node has. The way is read from the switches' linear
+forwarding tables: exact with static routing, one possibility with adaptive routing; `kind` says
+which. --check walks all pairs, names the table entries that lose packets or let them circle, and
+ends with status 2 where it found any. --all counts all pairs of hosts, or with --json prints each
+way on a line of its own.";
+
+/// Of `usage`.
+pub const USAGE: &str = "\
+Examples:
+  throughline-fabric usage                     the 20 most used links
+  throughline-fabric usage --top 0 --json | jq -c '.links[] | select(.pairs == 0)'
+  throughline-fabric usage --between rack07 storage
+
+Each direction of a link, with the number of pairs (source host, destination host) whose way
+passes it, from the switches' forwarding tables: what each link carries when all hosts talk to
+all. The second example lists links that no pair uses; the third counts pairs between two groups
+of nodes, in both directions. All pairs together add up to the lengths of all ways.";
 
 /// Of `run`.
 pub const RUN: &str = "\

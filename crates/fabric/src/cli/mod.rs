@@ -12,6 +12,7 @@ mod route;
 pub mod source;
 mod stop;
 mod sweep;
+mod usage;
 
 use crate::run::config::Config;
 use clap::{Args, Parser, Subcommand};
@@ -89,6 +90,9 @@ enum Command {
     /// Print the way from one node to another, from the forwarding tables
     #[command(after_help = help::ROUTE)]
     Route(route::Options),
+    /// Count how many pairs of hosts pass each link, from the forwarding tables
+    #[command(after_help = help::USAGE)]
+    Usage(usage::Options),
     /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
     #[command(after_help = help::RUN)]
     Run(DaemonOptions),
@@ -130,6 +134,7 @@ impl Cli {
             Command::Links(options) => links::run(&self.options, &options),
             Command::Sweep(options) => sweep::run(&self.options, &options),
             Command::Route(options) => route::run(&self.options, &options),
+            Command::Usage(options) => usage::run(&self.options, &options),
             Command::Run(options) => {
                 crate::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
             }

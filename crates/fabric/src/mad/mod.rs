@@ -10,8 +10,8 @@ mod smp;
 
 pub use pma::{ClassPortInfo, Counters, PortCounterSet, counter_metrics};
 pub use smp::{
-    LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, NodeInfo, NodeKind, PhysicalState, PortInfo, PortState, SmInfo,
-    SmState, SwitchInfo, node_description,
+    LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, MAX_UNICAST_LID, NodeInfo, NodeKind, PhysicalState, PortInfo,
+    PortState, SmInfo, SmState, SwitchInfo, node_description,
 };
 
 /// One MAD: always 256 bytes (13.4.2).

@@ -302,7 +302,7 @@ impl SwitchInfo {
 }
 
 /// Largest unicast LID (4.1.3).
-const MAX_UNICAST_LID: u16 = 0xBFFF;
+pub const MAX_UNICAST_LID: u16 = 0xBFFF;
 
 /// SMInfo (14.2.5.13): what a subnet manager says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
