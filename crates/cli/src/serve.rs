@@ -14,7 +14,9 @@ use std::time::Duration;
 use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Backoff;
 use throughline_gateway::{query, upkeep};
-use throughline_store::{ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Writer, migrate};
+use throughline_store::{
+    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Terms, Writer, migrate,
+};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -193,7 +195,9 @@ async fn serve(
     if let Some(listener) = collect {
         let writer = Writer::new(database.clone());
         let node = nix::sys::utsname::uname()?.nodename().to_string_lossy().into_owned();
-        roles.spawn(throughline_collector::run(listener, writer, figures.clone(), node, stop.clone()));
+        let terms = Arc::new(tokio::sync::Mutex::new(Terms::new(database.clone())));
+        let work = throughline_collector::run(listener, writer, terms, figures.clone(), node, stop.clone());
+        roles.spawn(work);
     }
     if config.upkeep.enabled {
         let work = upkeep::run(database.clone(), config.upkeep_options()?, figures, stop.clone());

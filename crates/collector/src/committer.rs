@@ -1,8 +1,9 @@
-//! What the collector needs of a store; the store's writer has it, and the tests have one in memory.
+//! What the collector needs of a store; the store has it, and the tests have one in memory.
 
 use std::future::Future;
 
-use throughline_store::{Entry, WriteOutcome, Writer};
+use throughline_store::{Entry, TermGrant, TermRequest, Terms, WriteOutcome, Writer};
+use tokio::sync::Mutex;
 
 /// Why a transaction did not happen.
 #[derive(Debug, thiserror::Error)]
@@ -32,5 +33,20 @@ impl Committer for Writer {
                 CommitError::Refused(error.to_string())
             }
         })
+    }
+}
+
+/// Decides which of several crawlers of a subnet sweeps.
+#[tonic::async_trait]
+pub trait Leaser: Send + Sync + 'static {
+    /// Grants, extends, refuses or releases.
+    async fn ask(&self, request: &TermRequest) -> Result<TermGrant, CommitError>;
+}
+
+#[tonic::async_trait]
+impl Leaser for Mutex<Terms> {
+    async fn ask(&self, request: &TermRequest) -> Result<TermGrant, CommitError> {
+        let answer = self.lock().await.ask(request).await;
+        answer.map_err(|error| CommitError::Away(error.to_string()))
     }
 }

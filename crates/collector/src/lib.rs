@@ -2,7 +2,7 @@
 //!
 //! Holds no state: an entry is acknowledged after the commit of its rows, and until then its sender keeps it.
 //! So any number of collectors run behind any balancer, and one that is killed loses nothing. Knows the
-//! store's writer only as a [`Committer`]; the SQL is the store's.
+//! store only as a [`Committer`] and a [`Leaser`]; the SQL is the store's.
 //!
 //! ```text
 //! stream ─decode─┐
@@ -30,7 +30,7 @@ use tokio::sync::Semaphore;
 use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 
-pub use committer::{CommitError, Committer};
+pub use committer::{CommitError, Committer, Leaser};
 pub use service::STREAMS_MAX;
 pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
 
@@ -70,6 +70,7 @@ pub fn check_listen(address: SocketAddr, key: &str) -> Result<(), Failure> {
 pub async fn run<C: Committer>(
     listener: TcpListener,
     committer: C,
+    leaser: Arc<dyn Leaser>,
     figures: SelfFigures,
     node: String,
     stop: CancellationToken,
@@ -80,7 +81,7 @@ pub async fn run<C: Committer>(
     let give_up = CancellationToken::new();
     let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
     tokio::spawn(own::tell(node, figures.clone(), queue.clone(), room.clone(), stop.clone()));
-    let service = service::Service::new(queue, room, figures, stop.clone());
+    let service = service::Service::new(queue, room, leaser, figures, stop.clone());
     // The server is dropped, with its end of the queue, before the writer is waited for.
     let served = tonic::transport::Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)

@@ -5,20 +5,22 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 use throughline_daemon::SelfFigures;
 use throughline_delivery::wire::collect_server::Collect;
-use throughline_delivery::wire::{PutRequest, PutResponse};
+use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
+use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST};
 use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
-use throughline_store::Entry;
+use throughline_store::{Entry, TermRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
-use crate::SOURCE;
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
+use crate::{Leaser, SOURCE};
 
 /// Streams at once: twice a site of 8,000 nodes, should one collector be left of several.
 pub const STREAMS_MAX: usize = 16 * 1024;
@@ -27,6 +29,7 @@ pub(crate) struct Service {
     queue: mpsc::Sender<Queued>,
     room: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    leaser: Arc<dyn Leaser>,
     next_stream: AtomicU64,
     figures: SelfFigures,
     stop: CancellationToken,
@@ -36,13 +39,14 @@ impl Service {
     pub fn new(
         queue: mpsc::Sender<Queued>,
         room: Arc<Semaphore>,
+        leaser: Arc<dyn Leaser>,
         figures: SelfFigures,
         stop: CancellationToken,
     ) -> Self {
         figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
         figures.add(SOURCE, &REFUSED_ENTRIES, 0);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self { queue, room, streams, next_stream: AtomicU64::new(0), figures, stop }
+        Self { queue, room, streams, leaser, next_stream: AtomicU64::new(0), figures, stop }
     }
 }
 
@@ -86,6 +90,40 @@ impl Collect for Service {
         });
         Ok(Response::new(ReceiverStream::new(told)))
     }
+
+    async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
+        let request = term_request(request.into_inner()).inspect_err(|status| {
+            self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+            tracing::warn!(%status, "a crawler's request was refused");
+        })?;
+        match self.leaser.ask(&request).await {
+            Ok(grant) => Ok(Response::new(LeaseResponse { granted: grant.granted, holder: grant.holder })),
+            Err(error) => Err(Status::unavailable(error.to_string())),
+        }
+    }
+}
+
+/// Longest name of a crawler's host that is kept: host names have at most 253 bytes (RFC 1123).
+const NAME_BYTES_MAX: usize = 253;
+
+fn term_request(request: LeaseRequest) -> Result<TermRequest, Status> {
+    let crawler = Uuid::from_slice(&request.crawler).map_err(|_| {
+        Status::invalid_argument(format!("crawler has {} bytes, not 16", request.crawler.len()))
+    })?;
+    if request.name.len() > NAME_BYTES_MAX || request.name.contains('\0') {
+        return Err(Status::invalid_argument(format!(
+            "name is not a text of at most {NAME_BYTES_MAX} bytes"
+        )));
+    }
+    let lease = Duration::from_millis(request.lease_milliseconds.into());
+    Ok(TermRequest {
+        subnet_prefix: request.subnet_prefix,
+        crawler,
+        name: request.name,
+        since: request.since,
+        lease: lease.clamp(LEASE_SHORTEST, LEASE_LONGEST),
+        release: request.release,
+    })
 }
 
 struct Stream {

@@ -12,7 +12,7 @@ use throughline_delivery::wire::PutResponse;
 use throughline_sample::Message;
 use throughline_sample::catalogue::{
     COMMIT_FAILURES, COMMIT_SECONDS, COMMITS, DELIVERED_ENTRIES, DUPLICATE_ENTRIES, FAILED_READS,
-    QUARANTINED_ENTRIES, ROWS_WRITTEN, SOURCE_UP,
+    FENCED_ENTRIES, QUARANTINED_ENTRIES, ROWS_WRITTEN, SOURCE_UP,
 };
 use throughline_sample::wire::Batch;
 use throughline_store::{Content, Entry, WriteOutcome};
@@ -47,6 +47,7 @@ pub(crate) async fn run<C: Committer>(
         &DELIVERED_ENTRIES,
         &DUPLICATE_ENTRIES,
         &QUARANTINED_ENTRIES,
+        &FENCED_ENTRIES,
     ];
     for metric in zero {
         figures.add(SOURCE, metric, 0);
@@ -139,6 +140,12 @@ impl<C: Committer> Writer<C> {
             tracing::info!("the database takes batches again");
         }
         self.away = false;
+        if done.fenced > 0 {
+            tracing::info!(
+                entries = done.fenced,
+                "left out what a crawler read while another one had the term of its subnet"
+            );
+        }
         self.backoff.reset();
         self.figures.set(SOURCE, &SOURCE_UP, 1.0);
         self.figures.set(SOURCE, &COMMIT_SECONDS, started.elapsed().as_secs_f64());
@@ -147,6 +154,7 @@ impl<C: Committer> Writer<C> {
         self.figures.add(SOURCE, &DUPLICATE_ENTRIES, done.duplicates);
         self.figures.add(SOURCE, &QUARANTINED_ENTRIES, done.quarantined);
         self.figures.add(SOURCE, &FAILED_READS, done.unknown_values);
+        self.figures.add(SOURCE, &FENCED_ENTRIES, done.fenced);
     }
 
     async fn wait(&mut self, reason: &str) {

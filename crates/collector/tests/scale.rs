@@ -1,6 +1,7 @@
 //! A thousand senders at once: what a collector and a database on this machine take.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throughline_collector::run;
@@ -10,7 +11,8 @@ use throughline_sample::Message;
 use throughline_sample::catalogue::COMMITS;
 use throughline_sample::wire::{Batch, MpiPvarSample};
 use throughline_spool::{Class, Config, Spool};
-use throughline_store::{Writer, testing};
+use throughline_store::{Terms, Writer, testing};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 const SENDERS: usize = 1000;
@@ -25,7 +27,8 @@ async fn a_thousand_senders() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let writer = Writer::new(database.clone());
-    let collector = tokio::spawn(run(listener, writer, figures.clone(), "n".into(), stop.clone()));
+    let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
+    let collector = tokio::spawn(run(listener, writer, terms, figures.clone(), "n".into(), stop.clone()));
     let began = Instant::now();
     let mut senders = Vec::new();
     for sender in 0..SENDERS {

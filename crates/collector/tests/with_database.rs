@@ -4,6 +4,7 @@
 
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use throughline_delivery::{GrpcSink, Session, ShipStats, Sink, SinkError, ship};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
 use throughline_spool::{Class, Config, Spool};
-use throughline_store::{Writer, testing};
+use throughline_store::{Terms, Writer, testing};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
 /// Generous: the test waits for conditions.
@@ -62,7 +64,8 @@ async fn two_collectors_store_each_entry_once() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         addresses.push(listener.local_addr().unwrap());
         let writer = Writer::new(database.clone());
-        let collector = run(listener, writer, SelfFigures::default(), name.into(), stop.clone());
+        let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
+        let collector = run(listener, writer, terms, SelfFigures::default(), name.into(), stop.clone());
         collectors.push(tokio::spawn(collector));
     }
     let mut senders = Vec::new();

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use throughline_collector::{CommitError, Committer, check_listen, run};
+use throughline_collector::{CommitError, Committer, Leaser, check_listen, run};
 use throughline_daemon::SelfFigures;
 use throughline_delivery::wire::PutRequest;
 use throughline_delivery::wire::collect_client::CollectClient;
@@ -17,7 +17,7 @@ use throughline_sample::Message;
 use throughline_sample::catalogue::{COMMIT_FAILURES, COMMITS, QUARANTINED_ENTRIES, REFUSED_ENTRIES};
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Config, Spool};
-use throughline_store::{Content, Entry, WriteOutcome};
+use throughline_store::{Content, Entry, TermGrant, TermRequest, WriteOutcome};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
@@ -39,7 +39,21 @@ struct MemoryContent {
     /// (spool id, order in the batch) of each entry stored.
     rows: Vec<(Uuid, u64)>,
     aside: Vec<(Uuid, u64, String)>,
+    term: Option<(Uuid, String)>,
     largest: usize,
+}
+
+/// Whoever asks first has the term; decisions over time are the store's, and its tests'.
+#[tonic::async_trait]
+impl Leaser for Memory {
+    async fn ask(&self, request: &TermRequest) -> Result<TermGrant, CommitError> {
+        if self.away.load(Relaxed) {
+            return Err(CommitError::Away("switched off".into()));
+        }
+        let mut content = self.content.lock().unwrap();
+        let (holder, name) = content.term.get_or_insert((request.crawler, request.name.clone())).clone();
+        Ok(TermGrant { granted: holder == request.crawler, holder: name })
+    }
 }
 
 impl Committer for Memory {
@@ -94,7 +108,14 @@ async fn start(store: &Memory, address: Option<SocketAddr>) -> Collector {
     let listener = tokio::net::TcpListener::bind(wanted).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
-    let task = tokio::spawn(run(listener, store.clone(), figures.clone(), "server".into(), stop.clone()));
+    let task = tokio::spawn(run(
+        listener,
+        store.clone(),
+        Arc::new(store.clone()),
+        figures.clone(),
+        "server".into(),
+        stop.clone(),
+    ));
     Collector { address, figures, stop, task }
 }
 

@@ -73,13 +73,17 @@ impl GrpcSink {
         Ok(Self { url: url.to_owned(), endpoint })
     }
 
-    fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {
+    /// A connection.
+    pub(crate) async fn channel(&self) -> Result<Channel, SinkError> {
+        self.endpoint.connect().await.map_err(|e| self.error(Reason::Connect, root_cause(&e)))
+    }
+
+    pub(crate) fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {
         SinkError { to: self.url.clone(), reason, detail: detail.to_string() }
     }
 
     async fn open(&self) -> Result<Session, SinkError> {
-        let channel: Channel =
-            self.endpoint.connect().await.map_err(|e| self.error(Reason::Connect, root_cause(&e)))?;
+        let channel = self.channel().await?;
         let (entries, queue) = mpsc::channel::<Entry>(CHANNEL_ENTRIES);
         let requests = tokio_stream::StreamExt::map(ReceiverStream::new(queue), |entry| PutRequest {
             spool_id: bytes::Bytes::copy_from_slice(entry.spool_id.as_bytes()),
@@ -120,7 +124,7 @@ impl GrpcSink {
         Ok(Session { entries, acks })
     }
 
-    fn status(&self, status: &tonic::Status) -> SinkError {
+    pub(crate) fn status(&self, status: &tonic::Status) -> SinkError {
         let reason = match status.code() {
             tonic::Code::Unavailable
             | tonic::Code::Cancelled

@@ -8,6 +8,7 @@
 mod backoff;
 mod endpoint;
 mod grpc;
+mod lease;
 mod outbox;
 mod ship;
 mod sink;
@@ -16,6 +17,7 @@ mod stats;
 pub use backoff::Backoff;
 pub use endpoint::Endpoint;
 pub use grpc::{GrpcSink, UrlError};
+pub use lease::{LEASE_LONGEST, LEASE_SHORTEST, Leases};
 pub use outbox::{Outbox, SpoolSection};
 pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
 pub use sink::{Ack, Connecting, Reason, Session, Sink, SinkError};

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use throughline_delivery::wire::collect_server::{Collect, CollectServer};
-use throughline_delivery::wire::{PutRequest, PutResponse};
-use throughline_delivery::{Ack, GrpcSink, Reason, Session, ShipStats, Sink, SinkError, ship};
+use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
+use throughline_delivery::{Ack, GrpcSink, Leases, Reason, Session, ShipStats, Sink, SinkError, ship};
 use throughline_spool::{Class, Config, Entry, Spool};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -138,6 +138,17 @@ impl Collect for Server {
         });
         Ok(tonic::Response::new(Box::pin(acks)))
     }
+
+    async fn lease(
+        &self,
+        request: tonic::Request<LeaseRequest>,
+    ) -> Result<tonic::Response<LeaseResponse>, tonic::Status> {
+        let request = request.into_inner();
+        if request.crawler.len() != 16 {
+            return Err(tonic::Status::invalid_argument("crawler"));
+        }
+        Ok(tonic::Response::new(LeaseResponse { granted: !request.release, holder: request.name }))
+    }
 }
 
 #[tokio::test]
@@ -165,5 +176,26 @@ async fn over_grpc_with_a_collector_that_comes_late() {
     stop.cancel();
     task.await.unwrap();
     assert_eq!((spool.acked(), spool.stats().backlog_entries), (1510, 0));
+    server.abort();
+}
+
+#[tokio::test]
+async fn a_lease_is_asked_for_again_over_a_new_connection() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut leases = Leases::new(GrpcSink::new(&format!("http://{address}")).unwrap());
+    let request = LeaseRequest { crawler: vec![7; 16].into(), name: "a".into(), ..LeaseRequest::default() };
+    assert_eq!(leases.ask(request.clone()).await.unwrap_err().reason, Reason::Connect, "nobody there");
+    let server =
+        tonic::transport::Server::builder().add_service(CollectServer::new(Server(Received::default())));
+    let server = tokio::spawn(server.serve(address));
+    let mut answer = leases.ask(request.clone()).await;
+    while matches!(&answer, Err(error) if error.reason == Reason::Connect) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        answer = leases.ask(request.clone()).await;
+    }
+    let answer = answer.unwrap();
+    assert!(answer.granted && answer.holder == "a", "{answer:?}");
+    let refused = leases.ask(LeaseRequest::default()).await.unwrap_err();
+    assert_eq!(refused.reason, Reason::Refused);
     server.abort();
 }

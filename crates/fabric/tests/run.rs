@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use throughline_delivery::wire::collect_server::{Collect, CollectServer};
-use throughline_delivery::wire::{PutRequest, PutResponse};
+use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
 use throughline_fabric::topology::FatTree;
 use throughline_sample::Message;
 use throughline_sample::catalogue::{PORT_RATE_BYTES_PER_SECOND, TRANSMIT_DATA_BYTES};
@@ -49,6 +49,10 @@ impl Collect for Double {
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(out))))
+    }
+
+    async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
+        Ok(Response::new(LeaseResponse { granted: true, holder: request.into_inner().name }))
     }
 }
 

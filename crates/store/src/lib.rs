@@ -4,6 +4,7 @@
 //! * [`Database`]: how to connect, as the writer or as the reader; also to a server that somebody operates.
 //! * [`migrate`]: brings a database to the schema of this build.
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
+//! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
@@ -14,6 +15,7 @@ mod database;
 mod error;
 mod migrate;
 mod retention;
+mod terms;
 pub mod testing;
 mod writer;
 
@@ -22,4 +24,5 @@ pub use database::{Database, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use migrate::{Migrated, migrate, schema_version};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
+pub use terms::{TermGrant, TermRequest, Terms};
 pub use writer::{Content, Entry, WriteOutcome, Writer};

@@ -123,9 +123,11 @@ async fn concurrent_senders_of_one_spool_store_each_entry_once() {
 #[tokio::test]
 async fn a_row_that_is_there_already_does_not_stop_the_others() {
     let (_, client, mut writer) = fresh().await;
-    // The same ports and times from two spools: a crawler whose spool was lost begins a new one.
-    writer.write(&[entry(Uuid::new_v4(), 1, port_batch(1, 10))]).await.unwrap();
-    let second = [entry(Uuid::new_v4(), 1, port_batch(1, 10)), entry(Uuid::new_v4(), 1, port_batch(2, 10))];
+    // The same ports and times from two spools: a sender whose spool was lost begins a new one. Of crawlers only
+    // one would be written, so these are a node's.
+    let sweep = |n| Batch { node: "node1".to_owned(), ..port_batch(n, 10) };
+    writer.write(&[entry(Uuid::new_v4(), 1, sweep(1))]).await.unwrap();
+    let second = [entry(Uuid::new_v4(), 1, sweep(1)), entry(Uuid::new_v4(), 1, sweep(2))];
     let outcome = writer.write(&second).await.unwrap();
     assert_eq!(outcome, WriteOutcome { rows: 10, ..WriteOutcome::default() });
     assert_eq!(count(&client, "ib_port_counters").await, 20);

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Seconds;
-use throughline_delivery::{Endpoint, SpoolSection};
+use throughline_delivery::{Endpoint, LEASE_LONGEST, LEASE_SHORTEST, SpoolSection};
 use throughline_fabric::engine::{self, Settings};
 use throughline_fabric::port::Via;
 
@@ -30,6 +30,8 @@ pub struct Config {
     pub discovery: Discovery,
     /// Readings of counters.
     pub sweep: Sweep,
+    /// Which of several crawlers of the subnet sweeps.
+    pub standby: Standby,
     /// `/metrics`.
     pub http: Http,
     /// From the spool to the collector.
@@ -118,6 +120,43 @@ pub struct Sweep {
 impl Default for Sweep {
     fn default() -> Self {
         Sweep { interval_seconds: Seconds::from_millis(5000), all_ports: false }
+    }
+}
+
+/// `[standby]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Standby {
+    /// How long the crawler that sweeps may be silent before another one of its subnet takes over.
+    pub lease_seconds: LeaseSeconds,
+}
+
+impl Default for Standby {
+    fn default() -> Self {
+        Standby { lease_seconds: LeaseSeconds(Seconds::from_millis(10_000)) }
+    }
+}
+
+/// A lease that the collector takes as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct LeaseSeconds(Seconds);
+
+impl LeaseSeconds {
+    /// As a duration.
+    pub fn duration(self) -> Duration {
+        self.0.duration()
+    }
+}
+
+impl<'de> Deserialize<'de> for LeaseSeconds {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let seconds = Seconds::deserialize(deserializer)?;
+        if (LEASE_SHORTEST..=LEASE_LONGEST).contains(&seconds.duration()) {
+            return Ok(LeaseSeconds(seconds));
+        }
+        let (least, most) = (LEASE_SHORTEST.as_secs(), LEASE_LONGEST.as_secs());
+        Err(de::Error::custom(format!("a lease is out of range: expected {least} to {most} seconds")))
     }
 }
 
@@ -225,6 +264,7 @@ mod tests {
             ("[device]\ntransport = 'ib'\n", ["line 2", "`umad`"]),
             ("[mad]\nwindow = 129\n", ["line 2", "1 to 128"]),
             ("[sweep]\n\ninterval_seconds = 0\n", ["line 3", "out of range"]),
+            ("[standby]\nlease_seconds = 1\n", ["line 2", "2 to 600"]),
             ("[delivery]\ncollector = 'http://far:1'\n", ["line 2", "far"]),
         ] {
             let error = read(text).unwrap_err();

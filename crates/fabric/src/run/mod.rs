@@ -9,6 +9,7 @@ mod housekeeping;
 mod pace;
 mod sender;
 mod shared;
+mod standby;
 mod survey;
 mod sweeps;
 mod trigger;
@@ -20,6 +21,7 @@ use exposition::Exposition;
 use housekeeping::Own;
 use sender::Sender;
 use shared::{Publisher, Shared};
+use standby::Standby;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -64,6 +66,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             figures: SelfFigures::default(),
             clock: Arc::new(Clock::new()),
             rounds: commits,
+            duty: Arc::default(),
         };
         let shared = Arc::new(Shared::new(publisher));
         let crawl_stop = Stop::default();
@@ -71,7 +74,9 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             survey::spawn(config.clone(), port.clone(), management, shared.clone(), crawl_stop.clone())?,
             sweeps::spawn(config.clone(), port.clone(), performance, shared.clone(), crawl_stop.clone())?,
         ];
-        let outbox = Outbox::start(spool, sink);
+        let outbox = Outbox::start(spool, sink.clone());
+        let delivered = CancellationToken::new();
+        let standby = Standby::new(config, sink, shared.clone());
         let own = Own { shared: shared.clone(), shipped: outbox.shipped() };
         let pages: Arc<dyn Expose> =
             Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, Arc::new(Exposition(shared.clone()))]);
@@ -81,6 +86,8 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             crawl_stop,
             housekeeping: tokio::spawn(housekeeping::run(own.clone(), stop.clone())),
             commits: tokio::spawn(housekeeping::watch_commits(own, rounds)),
+            standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
+            delivered,
             outbox,
             http: tokio::spawn(http::serve(listener, http::metrics_router(pages), http_stop.clone())),
             http_stop,
@@ -108,6 +115,8 @@ struct Tasks {
     crawl_stop: Stop,
     housekeeping: tokio::task::JoinHandle<()>,
     commits: tokio::task::JoinHandle<()>,
+    standby: tokio::task::JoinHandle<()>,
+    delivered: CancellationToken,
     outbox: Outbox,
     http: tokio::task::JoinHandle<std::io::Result<()>>,
     http_stop: CancellationToken,
@@ -128,6 +137,8 @@ impl Tasks {
         }
         ended("housekeeping", self.housekeeping).await;
         self.outbox.drain().await;
+        self.delivered.cancel();
+        ended("standby", self.standby).await;
         self.commits.abort();
         self.http_stop.cancel();
         ended("http", self.http).await;

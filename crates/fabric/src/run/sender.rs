@@ -22,6 +22,11 @@ impl Sender {
         Sender { subnet_prefix, boot_id: boot_id(), order: AtomicU64::new(order) }
     }
 
+    /// The subnet of all batches.
+    pub fn subnet_prefix(&self) -> u64 {
+        self.subnet_prefix
+    }
+
     /// Signs a batch.
     pub fn sign(&self, batch: &mut Batch) {
         batch.order = self.order.fetch_add(1, Ordering::Relaxed) + 1;

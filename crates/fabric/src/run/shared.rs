@@ -1,6 +1,7 @@
 //! What the crawler's threads and tasks share: the newest topology, the last sweep, and the way to the spool.
 
 use super::sender::Sender;
+use super::standby::Duty;
 use super::trigger::{Trigger, Wanted};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -26,11 +27,16 @@ pub struct Publisher {
     pub figures: SelfFigures,
     pub clock: Arc<Clock>,
     pub rounds: tokio::sync::mpsc::Sender<Round>,
+    pub duty: Arc<Duty>,
 }
 
 impl Publisher {
-    /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted.
+    /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted, or while another
+    /// crawler of the subnet records.
     pub fn append(&self, mut batch: Batch, class: Class) -> Option<u64> {
+        if self.duty.is_standby() {
+            return None;
+        }
         self.sender.sign(&mut batch);
         match self.spool.append(batch.encode_to_vec(), class) {
             Ok(sequence) => Some(sequence),
@@ -67,13 +73,15 @@ struct State {
 /// What threads and tasks share.
 pub struct Shared {
     pub publisher: Publisher,
+    pub duty: Arc<Duty>,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Shared {
     pub fn new(publisher: Publisher) -> Shared {
-        Shared { publisher, state: Mutex::default(), changed: Condvar::new() }
+        let duty = publisher.duty.clone();
+        Shared { publisher, duty, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -113,6 +121,11 @@ impl Shared {
     /// Replaces the last sweep.
     pub fn set_last(&self, last: LastSweep) {
         self.lock().last = Some(last);
+    }
+
+    /// Forgets topology and readings: another crawler has newer ones.
+    pub fn forget(&self) {
+        *self.lock() = State::default();
     }
 
     /// Asks for a look at the subnet before its time, and counts the reason.

@@ -52,6 +52,9 @@ fn run(
     let mut engine = Engine::new(transport, config.mad.settings().for_class(Class::Management));
     let (mut is_told, mut is_doubted) = (false, false);
     loop {
+        if !shared.duty.wait(stop) {
+            return Some(engine);
+        }
         let began = shared.publisher.clock.now();
         let start = Instant::now();
         match discover(&mut engine, true, stop.flag()) {

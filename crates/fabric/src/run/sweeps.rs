@@ -64,6 +64,9 @@ impl Sweeps {
             return Some(self.engine);
         }
         while let Some(missed) = pace.tick(&self.stop) {
+            if self.shared.duty.is_standby() {
+                continue;
+            }
             let figures = &self.shared.publisher.figures;
             figures.add(SOURCE, &OVERRUNS, u64::from(missed));
             let Some(found) = self.shared.found() else { continue };
@@ -99,6 +102,7 @@ impl Sweeps {
         let start = ClockPoint { instant: Instant::now(), unix_nanoseconds: clock.now() };
         let result = sweeper.sweep(&mut self.engine, start, self.stop.flag());
         if let Ok(coverage) = &result {
+            self.shared.duty.progress();
             self.publish(found, sweeper.readings(), coverage, start);
         }
         self.sweeper = Some((found.signature, sweeper));

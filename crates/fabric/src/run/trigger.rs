@@ -30,8 +30,7 @@ pub enum Trigger {
     SmChange,
     /// A walk that is not believed before it is repeated.
     Doubt,
-    /// Somebody asked.
-    #[allow(dead_code)] // Used by a signal or a command.
+    /// Somebody asked, or this crawler takes over from another one.
     Request,
 }
 

@@ -43,4 +43,6 @@ metrics! { ALL, SelfStats:
     949 WALK_MADS "walk_mads" Gauge Count Wraps(63), "Management datagrams that the last look at the topology took: light, or whole with forwarding tables.", "counted by the daemon";
     950 LIGHT_WALKS "light_walks" Counter Count Wraps(63), "Looks at what can have changed of the topology, between whole walks.", "counted by the daemon";
     951 UNANSWERED_NODES "unanswered_nodes" Gauge Count Wraps(63), "Nodes of the fabric that are linked and do not answer, and nodes that can only be reached through such.", "counted by the daemon";
+    957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "told by the collector";
+    958 FENCED_ENTRIES "fenced_entries" Counter Count Wraps(63), "Entries of a crawler left out because another one had the term of their subnet.", "counted by the daemon";
 }

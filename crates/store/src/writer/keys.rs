@@ -149,7 +149,8 @@ impl Keys {
         for node in &batch.ib_nodes {
             self.note_ib_node(prefix, node.guid, missing);
         }
-        if !batch.ib_topology_marks.is_empty() && !self.subnets.contains_key(&prefix) {
+        let is_crawled = batch.node.is_empty() && prefix != 0 || !batch.ib_topology_marks.is_empty();
+        if is_crawled && !self.subnets.contains_key(&prefix) {
             missing.subnets.insert(prefix);
         }
         for sample in &batch.host_ports {

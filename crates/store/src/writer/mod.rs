@@ -11,6 +11,7 @@
 //! keeps the batches and tries again.
 
 mod copy;
+mod fence;
 mod inventory;
 mod keys;
 mod rows;
@@ -88,6 +89,8 @@ pub struct WriteOutcome {
     pub quarantined: u64,
     /// Values of metrics that this build does not know, left out.
     pub unknown_values: u64,
+    /// Entries of a crawler left out because another one had the term of their subnet.
+    pub fenced: u64,
 }
 
 /// Writes batches through one connection, opened when needed and opened again after it was lost.
@@ -186,6 +189,7 @@ impl Session {
             total.duplicates += outcome.duplicates;
             total.quarantined += outcome.quarantined;
             total.unknown_values += outcome.unknown_values;
+            total.fenced += outcome.fenced;
         }
         Ok(total)
     }
@@ -218,8 +222,10 @@ impl Session {
         // Outside the transaction: an identifier that is cached must be committed.
         self.keys.resolve(&self.client, batches).await?;
         let Self { client, keys, statements } = self;
+        let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
         let committed = lock_ledger(&transaction, entries).await?;
+        let fence = writes.fence(&transaction).await?;
         let mut outcome = WriteOutcome::default();
         let mut rows = Rows::new();
         let mut stock = inventory::Inventory::default();
@@ -234,6 +240,9 @@ impl Session {
             }
             *last = sequence;
             match &entry.content {
+                Content::Batch(batch) if fence.leaves_out(entry.spool_id, batch, keys) => {
+                    outcome.fenced += 1;
+                }
                 Content::Batch(batch) => {
                     outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
                     stock.add(batch, keys).map_err(Failed::Data)?;

@@ -1,0 +1,51 @@
+//! Asking a collector which of several crawlers of a subnet sweeps. One connection, opened again when it broke.
+
+use std::time::Duration;
+
+use tonic::transport::Channel;
+
+use crate::GrpcSink;
+use crate::sink::{Reason, SinkError};
+use crate::wire::collect_client::CollectClient;
+use crate::wire::{LeaseRequest, LeaseResponse};
+
+/// A shorter lease would be lost to a single slow transaction of the database.
+pub const LEASE_SHORTEST: Duration = Duration::from_secs(2);
+/// With a longer one a subnet would stay unread for minutes after a crawler died.
+pub const LEASE_LONGEST: Duration = Duration::from_secs(600);
+
+/// Time for an answer: the shortest lease.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+
+/// Asks a collector for leases.
+pub struct Leases {
+    sink: GrpcSink,
+    client: Option<CollectClient<Channel>>,
+}
+
+impl Leases {
+    /// Connects with the first request.
+    #[must_use]
+    pub fn new(sink: GrpcSink) -> Leases {
+        Leases { sink, client: None }
+    }
+
+    /// One request and its answer.
+    ///
+    /// # Errors
+    /// The collector or its database is away, or the request is not valid.
+    pub async fn ask(&mut self, request: LeaseRequest) -> Result<LeaseResponse, SinkError> {
+        let work = async {
+            let mut client = match self.client.take() {
+                Some(client) => client,
+                None => CollectClient::new(self.sink.channel().await?),
+            };
+            let answer = client.lease(request).await;
+            let answer = answer.map_err(|status| self.sink.status(&status))?.into_inner();
+            self.client = Some(client);
+            Ok(answer)
+        };
+        let answer = tokio::time::timeout(ANSWER_LIMIT, work).await;
+        answer.unwrap_or_else(|_| Err(self.sink.error(Reason::Silent, "no answer about the lease in 2 s")))
+    }
+}

@@ -1,0 +1,313 @@
+//! Terms of the crawlers of a subnet: who writes, who stands by, and since when.
+//!
+//! A term is granted to the crawler that asks while there is none, or while the present one has expired. What
+//! another crawler read within a term is never stored, whatever the two believe: a crawler that was cut off and
+//! goes on is harmless. A crawler that never asks gets a term by writing where nobody else did.
+
+use std::time::Duration;
+
+use throughline_sample::Guid;
+use tokio_postgres::{Client, Transaction};
+use uuid::Uuid;
+
+use crate::{Database, Error};
+
+/// How long a term lasts that a crawler got by writing, until its next batch.
+pub(crate) const LEASE_BY_WRITING: Duration = Duration::from_secs(30);
+/// Ended terms kept of a subnet: one that changes hands each lease of 10 s fills them in three hours.
+const TERMS_KEPT: i64 = 1000;
+/// Records this far apart belong to one stretch of a crawler that has no term.
+const STRETCH_MICROSECONDS: i64 = 120_000_000;
+/// Time for one request.
+const ASK_LIMIT: Duration = Duration::from_secs(5);
+
+/// A crawler asks for the term of its subnet.
+#[derive(Clone, Debug)]
+pub struct TermRequest {
+    /// The subnet.
+    pub subnet_prefix: u64,
+    /// The crawler: the identity of its spool.
+    pub crawler: Uuid,
+    /// Its host, for people.
+    pub name: String,
+    /// Since when it sweeps without a term, or now; UTC nanoseconds.
+    pub since: i64,
+    /// How long the term holds without being asked for again.
+    pub lease: Duration,
+    /// Whether it gives its term back instead.
+    pub release: bool,
+}
+
+/// Who has the term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TermGrant {
+    /// Whether it is the crawler that asked.
+    pub granted: bool,
+    /// Name of the one that has it.
+    pub holder: String,
+}
+
+/// Asks the database for terms, through one connection.
+pub struct Terms {
+    database: Database,
+    client: Option<Client>,
+}
+
+impl Terms {
+    /// Connects with the first request.
+    #[must_use]
+    pub fn new(database: Database) -> Terms {
+        Terms { database, client: None }
+    }
+
+    /// Grants, extends, refuses or releases.
+    ///
+    /// # Errors
+    /// The database is away, or refuses.
+    pub async fn ask(&mut self, request: &TermRequest) -> Result<TermGrant, Error> {
+        let work = async {
+            let mut client = match self.client.take() {
+                Some(client) if !client.is_closed() => client,
+                _ => self.database.connect().await?,
+            };
+            let grant = ask(&mut client, request).await.map_err(Error::sql("asking for a crawler's term"))?;
+            self.client = Some(client);
+            Ok(grant)
+        };
+        let answer = tokio::time::timeout(ASK_LIMIT, work).await;
+        answer.unwrap_or_else(|_| Err(Error::late("asking for a crawler's term", ASK_LIMIT.as_secs())))
+    }
+}
+
+/// The present term of a subnet.
+struct Present {
+    id: i64,
+    crawler: Uuid,
+    name: String,
+    is_expired: bool,
+    began: i64,
+}
+
+const MICROSECONDS: &str = "(extract(epoch FROM $) * 1000000)::bigint";
+
+fn microseconds(column: &str) -> String {
+    MICROSECONDS.replace('$', column)
+}
+
+async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, tokio_postgres::Error> {
+    let transaction = client.transaction().await?;
+    let prefix = Guid(request.subnet_prefix).to_string();
+    transaction.execute("INSERT INTO subnet (prefix) VALUES ($1) ON CONFLICT DO NOTHING", &[&prefix]).await?;
+    let subnet: i32 =
+        transaction.query_one("SELECT id FROM subnet WHERE prefix = $1", &[&prefix]).await?.get(0);
+    let present = lock(&transaction, subnet).await?;
+    let lease = request.lease.as_secs_f64();
+    let grant = match present {
+        Some(present) if present.crawler == request.crawler => {
+            // One that gives its term back keeps it until another one asks, for what is still in its spool.
+            let lease = if request.release { 0.0 } else { lease };
+            let extend = "UPDATE crawler_term SET expires_at = now() + $2 * interval '1 second', name = $3 \
+                          WHERE id = $1";
+            transaction.execute(extend, &[&present.id, &lease, &request.name]).await?;
+            TermGrant { granted: !request.release, holder: request.name.clone() }
+        }
+        Some(present) if !present.is_expired || request.release => {
+            TermGrant { granted: false, holder: present.name }
+        }
+        None if request.release => TermGrant { granted: false, holder: String::new() },
+        _ => {
+            let term = Term { crawler: request.crawler, name: &request.name, lease: request.lease };
+            begin(&transaction, subnet, term, request.since / 1000).await?;
+            TermGrant { granted: true, holder: request.name.clone() }
+        }
+    };
+    transaction.commit().await?;
+    Ok(grant)
+}
+
+/// Locks the subnet's terms against writers and other requests; the present term.
+async fn lock(transaction: &Transaction<'_>, subnet: i32) -> Result<Option<Present>, tokio_postgres::Error> {
+    // Weaker than FOR UPDATE: rows that only refer to the subnet can still be made.
+    transaction.execute("SELECT 1 FROM subnet WHERE id = $1 FOR NO KEY UPDATE", &[&subnet]).await?;
+    let query = format!(
+        "SELECT id, crawler, name, expires_at <= clock_timestamp(), {} FROM crawler_term \
+         WHERE subnet_id = $1 AND ended_at IS NULL",
+        microseconds("began_at")
+    );
+    let row = transaction.query_opt(&query, &[&subnet]).await?;
+    Ok(row.map(|row| Present {
+        id: row.get(0),
+        crawler: row.get(1),
+        name: row.get(2),
+        is_expired: row.get(3),
+        began: row.get(4),
+    }))
+}
+
+/// Whose term begins.
+struct Term<'a> {
+    crawler: Uuid,
+    name: &'a str,
+    lease: Duration,
+}
+
+/// Ends the present term, if any, and begins another: not before the last record of the one before.
+async fn begin(
+    transaction: &Transaction<'_>,
+    subnet: i32,
+    term: Term<'_>,
+    since_microseconds: i64,
+) -> Result<(), tokio_postgres::Error> {
+    let end = "UPDATE crawler_term SET ended_at = greatest(covered_to + interval '1 microsecond', \
+               'epoch'::timestamptz + $2::bigint * interval '1 microsecond') \
+               WHERE subnet_id = $1 AND ended_at IS NULL";
+    transaction.execute(end, &[&subnet, &since_microseconds]).await?;
+    let insert = "WITH start AS (SELECT greatest('epoch'::timestamptz + $3::bigint * interval '1 microsecond', \
+                    (SELECT max(ended_at) FROM crawler_term WHERE subnet_id = $1)) AS at) \
+                  INSERT INTO crawler_term (subnet_id, crawler, name, began_at, covered_to, expires_at) \
+                  SELECT $1, $2, $4, at, at, now() + $5 * interval '1 second' FROM start";
+    let lease = term.lease.as_secs_f64();
+    transaction.execute(insert, &[&subnet, &term.crawler, &since_microseconds, &term.name, &lease]).await?;
+    let bound = "DELETE FROM crawler_term WHERE id IN (SELECT id FROM crawler_term \
+                 WHERE subnet_id = $1 AND ended_at IS NOT NULL ORDER BY ended_at DESC OFFSET $2)";
+    transaction.execute(bound, &[&subnet, &TERMS_KEPT]).await?;
+    Ok(())
+}
+
+/// What one crawler is about to write: times of its records in UTC microseconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    pub crawler: Uuid,
+    pub oldest: i64,
+    pub newest: i64,
+    /// Whether there are readings or inventory among them: figures alone do not show that it reads the fabric.
+    pub is_reading: bool,
+}
+
+/// Notes that a crawler writes: extends its term, or gives it one where nobody has. Changes nothing where
+/// another one has it.
+pub(crate) async fn claim(
+    client: &mut Client,
+    subnet: i32,
+    stretch: Stretch,
+) -> Result<(), tokio_postgres::Error> {
+    // covered_to is bounded by our clock: a crawler's clock that is far ahead must not lock others out.
+    let extend = "UPDATE crawler_term SET \
+                    covered_to = greatest(covered_to, least(now(), \
+                      'epoch'::timestamptz + $4::bigint * interval '1 microsecond')), \
+                    expires_at = CASE WHEN $5 THEN greatest(expires_at, now() + $6 * interval '1 second') \
+                                 ELSE expires_at END \
+                  WHERE subnet_id = $1 AND crawler = $2 AND ended_at IS NULL \
+                    AND began_at <= 'epoch'::timestamptz + $3::bigint * interval '1 microsecond'";
+    let Stretch { crawler, oldest, newest, is_reading } = stretch;
+    // A granted lease is extended by its holder's requests alone: this one is short.
+    let lease = LEASE_BY_READING.as_secs_f64();
+    let extended =
+        client.execute(extend, &[&subnet, &crawler, &oldest, &newest, &is_reading, &lease]).await?;
+    if extended > 0 {
+        return Ok(());
+    }
+    let transaction = client.transaction().await?;
+    match lock(&transaction, subnet).await? {
+        Some(present) if present.crawler == crawler && present.began <= oldest => {}
+        Some(present) if present.crawler != crawler && present.is_expired && newest >= present.began => {
+            let term = Term { crawler, name: "", lease: LEASE_BY_WRITING };
+            begin(&transaction, subnet, term, oldest).await?;
+        }
+        None => {
+            let term = Term { crawler, name: "", lease: LEASE_BY_WRITING };
+            begin(&transaction, subnet, term, oldest).await?;
+        }
+        Some(_) => note_past(&transaction, subnet, stretch).await?,
+    }
+    transaction.commit().await
+}
+
+/// How long a batch of readings alone keeps a term.
+const LEASE_BY_READING: Duration = Duration::from_secs(5);
+
+/// A crawler delivers what it read before the present term began: a past term of its own, where nobody else had
+/// one.
+async fn note_past(
+    transaction: &Transaction<'_>,
+    subnet: i32,
+    stretch: Stretch,
+) -> Result<(), tokio_postgres::Error> {
+    let Stretch { crawler, oldest, newest, .. } = stretch;
+    let overlapped = format!(
+        "SELECT 1 FROM crawler_term WHERE subnet_id = $1 AND {} <= $3 \
+         AND (ended_at IS NULL OR {} > $2) LIMIT 1",
+        microseconds("began_at"),
+        microseconds("ended_at")
+    );
+    if transaction.query_opt(&overlapped, &[&subnet, &oldest, &newest]).await?.is_some() {
+        return Ok(());
+    }
+    // The stretch goes on if it is the newest one before, and not too far away.
+    let go_on = "UPDATE crawler_term SET ended_at = 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' \
+                 WHERE id = (SELECT id FROM crawler_term WHERE subnet_id = $1 AND ended_at <= \
+                   'epoch'::timestamptz + $4::bigint * interval '1 microsecond' ORDER BY ended_at DESC LIMIT 1) \
+                 AND crawler = $2 AND ended_at > \
+                   'epoch'::timestamptz + ($4::bigint - $5::bigint) * interval '1 microsecond'";
+    let end = newest + 1;
+    let gone_on =
+        transaction.execute(go_on, &[&subnet, &crawler, &end, &oldest, &STRETCH_MICROSECONDS]).await?;
+    if gone_on == 0 {
+        let insert = "INSERT INTO crawler_term (subnet_id, crawler, began_at, ended_at, covered_to, expires_at) \
+                      SELECT $1, $2, b.at, e.at, e.at, now() \
+                      FROM (SELECT 'epoch'::timestamptz + $3::bigint * interval '1 microsecond' AS at) b, \
+                           (SELECT 'epoch'::timestamptz + $4::bigint * interval '1 microsecond' AS at) e";
+        transaction.execute(insert, &[&subnet, &crawler, &oldest, &end]).await?;
+    }
+    Ok(())
+}
+
+/// Terms of some subnets, as a transaction that writes sees them; they can't change before it ends.
+pub(crate) struct Fence(Vec<FencedTerm>);
+
+struct FencedTerm {
+    subnet: i32,
+    crawler: Uuid,
+    began: i64,
+    ended: Option<i64>,
+}
+
+impl Fence {
+    /// Reads the terms that touch records from `oldest` on, and holds off whoever wants to begin another.
+    pub async fn read(
+        transaction: &Transaction<'_>,
+        subnets: &[i32],
+        oldest: i64,
+    ) -> Result<Fence, tokio_postgres::Error> {
+        if subnets.is_empty() {
+            return Ok(Fence(Vec::new()));
+        }
+        transaction
+            .execute("SELECT 1 FROM subnet WHERE id = ANY($1) ORDER BY id FOR SHARE", &[&subnets])
+            .await?;
+        let query = format!(
+            "SELECT subnet_id, crawler, {}, {} FROM crawler_term WHERE subnet_id = ANY($1) AND (ended_at IS NULL \
+             OR ended_at > 'epoch'::timestamptz + $2::bigint * interval '1 microsecond')",
+            microseconds("began_at"),
+            microseconds("ended_at")
+        );
+        let rows = transaction.query(&query, &[&subnets, &oldest]).await?;
+        let term = |row: &tokio_postgres::Row| FencedTerm {
+            subnet: row.get(0),
+            crawler: row.get(1),
+            began: row.get(2),
+            ended: row.get(3),
+        };
+        Ok(Fence(rows.iter().map(term).collect()))
+    }
+
+    /// Whether another crawler has a term that holds this moment (UTC microseconds).
+    pub fn forbids(&self, subnet: i32, crawler: Uuid, moment: i64) -> bool {
+        self.0.iter().any(|term| {
+            term.subnet == subnet
+                && term.crawler != crawler
+                && term.began <= moment
+                && term.ended.is_none_or(|ended| moment < ended)
+        })
+    }
+}

@@ -1,0 +1,79 @@
+//! Keeps two crawlers of a subnet from being written for the same time. Which one has the term is decided in
+//! `terms`; here a transaction's batches are held against it.
+
+use throughline_sample::wire::Batch;
+use tokio_postgres::{Client, Transaction};
+use uuid::Uuid;
+
+use super::keys::Keys;
+use super::rows::newest_time;
+use super::{Content, Entry, Failed, failed};
+use crate::terms::{Fence, Stretch, claim};
+
+/// What the crawlers of a transaction are about to write, claimed as far as nobody else has it.
+pub(super) struct Writes {
+    subnets: Vec<i32>,
+    /// UTC microseconds.
+    oldest: i64,
+}
+
+/// The terms as one transaction sees them.
+pub(super) struct Terms(Fence);
+
+impl Writes {
+    /// In transactions of their own: a term must be seen by every other writer before rows rely on it.
+    pub async fn claim(client: &mut Client, entries: &[&Entry], keys: &Keys) -> Result<Writes, Failed> {
+        let mut writes = Writes { subnets: Vec::new(), oldest: i64::MAX };
+        let mut stretches: Vec<(i32, Stretch)> = Vec::new();
+        for entry in entries {
+            let Content::Batch(batch) = &entry.content else { continue };
+            let Some((subnet, moment)) = crawled(batch, keys) else { continue };
+            if !writes.subnets.contains(&subnet) {
+                writes.subnets.push(subnet);
+            }
+            writes.oldest = writes.oldest.min(moment);
+            let crawler = entry.spool_id;
+            let is_reading = !batch.ib_ports.is_empty() || !batch.ib_nodes.is_empty();
+            match stretches.iter_mut().find(|(of, stretch)| *of == subnet && stretch.crawler == crawler) {
+                Some((_, stretch)) => {
+                    stretch.oldest = stretch.oldest.min(moment);
+                    stretch.newest = stretch.newest.max(moment);
+                    stretch.is_reading |= is_reading;
+                }
+                None => {
+                    let stretch = Stretch { crawler, oldest: moment, newest: moment, is_reading };
+                    stretches.push((subnet, stretch));
+                }
+            }
+        }
+        for (subnet, stretch) in stretches {
+            claim(client, subnet, stretch).await.map_err(failed("claiming a crawler's term"))?;
+        }
+        Ok(writes)
+    }
+
+    /// The terms that hold for these batches; nobody else's begins before the transaction ends.
+    pub async fn fence(&self, transaction: &Transaction<'_>) -> Result<Terms, Failed> {
+        let fence = Fence::read(transaction, &self.subnets, self.oldest).await;
+        Ok(Terms(fence.map_err(failed("reading the crawlers' terms"))?))
+    }
+}
+
+impl Terms {
+    /// Whether this batch was read by a crawler while another one had the term.
+    pub fn leaves_out(&self, crawler: Uuid, batch: &Batch, keys: &Keys) -> bool {
+        crawled(batch, keys).is_some_and(|(subnet, moment)| self.0.forbids(subnet, crawler, moment))
+    }
+}
+
+/// The subnet of a crawler's batch and the UTC microseconds of the newest thing in it. A batch belongs to one
+/// sweep or one discovery, so it is judged as a whole. `None` for an agent's, and for one without anything.
+fn crawled(batch: &Batch, keys: &Keys) -> Option<(i32, i64)> {
+    if !batch.node.is_empty() {
+        return None;
+    }
+    let found = batch.ib_nodes.iter().map(|node| node.generation);
+    let marks = batch.ib_topology_marks.iter().map(|mark| mark.time);
+    let newest = newest_time(batch).into_iter().chain(found).chain(marks).max()?;
+    Some((keys.subnet(batch.subnet_prefix).ok()?, newest.div_euclid(1000)))
+}
