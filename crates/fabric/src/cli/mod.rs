@@ -51,12 +51,18 @@ pub struct FabricOptions {
     /// Read saved files in place of a live fabric: what ibnetdiscover, dump_fts and their family printed
     #[arg(long, global = true, value_name = "FOLDER", conflicts_with_all = ["ca", "port", "transport"])]
     pub from: Option<PathBuf>,
-    /// Time until a request without an answer is repeated [default: 200]
+    /// How long an answer may take; repetitions begin sooner [default: 200]
     #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: Option<u64>,
     /// Requests outstanding at once [default: 32]
     #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=engine::MAX_WINDOW as i64))]
     pub window: Option<u8>,
+    /// MADs sent in any second at most, all kinds and repetitions together [default: no limit]
+    #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_mads_per_second: Option<u32>,
+    /// Say on standard error what was sent and what it cost on the wire
+    #[arg(long, global = true)]
+    pub stats: bool,
 }
 
 impl FabricOptions {
@@ -65,6 +71,7 @@ impl FabricOptions {
         Settings {
             window: self.window.map_or(defaults.window, usize::from),
             timeout: self.timeout.map_or(defaults.timeout, Duration::from_millis),
+            budget: crate::budget::of_process(self.max_mads_per_second.unwrap_or(0)).or(defaults.budget),
             ..defaults
         }
     }
@@ -126,7 +133,12 @@ impl Cli {
     /// # Errors
     /// Whatever ends it early; a [`throughline_daemon::Failure`] in the chain has the exit status.
     pub fn run(self) -> anyhow::Result<ExitCode> {
-        self.log.start()?;
+        let mut log = self.log;
+        if self.options.stats {
+            // Engines tell their cost at this level when they are closed.
+            log.log_level.push_str(engine::COST_DIRECTIVE);
+        }
+        log.start()?;
         match self.command {
             Command::Discover(options) => discover::run(&self.options, &options),
             Command::Errors(options) => errors::run(&self.options, &options),

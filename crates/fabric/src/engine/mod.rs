@@ -1,27 +1,43 @@
 //! The pipelined MAD engine: a window of outstanding requests over many nodes.
 //!
-//! One engine serves one management class on one thread. It goes round the nodes, holds at most a few requests
-//! open at each, keeps its own deadlines and repeats what got no answer. A node from which nothing came for a
-//! whole request with all its repetitions is *silent*: its other requests end at once, and until it answers
-//! again it is asked one thing at a time without repetition, so it costs one deadline per round and not one per
-//! port. The engine does not know what the attributes mean; a [`Work`] does. Nothing is allocated per MAD once
-//! queues have grown.
+//! One engine serves one management class on one thread. It goes round the nodes and holds at most a few requests
+//! open at each. How many are outstanding in all follows what is lost ([`window`](Engine::window)); when an
+//! attempt is repeated follows the round-trip times (`round_trip`, `overdue`). A node from which nothing came for
+//! a whole request with all its repetitions is *silent*: its other requests end at once, and until it answers
+//! again it is asked one thing in each round, aside from the window, for which nobody else waits. All engines of a
+//! process share one promise of MADs per second ([`Budget`]). The engine does not know what the attributes mean;
+//! a [`Work`] does. Nothing is allocated per MAD once queues have grown.
 
+mod arrivals;
+mod budget;
+mod give_way;
+mod overdue;
 mod queue;
+mod round_trip;
 mod run;
 mod settings;
+mod slots;
 mod stats;
+mod window;
 
+pub use budget::Budget;
+pub use give_way::GiveWay;
 pub use queue::{NodeId, Queue, Request, Route};
 pub use run::Engine;
 pub use settings::{
-    DEFAULT_PER_NODE, DEFAULT_RETRIES, DEFAULT_TIMEOUT, DEFAULT_WINDOW, MAX_SMP_WINDOW, MAX_WINDOW, Settings,
+    DEFAULT_PER_NODE, DEFAULT_RETRIES, DEFAULT_TIMEOUT, DEFAULT_WINDOW, MAX_RETRIES, MAX_SMP_WINDOW,
+    MAX_WINDOW, MIN_REPEAT, Settings,
 };
-pub use stats::Stats;
+pub use stats::{Stats, WIRE_BYTES, WIRE_OVERHEAD_BYTES};
 
 use crate::mad::Mad;
 use crate::transport::TransportError;
 use std::time::Instant;
+
+/// Target of the log line, at level debug, with which an engine says at its end what it cost.
+pub const COST_TARGET: &str = "throughline_fabric::cost";
+/// What a log filter has to have in addition to show it.
+pub const COST_DIRECTIVE: &str = ",throughline_fabric::cost=debug";
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug)]

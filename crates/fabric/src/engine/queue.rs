@@ -1,5 +1,9 @@
 //! The nodes and what is still to be asked of them, in turn. Sends nothing and knows no time-outs.
+//!
+//! A node is *suspect* while one of its requests is overdue: nothing new is asked of it. It is *silent* after a
+//! whole request without an answer: then what is queued for it waits for a probe.
 
+use super::round_trip::RoundTrip;
 use crate::mad::{DirectedPath, Query};
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -35,10 +39,20 @@ pub struct Request {
 pub(super) struct Node {
     pub route: Route,
     pub pending: VecDeque<Request>,
+    /// Requests outstanding, probes not among them.
     pub outstanding: u8,
+    /// Of these, overdue ones.
+    pub overdue: u8,
     pub is_ready: bool,
     pub is_silent: bool,
+    /// A probe is under way, whether its outcome is still waited for or not.
+    pub has_probe: bool,
+    /// There was no room to probe it last time.
+    pub was_passed_over: bool,
     pub last_heard: Option<Instant>,
+    /// Serial number of the newest attempt that it answered.
+    pub newest_answered: u64,
+    pub round_trip: RoundTrip,
 }
 
 /// The nodes and what is still to be asked of them.
@@ -46,10 +60,17 @@ pub struct Queue {
     pub(super) nodes: Vec<Node>,
     /// Nodes that have something pending and room for it, in the order of asking.
     pub(super) ready: VecDeque<NodeId>,
-    pub(super) per_node: u8,
+    /// Silent nodes that have something pending and no probe under way.
+    pub(super) to_probe: VecDeque<NodeId>,
+    per_node: u8,
+    silent: usize,
 }
 
 impl Queue {
+    pub(super) fn new(per_node: u8) -> Queue {
+        Queue { nodes: Vec::new(), ready: VecDeque::new(), to_probe: VecDeque::new(), per_node, silent: 0 }
+    }
+
     /// Adds a node.
     pub fn add_node(&mut self, route: Route) -> NodeId {
         // Nodes are bounded by the ports of a subnet (below 2^16 LIDs x ports), so 32 bits suffice.
@@ -58,9 +79,14 @@ impl Queue {
             route,
             pending: VecDeque::new(),
             outstanding: 0,
+            overdue: 0,
             is_ready: false,
             is_silent: false,
+            has_probe: false,
+            was_passed_over: false,
             last_heard: None,
+            newest_answered: 0,
+            round_trip: RoundTrip::default(),
         });
         id
     }
@@ -77,42 +103,118 @@ impl Queue {
         self.nodes[id.0 as usize].is_silent
     }
 
+    /// Nodes that are silent now.
+    #[must_use]
+    pub fn silent_nodes(&self) -> usize {
+        self.silent
+    }
+
     /// Appends a request to a node's queue.
     pub fn push(&mut self, id: NodeId, request: Request) {
-        self.nodes[id.0 as usize].pending.push_back(request);
+        let node = &mut self.nodes[id.0 as usize];
+        node.pending.push_back(request);
+        if node.is_silent && node.pending.len() == 1 {
+            // Whoever found no room last time comes first now.
+            match std::mem::take(&mut node.was_passed_over) {
+                true => self.to_probe.push_front(id),
+                false => self.to_probe.push_back(id),
+            }
+        }
         self.make_ready(id);
     }
 
-    fn limit(&self, node: &Node) -> u8 {
-        if node.is_silent { 1 } else { self.per_node }
+    pub(super) fn node(&mut self, id: NodeId) -> &mut Node {
+        &mut self.nodes[id.0 as usize]
+    }
+
+    fn has_room(&self, node: &Node) -> bool {
+        let limit = match node {
+            Node { is_silent: true, .. } => 0,
+            Node { overdue: 1.., .. } => 1,
+            _ => self.per_node,
+        };
+        node.outstanding < limit
     }
 
     /// Puts a node into the round if it has something to ask and room for it.
     pub(super) fn make_ready(&mut self, id: NodeId) {
-        let limit = self.limit(&self.nodes[id.0 as usize]);
-        let node = &mut self.nodes[id.0 as usize];
-        if !node.is_ready && !node.pending.is_empty() && node.outstanding < limit {
-            node.is_ready = true;
+        let node = &self.nodes[id.0 as usize];
+        if !node.is_ready && !node.pending.is_empty() && self.has_room(node) {
+            self.nodes[id.0 as usize].is_ready = true;
             self.ready.push_back(id);
         }
     }
 
+    /// Whether there is a next request. A node may have become suspect, or empty, while it stood in the round.
+    pub(super) fn has_next(&mut self) -> bool {
+        while let Some(id) = self.ready.front().copied() {
+            let node = &self.nodes[id.0 as usize];
+            if !node.pending.is_empty() && self.has_room(node) {
+                return true;
+            }
+            self.nodes[id.0 as usize].is_ready = false;
+            self.ready.pop_front();
+        }
+        false
+    }
+
     /// The next request in turn; its node goes to the end of the round.
     pub(super) fn next(&mut self) -> Option<(NodeId, Request)> {
-        while let Some(id) = self.ready.pop_front() {
-            let limit = self.limit(&self.nodes[id.0 as usize]);
-            let node = &mut self.nodes[id.0 as usize];
-            node.is_ready = false;
-            // A node may have become silent, or empty, while it stood in the round.
-            if node.outstanding >= limit {
-                continue;
-            }
-            if let Some(request) = node.pending.pop_front() {
-                node.outstanding += 1;
-                self.make_ready(id);
-                return Some((id, request));
-            }
+        if !self.has_next() {
+            return None;
         }
-        None
+        let id = self.ready.pop_front()?;
+        let node = &mut self.nodes[id.0 as usize];
+        node.is_ready = false;
+        let request = node.pending.pop_front()?;
+        node.outstanding += 1;
+        self.make_ready(id);
+        Some((id, request))
+    }
+
+    /// One request of this node is not outstanding any more.
+    pub(super) fn release(&mut self, id: NodeId) {
+        let node = self.node(id);
+        node.outstanding = node.outstanding.saturating_sub(1);
+        self.make_ready(id);
+    }
+
+    /// The node answered.
+    pub(super) fn heard(&mut self, id: NodeId, serial: u64, now: Instant) {
+        let node = self.node(id);
+        node.last_heard = Some(now);
+        node.newest_answered = node.newest_answered.max(serial);
+        if std::mem::take(&mut node.is_silent) {
+            self.silent -= 1;
+            self.make_ready(id);
+        }
+    }
+
+    /// The node did not answer a whole request.
+    pub(super) fn fell_silent(&mut self, id: NodeId) {
+        if !std::mem::replace(&mut self.node(id).is_silent, true) {
+            self.silent += 1;
+        }
+    }
+
+    /// Forgets all nodes.
+    pub(super) fn clear(&mut self) {
+        self.nodes.clear();
+        self.ready.clear();
+        self.to_probe.clear();
+        self.silent = 0;
+    }
+
+    /// Forgets all requests, without an outcome.
+    pub(super) fn drop_requests(&mut self) {
+        self.ready.clear();
+        self.to_probe.clear();
+        for node in &mut self.nodes {
+            node.pending.clear();
+            node.outstanding = 0;
+            node.overdue = 0;
+            node.is_ready = false;
+            node.has_probe = false;
+        }
     }
 }

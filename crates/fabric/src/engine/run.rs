@@ -1,62 +1,76 @@
-//! The loop of an engine: fill the window, take what arrives, repeat what got no answer.
+//! The loop of an engine: fill the window, take what arrives, look after what does not.
 
 use super::queue::{NodeId, Queue, Request, Route};
-use super::{EngineError, MAX_WINDOW, Outcome, Settings, Stats, Work};
-use crate::mad::{self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, MAD_BYTES, Mad, STATUS_BUSY};
-use crate::transport::{Arrival, Destination, Transport};
-use std::collections::VecDeque;
+use super::round_trip::RoundTrip;
+use super::settings::{MIN_REPEAT, YIELD_SMPS_PER_SECOND};
+use super::slots::{Kind, SLOTS, Slot, Slots};
+use super::window::Window;
+use super::{Budget, EngineError, GiveWay, Outcome, Settings, Stats, Work};
+use crate::mad::{self, MAD_BYTES, Mad};
+use crate::transport::{Arrival, Class, Destination, Transport};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait in one receive, so that a stop request is seen soon.
 const MAX_WAIT: Duration = Duration::from_millis(100);
+/// Shortest wait: what the layer below can wait at least.
+const MIN_WAIT: Duration = Duration::from_millis(1);
 /// Receive failures in a row after which a round is given up.
 const MAX_RECEIVE_FAILURES: u32 = 16;
-
-/// One outstanding request.
-#[derive(Clone, Copy)]
-struct Slot {
-    node: NodeId,
-    request: Request,
-    transaction: u32,
-    attempts_left: u8,
-    first_sent: Instant,
-    deadline: Instant,
-}
+/// Arrivals in a row after which gathered sends are handed on all the same, so that the fabric is not left idle.
+const FLUSH_AFTER: u32 = 16;
+/// Deadlines wait for replies that are already there, but not longer than this.
+const MAX_POSTPONED: Duration = Duration::from_millis(50);
 
 /// The engine of one management class.
 pub struct Engine {
-    transport: Box<dyn Transport>,
-    settings: Settings,
-    queue: Queue,
-    slots: Vec<Option<Slot>>,
-    free: Vec<u8>,
-    generation: u32,
-    /// No deadline of a slot is earlier.
-    next_deadline: Instant,
-    buffer: Mad,
-    stats: Stats,
+    pub(super) transport: Box<dyn Transport>,
+    pub(super) settings: Settings,
+    pub(super) queue: Queue,
+    pub(super) slots: Slots,
+    pub(super) window: Window,
+    /// Of all nodes.
+    pub(super) round_trip: RoundTrip,
+    /// Serial number of the newest MAD sent.
+    pub(super) serial: u64,
+    /// The newest that was answered.
+    pub(super) newest_answered: u64,
+    /// Since anything was heard of anybody.
+    pub(super) unheard: Unheard,
+    give_way: GiveWay,
+    yield_pace: Budget,
+    pub(super) buffer: Mad,
+    pub(super) stats: Stats,
+}
+
+/// What was done since the last reply of any node.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Unheard {
+    /// MADs sent.
+    pub sent: usize,
+    /// Repetitions sent.
+    pub repeated: usize,
+    /// Requests ended without an answer.
+    pub timeouts: usize,
 }
 
 impl Engine {
     /// An engine without nodes. Settings out of range are brought into it.
     #[must_use]
     pub fn new(transport: Box<dyn Transport>, settings: Settings) -> Engine {
-        let now = transport.now();
-        let settings = Settings {
-            window: settings.window.clamp(1, MAX_WINDOW),
-            per_node: settings.per_node.max(1),
-            timeout: settings.timeout.max(Duration::from_millis(1)),
-            ..settings
-        };
+        let settings = settings.in_range();
         Engine {
             transport,
             settings,
-            queue: Queue { nodes: Vec::new(), ready: VecDeque::new(), per_node: settings.per_node },
-            slots: vec![None; settings.window],
-            free: (0..settings.window as u8).rev().collect(),
-            generation: 0,
-            next_deadline: now,
+            queue: Queue::new(settings.per_node),
+            slots: Slots::new(),
+            window: Window::new(settings.window, settings.class),
+            round_trip: RoundTrip::default(),
+            serial: 0,
+            newest_answered: 0,
+            unheard: Unheard::default(),
+            give_way: GiveWay::default(),
+            yield_pace: Budget::new(YIELD_SMPS_PER_SECOND),
             buffer: [0; MAD_BYTES],
             stats: Stats::default(),
         }
@@ -69,14 +83,42 @@ impl Engine {
 
     /// Forgets all nodes, for a new topology.
     pub fn clear_nodes(&mut self) {
-        self.queue.nodes.clear();
-        self.queue.ready.clear();
+        self.queue.clear();
+        self.slots.clear();
     }
 
     /// What was done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.stats
+        Stats { silent_nodes: self.queue.silent_nodes() as u64, ..self.stats }
+    }
+
+    /// Requests that may be outstanding now: the window after what was lost.
+    #[must_use]
+    pub fn window(&self) -> usize {
+        self.window.present()
+    }
+
+    /// The smoothed round-trip time of all nodes; `None` before the first answer.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.round_trip.smoothed()
+    }
+
+    /// Nodes that are silent now.
+    #[must_use]
+    pub fn silent_nodes(&self) -> usize {
+        self.queue.silent_nodes()
+    }
+
+    /// Gives way to the subnet manager, or no longer. Subnet management only: other classes take no notice.
+    pub fn yield_to_sm(&self, gives_way: bool) {
+        self.give_way.set(gives_way);
+    }
+
+    /// Takes the hint to give way from elsewhere, for instance from another thread.
+    pub fn follow(&mut self, hint: GiveWay) {
+        self.give_way = hint;
     }
 
     /// Works until nothing is queued or outstanding.
@@ -87,44 +129,43 @@ impl Engine {
     pub fn run(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
         let result = self.work_off(work, stop);
         if result.is_err() {
-            for slot in &mut self.slots {
-                *slot = None;
-            }
-            self.free = (0..self.settings.window as u8).rev().collect();
-            self.queue.ready.clear();
-            for node in &mut self.queue.nodes {
-                node.pending.clear();
-                node.outstanding = 0;
-                node.is_ready = false;
-            }
+            self.slots.clear();
+            self.queue.drop_requests();
         }
         result
     }
 
     fn work_off(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
         let mut now = self.transport.now();
-        let mut failures = 0;
+        self.unheard = Unheard::default();
+        self.take_what_waits(work, now);
+        let (mut failures, mut in_a_row) = (0, 0);
         loop {
-            self.fill(work, now);
-            if self.free.len() == self.slots.len() {
+            let resume = self.fill(work, now);
+            if resume.is_none() && !self.slots.is_waited_for() {
+                // Probes whose outcome nobody waits for may have been gathered.
+                self.flush();
                 return Ok(());
-            }
-            if let Err(error) = self.transport.flush() {
-                // What was not sent gets no answer and is repeated.
-                self.stats.transport_failures += 1;
-                tracing::debug!(%error, "MADs were not sent");
             }
             // First what is there already; only then wait.
             let mut arrival = self.transport.receive(&mut self.buffer, Duration::ZERO);
+            in_a_row += 1;
+            if matches!(arrival, Ok(Arrival::Nothing)) || in_a_row >= FLUSH_AFTER {
+                in_a_row = 0;
+                self.flush();
+            }
             if matches!(arrival, Ok(Arrival::Nothing)) {
                 if stop.load(Ordering::Relaxed) {
                     return Err(EngineError::Stopped);
                 }
                 now = self.transport.now();
-                let wait = self.next_deadline.saturating_duration_since(now);
-                // A millisecond is what the layer below can wait at least.
-                let wait = wait.clamp(Duration::from_millis(1), MAX_WAIT);
-                arrival = self.transport.receive(&mut self.buffer, wait);
+                if self.slots.next_due().is_some_and(|due| due <= now) {
+                    self.look_after(work, now);
+                    continue;
+                }
+                let wake = self.slots.next_due().into_iter().chain(resume).min();
+                let wait = wake.map_or(MAX_WAIT, |wake| wake.saturating_duration_since(now));
+                arrival = self.transport.receive(&mut self.buffer, wait.clamp(MIN_WAIT, MAX_WAIT));
             }
             now = self.transport.now();
             match arrival {
@@ -141,51 +182,149 @@ impl Engine {
                     }
                 }
             }
-            if now >= self.next_deadline {
-                self.expire(work, now);
+            if self.slots.next_due().is_some_and(|due| due + MAX_POSTPONED <= now) {
+                self.look_after(work, now);
             }
         }
     }
 
-    /// Sends until the window is full or nothing is ready.
-    fn fill(&mut self, work: &mut dyn Work, now: Instant) {
-        while let Some(index) = self.free.last().copied() {
-            let Some((node, request)) = self.queue.next() else { return };
-            let attempts_left =
-                if self.queue.nodes[node.0 as usize].is_silent { 0 } else { self.settings.retries };
-            // Low byte: the slot; the rest distinguishes its uses, so that late replies are not mistaken.
-            self.generation = self.generation.wrapping_add(1);
-            let transaction = self.generation << 8 | u32::from(index);
-            let deadline = now + self.settings.timeout;
-            let slot = Slot { node, request, transaction, attempts_left, first_sent: now, deadline };
-            if self.transmit(&slot) {
-                if self.free.len() == self.slots.len() || deadline < self.next_deadline {
-                    self.next_deadline = deadline;
-                }
-                self.free.pop();
-                self.slots[usize::from(index)] = Some(slot);
-            } else {
-                self.release(node);
+    /// Takes what arrived since the last round: answers of nodes that were silent. Only then their probes end.
+    fn take_what_waits(&mut self, work: &mut dyn Work, now: Instant) {
+        for _ in 0..SLOTS {
+            match self.transport.receive(&mut self.buffer, Duration::ZERO) {
+                Ok(Arrival::Nothing) | Err(_) => break,
+                Ok(kind) => self.arrived(kind, work, now),
+            }
+        }
+        self.look_after(work, now);
+    }
+
+    fn flush(&mut self) {
+        if let Err(error) = self.transport.flush() {
+            // What was not sent gets no answer and is repeated.
+            self.stats.transport_failures += 1;
+            tracing::debug!(%error, "MADs were not sent");
+        }
+    }
+
+    /// Takes one MAD out of the budgets.
+    pub(super) fn may_send(&mut self, now: Instant) -> Result<(), Instant> {
+        let mut granted = Ok(());
+        if self.settings.class == Class::Management && self.give_way.is_set() {
+            granted = self.yield_pace.take(now);
+        }
+        if let (Ok(()), Some(budget)) = (granted, self.settings.budget) {
+            granted = budget.take(now);
+        }
+        self.stats.paced += u64::from(granted.is_err());
+        granted
+    }
+
+    /// Sends until the window is full or nothing is ready. The time from which more may be sent, if the budget
+    /// does not allow it now.
+    fn fill(&mut self, work: &mut dyn Work, now: Instant) -> Option<Instant> {
+        if let Err(at) = self.probe(work, now) {
+            return Some(at);
+        }
+        if self.settings.class == Class::Management {
+            self.window.give_way(self.give_way.is_set());
+        }
+        while self.slots.count(Kind::Flying) < self.window.present()
+            && self.slots.has_room(Kind::Flying)
+            && self.queue.has_next()
+        {
+            if let Err(at) = self.may_send(now) {
+                return Some(at);
+            }
+            let (node, request) = self.queue.next()?;
+            if !self.launch(Kind::Flying, node, request, now) {
+                self.queue.release(node);
                 work.done(&mut self.queue, node, request.tag, Outcome::NotSent, now);
             }
         }
+        None
     }
 
-    fn transmit(&mut self, slot: &Slot) -> bool {
+    /// Asks silent nodes that have something queued, one thing each, aside from the window.
+    fn probe(&mut self, work: &mut dyn Work, now: Instant) -> Result<(), Instant> {
+        while let Some(id) = self.queue.to_probe.front().copied() {
+            let node = self.queue.node(id);
+            let is_wanted = node.is_silent && !node.pending.is_empty() && !node.has_probe;
+            if !is_wanted || !self.slots.has_room(Kind::Probe) {
+                let node = self.queue.node(id);
+                node.was_passed_over = is_wanted;
+                let is_silent = node.is_silent;
+                self.queue.to_probe.pop_front();
+                if is_silent {
+                    self.spare(id, work, now);
+                }
+                continue;
+            }
+            self.may_send(now)?;
+            self.queue.to_probe.pop_front();
+            let Some(request) = self.queue.node(id).pending.pop_front() else { continue };
+            self.stats.probes += 1;
+            self.queue.node(id).has_probe = self.launch(Kind::Probe, id, request, now);
+            if !self.queue.node(id).has_probe {
+                work.done(&mut self.queue, id, request.tag, Outcome::NotSent, now);
+                self.spare(id, work, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends all that is queued for a silent node.
+    pub(super) fn spare(&mut self, id: NodeId, work: &mut dyn Work, now: Instant) {
+        while let Some(request) = self.queue.node(id).pending.pop_front() {
+            self.stats.spared += 1;
+            work.done(&mut self.queue, id, request.tag, Outcome::Silent, now);
+        }
+    }
+
+    /// Sends the first attempt of a request; whether that went well.
+    fn launch(&mut self, kind: Kind, node: NodeId, request: Request, now: Instant) -> bool {
+        let slot = Slot {
+            node,
+            request,
+            kind,
+            attempt: 0,
+            is_over: false,
+            serial: self.serial + 1,
+            first_serial: self.serial + 1,
+            first_sent: now,
+            sent: now,
+            // Looked at soon even before any round trip is known: it may be known then.
+            due: now
+                + if kind == Kind::Probe { self.patience(node) } else { self.expected(node).min(MIN_REPEAT) },
+        };
+        let Some(index) = self.slots.insert(slot) else { return false };
+        let is_sent = self.transmit(index, &slot);
+        if !is_sent {
+            self.slots.remove(index);
+        }
+        is_sent
+    }
+
+    /// Sends the present attempt of a slot.
+    pub(super) fn transmit(&mut self, index: usize, slot: &Slot) -> bool {
+        let transaction = self.slots.transaction(index, slot.attempt);
         let mut bytes = [0; MAD_BYTES];
-        let to = match &self.queue.nodes[slot.node.0 as usize].route {
+        let (to, hops) = match self.queue.route(slot.node) {
             Route::Directed(path) => {
-                mad::build_smp_get(&mut bytes, path, &slot.request.query, slot.transaction);
-                Destination::Directed
+                mad::build_smp_get(&mut bytes, path, &slot.request.query, transaction);
+                (Destination::Directed, path.ports().len() as u64)
             }
             Route::Lid { lid, service_level } => {
-                mad::build_performance_get(&mut bytes, &slot.request.query, slot.transaction);
-                Destination::Lid { lid: *lid, service_level: *service_level }
+                mad::build_performance_get(&mut bytes, &slot.request.query, transaction);
+                (Destination::Lid { lid: *lid, service_level: *service_level }, 0)
             }
         };
         match self.transport.send(&bytes, to, self.settings.timeout) {
             Ok(()) => {
+                self.serial += 1;
                 self.stats.sent += 1;
+                self.stats.hops += hops;
+                self.unheard.sent += 1;
                 true
             }
             Err(error) => {
@@ -195,95 +334,17 @@ impl Engine {
             }
         }
     }
+}
 
-    /// One request of this node is not outstanding any more.
-    fn release(&mut self, id: NodeId) {
-        let node = &mut self.queue.nodes[id.0 as usize];
-        node.outstanding = node.outstanding.saturating_sub(1);
-        self.queue.make_ready(id);
-    }
-
-    fn arrived(&mut self, kind: Arrival, work: &mut dyn Work, now: Instant) {
-        let header = mad::reply_header(&self.buffer);
-        let index = (header.transaction & 0xFF) as usize;
-        let slot = self.slots.get(index).copied().flatten();
-        let Some(slot) = slot.filter(|slot| slot.transaction == header.transaction) else {
-            self.stats.unexpected += 1;
-            return;
-        };
-        if kind == Arrival::GivenUp {
-            self.missed(index, slot, work, now);
-            return;
+impl Drop for Engine {
+    /// Says what it cost.
+    fn drop(&mut self) {
+        if self.stats.sent > 0 {
+            let class = match self.settings.class {
+                Class::Management => "SMPs (QP0, VL15)",
+                _ => "GMPs (QP1, data VLs)",
+            };
+            tracing::debug!(target: super::COST_TARGET, "{class}: {}", self.stats);
         }
-        let is_ours = header.is_response
-            && header.attribute == slot.request.query.attribute
-            && matches!(header.class, CLASS_SMP_DIRECTED | CLASS_PERFORMANCE);
-        if !is_ours {
-            self.stats.unexpected += 1;
-            return;
-        }
-        let node = &mut self.queue.nodes[slot.node.0 as usize];
-        node.last_heard = Some(now);
-        node.is_silent = false;
-        if header.status & STATUS_BUSY != 0 && slot.attempts_left > 0 {
-            self.missed(index, slot, work, now);
-            return;
-        }
-        self.slots[index] = None;
-        self.free.push(index as u8);
-        self.release(slot.node);
-        let outcome = if header.status == 0 {
-            Outcome::Reply(&self.buffer)
-        } else {
-            self.stats.refused += 1;
-            Outcome::Refused(header.status)
-        };
-        work.done(&mut self.queue, slot.node, slot.request.tag, outcome, now);
-    }
-
-    /// An attempt got no answer: the next one, or the end.
-    fn missed(&mut self, index: usize, mut slot: Slot, work: &mut dyn Work, now: Instant) {
-        if slot.attempts_left > 0 {
-            slot.attempts_left -= 1;
-            slot.deadline = now + self.settings.timeout;
-            self.next_deadline = self.next_deadline.min(slot.deadline);
-            if self.transmit(&slot) {
-                self.stats.retries += 1;
-                self.slots[index] = Some(slot);
-                return;
-            }
-        }
-        self.stats.timeouts += 1;
-        self.slots[index] = None;
-        self.free.push(index as u8);
-        let node = &mut self.queue.nodes[slot.node.0 as usize];
-        let heard_meanwhile = node.last_heard.is_some_and(|heard| heard >= slot.first_sent);
-        if !heard_meanwhile {
-            node.is_silent = true;
-        }
-        let is_silent = node.is_silent;
-        self.release(slot.node);
-        work.done(&mut self.queue, slot.node, slot.request.tag, Outcome::Timeout, now);
-        if is_silent {
-            self.spare(slot.node, work, now);
-        }
-    }
-
-    /// Ends all that is queued for a silent node.
-    fn spare(&mut self, id: NodeId, work: &mut dyn Work, now: Instant) {
-        while let Some(request) = self.queue.nodes[id.0 as usize].pending.pop_front() {
-            self.stats.spared += 1;
-            work.done(&mut self.queue, id, request.tag, Outcome::Silent, now);
-        }
-    }
-
-    fn expire(&mut self, work: &mut dyn Work, now: Instant) {
-        for index in 0..self.slots.len() {
-            if let Some(slot) = self.slots[index].filter(|slot| slot.deadline <= now) {
-                self.missed(index, slot, work, now);
-            }
-        }
-        let earliest = self.slots.iter().flatten().map(|slot| slot.deadline).min();
-        self.next_deadline = earliest.unwrap_or(now + self.settings.timeout);
     }
 }

@@ -61,10 +61,12 @@ pub struct Mad {
     pub window: Window,
     /// Requests outstanding at one node.
     pub per_node: PerNode,
-    /// Time until a request without an answer is repeated.
+    /// How long an answer may take; repetitions begin sooner.
     pub timeout_seconds: Seconds,
     /// Repetitions.
-    pub retries: u8,
+    pub retries: Retries,
+    /// MADs that the process sends in any second, at most; 0: no limit.
+    pub max_per_second: u32,
     /// Service level of performance MADs.
     pub service_level: ServiceLevel,
 }
@@ -75,7 +77,8 @@ impl Default for Mad {
             window: Window(engine::DEFAULT_WINDOW as u8),
             per_node: PerNode(engine::DEFAULT_PER_NODE),
             timeout_seconds: engine::DEFAULT_TIMEOUT.into(),
-            retries: engine::DEFAULT_RETRIES,
+            retries: Retries(engine::DEFAULT_RETRIES),
+            max_per_second: 0,
             service_level: ServiceLevel(0),
         }
     }
@@ -88,7 +91,9 @@ impl Mad {
             window: usize::from(self.window.0),
             per_node: self.per_node.0,
             timeout: self.timeout_seconds.duration(),
-            retries: self.retries,
+            retries: self.retries.0,
+            budget: crate::budget::of_process(self.max_per_second),
+            ..Settings::default()
         }
     }
 }
@@ -204,6 +209,7 @@ macro_rules! bounded {
 
 bounded!(Window, 1, engine::MAX_WINDOW as u8, "Requests outstanding at once.");
 bounded!(PerNode, 1, 8, "Requests outstanding at one node: more only fill its queue.");
+bounded!(Retries, 0, engine::MAX_RETRIES, "Repetitions of a request without an answer.");
 bounded!(ServiceLevel, 0, 15, "A service level.");
 
 impl Config {
@@ -220,6 +226,9 @@ impl Config {
         }
         if let Some(timeout) = options.timeout {
             self.mad.timeout_seconds = Duration::from_millis(timeout).into();
+        }
+        if let Some(most) = options.max_mads_per_second {
+            self.mad.max_per_second = most;
         }
         if let Some(window) = options.window {
             self.mad.window = Window(window);

@@ -9,7 +9,10 @@ use throughline_daemon::{Expose, Page, SelfFigures};
 use throughline_delivery::ShipStats;
 use throughline_fabric::engine::Stats;
 use throughline_fabric::records::SOURCE;
-use throughline_sample::catalogue::{MAD_RETRIES, MAD_TIMEOUTS, MADS_SENT, ROUND_COMMIT_SECONDS};
+use throughline_sample::catalogue::{
+    MAD_BUDGET_WAITS, MAD_RETRIES, MAD_TIMEOUTS, MAD_WIRE_BYTES, MADS_RECEIVED, MADS_SENT,
+    ROUND_COMMIT_SECONDS, SILENT_NODES, UNEXPECTED_MADS,
+};
 use throughline_sample::wire::Batch;
 use throughline_spool::Class;
 use tokio::sync::mpsc;
@@ -57,6 +60,11 @@ pub fn tell_stats(part: &'static str, stats: &Stats, figures: &SelfFigures) {
     figures.set(part, &MADS_SENT, stats.sent as f64);
     figures.set(part, &MAD_TIMEOUTS, stats.timeouts as f64);
     figures.set(part, &MAD_RETRIES, stats.retries as f64);
+    figures.set(part, &MADS_RECEIVED, stats.received as f64);
+    figures.set(part, &MAD_WIRE_BYTES, stats.wire_bytes() as f64);
+    figures.set(part, &UNEXPECTED_MADS, stats.unexpected as f64);
+    figures.set(part, &SILENT_NODES, stats.silent_nodes as f64);
+    figures.set(part, &MAD_BUDGET_WAITS, stats.paced as f64);
 }
 
 /// Appends the crawler's own records until `stop`, and once more then.

@@ -38,6 +38,11 @@ metrics! { ALL, SelfStats:
     929 DROPPED_CHUNKS "dropped_chunks" Counter Count Wraps(63), "Chunks removed because all their rows were older than their table's retention.", "counted by the daemon";
     930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "told with each batch";
     931 ROUND_COMMIT_SECONDS "round_commit_seconds" Gauge Seconds Wraps(63), "From the first reading of this part's last delivered round to the acknowledged commit of its rows.", "counted by the daemon";
+    932 MADS_RECEIVED "mads_received" Counter Count Wraps(63), "Management datagrams received.", "counted by the daemon";
+    933 MAD_WIRE_BYTES "mad_wire_bytes" Counter Bytes Wraps(63), "Bytes of management datagrams on the link of the local port, both directions, 290 each with headers; each further hop carries them again.", "counted by the daemon";
+    934 UNEXPECTED_MADS "unexpected_mads" Counter Count Wraps(63), "Replies to nothing outstanding: late or duplicate.", "counted by the daemon";
+    935 SILENT_NODES "silent_nodes" Gauge Count Wraps(63), "Nodes that answered nothing when this part last asked, and are only probed.", "counted by the daemon";
+    936 MAD_BUDGET_WAITS "mad_budget_waits" Counter Count Wraps(63), "Times that sending waited for the limit of management datagrams a second, or gave way to the subnet manager.", "counted by the daemon";
     947 DISCOVERY_REQUESTS "discovery_requests" Counter Count Wraps(63), "Looks at the fabric's topology that were asked for before their time; the reason stands in the place of the source.", "counted by the daemon";
     948 TOPOLOGY_EVENTS "topology_events" Counter Count Wraps(63), "Changes of the fabric's topology that were told; the kind of event stands in the place of the source.", "counted by the daemon";
     949 WALK_MADS "walk_mads" Gauge Count Wraps(63), "Management datagrams that the last look at the topology took: light, or whole with forwarding tables.", "counted by the daemon";

@@ -1,0 +1,143 @@
+//! What an engine does with what arrives: which request it answers, and what it says about node and fabric.
+
+use super::run::{Engine, Unheard};
+use super::settings::MIN_REPEAT;
+use super::slots::{Kind, Slot};
+use super::{Outcome, Route, Work};
+use crate::mad::{self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, ReplyHeader, STATUS_BUSY};
+use crate::transport::Arrival;
+use std::time::Instant;
+
+impl Engine {
+    pub(super) fn arrived(&mut self, kind: Arrival, work: &mut dyn Work, now: Instant) {
+        let header = mad::reply_header(&self.buffer);
+        let found = self.slots.find(header.transaction);
+        if kind == Arrival::GivenUp {
+            // What was given up of an earlier attempt, or of a request that has ended, says nothing new.
+            if let Some((index, slot, attempt)) = found
+                && attempt == slot.attempt
+            {
+                self.given_up(index, slot, now);
+            }
+            return;
+        }
+        self.stats.received += 1;
+        let Some((index, slot, attempt)) = found.filter(|(_, slot, _)| self.is_answer(&header, slot)) else {
+            self.stats.unexpected += 1;
+            return;
+        };
+        self.heard(&slot, attempt, now);
+        let is_live = matches!(slot.kind, Kind::Flying | Kind::Overdue);
+        if header.status & STATUS_BUSY != 0 {
+            self.stats.busy += 1;
+            self.window.lost(slot.serial, self.serial + 1);
+            if is_live && slot.attempt < self.settings.retries {
+                self.rest(index, slot, now);
+                return;
+            }
+        } else {
+            self.measure(&slot, attempt, now);
+        }
+        self.free(index, &slot);
+        if slot.kind == Kind::Orphan {
+            return;
+        }
+        let outcome = if header.status == 0 {
+            Outcome::Reply(&self.buffer)
+        } else {
+            self.stats.refused += 1;
+            Outcome::Refused(header.status)
+        };
+        work.done(&mut self.queue, slot.node, slot.request.tag, outcome, now);
+    }
+
+    fn is_answer(&self, header: &ReplyHeader, slot: &Slot) -> bool {
+        let class = match self.queue.route(slot.node) {
+            Route::Directed(_) => CLASS_SMP_DIRECTED,
+            Route::Lid { .. } => CLASS_PERFORMANCE,
+        };
+        header.is_response && header.class == class && header.attribute == slot.request.query.attribute
+    }
+
+    /// An answer, whatever it says, shows that its node lives and that the fabric moves.
+    fn heard(&mut self, slot: &Slot, attempt: u8, now: Instant) {
+        if let Route::Directed(path) = self.queue.route(slot.node) {
+            self.stats.hops += path.ports().len() as u64;
+        }
+        self.unheard = Unheard::default();
+        // Attempts between the first and the present one are not remembered: the first is what is certain.
+        let serial = if attempt == slot.attempt { slot.serial } else { slot.first_serial };
+        self.newest_answered = self.newest_answered.max(serial);
+        self.queue.heard(slot.node, serial, now);
+        if self.queue.node(slot.node).overdue > 0 {
+            self.slots.hurry(slot.node, serial, now);
+        }
+    }
+
+    /// Round-trip time and losses.
+    fn measure(&mut self, slot: &Slot, attempt: u8, now: Instant) {
+        let sent = match attempt {
+            _ if attempt == slot.attempt => Some(slot.sent),
+            0 => Some(slot.first_sent),
+            _ => None,
+        };
+        if let Some(sent) = sent {
+            let elapsed = now.saturating_duration_since(sent);
+            self.round_trip.sample(elapsed);
+            self.queue.node(slot.node).round_trip.sample(elapsed);
+        }
+        if attempt < slot.attempt {
+            self.stats.late += 1;
+        } else if attempt > 0 {
+            self.stats.lost += 1;
+            self.window.lost(slot.first_serial, self.serial + 1);
+        }
+        self.window.answered();
+    }
+
+    /// A busy agent is left alone for a while, each time longer.
+    fn rest(&mut self, index: usize, mut slot: Slot, now: Instant) {
+        self.set_aside(&mut slot);
+        slot.is_over = true;
+        slot.due = now + MIN_REPEAT.saturating_mul(1 << slot.attempt);
+        self.slots.put(index, slot);
+    }
+
+    /// The layer below gave an attempt up: at its time-out, or at once because it can't be delivered.
+    fn given_up(&mut self, index: usize, mut slot: Slot, now: Instant) {
+        if matches!(slot.kind, Kind::Flying | Kind::Overdue) && slot.attempt < self.settings.retries {
+            self.set_aside(&mut slot);
+            // Not repeated at once: what can't be delivered now can't a microsecond later either.
+            slot.due = now.max(slot.sent + MIN_REPEAT.saturating_mul(1 << slot.attempt));
+        } else {
+            slot.due = now;
+        }
+        slot.is_over = true;
+        self.slots.put(index, slot);
+    }
+
+    /// Takes a request out of the window.
+    pub(super) fn set_aside(&mut self, slot: &mut Slot) {
+        if slot.kind == Kind::Flying {
+            slot.kind = Kind::Overdue;
+            self.queue.node(slot.node).overdue += 1;
+        }
+    }
+
+    /// A slot's request is not outstanding any more.
+    pub(super) fn free(&mut self, index: usize, slot: &Slot) {
+        self.slots.remove(index);
+        let node = self.queue.node(slot.node);
+        match slot.kind {
+            Kind::Probe | Kind::Orphan => {
+                node.has_probe = false;
+                self.queue.make_ready(slot.node);
+            }
+            Kind::Overdue => {
+                node.overdue -= 1;
+                self.queue.release(slot.node);
+            }
+            Kind::Flying => self.queue.release(slot.node),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! A hint from elsewhere that the subnet manager sweeps hard. No more than a shared flag.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Says to engines of subnet management that the subnet manager needs the agents for itself. Clones are one hint.
+#[derive(Clone, Debug, Default)]
+pub struct GiveWay(Arc<AtomicBool>);
+
+impl GiveWay {
+    /// Sets or clears it. Engines look before each MAD.
+    pub fn set(&self, gives_way: bool) {
+        self.0.store(gives_way, Ordering::Relaxed);
+    }
+
+    /// Whether it is set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
