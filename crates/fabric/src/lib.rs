@@ -9,6 +9,8 @@ pub mod check;
 pub mod discover;
 pub mod engine;
 pub mod errors;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod link;
 pub mod mad;
 pub mod offline;

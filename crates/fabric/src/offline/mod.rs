@@ -47,6 +47,33 @@ pub struct Saved {
 }
 
 impl Saved {
+    /// Takes over what was gathered.
+    fn take(&mut self, mut facts: Facts) -> Result<(), String> {
+        facts.settle()?;
+        if facts.stand_ins > 0 {
+            let count = facts.stand_ins;
+            self.warnings.push(format!(
+                "no file has the node GUIDs of {count} adapters, so the GUIDs of their ports stand for them; save \
+                 them with plain `ibnetdiscover`"
+            ));
+        }
+        if facts.disagreements > 0 {
+            let ends = facts.disagreements;
+            self.warnings.push(format!("files disagree on {ends} ends of cables: are they all of one time?"));
+        }
+        let (switches, with_table) = facts.tables();
+        let (topology, left_out) = facts.assemble();
+        if topology.cables().next().is_none() {
+            self.warnings.push("the topology has no cable: is the file whole?".to_owned());
+        }
+        if left_out > 0 {
+            self.warnings.push(format!("{left_out} switches have tables and are in no topology: left out"));
+        }
+        self.switches_without_table = switches - with_table;
+        self.topology = topology;
+        Ok(())
+    }
+
     /// Switches of the topology.
     #[must_use]
     pub fn switches(&self) -> usize {
@@ -82,37 +109,37 @@ pub fn read(folder: &Path) -> Result<Saved, OfflineError> {
     // In the order of `Kind`: those that say most are believed first.
     known.sort();
     let mut facts = Facts::default();
+    let shown = folder.to_string_lossy();
     for (kind, path, name) in known {
         let mut reader = open(&path)?;
         read_one(kind, &path.to_string_lossy(), reader.as_mut(), &mut facts)?;
         saved.files.push((name, kind));
     }
-    facts.settle().map_err(|reason| OfflineError::File { file: folder.display().to_string(), reason })?;
-    if facts.stand_ins > 0 {
-        let count = facts.stand_ins;
-        saved.warnings.push(format!(
-            "no file has the node GUIDs of {count} adapters, so the GUIDs of their ports stand for them; save them \
-             with plain `ibnetdiscover`"
-        ));
-    }
     saved
         .warnings
         .extend(unknown.iter().map(|name| format!("{name} is of no known format and was left out")));
-    if facts.disagreements > 0 {
-        let ends = facts.disagreements;
-        saved.warnings.push(format!("files disagree on {ends} ends of cables: are they all of one time?"));
-    }
-    let (switches, with_table) = facts.tables();
-    let (topology, left_out) = facts.assemble();
-    if topology.cables().next().is_none() {
-        saved.warnings.push("the topology has no cable: is the file whole?".to_owned());
-    }
-    if left_out > 0 {
-        saved.warnings.push(format!("{left_out} switches have tables and are in no topology: left out"));
-    }
-    saved.switches_without_table = switches - with_table;
-    saved.topology = topology;
+    saved.take(facts).map_err(|reason| OfflineError::File { file: shown.into_owned(), reason })?;
     Ok(saved)
+}
+
+/// Reads one file of a known format from memory.
+///
+/// # Errors
+/// [`OfflineError`], as [`read`].
+pub fn read_bytes(kind: Kind, bytes: &[u8]) -> Result<Saved, OfflineError> {
+    let mut facts = Facts::default();
+    let mut reader = unpacked(bytes).map_err(|cause| OfflineError::Io { path: "bytes".into(), cause })?;
+    read_one(kind, "bytes", reader.as_mut(), &mut facts)?;
+    let mut saved = Saved { files: vec![("bytes".to_owned(), kind)], ..Saved::default() };
+    saved.take(facts).map_err(|reason| OfflineError::File { file: "bytes".to_owned(), reason })?;
+    Ok(saved)
+}
+
+/// The format of a file with this content, unpacked first where it is gzip.
+#[must_use]
+pub fn kind_of(bytes: &[u8]) -> Option<Kind> {
+    let mut reader = unpacked(bytes).ok()?;
+    kind::of(reader.fill_buf().ok()?)
 }
 
 /// Reads one file's content. The way in for fuzzing, too.
@@ -171,9 +198,13 @@ fn open(path: &Path) -> Result<Box<dyn BufRead>, OfflineError> {
         let reason = "neither a file nor a folder".to_owned();
         return Err(OfflineError::File { file: path.display().to_string(), reason });
     }
-    let mut reader = BufReader::with_capacity(SNIFFED_BYTES, file);
-    let is_gzip = reader.fill_buf().map_err(io)?.starts_with(&GZIP);
-    if is_gzip {
+    unpacked(file).map_err(io)
+}
+
+/// What a reader holds, unpacked where it is gzip.
+fn unpacked<'a>(source: impl Read + 'a) -> std::io::Result<Box<dyn BufRead + 'a>> {
+    let mut reader = BufReader::with_capacity(SNIFFED_BYTES, source);
+    if reader.fill_buf()?.starts_with(&GZIP) {
         return Ok(Box::new(BufReader::with_capacity(SNIFFED_BYTES, MultiGzDecoder::new(reader))));
     }
     Ok(Box::new(reader))
