@@ -27,7 +27,7 @@ const GREETING_LIMIT: Duration = Duration::from_secs(20);
 
 /// A simulated fabric can't be used: the socket and the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("simulated fabric {socket}: {cause}; start one with `throughline-simfabric --socket {socket} ...`")]
+#[error("simulated fabric {socket}: {cause}; start one with `throughline-simfabric run --socket {socket} ...`")]
 pub struct SimError {
     /// The socket.
     pub socket: String,
@@ -270,6 +270,10 @@ impl Transport for SimTransport {
         let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
         wire::put_send(&mut self.unsent, lid, service_level, milliseconds, mad);
         Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), TransportError> {
+        self.push_out()
     }
 
     fn receive(&mut self, mad: &mut Mad, wait: Duration) -> Result<Arrival, TransportError> {

@@ -1,0 +1,341 @@
+//! The event loop: clients on a Unix socket, MADs into the world and out of it when they are due. One thread,
+//! no waiting but in `ppoll`.
+
+use crate::commands;
+use crate::model::End;
+use crate::scenario;
+use crate::world::{CLASS_DIRECTED, CLASS_PERFORMANCE, Delivery, World};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
+use throughline_fabric::transport::wire::{self, CLASS_NONE, Frame, Hello, Kind, Malformed, Welcome};
+
+/// Bytes asked of a socket at once.
+const READ_BYTES: usize = 64 << 10;
+/// Bytes that may wait for a client to read them; then its MADs are dropped, as a full receive queue would.
+const MAX_UNREAD_BYTES: usize = 4 << 20;
+/// Clients at once; a crawler has three.
+const MAX_CLIENTS: usize = 64;
+/// A due time as near as this is waited for by looking again and again: a sleep would miss it, because waking
+/// takes some 50 us where the processor sleeps meanwhile.
+const SPIN: Duration = Duration::from_micros(60);
+/// MADs on their way; a client's window is at most 128.
+const MAX_UNDERWAY: usize = 1 << 16;
+
+/// One connection.
+struct Client {
+    id: u64,
+    stream: UnixStream,
+    inbox: Vec<u8>,
+    outbox: Vec<u8>,
+    /// Class and place, once it said hello.
+    agent: Option<(u8, Option<End>)>,
+    is_closing: bool,
+}
+
+/// When, in what order, to whom, which.
+type Event = Reverse<(u64, u64, u64, usize)>;
+
+pub(crate) struct Server {
+    listener: UnixListener,
+    world: World,
+    clients: Vec<Client>,
+    next_client: u64,
+    started: Instant,
+    events: BinaryHeap<Event>,
+    sequence: u64,
+    underway: Vec<Option<Delivery>>,
+    free: Vec<usize>,
+    scratch: Vec<Delivery>,
+}
+
+impl Server {
+    pub fn new(listener: UnixListener, world: World) -> std::io::Result<Server> {
+        listener.set_nonblocking(true)?;
+        Ok(Server {
+            listener,
+            world,
+            clients: Vec::new(),
+            next_client: 0,
+            started: Instant::now(),
+            events: BinaryHeap::new(),
+            sequence: 0,
+            underway: Vec::new(),
+            free: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    fn now(&self) -> u64 {
+        // 64 bits of nanoseconds are 584 years.
+        self.started.elapsed().as_nanos() as u64
+    }
+
+    /// Works until `stop` can be read.
+    pub fn run(mut self, stop: BorrowedFd<'_>) -> std::io::Result<()> {
+        // Waking up later than asked is what a simulated latency suffers from most; where it can't be set,
+        // latencies are a little longer.
+        let _ = nix::sys::prctl::set_timerslack(1);
+        loop {
+            self.deliver();
+            self.flush();
+            let ready = self.wait(stop)?;
+            if ready.stop {
+                return Ok(());
+            }
+            if ready.listener {
+                self.accept();
+            }
+            for index in ready.clients {
+                self.read(index);
+            }
+            self.clients.retain(|client| !client.is_closing || !client.outbox.is_empty());
+        }
+    }
+
+    /// Hands over what is due.
+    fn deliver(&mut self) {
+        let now = self.now();
+        while let Some(Reverse((due, _, client, slot))) = self.events.peek().copied() {
+            if due > now {
+                return;
+            }
+            self.events.pop();
+            let Some(delivery) = self.underway.get_mut(slot).and_then(Option::take) else { continue };
+            self.free.push(slot);
+            if let Some(client) = self.clients.iter_mut().find(|known| known.id == client) {
+                hand_over(client, &delivery);
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        for client in &mut self.clients {
+            while !client.outbox.is_empty() {
+                match client.stream.write(&client.outbox) {
+                    Ok(count) => {
+                        client.outbox.drain(..count);
+                    }
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    Err(_) => {
+                        // The client is gone.
+                        client.is_closing = true;
+                        client.outbox.clear();
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait(&self, stop: BorrowedFd<'_>) -> std::io::Result<Ready> {
+        let mut polled =
+            vec![PollFd::new(stop, PollFlags::POLLIN), PollFd::new(self.listener.as_fd(), PollFlags::POLLIN)];
+        for client in &self.clients {
+            let events = if client.outbox.is_empty() {
+                PollFlags::POLLIN
+            } else {
+                PollFlags::POLLIN | PollFlags::POLLOUT
+            };
+            polled.push(PollFd::new(client.stream.as_fd(), events));
+        }
+        let wait = self.events.peek().map(|Reverse((due, ..))| {
+            Duration::from_nanos(due.saturating_sub(self.now())).saturating_sub(SPIN)
+        });
+        match ppoll(&mut polled, wait.map(TimeSpec::from_duration), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let is_ready =
+            |fd: &PollFd<'_>| fd.revents().is_some_and(|events| !(events - PollFlags::POLLOUT).is_empty());
+        Ok(Ready {
+            stop: is_ready(&polled[0]),
+            listener: is_ready(&polled[1]),
+            clients: polled[2..]
+                .iter()
+                .enumerate()
+                .filter(|(_, fd)| is_ready(fd))
+                .map(|(index, _)| index)
+                .collect(),
+        })
+    }
+
+    fn accept(&mut self) {
+        while let Ok((stream, _)) = self.listener.accept() {
+            if self.clients.len() >= MAX_CLIENTS || stream.set_nonblocking(true).is_err() {
+                tracing::warn!("a client was turned away: {MAX_CLIENTS} are connected");
+                continue;
+            }
+            let id = self.next_client;
+            self.next_client += 1;
+            let (inbox, outbox) = (Vec::new(), Vec::new());
+            self.clients.push(Client { id, stream, inbox, outbox, agent: None, is_closing: false });
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        let client = &mut self.clients[index];
+        let filled = client.inbox.len();
+        client.inbox.resize(filled + READ_BYTES, 0);
+        let count = match client.stream.read(&mut client.inbox[filled..]) {
+            Ok(0) => {
+                client.is_closing = true;
+                client.outbox.clear();
+                0
+            }
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => 0,
+            Err(_) => {
+                client.is_closing = true;
+                client.outbox.clear();
+                0
+            }
+        };
+        client.inbox.truncate(filled + count);
+        let inbox = std::mem::take(&mut client.inbox);
+        let mut taken = 0;
+        let now = self.now();
+        while !self.clients[index].is_closing {
+            match wire::take(&inbox[taken..]) {
+                Ok(None) => break,
+                Ok(Some(frame)) => {
+                    taken += frame.bytes;
+                    self.frame(index, &frame, now);
+                }
+                Err(error) => self.refuse(index, &error.to_string()),
+            }
+        }
+        self.clients[index].inbox = inbox;
+        self.clients[index].inbox.drain(..taken);
+    }
+
+    fn refuse(&mut self, index: usize, reason: &str) {
+        tracing::warn!(reason, "a client was refused");
+        let client = &mut self.clients[index];
+        wire::put(&mut client.outbox, Kind::Refused, &[reason.as_bytes()]);
+        client.is_closing = true;
+    }
+
+    fn frame(&mut self, index: usize, frame: &Frame<'_>, now: u64) {
+        match (frame.kind, self.clients[index].agent) {
+            (Kind::Hello, None) => match self.hello(frame.body) {
+                Ok((class, end, welcome)) => {
+                    self.clients[index].agent = Some((class, end));
+                    welcome.put(&mut self.clients[index].outbox);
+                }
+                Err(reason) => self.refuse(index, &reason),
+            },
+            (Kind::Send, Some((class, Some(end)))) if class != CLASS_NONE => {
+                self.send(index, class, end, frame.body, now);
+            }
+            (Kind::Control, Some(_)) => self.control(index, frame.body, now),
+            _ => self.refuse(index, &Malformed::Body.to_string()),
+        }
+    }
+
+    fn hello(&mut self, body: &[u8]) -> Result<(u8, Option<End>, Welcome), String> {
+        let hello = Hello::decode(body).map_err(|error| error.to_string())?;
+        if ![CLASS_NONE, CLASS_DIRECTED, CLASS_PERFORMANCE].contains(&hello.class) {
+            return Err(format!("management class {:#04x} is not simulated", hello.class));
+        }
+        let end = self.attach(&hello)?;
+        let fabric = &self.world.fabric;
+        let port = fabric.port(end).ok_or("the node has no such port")?;
+        let manager = fabric.manager.and_then(|end| fabric.port(end)).map_or(0, |port| port.lid);
+        let welcome = Welcome {
+            port: end.port,
+            state: port.state,
+            service_level: 0,
+            lid: port.lid,
+            manager_lid: manager,
+            port_guid: port.guid,
+            subnet_prefix: fabric.prefix,
+            node: format!("{:#018x}", fabric.nodes[end.node].guid),
+        };
+        Ok((hello.class, Some(end), welcome))
+    }
+
+    fn attach(&self, hello: &Hello) -> Result<End, String> {
+        let fabric = &self.world.fabric;
+        let default = scenario::default_end(fabric);
+        let node = match hello.node.as_str() {
+            "" => default.ok_or("the fabric has no node")?.node,
+            name => fabric.find(name).ok_or_else(|| format!("there is no node `{name}`"))?,
+        };
+        let mut ends = fabric.nodes[node].end_ports().map(|port| End { node, port: port as u8 });
+        match hello.port {
+            0 => {
+                let first = End { node, port: fabric.nodes[node].end_ports().start as u8 };
+                Ok(ends.find(|end| fabric.across(*end).is_some()).unwrap_or(first))
+            }
+            port => {
+                let end = ends.find(|end| end.port == port);
+                end.ok_or_else(|| format!("`{}` has no port {port}", fabric.nodes[node].description))
+            }
+        }
+    }
+
+    fn send(&mut self, index: usize, class: u8, end: End, body: &[u8], now: u64) {
+        let Some((head, mad)) = body.split_first_chunk::<{ wire::SEND_BYTES }>() else {
+            return self.refuse(index, &Malformed::Body.to_string());
+        };
+        let lid = u16::from_le_bytes([head[0], head[1]]);
+        let mut out = std::mem::take(&mut self.scratch);
+        self.world.receive(end, class, lid, mad, now, &mut out);
+        let client = &mut self.clients[index];
+        for delivery in out.drain(..) {
+            if delivery.due <= now {
+                hand_over(client, &delivery);
+            } else if self.events.len() < MAX_UNDERWAY {
+                let slot = self.free.pop().unwrap_or_else(|| {
+                    self.underway.push(None);
+                    self.underway.len() - 1
+                });
+                self.sequence += 1;
+                self.events.push(Reverse((delivery.due, self.sequence, client.id, slot)));
+                self.underway[slot] = Some(delivery);
+            }
+        }
+        self.scratch = out;
+    }
+
+    fn control(&mut self, index: usize, body: &[u8], now: u64) {
+        let mut said = String::new();
+        let mut failed = false;
+        match std::str::from_utf8(body) {
+            Err(_) => (said, failed) = ("commands are UTF-8".to_owned(), true),
+            Ok(text) => {
+                for line in text.lines() {
+                    match commands::run(&mut self.world, line, now) {
+                        Ok(output) => said.push_str(&output),
+                        Err(reason) => {
+                            said.push_str(&format!("{line}: {reason}"));
+                            failed = true;
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+        wire::put(&mut self.clients[index].outbox, Kind::Done, &[&[u8::from(failed)], said.as_bytes()]);
+    }
+}
+
+/// What `ppoll` found.
+struct Ready {
+    stop: bool,
+    listener: bool,
+    clients: Vec<usize>,
+}
+
+fn hand_over(client: &mut Client, delivery: &Delivery) {
+    if client.outbox.len() < MAX_UNREAD_BYTES && !client.is_closing {
+        wire::put_mad(&mut client.outbox, Kind::Mad, delivery.lid, 0, &delivery.mad);
+    }
+}
