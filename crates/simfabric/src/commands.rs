@@ -52,7 +52,7 @@ Counters
   traffic off                 none; the others add to what there is
   traffic pair NODE NODE RATE | all-to-all RATE | ring RATE | incast NODE RATE
   clock freeze|run|advance TIME   the time that counters see
-  stats, nodes, help
+  stats, nodes, groups, help
 ";
 
 /// Runs one command at a moment; what it says.
@@ -67,6 +67,7 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
         "help" => return Ok(HELP.to_owned()),
         "stats" => return Ok(stats(world)),
         "nodes" => return Ok(nodes(world)),
+        "groups" => return Ok(groups(world)),
         "latency" | "service" | "queue" | "loss" | "duplicate" | "late" | "busy" => {
             conduct(world, &name, &mut words)?;
         }
@@ -447,6 +448,16 @@ fn nodes(world: &World) -> String {
     for node in world.fabric.nodes.iter().filter(|node| !node.is_removed) {
         // Writing to a String can't fail.
         let _ = writeln!(text, "{} lid {} \"{}\"", node.id, node.lid(), node.description);
+    }
+    text
+}
+
+fn groups(world: &World) -> String {
+    let mut text = String::new();
+    for group in &world.fabric.groups {
+        let members = group.ends(&world.fabric).len();
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{:#x} {:032x} {members} members", group.mlid, group.mgid);
     }
     text
 }

@@ -27,7 +27,9 @@ const GREETING_LIMIT: Duration = Duration::from_secs(20);
 
 /// A simulated fabric can't be used: the socket and the reason.
 #[derive(Debug, thiserror::Error)]
-#[error("simulated fabric {socket}: {cause}; start one with `throughline-simfabric run --socket {socket} ...`")]
+#[error(
+    "simulated fabric {socket}: {cause}; start one with `throughline-simfabric run --socket {socket} ...`"
+)]
 pub struct SimError {
     /// The socket.
     pub socket: String,
