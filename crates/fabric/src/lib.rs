@@ -11,6 +11,7 @@ pub mod engine;
 pub mod errors;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod key;
 pub mod link;
 pub mod mad;
 pub mod offline;

@@ -1,10 +1,13 @@
 //! Opening the local port for a one-shot command, with the exit status that each failure has.
 
 use super::FabricOptions;
+use std::path::Path;
 use throughline_daemon::Failure;
 use throughline_fabric::discover::{self, Discovery};
-use throughline_fabric::engine::{Engine, EngineError, Settings};
+use throughline_fabric::engine::{Budget, Engine, EngineError, Settings};
+use throughline_fabric::key::Key;
 use throughline_fabric::port::{FabricPort, PortError};
+use throughline_fabric::sa::{self, Choice, Client, SaError};
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
 
@@ -28,17 +31,86 @@ pub fn engine(port: &FabricPort, class: Class, settings: Settings) -> Result<Eng
     Ok(Engine::new(port.open(class).map_err(device_failure)?, settings.for_class(class)))
 }
 
-/// Walks the subnet and tells what could not be read.
+/// The client of the subnet administrator.
 ///
 /// # Errors
-/// The local node does not answer (69), or the command was stopped.
-pub fn discover(engine: &mut Engine, tables: bool, stop: &Stop) -> anyhow::Result<Discovery> {
-    let found = discover::discover(engine, tables, stop.flag())?;
+/// No permission (77), or the class is refused (69).
+pub fn administrator(port: &FabricPort, budget: Option<&'static Budget>) -> Result<Client, Failure> {
+    let transport = port.open(Class::Administration).map_err(device_failure)?;
+    // The local port as it is now: the manager may have moved since it was found.
+    let local = port.refreshed().unwrap_or_else(|_| port.local().clone());
+    let settings = sa::Settings { budget, ..sa::Settings::default() };
+    Ok(Client::new(transport, local.sm_lid, local.service_level, settings))
+}
+
+/// The key in a file; none without one.
+///
+/// # Errors
+/// Wrong usage (64): the file can't be read, is open to others, or holds something else.
+pub fn key(file: Option<&Path>) -> Result<Key, Failure> {
+    match file {
+        Some(path) => Key::from_file(path).map_err(|error| Failure::usage(error.to_string())),
+        None => Ok(Key::default()),
+    }
+}
+
+/// Asks the nodes, or the subnet administrator, and tells what could not be read.
+///
+/// # Errors
+/// The local node does not answer (69), neither does the administrator (69), or the command was stopped.
+pub fn discover(
+    port: &FabricPort,
+    settings: Settings,
+    choice: Choice,
+    tables: bool,
+    stop: &Stop,
+) -> anyhow::Result<Discovery> {
+    if choice == Choice::Administrator {
+        let found = told(port, settings, tables, stop).map_err(unavailable)?;
+        tell_failures(&found);
+        return Ok(found);
+    }
+    let mut engine = engine(port, Class::Management, settings)?;
+    let found = discover::discover(&mut engine, tables, stop.flag())?;
+    drop(engine);
+    if choice == Choice::Auto && sa::is_shut_out(&found) {
+        match told(port, settings, tables, stop) {
+            Ok(told) => {
+                tracing::warn!(
+                    "no node beyond the local one answers subnet management requests (an M_Key?): this is what \
+                     the subnet administrator knows"
+                );
+                tell_failures(&told);
+                return Ok(told);
+            }
+            Err(error) => tracing::warn!("{error:#}"),
+        }
+    }
     if found.topology.nodes.is_empty() {
         let message = "the local node does not answer subnet management requests; check the port's state with \
                        `ibstat`, or choose another one with --ca and --port";
         return Err(Failure::unavailable(message).into());
     }
+    tell_failures(&found);
+    Ok(found)
+}
+
+/// The subnet as the administrator tells it.
+fn told(port: &FabricPort, settings: Settings, tables: bool, stop: &Stop) -> anyhow::Result<Discovery> {
+    let mut client = administrator(port, settings.budget)?;
+    Ok(sa::discover(&mut client, port.local(), tables, stop.flag())?)
+}
+
+/// The exit status of an administrator that does not answer.
+fn unavailable(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<SaError>() {
+        Some(SaError::Stopped) => EngineError::Stopped.into(),
+        Some(error) => Failure::unavailable(error.to_string()).into(),
+        None => error,
+    }
+}
+
+fn tell_failures(found: &Discovery) {
     for failure in found.failures.iter().take(FAILURES_TOLD) {
         let node = failure.guid.map(|guid| guid.to_string()).unwrap_or_default();
         tracing::warn!(node, port = failure.port, reason = failure.reason, "{} was not read", failure.what);
@@ -46,7 +118,6 @@ pub fn discover(engine: &mut Engine, tables: bool, stop: &Stop) -> anyhow::Resul
     if found.failures.len() > FAILURES_TOLD {
         tracing::warn!("{} more were not read", found.failures.len() - FAILURES_TOLD);
     }
-    Ok(found)
 }
 
 /// Whether an error only says that the command was asked to stop.

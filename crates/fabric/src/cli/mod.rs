@@ -20,9 +20,10 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use throughline_daemon::LogOptions;
+use throughline_daemon::{Failure, LogOptions};
 use throughline_fabric::engine::{self, Settings};
 use throughline_fabric::port::Via;
+use throughline_fabric::sa::Choice;
 
 /// Reads an InfiniBand fabric: topology, routes and port counters. It never changes or clears anything.
 #[derive(Parser)]
@@ -51,6 +52,12 @@ pub struct FabricOptions {
     /// Read saved files in place of a live fabric: what ibnetdiscover, dump_fts and their family printed
     #[arg(long, global = true, value_name = "FOLDER", conflicts_with_all = ["ca", "port", "transport"])]
     pub from: Option<PathBuf>,
+    /// Who is asked for the topology: the nodes (`smp`), the subnet administrator (`sa`), or the nodes first [default: auto]
+    #[arg(long, global = true, value_name = "auto|smp|sa", conflicts_with = "from")]
+    pub discovery: Option<Choice>,
+    /// File with the M_Key of the subnet, which only its owner may read; for fabrics that are protected by one
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    pub m_key_file: Option<PathBuf>,
     /// How long an answer may take; repetitions begin sooner [default: 200]
     #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: Option<u64>,
@@ -123,6 +130,7 @@ impl DaemonOptions {
     fn load(&self, fabric: &FabricOptions) -> anyhow::Result<Config> {
         let mut config: Config = throughline_daemon::config::load("fabric", self.config.as_deref())?;
         config.apply(fabric);
+        config.read_keys().map_err(|error| Failure::usage(error.to_string()))?;
         Ok(config)
     }
 }

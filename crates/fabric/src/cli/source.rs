@@ -8,6 +8,7 @@ use throughline_fabric::discover::Discovery;
 use throughline_fabric::engine::{Engine, EngineError, Settings};
 use throughline_fabric::offline::{self, OfflineError, Saved};
 use throughline_fabric::port::FabricPort;
+use throughline_fabric::sa::Choice;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper};
 use throughline_fabric::topology::Topology;
@@ -34,6 +35,8 @@ pub struct Live {
     pub port: FabricPort,
     /// Settings for engines, from the command line.
     pub settings: Settings,
+    /// Who is asked for the topology.
+    pub choice: Choice,
 }
 
 /// Opens what the options name.
@@ -45,7 +48,11 @@ pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
         Some(folder) => Ok(Source::Saved(Box::new(read(folder)?))),
         None => Ok(Source::Live(Live {
             port: super::fabric::open(options)?,
-            settings: options.settings(Settings::default()),
+            settings: options.settings(Settings {
+                m_key: super::fabric::key(options.m_key_file.as_deref())?,
+                ..Settings::default()
+            }),
+            choice: options.discovery.unwrap_or_default(),
         })),
     }
 }
@@ -74,8 +81,7 @@ impl Source {
     pub fn discover(&self, need: Need, stop: &Stop) -> anyhow::Result<Discovery> {
         match self {
             Source::Live(live) => {
-                let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
-                super::fabric::discover(&mut engine, need.tables, stop)
+                super::fabric::discover(&live.port, live.settings, live.choice, need.tables, stop)
             }
             Source::Saved(saved) => {
                 if need.tables && saved.switches_without_table > 0 {

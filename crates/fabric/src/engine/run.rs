@@ -312,6 +312,7 @@ impl Engine {
         let (to, hops) = match self.queue.route(slot.node) {
             Route::Directed(path) => {
                 mad::build_smp_get(&mut bytes, path, &slot.request.query, transaction);
+                mad::set_m_key(&mut bytes, self.settings.m_key.number());
                 (Destination::Directed, path.ports().len() as u64)
             }
             Route::Lid { lid, service_level } => {

@@ -1,6 +1,7 @@
 //! Limits of an engine: how much may be outstanding, and how long an answer may take. Numbers only.
 
 use super::Budget;
+use crate::key::Key;
 use crate::transport::Class;
 use std::time::Duration;
 
@@ -47,6 +48,8 @@ pub struct Settings {
     pub class: Class,
     /// What the process may send in a second, shared by all its engines; `None`: no limit.
     pub budget: Option<&'static Budget>,
+    /// M_Key of the nodes; none by default. It goes into subnet management requests and nowhere else.
+    pub m_key: Key,
 }
 
 impl Default for Settings {
@@ -58,6 +61,7 @@ impl Default for Settings {
             retries: DEFAULT_RETRIES,
             class: Class::Performance,
             budget: None,
+            m_key: Key::default(),
         }
     }
 }

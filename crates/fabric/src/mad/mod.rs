@@ -136,6 +136,11 @@ pub fn build_smp_get(mad: &mut Mad, path: &DirectedPath, query: &Query, transact
     mad[128..192].copy_from_slice(&path.ports);
 }
 
+/// Puts the M_Key into an SMP (14.2.1): a node that is protected by one answers, or not, by it (14.2.4).
+pub fn set_m_key(mad: &mut Mad, key: u64) {
+    mad[24..32].copy_from_slice(&key.to_be_bytes());
+}
+
 /// Writes a PerformanceGet (16.1.1) into `mad`.
 pub fn build_performance_get(mad: &mut Mad, query: &Query, transaction: u32) {
     header(mad, CLASS_PERFORMANCE, query, transaction);

@@ -10,7 +10,9 @@ use std::time::Duration;
 use throughline_daemon::Seconds;
 use throughline_delivery::{Endpoint, LEASE_LONGEST, LEASE_SHORTEST, SpoolSection};
 use throughline_fabric::engine::{self, Settings};
+use throughline_fabric::key::{Key, KeyFileError};
 use throughline_fabric::port::Via;
+use throughline_fabric::sa::Choice;
 
 /// Port of the crawler's HTTP side.
 const HTTP_PORT: u16 = 9462;
@@ -69,6 +71,12 @@ pub struct Mad {
     pub max_per_second: u32,
     /// Service level of performance MADs.
     pub service_level: ServiceLevel,
+    /// File with the M_Key; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub m_key_file: Option<PathBuf>,
+    /// What stands in it: read once, never written.
+    #[serde(skip)]
+    pub m_key: Key,
 }
 
 impl Default for Mad {
@@ -80,6 +88,8 @@ impl Default for Mad {
             retries: Retries(engine::DEFAULT_RETRIES),
             max_per_second: 0,
             service_level: ServiceLevel(0),
+            m_key_file: None,
+            m_key: Key::default(),
         }
     }
 }
@@ -93,6 +103,7 @@ impl Mad {
             timeout: self.timeout_seconds.duration(),
             retries: self.retries.0,
             budget: crate::budget::of_process(self.max_per_second),
+            m_key: self.m_key,
             ..Settings::default()
         }
     }
@@ -104,11 +115,13 @@ impl Mad {
 pub struct Discovery {
     /// From one walk of the subnet to the next; a sweep that fails at other ports than before asks for one, too.
     pub interval_seconds: Seconds,
+    /// Who is asked: the nodes, the subnet administrator, or the nodes first.
+    pub source: Choice,
 }
 
 impl Default for Discovery {
     fn default() -> Self {
-        Discovery { interval_seconds: Seconds::from_millis(60_000) }
+        Discovery { interval_seconds: Seconds::from_millis(60_000), source: Choice::default() }
     }
 }
 
@@ -224,6 +237,12 @@ impl Config {
         if let Some(transport) = &options.transport {
             self.device.transport = transport.clone();
         }
+        if let Some(choice) = options.discovery {
+            self.discovery.source = choice;
+        }
+        if let Some(file) = &options.m_key_file {
+            self.mad.m_key_file = Some(file.clone());
+        }
         if let Some(timeout) = options.timeout {
             self.mad.timeout_seconds = Duration::from_millis(timeout).into();
         }
@@ -233,6 +252,17 @@ impl Config {
         if let Some(window) = options.window {
             self.mad.window = Window(window);
         }
+    }
+}
+
+impl Config {
+    /// Reads the files of keys that it names.
+    ///
+    /// # Errors
+    /// One can't be read, is open to others, or holds something else.
+    pub fn read_keys(&mut self) -> Result<(), KeyFileError> {
+        self.mad.m_key = self.mad.m_key_file.as_deref().map(Key::from_file).transpose()?.unwrap_or_default();
+        Ok(())
     }
 }
 
@@ -255,7 +285,9 @@ mod tests {
         let given: String = EXAMPLE
             .lines()
             .map(|line| if is_key(&line) { &line[1..] } else { line })
-            .filter(|line| !line.starts_with("state_dir") && !line.starts_with("ca ="))
+            .filter(|line| {
+                !line.starts_with("state_dir") && !line.starts_with("ca =") && !line.starts_with("m_key_file")
+            })
             .map(|line| format!("{line}\n"))
             .collect();
         assert_eq!(read(&given).unwrap(), Config::default());

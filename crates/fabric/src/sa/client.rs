@@ -2,6 +2,7 @@
 
 use super::SaError;
 use super::exchange::{Exchange, Taker};
+use crate::engine::Budget;
 use crate::mad::METHOD_GET;
 use crate::mad::sa::{
     Answer, InformInfo, METHOD_GET_TABLE, METHOD_SET, Notice, Query, SmInfoRecord, Status, attribute,
@@ -11,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Limits of a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// Outstanding requests: one program answers them all, next to its work of managing the subnet.
     pub window: usize,
@@ -21,6 +22,8 @@ pub struct Settings {
     pub table_timeout: Duration,
     /// Attempts after the first.
     pub retries: u8,
+    /// What the process may send in a second, shared with its engines; `None`: no limit.
+    pub budget: Option<&'static Budget>,
 }
 
 impl Default for Settings {
@@ -30,6 +33,7 @@ impl Default for Settings {
             timeout: Duration::from_secs(1),
             table_timeout: Duration::from_secs(10),
             retries: 2,
+            budget: None,
         }
     }
 }

@@ -175,6 +175,10 @@ impl Exchange {
     }
 
     fn transmit_to(&mut self, mad: &Mad, to: Destination, timeout: Duration) -> Result<(), SaError> {
+        // A request is never put off for long: the budget refills within a second.
+        while let Some(Err(next)) = self.settings.budget.map(|budget| budget.take(self.transport.now())) {
+            std::thread::sleep(next.saturating_duration_since(self.transport.now()));
+        }
         match self.transport.send(mad, to, timeout) {
             Ok(()) => {
                 self.stats.sent += 1;

@@ -3,7 +3,8 @@
 //! Who is a member is told only to the trusted, that is, to who knows the SM_Key; to others an administrator
 //! names the groups, or with a wrong key does not answer at all.
 
-use super::{Client, Key, SaError};
+use super::{Client, SaError};
+use crate::key::Key;
 use crate::mad::sa::{McMember, Query, attribute};
 use std::sync::atomic::AtomicBool;
 use throughline_sample::Guid;

@@ -2,16 +2,16 @@
 //!
 //! Bytes are `mad::sa`'s. Nothing here decides when to ask, or what a trap is worth; that is the daemon's.
 
+mod choice;
 mod client;
 mod discover;
 mod exchange;
 mod groups;
-mod key;
 
+pub use choice::{Choice, NoChoice, is_shut_out};
 pub use client::{Client, Records, Report, Settings, Stats};
 pub use discover::discover;
 pub use groups::{Groups, groups, groups_of_mlids};
-pub use key::{Key, KeyFileError};
 
 use crate::mad::sa::{Status, attribute};
 use crate::transport::TransportError;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::key::Key;
 use crate::mad::sa::rmpp::{FLAG_ACTIVE, FLAG_FIRST, FLAG_LAST, Header, TYPE_ACK, TYPE_DATA};
 use crate::mad::sa::{
     DATA_BYTES, HEADER_BYTES, METHOD_GET_TABLE, METHOD_REPORT, METHOD_REPORT_RESP, NodeRecord, Query, trap,
