@@ -9,11 +9,13 @@ pub mod check;
 pub mod discover;
 pub mod engine;
 pub mod errors;
+pub mod events;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod key;
 pub mod link;
 pub mod mad;
+pub mod names;
 pub mod offline;
 pub mod port;
 pub mod records;

@@ -135,7 +135,7 @@ impl PortState {
 }
 
 /// Physical state of a port (14.2.5.6, PortPhysicalState): the number as it is, with its names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhysicalState(pub u8);
 
 impl PhysicalState {
@@ -171,7 +171,7 @@ impl PhysicalState {
 }
 
 /// What is used of PortInfo (14.2.5.6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortInfo {
     /// Subnet prefix (GidPrefix).
     pub gid_prefix: u64,
@@ -262,7 +262,7 @@ impl PortInfo {
 const EXTENDED_SPEEDS_DISABLED: u8 = 30;
 
 /// What is used of SwitchInfo (14.2.5.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SwitchInfo {
     /// LIDs that the linear forwarding table can hold.
     pub linear_capacity: u16,
@@ -272,6 +272,8 @@ pub struct SwitchInfo {
     pub multicast_capacity: u16,
     /// Whether port 0 is an enhanced one, which has counters.
     pub enhanced_port_0: bool,
+    /// PortStateChange: a port's state changed since the subnet manager last took note of it.
+    pub port_state_change: bool,
 }
 
 impl SwitchInfo {
@@ -286,6 +288,7 @@ impl SwitchInfo {
             multicast_capacity: be16(data, 4),
             linear_top: be16(data, 6),
             enhanced_port_0: field(data, 132, 1) == 1,
+            port_state_change: field(data, 93, 1) == 1,
         })
     }
 

@@ -77,12 +77,7 @@ fn node_info_and_port_info_decode() {
 
 #[test]
 fn forwarding_tables_are_read_to_their_top_only() {
-    let blocks = |top: u16| SwitchInfo {
-        linear_capacity: 0xC000,
-        linear_top: top,
-        multicast_capacity: 0,
-        enhanced_port_0: false,
-    };
+    let blocks = |top: u16| SwitchInfo { linear_capacity: 0xC000, linear_top: top, ..SwitchInfo::default() };
     assert_eq!(blocks(0).linear_blocks(), 0);
     assert_eq!(blocks(63).linear_blocks(), 1);
     assert_eq!(blocks(64).linear_blocks(), 2);

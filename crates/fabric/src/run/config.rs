@@ -10,6 +10,7 @@ use std::time::Duration;
 use throughline_daemon::Seconds;
 use throughline_delivery::{Endpoint, LEASE_LONGEST, LEASE_SHORTEST, SpoolSection};
 use throughline_fabric::engine::{self, Settings};
+use throughline_fabric::events::WatchSettings;
 use throughline_fabric::key::{Key, KeyFileError};
 use throughline_fabric::port::Via;
 use throughline_fabric::sa::Choice;
@@ -30,6 +31,8 @@ pub struct Config {
     pub mad: Mad,
     /// Walks of the subnet.
     pub discovery: Discovery,
+    /// What counts as an event.
+    pub events: Events,
     /// Readings of counters.
     pub sweep: Sweep,
     /// Which of several crawlers of the subnet sweeps.
@@ -113,15 +116,59 @@ impl Mad {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Discovery {
-    /// From one walk of the subnet to the next; a sweep that fails at other ports than before asks for one, too.
+    /// From one whole walk of the subnet to the next.
     pub interval_seconds: Seconds,
     /// Who is asked: the nodes, the subnet administrator, or the nodes first.
     pub source: Choice,
+    /// From one look at what can have changed to the next; a large subnet is looked at less often.
+    pub light_interval_seconds: Seconds,
+    /// Names of nodes, as infiniband-diags read them; the usual place when absent, where it may be missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_name_map: Option<PathBuf>,
 }
 
 impl Default for Discovery {
     fn default() -> Self {
-        Discovery { interval_seconds: Seconds::from_millis(60_000), source: Choice::default() }
+        Discovery {
+            interval_seconds: Seconds::from_millis(60_000),
+            light_interval_seconds: Seconds::from_millis(1000),
+            node_name_map: None,
+            source: Choice::default(),
+        }
+    }
+}
+
+/// `[events]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Events {
+    /// Changes of a link within the window that make it a flapping one.
+    pub flap_changes: FlapChanges,
+    /// The window.
+    pub flap_window_seconds: Seconds,
+    /// How long a port may stay in Initialize or Armed before that is an event.
+    pub stuck_seconds: Seconds,
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        let defaults = WatchSettings::default();
+        Events {
+            flap_changes: FlapChanges(defaults.flap_changes as u8),
+            flap_window_seconds: defaults.flap_window.into(),
+            stuck_seconds: defaults.stuck_after.into(),
+        }
+    }
+}
+
+impl Events {
+    /// What counts as what.
+    pub fn settings(&self) -> WatchSettings {
+        WatchSettings {
+            flap_changes: usize::from(self.flap_changes.0),
+            flap_window: self.flap_window_seconds.duration(),
+            stuck_after: self.stuck_seconds.duration(),
+        }
     }
 }
 
@@ -223,6 +270,7 @@ macro_rules! bounded {
 bounded!(Window, 1, engine::MAX_WINDOW as u8, "Requests outstanding at once.");
 bounded!(PerNode, 1, 8, "Requests outstanding at one node: more only fill its queue.");
 bounded!(Retries, 0, engine::MAX_RETRIES, "Repetitions of a request without an answer.");
+bounded!(FlapChanges, 2, 64, "Changes of a link that make it a flapping one.");
 bounded!(ServiceLevel, 0, 15, "A service level.");
 
 impl Config {
@@ -286,7 +334,10 @@ mod tests {
             .lines()
             .map(|line| if is_key(&line) { &line[1..] } else { line })
             .filter(|line| {
-                !line.starts_with("state_dir") && !line.starts_with("ca =") && !line.starts_with("m_key_file")
+                !line.starts_with("state_dir")
+                    && !line.starts_with("ca =")
+                    && !line.starts_with("m_key_file")
+                    && !line.starts_with("node_name_map")
             })
             .map(|line| format!("{line}\n"))
             .collect();

@@ -6,7 +6,9 @@
 pub mod config;
 mod exposition;
 mod housekeeping;
+mod memory;
 mod pace;
+mod publish;
 mod sender;
 mod shared;
 mod standby;
@@ -29,6 +31,7 @@ use std::thread::JoinHandle;
 use throughline_daemon::{Clock, Expose, Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use throughline_fabric::engine::Engine;
+use throughline_fabric::names::NameFile;
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
@@ -45,6 +48,8 @@ const SPOOL_FOLDER: &str = "fabric-spool";
 pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode> {
     let state_dir = paths::state_dir(state_dir.or(config.state_dir.as_deref()))?;
     let sink = config.delivery.collector.sink().map_err(Failure::usage)?;
+    let names = NameFile::open(config.discovery.node_name_map.as_deref())
+        .map_err(|error| Failure::usage(error.to_string()))?;
     // The device first: without it there is nothing to listen for. Both classes, so that a refusal shows now.
     let port = FabricPort::find(&config.device.transport, config.device.ca.as_deref(), config.device.port)
         .map_err(device_failure)?;
@@ -70,8 +75,16 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         };
         let shared = Arc::new(Shared::new(publisher));
         let crawl_stop = Stop::default();
+        let survey_parts = survey::Parts {
+            config: config.clone(),
+            port: port.clone(),
+            shared: shared.clone(),
+            stop: crawl_stop.clone(),
+            state_dir: state_dir.clone(),
+            names,
+        };
         let threads = vec![
-            survey::spawn(config.clone(), port.clone(), management, shared.clone(), crawl_stop.clone())?,
+            survey::spawn(survey_parts, management)?,
             sweeps::spawn(config.clone(), port.clone(), performance, shared.clone(), crawl_stop.clone())?,
         ];
         let outbox = Outbox::start(spool, sink.clone());

@@ -6,11 +6,13 @@ use super::trigger::{Trigger, Wanted};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, SelfFigures};
+use throughline_fabric::events::{Happened, Severity};
+use throughline_fabric::records::SOURCE;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::PortReading;
 use throughline_fabric::topology::Topology;
 use throughline_sample::Message;
-use throughline_sample::catalogue::DISCOVERY_REQUESTS;
+use throughline_sample::catalogue::{DISCOVERY_REQUESTS, TOPOLOGY_EVENTS};
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Spool};
 
@@ -31,6 +33,23 @@ pub struct Publisher {
 }
 
 impl Publisher {
+    /// Tells events: log, figures by kind, records.
+    pub fn tell(&self, events: &[Happened]) {
+        if events.is_empty() {
+            return;
+        }
+        let time = self.clock.now();
+        for event in events {
+            self.figures.add(event.kind.id, &TOPOLOGY_EVENTS, 1);
+            match event.kind.severity {
+                Severity::Info => tracing::info!(kind = event.kind.id, "{}", event.text),
+                Severity::Warning | Severity::Error => tracing::warn!(kind = event.kind.id, "{}", event.text),
+            }
+        }
+        let events = events.iter().map(|event| event.record(time, SOURCE)).collect();
+        self.append(Batch { events, ..Batch::default() }, Class::Precious);
+    }
+
     /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted, or while another
     /// crawler of the subnet records.
     pub fn append(&self, mut batch: Batch, class: Class) -> Option<u64> {

@@ -1,107 +1,286 @@
-//! The thread of discovery: walks the subnet at start, at an interval and when asked, and publishes what it
-//! found.
+//! The thread of discovery: walks the subnet at start and at an interval, looks at what can have changed in
+//! between and when somebody has a reason, and publishes what it found.
+//!
+//! A whole walk asks everything, forwarding tables as well. A light one ([`discover::look`]) costs one SMP for
+//! each port of a switch, two more for each switch and up to three for its share of the other nodes, and comes
+//! each `light_interval_seconds`, or as seldom as [`LIGHT_MADS_PER_SECOND`] needs. Tables are read again after
+//! each change, until they stay the same.
 
 use super::config::Config;
-use super::shared::{Found, Shared};
-use super::trigger::Trigger;
+use super::memory::Memory;
+use super::publish::{Publication, Published};
+use super::shared::Shared;
+use super::trigger::{Trigger, Wanted};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use throughline_fabric::discover::{Discovery, discover};
+use throughline_fabric::discover::{self, Discovery, Look};
 use throughline_fabric::engine::{Engine, EngineError};
+use throughline_fabric::events::{FABRIC_CUT_OFF, FABRIC_SEEN, Happened};
+use throughline_fabric::names::NameFile;
 use throughline_fabric::port::FabricPort;
-use throughline_fabric::records;
 use throughline_fabric::stop::Stop;
+use throughline_fabric::topology::Topology;
 use throughline_fabric::transport::{Class, Transport};
-use throughline_sample::catalogue::{FAILED_READS, RECORDS, ROUND_SECONDS, SOURCE_UP};
-use throughline_sample::wire::Batch;
-use throughline_spool::Class as SpoolClass;
+use throughline_sample::Guid;
+use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, WALK_MADS};
 
 /// Name of this part in figures.
-const NAME: &str = "discovery";
-/// Shortest time from one discovery to the next where a sweep asks for it, unless the configured interval is
+pub const NAME: &str = "discovery";
+/// Shortest time from one whole walk to the next where somebody asks for it, unless the configured interval is
 /// shorter: a walk costs each switch some 100 SMPs.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
+/// Shortest time from one light walk to the next, whatever is asked for and however often.
+const SHORTEST_LIGHT_GAP: Duration = Duration::from_millis(200);
+/// SMPs that light walks send in a second on average, at most. VL15 has no buffers to speak of: a large subnet
+/// is looked at less often instead. It is less than half of what one `ibnetdiscover` sends while it runs.
+const LIGHT_MADS_PER_SECOND: f64 = 10_000.0;
+/// Every node's neighbours are asked who they are within this time, or within one sweep if that is shorter.
+const ALL_ASKED_WITHIN: Duration = Duration::from_secs(5);
+/// Light walks over which the nodes of a subnet are spread, at most.
+const TURNS_MAX: u64 = 8;
+/// Light walks that read all forwarding tables after a change, unless the tables are still changing then.
+const TABLE_LOOKS: u32 = 3;
 /// Wait after a transport broke before it is opened again.
 pub const REOPEN_PAUSE: Duration = Duration::from_secs(2);
+
+/// What the thread needs besides its transport.
+pub struct Parts {
+    pub config: Config,
+    pub port: Arc<FabricPort>,
+    pub shared: Arc<Shared>,
+    pub stop: Stop,
+    pub state_dir: PathBuf,
+    pub names: NameFile,
+}
 
 /// Starts the thread. It ends with its engine, to be closed once no other thread speaks MADs: libumad2sim is not
 /// made for a close beside other calls.
 ///
 /// # Errors
 /// It can't be started.
-pub fn spawn(
-    config: Config,
-    port: Arc<FabricPort>,
-    transport: Box<dyn Transport>,
-    shared: Arc<Shared>,
-    stop: Stop,
-) -> std::io::Result<JoinHandle<Option<Engine>>> {
+pub fn spawn(parts: Parts, transport: Box<dyn Transport>) -> std::io::Result<JoinHandle<Option<Engine>>> {
     std::thread::Builder::new()
         .name("mad-discovery".to_owned())
-        .spawn(move || run(&config, &port, transport, &shared, &stop))
+        .spawn(move || Survey::new(parts).run(transport))
 }
 
-fn run(
-    config: &Config,
-    port: &FabricPort,
-    transport: Box<dyn Transport>,
-    shared: &Shared,
-    stop: &Stop,
-) -> Option<Engine> {
-    let mut engine = Engine::new(transport, config.mad.settings().for_class(Class::Management));
-    let (mut is_told, mut is_doubted) = (false, false);
-    loop {
-        if !shared.duty.wait(stop) {
-            return Some(engine);
+struct Survey {
+    parts: Parts,
+    publication: Publication,
+    last_whole: Option<Instant>,
+    /// Whether a whole walk was asked for.
+    wants_whole: bool,
+    /// MADs of the last light walk; 0 before the first.
+    light_mads: u64,
+    turn: u64,
+    /// Light walks that still read all tables.
+    table_looks: u32,
+    /// Nodes that did not answer once.
+    doubted: BTreeSet<Guid>,
+    is_told: bool,
+    is_cut_off: bool,
+}
+
+impl Survey {
+    fn new(parts: Parts) -> Survey {
+        let memory = Memory::new(&parts.state_dir);
+        let publication = Publication::new(parts.shared.clone(), memory, parts.config.events.settings());
+        Survey {
+            parts,
+            publication,
+            last_whole: None,
+            wants_whole: true,
+            light_mads: 0,
+            turn: 0,
+            table_looks: 0,
+            doubted: BTreeSet::new(),
+            is_told: false,
+            is_cut_off: false,
         }
-        let began = shared.publisher.clock.now();
-        let start = Instant::now();
-        match discover(&mut engine, true, stop.flag()) {
-            Ok(found) if !found.topology.nodes.is_empty() => {
-                is_told = false;
-                let before = shared.found();
-                // Looked at twice before it is believed.
-                is_doubted = !is_doubted && before.is_some_and(|before| found.is_doubtful(&before.topology));
-                if is_doubted {
-                    let unread = found.failures.len();
-                    tracing::info!(
-                        unread,
-                        "nodes are missing and not all requests were answered; looking again"
-                    );
-                    shared.want_discovery(&Trigger::Doubt);
-                } else {
-                    publish(found, began, shared);
+    }
+
+    fn run(mut self, transport: Box<dyn Transport>) -> Option<Engine> {
+        let settings = self.parts.config.mad.settings().for_class(Class::Management);
+        let mut engine = Engine::new(transport, settings);
+        let mut wanted = Wanted::default();
+        loop {
+            if self.parts.shared.duty.is_standby() {
+                // What the active crawler tells meanwhile is not told again.
+                self.publication.forget();
+                self.last_whole = None;
+            }
+            if !self.parts.shared.duty.wait(&self.parts.stop) {
+                return Some(engine);
+            }
+            let start = Instant::now();
+            match self.walk(&mut engine, wanted) {
+                Ok(()) => {}
+                Err(EngineError::Stopped) => return Some(engine),
+                Err(EngineError::Transport(error)) => {
+                    self.parts.shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
+                    tracing::warn!(%error, "discovery broke off");
+                    let Parts { config, port, stop, .. } = &self.parts;
+                    engine = reopen(engine, port, Class::Management, config, stop)?;
                 }
             }
-            Ok(_) => {
-                shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
-                if !std::mem::replace(&mut is_told, true) {
-                    tracing::warn!("the local node does not answer subnet management requests; trying on");
-                }
+            super::housekeeping::tell_stats(NAME, &engine.stats(), &self.parts.shared.publisher.figures);
+            let pause = self.pause();
+            let stop = &self.parts.stop;
+            if stop.sleep(SHORTEST_LIGHT_GAP.min(pause).saturating_sub(start.elapsed())) {
+                return Some(engine);
             }
-            Err(EngineError::Stopped) => return Some(engine),
-            Err(EngineError::Transport(error)) => {
-                shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
-                tracing::warn!(%error, "discovery broke off");
-                match reopen(engine, port, Class::Management, config, stop) {
-                    Some(opened) => engine = opened,
-                    None => return None,
-                }
+            wanted = self.parts.shared.wait_for_discovery(pause.saturating_sub(start.elapsed()), stop);
+            if stop.is_set() {
+                return Some(engine);
             }
         }
-        tell_stats(&engine, shared);
-        let interval = config.discovery.interval_seconds.duration();
-        if stop.sleep(SHORTEST_GAP.min(interval).saturating_sub(start.elapsed())) {
-            return Some(engine);
+    }
+
+    /// From the beginning of one walk to that of the next, unless somebody asks.
+    fn pause(&self) -> Duration {
+        let discovery = &self.parts.config.discovery;
+        let whole = discovery.interval_seconds.duration();
+        if self.publication.topology().is_none() {
+            return whole.min(SHORTEST_GAP);
         }
-        let wanted = shared.wait_for_discovery(interval.saturating_sub(start.elapsed()), stop);
+        let light = discovery.light_interval_seconds.duration();
+        // Below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        let cost = Duration::from_secs_f64(self.light_mads as f64 / LIGHT_MADS_PER_SECOND);
+        light.max(cost).min(whole)
+    }
+
+    fn turns(&self) -> u64 {
+        let within = ALL_ASKED_WITHIN.min(self.parts.config.sweep.interval_seconds.duration());
+        let walks = within.as_secs_f64() / self.pause().as_secs_f64().max(0.001);
+        (walks as u64).clamp(1, TURNS_MAX)
+    }
+
+    fn walk(&mut self, engine: &mut Engine, wanted: Wanted) -> Result<(), EngineError> {
         if !wanted.is_nothing() {
-            tracing::debug!(reasons = ?wanted.reasons, "a look before its time");
+            tracing::debug!(reasons = ?wanted.reasons, nodes = wanted.nodes.len(), "a look before its time");
         }
-        if stop.is_set() {
-            return Some(engine);
+        self.wants_whole |= wanted.whole;
+        if wanted.tables {
+            self.table_looks = TABLE_LOOKS;
         }
+        let interval = self.parts.config.discovery.interval_seconds.duration();
+        let least = if self.wants_whole { interval.min(SHORTEST_GAP) } else { interval };
+        let known = self.publication.topology();
+        let is_whole = known.is_none() || self.last_whole.is_none_or(|last| last.elapsed() >= least);
+        let mut nodes = wanted.nodes;
+        nodes.append(&mut self.doubted);
+        self.turn += 1;
+        let how = Look {
+            known: known.as_deref(),
+            whole: is_whole,
+            tables: is_whole || self.table_looks > 0,
+            nodes: &nodes,
+            lids: &wanted.lids,
+            turn: self.turn,
+            turns: self.turns(),
+        };
+        let began = self.parts.shared.publisher.clock.now();
+        let start = Instant::now();
+        let found = discover::look(engine, &how, self.parts.stop.flag())?;
+        let figures = &self.parts.shared.publisher.figures;
+        // Below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        figures.set(if is_whole { "whole" } else { "light" }, &WALK_MADS, found.mads as f64);
+        if is_whole {
+            self.last_whole = Some(start);
+            self.wants_whole = false;
+        } else {
+            figures.add(NAME, &LIGHT_WALKS, 1);
+            if !how.tables {
+                self.light_mads = found.mads;
+            }
+        }
+        let tables = how.tables;
+        self.take(found, began, is_whole, tables, known.as_deref());
+        Ok(())
+    }
+
+    /// Publishes what was found, if it can be believed.
+    fn take(
+        &mut self,
+        mut found: Discovery,
+        began: i64,
+        is_whole: bool,
+        tables: bool,
+        known: Option<&Topology>,
+    ) {
+        let shared = self.parts.shared.clone();
+        if found.topology.nodes.is_empty() {
+            shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
+            if !std::mem::replace(&mut self.is_told, true) {
+                tracing::warn!("the local node does not answer subnet management requests; trying on");
+            }
+            return;
+        }
+        self.is_told = false;
+        if self.tell_cut_off(&found) {
+            return;
+        }
+        self.name(&mut found.topology);
+        let is_new = |guid: &Guid| {
+            known.is_none_or(|known| known.unanswered.get(guid).is_none_or(|node| node.looks == 0))
+        };
+        let unanswered = found.topology.unanswered.iter();
+        self.doubted = unanswered
+            .filter(|(guid, node)| node.looks == 1 && is_new(guid))
+            .map(|(guid, _)| *guid)
+            .collect();
+        if !self.doubted.is_empty() {
+            // Asked twice before it is believed.
+            shared.want_discovery(&Trigger::Doubt);
+        }
+        let published = self.publication.publish(found, began, is_whole);
+        self.table_looks = match (published, tables) {
+            (Published::Changed, _) => TABLE_LOOKS,
+            (Published::TablesOnly, true) => TABLE_LOOKS.max(self.table_looks),
+            (_, true) => self.table_looks.saturating_sub(1),
+            (_, false) => self.table_looks,
+        };
+    }
+
+    /// Tells when the local port lost its link and when it has it again. Whether it has none.
+    fn tell_cut_off(&mut self, found: &Discovery) -> bool {
+        let was = std::mem::replace(&mut self.is_cut_off, found.is_cut_off);
+        if was != found.is_cut_off {
+            let local = found.topology.local.map(|end| (found.topology.nodes[end.node].guid, end.port));
+            let state = |is_off| if is_off { "no link" } else { "linked" }.to_owned();
+            let (kind, text) = match found.is_cut_off {
+                true => (
+                    &FABRIC_CUT_OFF,
+                    "the crawler's own port has no link; what is known of the fabric is old",
+                ),
+                false => (&FABRIC_SEEN, "the crawler's own port has its link again"),
+            };
+            let end = local.unwrap_or((Guid(0), 0));
+            let (before, after) = (state(was), state(found.is_cut_off));
+            let event = Happened { kind, end, remote: None, before, after, text: text.to_owned() };
+            self.parts.shared.publisher.tell(&[event]);
+        }
+        if found.is_cut_off {
+            self.parts.shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
+        }
+        found.is_cut_off
+    }
+
+    fn name(&mut self, topology: &mut Topology) {
+        match self.parts.names.refresh() {
+            Ok(true) => tracing::info!(names = self.parts.names.map().len(), "node-name map"),
+            Ok(false) => {}
+            Err(error) => {
+                self.parts.shared.publisher.figures.add(NAME, &FAILED_READS, 1);
+                tracing::warn!(%error, "the names before stay");
+            }
+        }
+        self.parts.names.map().apply(&mut topology.nodes);
     }
 }
 
@@ -125,45 +304,4 @@ pub fn reopen(
             Err(error) => tracing::debug!(%error, "opening the device again"),
         }
     }
-}
-
-fn publish(found: Discovery, began: i64, shared: &Shared) {
-    let publisher = &shared.publisher;
-    let topology = Arc::new(found.topology);
-    let now = publisher.clock.now();
-    let signature = topology.signature();
-    let before = shared.set_found(Found { topology: topology.clone(), signature });
-    let (nodes, links) = (topology.nodes.len(), topology.cables().count());
-    let changed = before.as_ref().is_none_or(|before| before.signature != signature);
-    if changed {
-        let (elapsed, failures) = (found.elapsed.as_secs_f64(), found.failures.len());
-        tracing::info!(nodes, links, failures, elapsed_seconds = elapsed, "topology");
-    }
-    for failure in found.failures.iter().take(10) {
-        tracing::debug!(?failure, "not read");
-    }
-    let mut records = nodes + 1;
-    for batch in records::inventory(&topology, began, now) {
-        publisher.append(batch, SpoolClass::Precious);
-    }
-    if let Some(before) = before.filter(|_| changed) {
-        let events = records::changes(&before.topology, &topology, now);
-        for event in events.iter().filter(|event| event.severity == "warning") {
-            tracing::warn!(kind = event.kind, "{}", event.text);
-        }
-        records += events.len();
-        if !events.is_empty() {
-            publisher.append(Batch { events, ..Batch::default() }, SpoolClass::Precious);
-        }
-    }
-    let figures = &publisher.figures;
-    figures.add(NAME, &RECORDS, records as u64);
-    figures.add(NAME, &FAILED_READS, found.failures.len() as u64);
-    figures.set(NAME, &ROUND_SECONDS, found.elapsed.as_secs_f64());
-    figures.set(NAME, &SOURCE_UP, 1.0);
-}
-
-/// The engine's counts; a reopened one begins at 0, which a reader of counters can handle.
-fn tell_stats(engine: &Engine, shared: &Shared) {
-    super::housekeeping::tell_stats(NAME, &engine.stats(), &shared.publisher.figures);
 }

@@ -39,7 +39,7 @@ pub fn discover(
     };
     let (topology, mut failures) = assemble(&records, local);
     failures.extend(records.failures);
-    Ok(Discovery { topology, failures, elapsed: start.elapsed() })
+    Ok(Discovery { topology, failures, elapsed: start.elapsed(), ..Discovery::default() })
 }
 
 /// What the administrator told.

@@ -11,7 +11,7 @@ pub use text::{aligned, label};
 
 use crate::link::{self, Speed, Width};
 use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use throughline_sample::Guid;
 
@@ -19,7 +19,7 @@ use throughline_sample::Guid;
 pub type NodeIndex = usize;
 
 /// One end of a cable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortEnd {
     /// The node.
     pub node: NodeIndex,
@@ -75,6 +75,14 @@ impl Node {
         match self.kind {
             NodeKind::Switch => self.ports.get(usize::from(number)),
             _ => self.ports.iter().find(|port| port.number == number),
+        }
+    }
+
+    /// A port by number, to be changed.
+    pub fn port_mut(&mut self, number: u8) -> Option<&mut Port> {
+        match self.kind {
+            NodeKind::Switch => self.ports.get_mut(usize::from(number)),
+            _ => self.ports.iter_mut().find(|port| port.number == number),
         }
     }
 
@@ -144,6 +152,24 @@ impl Source {
     }
 }
 
+/// Why a node is known and was not heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// Its link is up and it does not answer.
+    Silent,
+    /// It can be reached only through nodes that do not answer.
+    Hidden,
+}
+
+/// A node that is kept though it was not heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unanswered {
+    /// Why.
+    pub standing: Standing,
+    /// How often it was asked in vain, one after the other.
+    pub looks: u32,
+}
+
 /// A discovered subnet.
 #[derive(Clone, Debug, Default)]
 pub struct Topology {
@@ -155,6 +181,8 @@ pub struct Topology {
     pub local: Option<PortEnd>,
     /// Subnet prefix, from the local port.
     pub subnet_prefix: u64,
+    /// Nodes that are known from before and did not answer. What is said of them is old.
+    pub unanswered: BTreeMap<Guid, Unanswered>,
     by_guid: HashMap<Guid, NodeIndex>,
     by_port_guid: HashMap<Guid, PortEnd>,
 }
@@ -180,6 +208,7 @@ impl Topology {
             source: Source::default(),
             local: local.map(moved),
             subnet_prefix,
+            unanswered: BTreeMap::new(),
             by_guid: nodes.iter().enumerate().map(|(index, node)| (node.guid, index)).collect(),
             by_port_guid: HashMap::new(),
             nodes,

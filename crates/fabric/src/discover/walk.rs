@@ -1,0 +1,436 @@
+//! One walk: each reply queues what it makes known (ports of a new node, neighbours behind linked ports, table
+//! blocks of a switch). It keeps no clock and sends nothing itself.
+
+use super::{Discovery, Failure, Look, keep};
+use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
+use crate::mad::{
+    self, DirectedPath, LFT_BLOCK_LIDS, LFT_NO_PORT, Mad, NodeInfo, NodeKind, PortInfo, Query, SwitchInfo,
+    attribute,
+};
+use crate::topology::{Node, NodeIndex, Port, PortEnd, Topology};
+use std::collections::{HashMap, HashSet};
+use std::time::Instant;
+use throughline_sample::Guid;
+
+/// What an outstanding request is about; its position is the request's tag.
+#[derive(Clone, Copy, Debug)]
+enum Ask {
+    /// NodeInfo behind this end; `None` for the local node.
+    Neighbour(Option<PortEnd>),
+    Description(NodeIndex),
+    Switch(NodeIndex),
+    Port(PortEnd),
+    /// One block of the forwarding table.
+    Table(NodeIndex, u16),
+}
+
+/// A node on the way.
+struct Walked {
+    found: Node,
+    /// How the engine reaches it; `None` for a node that is taken as it is known.
+    engine: Option<NodeId>,
+    /// Whether its SwitchInfo says that a port changed, or is not known: its neighbours are asked.
+    is_suspect: bool,
+}
+
+/// What a light walk does about a linked port.
+enum Trust {
+    /// Ask who is there.
+    Ask,
+    /// The node that is known to be there is, at this port of its.
+    Known(Guid, u8),
+    /// Who is known to be there does not answer, and it is not its turn.
+    Leave,
+}
+
+pub(super) struct Walk<'a> {
+    how: &'a Look<'a>,
+    nodes: Vec<Walked>,
+    by_guid: HashMap<Guid, NodeIndex>,
+    local: Option<PortEnd>,
+    asked: Vec<Ask>,
+    failures: Vec<Failure>,
+    /// End ports whose PortInfo was asked for in this walk.
+    ports_asked: HashSet<PortEnd>,
+    /// Switches that are known and being asked for who they are.
+    awaited: HashSet<Guid>,
+    /// Further cables to such, each from here to a port of theirs.
+    cables: Vec<(PortEnd, Guid, u8)>,
+    /// Ends behind which nobody answered.
+    unanswered: HashSet<PortEnd>,
+    /// Switches of which a part of the table was not read.
+    torn_tables: HashSet<NodeIndex>,
+}
+
+impl<'a> Walk<'a> {
+    pub fn new(how: &'a Look<'a>) -> Walk<'a> {
+        Walk {
+            how,
+            nodes: Vec::new(),
+            by_guid: HashMap::new(),
+            local: None,
+            asked: Vec::new(),
+            failures: Vec::new(),
+            ports_asked: HashSet::new(),
+            awaited: HashSet::new(),
+            cables: Vec::new(),
+            unanswered: HashSet::new(),
+            torn_tables: HashSet::new(),
+        }
+    }
+
+    /// What is known, in a light walk.
+    fn trusted(&self) -> Option<&'a Topology> {
+        self.how.known.filter(|_| !self.how.whole)
+    }
+
+    fn trusted_node(&self, guid: Guid) -> Option<&'a Node> {
+        let known = self.trusted()?;
+        known.node_by_guid(guid).map(|index| &known.nodes[index])
+    }
+
+    /// Whether a known node is to be asked in this walk.
+    fn is_due(&self, node: &Node) -> bool {
+        self.how.nodes.contains(&node.guid)
+            || node.ports.iter().any(|port| port.info.is_some_and(|info| self.how.lids.contains(&info.lid)))
+            || keep::turn_of(node.guid, self.how.turns) == self.how.turn % self.how.turns.max(1)
+    }
+
+    fn ask(&mut self, queue: &mut Queue, node: NodeId, attribute: u16, modifier: u32, ask: Ask) {
+        let tag = self.asked.len() as u64;
+        self.asked.push(ask);
+        queue.push(node, Request { query: Query { attribute, modifier, port_select: 0 }, tag });
+    }
+
+    /// Asks who is at the end of a path.
+    pub fn probe(&mut self, queue: &mut Queue, path: DirectedPath, behind: Option<PortEnd>) {
+        let node = queue.add_node(Route::Directed(path));
+        self.ask(queue, node, attribute::NODE_INFO, 0, Ask::Neighbour(behind));
+    }
+
+    fn probe_behind(&mut self, queue: &mut Queue, end: PortEnd) {
+        match self.nodes[end.node].found.path.through(end.port) {
+            Some(path) => self.probe(queue, path, Some(end)),
+            None => self.fail(queue, Ask::Neighbour(Some(end)), "more than 63 hops away"),
+        }
+    }
+
+    /// Asks who is behind cables to switches that did not turn up. Whether there were any.
+    pub fn ask_after_missing(&mut self, queue: &mut Queue) -> bool {
+        let mut any = false;
+        for (here, guid, port) in std::mem::take(&mut self.cables) {
+            if self.port(here).is_none_or(|port| port.remote.is_some()) {
+                continue;
+            }
+            match self.by_guid.get(&guid) {
+                Some(node) => self.connect(here, PortEnd { node: *node, port }),
+                None => {
+                    self.probe_behind(queue, here);
+                    any = true;
+                }
+            }
+        }
+        any
+    }
+
+    fn neighbour(&mut self, queue: &mut Queue, id: NodeId, behind: Option<PortEnd>, data: &[u8]) {
+        let Ok(info) = NodeInfo::decode(data) else { return };
+        let index = match self.by_guid.get(&info.node_guid) {
+            Some(index) => *index,
+            None => self.add(queue, id, &info),
+        };
+        let here = PortEnd { node: index, port: info.local_port };
+        if info.kind != NodeKind::Switch {
+            self.reached(queue, id, here, info.port_guid);
+        }
+        match behind {
+            None => self.local = Some(here),
+            Some(there) => self.connect(here, there),
+        }
+    }
+
+    /// Adds a node that answered, and asks it what this walk wants to know.
+    fn add(&mut self, queue: &mut Queue, id: NodeId, info: &NodeInfo) -> NodeIndex {
+        let index = self.nodes.len();
+        let Route::Directed(path) = *queue.route(id) else { return index };
+        let is_switch = info.kind == NodeKind::Switch;
+        let known = self
+            .trusted_node(info.node_guid)
+            .filter(|node| node.kind == info.kind && node.port_count == info.port_count);
+        let found = known.map_or_else(|| new_node(info, path), |node| as_known(node, path));
+        let wants_name = known.is_none_or(|node| node.description.is_empty() || self.is_due(node));
+        self.nodes.push(Walked { found, engine: Some(id), is_suspect: known.is_none() });
+        self.by_guid.insert(info.node_guid, index);
+        if is_switch {
+            self.ask(queue, id, attribute::SWITCH_INFO, 0, Ask::Switch(index));
+            if known.is_none() {
+                self.ask_switch_ports(queue, index);
+            }
+        }
+        if wants_name {
+            self.ask(queue, id, attribute::NODE_DESCRIPTION, 0, Ask::Description(index));
+        }
+        index
+    }
+
+    fn ask_switch_ports(&mut self, queue: &mut Queue, index: NodeIndex) {
+        let Some(id) = self.nodes[index].engine else { return };
+        for port in 0..=self.nodes[index].found.port_count {
+            let end = PortEnd { node: index, port };
+            self.ask(queue, id, attribute::PORT_INFO, u32::from(port), Ask::Port(end));
+        }
+    }
+
+    /// Takes a known end node as it is, behind a port.
+    fn take(&mut self, guid: Guid, behind: PortEnd) -> Option<NodeIndex> {
+        let path = self.nodes[behind.node].found.path.through(behind.port)?;
+        let found = as_known(self.trusted_node(guid)?, path);
+        let index = self.nodes.len();
+        self.nodes.push(Walked { found, engine: None, is_suspect: false });
+        self.by_guid.insert(guid, index);
+        Some(index)
+    }
+
+    /// An end node was reached through one of its ports: that port can be asked about itself.
+    fn reached(&mut self, queue: &mut Queue, id: NodeId, end: PortEnd, guid: Guid) {
+        let ports = &mut self.nodes[end.node].found.ports;
+        let place = ports.partition_point(|port| port.number < end.port);
+        if ports.get(place).is_none_or(|port| port.number != end.port) {
+            ports.insert(place, Port { number: end.port, guid: Some(guid), info: None, remote: None });
+        }
+        ports[place].guid = Some(guid);
+        if self.ports_asked.insert(end) {
+            self.ask(queue, id, attribute::PORT_INFO, u32::from(end.port), Ask::Port(end));
+        }
+    }
+
+    fn port(&self, end: PortEnd) -> Option<&Port> {
+        self.nodes[end.node].found.port(end.port)
+    }
+
+    fn port_mut(&mut self, end: PortEnd) -> Option<&mut Port> {
+        self.nodes[end.node].found.port_mut(end.port)
+    }
+
+    fn connect(&mut self, here: PortEnd, there: PortEnd) {
+        for (end, remote) in [(here, there), (there, here)] {
+            if let Some(port) = self.port_mut(end) {
+                port.remote = Some(remote);
+            }
+        }
+    }
+
+    fn port_info(&mut self, queue: &mut Queue, end: PortEnd, data: &[u8]) {
+        let Ok(info) = PortInfo::decode(data) else { return };
+        let Some(port) = self.port_mut(end) else { return };
+        port.info = Some(info);
+        self.go_on(queue, end);
+    }
+
+    /// Goes on behind a port, if its link is up.
+    fn go_on(&mut self, queue: &mut Queue, end: PortEnd) {
+        let Some(info) = self.port(end).filter(|port| port.remote.is_none()).and_then(|port| port.info)
+        else {
+            return;
+        };
+        if end.port == 0 || !info.is_linked() {
+            return;
+        }
+        // Only switches pass directed routes on; the local node is where they begin.
+        if self.nodes[end.node].found.kind != NodeKind::Switch && self.local != Some(end) {
+            return;
+        }
+        match self.trust(end, &info) {
+            Trust::Ask => self.probe_behind(queue, end),
+            Trust::Leave => {}
+            Trust::Known(guid, port) => self.follow(queue, end, guid, port),
+        }
+    }
+
+    /// What is known of a linked port's neighbour and still holds.
+    fn trust(&self, end: PortEnd, info: &PortInfo) -> Trust {
+        let walked = &self.nodes[end.node];
+        let Some(known) = self.trusted() else { return Trust::Ask };
+        let before = self.trusted_node(walked.found.guid).and_then(|node| node.port(end.port));
+        let Some((port, remote)) = before.and_then(|port| Some((port, port.remote?))) else {
+            return Trust::Ask;
+        };
+        let same = |old: &PortInfo| {
+            (old.state, old.physical_state, old.width_active)
+                == (info.state, info.physical_state, info.width_active)
+                && (old.speed_active, old.extended_speed_active)
+                    == (info.speed_active, info.extended_speed_active)
+        };
+        if walked.is_suspect || !port.info.as_ref().is_some_and(same) {
+            return Trust::Ask;
+        }
+        let node = &known.nodes[remote.node];
+        match (self.is_due(node), known.unanswered.contains_key(&node.guid)) {
+            (false, true) => Trust::Leave,
+            (true, _) if node.kind != NodeKind::Switch => Trust::Ask,
+            _ => Trust::Known(node.guid, remote.port),
+        }
+    }
+
+    /// Goes on to a neighbour that is known. Switches say who they are, once; end nodes are taken as they are.
+    fn follow(&mut self, queue: &mut Queue, end: PortEnd, guid: Guid, port: u8) {
+        let is_switch = self.trusted_node(guid).is_some_and(|node| node.kind == NodeKind::Switch);
+        let reached = self.by_guid.get(&guid).copied();
+        match reached.or_else(|| if is_switch { None } else { self.take(guid, end) }) {
+            Some(node) => self.connect(end, PortEnd { node, port }),
+            None if is_switch && !self.awaited.insert(guid) => self.cables.push((end, guid, port)),
+            None => self.probe_behind(queue, end),
+        }
+    }
+
+    fn switch_info(&mut self, queue: &mut Queue, index: NodeIndex, data: &[u8]) {
+        let Ok(info) = SwitchInfo::decode(data) else { return };
+        let walked = &mut self.nodes[index];
+        let before = walked.found.switch.replace(info);
+        let is_known = before.is_some();
+        walked.is_suspect |= info.port_state_change;
+        let has_table = !walked.found.forwarding.is_empty();
+        let moved = before.is_some_and(|before| has_table && before.linear_top != info.linear_top);
+        if self.how.tables || moved {
+            self.ask_table(queue, index, &info);
+        }
+        if is_known {
+            // What it says of its ports decides whom to trust behind them.
+            self.ask_switch_ports(queue, index);
+        }
+    }
+
+    fn ask_table(&mut self, queue: &mut Queue, index: NodeIndex, info: &SwitchInfo) {
+        let Some(id) = self.nodes[index].engine else { return };
+        let blocks = info.linear_blocks();
+        self.nodes[index].found.forwarding = vec![LFT_NO_PORT; usize::from(blocks) * LFT_BLOCK_LIDS];
+        for block in 0..blocks {
+            let ask = Ask::Table(index, block);
+            self.ask(queue, id, attribute::LINEAR_FORWARDING_TABLE, u32::from(block), ask);
+        }
+    }
+
+    fn table_block(&mut self, index: NodeIndex, block: u16, data: &[u8]) {
+        let node = &mut self.nodes[index].found;
+        let top = node.switch.map_or(0, |switch| usize::from(switch.linear_top));
+        let first = usize::from(block) * LFT_BLOCK_LIDS;
+        for (offset, port) in data.iter().take(LFT_BLOCK_LIDS).enumerate() {
+            // What a switch keeps beyond its top is left over from before.
+            if let Some(entry) = node.forwarding.get_mut(first + offset).filter(|_| first + offset <= top) {
+                *entry = *port;
+            }
+        }
+    }
+
+    fn fail(&mut self, queue: &mut Queue, ask: Ask, reason: &'static str) {
+        let (what, node, port) = match ask {
+            Ask::Neighbour(behind) => {
+                ("NodeInfo of the neighbour", behind.map(|end| end.node), behind.map(|end| end.port))
+            }
+            Ask::Description(node) => ("NodeDescription", Some(node), None),
+            Ask::Switch(node) => ("SwitchInfo", Some(node), None),
+            Ask::Port(end) => ("PortInfo", Some(end.node), Some(end.port)),
+            Ask::Table(node, _) => ("LinearForwardingTable", Some(node), None),
+        };
+        let guid = node.map(|node| self.nodes[node].found.guid);
+        self.failures.push(Failure { guid, port, what, reason });
+        match ask {
+            Ask::Neighbour(Some(end)) => {
+                self.unanswered.insert(end);
+            }
+            // With what is known of the port, or of the switch, the walk goes on.
+            Ask::Port(end) => self.go_on(queue, end),
+            Ask::Switch(node) if self.nodes[node].found.switch.is_some() => {
+                self.nodes[node].is_suspect = true;
+                self.ask_switch_ports(queue, node);
+            }
+            Ask::Table(node, _) => {
+                self.torn_tables.insert(node);
+            }
+            _ => {}
+        }
+    }
+
+    fn reply(&mut self, queue: &mut Queue, id: NodeId, ask: Ask, mad: &Mad) {
+        let data = mad::smp_data(mad);
+        match ask {
+            Ask::Neighbour(behind) => self.neighbour(queue, id, behind, data),
+            Ask::Description(index) => self.nodes[index].found.description = mad::node_description(data),
+            Ask::Switch(index) => self.switch_info(queue, index, data),
+            Ask::Port(end) => self.port_info(queue, end, data),
+            Ask::Table(index, block) => self.table_block(index, block, data),
+        }
+    }
+
+    /// The result, with what is kept of `known`.
+    pub fn finish(self, known: Option<&Topology>) -> Discovery {
+        let prefix_of = |end: PortEnd| {
+            let node = &self.nodes[end.node].found;
+            // A switch's prefix stands in its port 0.
+            let number = if node.kind == NodeKind::Switch { 0 } else { end.port };
+            node.port(number)?.info.map(|info| info.gid_prefix)
+        };
+        let subnet_prefix = self.local.and_then(prefix_of).unwrap_or(0);
+        let is_cut_off =
+            known.is_some_and(|known| keep::is_cut_off(known, self.local.and_then(|end| self.port(end))));
+        let mut found = keep::Found {
+            nodes: self.nodes.into_iter().map(|node| node.found).collect(),
+            by_guid: self.by_guid,
+            unanswered: self.unanswered,
+            torn_tables: self.torn_tables,
+        };
+        let standing = match known.filter(|_| !is_cut_off && !found.nodes.is_empty()) {
+            Some(known) => found.keep(known),
+            None => keep::Standings::new(),
+        };
+        let mut topology = Topology::new(found.nodes, self.local, subnet_prefix);
+        topology.unanswered = standing;
+        Discovery { topology, failures: self.failures, is_cut_off, ..Discovery::default() }
+    }
+}
+
+impl Work for Walk<'_> {
+    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, _now: Instant) {
+        let Some(ask) = usize::try_from(tag).ok().and_then(|tag| self.asked.get(tag)).copied() else {
+            return;
+        };
+        match outcome {
+            Outcome::Reply(mad) => self.reply(queue, node, ask, mad),
+            Outcome::Refused(_) => self.fail(queue, ask, "refused"),
+            Outcome::Timeout => self.fail(queue, ask, "timeout"),
+            Outcome::Silent => self.fail(queue, ask, "silent"),
+            Outcome::NotSent => self.fail(queue, ask, "not_sent"),
+        }
+    }
+}
+
+/// A node of which only NodeInfo is known.
+fn new_node(info: &NodeInfo, path: DirectedPath) -> Node {
+    let numbers = (0..=info.port_count).filter(|_| info.kind == NodeKind::Switch);
+    let ports = numbers.map(|number| Port {
+        number,
+        guid: (number == 0).then_some(info.port_guid),
+        info: None,
+        remote: None,
+    });
+    Node {
+        guid: info.node_guid,
+        kind: info.kind,
+        description: String::new(),
+        system_guid: info.system_guid,
+        vendor_id: info.vendor_id,
+        device_id: info.device_id,
+        port_count: info.port_count,
+        ports: ports.collect(),
+        switch: None,
+        forwarding: Vec::new(),
+        path,
+    }
+}
+
+/// A node as it is known, without its cables: they are confirmed one by one.
+fn as_known(node: &Node, path: DirectedPath) -> Node {
+    let mut node = Node { path, ..node.clone() };
+    node.ports.iter_mut().for_each(|port| port.remote = None);
+    node
+}
