@@ -1,10 +1,11 @@
 //! The HTTP side of a daemon: listening, `/metrics` and `/healthz`.
 
+use crate::large::{self, Large, Piece, Scrape};
 use crate::{Expose, Failure, Format, Page};
 use axum::Router;
-use axum::extract::State;
-use axum::http::{HeaderMap, header};
-use axum::response::IntoResponse;
+use axum::extract::{Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -30,27 +31,87 @@ pub async fn listen(role: &str, address: SocketAddr, key: &str) -> Result<TcpLis
     Ok(listener)
 }
 
-/// Routes `/metrics` (text 0.0.4, or OpenMetrics when asked for) and `/healthz`.
+/// Routes `/metrics` (text 0.0.4, or OpenMetrics when asked for; gzip when accepted) and `/healthz`.
 pub fn metrics_router(expose: Arc<dyn Expose>) -> Router {
+    large_metrics_router(expose, Arc::new(Nothing))
+}
+
+/// As [`metrics_router`], with a large part behind the daemon's own figures that answers queries.
+pub fn large_metrics_router(expose: Arc<dyn Expose>, large: Arc<dyn Large>) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
         .route("/healthz", get(|| async { "ok\n" }))
-        .with_state(expose)
+        .with_state(Pages { expose, large })
 }
 
-async fn metrics(State(expose): State<Arc<dyn Expose>>, headers: HeaderMap) -> impl IntoResponse {
-    let accept = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let format = Format::from_accept(accept);
+/// No large part.
+struct Nothing;
+
+impl Large for Nothing {
+    fn render(&self, _scrape: &Scrape) -> Result<(Arc<Piece>, bool), String> {
+        Ok((Arc::new(Piece::default()), true))
+    }
+}
+
+#[derive(Clone)]
+struct Pages {
+    expose: Arc<dyn Expose>,
+    large: Arc<dyn Large>,
+}
+
+async fn metrics(
+    State(pages): State<Pages>,
+    Query(query): Query<Vec<(String, String)>>,
+    headers: HeaderMap,
+) -> Response {
+    let text_of = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let format = Format::from_accept(text_of(header::ACCEPT));
+    let zipped = accepts_gzip(text_of(header::ACCEPT_ENCODING));
     // A large page takes milliseconds to encode: not on a thread that polls sockets.
-    let text = tokio::task::spawn_blocking(move || {
-        let mut page = Page::default();
-        let labels = [("version", env!("CARGO_PKG_VERSION"))];
-        page.info("throughline_build_info", "Version of this program.", &labels);
-        expose.expose(&mut page);
-        page.encode(format)
-    });
-    let text = text.await.unwrap_or_default();
-    ([(header::CONTENT_TYPE, format.content_type())], text)
+    let body = tokio::task::spawn_blocking(move || pages.body(&Scrape { format, query }, zipped));
+    let Ok(body) = body.await else { return StatusCode::INTERNAL_SERVER_ERROR.into_response() };
+    match body {
+        Ok(body) if zipped => {
+            let encoded = [(header::CONTENT_TYPE, format.content_type()), (header::CONTENT_ENCODING, "gzip")];
+            (encoded, body).into_response()
+        }
+        Ok(body) => ([(header::CONTENT_TYPE, format.content_type())], body).into_response(),
+        Err(reason) => (StatusCode::BAD_REQUEST, format!("{reason}\n")).into_response(),
+    }
+}
+
+impl Pages {
+    fn body(&self, scrape: &Scrape, zipped: bool) -> Result<Vec<u8>, String> {
+        let (large, is_with_own) = self.large.render(scrape)?;
+        let mut own = String::new();
+        if is_with_own {
+            let mut page = Page::default();
+            let labels = [("version", env!("CARGO_PKG_VERSION"))];
+            page.info("throughline_build_info", "Version of this program.", &labels);
+            self.expose.expose(&mut page);
+            own = page.encode(scrape.format);
+        }
+        // The end mark of OpenMetrics stands behind everything.
+        let end = scrape.format.end_mark();
+        let own = own.strip_suffix(end).unwrap_or(&own);
+        if zipped {
+            return Ok(large::gzip(&[&Piece::new(own), &large, &Piece::new(end)]));
+        }
+        let mut body = own.as_bytes().to_vec();
+        body.extend_from_slice(&large.text());
+        body.extend_from_slice(end.as_bytes());
+        Ok(body)
+    }
+}
+
+/// Whether an Accept-Encoding header allows gzip (RFC 9110, 12.5.3): named, and not with weight 0.
+fn accepts_gzip(accept: &str) -> bool {
+    accept.split(',').any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let weight = parts.find_map(|part| part.strip_prefix("q=")).and_then(|q| q.parse::<f32>().ok());
+        is_gzip && weight != Some(0.0)
+    })
 }
 
 /// Serves until `stop` is cancelled.
@@ -88,6 +149,8 @@ mod tests {
         assert!(text.contains("version=0.0.4") && text.contains("throughline_records_total"), "{text}");
         let ask = "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n";
         assert!(fetch(address, ask).await.contains("# EOF"));
+        let zipped = accepts_gzip("deflate, gzip;q=0.8") && accepts_gzip("GZIP");
+        assert!(zipped && !accepts_gzip("gzip;q=0") && !accepts_gzip("gzipped, br") && !accepts_gzip(""));
         let busy = listen("test", address, "http.listen").await.unwrap_err();
         assert!(busy.to_string().contains("http.listen"), "{busy}");
         stop.cancel();

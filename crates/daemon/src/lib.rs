@@ -1,14 +1,16 @@
 //! What every Throughline process does the same way.
 //!
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
-//! ([`paths`]), the `/metrics` page ([`Page`], [`http`]), figures about itself ([`SelfFigures`]), clean stop
+//! ([`paths`]), the `/metrics` page ([`Page`], [`Large`], [`http`]), figures about itself ([`SelfFigures`]), clean stop
 //! ([`stop_signal`]), time ([`Clock`], [`Ticker`]). It knows no source, no spool and no SQL.
 
 mod clock;
 pub mod config;
 mod drain;
 mod exit;
+mod families;
 pub mod http;
+mod large;
 mod logging;
 mod page;
 pub mod paths;
@@ -19,6 +21,8 @@ mod ticker;
 pub use clock::{Clock, boot_id};
 pub use drain::{GRACE, stop_signal};
 pub use exit::{ExitStatus, Failure, finish, usage};
+pub use families::{Families, label_text};
+pub use large::{Large, Piece, Scrape};
 pub use logging::{LogFormat, LogOptions};
 pub use page::{Expose, Format, Page, Value};
 pub use seconds::Seconds;

@@ -17,9 +17,10 @@ use std::sync::Arc;
 use throughline_sample::catalogue::{Kind, Metric};
 
 /// Content types of the two forms of the page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Prometheus text format 0.0.4, unless a client asks for the other.
+    #[default]
     Text,
     /// OpenMetrics 1.0.
     OpenMetrics,
@@ -30,6 +31,15 @@ impl Format {
     #[must_use]
     pub fn from_accept(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") { Format::OpenMetrics } else { Format::Text }
+    }
+
+    /// What a page ends with.
+    #[must_use]
+    pub fn end_mark(self) -> &'static str {
+        match self {
+            Format::Text => "",
+            Format::OpenMetrics => "# EOF\n",
+        }
     }
 
     /// The `Content-Type` of the page.

@@ -108,6 +108,22 @@ pub const fn rate_bytes_per_second(width: Width, speed: Speed) -> u64 {
     speed.lane_bits_per_second() * width.lanes() as u64 / 8
 }
 
+/// Bytes per second of one direction of a link on the wire, with the line code: what `ibnetdiscover` and
+/// infiniband_exporter call the raw rate.
+#[must_use]
+pub const fn signalling_bytes_per_second(width: Width, speed: Speed) -> u64 {
+    let lane_bits: u64 = match speed {
+        Speed::Sdr => 2_500_000_000,
+        Speed::Ddr => 5_000_000_000,
+        Speed::Qdr => 10_000_000_000,
+        Speed::Fdr => 14_062_500_000,
+        Speed::Edr => 25_781_250_000,
+        Speed::Hdr => 53_125_000_000,
+        Speed::Ndr => 106_250_000_000,
+    };
+    lane_bits * width.lanes() as u64 / 8
+}
+
 /// Width and speed of a port; `extended` says whether its node has extended speeds. `None` for a port without
 /// a link and for values that the specification does not have.
 #[must_use]

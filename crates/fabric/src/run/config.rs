@@ -2,8 +2,10 @@
 //!
 //! `deploy/config/fabric.toml` shows every key with its default; a test compares the two.
 
+use super::exposition::Choice;
 use crate::cli::FabricOptions;
 use serde::{Deserialize, Deserializer, Serialize, de};
+use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -231,11 +233,58 @@ impl<'de> Deserialize<'de> for LeaseSeconds {
 pub struct Http {
     /// Address of `/metrics` and `/healthz`.
     pub listen: SocketAddr,
+    /// Counters on the page, unless a scrape names others.
+    pub counters: Counters,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Http { listen: (Ipv4Addr::LOCALHOST, HTTP_PORT).into() }
+        Http { listen: (Ipv4Addr::LOCALHOST, HTTP_PORT).into(), counters: Counters::default() }
+    }
+}
+
+/// A choice of counters as it was written.
+#[derive(Clone, Serialize)]
+#[serde(transparent)]
+pub struct Counters {
+    text: String,
+    #[serde(skip)]
+    choice: Choice,
+}
+
+impl Counters {
+    fn parse(text: String) -> Result<Counters, String> {
+        let choice = Choice::parse(&text)?;
+        Ok(Counters { text, choice })
+    }
+
+    /// What it means.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Counters { text: "all".to_owned(), choice: Choice::all() }
+    }
+}
+
+impl PartialEq for Counters {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Counters {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Counters::parse(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 

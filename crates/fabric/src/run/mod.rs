@@ -28,7 +28,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use throughline_daemon::{Clock, Expose, Failure, GRACE, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{Clock, Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use throughline_fabric::engine::Engine;
 use throughline_fabric::names::NameFile;
@@ -91,8 +91,9 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let delivered = CancellationToken::new();
         let standby = Standby::new(config, sink, shared.clone());
         let own = Own { shared: shared.clone(), shipped: outbox.shipped() };
-        let pages: Arc<dyn Expose> =
-            Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, Arc::new(Exposition(shared.clone()))]);
+        let interval = config.sweep.interval_seconds.duration();
+        let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
+        let router = http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages));
         let http_stop = CancellationToken::new();
         let tasks = Tasks {
             threads,
@@ -102,7 +103,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
             delivered,
             outbox,
-            http: tokio::spawn(http::serve(listener, http::metrics_router(pages), http_stop.clone())),
+            http: tokio::spawn(http::serve(listener, router, http_stop.clone())),
             http_stop,
         };
         let local = port.local();

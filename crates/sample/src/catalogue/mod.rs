@@ -5,6 +5,7 @@
 //! the table's prefix + the short name + `_total` where it is a counter. Units are base units, last in the name.
 
 mod document;
+mod exporter;
 mod gpu;
 mod host;
 mod infiniband;
@@ -12,6 +13,7 @@ mod mpi;
 mod own;
 
 pub use document::to_markdown;
+pub use exporter::*;
 pub use gpu::*;
 pub use host::*;
 pub use infiniband::*;

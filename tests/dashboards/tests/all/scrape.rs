@@ -135,6 +135,19 @@ async fn a_prometheus_scrapes_all_daemons_and_answers_rate_over_port_counters() 
              uplink=\"node0001 mlx5_0\",uplink_port=\"1\"}} * 12.5e9"
         ),
         String::from("sum(rate(throughline_rows_written_total[30s])) * 1e9"),
+        // As rules made for infiniband_exporter 0.10 have it: rate and share, named by a join with the uplink.
+        format!(
+            "rate(infiniband_switch_port_transmit_data_bytes_total{{{sending}}}[30s]) * on (guid, port) \
+             group_left (switch, uplink, uplink_port) infiniband_switch_uplink_info{{uplink=\"node0001 mlx5_0\"}}"
+        ),
+        format!(
+            "1e9 * rate(infiniband_switch_port_transmit_data_bytes_total{{{sending}}}[30s]) / on (guid, port) \
+             infiniband_switch_port_raw_rate_bytes_per_second * on (guid) group_left (switch) infiniband_switch_info"
+        ),
+        String::from(
+            "1e9 * (time() - max(infiniband_exporter_last_execution{collector=\"switch\"}) < bool 60) \
+             + sum(infiniband_exporter_collect_timeouts) + sum(infiniband_exporter_collect_errors)",
+        ),
     ];
     let start = Instant::now();
     let mut rates = vec![None; expected.len()];
