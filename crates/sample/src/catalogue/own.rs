@@ -48,9 +48,9 @@ metrics! { ALL, SelfStats:
     949 WALK_MADS "walk_mads" Gauge Count Wraps(63), "Management datagrams that the last look at the topology took: light, or whole with forwarding tables.", "counted by the daemon";
     950 LIGHT_WALKS "light_walks" Counter Count Wraps(63), "Looks at what can have changed of the topology, between whole walks.", "counted by the daemon";
     951 UNANSWERED_NODES "unanswered_nodes" Gauge Count Wraps(63), "Nodes of the fabric that are linked and do not answer, and nodes that can only be reached through such.", "counted by the daemon";
-    957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "told by the collector";
-    958 FENCED_ENTRIES "fenced_entries" Counter Count Wraps(63), "Entries of a crawler left out because another one had the term of their subnet.", "counted by the daemon";
     954 LAST_ROUND_TIMESTAMP_SECONDS "last_round_timestamp_seconds" Gauge Seconds Wraps(63), "When the last round of this part that read anything ended, in seconds since 1970: what is served is as old.", "counted by the daemon";
     955 RENDERED_PAGES "rendered_pages" Counter Count Wraps(63), "Pages made of a sweep; scrapes of the same sweep share one.", "counted by the daemon";
     956 REFUSED_SCRAPES "refused_scrapes" Counter Count Wraps(63), "Scrapes whose query could not be answered.", "counted by the daemon";
+    957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "told by the collector";
+    958 FENCED_ENTRIES "fenced_entries" Counter Count Wraps(63), "Entries of a crawler left out because another one had the term of their subnet.", "counted by the daemon";
 }
