@@ -2,7 +2,7 @@
 //!
 //! `deploy/config/fabric.toml` shows every key with its default; a test compares the two.
 
-use super::exposition::Choice;
+use super::exposition::CounterChoice;
 use crate::cli::FabricOptions;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
@@ -249,24 +249,24 @@ impl Default for Http {
 pub struct Counters {
     text: String,
     #[serde(skip)]
-    choice: Choice,
+    choice: CounterChoice,
 }
 
 impl Counters {
     fn parse(text: String) -> Result<Counters, String> {
-        let choice = Choice::parse(&text)?;
+        let choice = CounterChoice::parse(&text)?;
         Ok(Counters { text, choice })
     }
 
     /// What it means.
-    pub fn choice(&self) -> &Choice {
+    pub fn choice(&self) -> &CounterChoice {
         &self.choice
     }
 }
 
 impl Default for Counters {
     fn default() -> Self {
-        Counters { text: "all".to_owned(), choice: Choice::all() }
+        Counters { text: "all".to_owned(), choice: CounterChoice::all() }
     }
 }
 

@@ -58,14 +58,14 @@ impl Shard {
 
 /// Which counters a page shows, by position in [`counter_metrics`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Choice {
+pub struct CounterChoice {
     shown: Vec<bool>,
 }
 
-impl Choice {
+impl CounterChoice {
     /// Every counter.
-    pub fn all() -> Choice {
-        Choice { shown: vec![true; counter_metrics().len()] }
+    pub fn all() -> CounterChoice {
+        CounterChoice { shown: vec![true; counter_metrics().len()] }
     }
 
     /// Reads `all`, `fast` (data, packets, wait), `errors`, names of counters (ours or IBTA's), or several of
@@ -73,7 +73,7 @@ impl Choice {
     ///
     /// # Errors
     /// A name that nothing has, in words.
-    pub fn parse(text: &str) -> Result<Choice, String> {
+    pub fn parse(text: &str) -> Result<CounterChoice, String> {
         if text.len() > MOST_CHARACTERS {
             return Err(format!("counters: more than {MOST_CHARACTERS} characters"));
         }
@@ -101,7 +101,7 @@ impl Choice {
                 *shown |= of_group(metric);
             }
         }
-        Ok(Choice { shown })
+        Ok(CounterChoice { shown })
     }
 
     /// Positions of the counters shown.
@@ -119,7 +119,7 @@ fn is_fast(metric: &Metric) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Asked {
     pub shard: Shard,
-    pub choice: Choice,
+    pub choice: CounterChoice,
     pub format: Format,
 }
 
@@ -128,12 +128,12 @@ impl Asked {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(scrape: &Scrape, configured: &Choice) -> Result<Asked, String> {
+    pub fn parse(scrape: &Scrape, configured: &CounterChoice) -> Result<Asked, String> {
         let mut asked = Asked { shard: Shard::WHOLE, choice: configured.clone(), format: scrape.format };
         for (key, value) in &scrape.query {
             match key.as_str() {
                 "shard" => asked.shard = Shard::parse(value)?,
-                "counters" => asked.choice = Choice::parse(value)?,
+                "counters" => asked.choice = CounterChoice::parse(value)?,
                 other => {
                     return Err(format!(
                         "'{}' is no parameter of this page; there are shard=3/8 and counters=fast",
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     fn names(text: &str) -> Vec<&'static str> {
-        Choice::parse(text).unwrap().indices().map(|index| counter_metrics()[index].name).collect()
+        CounterChoice::parse(text).unwrap().indices().map(|index| counter_metrics()[index].name).collect()
     }
 
     #[test]
@@ -201,20 +201,20 @@ mod tests {
         assert!(names("errors").contains(&"link_downed"));
         assert_eq!(names("fast").len() + names("errors").len(), names("all").len());
         assert_eq!(names("PortXmitData, symbol_error"), ["transmit_data_bytes", "symbol_error"]);
-        assert!(Choice::parse("nonsense").is_err());
-        assert!(Choice::parse("").is_err());
+        assert!(CounterChoice::parse("nonsense").is_err());
+        assert!(CounterChoice::parse("").is_err());
     }
 
     #[test]
     fn a_query_says_what_it_wants() {
-        let all = Choice::parse("all").unwrap();
+        let all = CounterChoice::parse("all").unwrap();
         let scrape = |query: &[(&str, &str)]| Scrape {
             format: Format::Text,
             query: query.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         };
         let asked = Asked::parse(&scrape(&[("shard", "2/3"), ("counters", "errors")]), &all).unwrap();
         assert_eq!(asked.shard, Shard { number: 2, of: 3 });
-        assert!(asked.choice == Choice::parse("errors").unwrap());
+        assert!(asked.choice == CounterChoice::parse("errors").unwrap());
         assert!(Asked::parse(&scrape(&[]), &all).unwrap().choice == all);
         assert!(Asked::parse(&scrape(&[("shards", "1/2")]), &all).unwrap_err().contains("'shards'"));
     }

@@ -6,7 +6,7 @@
 mod choice;
 mod text;
 
-pub use choice::Choice;
+pub use choice::CounterChoice;
 
 use super::shared::{LastSweep, Shared};
 use choice::Asked;
@@ -33,7 +33,7 @@ type Slot = Arc<OnceLock<Arc<Piece>>>;
 /// The last sweep on the page.
 pub struct Exposition {
     shared: Arc<Shared>,
-    configured: Choice,
+    configured: CounterChoice,
     stale_after: Duration,
     kept: Mutex<Kept>,
 }
@@ -47,7 +47,7 @@ struct Kept {
 
 impl Exposition {
     /// Shows what `shared` holds; `interval` is that of sweeps.
-    pub fn new(shared: Arc<Shared>, configured: Choice, interval: Duration) -> Exposition {
+    pub fn new(shared: Arc<Shared>, configured: CounterChoice, interval: Duration) -> Exposition {
         let stale_after = interval.saturating_mul(MISSED_SWEEPS).max(SHORTEST_STALE);
         Exposition { shared, configured, stale_after, kept: Mutex::default() }
     }
