@@ -6,6 +6,7 @@ use crate::model::{
     Redirect, XMIT_WAIT,
 };
 use crate::multicast::{CAPACITY, FIRST_MLID, Group};
+use crate::notices::Event;
 use crate::traffic::Demand;
 use crate::words::{self, Words};
 use crate::world::{Jitter, World};
@@ -52,6 +53,8 @@ Counters
   traffic off                 none; the others add to what there is
   traffic pair NODE NODE RATE | all-to-all RATE | ring RATE | incast NODE RATE
   clock freeze|run|advance TIME   the time that counters see
+  trap 128|144|145 NODE       as if the node had sent it to the manager
+  sm-key KEY                  what the administrator takes as trust (1 at first); another one gets no answer
   stats, nodes, groups, help
 ";
 
@@ -79,6 +82,8 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
         "link" | "cable" | "uncable" | "width" | "remove" | "restore" => {
             topology(world, &name, &mut words, now)?;
         }
+        "trap" => trap(world, &mut words)?,
+        "sm-key" => world.sm_key = words.number("the key")?,
         "lid" | "manager" | "sweep" | "group" => subnet(world, &name, &mut words, now)?,
         other => return Err(format!("there is no command `{other}`; `help` lists them")),
     }
@@ -136,6 +141,8 @@ fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> 
             let node = words.node(&world.fabric)?;
             world.fabric.nodes[node].description = words.text("the new description")?;
             world.fabric.name_nodes();
+            let lid = world.fabric.nodes[node].lid();
+            world.notices.push(Event::Capability { lid, mask: 0, is_description: true });
         }
         "mkey" => {
             let key = words.number("the key")?;
@@ -330,6 +337,9 @@ fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<
             let end = End { node, port: u8::try_from(port).map_err(|_| "there is no such port")? };
             world.fabric.port(end).ok_or("there is no such port")?;
             let priority = words.next().map_or(Ok(0), |word| words::number(&word, "the priority"))?;
+            if world.fabric.manager != Some(end) {
+                world.notices.forget();
+            }
             world.fabric.manager = Some(end);
             world.fabric.manager_priority = priority.min(15) as u8;
             world.reconfigure(now);
@@ -354,11 +364,25 @@ fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<
                 members.push(End { node, port: world.fabric.nodes[node].end_ports().start as u8 });
             }
             world.fabric.groups.retain(|group| group.mlid != mlid);
+            world.notices.push(Event::Group { mgid, is_made: true });
             let members = (!members.is_empty()).then_some(members);
             world.fabric.groups.push(Group { mgid, mlid, members });
             world.reconfigure(now);
         }
     }
+    Ok(())
+}
+
+fn trap(world: &mut World, words: &mut Words) -> Result<(), String> {
+    let number = words.number("the trap's number")?;
+    let node = words.node(&world.fabric)?;
+    let (lid, guid) = (world.fabric.nodes[node].lid(), world.fabric.nodes[node].system_guid);
+    world.notices.push(match number {
+        128 => Event::LinkState { lid },
+        144 => Event::Capability { lid, mask: 0, is_description: false },
+        145 => Event::SystemGuid { lid, guid },
+        other => return Err(format!("trap {other} is not simulated: expected 128, 144 or 145")),
+    });
     Ok(())
 }
 
@@ -438,8 +462,17 @@ fn traffic(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result
 fn stats(world: &World) -> String {
     let c = &world.counts;
     format!(
-        "received {}\nanswered {}\nlost {}\nunreachable {}\nsilent {}\noverflowed {}\nkey_refused {}\nmalformed {}\n",
-        c.received, c.answered, c.lost, c.unreachable, c.silent, c.overflowed, c.key_refused, c.malformed
+        "received {}\nanswered {}\nlost {}\nunreachable {}\nsilent {}\noverflowed {}\nkey_refused {}\n\
+         reports_answered {}\nmalformed {}\n",
+        c.received,
+        c.answered,
+        c.lost,
+        c.unreachable,
+        c.silent,
+        c.overflowed,
+        c.key_refused,
+        c.reports_answered,
+        c.malformed
     )
 }
 

@@ -131,6 +131,7 @@ impl Scenario {
         };
         manager::configure(&mut fabric);
         let mut world = World::new(fabric, self.seed);
+        world.notices.look(&world.fabric, false);
         for command in &self.setup {
             commands::run(&mut world, command, 0)
                 .map_err(|reason| ScenarioError::Command { command: command.clone(), reason })?;

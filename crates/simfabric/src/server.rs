@@ -3,6 +3,7 @@
 
 use crate::commands;
 use crate::model::End;
+use crate::sa;
 use crate::scenario;
 use crate::world::{CLASS_DIRECTED, CLASS_PERFORMANCE, Delivery, World};
 use nix::errno::Errno;
@@ -241,7 +242,7 @@ impl Server {
 
     fn hello(&mut self, body: &[u8]) -> Result<(u8, Option<End>, Welcome), String> {
         let hello = Hello::decode(body).map_err(|error| error.to_string())?;
-        if ![CLASS_NONE, CLASS_DIRECTED, CLASS_PERFORMANCE].contains(&hello.class) {
+        if ![CLASS_NONE, CLASS_DIRECTED, CLASS_PERFORMANCE, sa::CLASS].contains(&hello.class) {
             return Err(format!("management class {:#04x} is not simulated", hello.class));
         }
         let end = self.attach(&hello)?;
@@ -305,6 +306,18 @@ impl Server {
         self.scratch = out;
     }
 
+    /// Reports go to the administrator's clients at the port that subscribed.
+    fn report(&mut self) {
+        let fabric = &self.world.fabric;
+        let lid = fabric.manager.and_then(|end| fabric.port(end)).map_or(0, |port| port.lid);
+        for (end, mad) in self.world.notices.reports(fabric) {
+            let delivery = Delivery { due: 0, lid, mad, message: None };
+            for client in self.clients.iter_mut().filter(|c| c.agent == Some((sa::CLASS, Some(end)))) {
+                hand_over(client, &delivery);
+            }
+        }
+    }
+
     fn control(&mut self, index: usize, body: &[u8], now: u64) {
         let mut said = String::new();
         let mut failed = false;
@@ -323,6 +336,7 @@ impl Server {
                 }
             }
         }
+        self.report();
         wire::put(&mut self.clients[index].outbox, Kind::Done, &[&[u8::from(failed)], said.as_bytes()]);
     }
 }
@@ -336,6 +350,7 @@ struct Ready {
 
 fn hand_over(client: &mut Client, delivery: &Delivery) {
     if client.outbox.len() < MAX_UNREAD_BYTES && !client.is_closing {
-        wire::put_mad(&mut client.outbox, Kind::Mad, delivery.lid, 0, &delivery.mad);
+        let bytes = delivery.message.as_deref().unwrap_or(&delivery.mad);
+        wire::put_mad(&mut client.outbox, Kind::Mad, delivery.lid, 0, bytes);
     }
 }

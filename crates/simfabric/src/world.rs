@@ -3,13 +3,18 @@
 
 use crate::bits::{get, put};
 use crate::model::{End, Fabric, Redirect};
-use crate::{manager, pma, smp, traffic, travel};
+use crate::notices::{Event, Notices};
+use crate::{manager, pma, sa, smp, traffic, travel};
 
 /// Bytes of a MAD (IBTA volume 1, 13.4.2).
 pub(crate) const MAD_BYTES: usize = 256;
 /// Management classes (13.4.4).
 pub(crate) const CLASS_DIRECTED: u8 = 0x81;
 pub(crate) const CLASS_PERFORMANCE: u8 = 0x04;
+/// Method of an answer to a Report (13.4.5).
+const REPORT_RESPONSE: u8 = 0x86;
+/// SM_Key that makes a client of the administrator trusted, unless told otherwise: opensm's default.
+const DEFAULT_SM_KEY: u64 = 1;
 /// Bit of a method that makes it a response (13.4.5).
 const RESPONSE: u8 = 0x80;
 /// Direction bit in the status of a directed-route SMP (14.2.1.2).
@@ -76,6 +81,7 @@ pub(crate) struct Counts {
     pub silent: u64,
     pub overflowed: u64,
     pub key_refused: u64,
+    pub reports_answered: u64,
     pub malformed: u64,
 }
 
@@ -116,6 +122,8 @@ pub(crate) struct Delivery {
     pub due: u64,
     pub lid: u16,
     pub mad: [u8; MAD_BYTES],
+    /// A message of the administrator, in place of `mad`.
+    pub message: Option<Vec<u8>>,
 }
 
 /// Everything.
@@ -131,6 +139,8 @@ pub(crate) struct World {
     pub redirected: Vec<usize>,
     /// Whether the subnet manager acts on each change at once.
     pub is_sweeping: bool,
+    pub notices: Notices,
+    pub sm_key: u64,
 }
 
 /// When a MAD is answered.
@@ -155,12 +165,19 @@ impl World {
             random: fastrand::Rng::with_seed(seed),
             redirected: Vec::new(),
             is_sweeping: true,
+            notices: Notices::default(),
+            sm_key: DEFAULT_SM_KEY,
         }
     }
 
     /// The subnet manager looks at the fabric anew, and traffic takes the ways that there are.
     pub fn reconfigure(&mut self, now: u64) {
+        let is_managed = self.fabric.manager.is_some();
+        for node in self.fabric.nodes.iter().filter(|node| node.is_changed && node.is_switch()) {
+            self.notices.push(Event::LinkState { lid: node.lid() });
+        }
         manager::configure(&mut self.fabric);
+        self.notices.look(&self.fabric, is_managed);
         self.redirect_traffic(now);
     }
 
@@ -191,6 +208,10 @@ impl World {
             return;
         };
         // A response is to somebody who asked; nobody here did.
+        if (class, mad[1], mad[3]) == (sa::CLASS, sa::CLASS, REPORT_RESPONSE) {
+            self.counts.reports_answered += 1;
+            return;
+        }
         if mad[1] != class || mad[3] & RESPONSE != 0 {
             self.counts.malformed += 1;
             return;
@@ -202,6 +223,7 @@ impl World {
         match class {
             CLASS_DIRECTED => self.directed(from, mad, now, out),
             CLASS_PERFORMANCE => self.performance(from, lid, mad, now, out),
+            sa::CLASS => self.administration(from, lid, mad, now, out),
             _ => self.counts.malformed += 1,
         }
     }
@@ -233,15 +255,27 @@ impl World {
     }
 
     fn reply(&mut self, timing: &Timing, lid: u16, mad: [u8; MAD_BYTES], out: &mut Vec<Delivery>) {
+        self.reply_with(timing, lid, mad, None, out);
+    }
+
+    fn reply_with(
+        &mut self,
+        timing: &Timing,
+        lid: u16,
+        mad: [u8; MAD_BYTES],
+        message: Option<Vec<u8>>,
+        out: &mut Vec<Delivery>,
+    ) {
         self.counts.answered += 1;
         let mut due = timing.due;
         if self.happens(self.conduct.late) {
             due += self.conduct.late_by;
         }
         if self.happens(self.conduct.duplicate) {
-            out.push(Delivery { due: due + self.conduct.round_trip / 2, lid, mad });
+            let message = message.clone();
+            out.push(Delivery { due: due + self.conduct.round_trip / 2, lid, mad, message });
         }
-        out.push(Delivery { due, lid, mad });
+        out.push(Delivery { due, lid, mad, message });
     }
 
     fn directed(&mut self, from: End, mut mad: [u8; MAD_BYTES], now: u64, out: &mut Vec<Delivery>) {
@@ -317,6 +351,45 @@ impl World {
         };
         put(&mut mad, 32, 16, u64::from(status));
         self.reply(&timing, lid, mad, out);
+    }
+
+    /// To the subnet administrator, which is at the manager's port.
+    fn administration(
+        &mut self,
+        from: End,
+        lid: u16,
+        mut mad: [u8; MAD_BYTES],
+        now: u64,
+        out: &mut Vec<Delivery>,
+    ) {
+        let back = self.fabric.port(from).map_or(0, |port| port.lid);
+        let at = travel::by_lid(&self.fabric, from, lid).filter(|at| Some(*at) == self.fabric.manager);
+        let at = at.filter(|at| travel::by_lid(&self.fabric, *at, back) == Some(from));
+        let Some(at) = at else {
+            self.counts.unreachable += 1;
+            return;
+        };
+        if self.fabric.nodes[at.node].manners.is_dead {
+            self.counts.silent += 1;
+            return;
+        }
+        let Some(timing) = self.serve(at.node, at == from, now) else { return };
+        let is_subscription = mad[3] == sa::SET && get(&mad, 128, 16) as u16 == sa::INFORM_INFO;
+        if mad[2] == sa::VERSION && is_subscription {
+            mad[3] = RESPONSE | pma::GET;
+            let accepted = self.notices.subscribe(from, &mad[sa::HEADER_BYTES..]);
+            put(&mut mad, 32, 16, u64::from(if accepted { 0 } else { sa::INVALID }));
+            return self.reply(&timing, lid, mad, out);
+        }
+        if self.happens(self.conduct.busy) {
+            mad[3] |= RESPONSE;
+            put(&mut mad, 32, 16, u64::from(smp::STATUS_BUSY));
+            return self.reply(&timing, lid, mad, out);
+        }
+        match sa::answer(&self.fabric, from, self.sm_key, &mad) {
+            Some(message) => self.reply_with(&timing, lid, mad, Some(message), out),
+            None => self.counts.key_refused += 1,
+        }
     }
 
     /// The performance agent's answer; its status.
