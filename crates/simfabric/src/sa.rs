@@ -124,7 +124,7 @@ pub(crate) fn answer(fabric: &Fabric, from: End, key: u64, request: &[u8; 256]) 
         _ => (smp::STATUS_BAD_METHOD, Vec::new()),
     };
     put(&mut message, 32, 16, u64::from(status));
-    put(&mut message, 368, 16, layout(attribute).map_or(0, |(bytes, _)| bytes as u64 / 8));
+    put(&mut message, 352, 16, layout(attribute).map_or(0, |(bytes, _)| bytes as u64 / 8));
     if method == GET_TABLE && status == 0 {
         put_rmpp(&mut message, records.len());
         message.extend_from_slice(&records);
