@@ -10,7 +10,8 @@ use crate::mad::{
     self, ClassPortInfo, Counters, MAD_BYTES, Mad, NodeInfo, PMA_DATA_BYTES, PortCounterSet, PortInfo,
     SmInfo, SwitchInfo,
 };
-use crate::offline::{self, Kind};
+use crate::offline::{self, Kind, SavedSweeps};
+use crate::sweep::Selection;
 use crate::transport::wire;
 use std::str::FromStr;
 
@@ -47,6 +48,12 @@ pub const TARGETS: &[Target] = &[
     Target { name: "cache", covers: &["offline/cache.rs"], run: |b| file(Kind::Cache, b) },
     Target { name: "report", covers: &["offline/report.rs"], run: |b| file(Kind::Report, b) },
     Target { name: "linkinfo", covers: &["offline/linkinfo.rs"], run: |b| file(Kind::LinkInfo, b) },
+    Target {
+        name: "perfquery",
+        covers: &["offline/perfquery.rs", "offline/counters.rs"],
+        run: |b| file(Kind::Perfquery, b),
+    },
+    Target { name: "queryerrors", covers: &["offline/queryerrors.rs"], run: |b| file(Kind::QueryErrors, b) },
     Target { name: "tables", covers: &["offline/tables.rs"], run: |b| file(Kind::Tables, b) },
 ];
 
@@ -156,6 +163,8 @@ fn file(kind: Kind, bytes: &[u8]) {
     if let Ok(saved) = offline::read_bytes(kind, bytes) {
         let topology = &saved.topology;
         let _ = (topology.to_json(), topology.to_text(), topology.signature());
+        let mut sweeps = SavedSweeps::new(saved.snapshots.clone(), topology, Selection { unlinked: true });
+        while sweeps.advance().is_some() {}
         if let [first, .., last] = topology.nodes.as_slice() {
             let _ = topology.route(first.guid, last.guid);
         }

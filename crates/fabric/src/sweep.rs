@@ -74,6 +74,25 @@ pub struct PortReading {
     pub failure: Option<&'static str>,
 }
 
+impl PortReading {
+    /// A port of which nothing was read yet.
+    #[must_use]
+    pub fn new(node: NodeIndex, guid: Guid, kind: NodeKind, port: u8, lid: u16) -> PortReading {
+        PortReading {
+            node,
+            guid,
+            kind,
+            port,
+            lid,
+            rate_bytes_per_second: None,
+            time: 0,
+            epoch: 0,
+            counters: Counters::default(),
+            failure: None,
+        }
+    }
+}
+
 /// What a sweep was to read and what it read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Coverage {

@@ -5,6 +5,7 @@ mod simulated;
 
 use serde_json::Value;
 use simulated::{CRAWLER, MESH, ODD, SMALL, Simulated, start, write_net};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
@@ -16,6 +17,12 @@ fn from(folder: &Path, arguments: &[&str]) -> String {
 /// Saves what a tool prints.
 fn save(simulated: &Simulated, folder: &Path, name: &str, tool: &str, arguments: &[&str]) {
     std::fs::write(folder.join(name), simulated.tool(tool, arguments)).unwrap();
+}
+
+/// What `ibqueryerrors` prints, which ends with 1 where it found errors.
+fn query_errors(simulated: &Simulated) -> String {
+    let output = simulated.fabric.tool("ibqueryerrors", None).unwrap().output().unwrap();
+    String::from_utf8(output.stdout).unwrap()
 }
 
 /// What `ibnetdiscover` does not hold is absent: states, and all of a port without a cable.
@@ -56,6 +63,12 @@ fn agree(net: &str) {
     assert_eq!(from(cache.path(), &["discover", "--json"]), live, "from the cache file");
     assert_eq!(from(cache.path(), &["links", "--json"]), simulated.crawl(&["links", "--json"]));
 
+    for arguments in [["usage", "--json"].as_slice(), &["usage", "--top", "0"], &["route", "--check"]] {
+        let usage = simulated.crawl(arguments);
+        assert_eq!(from(text.path(), arguments), usage, "{arguments:?}");
+        assert_eq!(from(cache.path(), arguments), usage, "{arguments:?}, from the cache");
+    }
+
     let guids: Vec<String> = serde_json::from_str::<Value>(&live).unwrap()["nodes"]
         .as_array()
         .unwrap()
@@ -84,6 +97,79 @@ fn odd_hosts_and_cables() {
 #[test]
 fn a_mesh() {
     agree(&write_net(MESH));
+}
+
+/// Counters of `sweep --json` by port, without what depends on the moment.
+fn counters(text: &str, names: &[&str]) -> BTreeMap<(String, u64), Vec<Value>> {
+    let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    lines
+        .map(|line| {
+            let key = (line["guid"].as_str().unwrap().to_owned(), line["num"].as_u64().unwrap());
+            (key, names.iter().map(|name| line[name].clone()).collect())
+        })
+        .collect()
+}
+
+#[test]
+fn counters_of_perfquery_and_ibqueryerrors() {
+    let mut simulated = start(&write_net(ODD));
+    let core = "\"S-0000000000001000\"";
+    for set in [
+        "[3] PortCounters.SymbolErrorCounter=700",
+        "[3] PortCounters.PortXmitWait=777",
+        "[1] PortCounters.LinkDownedCounter=255",
+        "[1] PortCounters.PortRcvErrors=25",
+    ] {
+        simulated.fabric.console(&format!("PerformanceSet {core}{set}")).unwrap();
+    }
+    let errors = ["symbol_error", "link_downed", "receive_errors", "transmit_wait", "transmit_discards"];
+    let live = simulated.crawl(&["sweep", "--once", "--json"]);
+    let folder = tempfile::tempdir().unwrap();
+    save(&simulated, folder.path(), "net", "ibnetdiscover", &[]);
+    save(&simulated, folder.path(), "li", "iblinkinfo", &[]);
+    let document: Value = serde_json::from_str(&simulated.crawl(&["discover", "--json"])).unwrap();
+    let mut all = String::new();
+    for node in document["nodes"].as_array().unwrap() {
+        // The document has the LID of an adapter's first port only.
+        let count = if node["type"] == "switch" { usize::MAX } else { 1 };
+        let linked = node["ports"].as_array().unwrap().iter().filter(|port| !port["remote"].is_null());
+        for port in linked.take(count) {
+            let (lid, number) = (node["lid"].to_string(), port["num"].to_string());
+            all += &simulated.tool("perfquery", &[&lid, &number]);
+            all += &simulated.tool("perfquery", &["-x", &lid, &number]);
+        }
+    }
+    std::fs::write(folder.path().join("counters"), &all).unwrap();
+    let saved = from(folder.path(), &["sweep", "--once", "--json"]);
+    let (saved, live_errors) = (counters(&saved, &errors), counters(&live, &errors));
+    let alpha_2 = ("0x0000000000002000".to_owned(), 2);
+    let beta_2 = ("0x0000000000002010".to_owned(), 2);
+    for (port, values) in &live_errors {
+        if *port != alpha_2 && *port != beta_2 {
+            assert_eq!(saved.get(port), Some(values), "{port:?}");
+        }
+    }
+    let totals = |folder: &Path| from(folder, &["errors", "--totals", "--json"]);
+    assert!(totals(folder.path()).contains("700"), "{}", totals(folder.path()));
+
+    // ibqueryerrors names only what is above its thresholds: the rest is absent.
+    std::fs::write(folder.path().join("counters"), query_errors(&simulated)).unwrap();
+    let saved = counters(&from(folder.path(), &["sweep", "--once", "--json"]), &errors);
+    let core = |port| saved[&("0x0000000000001000".to_owned(), port)].clone();
+    assert_eq!(core(3), serde_json::json!([700, null, null, 777, null]).as_array().unwrap().clone());
+    assert_eq!(core(1)[1], Value::Null, "255 is the end of eight bits: saturated");
+
+    // Two readings give rates.
+    let earlier = std::fs::File::options().write(true).open(folder.path().join("counters")).unwrap();
+    earlier.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(600)).unwrap();
+    let more = query_errors(&simulated).replace("== 700", "== 1300");
+    std::fs::write(folder.path().join("counters-later"), more).unwrap();
+    let rates = from(folder.path(), &["errors", "--json"]);
+    assert!(rates.contains("symbol_error"), "{rates}");
+    let two = from(folder.path(), &["sweep", "--json"]);
+    let times: BTreeSet<String> =
+        two.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["time"].to_string()).collect();
+    assert_eq!(times.len(), 2, "two readings, oldest first");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::Path;
 use throughline_daemon::Failure;
 use throughline_fabric::discover::Discovery;
 use throughline_fabric::engine::{Engine, EngineError, Settings};
-use throughline_fabric::offline::{self, OfflineError, Saved};
+use throughline_fabric::offline::{self, OfflineError, Saved, SavedSweeps};
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::sa::Choice;
 use throughline_fabric::stop::Stop;
@@ -110,49 +110,67 @@ impl Source {
             Source::Live(live) => {
                 let mut engine = super::fabric::engine(&live.port, Class::Performance, live.settings)?;
                 let sweeper = Sweeper::new(&mut engine, topology, 0, selection, None);
-                Ok(Counting { engine, sweeper })
+                Ok(Counting(From::Live(Box::new((engine, sweeper)))))
             }
-            Source::Saved(_) => {
-                let text =
-                    "the files hold no counters; save them with `perfquery -a` or `ibqueryerrors --counters`";
+            Source::Saved(saved) if saved.snapshots.is_empty() => {
+                let text = "the files hold no counters; save them with `ibqueryerrors --counters --data > FILE`, \
+                            or `perfquery -x -l LID 1-36 > FILE` for a switch";
                 Err(Failure::unavailable(text).into())
+            }
+            Source::Saved(saved) => {
+                let sweeps = SavedSweeps::new(saved.snapshots.clone(), topology, selection);
+                Ok(Counting(From::Saved(sweeps)))
             }
         }
     }
 }
 
 /// Counters of a fabric, sweep after sweep: live ones, or those that were saved, oldest first.
-pub struct Counting {
-    engine: Engine,
-    sweeper: Sweeper,
+pub struct Counting(From);
+
+enum From {
+    Live(Box<(Engine, Sweeper)>),
+    Saved(SavedSweeps),
 }
 
 impl Counting {
-    /// Reads all ports once more, or goes to the next saved reading.
+    /// Reads all ports once more, or goes to the next saved reading; after the last one it stays there.
     ///
     /// # Errors
     /// [`EngineError`]; the readings are incomplete then.
     pub fn sweep(&mut self, stop: &Stop) -> Result<Coverage, EngineError> {
-        self.sweeper.sweep(&mut self.engine, ClockPoint::now(), stop.flag())
+        match &mut self.0 {
+            From::Live(live) => {
+                let (engine, sweeper) = live.as_mut();
+                sweeper.sweep(engine, ClockPoint::now(), stop.flag())
+            }
+            From::Saved(saved) => Ok(saved.advance().unwrap_or_default()),
+        }
     }
 
     /// The readings of the last sweep, ordered by node GUID and port.
     pub fn readings(&self) -> &[PortReading] {
-        self.sweeper.readings()
+        match &self.0 {
+            From::Live(live) => live.1.readings(),
+            From::Saved(saved) => saved.readings(),
+        }
     }
 
     /// Ports that a sweep reads.
     pub fn len(&self) -> usize {
-        self.sweeper.len()
+        self.readings().len()
     }
 
     /// Whether there is nothing to read.
     pub fn is_empty(&self) -> bool {
-        self.sweeper.is_empty()
+        self.readings().is_empty()
     }
 
     /// How many more sweeps there are; `None` where there is no end.
     pub fn left(&self) -> Option<usize> {
-        None
+        match &self.0 {
+            From::Live(_) => None,
+            From::Saved(saved) => Some(saved.left()),
+        }
     }
 }

@@ -220,6 +220,12 @@ impl Counters {
         self.saturated & (1 << index) != 0
     }
 
+    /// The same with only some metrics, by bit.
+    #[must_use]
+    pub fn only(&self, metrics: u64) -> Counters {
+        Counters { present: self.present & metrics as u32, ..*self }
+    }
+
     /// Whether nothing was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {

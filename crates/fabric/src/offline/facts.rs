@@ -3,6 +3,8 @@
 //! What no file says stays unknown. The first file that says a thing is believed; where a later one has a cable
 //! elsewhere, the two are not of the same time, and that is counted for a warning.
 
+use super::OfflineError;
+use super::counters::{MAX_READINGS, Snapshot};
 use super::lines::number;
 use super::links::LinkBits;
 use crate::mad::{
@@ -169,6 +171,12 @@ pub struct Facts {
     loose: Vec<(LoosePort, Option<String>)>,
     /// Nodes that got the GUID of their port.
     pub stand_ins: usize,
+    /// When the present file was last changed, UTC nanoseconds.
+    pub time: i64,
+    /// Counters of each file that has some.
+    pub snapshots: Vec<Snapshot>,
+    /// Ports in them.
+    readings: usize,
     /// Bytes in forwarding tables.
     table_bytes: usize,
 }
@@ -210,6 +218,27 @@ impl Facts {
     pub fn port(&mut self, guid: Guid, port: u8, fact: PortFact) -> Result<(), String> {
         let agrees = self.entry(guid)?.ports.entry(port).or_default().merge(fact);
         self.disagreements += usize::from(!agrees);
+        Ok(())
+    }
+
+    /// Adds the counters that a reader finds in the present file.
+    ///
+    /// # Errors
+    /// The reader's, and too many files.
+    pub fn counters(
+        &mut self,
+        file: &str,
+        read: impl FnOnce(&mut Snapshot) -> Result<(), OfflineError>,
+    ) -> Result<(), OfflineError> {
+        let mut snapshot = Snapshot::at(self.time);
+        read(&mut snapshot)?;
+        self.readings += snapshot.len();
+        if self.readings > MAX_READINGS {
+            let reason =
+                format!("with it, counters of more than {MAX_READINGS} ports: read fewer files at once");
+            return Err(OfflineError::File { file: file.to_owned(), reason });
+        }
+        self.snapshots.push(snapshot);
         Ok(())
     }
 

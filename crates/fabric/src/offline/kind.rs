@@ -11,6 +11,10 @@ pub enum Kind {
     Report,
     /// `iblinkinfo`.
     LinkInfo,
+    /// `perfquery`.
+    Perfquery,
+    /// `ibqueryerrors`.
+    QueryErrors,
     /// Unicast forwarding tables: `dump_lfts`, `dump_fts`, `ibroute`.
     Tables,
 }
@@ -44,6 +48,12 @@ fn of_line(line: &str) -> Option<Kind> {
     }
     if begins(&["# Topology file:", "vendid=0x", "Switch\t", "Ca\t", "Rt\t"]) {
         return Some(Kind::Ibnetdiscover);
+    }
+    if line.starts_with("# Port") && line.contains(" counters: ") {
+        return Some(Kind::Perfquery);
+    }
+    if begins(&["Errors for 0x", "Errors for \"", "Data Counters for 0x", "## Summary:"]) {
+        return Some(Kind::QueryErrors);
     }
     if line.contains("==(") && line.contains("==>") || begins(&["Switch: 0x"]) {
         return Some(Kind::LinkInfo);

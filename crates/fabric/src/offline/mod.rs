@@ -5,6 +5,7 @@
 //! not hold. A file that was cut short is an error. Nothing here asks a fabric.
 
 mod cache;
+mod counters;
 mod error;
 mod facts;
 mod ibnetdiscover;
@@ -12,9 +13,12 @@ mod kind;
 mod lines;
 mod linkinfo;
 mod links;
+mod perfquery;
+mod queryerrors;
 mod report;
 mod tables;
 
+pub use counters::{SavedSweeps, Snapshot};
 pub use error::OfflineError;
 pub use kind::Kind;
 pub use lines::{MAX_FILE_BYTES, MAX_LINE_BYTES};
@@ -40,6 +44,8 @@ pub struct Saved {
     pub topology: Topology,
     /// Switches without a forwarding table in the files.
     pub switches_without_table: usize,
+    /// Counters, oldest first.
+    pub snapshots: Vec<Snapshot>,
     /// Files read, with what they are.
     pub files: Vec<(String, Kind)>,
     /// What was odd: files of no known format, files that disagree.
@@ -50,6 +56,7 @@ impl Saved {
     /// Takes over what was gathered.
     fn take(&mut self, mut facts: Facts) -> Result<(), String> {
         facts.settle()?;
+        self.snapshots = counters::gather(std::mem::take(&mut facts.snapshots));
         if facts.stand_ins > 0 {
             let count = facts.stand_ins;
             self.warnings.push(format!(
@@ -112,6 +119,7 @@ pub fn read(folder: &Path) -> Result<Saved, OfflineError> {
     let shown = folder.to_string_lossy();
     for (kind, path, name) in known {
         let mut reader = open(&path)?;
+        facts.time = changed(&path);
         read_one(kind, &path.to_string_lossy(), reader.as_mut(), &mut facts)?;
         saved.files.push((name, kind));
     }
@@ -158,6 +166,8 @@ fn read_one(kind: Kind, file: &str, reader: &mut dyn BufRead, facts: &mut Facts)
     match kind {
         // Binary: read above.
         Kind::Cache => Ok(()),
+        Kind::Perfquery => facts.counters(file, |snapshot| perfquery::read(&mut lines, snapshot)),
+        Kind::QueryErrors => facts.counters(file, |snapshot| queryerrors::read(&mut lines, snapshot)),
         Kind::Report => report::read(&mut lines, facts),
         Kind::LinkInfo => linkinfo::read(&mut lines, facts),
         Kind::Ibnetdiscover => ibnetdiscover::read(&mut lines, facts),
@@ -185,6 +195,13 @@ fn list(folder: &Path) -> Result<Vec<PathBuf>, OfflineError> {
     }
     paths.sort();
     Ok(paths)
+}
+
+/// When a file was last changed, UTC nanoseconds; 0 where the system does not say.
+fn changed(path: &Path) -> i64 {
+    let changed = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let since = changed.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
+    since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0)
 }
 
 /// First two bytes of gzip (RFC 1952, 2.3.1).
