@@ -1,20 +1,37 @@
 //! The measured process: holds a topology, does one thing a line of its standard input, and says what it cost.
 
 use crate::measure::{Cost, cpu};
+use crate::raw::Raw;
 use anyhow::Context;
+use clap::Args;
 use nix::sys::resource::UsageWho;
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 use throughline_fabric::discover::discover;
 use throughline_fabric::engine::{Engine, Settings};
-use throughline_fabric::sim::SimFabric;
+use throughline_fabric::port::{FabricPort, Via};
+use throughline_fabric::route::Scope;
 use throughline_fabric::sweep::{ClockPoint, Selection, Sweeper};
 use throughline_fabric::sweep_text::JsonLines;
-use throughline_fabric::topology::Topology;
+use throughline_fabric::topology::{Node, Topology};
 use throughline_fabric::transport::Class;
-use throughline_fabric::umad::UmadPort;
+
+/// Options of the measured process.
+#[derive(Args, Clone)]
+pub struct ClientOptions {
+    /// How it reaches the fabric
+    #[arg(long, default_value = "umad")]
+    via: Via,
+    /// Requests outstanding
+    #[arg(long, default_value_t = throughline_fabric::engine::DEFAULT_WINDOW)]
+    window: usize,
+    /// Sweep with the raw pipeline instead of the crawler's
+    #[arg(long)]
+    raw: bool,
+}
 
 /// The process as its starter sees it.
 pub struct Client {
@@ -33,9 +50,10 @@ pub struct Done {
 }
 
 impl Client {
-    pub fn start(fabric: &SimFabric, host: &str) -> anyhow::Result<Client> {
-        let mut command = crate::own(fabric, host)?;
-        let mut child = command.arg("client").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+    /// Starts it with a command of this program that reaches the fabric.
+    pub fn start(mut command: Command, options: &[&str]) -> anyhow::Result<Client> {
+        command.arg("client").args(options);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let input = child.stdin.take().context("standard input")?;
         let output = BufReader::new(child.stdout.take().context("standard output")?);
         Ok(Client { child, input, output })
@@ -51,6 +69,11 @@ impl Client {
         let (wall, cpu, count) = (next()?.parse()?, next()?.parse()?, next()?.parse()?);
         Ok(Done { cost: Cost { wall, cpu }, count, text: words.next().unwrap_or_default().to_owned() })
     }
+
+    /// The same request so many times.
+    pub fn costs(&mut self, request: &str, runs: usize) -> anyhow::Result<Vec<Cost>> {
+        (0..runs).map(|_| self.ask(request).map(|done| done.cost)).collect()
+    }
 }
 
 impl Drop for Client {
@@ -61,47 +84,97 @@ impl Drop for Client {
     }
 }
 
+/// What the process holds.
+struct Held {
+    topology: Topology,
+    sweeper: Option<(Engine, Sweeper)>,
+    raw: Option<Raw>,
+    lines: JsonLines,
+    nowhere: std::io::BufWriter<std::fs::File>,
+}
+
 /// The process itself.
-pub fn run() -> anyhow::Result<()> {
-    let port = UmadPort::find(None, 0)?;
+pub fn run(options: &ClientOptions) -> anyhow::Result<()> {
+    let port = FabricPort::find(&options.via, None, 0)?;
     let stop = AtomicBool::new(false);
-    let mut management =
-        Engine::new(port.open(Class::Management)?, Settings::default().for_class(Class::Management));
+    let settings = Settings { window: options.window, ..Settings::default() };
+    let mut management = Engine::new(port.open(Class::Management)?, settings.for_class(Class::Management));
     let topology = discover(&mut management, true, &stop)?.topology;
     drop(management);
-    let mut engine = Engine::new(port.open(Class::Performance)?, Settings::default());
-    let mut sweeper = Sweeper::new(&mut engine, &topology, 0, Selection::default(), None);
-    let mut lines = JsonLines::default();
-    let mut nowhere =
-        std::io::BufWriter::with_capacity(1 << 20, std::fs::File::options().write(true).open("/dev/null")?);
+    let transport = port.open(Class::Performance)?;
+    let (mut sweeper, mut raw) = (None, None);
+    if options.raw {
+        raw = Some(Raw::new(transport, &topology, options.window));
+    } else {
+        let mut engine = Engine::new(transport, settings);
+        let plan = Sweeper::new(&mut engine, &topology, 0, Selection::default(), None);
+        sweeper = Some((engine, plan));
+    }
+    let nowhere = std::fs::File::options().write(true).open("/dev/null")?;
+    let nowhere = std::io::BufWriter::with_capacity(1 << 20, nowhere);
+    let mut held = Held { topology, sweeper, raw, lines: JsonLines::default(), nowhere };
     for request in std::io::stdin().lock().lines() {
         let request = request?;
-        let (start, before) = (Instant::now(), cpu(UsageWho::RUSAGE_SELF)?);
-        let mut text = String::new();
-        let mut count = sweeper.len() as u64;
-        match request.as_str() {
-            "ports" => {}
-            "sweep" | "quiet" => {
-                let coverage = sweeper.sweep(&mut engine, ClockPoint::now(), &stop)?;
-                anyhow::ensure!(coverage.complete == coverage.expected, "incomplete: {coverage:?}");
-                if request == "sweep" {
-                    lines.write(&mut nowhere, sweeper.readings())?;
-                    nowhere.flush()?;
-                }
-            }
-            "end" => return Ok(()),
-            other => (count, text) = route(&topology, other)?,
+        if request == "end" {
+            return Ok(());
         }
+        let (start, before) = (Instant::now(), cpu(UsageWho::RUSAGE_SELF)?);
+        let (count, text) = held.answer(&request, &stop)?;
         let cost = (start.elapsed().as_secs_f64(), cpu(UsageWho::RUSAGE_SELF)? - before);
         println!("{} {} {count} {text}", cost.0, cost.1);
     }
     Ok(())
 }
 
+impl Held {
+    fn answer(&mut self, request: &str, stop: &AtomicBool) -> anyhow::Result<(u64, String)> {
+        let nothing = String::new();
+        match request.split(' ').next().unwrap_or_default() {
+            "ports" => Ok((self.sweeper.as_ref().map_or(0, |(_, sweeper)| sweeper.len() as u64), nothing)),
+            "raw" => {
+                let raw = self.raw.as_mut().context("start with --raw")?;
+                raw.sweep()?;
+                Ok((raw.len() as u64, nothing))
+            }
+            "sweep" | "quiet" | "live" => self.sweep(request, stop),
+            "busiest" => {
+                let mut ports: HashMap<u16, u64> = HashMap::new();
+                let (_, sweeper) = self.sweeper.as_ref().context("start without --raw")?;
+                sweeper.readings().iter().for_each(|reading| *ports.entry(reading.lid).or_default() += 1);
+                Ok((ports.into_values().max().unwrap_or(0), nothing))
+            }
+            "stats" => {
+                let stats = self.sweeper.as_ref().context("start without --raw")?.0.stats();
+                Ok((stats.sent, stats.to_string()))
+            }
+            "usage" => {
+                let pairs = self.topology.all_pairs(&Scope::default());
+                Ok((pairs.pairs, format!("{} reached", pairs.reached)))
+            }
+            "memory" => Ok((crate::measure::peak_memory_bytes("self")?, nothing)),
+            "route" => route(&self.topology, request),
+            other => anyhow::bail!("no request: {other}"),
+        }
+    }
+
+    /// `sweep` writes lines; `quiet` does not; `live` takes missing ports for given and counts the others.
+    fn sweep(&mut self, request: &str, stop: &AtomicBool) -> anyhow::Result<(u64, String)> {
+        let (engine, sweeper) = self.sweeper.as_mut().context("start without --raw")?;
+        let coverage = sweeper.sweep(engine, ClockPoint::now(), stop)?;
+        let is_whole = request == "live" || coverage.complete == coverage.expected;
+        anyhow::ensure!(is_whole, "incomplete: {coverage:?}");
+        if request == "sweep" {
+            self.lines.write(&mut self.nowhere, sweeper.readings())?;
+            self.nowhere.flush()?;
+        }
+        Ok((coverage.complete as u64, String::new()))
+    }
+}
+
 /// `route LID LID`: the hops as `GUID,IN,OUT;…`, 0 for no port.
 fn route(topology: &Topology, request: &str) -> anyhow::Result<(u64, String)> {
     let words: Vec<&str> = request.split(' ').collect();
-    let node = |index: usize| -> anyhow::Result<&throughline_fabric::topology::Node> {
+    let node = |index: usize| -> anyhow::Result<&Node> {
         let index: usize = words.get(index).context("route FROM TO")?.parse()?;
         Ok(&topology.nodes[index % topology.nodes.len()])
     };

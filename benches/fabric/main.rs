@@ -1,30 +1,33 @@
-//! The fabric crawler against the standard tools, on the same simulator, in one run, turn by turn.
+//! The fabric crawler against the standard tools on ibsim, and against what latency allows on the simulated
+//! fabric, in one run, turn by turn.
 //!
-//! Prints medians and ratios, and agreement of routes with `ibtracert`. Ends with status 2 where a ratio misses
-//! its goal. The crawler runs in a process of its own (this program again, as `client`), because the simulator
-//! is preloaded into it.
+//! Prints a table with each goal, and ends with status 2 where one is missed. The crawler runs in a process of
+//! its own (this program again, as `client`), because the simulator is preloaded into it.
 
 mod client;
-mod commit;
+mod daemon;
+mod ibsim;
+mod large;
 mod measure;
+mod raw;
 mod routes;
+mod simulated;
+mod soak;
+mod table;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use measure::{Cost, Medians};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use table::Table;
 use throughline_fabric::sim::{SimFabric, SimOptions, SimTools};
 use throughline_fabric::topology::FatTree;
 
-/// Sweeps must be this many times faster than `ibqueryerrors` with a cached topology.
-const SWEEP_GOAL: f64 = 2.0;
-/// Discovery with tables must be this many times as fast as `ibnetdiscover` and `dump_fts`.
-const DISCOVERY_GOAL: f64 = 1.0;
 /// A check found something.
 const FOUND: u8 = 2;
 
-/// Measures the fabric crawler against infiniband-diags on a simulated fabric
+/// Measures the fabric crawler against infiniband-diags on ibsim, and on the simulated fabric
 #[derive(Parser)]
 #[command(name = "bench-fabric")]
 struct Cli {
@@ -40,23 +43,56 @@ struct Cli {
     /// Sweeps whose way to the database is timed; 0 leaves it out
     #[arg(long, default_value_t = 30)]
     commits: usize,
+    /// Only one part
     #[command(subcommand)]
-    role: Option<Role>,
+    part: Option<Part>,
 }
 
 #[derive(Subcommand)]
-enum Role {
+enum Part {
+    /// Against the standard tools and a raw pipeline, on ibsim
+    Ibsim,
+    /// On the simulated fabric, which has latency, loss and dead nodes
+    Simulated {
+        /// Microseconds from request to reply, without service
+        #[arg(long, default_value_t = 100.0)]
+        round_trip: f64,
+        /// Microseconds that a node takes for one MAD
+        #[arg(long, default_value_t = 20.0)]
+        service: f64,
+        /// Requests outstanding
+        #[arg(long, default_value_t = throughline_fabric::engine::DEFAULT_WINDOW)]
+        window: usize,
+    },
+    /// 8,008 hosts on ibsim: times and memory
+    Large,
+    /// 4 sweeps a second with rows committed, for minutes
+    Soak {
+        /// How long
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+    },
     /// The measured process: does what its standard input says
     #[command(hide = true)]
-    Client,
+    Client(client::ClientOptions),
 }
 
 fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
-    match cli.role {
-        Some(Role::Client) => client::run().map(|()| ExitCode::SUCCESS),
-        None => bench(&cli),
-    }
+    let is_met = match &cli.part {
+        Some(Part::Client(options)) => return client::run(options).map(|()| ExitCode::SUCCESS),
+        Some(Part::Ibsim) => on_ibsim(&cli, true)?,
+        Some(Part::Simulated { round_trip, service, window }) => {
+            on_simulated(&cli, *round_trip, *service, *window)?
+        }
+        Some(Part::Large) => large(&cli)?,
+        Some(Part::Soak { minutes }) => soak(&cli, *minutes)?,
+        None => {
+            let ibsim = on_ibsim(&cli, false)?;
+            on_simulated(&cli, 100.0, 20.0, throughline_fabric::engine::DEFAULT_WINDOW)? && ibsim
+        }
+    };
+    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
 }
 
 fn tree_of(hosts: usize) -> anyhow::Result<FatTree> {
@@ -64,95 +100,52 @@ fn tree_of(hosts: usize) -> anyhow::Result<FatTree> {
     known.into_iter().find(|tree| tree.hosts == hosts).context("--hosts is 146, 1428 or 8008")
 }
 
-fn bench(cli: &Cli) -> anyhow::Result<ExitCode> {
-    let tree = tree_of(cli.hosts)?;
+/// A fat tree on ibsim.
+fn start(hosts: usize, folder: &Path) -> anyhow::Result<(SimFabric, String)> {
+    let tree = tree_of(hosts)?;
     let prefix = throughline_prefix::ensure(throughline_prefix::Set::Fabric)?;
     let tools = SimTools::at(prefix.root())?;
-    let folder = tempfile::tempdir()?;
     let options = SimOptions { manager_sweep_seconds: 0, ..SimOptions::default() };
-    let mut fabric = SimFabric::start(&tools, folder.path(), &tree.to_net()?, &options)?;
-    let host = FatTree::host_id(0);
-    println!(
-        "{} hosts, {} switches; medians of {} runs, turn by turn",
-        tree.hosts,
-        tree.switches(),
-        cli.runs
-    );
+    println!("{} hosts, {} switches on ibsim", tree.hosts, tree.switches());
+    Ok((SimFabric::start(&tools, folder, &tree.to_net()?, &options)?, FatTree::host_id(0)))
+}
 
-    let sweep = sweeps(&fabric, &host, cli.runs)?;
-    let discovery = discoveries(&fabric, &host, cli.runs)?;
-    let mut is_met = report("steady sweep, JSON lines", &sweep, "ibqueryerrors", SWEEP_GOAL);
-    is_met &= report("discovery + tables", &discovery, "ibnetdiscover, dump_fts", DISCOVERY_GOAL);
-    if cli.pairs > 0 {
-        is_met &= routes::compare(&fabric, &host, cli.pairs)?;
+fn on_ibsim(cli: &Cli, is_only: bool) -> anyhow::Result<bool> {
+    let folder = tempfile::tempdir()?;
+    let (fabric, host) = start(cli.hosts, folder.path())?;
+    let mut table = Table::new(&format!("on ibsim; medians of {} runs, turn by turn", cli.runs));
+    ibsim::measure(&fabric, &host, cli.runs, &mut table)?;
+    if cli.pairs > 0 && !is_only {
+        table.holds("routes agree with ibtracert", routes::compare(&fabric, &host, cli.pairs)?);
     }
-    if cli.commits > 0 {
-        commit::measure(&mut fabric, &host, folder.path(), cli.commits)?;
+    if cli.commits > 0 && !is_only {
+        soak::commits(&fabric, &host, folder.path(), cli.commits, &mut table)?;
     }
-    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
+    Ok(table.is_met())
 }
 
-/// Ours and theirs, turn by turn.
-struct Pair {
-    ours: Medians,
-    theirs: Medians,
+fn on_simulated(cli: &Cli, round_trip_us: f64, service_us: f64, window: usize) -> anyhow::Result<bool> {
+    let folder = tempfile::tempdir()?;
+    let conduct = simulated::Conduct { hosts: cli.hosts, round_trip_us, service_us, window };
+    let mut table = Table::new(&format!("on the simulated fabric; medians of {} runs", cli.runs));
+    simulated::measure(&conduct, folder.path(), cli.runs, &mut table)?;
+    Ok(table.is_met())
 }
 
-fn report(what: &str, pair: &Pair, other: &str, goal: f64) -> bool {
-    let (wall, cpu) = (pair.theirs.wall / pair.ours.wall, pair.theirs.cpu / pair.ours.cpu);
-    println!("{what}: {} s wall, {} s CPU", seconds(pair.ours.wall), seconds(pair.ours.cpu));
-    println!("  {other}: {} s wall, {} s CPU", seconds(pair.theirs.wall), seconds(pair.theirs.cpu));
-    let verdict = if wall >= goal { "met" } else { "MISSED" };
-    println!("  ratio: {wall:.2} wall, {cpu:.2} CPU (goal {goal:.1} wall: {verdict})");
-    wall >= goal
+fn large(cli: &Cli) -> anyhow::Result<bool> {
+    let folder = tempfile::tempdir()?;
+    let (fabric, host) = start(FatTree::HOSTS_8008.hosts, folder.path())?;
+    let mut table = Table::new(&format!("8,008 hosts; medians of {} runs", cli.runs));
+    large::measure(&fabric, &host, cli.runs, &mut table)?;
+    Ok(table.is_met())
 }
 
-fn seconds(value: f64) -> String {
-    format!("{value:.4}")
-}
-
-/// Steady sweeps from a cached topology, printed as JSON lines to /dev/null.
-fn sweeps(fabric: &SimFabric, host: &str, runs: usize) -> anyhow::Result<Pair> {
-    let cache = fabric.folder().join("topology.cache");
-    let mut save = fabric.tool("ibnetdiscover", Some(host))?;
-    save.arg("--cache").arg(&cache).stdout(Stdio::null()).stderr(Stdio::null());
-    anyhow::ensure!(save.status()?.success(), "ibnetdiscover --cache");
-    let mut client = client::Client::start(fabric, host)?;
-    println!("{} ports with a link", client.ask("ports")?.count);
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    // One of each to warm up.
-    for run in 0..=runs {
-        let mine = client.ask("sweep")?;
-        let mut command = fabric.tool("ibqueryerrors", Some(host))?;
-        command.args(["--counters", "--data", "--load-cache"]).arg(&cache);
-        let other = measure::process(&mut command, &[0, 1])?;
-        if run > 0 {
-            ours.push(mine.cost);
-            theirs.push(other);
-        }
-    }
-    let quiet: Vec<Cost> =
-        (0..runs).map(|_| client.ask("quiet").map(|done| done.cost)).collect::<Result<_, _>>()?;
-    let quiet = Medians::of(&quiet);
-    println!("  without output: {} s wall, {} s CPU", seconds(quiet.wall), seconds(quiet.cpu));
-    Ok(Pair { ours: Medians::of(&ours), theirs: Medians::of(&theirs) })
-}
-
-/// Whole processes: discovery with all forwarding tables.
-fn discoveries(fabric: &SimFabric, host: &str, runs: usize) -> anyhow::Result<Pair> {
-    let crawler = beside("throughline-fabric")?;
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for run in 0..=runs {
-        let mut command = fabric.client(&crawler, Some(host))?;
-        let mine = measure::process(command.args(["discover", "--tables", "--json"]), &[0])?;
-        let first = measure::process(&mut fabric.tool("ibnetdiscover", Some(host))?, &[0])?;
-        let second = measure::process(&mut fabric.tool("dump_fts", Some(host))?, &[0])?;
-        if run > 0 {
-            ours.push(mine);
-            theirs.push(Cost { wall: first.wall + second.wall, cpu: first.cpu + second.cpu });
-        }
-    }
-    Ok(Pair { ours: Medians::of(&ours), theirs: Medians::of(&theirs) })
+fn soak(cli: &Cli, minutes: f64) -> anyhow::Result<bool> {
+    let folder = tempfile::tempdir()?;
+    let (fabric, host) = start(cli.hosts, folder.path())?;
+    let mut table = Table::new(&format!("4 sweeps a second, {minutes} minutes"));
+    soak::soak(&fabric, &host, folder.path(), Duration::from_secs_f64(minutes * 60.0), &mut table)?;
+    Ok(table.is_met())
 }
 
 /// A program built into the same folder as this one.

@@ -61,3 +61,21 @@ pub fn process(command: &mut Command, statuses: &[i32]) -> anyhow::Result<Cost> 
     anyhow::ensure!(ended_well, "{command:?} ended with {status}");
     Ok(Cost { wall, cpu: cpu(UsageWho::RUSAGE_CHILDREN)? - before })
 }
+
+/// The most memory that a process (`self`, or its number) has had resident so far.
+pub fn peak_memory_bytes(process: &str) -> anyhow::Result<u64> {
+    memory_bytes(process, "VmHWM:")
+}
+
+/// The memory that a process has resident now.
+pub fn memory_now_bytes(process: &str) -> anyhow::Result<u64> {
+    memory_bytes(process, "VmRSS:")
+}
+
+fn memory_bytes(process: &str, key: &str) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
+    let kibibytes = status
+        .lines()
+        .find_map(|line| line.strip_prefix(key)?.split_whitespace().next()?.parse::<u64>().ok());
+    Ok(kibibytes.with_context(|| format!("{key} of {process}"))? * 1024)
+}

@@ -7,7 +7,7 @@ use throughline_fabric::sim::SimFabric;
 
 /// Compares so many pairs; whether all agree.
 pub fn compare(fabric: &SimFabric, host: &str, pairs: usize) -> anyhow::Result<bool> {
-    let mut client = Client::start(fabric, host)?;
+    let mut client = Client::start(crate::own(fabric, host)?, &[])?;
     let (mut agreed, mut compared, mut state) = (0, 0, 1u64);
     let mut next = || {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

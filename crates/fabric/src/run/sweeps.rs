@@ -132,6 +132,7 @@ impl Sweeps {
         figures.add(SOURCE, &RECORDS, read as u64 + 1);
         figures.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial) as u64);
         figures.set(SOURCE, &ROUND_SECONDS, coverage.elapsed.as_secs_f64());
+        tracing::debug!(elapsed_seconds = coverage.elapsed.as_secs_f64(), "swept");
         figures.set(SOURCE, &SOURCE_UP, f64::from(u8::from(read > 0)));
         self.shared.set_last(LastSweep {
             topology: found.topology.clone(),
