@@ -4,6 +4,7 @@
 //! ([`discover`]) and sweeps ([`sweep`]) → documents and records. Routes ([`route`]) and generated nets
 //! ([`topology`]) are pure. Nothing here writes to the fabric or clears a counter, and nothing knows SQL.
 
+pub mod ask;
 pub mod capability;
 pub mod check;
 pub mod discover;
@@ -15,6 +16,7 @@ pub mod fuzz;
 pub mod key;
 pub mod link;
 pub mod mad;
+pub mod multicast;
 pub mod names;
 pub mod offline;
 pub mod port;

@@ -67,7 +67,7 @@ pub fn discover(
 ) -> anyhow::Result<Discovery> {
     if choice == Choice::Administrator {
         let found = told(port, settings, tables, stop).map_err(unavailable)?;
-        tell_failures(&found);
+        tell(&found.failures);
         return Ok(found);
     }
     let mut engine = engine(port, Class::Management, settings)?;
@@ -80,7 +80,7 @@ pub fn discover(
                     "no node beyond the local one answers subnet management requests (an M_Key?): this is what \
                      the subnet administrator knows"
                 );
-                tell_failures(&told);
+                tell(&told.failures);
                 return Ok(told);
             }
             Err(error) => tracing::warn!("{error:#}"),
@@ -91,7 +91,7 @@ pub fn discover(
                        `ibstat`, or choose another one with --ca and --port";
         return Err(Failure::unavailable(message).into());
     }
-    tell_failures(&found);
+    tell(&found.failures);
     Ok(found)
 }
 
@@ -110,13 +110,14 @@ fn unavailable(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-fn tell_failures(found: &Discovery) {
-    for failure in found.failures.iter().take(FAILURES_TOLD) {
+/// Tells what could not be read: the first ones, and how many more there are.
+pub fn tell(failures: &[discover::Failure]) {
+    for failure in failures.iter().take(FAILURES_TOLD) {
         let node = failure.guid.map(|guid| guid.to_string()).unwrap_or_default();
         tracing::warn!(node, port = failure.port, reason = failure.reason, "{} was not read", failure.what);
     }
-    if found.failures.len() > FAILURES_TOLD {
-        tracing::warn!("{} more were not read", found.failures.len() - FAILURES_TOLD);
+    if failures.len() > FAILURES_TOLD {
+        tracing::warn!("{} more were not read", failures.len() - FAILURES_TOLD);
     }
 }
 

@@ -100,6 +100,19 @@ which. --check walks all pairs, names the table entries that lose packets or let
 ends with status 2 where it found any. --all counts all pairs of hosts, or with --json prints each
 way on a line of its own.";
 
+/// Of `groups`.
+pub const GROUPS: &str = "\
+Examples:
+  throughline-fabric groups                      all groups as a table
+  throughline-fabric groups 0xc000               one of them: members and tree
+  throughline-fabric groups ff12:401b:ffff::ffff:ffff --json | jq '.tree.links'
+  throughline-fabric groups --check || echo a tree is broken
+
+What the subnet administrator tells of each group, and the tree in the switches' multicast
+forwarding tables: the links that carry a broadcast, the hosts it reaches, members it misses.
+A line `10 -> 2 NODE` says: out by port 10, in by port 2 of NODE. Members are told to who knows
+the SM_Key; without an administrator only the trees are shown.";
+
 /// Of `usage`.
 pub const USAGE: &str = "\
 Examples:

@@ -4,6 +4,7 @@ mod check;
 mod discover;
 mod errors;
 pub mod fabric;
+mod groups;
 mod help;
 mod links;
 mod look;
@@ -104,6 +105,9 @@ enum Command {
     /// Print the way from one node to another, from the forwarding tables
     #[command(after_help = help::ROUTE)]
     Route(route::Options),
+    /// Show multicast groups, their members, and the tree that carries each
+    #[command(after_help = help::GROUPS)]
+    Groups(groups::Options),
     /// Count how many pairs of hosts pass each link, from the forwarding tables
     #[command(after_help = help::USAGE)]
     Usage(usage::Options),
@@ -154,6 +158,7 @@ impl Cli {
             Command::Links(options) => links::run(&self.options, &options),
             Command::Sweep(options) => sweep::run(&self.options, &options),
             Command::Route(options) => route::run(&self.options, &options),
+            Command::Groups(options) => groups::run(&self.options, &options),
             Command::Usage(options) => usage::run(&self.options, &options),
             Command::Run(options) => {
                 crate::run::run(&options.load(&self.options)?, options.state_dir.as_deref())

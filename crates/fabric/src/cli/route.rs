@@ -56,8 +56,10 @@ struct Known {
 /// No device, no permission, an unknown or ambiguous node (64), no route.
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let topology = super::source::open(fabric)?.discover(Need { tables: true }, &stop)?.topology;
-    let known = Known { topology, switches: HashMap::new() };
+    let source = super::source::open(fabric)?;
+    let topology = source.discover(Need { tables: true }, &stop)?.topology;
+    let switches = if options.check { HashMap::new() } else { source.routing(&topology, &stop)? };
+    let known = Known { topology, switches };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let status = match (&options.source, &options.destination) {
         (Some(source), Some(destination)) => one(&known, options, source, destination, &mut out)?,

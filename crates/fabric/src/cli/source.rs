@@ -2,17 +2,23 @@
 //! (`--from`). The one place that knows the difference; commands ask for what they need and are given it.
 
 use super::FabricOptions;
+use std::collections::HashMap;
 use std::path::Path;
 use throughline_daemon::Failure;
 use throughline_fabric::discover::Discovery;
 use throughline_fabric::engine::{Engine, EngineError, Settings};
+use throughline_fabric::key::Key;
+use throughline_fabric::mad::MIN_MULTICAST_LID;
+use throughline_fabric::multicast::{self, MulticastTables};
 use throughline_fabric::offline::{self, OfflineError, Saved, SavedSweeps};
 use throughline_fabric::port::FabricPort;
-use throughline_fabric::sa::Choice;
+use throughline_fabric::route::{SwitchRouting, read_routing};
+use throughline_fabric::sa::{self, Choice, Groups, SaError};
 use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper};
 use throughline_fabric::topology::Topology;
 use throughline_fabric::transport::Class;
+use throughline_sample::Guid;
 
 /// What a command needs besides nodes, ports and cables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,6 +103,81 @@ impl Source {
                     tracing::warn!("{text}");
                 }
                 Ok(Discovery { topology: saved.topology.clone(), ..Discovery::default() })
+            }
+        }
+    }
+
+    /// How switches choose output ports, of those that tell; saved files do not.
+    ///
+    /// # Errors
+    /// No permission (77), or the command was stopped.
+    pub fn routing(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<HashMap<Guid, SwitchRouting>> {
+        let Source::Live(live) = self else { return Ok(HashMap::new()) };
+        let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
+        Ok(read_routing(&mut engine, topology, stop.flag())?)
+    }
+
+    /// Multicast forwarding tables; what could not be read is told.
+    ///
+    /// # Errors
+    /// No permission (77), the command was stopped, the files have none (69).
+    pub fn multicast(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<MulticastTables> {
+        let Source::Live(live) = self else {
+            let text = "the files hold no multicast forwarding tables";
+            return Err(Failure::unavailable(text).into());
+        };
+        let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
+        let (tables, failures) = multicast::read(&mut engine, topology, stop.flag())?;
+        super::fabric::tell(&failures);
+        Ok(tables)
+    }
+
+    /// Multicast groups from the subnet administrator; `None`, and the reason told, where it does not answer.
+    ///
+    /// # Errors
+    /// No permission (77), or the command was stopped.
+    pub fn groups(
+        &self,
+        topology: &Topology,
+        tables: &MulticastTables,
+        key: Key,
+        stop: &Stop,
+    ) -> anyhow::Result<Option<Groups>> {
+        let Source::Live(live) = self else { return Ok(None) };
+        let mut client = super::fabric::administrator(&live.port, live.settings.budget)?;
+        let mut ask = |key: Key| match sa::groups(&mut client, key, stop.flag()) {
+            Err(SaError::Cut { .. }) => {
+                // Record by record, then: for the LIDs that are in use, and the one that the broadcast group has.
+                let mut mlids = tables.mlids();
+                mlids.insert(MIN_MULTICAST_LID);
+                let mlids: Vec<u16> = mlids.into_iter().collect();
+                sa::groups_of_mlids(&mut client, key, &mlids, &topology.end_guids(), stop.flag())
+            }
+            answer => answer,
+        };
+        let mut told = ask(key);
+        if let Ok(told) = &mut told
+            && told.is_trusted
+        {
+            // Told members, a group that has none is not told of.
+            if let Ok(groups) = ask(Key::default()) {
+                told.is_cut |= groups.is_cut;
+                told.members.extend(groups.members);
+            }
+        }
+        match told {
+            Ok(groups) => {
+                if groups.is_cut {
+                    tracing::warn!(
+                        "groups that share a multicast LID are not all told by this administrator"
+                    );
+                }
+                Ok(Some(groups))
+            }
+            Err(SaError::Stopped) => Err(SaError::Stopped.into()),
+            Err(error) => {
+                tracing::warn!(%error, "groups are not known; their trees are");
+                Ok(None)
             }
         }
     }

@@ -10,7 +10,8 @@ mod smp;
 
 pub use pma::{ClassPortInfo, Counters, PortCounterSet, counter_metrics};
 pub use smp::{
-    LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, MAX_UNICAST_LID, NodeInfo, NodeKind, PhysicalState, PortInfo,
+    LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, MAX_MULTICAST_LID, MAX_UNICAST_LID, MFT_BLOCK_LIDS,
+    MFT_POSITION_PORTS, MIN_MULTICAST_LID, NO_MULTICAST, NodeInfo, NodeKind, PhysicalState, PortInfo,
     PortState, SmInfo, SmState, SwitchInfo, node_description,
 };
 
@@ -56,6 +57,12 @@ pub mod attribute {
     pub const PORT_INFO: u16 = 0x0015;
     /// LinearForwardingTable; the modifier is the block of 64 LIDs.
     pub const LINEAR_FORWARDING_TABLE: u16 = 0x0019;
+    /// MulticastForwardingTable; the modifier is the block of 32 LIDs, and in its highest four bits the position
+    /// of 16 ports.
+    pub const MULTICAST_FORWARDING_TABLE: u16 = 0x001B;
+    /// AdaptiveRoutingInfo, of NVIDIA's (Mellanox's) switches only (number and layout from the headers of
+    /// ibutils2's ibis, which ibdiagnet is made of).
+    pub const ADAPTIVE_ROUTING_INFO: u16 = 0xFF20;
     /// ClassPortInfo of the performance class.
     pub const CLASS_PORT_INFO: u16 = 0x0001;
     /// PortCounters (16.1.3.5).

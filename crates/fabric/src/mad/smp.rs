@@ -270,6 +270,9 @@ pub struct SwitchInfo {
     pub linear_top: u16,
     /// Multicast forwarding table entries.
     pub multicast_capacity: u16,
+    /// Highest multicast LID with an entry, where the switch says so; 0 where it does not, [`NO_MULTICAST`] where
+    /// it has none.
+    pub multicast_top: u16,
     /// Whether port 0 is an enhanced one, which has counters.
     pub enhanced_port_0: bool,
     /// PortStateChange: a port's state changed since the subnet manager last took note of it.
@@ -286,10 +289,25 @@ impl SwitchInfo {
         Ok(SwitchInfo {
             linear_capacity: be16(data, 0),
             multicast_capacity: be16(data, 4),
+            multicast_top: be16(data, 18),
             linear_top: be16(data, 6),
             enhanced_port_0: field(data, 132, 1) == 1,
             port_state_change: field(data, 93, 1) == 1,
         })
+    }
+
+    /// Blocks of the multicast forwarding table to be read: up to the highest entry where the switch tells it, else
+    /// all that it can have.
+    #[must_use]
+    pub fn multicast_blocks(&self) -> u16 {
+        let most = self.multicast_capacity.min(MAX_MULTICAST_LID - MIN_MULTICAST_LID + 1);
+        let entries = match self.multicast_top {
+            // Below the range only "none" has a meaning; what says something else is not believed.
+            NO_MULTICAST => 0,
+            top if top > NO_MULTICAST => most.min(top.saturating_sub(NO_MULTICAST)),
+            _ => most,
+        };
+        entries.div_ceil(MFT_BLOCK_LIDS as u16)
     }
 
     /// Blocks of the linear forwarding table in use.
@@ -303,6 +321,17 @@ impl SwitchInfo {
         }
     }
 }
+
+/// LIDs in one block of a multicast forwarding table (14.2.5.12).
+pub const MFT_BLOCK_LIDS: usize = 32;
+/// Ports in one block of a multicast forwarding table (14.2.5.12): one position of it.
+pub const MFT_POSITION_PORTS: usize = 16;
+/// Smallest multicast LID (4.1.3).
+pub const MIN_MULTICAST_LID: u16 = 0xC000;
+/// Largest multicast LID (4.1.3).
+pub const MAX_MULTICAST_LID: u16 = 0xFFFE;
+/// MulticastFDBTop of a switch without any entry (14.2.5.4): the LID below the smallest.
+pub const NO_MULTICAST: u16 = MIN_MULTICAST_LID - 1;
 
 /// Largest unicast LID (4.1.3).
 pub const MAX_UNICAST_LID: u16 = 0xBFFF;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use throughline_sample::Guid;
 
 /// NVIDIA's (Mellanox's) vendor ID in NodeInfo, an IEEE OUI.
-const VENDOR_MELLANOX: u32 = 0x2C9;
+pub(super) const VENDOR_MELLANOX: u32 = 0x2C9;
 /// Device ID of SHARP aggregation nodes: seen on Switch-IB 2 and Quantum alike.
 const DEVICE_AGGREGATION_NODE: u16 = 0xCF09;
 /// What aggregation nodes call themselves.

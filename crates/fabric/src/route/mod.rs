@@ -1,8 +1,9 @@
 //! Routes from linear forwarding tables: which ports a packet from one node to another passes, and how many pairs
-//! of hosts pass each link. Pure: nothing is asked of the fabric here.
+//! of hosts pass each link. Pure but for [`read_routing`], which asks switches how they choose ports.
 //!
 //! A route from tables is exact for static routing only; what is known of that stands beside it ([`RouteKind`]).
 
+mod adaptive;
 mod credit;
 mod kind;
 mod pairs;
@@ -14,6 +15,7 @@ mod wiring;
 #[cfg(test)]
 mod tests;
 
+pub use adaptive::read_routing;
 pub use kind::{RouteKind, SwitchRouting, is_aggregation_node};
 pub use pairs::{AllPairs, Fault, Finding, LinkUse, Scope};
 pub use target::{Target, TargetError};

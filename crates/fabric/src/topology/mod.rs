@@ -235,6 +235,13 @@ impl Topology {
         self.by_port_guid.get(&guid).copied()
     }
 
+    /// Subnet prefix and GUID of each port that can be a member of a multicast group.
+    #[must_use]
+    pub fn end_guids(&self) -> Vec<(u64, Guid)> {
+        let ports = self.nodes.iter().flat_map(|node| &node.ports);
+        ports.filter_map(|port| Some((self.subnet_prefix, port.guid?))).collect()
+    }
+
     /// A number that changes with anything that matters for sweeps: nodes, LIDs, links and their speeds.
     #[must_use]
     pub fn signature(&self) -> u64 {

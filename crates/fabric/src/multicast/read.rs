@@ -1,0 +1,70 @@
+//! Reads multicast forwarding tables, after the walk that found the switches.
+
+use super::MulticastTables;
+use crate::ask::{Ask, ask};
+use crate::discover::Failure;
+use crate::engine::{Engine, EngineError};
+use crate::mad::{MAX_MULTICAST_LID, MFT_BLOCK_LIDS, MFT_POSITION_PORTS, MIN_MULTICAST_LID, attribute};
+use crate::topology::Topology;
+use std::sync::atomic::AtomicBool;
+
+/// Bits of the modifier below the position.
+const POSITION_SHIFT: u32 = 28;
+
+/// All tables and what could not be read of them. A switch is asked for so many blocks as it has in use, or, where
+/// it does not tell that, can have: 96 SMPs with 36 ports and 1,024 multicast LIDs.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn read(
+    engine: &mut Engine,
+    topology: &Topology,
+    stop: &AtomicBool,
+) -> Result<(MulticastTables, Vec<Failure>), EngineError> {
+    let mut asks = Vec::new();
+    for (index, node) in topology.nodes.iter().enumerate() {
+        let Some(info) = node.switch else { continue };
+        // Port 0 is in the table, too.
+        let positions = (usize::from(node.port_count) + 1).div_ceil(MFT_POSITION_PORTS) as u32;
+        for block in 0..u32::from(info.multicast_blocks()) {
+            asks.extend((0..positions).map(|position| Ask {
+                node: index,
+                attribute: attribute::MULTICAST_FORWARDING_TABLE,
+                modifier: position << POSITION_SHIFT | block,
+            }));
+        }
+    }
+    let mut tables = MulticastTables::new(topology);
+    let mut failures = Vec::new();
+    ask(engine, topology, &asks, stop, &mut |position, answer| {
+        let Some(Ask { node, modifier, .. }) = asks.get(position).copied() else { return };
+        match answer {
+            Ok(data) => block(&mut tables, node, modifier, data),
+            Err(missing) => failures.push(Failure {
+                guid: Some(topology.nodes[node].guid),
+                port: None,
+                what: "MulticastForwardingTable",
+                reason: missing.name(),
+            }),
+        }
+    })?;
+    Ok((tables, failures))
+}
+
+/// Takes the port masks of one block and position (14.2.5.12): bit i of an entry is port 16 x position + i.
+pub(super) fn block(tables: &mut MulticastTables, switch: usize, modifier: u32, data: &[u8]) {
+    let first_port = (modifier >> POSITION_SHIFT) as usize * MFT_POSITION_PORTS;
+    // Nine bits are the block.
+    let first_lid = usize::from(MIN_MULTICAST_LID) + (modifier & 0x1FF) as usize * MFT_BLOCK_LIDS;
+    for (offset, mask) in data.chunks_exact(2).take(MFT_BLOCK_LIDS).enumerate() {
+        let mask = u16::from_be_bytes([mask[0], mask[1]]);
+        let mlid = first_lid + offset;
+        if mlid > usize::from(MAX_MULTICAST_LID) {
+            return;
+        }
+        let mlid = mlid as u16;
+        for bit in (0..MFT_POSITION_PORTS).filter(|bit| mask >> bit & 1 == 1) {
+            tables.insert(switch, mlid, (first_port + bit) as u8);
+        }
+    }
+}
