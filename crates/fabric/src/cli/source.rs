@@ -113,7 +113,9 @@ impl Source {
     /// No permission (77), or the command was stopped.
     pub fn routing(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<HashMap<Guid, SwitchRouting>> {
         let Source::Live(live) = self else { return Ok(HashMap::new()) };
-        let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
+        // Who has the attribute answers; what is not known is said to be so, and not waited for.
+        let settings = Settings { retries: 0, ..live.settings };
+        let mut engine = super::fabric::engine(&live.port, Class::Management, settings)?;
         Ok(read_routing(&mut engine, topology, stop.flag())?)
     }
 
