@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use throughline_daemon::{Failure, Seconds, paths};
-use throughline_delivery::{Endpoint, SpoolSection};
+use throughline_delivery::{Endpoint, SpoolSection, TlsFiles};
 use throughline_sample::Guid;
 
 /// Port of the agent's HTTP side.
@@ -68,13 +68,16 @@ impl Default for Http {
 pub struct Delivery {
     /// Where `throughline serve` takes batches.
     pub collector: Endpoint,
+    /// Certificates for an https:// collector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
     /// How long records gather before they go to the spool as one batch.
     pub batch_interval_seconds: Seconds,
 }
 
 impl Default for Delivery {
     fn default() -> Self {
-        Self { collector: Endpoint::default(), batch_interval_seconds: Seconds::from_millis(1000) }
+        Self { collector: Endpoint::default(), tls: None, batch_interval_seconds: Seconds::from_millis(1000) }
     }
 }
 
@@ -257,7 +260,10 @@ mod tests {
         };
         expected.mpi.socket = Some("/run/throughline/mpi.sock".into());
         expected.mpi.pvars = Some(Vec::new());
+        assert!(example.delivery.tls.is_some());
+        expected.delivery.tls.clone_from(&example.delivery.tls);
         assert_eq!(example, expected);
+        expected.delivery.tls = None;
         // A default that is filled in by serde would hide a key that the example lacks.
         let all = throughline_daemon::config::print(&expected).unwrap();
         for key in all.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {

@@ -11,7 +11,7 @@ use crate::sources::Sources;
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
-use throughline_daemon::{Clock, Expose, Failure, GRACE, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{Clock, Expose, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -30,7 +30,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     if !config.spool.memory_only {
         paths::create_dir(&places.state_dir)?;
     }
-    let sink = config.delivery.collector.sink().map_err(Failure::usage)?;
+    let sink = config.delivery.collector.sink(config.delivery.tls.as_ref())?;
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
     let (clock, figures, last) =
         (Arc::new(Clock::new()), SelfFigures::default(), Arc::new(LastValues::default()));

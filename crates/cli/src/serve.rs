@@ -11,8 +11,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
+use throughline_collector::Access;
 use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
-use throughline_delivery::Backoff;
+use throughline_delivery::{Backoff, TlsFiles};
 use throughline_gateway::{query, upkeep};
 use throughline_store::{
     ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Terms, Writer, migrate,
@@ -196,7 +197,10 @@ async fn serve(
         let writer = Writer::new(database.clone());
         let node = nix::sys::utsname::uname()?.nodename().to_string_lossy().into_owned();
         let terms = Arc::new(tokio::sync::Mutex::new(Terms::new(database.clone())));
-        let work = throughline_collector::run(listener, writer, terms, figures.clone(), node, stop.clone());
+        config.collect.tls.as_ref().map_or(Ok(()), TlsFiles::check).map_err(Failure::from)?;
+        let access = Access { tls: config.collect.tls.clone(), crawlers: config.collect.crawlers.clone() };
+        let work =
+            throughline_collector::run(listener, writer, terms, access, figures.clone(), node, stop.clone());
         roles.spawn(work);
     }
     if config.upkeep.enabled {

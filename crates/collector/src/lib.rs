@@ -14,16 +14,19 @@
 //! senders, and their spools hold what they measure.
 
 mod committer;
+mod identity;
 mod own;
 mod queue;
 mod service;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use throughline_daemon::{Failure, SelfFigures};
+use throughline_delivery::TlsFiles;
 use throughline_delivery::wire::collect_server::CollectServer;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
@@ -48,18 +51,27 @@ const STREAM_WINDOW_BYTES: u32 = 64 << 10;
 /// How long entries that are already here are still committed after a stop. The senders keep the others.
 const DRAIN: Duration = Duration::from_secs(4);
 
-/// Refuses to listen for other machines: without TLS a sender's name is only its word.
+/// Refuses to listen for other machines without TLS: a sender's name would only be its word.
 ///
 /// # Errors
 /// The address is not a loopback one (64); the message names `key`.
-pub fn check_listen(address: SocketAddr, key: &str) -> Result<(), Failure> {
-    if address.ip().is_loopback() {
+pub fn check_listen(address: SocketAddr, key: &str, tls: Option<&TlsFiles>) -> Result<(), Failure> {
+    if address.ip().is_loopback() || tls.is_some() {
         return Ok(());
     }
     Err(Failure::usage(format!(
-        "{key} = \"{address}\": without TLS batches are taken on loopback only, and mutual TLS is not configured \
-         yet in this version; use 127.0.0.1 or [::1]"
+        "{key} = \"{address}\": without TLS batches are taken on loopback only; use 127.0.0.1 or [::1], or set ca, \
+         certificate and key in [collect.tls]"
     )))
+}
+
+/// Who may send.
+#[derive(Clone, Debug, Default)]
+pub struct Access {
+    /// Certificates; without them all senders are on this machine.
+    pub tls: Option<TlsFiles>,
+    /// Names of certificates that may speak for a subnet.
+    pub crawlers: BTreeSet<String>,
 }
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
@@ -71,6 +83,7 @@ pub async fn run<C: Committer>(
     listener: TcpListener,
     committer: C,
     leaser: Arc<dyn Leaser>,
+    access: Access,
     figures: SelfFigures,
     node: String,
     stop: CancellationToken,
@@ -81,9 +94,13 @@ pub async fn run<C: Committer>(
     let give_up = CancellationToken::new();
     let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
     tokio::spawn(own::tell(node, figures.clone(), queue.clone(), room.clone(), stop.clone()));
-    let service = service::Service::new(queue, room, leaser, figures, stop.clone());
+    let service = service::Service::new(queue, room, leaser, access.crawlers, figures, stop.clone());
+    let mut server = tonic::transport::Server::builder();
+    if let Some(files) = &access.tls {
+        server = server.tls_config(files.server()?)?;
+    }
     // The server is dropped, with its end of the queue, before the writer is waited for.
-    let served = tonic::transport::Server::builder()
+    let served = server
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))

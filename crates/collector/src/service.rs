@@ -3,6 +3,7 @@
 //! Each stream has a task that decodes and queues. It waits for room in the queue and for nothing else, so a
 //! slow or hostile sender holds up only itself.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,13 +13,14 @@ use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
 use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST};
 use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
-use throughline_store::{Entry, TermRequest};
+use throughline_store::{Content, Entry, TermRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
+use crate::identity::Identity;
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
 use crate::{Leaser, SOURCE};
 
@@ -30,6 +32,7 @@ pub(crate) struct Service {
     room: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
+    crawlers: BTreeSet<String>,
     next_stream: AtomicU64,
     figures: SelfFigures,
     stop: CancellationToken,
@@ -40,13 +43,27 @@ impl Service {
         queue: mpsc::Sender<Queued>,
         room: Arc<Semaphore>,
         leaser: Arc<dyn Leaser>,
+        crawlers: BTreeSet<String>,
         figures: SelfFigures,
         stop: CancellationToken,
     ) -> Self {
         figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
         figures.add(SOURCE, &REFUSED_ENTRIES, 0);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self { queue, room, streams, leaser, next_stream: AtomicU64::new(0), figures, stop }
+        Self { queue, room, streams, leaser, crawlers, next_stream: AtomicU64::new(0), figures, stop }
+    }
+}
+
+impl Service {
+    /// Who makes a request.
+    fn identity<T>(&self, request: &Request<T>) -> Result<Identity, Status> {
+        let certificates = request.peer_certs();
+        Identity::of(certificates.as_ref().map(|list| list.as_slice()), &self.crawlers).inspect_err(
+            |status| {
+                self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+                tracing::warn!(%status, "a sender was refused");
+            },
+        )
     }
 }
 
@@ -64,8 +81,10 @@ impl Collect for Service {
                 "this collector has {STREAMS_MAX} senders already"
             )));
         };
+        let identity = self.identity(&request)?;
         let (acks, told) = mpsc::channel(ACKS_MAX);
         let stream = Stream {
+            identity,
             number: self.next_stream.fetch_add(1, Relaxed),
             queue: self.queue.clone(),
             room: self.room.clone(),
@@ -92,7 +111,8 @@ impl Collect for Service {
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
-        let request = term_request(request.into_inner()).inspect_err(|status| {
+        let allowed = self.identity(&request).and_then(|identity| identity.may_crawl());
+        let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
             self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
             tracing::warn!(%status, "a crawler's request was refused");
         })?;
@@ -127,6 +147,7 @@ fn term_request(request: LeaseRequest) -> Result<TermRequest, Status> {
 }
 
 struct Stream {
+    identity: Identity,
     number: u64,
     queue: mpsc::Sender<Queued>,
     room: Arc<Semaphore>,
@@ -166,6 +187,9 @@ impl Stream {
             };
             let Ok(room) = room else { return Ok(()) };
             let entry = decode(&message)?;
+            if let Content::Batch(batch) = &entry.content {
+                self.identity.may_send(batch)?;
+            }
             let sender = Sender { stream: self.number, acks: self.acks.clone(), _room: room };
             let queued = Queued { entry, bytes, sender };
             if self.queue.send(queued).await.is_err() {

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throughline_collector::run;
+use throughline_collector::{Access, run};
 use throughline_daemon::{Clock, SelfFigures};
 use throughline_delivery::{GrpcSink, ShipStats, ship};
 use throughline_sample::Message;
@@ -28,7 +28,15 @@ async fn a_thousand_senders() {
     let url = format!("http://{}", listener.local_addr().unwrap());
     let writer = Writer::new(database.clone());
     let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
-    let collector = tokio::spawn(run(listener, writer, terms, figures.clone(), "n".into(), stop.clone()));
+    let collector = tokio::spawn(run(
+        listener,
+        writer,
+        terms,
+        Access::default(),
+        figures.clone(),
+        "n".into(),
+        stop.clone(),
+    ));
     let began = Instant::now();
     let mut senders = Vec::new();
     for sender in 0..SENDERS {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use throughline_collector::run;
+use throughline_collector::{Access, run};
 use throughline_daemon::{Clock, SelfFigures};
 use throughline_delivery::{GrpcSink, Session, ShipStats, Sink, SinkError, ship};
 use throughline_sample::Message;
@@ -65,7 +65,15 @@ async fn two_collectors_store_each_entry_once() {
         addresses.push(listener.local_addr().unwrap());
         let writer = Writer::new(database.clone());
         let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
-        let collector = run(listener, writer, terms, SelfFigures::default(), name.into(), stop.clone());
+        let collector = run(
+            listener,
+            writer,
+            terms,
+            Access::default(),
+            SelfFigures::default(),
+            name.into(),
+            stop.clone(),
+        );
         collectors.push(tokio::spawn(collector));
     }
     let mut senders = Vec::new();

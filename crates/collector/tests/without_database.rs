@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use throughline_collector::{CommitError, Committer, Leaser, check_listen, run};
+use throughline_collector::{Access, CommitError, Committer, Leaser, check_listen, run};
 use throughline_daemon::SelfFigures;
-use throughline_delivery::wire::PutRequest;
 use throughline_delivery::wire::collect_client::CollectClient;
-use throughline_delivery::{GrpcSink, ShipStats, ship};
+use throughline_delivery::wire::{LeaseRequest, PutRequest};
+use throughline_delivery::{GrpcSink, Leases, Reason, ShipStats, TlsFiles, ship};
 use throughline_sample::Message;
 use throughline_sample::catalogue::{COMMIT_FAILURES, COMMITS, QUARANTINED_ENTRIES, REFUSED_ENTRIES};
 use throughline_sample::wire::Batch;
@@ -104,18 +104,17 @@ struct Collector {
 }
 
 async fn start(store: &Memory, address: Option<SocketAddr>) -> Collector {
+    start_for(store, address, Access::default()).await
+}
+
+async fn start_for(store: &Memory, address: Option<SocketAddr>, access: Access) -> Collector {
     let wanted = address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let listener = tokio::net::TcpListener::bind(wanted).await.unwrap();
     let address = listener.local_addr().unwrap();
     let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
-    let task = tokio::spawn(run(
-        listener,
-        store.clone(),
-        Arc::new(store.clone()),
-        figures.clone(),
-        "server".into(),
-        stop.clone(),
-    ));
+    let leaser = Arc::new(store.clone());
+    let work = run(listener, store.clone(), leaser, access, figures.clone(), "server".into(), stop.clone());
+    let task = tokio::spawn(work);
     Collector { address, figures, stop, task }
 }
 
@@ -266,8 +265,99 @@ async fn a_stop_while_the_store_is_away_ends_and_acknowledges_nothing() {
 
 #[test]
 fn other_machines_are_refused_without_tls() {
-    check_listen(([127, 0, 0, 1], 9463).into(), "collect.listen").unwrap();
-    let refusal = check_listen(([0, 0, 0, 0], 9463).into(), "collect.listen").unwrap_err();
+    check_listen(([127, 0, 0, 1], 9463).into(), "collect.listen", None).unwrap();
+    let refusal = check_listen(([0, 0, 0, 0], 9463).into(), "collect.listen", None).unwrap_err();
     assert_eq!(refusal.status, throughline_daemon::ExitStatus::Usage);
     assert!(refusal.to_string().contains("collect.listen = \"0.0.0.0:9463\""), "{refusal}");
+}
+
+/// Certificates of an authority, as files.
+struct Authority {
+    folder: tempfile::TempDir,
+    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
+}
+
+impl Authority {
+    fn new() -> Authority {
+        let folder = tempfile::tempdir().unwrap();
+        let mut of_it = rcgen::CertificateParams::new(Vec::new()).unwrap();
+        of_it.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let key = rcgen::KeyPair::generate().unwrap();
+        let certificate = of_it.self_signed(&key).unwrap();
+        std::fs::write(folder.path().join("ca.pem"), certificate.pem()).unwrap();
+        Authority { folder, issuer: rcgen::Issuer::new(of_it, key) }
+    }
+
+    /// Files of somebody with this name, who trusts this authority.
+    fn files(&self, name: &str) -> TlsFiles {
+        let key = rcgen::KeyPair::generate().unwrap();
+        let of_it = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
+        let certificate = of_it.signed_by(&key, &self.issuer).unwrap();
+        let path = |kind: &str| self.folder.path().join(format!("{name}.{kind}.pem"));
+        std::fs::write(path("certificate"), certificate.pem()).unwrap();
+        std::fs::write(path("key"), key.serialize_pem()).unwrap();
+        TlsFiles { ca: self.folder.path().join("ca.pem"), certificate: path("certificate"), key: path("key") }
+    }
+}
+
+/// A sender with these certificates, and why it failed last.
+fn certified(address: SocketAddr, tls: TlsFiles) -> (Sender, Arc<ShipStats>) {
+    let spool = Spool::in_memory(Config::default()).unwrap();
+    let url = format!("https://localhost:{}", address.port());
+    let sink = GrpcSink::with_tls(&url, Some(tls)).unwrap();
+    let (stop, stats) = (CancellationToken::new(), Arc::new(ShipStats::default()));
+    let task = tokio::spawn({
+        let (spool, stop, stats) = (spool.clone(), stop.clone(), stats.clone());
+        async move { ship(&spool, &sink, stop, &stats).await }
+    });
+    (Sender { spool, stop, task }, stats)
+}
+
+#[tokio::test]
+async fn with_tls_a_sender_is_who_its_certificate_says() {
+    let (authority, other) = (Authority::new(), Authority::new());
+    let tls = Some(authority.files("localhost"));
+    let access = Access { tls, crawlers: ["mgmt1".to_owned()].into() };
+    let store = Memory::default();
+    let collector = start_for(&store, None, access).await;
+    let stored = || store.content.lock().unwrap().rows.len();
+
+    let (node, _) = certified(collector.address, authority.files("node1"));
+    node.spool.append(batch("node1", 1), Class::Precious).unwrap();
+    until("a node's own batch", || node.spool.acked() == 1).await;
+    let (crawler, _) = certified(collector.address, authority.files("mgmt1"));
+    crawler.spool.append(batch("", 1), Class::Precious).unwrap();
+    until("a crawler's batch", || crawler.spool.acked() == 1).await;
+    assert_eq!(stored(), 2);
+
+    // Of another node, of the fabric without being a crawler, of another authority, without TLS.
+    let (forger, refused) = certified(collector.address, authority.files("node2"));
+    forger.spool.append(batch("node1", 1), Class::Precious).unwrap();
+    until("the refusal of a forged node", || refused.failures(Reason::Refused) > 0).await;
+    let (pretender, refused) = certified(collector.address, authority.files("node3"));
+    pretender.spool.append(batch("", 1), Class::Precious).unwrap();
+    until("the refusal of a forged crawler", || refused.failures(Reason::Refused) > 0).await;
+    let stranger = TlsFiles { ca: authority.files("x").ca, ..other.files("node1") };
+    let (stranger, refused) = certified(collector.address, stranger);
+    stranger.spool.append(batch("node1", 2), Class::Precious).unwrap();
+    let failed = || refused.failures(Reason::Connect) + refused.failures(Reason::Lost) > 0;
+    until("the refusal of another authority's", failed).await;
+    let plain = sender(collector.address);
+    plain.spool.append(batch("node1", 3), Class::Precious).unwrap();
+    let lease = LeaseRequest { crawler: vec![1; 16].into(), ..LeaseRequest::default() };
+    let url = format!("https://localhost:{}", collector.address.port());
+    let ask = async |name: &str| {
+        let sink = GrpcSink::with_tls(&url, Some(authority.files(name))).unwrap();
+        Leases::new(sink).ask(lease.clone()).await
+    };
+    assert_eq!(ask("node4").await.unwrap_err().reason, Reason::Refused);
+    assert!(ask("mgmt1").await.unwrap().granted);
+    assert_eq!(stored(), 2, "nothing of those");
+    assert_eq!(plain.spool.acked(), 0);
+    for sender in [node, crawler, forger, pretender, stranger, plain] {
+        sender.stop.cancel();
+        sender.task.await.unwrap();
+    }
+    collector.stop.cancel();
+    collector.task.await.unwrap().unwrap();
 }

@@ -10,6 +10,7 @@ use tonic::transport::{Channel, Endpoint, Uri};
 use uuid::Uuid;
 
 use crate::sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
+use crate::tls::TlsFiles;
 use crate::wire::collect_client::CollectClient;
 use crate::wire::{PutRequest, PutResponse};
 
@@ -25,18 +26,20 @@ const CHANNEL_ENTRIES: usize = 16;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UrlError {
     /// No URL, or no http URL.
-    #[error("'{0}' is no URL of a collector: expected http://127.0.0.1:9463")]
+    #[error("'{0}' is no URL of a collector: expected http://127.0.0.1:9463 or https://HOST:9463")]
     Malformed(String),
     /// A host beyond this machine without encryption.
     #[error(
-        "'{0}' would send unencrypted to another machine: without TLS only 127.0.0.1, [::1] and localhost are taken"
+        "'{0}' would send unencrypted to another machine: use https:// with [delivery.tls]; without TLS only \
+         127.0.0.1, [::1] and localhost are taken"
     )]
     NotLoopback(String),
-    /// TLS has its place here and no certificates yet.
-    #[error(
-        "'{0}': mutual TLS is not configured yet in this version; use a collector on this machine (http://127.0.0.1:9463)"
-    )]
-    TlsNotConfigured(String),
+    /// An encrypted connection without certificates.
+    #[error("'{0}' needs certificates: set ca, certificate and key in [delivery.tls]")]
+    NoCertificates(String),
+    /// Certificates for a connection that is not encrypted.
+    #[error("'{0}' is not encrypted, and [delivery.tls] has certificates: use https://, or remove them")]
+    NotEncrypted(String),
 }
 
 /// A collector.
@@ -44,21 +47,31 @@ pub enum UrlError {
 pub struct GrpcSink {
     url: String,
     endpoint: Endpoint,
+    tls: Option<TlsFiles>,
 }
 
 impl GrpcSink {
-    /// Checks the URL; connects to nothing.
+    /// Without TLS, to this machine. Checks the URL; connects to nothing.
     ///
     /// # Errors
     /// The URL names nothing that entries may be sent to.
     pub fn new(url: &str) -> Result<Self, UrlError> {
+        Self::with_tls(url, None)
+    }
+
+    /// With these certificates if the URL is an encrypted one. Reads no file, connects to nothing.
+    ///
+    /// # Errors
+    /// The URL names nothing that entries may be sent to, or does not go with the certificates.
+    pub fn with_tls(url: &str, tls: Option<TlsFiles>) -> Result<Self, UrlError> {
         let malformed = || UrlError::Malformed(url.to_owned());
         let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| malformed())?;
         let host = uri.host().ok_or_else(malformed)?;
         match uri.scheme_str() {
-            Some("http") if is_loopback(host) => {}
-            Some("http") => return Err(UrlError::NotLoopback(url.to_owned())),
-            Some("https") => return Err(UrlError::TlsNotConfigured(url.to_owned())),
+            Some("http") if !is_loopback(host) => return Err(UrlError::NotLoopback(url.to_owned())),
+            Some("http") if tls.is_some() => return Err(UrlError::NotEncrypted(url.to_owned())),
+            Some("https") if tls.is_none() => return Err(UrlError::NoCertificates(url.to_owned())),
+            Some("http" | "https") => {}
             _ => return Err(malformed()),
         }
         if uri.port().is_none() || uri.path().len() > 1 {
@@ -70,12 +83,17 @@ impl GrpcSink {
             .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
-        Ok(Self { url: url.to_owned(), endpoint })
+        Ok(Self { url: url.to_owned(), endpoint, tls })
     }
 
     /// A connection.
     pub(crate) async fn channel(&self) -> Result<Channel, SinkError> {
-        self.endpoint.connect().await.map_err(|e| self.error(Reason::Connect, root_cause(&e)))
+        let mut endpoint = self.endpoint.clone();
+        if let Some(files) = &self.tls {
+            let tls = files.client().map_err(|e| self.error(Reason::Connect, e))?;
+            endpoint = endpoint.tls_config(tls).map_err(|e| self.error(Reason::Connect, root_cause(&e)))?;
+        }
+        endpoint.connect().await.map_err(|e| self.error(Reason::Connect, root_cause(&e)))
     }
 
     pub(crate) fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {
@@ -177,8 +195,12 @@ mod tests {
         for url in ["http://10.0.0.1:9463", "http://localhost.example.org:9463", "http://[::2]:1"] {
             assert!(matches!(GrpcSink::new(url), Err(UrlError::NotLoopback(_))), "{url}");
         }
-        let tls = GrpcSink::new("https://collector:9463").unwrap_err();
-        assert!(tls.to_string().contains("mutual TLS is not configured"), "{tls}");
+        assert!(matches!(GrpcSink::new("https://collector:9463"), Err(UrlError::NoCertificates(_))));
+        let path = std::path::PathBuf::from("x.pem");
+        let files = TlsFiles { ca: path.clone(), certificate: path.clone(), key: path };
+        assert!(GrpcSink::with_tls("https://collector:9463", Some(files.clone())).is_ok());
+        let plain = GrpcSink::with_tls("http://127.0.0.1:9463", Some(files));
+        assert!(matches!(plain, Err(UrlError::NotEncrypted(_))));
         for url in ["", "127.0.0.1:9463", "http://127.0.0.1", "ftp://127.0.0.1:1", "http://127.0.0.1:1/path"]
         {
             assert!(matches!(GrpcSink::new(url), Err(UrlError::Malformed(_))), "{url}");

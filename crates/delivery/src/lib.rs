@@ -13,6 +13,7 @@ mod outbox;
 mod ship;
 mod sink;
 mod stats;
+mod tls;
 
 pub use backoff::Backoff;
 pub use endpoint::Endpoint;
@@ -22,6 +23,7 @@ pub use outbox::{Outbox, SpoolSection};
 pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
 pub use sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
 pub use stats::{ShipStats, figures};
+pub use tls::{TlsFileError, TlsFiles};
 
 /// Messages, client and server generated from `proto/collect.proto`, whose comments document them.
 #[allow(missing_docs, clippy::all)]

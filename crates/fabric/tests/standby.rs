@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throughline_collector::Access;
 use throughline_daemon::SelfFigures;
 use throughline_store::{Terms, Writer, testing};
 use tokio::sync::Mutex;
@@ -90,8 +91,17 @@ async fn the_second_takes_over_and_never_both_write() {
     let collector = listener.local_addr().unwrap().to_string();
     let stop = CancellationToken::new();
     let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
-    let (writer, figures) = (Writer::new(database.clone()), SelfFigures::default());
-    tokio::spawn(throughline_collector::run(listener, writer, terms, figures, "n".into(), stop.clone()));
+    let (writer, access, figures) =
+        (Writer::new(database.clone()), Access::default(), SelfFigures::default());
+    tokio::spawn(throughline_collector::run(
+        listener,
+        writer,
+        terms,
+        access,
+        figures,
+        "n".into(),
+        stop.clone(),
+    ));
 
     let net = SMALL.to_net().unwrap();
     let simulated = start(&net);

@@ -1,11 +1,12 @@
 //! `server.toml`: what `throughline serve` does, and its bounds.
 
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Failure;
+use throughline_delivery::TlsFiles;
 use throughline_gateway::upkeep;
 use throughline_store::{Database, Retention};
 
@@ -48,11 +49,16 @@ pub struct CollectConfig {
     pub enabled: bool,
     /// Where; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Certificates, for senders on other machines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
+    /// Names in the certificates of fabric crawlers.
+    pub crawlers: BTreeSet<String>,
 }
 
 impl Default for CollectConfig {
     fn default() -> Self {
-        Self { enabled: true, listen: ([127, 0, 0, 1], 9463).into() }
+        Self { enabled: true, listen: ([127, 0, 0, 1], 9463).into(), tls: None, crawlers: BTreeSet::new() }
     }
 }
 
@@ -116,7 +122,11 @@ impl ServerConfig {
             ));
         }
         if self.collect.enabled {
-            throughline_collector::check_listen(self.collect.listen, "collect.listen")?;
+            throughline_collector::check_listen(
+                self.collect.listen,
+                "collect.listen",
+                self.collect.tls.as_ref(),
+            )?;
         }
         if let Some(url) = &self.database.url {
             Database::from_url(url).map_err(|error| Failure::usage(format!("database.url: {error}")))?;
@@ -184,11 +194,13 @@ mod tests {
         let all = read(&keys.collect::<Vec<_>>().join("\n")).unwrap();
         let without = ServerConfig {
             database: DatabaseConfig::default(),
+            collect: CollectConfig { tls: None, ..all.collect.clone() },
             retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
             ..all.clone()
         };
         assert_eq!(without, ServerConfig::default());
         assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
+        assert!(all.collect.tls.is_some());
         assert_eq!(all.retention.table_seconds.len(), 1);
     }
 

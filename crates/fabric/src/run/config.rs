@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Seconds;
-use throughline_delivery::{Endpoint, LEASE_LONGEST, LEASE_SHORTEST, SpoolSection};
+use throughline_delivery::{Endpoint, LEASE_LONGEST, LEASE_SHORTEST, SpoolSection, TlsFiles};
 use throughline_fabric::engine::{self, Settings};
 use throughline_fabric::events::WatchSettings;
 use throughline_fabric::key::{Key, KeyFileError};
@@ -294,6 +294,9 @@ impl<'de> Deserialize<'de> for Counters {
 pub struct Delivery {
     /// Where `throughline serve` takes batches.
     pub collector: Endpoint,
+    /// Certificates for an https:// collector.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsFiles>,
 }
 
 /// A whole number within bounds, checked while it is read.
@@ -383,10 +386,8 @@ mod tests {
             .lines()
             .map(|line| if is_key(&line) { &line[1..] } else { line })
             .filter(|line| {
-                !line.starts_with("state_dir")
-                    && !line.starts_with("ca =")
-                    && !line.starts_with("m_key_file")
-                    && !line.starts_with("node_name_map")
+                let of_machine = ["state_dir", "ca =", "m_key_file", "node_name_map", "tls ="];
+                !of_machine.iter().any(|key| line.starts_with(key))
             })
             .map(|line| format!("{line}\n"))
             .collect();

@@ -47,7 +47,7 @@ const SPOOL_FOLDER: &str = "fabric-spool";
 /// What keeps it from starting, each with its exit status; afterwards nothing does.
 pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode> {
     let state_dir = paths::state_dir(state_dir.or(config.state_dir.as_deref()))?;
-    let sink = config.delivery.collector.sink().map_err(Failure::usage)?;
+    let sink = config.delivery.collector.sink(config.delivery.tls.as_ref())?;
     let names = NameFile::open(config.discovery.node_name_map.as_deref())
         .map_err(|error| Failure::usage(error.to_string()))?;
     // The device first: without it there is nothing to listen for. Both classes, so that a refusal shows now.
