@@ -127,6 +127,8 @@ pub struct Discovery {
     /// Names of nodes, as infiniband-diags read them; the usual place when absent, where it may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name_map: Option<PathBuf>,
+    /// Whether the subnet manager is asked to report traps.
+    pub traps: bool,
 }
 
 impl Default for Discovery {
@@ -136,6 +138,7 @@ impl Default for Discovery {
             light_interval_seconds: Seconds::from_millis(1000),
             node_name_map: None,
             source: Choice::default(),
+            traps: true,
         }
     }
 }

@@ -3,17 +3,23 @@
 //! Two threads speak MADs, one per management class: discovery and sweeps. They append to the spool, which
 //! waits for nobody; tasks deliver it and serve `/metrics`.
 
+mod administration;
 pub mod config;
 mod exposition;
+mod hard_sweep;
 mod housekeeping;
+mod local_port;
+mod manager;
 mod memory;
 mod pace;
 mod publish;
+mod reports;
 mod sender;
 mod shared;
 mod standby;
 mod survey;
 mod sweeps;
+mod told;
 mod trigger;
 
 use crate::cli::fabric::device_failure;
@@ -33,6 +39,7 @@ use throughline_delivery::Outbox;
 use throughline_fabric::engine::Engine;
 use throughline_fabric::names::NameFile;
 use throughline_fabric::port::FabricPort;
+use throughline_fabric::sa::Client;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
 use tokio::time::timeout;
@@ -55,6 +62,10 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         .map_err(device_failure)?;
     let management = port.open(Class::Management).map_err(device_failure)?;
     let performance = port.open(Class::Performance).map_err(device_failure)?;
+    // Not needed to read the fabric: without it there are no traps.
+    let administration = port.open(Class::Administration);
+    let administration =
+        administration.inspect_err(|error| tracing::warn!(%error, "no subnet administration")).ok();
     let port = Arc::new(port);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let result = runtime.block_on(async {
@@ -75,6 +86,13 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         };
         let shared = Arc::new(Shared::new(publisher));
         let crawl_stop = Stop::default();
+        let (administration, administrator) = administration::spawn(
+            config.clone(),
+            port.clone(),
+            administration,
+            shared.clone(),
+            crawl_stop.clone(),
+        )?;
         let survey_parts = survey::Parts {
             config: config.clone(),
             port: port.clone(),
@@ -82,6 +100,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             stop: crawl_stop.clone(),
             state_dir: state_dir.clone(),
             names,
+            administration,
         };
         let threads = vec![
             survey::spawn(survey_parts, management)?,
@@ -97,6 +116,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let http_stop = CancellationToken::new();
         let tasks = Tasks {
             threads,
+            administrator,
             crawl_stop,
             housekeeping: tokio::spawn(housekeeping::run(own.clone(), stop.clone())),
             commits: tokio::spawn(housekeeping::watch_commits(own, rounds)),
@@ -126,6 +146,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
 /// Everything that runs.
 struct Tasks {
     threads: Vec<JoinHandle<Option<Engine>>>,
+    administrator: JoinHandle<Option<Client>>,
     crawl_stop: Stop,
     housekeeping: tokio::task::JoinHandle<()>,
     commits: tokio::task::JoinHandle<()>,
@@ -140,11 +161,12 @@ impl Tasks {
     /// Hands on what there is, in order, and ends everything.
     async fn drain(self) {
         self.crawl_stop.set();
-        let threads = self.threads;
+        let (threads, administrator) = (self.threads, self.administrator);
         let joined = tokio::task::spawn_blocking(move || {
             // All first, then the engines are closed.
             let ended: Vec<_> = threads.into_iter().map(JoinHandle::join).collect();
-            ended.iter().all(Result::is_ok)
+            let administrator = administrator.join();
+            ended.iter().all(Result::is_ok) && administrator.is_ok()
         });
         if !matches!(joined.await, Ok(true)) {
             tracing::error!("a crawler thread ended badly");

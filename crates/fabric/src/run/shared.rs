@@ -1,5 +1,6 @@
 //! What the crawler's threads and tasks share: the newest topology, the last sweep, and the way to the spool.
 
+use super::hard_sweep::HardSweep;
 use super::sender::Sender;
 use super::standby::Duty;
 use super::trigger::{Trigger, Wanted};
@@ -93,6 +94,8 @@ struct State {
 pub struct Shared {
     pub publisher: Publisher,
     pub duty: Arc<Duty>,
+    /// Whether the subnet manager sweeps hard.
+    pub hard_sweep: HardSweep,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -100,7 +103,8 @@ pub struct Shared {
 impl Shared {
     pub fn new(publisher: Publisher) -> Shared {
         let duty = publisher.duty.clone();
-        Shared { publisher, duty, state: Mutex::default(), changed: Condvar::new() }
+        let hard_sweep = HardSweep::default();
+        Shared { publisher, duty, hard_sweep, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

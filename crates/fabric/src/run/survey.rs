@@ -6,10 +6,12 @@
 //! each `light_interval_seconds`, or as seldom as [`LIGHT_MADS_PER_SECOND`] needs. Tables are read again after
 //! each change, until they stay the same.
 
+use super::administration::Administration;
 use super::config::Config;
 use super::memory::Memory;
 use super::publish::{Publication, Published};
 use super::shared::Shared;
+use super::told::Asking;
 use super::trigger::{Trigger, Wanted};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -54,6 +56,7 @@ pub struct Parts {
     pub stop: Stop,
     pub state_dir: PathBuf,
     pub names: NameFile,
+    pub administration: Administration,
 }
 
 /// Starts the thread. It ends with its engine, to be closed once no other thread speaks MADs: libumad2sim is not
@@ -82,12 +85,14 @@ struct Survey {
     doubted: BTreeSet<Guid>,
     is_told: bool,
     is_cut_off: bool,
+    asking: Asking,
 }
 
 impl Survey {
     fn new(parts: Parts) -> Survey {
         let memory = Memory::new(&parts.state_dir);
         let publication = Publication::new(parts.shared.clone(), memory, parts.config.events.settings());
+        let asking = Asking::new(parts.administration.clone(), parts.config.discovery.source);
         Survey {
             parts,
             publication,
@@ -99,6 +104,7 @@ impl Survey {
             doubted: BTreeSet::new(),
             is_told: false,
             is_cut_off: false,
+            asking,
         }
     }
 
@@ -115,6 +121,8 @@ impl Survey {
             if !self.parts.shared.duty.wait(&self.parts.stop) {
                 return Some(engine);
             }
+            self.parts.shared.hard_sweep.wait(&self.parts.shared, &self.parts.stop);
+            engine.follow(self.parts.shared.hard_sweep.hint.clone());
             let start = Instant::now();
             match self.walk(&mut engine, wanted) {
                 Ok(()) => {}
@@ -129,7 +137,8 @@ impl Survey {
             super::housekeeping::tell_stats(NAME, &engine.stats(), &self.parts.shared.publisher.figures);
             let pause = self.pause();
             let stop = &self.parts.stop;
-            if stop.sleep(SHORTEST_LIGHT_GAP.min(pause).saturating_sub(start.elapsed())) {
+            let least = if self.asking.is_told() { SHORTEST_GAP } else { SHORTEST_LIGHT_GAP };
+            if stop.sleep(least.min(pause).saturating_sub(start.elapsed())) {
                 return Some(engine);
             }
             wanted = self.parts.shared.wait_for_discovery(pause.saturating_sub(start.elapsed()), stop);
@@ -145,6 +154,10 @@ impl Survey {
         let whole = discovery.interval_seconds.duration();
         if self.publication.topology().is_none() {
             return whole.min(SHORTEST_GAP);
+        }
+        if self.asking.is_told() {
+            // Tables of the whole subnet: the administrator's Reports say when to ask for them again.
+            return whole;
         }
         let light = discovery.light_interval_seconds.duration();
         // Below 2^53.
@@ -185,7 +198,9 @@ impl Survey {
         };
         let began = self.parts.shared.publisher.clock.now();
         let start = Instant::now();
-        let found = discover::look(engine, &how, self.parts.stop.flag())?;
+        let stop = &self.parts.stop;
+        let walk = || discover::look(engine, &how, stop.flag());
+        let found = self.asking.ask(&self.parts.shared, stop, walk)?;
         let figures = &self.parts.shared.publisher.figures;
         // Below 2^53.
         #[allow(clippy::cast_precision_loss)]

@@ -15,7 +15,6 @@ pub enum Trigger {
     /// A sweep could not read these nodes and could before.
     SweepFailure(Vec<Guid>),
     /// A trap, reported by the subnet manager: its number, and the LID that it names (0 for none).
-    #[allow(dead_code)] // Used by what subscribes to traps.
     Trap {
         /// Trap number (IBTA volume 1, 13.4.9 and 14.2.5.1).
         number: u16,
@@ -23,10 +22,8 @@ pub enum Trigger {
         lid: u16,
     },
     /// The local port changed: what, in words.
-    #[allow(dead_code)] // Used by what watches the local port.
     LocalPort(&'static str),
     /// Another subnet manager is master, or it began anew: LIDs and forwarding tables may be others.
-    #[allow(dead_code)] // Used by what watches the subnet manager.
     SmChange,
     /// A walk that is not believed before it is repeated.
     Doubt,

@@ -43,6 +43,11 @@ metrics! { ALL, SelfStats:
     934 UNEXPECTED_MADS "unexpected_mads" Counter Count Wraps(63), "Replies to nothing outstanding: late or duplicate.", "counted by the daemon";
     935 SILENT_NODES "silent_nodes" Gauge Count Wraps(63), "Nodes that answered nothing when this part last asked, and are only probed.", "counted by the daemon";
     936 MAD_BUDGET_WAITS "mad_budget_waits" Counter Count Wraps(63), "Times that sending waited for the limit of management datagrams a second, or gave way to the subnet manager.", "counted by the daemon";
+    937 REPORTED_TRAPS "reported_traps" Counter Count Wraps(63), "Traps that the subnet manager reported to this crawler.", "counted by the daemon";
+    938 SM_CHANGES "sm_changes" Counter Count Wraps(63), "Times that another subnet manager was master, that it began anew, or that it did not answer.", "counted by the daemon";
+    939 SM_UP "sm_up" Gauge Count Wraps(63), "1 while the subnet manager answers, 0 while it does not.", "asked from the subnet administrator";
+    940 GIVEN_WAY_SECONDS "given_way_seconds" Counter Seconds Wraps(63), "Time for which a look at the topology waited because the subnet manager swept hard.", "counted by the daemon";
+    941 TOPOLOGY_FROM_SA "topology_from_sa" Gauge Count Wraps(63), "1 while the topology is told by the subnet administrator because the nodes do not answer, 0 while the nodes tell it.", "counted by the daemon";
     947 DISCOVERY_REQUESTS "discovery_requests" Counter Count Wraps(63), "Looks at the fabric's topology that were asked for before their time; the reason stands in the place of the source.", "counted by the daemon";
     948 TOPOLOGY_EVENTS "topology_events" Counter Count Wraps(63), "Changes of the fabric's topology that were told; the kind of event stands in the place of the source.", "counted by the daemon";
     949 WALK_MADS "walk_mads" Gauge Count Wraps(63), "Management datagrams that the last look at the topology took: light, or whole with forwarding tables.", "counted by the daemon";

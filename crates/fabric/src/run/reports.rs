@@ -1,0 +1,161 @@
+//! What a trap means for the crawler: an event, and perhaps a look at the topology. Pure.
+//!
+//! A burst is told one by one up to a bound and then as a number; every trap is counted.
+
+use super::trigger::Trigger;
+use std::collections::BTreeMap;
+use throughline_fabric::mad::NodeKind;
+use throughline_fabric::mad::sa::{Notice, Subject, trap};
+use throughline_fabric::records::SOURCE;
+use throughline_fabric::topology::{PortEnd, Topology, label};
+use throughline_sample::Guid;
+use throughline_sample::wire::Event;
+
+/// Traps of one round that are told one by one.
+const TOLD: usize = 64;
+
+/// Prefix of the kind of a trap's event; its number follows.
+const KIND: &str = "trap.";
+
+/// Traps that say that the topology, LIDs or tables may be others.
+const fn is_change(number: u16) -> bool {
+    matches!(
+        number,
+        trap::IN_SERVICE..=trap::GROUP_DELETED | trap::LINK_STATE | trap::CAPABILITY | trap::SYSTEM_GUID
+    )
+}
+
+/// Traps that say that something is wrong.
+const fn is_warning(number: u16) -> bool {
+    matches!(
+        number,
+        trap::OUT_OF_SERVICE
+            | trap::LINK_INTEGRITY..=trap::FLOW_CONTROL
+            | trap::BAD_M_KEY..=trap::BAD_SWITCH_P_KEY
+    )
+}
+
+/// Why to look at the subnet after this one; `None` where there is nothing to see.
+pub fn trigger(notice: &Notice) -> Option<Trigger> {
+    let lid = match notice.subject {
+        Subject::Lid { lid, .. } => lid,
+        _ => 0,
+    };
+    (notice.is_generic && is_change(notice.number)).then_some(Trigger::Trap { number: notice.number, lid })
+}
+
+/// The port, or the node with port 0, that a notice is about, as far as the topology knows it.
+fn place(notice: &Notice, topology: Option<&Topology>) -> (Guid, u8) {
+    let end = |end: PortEnd| topology.map(|topology| (topology.nodes[end.node].guid, end.port));
+    match notice.subject {
+        Subject::Gid(_) => {
+            let guid = notice.guid().unwrap_or(Guid(0));
+            let known = topology.and_then(|topology| topology.port_by_guid(guid)).and_then(end);
+            known.unwrap_or((Guid(0), 0))
+        }
+        Subject::Lid { lid, port } => {
+            let of_lid = |topology: &Topology| {
+                topology.nodes.iter().enumerate().find_map(|(index, node)| {
+                    let is_switch = node.kind == NodeKind::Switch;
+                    let ports = node.ports.iter().filter(|port| !is_switch || port.number == 0);
+                    let found =
+                        ports.filter(|port| node.lid_of(port) == lid).map(|port| port.number).next()?;
+                    Some(PortEnd { node: index, port: port.unwrap_or(found) })
+                })
+            };
+            topology.filter(|_| lid != 0).and_then(of_lid).and_then(end).unwrap_or((Guid(0), 0))
+        }
+        Subject::Unknown => (Guid(0), 0),
+    }
+}
+
+/// What it is about, in words.
+fn words(notice: &Notice, place: (Guid, u8), topology: Option<&Topology>) -> String {
+    let node = topology.and_then(|topology| topology.node_by_guid(place.0).map(|at| &topology.nodes[at]));
+    let name = node.map(|node| label(&node.description, node.guid));
+    let is_group = matches!(notice.number, trap::GROUP_CREATED | trap::GROUP_DELETED);
+    match (name, notice.subject) {
+        (Some(name), _) if place.1 != 0 => format!("{name} port {}", place.1),
+        (Some(name), _) => name,
+        (None, Subject::Gid(gid)) if is_group => {
+            format!("group {}", std::net::Ipv6Addr::from(gid))
+        }
+        (None, Subject::Gid(_)) => format!("port {}", notice.guid().unwrap_or(Guid(0))),
+        (None, Subject::Lid { lid, .. }) => format!("LID {lid}"),
+        (None, Subject::Unknown) => format!("told by LID {}", notice.issuer_lid),
+    }
+}
+
+/// The events of one round's traps.
+pub fn events(notices: &[Notice], topology: Option<&Topology>, time: i64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut more: BTreeMap<u16, usize> = BTreeMap::new();
+    for notice in notices {
+        if events.len() >= TOLD {
+            *more.entry(notice.number).or_default() += 1;
+            continue;
+        }
+        let meaning = match notice.is_generic {
+            true => trap::meaning(notice.number),
+            false => "a trap of a vendor's own",
+        };
+        let place = place(notice, topology);
+        let text = format!("{meaning}: {}", words(notice, place, topology));
+        events.push(event(notice.number, place, text, time));
+    }
+    for (number, count) in more {
+        let text = format!("{}: {count} more", trap::meaning(number));
+        events.push(event(number, (Guid(0), 0), text, time));
+    }
+    events
+}
+
+fn event(number: u16, (guid, port): (Guid, u8), text: String, time: i64) -> Event {
+    let severity = if is_warning(number) { "warning" } else { "info" };
+    Event {
+        time,
+        source: SOURCE.to_owned(),
+        kind: format!("{KIND}{number}"),
+        severity: severity.to_owned(),
+        text,
+        ib_guid: guid.0,
+        ib_port: u32::from(port),
+        ..Event::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn notice(number: u16, lid: u16) -> Notice {
+        let mut data = [0; 80];
+        data[0] = 0x81;
+        data[3] = 2;
+        data[4..6].copy_from_slice(&number.to_be_bytes());
+        // 128 names its LID at once, the others after two bytes.
+        let at = if number == trap::LINK_STATE { 10 } else { 12 };
+        data[at..at + 2].copy_from_slice(&lid.to_be_bytes());
+        Notice::decode(&data).unwrap()
+    }
+
+    #[test]
+    fn changes_are_looked_at_and_errors_are_told() {
+        assert_eq!(trigger(&notice(128, 7)), Some(Trigger::Trap { number: 128, lid: 7 }));
+        assert_eq!(trigger(&notice(144, 9)), Some(Trigger::Trap { number: 144, lid: 9 }));
+        assert!(trigger(&notice(64, 0)).is_some());
+        assert_eq!(trigger(&notice(131, 7)), None);
+        let told = events(&[notice(131, 7), notice(128, 7)], None, 5);
+        assert_eq!((told[0].kind.as_str(), told[0].severity.as_str()), ("trap.131", "warning"));
+        assert_eq!(told[0].text, "no flow control update came in time: LID 7");
+        assert_eq!((told[1].kind.as_str(), told[1].severity.as_str()), ("trap.128", "info"));
+    }
+
+    #[test]
+    fn a_storm_is_a_number() {
+        let storm: Vec<Notice> = (0..500).map(|lid| notice(128, lid)).collect();
+        let told = events(&storm, None, 5);
+        assert_eq!(told.len(), TOLD + 1);
+        assert!(told[TOLD].text.contains("436 more"), "{}", told[TOLD].text);
+    }
+}
