@@ -236,7 +236,7 @@ fn failures_at_the_start_have_their_status() {
     refused(&mut crawler(&["run", "--config", "fabric.toml"]), 64, &["line 2"]);
     refused(&mut crawler(&["run", "--config", "absent.toml"]), 64, &["absent.toml"]);
     refused(&mut crawler(&["sweep", "--interval", "soon"]), 64, &["--interval"]);
-    refused(&mut crawler(&["route", "0x1", "switch"]), 64, &["switch"]);
+    refused(&mut crawler(&["route", "0x1"]), 64, &["route"]);
     refused(
         crawler(&["discover"]).env("THROUGHLINE_LIBIBUMAD", "libabsent.so"),
         69,
