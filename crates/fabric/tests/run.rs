@@ -3,125 +3,25 @@
 
 mod simulated;
 
-use simulated::{CRAWLER, SMALL, Simulated, start};
+use simulated::daemon::{Daemon, Double, until};
+use simulated::{CRAWLER, SMALL, start};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
-use std::pin::Pin;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-use throughline_delivery::wire::collect_server::{Collect, CollectServer};
-use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
+use std::io::Write;
+use std::process::{Command, Stdio};
 use throughline_fabric::topology::FatTree;
-use throughline_sample::Message;
 use throughline_sample::catalogue::{PORT_RATE_BYTES_PER_SECOND, TRANSMIT_DATA_BYTES};
-use throughline_sample::wire::Batch;
-use tokio_stream::StreamExt;
-use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
-use tonic::{Request, Response, Status, Streaming};
-
-/// Generous: tests wait for conditions.
-const DEADLINE: Duration = Duration::from_secs(60);
-
-/// Keeps what it gets and acknowledges it.
-#[derive(Clone, Default)]
-struct Double(Arc<Mutex<Vec<Batch>>>);
-
-#[tonic::async_trait]
-impl Collect for Double {
-    type PutStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<PutResponse, Status>> + Send>>;
-
-    async fn put(
-        &self,
-        request: Request<Streaming<PutRequest>>,
-    ) -> Result<Response<Self::PutStream>, Status> {
-        let mut stream = request.into_inner();
-        let (acks, out) = tokio::sync::mpsc::channel(16);
-        let kept = self.0.clone();
-        tokio::spawn(async move {
-            while let Some(Ok(put)) = stream.next().await {
-                kept.lock().unwrap().push(Batch::decode(put.batch).unwrap());
-                let ack = PutResponse { spool_id: put.spool_id, acknowledged: put.sequence };
-                if acks.send(Ok(ack)).await.is_err() {
-                    return;
-                }
-            }
-        });
-        Ok(Response::new(Box::pin(ReceiverStream::new(out))))
-    }
-
-    async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
-        Ok(Response::new(LeaseResponse { granted: true, holder: request.into_inner().name }))
-    }
-}
-
-/// A running daemon; killed if the test fails.
-struct Daemon {
-    child: Child,
-    address: String,
-}
-
-impl Daemon {
-    fn start(simulated: &Simulated, configuration: &str) -> Daemon {
-        let mut command = simulated.fabric.client(CRAWLER, None).unwrap();
-        let folder = command.get_current_dir().unwrap().to_owned();
-        std::fs::write(folder.join("fabric.toml"), configuration).unwrap();
-        command.args(["run", "--config", "fabric.toml", "--state-dir", "state"]).stdout(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address =
-            line.trim().strip_prefix("listening fabric=").unwrap_or_else(|| panic!("{line}")).to_owned();
-        Daemon { child, address }
-    }
-
-    fn metrics(&self) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-
-    fn stop(&mut self) -> i32 {
-        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
-        let ended = self.child.wait().unwrap();
-        ended.code().unwrap_or_else(|| panic!("{ended}"))
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn until(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < DEADLINE, "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 #[test]
 fn rows_topology_and_metrics() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let double = Double::default();
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
-    let collector = listener.local_addr().unwrap();
-    let server = tonic::transport::Server::builder().add_service(CollectServer::new(double.clone()));
-    runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+    let (double, collector) = Double::start(&runtime);
 
     let mut simulated = start(&SMALL.to_net().unwrap());
     let configuration = format!(
         "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n[sweep]\ninterval_seconds = 0.1\n[discovery]\ninterval_seconds = 1\n"
     );
     let mut daemon = Daemon::start(&simulated, &configuration);
-    let batches = || double.0.lock().unwrap().clone();
+    let batches = || double.batches();
     let sweeps = || batches().iter().flat_map(|b| b.coverage.clone()).count();
     until("three sweeps", || sweeps() >= 3);
 

@@ -19,8 +19,9 @@ type Cable = (NamedEnd, NamedEnd);
 
 pub(super) struct Cables {
     flaps: Flaps,
-    /// What ends without a cable had at the other end last.
-    last: HashMap<NamedEnd, NamedEnd>,
+    /// What ends without a cable had at the other end last, and in which comparison that went.
+    last: HashMap<NamedEnd, (NamedEnd, u64)>,
+    comparisons: u64,
 }
 
 /// Nodes that took the place of others: the former one by the new one.
@@ -39,12 +40,12 @@ pub(super) fn all(topology: &Topology) -> BTreeSet<Cable> {
 
 impl Cables {
     pub fn new(flaps: Flaps) -> Cables {
-        Cables { flaps, last: HashMap::new() }
+        Cables { flaps, last: HashMap::new(), comparisons: 0 }
     }
 
     /// What an end had at its other end before it lost its link.
     pub fn last_neighbour(&self, end: NamedEnd) -> Option<NamedEnd> {
-        self.last.get(&end).copied()
+        self.last.get(&end).map(|(neighbour, _)| *neighbour)
     }
 
     /// Nodes of `new` that are where nodes of `gone` were.
@@ -87,6 +88,7 @@ impl Cables {
         if std::ptr::eq(before, after) && self.flaps.is_calm() {
             return Vec::new();
         }
+        self.comparisons += 1;
         let (old, new) = (all(before), all(after));
         let mut lost: BTreeSet<Cable> = old.difference(&new).copied().collect();
         let mut events = Vec::new();
@@ -132,24 +134,24 @@ impl Cables {
 
     fn remember(&mut self, end: NamedEnd, neighbour: NamedEnd) {
         if self.last.len() < REMEMBERED_MAX {
-            self.last.insert(end, neighbour);
+            self.last.insert(end, (neighbour, self.comparisons));
         }
     }
 
     /// Whether a new cable is an old one with one end elsewhere: the end that stayed, its former neighbour and
-    /// its present one. An adapter's port says more than a switch's: it is the host that was moved.
+    /// its present one. The youngest memory counts, and an adapter's port says more than a switch's: it is the
+    /// host that was moved.
     fn moved(&self, after: &Topology, a: NamedEnd, b: NamedEnd) -> Option<(NamedEnd, NamedEnd, NamedEnd)> {
-        let is_switch = |end: NamedEnd| {
-            after.node_by_guid(end.0).is_some_and(|index| after.nodes[index].kind == NodeKind::Switch)
+        let is_host = |end: NamedEnd| {
+            after.node_by_guid(end.0).is_some_and(|index| after.nodes[index].kind != NodeKind::Switch)
         };
-        let mut ends = [(a, b), (b, a)];
-        ends.sort_by_key(|(end, _)| is_switch(*end));
-        let formers = ends.map(|(kept, to)| self.last_neighbour(kept).map(|from| (kept, from, to)));
-        if formers.iter().flatten().any(|(_, from, to)| from == to) {
-            // The same cable has its link again.
-            return None;
-        }
-        formers.into_iter().flatten().next()
+        let formers = [(a, b), (b, a)].into_iter().filter_map(|(kept, to)| {
+            let (from, when) = self.last.get(&kept).copied()?;
+            Some((when, is_host(kept), (kept, from, to)))
+        });
+        let youngest = formers.max_by_key(|(when, is_host, _)| (*when, *is_host));
+        // The same cable has its link again where both ends are as before.
+        youngest.map(|(.., moved)| moved).filter(|(_, from, to)| from != to)
     }
 
     /// A link up or down, unless it flaps.

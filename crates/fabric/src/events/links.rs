@@ -2,23 +2,54 @@
 
 use super::{Happened, LINK_RESTORED, LINK_SPEED, LINK_WIDTH, NamedEnd, PORT_ACTIVE, PORT_STUCK, end_text};
 use crate::capability::{Capability, Link};
+use crate::link::rate_bytes_per_second;
 use crate::mad::PortState;
-use crate::topology::Topology;
+use crate::topology::{PortEnd, Topology};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
 /// What of a link is less than it could be, by its first end.
 pub(super) type Degraded = BTreeMap<NamedEnd, (Link, Link)>;
 
-/// Links that came up with less than both ends are set to use: what they are and what they could be.
-pub(super) fn degraded(topology: &Topology) -> Degraded {
+/// Links that are less than both ends are set to use, or than they were: what they are and what they could be.
+/// `before` is the topology before with its degraded links.
+pub(super) fn degraded(before: Option<(&Topology, &Degraded)>, topology: &Topology) -> Degraded {
     let degraded = topology.cables().filter_map(|(here, there)| {
-        let capability = Capability::of(topology, here, Some(there));
-        let (active, best) = (capability.active?, capability.enabled?);
         let end = (topology.nodes[here.node].guid, here.port);
-        capability.is_degraded().then_some((end, (active, best)))
+        let active = active(topology, here, there)?;
+        let enabled = Capability::of(topology, here, Some(there)).enabled;
+        let best = match before.and_then(|(before, was)| {
+            Some((was.get(&end).copied(), link_before(before, end, named(topology, there))?))
+        }) {
+            // One that was degraded stays so until it is as good as it was; another one is as good as it was.
+            Some((Some((_, best)), _)) => best,
+            Some((None, was)) => enabled.filter(|enabled| is_less(was, *enabled)).unwrap_or(was),
+            None => enabled?,
+        };
+        is_less(active, best).then_some((end, (active, best)))
     });
     degraded.collect()
+}
+
+fn named(topology: &Topology, end: PortEnd) -> NamedEnd {
+    (topology.nodes[end.node].guid, end.port)
+}
+
+/// The link as the worse of its ends says: one may have been set and not trained anew.
+fn active(topology: &Topology, here: PortEnd, there: PortEnd) -> Option<Link> {
+    let of = |end: PortEnd| {
+        let node = &topology.nodes[end.node];
+        node.link_of(node.port(end.port)?)
+    };
+    match (of(here), of(there)) {
+        (Some(a), Some(b)) => Some(if is_less(b, a) { b } else { a }),
+        (a, b) => a.or(b),
+    }
+}
+
+fn is_less((width, speed): Link, (best_width, best_speed): Link) -> bool {
+    width.lanes() < best_width.lanes()
+        || rate_bytes_per_second(best_width, speed) < rate_bytes_per_second(best_width, best_speed)
 }
 
 fn name((width, speed): Link) -> String {
@@ -29,8 +60,7 @@ fn name((width, speed): Link) -> String {
 pub(super) fn compare(before: &Topology, was: &Degraded, after: &Topology, is: &Degraded) -> Vec<Happened> {
     let mut events = Vec::new();
     for (here, there) in after.cables() {
-        let end = (after.nodes[here.node].guid, here.port);
-        let remote = (after.nodes[there.node].guid, there.port);
+        let (end, remote) = (named(after, here), named(after, there));
         let old = was.get(&end);
         let both = || format!("{} - {}", end_text(end, [after, before]), end_text(remote, [after, before]));
         let event = |kind, before: String, after, text| Happened {
@@ -41,33 +71,31 @@ pub(super) fn compare(before: &Topology, was: &Degraded, after: &Topology, is: &
             after,
             text,
         };
-        match is.get(&end) {
-            Some(new) if old != Some(new) => {
+        match (is.get(&end), old) {
+            (Some(new), old) if old != Some(new) => {
                 let (active, best) = *new;
-                let was = link_before(before, end).map_or_else(String::new, name);
+                let was = link_before(before, end, remote).map_or_else(String::new, name);
                 let kind = if active.0.lanes() < best.0.lanes() { &LINK_WIDTH } else { &LINK_SPEED };
-                let text =
-                    format!("{}: {}, and both ends are set to use {}", both(), name(active), name(best));
+                let text = format!("{}: {}, and could be {}", both(), name(active), name(best));
                 events.push(event(kind, was, name(active), text));
             }
-            None => {
-                // Its ends may have been told apart: the first end of a cable stays the same while it is there.
-                let now =
-                    after.nodes[here.node].port(here.port).and_then(|p| after.nodes[here.node].link_of(p));
-                if let (Some((old, _)), Some(now)) = (old, now) {
+            (None, Some((old, _))) => {
+                if let Some(now) = active(after, here, there) {
                     let text = format!("{}: {} again", both(), name(now));
                     events.push(event(&LINK_RESTORED, name(*old), name(now), text));
                 }
             }
-            Some(_) => {}
+            _ => {}
         }
     }
     events
 }
 
-fn link_before(topology: &Topology, (guid, port): NamedEnd) -> Option<Link> {
-    let node = &topology.nodes[topology.node_by_guid(guid)?];
-    node.link_of(node.port(port)?)
+/// What a cable between two ends was; `None` if it was not there.
+fn link_before(topology: &Topology, here: NamedEnd, there: NamedEnd) -> Option<Link> {
+    let end = PortEnd { node: topology.node_by_guid(here.0)?, port: here.1 };
+    let remote = topology.nodes[end.node].port(end.port)?.remote?;
+    if named(topology, remote) != there { None } else { active(topology, end, remote) }
 }
 
 /// Ports with a link that are not Active, and since when.

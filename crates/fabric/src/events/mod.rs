@@ -68,9 +68,9 @@ kinds! {
     LINK_DOWN "link.down" Warning "A link is down: the cable was pulled, a port was disabled, or the other end is off.";
     LINK_FLAP "link.flap" Warning "A link goes up and down again and again; its single changes are counted and not told until it is steady.";
     LINK_STEADY "link.steady" Info "A link that flapped has stayed as it is for the whole window.";
-    LINK_WIDTH "link.width_degraded" Warning "A link came up with fewer lanes than both of its ends are set to use: cable or connector.";
-    LINK_SPEED "link.speed_degraded" Warning "A link came up slower than both of its ends are set to use.";
-    LINK_RESTORED "link.restored" Info "A degraded link has the width and speed that both ends are set to use again.";
+    LINK_WIDTH "link.width_degraded" Warning "A link has fewer lanes than both of its ends are set to use, or than it had: cable or connector, most often.";
+    LINK_SPEED "link.speed_degraded" Warning "A link is slower than both of its ends are set to use, or than it was.";
+    LINK_RESTORED "link.restored" Info "A degraded link has its width and speed again.";
     CABLE_MOVED "cable.moved" Warning "A port has another port at the other end of its cable than before.";
     NODE_NEW "node.new" Info "A node that was never seen in this subnet.";
     NODE_BACK "node.back" Info "A node that was gone is there again.";

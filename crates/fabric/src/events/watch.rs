@@ -64,7 +64,7 @@ impl Watch {
         Watch {
             settings,
             cables: Cables::new(Flaps::new(settings.flap_changes, settings.flap_window)),
-            degraded: links::degraded(topology),
+            degraded: links::degraded(None, topology),
             waiting: Waiting::default(),
             gone: HashMap::new(),
             silent: BTreeSet::new(),
@@ -84,7 +84,7 @@ impl Watch {
         });
         let mut events = self.nodes(before, after, &came, &went, &replaced);
         events.extend(self.cables.compare(before, after, &replaced, now));
-        let degraded = links::degraded(after);
+        let degraded = links::degraded(Some((before, &self.degraded)), after);
         events.extend(links::compare(before, &self.degraded, after, &degraded));
         self.degraded = degraded;
         events.extend(self.waiting.compare(after, self.settings.stuck_after, now));

@@ -1,6 +1,8 @@
 //! Simulated fabrics for the integration tests: nets, programs, and what the standard tools say.
 #![allow(dead_code)] // Each test file uses its part.
 
+pub mod daemon;
+
 use std::collections::BTreeMap;
 use std::process::{Command, Output};
 use throughline_fabric::sim::{SimFabric, SimOptions, SimTools};
@@ -24,7 +26,7 @@ pub fn start_unmanaged(net: &str) -> Simulated {
     start_with(net, SimOptions { subnet_manager: false, ..SimOptions::default() })
 }
 
-fn start_with(net: &str, options: SimOptions) -> Simulated {
+pub fn start_with(net: &str, options: SimOptions) -> Simulated {
     let prefix = throughline_prefix::ensure(throughline_prefix::Set::Fabric).unwrap();
     let tools = SimTools::at(prefix.root()).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,132 @@
+//! The daemon as a child process and a double of the collector, for the integration tests.
+
+use super::{CRAWLER, Simulated};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use throughline_delivery::wire::collect_server::{Collect, CollectServer};
+use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
+use throughline_sample::Message;
+use throughline_sample::wire::{Batch, Event};
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::{Request, Response, Status, Streaming};
+
+/// Generous: tests wait for conditions.
+pub const DEADLINE: Duration = Duration::from_secs(60);
+
+/// Keeps what it gets and acknowledges it.
+#[derive(Clone, Default)]
+pub struct Double(Arc<Mutex<Vec<Batch>>>);
+
+impl Double {
+    /// A double that listens, and where.
+    pub fn start(runtime: &tokio::runtime::Runtime) -> (Double, SocketAddr) {
+        let double = Double::default();
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tonic::transport::Server::builder().add_service(CollectServer::new(double.clone()));
+        runtime.spawn(server.serve_with_incoming(TcpListenerStream::new(listener)));
+        (double, address)
+    }
+
+    /// All that came.
+    pub fn batches(&self) -> Vec<Batch> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// All events that came.
+    pub fn events(&self) -> Vec<Event> {
+        self.0.lock().unwrap().iter().flat_map(|batch| batch.events.clone()).collect()
+    }
+}
+
+#[tonic::async_trait]
+impl Collect for Double {
+    type PutStream = Pin<Box<dyn tokio_stream::Stream<Item = Result<PutResponse, Status>> + Send>>;
+
+    async fn put(
+        &self,
+        request: Request<Streaming<PutRequest>>,
+    ) -> Result<Response<Self::PutStream>, Status> {
+        let mut stream = request.into_inner();
+        let (acks, out) = tokio::sync::mpsc::channel(16);
+        let kept = self.0.clone();
+        tokio::spawn(async move {
+            while let Some(Ok(put)) = stream.next().await {
+                kept.lock().unwrap().push(Batch::decode(put.batch).unwrap());
+                let ack = PutResponse { spool_id: put.spool_id, acknowledged: put.sequence };
+                if acks.send(Ok(ack)).await.is_err() {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(out))))
+    }
+
+    async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
+        Ok(Response::new(LeaseResponse { granted: true, holder: request.into_inner().name }))
+    }
+}
+
+/// A running daemon; killed if the test fails.
+pub struct Daemon {
+    child: Child,
+    address: String,
+    /// Where it runs.
+    pub folder: PathBuf,
+}
+
+impl Daemon {
+    pub fn start(simulated: &Simulated, configuration: &str) -> Daemon {
+        Daemon::start_in(simulated, configuration, "state".into())
+    }
+
+    /// With a state folder that another one has had.
+    pub fn start_in(simulated: &Simulated, configuration: &str, state: PathBuf) -> Daemon {
+        let mut command = simulated.fabric.client(CRAWLER, None).unwrap();
+        let folder = command.get_current_dir().unwrap().to_owned();
+        std::fs::write(folder.join("fabric.toml"), configuration).unwrap();
+        command.args(["run", "--config", "fabric.toml", "--state-dir"]).arg(state).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        let address =
+            line.trim().strip_prefix("listening fabric=").unwrap_or_else(|| panic!("{line}")).to_owned();
+        Daemon { child, address, folder }
+    }
+
+    pub fn metrics(&self) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+    }
+
+    pub fn stop(&mut self) -> i32 {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+        let ended = self.child.wait().unwrap();
+        ended.code().unwrap_or_else(|| panic!("{ended}"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < DEADLINE, "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
