@@ -95,8 +95,20 @@ pub(super) static TABLES: [TableSpec; 10] = [
     TableSpec {
         name: "events",
         before: &[
-            "time", "instance", "source", "kind", "severity", "text", "ib_guid", "ib_port", "gpu_uuid",
+            "time",
+            "instance",
+            "source",
+            "kind",
+            "severity",
+            "text",
+            "ib_guid",
+            "ib_port",
+            "gpu_uuid",
             "job_key",
+            "remote_ib_guid",
+            "remote_ib_port",
+            "before",
+            "after",
         ],
         metrics: None,
         after: &[],
@@ -114,6 +126,19 @@ pub(super) static TABLES: [TableSpec; 10] = [
         after: &[],
     },
 ];
+
+/// Text that is there.
+fn some(text: &str) -> Option<&str> {
+    Some(text).filter(|text| !text.is_empty())
+}
+
+/// A port of a node that is named; of nothing it is nothing.
+fn optional_port(row: &mut RowBuffer, guid: &Option<String>, port: u32) {
+    match i32::try_from(port) {
+        Ok(port) if guid.is_some() => row.int4(port),
+        _ => row.null(),
+    }
+}
 
 /// Rows of all tables.
 pub(super) struct Rows {
@@ -274,7 +299,8 @@ impl Rows {
     fn add_reports(&mut self, batch: &Batch) {
         let instance = instance_of(batch);
         for event in &batch.events {
-            let guid = (event.ib_guid != 0).then(|| Guid(event.ib_guid).to_string());
+            let guid_text = |guid: u64| (guid != 0).then(|| Guid(guid).to_string());
+            let (guid, remote) = (guid_text(event.ib_guid), guid_text(event.remote_ib_guid));
             let row = &mut self.buffers[EVENTS];
             row.row();
             row.time(event.time);
@@ -282,12 +308,13 @@ impl Rows {
                 row.text(text);
             }
             row.optional_text(guid.as_deref());
-            match i32::try_from(event.ib_port) {
-                Ok(port) if guid.is_some() => row.int4(port),
-                _ => row.null(),
-            }
-            row.optional_text(Some(event.gpu_uuid.as_str()).filter(|text| !text.is_empty()));
-            row.optional_text(Some(event.job_key.as_str()).filter(|text| !text.is_empty()));
+            optional_port(row, &guid, event.ib_port);
+            row.optional_text(some(&event.gpu_uuid));
+            row.optional_text(some(&event.job_key));
+            row.optional_text(remote.as_deref());
+            optional_port(row, &remote, event.remote_ib_port);
+            row.optional_text(some(&event.before));
+            row.optional_text(some(&event.after));
         }
         for round in &batch.coverage {
             let row = &mut self.buffers[COVERAGE];
