@@ -13,6 +13,7 @@ pub mod errors;
 pub mod events;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod hottest;
 pub mod key;
 pub mod link;
 pub mod mad;

@@ -5,6 +5,7 @@ pub const ALL: &str = "\
 Examples:
   throughline-fabric discover                    nodes, ports and cables as a table
   throughline-fabric links --degraded            links narrower or slower than they could be
+  throughline-fabric top                         the hottest links, live
   throughline-fabric errors                      ports whose error counters grow
   throughline-fabric check                       whatever is wrong; exit status 2 where something is
   throughline-fabric sweep --once                counters of all ports with a link
@@ -57,6 +58,18 @@ One line a port with a counter above its threshold, in rates the growth within t
 counter that stands at its end or was cleared meanwhile: it counted at least so much. Ports of
 switches without a link are looked at as well. What could not be read is listed below the errors;
 in JSON such lines have `errors` null and the reason in `unread`.";
+
+/// Of `top`.
+pub const TOP: &str = "\
+Examples:
+  throughline-fabric top                               live on a terminal; q quits, s sorts
+  throughline-fabric top --sort wait --node leaf003
+  throughline-fabric top --once --limit 5
+  throughline-fabric top --json --count 60 | jq -c 'select(.a_to_b.utilisation > 0.9) | [.time, .a, .b]'
+
+One line a cable. OUT is from LINK to REMOTE, BACK the other way: share of the link's data rate, and
+bytes. PACKETS is both ways together. WAIT is how long each end had data and could not send it: a
+share of time where the device's tick is known, else ticks. '-' is what was not read.";
 
 /// Of `check`.
 pub const CHECK: &str = "\

@@ -71,10 +71,9 @@ fn lines(topology: &Topology) -> impl Iterator<Item = Line> + '_ {
             let here = PortEnd { node: index, port: port.number };
             let is_switch = |end: PortEnd| topology.nodes[end.node].kind == NodeKind::Switch;
             match port.remote {
+                // Seen from both ends: told once.
                 Some(there) => {
-                    let key = |end: PortEnd| (!is_switch(end), end.node, end.port);
-                    // Seen from both ends: told once.
-                    (key(here) <= key(there)).then(|| Line::new(topology, here, Some(there)))
+                    topology.begins_at(here, there).then(|| Line::new(topology, here, Some(there)))
                 }
                 // A link whose other end did not answer has no neighbour; an adapter's port without a link is
                 // not in this subnet.
@@ -202,8 +201,8 @@ fn row(topology: &Topology, line: &Line) -> [String; 9] {
     let Capability { active, enabled, supported } = line.capability;
     let could_be = match (enabled, supported) {
         _ if line.capability.is_degraded() => format!("{} DEGRADED", name(enabled)),
-        _ if line.capability.is_limited() => format!("{} (set to {})", name(supported), name(enabled)),
         _ if active.is_none() => name(supported),
+        _ if line.capability.is_limited() => format!("{} (set to {})", name(supported), name(enabled)),
         _ => "-".to_owned(),
     };
     [node, lid, port, state, name(active), could_be, remote, remote_lid, remote_port]

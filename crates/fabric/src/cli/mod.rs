@@ -10,9 +10,11 @@ mod links;
 mod look;
 mod nodes;
 mod route;
+mod screen;
 pub mod source;
 mod stop;
 mod sweep;
+mod top;
 mod usage;
 
 use crate::run::config::Config;
@@ -96,6 +98,9 @@ enum Command {
     /// List ports with errors: rates over an interval, or totals
     #[command(after_help = help::ERRORS)]
     Errors(errors::Options),
+    /// Watch the hottest links
+    #[command(after_help = help::TOP)]
+    Top(top::Options),
     /// Look for whatever is wrong; exit status 2 where something is
     #[command(after_help = help::CHECK)]
     Check(check::Options),
@@ -154,6 +159,7 @@ impl Cli {
         match self.command {
             Command::Discover(options) => discover::run(&self.options, &options),
             Command::Errors(options) => errors::run(&self.options, &options),
+            Command::Top(options) => top::run(&self.options, &options),
             Command::Check(options) => check::run(&self.options, &options),
             Command::Links(options) => links::run(&self.options, &options),
             Command::Sweep(options) => sweep::run(&self.options, &options),

@@ -258,6 +258,13 @@ impl Topology {
         hasher.finish()
     }
 
+    /// Whether a cable is told from this end, so that it is told once: from a switch where there is one.
+    #[must_use]
+    pub fn begins_at(&self, here: PortEnd, there: PortEnd) -> bool {
+        let key = |end: PortEnd| (self.nodes[end.node].kind != NodeKind::Switch, end.node, end.port);
+        key(here) <= key(there)
+    }
+
     /// Cables: pairs of ends, each once.
     pub fn cables(&self) -> impl Iterator<Item = (PortEnd, PortEnd)> + '_ {
         self.nodes.iter().enumerate().flat_map(|(index, node)| {
