@@ -71,6 +71,8 @@ pub struct SimOptions {
     pub manager_host: Option<String>,
     /// Routing engine of opensm (`minhop`, `updn`, `ftree`); its default where `None`.
     pub routing: Option<String>,
+    /// LID mask control: each port gets 2^lmc LIDs.
+    pub lmc: u8,
     /// Seconds between opensm's light sweeps; 0 switches them off, for benches.
     pub manager_sweep_seconds: u32,
     /// Whether its processes are kept apart from the terminal's Ctrl-C, for a caller that stops them in order.
@@ -83,6 +85,7 @@ impl Default for SimOptions {
             subnet_manager: true,
             manager_host: None,
             routing: None,
+            lmc: 0,
             manager_sweep_seconds: 10,
             own_process_groups: false,
         }
@@ -174,6 +177,9 @@ impl SimFabric {
         }
         command.arg("-F").arg(&settings_file).arg("-f").arg(&log_file);
         command.arg("-s").arg(options.manager_sweep_seconds.to_string());
+        if options.lmc > 0 {
+            command.arg("-l").arg(options.lmc.to_string());
+        }
         if let Some(routing) = &options.routing {
             command.arg("-R").arg(routing);
         }
