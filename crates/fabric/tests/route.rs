@@ -4,7 +4,9 @@
 mod simulated;
 
 use serde_json::Value;
-use simulated::{MESH, ODD, SMALL, Seen, Simulated, read_discover, start, start_with, succeed, write_net};
+use simulated::{
+    MESH, ODD, SMALL, Seen, Simulated, read_discover, start, start_unmanaged, start_with, succeed, write_net,
+};
 use std::collections::BTreeMap;
 use throughline_fabric::sim::SimOptions;
 
@@ -220,4 +222,15 @@ fn nodes_are_named_in_many_ways() {
     let lid = seen[&0x2040].lid.to_string();
     assert_eq!(route(&["core A", &lid]).0, 0);
     assert_eq!(route(&["alpha", "delta", "--all-lids"]).0, 0);
+}
+
+#[test]
+fn without_a_manager_there_are_no_routes() {
+    let simulated = start_unmanaged(&write_net(MESH));
+    for arguments in [&["route", "host0", "host1"][..], &["route", "--check"], &["usage"]] {
+        let mut command = simulated.fabric.client(simulated::CRAWLER, None).unwrap();
+        let output = command.args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(69), "{arguments:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("subnet manager"));
+    }
 }

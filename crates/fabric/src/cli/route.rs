@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use throughline_daemon::Failure;
 use throughline_fabric::mad::NodeKind;
 use throughline_fabric::route::{
-    Route, RouteDocument, RouteError, Scope, SwitchRouting, Target, is_aggregation_node,
+    Route, RouteDocument, RouteError, Scope, SwitchRouting, Target, TargetError, is_aggregation_node,
 };
 use throughline_fabric::topology::{PortEnd, Topology};
 use throughline_sample::Guid;
@@ -58,6 +58,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
     let topology = source.discover(Need { tables: true }, &stop)?.topology;
+    configured(&topology)?;
     let switches = if options.check { HashMap::new() } else { source.routing(&topology, &stop)? };
     let known = Known { topology, switches };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
@@ -68,6 +69,18 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     };
     out.flush()?;
     Ok(status)
+}
+
+/// Routes are between LIDs, which a subnet manager gives.
+///
+/// # Errors
+/// No host has one (69).
+pub fn configured(topology: &Topology) -> Result<(), Failure> {
+    if topology.nodes.iter().any(|node| node.kind != NodeKind::Switch && node.lid() != 0) {
+        return Ok(());
+    }
+    let message = "no host of this subnet has a LID, so there are no routes; is a subnet manager running?";
+    Err(Failure::unavailable(message))
 }
 
 /// Where the user's words do not fit the subnet: wrong usage.
@@ -84,7 +97,13 @@ fn one(
     out: &mut impl Write,
 ) -> anyhow::Result<ExitCode> {
     let topology = &known.topology;
-    let (from, to) = (topology.find(source).map_err(usage)?, topology.find(destination).map_err(usage)?);
+    let find = |target: &Target| {
+        topology.find(target).map_err(|error| match error {
+            TargetError::Route(RouteError::NoLid(_)) => Failure::unavailable(error.to_string()).into(),
+            other => usage(other),
+        })
+    };
+    let (from, to) = (find(source)?, find(destination)?);
     // A LID that was named is the one that is meant, also where a port has several.
     let named = options.lid.or(match destination {
         Target::Lid(lid) => Some(*lid),

@@ -36,6 +36,7 @@ pub struct Options {
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
     let topology = super::source::open(fabric)?.discover(Need { tables: true }, &stop)?.topology;
+    super::route::configured(&topology)?;
     let set = |pattern: &Pattern| -> anyhow::Result<Vec<bool>> {
         let selected = super::nodes::select(&topology, std::slice::from_ref(pattern))?;
         Ok((0..topology.nodes.len()).map(|node| selected.has(node)).collect())

@@ -32,7 +32,8 @@ pub fn groups_table(topology: &Topology, groups: &[Group]) -> String {
             state(topology, group),
         ]);
     }
-    aligned(&rows) + &format!("{} groups\n", groups.len())
+    let plural = if groups.len() == 1 { "" } else { "s" };
+    aligned(&rows) + &format!("{} group{plural}\n", groups.len())
 }
 
 /// What is wrong with a group in a few words.
