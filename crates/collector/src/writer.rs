@@ -199,6 +199,7 @@ fn count_records(batch: &Batch) -> usize {
         + batch.mpi_peers.iter().map(|p| p.cells.len()).sum::<usize>();
     cells
         + batch.ib_ports.len()
+        + batch.ib_port_lanes.len()
         + batch.host_ports.len()
         + batch.gpu_links.len()
         + batch.gpu_pcie.len()

@@ -1,16 +1,16 @@
 //! Readings as JSON lines and as a table for people.
 
 use crate::mad::counter_metrics;
-use crate::sweep::PortReading;
+use crate::sweep::{PortReading, Sets};
 use crate::topology::{Topology, aligned, label};
 use std::io::{self, Write};
 use throughline_sample::catalogue::PORT_RATE_BYTES_PER_SECOND;
 
-/// Writes readings as JSON lines: one object a port, every counter of the catalogue by its name, null where it
-/// was not read or is saturated; saturated ones are named in `saturated`.
+/// Writes readings as JSON lines: one object a port, every counter of the chosen sets by its name, null where
+/// it was not read or is saturated; saturated ones are named in `saturated`.
 pub struct JsonLines {
-    /// `,"name":` of each metric.
-    keys: Vec<String>,
+    /// Position and `,"name":` of each metric.
+    keys: Vec<(usize, String)>,
     line: Vec<u8>,
     /// UTC second of `second_text`.
     second: i64,
@@ -22,12 +22,20 @@ const NANOSECONDS: i64 = 1_000_000_000;
 
 impl Default for JsonLines {
     fn default() -> Self {
-        let keys = counter_metrics().iter().map(|metric| format!(",\"{}\":", metric.name)).collect();
-        JsonLines { keys, line: Vec::with_capacity(1024), second: i64::MIN, second_text: String::new() }
+        JsonLines::of(Sets::USUAL)
     }
 }
 
 impl JsonLines {
+    /// Lines with the counters of these sets.
+    #[must_use]
+    pub fn of(sets: Sets) -> JsonLines {
+        let chosen = sets.metrics();
+        let keys = counter_metrics().iter().enumerate().filter(|(index, _)| chosen & (1 << index) != 0);
+        let keys = keys.map(|(index, metric)| (index, format!(",\"{}\":", metric.name))).collect();
+        JsonLines { keys, line: Vec::with_capacity(1024), second: i64::MIN, second_text: String::new() }
+    }
+
     /// Writes one line per port of which something was read.
     ///
     /// # Errors
@@ -50,9 +58,9 @@ impl JsonLines {
         );
         self.push_time(reading.time);
         self.line.push(b'"');
-        for (index, key) in self.keys.iter().enumerate() {
+        for (index, key) in &self.keys {
             self.line.extend_from_slice(key.as_bytes());
-            match reading.counters.exact(index) {
+            match reading.counters.exact(*index) {
                 Some(value) => push_number(&mut self.line, value),
                 None => self.line.extend_from_slice(b"null"),
             }
@@ -117,6 +125,9 @@ pub fn to_table(topology: &Topology, readings: &[PortReading]) -> String {
             !traffic.contains(&name)
                 && !name.ends_with("cast_transmit_packets")
                 && !name.ends_with("cast_receive_packets")
+                && !name.ends_with("_flow_packets")
+                && !name.starts_with("operation_")
+                && !name.starts_with("fec_corrected")
         })
         .collect();
     let mut rows = vec![
@@ -174,16 +185,10 @@ mod tests {
         data[15] = 0xFE;
         counters.decode(PortCounterSet::Extended, &data, &capabilities).unwrap();
         let reading = PortReading {
-            node: 0,
-            guid: Guid(0x10),
-            kind: NodeKind::Switch,
-            port: 3,
-            lid: 7,
             rate_bytes_per_second: Some(12_500_000_000),
             time: 1_790_000_000_123_456_789,
-            epoch: 0,
             counters,
-            failure: None,
+            ..PortReading::new(0, Guid(0x10), NodeKind::Switch, 3, 7)
         };
         let mut out = Vec::new();
         JsonLines::default().write(&mut out, &[reading, reading]).unwrap();
@@ -197,9 +202,13 @@ mod tests {
         assert_eq!(object["symbol_error"], serde_json::Value::Null);
         assert_eq!(object["saturated"], serde_json::json!(["symbol_error"]));
         assert_eq!(object["link_downed"], 0);
-        for metric in counter_metrics() {
-            assert!(object.get(metric.name).is_some(), "{}", metric.name);
-        }
+        let names: Vec<_> = counter_metrics().iter().map(|metric| metric.name).collect();
+        assert!(names[..22].iter().all(|name| object.get(name).is_some()));
+        assert!(names[22..].iter().all(|name| object.get(name).is_none()), "not asked for: not there");
+        let mut out = Vec::new();
+        JsonLines::of(Sets::ALL).write(&mut out, &[reading]).unwrap();
+        let object: serde_json::Value = serde_json::from_slice(&out).unwrap();
+        assert!(names.iter().all(|name| object.get(name).is_some()), "{object}");
     }
 
     #[test]

@@ -19,12 +19,17 @@ struct Migration {
 }
 
 /// All migrations, in order. A released file is never edited; a change of the schema is a new file.
-const MIGRATIONS: [Migration; 5] = [
+const MIGRATIONS: [Migration; 6] = [
     Migration { version: 1, name: "inventory", sql: include_str!("../migrations/V001__inventory.sql") },
     Migration { version: 2, name: "samples", sql: include_str!("../migrations/V002__samples.sql") },
     Migration { version: 3, name: "views", sql: include_str!("../migrations/V003__views.sql") },
     Migration { version: 4, name: "crawler_term", sql: include_str!("../migrations/V004__crawler_term.sql") },
     Migration { version: 5, name: "event_ends", sql: include_str!("../migrations/V005__event_ends.sql") },
+    Migration {
+        version: 6,
+        name: "fabric_counters",
+        sql: include_str!("../migrations/V006__fabric_counters.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -10,8 +10,9 @@ use tokio_postgres::error::SqlState;
 use crate::Error;
 
 /// The hypertables that retention may be set for.
-const HYPERTABLES: [&str; 11] = [
+const HYPERTABLES: [&str; 12] = [
     "ib_port_counters",
+    "ib_port_lane_counters",
     "host_port_counters",
     "nvlink_counters",
     "gpu_pcie_counters",

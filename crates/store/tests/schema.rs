@@ -88,7 +88,7 @@ async fn columns_and_comments_are_the_catalogues_in_both_directions() {
                 Unit::Seconds | Unit::Ratio => "double precision",
                 _ => "bigint",
             };
-            let array = if table == Table::NvlinkCounters { "[]" } else { "" };
+            let array = if table.has_arrays() { "[]" } else { "" };
             assert_eq!(kind, format!("{element}{array}"), "{place}");
             let comment = comment.unwrap_or_else(|| panic!("no comment on {place}"));
             assert!(comment.starts_with(metric.help), "{place}: {comment}");
@@ -106,11 +106,14 @@ async fn columns_and_comments_are_the_catalogues_in_both_directions() {
         );
     }
     // The views that repeat metric columns follow too.
-    let view = client.query("SELECT * FROM nvlink_link_counters LIMIT 0", &[]).await.unwrap();
-    assert!(view.is_empty());
-    let statement = client.prepare("SELECT * FROM nvlink_link_counters").await.unwrap();
-    for metric in Table::NvlinkCounters.metrics() {
-        assert!(statement.columns().iter().any(|column| column.name() == metric.name), "{}", metric.name);
+    for (table, view) in
+        [(Table::NvlinkCounters, "nvlink_link_counters"), (Table::IbPortLaneCounters, "ib_port_lane_values")]
+    {
+        assert!(client.query(&format!("SELECT * FROM {view} LIMIT 0"), &[]).await.unwrap().is_empty());
+        let statement = client.prepare(&format!("SELECT * FROM {view}")).await.unwrap();
+        for metric in table.metrics() {
+            assert!(statement.columns().iter().any(|column| column.name() == metric.name), "{}", metric.name);
+        }
     }
 }
 

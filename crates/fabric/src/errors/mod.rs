@@ -102,16 +102,9 @@ mod tests {
         let mut counters = Counters::default();
         counters.decode(PortCounterSet::Classic, &data, &ClassPortInfo::default()).unwrap();
         PortReading {
-            node: 0,
-            guid: Guid(1),
-            kind: NodeKind::Switch,
-            port: 1,
-            lid: 1,
-            rate_bytes_per_second: None,
             time: at * 1_000_000_000,
-            epoch: 0,
             counters,
-            failure: None,
+            ..PortReading::new(0, Guid(1), NodeKind::Switch, 1, 1)
         }
     }
 

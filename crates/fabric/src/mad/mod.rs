@@ -8,7 +8,10 @@ mod pma;
 pub mod sa;
 mod smp;
 
-pub use pma::{ClassPortInfo, Counters, PortCounterSet, counter_metrics};
+pub use pma::{
+    CLEARABLE, ClassPortInfo, CounterSelection, Counters, LANES, LaneCounters, PortCounterSet, Redirection,
+    SamplesControl, Taken, counter_index, counter_metrics, lane_metrics,
+};
 pub use smp::{
     LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, MAX_MULTICAST_LID, MAX_UNICAST_LID, MFT_BLOCK_LIDS,
     MFT_POSITION_PORTS, MIN_MULTICAST_LID, NO_MULTICAST, NodeInfo, NodeKind, PhysicalState, PortInfo,
@@ -65,6 +68,8 @@ pub mod attribute {
     pub const ADAPTIVE_ROUTING_INFO: u16 = 0xFF20;
     /// ClassPortInfo of the performance class.
     pub const CLASS_PORT_INFO: u16 = 0x0001;
+    /// PortSamplesControl (16.1.3.2).
+    pub const PORT_SAMPLES_CONTROL: u16 = 0x0010;
     /// PortCounters (16.1.3.5).
     pub const PORT_COUNTERS: u16 = 0x0012;
     /// PortCountersExtended (16.1.4.11).

@@ -102,10 +102,17 @@ proptest! {
         let class = ClassPortInfo::decode(&data).unwrap_or_default();
         for class in [class, ClassPortInfo { capabilities, ..class }] {
             let mut counters = Counters::default();
-            let classic = counters.decode(PortCounterSet::Classic, &data, &class);
-            let extended = counters.decode(PortCounterSet::Extended, &data, &class);
-            prop_assert_eq!(classic.is_ok(), data.len() >= 44);
-            prop_assert_eq!(extended.is_ok(), data.len() >= 72);
+            let mut lanes = LaneCounters::default();
+            let control = SamplesControl::decode(&data).unwrap_or_default();
+            for set in PortCounterSet::ALL {
+                let taken = counters.decode(set, &data, &class);
+                prop_assert!(taken.is_ok() || data.len() < 184, "{:?}", set);
+                prop_assert!(lanes.decode(set, &data).is_ok() || data.len() < 184);
+                let _ = control.has(set);
+            }
+            for (metric, lane) in (0..8).flat_map(|metric| (0..LANES).map(move |lane| (metric, lane))) {
+                let _ = lanes.value(metric, lane);
+            }
             for index in 0..counter_metrics().len() {
                 prop_assert_eq!(counters.exact(index).map(|value| value as u64), counters.wrapped(index));
                 prop_assert!(!(counters.is_saturated(index) && counters.exact(index).is_some()));

@@ -3,6 +3,7 @@
 //! `deploy/config/fabric.toml` shows every key with its default; a test compares the two.
 
 use super::exposition::CounterChoice;
+use super::sweep_config::Sweep;
 use crate::cli::FabricOptions;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
@@ -174,22 +175,6 @@ impl Events {
             flap_window: self.flap_window_seconds.duration(),
             stuck_after: self.stuck_seconds.duration(),
         }
-    }
-}
-
-/// `[sweep]`
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Sweep {
-    /// From one reading of all ports to the next.
-    pub interval_seconds: Seconds,
-    /// Whether switch ports without a link are read as well.
-    pub all_ports: bool,
-}
-
-impl Default for Sweep {
-    fn default() -> Self {
-        Sweep { interval_seconds: Seconds::from_millis(5000), all_ports: false }
     }
 }
 

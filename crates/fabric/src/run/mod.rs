@@ -18,6 +18,7 @@ mod sender;
 mod shared;
 mod standby;
 mod survey;
+pub mod sweep_config;
 mod sweeps;
 mod told;
 mod trigger;
@@ -104,7 +105,14 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         };
         let threads = vec![
             survey::spawn(survey_parts, management)?,
-            sweeps::spawn(config.clone(), port.clone(), performance, shared.clone(), crawl_stop.clone())?,
+            sweeps::spawn(
+                config.clone(),
+                port.clone(),
+                performance,
+                shared.clone(),
+                crawl_stop.clone(),
+                &state_dir,
+            )?,
         ];
         let outbox = Outbox::start(spool, sink.clone());
         let delivered = CancellationToken::new();

@@ -1,6 +1,7 @@
 //! Counters of InfiniBand ports, as a fabric crawler reads them through MADs.
 //!
-//! Attributes: IBTA 1.x volume 1, chapter 16.1: PortCounters (0x12) and PortCountersExtended (0x1D).
+//! Attributes: IBTA 1.x volume 1, chapter 16.1: PortCounters (0x12), PortCountersExtended (0x1D) and the optional
+//! ones, each where its device has it.
 //! Names follow infiniband_exporter 0.10, which users query.
 
 use super::Width::{Saturates, Wraps};
@@ -47,4 +48,34 @@ metrics! { ALL, IbPortCounters:
     21 VL15_DROPPED "vl15_dropped" Counter Count Saturates, "Management packets on VL15 that were dropped for lack of a buffer.", "VL15Dropped";
     22 QP1_DROPPED "qp1_dropped" Counter Count Saturates, "General services packets on QP1 that were dropped.", "QP1Dropped";
     23 PORT_RATE_BYTES_PER_SECOND "rate_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Data rate of this port's link in one direction, after line coding.", "PortInfo: active width x active speed";
+    24 TRANSMIT_WAIT_TICK_BYTES "transmit_wait_tick_bytes" Gauge Bytes Wraps(63), "Bytes that the link could have carried in one tick of transmit_wait; absent where the device does not tell its tick.", "PortSamplesControl: Tick";
+    25 LOCAL_PHYSICAL_ERRORS "local_physical_errors" Counter Count Saturates, "Packets received with an error of this link: CRC, framing, length.", "PortRcvErrorDetails: PortLocalPhysicalErrors";
+    26 MALFORMED_PACKET_ERRORS "malformed_packet_errors" Counter Count Saturates, "Packets received that were malformed.", "PortRcvErrorDetails: PortMalformedPktErrors";
+    27 BUFFER_OVERRUN_ERRORS "buffer_overrun_errors" Counter Count Saturates, "Packets received and discarded because the buffer was full.", "PortRcvErrorDetails: PortBufferOverrunErrors";
+    28 DLID_MAPPING_ERRORS "dlid_mapping_errors" Counter Count Saturates, "Packets received for a LID to which the switch has no way.", "PortRcvErrorDetails: PortDLIDMappingErrors";
+    29 VL_MAPPING_ERRORS "vl_mapping_errors" Counter Count Saturates, "Packets received whose service level has no virtual lane on the way out.", "PortRcvErrorDetails: PortVLMappingErrors";
+    30 LOOPING_ERRORS "looping_errors" Counter Count Saturates, "Packets received that would have left by the port they came in by.", "PortRcvErrorDetails: PortLoopingErrors";
+    31 INACTIVE_DISCARDS "inactive_discards" Counter Count Saturates, "Packets not sent because the port was not active.", "PortXmitDiscardDetails: PortInactiveDiscards";
+    32 NEIGHBOR_MTU_DISCARDS "neighbor_mtu_discards" Counter Count Saturates, "Packets not sent because they were longer than the neighbour's MTU.", "PortXmitDiscardDetails: PortNeighborMTUDiscards";
+    33 SWITCH_LIFETIME_LIMIT_DISCARDS "switch_lifetime_limit_discards" Counter Count Saturates, "Packets not sent because they were in the switch for too long.", "PortXmitDiscardDetails: PortSwLifetimeLimitDiscards";
+    34 SWITCH_HOQ_LIFETIME_LIMIT_DISCARDS "switch_hoq_lifetime_limit_discards" Counter Count Saturates, "Packets not sent because they were at the head of the queue for too long: congestion.", "PortXmitDiscardDetails: PortSwHOQLifetimeLimitDiscards";
+    35 TRANSMIT_FLOW_PACKETS "transmit_flow_packets" Counter Packets Saturates, "Flow-control packets sent.", "PortFlowCtlCounters: PortXmitFlowPkts";
+    36 RECEIVE_FLOW_PACKETS "receive_flow_packets" Counter Packets Saturates, "Flow-control packets received.", "PortFlowCtlCounters: PortRcvFlowPkts";
+    37 OPERATION_RECEIVE_PACKETS "operation_receive_packets" Counter Packets Saturates, "Packets received with operation code 0.", "PortOpRcvCounters: PortOpRcvPkts";
+    38 OPERATION_RECEIVE_DATA "operation_receive_data" Counter Count Saturates, "Data received with operation code 0, in the device's unit.", "PortOpRcvCounters: PortOpRcvData";
+    39 SYNC_HEADER_ERRORS "sync_header_errors" Counter Count Saturates, "Blocks received with a wrong synchronisation header.", "PortExtendedSpeedsCounters: SyncHeaderErrorCounter";
+    40 UNKNOWN_BLOCKS "unknown_blocks" Counter Count Saturates, "Blocks received of an unknown type.", "PortExtendedSpeedsCounters: UnknownBlockCounter";
+    41 FEC_CORRECTED_BLOCKS "fec_corrected_blocks" Counter Count Saturates, "Blocks received with errors that forward error correction mended.", "PortExtendedSpeedsCounters: PortFECCorrectableBlockCtr, else the sum over lanes";
+    42 FEC_UNCORRECTED_BLOCKS "fec_uncorrected_blocks" Counter Count Saturates, "Blocks received with errors that forward error correction could not mend.", "PortExtendedSpeedsCounters: PortFECUncorrectableBlockCtr, else the sum over lanes";
+    43 FEC_CORRECTED_SYMBOLS "fec_corrected_symbols" Counter Count Saturates, "Symbols of 10 bits that Reed-Solomon error correction mended.", "PortExtendedSpeedsCounters: PortFECCorrectedSymbolCtr";
+}
+
+metrics! { LANES, IbPortLaneCounters:
+    61 SL_TRANSMIT_DATA_BYTES "sl_transmit_data_bytes" Counter Bytes Saturates, "Data sent on this port with this service level.", "PortXmitDataSL x 4";
+    62 SL_RECEIVE_DATA_BYTES "sl_receive_data_bytes" Counter Bytes Saturates, "Data received on this port with this service level.", "PortRcvDataSL x 4";
+    63 VL_TRANSMIT_WAIT "vl_transmit_wait" Counter Ticks Saturates, "Ticks in which data of this virtual lane was ready to be sent and was not.", "PortVLXmitWaitCounters";
+    64 VL_FLOW_CONTROL_ERRORS "vl_flow_control_errors" Counter Count Saturates, "Flow-control update errors of this virtual lane.", "PortVLXmitFlowCtlUpdateErrors";
+    65 VL_CONGESTION "vl_congestion" Counter Ticks Saturates, "Time for which this virtual lane of a switch port was congested.", "SwPortVLCongestion";
+    66 VL_OPERATION_PACKETS "vl_operation_packets" Counter Packets Saturates, "Packets received on this virtual lane with operation code 0.", "PortVLOpPackets";
+    67 VL_OPERATION_DATA "vl_operation_data" Counter Count Saturates, "Data received on this virtual lane with operation code 0, in the device's unit.", "PortVLOpData";
 }

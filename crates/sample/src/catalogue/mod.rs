@@ -126,6 +126,9 @@ impl Metric {
 pub enum Table {
     /// Ports of the fabric, read through MADs.
     IbPortCounters,
+    /// The same ports by service level and virtual lane; one row per port and time, each metric an array over
+    /// lanes (element 1 is lane 0).
+    IbPortLaneCounters,
     /// Ports of a host's own adapters, read in sysfs.
     HostPortCounters,
     /// NVLinks; one row per GPU and tick, each metric an array over links (element 1 is link 0).
@@ -142,8 +145,9 @@ pub enum Table {
 
 impl Table {
     /// All tables with catalogue metrics.
-    pub const ALL: [Table; 7] = [
+    pub const ALL: [Table; 8] = [
         Table::IbPortCounters,
+        Table::IbPortLaneCounters,
         Table::HostPortCounters,
         Table::NvlinkCounters,
         Table::GpuPcieCounters,
@@ -157,6 +161,7 @@ impl Table {
     pub const fn name(self) -> &'static str {
         match self {
             Table::IbPortCounters => "ib_port_counters",
+            Table::IbPortLaneCounters => "ib_port_lane_counters",
             Table::HostPortCounters => "host_port_counters",
             Table::NvlinkCounters => "nvlink_counters",
             Table::GpuPcieCounters => "gpu_pcie_counters",
@@ -171,7 +176,7 @@ impl Table {
     #[must_use]
     pub const fn prometheus_prefixes(self) -> &'static [&'static str] {
         match self {
-            Table::IbPortCounters => &[SWITCH_PORT_PREFIX, HCA_PORT_PREFIX],
+            Table::IbPortCounters | Table::IbPortLaneCounters => &[SWITCH_PORT_PREFIX, HCA_PORT_PREFIX],
             Table::HostPortCounters => &["node_infiniband_"],
             Table::NvlinkCounters => &["throughline_nvlink_"],
             Table::GpuPcieCounters => &["throughline_pcie_"],
@@ -186,6 +191,7 @@ impl Table {
     pub const fn labels(self) -> &'static [&'static str] {
         match self {
             Table::IbPortCounters => &["guid", "port"],
+            Table::IbPortLaneCounters => &["guid", "port", "lane"],
             Table::HostPortCounters => &["device", "port"],
             Table::NvlinkCounters => &["gpu", "link"],
             Table::GpuPcieCounters => &["gpu"],
@@ -195,11 +201,18 @@ impl Table {
         }
     }
 
+    /// Whether its rows hold arrays over links or lanes.
+    #[must_use]
+    pub const fn has_arrays(self) -> bool {
+        matches!(self, Table::NvlinkCounters | Table::IbPortLaneCounters)
+    }
+
     /// Its metrics, in the order of the SQL columns.
     #[must_use]
     pub const fn metrics(self) -> &'static [&'static Metric] {
         match self {
             Table::IbPortCounters => infiniband::ALL,
+            Table::IbPortLaneCounters => infiniband::LANES,
             Table::HostPortCounters => host::ALL,
             Table::NvlinkCounters => gpu::NVLINK,
             Table::GpuPcieCounters => gpu::PCIE,

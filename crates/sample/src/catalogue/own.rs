@@ -53,6 +53,11 @@ metrics! { ALL, SelfStats:
     949 WALK_MADS "walk_mads" Gauge Count Wraps(63), "Management datagrams that the last look at the topology took: light, or whole with forwarding tables.", "counted by the daemon";
     950 LIGHT_WALKS "light_walks" Counter Count Wraps(63), "Looks at what can have changed of the topology, between whole walks.", "counted by the daemon";
     951 UNANSWERED_NODES "unanswered_nodes" Gauge Count Wraps(63), "Nodes of the fabric that are linked and do not answer, and nodes that can only be reached through such.", "counted by the daemon";
+    942 LEFT_OUT_RECORDS "left_out_records" Counter Count Wraps(63), "Readings of this part that became no row because nothing had changed.", "counted by the daemon";
+    943 UNSUPPORTED_COUNTERS "unsupported_counters" Counter Count Wraps(63), "Optional sets of counters that a node turned out not to have.", "counted by the daemon";
+    944 CLEARED_COUNTERS "cleared_counters" Counter Count Wraps(63), "Times that a port's counters were cleared by somebody or its device was reset.", "counted by the daemon";
+    945 REDIRECTIONS "redirections" Counter Count Wraps(63), "Agents that sent this part's requests elsewhere.", "counted by the daemon";
+    946 STATE_FAILURES "state_failures" Counter Count Wraps(63), "Failed reads and writes of what this part remembers over restarts.", "counted by the daemon";
     954 LAST_ROUND_TIMESTAMP_SECONDS "last_round_timestamp_seconds" Gauge Seconds Wraps(63), "When the last round of this part that read anything ended, in seconds since 1970: what is served is as old.", "counted by the daemon";
     955 RENDERED_PAGES "rendered_pages" Counter Count Wraps(63), "Pages made of a sweep; scrapes of the same sweep share one.", "counted by the daemon";
     956 REFUSED_SCRAPES "refused_scrapes" Counter Count Wraps(63), "Scrapes whose query could not be answered.", "counted by the daemon";

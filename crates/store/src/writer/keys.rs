@@ -134,13 +134,14 @@ impl Keys {
             note(&self.jobs, key, &mut missing.jobs);
         }
         let samples = batch.ib_ports.iter().map(|sample| (sample.node_guid, sample.port));
+        let lanes = batch.ib_port_lanes.iter().map(|sample| (sample.node_guid, sample.port));
         let ports = batch.ib_nodes.iter().flat_map(|node| {
             node.ports.iter().flat_map(|port| {
                 let remote = port.remote_guid.zip(port.remote_port);
                 [Some((node.guid, port.port)), remote].into_iter().flatten()
             })
         });
-        for (guid, port) in samples.chain(ports) {
+        for (guid, port) in samples.chain(lanes).chain(ports) {
             if !self.ib_ports.contains_key(&(prefix, guid, port)) {
                 missing.ib_ports.insert((prefix, guid, port));
             }

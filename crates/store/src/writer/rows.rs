@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{self, Table};
-use throughline_sample::wire::{Batch, Values};
+use throughline_sample::wire::{Batch, LinkValues, Values};
 
 use super::copy::RowBuffer;
 use super::keys::{Keys, small};
@@ -47,9 +47,10 @@ const MPI_PVARS: usize = 6;
 const EVENTS: usize = 7;
 const COVERAGE: usize = 8;
 const SELF_STATS: usize = 9;
+const IB_PORT_LANES: usize = 10;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 10] = [
+pub(super) static TABLES: [TableSpec; 11] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -125,6 +126,12 @@ pub(super) static TABLES: [TableSpec; 10] = [
         metrics: None,
         after: &[],
     },
+    TableSpec {
+        name: "ib_port_lane_counters",
+        before: &["time", "port_id", "epoch", "source"],
+        metrics: Some(Table::IbPortLaneCounters),
+        after: &[],
+    },
 ];
 
 /// Text that is there.
@@ -197,6 +204,14 @@ impl Rows {
             self.slots.iter().for_each(|value| row.optional_int8(*value));
             if names.is_empty() { row.null() } else { row.text_array(&names) }
         }
+        for sample in &batch.ib_port_lanes {
+            let id = keys.ib_port(batch.subnet_prefix, sample.node_guid, sample.port)?;
+            let what = || format!("port {} of {}", sample.port, Guid(sample.node_guid));
+            let arrays = self.arrays(Table::IbPortLaneCounters, &sample.lanes, what)?;
+            let row = &mut self.buffers[IB_PORT_LANES];
+            begin_sample(row, sample.time, id, sample.epoch, &sample.source);
+            push_arrays(row, &arrays);
+        }
         for sample in &batch.host_ports {
             let id = keys.host_port(&batch.node, &sample.device, sample.port)?;
             self.unknown_values += fill(&mut self.slots, Table::HostPortCounters, sample.values.as_ref());
@@ -208,29 +223,13 @@ impl Rows {
     }
 
     fn add_gpus(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        let metrics = Table::NvlinkCounters.metrics().len();
         for sample in &batch.gpu_links {
             let id = keys.gpu(&sample.gpu_uuid)?;
-            // An array per metric, as long as its last link that was read.
-            let mut arrays: Vec<Vec<Option<i64>>> = vec![Vec::new(); metrics];
-            for link in &sample.links {
-                let at = usize::try_from(link.link).unwrap_or(usize::MAX);
-                if at >= LINKS {
-                    return Err(format!("link {at} of GPU {} is out of range", sample.gpu_uuid));
-                }
-                self.unknown_values += fill(&mut self.slots, Table::NvlinkCounters, link.values.as_ref());
-                for (array, value) in arrays.iter_mut().zip(&self.slots) {
-                    if value.is_some() {
-                        array.resize(array.len().max(at + 1), None);
-                        array[at] = *value;
-                    }
-                }
-            }
+            let what = || format!("GPU {}", sample.gpu_uuid);
+            let arrays = self.arrays(Table::NvlinkCounters, &sample.links, what)?;
             let row = &mut self.buffers[NVLINK];
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
-            for array in &arrays {
-                if array.is_empty() { row.null() } else { row.int8_array(array) }
-            }
+            push_arrays(row, &arrays);
         }
         for sample in &batch.gpu_pcie {
             let id = keys.gpu(&sample.gpu_uuid)?;
@@ -240,6 +239,30 @@ impl Rows {
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
         Ok(())
+    }
+
+    /// An array per metric, as long as its last link or lane that was read.
+    fn arrays(
+        &mut self,
+        table: Table,
+        links: &[LinkValues],
+        what: impl Fn() -> String,
+    ) -> Result<Vec<Vec<Option<i64>>>, String> {
+        let mut arrays: Vec<Vec<Option<i64>>> = vec![Vec::new(); table.metrics().len()];
+        for link in links {
+            let at = usize::try_from(link.link).unwrap_or(usize::MAX);
+            if at >= LINKS {
+                return Err(format!("link {at} of {} is out of range", what()));
+            }
+            self.unknown_values += fill(&mut self.slots, table, link.values.as_ref());
+            for (array, value) in arrays.iter_mut().zip(&self.slots) {
+                if value.is_some() {
+                    array.resize(array.len().max(at + 1), None);
+                    array[at] = *value;
+                }
+            }
+        }
+        Ok(arrays)
     }
 
     fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
@@ -361,6 +384,7 @@ fn instance_of(batch: &Batch) -> String {
 /// The newest time of a batch's samples; `None` for a batch of inventory alone.
 pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     let times = batch.ib_ports.iter().map(|sample| sample.time);
+    let times = times.chain(batch.ib_port_lanes.iter().map(|sample| sample.time));
     let times = times.chain(batch.host_ports.iter().map(|sample| sample.time));
     let times = times.chain(batch.gpu_links.iter().map(|sample| sample.time));
     let times = times.chain(batch.gpu_pcie.iter().map(|sample| sample.time));
@@ -385,6 +409,13 @@ fn begin_sample(row: &mut RowBuffer, time: i64, id: i32, epoch: i64, source: &st
     row.int4(id);
     row.time(epoch);
     row.text(source);
+}
+
+/// Arrays as columns; one without a value is NULL.
+fn push_arrays(row: &mut RowBuffer, arrays: &[Vec<Option<i64>>]) {
+    for array in arrays {
+        if array.is_empty() { row.null() } else { row.int8_array(array) }
+    }
 }
 
 /// Puts values into their table's columns; returns how many had none.

@@ -1,0 +1,137 @@
+//! Thinning on readings written by hand.
+
+use super::*;
+use crate::mad::{ClassPortInfo, NodeKind, PMA_DATA_BYTES, PortCounterSet};
+
+const SECOND: i64 = 1_000_000_000;
+const START: i64 = 1_790_000_000 * SECOND;
+
+/// A port's reading at a second: words sent, symbol errors.
+fn reading(port: u8, second: i64, words: u64, symbol: u16) -> PortReading {
+    let info = ClassPortInfo { capabilities: 0x1200, ..ClassPortInfo::default() };
+    let mut counters = Counters::default();
+    let mut data = [0; PMA_DATA_BYTES];
+    data[8..16].copy_from_slice(&words.to_be_bytes());
+    let extended = counters.decode(PortCounterSet::Extended, &data, &info).unwrap();
+    let mut data = [0; PMA_DATA_BYTES];
+    data[4..6].copy_from_slice(&symbol.to_be_bytes());
+    let classic = counters.decode(PortCounterSet::Classic, &data, &info).unwrap();
+    PortReading {
+        rate_bytes_per_second: Some(1_000_000_000),
+        link_lanes: Some(4),
+        time: START + second * SECOND,
+        epoch: START,
+        counters,
+        fresh: extended.metrics | classic.metrics,
+        was_asked: true,
+        ..PortReading::new(0, Guid(7), NodeKind::Switch, port, 3)
+    }
+}
+
+/// Second, words and whether it is one before a change, of each row.
+fn rows(thinner: &mut Thinner, readings: &[PortReading]) -> Vec<(i64, u64, bool)> {
+    let mut rows = Vec::new();
+    thinner.rows(readings, |_, row| {
+        rows.push(((row.time - START) / SECOND, row.counters.raw(0).unwrap(), row.is_before));
+    });
+    rows
+}
+
+#[test]
+fn a_burst_is_not_smeared_over_the_gap() {
+    let mut thinner = Thinner::new(true, 0);
+    let mut written = Vec::new();
+    for second in 0..50 {
+        let words = if second < 30 { 100 } else { 100_000 };
+        written.extend(rows(&mut thinner, &[reading(1, second, words, 0)]));
+    }
+    let heartbeats: Vec<_> = written.iter().filter(|row| ![0, 29, 30].contains(&row.0)).collect();
+    assert!(heartbeats.len() <= 1, "{written:?}");
+    assert!(written.contains(&(0, 100, false)));
+    assert!(written.contains(&(29, 100, true)) || written.contains(&(29, 100, false)), "{written:?}");
+    assert!(written.contains(&(30, 100_000, false)));
+}
+
+#[test]
+fn every_minute_has_a_row_of_every_port() {
+    let mut thinner = Thinner::new(true, DEFAULT_QUIET_BYTES);
+    let ports = 40;
+    let mut last = vec![0; ports + 1];
+    let mut total = 0;
+    for second in (0..600).step_by(5) {
+        // Each reading moves a little data on the port: what the crawler itself sends.
+        let readings: Vec<_> =
+            (1..=ports as u8).map(|port| reading(port, second, second as u64 * 30, 0)).collect();
+        thinner.rows(&readings, |_, row| {
+            let port = usize::from(row.port.port);
+            let now = (row.time - START) / SECOND;
+            assert!(now == 0 || now > last[port], "in order, each once");
+            assert!(now - last[port] <= 60, "port {port}: {} then {now}", last[port]);
+            last[port] = now;
+            total += 1;
+        });
+    }
+    assert!(last[1..].iter().all(|last| *last >= 595 - 60), "{last:?}");
+    // 10 minutes: one at each heartbeat, and one or two for the data that adds up.
+    assert!(total < ports * 14, "{total} rows of {}", ports * 120);
+}
+
+#[test]
+fn an_error_is_never_quiet() {
+    let mut thinner = Thinner::new(true, DEFAULT_QUIET_BYTES);
+    rows(&mut thinner, &[reading(1, 0, 0, 0)]);
+    let one = |second, words, symbol| [reading(1, second, words, symbol)];
+    let mut quiet = Vec::new();
+    for second in 1..4 {
+        quiet.extend(rows(&mut thinner, &one(second, 5, 0)));
+    }
+    assert!(quiet.len() <= 2, "at most a heartbeat: {quiet:?}");
+    let after = rows(&mut thinner, &one(4, 6, 1));
+    assert!(after.contains(&(4, 6, false)), "{after:?}");
+    assert!(rows(&mut thinner, &one(5, 6 + 20_000, 1)).contains(&(5, 20_006, false)), "80,000 bytes");
+}
+
+#[test]
+fn a_gap_ends_with_what_was_known() {
+    let mut thinner = Thinner::new(true, 0);
+    rows(&mut thinner, &[reading(1, 0, 9, 0)]);
+    let mut until = Vec::new();
+    for second in 1..3 {
+        until.extend(rows(&mut thinner, &[reading(1, second, 9, 0)]));
+    }
+    let mut unread = reading(1, 3, 9, 0);
+    (unread.fresh, unread.failure) = (0, Some("timeout"));
+    let mut at_gap = rows(&mut thinner, &[unread]);
+    until.append(&mut at_gap);
+    assert_eq!(until.last().map(|row| row.0), Some(2), "the last reading before the gap: {until:?}");
+    assert_eq!(rows(&mut thinner, &[reading(1, 4, 9, 0)]), [(4, 9, false)], "and the first after it");
+}
+
+#[test]
+fn switched_off_it_leaves_nothing_out() {
+    let mut thinner = Thinner::new(false, 0);
+    for second in 0..3 {
+        assert_eq!(rows(&mut thinner, &[reading(1, second, 9, 0)]), [(second, 9, false)]);
+    }
+    let mut not_due = reading(1, 3, 9, 0);
+    not_due.was_asked = false;
+    assert_eq!(rows(&mut thinner, &[not_due]), []);
+}
+
+#[test]
+fn a_new_epoch_and_a_new_speed_are_changes() {
+    let mut thinner = Thinner::new(true, 0);
+    rows(&mut thinner, &[reading(1, 0, 9, 0)]);
+    let mut cleared = reading(1, 1, 9, 0);
+    cleared.epoch += 1;
+    assert_eq!(rows(&mut thinner, &[cleared]), [(1, 9, false)]);
+    let mut slower = reading(1, 2, 9, 0);
+    slower.epoch = cleared.epoch;
+    slower.rate_bytes_per_second = Some(1);
+    assert_eq!(rows(&mut thinner, &[slower]), [(2, 9, false)]);
+    // A port that was not there gets its first row; the other one keeps its state.
+    let mut same = slower;
+    same.time += SECOND;
+    let written = rows(&mut thinner, &[same, reading(2, 3, 1, 0)]);
+    assert!(written.contains(&(3, 1, false)), "{written:?}");
+}
