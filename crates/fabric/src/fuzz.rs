@@ -90,7 +90,7 @@ fn pma(bytes: &[u8]) {
     let capabilities = ClassPortInfo::decode(head).unwrap_or_default();
     let mut counters = Counters::default();
     for data in [data, head, bytes] {
-        for set in [PortCounterSet::Classic, PortCounterSet::Extended] {
+        for set in PortCounterSet::ALL {
             let _ = counters.decode(set, data, &capabilities);
         }
         for index in 0..=mad::counter_metrics().len() {
