@@ -7,6 +7,7 @@
 pub mod ask;
 pub mod capability;
 pub mod check;
+pub mod clear;
 pub mod discover;
 pub mod engine;
 pub mod errors;

@@ -16,7 +16,7 @@
 pub mod sim;
 pub mod wire;
 
-use crate::mad::{MAD_BYTES, Mad};
+use crate::mad::{MAD_BYTES, Mad, Redirection};
 use std::time::{Duration, Instant};
 use throughline_sample::Guid;
 
@@ -44,6 +44,8 @@ pub enum Destination {
         /// Service level.
         service_level: u8,
     },
+    /// To an agent that redirected its class elsewhere.
+    Agent(Redirection),
 }
 
 /// What a receive brought.

@@ -115,6 +115,13 @@ impl Transport for UmadTransport {
             Destination::Lid { lid, service_level } => {
                 Peer { lid, queue_pair: 1, queue_key: QP1_KEY, service_level }
             }
+            // The partition is that of index 0, which every port is in; another one has not been seen.
+            Destination::Agent(agent) => Peer {
+                lid: agent.lid,
+                queue_pair: agent.queue_pair,
+                queue_key: agent.queue_key,
+                service_level: agent.service_level,
+            },
         };
         self.agent.send(mad, &peer, timeout).map_err(|error| TransportError(error.to_string()))
     }

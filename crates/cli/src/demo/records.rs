@@ -134,7 +134,7 @@ pub async fn busy_links(client: &Client, seconds: f64, limit: i64) -> anyhow::Re
     let query = "SELECT guid, port, link_name, \
                  sum(transmit_bytes_per_second * interval_seconds) / sum(interval_seconds), \
                  sum(transmit_utilisation * interval_seconds) / sum(interval_seconds) AS utilisation, \
-                 coalesce(avg(transmit_wait_ticks_per_second), 0)::double precision \
+                 coalesce(sum(transmit_wait_ticks_per_second * interval_seconds) / sum(interval_seconds), 0)::double precision \
                  FROM ib_port_rates(now() - make_interval(secs => $1)) \
                  WHERE transmit_utilisation IS NOT NULL AND interval_seconds > 0 \
                  GROUP BY guid, port, link_name ORDER BY utilisation DESC, guid, port LIMIT $2";

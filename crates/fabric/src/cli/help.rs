@@ -91,10 +91,22 @@ Examples:
   throughline-fabric sweep --once                          a table
   throughline-fabric sweep --count 10 --interval 0.5 --json
   throughline-fabric sweep --once --json | jq -c 'select(.symbol_error != 0) | [.guid, .num]'
+  throughline-fabric sweep --once --json --sets errors,details,fec
+  throughline-fabric sweep --plan --config fabric.toml     what the daemon will ask for
 
 Data counters are bytes. A counter that stands at its largest value is null and named in
 `saturated`. Counters are only read, never cleared. Ports of which nothing was read have no line
 and are named on standard error.";
+
+/// Of `clear`.
+pub const CLEAR: &str = "\
+Examples:
+  throughline-fabric clear --node leaf001 --ports 3           what would be cleared
+  throughline-fabric clear --node leaf001 --ports 3 --yes     its error counters are 0 then
+  throughline-fabric clear --node leaf001 --counters symbol_error,link_downed --yes
+
+Clearing takes the counters from every other tool, too, and begins a new epoch in the database. It
+is never needed for rates: `errors` and the daemon make them from differences.";
 
 /// Of `route`.
 pub const ROUTE: &str = "\

@@ -1,6 +1,7 @@
 //! Command line: options, and one module per command.
 
 mod check;
+mod clear;
 mod discover;
 mod errors;
 pub mod fabric;
@@ -14,6 +15,7 @@ mod screen;
 pub mod source;
 mod stop;
 mod sweep;
+mod sweep_plan;
 mod top;
 mod usage;
 
@@ -28,7 +30,7 @@ use throughline_fabric::engine::{self, Settings};
 use throughline_fabric::port::Via;
 use throughline_fabric::sa::Choice;
 
-/// Reads an InfiniBand fabric: topology, routes and port counters. It never changes or clears anything.
+/// Reads an InfiniBand fabric: topology, routes and port counters. Only `clear` changes anything on it, and nothing else.
 #[derive(Parser)]
 #[command(name = "throughline-fabric", version, after_help = help::ALL)]
 pub struct Cli {
@@ -107,6 +109,9 @@ enum Command {
     /// Read the counters of all ports with a link
     #[command(after_help = help::SWEEP)]
     Sweep(sweep::Options),
+    /// Set counters of chosen ports to 0; without --yes only say which
+    #[command(after_help = help::CLEAR)]
+    Clear(clear::Options),
     /// Print the way from one node to another, from the forwarding tables
     #[command(after_help = help::ROUTE)]
     Route(route::Options),
@@ -162,7 +167,12 @@ impl Cli {
             Command::Top(options) => top::run(&self.options, &options),
             Command::Check(options) => check::run(&self.options, &options),
             Command::Links(options) => links::run(&self.options, &options),
+            Command::Sweep(options) if options.plan => {
+                let daemon = DaemonOptions { config: options.config.clone(), state_dir: None };
+                sweep_plan::run(&self.options, &daemon.load(&self.options)?, options.json)
+            }
             Command::Sweep(options) => sweep::run(&self.options, &options),
+            Command::Clear(options) => clear::run(&self.options, &options),
             Command::Route(options) => route::run(&self.options, &options),
             Command::Groups(options) => groups::run(&self.options, &options),
             Command::Usage(options) => usage::run(&self.options, &options),

@@ -15,7 +15,7 @@ use throughline_fabric::port::FabricPort;
 use throughline_fabric::route::{SwitchRouting, read_routing};
 use throughline_fabric::sa::{self, Choice, Groups, SaError};
 use throughline_fabric::stop::Stop;
-use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper};
+use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sets, Sweeper};
 use throughline_fabric::topology::Topology;
 use throughline_fabric::transport::Class;
 use throughline_sample::Guid;
@@ -193,7 +193,7 @@ impl Source {
             Source::Live(live) => {
                 let mut engine = super::fabric::engine(&live.port, Class::Performance, live.settings)?;
                 let sweeper = Sweeper::new(&mut engine, topology, 0, selection, None);
-                Ok(Counting(From::Live(Box::new((engine, sweeper)))))
+                Ok(Counting(From::Live(Box::new((engine, sweeper))), Sets::USUAL))
             }
             Source::Saved(saved) if saved.snapshots.is_empty() => {
                 let text = "the files hold no counters; save them with `ibqueryerrors --counters --data > FILE`, \
@@ -202,14 +202,14 @@ impl Source {
             }
             Source::Saved(saved) => {
                 let sweeps = SavedSweeps::new(saved.snapshots.clone(), topology, selection);
-                Ok(Counting(From::Saved(sweeps)))
+                Ok(Counting(From::Saved(sweeps), Sets::USUAL))
             }
         }
     }
 }
 
 /// Counters of a fabric, sweep after sweep: live ones, or those that were saved, oldest first.
-pub struct Counting(From);
+pub struct Counting(From, Sets);
 
 enum From {
     Live(Box<(Engine, Sweeper)>),
@@ -217,6 +217,11 @@ enum From {
 }
 
 impl Counting {
+    /// Chooses which counters are read from now on; saved ones are what they are.
+    pub fn read(&mut self, sets: Sets) {
+        self.1 = sets;
+    }
+
     /// Reads all ports once more, or goes to the next saved reading; after the last one it stays there.
     ///
     /// # Errors
@@ -225,7 +230,8 @@ impl Counting {
         match &mut self.0 {
             From::Live(live) => {
                 let (engine, sweeper) = live.as_mut();
-                sweeper.sweep(engine, ClockPoint::now(), stop.flag())
+                let sets = self.1;
+                sweeper.sweep_due(engine, ClockPoint::now(), stop.flag(), |_, _| sets)
             }
             From::Saved(saved) => Ok(saved.advance().unwrap_or_default()),
         }

@@ -5,11 +5,12 @@ use super::fabric::FAILURES_TOLD;
 use super::source::{Counting, Need};
 use clap::Args;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use throughline_daemon::Failure;
 use throughline_fabric::stop::Stop;
-use throughline_fabric::sweep::{Coverage, PortReading, Selection};
+use throughline_fabric::sweep::{Coverage, PortReading, Selection, Sets};
 use throughline_fabric::sweep_text::{JsonLines, to_table};
 use throughline_fabric::topology::{Topology, label};
 
@@ -30,10 +31,19 @@ pub struct Options {
     interval: Duration,
     /// Print one JSON object a line and port
     #[arg(long)]
-    json: bool,
+    pub json: bool,
     /// Also switch ports without a link, whose error counters stay readable
     #[arg(long)]
     all_ports: bool,
+    /// Sets of counters: data, wait, errors, details, flow, fec, sl, vl, or all
+    #[arg(long, value_name = "SET,…", default_value_t = Sets::USUAL)]
+    sets: Sets,
+    /// Print what the daemon's sweep plan costs on this fabric, by its configuration
+    #[arg(long, conflicts_with_all = ["once", "count", "sets"])]
+    pub plan: bool,
+    /// Configuration file of the daemon, for --plan [default: /etc/throughline/fabric.toml if it exists]
+    #[arg(long, value_name = "FILE", requires = "plan")]
+    pub config: Option<PathBuf>,
 }
 
 /// A duration in seconds, of a day at most.
@@ -59,7 +69,8 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
         let message = "no port has both a link and a LID; is a subnet manager running?";
         return Err(Failure::unavailable(message).into());
     }
-    let mut printer = Printer::new(options.json);
+    counting.read(options.sets);
+    let mut printer = Printer::new(options.json, options.sets);
     let count = if options.once { Some(1) } else { options.count };
     let mut due = Instant::now();
     let mut any_read = false;
@@ -121,9 +132,9 @@ struct Printer {
 }
 
 impl Printer {
-    fn new(json: bool) -> Printer {
+    fn new(json: bool, sets: Sets) -> Printer {
         let out = io::BufWriter::with_capacity(OUTPUT_BUFFER_BYTES, io::stdout());
-        Printer { out, json: json.then(JsonLines::default) }
+        Printer { out, json: json.then(|| JsonLines::of(sets)) }
     }
 
     fn print(

@@ -4,9 +4,18 @@ use super::run::{Engine, Unheard};
 use super::settings::MIN_REPEAT;
 use super::slots::{Kind, Slot};
 use super::{Outcome, Route, Work};
-use crate::mad::{self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, ReplyHeader, STATUS_BUSY};
+use crate::mad::{
+    self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, ReplyHeader, STATUS_BUSY, STATUS_REDIRECT, attribute,
+};
 use crate::transport::Arrival;
 use std::time::Instant;
+
+/// Whether a performance agent says that its requests are to be sent elsewhere.
+fn is_redirection(header: &ReplyHeader) -> bool {
+    header.class == CLASS_PERFORMANCE
+        && header.attribute == attribute::CLASS_PORT_INFO
+        && header.status & STATUS_REDIRECT != 0
+}
 
 impl Engine {
     pub(super) fn arrived(&mut self, kind: Arrival, work: &mut dyn Work, now: Instant) {
@@ -42,6 +51,9 @@ impl Engine {
         if slot.kind == Kind::Orphan {
             return;
         }
+        if is_redirection(&header) && self.send_on(&slot) {
+            return;
+        }
         let outcome = if header.status == 0 {
             Outcome::Reply(&self.buffer)
         } else {
@@ -51,12 +63,25 @@ impl Engine {
         work.done(&mut self.queue, slot.node, slot.request.tag, outcome, now);
     }
 
+    /// Sends a request again, to where the reply says. `false` where it says nothing usable.
+    fn send_on(&mut self, slot: &Slot) -> bool {
+        let info = mad::ClassPortInfo::decode(mad::performance_data(&self.buffer)).unwrap_or_default();
+        let Some(to) = info.redirection.filter(|to| self.queue.redirect(slot.node, *to)) else {
+            return false;
+        };
+        self.stats.redirected += 1;
+        tracing::debug!(?to, "a request was sent elsewhere");
+        self.queue.push(slot.node, slot.request);
+        true
+    }
+
     fn is_answer(&self, header: &ReplyHeader, slot: &Slot) -> bool {
         let class = match self.queue.route(slot.node) {
             Route::Directed(_) => CLASS_SMP_DIRECTED,
-            Route::Lid { .. } => CLASS_PERFORMANCE,
+            Route::Lid { .. } | Route::Agent(_) => CLASS_PERFORMANCE,
         };
-        header.is_response && header.class == class && header.attribute == slot.request.query.attribute
+        let is_asked = header.attribute == slot.request.query.attribute || is_redirection(header);
+        header.is_response && header.class == class && is_asked
     }
 
     /// An answer, whatever it says, shows that its node lives and that the fabric moves.

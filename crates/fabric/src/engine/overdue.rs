@@ -139,10 +139,9 @@ impl Engine {
         if node.last_heard.is_none_or(|heard| heard < slot.first_sent) {
             self.queue.fell_silent(slot.node);
         }
-        let is_silent = self.queue.is_silent(slot.node);
         self.queue.release(slot.node);
         work.done(&mut self.queue, slot.node, slot.request.tag, Outcome::Timeout, now);
-        if is_silent {
+        if self.queue.is_silent(slot.node) {
             self.spare(slot.node, work, now);
         }
     }

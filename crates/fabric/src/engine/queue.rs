@@ -4,7 +4,7 @@
 //! whole request without an answer: then what is queued for it waits for a probe.
 
 use super::round_trip::RoundTrip;
-use crate::mad::{DirectedPath, Query};
+use crate::mad::{DirectedPath, Query, Redirection};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -20,7 +20,12 @@ pub enum Route {
         /// Service level.
         service_level: u8,
     },
+    /// Performance MAD to where the agent sent its requests.
+    Agent(Redirection),
 }
+
+/// Times that a node may send its requests elsewhere in a row: one that always does is refusing.
+const REDIRECTIONS_MAX: u8 = 4;
 
 /// A node known to the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,6 +43,9 @@ pub struct Request {
 /// A node: what is still to be asked of it, and how it behaves.
 pub(super) struct Node {
     pub route: Route,
+    /// How it was reached before it sent its requests elsewhere.
+    home: Option<Route>,
+    redirections: u8,
     pub pending: VecDeque<Request>,
     /// Requests outstanding, probes not among them.
     pub outstanding: u8,
@@ -77,6 +85,8 @@ impl Queue {
         let id = NodeId(self.nodes.len() as u32);
         self.nodes.push(Node {
             route,
+            home: None,
+            redirections: 0,
             pending: VecDeque::new(),
             outstanding: 0,
             overdue: 0,
@@ -190,8 +200,36 @@ impl Queue {
         }
     }
 
+    /// From now on requests go where the node's agent said. `false` where that goes on and on.
+    pub fn redirect(&mut self, id: NodeId, to: Redirection) -> bool {
+        let node = self.node(id);
+        if node.route == Route::Agent(to) {
+            return true;
+        }
+        node.redirections = node.redirections.saturating_add(1);
+        if node.redirections > REDIRECTIONS_MAX || matches!(node.route, Route::Directed(_)) {
+            return false;
+        }
+        node.home.get_or_insert(node.route);
+        node.route = Route::Agent(to);
+        true
+    }
+
+    /// The node is not taken for silent: it only did not know what it was asked for.
+    pub fn believe(&mut self, id: NodeId) {
+        if std::mem::take(&mut self.node(id).is_silent) {
+            self.silent -= 1;
+            self.make_ready(id);
+        }
+    }
+
     /// The node did not answer a whole request.
     pub(super) fn fell_silent(&mut self, id: NodeId) {
+        // Who answered elsewhere is asked at home again, and may say anew where.
+        let node = self.node(id);
+        if let Some(home) = node.home.take() {
+            (node.route, node.redirections) = (home, 0);
+        }
         if !std::mem::replace(&mut self.node(id).is_silent, true) {
             self.silent += 1;
         }

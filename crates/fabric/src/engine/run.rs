@@ -319,6 +319,10 @@ impl Engine {
                 mad::build_performance_get(&mut bytes, &slot.request.query, transaction);
                 (Destination::Lid { lid: *lid, service_level: *service_level }, 0)
             }
+            Route::Agent(agent) => {
+                mad::build_performance_get(&mut bytes, &slot.request.query, transaction);
+                (Destination::Agent(*agent), 0)
+            }
         };
         match self.transport.send(&bytes, to, self.settings.timeout) {
             Ok(()) => {

@@ -35,6 +35,8 @@ pub struct Stats {
     pub unexpected: u64,
     /// Replies that were refused by their agent.
     pub refused: u64,
+    /// Requests that their agent sent elsewhere.
+    pub redirected: u64,
     /// Sends and receives that failed.
     pub transport_failures: u64,
     /// Waits for the budget of the process, or while giving way.
@@ -75,6 +77,7 @@ impl std::fmt::Display for Stats {
             (self.probes, "probes of silent nodes"),
             (self.unexpected, "unexpected"),
             (self.refused, "refused"),
+            (self.redirected, "redirected"),
             (self.transport_failures, "transport failures"),
             (self.paced, "waits for the budget"),
         ];

@@ -39,6 +39,8 @@ pub const CLASS_VERSION: u8 = 1;
 const BASE_VERSION: u8 = 1;
 /// Method Get (13.4.5).
 pub(crate) const METHOD_GET: u8 = 0x01;
+/// Method Set (13.4.5).
+const METHOD_SET: u8 = 0x02;
 /// Method GetResp (13.4.5).
 const METHOD_GET_RESP: u8 = 0x81;
 /// "No LID" and the permissive LID of directed routes (14.2.1.2).
@@ -159,6 +161,29 @@ pub fn build_performance_get(mad: &mut Mad, query: &Query, transaction: u32) {
     mad[DATA_OFFSET + 1] = query.port_select;
 }
 
+/// Writes a PerformanceSet that clears the selected counters of PortCounters (16.1.3.5) or PortCountersExtended
+/// (16.1.4.11): all values are 0.
+pub fn build_counter_clear(
+    mad: &mut Mad,
+    set: PortCounterSet,
+    port: u8,
+    select: u16,
+    select_2: u32,
+    transaction: u32,
+) {
+    let query = Query { attribute: set.attribute(), modifier: 0, port_select: port };
+    header(mad, CLASS_PERFORMANCE, &query, transaction);
+    mad[3] = METHOD_SET;
+    let data = &mut mad[DATA_OFFSET..];
+    data[1] = port;
+    data[2..4].copy_from_slice(&select.to_be_bytes());
+    match set {
+        // CounterSelect2 of PortCounters: PortXmitWait and QP1Dropped.
+        PortCounterSet::Classic => data[18] = select_2 as u8,
+        _ => data[4..8].copy_from_slice(&select_2.to_be_bytes()),
+    }
+}
+
 fn header(mad: &mut Mad, class: u8, query: &Query, transaction: u32) {
     mad.fill(0);
     mad[0] = BASE_VERSION;
@@ -188,6 +213,9 @@ pub struct ReplyHeader {
     pub modifier: u32,
 }
 
+/// Status bit: the request is to be sent elsewhere; ClassPortInfo in place of the attribute says where (13.4.7,
+/// 13.5.2).
+pub const STATUS_REDIRECT: u16 = 0x0002;
 /// Status bit: the agent is busy, ask again (13.4.7).
 pub const STATUS_BUSY: u16 = 0x0001;
 

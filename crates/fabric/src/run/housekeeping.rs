@@ -10,7 +10,7 @@ use throughline_delivery::ShipStats;
 use throughline_fabric::engine::Stats;
 use throughline_fabric::records::SOURCE;
 use throughline_sample::catalogue::{
-    MAD_BUDGET_WAITS, MAD_RETRIES, MAD_TIMEOUTS, MAD_WIRE_BYTES, MADS_RECEIVED, MADS_SENT,
+    MAD_BUDGET_WAITS, MAD_RETRIES, MAD_TIMEOUTS, MAD_WIRE_BYTES, MADS_RECEIVED, MADS_SENT, REDIRECTIONS,
     ROUND_COMMIT_SECONDS, SILENT_NODES, UNEXPECTED_MADS,
 };
 use throughline_sample::wire::Batch;
@@ -65,6 +65,7 @@ pub fn tell_stats(part: &'static str, stats: &Stats, figures: &SelfFigures) {
     figures.set(part, &UNEXPECTED_MADS, stats.unexpected as f64);
     figures.set(part, &SILENT_NODES, stats.silent_nodes as f64);
     figures.set(part, &MAD_BUDGET_WAITS, stats.paced as f64);
+    figures.set(part, &REDIRECTIONS, stats.redirected as f64);
 }
 
 /// Appends the crawler's own records until `stop`, and once more then.

@@ -1,12 +1,9 @@
 //! The sweep plan: which class of nodes is read how often, and what that costs on the wire. Pure: no clock.
 
 use super::{Sets, Sweeper};
+use crate::engine::WIRE_BYTES;
 use crate::mad::ClassPortInfo;
 use std::time::Duration;
-
-/// Bytes of one MAD on the wire: 256, the local route header 8, base and datagram transport headers 12 and 8,
-/// invariant and variant checksums 4 and 2 (IBTA volume 1, 5.2). A request and its reply are two, on every hop.
-pub const MAD_WIRE_BYTES: u64 = 290;
 
 /// How often a class of nodes is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,13 +96,13 @@ impl Cost {
     /// Bytes on the wire of so many requests and their replies, on each link that they pass.
     #[must_use]
     pub const fn wire_bytes(requests: u64) -> u64 {
-        requests * 2 * MAD_WIRE_BYTES
+        requests * 2 * WIRE_BYTES
     }
 
     /// Bytes a second on the crawler's own link, which all of them pass: requests one way, replies the other.
     #[must_use]
     pub fn bytes_per_second(&self) -> f64 {
-        self.requests_per_second * 2.0 * MAD_WIRE_BYTES as f64
+        self.requests_per_second * 2.0 * WIRE_BYTES as f64
     }
 }
 

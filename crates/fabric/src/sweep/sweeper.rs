@@ -185,6 +185,12 @@ impl Sweeper {
         self.lanes.get(position)?.as_deref().filter(|lanes| !lanes.is_empty())
     }
 
+    /// What the agent of the port at a position of [`Sweeper::readings`] can do; `None` until it told.
+    #[must_use]
+    pub fn capabilities(&self, position: usize) -> Option<ClassPortInfo> {
+        self.targets.get(*self.target_of_port.get(position)? as usize)?.capabilities
+    }
+
     /// What answers for ports: class of the plan, ports, and what it can do where that is known.
     pub fn targets(&self) -> impl Iterator<Item = (u8, usize, Option<ClassPortInfo>)> {
         self.targets.iter().map(|target| (target.class, target.ports.len(), target.capabilities))
@@ -415,7 +421,14 @@ impl Work for Sweeper {
                 Outcome::Refused(_) => ClassPortInfo::default(),
                 _ => return self.fail_target(position, reason),
             };
-            self.targets[position].capabilities = Some(info);
+            let target = &mut self.targets[position];
+            if let Some(to) = info.redirection.filter(|to| *queue.route(target.engine) != Route::Agent(*to))
+                && queue.redirect(target.engine, to)
+            {
+                // What it can do is asked where it is.
+                return self.ask_capabilities(queue, position, Sets::from_bits(number));
+            }
+            target.capabilities = Some(info);
             return self.ask(queue, position, Sets::from_bits(number).mandatory(&info));
         }
         if tag & TAG_OPTIONS != 0 {
@@ -423,13 +436,20 @@ impl Work for Sweeper {
                 && let Ok(control) = SamplesControl::decode(mad::performance_data(mad))
             {
                 self.learn(position, control);
+            } else {
+                queue.believe(self.targets[position].engine);
             }
             return;
         }
         let Some(set) = PortCounterSet::ALL.get(usize::from(number)).copied() else { return };
         match outcome {
             Outcome::Reply(mad) => self.take(position, set, mad, now),
-            other => self.miss(position, set, &other, reason),
+            other => {
+                if set.is_optional() && matches!(other, Outcome::Timeout) {
+                    queue.believe(self.targets[self.target_of_port[position] as usize].engine);
+                }
+                self.miss(position, set, &other, reason);
+            }
         }
     }
 }

@@ -265,6 +265,7 @@ impl Transport for SimTransport {
         let (lid, service_level) = match to {
             Destination::Directed => (PERMISSIVE_LID, 0),
             Destination::Lid { lid, service_level } => (lid, service_level),
+            Destination::Agent(agent) => (agent.lid, agent.service_level),
         };
         if self.unsent.len() > MAX_UNSENT_BYTES {
             return Err(TransportError("the simulated fabric does not read what is sent to it".to_owned()));

@@ -145,6 +145,7 @@ impl Transport for Fabric {
         let mut script = self.script();
         let lid = match to {
             Destination::Lid { lid, .. } => lid,
+            Destination::Agent(agent) => agent.lid,
             Destination::Directed => u16::from(mad[129]),
         };
         let now = script.now;
