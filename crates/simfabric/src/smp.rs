@@ -221,6 +221,25 @@ const LINK_UP: u64 = 5;
 const MTU_4096: u64 = 5;
 const VL_0_TO_7: u64 = 4;
 
+/// What a port, or of a switch any of its ports, could do.
+fn fastest(node: &Node, port: &Port) -> Link {
+    let fastest = node.ports.iter().map(|port| port.supported).max_by_key(|link| link.speed);
+    if node.is_switch() { fastest.unwrap_or(port.supported) } else { port.supported }
+}
+
+/// CapabilityMask of an end port.
+pub(crate) fn capability_mask(fabric: &Fabric, of: End) -> u32 {
+    let Some(port) = fabric.port(of) else { return 0 };
+    let mut mask = IS_TRAP | IS_SL_MAPPING | IS_SYSTEM_IMAGE_GUID;
+    if fastest(&fabric.nodes[of.node], port).speed >= Speed::Fdr {
+        mask |= IS_EXTENDED_SPEEDS | IS_CAPABILITY_2;
+    }
+    if fabric.manager == Some(of) {
+        mask |= IS_SM;
+    }
+    mask
+}
+
 /// What only end ports and port 0 have.
 fn end_port_fields(fabric: &Fabric, of: End, node: &Node, port: &Port, shows_key: bool, data: &mut [u8]) {
     if shows_key {
@@ -230,16 +249,8 @@ fn end_port_fields(fabric: &Fabric, of: End, node: &Node, port: &Port, shows_key
     put(data, 128, 16, u64::from(port.lid));
     let manager = fabric.manager.and_then(|end| fabric.port(end)).map_or(0, |port| port.lid);
     put(data, 144, 16, u64::from(if port.state == ACTIVE { manager } else { 0 }));
-    let fastest = node.ports.iter().map(|port| port.supported).max_by_key(|link| link.speed);
-    let fastest = if node.is_switch() { fastest.unwrap_or(port.supported) } else { port.supported };
-    let mut mask = IS_TRAP | IS_SL_MAPPING | IS_SYSTEM_IMAGE_GUID;
-    if fastest.speed >= Speed::Fdr {
-        mask |= IS_EXTENDED_SPEEDS | IS_CAPABILITY_2;
-    }
-    if fabric.manager == Some(of) {
-        mask |= IS_SM;
-    }
-    put(data, 160, 32, u64::from(mask));
+    put(data, 160, 32, u64::from(capability_mask(fabric, of)));
+    let fastest = fastest(node, port);
     let levels = [(Speed::Hdr, IS_WIDTH_2X | IS_HDR), (Speed::Ndr, IS_NDR), (Speed::Xdr, IS_XDR)];
     let known = levels.iter().filter(|(speed, _)| fastest.speed >= *speed);
     let mask_2 = known.fold(IS_PORT_INFO_EXTENDED, |mask, (_, bits)| mask | bits);
