@@ -14,8 +14,10 @@ use std::collections::BinaryHeap;
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::{Duration, Instant};
-use throughline_fabric::transport::wire::{self, CLASS_NONE, Frame, Hello, Kind, Malformed, Welcome};
+use std::time::Duration;
+use throughline_fabric::transport::wire::{
+    self, CLASS_NONE, Frame, Hello, Kind, Malformed, SendHead, Welcome,
+};
 
 /// Bytes asked of a socket at once.
 const READ_BYTES: usize = 64 << 10;
@@ -26,6 +28,9 @@ const MAX_CLIENTS: usize = 64;
 /// A due time as near as this is waited for by looking again and again: a sleep would miss it, because waking
 /// takes some 50 us where the processor sleeps meanwhile.
 const SPIN: Duration = Duration::from_micros(60);
+/// A MAD that took longer to get here was held up by its client, not by the way: a millisecond, in
+/// nanoseconds, is more than passing the socket takes on a machine that is not overloaded.
+const MAX_BACKDATING: u64 = 1_000_000;
 /// MADs on their way; a client's window is at most 128.
 const MAX_UNDERWAY: usize = 1 << 16;
 
@@ -48,7 +53,9 @@ pub(crate) struct Server {
     world: World,
     clients: Vec<Client>,
     next_client: u64,
-    started: Instant,
+    /// When it began, on the clock that it shares with its clients.
+    began: u64,
+    buffer: Vec<u8>,
     events: BinaryHeap<Event>,
     sequence: u64,
     underway: Vec<Option<Delivery>>,
@@ -64,7 +71,8 @@ impl Server {
             world,
             clients: Vec::new(),
             next_client: 0,
-            started: Instant::now(),
+            began: wire::monotonic(),
+            buffer: vec![0; READ_BYTES],
             events: BinaryHeap::new(),
             sequence: 0,
             underway: Vec::new(),
@@ -74,8 +82,7 @@ impl Server {
     }
 
     fn now(&self) -> u64 {
-        // 64 bits of nanoseconds are 584 years.
-        self.started.elapsed().as_nanos() as u64
+        wire::monotonic().saturating_sub(self.began)
     }
 
     /// Works until `stop` can be read.
@@ -182,9 +189,7 @@ impl Server {
 
     fn read(&mut self, index: usize) {
         let client = &mut self.clients[index];
-        let filled = client.inbox.len();
-        client.inbox.resize(filled + READ_BYTES, 0);
-        let count = match client.stream.read(&mut client.inbox[filled..]) {
+        let count = match client.stream.read(&mut self.buffer) {
             Ok(0) => {
                 client.is_closing = true;
                 client.outbox.clear();
@@ -198,7 +203,7 @@ impl Server {
                 0
             }
         };
-        client.inbox.truncate(filled + count);
+        client.inbox.extend_from_slice(&self.buffer[..count]);
         let inbox = std::mem::take(&mut client.inbox);
         let mut taken = 0;
         let now = self.now();
@@ -283,12 +288,13 @@ impl Server {
     }
 
     fn send(&mut self, index: usize, class: u8, end: End, body: &[u8], now: u64) {
-        let Some((head, mad)) = body.split_first_chunk::<{ wire::SEND_BYTES }>() else {
+        let Ok((head, mad)) = SendHead::decode(body) else {
             return self.refuse(index, &Malformed::Body.to_string());
         };
-        let lid = u16::from_le_bytes([head[0], head[1]]);
+        // The round trip began when the client sent; what it says of that is believed within reason.
+        let sent = head.sent.saturating_sub(self.began).clamp(now.saturating_sub(MAX_BACKDATING), now);
         let mut out = std::mem::take(&mut self.scratch);
-        self.world.receive(end, class, lid, mad, now, &mut out);
+        self.world.receive(end, class, head.lid, mad, sent, &mut out);
         let client = &mut self.clients[index];
         for delivery in out.drain(..) {
             if delivery.due <= now {

@@ -4,7 +4,7 @@
 //! same MADs. Sends gather in memory and go out in one call before a receive would wait, and one call reads as
 //! many frames as there are: two processes pass a few hundred thousand MADs a second that way.
 
-use super::wire::{self, Frame, Hello, Kind, Welcome};
+use super::wire::{self, Frame, Hello, Kind, SendHead, Welcome};
 use super::{Arrival, Class, Destination, LocalPort, Message, Transport, TransportError};
 use crate::mad::sa::CLASS_ADMINISTRATION;
 use crate::mad::{CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, MAD_BYTES, Mad, PERMISSIVE_LID};
@@ -271,7 +271,9 @@ impl Transport for SimTransport {
             return Err(TransportError("the simulated fabric does not read what is sent to it".to_owned()));
         }
         let milliseconds = u32::try_from(timeout.as_millis()).unwrap_or(u32::MAX);
-        wire::put_send(&mut self.unsent, lid, service_level, milliseconds, mad);
+        let sent = wire::monotonic();
+        let head = SendHead { lid, service_level, timeout_milliseconds: milliseconds, sent };
+        head.put(&mut self.unsent, mad);
         Ok(())
     }
 

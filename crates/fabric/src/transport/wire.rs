@@ -10,11 +10,14 @@
 //! | Hello | client | magic `TLSF`, version (1), class (1; 0: none), port (1; 0: any), name of the node to attach at (UTF-8, may be empty) |
 //! | Welcome | fabric | [`Welcome`] |
 //! | Refused | fabric | the reason, UTF-8 |
-//! | Send | client | DLID (2; 0xFFFF: directed route), service level (1), given up after so many milliseconds (4), the MAD |
+//! | Send | client | DLID (2; 0xFFFF: directed route), service level (1), given up after so many milliseconds (4), when (8), the MAD |
 //! | Mad | fabric | SLID (2), service level (1), the MAD: 256 bytes, or a whole message |
 //! | GivenUp | fabric | as Mad; the MAD is the request that could not be delivered |
 //! | Control | client | one command a line, UTF-8 |
 //! | Done | fabric | 0 or 1 for success and failure (1), what there is to say, UTF-8 |
+//!
+//! When a MAD was sent is a time of CLOCK_MONOTONIC in nanoseconds, which both processes read alike: a simulated
+//! round trip begins there, not when the simulator's process was woken.
 //!
 //! Subnet administration: an answer of many records comes as one Mad frame, as the kernel hands it to a umad
 //! agent that registered with RMPP: the headers of the first segment (MAD 24, RMPP 12, SA 20 bytes, PayLoadLength
@@ -23,13 +26,11 @@
 /// First bytes of a Hello.
 pub const MAGIC: [u8; 4] = *b"TLSF";
 /// Version of these frames.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Longest frame: an SA answer of all ports of the largest subnets (60,000 records of 64 bytes) fits.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 /// Bytes of the length and the kind.
 pub const HEAD_BYTES: usize = 5;
-/// Bytes before the MAD in a Send.
-pub const SEND_BYTES: usize = 7;
 /// Bytes before the MAD in a Mad or GivenUp.
 pub const MAD_HEAD_BYTES: usize = 3;
 /// "Class" of a connection that carries only control commands.
@@ -203,10 +204,51 @@ impl Welcome {
     }
 }
 
-/// Appends a Send.
-pub fn put_send(out: &mut Vec<u8>, lid: u16, service_level: u8, timeout_milliseconds: u32, mad: &[u8]) {
-    let [low, high] = lid.to_le_bytes();
-    put(out, Kind::Send, &[&[low, high, service_level], &timeout_milliseconds.to_le_bytes(), mad]);
+/// What a Send says of its MAD.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SendHead {
+    /// Destination.
+    pub lid: u16,
+    /// Service level.
+    pub service_level: u8,
+    /// When the sender gives it up.
+    pub timeout_milliseconds: u32,
+    /// When it was sent: nanoseconds of CLOCK_MONOTONIC.
+    pub sent: u64,
+}
+
+impl SendHead {
+    /// Appends the frame.
+    pub fn put(&self, out: &mut Vec<u8>, mad: &[u8]) {
+        let [low, high] = self.lid.to_le_bytes();
+        let timeout = self.timeout_milliseconds.to_le_bytes();
+        put(out, Kind::Send, &[&[low, high, self.service_level], &timeout, &self.sent.to_le_bytes(), mad]);
+    }
+
+    /// Reads the body: the head and the MAD.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode(body: &[u8]) -> Result<(SendHead, &[u8]), Malformed> {
+        let ([low, high, service_level], rest) = body.split_first_chunk::<3>().ok_or(Malformed::Body)?;
+        let (timeout, rest) = rest.split_first_chunk::<4>().ok_or(Malformed::Body)?;
+        let (sent, mad) = rest.split_first_chunk::<8>().ok_or(Malformed::Body)?;
+        let head = SendHead {
+            lid: u16::from_le_bytes([*low, *high]),
+            service_level: *service_level,
+            timeout_milliseconds: u32::from_le_bytes(*timeout),
+            sent: u64::from_le_bytes(*sent),
+        };
+        Ok((head, mad))
+    }
+}
+
+/// Nanoseconds of CLOCK_MONOTONIC, the clock of [`SendHead::sent`]; 0 where it can't be read.
+#[must_use]
+pub fn monotonic() -> u64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC);
+    // Neither part is negative on this clock.
+    now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 /// Appends a Mad or GivenUp.
@@ -234,6 +276,11 @@ mod tests {
         let Frame { kind, body, bytes: taken } = take(rest).unwrap().unwrap();
         assert_eq!((kind, Welcome::decode(body).unwrap()), (Kind::Welcome, welcome));
         assert_eq!(take(&rest[taken..]), Ok(None));
+        let head = SendHead { lid: 7, service_level: 3, timeout_milliseconds: 200, sent: 1 << 40 };
+        let mut sent = Vec::new();
+        head.put(&mut sent, &[5; 256]);
+        let body = take(&sent).unwrap().unwrap().body;
+        assert_eq!(SendHead::decode(body), Ok((head, &[5; 256][..])));
         assert_eq!(take(&bytes[..7]), Ok(None), "not whole yet");
     }
 
@@ -251,7 +298,7 @@ mod tests {
         fn any_bytes_are_taken_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(Some(Frame { body, bytes: taken, .. })) = take(&bytes) {
                 prop_assert!(taken <= bytes.len() && body.len() < taken);
-                let _ = (Hello::decode(body), Welcome::decode(body));
+                let _ = (Hello::decode(body), Welcome::decode(body), SendHead::decode(body));
             }
         }
     }
