@@ -48,6 +48,8 @@ pub enum Speed {
     Ddr,
     /// 10 GBd, 8b/10b.
     Qdr,
+    /// 10.3125 GBd, 64b/66b: between QDR and FDR, of one vendor.
+    Fdr10,
     /// 14.0625 GBd, 64b/66b.
     Fdr,
     /// 25.78125 GBd, 64b/66b.
@@ -56,6 +58,8 @@ pub enum Speed {
     Hdr,
     /// 100 Gbit/s of data.
     Ndr,
+    /// 200 Gbit/s of data.
+    Xdr,
 }
 
 impl Speed {
@@ -81,10 +85,12 @@ impl Speed {
             Speed::Sdr => "SDR",
             Speed::Ddr => "DDR",
             Speed::Qdr => "QDR",
+            Speed::Fdr10 => "FDR10",
             Speed::Fdr => "FDR",
             Speed::Edr => "EDR",
             Speed::Hdr => "HDR",
             Speed::Ndr => "NDR",
+            Speed::Xdr => "XDR",
         }
     }
 
@@ -94,10 +100,12 @@ impl Speed {
             Speed::Sdr => 2_000_000_000,
             Speed::Ddr => 4_000_000_000,
             Speed::Qdr => 8_000_000_000,
+            Speed::Fdr10 => 10_000_000_000,
             Speed::Fdr => 14_062_500_000 * 64 / 66,
             Speed::Edr => 25_000_000_000,
             Speed::Hdr => 50_000_000_000,
             Speed::Ndr => 100_000_000_000,
+            Speed::Xdr => 200_000_000_000,
         }
     }
 }
@@ -116,10 +124,12 @@ pub const fn signalling_bytes_per_second(width: Width, speed: Speed) -> u64 {
         Speed::Sdr => 2_500_000_000,
         Speed::Ddr => 5_000_000_000,
         Speed::Qdr => 10_000_000_000,
+        Speed::Fdr10 => 10_312_500_000,
         Speed::Fdr => 14_062_500_000,
         Speed::Edr => 25_781_250_000,
         Speed::Hdr => 53_125_000_000,
         Speed::Ndr => 106_250_000_000,
+        Speed::Xdr => 212_500_000_000,
     };
     lane_bits * width.lanes() as u64 / 8
 }
@@ -131,8 +141,16 @@ pub fn of_port(info: &PortInfo, extended: bool) -> Option<(Width, Speed)> {
     if !info.is_linked() {
         return None;
     }
+    let width = Width::decode(info.width_active)?;
+    if extended && info.extended_speed_2_active == PortInfo::EXTENDED_SPEED_2_XDR {
+        return Some((width, Speed::Xdr));
+    }
     let extended_active = if extended { info.extended_speed_active } else { 0 };
-    Some((Width::decode(info.width_active)?, Speed::decode(info.speed_active, extended_active)?))
+    match Speed::decode(info.speed_active, extended_active)? {
+        // PortInfo has no bit for it: the vendor's attribute has.
+        Speed::Qdr if info.is_fdr10 => Some((width, Speed::Fdr10)),
+        speed => Some((width, speed)),
+    }
 }
 
 #[cfg(test)]
@@ -148,6 +166,33 @@ mod tests {
         assert_eq!(rate(2, Speed::Edr), 12_500_000_000);
         assert_eq!(rate(16, Speed::Hdr), 12_500_000_000);
         assert_eq!(rate(8, Speed::Ndr), 150_000_000_000);
+    }
+
+    #[test]
+    fn speeds_that_stand_elsewhere() {
+        let mut info = PortInfo {
+            state: Some(crate::mad::PortState::Active),
+            physical_state: crate::mad::PhysicalState(5),
+            width_active: 2,
+            speed_active: 4,
+            ..PortInfo::default()
+        };
+        let rate = |info: &PortInfo| {
+            let (width, speed) = of_port(info, true).unwrap();
+            (speed.name(), rate_bytes_per_second(width, speed))
+        };
+        assert_eq!(rate(&info), ("QDR", 4_000_000_000));
+        info.is_fdr10 = true;
+        assert_eq!(rate(&info), ("FDR10", 5_000_000_000));
+        info.extended_speed_active = 8;
+        assert_eq!(rate(&info), ("NDR", 50_000_000_000));
+        info.extended_speed_2_active = 1;
+        assert_eq!(rate(&info), ("XDR", 100_000_000_000));
+        assert_eq!(
+            of_port(&info, false).unwrap().1,
+            Speed::Fdr10,
+            "without extended speeds they mean nothing"
+        );
     }
 
     #[test]

@@ -77,3 +77,29 @@ fn a_mesh() {
     assert!(!cut[&0x3000].cables.contains_key(&3) && !cut[&0x3030].cables.contains_key(&3));
     assert_eq!(cut.len(), MESH.len());
 }
+
+/// FDR10 stands in an attribute of the vendor's, which only devices that have it are asked for.
+#[test]
+fn a_vendors_speed() {
+    let net = write_net(ODD).replace("devid=0x1017", "devid=0x1003").replace("4xQDR", "4xFDR10");
+    let simulated = start(&net);
+    let seen = agree(&simulated);
+    assert_eq!(seen[&0x2000].cables[&1].2, "4xFDR10");
+    assert_eq!(seen[&0x1000].cables[&4].2, "12xQDR", "the same attribute says no");
+}
+
+#[test]
+fn names_from_a_map() {
+    let simulated = start(&write_net(ODD));
+    let map = simulated.fabric.folder().join("names");
+    std::fs::write(&map, "# racks\n0x1000 \"rack 7, top\"\n").unwrap();
+    let table = simulated.crawl(&["discover", "--node-name-map", map.to_str().unwrap()]);
+    assert!(table.contains("0x0000000000001000 rack 7, top"), "{table}");
+    assert!(!table.contains("core A") && table.contains("core B"), "{table}");
+    std::fs::write(&map, "0x1000 rack\n").unwrap();
+    let mut command = simulated.fabric.client(simulated::CRAWLER, None).unwrap();
+    let output = command.args(["discover", "--node-name-map", map.to_str().unwrap()]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(64), "{said}");
+    assert!(said.contains("line 1") && said.contains("quotes"), "{said}");
+}

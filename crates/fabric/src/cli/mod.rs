@@ -63,6 +63,9 @@ pub struct FabricOptions {
     /// File with the M_Key of the subnet, which only its owner may read; for fabrics that are protected by one
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub m_key_file: Option<PathBuf>,
+    /// Names of nodes in place of their descriptions, one line `0xGUID "name"` each [default: /etc/opensm/ib-node-name-map if it exists]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub node_name_map: Option<PathBuf>,
     /// How long an answer may take; repetitions begin sooner [default: 200]
     #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub timeout: Option<u64>,

@@ -10,6 +10,7 @@ use throughline_fabric::engine::{Engine, EngineError, Settings};
 use throughline_fabric::key::Key;
 use throughline_fabric::mad::MIN_MULTICAST_LID;
 use throughline_fabric::multicast::{self, MulticastTables};
+use throughline_fabric::names::{NameFile, NameMap};
 use throughline_fabric::offline::{self, OfflineError, Saved, SavedSweeps};
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::route::{SwitchRouting, read_routing};
@@ -43,6 +44,8 @@ pub struct Live {
     pub settings: Settings,
     /// Who is asked for the topology.
     pub choice: Choice,
+    /// Names of nodes in place of their descriptions.
+    pub names: NameMap,
 }
 
 /// Opens what the options name.
@@ -50,8 +53,14 @@ pub struct Live {
 /// # Errors
 /// No device (69); files that can't be read (64 where the folder is wrong, else 1).
 pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
+    let names = NameFile::open(options.node_name_map.as_deref())
+        .map_err(|error| Failure::usage(error.to_string()))?;
     match &options.from {
-        Some(folder) => Ok(Source::Saved(Box::new(read(folder)?))),
+        Some(folder) => {
+            let mut saved = read(folder)?;
+            names.map().apply(&mut saved.topology.nodes);
+            Ok(Source::Saved(Box::new(saved)))
+        }
         None => Ok(Source::Live(Live {
             port: super::fabric::open(options)?,
             settings: options.settings(Settings {
@@ -59,6 +68,7 @@ pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
                 ..Settings::default()
             }),
             choice: options.discovery.unwrap_or_default(),
+            names: names.map().clone(),
         })),
     }
 }
@@ -87,7 +97,10 @@ impl Source {
     pub fn discover(&self, need: Need, stop: &Stop) -> anyhow::Result<Discovery> {
         match self {
             Source::Live(live) => {
-                super::fabric::discover(&live.port, live.settings, live.choice, need.tables, stop)
+                let mut found =
+                    super::fabric::discover(&live.port, live.settings, live.choice, need.tables, stop)?;
+                live.names.apply(&mut found.topology.nodes);
+                Ok(found)
             }
             Source::Saved(saved) => {
                 if need.tables && saved.switches_without_table > 0 {

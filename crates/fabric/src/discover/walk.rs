@@ -4,13 +4,16 @@
 use super::{Discovery, Failure, Look, keep};
 use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
 use crate::mad::{
-    self, DirectedPath, LFT_BLOCK_LIDS, LFT_NO_PORT, Mad, NodeInfo, NodeKind, PortInfo, Query, SwitchInfo,
-    attribute,
+    self, DirectedPath, LFT_BLOCK_LIDS, LFT_NO_PORT, Mad, MlnxExtPortInfo, NodeInfo, NodeKind, PortInfo,
+    Query, SwitchInfo, attribute,
 };
 use crate::topology::{Node, NodeIndex, Port, PortEnd, Topology};
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 use throughline_sample::Guid;
+
+/// LinkSpeedActive of QDR (IBTA volume 1, 14.2.5.6).
+const QDR: u8 = 4;
 
 /// What an outstanding request is about; its position is the request's tag.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +23,8 @@ enum Ask {
     Description(NodeIndex),
     Switch(NodeIndex),
     Port(PortEnd),
+    /// Whether a QDR link is an FDR10 one.
+    Fdr10(PortEnd),
     /// One block of the forwarding table.
     Table(NodeIndex, u16),
 }
@@ -223,8 +228,35 @@ impl<'a> Walk<'a> {
     fn port_info(&mut self, queue: &mut Queue, end: PortEnd, data: &[u8]) {
         let Ok(info) = PortInfo::decode(data) else { return };
         let Some(port) = self.port_mut(end) else { return };
-        port.info = Some(info);
+        let before = port.info.replace(info);
+        self.ask_fdr10(queue, end, before);
         self.go_on(queue, end);
+    }
+
+    /// A QDR link of a device that may do FDR10: the vendor's attribute says which of them it is.
+    fn ask_fdr10(&mut self, queue: &mut Queue, end: PortEnd, before: Option<PortInfo>) {
+        let Walked { found, engine, .. } = &mut self.nodes[end.node];
+        let (vendor, device, id) = (found.vendor_id, found.device_id, *engine);
+        let Some(info) = found.port_mut(end.port).and_then(|port| port.info.as_mut()) else { return };
+        let is_qdr = info.is_linked() && info.speed_active == QDR && info.extended_speed_active == 0;
+        if end.port == 0 || !is_qdr || !MlnxExtPortInfo::is_known_of(vendor, device) {
+            return;
+        }
+        match before.filter(|before| before.is_linked() && before.speed_active == info.speed_active) {
+            // The link did not change, so neither did this.
+            Some(before) => info.is_fdr10 = before.is_fdr10,
+            None => {
+                let Some(id) = id else { return };
+                self.ask(queue, id, attribute::MLNX_EXT_PORT_INFO, u32::from(end.port), Ask::Fdr10(end));
+            }
+        }
+    }
+
+    fn fdr10(&mut self, end: PortEnd, data: &[u8]) {
+        let Ok(told) = MlnxExtPortInfo::decode(data) else { return };
+        if let Some(info) = self.port_mut(end).and_then(|port| port.info.as_mut()) {
+            info.is_fdr10 = told.is_fdr10();
+        }
     }
 
     /// Goes on behind a port, if its link is up.
@@ -330,6 +362,7 @@ impl<'a> Walk<'a> {
             Ask::Description(node) => ("NodeDescription", Some(node), None),
             Ask::Switch(node) => ("SwitchInfo", Some(node), None),
             Ask::Port(end) => ("PortInfo", Some(end.node), Some(end.port)),
+            Ask::Fdr10(end) => ("MlnxExtPortInfo", Some(end.node), Some(end.port)),
             Ask::Table(node, _) => ("LinearForwardingTable", Some(node), None),
         };
         let guid = node.map(|node| self.nodes[node].found.guid);
@@ -358,6 +391,7 @@ impl<'a> Walk<'a> {
             Ask::Description(index) => self.nodes[index].found.description = mad::node_description(data),
             Ask::Switch(index) => self.switch_info(queue, index, data),
             Ask::Port(end) => self.port_info(queue, end, data),
+            Ask::Fdr10(end) => self.fdr10(end, data),
             Ask::Table(index, block) => self.table_block(index, block, data),
         }
     }

@@ -14,8 +14,8 @@ pub use pma::{
 };
 pub use smp::{
     LFT_BLOCK_LIDS, LFT_NO_PORT, LinkMasks, MAX_MULTICAST_LID, MAX_UNICAST_LID, MFT_BLOCK_LIDS,
-    MFT_POSITION_PORTS, MIN_MULTICAST_LID, NO_MULTICAST, NodeInfo, NodeKind, PhysicalState, PortInfo,
-    PortState, SmInfo, SmState, SwitchInfo, node_description,
+    MFT_POSITION_PORTS, MIN_MULTICAST_LID, MlnxExtPortInfo, NO_MULTICAST, NodeInfo, NodeKind, PhysicalState,
+    PortInfo, PortState, SmInfo, SmState, SwitchInfo, node_description,
 };
 
 /// One MAD: always 256 bytes (13.4.2).
@@ -60,6 +60,8 @@ pub mod attribute {
     pub const SWITCH_INFO: u16 = 0x0012;
     /// PortInfo; the modifier is the port.
     pub const PORT_INFO: u16 = 0x0015;
+    /// MlnxExtPortInfo, of one vendor; the modifier is the port.
+    pub const MLNX_EXT_PORT_INFO: u16 = 0xFF90;
     /// LinearForwardingTable; the modifier is the block of 64 LIDs.
     pub const LINEAR_FORWARDING_TABLE: u16 = 0x0019;
     /// MulticastForwardingTable; the modifier is the block of 32 LIDs, and in its highest four bits the position

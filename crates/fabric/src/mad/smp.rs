@@ -195,6 +195,11 @@ pub struct PortInfo {
     pub speed_active: u8,
     /// LinkSpeedExtActive as it is: 1, 2, 4, 8 for FDR, EDR, HDR, NDR; 0 for none.
     pub extended_speed_active: u8,
+    /// LinkSpeedExtActive2 as it is: 1 for XDR; 0 for none, and on devices that do not have it, where it is
+    /// reserved.
+    pub extended_speed_2_active: u8,
+    /// Whether a QDR link runs at FDR10. Not in PortInfo: discovery asks [`MlnxExtPortInfo`] for it.
+    pub is_fdr10: bool,
     /// What the port can do.
     pub supported: LinkMasks,
     /// What of it the port is set to use.
@@ -216,6 +221,9 @@ pub struct LinkMasks {
 impl PortInfo {
     /// CapabilityMask bit 14: the extended speed fields are meaningful. On a switch it is port 0 that has it.
     pub const CAPABILITY_EXTENDED_SPEEDS: u32 = 1 << 14;
+    /// LinkSpeedExtActive2: 200 Gbit/s a lane. Its place and value are those that the Linux mlx5 driver reads
+    /// (bits 1 and 2 of byte 56); IBTA volume 1, release 1.8 names them.
+    pub const EXTENDED_SPEED_2_XDR: u8 = 1;
 
     /// Decodes the attribute's data.
     ///
@@ -235,6 +243,8 @@ impl PortInfo {
             lmc: field(data, 277, 3) as u8,
             speed_active: field(data, 280, 4) as u8,
             extended_speed_active: field(data, 496, 4) as u8,
+            extended_speed_2_active: field(data, 449, 2) as u8,
+            is_fdr10: false,
             supported: LinkMasks {
                 width: data[30],
                 speed: field(data, 256, 4) as u8,
@@ -255,6 +265,39 @@ impl PortInfo {
     #[must_use]
     pub fn is_linked(&self) -> bool {
         self.physical_state.is_link_up() && self.state != Some(PortState::Down)
+    }
+}
+
+/// What is used of MlnxExtPortInfo, a vendor's attribute of the class of subnet management (0xFF90; its layout
+/// is that of libibmad's `fields.c`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MlnxExtPortInfo {
+    /// LinkSpeedActive: bit 0 is FDR10.
+    pub speed_active: u8,
+}
+
+impl MlnxExtPortInfo {
+    /// Decodes the attribute's data.
+    ///
+    /// # Errors
+    /// [`TooShort`] below 16 bytes.
+    pub fn decode(data: &[u8]) -> Result<MlnxExtPortInfo, TooShort> {
+        expect(data, "MlnxExtPortInfo", 16)?;
+        Ok(MlnxExtPortInfo { speed_active: data[15] })
+    }
+
+    /// Whether the link runs at FDR10.
+    #[must_use]
+    pub const fn is_fdr10(&self) -> bool {
+        self.speed_active & 1 != 0
+    }
+
+    /// Whether a device is known to have the attribute: SwitchX, ConnectX-3 and Connect-IB, the generation that
+    /// had FDR10 (device IDs as infiniband-diags' `ibdiag_common.c` lists them). Others would let it time out.
+    #[must_use]
+    pub const fn is_known_of(vendor_id: u32, device_id: u16) -> bool {
+        const MELLANOX: u32 = 0x2C9;
+        vendor_id == MELLANOX && matches!(device_id, 0xC738..=0xC73B | 0xCB20 | 0xCF08 | 0x1003..=0x1013)
     }
 }
 

@@ -182,6 +182,8 @@ fn info_of(port: &IbPortInfo, kind: NodeKind) -> PortInfo {
     let bits = || (0..8).map(|bit| 1u8 << bit);
     let width = bits().find(|bit| Width::decode(*bit).is_some_and(|width| width.name() == port.width));
     let is_speed = |speed: Option<Speed>| speed.is_some_and(|speed| speed.name() == port.speed);
+    let is_fdr10 = is_speed(Some(Speed::Fdr10));
+    let classic = bits().find(|bit| is_speed(Speed::decode(*bit, 0)));
     PortInfo {
         // The ports of a switch have no LID of their own.
         lid: if kind == NodeKind::Switch { 0 } else { port.lid as u16 },
@@ -189,8 +191,10 @@ fn info_of(port: &IbPortInfo, kind: NodeKind) -> PortInfo {
         state: states.into_iter().find(|state| state.name() == port.state),
         physical_state: physical.unwrap_or_default(),
         width_active: width.unwrap_or(0),
-        speed_active: bits().find(|bit| is_speed(Speed::decode(*bit, 0))).unwrap_or(0),
+        speed_active: if is_fdr10 { 4 } else { classic.unwrap_or(0) },
         extended_speed_active: bits().find(|bit| is_speed(Speed::decode(0, *bit))).unwrap_or(0),
+        extended_speed_2_active: u8::from(is_speed(Some(Speed::Xdr))) * PortInfo::EXTENDED_SPEED_2_XDR,
+        is_fdr10,
         ..PortInfo::default()
     }
 }

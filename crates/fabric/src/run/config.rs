@@ -331,6 +331,9 @@ impl Config {
         if let Some(file) = &options.m_key_file {
             self.mad.m_key_file = Some(file.clone());
         }
+        if let Some(map) = &options.node_name_map {
+            self.discovery.node_name_map = Some(map.clone());
+        }
         if let Some(timeout) = options.timeout {
             self.mad.timeout_seconds = Duration::from_millis(timeout).into();
         }
