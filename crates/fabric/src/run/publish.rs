@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use throughline_fabric::discover::Discovery;
 use throughline_fabric::events::{Happened, Watch, WatchSettings};
+use throughline_fabric::mad::PortInfo;
 use throughline_fabric::records;
 use throughline_fabric::topology::{Node, NodeIndex, Topology};
 use throughline_sample::catalogue::{
@@ -192,6 +193,8 @@ impl Difference {
 }
 
 fn is_same(before: &Topology, old: &Node, after: &Topology, new: &Node) -> bool {
+    // By which port a switch was asked differs from walk to walk, and says nothing of the port asked for.
+    let told = |info: Option<PortInfo>| info.map(|info| PortInfo { local_port: 0, ..info });
     let remote = |topology: &Topology, port: &throughline_fabric::topology::Port| {
         port.remote.map(|end| (topology.nodes[end.node].guid, end.port))
     };
@@ -199,7 +202,31 @@ fn is_same(before: &Topology, old: &Node, after: &Topology, new: &Node) -> bool 
         && (old.system_guid, old.kind, old.port_count) == (new.system_guid, new.kind, new.port_count)
         && old.ports.len() == new.ports.len()
         && old.ports.iter().zip(&new.ports).all(|(old, new)| {
-            (old.number, old.guid, old.info) == (new.number, new.guid, new.info)
+            (old.number, old.guid, told(old.info)) == (new.number, new.guid, told(new.info))
                 && remote(before, old) == remote(after, new)
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo};
+
+    fn host(state: &str, local_port: u8) -> Topology {
+        let state = state.to_owned();
+        let port = IbPortInfo { port: 1, state, ..IbPortInfo::default() };
+        let node = IbNodeInfo { guid: 7, port_count: 1, ports: vec![port], ..IbNodeInfo::default() };
+        let mut topology = records::topology(&Batch { ib_nodes: vec![node], ..Batch::default() });
+        if let Some(info) = &mut topology.nodes[0].ports[0].info {
+            info.local_port = local_port;
+        }
+        topology
+    }
+
+    #[test]
+    fn the_way_by_which_a_port_was_asked_is_no_change() {
+        let before = host("Active", 1);
+        assert!(Difference::of(&before, &host("Active", 2)).is_nothing());
+        assert_eq!(Difference::of(&before, &host("Armed", 1)).nodes, [0]);
+    }
 }
