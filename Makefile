@@ -16,7 +16,7 @@ help:
 	@echo "  make build       release binaries and the objects beside them, in $(RELEASE)"
 	@echo "  make lint        what make test checks before the tests"
 	@echo "  make bench       measurements against the standard tools, as ratios"
-	@echo "  make soak        the spool and crash tests, longer"
+	@echo "  make soak        the spool and crash tests and the crawler, longer"
 
 deps:
 	@xtask/deps.sh

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Long runs that `make test` has no time for: the same tests, longer.
+# Long runs that `make test` has no time for: the same tests, longer, and the crawler for THROUGHLINE_SOAK_MINUTES (10).
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,3 +8,6 @@ PROPTEST_CASES=5000 cargo test --quiet -p throughline-spool --test model
 
 echo "== delivery: serve killed 20 times, writers at random, the database 30 s away"
 THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test crash_delivery -- --nocapture
+
+echo "== fabric: 4 sweeps a second of 1,428 hosts with rows committed, ${THROUGHLINE_SOAK_MINUTES:-10} minutes"
+benches/fabric.sh soak --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
