@@ -1,14 +1,13 @@
 //! What an engine does with what arrives: which request it answers, and what it says about node and fabric.
 
-use super::run::{Engine, Unheard};
-use super::settings::MIN_REPEAT;
+use super::run::{Engine, Moment, Unheard};
+use super::settings::MIN_REPEAT_TICKS;
 use super::slots::{Kind, Slot};
 use super::{Outcome, Route, Work};
 use crate::mad::{
     self, CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, ReplyHeader, STATUS_BUSY, STATUS_REDIRECT, attribute,
 };
 use crate::transport::Arrival;
-use std::time::Instant;
 
 /// Whether a performance agent says that its requests are to be sent elsewhere.
 fn is_redirection(header: &ReplyHeader) -> bool {
@@ -18,7 +17,7 @@ fn is_redirection(header: &ReplyHeader) -> bool {
 }
 
 impl Engine {
-    pub(super) fn arrived(&mut self, kind: Arrival, work: &mut dyn Work, now: Instant) {
+    pub(super) fn arrived(&mut self, kind: Arrival, work: &mut dyn Work, now: Moment) {
         let header = mad::reply_header(&self.buffer);
         let found = self.slots.find(header.transaction);
         if kind == Arrival::GivenUp {
@@ -60,7 +59,7 @@ impl Engine {
             self.stats.refused += 1;
             Outcome::Refused(header.status)
         };
-        work.done(&mut self.queue, slot.node, slot.request.tag, outcome, now);
+        work.done(&mut self.queue, slot.node, slot.request.tag, outcome, now.instant);
     }
 
     /// Sends a request again, to where the reply says. `false` where it says nothing usable.
@@ -85,7 +84,7 @@ impl Engine {
     }
 
     /// An answer, whatever it says, shows that its node lives and that the fabric moves.
-    fn heard(&mut self, slot: &Slot, attempt: u8, now: Instant) {
+    fn heard(&mut self, slot: &Slot, attempt: u8, now: Moment) {
         if let Route::Directed(path) = self.queue.route(slot.node) {
             self.stats.hops += path.ports().len() as u64;
         }
@@ -93,21 +92,21 @@ impl Engine {
         // Attempts between the first and the present one are not remembered: the first is what is certain.
         let serial = if attempt == slot.attempt { slot.serial } else { slot.first_serial };
         self.newest_answered = self.newest_answered.max(serial);
-        self.queue.heard(slot.node, serial, now);
+        self.queue.heard(slot.node, serial, now.tick);
         if self.queue.node(slot.node).overdue > 0 {
-            self.slots.hurry(slot.node, serial, now);
+            self.slots.hurry(slot.node, serial, now.tick);
         }
     }
 
     /// Round-trip time and losses.
-    fn measure(&mut self, slot: &Slot, attempt: u8, now: Instant) {
+    fn measure(&mut self, slot: &Slot, attempt: u8, now: Moment) {
         let sent = match attempt {
             _ if attempt == slot.attempt => Some(slot.sent),
             0 => Some(slot.first_sent),
             _ => None,
         };
         if let Some(sent) = sent {
-            let elapsed = now.saturating_duration_since(sent);
+            let elapsed = now.tick.saturating_sub(sent);
             self.round_trip.sample(elapsed);
             self.queue.node(slot.node).round_trip.sample(elapsed);
         }
@@ -121,21 +120,21 @@ impl Engine {
     }
 
     /// A busy agent is left alone for a while, each time longer.
-    fn rest(&mut self, index: usize, mut slot: Slot, now: Instant) {
+    fn rest(&mut self, index: usize, mut slot: Slot, now: Moment) {
         self.set_aside(&mut slot);
         slot.is_over = true;
-        slot.due = now + MIN_REPEAT.saturating_mul(1 << slot.attempt);
+        slot.due = now.tick + (MIN_REPEAT_TICKS << slot.attempt);
         self.slots.put(index, slot);
     }
 
     /// The layer below gave an attempt up: at its time-out, or at once because it can't be delivered.
-    fn given_up(&mut self, index: usize, mut slot: Slot, now: Instant) {
+    fn given_up(&mut self, index: usize, mut slot: Slot, now: Moment) {
         if matches!(slot.kind, Kind::Flying | Kind::Overdue) && slot.attempt < self.settings.retries {
             self.set_aside(&mut slot);
             // Not repeated at once: what can't be delivered now can't a microsecond later either.
-            slot.due = now.max(slot.sent + MIN_REPEAT.saturating_mul(1 << slot.attempt));
+            slot.due = now.tick.max(slot.sent + (MIN_REPEAT_TICKS << slot.attempt));
         } else {
-            slot.due = now;
+            slot.due = now.tick;
         }
         slot.is_over = true;
         self.slots.put(index, slot);

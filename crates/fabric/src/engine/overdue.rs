@@ -2,15 +2,14 @@
 //!
 //! An attempt is *overdue* once its answer is later than expected (smoothed round trip and four deviations) and
 //! answers to later requests show that the fabric moves. It then leaves the window. It is repeated after
-//! [`MIN_REPEAT`], doubled each time, or at once if its own node has answered a later request; and its request
+//! [`MIN_REPEAT`](super::MIN_REPEAT), doubled each time, or at once if its own node has answered a later request; and its request
 //! fails when the last attempt got no answer within the time-out. While nothing is heard of anybody, the reader,
 //! the local port or the whole fabric is held up: then only a few MADs are sent on trial.
 
-use super::run::Engine;
-use super::settings::{INITIAL_REPEAT, MAX_WINDOW, MIN_REPEAT};
-use super::slots::{Kind, Slot};
+use super::run::{Engine, Moment};
+use super::settings::{INITIAL_REPEAT_TICKS, MAX_WINDOW, MIN_REPEAT_TICKS};
+use super::slots::{Kind, Slot, Tick};
 use super::{NodeId, Outcome, Work};
-use std::time::{Duration, Instant};
 
 /// MADs sent while nothing is heard, at most: queues below hold so many, and libumad2sim deadlocks at 256.
 const MAX_UNHEARD: usize = MAX_WINDOW + MAX_WINDOW / 2;
@@ -21,21 +20,24 @@ const DEAF_AFTER: usize = 8;
 
 impl Engine {
     /// The time within which a node's answer is expected.
-    pub(super) fn expected(&mut self, id: NodeId) -> Duration {
+    pub(super) fn expected(&mut self, id: NodeId) -> Tick {
         let of_node = self.queue.node(id).round_trip.expected();
-        let expected = of_node.max(self.round_trip.expected()).unwrap_or(INITIAL_REPEAT);
-        expected.min(self.settings.timeout)
+        let expected = match of_node.max(self.round_trip.expected()) {
+            0 => INITIAL_REPEAT_TICKS,
+            known => known,
+        };
+        expected.min(self.timeout)
     }
 
     /// How long a node's answer is waited for before anything is done about it.
-    pub(super) fn patience(&mut self, id: NodeId) -> Duration {
-        self.expected(id).max(MIN_REPEAT).min(self.settings.timeout)
+    pub(super) fn patience(&mut self, id: NodeId) -> Tick {
+        self.expected(id).max(MIN_REPEAT_TICKS).min(self.timeout)
     }
 
     /// Looks at every slot that is due.
-    pub(super) fn look_after(&mut self, work: &mut dyn Work, now: Instant) {
+    pub(super) fn look_after(&mut self, work: &mut dyn Work, now: Moment) {
         for index in 0..super::slots::SLOTS {
-            let Some(slot) = self.slots.get(index).filter(|slot| slot.due <= now) else { continue };
+            let Some(slot) = self.slots.get(index).filter(|slot| slot.due <= now.tick) else { continue };
             match slot.kind {
                 Kind::Orphan => self.free(index, &slot),
                 Kind::Probe => self.probe_unanswered(index, slot, work, now),
@@ -46,24 +48,24 @@ impl Engine {
     }
 
     /// A silent node stays silent: nobody waits for it, and a late answer still lets it in again.
-    fn probe_unanswered(&mut self, index: usize, mut slot: Slot, work: &mut dyn Work, now: Instant) {
+    fn probe_unanswered(&mut self, index: usize, mut slot: Slot, work: &mut dyn Work, now: Moment) {
         let tag = slot.request.tag;
         if slot.is_over {
             self.free(index, &slot);
         } else {
             slot.kind = Kind::Orphan;
-            slot.due = slot.sent + self.settings.timeout;
+            slot.due = slot.sent + self.timeout;
             self.slots.put(index, slot);
         }
         self.stats.timeouts += 1;
-        work.done(&mut self.queue, slot.node, tag, Outcome::Silent, now);
+        work.done(&mut self.queue, slot.node, tag, Outcome::Silent, now.instant);
         self.spare(slot.node, work, now);
     }
 
-    fn unanswered(&mut self, index: usize, mut slot: Slot, work: &mut dyn Work, now: Instant) {
-        let give_up_at = slot.sent + self.settings.timeout;
+    fn unanswered(&mut self, index: usize, mut slot: Slot, work: &mut dyn Work, now: Moment) {
+        let give_up_at = slot.sent + self.timeout;
         let attempts_left = self.unheard.timeouts < DEAF_AFTER && slot.attempt < self.settings.retries;
-        if slot.is_over || now >= give_up_at {
+        if slot.is_over || now.tick >= give_up_at {
             match attempts_left {
                 true => self.repeat(index, slot, now),
                 false => self.end(index, slot, work, now),
@@ -73,7 +75,7 @@ impl Engine {
         let moves = self.newest_answered > slot.serial;
         let patience = self.patience(slot.node);
         if slot.kind == Kind::Flying
-            && (moves || now >= slot.sent + patience && self.unheard.sent < MAX_UNHEARD)
+            && (moves || now.tick >= slot.sent + patience && self.unheard.sent < MAX_UNHEARD)
             && self.slots.has_room(Kind::Overdue)
         {
             self.set_aside(&mut slot);
@@ -81,27 +83,27 @@ impl Engine {
         let passed = self.queue.node(slot.node).newest_answered > slot.serial;
         let repeat_at = match passed {
             true => slot.sent + self.expected(slot.node),
-            false => slot.sent + patience.saturating_mul(1 << slot.attempt),
+            false => slot.sent + (patience << slot.attempt),
         };
         let moved = self.newest_answered > slot.first_serial && self.unheard.sent < MAX_UNHEARD;
         let may_repeat = moved || self.unheard.repeated < MAX_UNHEARD_REPEATS;
-        if attempts_left && now >= repeat_at && may_repeat {
+        if attempts_left && now.tick >= repeat_at && may_repeat {
             self.repeat(index, slot, now);
             return;
         }
-        let next_look = match (attempts_left, now < repeat_at) {
+        let next_look = match (attempts_left, now.tick < repeat_at) {
             (false, _) => give_up_at,
             (true, true) => repeat_at,
-            (true, false) => now + patience,
+            (true, false) => now.tick + patience,
         };
         // What still flies is looked at again soon: it shall leave the window once the fabric moves.
-        let soon = if slot.kind == Kind::Flying { now + self.expected(slot.node) } else { give_up_at };
+        let soon = if slot.kind == Kind::Flying { now.tick + self.expected(slot.node) } else { give_up_at };
         slot.due = next_look.min(give_up_at).min(soon);
         self.slots.put(index, slot);
     }
 
     /// Sends the next attempt, as soon as the budget allows it.
-    fn repeat(&mut self, index: usize, mut slot: Slot, now: Instant) {
+    fn repeat(&mut self, index: usize, mut slot: Slot, now: Moment) {
         if let Err(at) = self.may_send(now) {
             slot.due = at;
             // It stays over, or beyond its time, and comes here again.
@@ -110,11 +112,11 @@ impl Engine {
         }
         slot.attempt += 1;
         slot.is_over = false;
-        slot.sent = now;
+        slot.sent = now.tick;
         slot.serial = self.serial + 1;
-        let wait = self.patience(slot.node).saturating_mul(1 << slot.attempt);
+        let wait = self.patience(slot.node) << slot.attempt;
         let is_last = slot.attempt >= self.settings.retries;
-        slot.due = now + if is_last { self.settings.timeout } else { wait.min(self.settings.timeout) };
+        slot.due = now.tick + if is_last { self.timeout } else { wait.min(self.timeout) };
         self.slots.put(index, slot);
         if self.transmit(index, &slot) {
             self.stats.retries += 1;
@@ -122,13 +124,13 @@ impl Engine {
         } else {
             // As if it had been lost: the transport may work again by the next attempt.
             slot.is_over = true;
-            slot.due = now + wait;
+            slot.due = now.tick + wait;
             self.slots.put(index, slot);
         }
     }
 
     /// The request failed. Its node is silent if nothing came from it meanwhile.
-    fn end(&mut self, index: usize, slot: Slot, work: &mut dyn Work, now: Instant) {
+    fn end(&mut self, index: usize, slot: Slot, work: &mut dyn Work, now: Moment) {
         self.stats.timeouts += 1;
         self.unheard.timeouts += 1;
         self.slots.remove(index);
@@ -140,7 +142,7 @@ impl Engine {
             self.queue.fell_silent(slot.node);
         }
         self.queue.release(slot.node);
-        work.done(&mut self.queue, slot.node, slot.request.tag, Outcome::Timeout, now);
+        work.done(&mut self.queue, slot.node, slot.request.tag, Outcome::Timeout, now.instant);
         if self.queue.is_silent(slot.node) {
             self.spare(slot.node, work, now);
         }

@@ -4,9 +4,9 @@
 //! whole request without an answer: then what is queued for it waits for a probe.
 
 use super::round_trip::RoundTrip;
+use super::slots::Tick;
 use crate::mad::{DirectedPath, Query, Redirection};
 use std::collections::VecDeque;
-use std::time::Instant;
 
 /// How a node is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ pub(super) struct Node {
     pub has_probe: bool,
     /// There was no room to probe it last time.
     pub was_passed_over: bool,
-    pub last_heard: Option<Instant>,
+    pub last_heard: Option<Tick>,
     /// Serial number of the newest attempt that it answered.
     pub newest_answered: u64,
     pub round_trip: RoundTrip,
@@ -190,7 +190,7 @@ impl Queue {
     }
 
     /// The node answered.
-    pub(super) fn heard(&mut self, id: NodeId, serial: u64, now: Instant) {
+    pub(super) fn heard(&mut self, id: NodeId, serial: u64, now: Tick) {
         let node = self.node(id);
         node.last_heard = Some(now);
         node.newest_answered = node.newest_answered.max(serial);

@@ -2,8 +2,8 @@
 
 use super::queue::{NodeId, Queue, Request, Route};
 use super::round_trip::RoundTrip;
-use super::settings::{MIN_REPEAT, YIELD_SMPS_PER_SECOND};
-use super::slots::{Kind, SLOTS, Slot, Slots};
+use super::settings::{MIN_REPEAT_TICKS, YIELD_SMPS_PER_SECOND};
+use super::slots::{Kind, NEVER, SLOTS, Slot, Slots, Tick};
 use super::window::Window;
 use super::{Budget, EngineError, GiveWay, Outcome, Settings, Stats, Work};
 use crate::mad::{self, MAD_BYTES, Mad};
@@ -18,14 +18,17 @@ const MIN_WAIT: Duration = Duration::from_millis(1);
 /// Receive failures in a row after which a round is given up.
 const MAX_RECEIVE_FAILURES: u32 = 16;
 /// Arrivals in a row after which gathered sends are handed on all the same, so that the fabric is not left idle.
-const FLUSH_AFTER: u32 = 16;
+const FLUSH_AFTER: u32 = 4;
 /// Deadlines wait for replies that are already there, but not longer than this.
-const MAX_POSTPONED: Duration = Duration::from_millis(50);
+const MAX_POSTPONED: Tick = 50_000_000;
 
 /// The engine of one management class.
 pub struct Engine {
     pub(super) transport: Box<dyn Transport>,
     pub(super) settings: Settings,
+    /// How long an answer may take.
+    pub(super) timeout: Tick,
+    base: Instant,
     pub(super) queue: Queue,
     pub(super) slots: Slots,
     pub(super) window: Window,
@@ -41,6 +44,13 @@ pub struct Engine {
     yield_pace: Budget,
     pub(super) buffer: Mad,
     pub(super) stats: Stats,
+}
+
+/// A point in time, as others see it and as it is reckoned with here.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub instant: Instant,
+    pub tick: Tick,
 }
 
 /// What was done since the last reply of any node.
@@ -59,9 +69,12 @@ impl Engine {
     #[must_use]
     pub fn new(transport: Box<dyn Transport>, settings: Settings) -> Engine {
         let settings = settings.in_range();
+        let base = transport.now();
         Engine {
             transport,
             settings,
+            timeout: settings.timeout.as_nanos() as Tick,
+            base,
             queue: Queue::new(settings.per_node),
             slots: Slots::new(),
             window: Window::new(settings.window, settings.class),
@@ -136,7 +149,7 @@ impl Engine {
     }
 
     fn work_off(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
-        let mut now = self.transport.now();
+        let mut now = self.moment();
         self.unheard = Unheard::default();
         self.take_what_waits(work, now);
         let (mut failures, mut in_a_row) = (0, 0);
@@ -158,16 +171,16 @@ impl Engine {
                 if stop.load(Ordering::Relaxed) {
                     return Err(EngineError::Stopped);
                 }
-                now = self.transport.now();
-                if self.slots.next_due().is_some_and(|due| due <= now) {
+                now = self.moment();
+                if self.slots.next_due() <= now.tick {
                     self.look_after(work, now);
                     continue;
                 }
-                let wake = self.slots.next_due().into_iter().chain(resume).min();
-                let wait = wake.map_or(MAX_WAIT, |wake| wake.saturating_duration_since(now));
+                let wake = self.slots.next_due().min(resume.unwrap_or(NEVER));
+                let wait = Duration::from_nanos(wake.saturating_sub(now.tick));
                 arrival = self.transport.receive(&mut self.buffer, wait.clamp(MIN_WAIT, MAX_WAIT));
             }
-            now = self.transport.now();
+            now = self.moment();
             match arrival {
                 Ok(Arrival::Nothing) => failures = 0,
                 Ok(kind) => {
@@ -182,14 +195,14 @@ impl Engine {
                     }
                 }
             }
-            if self.slots.next_due().is_some_and(|due| due + MAX_POSTPONED <= now) {
+            if self.slots.next_due().saturating_add(MAX_POSTPONED) <= now.tick {
                 self.look_after(work, now);
             }
         }
     }
 
     /// Takes what arrived since the last round: answers of nodes that were silent. Only then their probes end.
-    fn take_what_waits(&mut self, work: &mut dyn Work, now: Instant) {
+    fn take_what_waits(&mut self, work: &mut dyn Work, now: Moment) {
         for _ in 0..SLOTS {
             match self.transport.receive(&mut self.buffer, Duration::ZERO) {
                 Ok(Arrival::Nothing) | Err(_) => break,
@@ -197,6 +210,16 @@ impl Engine {
             }
         }
         self.look_after(work, now);
+    }
+
+    fn tick(&self, instant: Instant) -> Tick {
+        // 584 years fit.
+        instant.saturating_duration_since(self.base).as_nanos() as Tick
+    }
+
+    fn moment(&self) -> Moment {
+        let instant = self.transport.now();
+        Moment { instant, tick: self.tick(instant) }
     }
 
     fn flush(&mut self) {
@@ -208,21 +231,21 @@ impl Engine {
     }
 
     /// Takes one MAD out of the budgets.
-    pub(super) fn may_send(&mut self, now: Instant) -> Result<(), Instant> {
+    pub(super) fn may_send(&mut self, now: Moment) -> Result<(), Tick> {
         let mut granted = Ok(());
         if self.settings.class == Class::Management && self.give_way.is_set() {
-            granted = self.yield_pace.take(now);
+            granted = self.yield_pace.take(now.instant);
         }
         if let (Ok(()), Some(budget)) = (granted, self.settings.budget) {
-            granted = budget.take(now);
+            granted = budget.take(now.instant);
         }
         self.stats.paced += u64::from(granted.is_err());
-        granted
+        granted.map_err(|at| self.tick(at))
     }
 
     /// Sends until the window is full or nothing is ready. The time from which more may be sent, if the budget
     /// does not allow it now.
-    fn fill(&mut self, work: &mut dyn Work, now: Instant) -> Option<Instant> {
+    fn fill(&mut self, work: &mut dyn Work, now: Moment) -> Option<Tick> {
         if let Err(at) = self.probe(work, now) {
             return Some(at);
         }
@@ -239,14 +262,14 @@ impl Engine {
             let (node, request) = self.queue.next()?;
             if !self.launch(Kind::Flying, node, request, now) {
                 self.queue.release(node);
-                work.done(&mut self.queue, node, request.tag, Outcome::NotSent, now);
+                work.done(&mut self.queue, node, request.tag, Outcome::NotSent, now.instant);
             }
         }
         None
     }
 
     /// Asks silent nodes that have something queued, one thing each, aside from the window.
-    fn probe(&mut self, work: &mut dyn Work, now: Instant) -> Result<(), Instant> {
+    fn probe(&mut self, work: &mut dyn Work, now: Moment) -> Result<(), Tick> {
         while let Some(id) = self.queue.to_probe.front().copied() {
             let node = self.queue.node(id);
             let is_wanted = node.is_silent && !node.pending.is_empty() && !node.has_probe;
@@ -266,7 +289,7 @@ impl Engine {
             self.stats.probes += 1;
             self.queue.node(id).has_probe = self.launch(Kind::Probe, id, request, now);
             if !self.queue.node(id).has_probe {
-                work.done(&mut self.queue, id, request.tag, Outcome::NotSent, now);
+                work.done(&mut self.queue, id, request.tag, Outcome::NotSent, now.instant);
                 self.spare(id, work, now);
             }
         }
@@ -274,15 +297,15 @@ impl Engine {
     }
 
     /// Ends all that is queued for a silent node.
-    pub(super) fn spare(&mut self, id: NodeId, work: &mut dyn Work, now: Instant) {
+    pub(super) fn spare(&mut self, id: NodeId, work: &mut dyn Work, now: Moment) {
         while let Some(request) = self.queue.node(id).pending.pop_front() {
             self.stats.spared += 1;
-            work.done(&mut self.queue, id, request.tag, Outcome::Silent, now);
+            work.done(&mut self.queue, id, request.tag, Outcome::Silent, now.instant);
         }
     }
 
     /// Sends the first attempt of a request; whether that went well.
-    fn launch(&mut self, kind: Kind, node: NodeId, request: Request, now: Instant) -> bool {
+    fn launch(&mut self, kind: Kind, node: NodeId, request: Request, now: Moment) -> bool {
         let slot = Slot {
             node,
             request,
@@ -291,11 +314,15 @@ impl Engine {
             is_over: false,
             serial: self.serial + 1,
             first_serial: self.serial + 1,
-            first_sent: now,
-            sent: now,
+            first_sent: now.tick,
+            sent: now.tick,
             // Looked at soon even before any round trip is known: it may be known then.
-            due: now
-                + if kind == Kind::Probe { self.patience(node) } else { self.expected(node).min(MIN_REPEAT) },
+            due: now.tick
+                + if kind == Kind::Probe {
+                    self.patience(node)
+                } else {
+                    self.expected(node).min(MIN_REPEAT_TICKS)
+                },
         };
         let Some(index) = self.slots.insert(slot) else { return false };
         let is_sent = self.transmit(index, &slot);

@@ -1,6 +1,7 @@
 //! Limits of an engine: how much may be outstanding, and how long an answer may take. Numbers only.
 
 use super::Budget;
+use super::slots::Tick;
 use crate::key::Key;
 use crate::transport::Class;
 use std::time::Duration;
@@ -30,8 +31,10 @@ pub const MAX_RETRIES: u8 = 7;
 /// A request is not repeated sooner, whatever the round-trip times, unless its node has answered a later one:
 /// agents are software, and one that is busy takes milliseconds. Doubled with each attempt.
 pub const MIN_REPEAT: Duration = Duration::from_millis(5);
+/// The same as the engine reckons.
+pub(super) const MIN_REPEAT_TICKS: Tick = MIN_REPEAT.as_nanos() as Tick;
 /// Time until the first repetition while no round trip has been measured yet.
-pub const INITIAL_REPEAT: Duration = Duration::from_millis(50);
+pub(super) const INITIAL_REPEAT_TICKS: Tick = 50_000_000;
 
 /// Limits of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,6 @@
 //! million uses, minutes later at any rate that a fabric bears.
 
 use super::queue::{NodeId, Request};
-use std::time::Instant;
 
 /// Slots: the widest window, and as many for what is overdue or asks silent nodes.
 pub const SLOTS: usize = 256;
@@ -15,6 +14,11 @@ pub const MAX_ASIDE: usize = 128;
 
 const ATTEMPT_SHIFT: u32 = 8;
 const USE_SHIFT: u32 = 11;
+
+/// Nanoseconds since the engine was made: cheaper to reckon with than `Instant`, and that counts per MAD.
+pub type Tick = u64;
+/// Later than any.
+pub const NEVER: Tick = Tick::MAX;
 
 /// What a slot stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +46,11 @@ pub struct Slot {
     /// Order of sending of the present attempt.
     pub serial: u64,
     pub first_serial: u64,
-    pub first_sent: Instant,
+    pub first_sent: Tick,
     /// When the present attempt was sent.
-    pub sent: Instant,
+    pub sent: Tick,
     /// When something is to be done about it.
-    pub due: Instant,
+    pub due: Tick,
 }
 
 /// All slots.
@@ -57,7 +61,7 @@ pub struct Slots {
     /// By kind.
     counts: [usize; 4],
     /// No slot is due earlier.
-    next_due: Option<Instant>,
+    next_due: Tick,
 }
 
 impl Slots {
@@ -68,7 +72,7 @@ impl Slots {
             // Below SLOTS, so 8 bits suffice. Low numbers are used first.
             free: (0..SLOTS).rev().map(|index| index as u8).collect(),
             counts: [0; 4],
-            next_due: None,
+            next_due: NEVER,
         }
     }
 
@@ -135,25 +139,25 @@ impl Slots {
     }
 
     /// When something is to be done next.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Tick {
         self.next_due
     }
 
-    pub fn note_due(&mut self, due: Instant) {
-        self.next_due = Some(self.next_due.map_or(due, |next| next.min(due)));
+    pub fn note_due(&mut self, due: Tick) {
+        self.next_due = self.next_due.min(due);
     }
 
     /// Finds the next due time anew.
     pub fn refresh_due(&mut self) {
-        self.next_due = self.slots.iter().flatten().map(|slot| slot.due).min();
+        self.next_due = self.slots.iter().flatten().map(|slot| slot.due).min().unwrap_or(NEVER);
     }
 
     /// Makes overdue requests of a node due now that were sent before this one.
-    pub fn hurry(&mut self, node: NodeId, serial: u64, now: Instant) {
+    pub fn hurry(&mut self, node: NodeId, serial: u64, now: Tick) {
         for slot in self.slots.iter_mut().flatten() {
             if slot.node == node && slot.kind == Kind::Overdue && slot.serial < serial && !slot.is_over {
                 slot.due = slot.due.min(now);
-                self.next_due = Some(now);
+                self.next_due = now;
             }
         }
     }
@@ -163,6 +167,6 @@ impl Slots {
         for index in 0..SLOTS {
             self.remove(index);
         }
-        self.next_due = None;
+        self.next_due = NEVER;
     }
 }
