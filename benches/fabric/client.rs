@@ -147,6 +147,10 @@ impl Held {
                 let stats = self.sweeper.as_ref().context("start without --raw")?.0.stats();
                 Ok((stats.sent, stats.to_string()))
             }
+            "asked" => {
+                let stats = self.sweeper.as_ref().context("start without --raw")?.0.stats();
+                Ok((stats.sent - stats.retries, nothing))
+            }
             "usage" => {
                 let pairs = self.topology.all_pairs(&Scope::default());
                 Ok((pairs.pairs, format!("{} reached", pairs.reached)))

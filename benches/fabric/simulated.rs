@@ -80,9 +80,9 @@ pub fn measure(conduct: &Conduct, folder: &Path, runs: usize, table: &mut Table)
     let mut raw = start(&["--raw"])?;
     // The first sweep asks for capabilities as well, and learns the round trip.
     client.ask("quiet")?;
-    let before = client.ask("stats")?.count;
+    let before = client.ask("asked")?.count;
     let ports = client.ask("quiet")?.count;
-    let mads = (client.ask("stats")?.count - before) as f64;
+    let mads = (client.ask("asked")?.count - before) as f64;
     let sets = mads / ports as f64;
     let busiest = client.ask("busiest")?.count as f64 * sets;
     let by_window = mads * conduct.round_trip_us / conduct.window as f64;
