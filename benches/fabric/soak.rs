@@ -107,6 +107,8 @@ fn report(seen: &Seen, length: Duration, overruns: f64, table: &mut Table) -> an
     let (first, last) =
         (mean(&later[..edge.min(later.len())]), mean(&later[later.len().saturating_sub(edge)..]));
     table.ratio("resident memory at the end; after the first minute, MB", last, first, GROWTH_GOAL);
+    let tenths = later.chunks(later.len().div_ceil(10).max(1)).map(|part| format!("{:.1}", mean(part)));
+    println!("    over the time: {} MB", tenths.collect::<Vec<_>>().join(", "));
     for (what, times) in [("sweep", &seen.sweeps), ("first MAD to committed rows", &seen.commits)] {
         table.figure(&format!("{what}: median, s"), median(times.clone()), Goal::None);
         table.figure("  99th percentile, s", quantile(times.clone(), 0.99), Goal::None);
