@@ -38,7 +38,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "rmpp", covers: &["mad/sa/rmpp.rs"], run: rmpp_segments },
     Target { name: "wire", covers: &["transport/wire.rs"], run: frames },
     Target { name: "thresholds", covers: &["errors/thresholds.rs"], run: thresholds },
-    Target { name: "options", covers: &["port.rs", "sa/key.rs"], run: options },
+    Target { name: "options", covers: &["port.rs"], run: options },
     Target { name: "any_file", covers: &["offline/mod.rs", "offline/kind.rs"], run: any_file },
     Target {
         name: "ibnetdiscover",
@@ -54,6 +54,10 @@ pub const TARGETS: &[Target] = &[
         run: |b| file(Kind::Perfquery, b),
     },
     Target { name: "queryerrors", covers: &["offline/queryerrors.rs"], run: |b| file(Kind::QueryErrors, b) },
+    Target { name: "database", covers: &["offline/database.rs"], run: |b| file(Kind::Database, b) },
+    Target { name: "listing", covers: &["offline/listing.rs"], run: |b| file(Kind::Listing, b) },
+    Target { name: "dumped", covers: &["offline/dumped.rs"], run: |b| file(Kind::Dumped, b) },
+    Target { name: "names", covers: &["names.rs"], run: names },
     Target { name: "tables", covers: &["offline/tables.rs"], run: |b| file(Kind::Tables, b) },
 ];
 
@@ -145,6 +149,10 @@ fn frames(mut bytes: &[u8]) {
 
 fn thresholds(bytes: &[u8]) {
     let _ = Thresholds::parse(&String::from_utf8_lossy(bytes));
+}
+
+fn names(bytes: &[u8]) {
+    let _ = crate::names::NameMap::parse(&String::from_utf8_lossy(bytes), std::path::Path::new("map"));
 }
 
 fn options(bytes: &[u8]) {

@@ -123,6 +123,12 @@ impl PortState {
         }
     }
 
+    /// From the number in PortInfo.
+    #[must_use]
+    pub fn by_number(number: u8) -> Option<PortState> {
+        PortState::decode(u64::from(number))
+    }
+
     fn decode(value: u64) -> Option<PortState> {
         match value {
             1 => Some(PortState::Down),

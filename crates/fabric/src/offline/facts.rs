@@ -24,6 +24,12 @@ const MAX_TABLE_BYTES: usize = 256 << 20;
 /// Most ports that are known by GUID only: 5,000 switches of 256 ports.
 const MAX_LOOSE_PORTS: usize = 5_000 * 256;
 
+/// Most entries of multicast tables: 5,000 switches of 500 groups.
+const MAX_MULTICAST_ENTRIES: usize = 2_500_000;
+
+/// Multicast tables by switch: multicast LIDs with a bit for each output port.
+pub type MulticastFacts = BTreeMap<Guid, BTreeMap<u16, [u64; 4]>>;
+
 /// What is known of a port.
 #[derive(Clone, Debug, Default)]
 pub struct PortFact {
@@ -177,6 +183,9 @@ pub struct Facts {
     pub snapshots: Vec<Snapshot>,
     /// Ports in them.
     readings: usize,
+    /// Multicast tables by switch.
+    pub multicast: MulticastFacts,
+    multicast_entries: usize,
     /// Bytes in forwarding tables.
     table_bytes: usize,
 }
@@ -232,13 +241,54 @@ impl Facts {
     ) -> Result<(), OfflineError> {
         let mut snapshot = Snapshot::at(self.time);
         read(&mut snapshot)?;
+        let error = |reason| OfflineError::File { file: file.to_owned(), reason };
+        self.add_counters(snapshot).map_err(error)
+    }
+
+    /// Adds counters.
+    ///
+    /// # Errors
+    /// Too many.
+    pub fn add_counters(&mut self, snapshot: Snapshot) -> Result<(), String> {
         self.readings += snapshot.len();
         if self.readings > MAX_READINGS {
-            let reason =
-                format!("with it, counters of more than {MAX_READINGS} ports: read fewer files at once");
-            return Err(OfflineError::File { file: file.to_owned(), reason });
+            return Err(format!(
+                "with it, counters of more than {MAX_READINGS} ports: read fewer files at once"
+            ));
         }
         self.snapshots.push(snapshot);
+        Ok(())
+    }
+
+    /// Begins a switch's multicast table, which may stay empty.
+    ///
+    /// # Errors
+    /// Too many switches.
+    pub fn begin_multicast(&mut self, guid: Guid) -> Result<(), String> {
+        if self.multicast.len() >= MAX_NODES && !self.multicast.contains_key(&guid) {
+            return Err(format!("multicast tables of more than {MAX_NODES} switches"));
+        }
+        self.multicast.insert(guid, BTreeMap::new());
+        Ok(())
+    }
+
+    /// Adds an output port to a multicast table that was begun.
+    ///
+    /// # Errors
+    /// A LID that is none, too many entries.
+    pub fn multicast_entry(&mut self, guid: Guid, mlid: u16, port: u8) -> Result<(), String> {
+        if mlid <= MAX_UNICAST_LID || mlid == u16::MAX {
+            return Err(format!("{mlid:#06x} is not a multicast LID"));
+        }
+        let Some(table) = self.multicast.get_mut(&guid) else { return Ok(()) };
+        if !table.contains_key(&mlid) {
+            self.multicast_entries += 1;
+            if self.multicast_entries > MAX_MULTICAST_ENTRIES {
+                return Err(format!("more than {MAX_MULTICAST_ENTRIES} entries of multicast tables"));
+            }
+        }
+        let ports = table.entry(mlid).or_default();
+        ports[usize::from(port / 64)] |= 1 << (port % 64);
         Ok(())
     }
 

@@ -5,8 +5,12 @@
 pub enum Kind {
     /// `ibnetdiscover --cache`.
     Cache,
+    /// ibdiagnet's `.db_csv`.
+    Database,
     /// `ibnetdiscover`, and nets for ibsim.
     Ibnetdiscover,
+    /// ibdiagnet's `.lst`.
+    Listing,
     /// `ibnetdiscover --ports`.
     Report,
     /// `iblinkinfo`.
@@ -15,15 +19,17 @@ pub enum Kind {
     Perfquery,
     /// `ibqueryerrors`.
     QueryErrors,
-    /// Unicast forwarding tables: `dump_lfts`, `dump_fts`, `ibroute`.
+    /// Forwarding tables: `dump_lfts`, `dump_mfts`, `dump_fts`, `ibroute`.
     Tables,
+    /// The same as opensm and ibdiagnet dump them: `.fdbs`, `.mcfdbs`.
+    Dumped,
 }
 
 impl Kind {
     /// Whether nodes and cables can be told from it alone.
     #[must_use]
     pub fn is_topology(self) -> bool {
-        matches!(self, Kind::Cache | Kind::Ibnetdiscover | Kind::Report)
+        matches!(self, Kind::Cache | Kind::Database | Kind::Ibnetdiscover | Kind::Listing | Kind::Report)
     }
 }
 
@@ -43,7 +49,16 @@ pub fn of(bytes: &[u8]) -> Option<Kind> {
 fn of_line(line: &str) -> Option<Kind> {
     let line = line.trim_start();
     let begins = |words: &[&str]| words.iter().any(|word| line.starts_with(word));
-    if begins(&["Unicast lids ["]) {
+    if begins(&["START_"]) {
+        return Some(Kind::Database);
+    }
+    if begins(&["{ CA Ports:", "{ SW Ports:", "{ RT Ports:"]) {
+        return Some(Kind::Listing);
+    }
+    if begins(&["LID    : Port", "LID    : Out Port", "LID : Port", "LID : Out Port"]) {
+        return Some(Kind::Dumped);
+    }
+    if begins(&["Unicast lids [", "Multicast mlids ["]) {
         return Some(Kind::Tables);
     }
     if begins(&["# Topology file:", "vendid=0x", "Switch\t", "Ca\t", "Rt\t"]) {

@@ -6,6 +6,8 @@
 
 mod cache;
 mod counters;
+mod database;
+mod dumped;
 mod error;
 mod facts;
 mod ibnetdiscover;
@@ -13,6 +15,7 @@ mod kind;
 mod lines;
 mod linkinfo;
 mod links;
+mod listing;
 mod perfquery;
 mod queryerrors;
 mod report;
@@ -25,6 +28,8 @@ pub use lines::{MAX_FILE_BYTES, MAX_LINE_BYTES};
 
 use crate::mad::NodeKind;
 use crate::topology::Topology;
+pub use facts::MulticastFacts;
+
 use facts::Facts;
 use flate2::bufread::MultiGzDecoder;
 use lines::Lines;
@@ -44,6 +49,8 @@ pub struct Saved {
     pub topology: Topology,
     /// Switches without a forwarding table in the files.
     pub switches_without_table: usize,
+    /// Multicast tables by switch: multicast LIDs with a bit for each output port. Empty where none were saved.
+    pub multicast: MulticastFacts,
     /// Counters, oldest first.
     pub snapshots: Vec<Snapshot>,
     /// Files read, with what they are.
@@ -68,6 +75,7 @@ impl Saved {
             let ends = facts.disagreements;
             self.warnings.push(format!("files disagree on {ends} ends of cables: are they all of one time?"));
         }
+        self.multicast = std::mem::take(&mut facts.multicast);
         let (switches, with_table) = facts.tables();
         let (topology, left_out) = facts.assemble();
         if topology.cables().next().is_none() {
@@ -168,6 +176,9 @@ fn read_one(kind: Kind, file: &str, reader: &mut dyn BufRead, facts: &mut Facts)
         Kind::Cache => Ok(()),
         Kind::Perfquery => facts.counters(file, |snapshot| perfquery::read(&mut lines, snapshot)),
         Kind::QueryErrors => facts.counters(file, |snapshot| queryerrors::read(&mut lines, snapshot)),
+        Kind::Database => database::read(&mut lines, facts),
+        Kind::Listing => listing::read(&mut lines, facts),
+        Kind::Dumped => dumped::read(&mut lines, facts),
         Kind::Report => report::read(&mut lines, facts),
         Kind::LinkInfo => linkinfo::read(&mut lines, facts),
         Kind::Ibnetdiscover => ibnetdiscover::read(&mut lines, facts),

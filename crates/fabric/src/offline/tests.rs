@@ -116,3 +116,78 @@ fn gzip_is_unpacked() {
     std::fs::write(folder.path().join("net.gz"), &packed[..packed.len() / 2]).unwrap();
     assert!(read(folder.path()).is_err());
 }
+
+fn corpus(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(name);
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn a_database_of_ibdiagnet() {
+    let database = corpus("database/small");
+    let saved = read_files(&[("ibdiagnet2.db_csv", &database)]).unwrap();
+    assert_eq!(saved.warnings, Vec::<String>::new());
+    let topology = &saved.topology;
+    let (switch, host) = (&topology.nodes[0], &topology.nodes[1]);
+    assert_eq!((switch.description.as_str(), switch.lid(), host.lid()), ("core, A", 1, 5));
+    let link = switch.link_of(&switch.ports[20]).unwrap();
+    assert_eq!((link.0.name(), link.1.name()), ("4x", "EDR"));
+    assert_eq!(switch.ports[21].info.unwrap().state, Some(crate::mad::PortState::Down));
+    assert_eq!(switch.switch.unwrap().linear_top, 6);
+    assert_eq!(topology.cables().count(), 1);
+    let mut sweeps = SavedSweeps::new(saved.snapshots, topology, crate::sweep::Selection::default());
+    let coverage = sweeps.advance().unwrap();
+    assert_eq!((coverage.expected, coverage.complete, coverage.missing), (2, 1, 1));
+    let counters = &sweeps.readings()[0].counters;
+    let value = |name: &str| {
+        let index = crate::mad::counter_metrics().iter().position(|metric| metric.name == name).unwrap();
+        counters.exact(index)
+    };
+    assert_eq!(value("transmit_data_bytes"), Some(4 * 8_589_934_592), "64 bits before 32");
+    assert_eq!(
+        (value("link_downed"), value("symbol_error"), value("transmit_wait")),
+        (Some(3), Some(0), Some(777))
+    );
+    assert_eq!(value("receive_errors"), None, "not in the file: absent");
+    assert!(sweeps.advance().is_none());
+    let cut = database.split("END_LINKS").next().unwrap();
+    assert!(read_files(&[("db", cut)]).unwrap_err().to_string().contains("LINKS has no end"));
+}
+
+#[test]
+fn a_listing_and_dumped_tables() {
+    let saved = read_files(&[
+        ("lst", &corpus("listing/two")),
+        ("fdbs", &corpus("dumped/fdbs")),
+        ("mcfdbs", &corpus("dumped/mcfdbs")),
+    ])
+    .unwrap();
+    let (switch, host) = (&saved.topology.nodes[0], &saved.topology.nodes[1]);
+    assert_eq!((host.description.as_str(), host.lid(), switch.port_count), ("host {1}", 5, 36));
+    assert_eq!(host.ports[0].remote.map(|end| (end.node, end.port)), Some((0, 20)));
+    assert_eq!(switch.output_port(2), Some(3));
+    assert_eq!(switch.output_port(1), None, "unreachable");
+    assert_eq!(saved.multicast[&Guid(0x1000)][&0xC000], [1 << 1 | 1 << 10, 0, 0, 0]);
+    assert!(
+        saved.warnings[0].contains("1 switches have tables and are in no topology"),
+        "{:?}",
+        saved.warnings
+    );
+}
+
+#[test]
+fn multicast_tables_of_dump_mfts() {
+    let tables = "Multicast mlids [0xc000-0xc3ff] of switch DR path slid 0; dlid 0; 0 guid 0x0000000000001000 (core A):
+            0                   1     
+     Ports: 0 1 2 3 4 5 6 7 8 9 0 1 2 
+ MLid
+0xc000        x     x                 
+0xc001      x                       x 
+2 valid mlids dumped 
+";
+    let saved = read_files(&[("net", NET), ("mfts", tables)]).unwrap();
+    let table = &saved.multicast[&Guid(0x1000)];
+    assert_eq!((table[&0xC000], table[&0xC001]), ([1 << 1 | 1 << 4, 0, 0, 0], [1 | 1 << 12, 0, 0, 0]));
+    let cut = &tables[..tables.len() - 30];
+    assert!(read_files(&[("net", NET), ("mfts", cut)]).is_err());
+}
