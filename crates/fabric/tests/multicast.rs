@@ -127,6 +127,23 @@ fn trees_agree(simulated: &Simulated, groups: &[Value]) {
     }
     assert_eq!(ours, theirs);
     assert!(!ours.is_empty());
+    saved_trees_agree(simulated, groups);
+}
+
+/// Trees of saved tables are those of the fabric; who the members are, the files do not hold.
+fn saved_trees_agree(simulated: &Simulated, groups: &[Value]) {
+    let folder = tempfile::tempdir().unwrap();
+    let save = |name: &str, text: String| std::fs::write(folder.path().join(name), text).unwrap();
+    save("net", simulated.tool("ibnetdiscover", &[]));
+    save("tables", simulated.tool("dump_fts", &["-M"]));
+    let mut command = std::process::Command::new(simulated::CRAWLER);
+    let saved = succeed(command.arg("--from").arg(folder.path()).args(["groups", "--json"]));
+    let trees = |groups: Vec<Value>| -> BTreeMap<u64, Value> {
+        let used = groups.into_iter().filter(|group| group["tree"]["switches"] != serde_json::json!([]));
+        used.map(|group| (group["mlid"].as_u64().unwrap(), group["tree"].clone())).collect()
+    };
+    let saved = saved.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(trees(saved), trees(groups.to_vec()));
 }
 
 /// Groups are what `saquery -g` shows: MGID, MLID, MTU and rate as coded with their selectors, P_Key, SL.

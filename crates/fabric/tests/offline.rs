@@ -63,6 +63,23 @@ fn agree(net: &str) {
     assert_eq!(from(cache.path(), &["discover", "--json"]), live, "from the cache file");
     assert_eq!(from(cache.path(), &["links", "--json"]), simulated.crawl(&["links", "--json"]));
 
+    let written = tempfile::tempdir().unwrap();
+    let target = written.path().join("case").to_str().unwrap().to_owned();
+    assert_eq!(simulated.crawl(&["save", &target]).lines().count(), 3);
+    let saved: Value = serde_json::from_str(&from(Path::new(&target), &["discover", "--json"])).unwrap();
+    assert_eq!(saved, without_states(&live), "what save wrote");
+    let again = written.path().join("again");
+    from(Path::new(&target), &["save", again.to_str().unwrap()]);
+    for file in ["ibnetdiscover", "dump_fts", "dump_fts-M"] {
+        // What kind a switch's port 0 is stands in SwitchInfo, of which the text has nothing else.
+        let read = |folder: &Path| {
+            std::fs::read_to_string(folder.join(file)).unwrap().replace(" enhanced port 0", " base port 0")
+        };
+        assert_eq!(read(&again), read(Path::new(&target)), "saved again, {file} is the same");
+    }
+    let usage = ["usage", "--json"];
+    assert_eq!(from(&again, &usage), simulated.crawl(&usage));
+
     for arguments in [["usage", "--json"].as_slice(), &["usage", "--top", "0"], &["route", "--check"]] {
         let usage = simulated.crawl(arguments);
         assert_eq!(from(text.path(), arguments), usage, "{arguments:?}");

@@ -12,6 +12,13 @@ Examples:
   throughline-fabric route 0x98039b0300123456 0x98039b0300abcdef
   throughline-fabric run --config fabric.toml    sweeps into the spool, /metrics on port 9462
 
+Every command but run reads saved files as well, with --from FOLDER. To save a fabric there:
+  ibnetdiscover --cache FOLDER/cache             or: ibnetdiscover > FILE; iblinkinfo > FILE
+  dump_fts > FOLDER/tables                       for routes; dump_fts -M for multicast trees
+  ibqueryerrors --counters --data > FOLDER/1     for counters; several over time give rates
+ibdiagnet's db_csv, lst, fdbs and mcfdbs will do, too, and so will .gz of each. What a file is, is
+told by its content.
+
 A node with an InfiniBand adapter and access to /dev/infiniband/umad* is needed. To try it on a
 simulated fabric: `make prefix` unpacks ibsim and opensm and installs nothing. With BIN for bin/
 of the folder that it names, and NET for what `ibnetdiscover` printed on any cluster:
@@ -149,6 +156,17 @@ Each direction of a link, with the number of pairs (source host, destination hos
 passes it, from the switches' forwarding tables: what each link carries when all hosts talk to
 all. The second example lists links that no pair uses; the third counts pairs between two groups
 of nodes, in both directions. All pairs together add up to the lengths of all ways.";
+
+/// Of `save`.
+pub const SAVE: &str = "\
+Examples:
+  throughline-fabric save case-17
+  throughline-fabric --from case-17 route node0001 node0002
+  throughline-fabric --from case-17 usage --top 10
+
+The files are what ibnetdiscover, dump_fts -n and dump_fts -M print, without dates: saved twice, a
+fabric that has not changed gives the same files. They do not hold the states of ports, nor
+counters: add ibqueryerrors --counters --data > case-17/counters.";
 
 /// Of `run`.
 pub const RUN: &str = "\

@@ -11,6 +11,7 @@ mod links;
 mod look;
 mod nodes;
 mod route;
+mod save;
 mod screen;
 pub mod source;
 mod stop;
@@ -124,6 +125,9 @@ enum Command {
     /// Count how many pairs of hosts pass each link, from the forwarding tables
     #[command(after_help = help::USAGE)]
     Usage(usage::Options),
+    /// Write nodes, cables and forwarding tables into files, as ibnetdiscover and dump_fts print them
+    #[command(after_help = help::SAVE)]
+    Save(save::Options),
     /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
     #[command(after_help = help::RUN)]
     Run(DaemonOptions),
@@ -179,6 +183,7 @@ impl Cli {
             Command::Route(options) => route::run(&self.options, &options),
             Command::Groups(options) => groups::run(&self.options, &options),
             Command::Usage(options) => usage::run(&self.options, &options),
+            Command::Save(options) => save::run(&self.options, &options),
             Command::Run(options) => {
                 crate::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
             }

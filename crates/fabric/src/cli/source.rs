@@ -137,9 +137,9 @@ impl Source {
     /// # Errors
     /// No permission (77), the command was stopped, the files have none (69).
     pub fn multicast(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<MulticastTables> {
-        let Source::Live(live) = self else {
-            let text = "the files hold no multicast forwarding tables";
-            return Err(Failure::unavailable(text).into());
+        let live = match self {
+            Source::Live(live) => live,
+            Source::Saved(saved) => return saved_multicast(saved, topology).map_err(Into::into),
         };
         let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
         let (tables, failures) = multicast::read(&mut engine, topology, stop.flag())?;
@@ -219,6 +219,23 @@ impl Source {
             }
         }
     }
+}
+
+/// Multicast tables that were saved.
+fn saved_multicast(saved: &Saved, topology: &Topology) -> Result<MulticastTables, Failure> {
+    if saved.multicast.is_empty() {
+        let text = "the files hold no multicast forwarding tables; save them with `dump_fts -M > FILE`";
+        return Err(Failure::unavailable(text));
+    }
+    let mut tables = MulticastTables::new(topology);
+    for (guid, entries) in &saved.multicast {
+        let Some(switch) = topology.node_by_guid(*guid) else { continue };
+        for (mlid, bits) in entries {
+            let ports = (0..=u8::MAX).filter(|port| bits[usize::from(port / 64)] >> (port % 64) & 1 == 1);
+            ports.for_each(|port| tables.insert(switch, *mlid, port));
+        }
+    }
+    Ok(tables)
 }
 
 /// Counters of a fabric, sweep after sweep: live ones, or those that were saved, oldest first.

@@ -29,8 +29,8 @@ pub fn read(lines: &mut Lines<'_>, facts: &mut Facts) -> Result<(), OfflineError
 
 fn cable(line: &str) -> Option<[NodeFact; 2]> {
     // A name may hold braces: ends are told apart by what begins them.
-    let second =
-        [" { CA ", " { SW ", " { RT ", " { Rt "].iter().filter_map(|begin| line[2..].find(begin)).min()? + 2;
+    let begins = [" { CA ", " { SW ", " { RT ", " { Rt "];
+    let second = begins.iter().filter_map(|begin| line.find(begin)).min()?;
     let (first, rest) = (line.get(..second)?, line.get(second..)?);
     let phy = rest.rfind(" PHY=")?;
     let (second, tail) = (rest.get(..phy)?, rest.get(phy..)?);

@@ -19,6 +19,7 @@ mod listing;
 mod perfquery;
 mod queryerrors;
 mod report;
+pub mod save;
 mod tables;
 
 pub use counters::{SavedSweeps, Snapshot};
