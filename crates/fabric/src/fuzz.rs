@@ -29,7 +29,11 @@ pub struct Target {
 /// All targets.
 pub const TARGETS: &[Target] = &[
     Target { name: "smp", covers: &["mad/mod.rs", "mad/smp.rs", "link.rs"], run: smp },
-    Target { name: "pma", covers: &["mad/pma.rs"], run: pma },
+    Target {
+        name: "pma",
+        covers: &["mad/pma/capability.rs", "mad/pma/counters.rs", "mad/pma/fields.rs", "mad/pma/lanes.rs"],
+        run: pma,
+    },
     Target {
         name: "sa",
         covers: &["mad/sa/mod.rs", "mad/sa/records.rs", "mad/sa/notice.rs"],
