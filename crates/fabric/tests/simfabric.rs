@@ -153,3 +153,22 @@ fn agents_of_all_kinds_are_read_by_what_they_can() {
     let spine = &swept[&(FatTree::switch_guid(4).to_string(), 1)];
     assert_eq!(spine["multicast_receive_packets"], 0);
 }
+
+#[test]
+fn redirections_are_followed_and_errors_of_64_bits_read() {
+    let name = FatTree::host_description;
+    let scenario = Scenario::new(SMALL.to_net().unwrap())
+        .with(format!("redirect \"{}\" \"{}\" announced", name(1), name(2)))
+        .with(format!("redirect \"{}\" \"{}\" refused", name(3), name(4)))
+        .with(format!("pma \"{}\" errors64", name(5)));
+    let fabric = SimFabric::start(&scenario).unwrap();
+    for (host, counter) in
+        [(1, "PortXmitData 1000"), (3, "PortXmitData 2000"), (5, "SymbolErrorCounter 70000")]
+    {
+        fabric.control(&format!("counter \"{}\" 1 {counter}", name(host))).unwrap();
+    }
+    let swept = sweep(&fabric);
+    assert_eq!(swept[&host(1)]["transmit_data_bytes"], 4000, "ClassPortInfo said where to ask");
+    assert_eq!(swept[&host(3)]["transmit_data_bytes"], 8000, "the status said so");
+    assert_eq!(swept[&host(5)]["symbol_error"], 70_000, "beyond 16 bits");
+}
