@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use throughline_fabric::discover::Discovery;
-use throughline_fabric::mad::sa::Notice;
+use throughline_fabric::mad::sa::{Notice, trap};
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::sa::{self, Client, SaError, Settings};
 use throughline_fabric::stop::Stop;
@@ -312,7 +312,10 @@ impl Watching {
         self.shared.publisher.figures.add(NAME, &REPORTED_TRAPS, notices.len() as u64);
         for notice in &notices {
             if let Some(trigger) = reports::trigger(notice) {
-                self.shared.hard_sweep.trap();
+                // What switches say makes the manager sweep; what it says itself (64 to 67) comes when it is done.
+                if notice.number == trap::LINK_STATE {
+                    self.shared.hard_sweep.trap();
+                }
                 self.shared.want_discovery(&trigger);
             }
         }

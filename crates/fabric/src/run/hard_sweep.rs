@@ -17,7 +17,7 @@ const BURST_TRAPS: usize = 8;
 /// Within this time.
 const BURST_WINDOW: Duration = Duration::from_secs(2);
 /// How long a sign counts. opensm sets a fabric of 1,428 hosts up in 1 to 5 s, and traps on while it does.
-const SIGN_HOLDS: Duration = Duration::from_secs(2);
+const SIGN_HOLDS: Duration = Duration::from_secs(1);
 /// Longest time to give way without a break: after it the subnet is looked at whatever the signs say, and they
 /// count again when there were none for [`SIGN_HOLDS`].
 const LONGEST: Duration = Duration::from_secs(30);
@@ -99,7 +99,6 @@ impl HardSweep {
     }
 
     /// The manager asks its clients to register again: it begins anew.
-    #[allow(dead_code)] // Only verbs tells it.
     pub fn registers_again(&self) {
         self.lock().sign(Instant::now());
     }
@@ -147,7 +146,7 @@ mod tests {
         for number in 0..BURST_TRAPS as u64 {
             signs.trap(burst + Duration::from_millis(number));
         }
-        assert!(signs.is_hard(burst + Duration::from_secs(1)));
+        assert!(signs.is_hard(burst + Duration::from_millis(500)));
         assert!(!signs.is_hard(burst + Duration::from_secs(3)));
         assert!(signs.traps.len() <= BURST_TRAPS);
     }

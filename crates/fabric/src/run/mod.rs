@@ -22,6 +22,7 @@ pub mod sweep_config;
 mod sweeps;
 mod told;
 mod trigger;
+mod verbs;
 
 use crate::cli::fabric::device_failure;
 use anyhow::Context;
@@ -39,7 +40,7 @@ use throughline_daemon::{Clock, Failure, GRACE, SelfFigures, http, paths, stop_s
 use throughline_delivery::Outbox;
 use throughline_fabric::engine::Engine;
 use throughline_fabric::names::NameFile;
-use throughline_fabric::port::FabricPort;
+use throughline_fabric::port::{FabricPort, Via};
 use throughline_fabric::sa::Client;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::Class;
@@ -114,6 +115,10 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
                 &state_dir,
             )?,
         ];
+        let verbs = match config.device.transport {
+            Via::Umad => verbs::spawn(port.local(), shared.clone(), crawl_stop.clone())?,
+            Via::Sim(_) => None,
+        };
         let outbox = Outbox::start(spool, sink.clone());
         let delivered = CancellationToken::new();
         let standby = Standby::new(config, sink, shared.clone());
@@ -125,6 +130,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let tasks = Tasks {
             threads,
             administrator,
+            verbs,
             crawl_stop,
             housekeeping: tokio::spawn(housekeeping::run(own.clone(), stop.clone())),
             commits: tokio::spawn(housekeeping::watch_commits(own, rounds)),
@@ -155,6 +161,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
 struct Tasks {
     threads: Vec<JoinHandle<Option<Engine>>>,
     administrator: JoinHandle<Option<Client>>,
+    verbs: Option<JoinHandle<()>>,
     crawl_stop: Stop,
     housekeeping: tokio::task::JoinHandle<()>,
     commits: tokio::task::JoinHandle<()>,
@@ -169,12 +176,13 @@ impl Tasks {
     /// Hands on what there is, in order, and ends everything.
     async fn drain(self) {
         self.crawl_stop.set();
-        let (threads, administrator) = (self.threads, self.administrator);
+        let (threads, administrator, verbs) = (self.threads, self.administrator, self.verbs);
         let joined = tokio::task::spawn_blocking(move || {
             // All first, then the engines are closed.
             let ended: Vec<_> = threads.into_iter().map(JoinHandle::join).collect();
             let administrator = administrator.join();
-            ended.iter().all(Result::is_ok) && administrator.is_ok()
+            let verbs = verbs.map_or(Ok(()), JoinHandle::join);
+            ended.iter().all(Result::is_ok) && administrator.is_ok() && verbs.is_ok()
         });
         if !matches!(joined.await, Ok(true)) {
             tracing::error!("a crawler thread ended badly");
