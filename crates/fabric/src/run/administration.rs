@@ -97,6 +97,7 @@ pub fn spawn(
             shared,
             stop,
             topology_manager: local.sm_lid,
+            last_look: local.clone(),
             local,
             manager: Manager::default(),
             port_due: Instant::now(),
@@ -115,6 +116,8 @@ struct Watching {
     shared: Arc<Shared>,
     stop: Stop,
     local: LocalPort,
+    /// What the port said of itself last, which may be older than what discovery read (libumad2sim's files are).
+    last_look: LocalPort,
     /// The manager's LID in the local port's PortInfo, as discovery read it last.
     topology_manager: u16,
     manager: Manager,
@@ -195,12 +198,16 @@ impl Watching {
         match self.port.refreshed() {
             Ok(local) => {
                 self.shared.hard_sweep.port(local.state);
-                for trigger in local_port::changes(&self.local, &local) {
+                for trigger in local_port::changes(&self.last_look, &local) {
                     tracing::info!(reason = trigger.name(), "the local port changed");
                     self.shared.want_discovery(&trigger);
                     self.manager_due = Instant::now();
                 }
-                self.local = local;
+                // Of the two that say who the manager is, the one that changed last.
+                let is_new = self.last_look.sm_lid != local.sm_lid;
+                let sm_lid = if is_new { local.sm_lid } else { self.local.sm_lid };
+                self.local = LocalPort { sm_lid, ..local.clone() };
+                self.last_look = local;
             }
             Err(error) => {
                 figures.add(NAME, &FAILED_READS, 1);
