@@ -174,7 +174,7 @@ impl Watching {
         self.look_at_port();
         self.follow_manager(client);
         let now = Instant::now();
-        if now >= self.manager_due && client.manager_lid() != 0 {
+        if now >= self.manager_due {
             self.manager_due = now + MANAGER_INTERVAL;
             self.look_at_manager(client)?;
         }
@@ -242,10 +242,8 @@ impl Watching {
                 self.shared.publisher.figures.set(NAME, &SM_UP, 1.0);
                 self.manager.answered(&managers, now)
             }
-            Err(error @ (SaError::Stopped | SaError::Transport(_) | SaError::NoManager)) => {
-                return Err(error);
-            }
-            Err(error @ SaError::Silent { .. }) => {
+            Err(error @ (SaError::Stopped | SaError::Transport(_))) => return Err(error),
+            Err(error @ (SaError::Silent { .. } | SaError::NoManager)) => {
                 self.shared.publisher.figures.set(NAME, &SM_UP, 0.0);
                 tracing::debug!(%error, "looking at the subnet manager");
                 self.manager.silent(now)
