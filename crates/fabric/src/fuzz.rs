@@ -11,9 +11,11 @@ use crate::mad::{
     SmInfo, SwitchInfo,
 };
 use crate::offline::{self, Kind, SavedSweeps};
+use crate::scrape::{Asked, CounterChoice};
 use crate::sweep::Selection;
 use crate::transport::wire;
 use std::str::FromStr;
+use throughline_daemon::Scrape;
 
 /// One thing that takes bytes.
 #[derive(Clone, Copy)]
@@ -63,6 +65,10 @@ pub const TARGETS: &[Target] = &[
     Target { name: "dumped", covers: &["offline/dumped.rs"], run: |b| file(Kind::Dumped, b) },
     Target { name: "names", covers: &["names.rs"], run: names },
     Target { name: "tables", covers: &["offline/tables.rs"], run: |b| file(Kind::Tables, b) },
+    Target { name: "epochs", covers: &["sweep/memory.rs"], run: epochs },
+    Target { name: "memory", covers: &["records/inventory.rs"], run: memory },
+    Target { name: "key", covers: &["key.rs"], run: key },
+    Target { name: "query", covers: &["scrape.rs"], run: query },
 ];
 
 /// The target of a name.
@@ -162,6 +168,34 @@ fn names(bytes: &[u8]) {
 fn options(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let _ = crate::port::Via::from_str(&text);
+}
+
+fn epochs(bytes: &[u8]) {
+    let _ = crate::sweep::memory::parse(bytes);
+    // With the right checksum, so that what it guards is reached.
+    let sum = crc32c::crc32c(bytes);
+    let _ = crate::sweep::memory::parse([bytes, format!("end {sum:08x}\n").as_bytes()].concat().as_slice());
+}
+
+fn memory(bytes: &[u8]) {
+    if let Ok(topology) = crate::records::remembered(bytes) {
+        let again = crate::records::memory(&topology);
+        let _ = (crate::records::topology(&again).signature(), topology.signature());
+    }
+}
+
+fn key(bytes: &[u8]) {
+    let _ = crate::key::parse(&String::from_utf8_lossy(bytes));
+}
+
+fn query(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    let query = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
+    let scrape = Scrape { query, ..Scrape::default() };
+    if let Ok(asked) = Asked::parse(&scrape, &CounterChoice::all()) {
+        let _ = (asked.shard.has(throughline_sample::Guid(1)), asked.choice.indices().count());
+    }
 }
 
 fn any_file(bytes: &[u8]) {

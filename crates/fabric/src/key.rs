@@ -79,7 +79,8 @@ impl Key {
     }
 }
 
-fn parse(text: &str) -> Option<u64> {
+/// The number in a key file's text.
+pub(crate) fn parse(text: &str) -> Option<u64> {
     let words = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let mut words = words.flat_map(str::split_whitespace);
     let (word, None) = (words.next()?, words.next()) else { return None };

@@ -25,6 +25,7 @@ pub mod port;
 pub mod records;
 pub mod route;
 pub mod sa;
+pub mod scrape;
 pub mod sim;
 pub mod stop;
 pub mod sweep;

@@ -10,6 +10,9 @@ use throughline_sample::{Guid, Message};
 /// Encoded inventory above which a further entry is begun; one node more adds at most 70 kB.
 const INVENTORY_BYTES: usize = 1 << 20;
 
+/// Most ports of a kept topology, 160 MB in memory: the 49,151 nodes that a subnet has LIDs for have a tenth.
+const REMEMBERED_PORTS: usize = 1 << 20;
+
 /// State of a port that was not read.
 const UNKNOWN: &str = "Unknown";
 
@@ -102,6 +105,22 @@ fn port_record(topology: &Topology, node: &Node, port: &Port) -> IbPortInfo {
         remote_port: port.remote.map(|end| u32::from(end.port)),
         physical_state: port.info.map_or(UNKNOWN, |info| info.physical_state.name()).to_owned(),
     }
+}
+
+/// A topology from the encoded bytes of [`memory`].
+///
+/// # Errors
+/// The bytes are no such record, or of more ports than any subnet has; in words.
+pub fn remembered(bytes: &[u8]) -> Result<Topology, String> {
+    let batch = Batch::decode(bytes).map_err(|error| error.to_string())?;
+    // A switch of few bytes can claim 255 ports, and each takes its room.
+    let ports_of =
+        |node: &IbNodeInfo| node.ports.len() + node.port_count.min(u32::from(u8::MAX)) as usize + 1;
+    let ports: usize = batch.ib_nodes.iter().map(ports_of).sum();
+    if ports > REMEMBERED_PORTS {
+        return Err(format!("{ports} ports are more than {REMEMBERED_PORTS}"));
+    }
+    Ok(topology(&batch))
 }
 
 /// A topology from [`memory`]: nodes, cables, states, widths and speeds; no tables and nothing of what ports

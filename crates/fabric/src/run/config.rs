@@ -2,7 +2,6 @@
 //!
 //! `deploy/config/fabric.toml` shows every key with its default; a test compares the two.
 
-use super::exposition::CounterChoice;
 use super::sweep_config::Sweep;
 use crate::cli::FabricOptions;
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -17,6 +16,7 @@ use throughline_fabric::events::WatchSettings;
 use throughline_fabric::key::{Key, KeyFileError};
 use throughline_fabric::port::Via;
 use throughline_fabric::sa::Choice;
+use throughline_fabric::scrape::CounterChoice;
 
 /// Port of the crawler's HTTP side.
 const HTTP_PORT: u16 = 9462;

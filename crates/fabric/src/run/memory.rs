@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use throughline_fabric::records;
 use throughline_fabric::topology::Topology;
 use throughline_sample::Message;
-use throughline_sample::wire::Batch;
 
 /// Name in the state folder.
 const FILE: &str = "fabric-topology";
@@ -39,9 +38,8 @@ impl Memory {
             Err(_) => return None,
         }
         let read = std::fs::read(&self.path).map_err(|error| error.to_string());
-        let batch = read.and_then(|bytes| Batch::decode(bytes.as_slice()).map_err(|error| error.to_string()));
-        match batch {
-            Ok(batch) => Some(records::topology(&batch)).filter(|topology| !topology.nodes.is_empty()),
+        match read.and_then(|bytes| records::remembered(&bytes)) {
+            Ok(topology) => Some(topology).filter(|topology| !topology.nodes.is_empty()),
             Err(error) => {
                 tracing::warn!(%error, path = %self.path.display(), "the last topology is lost; beginning anew");
                 None
@@ -83,7 +81,7 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_sample::wire::{IbNodeInfo, IbPortInfo};
+    use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo};
 
     /// A switch and a host with a cable between them.
     fn small() -> Topology {

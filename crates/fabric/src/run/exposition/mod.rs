@@ -3,19 +3,16 @@
 //! A page is made once a sweep for each way of asking (shard, counters, format), kept compressed and shared by
 //! all who ask the same way. A sweep that is too old is not shown at all: absent is not old.
 
-mod choice;
 mod text;
 
-pub use choice::CounterChoice;
-
 use super::shared::{LastSweep, Shared};
-use choice::Asked;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use text::Told;
 use throughline_daemon::{Large, Piece, Scrape};
 use throughline_fabric::records::SOURCE;
+use throughline_fabric::scrape::{Asked, CounterChoice};
 use throughline_sample::catalogue::{
     LAST_ROUND_TIMESTAMP_SECONDS, REFUSED_SCRAPES, RENDERED_PAGES, ROUND_SECONDS,
 };

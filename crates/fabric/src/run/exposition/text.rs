@@ -1,10 +1,10 @@
 //! A sweep as text: families of all ports that a page shows. Pure; what was not read has no line.
 
-use super::choice::Asked;
 use std::collections::BTreeMap;
 use throughline_daemon::{Families, label_text};
 use throughline_fabric::link::signalling_bytes_per_second;
 use throughline_fabric::mad::{NodeKind, counter_metrics};
+use throughline_fabric::scrape::Asked;
 use throughline_fabric::sweep::PortReading;
 use throughline_fabric::topology::{Node, NodeIndex, Topology};
 use throughline_sample::catalogue::{

@@ -1,9 +1,9 @@
 //! What a scraper asks the page for: a shard of the nodes and a choice of counters. Pure.
 
+use crate::errors::find;
+use crate::mad::counter_metrics;
 use std::fmt;
 use throughline_daemon::{Format, Scrape};
-use throughline_fabric::errors::find;
-use throughline_fabric::mad::counter_metrics;
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{Kind, Metric, Unit};
 
@@ -40,6 +40,7 @@ impl Shard {
 
     /// Whether a node with all its ports is in this shard. The same node is always in the same one, whatever
     /// else there is.
+    #[must_use]
     pub fn has(&self, node: Guid) -> bool {
         // GUIDs of one vendor differ in few bits, so they are mixed before the division (the finaliser of
         // SplitMix64: a bijection, so nothing is lost).
@@ -51,6 +52,7 @@ impl Shard {
     }
 
     /// Whether what is told once of a fabric belongs to this shard.
+    #[must_use]
     pub fn is_first(&self) -> bool {
         self.number == 1
     }
@@ -64,6 +66,7 @@ pub struct CounterChoice {
 
 impl CounterChoice {
     /// Every counter.
+    #[must_use]
     pub fn all() -> CounterChoice {
         CounterChoice { shown: vec![true; counter_metrics().len()] }
     }
@@ -118,8 +121,11 @@ fn is_fast(metric: &Metric) -> bool {
 /// A page as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Asked {
+    /// Which nodes.
     pub shard: Shard,
+    /// Which counters.
     pub choice: CounterChoice,
+    /// In which format.
     pub format: Format,
 }
 
