@@ -5,7 +5,7 @@
 mod simulated;
 
 use simulated::daemon::{Daemon, Double, until};
-use simulated::{SMALL, Simulated, start, start_unmanaged};
+use simulated::{CRAWLER, SMALL, Simulated, start, start_unmanaged};
 use std::time::Instant;
 use throughline_fabric::events;
 use throughline_fabric::topology::FatTree;
@@ -33,10 +33,15 @@ impl Watched {
     }
 
     fn begin(simulated: Simulated, names: Option<&str>) -> Watched {
+        Watched::begin_with(simulated, names, None, INTERVALS)
+    }
+
+    /// Attached at a host, with intervals of its own.
+    fn begin_with(simulated: Simulated, names: Option<&str>, at: Option<&str>, intervals: &str) -> Watched {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         let (double, collector) = Double::start(&runtime);
         let mut configuration = format!(
-            "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n{INTERVALS}"
+            "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n{intervals}"
         );
         if let Some(text) = names {
             let map = simulated.fabric.folder().join("names");
@@ -44,7 +49,8 @@ impl Watched {
             let key = format!("[discovery]\nnode_name_map = '{}'\n", map.display());
             configuration = configuration.replace("[discovery]\n", &key);
         }
-        let daemon = Daemon::start(&simulated, &configuration);
+        let command = simulated.fabric.client(CRAWLER, at).unwrap();
+        let daemon = Daemon::spawn(command, &configuration, "state".into());
         let watched = Watched { simulated, daemon, double, seen: 0, configuration, _runtime: runtime };
         until("the first topology", || watched.has_marks(1));
         watched.settle();
@@ -73,7 +79,25 @@ impl Watched {
         self.expect(what, start, expected)
     }
 
+    /// Like [`act`](Self::act), where the daemon cannot walk afterwards.
+    fn act_blind(
+        &mut self,
+        what: &str,
+        start: Instant,
+        expected: &[(&events::Kind, Guid, u8)],
+    ) -> Vec<Event> {
+        self.simulated.fabric.console(what).unwrap();
+        self.find(what, start, expected)
+    }
+
     fn expect(&mut self, what: &str, start: Instant, expected: &[(&events::Kind, Guid, u8)]) -> Vec<Event> {
+        let found = self.find(what, start, expected);
+        self.settle();
+        self.seen = self.double.events().len();
+        found
+    }
+
+    fn find(&self, what: &str, start: Instant, expected: &[(&events::Kind, Guid, u8)]) -> Vec<Event> {
         let find = |all: &[Event], (kind, guid, port): &(&events::Kind, Guid, u8)| {
             let is = |event: &&Event| {
                 event.kind == kind.id && (event.ib_guid, event.ib_port) == (guid.0, u32::from(*port))
@@ -93,8 +117,6 @@ impl Watched {
             println!("{:24} after {:6.3} s: {}", event.kind, start.elapsed().as_secs_f64(), event.text);
             assert_eq!(event.severity, events::by_id(&event.kind).unwrap().severity.name());
         }
-        self.settle();
-        self.seen = self.double.events().len();
         found
     }
 }
@@ -318,4 +340,86 @@ fn what_happens_while_nobody_watches() {
     let told =
         events.iter().filter(|event| event.kind.starts_with("link.") || event.kind.starts_with("node."));
     assert_eq!(told.count(), 4, "{events:#?}");
+}
+
+#[test]
+fn a_flapping_link_is_told_steady_after_its_window() {
+    let intervals = INTERVALS
+        .replace("flap_changes = 4", "flap_changes = 2")
+        .replace("flap_window_seconds = 3600", "flap_window_seconds = 3");
+    let mut watched = Watched::begin_with(start(&SMALL.to_net().unwrap()), None, None, &intervals);
+    let (leaf_guid, leaf_id) = leaf(3);
+    let port = (SMALL.hosts / SMALL.leafs + 2) as u8;
+    // Until two changes came within the window, which a busy machine may miss.
+    let flaps = || watched.double.events().iter().any(|event| event.kind == "link.flap");
+    let seen = || watched.double.events().len();
+    until("flapping", || {
+        for what in ["Unlink", "ReLink"] {
+            let before = seen();
+            watched.simulated.fabric.console(&format!("{what} \"{leaf_id}\"[{port}]")).unwrap();
+            until("the change", || seen() > before || flaps());
+        }
+        flaps()
+    });
+    let told = watched.expect("steady", Instant::now(), &[(&events::LINK_STEADY, leaf_guid, port)]);
+    assert_eq!(told[0].before, "flapping");
+    // The last change was the link's return; a walk may not have seen it when the window was over.
+    assert!(["up", "down"].contains(&told[0].after.as_str()), "{:?}", told[0]);
+    assert!(told[0].text.contains("leaf004") && told[0].text.ends_with("and steady"), "{:?}", told[0]);
+    // What comes afterwards is told one by one again.
+    watched.act(&format!("Unlink \"{leaf_id}\"[{port}]"), &[(&events::LINK_DOWN, leaf_guid, port)]);
+}
+
+#[test]
+fn the_crawlers_own_cable_is_pulled() {
+    let ((guid, id), (_, leaf_id)) = (host(5), leaf(0));
+    let simulated = start(&SMALL.to_net().unwrap());
+    let mut watched = Watched::begin_with(simulated, None, Some(&id), INTERVALS);
+    let start = Instant::now();
+    let told =
+        watched.act_blind(&format!("Unlink \"{id}\"[1]"), start, &[(&events::FABRIC_CUT_OFF, guid, 1)]);
+    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("linked", "no link"));
+    // A link elsewhere goes while nobody can see it; nothing is guessed of it.
+    watched.simulated.fabric.console(&format!("Unlink \"{leaf_id}\"[1]")).unwrap();
+    let told =
+        watched.act_blind(&format!("ReLink \"{id}\"[1]"), Instant::now(), &[(&events::FABRIC_SEEN, guid, 1)]);
+    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("no link", "linked"));
+    let all = watched.double.events();
+    let at = |kind: &str| all.iter().position(|event| event.kind == kind);
+    assert!(at("node.gone").is_none_or(|gone| gone > at("fabric.seen").unwrap()), "{all:#?}");
+    // Then what went meanwhile, and only that.
+    until("what went meanwhile", || watched.double.events().iter().any(|event| event.kind == "node.gone"));
+    let gone: Vec<_> =
+        watched.double.events().into_iter().filter(|event| event.kind == "node.gone").collect();
+    assert_eq!(gone.iter().map(|event| event.ib_guid).collect::<Vec<_>>(), [host(0).0.0], "{gone:#?}");
+}
+
+#[test]
+fn counters_that_somebody_clears() {
+    let mut watched = Watched::start(&SMALL.to_net().unwrap(), None);
+    let (leaf_guid, leaf_id) = leaf(2);
+    let set = |ports: std::ops::RangeInclusive<u8>, leaf: &str, value: u32| -> String {
+        ports
+            .map(|port| {
+                format!("PerformanceSet \"{leaf}\"[{port}] PortCounters.SymbolErrorCounter={value}\n")
+            })
+            .collect()
+    };
+    watched.simulated.fabric.console(&set(1..=3, &leaf_id, 70)).unwrap();
+    watched.simulated.fabric.console(&set(1..=2, &leaf(1).1, 70)).unwrap();
+    let sweeps = || watched.double.batches().iter().map(|batch| batch.coverage.len()).sum::<usize>();
+    let before = sweeps();
+    until("they are read", || sweeps() >= before + 3);
+    let told = watched.act(&set(2..=2, &leaf_id, 1), &[(&events::COUNTER_CLEARED, leaf_guid, 2)]);
+    assert!(told[0].after.contains("leaf003") && told[0].after.ends_with("port 2"), "{:?}", told[0]);
+    // Many at once are not told one by one, however the sweep fell between them.
+    let all = set(1..=3, &leaf_id, 0) + &set(1..=2, &leaf(1).1, 0);
+    watched.simulated.fabric.console(&all).unwrap();
+    let cleared = || -> Vec<Event> {
+        let events = watched.double.events().into_iter();
+        events.skip(watched.seen).filter(|event| event.kind == "counter.cleared").collect()
+    };
+    let named = |name: &str| cleared().iter().any(|event| event.after.contains(name));
+    until("the other ports", || named("leaf002") && named("leaf003"));
+    assert!(cleared().len() <= 2, "{:#?}", cleared());
 }

@@ -132,9 +132,9 @@ impl Waiting {
                 let is_long = now.saturating_duration_since(since) >= limit;
                 if is_long && !was_told {
                     let text = format!(
-                        "{} stays in {state} for {} s; is the subnet manager at work?",
+                        "{} stays in {state} for {:?}; is the subnet manager at work?",
                         end_text(end, both),
-                        limit.as_secs()
+                        limit
                     );
                     events.push(Happened {
                         kind: &PORT_STUCK,

@@ -6,10 +6,12 @@
 //! events travel.
 
 mod cables;
+mod cleared;
 mod flap;
 mod links;
 mod watch;
 
+pub use cleared::cleared;
 pub use watch::{EVENTS_MAX, Watch, WatchSettings};
 
 use crate::topology::Topology;

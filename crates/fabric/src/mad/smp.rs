@@ -298,12 +298,28 @@ impl MlnxExtPortInfo {
         self.speed_active & 1 != 0
     }
 
-    /// Whether a device is known to have the attribute: SwitchX, ConnectX-3 and Connect-IB, the generation that
-    /// had FDR10 (device IDs as infiniband-diags' `ibdiag_common.c` lists them). Others would let it time out.
+    /// Whether a device is known to have the attribute: Mellanox's switches and adapters from SwitchX and
+    /// ConnectX-3 on and what Bull sells of them, by the device IDs for which infiniband-diags asks it
+    /// (`ibdiag_common.c`, `is_mlnx_ext_port_info_supported`). Others may let it time out.
     #[must_use]
     pub const fn is_known_of(vendor_id: u32, device_id: u16) -> bool {
         const MELLANOX: u32 = 0x2C9;
-        vendor_id == MELLANOX && matches!(device_id, 0xC738..=0xC73B | 0xCB20 | 0xCF08 | 0x1003..=0x1013)
+        const BULL: u32 = 0x119F;
+        match vendor_id {
+            MELLANOX => {
+                let is_switch =
+                    matches!(device_id, 0xC738..=0xC73B | 0xC839 | 0xCB20 | 0xCF08 | 0xCF09 | 0xD2F0);
+                is_switch || matches!(device_id, 0x1003..=0x101B | 0xA2D2)
+            }
+            BULL => {
+                let is_switch = matches!(device_id, 0x1B02 | 0x1B50 | 0x1BA0 | 0x1BD0..=0x1BD5 | 0x1BF0);
+                let is_old = matches!(device_id, 0x1B33 | 0x1B73 | 0x1B40 | 0x1B41 | 0x1B60 | 0x1B61);
+                let is_new =
+                    matches!(device_id, 0x1B83 | 0x1B93 | 0x1B94 | 0x1BB4 | 0x1BB5 | 0x1BC4..=0x1BC6);
+                is_switch || is_old || is_new
+            }
+            _ => false,
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use throughline_fabric::engine::{Engine, EngineError};
+use throughline_fabric::events;
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::records::{self, SOURCE};
 use throughline_fabric::stop::Stop;
@@ -272,6 +273,16 @@ impl Sweeps {
             at: Instant::now(),
         });
         self.look_at_failures(readings, coverage);
+        self.tell_cleared(found, readings);
+    }
+
+    /// Counters that somebody else set back are an event: their rates begin anew.
+    fn tell_cleared(&self, found: &Found, readings: &[PortReading]) {
+        let cleared = readings.iter().filter(|reading| reading.was_asked && reading.was_cleared);
+        let ports: Vec<_> = cleared.map(|reading| (reading.guid, reading.port)).collect();
+        if let Some(event) = events::cleared(&found.topology, &ports) {
+            self.shared.publisher.tell(&[event]);
+        }
     }
 
     /// Ports that fail and did not fail before: the topology may have changed.
@@ -295,12 +306,6 @@ impl Sweeps {
                 .collect();
             nodes.dedup();
             self.shared.want_discovery(&Trigger::SweepFailure(nodes));
-        }
-        if coverage.cleared > 0 {
-            tracing::info!(
-                ports = coverage.cleared,
-                "counters were cleared by somebody, or devices were reset"
-            );
         }
         self.failing = failing;
     }

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use throughline_delivery::wire::collect_server::{Collect, CollectServer};
@@ -88,7 +88,11 @@ impl Daemon {
 
     /// With a state folder that another one has had.
     pub fn start_in(simulated: &Simulated, configuration: &str, state: PathBuf) -> Daemon {
-        let mut command = simulated.fabric.client(CRAWLER, None).unwrap();
+        Daemon::spawn(simulated.fabric.client(CRAWLER, None).unwrap(), configuration, state)
+    }
+
+    /// By a command that has a working folder of its own.
+    pub fn spawn(mut command: Command, configuration: &str, state: PathBuf) -> Daemon {
         let folder = command.get_current_dir().unwrap().to_owned();
         std::fs::write(folder.join("fabric.toml"), configuration).unwrap();
         command.args(["run", "--config", "fabric.toml", "--state-dir"]).arg(state).stdout(Stdio::piped());
