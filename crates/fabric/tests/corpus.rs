@@ -19,9 +19,9 @@ static ALLOCATOR: PeakAlloc = PeakAlloc;
 static ALONE: Mutex<()> = Mutex::new(());
 /// Memory that any input may take: buffers, tables by LID.
 const FREE_BYTES: usize = 1 << 20;
-/// Memory for each byte of input: a line of 20 bytes begins a switch of 255 ports, of 200 bytes each in memory and
-/// as many as text.
-const BYTES_PER_BYTE: usize = 4_000;
+/// Memory for each byte of input: a line of 32 bytes is a switch of 255 ports, of 800 bytes each in the topology
+/// and its documents.
+const BYTES_PER_BYTE: usize = 8_000;
 /// Memory that no input may take, be it large: that of the limits which the readers name.
 const MOST_BYTES: usize = 256 << 20;
 /// Bytes of a small packed file may be a thousand each (RFC 1951: 258 bytes in 2 bits).
