@@ -150,16 +150,15 @@ pub fn of_topology(topology: &Topology, failures: &[Failure]) -> Vec<Finding> {
     manager(topology, &mut found);
     lids(topology, &mut found);
     for (index, node) in topology.nodes.iter().enumerate() {
-        for port in &node.ports {
-            let Some(info) = port.info.filter(|info| info.is_linked()) else { continue };
-            if let Some(state @ (PortState::Initialize | PortState::Armed)) = info.state {
+        for state in [PortState::Initialize, PortState::Armed] {
+            let stuck = node
+                .ports
+                .iter()
+                .filter(|port| port.info.is_some_and(|info| info.is_linked() && info.state == Some(state)));
+            let ports: Vec<u8> = stuck.map(|port| port.number).collect();
+            if !ports.is_empty() {
                 let what = format!("link is up and the state is {}: no data pass", state.name());
-                found.push(Finding {
-                    kind: Kind::PortNotActive,
-                    node: Some(index),
-                    ports: vec![port.number],
-                    what,
-                });
+                found.push(Finding { kind: Kind::PortNotActive, node: Some(index), ports, what });
             }
         }
     }
@@ -167,6 +166,41 @@ pub fn of_topology(topology: &Topology, failures: &[Failure]) -> Vec<Finding> {
     degraded(topology, &mut found);
     names(topology, &mut found);
     found
+}
+
+/// Nodes named where findings are merged.
+const NAMED: usize = 3;
+
+/// Where no subnet manager is seen, what follows from that is one finding a kind, not one a node: there is one
+/// thing to do.
+pub fn merge_unmanaged(topology: &Topology, findings: &mut Vec<Finding>) {
+    if findings.iter().all(|finding| finding.kind != Kind::SubnetManagerAbsent) {
+        return;
+    }
+    for kind in [Kind::LidMissing, Kind::PortNotActive, Kind::CountersUnread] {
+        let (of_kind, others): (Vec<Finding>, Vec<Finding>) =
+            std::mem::take(findings).into_iter().partition(|finding| finding.kind == kind);
+        *findings = others;
+        let mut by_what: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+        for finding in of_kind {
+            by_what.entry(finding.what.clone()).or_default().push(finding);
+        }
+        for (what, mut same) in by_what {
+            if same.len() < 2 {
+                findings.append(&mut same);
+                continue;
+            }
+            let ports: usize = same.iter().map(|finding| finding.ports.len()).sum();
+            let nodes = same.iter().filter_map(|finding| topology.nodes.get(finding.node?));
+            let mut named: Vec<String> =
+                nodes.take(NAMED).map(|node| name_of(node.guid, &node.description)).collect();
+            if same.len() > NAMED {
+                named.push("…".to_owned());
+            }
+            let what = format!("{ports} ports of {} nodes: {what} ({})", same.len(), named.join(", "));
+            findings.push(Finding { kind, node: None, ports: Vec::new(), what });
+        }
+    }
 }
 
 /// What the counters show.
@@ -246,7 +280,7 @@ fn lids(topology: &Topology, found: &mut Vec<Finding>) {
             if info.lid != 0 {
                 owners.push((u32::from(info.lid), u32::from(info.lid) + (1 << info.lmc), end));
             } else if node.kind == NodeKind::Switch || info.is_linked() {
-                let what = "it has a link and no LID: only its neighbours can reach it".to_owned();
+                let what = "a link and no LID: only neighbours can reach it".to_owned();
                 found.push(Finding {
                     kind: Kind::LidMissing,
                     node: Some(index),

@@ -1,14 +1,11 @@
 //! Which links carry most: both directions of each cable from two readings of its ports, sorted. Pure; what was
 //! not read is absent and comes last.
 
-use crate::mad::counter_metrics;
 use crate::sweep::PortReading;
+use crate::sweep::rates::{PortRates, pairs, rates};
 use crate::topology::{PortEnd, Topology};
 use std::cmp::Ordering;
 use std::collections::HashMap;
-use throughline_sample::catalogue::{
-    Metric, RECEIVE_DATA_BYTES, RECEIVE_PACKETS, TRANSMIT_DATA_BYTES, TRANSMIT_PACKETS, TRANSMIT_WAIT,
-};
 
 /// What sorts links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -138,54 +135,6 @@ pub fn loads(
     }
     sort(&mut loads, order);
     loads
-}
-
-/// The rates of one port that a link's load is made of.
-#[derive(Clone, Copy, Debug, Default)]
-struct PortRates {
-    transmit_bytes_per_second: Option<f64>,
-    receive_bytes_per_second: Option<f64>,
-    transmit_packets_per_second: Option<f64>,
-    receive_packets_per_second: Option<f64>,
-    transmit_utilisation: Option<f64>,
-    receive_utilisation: Option<f64>,
-    wait_ticks_per_second: Option<f64>,
-    wait_ratio: Option<f64>,
-}
-
-/// Readings of the same ports in two sweeps of one topology.
-fn pairs<'a>(
-    before: &'a [PortReading],
-    after: &'a [PortReading],
-) -> impl Iterator<Item = (&'a PortReading, &'a PortReading)> {
-    before.iter().zip(after).filter(|(before, after)| (before.guid, before.port) == (after.guid, after.port))
-}
-
-fn rates(before: &PortReading, after: &PortReading) -> Option<PortRates> {
-    let seconds = (after.time - before.time) as f64 / 1e9;
-    if before.time == 0 || seconds <= 0.0 || before.epoch != after.epoch {
-        return None;
-    }
-    let of = |metric: &Metric| {
-        let index = counter_metrics().iter().position(|known| known.id == metric.id)?;
-        let grown = after.counters.exact(index)?.checked_sub(before.counters.exact(index)?)?;
-        Some(grown as f64 / seconds)
-    };
-    let share = |rate: Option<f64>| {
-        let speed = after.rate_bytes_per_second.filter(|speed| *speed > 0)?;
-        Some(rate? / speed as f64)
-    };
-    let (transmit, receive) = (of(&TRANSMIT_DATA_BYTES), of(&RECEIVE_DATA_BYTES));
-    Some(PortRates {
-        transmit_bytes_per_second: transmit,
-        receive_bytes_per_second: receive,
-        transmit_packets_per_second: of(&TRANSMIT_PACKETS),
-        receive_packets_per_second: of(&RECEIVE_PACKETS),
-        transmit_utilisation: share(transmit),
-        receive_utilisation: share(receive),
-        wait_ticks_per_second: of(&TRANSMIT_WAIT),
-        wait_ratio: None,
-    })
 }
 
 /// Whether the sweep reads a port, so that its cable is told from there.

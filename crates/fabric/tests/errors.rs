@@ -265,6 +265,80 @@ fn a_clean_fabric_is_clean_and_without_a_manager_it_is_not() {
         .collect();
     let expected = ["counters.unread", "lid.missing", "port.not_active", "sm.absent"];
     assert_eq!(kinds, expected.map(str::to_owned).into());
+    assert!(
+        text.starts_with("{\"description\":") && text.lines().next().unwrap().contains("sm.absent"),
+        "{text}"
+    );
+    assert_eq!(text.lines().count(), expected.len(), "one finding a kind:\n{text}");
+    assert!(text.contains("80 ports of 30 nodes"), "{text}");
+    for arguments in
+        [["errors", "--totals"], ["errors", "--interval=3600"], ["sweep", "--once"], ["top", "--once"]]
+    {
+        let output = alone.fabric.client(CRAWLER, None).unwrap().args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(69), "{arguments:?}: {said}");
+        assert!(said.contains("is a subnet manager running?"), "{arguments:?}: {said}");
+    }
+}
+
+/// `Counter == value` of a port in `ibqueryerrors`, errors and what they consist of, without zeros.
+fn figures_of(text: &str, node: &str, port: u8) -> BTreeMap<String, u64> {
+    let of_node = text.split("Errors for ").find(|part| part.contains(node)).unwrap();
+    let line = of_node.lines().find(|line| line.contains(&format!(" port {port}: "))).unwrap();
+    let figures = line.split('[').skip(1).filter_map(|part| part.split(']').next()?.split_once(" == "));
+    figures.map(|(name, value)| (name.trim_end_matches(':').to_owned(), value.parse().unwrap())).collect()
+}
+
+#[test]
+fn details_are_those_of_ibqueryerrors() {
+    let mut simulated = start(&simulated::SMALL.to_net().unwrap());
+    // The console's name, ours, the value.
+    let set = [
+        ("PortCounters.PortRcvErrors", "receive_errors", 60),
+        ("PortRcvErrorDetails.PortLocalPhysicalErrors", "local_physical_errors", 41),
+        ("PortRcvErrorDetails.PortLoopingErrors", "looping_errors", 65_535),
+        ("PortCounters.PortXmitDiscards", "transmit_discards", 9),
+        ("PortXmitDiscardDetails.PortInactiveDiscards", "inactive_discards", 7),
+        ("PortXmitDiscardDetails.PortSwHOQLifetimeLimitDiscards", "switch_hoq_lifetime_limit_discards", 2),
+    ];
+    let id = FatTree::switch_id(1);
+    let commands: String =
+        set.iter().map(|(name, _, value)| format!("PerformanceSet \"{id}\"[3] {name}={value}\n")).collect();
+    // Details of a port without errors above are not told, by them and by us.
+    let alone = format!("PerformanceSet \"{id}\"[4] PortXmitDiscardDetails.PortInactiveDiscards=7\n");
+    simulated.fabric.console(&(commands + &alone)).unwrap();
+
+    let theirs = simulated.fabric.tool("ibqueryerrors", None).unwrap().arg("--details").output().unwrap();
+    let theirs = String::from_utf8(theirs.stdout).unwrap();
+    let name = simulated::SMALL.switch_description(1);
+    let told = figures_of(&theirs, &name, 3);
+    let ours = simulated.crawl(&["errors", "--totals", "--details", "--json"]);
+    let line: Value = serde_json::from_str(&ours).unwrap();
+    assert_eq!((line["description"].as_str().unwrap(), line["num"].as_u64()), (name.as_str(), Some(3)));
+    let mut figures = BTreeMap::new();
+    for (counter, value) in line["errors"].as_object().unwrap() {
+        figures.insert(counter.clone(), value["count"].as_u64().unwrap());
+        for (part, value) in value["details"].as_object().unwrap() {
+            figures.insert(part.clone(), value["count"].as_u64().unwrap());
+        }
+    }
+    assert_eq!(figures, set.iter().map(|(_, name, value)| ((*name).to_owned(), *value)).collect());
+    // ibqueryerrors reads each of the two attributes by the other's fields: the first detail of receiving has
+    // the name of the first discard and so on, and the last two details of receiving are never told.
+    let theirs_by_ours = [
+        ("receive_errors", "PortRcvErrors"),
+        ("local_physical_errors", "PortInactiveDiscards"),
+        ("transmit_discards", "PortXmitDiscards"),
+        ("inactive_discards", "PortLocalPhysicalErrors"),
+        ("switch_hoq_lifetime_limit_discards", "PortDLIDMappingErrors"),
+    ];
+    assert_eq!(told.len(), theirs_by_ours.len(), "{theirs}");
+    for (our_name, their_name) in theirs_by_ours {
+        assert_eq!(figures[our_name], told[their_name], "{our_name}: {theirs}");
+    }
+    let table = simulated.crawl(&["errors", "--totals", "--details"]);
+    assert!(table.contains("receive_errors=60 [local_physical_errors=41 looping_errors>=65535]"), "{table}");
+    assert!(!simulated.crawl(&["errors", "--totals"]).contains("looping"));
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure};
 use throughline_fabric::check::{self, Finding, Kind, port_ranges};
+use throughline_fabric::sweep::Sets;
 use throughline_fabric::topology::{Topology, aligned, label};
 use throughline_sample::catalogue::TRANSMIT_WAIT;
 
@@ -36,13 +37,14 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
         // Waiting is congestion, not a fault; a site that wants it judged says from where on.
         thresholds.suppress(&TRANSMIT_WAIT);
     }
-    let Some(look) = look(fabric, options.interval)? else {
+    let Some(look) = look(fabric, options.interval, Sets::USUAL)? else {
         return Err(Failure::unavailable("stopped before the end: nothing is said about the fabric").into());
     };
     let nodes = options.judged.nodes(&look.topology)?;
     let mut findings = check::of_topology(&look.topology, &look.failures);
     findings.retain(|finding| finding.node.is_none_or(|node| nodes.has(node)));
     findings.extend(check::of_counters(&look.errors(&nodes, &thresholds), &look.unread(&nodes)));
+    check::merge_unmanaged(&look.topology, &mut findings);
     findings.sort_by_key(|finding| (finding.kind.severity(), finding.kind, finding.node));
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if options.json {

@@ -14,6 +14,7 @@ use std::time::Duration;
 use throughline_daemon::Failure;
 use throughline_fabric::check::{Unread, describe, port_ranges};
 use throughline_fabric::errors::{COMMON, Excess, Thresholds, find};
+use throughline_fabric::sweep::Sets;
 use throughline_fabric::topology::{PortEnd, Topology, aligned, label};
 use throughline_sample::Guid;
 
@@ -29,6 +30,9 @@ pub struct Options {
     /// Read once and print what was counted since the counters were cleared
     #[arg(long, visible_alias = "once", conflicts_with = "interval")]
     totals: bool,
+    /// Also read why packets were received in error or discarded, where the device tells: 2 more MADs a port
+    #[arg(long)]
+    details: bool,
     #[command(flatten)]
     judged: Judged,
     /// Print one JSON object a line and port
@@ -115,20 +119,24 @@ fn read(path: &std::path::Path) -> anyhow::Result<String> {
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let thresholds = options.judged.thresholds()?;
     let interval = (!options.totals).then_some(options.interval);
-    let Some(look) = look(fabric, interval)? else { return Ok(ExitCode::SUCCESS) };
+    let sets = if options.details { Sets::USUAL | Sets::DETAILS } else { Sets::USUAL };
+    let Some(look) = look(fabric, interval, sets)? else { return Ok(ExitCode::SUCCESS) };
+    if look.is_empty() {
+        return Err(Failure::unavailable(super::sweep::NOTHING_TO_READ).into());
+    }
     let nodes = options.judged.nodes(&look.topology)?;
     let errors = look.errors(&nodes, &thresholds);
     let unread = look.unread(&nodes);
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if options.json {
-        let lines = errors.iter().map(|(end, excesses)| error_line(&look, *end, excesses));
+        let lines = errors.iter().map(|(end, excesses)| error_line(&look, *end, excesses, options.details));
         let lines = lines.chain(unread.iter().flat_map(|unread| unread_lines(&look.topology, unread)));
         for line in lines.chain(silent_lines(&look)) {
             serde_json::to_writer(&mut out, &line).map_err(std::io::Error::from)?;
             writeln!(out)?;
         }
     } else {
-        write!(out, "{}", table(&look.topology, &errors))?;
+        write!(out, "{}", table(&look, &errors, options.details))?;
         write!(out, "{}", not_read(&look, &unread))?;
         let missing: usize = unread.iter().map(|unread| unread.ports.len()).sum();
         let since = interval.map_or_else(
@@ -157,7 +165,8 @@ fn missing_all(look: &Look, nodes: &Selected, unread: &[Unread]) -> bool {
 }
 
 /// One line a port with errors; nothing where there is none.
-fn table(topology: &Topology, errors: &[(PortEnd, Vec<Excess>)]) -> String {
+fn table(look: &Look, errors: &[(PortEnd, Vec<Excess>)], with_details: bool) -> String {
+    let topology = &look.topology;
     if errors.is_empty() {
         return String::new();
     }
@@ -172,7 +181,18 @@ fn table(topology: &Topology, errors: &[(PortEnd, Vec<Excess>)]) -> String {
                 (label(&node.description, node.guid), end.port.to_string())
             },
         );
-        let said: Vec<String> = excesses.iter().map(describe).collect();
+        let said: Vec<String> = excesses
+            .iter()
+            .map(|excess| {
+                let parts: Vec<String> = if with_details {
+                    look.details(*end, excess.metric).iter().map(describe).collect()
+                } else {
+                    Vec::new()
+                };
+                let said = describe(excess);
+                if parts.is_empty() { said } else { format!("{said} [{}]", parts.join(" ")) }
+            })
+            .collect();
         let node = label(&node.description, node.guid);
         rows.push([node, end.port.to_string(), remote, remote_port, said.join(" ")]);
     }
@@ -216,21 +236,31 @@ fn named(topology: &Topology, end: PortEnd) -> Named<'_> {
     Named { guid: node.guid, description: &node.description, num: end.port }
 }
 
-fn error_line(look: &Look, end: PortEnd, excesses: &[Excess]) -> Value {
+/// How much was counted, in figures.
+fn figures(excess: &Excess) -> Map<String, Value> {
+    let mut figures = Map::new();
+    // A count within 64 bits: the widest counter has 64.
+    figures.insert("count".to_owned(), u64::try_from(excess.count).unwrap_or(u64::MAX).into());
+    figures.insert("at_least".to_owned(), excess.at_least.into());
+    figures.insert("per_second".to_owned(), json!(excess.per_second));
+    figures
+}
+
+fn error_line(look: &Look, end: PortEnd, excesses: &[Excess], with_details: bool) -> Value {
     let node = &look.topology.nodes[end.node];
     let remote = node.port(end.port).and_then(|port| port.remote);
     let errors: Map<String, Value> = excesses
         .iter()
         .map(|excess| {
-            // A count within 64 bits: the widest counter has 64.
-            let count = u64::try_from(excess.count).unwrap_or(u64::MAX);
-            let value = json!({
-                "count": count,
-                "at_least": excess.at_least,
-                "per_second": excess.per_second,
-                "threshold": excess.threshold,
-            });
-            (excess.metric.name.to_owned(), value)
+            let mut value = figures(excess);
+            value.insert("threshold".to_owned(), excess.threshold.into());
+            let parts = if with_details { look.details(end, excess.metric) } else { Vec::new() };
+            if !parts.is_empty() {
+                let parts: Map<String, Value> =
+                    parts.iter().map(|part| (part.metric.name.to_owned(), figures(part).into())).collect();
+                value.insert("details".to_owned(), parts.into());
+            }
+            (excess.metric.name.to_owned(), Value::from(value))
         })
         .collect();
     let reading = look.reading(end);

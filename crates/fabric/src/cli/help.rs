@@ -59,6 +59,7 @@ Examples:
   throughline-fabric errors                                    what grows within 10 seconds
   throughline-fabric errors --totals --thresholds /etc/infiniband-diags/error_thresholds
   throughline-fabric errors --totals --suppress PortXmitWait,symbol_error
+  throughline-fabric errors --totals --details                         and why, where the device tells
   throughline-fabric errors --interval 60 --json | jq -c 'select(.errors.link_downed)'
 
 One line a port with a counter above its threshold, in rates the growth within the interval. >= is a

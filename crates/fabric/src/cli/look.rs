@@ -11,8 +11,9 @@ use throughline_fabric::check::Unread;
 use throughline_fabric::discover;
 use throughline_fabric::errors::{self, Excess, Thresholds};
 use throughline_fabric::mad::NodeKind;
-use throughline_fabric::sweep::{PortReading, Selection};
+use throughline_fabric::sweep::{PortReading, Selection, Sets};
 use throughline_fabric::topology::{NodeIndex, PortEnd, Topology};
+use throughline_sample::catalogue::Metric;
 
 /// Reason for a port without a LID, which counters are asked by.
 const NO_LID: &str = "no LID";
@@ -32,15 +33,17 @@ pub struct Look {
 ///
 /// # Errors
 /// No device, no permission, no answer, files without counters or with one reading where two are needed (69).
-pub fn look(fabric: &FabricOptions, interval: Option<Duration>) -> anyhow::Result<Option<Look>> {
+pub fn look(fabric: &FabricOptions, interval: Option<Duration>, sets: Sets) -> anyhow::Result<Option<Look>> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
     let found = source.discover(Need::default(), &stop)?;
     let (topology, failures) = (found.topology, found.failures);
     // A port without a link keeps its errors: LinkDownedCounter above all.
     let mut counting = source.counters(&topology, Selection { unlinked: true })?;
+    counting.read(sets);
     let mut before = Vec::new();
-    if let Some(interval) = interval {
+    // Of nothing there is nothing to wait for.
+    if let Some(interval) = interval.filter(|_| !counting.is_empty()) {
         counting.sweep(&stop)?;
         before = counting.readings().to_vec();
         match counting.left() {
@@ -64,9 +67,28 @@ impl Look {
         self.after.iter().filter(|reading| nodes.has(reading.node)).count() + self.without_lid(nodes).count()
     }
 
+    /// Whether no port could be asked for counters: none has a LID.
+    pub fn is_empty(&self) -> bool {
+        self.after.is_empty()
+    }
+
     /// The reading of a port.
     pub fn reading(&self, end: PortEnd) -> Option<&PortReading> {
-        self.after.iter().find(|reading| (reading.node, reading.port) == (end.node, end.port))
+        self.after.get(self.position(end)?)
+    }
+
+    /// What a counter of a port consists of, where details were read.
+    pub fn details(&self, end: PortEnd, metric: &Metric) -> Vec<Excess> {
+        let parts = self.position(end).and_then(|position| {
+            let before = (!self.before.is_empty()).then(|| self.before.get(position));
+            Some(errors::details(metric, before.flatten(), self.after.get(position)?))
+        });
+        parts.unwrap_or_default()
+    }
+
+    fn position(&self, end: PortEnd) -> Option<usize> {
+        // Readings are ordered by node and port.
+        self.after.binary_search_by_key(&(end.node, end.port), |reading| (reading.node, reading.port)).ok()
     }
 
     /// Ports with errors above their thresholds, ordered by node and port.

@@ -252,6 +252,13 @@ impl Counting {
         self.1 = sets;
     }
 
+    /// Asks each node once how long its tick of waiting is, so that waiting is told as a share of time.
+    pub fn want_ticks(&mut self) {
+        if let From::Live(live) = &mut self.0 {
+            live.1.want_ticks();
+        }
+    }
+
     /// Reads all ports once more, or goes to the next saved reading; after the last one it stays there.
     ///
     /// # Errors

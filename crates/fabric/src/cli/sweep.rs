@@ -46,6 +46,9 @@ pub struct Options {
     pub config: Option<PathBuf>,
 }
 
+/// What is said where no port can be asked for counters.
+pub const NOTHING_TO_READ: &str = "no port has both a link and a LID; is a subnet manager running?";
+
 /// A duration in seconds, of a day at most.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
@@ -66,8 +69,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let topology = source.discover(Need::default(), &stop)?.topology;
     let mut counting = source.counters(&topology, Selection { unlinked: options.all_ports })?;
     if counting.is_empty() {
-        let message = "no port has both a link and a LID; is a subnet manager running?";
-        return Err(Failure::unavailable(message).into());
+        return Err(Failure::unavailable(NOTHING_TO_READ).into());
     }
     counting.read(options.sets);
     let mut printer = Printer::new(options.json, options.sets);

@@ -61,11 +61,11 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
     let topology = source.discover(Need::default(), &stop)?.topology;
-    let counting = source.counters(&topology, Selection::default())?;
+    let mut counting = source.counters(&topology, Selection::default())?;
     if counting.is_empty() {
-        let message = "no port has both a link and a LID; is a subnet manager running?";
-        return Err(Failure::unavailable(message).into());
+        return Err(Failure::unavailable(super::sweep::NOTHING_TO_READ).into());
     }
+    counting.want_ticks();
     let nodes = select(&topology, &options.nodes)?;
     let count = if options.once { Some(1) } else { options.count };
     let screen = if options.once || options.json { None } else { Screen::open()? };

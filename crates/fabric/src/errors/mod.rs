@@ -6,12 +6,20 @@ mod thresholds;
 
 pub use thresholds::{BadThreshold, COMMON, ERROR_COUNTERS, Thresholds, find};
 
-use crate::mad::{Counters, counter_metrics};
+use crate::mad::{ClassPortInfo, Counters, PortCounterSet, counter_metrics};
 use crate::sweep::PortReading;
-use throughline_sample::catalogue::Metric;
+use throughline_sample::catalogue::{Metric, RECEIVE_ERRORS, TRANSMIT_DISCARDS};
 
 /// Nanoseconds in a second.
 const NANOSECONDS: f64 = 1e9;
+
+/// Counters that a second attribute takes apart (IBTA volume 1, 16.1.4.1 and 16.1.4.2).
+const DETAILS: [(&Metric, PortCounterSet); 2] = [
+    (&RECEIVE_ERRORS, PortCounterSet::ReceiveErrorDetails),
+    (&TRANSMIT_DISCARDS, PortCounterSet::DiscardDetails),
+];
+/// Width of each of its fields.
+const DETAIL_BITS: u32 = 16;
 
 /// An error counter above its threshold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,39 +36,64 @@ pub struct Excess {
     pub threshold: u64,
 }
 
+/// What a counter says: how much it counted, whether it may be more, and how much in one second.
+type Said = (u128, bool, Option<f64>);
+
 /// Counters above their thresholds since they were cleared.
 #[must_use]
 pub fn totals(counters: &Counters, thresholds: &Thresholds) -> Vec<Excess> {
-    judged(thresholds, |index, bits| {
-        if counters.is_saturated(index) {
-            return Some((end(bits), true, None));
-        }
-        Some((counters.exact(index)?, false, None))
-    })
+    judged(thresholds, |index, bits| total(counters, index, bits))
 }
 
 /// Counters whose increase from one reading to the next is above their thresholds.
 #[must_use]
 pub fn increases(before: &PortReading, after: &PortReading, thresholds: &Thresholds) -> Vec<Excess> {
+    judged(thresholds, |index, bits| increase(before, after, index, bits))
+}
+
+/// What the error counters consist of that have a second attribute for that, as far as the device tells: the
+/// reasons for which it received errors or discarded packets. With a reading before, what came since then.
+#[must_use]
+pub fn details(of: &Metric, before: Option<&PortReading>, after: &PortReading) -> Vec<Excess> {
+    let set = DETAILS.into_iter().find(|(metric, _)| metric.id == of.id);
+    let fields = set.map_or(0, |(_, set)| set.metrics(&ClassPortInfo::default()));
+    let metrics = counter_metrics().iter().enumerate().filter(|(index, _)| fields >> index & 1 == 1);
+    let parts = metrics.filter_map(|(index, metric)| {
+        let said = match before {
+            Some(before) => increase(before, after, index, DETAIL_BITS),
+            None => total(&after.counters, index, DETAIL_BITS),
+        };
+        let (count, at_least, per_second) = said.filter(|(count, ..)| *count > 0)?;
+        Some(Excess { metric, count, at_least, per_second, threshold: 0 })
+    });
+    parts.collect()
+}
+
+fn total(counters: &Counters, index: usize, bits: u32) -> Option<Said> {
+    if counters.is_saturated(index) {
+        return Some((end(bits), true, None));
+    }
+    Some((counters.exact(index)?, false, None))
+}
+
+fn increase(before: &PortReading, after: &PortReading, index: usize, bits: u32) -> Option<Said> {
     let seconds = (after.time - before.time) as f64 / NANOSECONDS;
     let rate = |count: u128| (seconds > 0.0).then(|| count as f64 / seconds);
-    judged(thresholds, |index, bits| {
-        let (old, new) = (before.counters.exact(index), after.counters.exact(index));
-        let (was_full, is_full) = (before.counters.is_saturated(index), after.counters.is_saturated(index));
-        match (old, new) {
-            (Some(old), Some(new)) if new >= old => Some((new - old, false, rate(new - old))),
-            // Cleared in between: it counted at least what stands there now.
-            (Some(_), Some(new)) => Some((new, true, rate(new))),
-            (None, Some(new)) if was_full => Some((new, true, rate(new))),
-            (Some(old), None) if is_full => {
-                let count = end(bits).saturating_sub(old).max(1);
-                Some((count, true, rate(count)))
-            }
-            // At its end all the time: whatever comes is not counted.
-            (None, None) if was_full && is_full => Some((end(bits), true, None)),
-            _ => None,
+    let (old, new) = (before.counters.exact(index), after.counters.exact(index));
+    let (was_full, is_full) = (before.counters.is_saturated(index), after.counters.is_saturated(index));
+    match (old, new) {
+        (Some(old), Some(new)) if new >= old => Some((new - old, false, rate(new - old))),
+        // Cleared in between: it counted at least what stands there now.
+        (Some(_), Some(new)) => Some((new, true, rate(new))),
+        (None, Some(new)) if was_full => Some((new, true, rate(new))),
+        (Some(old), None) if is_full => {
+            let count = end(bits).saturating_sub(old).max(1);
+            Some((count, true, rate(count)))
         }
-    })
+        // At its end all the time: whatever comes is not counted.
+        (None, None) if was_full && is_full => Some((end(bits), true, None)),
+        _ => None,
+    }
 }
 
 /// The largest value of a counter of so many bits.
@@ -68,10 +101,7 @@ fn end(bits: u32) -> u128 {
     (1 << bits) - 1
 }
 
-fn judged(
-    thresholds: &Thresholds,
-    count: impl Fn(usize, u32) -> Option<(u128, bool, Option<f64>)>,
-) -> Vec<Excess> {
+fn judged(thresholds: &Thresholds, count: impl Fn(usize, u32) -> Option<Said>) -> Vec<Excess> {
     let mut found = Vec::new();
     for (metric, bits) in ERROR_COUNTERS {
         let Some(threshold) = thresholds.of(metric) else { continue };
@@ -90,7 +120,7 @@ fn judged(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mad::{ClassPortInfo, NodeKind, PMA_DATA_BYTES, PortCounterSet};
+    use crate::mad::{NodeKind, PMA_DATA_BYTES};
     use throughline_sample::Guid;
     use throughline_sample::catalogue::{LINK_DOWNED, SYMBOL_ERROR};
 
