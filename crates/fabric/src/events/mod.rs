@@ -1,4 +1,4 @@
-//! Events of the fabric: their vocabulary, in one place, and what makes them.
+//! Events of the fabric: their vocabulary, in one place, and what makes those of the topology.
 //!
 //! [`ALL`] is every kind there is, with severity and meaning; docs/FABRIC.md is held against it by a test.
 //! [`Watch`] compares one topology with the next and keeps what must be remembered between them. An event says
@@ -85,16 +85,39 @@ kinds! {
     PORT_STUCK "port.stuck" Warning "A link is up and its port stays in Initialize or Armed: the subnet manager does not bring it up.";
     PORT_ACTIVE "port.active" Info "A port that was stuck is Active.";
     COUNTER_CLEARED "counter.cleared" Info "Counters were set back by somebody else, or their device was reset: a new epoch begins.";
-    SM_CHANGED "sm.changed" Warning "Another subnet manager is master.";
+    SM_CHANGED "sm.changed" Warning "Another subnet manager is master, or the same one with another LID or priority, or it began anew.";
+    SM_GONE "sm.gone" Error "The master subnet manager does not answer: nobody gives LIDs and routes to what comes, or leads around what breaks.";
     FABRIC_CUT_OFF "fabric.cut_off" Error "The crawler's own port has no link: nothing is known of the fabric until it has.";
     FABRIC_SEEN "fabric.seen" Info "The crawler's own port has its link again.";
     TOPOLOGY_CHANGED "topology.changed" Warning "More happened at once than is told one by one; the inventory has all of it.";
+    TRAP_IN_SERVICE "trap.64" Info "A port came into service.";
+    TRAP_OUT_OF_SERVICE "trap.65" Warning "A port went out of service.";
+    TRAP_GROUP_CREATED "trap.66" Info "A multicast group was created.";
+    TRAP_GROUP_DELETED "trap.67" Info "A multicast group was deleted.";
+    TRAP_LINK_STATE "trap.128" Info "The state of a link changed.";
+    TRAP_LINK_INTEGRITY "trap.129" Warning "Local link integrity errors reached their threshold.";
+    TRAP_BUFFER_OVERRUN "trap.130" Warning "Buffer overruns reached their threshold.";
+    TRAP_FLOW_CONTROL "trap.131" Warning "No flow control update came in time.";
+    TRAP_CAPABILITY "trap.144" Info "Capabilities or description of a port changed.";
+    TRAP_SYSTEM_GUID "trap.145" Info "A system image GUID changed.";
+    TRAP_BAD_M_KEY "trap.256" Warning "A request had a wrong M_Key.";
+    TRAP_BAD_P_KEY "trap.257" Warning "A packet had a wrong P_Key.";
+    TRAP_BAD_Q_KEY "trap.258" Warning "A packet had a wrong Q_Key.";
+    TRAP_BAD_SWITCH_P_KEY "trap.259" Warning "A switch saw a packet with a wrong P_Key.";
+    TRAP_OTHER "trap.other" Info "A trap without a known meaning, or of a vendor's own; its text has the number.";
 }
 
 /// The kind with a name.
 #[must_use]
 pub fn by_id(id: &str) -> Option<&'static Kind> {
     ALL.iter().find(|kind| kind.id == id).copied()
+}
+
+/// The kind of a generic trap with this number (IBTA volume 1, 14.2.5.1); [`TRAP_OTHER`] for all without a known
+/// meaning, so that the kinds stay few whatever the subnet reports.
+#[must_use]
+pub fn of_trap(number: u16) -> &'static Kind {
+    by_id(&format!("trap.{number}")).unwrap_or(&TRAP_OTHER)
 }
 
 /// One end of a cable by name: node GUID and port.

@@ -5,7 +5,7 @@ use super::flap::Flaps;
 use super::links::{self, Degraded, Waiting};
 use super::{
     Happened, Kind, NODE_ANSWERS, NODE_BACK, NODE_GONE, NODE_LID, NODE_NEW, NODE_RENAMED, NODE_REPLACED,
-    NODE_SILENT, SM_CHANGED, TOPOLOGY_CHANGED, end_text, node_text,
+    NODE_SILENT, TOPOLOGY_CHANGED, end_text, node_text,
 };
 use crate::mad::NodeKind;
 use crate::topology::{Standing, Topology};
@@ -89,7 +89,6 @@ impl Watch {
         self.degraded = degraded;
         events.extend(self.waiting.compare(after, self.settings.stuck_after, now));
         events.extend(self.silence(before, after));
-        events.extend(manager(before, after));
         sum_up(events)
     }
 
@@ -210,26 +209,6 @@ fn place_of(topology: &Topology, guid: Guid) -> String {
     let remote = node.physical_ports().find_map(|port| port.remote);
     remote.map_or_else(String::new, |end| {
         end_text((topology.nodes[end.node].guid, end.port), [topology, topology])
-    })
-}
-
-/// Another master subnet manager, by what the local port says.
-fn manager(before: &Topology, after: &Topology) -> Option<Happened> {
-    let lid = |topology: &Topology| {
-        let end = topology.local?;
-        let node = &topology.nodes[end.node];
-        let number = if node.kind == NodeKind::Switch { 0 } else { end.port };
-        node.port(number)?.info.map(|info| info.sm_lid).filter(|lid| *lid != 0)
-    };
-    let (was, is) = (lid(before)?, lid(after)?);
-    let local = after.local.map(|end| (after.nodes[end.node].guid, end.port))?;
-    (was != is).then(|| Happened {
-        kind: &SM_CHANGED,
-        end: local,
-        remote: None,
-        before: format!("LID {was}"),
-        after: format!("LID {is}"),
-        text: format!("the master subnet manager was at LID {was} and is at LID {is}"),
     })
 }
 

@@ -23,8 +23,6 @@ use throughline_fabric::transport::{Class, LocalPort, Transport};
 use throughline_sample::catalogue::{
     FAILED_READS, MAD_RETRIES, MAD_TIMEOUTS, MADS_SENT, REPORTED_TRAPS, SM_CHANGES, SM_UP, SOURCE_UP,
 };
-use throughline_sample::wire::{Batch, Event};
-use throughline_spool::Class as SpoolClass;
 
 /// Name of this part in figures.
 const NAME: &str = "administration";
@@ -132,7 +130,8 @@ impl Watching {
         let mut client = transport.map(|transport| self.client(transport));
         while !self.stop.is_set() {
             if self.shared.duty.is_standby() {
-                // The active one asks; a manager should not have to answer both.
+                // The active one asks, and tells; a manager should not have to answer both.
+                self.manager = Manager::default();
                 (self.is_subscribed, self.subscribe_due) = (false, Instant::now());
                 self.stop.sleep(PORT_INTERVAL);
                 continue;
@@ -150,6 +149,7 @@ impl Watching {
                         tracing::warn!(%error, "the subnet administrator can't be asked");
                     }
                     self.look_at_port();
+                    self.name_manager();
                     if self.stop.sleep(REOPEN_PAUSE) {
                         break;
                     }
@@ -217,7 +217,7 @@ impl Watching {
     }
 
     /// The manager's LID as the port has it, or as discovery read it in PortInfo, whichever changed last.
-    fn follow_manager(&mut self, client: &mut Client) {
+    fn manager_lid(&mut self) -> u16 {
         let found = self.shared.found();
         let info = found.as_ref().and_then(|found| {
             let topology = &found.topology;
@@ -229,24 +229,38 @@ impl Watching {
             self.topology_manager = told;
             self.local.sm_lid = told;
         }
-        if self.local.sm_lid != client.manager_lid() {
+        self.local.sm_lid
+    }
+
+    /// Asks the manager that the port has now.
+    fn follow_manager(&mut self, client: &mut Client) {
+        if self.manager_lid() != client.manager_lid() {
             client.set_manager(self.local.sm_lid, self.local.service_level);
             (self.manager_due, self.subscribe_due) = (Instant::now(), Instant::now());
         }
     }
 
+    /// Tells of another manager where it can't be asked who it is.
+    fn name_manager(&mut self) {
+        let lid = self.manager_lid();
+        let found = self.shared.found();
+        let told = self.manager.named(lid, found.as_ref().map(|found| &*found.topology));
+        self.handle(told);
+    }
+
     fn look_at_manager(&mut self, client: &mut Client) -> Result<(), SaError> {
-        let now = self.shared.publisher.clock.now();
+        let found = self.shared.found();
+        let topology = found.as_ref().map(|found| &*found.topology);
         let told = match client.managers(self.stop.flag()) {
             Ok(managers) => {
                 self.shared.publisher.figures.set(NAME, &SM_UP, 1.0);
-                self.manager.answered(&managers, now)
+                self.manager.answered(&managers, topology)
             }
             Err(error @ (SaError::Stopped | SaError::Transport(_))) => return Err(error),
             Err(error @ (SaError::Silent { .. } | SaError::NoManager)) => {
                 self.shared.publisher.figures.set(NAME, &SM_UP, 0.0);
                 tracing::debug!(%error, "looking at the subnet manager");
-                self.manager.silent(now)
+                self.manager.silent(topology)
             }
             Err(error) => {
                 self.shared.publisher.figures.add(NAME, &FAILED_READS, 1);
@@ -272,8 +286,7 @@ impl Watching {
         }
         if let Some(event) = told.event {
             self.shared.publisher.figures.add(NAME, &SM_CHANGES, 1);
-            tracing::warn!(kind = event.kind, "{}", event.text);
-            self.append(vec![event]);
+            self.shared.publisher.tell(&[event]);
         }
         if let Some(trigger) = told.trigger {
             self.shared.want_discovery(&trigger);
@@ -326,16 +339,8 @@ impl Watching {
         }
         let found = self.shared.found();
         let topology = found.as_ref().map(|found| &*found.topology);
-        let events = reports::events(&notices, topology, self.shared.publisher.clock.now());
-        for event in &events {
-            tracing::info!(kind = event.kind, "{}", event.text);
-        }
-        self.append(events);
+        self.shared.publisher.tell(&reports::events(&notices, topology));
         Ok(())
-    }
-
-    fn append(&self, events: Vec<Event>) {
-        self.shared.publisher.append(Batch { events, ..Batch::default() }, SpoolClass::Precious);
     }
 
     // Exact up to 2^53.

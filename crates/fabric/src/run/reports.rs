@@ -4,34 +4,19 @@
 
 use super::trigger::Trigger;
 use std::collections::BTreeMap;
-use throughline_fabric::mad::NodeKind;
+use throughline_fabric::events::{self, Happened, Kind};
 use throughline_fabric::mad::sa::{Notice, Subject, trap};
-use throughline_fabric::records::SOURCE;
 use throughline_fabric::topology::{PortEnd, Topology, label};
 use throughline_sample::Guid;
-use throughline_sample::wire::Event;
 
 /// Traps of one round that are told one by one.
 const TOLD: usize = 64;
-
-/// Prefix of the kind of a trap's event; its number follows.
-const KIND: &str = "trap.";
 
 /// Traps that say that the topology, LIDs or tables may be others.
 const fn is_change(number: u16) -> bool {
     matches!(
         number,
         trap::IN_SERVICE..=trap::GROUP_DELETED | trap::LINK_STATE | trap::CAPABILITY | trap::SYSTEM_GUID
-    )
-}
-
-/// Traps that say that something is wrong.
-const fn is_warning(number: u16) -> bool {
-    matches!(
-        number,
-        trap::OUT_OF_SERVICE
-            | trap::LINK_INTEGRITY..=trap::FLOW_CONTROL
-            | trap::BAD_M_KEY..=trap::BAD_SWITCH_P_KEY
     )
 }
 
@@ -54,16 +39,9 @@ fn place(notice: &Notice, topology: Option<&Topology>) -> (Guid, u8) {
             known.unwrap_or((Guid(0), 0))
         }
         Subject::Lid { lid, port } => {
-            let of_lid = |topology: &Topology| {
-                topology.nodes.iter().enumerate().find_map(|(index, node)| {
-                    let is_switch = node.kind == NodeKind::Switch;
-                    let ports = node.ports.iter().filter(|port| !is_switch || port.number == 0);
-                    let found =
-                        ports.filter(|port| node.lid_of(port) == lid).map(|port| port.number).next()?;
-                    Some(PortEnd { node: index, port: port.unwrap_or(found) })
-                })
-            };
-            topology.filter(|_| lid != 0).and_then(of_lid).and_then(end).unwrap_or((Guid(0), 0))
+            let found = topology.and_then(|topology| topology.port_by_lid(lid));
+            let told = found.map(|found| PortEnd { port: port.unwrap_or(found.port), ..found });
+            told.and_then(end).unwrap_or((Guid(0), 0))
         }
         Subject::Unknown => (Guid(0), 0),
     }
@@ -86,47 +64,50 @@ fn words(notice: &Notice, place: (Guid, u8), topology: Option<&Topology>) -> Str
     }
 }
 
-/// The events of one round's traps.
-pub fn events(notices: &[Notice], topology: Option<&Topology>, time: i64) -> Vec<Event> {
-    let mut events = Vec::new();
-    let mut more: BTreeMap<u16, usize> = BTreeMap::new();
-    for notice in notices {
-        if events.len() >= TOLD {
-            *more.entry(notice.number).or_default() += 1;
-            continue;
-        }
-        let meaning = match notice.is_generic {
-            true => trap::meaning(notice.number),
-            false => "a trap of a vendor's own",
-        };
-        let place = place(notice, topology);
-        let text = format!("{meaning}: {}", words(notice, place, topology));
-        events.push(event(notice.number, place, text, time));
-    }
-    for (number, count) in more {
-        let text = format!("{}: {count} more", trap::meaning(number));
-        events.push(event(number, (Guid(0), 0), text, time));
-    }
-    events
+/// Kind and meaning of a notice, in words.
+fn meaning(notice: &Notice) -> (&'static Kind, String) {
+    let kind = if notice.is_generic { events::of_trap(notice.number) } else { &events::TRAP_OTHER };
+    let words = match (kind == &events::TRAP_OTHER, notice.is_generic) {
+        (true, true) => format!("a trap {} without a known meaning", notice.number),
+        (true, false) => format!("a trap of a vendor's own, of device {:#06x}", notice.number),
+        (false, _) => kind.meaning.trim_end_matches('.').to_owned(),
+    };
+    (kind, words)
 }
 
-fn event(number: u16, (guid, port): (Guid, u8), text: String, time: i64) -> Event {
-    let severity = if is_warning(number) { "warning" } else { "info" };
-    Event {
-        time,
-        source: SOURCE.to_owned(),
-        kind: format!("{KIND}{number}"),
-        severity: severity.to_owned(),
+/// The events of one round's traps.
+pub fn events(notices: &[Notice], topology: Option<&Topology>) -> Vec<Happened> {
+    let event = |kind, end, text| Happened {
+        kind,
+        end,
+        remote: None,
+        before: String::new(),
+        after: String::new(),
         text,
-        ib_guid: guid.0,
-        ib_port: u32::from(port),
-        ..Event::default()
+    };
+    let mut events = Vec::new();
+    let mut more: BTreeMap<&'static str, (&'static Kind, usize)> = BTreeMap::new();
+    for notice in notices {
+        let (kind, meaning) = meaning(notice);
+        if events.len() >= TOLD {
+            more.entry(kind.id).or_insert((kind, 0)).1 += 1;
+            continue;
+        }
+        let place = place(notice, topology);
+        let text = format!("{meaning}: {}", words(notice, place, topology));
+        events.push(event(kind, place, text));
     }
+    for (kind, count) in more.into_values() {
+        let text = format!("{}: {count} more", kind.meaning.trim_end_matches('.'));
+        events.push(event(kind, (Guid(0), 0), text));
+    }
+    events
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_fabric::events::Severity;
 
     fn notice(number: u16, lid: u16) -> Notice {
         let mut data = [0; 80];
@@ -145,16 +126,18 @@ mod tests {
         assert_eq!(trigger(&notice(144, 9)), Some(Trigger::Trap { number: 144, lid: 9 }));
         assert!(trigger(&notice(64, 0)).is_some());
         assert_eq!(trigger(&notice(131, 7)), None);
-        let told = events(&[notice(131, 7), notice(128, 7)], None, 5);
-        assert_eq!((told[0].kind.as_str(), told[0].severity.as_str()), ("trap.131", "warning"));
-        assert_eq!(told[0].text, "no flow control update came in time: LID 7");
-        assert_eq!((told[1].kind.as_str(), told[1].severity.as_str()), ("trap.128", "info"));
+        let told = events(&[notice(131, 7), notice(128, 7), notice(999, 7)], None);
+        assert_eq!((told[0].kind.id, told[0].kind.severity), ("trap.131", Severity::Warning));
+        assert_eq!(told[0].text, "No flow control update came in time: LID 7");
+        assert_eq!((told[1].kind.id, told[1].kind.severity), ("trap.128", Severity::Info));
+        assert_eq!(told[2].kind.id, "trap.other");
+        assert!(told[2].text.contains("999"), "{}", told[2].text);
     }
 
     #[test]
     fn a_storm_is_a_number() {
         let storm: Vec<Notice> = (0..500).map(|lid| notice(128, lid)).collect();
-        let told = events(&storm, None, 5);
+        let told = events(&storm, None);
         assert_eq!(told.len(), TOLD + 1);
         assert!(told[TOLD].text.contains("436 more"), "{}", told[TOLD].text);
     }

@@ -235,6 +235,17 @@ impl Topology {
         self.by_port_guid.get(&guid).copied()
     }
 
+    /// The port with this base LID; of a switch, its port 0.
+    #[must_use]
+    pub fn port_by_lid(&self, lid: u16) -> Option<PortEnd> {
+        let of_node = |(index, node): (usize, &Node)| {
+            let is_switch = node.kind == NodeKind::Switch;
+            let mut ports = node.ports.iter().filter(|port| !is_switch || port.number == 0);
+            ports.find(|port| node.lid_of(port) == lid).map(|port| PortEnd { node: index, port: port.number })
+        };
+        self.nodes.iter().enumerate().filter(|_| lid != 0).find_map(of_node)
+    }
+
     /// Subnet prefix and GUID of each port that can be a member of a multicast group.
     #[must_use]
     pub fn end_guids(&self) -> Vec<(u64, Guid)> {

@@ -34,28 +34,6 @@ pub mod trap {
     pub const BAD_Q_KEY: u16 = 258;
     /// Bad P_Key seen by a switch.
     pub const BAD_SWITCH_P_KEY: u16 = 259;
-
-    /// What it says, in words.
-    #[must_use]
-    pub const fn meaning(number: u16) -> &'static str {
-        match number {
-            IN_SERVICE => "a port came into service",
-            OUT_OF_SERVICE => "a port went out of service",
-            GROUP_CREATED => "a multicast group was created",
-            GROUP_DELETED => "a multicast group was deleted",
-            LINK_STATE => "the state of a link changed",
-            LINK_INTEGRITY => "local link integrity errors reached their threshold",
-            BUFFER_OVERRUN => "buffer overruns reached their threshold",
-            FLOW_CONTROL => "no flow control update came in time",
-            CAPABILITY => "capabilities or description of a port changed",
-            SYSTEM_GUID => "a system image GUID changed",
-            BAD_M_KEY => "a request had a wrong M_Key",
-            BAD_P_KEY => "a packet had a wrong P_Key",
-            BAD_Q_KEY => "a packet had a wrong Q_Key",
-            BAD_SWITCH_P_KEY => "a switch saw a packet with a wrong P_Key",
-            _ => "a trap without a known meaning",
-        }
-    }
 }
 
 /// Who produced a notice (13.4.8.2, ProducerType).
