@@ -5,6 +5,8 @@
 mod simulated;
 
 use flate2::read::GzDecoder;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use simulated::{CRAWLER, SMALL, Simulated, start};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -235,4 +237,41 @@ fn what_does_not_answer_is_absent_and_named() {
     let age = page.lines().find(|line| line.starts_with("throughline_last_round_timestamp_seconds")).unwrap();
     let ended: f64 = age.rsplit_once(' ').unwrap().1.parse().unwrap();
     assert!(ended > 1.6e9, "{age}");
+}
+
+/// Stops a program where it is, or lets it go on.
+fn signal(pid: u32, signal: Signal) {
+    kill(Pid::from_raw(i32::try_from(pid).unwrap()), signal).unwrap();
+}
+
+#[test]
+fn a_sweep_that_nothing_follows_is_not_shown_for_ever() {
+    let simulated = start(&SMALL.to_net().unwrap());
+    let daemon = Daemon::start(&simulated, "[sweep]\ninterval_seconds = 0.2");
+    let ended = |page: &str| -> f64 {
+        let line = page.lines().find(|line| line.starts_with("throughline_last_round_timestamp_seconds"));
+        line.unwrap().rsplit_once(' ').unwrap().1.parse().unwrap()
+    };
+    let wait_for = |what: &str, condition: &dyn Fn(&str) -> bool| {
+        let begun = Instant::now();
+        loop {
+            let page = daemon.page("");
+            if condition(&page) {
+                return page;
+            }
+            assert!(begun.elapsed() < DEADLINE, "{what}:\n{page}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // The simulator stands still, and with it whoever waits for a word of it.
+    let ibsim = simulated.fabric.pids()[0];
+    signal(ibsim, Signal::SIGSTOP);
+    let stale = wait_for("ports are shown still", &|page| series(page).is_empty());
+    assert!(ended(&stale) > 1.6e9, "the age of the last sweep is told");
+    for query in ["?shard=1/2", "?shard=2/2", "?counters=all"] {
+        assert!(series(&daemon.page(query)).is_empty(), "{query}");
+    }
+    signal(ibsim, Signal::SIGCONT);
+    let again = wait_for("ports do not come back", &|page| page.contains("infiniband_switch_port_"));
+    assert!(ended(&again) > ended(&stale));
 }

@@ -87,6 +87,9 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
         .filter(|(_, reading)| is_chosen(reading))
         .map(|(place, reading)| (*reading, sweeper.capabilities(place)))
         .collect();
+    if sweeper.is_empty() {
+        return Err(Failure::unavailable(super::sweep::NOTHING_TO_READ).into());
+    }
     if ports.is_empty() {
         return Err(Failure::usage("no port of these nodes has counters that could be cleared").into());
     }
