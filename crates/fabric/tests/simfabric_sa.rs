@@ -74,6 +74,26 @@ fn tables_of_any_length_and_members_of_groups() {
 }
 
 #[test]
+fn the_sm_key_of_a_file_is_asked_with_everywhere() {
+    let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
+    let crawl = |arguments: &[&str]| {
+        let mut command = Command::new(CRAWLER);
+        command.arg("--transport").arg(fabric.via().to_string()).args(["--discovery", "sa"]);
+        succeed(command.args(arguments))
+    };
+    let (nodes, members) = (crawl(&["discover", "--json"]), crawl(&["groups", "--json"]));
+    assert!(members.contains(&FatTree::host_description(20)), "{members}");
+    fabric.control("sm-key 0x77").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("sm_key");
+    std::fs::write(&key, "0x77\n").unwrap();
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let option = ["--sm-key-file", key.to_str().unwrap()];
+    assert_eq!(crawl(&[&option[..], &["discover", "--json"]].concat()), nodes);
+    assert_eq!(crawl(&[&["groups", "--json"], &option[..]].concat()), members);
+}
+
+#[test]
 fn subscribers_hear_of_links_and_nodes() {
     let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
     let mut client = client(&fabric);

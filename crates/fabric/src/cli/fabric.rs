@@ -35,11 +35,15 @@ pub fn engine(port: &FabricPort, class: Class, settings: Settings) -> Result<Eng
 ///
 /// # Errors
 /// No permission (77), or the class is refused (69).
-pub fn administrator(port: &FabricPort, budget: Option<&'static Budget>) -> Result<Client, Failure> {
+pub fn administrator(
+    port: &FabricPort,
+    budget: Option<&'static Budget>,
+    sm_key: Key,
+) -> Result<Client, Failure> {
     let transport = port.open(Class::Administration).map_err(device_failure)?;
     // The local port as it is now: the manager may have moved since it was found.
     let local = port.refreshed().unwrap_or_else(|_| port.local().clone());
-    let settings = sa::Settings { budget, ..sa::Settings::default() };
+    let settings = sa::Settings { budget, sm_key, ..sa::Settings::default() };
     Ok(Client::new(transport, local.sm_lid, local.service_level, settings))
 }
 
@@ -61,12 +65,13 @@ pub fn key(file: Option<&Path>) -> Result<Key, Failure> {
 pub fn discover(
     port: &FabricPort,
     settings: Settings,
+    sm_key: Key,
     choice: Choice,
     tables: bool,
     stop: &Stop,
 ) -> anyhow::Result<Discovery> {
     if choice == Choice::Administrator {
-        let found = told(port, settings, tables, stop).map_err(unavailable)?;
+        let found = told(port, settings, sm_key, tables, stop).map_err(unavailable)?;
         tell(&found.failures);
         return Ok(found);
     }
@@ -74,7 +79,7 @@ pub fn discover(
     let found = discover::discover(&mut engine, tables, stop.flag())?;
     drop(engine);
     if choice == Choice::Auto && sa::is_shut_out(&found) {
-        match told(port, settings, tables, stop) {
+        match told(port, settings, sm_key, tables, stop) {
             Ok(told) => {
                 tracing::warn!(
                     "no node beyond the local one answers subnet management requests (an M_Key?): this is what \
@@ -96,8 +101,14 @@ pub fn discover(
 }
 
 /// The subnet as the administrator tells it.
-fn told(port: &FabricPort, settings: Settings, tables: bool, stop: &Stop) -> anyhow::Result<Discovery> {
-    let mut client = administrator(port, settings.budget)?;
+fn told(
+    port: &FabricPort,
+    settings: Settings,
+    sm_key: Key,
+    tables: bool,
+    stop: &Stop,
+) -> anyhow::Result<Discovery> {
+    let mut client = administrator(port, settings.budget, sm_key)?;
     Ok(sa::discover(&mut client, port.local(), tables, stop.flag())?)
 }
 

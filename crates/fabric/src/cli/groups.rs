@@ -5,14 +5,11 @@ use super::source::Need;
 use clap::Args;
 use std::io::Write;
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use throughline_daemon::Failure;
-use throughline_fabric::key::Key;
 use throughline_fabric::mad::{MAX_MULTICAST_LID, MIN_MULTICAST_LID};
 use throughline_fabric::multicast::{Group, group_document, group_text, groups_table};
-use throughline_fabric::sa::DEFAULT_SM_KEY;
 
 /// Exit status of a check that found something.
 const FOUND: u8 = 2;
@@ -23,10 +20,6 @@ pub struct Options {
     /// Only this group: its MGID (an IPv6 address) or MLID (0xc000 to 0xfffe) [default: all, as a table]
     #[arg(value_name = "MGID|MLID")]
     group: Option<Name>,
-    /// File with the SM_Key, readable by its owner only: the administrator tells members to who knows it
-    /// [default: opensm's own default key, 1]
-    #[arg(long, value_name = "FILE")]
-    sm_key_file: Option<PathBuf>,
     /// End with status 2 where a tree is torn, circles, or misses a member
     #[arg(long)]
     check: bool,
@@ -69,14 +62,10 @@ impl FromStr for Name {
 /// No device, no permission, no answer, a group that is not there (64).
 pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode> {
     let stop = super::stop::on_signals()?;
-    let key = match &options.sm_key_file {
-        Some(_) => super::fabric::key(options.sm_key_file.as_deref())?,
-        None => Key::new(DEFAULT_SM_KEY),
-    };
     let source = super::source::open(fabric)?;
     let topology = source.discover(Need::default(), &stop)?.topology;
     let tables = source.multicast(&topology, &stop)?;
-    let told = source.groups(&topology, &tables, key, &stop)?;
+    let told = source.groups(&topology, &tables, &stop)?;
     let mut groups = Group::all(&topology, &tables, told.as_ref());
     if let Some(name) = options.group {
         groups.retain(|group| match name {

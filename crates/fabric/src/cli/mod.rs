@@ -64,6 +64,9 @@ pub struct FabricOptions {
     /// File with the M_Key of the subnet, which only its owner may read; for fabrics that are protected by one
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub m_key_file: Option<PathBuf>,
+    /// File with the SM_Key, which only its owner may read: the subnet administrator tells members of groups to who knows it [default: none; for members opensm's own default, 1]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    pub sm_key_file: Option<PathBuf>,
     /// Names of nodes in place of their descriptions, one line `0xGUID "name"` each [default: /etc/opensm/ib-node-name-map if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub node_name_map: Option<PathBuf>,

@@ -42,6 +42,8 @@ pub struct Live {
     pub port: FabricPort,
     /// Settings for engines, from the command line.
     pub settings: Settings,
+    /// SM_Key for the subnet administrator; the default one is none.
+    pub sm_key: Key,
     /// Who is asked for the topology.
     pub choice: Choice,
     /// Names of nodes in place of their descriptions.
@@ -67,6 +69,7 @@ pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
                 m_key: super::fabric::key(options.m_key_file.as_deref())?,
                 ..Settings::default()
             }),
+            sm_key: super::fabric::key(options.sm_key_file.as_deref())?,
             choice: options.discovery.unwrap_or_default(),
             names: names.map().clone(),
         })),
@@ -97,8 +100,14 @@ impl Source {
     pub fn discover(&self, need: Need, stop: &Stop) -> anyhow::Result<Discovery> {
         match self {
             Source::Live(live) => {
-                let mut found =
-                    super::fabric::discover(&live.port, live.settings, live.choice, need.tables, stop)?;
+                let mut found = super::fabric::discover(
+                    &live.port,
+                    live.settings,
+                    live.sm_key,
+                    live.choice,
+                    need.tables,
+                    stop,
+                )?;
                 live.names.apply(&mut found.topology.nodes);
                 Ok(found)
             }
@@ -155,11 +164,11 @@ impl Source {
         &self,
         topology: &Topology,
         tables: &MulticastTables,
-        key: Key,
         stop: &Stop,
     ) -> anyhow::Result<Option<Groups>> {
         let Source::Live(live) = self else { return Ok(None) };
-        let mut client = super::fabric::administrator(&live.port, live.settings.budget)?;
+        let mut client = super::fabric::administrator(&live.port, live.settings.budget, live.sm_key)?;
+        let key = client.member_key();
         let mut ask = |key: Key| match sa::groups(&mut client, key, stop.flag()) {
             Err(SaError::Cut { .. }) => {
                 // Record by record, then: for the LIDs that are in use, and the one that the broadcast group has.

@@ -161,7 +161,8 @@ impl Watching {
     }
 
     fn client(&self, transport: Box<dyn Transport>) -> Client {
-        let settings = Settings { budget: self.config.mad.settings().budget, ..Settings::default() };
+        let mad = &self.config.mad;
+        let settings = Settings { budget: mad.settings().budget, sm_key: mad.sm_key, ..Settings::default() };
         Client::new(transport, self.local.sm_lid, self.local.service_level, settings)
     }
 

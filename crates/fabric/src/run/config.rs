@@ -83,6 +83,12 @@ pub struct Mad {
     /// What stands in it: read once, never written.
     #[serde(skip)]
     pub m_key: Key,
+    /// File with the SM_Key; none when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sm_key_file: Option<PathBuf>,
+    /// What stands in it: read once, never written.
+    #[serde(skip)]
+    pub sm_key: Key,
 }
 
 impl Default for Mad {
@@ -96,6 +102,8 @@ impl Default for Mad {
             service_level: ServiceLevel(0),
             m_key_file: None,
             m_key: Key::default(),
+            sm_key_file: None,
+            sm_key: Key::default(),
         }
     }
 }
@@ -331,6 +339,9 @@ impl Config {
         if let Some(file) = &options.m_key_file {
             self.mad.m_key_file = Some(file.clone());
         }
+        if let Some(file) = &options.sm_key_file {
+            self.mad.sm_key_file = Some(file.clone());
+        }
         if let Some(map) = &options.node_name_map {
             self.discovery.node_name_map = Some(map.clone());
         }
@@ -352,7 +363,11 @@ impl Config {
     /// # Errors
     /// One can't be read, is open to others, or holds something else.
     pub fn read_keys(&mut self) -> Result<(), KeyFileError> {
-        self.mad.m_key = self.mad.m_key_file.as_deref().map(Key::from_file).transpose()?.unwrap_or_default();
+        let read = |file: &Option<PathBuf>| -> Result<Key, KeyFileError> {
+            Ok(file.as_deref().map(Key::from_file).transpose()?.unwrap_or_default())
+        };
+        self.mad.m_key = read(&self.mad.m_key_file)?;
+        self.mad.sm_key = read(&self.mad.sm_key_file)?;
         Ok(())
     }
 }
@@ -377,7 +392,7 @@ mod tests {
             .lines()
             .map(|line| if is_key(&line) { &line[1..] } else { line })
             .filter(|line| {
-                let of_machine = ["state_dir", "ca =", "m_key_file", "node_name_map", "tls ="];
+                let of_machine = ["state_dir", "ca =", "m_key_file", "sm_key_file", "node_name_map", "tls ="];
                 !of_machine.iter().any(|key| line.starts_with(key))
             })
             .map(|line| format!("{line}\n"))

@@ -1,7 +1,8 @@
 //! `run`: the crawler as a daemon. Parse, build, spawn, drain; all threads and tasks are owned here.
 //!
-//! Two threads speak MADs, one per management class: discovery and sweeps. They append to the spool, which
-//! waits for nobody; tasks deliver it and serve `/metrics`.
+//! Three threads speak MADs, one per management class: discovery, sweeps and subnet administration. A fourth one waits
+//! for events of the local port where verbs are built in. They append to the spool, which waits for nobody; tasks
+//! deliver it and serve `/metrics`.
 
 mod administration;
 pub mod config;

@@ -1,8 +1,9 @@
 //! The client of the subnet administrator: one query, a table, many queries at once, subscriptions, Reports.
 
-use super::SaError;
 use super::exchange::{Exchange, Taker};
+use super::{DEFAULT_SM_KEY, SaError};
 use crate::engine::Budget;
+use crate::key::Key;
 use crate::mad::METHOD_GET;
 use crate::mad::sa::{
     Answer, InformInfo, METHOD_GET_TABLE, METHOD_SET, Notice, Query, SmInfoRecord, Status, attribute,
@@ -24,6 +25,8 @@ pub struct Settings {
     pub retries: u8,
     /// What the process may send in a second, shared with its engines; `None`: no limit.
     pub budget: Option<&'static Budget>,
+    /// SM_Key to ask with. With a wrong one the administrator does not answer at all.
+    pub sm_key: Key,
 }
 
 impl Default for Settings {
@@ -34,6 +37,7 @@ impl Default for Settings {
             table_timeout: Duration::from_secs(10),
             retries: 2,
             budget: None,
+            sm_key: Key::default(),
         }
     }
 }
@@ -119,9 +123,18 @@ impl Client {
         self.exchange.manager_lid()
     }
 
-    /// SM_Key to ask with; 0 for none. With a wrong one there is no answer at all.
-    pub fn set_key(&mut self, key: u64) {
-        self.exchange.key = key;
+    /// SM_Key to ask for members with: the one of the settings, else [`DEFAULT_SM_KEY`].
+    #[must_use]
+    pub fn member_key(&self) -> Key {
+        match self.exchange.key == Key::default() {
+            true => Key::new(DEFAULT_SM_KEY),
+            false => self.exchange.key,
+        }
+    }
+
+    /// Another SM_Key to ask with; the former one.
+    pub(super) fn replace_key(&mut self, key: Key) -> Key {
+        std::mem::replace(&mut self.exchange.key, key)
     }
 
     /// What was done so far.

@@ -2,6 +2,7 @@
 
 use super::SaError;
 use super::client::{Report, Settings, Stats};
+use crate::key::Key;
 use crate::mad::sa::rmpp::{Receiver, Step};
 use crate::mad::sa::{self, Answer, METHOD_GET_TABLE, METHOD_REPORT, Notice, Query};
 use crate::mad::{MAD_BYTES, Mad};
@@ -43,7 +44,7 @@ pub(super) struct Exchange {
     transport: Box<dyn Transport>,
     settings: Settings,
     manager: (u16, u8),
-    pub(super) key: u64,
+    pub(super) key: Key,
     pub(super) stats: Stats,
     transaction: u32,
     slots: Vec<Slot>,
@@ -64,7 +65,7 @@ impl Exchange {
             transport,
             settings: Settings { window: settings.window.max(1), ..settings },
             manager: (0, 0),
-            key: 0,
+            key: settings.sm_key,
             stats: Stats::default(),
             transaction: 0,
             slots: Vec::new(),
@@ -164,7 +165,7 @@ impl Exchange {
         slot.receiver = None;
         let mut mad = [0; MAD_BYTES];
         if let Some(query) = run.queries.get(slot.index) {
-            sa::build(&mut mad, run.method, query, self.key, self.transaction);
+            sa::build(&mut mad, run.method, query, self.key.number(), self.transaction);
         }
         self.transmit(&mad, timeout)
     }

@@ -84,11 +84,12 @@ fn trusted_or_not(
     key: Key,
     mut ask: impl FnMut(&mut Client, bool) -> Result<Groups, SaError>,
 ) -> Result<Groups, SaError> {
-    client.set_key(key.number());
-    let mut result = ask(client, key.number() != 0);
-    client.set_key(0);
-    if key.number() != 0 && matches!(result, Err(SaError::Silent { .. } | SaError::Refused { .. })) {
+    let usual = client.replace_key(key);
+    let mut result = ask(client, key != Key::default());
+    if key != Key::default() && matches!(result, Err(SaError::Silent { .. } | SaError::Refused { .. })) {
+        client.replace_key(Key::default());
         result = ask(client, false);
     }
+    client.replace_key(usual);
     result
 }
