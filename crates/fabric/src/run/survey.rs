@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use throughline_fabric::discover::{self, Discovery, Look};
 use throughline_fabric::engine::{Engine, EngineError};
 use throughline_fabric::events::{FABRIC_CUT_OFF, FABRIC_SEEN, Happened};
+use throughline_fabric::mad::LFT_BLOCK_LIDS;
 use throughline_fabric::names::NameFile;
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::stop::Stop;
@@ -36,14 +37,18 @@ pub const NAME: &str = "discovery";
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
 /// Shortest time from one light walk to the next, whatever is asked for and however often.
 const SHORTEST_LIGHT_GAP: Duration = Duration::from_millis(200);
-/// SMPs that light walks send in a second on average, at most. VL15 has no buffers to speak of: a large subnet
-/// is looked at less often instead. It is less than half of what one `ibnetdiscover` sends while it runs.
+/// SMPs that light walks send in a second on average, at most, and again as many for tables after a change. VL15
+/// has no buffers to speak of: a large subnet is looked at less often instead. It is less than half of what one
+/// `ibnetdiscover` sends while it runs.
 const LIGHT_MADS_PER_SECOND: f64 = 10_000.0;
+/// How many times that rate looks may have while something asks for each of them: a storm of traps.
+const ASKED_FACTOR: u32 = 4;
 /// Every node's neighbours are asked who they are within this time, or within one sweep if that is shorter.
 const ALL_ASKED_WITHIN: Duration = Duration::from_secs(5);
 /// Light walks over which the nodes of a subnet are spread, at most.
 const TURNS_MAX: u64 = 8;
-/// Light walks that read all forwarding tables after a change, unless the tables are still changing then.
+/// Light walks that read all forwarding tables after a change, unless the tables are still changing then. They are
+/// as far apart as [`LIGHT_MADS_PER_SECOND`] needs for the tables alone.
 const TABLE_LOOKS: u32 = 3;
 /// Wait after a transport broke before it is opened again.
 pub const REOPEN_PAUSE: Duration = Duration::from_secs(2);
@@ -76,8 +81,10 @@ struct Survey {
     last_whole: Option<Instant>,
     /// Whether a whole walk was asked for.
     wants_whole: bool,
-    /// MADs of the last light walk; 0 before the first.
+    /// MADs of the last walk, without what tables and a whole walk need more; 0 before the first.
     light_mads: u64,
+    /// From when on a light walk may read tables again.
+    tables_after: Instant,
     turn: u64,
     /// Light walks that still read all tables.
     table_looks: u32,
@@ -99,6 +106,7 @@ impl Survey {
             last_whole: None,
             wants_whole: true,
             light_mads: 0,
+            tables_after: Instant::now(),
             turn: 0,
             table_looks: 0,
             doubted: BTreeSet::new(),
@@ -137,7 +145,8 @@ impl Survey {
             super::housekeeping::tell_stats(NAME, &engine.stats(), &self.parts.shared.publisher.figures);
             let pause = self.pause();
             let stop = &self.parts.stop;
-            let least = if self.asking.is_told() { SHORTEST_GAP } else { SHORTEST_LIGHT_GAP };
+            let asked = SHORTEST_LIGHT_GAP.max(time_for(self.light_mads) / ASKED_FACTOR);
+            let least = if self.asking.is_told() { SHORTEST_GAP } else { asked };
             if stop.sleep(least.min(pause).saturating_sub(start.elapsed())) {
                 return Some(engine);
             }
@@ -160,10 +169,7 @@ impl Survey {
             return whole;
         }
         let light = discovery.light_interval_seconds.duration();
-        // Below 2^53.
-        #[allow(clippy::cast_precision_loss)]
-        let cost = Duration::from_secs_f64(self.light_mads as f64 / LIGHT_MADS_PER_SECOND);
-        light.max(cost).min(whole)
+        light.max(time_for(self.light_mads)).min(whole)
     }
 
     fn turns(&self) -> u64 {
@@ -190,7 +196,7 @@ impl Survey {
         let how = Look {
             known: known.as_deref(),
             whole: is_whole,
-            tables: is_whole || self.table_looks > 0,
+            tables: is_whole || self.table_looks > 0 && Instant::now() >= self.tables_after,
             nodes: &nodes,
             lids: &wanted.lids,
             turn: self.turn,
@@ -210,9 +216,13 @@ impl Survey {
             self.wants_whole = false;
         } else {
             figures.add(NAME, &LIGHT_WALKS, 1);
-            if !how.tables {
-                self.light_mads = found.mads;
-            }
+        }
+        let tables_cost = if how.tables { table_mads(&found.topology) } else { 0 };
+        if !is_whole || self.light_mads == 0 {
+            self.light_mads = found.mads.saturating_sub(tables_cost);
+        }
+        if how.tables {
+            self.tables_after = start + time_for(tables_cost);
         }
         let tables = how.tables;
         self.take(found, began, is_whole, tables, known.as_deref());
@@ -297,6 +307,19 @@ impl Survey {
         }
         self.parts.names.map().apply(&mut topology.nodes);
     }
+}
+
+/// How long so many SMPs take at the rate of light walks.
+fn time_for(mads: u64) -> Duration {
+    // Below 2^53.
+    #[allow(clippy::cast_precision_loss)]
+    Duration::from_secs_f64(mads as f64 / LIGHT_MADS_PER_SECOND)
+}
+
+/// SMPs that all forwarding tables of a subnet cost.
+fn table_mads(topology: &Topology) -> u64 {
+    let tops = topology.nodes.iter().filter_map(|node| node.switch).map(|switch| switch.linear_top);
+    tops.map(|top| u64::from(top) / LFT_BLOCK_LIDS as u64 + 1).sum()
 }
 
 /// Closes a broken transport and opens it again as soon as that works; `None` when the process stops.
