@@ -2,7 +2,7 @@
 //! Pure. Judges what was read and names what could not be read; asks nobody.
 
 use crate::capability::{Capability, link_name};
-use crate::discover::Failure;
+use crate::discover::{Failure, NEIGHBOUR};
 use crate::errors::Excess;
 use crate::mad::{NodeKind, PortState};
 use crate::topology::{NodeIndex, PortEnd, Topology};
@@ -316,7 +316,7 @@ fn unanswered(topology: &Topology, failures: &[Failure], found: &mut Vec<Finding
         let node = failure.guid.and_then(|guid| topology.node_by_guid(guid));
         let ports: Vec<u8> = failure.port.into_iter().collect();
         // NodeInfo is asked through a port: whoever is behind it is not known.
-        let (kind, what) = if failure.what == "NodeInfo" {
+        let (kind, what) = if failure.what == NEIGHBOUR {
             (Kind::NeighbourSilent, format!("link is up and nobody answers behind it: {}", failure.reason))
         } else {
             (Kind::NotDiscovered, format!("{} was not read: {}", failure.what, failure.reason))
@@ -361,4 +361,20 @@ fn names(topology: &Topology, found: &mut Vec<Finding>) {
 
 fn name_of(guid: Guid, description: &str) -> String {
     crate::topology::label(description, guid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_answer_behind_a_link_is_silent() {
+        let of = |what| {
+            let failure = Failure { guid: None, port: Some(3), what, reason: "timeout" };
+            let found = of_topology(&Topology::default(), &[failure]);
+            found.into_iter().map(|finding| finding.kind).collect::<Vec<Kind>>()
+        };
+        assert_eq!(of(NEIGHBOUR), [Kind::NeighbourSilent]);
+        assert_eq!(of("PortInfo"), [Kind::NotDiscovered]);
+    }
 }

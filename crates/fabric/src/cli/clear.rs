@@ -15,12 +15,13 @@ use throughline_fabric::transport::{Class, Destination};
 
 /// Options of `clear`.
 #[derive(Args)]
+#[command(group(clap::ArgGroup::new("which").args(["node", "whole_fabric"]).required(true)))]
 pub struct Options {
     /// Nodes, by GUID, LID or part of a name; may be given several times
-    #[arg(long, value_name = "NODE", required_unless_present = "whole_fabric")]
+    #[arg(long, value_name = "NODE")]
     node: Vec<Pattern>,
     /// Every node of the fabric
-    #[arg(long, conflicts_with = "node")]
+    #[arg(long)]
     whole_fabric: bool,
     /// Ports of these nodes [default: all that have a link]
     #[arg(long, value_name = "NUMBER,…", value_delimiter = ',')]

@@ -37,7 +37,9 @@ pub fn look(fabric: &FabricOptions, interval: Option<Duration>, sets: Sets) -> a
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
     let found = source.discover(Need::default(), &stop)?;
-    let (topology, failures) = (found.topology, found.failures);
+    let (topology, mut failures) = (found.topology, found.failures);
+    // Nodes answer in any order; a report has one.
+    failures.sort_by_key(|failure| (failure.guid, failure.port, failure.what));
     // A port without a link keeps its errors: LinkDownedCounter above all.
     let mut counting = source.counters(&topology, Selection { unlinked: true })?;
     counting.read(sets);

@@ -52,7 +52,7 @@ pub const NOTHING_TO_READ: &str = "no port has both a link and a LID; is a subne
 /// A duration in seconds, of a day at most.
 pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    let duration = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    let duration = Duration::try_from_secs_f64(seconds).map_err(|_| "not between 0 and a day".to_owned())?;
     if duration > MAX_INTERVAL { Err("more than a day".to_owned()) } else { Ok(duration) }
 }
 

@@ -23,6 +23,9 @@ use throughline_sample::Guid;
 
 pub use crate::topology::Standing;
 
+/// What a [`Failure`] is about when a link is up and nobody answered behind it.
+pub const NEIGHBOUR: &str = "NodeInfo of the neighbour";
+
 /// What could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {

@@ -357,7 +357,7 @@ impl<'a> Walk<'a> {
     fn fail(&mut self, queue: &mut Queue, ask: Ask, reason: &'static str) {
         let (what, node, port) = match ask {
             Ask::Neighbour(behind) => {
-                ("NodeInfo of the neighbour", behind.map(|end| end.node), behind.map(|end| end.port))
+                (super::NEIGHBOUR, behind.map(|end| end.node), behind.map(|end| end.port))
             }
             Ask::Description(node) => ("NodeDescription", Some(node), None),
             Ask::Switch(node) => ("SwitchInfo", Some(node), None),
