@@ -65,6 +65,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "dumped", covers: &["offline/dumped.rs"], run: |b| file(Kind::Dumped, b) },
     Target { name: "names", covers: &["names.rs"], run: names },
     Target { name: "tables", covers: &["offline/tables.rs"], run: |b| file(Kind::Tables, b) },
+    Target { name: "groups", covers: &["offline/membership.rs"], run: |b| file(Kind::Groups, b) },
     Target { name: "epochs", covers: &["sweep/memory.rs"], run: epochs },
     Target { name: "memory", covers: &["records/inventory.rs"], run: memory },
     Target { name: "key", covers: &["key.rs"], run: key },

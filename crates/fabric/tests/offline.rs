@@ -116,6 +116,126 @@ fn a_mesh() {
     agree(&write_net(MESH));
 }
 
+/// What the commands say of the fabric and of files that were saved of it, in short.
+fn agree_in_short(simulated: &Simulated, pairs: &[[&str; 2]]) {
+    let live = simulated.crawl(&["discover", "--json"]);
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    simulated.tool("ibnetdiscover", &["--cache", cache.to_str().unwrap()]);
+    save(simulated, folder.path(), "tables", "dump_fts", &[]);
+    assert_eq!(from(folder.path(), &["discover", "--json"]), live);
+    for arguments in [["usage", "--json"].as_slice(), &["links", "--json"]] {
+        assert_eq!(from(folder.path(), arguments), simulated.crawl(arguments), "{arguments:?}");
+    }
+    for [here, there] in pairs {
+        let arguments = ["route", "--json", here, there];
+        assert_eq!(from(folder.path(), &arguments), simulated.crawl(&arguments), "{here} to {there}");
+    }
+    std::fs::remove_file(cache).unwrap();
+    save(simulated, folder.path(), "net", "ibnetdiscover", &[]);
+    let text: Value = serde_json::from_str(&from(folder.path(), &["discover", "--json"])).unwrap();
+    assert_eq!(text, without_states(&live), "from text");
+}
+
+#[test]
+fn two_hosts_without_a_switch() {
+    let net = write_net(&[
+        ("Ca", 1, 0x2000, "one", &[(1, 1, 1, "4xHDR")]),
+        ("Ca", 1, 0x2010, "two", &[(1, 0, 1, "4xHDR")]),
+    ]);
+    agree_in_short(&start(&net), &[["0x2000", "0x2010"], ["0x2010", "0x2000"]]);
+}
+
+/// Switches in rows and columns, each row and column a ring, each switch with a host.
+fn torus(rows: usize, columns: usize) -> String {
+    let id = |row: usize, column: usize| (row % rows) * columns + column % columns;
+    let mut net = String::new();
+    for row in 0..rows {
+        for column in 0..columns {
+            let own = id(row, column);
+            let (switch, host) = (0x1000 + own * 16, 0x2000 + own * 16);
+            let cable = |port: usize, far: usize, far_port: usize| {
+                let far = 0x1000 + far * 16;
+                format!("[{port}]\t\"S-{far:016x}\"[{far_port}]\t\t# \"switch\" lid 0 4xEDR\n")
+            };
+            let cables = cable(1, id(row, column + 1), 2)
+                + &cable(2, id(row, column + columns - 1), 1)
+                + &cable(3, id(row + 1, column), 4)
+                + &cable(4, id(row + rows - 1, column), 3);
+            net += &format!(
+                "vendid=0x2c9\ndevid=0x1017\nsysimgguid={switch:#x}\nswitchguid={switch:#x}\n\
+                 Switch\t8 \"S-{switch:016x}\"\t\t# \"switch {row} {column}\"\n{cables}\
+                 [5]\t\"H-{host:016x}\"[1]\t\t# \"host\" lid 0 4xEDR\n\n\
+                 vendid=0x2c9\ndevid=0x1017\nsysimgguid={host:#x}\ncaguid={host:#x}\n\
+                 Ca\t1 \"H-{host:016x}\"\t\t# \"host {row} {column}\"\n\
+                 [1]({:x})\t\"S-{switch:016x}\"[5]\t\t# lid 0 lmc 0 \"switch\" lid 0 4xEDR\n\n",
+                host + 1
+            );
+        }
+    }
+    net
+}
+
+#[test]
+fn a_torus() {
+    agree_in_short(&start(&torus(3, 4)), &[["0x2000", "0x20b0"], ["0x2050", "0x2010"], ["0x2000", "0x1060"]]);
+}
+
+#[test]
+fn half_of_the_hosts_dead() {
+    let mut simulated = start(&SMALL.to_net().unwrap());
+    let document: Value = serde_json::from_str(&simulated.crawl(&["discover", "--json"])).unwrap();
+    let nodes = document["nodes"].as_array().unwrap();
+    let hosts: Vec<&str> =
+        nodes.iter().filter(|node| node["type"] == "ca").map(|node| node["guid"].as_str().unwrap()).collect();
+    // Every second one, but not the one where the crawler is.
+    let dead: Vec<&str> = hosts.iter().copied().skip(1).step_by(2).collect();
+    let commands: String = dead.iter().map(|guid| format!("Unlink \"H-{}\"[1]\n", &guid[2..])).collect();
+    simulated.fabric.console(&commands).unwrap();
+    let left: Value = serde_json::from_str(&simulated.crawl(&["discover", "--json"])).unwrap();
+    assert_eq!(left["nodes"].as_array().unwrap().len(), nodes.len() - dead.len());
+    agree_in_short(&simulated, &[[hosts[0], hosts[2]], [hosts[4], hosts[22]]]);
+}
+
+#[test]
+fn groups_of_saquery() {
+    let simulated = start(&write_net(ODD));
+    let live = simulated.crawl(&["groups", "--json"]);
+    let folder = tempfile::tempdir().unwrap();
+    save(&simulated, folder.path(), "net", "ibnetdiscover", &[]);
+    save(&simulated, folder.path(), "mfts", "dump_fts", &["-M"]);
+    save(&simulated, folder.path(), "groups", "saquery", &["-g"]);
+    save(&simulated, folder.path(), "members", "saquery", &["-m"]);
+    let documents = |text: &str| -> Vec<Value> {
+        text.lines()
+            .map(|line| {
+                let mut document: Value = serde_json::from_str(line).unwrap();
+                // saquery does not print it.
+                document["group"]["qkey"] = Value::Null;
+                document
+            })
+            .collect()
+    };
+    let saved = documents(&from(folder.path(), &["groups", "--json"]));
+    assert!(!saved.is_empty() && saved[0]["group"]["mgid"].is_string(), "{saved:?}");
+    assert_eq!(saved, documents(&live));
+}
+
+#[test]
+fn names_of_a_map_apply_to_files() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("net"), write_net(ODD)).unwrap();
+    let map = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(map.path(), "0x2000 \"alpha of the map\"\n").unwrap();
+    let map = map.path().to_str().unwrap();
+    for command in [["discover", "--json"], ["links", "--json"]] {
+        let named = from(folder.path(), &[command[0], command[1], "--node-name-map", map]);
+        assert!(named.contains("alpha of the map") && !named.contains("alpha mlx5_0"), "{named}");
+    }
+    let by_name = from(folder.path(), &["discover", "--node-name-map", map]);
+    assert!(by_name.contains("alpha of the map") && by_name.contains("gamma, second port only"), "{by_name}");
+}
+
 /// Counters of `sweep --json` by port, without what depends on the moment.
 fn counters(text: &str, names: &[&str]) -> BTreeMap<(String, u64), Vec<Value>> {
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

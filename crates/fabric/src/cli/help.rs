@@ -16,6 +16,7 @@ Every command but run reads saved files as well, with --from FOLDER. To save a f
   ibnetdiscover --cache FOLDER/cache             or: ibnetdiscover > FILE; iblinkinfo > FILE
   dump_fts > FOLDER/tables                       for routes; dump_fts -M for multicast trees
   ibqueryerrors --counters --data > FOLDER/1     for counters; several over time give rates
+  saquery -g > FOLDER/groups                     for groups; saquery -m for their members
 ibdiagnet's db_csv, lst, fdbs and mcfdbs will do, too, and so will .gz of each. What a file is, is
 told by its content.
 

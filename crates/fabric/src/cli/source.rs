@@ -156,7 +156,8 @@ impl Source {
         Ok(tables)
     }
 
-    /// Multicast groups from the subnet administrator; `None`, and the reason told, where it does not answer.
+    /// Multicast groups from the subnet administrator or the files; `None`, and the reason told, where it does not
+    /// answer.
     ///
     /// # Errors
     /// No permission (77), or the command was stopped.
@@ -166,7 +167,10 @@ impl Source {
         tables: &MulticastTables,
         stop: &Stop,
     ) -> anyhow::Result<Option<Groups>> {
-        let Source::Live(live) = self else { return Ok(None) };
+        let live = match self {
+            Source::Live(live) => live,
+            Source::Saved(saved) => return Ok(saved.groups.clone()),
+        };
         let mut client = super::fabric::administrator(&live.port, live.settings.budget, live.sm_key)?;
         let key = client.member_key();
         let mut ask = |key: Key| match sa::groups(&mut client, key, stop.flag()) {

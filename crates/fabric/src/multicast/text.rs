@@ -83,10 +83,10 @@ pub fn group_text(topology: &Topology, group: &Group) -> String {
         let mtu = mtu_bytes(record.mtu).map_or_else(|| "?".to_owned(), |bytes| bytes.to_string());
         let _ = write!(
             text,
-            "  MGID {}\nP_Key {:#06x}  Q_Key {:#010x}  MTU {mtu}  rate {} Gb/s  SL {}",
+            "  MGID {}\nP_Key {:#06x}  Q_Key {}  MTU {mtu}  rate {} Gb/s  SL {}",
             gid(record.group),
             record.pkey,
-            record.queue_key,
+            record.queue_key.map_or_else(|| "?".to_owned(), |key| format!("{key:#010x}")),
             rate_name(record.rate).unwrap_or("?"),
             record.service_level
         );

@@ -19,39 +19,53 @@ const MAX_PORTS: usize = 5_000 * 256;
 /// Most ports with counters in all files together, a port counted in each: 400 readings of 1,428 hosts, 400 MB.
 pub const MAX_READINGS: usize = 2_000_000;
 
-/// Where a counter stands in its attribute (IBTA volume 1, 16.1.3.5 and 16.1.4.11): name, bit, bits.
-type Field = (&'static str, usize, usize);
+/// Where a counter stands in PortCountersExtended, and how many bits PortCounters has for it (IBTA volume 1, 16.1.3.5
+/// and 16.1.4.11): name, bit, bits.
+type Field = (&'static str, usize, u32);
 
-/// PortCounters.
-const CLASSIC: [Field; 14] = [
-    ("SymbolErrorCounter", 32, 16),
-    ("LinkErrorRecoveryCounter", 48, 8),
-    ("LinkDownedCounter", 56, 8),
-    ("PortRcvErrors", 64, 16),
-    ("PortRcvRemotePhysicalErrors", 80, 16),
-    ("PortRcvSwitchRelayErrors", 96, 16),
-    ("PortXmitDiscards", 112, 16),
-    ("PortXmitConstraintErrors", 128, 8),
-    ("PortRcvConstraintErrors", 136, 8),
-    ("LocalLinkIntegrityErrors", 152, 4),
-    ("ExcessiveBufferOverrunErrors", 156, 4),
-    ("QP1Dropped", 160, 16),
-    ("VL15Dropped", 176, 16),
-    ("PortXmitWait", 320, 32),
-];
-/// PortCountersExtended.
-const EXTENDED: [Field; 8] = [
-    ("PortXmitData", 64, 64),
-    ("PortRcvData", 128, 64),
-    ("PortXmitPkts", 192, 64),
-    ("PortRcvPkts", 256, 64),
+/// Bytes of PortCountersExtended up to the end of its last counter.
+const BYTES: usize = 184;
+const FIELDS: [Field; 22] = [
+    ("PortXmitData", 64, 32),
+    ("PortRcvData", 128, 32),
+    ("PortXmitPkts", 192, 32),
+    ("PortRcvPkts", 256, 32),
     ("PortUnicastXmitPkts", 320, 64),
     ("PortUnicastRcvPkts", 384, 64),
     ("PortMulticastXmitPkts", 448, 64),
     ("PortMulticastRcvPkts", 512, 64),
+    ("SymbolErrorCounter", 576, 16),
+    ("LinkErrorRecoveryCounter", 640, 8),
+    ("LinkDownedCounter", 704, 8),
+    ("PortRcvErrors", 768, 16),
+    ("PortRcvRemotePhysicalErrors", 832, 16),
+    ("PortRcvSwitchRelayErrors", 896, 16),
+    ("PortXmitDiscards", 960, 16),
+    ("PortXmitConstraintErrors", 1024, 8),
+    ("PortRcvConstraintErrors", 1088, 8),
+    ("LocalLinkIntegrityErrors", 1152, 4),
+    ("ExcessiveBufferOverrunErrors", 1216, 4),
+    ("VL15Dropped", 1280, 16),
+    ("PortXmitWait", 1344, 32),
+    ("QP1Dropped", 1408, 16),
 ];
+/// Fields of data and packets: they come first.
+const TRAFFIC: usize = 8;
 /// CapabilityMask: extended counters with unicast and multicast, PortXmitWait, QP1Dropped (16.1.3.1).
 const CAPABILITIES: u16 = 0x0200 | 0x1000 | 0x8000;
+/// CapabilityMask2: errors in 64 bits.
+const CAPABILITIES_2: u32 = 1 << 1;
+
+/// Which attribute a value was read from, as far as a file says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// PortCounters, whose counters stick at their largest value.
+    Classic,
+    /// PortCountersExtended: 64 bits.
+    Extended,
+    /// Traffic in 64 bits, errors of either attribute.
+    Either,
+}
 
 /// Which port a file means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -65,63 +79,60 @@ pub enum PortKey {
 /// Counters of one port.
 #[derive(Clone, Debug)]
 pub struct Values {
-    classic: [u8; 44],
-    extended: [u8; 72],
+    /// As PortCountersExtended has them.
+    data: [u8; BYTES],
     /// Bit i: entry i of [`counter_metrics`] was named.
     named: u64,
+    /// Bit i: its value is of 64 bits.
+    wide: u64,
 }
 
 impl Default for Values {
     fn default() -> Self {
-        Values { classic: [0; 44], extended: [0; 72], named: 0 }
+        Values { data: [0; BYTES], named: 0, wide: 0 }
     }
 }
 
-/// Writes a field; values that do not fit stand at its end, which is "saturated".
-fn put(data: &mut [u8], (_, bit, bits): Field, value: u64) {
-    let largest = u64::MAX >> (64 - bits);
-    let value = value.min(largest);
-    for offset in 0..bits {
-        let at = bit + bits - 1 - offset;
-        let mask = 0x80 >> (at % 8);
-        match value >> offset & 1 {
-            0 => data[at / 8] &= !mask,
-            _ => data[at / 8] |= mask,
-        }
-    }
+/// Position of a counter, by IBTA's name, in [`counter_metrics`].
+fn position(name: &str) -> Option<usize> {
+    let metric = find(name)?;
+    counter_metrics().iter().position(|other| other.id == metric.id)
 }
 
 impl Values {
-    /// Sets a counter by IBTA's name. `is_classic` says that a 32-bit counter of traffic was read. `false` for a
-    /// name that is none of those kept.
-    pub fn set(&mut self, name: &str, value: u64, is_classic: bool) -> bool {
-        let Some(index) =
-            find(name).and_then(|metric| counter_metrics().iter().position(|m| m.id == metric.id))
-        else {
-            return false;
+    /// Sets a counter by IBTA's name. `false` for a name that is none of those kept.
+    pub fn set(&mut self, name: &str, value: u64, origin: Origin) -> bool {
+        let Some(place) = FIELDS.iter().position(|field| field.0 == name) else { return false };
+        let Some(index) = position(name) else { return false };
+        let (_, bit, bits) = FIELDS[place];
+        let is_wide = match origin {
+            Origin::Classic => false,
+            Origin::Extended => true,
+            // An error counter that stands at the end of the short one may be it.
+            Origin::Either => place < TRAFFIC,
         };
-        if let Some(field) = CLASSIC.iter().find(|field| field.0 == name) {
-            put(&mut self.classic, *field, value);
-        } else if let Some(field) = EXTENDED.iter().find(|field| field.0 == name) {
-            // 32 bits stick at their end; 64 do not get there.
-            let sticks = is_classic && value >= u64::from(u32::MAX);
-            if is_classic && self.named & (1 << index) != 0 {
-                return true;
-            }
-            put(&mut self.extended, *field, if sticks { u64::MAX } else { value });
-        } else {
-            return false;
+        if self.wide >> index & 1 == 1 && !is_wide {
+            return true;
         }
+        let largest = u64::MAX >> (64 - bits);
+        // The short one sticks at its end; what is above it was never in it.
+        let sticks = !is_wide && (value == largest || place < TRAFFIC && value > largest);
+        let value = if sticks { u64::MAX } else { value };
+        self.data[bit / 8..bit / 8 + 8].copy_from_slice(&value.to_be_bytes());
         self.named |= 1 << index;
+        self.wide |= u64::from(is_wide) << index;
         true
     }
 
     fn counters(&self) -> Counters {
-        let capabilities = ClassPortInfo { capabilities: CAPABILITIES, ..ClassPortInfo::default() };
+        let capabilities = ClassPortInfo {
+            capabilities: CAPABILITIES,
+            capabilities_2: CAPABILITIES_2,
+            ..ClassPortInfo::default()
+        };
         let mut counters = Counters::default();
-        // Both are as long as the attribute: this can't fail.
-        let _ = counters.decode(PortCounterSet::Classic, &self.classic, &capabilities);
-        let _ = counters.decode(PortCounterSet::Extended, &self.extended, &capabilities);
+        // They are as long as the attribute: this can't fail.
+        let _ = counters.decode(PortCounterSet::Extended, &self.data, &capabilities);
         counters.only(self.named)
     }
 
@@ -131,23 +142,14 @@ impl Values {
     }
 
     fn merge(&mut self, other: &Values) {
-        for field in CLASSIC {
-            copy(&other.classic, &mut self.classic, field, other);
-        }
-        for field in EXTENDED {
-            copy(&other.extended, &mut self.extended, field, other);
+        for (name, bit, _) in FIELDS {
+            if position(name).is_some_and(|index| other.named >> index & 1 == 1) {
+                let bytes = bit / 8..bit / 8 + 8;
+                self.data[bytes.clone()].copy_from_slice(&other.data[bytes]);
+            }
         }
         self.named |= other.named;
-    }
-}
-
-fn copy(from: &[u8], to: &mut [u8], field: Field, values: &Values) {
-    let index = find(field.0).and_then(|metric| counter_metrics().iter().position(|m| m.id == metric.id));
-    if index.is_some_and(|index| values.named & (1 << index) != 0) {
-        let (_, bit, bits) = field;
-        let value = (bit..bit + bits)
-            .fold(0u64, |value, at| value << 1 | u64::from(from[at / 8] >> (7 - at % 8) & 1));
-        put(to, field, value);
+        self.wide |= other.wide;
     }
 }
 

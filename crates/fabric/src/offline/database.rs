@@ -4,7 +4,7 @@
 //! Facts from public descriptions of NODES, PORTS, SWITCHES, LINKS and PM_INFO. A section without its end is cut short.
 
 use super::OfflineError;
-use super::counters::{PortKey, Snapshot};
+use super::counters::{Origin, PortKey, Snapshot};
 use super::facts::{Facts, NodeFact, PortFact};
 use super::lines::{Lines, description, number};
 use crate::mad::{LinkMasks, NodeKind, PhysicalState, PortInfo, PortState, SMP_DATA_BYTES, SwitchInfo};
@@ -12,8 +12,13 @@ use throughline_sample::Guid;
 
 /// Most columns of a section: PM_INFO has some 200.
 const MAX_COLUMNS: usize = 2_000;
-/// ibdiagnet's LinkSpeedActv, -Sup and -En: speeds up to QDR in the lowest byte, from FDR on in the next one.
+/// ibdiagnet's LinkSpeedActv, -Sup and -En (`IBLinkSpeed` of ibutils2): speeds up to QDR in the lowest byte, from FDR
+/// on in the next one.
 const EXTENDED_SPEED_SHIFT: u32 = 8;
+/// FDR10 in it: the vendor's speeds are the third byte.
+const FDR10: u64 = 1 << 16;
+/// XDR in it: the fourth byte is LinkSpeedExtActive2.
+const XDR: u64 = 1 << 24;
 
 /// A row with the names of its columns.
 struct Row<'a> {
@@ -154,6 +159,13 @@ fn port(facts: &mut Facts, row: &Row<'_>) -> Option<Result<(), String>> {
     let active = masks("Link", "Actv");
     info.width_active = active.width;
     (info.speed_active, info.extended_speed_active) = (active.speed, active.extended_speed);
+    let speed: u64 = row.number("LinkSpeedActv").unwrap_or(0);
+    info.is_fdr10 = speed & FDR10 != 0;
+    if info.is_fdr10 {
+        // As PortInfo has it.
+        info.speed_active = 4;
+    }
+    info.extended_speed_2_active = if speed & XDR != 0 { PortInfo::EXTENDED_SPEED_2_XDR } else { 0 };
     (info.supported, info.enabled) = (masks("Link", "Sup"), masks("Link", "En"));
     (info.state, info.physical_state) = (state, physical.unwrap_or(PhysicalState(0)));
     let fact = PortFact {
@@ -191,14 +203,15 @@ fn counters(snapshot: &mut Snapshot, row: &Row<'_>) -> Option<Result<(), String>
     };
     for (column, cell) in row.columns.iter().zip(&row.cells) {
         let Some(value) = number::<u64>(cell) else { continue };
-        // 64-bit ones have a suffix, and are taken first.
         if let Some(name) = column.strip_suffix("Extended") {
-            values.set(name, value, false);
+            values.set(name, value, Origin::Extended);
         }
     }
     for (column, cell) in row.columns.iter().zip(&row.cells) {
         if let Some(value) = number::<u64>(cell) {
-            values.set(column, value, !column.contains("cast"));
+            // Those of 64 bits, which have a suffix, stay.
+            let origin = if column.contains("cast") { Origin::Extended } else { Origin::Classic };
+            values.set(column, value, origin);
         }
     }
     Some(Ok(()))

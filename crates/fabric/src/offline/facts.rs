@@ -6,7 +6,8 @@
 use super::OfflineError;
 use super::counters::{MAX_READINGS, Snapshot};
 use super::lines::number;
-use super::links::LinkBits;
+use super::links::{LinkBits, Unknown};
+use super::membership::Membership;
 use crate::mad::{
     DirectedPath, LFT_NO_PORT, NodeKind, PhysicalState, PortInfo, PortState, SMP_DATA_BYTES, SwitchInfo,
 };
@@ -62,7 +63,8 @@ impl PortFact {
         self.is_linked = self.is_linked.or(other.is_linked);
         self.state = self.state.or(other.state);
         self.physical_state = self.physical_state.or(other.physical_state);
-        self.link = self.link.or(other.link);
+        // A speed that another file knows is believed before one that none does.
+        self.link = self.link.filter(|link| link.speed.unknown.is_none()).or(other.link).or(self.link);
         self.info = self.info.or(other.info);
         match (self.remote, other.remote) {
             (Some(mine), Some(theirs)) => mine == theirs,
@@ -94,8 +96,10 @@ impl PortFact {
         info.physical_state = self.physical_state.unwrap_or(linked);
         if let Some(link) = self.link {
             info.width_active = link.width;
-            info.speed_active = link.speed;
-            info.extended_speed_active = link.extended_speed;
+            info.speed_active = link.speed.speed;
+            info.extended_speed_active = link.speed.extended;
+            info.extended_speed_2_active = link.speed.extended_2;
+            info.is_fdr10 = link.speed.is_fdr10;
         }
         Some(info)
     }
@@ -186,6 +190,8 @@ pub struct Facts {
     /// Multicast tables by switch.
     pub multicast: MulticastFacts,
     multicast_entries: usize,
+    /// Groups and who is in them.
+    pub membership: Membership,
     /// Bytes in forwarding tables.
     table_bytes: usize,
 }
@@ -386,6 +392,18 @@ impl Facts {
         Ok(())
     }
 
+    /// Speeds that are not known, with the ends of cables that run at them.
+    #[must_use]
+    pub fn unknown_speeds(&self) -> BTreeMap<Unknown, usize> {
+        let mut speeds = BTreeMap::new();
+        for port in self.nodes.values().flat_map(|node| node.ports.values()) {
+            if let Some(name) = port.link.and_then(|link| link.speed.unknown) {
+                *speeds.entry(name).or_default() += 1;
+            }
+        }
+        speeds
+    }
+
     /// Switches, and those of them with a forwarding table.
     #[must_use]
     pub fn tables(&self) -> (usize, usize) {
@@ -451,7 +469,9 @@ fn node(fact: &NodeFact, place: &HashMap<Guid, usize>) -> Node {
 
 /// A link that runs at an extended speed shows that its node has them, where no file says so itself.
 fn mark_extended_speeds(ports: &mut [Port], is_switch: bool) {
-    let runs = |port: &Port| port.info.is_some_and(|info| info.extended_speed_active != 0);
+    let runs = |port: &Port| {
+        port.info.is_some_and(|info| info.extended_speed_active != 0 || info.extended_speed_2_active != 0)
+    };
     let any = ports.iter().any(runs);
     for port in ports {
         let owns = if is_switch { port.number == 0 && any } else { runs(port) };

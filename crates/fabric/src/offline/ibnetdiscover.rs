@@ -187,7 +187,8 @@ fn port_line(lines: &Lines<'_>, guid: Guid) -> Result<(Cable, PortFact), Offline
         let (port_guid, rest) = parenthesis(rest)?;
         let (there, rest) = quoted_id(rest.trim_start())?;
         let (there_port, rest) = bracket(rest)?;
-        let (_, rest) = parenthesis(rest)?;
+        // Between two adapters the far port's GUID stands after a blank.
+        let (_, rest) = parenthesis(rest.trim_start())?;
         let comment = rest.trim().strip_prefix('#')?.trim();
         let mut port = PortFact { guid: port_guid, is_linked: Some(true), ..PortFact::default() };
         let before_name = comment.split('"').next().unwrap_or_default();

@@ -23,6 +23,8 @@ pub enum Kind {
     Tables,
     /// The same as opensm and ibdiagnet dump them: `.fdbs`, `.mcfdbs`.
     Dumped,
+    /// `saquery -g` and `saquery -m`.
+    Groups,
 }
 
 impl Kind {
@@ -57,6 +59,9 @@ fn of_line(line: &str) -> Option<Kind> {
     }
     if begins(&["LID    : Port", "LID    : Out Port", "LID : Port", "LID : Out Port"]) {
         return Some(Kind::Dumped);
+    }
+    if begins(&["MCMemberRecord group dump:", "MCMemberRecord member dump:"]) {
+        return Some(Kind::Groups);
     }
     if begins(&["Unicast lids [", "Multicast mlids ["]) {
         return Some(Kind::Tables);

@@ -6,7 +6,7 @@
 use super::OfflineError;
 use super::facts::{Facts, LoosePort, PortFact};
 use super::lines::{Lines, number};
-use super::links::{LinkBits, gigabits_bits, width_bits};
+use super::links::{LinkBits, SpeedBits, width_bits};
 use crate::mad::{NodeKind, PhysicalState, PortState};
 use throughline_sample::Guid;
 
@@ -69,9 +69,9 @@ fn states(text: &str, lid: u16) -> Option<PortFact> {
     let physical_state = PhysicalState::by_name(physical.trim());
     let mut words = link.split_whitespace();
     let width = words.next().and_then(|word| word.strip_suffix(['X', 'x'])).and_then(width_bits);
-    let speed = words.next().and_then(gigabits_bits);
+    let speed = words.next().and_then(SpeedBits::of_gigabits);
     let link = match (width, speed) {
-        (Some(width), Some((speed, extended_speed))) => Some(LinkBits { width, speed, extended_speed }),
+        (Some(width), Some(speed)) => Some(LinkBits { width, speed }),
         _ => None,
     };
     Some(PortFact {

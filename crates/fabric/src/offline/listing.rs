@@ -5,7 +5,7 @@
 use super::OfflineError;
 use super::facts::{Facts, NodeFact, PortFact};
 use super::lines::{Lines, description, hexadecimal};
-use super::links::{LinkBits, gigabits_bits, width_bits};
+use super::links::{LinkBits, SpeedBits, width_bits};
 use crate::mad::{NodeKind, PortState};
 use throughline_sample::Guid;
 
@@ -37,9 +37,8 @@ fn cable(line: &str) -> Option<[NodeFact; 2]> {
     let value = |key: &str| tail.split_whitespace().find_map(|word| word.strip_prefix(key));
     let state = PortState::by_name(value("LOG=")?)?;
     let width = width_bits(value("PHY=")?.strip_suffix('x')?);
-    let speed = gigabits_bits(value("SPD=")?);
-    let link =
-        width.zip(speed).map(|(width, (speed, extended_speed))| LinkBits { width, speed, extended_speed });
+    let speed = SpeedBits::of_gigabits(value("SPD=")?);
+    let link = width.zip(speed).map(|(width, speed)| LinkBits { width, speed });
     let ((mut here, here_port), (mut there, there_port)) = (end(first)?, end(second)?);
     let connect = |node: &mut NodeFact, port: u8, far: (Guid, u8)| {
         let fact = node.ports.entry(port).or_default();

@@ -16,6 +16,7 @@ mod lines;
 mod linkinfo;
 mod links;
 mod listing;
+mod membership;
 mod perfquery;
 mod queryerrors;
 mod report;
@@ -28,6 +29,7 @@ pub use kind::Kind;
 pub use lines::{MAX_FILE_BYTES, MAX_LINE_BYTES};
 
 use crate::mad::NodeKind;
+use crate::sa::Groups;
 use crate::topology::Topology;
 pub use facts::MulticastFacts;
 
@@ -40,6 +42,8 @@ use std::path::{Path, PathBuf};
 
 /// Most files of one folder: a support case has dozens, a day of counters each minute 1,440.
 pub const MAX_FILES: usize = 10_000;
+/// Speeds that are not known, of which a warning names each.
+const NAMED_SPEEDS: usize = 8;
 /// Bytes from which a format is told.
 const SNIFFED_BYTES: usize = 64 * 1024;
 
@@ -52,6 +56,8 @@ pub struct Saved {
     pub switches_without_table: usize,
     /// Multicast tables by switch: multicast LIDs with a bit for each output port. Empty where none were saved.
     pub multicast: MulticastFacts,
+    /// Multicast groups and, where they were saved, their members.
+    pub groups: Option<Groups>,
     /// Counters, oldest first.
     pub snapshots: Vec<Snapshot>,
     /// Files read, with what they are.
@@ -75,6 +81,20 @@ impl Saved {
         if facts.disagreements > 0 {
             let ends = facts.disagreements;
             self.warnings.push(format!("files disagree on {ends} ends of cables: are they all of one time?"));
+        }
+        // The first few: a damaged file may name any.
+        for (speed, ends) in facts.unknown_speeds().into_iter().take(NAMED_SPEEDS) {
+            self.warnings.push(format!(
+                "{ends} ends of cables run at '{speed}', a speed that is not known here: read without a speed"
+            ));
+        }
+        let (groups, strangers) = std::mem::take(&mut facts.membership).told();
+        self.groups = groups;
+        if strangers > 0 {
+            self.warnings.push(format!(
+                "{strangers} members are of groups that no file has, and are left out; save the groups with \
+                 `saquery -g`"
+            ));
         }
         self.multicast = std::mem::take(&mut facts.multicast);
         let (switches, with_table) = facts.tables();
@@ -183,6 +203,7 @@ fn read_one(kind: Kind, file: &str, reader: &mut dyn BufRead, facts: &mut Facts)
         Kind::Report => report::read(&mut lines, facts),
         Kind::LinkInfo => linkinfo::read(&mut lines, facts),
         Kind::Ibnetdiscover => ibnetdiscover::read(&mut lines, facts),
+        Kind::Groups => membership::read(&mut lines, facts),
         Kind::Tables => tables::read(&mut lines, facts),
     }
 }

@@ -4,7 +4,7 @@
 //! Facts from perfquery(8) and its output.
 
 use super::OfflineError;
-use super::counters::{PortKey, Snapshot};
+use super::counters::{Origin, PortKey, Snapshot};
 use super::lines::{Lines, number};
 
 /// Port number of totals (IBTA volume 1, 16.1.3.5, PortSelect).
@@ -16,7 +16,7 @@ const ALL_PORTS: u8 = 255;
 /// [`OfflineError`]: a line that the format does not have, a last port with nothing.
 pub fn read(lines: &mut Lines<'_>, snapshot: &mut Snapshot) -> Result<(), OfflineError> {
     let mut current = None;
-    let mut is_classic = false;
+    let mut origin = Origin::Classic;
     let mut count = 0;
     while lines.advance()? {
         let line = lines.text().trim();
@@ -28,7 +28,7 @@ pub fn read(lines: &mut Lines<'_>, snapshot: &mut Snapshot) -> Result<(), Offlin
                 return Err(lines.expected("counters of the port before"));
             }
             let (kind, key) = title(heading).ok_or_else(|| lines.expected("`# … counters: Lid N port N`"))?;
-            is_classic = kind == "Port";
+            origin = if kind == "Port" { Origin::Classic } else { Origin::Extended };
             // Details have counters of other names, which are left out one by one.
             current = Some(key.filter(|key| !matches!(key, PortKey::Lid(_, ALL_PORTS))));
             count = 0;
@@ -40,7 +40,7 @@ pub fn read(lines: &mut Lines<'_>, snapshot: &mut Snapshot) -> Result<(), Offlin
         let Some(key) = key else { continue };
         let (Some(name), Some(value)) = (Some(name), number::<u64>(value)) else { continue };
         let values = snapshot.port(key).map_err(|reason| lines.file_error(reason))?;
-        values.set(name, value, is_classic);
+        values.set(name, value, origin);
     }
     if current.is_some() && count == 0 {
         return Err(lines

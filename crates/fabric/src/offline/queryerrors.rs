@@ -4,7 +4,7 @@
 //! Facts from ibqueryerrors(8) and its output. Its summary stands at the end; a file without it is cut short.
 
 use super::OfflineError;
-use super::counters::{PortKey, Snapshot};
+use super::counters::{Origin, PortKey, Snapshot};
 use super::lines::{Lines, number};
 use throughline_sample::Guid;
 
@@ -27,7 +27,7 @@ pub fn read(lines: &mut Lines<'_>, snapshot: &mut Snapshot) -> Result<(), Offlin
                 let pair = part.split_once(']').and_then(|(inner, _)| inner.split_once(" == "));
                 let (name, value) = pair.ok_or_else(|| lines.expected("`[Name == value]`"))?;
                 let value = value.split_whitespace().next().and_then(number::<u64>);
-                values.set(name, value.ok_or_else(|| lines.expected("`[Name == value]`"))?, false);
+                values.set(name, value.ok_or_else(|| lines.expected("`[Name == value]`"))?, Origin::Either);
             }
         } else if line.starts_with("## Summary:") {
             is_whole = true;

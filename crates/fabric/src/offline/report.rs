@@ -6,7 +6,7 @@
 use super::OfflineError;
 use super::facts::{Facts, LoosePort, PortFact};
 use super::lines::{Lines, description, number};
-use super::links::{LinkBits, speed_bits, width_bits};
+use super::links::{LinkBits, SpeedBits, width_bits};
 use crate::mad::NodeKind;
 use throughline_sample::Guid;
 
@@ -45,14 +45,14 @@ fn port_line(line: &str) -> Option<(LoosePort, String)> {
     let mut words = head.split_whitespace();
     let (kind, lid, number, guid) = end(&mut words)?;
     let width = words.next()?.strip_suffix('x').and_then(width_bits)?;
-    let (speed, extended_speed) = speed_bits(words.next()?)?;
+    let speed = SpeedBits::of_name(words.next()?)?;
     let mut fact = PortFact { lid: Some(lid), ..PortFact::default() };
     let name = match words.next() {
         Some("-") => {
             let (_, _, far_port, far) = end(&mut words)?;
             (words.next()? == "(").then_some(())?;
             fact.is_linked = Some(true);
-            fact.link = Some(LinkBits { width, speed, extended_speed });
+            fact.link = Some(LinkBits { width, speed });
             fact.remote = Some((far, far_port));
             // ' - ' may stand in a name; the first half is right where it does not.
             names.strip_suffix(')')?.trim().strip_prefix('\'')?.split_once("' - '")?.0

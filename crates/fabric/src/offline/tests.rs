@@ -191,3 +191,66 @@ fn multicast_tables_of_dump_mfts() {
     let cut = &tables[..tables.len() - 30];
     assert!(read_files(&[("net", NET), ("mfts", cut)]).is_err());
 }
+
+#[test]
+fn speeds_to_come_lose_their_speed_and_nothing_else() {
+    let speed = |saved: &Saved| {
+        let host = saved.topology.nodes.iter().find(|node| node.guid == Guid(0x2000)).unwrap();
+        host.link_of(&host.ports[0]).map(|(width, speed)| (width.name(), speed.name()))
+    };
+    let xdr = read_files(&[("net", &NET.replace("4xEDR", "4xXDR"))]).unwrap();
+    assert_eq!((speed(&xdr), xdr.warnings.len()), (Some(("4x", "XDR")), 0));
+    let fdr10 = read_files(&[("net", &NET.replace("4xEDR", "4xFDR10"))]).unwrap();
+    assert_eq!(speed(&fdr10), Some(("4x", "FDR10")));
+    let later = NET.replace("4xEDR", "4xGDR");
+    let saved = read_files(&[("net", &later)]).unwrap();
+    assert_eq!((speed(&saved), saved.topology.cables().count()), (None, 2));
+    assert!(saved.warnings[0].contains("2 ends of cables run at 'GDR'"), "{:?}", saved.warnings);
+}
+
+#[test]
+fn a_database_with_wide_counters_and_speeds() {
+    let database = corpus("database/small").replace(",2,3,3,1,1799,512,", ",2,3,3,1,1799,16777216,");
+    let (head, _) = database.split_once("START_PM_INFO").unwrap();
+    let database = format!(
+        "{head}START_PM_INFO\nNodeGUID,PortNumber,LinkDownedCounter,SymbolErrorCounter,VL15Dropped,PortXmitWait,\
+         LinkDownedCounterExtended,SymbolErrorCounterExtended,PortXmitWaitExtended\n\
+         0x1000,20,255,65535,65535,4294967295,255,70000,8589934592\nEND_PM_INFO\n"
+    );
+    let saved = read_files(&[("db", &database)]).unwrap();
+    let switch = &saved.topology.nodes[0];
+    assert_eq!(switch.link_of(&switch.ports[20]).unwrap().1.name(), "XDR");
+    let mut sweeps = SavedSweeps::new(saved.snapshots, &saved.topology, crate::sweep::Selection::default());
+    sweeps.advance().unwrap();
+    let counters = &sweeps.readings()[0].counters;
+    let index =
+        |name: &str| crate::mad::counter_metrics().iter().position(|metric| metric.name == name).unwrap();
+    let exact = |name: &str| counters.exact(index(name));
+    assert_eq!(
+        (exact("link_downed"), exact("symbol_error"), exact("transmit_wait")),
+        (Some(255), Some(70_000), Some(8_589_934_592))
+    );
+    assert!(counters.is_saturated(index("vl15_dropped")), "no wider one is there");
+}
+
+#[test]
+fn groups_and_members_of_saquery() {
+    let (group, member) = (corpus("groups/group"), corpus("groups/member"));
+    let read = |files: &[(&str, &str)]| {
+        let mut all = vec![("net", NET)];
+        all.extend(files);
+        read_files(&all)
+    };
+    let told = read(&[("g", &group), ("m", &member)]).unwrap().groups.unwrap();
+    assert!(told.is_trusted && told.members.len() == 2);
+    let joined = told.members[0];
+    assert_eq!((joined.mlid, joined.mtu, joined.rate, joined.pkey), (0xC000, 4, 3, 0xFFFF));
+    assert_eq!((joined.port_guid(), joined.join_state, joined.scope), (Some(Guid(0x2001)), 1, 2));
+    assert_eq!(joined.queue_key, None, "no file has it: absent");
+    let groups = read(&[("g", &group)]).unwrap().groups.unwrap();
+    assert!(!groups.is_trusted && groups.members[0].port_guid().is_none());
+    let alone = read(&[("m", &member)]).unwrap();
+    assert!(alone.groups.is_none() && alone.warnings[0].contains("saquery -g"), "{:?}", alone.warnings);
+    let cut = group.rsplit_once("\t\tSL").unwrap().0;
+    assert!(read(&[("g", cut)]).unwrap_err().to_string().contains("not whole"));
+}

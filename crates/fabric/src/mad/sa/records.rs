@@ -188,14 +188,14 @@ impl SmInfoRecord {
 
 /// MCMemberRecord (15.2.5.17): a member of a multicast group; or the group, where the asker is not trusted: then
 /// the port's GID is 0 and nothing is said of how it takes part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct McMember {
     /// Multicast GID.
     pub group: Gid,
     /// GID of the member's port; 0 where it is not told.
     pub port: Gid,
-    /// Queue key.
-    pub queue_key: u32,
+    /// Queue key; `None` where only files tell of the group, which lack it.
+    pub queue_key: Option<u32>,
     /// Multicast LID.
     pub mlid: u16,
     /// MTU as coded: 1 to 5 for 256 to 4096 bytes.
@@ -230,7 +230,7 @@ impl McMember {
         Ok(McMember {
             group: gid(data, 0),
             port: gid(data, 16),
-            queue_key: be32(data, 32),
+            queue_key: Some(be32(data, 32)),
             mlid: be16(data, 36),
             // The upper two bits of these say how a value compares, in requests.
             mtu: data[38] & 0x3F,
