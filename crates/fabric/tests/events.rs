@@ -4,7 +4,7 @@
 
 mod simulated;
 
-use simulated::daemon::{Daemon, Double, until};
+use simulated::daemon::{Daemon, Double, Manager, until};
 use simulated::{CRAWLER, SMALL, Simulated, start, start_unmanaged};
 use std::time::Instant;
 use throughline_fabric::events;
@@ -265,34 +265,14 @@ fn without_a_manager_and_with_another_one() {
     assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("4xEDR", "4xFDR"));
 
     let start = Instant::now();
-    let first = Manager::start(&watched.simulated, &host(4).1);
+    let first = Manager::start(&watched.simulated, &host(4).1, 0);
     let told = watched.expect("a manager", start, &[(&events::PORT_ACTIVE, leaf_guid, 2)]);
     assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("stuck", "Active"));
     drop(first);
     let start = Instant::now();
-    let _second = Manager::start(&watched.simulated, &host(9).1);
+    let _second = Manager::start(&watched.simulated, &host(9).1, 0);
     let told = watched.expect("another manager", start, &[(&events::SM_CHANGED, host(9).0, 1)]);
     assert!(told[0].before.contains("node0005") && told[0].after.contains("node0010"), "{:?}", told[0]);
-}
-
-/// An opensm that ends with its owner.
-struct Manager(std::process::Child);
-
-impl Manager {
-    fn start(simulated: &Simulated, host: &str) -> Manager {
-        let mut command = simulated.fabric.tool("opensm", Some(host)).unwrap();
-        let folder = command.get_current_dir().unwrap().to_owned();
-        command.env("OSM_TMP_DIR", &folder).env("OSM_CACHE_DIR", &folder).args(["-f", "opensm.log"]);
-        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        Manager(command.spawn().unwrap())
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

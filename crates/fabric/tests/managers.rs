@@ -4,50 +4,17 @@
 
 mod simulated;
 
-use simulated::daemon::{Daemon, Double, until};
-use simulated::{SMALL, Simulated, start_unmanaged};
-use std::path::PathBuf;
+use simulated::daemon::{Daemon, Double, Manager, until};
+use simulated::{SMALL, start_unmanaged};
 use throughline_fabric::topology::FatTree;
 use throughline_sample::wire::Event;
-
-/// An opensm that ends with its owner.
-struct Manager {
-    process: std::process::Child,
-    log: PathBuf,
-}
-
-impl Manager {
-    /// Brings the subnet up from this host, with this priority.
-    fn start(simulated: &Simulated, host: usize, priority: u8) -> Manager {
-        let mut command = simulated.fabric.tool("opensm", Some(&FatTree::host_id(host))).unwrap();
-        let folder = command.get_current_dir().unwrap().to_owned();
-        let (log, settings) = (folder.join("opensm.log"), folder.join("opensm.conf"));
-        // Its log is read for what stays in a buffer otherwise.
-        std::fs::write(&settings, "force_log_flush TRUE\n").unwrap();
-        command.env("OSM_TMP_DIR", &folder).env("OSM_CACHE_DIR", &folder);
-        command.arg("-F").arg(&settings).arg("-f").arg(&log).args(["-p", &priority.to_string()]);
-        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
-        let manager = Manager { process: command.spawn().unwrap(), log };
-        until("a subnet that is up", || {
-            std::fs::read_to_string(&manager.log).unwrap_or_default().contains("SUBNET UP")
-        });
-        manager
-    }
-}
-
-impl Drop for Manager {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
 
 #[test]
 fn one_manager_is_killed_and_another_takes_over() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (double, collector) = Double::start(&runtime);
     let simulated = start_unmanaged(&SMALL.to_net().unwrap());
-    let first = Manager::start(&simulated, 4, 3);
+    let first = Manager::start(&simulated, &FatTree::host_id(4), 3);
     let configuration = format!(
         "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n\
          [sweep]\ninterval_seconds = 0.25\n[discovery]\ninterval_seconds = 3600\n"
@@ -76,7 +43,7 @@ fn one_manager_is_killed_and_another_takes_over() {
     let before = read();
     until("sweeps without a manager", || read() > before + 160);
 
-    let _second = Manager::start(&simulated, 9, 7);
+    let _second = Manager::start(&simulated, &FatTree::host_id(9), 7);
     until("sm.changed", || !told("sm.changed").is_empty());
     until("a manager that answers again", || figure(is_up) == 1.0);
     let changed = &told("sm.changed")[0];

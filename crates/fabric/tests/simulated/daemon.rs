@@ -1,4 +1,4 @@
-//! The daemon as a child process and a double of the collector, for the integration tests.
+//! The daemon as a child process, a double of the collector and a second subnet manager, for the integration tests.
 
 use super::{CRAWLER, Simulated};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -132,5 +132,37 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     while !condition() {
         assert!(start.elapsed() < DEADLINE, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// An opensm that ends with its owner.
+pub struct Manager {
+    process: Child,
+    log: PathBuf,
+}
+
+impl Manager {
+    /// Brings the subnet up from this host, with this priority.
+    pub fn start(simulated: &Simulated, host: &str, priority: u8) -> Manager {
+        let mut command = simulated.fabric.tool("opensm", Some(host)).unwrap();
+        let folder = command.get_current_dir().unwrap().to_owned();
+        let (log, settings) = (folder.join("opensm.log"), folder.join("opensm.conf"));
+        // Its log is read for what stays in a buffer otherwise.
+        std::fs::write(&settings, "force_log_flush TRUE\n").unwrap();
+        command.env("OSM_TMP_DIR", &folder).env("OSM_CACHE_DIR", &folder);
+        command.arg("-F").arg(&settings).arg("-f").arg(&log).args(["-p", &priority.to_string()]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let manager = Manager { process: command.spawn().unwrap(), log };
+        until("a subnet that is up", || {
+            std::fs::read_to_string(&manager.log).unwrap_or_default().contains("SUBNET UP")
+        });
+        manager
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
