@@ -31,6 +31,10 @@ pub fn put_sticky(data: &mut [u8], bit: usize, bits: usize, value: u64) {
 
 /// `bits` bits (at most 64) at a bit offset; what lies beyond the end reads as 0.
 pub fn get(data: &[u8], bit: usize, bits: usize) -> u64 {
+    if bit.is_multiple_of(8) && bits.is_multiple_of(8) {
+        let byte = |at: usize| u64::from(data.get(at).copied().unwrap_or(0));
+        return (bit / 8..(bit + bits) / 8).fold(0, |value, at| value << 8 | byte(at));
+    }
     (bit..bit + bits).fold(0, |value, at| {
         let byte = data.get(at / 8).copied().unwrap_or(0);
         value << 1 | u64::from(byte >> (7 - at % 8) & 1)

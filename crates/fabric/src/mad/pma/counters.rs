@@ -1,8 +1,8 @@
 //! The counters of one port, as they were last read. Knows no clock, no epoch and no node.
 
 use super::capability::ClassPortInfo;
-use super::fields::{self, CounterField, LANE_FEC, PortCounterSet, RS_FEC};
-use crate::mad::{TooShort, expect, field};
+use super::fields::{self, CounterField, FieldData, LANE_FEC, PortCounterSet, RS_FEC};
+use crate::mad::{PMA_DATA_BYTES, TooShort, expect, field};
 use throughline_sample::catalogue::{Kind, Metric, Table};
 
 /// Counters of a port; a test holds it against the catalogue.
@@ -90,6 +90,16 @@ pub struct Taken {
     pub went_back: bool,
 }
 
+/// Counters of one table as bits, while they are taken.
+#[derive(Default)]
+struct Seen {
+    metrics: u64,
+    /// At their largest value.
+    sticking: u64,
+    /// Lower than before.
+    lower: u64,
+}
+
 impl Counters {
     /// Takes the values of one attribute's data over; the others stay.
     ///
@@ -102,21 +112,32 @@ impl Counters {
         capabilities: &ClassPortInfo,
     ) -> Result<Taken, TooShort> {
         expect(data, set.name(), set.bytes(capabilities))?;
+        let mut padded = [0; PMA_DATA_BYTES];
+        let whole: &FieldData = match data.first_chunk() {
+            Some(whole) => whole,
+            // Shorter than a MAD has it, and long enough for the attribute.
+            None => {
+                padded[..data.len()].copy_from_slice(data);
+                &padded
+            }
+        };
         let mut taken = Taken::default();
         let is_rs = set == PortCounterSet::ExtendedSpeeds
             && capabilities.has_rs_fec()
-            && RS_FEC.iter().any(|entry| field(data, entry.bit, entry.bits) != 0);
+            && RS_FEC.iter().any(|entry| entry.value(whole) != 0);
         fields::fields(set, capabilities, |table| {
             // The totals of Reed-Solomon are 0 as well where another kind is at work: then lanes tell.
             if is_rs || !std::ptr::eq(table, RS_FEC.as_slice()) {
-                self.take_fields(table, data, &mut taken);
+                self.take_fields(table, whole, &mut taken);
             }
         });
         if set == PortCounterSet::ExtendedSpeeds && !is_rs {
             for (index, first_bit) in LANE_FEC {
                 let lanes = (0..12).map(|lane| field(data, first_bit + lane * 32, 32));
                 let sticks = lanes.clone().any(|value| value == u64::from(u32::MAX));
-                self.take(index, lanes.sum(), sticks, &mut taken);
+                let mut seen = Seen::default();
+                self.see(index, lanes.sum(), sticks, &mut seen);
+                self.note(&seen, &mut taken);
             }
         }
         Ok(taken)
@@ -124,23 +145,33 @@ impl Counters {
 
     /// All ones is a counter that stands at its end: classic ones stick there, and a 64-bit one gets there only
     /// by a defect, where its value means nothing.
-    fn take_fields(&mut self, table: &[CounterField], data: &[u8], taken: &mut Taken) {
+    #[inline]
+    fn take_fields(&mut self, table: &[CounterField], data: &FieldData, taken: &mut Taken) {
+        let mut seen = Seen::default();
         for entry in table {
-            let value = field(data, entry.bit, entry.bits);
-            self.take(entry.index, value, value == u64::MAX >> (64 - entry.bits), taken);
+            let value = entry.value(data);
+            self.see(entry.index, value, value == entry.largest(), &mut seen);
         }
+        self.note(&seen, taken);
     }
 
-    fn take(&mut self, index: usize, value: u64, sticks: bool, taken: &mut Taken) {
-        let bit = 1 << index;
-        if self.known & bit != 0 && !sticks {
-            taken.went_back |= self.saturated & bit != 0 || value < self.raw[index];
-        }
-        self.raw[index] = value;
-        self.present |= bit;
-        self.known |= bit;
-        self.saturated = if sticks { self.saturated | bit } else { self.saturated & !bit };
-        taken.metrics |= bit;
+    #[inline]
+    fn see(&mut self, index: usize, value: u64, sticks: bool, seen: &mut Seen) {
+        let former = std::mem::replace(&mut self.raw[index], value);
+        seen.metrics |= 1 << index;
+        seen.sticking |= u64::from(sticks) << index;
+        seen.lower |= u64::from(value < former) << index;
+    }
+
+    /// Whole words of bits at once: that spares a sweep some branches for each counter.
+    #[inline]
+    fn note(&mut self, seen: &Seen, taken: &mut Taken) {
+        let back = self.known & seen.metrics & !seen.sticking & (self.saturated | seen.lower);
+        taken.went_back |= back != 0;
+        taken.metrics |= seen.metrics;
+        self.present |= seen.metrics;
+        self.known |= seen.metrics;
+        self.saturated = self.saturated & !seen.metrics | seen.sticking;
     }
 
     /// The values of an attribute do not hold any more: it could not be read. The next reading is held against

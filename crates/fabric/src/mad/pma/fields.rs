@@ -2,7 +2,7 @@
 
 use super::capability::ClassPortInfo;
 use super::counters::counter_index;
-use crate::mad::attribute;
+use crate::mad::{PMA_DATA_BYTES, attribute};
 use throughline_sample::catalogue::{self as metric, Metric};
 
 /// Attributes that hold counters of a port.
@@ -142,14 +142,42 @@ impl PortCounterSet {
 pub(super) struct CounterField {
     /// Position of the metric in the list of counters.
     pub index: usize,
-    /// Offset in bits, as the specification's tables count.
-    pub bit: usize,
-    pub bits: usize,
+    /// Byte in which it begins.
+    byte: usize,
+    /// Bits before it in that byte.
+    before: u32,
+    /// Bits of 64 that are not its own.
+    beyond: u32,
+}
+
+/// Attribute data with room to read 8 bytes at the begin of each field.
+pub(super) type FieldData = [u8; PMA_DATA_BYTES];
+
+impl CounterField {
+    /// Its value: no field crosses the end of the 8 bytes in which it begins, nor the end of the data
+    /// (the build checks all tables).
+    #[inline]
+    pub fn value(&self, data: &FieldData) -> u64 {
+        match data[self.byte..].first_chunk() {
+            Some(window) => u64::from_be_bytes(*window) << self.before >> self.beyond,
+            None => 0,
+        }
+    }
+
+    /// Its largest value.
+    #[inline]
+    pub fn largest(&self) -> u64 {
+        u64::MAX >> self.beyond
+    }
 }
 
 const fn at(metric: &Metric, bit: usize, bits: usize) -> CounterField {
     match counter_index(metric) {
-        Some(index) => CounterField { index, bit, bits },
+        Some(index) => {
+            let (before, beyond) = ((bit % 8) as u32, 64 - bits as u32);
+            assert!(bits > 0 && before + bits as u32 <= 64 && bit / 8 + 8 <= PMA_DATA_BYTES);
+            CounterField { index, byte: bit / 8, before, beyond }
+        }
         // Reached only while a static is made, and so a failure of the build.
         None => panic!("a field of a metric that is no counter"),
     }
@@ -247,11 +275,13 @@ pub(super) static RS_FEC: [CounterField; 3] = [
 ];
 /// PortExtendedSpeedsCounters: the first of 12 lanes' 32-bit counters, whose sum a metric is.
 pub(super) static LANE_FEC: [(usize, usize); 2] = [
-    (at(&metric::FEC_CORRECTED_BLOCKS, 0, 0).index, 352),
-    (at(&metric::FEC_UNCORRECTED_BLOCKS, 0, 0).index, 736),
+    (at(&metric::FEC_CORRECTED_BLOCKS, 352, 32).index, 352),
+    (at(&metric::FEC_UNCORRECTED_BLOCKS, 736, 32).index, 736),
 ];
 
-/// Calls `each` with the tables of fields that an attribute has on a device.
+/// Calls `each` with the tables of fields that an attribute has on a device. Made part of its callers, which spares
+/// a sweep a call through a closure for each table.
+#[inline]
 pub(super) fn fields(
     set: PortCounterSet,
     capabilities: &ClassPortInfo,
