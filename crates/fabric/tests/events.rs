@@ -268,6 +268,9 @@ fn without_a_manager_and_with_another_one() {
     let first = Manager::start(&watched.simulated, &host(4).1, 0);
     let told = watched.expect("a manager", start, &[(&events::PORT_ACTIVE, leaf_guid, 2)]);
     assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("stuck", "Active"));
+    // One that nobody asked while it lived can't be told from the next one.
+    let is_up = "throughline_sm_up{source=\"administration\"} 1";
+    until("an answer of the first manager", || watched.daemon.metrics().contains(is_up));
     drop(first);
     let start = Instant::now();
     let _second = Manager::start(&watched.simulated, &host(9).1, 0);

@@ -83,6 +83,7 @@ impl Sweeper {
             unsupported: 0,
             wants_ticks: false,
         };
+        let manager_lid = manager_lid(topology);
         for (index, node) in topology.nodes.iter().enumerate() {
             let Some(class) = chosen(node) else { continue };
             let mut of_switch = None;
@@ -94,7 +95,11 @@ impl Sweeper {
                 }
                 let target = of_switch.unwrap_or_else(|| {
                     let route = Route::Lid { lid, service_level };
-                    sweeper.add_target(engine.queue().add_node(route), class)
+                    let optional = match lid == manager_lid {
+                        true => Optional::of_manager(),
+                        false => Optional::default(),
+                    };
+                    sweeper.add_target(engine.queue().add_node(route), class, optional)
                 });
                 of_switch = (node.kind == NodeKind::Switch).then_some(target);
                 sweeper.add_port(target, node, index, port, lid);
@@ -106,9 +111,8 @@ impl Sweeper {
         sweeper
     }
 
-    fn add_target(&mut self, engine: NodeId, class: u8) -> usize {
+    fn add_target(&mut self, engine: NodeId, class: u8, optional: Optional) -> usize {
         let ports = self.readings.len()..self.readings.len();
-        let optional = Optional::default();
         self.targets.push(Target { engine, class, capabilities: None, ports, optional, later: 0 });
         self.targets.len() - 1
     }
@@ -401,6 +405,12 @@ impl Sweeper {
         }
         coverage
     }
+}
+
+/// LID of the master subnet manager, as all ports have it in their PortInfo; 0 when there is none.
+fn manager_lid(topology: &Topology) -> u16 {
+    let infos = topology.nodes.iter().flat_map(|node| &node.ports).filter_map(|port| port.info);
+    infos.map(|info| info.sm_lid).find(|lid| *lid != 0).unwrap_or(0)
 }
 
 impl Work for Sweeper {

@@ -36,9 +36,26 @@ pub(super) struct Optional {
     /// Not told, refused or never answered.
     absent: u16,
     retry: Option<Instant>,
+    /// Not to be asked for, whatever the node has.
+    never: u16,
 }
 
 impl Optional {
+    /// Of the port through which the subnet is managed: nothing that its agent may not know is asked there. What
+    /// an agent does not know can be handed to programs of its class at that port, and opensm 3.3.23 with its
+    /// performance manager ends on a request (seen on ibsim; it takes each for an answer to its own).
+    pub fn of_manager() -> Optional {
+        let known = [
+            PortCounterSet::ReceiveErrorDetails,
+            PortCounterSet::DiscardDetails,
+            PortCounterSet::FlowControl,
+            PortCounterSet::Operations,
+        ];
+        let unknown = PortCounterSet::ALL.into_iter().filter(|set| set.is_optional() && !known.contains(set));
+        let never = unknown.fold(0, |bits, set| bits | set.bit());
+        Optional { is_asked: true, never, ..Optional::default() }
+    }
+
     /// The node's own words; attributes beyond them are not asked for.
     pub fn learn(&mut self, control: SamplesControl) {
         self.tick = Some(control);
@@ -61,7 +78,7 @@ impl Optional {
             self.retry = None;
             self.absent = 0;
         }
-        wanted & !self.absent
+        wanted & !(self.absent | self.never)
     }
 
     /// It answered.
@@ -89,6 +106,18 @@ impl Optional {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_managers_port_is_asked_for_what_every_agent_knows() {
+        let now = Instant::now();
+        let mut optional = Optional::of_manager();
+        let (details, sl) = (PortCounterSet::ReceiveErrorDetails, PortCounterSet::SlTransmitData);
+        assert!(optional.is_asked);
+        assert_eq!(optional.worth(details.bit() | sl.bit(), now), details.bit());
+        assert!(optional.lacks(details, now));
+        let later = now + RETRY_OPTIONAL;
+        assert_eq!(optional.worth(details.bit() | sl.bit(), later), details.bit(), "and never for more");
+    }
 
     #[test]
     fn what_a_node_lacks_is_not_asked_for_again_and_again() {
