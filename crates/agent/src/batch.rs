@@ -15,7 +15,16 @@ const EARLY_BYTES: usize = 512 << 10;
 macro_rules! cumulative {
     ($apply:ident) => {
         $apply!(
-            ib_ports, host_ports, gpu_links, gpu_pcie, mpi_ops, mpi_peers, mpi_pvars, coverage, self_stats
+            ib_ports,
+            host_ports,
+            gpu_links,
+            gpu_pcie,
+            mpi_ops,
+            mpi_peers,
+            mpi_pvars,
+            mpi_regions,
+            coverage,
+            self_stats
         )
     };
 }
@@ -23,7 +32,18 @@ macro_rules! cumulative {
 /// Calls `$apply!` with the kinds of record of which each one counts.
 macro_rules! precious {
     ($apply:ident) => {
-        $apply!(events, nodes, gpus, gpu_link_infos, jobs, job_ranks, ib_nodes, ib_topology_marks)
+        $apply!(
+            events,
+            nodes,
+            gpus,
+            gpu_link_infos,
+            jobs,
+            job_ranks,
+            job_comms,
+            job_settings,
+            ib_nodes,
+            ib_topology_marks
+        )
     };
 }
 

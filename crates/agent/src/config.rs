@@ -149,6 +149,8 @@ pub struct Mpi {
     pub push_interval_seconds: Seconds,
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
+    /// Whether ranks also tell which messages really went.
+    pub wire: bool,
 }
 
 impl Default for Mpi {
@@ -162,6 +164,7 @@ impl Default for Mpi {
             bin_seconds: Seconds::from_millis(100),
             push_interval_seconds: Seconds::from_millis(1000),
             peer_bytes_min: 0,
+            wire: false,
         }
     }
 }

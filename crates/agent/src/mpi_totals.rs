@@ -6,7 +6,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use throughline_daemon::Page;
-use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, MPI_ELAPSED_SECONDS, MPI_LONGEST_SECONDS, Table};
+use throughline_sample::catalogue::{
+    MPI_BYTES, MPI_CALLS, MPI_ELAPSED_SECONDS, MPI_LONGEST_SECONDS, MPI_RECEIVED_BYTES, MPI_WAIT_SECONDS,
+    Table,
+};
 use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin};
 
 /// Most ranks whose cells are remembered: several jobs of one rank per hardware thread on a large node.
@@ -14,6 +17,9 @@ const RANKS_MAX: usize = 8192;
 
 /// Most operations with a total. The shim names fewer than 200; a rank could claim others.
 const OPERATIONS_MAX: usize = 512;
+
+/// Most cells remembered of one rank: hundreds of regions and sizes; beyond it a total does not grow by them.
+const CELLS_MAX: usize = 16_384;
 
 /// Most jobs shown at once.
 const JOBS_MAX: usize = 1024;
@@ -34,19 +40,46 @@ struct Total {
     calls: u64,
     bytes: u64,
     elapsed_nanoseconds: u64,
+    /// Absent until an operation of this name completed later than its call returned.
+    wait_nanoseconds: Option<u64>,
+    /// Absent until one received.
+    received_bytes: Option<u64>,
 }
+
+/// What the cells of a rank are told apart by: operation, size class, region, algorithm.
+type CellKey = (String, u64, String, String);
 
 #[derive(Debug)]
 struct Rank {
     epoch: i64,
     seen: Instant,
-    cells: HashMap<(String, u64), MpiOpCell>,
+    cells: HashMap<CellKey, MpiOpCell>,
 }
 
 #[derive(Debug, Default)]
 struct RunningJob {
     job: Option<Job>,
     ranks: BTreeSet<u32>,
+}
+
+impl Total {
+    /// A late bin repeats older values: no increase.
+    fn grow(&mut self, before: &MpiOpCell, now: &MpiOpCell) {
+        self.calls += now.calls.saturating_sub(before.calls);
+        self.bytes += now.bytes.saturating_sub(before.bytes);
+        self.elapsed_nanoseconds += now.elapsed_nanoseconds.saturating_sub(before.elapsed_nanoseconds);
+        let optional = |total: &mut Option<u64>, before: Option<u64>, now: Option<u64>| {
+            if let Some(now) = now {
+                *total = Some(total.unwrap_or_default() + now.saturating_sub(before.unwrap_or_default()));
+            }
+        };
+        optional(&mut self.wait_nanoseconds, before.wait_nanoseconds, now.wait_nanoseconds);
+        optional(&mut self.received_bytes, before.received_bytes, now.received_bytes);
+    }
+}
+
+fn cell_key(cell: &MpiOpCell) -> CellKey {
+    (cell.operation.clone(), cell.size_class_bytes, cell.region.clone(), cell.algorithm.clone())
 }
 
 impl MpiTotals {
@@ -79,13 +112,12 @@ impl MpiTotals {
             if self.totals.len() >= OPERATIONS_MAX && !self.totals.contains_key(&cell.operation) {
                 continue;
             }
-            let total = self.totals.entry(cell.operation.clone()).or_default();
-            let before = rank.cells.insert((cell.operation.clone(), cell.size_class_bytes), cell.clone());
-            let before = before.unwrap_or_default();
-            // A late bin repeats older values: no increase.
-            total.calls += cell.calls.saturating_sub(before.calls);
-            total.bytes += cell.bytes.saturating_sub(before.bytes);
-            total.elapsed_nanoseconds += cell.elapsed_nanoseconds.saturating_sub(before.elapsed_nanoseconds);
+            let key = cell_key(cell);
+            if rank.cells.len() >= CELLS_MAX && !rank.cells.contains_key(&key) {
+                continue;
+            }
+            let before = rank.cells.insert(key, cell.clone()).unwrap_or_default();
+            self.totals.entry(cell.operation.clone()).or_default().grow(&before, cell);
         }
     }
 
@@ -123,6 +155,12 @@ impl MpiTotals {
             page.metric(&MPI_CALLS, prefix, &labels, total.calls);
             page.metric(&MPI_BYTES, prefix, &labels, total.bytes);
             page.metric(&MPI_ELAPSED_SECONDS, prefix, &labels, seconds(total.elapsed_nanoseconds));
+            if let Some(wait) = total.wait_nanoseconds {
+                page.metric(&MPI_WAIT_SECONDS, prefix, &labels, seconds(wait));
+            }
+            if let Some(received) = total.received_bytes {
+                page.metric(&MPI_RECEIVED_BYTES, prefix, &labels, received);
+            }
             if let Some(longest) = longest.get(operation.as_str()) {
                 page.metric(&MPI_LONGEST_SECONDS, prefix, &labels, seconds(*longest));
             }
@@ -160,6 +198,9 @@ mod tests {
             bytes: calls * 8,
             elapsed_nanoseconds: calls * 1_000_000_000,
             longest_nanoseconds: 500_000_000,
+            region: "r".into(),
+            received_bytes: (size_class_bytes == 8).then_some(calls),
+            ..Default::default()
         };
         let bin = MpiRankBin {
             job_key: "j".into(),
@@ -196,9 +237,24 @@ mod tests {
             "throughline_mpi_bytes_total{operation=\"allreduce\"} 240\n",
             "throughline_mpi_elapsed_seconds_total{operation=\"allreduce\"} 30.0\n",
             "throughline_mpi_longest_seconds{operation=\"allreduce\"} 0.5\n",
+            "throughline_mpi_received_bytes_total{operation=\"allreduce\"} 15\n",
         ] {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
+        assert!(!text.contains("wait_seconds"), "absent is not zero");
+    }
+
+    #[test]
+    fn regions_and_algorithms_are_cells_of_their_own() {
+        let (mut totals, now) = (MpiTotals::default(), Instant::now());
+        let mut batch = bin(0, 1, 5);
+        for cell in bin(0, 1, 5).mpi_ops.remove(0).cells {
+            batch.mpi_ops[0].cells.push(MpiOpCell { algorithm: "ring".into(), ..cell.clone() });
+            batch.mpi_ops[0].cells.push(MpiOpCell { region: String::new(), ..cell });
+        }
+        totals.observe(&batch, now);
+        totals.observe(&batch, now);
+        assert!(text(&totals).contains("throughline_mpi_calls_total{operation=\"allreduce\"} 30\n"));
     }
 
     #[test]

@@ -119,7 +119,7 @@ fn merge(batch: &mut Batch, fragment: Batch) {
         ($($kind:ident),+) => { $(batch.$kind.extend(fragment.$kind);)+ };
     }
     first!(host_ports, gpu_links, gpu_pcie, gpus, gpu_link_infos, coverage);
-    all!(mpi_ops, mpi_peers, mpi_pvars, jobs, job_ranks, events);
+    all!(mpi_ops, mpi_peers, mpi_pvars, mpi_regions, jobs, job_ranks, job_comms, job_settings, events);
 }
 
 /// Of cumulative cells that came more than once the newest, so that the document has one for each.
@@ -127,8 +127,14 @@ fn newest_only(batch: &mut Batch) {
     let mut seen = HashSet::new();
     for bin in batch.mpi_ops.iter_mut().rev() {
         bin.cells.retain(|cell| {
-            seen.insert((bin.job_key.clone(), bin.rank, cell.operation.clone(), cell.size_class_bytes))
+            let which = (cell.operation.clone(), cell.size_class_bytes);
+            let where_and_how = (cell.region.clone(), cell.algorithm.clone());
+            seen.insert((bin.job_key.clone(), bin.rank, which, where_and_how))
         });
+    }
+    let mut seen = HashSet::new();
+    for row in batch.mpi_regions.iter_mut().rev() {
+        row.cells.retain(|cell| seen.insert((row.job_key.clone(), row.rank, cell.region.clone())));
     }
     let mut seen = HashSet::new();
     for row in batch.mpi_peers.iter_mut().rev() {

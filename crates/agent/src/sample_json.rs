@@ -21,6 +21,9 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("operations", batch.mpi_ops.iter().flat_map(operations).collect()),
         ("peers", batch.mpi_peers.iter().flat_map(peers).collect()),
         ("pvars", list(&batch.mpi_pvars, pvar)),
+        ("regions", batch.mpi_regions.iter().flat_map(regions).collect()),
+        ("communicators", list(&batch.job_comms, communicator)),
+        ("settings", list(&batch.job_settings, setting)),
         ("events", list(&batch.events, event)),
         ("coverage", list(&batch.coverage, coverage)),
     ];
@@ -108,7 +111,7 @@ fn job_rank(rank: &wire::JobRank) -> Value {
 
 fn operations(bin: &wire::MpiRankBin) -> impl Iterator<Item = Value> {
     bin.cells.iter().map(|cell| {
-        json!({
+        let mut row = json!({
             "job_key": bin.job_key,
             "rank": bin.rank,
             "time": to_rfc3339(bin.time),
@@ -116,10 +119,50 @@ fn operations(bin: &wire::MpiRankBin) -> impl Iterator<Item = Value> {
             "size_class_bytes": cell.size_class_bytes,
             "calls": cell.calls,
             "bytes": cell.bytes,
+            "region": cell.region,
+            "algorithm": cell.algorithm,
+            "algorithm_source": cell.algorithm_source,
             "elapsed_seconds": seconds(cell.elapsed_nanoseconds),
             "longest_seconds": seconds(cell.longest_nanoseconds),
+        });
+        if let Some(wait) = cell.wait_nanoseconds {
+            row["wait_seconds"] = json!(seconds(wait));
+        }
+        if let Some(received) = cell.received_bytes {
+            row["received_bytes"] = json!(received);
+        }
+        row
+    })
+}
+
+fn regions(row: &wire::MpiRankRegions) -> impl Iterator<Item = Value> {
+    row.cells.iter().map(|cell| {
+        json!({
+            "job_key": row.job_key,
+            "rank": row.rank,
+            "region": cell.region,
+            "visits": cell.visits,
+            "elapsed_seconds": seconds(cell.elapsed_nanoseconds),
+            "own_seconds": seconds(cell.own_nanoseconds),
+            "mpi_calls": cell.mpi_calls,
+            "mpi_seconds": seconds(cell.mpi_nanoseconds),
         })
     })
+}
+
+fn communicator(comm: &wire::JobComm) -> Value {
+    json!({
+        "job_key": comm.job_key,
+        "rank": comm.rank,
+        "comm": comm.comm,
+        "name": comm.name,
+        "size": comm.size,
+        "rank_in_comm": comm.rank_in_comm,
+    })
+}
+
+fn setting(setting: &wire::JobSetting) -> Value {
+    json!({ "job_key": setting.job_key, "rank": setting.rank, "name": setting.name, "value": setting.value })
 }
 
 fn peers(row: &wire::MpiRankPeers) -> impl Iterator<Item = Value> {

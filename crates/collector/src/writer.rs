@@ -196,7 +196,8 @@ fn acknowledge(entries: &[Entry], senders: &[Sender]) {
 /// Records in a batch that become rows.
 fn count_records(batch: &Batch) -> usize {
     let cells: usize = batch.mpi_ops.iter().map(|b| b.cells.len()).sum::<usize>()
-        + batch.mpi_peers.iter().map(|p| p.cells.len()).sum::<usize>();
+        + batch.mpi_peers.iter().map(|p| p.cells.len()).sum::<usize>()
+        + batch.mpi_regions.iter().map(|r| r.cells.len()).sum::<usize>();
     cells
         + batch.ib_ports.len()
         + batch.ib_port_lanes.len()

@@ -2,7 +2,7 @@
  * Writes one frame of each type that the shim sends, in hexadecimal, with fixed contents; and reads a WELCOME.
  * A test compares the output with golden/, and the Rust reader reads the same files.
  *
- *   golden FOLDER            writes FOLDER/{hello,ops,peers,pvars,status,bye}.hex
+ *   golden FOLDER            writes FOLDER/{hello,ops,peers,pvars,status,bye,names,regions}.hex
  *   golden --welcome FILE    prints what the shim reads from a WELCOME frame
  */
 #include <stdio.h>
@@ -41,20 +41,31 @@ static int write_all(const char *folder) {
     tl_field_text(&frame, TL_HELLO_LAUNCHER, "hydra node1:4000 0");
     good &= finish(folder, "hello");
 
+    struct tl_sums allreduce = {.operation = 17, .size_class = 14, .region = 3, .algorithm = 2, .source = TL_OBSERVED};
+    allreduce.calls = 10; /* up to 8192 bytes */
+    allreduce.bytes = 81920;
+    allreduce.nanoseconds = 123456;
+    allreduce.longest_nanoseconds = 20000;
+    struct tl_sums irecv = {.operation = 10, .calls = 3, .nanoseconds = 999, .longest_nanoseconds = 500};
+    irecv.flags = TL_CELL_HAS_WAIT | TL_CELL_HAS_RECEIVED;
+    irecv.wait_nanoseconds = 77;
     tl_frame_begin(&frame, TL_OPS);
     size_t bin = tl_put_bin(&frame, 4800000000);
-    tl_put_cell(&frame, 17, 14, 10, 81920, 123456, 20000); /* allreduce, up to 8192 bytes */
-    tl_put_cell(&frame, 131, 0, 3, 0, 999, 500);           /* waitall */
+    tl_put_cell(&frame, &allreduce);
+    tl_put_cell(&frame, &irecv);
     tl_patch_u32(&frame, bin, 2);
     bin = tl_put_bin(&frame, 4900000000);
-    tl_put_cell(&frame, 17, 14, 11, 90112, 133456, 20000);
+    allreduce.calls = 11;
+    allreduce.algorithm = 0;
+    allreduce.source = TL_UNKNOWN;
+    tl_put_cell(&frame, &allreduce);
     tl_patch_u32(&frame, bin, 1);
     good &= finish(folder, "ops");
 
     tl_frame_begin(&frame, TL_PEERS);
     tl_put_u64(&frame, 4950000000);
-    tl_put_peer(&frame, 0, 8192, 1);
-    tl_put_peer(&frame, 3, 0x7fffffffffffffff, 12);
+    tl_put_peer(&frame, TL_LOGICAL, 0, 8192, 1);
+    tl_put_peer(&frame, TL_WIRE, 3, 0x7fffffffffffffff, 12);
     good &= finish(folder, "peers");
 
     tl_frame_begin(&frame, TL_PVARS);
@@ -70,13 +81,28 @@ static int write_all(const char *folder) {
     good &= finish(folder, "pvars");
 
     tl_frame_begin(&frame, TL_STATUS);
-    for (uint16_t tag = 1; tag <= 5; tag++) tl_field_u64(&frame, tag, tag * 10u);
+    for (uint16_t tag = 1; tag <= 8; tag++) tl_field_u64(&frame, tag, tag * 10u);
     good &= finish(folder, "status");
 
     tl_frame_begin(&frame, TL_BYE);
     tl_field_u32(&frame, TL_STATUS_REASON, TL_BYE_FINALIZE);
     tl_field_u64(&frame, TL_STATUS_FRAMES_LOST, 1);
     good &= finish(folder, "bye");
+
+    tl_frame_begin(&frame, TL_NAMES);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_name(&frame, 1, 3, 0, 0, "solve \xc3\xa9");
+    tl_put_name(&frame, 2, 2, 0, 0, "recursivedoubling");
+    tl_put_name(&frame, 3, 5, 8, 1, "rows");
+    tl_put_name(&frame, 3, 6, 4, UINT32_MAX, "bridge");
+    tl_put_name(&frame, 4, 0, 0, 0, "coll_tuned_allreduce_algorithm=3");
+    good &= finish(folder, "names");
+
+    struct tl_region_sums region = {3, 4, 5000, 3000, 7, 2000};
+    tl_frame_begin(&frame, TL_REGIONS);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_region(&frame, &region);
+    good &= finish(folder, "regions");
     return good;
 }
 

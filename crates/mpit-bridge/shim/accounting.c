@@ -39,13 +39,41 @@ static int size_class(int64_t bytes) {
 }
 
 static void record(const struct tl_call *call, int64_t class_bytes, int64_t bytes) {
-    struct tl_cell *row = call->self->rows[call->operation];
-    if (TL_UNLIKELY(!row) && !(row = tl_row_create(call->self, call->operation))) return;
-    struct tl_cell *cell = &row[size_class(class_bytes)];
+    struct tl_thread *self = call->self;
+    struct tl_row *row = self->algorithm ? NULL : self->table->rows[call->operation];
+    if (TL_UNLIKELY(!row) && !(row = tl_row_find(self, self->table, call->operation, self->algorithm))) return;
+    int class = size_class(class_bytes);
+    struct tl_cell *cell = &row->cells[class];
+    uint64_t calls = TL_LOAD(&cell->calls);
+    self->last_class = class;
     TL_ADD(&cell->bytes, (uint64_t)bytes);
     TL_ADD(&cell->ticks, call->ticks);
     if (call->ticks > TL_LOAD(&cell->longest_ticks)) TL_STORE(&cell->longest_ticks, call->ticks);
-    TL_ADD(&cell->calls, 1);
+    TL_STORE(&cell->calls, calls + 1);
+    if (TL_UNLIKELY(calls == 0)) TL_STORE(&row->used, row->used | (uint64_t)1 << class);
+}
+
+/* The thread's own cell of what perhaps another thread began: only its thread may write a cell. */
+static struct tl_cell *cell_at(struct tl_thread *self, struct tl_where where) {
+    struct tl_table *table = tl_table_find(self, where.region);
+    struct tl_row *row = table ? tl_row_find(self, table, where.operation, where.algorithm) : NULL;
+    if (!row || where.size_class >= TL_SIZE_CLASSES) return NULL;
+    TL_STORE(&row->used, row->used | (uint64_t)1 << where.size_class);
+    return &row->cells[where.size_class];
+}
+
+void tl_account_wait(struct tl_thread *self, struct tl_where where, uint64_t ticks) {
+    struct tl_cell *cell = cell_at(self, where);
+    if (!cell) return;
+    TL_ADD(&cell->wait_ticks, ticks);
+    TL_ADD(&cell->completed, 1);
+}
+
+void tl_account_received(struct tl_thread *self, struct tl_where where, int64_t bytes) {
+    struct tl_cell *cell = cell_at(self, where);
+    if (!cell || bytes < 0) return;
+    TL_ADD(&cell->received_bytes, (uint64_t)bytes);
+    TL_ADD(&cell->received, 1);
 }
 
 static void unknown(struct tl_thread *self, uint64_t messages) {

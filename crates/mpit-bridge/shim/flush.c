@@ -13,9 +13,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "bins.h"
 #include "channel.h"
 #include "clock.h"
 #include "identity.h"
+#include "names.h"
 #include "pvars.h"
 #include "shim.h"
 
@@ -31,10 +33,6 @@ enum {
     STACK_BYTES = 256 * 1024
 };
 
-struct total {
-    uint64_t calls, bytes, ticks, longest_ticks, nanoseconds;
-};
-
 static pthread_t thread;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
@@ -44,10 +42,10 @@ static int bin_ms = BIN_MS, push_ms = PUSH_MS, retry_ms = RETRY_FIRST_MS;
 static int pvars_given; /* the environment names the variables: the agent's list is not heeded */
 static uint64_t peer_threshold;
 static int send_everything;
-static struct total *totals[TL_OPERATION_LIMIT];
 static struct tl_peer *peers_sent;
 static struct tl_frame hello, ops, other;
 static size_t ops_empty;
+static size_t names_told;
 static uint64_t pushes;
 static int64_t patience_until; /* 0: never wait */
 
@@ -63,76 +61,27 @@ static void ops_begin(void) {
     ops_empty = ops.length;
 }
 
+/* Numbers are explained before they are used. 0 if the agent did not take it. */
+static int tell_names(void) {
+    while (names_told < tl_names_count()) {
+        tl_frame_begin(&other, TL_NAMES);
+        tl_put_u64(&other, (uint64_t)tl_clock(CLOCK_MONOTONIC));
+        size_t next = tl_names_put(&other, names_told);
+        if (!tl_channel_send(&other, patience())) return 0;
+        names_told = next;
+    }
+    return 1;
+}
+
 static void ops_send(void) {
-    if (ops.length > ops_empty && !tl_channel_send(&ops, patience())) send_everything = 1;
+    if (ops.length > ops_empty && (!tell_names() || !tl_channel_send(&ops, patience()))) send_everything = 1;
     ops_begin();
 }
 
-struct bin {
-    int64_t end;
-    size_t count_at;
-    uint32_t cells;
-};
-
-static void bin_close(struct bin *bin) {
-    if (bin->count_at) tl_patch_u32(&ops, bin->count_at, bin->cells);
-    bin->count_at = 0;
-    bin->cells = 0;
-}
-
-static void bin_add(struct bin *bin, int operation, int class, const struct total *t, double scale) {
-    size_t need = TL_CELL_BYTES + (bin->count_at ? 0 : TL_BIN_BYTES);
-    if (ops.length + need > TL_FRAME_LIMIT) {
-        bin_close(bin);
-        ops_send();
-    }
-    if (!bin->count_at) bin->count_at = tl_put_bin(&ops, bin->end);
-    tl_put_cell(&ops, operation, class, t->calls, t->bytes, t->nanoseconds,
-                (uint64_t)((double)t->longest_ticks * scale));
-    bin->cells++;
-}
-
-/* Sums one operation over all threads. 0 if nobody has used it. */
-static int sum_threads(int operation, struct tl_cell sums[TL_SIZE_CLASSES]) {
-    int used = 0;
-    for (struct tl_thread *t = tl_threads(); t; t = t->next) {
-        struct tl_cell *row = __atomic_load_n(&t->rows[operation], __ATOMIC_ACQUIRE);
-        if (!row) continue;
-        if (!used) memset(sums, 0, TL_SIZE_CLASSES * sizeof *sums);
-        used = 1;
-        for (int c = 0; c < TL_SIZE_CLASSES; c++) {
-            sums[c].calls += TL_LOAD(&row[c].calls);
-            sums[c].bytes += TL_LOAD(&row[c].bytes);
-            sums[c].ticks += TL_LOAD(&row[c].ticks);
-            uint64_t longest = TL_LOAD(&row[c].longest_ticks);
-            if (longest > sums[c].longest_ticks) sums[c].longest_ticks = longest;
-        }
-    }
-    return used;
-}
-
 static void collect_bin(void) {
-    struct tl_cell sums[TL_SIZE_CLASSES];
-    struct bin bin = {.end = tl_clock(CLOCK_MONOTONIC)};
-    double scale = tl_clock_scale();
     int everything = send_everything;
     send_everything = 0;
-    for (int operation = 1; operation < TL_OPERATION_LIMIT; operation++) {
-        if (!sum_threads(operation, sums)) continue;
-        if (!totals[operation] && !(totals[operation] = calloc(TL_SIZE_CLASSES, sizeof(struct total)))) continue;
-        for (int class = 0; class < TL_SIZE_CLASSES; class++) {
-            struct total *t = &totals[operation][class];
-            int changed = sums[class].calls != t->calls || sums[class].bytes != t->bytes;
-            if (!changed && !(everything && t->calls)) continue;
-            t->nanoseconds += (uint64_t)((double)(sums[class].ticks - t->ticks) * scale + 0.5);
-            t->calls = sums[class].calls;
-            t->bytes = sums[class].bytes;
-            t->ticks = sums[class].ticks;
-            t->longest_ticks = sums[class].longest_ticks;
-            bin_add(&bin, operation, class, t, scale);
-        }
-    }
-    bin_close(&bin);
+    tl_bins_collect(&ops, everything, ops_send);
 }
 
 /* ---- peers ---- */
@@ -168,7 +117,7 @@ static void push_peers(int last) {
             tl_frame_begin(&other, TL_PEERS);
             tl_put_u64(&other, now);
         }
-        tl_put_peer(&other, (uint32_t)peer, sum.bytes, sum.messages);
+        tl_put_peer(&other, TL_LOGICAL, (uint32_t)peer, sum.bytes, sum.messages);
         *sent = sum;
     }
     if (other.length > empty) failed |= !tl_channel_send(&other, patience());
@@ -178,18 +127,23 @@ static void push_peers(int last) {
 /* ---- what is said about the shim itself ---- */
 
 static void put_status(struct tl_frame *frame) {
-    uint64_t unknown = 0;
-    for (struct tl_thread *t = tl_threads(); t; t = t->next) unknown += TL_LOAD(&t->unknown_messages);
+    uint64_t unknown = 0, calls_lost = 0;
+    for (struct tl_thread *t = tl_threads(); t; t = t->next) {
+        unknown += TL_LOAD(&t->unknown_messages);
+        calls_lost += TL_LOAD(&t->lost_calls);
+    }
     tl_field_u64(frame, TL_STATUS_FRAMES_LOST, tl_channel_lost());
     tl_field_u64(frame, TL_STATUS_UNKNOWN_MESSAGES, unknown);
     tl_field_u64(frame, TL_STATUS_THREADS_REFUSED, tl_threads_refused());
     tl_field_u64(frame, TL_STATUS_CONNECTIONS, tl_channel_connections());
     tl_field_u64(frame, TL_STATUS_PVARS_MISSING, tl_pvars_missing());
+    tl_field_u64(frame, TL_STATUS_CALLS_LOST, calls_lost);
 }
 
 static void push(int last, int with_pvars) {
     push_peers(last);
     ops_send();
+    tell_names();
     if (with_pvars) tl_pvars_push(pushes % REFRESH_PUSHES == 0, patience());
     if (pushes % REFRESH_PUSHES == 0 && !last) {
         tl_frame_begin(&other, TL_STATUS);
@@ -219,6 +173,7 @@ static void make_hello(int64_t epoch) {
 static int connect_and_greet(void) {
     if (!tl_channel_connect() || !tl_channel_send(&hello, patience())) return 0;
     send_everything = 1;
+    names_told = 0;
     pushes = 0;
     if (peers_sent) memset(peers_sent, 0, (size_t)tl_world_size * sizeof *peers_sent);
     return 1;

@@ -1,4 +1,5 @@
 /* Laying out and reading frames, byte by byte, so that neither padding nor byte order of the machine matter. */
+#define _GNU_SOURCE
 #include "frame.h"
 
 #include <string.h>
@@ -92,22 +93,42 @@ size_t tl_put_bin(struct tl_frame *frame, int64_t end_monotonic) {
     return count_at;
 }
 
-void tl_put_cell(struct tl_frame *frame, int operation, int size_class, uint64_t calls, uint64_t bytes,
-                 uint64_t nanoseconds, uint64_t longest_nanoseconds) {
-    tl_put_u16(frame, (uint16_t)operation);
-    tl_put_u16(frame, (uint16_t)size_class);
+void tl_put_cell(struct tl_frame *frame, const struct tl_sums *sums) {
+    const uint16_t small[] = {sums->operation, sums->size_class, sums->region,
+                              sums->algorithm, sums->source,     sums->flags};
+    const uint64_t large[] = {sums->calls,          sums->bytes,           sums->nanoseconds, sums->longest_nanoseconds,
+                              sums->wait_nanoseconds, sums->received_bytes};
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) tl_put_u16(frame, small[i]);
     tl_put_u32(frame, 0);
-    tl_put_u64(frame, calls);
-    tl_put_u64(frame, bytes);
-    tl_put_u64(frame, nanoseconds);
-    tl_put_u64(frame, longest_nanoseconds);
+    for (size_t i = 0; i < sizeof large / sizeof *large; i++) tl_put_u64(frame, large[i]);
 }
 
-void tl_put_peer(struct tl_frame *frame, uint32_t peer, uint64_t bytes, uint64_t messages) {
+void tl_put_peer(struct tl_frame *frame, enum tl_peer_kind kind, uint32_t peer, uint64_t bytes, uint64_t messages) {
     tl_put_u32(frame, peer);
-    tl_put_u32(frame, 0);
+    tl_put_u32(frame, (uint32_t)kind);
     tl_put_u64(frame, bytes);
     tl_put_u64(frame, messages);
+}
+
+void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,
+                 const char *text) {
+    size_t length = strnlen(text, TL_NAME_LIMIT);
+    tl_put_u16(frame, kind);
+    tl_put_u16(frame, (uint16_t)length);
+    tl_put_u32(frame, number);
+    tl_put_u32(frame, size);
+    tl_put_u32(frame, place);
+    tl_put(frame, text, length);
+}
+
+void tl_put_region(struct tl_frame *frame, const struct tl_region_sums *sums) {
+    tl_put_u32(frame, sums->region);
+    tl_put_u32(frame, 0);
+    tl_put_u64(frame, sums->visits);
+    tl_put_u64(frame, sums->nanoseconds);
+    tl_put_u64(frame, sums->own_nanoseconds);
+    tl_put_u64(frame, sums->mpi_calls);
+    tl_put_u64(frame, sums->mpi_nanoseconds);
 }
 
 int tl_fields_open(struct tl_fields *fields, const uint8_t *message, size_t length, enum tl_frame_type type) {

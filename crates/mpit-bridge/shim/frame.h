@@ -12,12 +12,15 @@
 
 enum {
     TL_MAGIC = 0x314d4c54, /* "TLM1" */
-    TL_PROTOCOL = 1,
+    TL_PROTOCOL = 2,
     TL_HEADER_BYTES = 32,
     TL_FRAME_LIMIT = 60 * 1024, /* a message has to fit the smallest usual socket buffer several times */
-    TL_CELL_BYTES = 40,
+    TL_CELL_BYTES = 64,
     TL_BIN_BYTES = 16,
-    TL_PEER_BYTES = 24
+    TL_PEER_BYTES = 24,
+    TL_REGION_BYTES = 48,
+    TL_NAME_BYTES = 16, /* before the text */
+    TL_NAME_LIMIT = 255 /* bytes of a text */
 };
 
 enum tl_frame_type {
@@ -27,7 +30,9 @@ enum tl_frame_type {
     TL_PEERS = 4,
     TL_PVARS = 5,
     TL_STATUS = 6,
-    TL_BYE = 7
+    TL_BYE = 7,
+    TL_NAMES = 8,
+    TL_REGIONS = 9 /* 16 to 19: trace mode */
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -49,7 +54,8 @@ enum tl_welcome_field {
     TL_WELCOME_BIN_MS = 1,  /* u32 */
     TL_WELCOME_PUSH_MS = 2, /* u32 */
     TL_WELCOME_PVARS = 3,   /* text, names separated by commas */
-    TL_WELCOME_PEER_BYTES = 4 /* u64, peers below it are not sent until the end */
+    TL_WELCOME_PEER_BYTES = 4, /* u64, peers below it are not sent until the end */
+    TL_WELCOME_WIRE = 5 /* u32, 1: messages that really went are wanted */
 };
 
 /* Fields of STATUS and BYE: u64 sums since MPI_Init; BYE begins with the reason. */
@@ -59,6 +65,9 @@ enum tl_status_field {
     TL_STATUS_THREADS_REFUSED = 3,
     TL_STATUS_CONNECTIONS = 4,
     TL_STATUS_PVARS_MISSING = 5,
+    TL_STATUS_REGIONS_REFUSED = 6,
+    TL_STATUS_REGIONS_MISMATCHED = 7,
+    TL_STATUS_CALLS_LOST = 8,
     TL_STATUS_REASON = 32
 };
 enum tl_bye_reason { TL_BYE_FINALIZE = 1, TL_BYE_EXIT = 2 };
@@ -83,9 +92,27 @@ void tl_field_text(struct tl_frame *frame, uint16_t tag, const char *text);
 
 /* Bin of an OPS frame: its end and the number of cells, patched when they are known. */
 size_t tl_put_bin(struct tl_frame *frame, int64_t end_monotonic);
-void tl_put_cell(struct tl_frame *frame, int operation, int size_class, uint64_t calls, uint64_t bytes,
-                 uint64_t nanoseconds, uint64_t longest_nanoseconds);
-void tl_put_peer(struct tl_frame *frame, uint32_t peer, uint64_t bytes, uint64_t messages);
+/* Sums of one cell as an OPS frame has them. */
+enum tl_algorithm_source { TL_NO_ALGORITHM, TL_UNKNOWN, TL_OBSERVED, TL_PVAR, TL_FORCED };
+enum tl_cell_flag { TL_CELL_HAS_WAIT = 1, TL_CELL_HAS_RECEIVED = 2 };
+struct tl_sums {
+    uint16_t operation, size_class, region, algorithm, source, flags;
+    uint64_t calls, bytes, nanoseconds, longest_nanoseconds, wait_nanoseconds, received_bytes;
+};
+void tl_put_cell(struct tl_frame *frame, const struct tl_sums *sums);
+
+enum tl_peer_kind { TL_LOGICAL = 0, TL_WIRE = 1 };
+void tl_put_peer(struct tl_frame *frame, enum tl_peer_kind kind, uint32_t peer, uint64_t bytes, uint64_t messages);
+
+/* What a number means; see names.c. The text is cut at TL_NAME_LIMIT. */
+void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,
+                 const char *text);
+
+struct tl_region_sums {
+    uint32_t region;
+    uint64_t visits, nanoseconds, own_nanoseconds, mpi_calls, mpi_nanoseconds;
+};
+void tl_put_region(struct tl_frame *frame, const struct tl_region_sums *sums);
 
 /* Reads fields of a received body one after the other; 0 at the end or where a length is wrong. */
 struct tl_fields {

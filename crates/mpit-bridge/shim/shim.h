@@ -31,9 +31,12 @@
 typedef intptr_t tl_handle;
 
 enum {
+    TL_CACHE_LINE = 64,
     TL_SIZE_CLASSES = 42,      /* 0, 1, 2, 4 ... 2^40 bytes and more: 1 TiB is beyond any one message */
     TL_THREADS_LIMIT = 1024,   /* threads of one process that record; further ones pass through uncounted */
     TL_COMM_SLOTS = 2048,      /* communicators translated at a time; messages on further ones count as unknown */
+    TL_REGION_LIMIT = 256,     /* regions by name, "none" included: annotations of a program, not of its iterations */
+    TL_ALGORITHM_LIMIT = 128,  /* functions of algorithms.c, "none" included */
     TL_WORLD_LIMIT = 1 << 20,  /* ranks; a larger world records operations but no peers */
     TL_MEMBERS_LIMIT = 1 << 24 /* translated members of all communicators together: 64 MiB of int */
 };
@@ -41,9 +44,36 @@ enum {
 /* Which form a wrapper has; decides how arrays of counts and of handles are read. */
 enum tl_form { TL_FORM_C, TL_FORM_LARGE, TL_FORM_FORTRAN, TL_FORM_F08, TL_FORM_COUNT };
 
+/* What was counted of one size class. One cache line: the threads' sums must not share any. */
 struct tl_cell {
     uint64_t calls, bytes, ticks, longest_ticks;
+    uint64_t wait_ticks, completed;    /* of requests that these calls began: time until completion, how many */
+    uint64_t received_bytes, received; /* by receives among them: what came, how many */
+} __attribute__((aligned(TL_CACHE_LINE)));
+
+/* One operation in one region by one algorithm. */
+struct tl_row {
+    struct tl_row *next; /* in the table's chain; never changes */
+    void *sum;           /* the flush thread's own (bins.c) */
+    uint64_t used;       /* bit n: something was recorded in class n */
+    uint16_t operation, algorithm, region;
+    struct tl_cell cells[TL_SIZE_CLASSES];
 };
+
+/* What one thread recorded while it was in one region. */
+struct tl_table {
+    struct tl_row *rows[TL_OPERATION_LIMIT];   /* by operation, where no algorithm was seen */
+    struct tl_row *observed[TL_ALGORITHM_LIMIT]; /* by algorithm, each of which belongs to one operation */
+    struct tl_row *all;                        /* chain of all rows, for the flush thread */
+    struct tl_table *next;                     /* in the thread's chain; never changes */
+    uint16_t region;
+};
+
+/* Names a cell whatever thread asks: what a request keeps of the call that began it. */
+struct tl_where {
+    uint16_t region, operation, size_class, algorithm;
+};
+
 struct tl_peer {
     uint64_t bytes, messages;
 };
@@ -63,11 +93,16 @@ struct tl_comm {
 struct tl_thread {
     struct tl_thread *next;
     int in_use;
-    int depth; /* inside a wrapper: calls that MPI makes to itself pass through */
+    int depth;         /* inside a wrapper: calls that MPI makes to itself pass through */
+    int algorithm;     /* slot of the algorithm seen inside the present call; 0: none */
+    int last_class;    /* size class of the call recorded last */
+    struct tl_table *table; /* of the innermost region */
     struct tl_comm *last_comm;
     uint64_t unknown_messages; /* peer or communicator not translatable */
+    uint64_t lost_calls;       /* no memory for their row */
     struct tl_peer *peers;     /* by world rank; mapped on first use */
-    struct tl_cell *rows[TL_OPERATION_LIMIT];
+    struct tl_table *all_tables;              /* chain, for the flush thread */
+    struct tl_table *tables[TL_REGION_LIMIT]; /* by region */
 };
 
 struct tl_call {
@@ -120,7 +155,10 @@ const char *tl_library_version(void);
 struct tl_thread *tl_thread_attach(void);
 struct tl_thread *tl_threads(void);
 uint64_t tl_threads_refused(void);
-struct tl_cell *tl_row_create(struct tl_thread *self, int operation);
+/* The row of an operation in a table; made where there is none yet. NULL without memory, which is counted. */
+struct tl_row *tl_row_find(struct tl_thread *self, struct tl_table *table, int operation, int algorithm);
+/* The thread's table of a region, made where there is none yet; NULL without memory. */
+struct tl_table *tl_table_find(struct tl_thread *self, int region);
 struct tl_peer *tl_peers_create(struct tl_thread *self);
 
 /* comms.c */
@@ -139,6 +177,20 @@ void tl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int tl_environment_ms(const char *name);
 /* `value` if it is a sensible number of milliseconds, else `standard`. */
 int tl_valid_ms(int value, int standard);
+
+/* algorithms.c */
+int tl_algorithm_operation(int slot); /* the operation that the slot belongs to */
+/* Number of the algorithm's name in NAMES frames, 0 for none, and how it is known. Flush thread only. */
+uint16_t tl_algorithm_told(int operation, int slot, uint16_t *source);
+
+/* names.c: what is told once. `text` is copied. 0 where there is no more room. */
+enum tl_name_kind { TL_NAME_REGION = 1, TL_NAME_ALGORITHM = 2, TL_NAME_COMM = 3, TL_NAME_SETTING = 4 };
+int tl_name_add(enum tl_name_kind kind, uint32_t number, uint32_t size, uint32_t place, const char *text);
+
+/* accounting.c: the cell that the call was just recorded in; completions of what it began */
+static inline struct tl_where tl_account_last(const struct tl_call *call);
+void tl_account_wait(struct tl_thread *self, struct tl_where where, uint64_t ticks);
+void tl_account_received(struct tl_thread *self, struct tl_where where, int64_t bytes);
 
 /* accounting.c: one function for each way in which operations send; see protocol/README.md for the rules */
 typedef const struct tl_call *tl_callp;
@@ -177,7 +229,15 @@ static inline struct tl_thread *tl_enter(void) {
     if (TL_UNLIKELY(!self) && !(self = tl_thread_attach())) return NULL;
     if (self->depth) return NULL;
     self->depth = 1;
+    self->algorithm = 0;
     return self;
+}
+
+/* To be asked within the wrapper, after its note and before anything else is recorded by this thread. */
+static inline struct tl_where tl_account_last(const struct tl_call *call) {
+    const struct tl_thread *self = call->self;
+    return (struct tl_where){self->table->region, (uint16_t)call->operation, (uint16_t)self->last_class,
+                             (uint16_t)self->algorithm};
 }
 
 /* What the program would have called without the shim; NULL where there is none. */

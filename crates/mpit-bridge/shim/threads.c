@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include "shim.h"
@@ -36,8 +37,14 @@ static struct tl_thread *take_area(void) {
     for (struct tl_thread *t = all_threads; t; t = t->next)
         if (!__atomic_load_n(&t->in_use, __ATOMIC_ACQUIRE)) return t;
     if (thread_count >= TL_THREADS_LIMIT) return NULL;
-    struct tl_thread *made = calloc(1, sizeof *made);
-    if (!made) return NULL;
+    struct tl_thread *made = NULL;
+    /* Aligned: two threads must not write to one cache line. */
+    if (posix_memalign((void **)&made, TL_CACHE_LINE, sizeof *made) != 0) return NULL;
+    memset(made, 0, sizeof *made);
+    if (!tl_table_find(made, 0)) {
+        free(made);
+        return NULL;
+    }
     thread_count++;
     made->next = all_threads;
     __atomic_store_n(&all_threads, made, __ATOMIC_RELEASE);
@@ -52,6 +59,7 @@ struct tl_thread *tl_thread_attach(void) {
         self->in_use = 1;
         self->depth = 0;
         self->last_comm = NULL;
+        self->table = self->tables[0];
     } else {
         refused++;
     }
@@ -69,10 +77,38 @@ uint64_t tl_threads_refused(void) {
     return TL_LOAD(&refused);
 }
 
-struct tl_cell *tl_row_create(struct tl_thread *self, int operation) {
-    struct tl_cell *row = calloc(TL_SIZE_CLASSES, sizeof *row);
-    if (row) __atomic_store_n(&self->rows[operation], row, __ATOMIC_RELEASE);
+struct tl_table *tl_table_find(struct tl_thread *self, int region) {
+    if (region < 0 || region >= TL_REGION_LIMIT) return NULL;
+    struct tl_table *table = self->tables[region];
+    if (TL_LIKELY(table != NULL)) return table;
+    table = calloc(1, sizeof *table);
+    if (!table) return NULL;
+    table->region = (uint16_t)region;
+    table->next = self->all_tables;
+    self->tables[region] = table;
+    __atomic_store_n(&self->all_tables, table, __ATOMIC_RELEASE);
+    return table;
+}
+
+static struct tl_row *make_row(struct tl_table *table, int operation, int algorithm) {
+    struct tl_row *row = NULL;
+    if (posix_memalign((void **)&row, TL_CACHE_LINE, sizeof *row) != 0) return NULL;
+    memset(row, 0, sizeof *row);
+    row->operation = (uint16_t)operation;
+    row->algorithm = (uint16_t)algorithm;
+    row->region = table->region;
+    row->next = table->all;
+    __atomic_store_n(&table->all, row, __ATOMIC_RELEASE);
     return row;
+}
+
+struct tl_row *tl_row_find(struct tl_thread *self, struct tl_table *table, int operation, int algorithm) {
+    /* What was seen inside another operation (a window's creation calls allreduce) says nothing about this one. */
+    if (algorithm && tl_algorithm_operation(algorithm) != operation) algorithm = 0;
+    struct tl_row **place = algorithm ? &table->observed[algorithm] : &table->rows[operation];
+    if (!*place) *place = make_row(table, operation, algorithm);
+    if (!*place) TL_ADD(&self->lost_calls, 1);
+    return *place;
 }
 
 /* Mapped, not allocated: only the pages of ranks really talked to become resident. */

@@ -1,30 +1,41 @@
-//! Frames of the shim's protocol: reading what ranks send, writing what the agent answers.
+//! Frames of the shim's protocol: reading what ranks send. What the agent answers is in `welcome.rs`.
 //!
 //! Pure functions over bytes. A reader never trusts a length, never allocates more than the message holds, and
 //! says why it refused. What the words mean is in `protocol/README.md`.
 
 use crate::status::Malformed;
 
+pub use crate::welcome::Welcome;
+
 /// First four bytes of each frame: `TLM1`.
 pub const MAGIC: u32 = 0x314d_4c54;
 /// Version of the protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 32;
 /// Longest frame.
 pub const FRAME_BYTES: usize = 60 * 1024;
 /// Longest name of a performance variable.
 const VARIABLE_NAME_BYTES: usize = 127;
+/// Longest name of a region, algorithm or communicator, and longest setting with its value.
+const NAME_BYTES: usize = 255;
 /// Classes above this one would not fit 63 bits.
 const SIZE_CLASS_MAX: u16 = 63;
 
 const HELLO: u16 = 1;
-const WELCOME: u16 = 2;
+pub(crate) const WELCOME: u16 = 2;
 const OPS: u16 = 3;
 const PEERS: u16 = 4;
 const PVARS: u16 = 5;
 const STATUS: u16 = 6;
 const BYE: u16 = 7;
+const NAMES: u16 = 8;
+const REGIONS: u16 = 9;
+
+/// Flag of a cell: something that it began has completed later.
+const CELL_HAS_WAIT: u16 = 1;
+/// Flag of a cell: something was received.
+const CELL_HAS_RECEIVED: u16 = 2;
 
 /// What each frame begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +55,12 @@ pub struct Cell {
     pub operation: u16,
     /// Largest message of its size class, in bytes.
     pub size_class_bytes: u64,
+    /// Number of the innermost region, as in a frame of names; 0 outside of all.
+    pub region: u16,
+    /// Number of the algorithm, as in a frame of names; 0 where it is not known.
+    pub algorithm: u16,
+    /// How the algorithm is known.
+    pub algorithm_source: AlgorithmSource,
     /// Calls.
     pub calls: u64,
     /// Bytes handed over for sending.
@@ -52,6 +69,70 @@ pub struct Cell {
     pub elapsed_nanoseconds: u64,
     /// Longest single call.
     pub longest_nanoseconds: u64,
+    /// From the end of calls to the completion of what they began; `None` where nothing completed later.
+    pub wait_nanoseconds: Option<u64>,
+    /// What was received; `None` where nothing was.
+    pub received_bytes: Option<u64>,
+}
+
+/// How the algorithm of a collective is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AlgorithmSource {
+    /// The operation has none.
+    #[default]
+    None,
+    /// Nobody says.
+    Unknown,
+    /// Its function was seen at work.
+    Observed,
+    /// A performance variable counted it.
+    Pvar,
+    /// A setting asks for it.
+    Forced,
+}
+
+impl AlgorithmSource {
+    /// The word in records; empty for [`AlgorithmSource::None`].
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "",
+            Self::Unknown => "unknown",
+            Self::Observed => "observed",
+            Self::Pvar => "pvar",
+            Self::Forced => "forced",
+        }
+    }
+}
+
+/// What a number of this rank means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// A region of the program.
+    Region(u16, String),
+    /// An algorithm of the MPI library.
+    Algorithm(u16, String),
+    /// A communicator: its number, name, size, and the rank's place in it unless it is an intercommunicator.
+    Communicator(u32, String, u32, Option<u32>),
+    /// A setting of the MPI library and its value.
+    Setting(String, String),
+}
+
+/// Sums of one region since the epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Its number.
+    pub region: u16,
+    /// Times entered.
+    pub visits: u64,
+    /// Time in it, with regions within.
+    pub elapsed_nanoseconds: u64,
+    /// Time as innermost region.
+    pub own_nanoseconds: u64,
+    /// MPI operations as innermost region.
+    pub mpi_calls: u64,
+    /// Time in them.
+    pub mpi_nanoseconds: u64,
 }
 
 /// One time bin of a rank.
@@ -68,10 +149,21 @@ pub struct Bin {
 pub struct Peer {
     /// Rank in `MPI_COMM_WORLD`.
     pub peer: u32,
+    /// How it was counted.
+    pub kind: PeerKind,
     /// Bytes.
     pub bytes: u64,
     /// Messages.
     pub messages: u64,
+}
+
+/// What counts as traffic to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeerKind {
+    /// What call arguments say.
+    Logical,
+    /// Messages that really went, also inside collectives.
+    Wire,
 }
 
 /// One performance variable.
@@ -103,6 +195,10 @@ pub enum Frame<'a> {
     Status(Vec<Field<'a>>),
     /// The end, with figures about the shim.
     Bye(Vec<Field<'a>>),
+    /// What numbers mean, and the time of telling.
+    Names(i64, Vec<Name>),
+    /// Regions that changed, and the time of it.
+    Regions(i64, Vec<Region>),
     /// A type that this version does not know; to be skipped.
     Unknown(u16),
 }
@@ -137,6 +233,8 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         PVARS => Frame::Pvars(reader.i64()?, reader.variables()?),
         STATUS => Frame::Status(reader.fields()?),
         BYE => Frame::Bye(reader.fields()?),
+        NAMES => Frame::Names(reader.i64()?, reader.names()?),
+        REGIONS => Frame::Regions(reader.i64()?, reader.regions()?),
         // The agent's own word, from a rank.
         WELCOME => return Err(Malformed::Type),
         other => Frame::Unknown(other),
@@ -209,18 +307,26 @@ impl<'a> Reader<'a> {
     }
 
     fn cell(&mut self) -> Result<Cell, Malformed> {
-        let (operation, class, _) = (self.u16()?, self.u16()?, self.u32()?);
+        let (operation, class) = (self.u16()?, self.u16()?);
         if class > SIZE_CLASS_MAX {
             return Err(Malformed::Body);
         }
-        Ok(Cell {
+        let (region, algorithm, source, flags) = (self.u16()?, self.u16()?, self.u16()?, self.u16()?);
+        let _reserved = self.u32()?;
+        let cell = Cell {
             operation,
             size_class_bytes: if class == 0 { 0 } else { 1 << (class - 1) },
+            region,
+            algorithm,
+            algorithm_source: algorithm_source(source)?,
             calls: self.u64()?,
             bytes: self.u64()?,
             elapsed_nanoseconds: self.u64()?,
             longest_nanoseconds: self.u64()?,
-        })
+            wait_nanoseconds: Some(self.u64()?).filter(|_| flags & CELL_HAS_WAIT != 0),
+            received_bytes: Some(self.u64()?).filter(|_| flags & CELL_HAS_RECEIVED != 0),
+        };
+        Ok(cell)
     }
 
     fn peers(&mut self) -> Result<Vec<Peer>, Malformed> {
@@ -228,11 +334,52 @@ impl<'a> Reader<'a> {
         while !self.0.is_empty() {
             let (peer, kind) = (self.u32()?, self.u32()?);
             let (bytes, messages) = (self.u64()?, self.u64()?);
-            if kind == 0 {
-                peers.push(Peer { peer, bytes, messages });
-            }
+            let kind = match kind {
+                0 => PeerKind::Logical,
+                1 => PeerKind::Wire,
+                _ => continue, // of a newer shim
+            };
+            peers.push(Peer { peer, kind, bytes, messages });
         }
         Ok(peers)
+    }
+
+    fn names(&mut self) -> Result<Vec<Name>, Malformed> {
+        let mut names = Vec::new();
+        while !self.0.is_empty() {
+            let (kind, length) = (self.u16()?, usize::from(self.u16()?));
+            let (number, size, place) = (self.u32()?, self.u32()?, self.u32()?);
+            let text = name(self.take(length)?)?;
+            let small = u16::try_from(number).map_err(|_| Malformed::Body);
+            names.push(match kind {
+                1 => Name::Region(small?, text),
+                2 => Name::Algorithm(small?, text),
+                3 => Name::Communicator(number, text, size, Some(place).filter(|place| *place != u32::MAX)),
+                4 => {
+                    let (name, value) = text.split_once('=').ok_or(Malformed::Body)?;
+                    Name::Setting(name.to_owned(), value.to_owned())
+                }
+                _ => continue, // of a newer shim
+            });
+        }
+        Ok(names)
+    }
+
+    fn regions(&mut self) -> Result<Vec<Region>, Malformed> {
+        let mut regions = Vec::new();
+        while !self.0.is_empty() {
+            let region = u16::try_from(self.u32()?).map_err(|_| Malformed::Body)?;
+            let _reserved = self.u32()?;
+            regions.push(Region {
+                region,
+                visits: self.u64()?,
+                elapsed_nanoseconds: self.u64()?,
+                own_nanoseconds: self.u64()?,
+                mpi_calls: self.u64()?,
+                mpi_nanoseconds: self.u64()?,
+            });
+        }
+        Ok(regions)
     }
 
     fn variables(&mut self) -> Result<Vec<Variable>, Malformed> {
@@ -260,6 +407,21 @@ fn variable_name(bytes: &[u8]) -> Result<String, Malformed> {
     Ok(String::from_utf8_lossy(bytes).into_owned())
 }
 
+/// A name from a user's program: any text, but one line of it and not without end.
+fn name(bytes: &[u8]) -> Result<String, Malformed> {
+    if bytes.is_empty() || bytes.len() > NAME_BYTES {
+        return Err(Malformed::Body);
+    }
+    let text = String::from_utf8_lossy(bytes);
+    Ok(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+}
+
+fn algorithm_source(number: u16) -> Result<AlgorithmSource, Malformed> {
+    use AlgorithmSource::{Forced, None, Observed, Pvar, Unknown};
+    const SOURCES: [AlgorithmSource; 5] = [None, Unknown, Observed, Pvar, Forced];
+    SOURCES.get(usize::from(number)).copied().ok_or(Malformed::Body)
+}
+
 fn class_name(class: u16) -> Result<&'static str, Malformed> {
     const CLASSES: [&str; 10] = [
         "state",
@@ -274,62 +436,6 @@ fn class_name(class: u16) -> Result<&'static str, Malformed> {
         "generic",
     ];
     CLASSES.get(usize::from(class)).copied().ok_or(Malformed::Body)
-}
-
-/// What the agent wants of the shims on its node.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Welcome {
-    /// Length of a bin in milliseconds.
-    pub bin_milliseconds: Option<u32>,
-    /// Time between pushes in milliseconds.
-    pub push_milliseconds: Option<u32>,
-    /// Performance variables to read; `None` leaves the shim's own choice, an empty list reads none.
-    pub variables: Option<Vec<String>>,
-    /// Peers with fewer bytes are sent only at the end.
-    pub peer_bytes: Option<u64>,
-}
-
-impl Welcome {
-    /// The frame's bytes.
-    #[must_use]
-    pub fn encode(&self, sequence: u32, monotonic: i64, realtime: i64) -> Vec<u8> {
-        let mut body = Vec::new();
-        let mut field = |tag: u16, data: &[u8]| {
-            // A list of names too long for a field is cut by `Config`'s check long before.
-            let length = u16::try_from(data.len()).unwrap_or(0);
-            body.extend_from_slice(&tag.to_le_bytes());
-            body.extend_from_slice(&length.to_le_bytes());
-            body.extend_from_slice(&data[..usize::from(length)]);
-        };
-        if let Some(value) = self.bin_milliseconds {
-            field(1, &value.to_le_bytes());
-        }
-        if let Some(value) = self.push_milliseconds {
-            field(2, &value.to_le_bytes());
-        }
-        if let Some(names) = &self.variables {
-            field(3, names.join(",").as_bytes());
-        }
-        if let Some(value) = self.peer_bytes {
-            field(4, &value.to_le_bytes());
-        }
-        frame(WELCOME, sequence, monotonic, realtime, &body)
-    }
-}
-
-fn frame(kind: u16, sequence: u32, monotonic: i64, realtime: i64, body: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + body.len());
-    // Bodies are a few hundred bytes.
-    let length = u32::try_from(HEADER_BYTES + body.len()).unwrap_or(u32::MAX);
-    bytes.extend_from_slice(&MAGIC.to_le_bytes());
-    bytes.extend_from_slice(&VERSION.to_le_bytes());
-    bytes.extend_from_slice(&kind.to_le_bytes());
-    bytes.extend_from_slice(&length.to_le_bytes());
-    bytes.extend_from_slice(&sequence.to_le_bytes());
-    bytes.extend_from_slice(&monotonic.to_le_bytes());
-    bytes.extend_from_slice(&realtime.to_le_bytes());
-    bytes.extend_from_slice(body);
-    bytes
 }
 
 #[cfg(test)]

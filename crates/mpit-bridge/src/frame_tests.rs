@@ -1,6 +1,7 @@
 //! The golden frames, and frames that are wrong.
 
 use super::*;
+use crate::welcome::frame;
 use proptest::prelude::*;
 
 /// Bytes of a golden frame.
@@ -32,22 +33,33 @@ fn golden_operations() {
     let allreduce = Cell {
         operation: 17,
         size_class_bytes: 8192,
+        region: 3,
+        algorithm: 2,
+        algorithm_source: AlgorithmSource::Observed,
         calls: 10,
         bytes: 81_920,
         elapsed_nanoseconds: 123_456,
         longest_nanoseconds: 20_000,
+        wait_nanoseconds: None,
+        received_bytes: None,
     };
-    let waitall = Cell {
-        operation: 131,
+    let irecv = Cell {
+        operation: 10,
         size_class_bytes: 0,
+        region: 0,
+        algorithm: 0,
+        algorithm_source: AlgorithmSource::None,
         calls: 3,
         bytes: 0,
         elapsed_nanoseconds: 999,
         longest_nanoseconds: 500,
+        wait_nanoseconds: Some(77),
+        received_bytes: Some(0),
     };
-    let later = Cell { calls: 11, bytes: 90_112, elapsed_nanoseconds: 133_456, ..allreduce };
+    let unknown = AlgorithmSource::Unknown;
+    let later = Cell { calls: 11, algorithm: 0, algorithm_source: unknown, ..allreduce };
     let expected = Frame::Ops(vec![
-        Bin { end: 4_800_000_000, cells: vec![allreduce, waitall] },
+        Bin { end: 4_800_000_000, cells: vec![allreduce, irecv] },
         Bin { end: 4_900_000_000, cells: vec![later] },
     ]);
     assert_eq!(decode(&bytes).unwrap().1, expected);
@@ -59,10 +71,52 @@ fn golden_operations() {
 fn golden_peers() {
     let bytes = golden(include_str!("../protocol/golden/peers.hex"));
     let peers = vec![
-        Peer { peer: 0, bytes: 8192, messages: 1 },
-        Peer { peer: 3, bytes: u64::MAX >> 1, messages: 12 },
+        Peer { peer: 0, kind: PeerKind::Logical, bytes: 8192, messages: 1 },
+        Peer { peer: 3, kind: PeerKind::Wire, bytes: u64::MAX >> 1, messages: 12 },
     ];
     assert_eq!(decode(&bytes).unwrap().1, Frame::Peers(4_950_000_000, peers));
+}
+
+#[test]
+fn golden_names() {
+    let bytes = golden(include_str!("../protocol/golden/names.hex"));
+    let names = vec![
+        Name::Region(3, "solve é".into()),
+        Name::Algorithm(2, "recursivedoubling".into()),
+        Name::Communicator(5, "rows".into(), 8, Some(1)),
+        Name::Communicator(6, "bridge".into(), 4, None),
+        Name::Setting("coll_tuned_allreduce_algorithm".into(), "3".into()),
+    ];
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Names(4_950_000_000, names));
+}
+
+#[test]
+fn golden_regions() {
+    let bytes = golden(include_str!("../protocol/golden/regions.hex"));
+    let region = Region {
+        region: 3,
+        visits: 4,
+        elapsed_nanoseconds: 5_000,
+        own_nanoseconds: 3_000,
+        mpi_calls: 7,
+        mpi_nanoseconds: 2_000,
+    };
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Regions(4_950_000_000, vec![region]));
+}
+
+#[test]
+fn names_are_of_one_line_and_bounded() {
+    let entry = |kind: u16, text: &[u8]| {
+        let length = u16::try_from(text.len()).unwrap();
+        let head = [kind.to_le_bytes(), length.to_le_bytes()].concat();
+        let body = [&5_i64.to_le_bytes()[..], &head, &[1, 0, 0, 0], &[0; 8], text].concat();
+        decode(&frame(8, 1, 2, 3, &body)).map(|read| format!("{:?}", read.1))
+    };
+    assert_eq!(entry(1, b"a\nb\xff").unwrap(), "Names(5, [Region(1, \"a\u{fffd}b\u{fffd}\")])");
+    assert_eq!(entry(9, b"of a newer shim").unwrap(), "Names(5, [])");
+    assert_eq!(entry(1, b""), Err(Malformed::Body));
+    assert_eq!(entry(2, &[b'x'; 256]), Err(Malformed::Body));
+    assert_eq!(entry(4, b"no value"), Err(Malformed::Body));
 }
 
 #[test]
@@ -76,7 +130,10 @@ fn golden_variables() {
 fn golden_status_and_bye() {
     let bytes = golden(include_str!("../protocol/golden/status.hex"));
     let (_, Frame::Status(fields)) = decode(&bytes).unwrap() else { panic!() };
-    assert_eq!(fields.iter().map(|field| number(field.1).unwrap()).collect::<Vec<_>>(), [10, 20, 30, 40, 50]);
+    assert_eq!(
+        fields.iter().map(|field| number(field.1).unwrap()).collect::<Vec<_>>(),
+        [10, 20, 30, 40, 50, 60, 70, 80]
+    );
     let bytes = golden(include_str!("../protocol/golden/bye.hex"));
     let (header, Frame::Bye(fields)) = decode(&bytes).unwrap() else { panic!() };
     assert_eq!(header.sequence, 5);
@@ -90,6 +147,7 @@ fn golden_welcome() {
         push_milliseconds: Some(500),
         variables: Some(vec!["one".into(), "two".into()]),
         peer_bytes: Some(4096),
+        wire: Some(true),
     };
     let bytes = welcome.encode(7, 5_000_000_000, 1_700_000_000_000_000_000);
     assert_eq!(bytes, golden(include_str!("../protocol/golden/welcome.hex")));
@@ -112,6 +170,7 @@ fn each_error_has_its_reason() {
     assert_eq!(changed(4, 9), Malformed::Version);
     assert_eq!(changed(40, 200), Malformed::Body, "more cells than there are bytes");
     assert_eq!(changed(50, 64), Malformed::Body, "a size class beyond 63 bits");
+    assert_eq!(changed(56, 5), Malformed::Body, "a source of algorithms that there is not");
     assert_eq!(number(&[0; 9]), Err(Malformed::Field));
     assert_eq!(number(&[]), Err(Malformed::Field));
 }
@@ -134,7 +193,7 @@ fn names_of_variables_are_checked() {
 proptest! {
     #[test]
     fn anything_is_read_or_refused(
-        kind in 0_u16..9,
+        kind in 0_u16..12,
         body in proptest::collection::vec(any::<u8>(), 0..400),
     ) {
         let _ = decode(&frame(kind, 1, 2, 3, &body));

@@ -8,6 +8,7 @@ pub mod exec;
 pub mod frame;
 mod identity;
 mod kernel;
+mod names;
 mod operations;
 mod outbox;
 mod process;
@@ -16,6 +17,7 @@ mod receiver;
 mod socket;
 mod status;
 mod throttle;
+mod welcome;
 
 pub use identity::{Hello, Identity, Refusal};
 pub use kernel::{Kernel, ScheduledJob, Verdict};

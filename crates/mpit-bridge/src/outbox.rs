@@ -31,11 +31,15 @@ fn samples(batch: &Batch) -> usize {
     batch.mpi_ops.iter().map(|bin| bin.cells.len()).sum::<usize>()
         + batch.mpi_peers.iter().map(|peers| peers.cells.len()).sum::<usize>()
         + batch.mpi_pvars.len()
+        + batch.mpi_regions.iter().map(|regions| regions.cells.len()).sum::<usize>()
+}
+
+fn inventory(batch: &Batch) -> usize {
+    batch.jobs.len() + batch.job_ranks.len() + batch.job_comms.len() + batch.job_settings.len()
 }
 
 fn records(batch: &Batch) -> u64 {
-    let count = samples(batch) + batch.jobs.len() + batch.job_ranks.len();
-    count as u64
+    (samples(batch) + inventory(batch)) as u64
 }
 
 impl Outbox {
@@ -52,15 +56,18 @@ impl Outbox {
     pub(crate) fn put(&self, mut fragment: Batch) {
         let more = samples(&fragment);
         let mut pending = self.lock();
-        if pending.batch.jobs.len() + pending.batch.job_ranks.len() < INVENTORY_LIMIT {
+        if inventory(&pending.batch) < INVENTORY_LIMIT {
             pending.batch.jobs.append(&mut fragment.jobs);
             pending.batch.job_ranks.append(&mut fragment.job_ranks);
+            pending.batch.job_comms.append(&mut fragment.job_comms);
+            pending.batch.job_settings.append(&mut fragment.job_settings);
         }
         if pending.samples + more <= self.limit {
             pending.samples += more;
             pending.batch.mpi_ops.append(&mut fragment.mpi_ops);
             pending.batch.mpi_peers.append(&mut fragment.mpi_peers);
             pending.batch.mpi_pvars.append(&mut fragment.mpi_pvars);
+            pending.batch.mpi_regions.append(&mut fragment.mpi_regions);
         }
         drop(pending);
         add(&self.counters.dropped, records(&fragment));

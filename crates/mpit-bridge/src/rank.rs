@@ -2,25 +2,32 @@
 //!
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
-use crate::frame::{Bin, Cell, Field, Frame, Header, Peer, Variable, number};
+use crate::frame::{Bin, Cell, Field, Frame, Header, Name, Peer, PeerKind, Region, Variable, number};
 use crate::identity::{Hello, Identity};
+use crate::names::Names;
 use crate::operations::operation_name;
 use crate::process::Process;
 use crate::status::{Counters, Malformed, add};
 use std::sync::Arc;
 use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, PEER_BYTES, PEER_MESSAGES};
 use throughline_sample::wire::{
-    Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers,
+    Batch, Job, JobComm, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin,
+    MpiRankPeers, MpiRankRegions, MpiRegionCell,
 };
 
 /// Name of the source of counts taken around calls.
 const SOURCE: &str = "pmpi";
+/// Name of the source of messages that really went.
+const WIRE_SOURCE: &str = "pml";
 /// Name of the source of performance variables.
 const VARIABLE_SOURCE: &str = "mpi_t";
 /// Longest plausible way of a message through the socket; a larger difference of clocks is a time namespace.
 const DELAY_NANOSECONDS: i64 = 60_000_000_000;
 /// A job began at most this long before its rank connected; an older claim is a wrong clock.
 const EPOCH_AGE_NANOSECONDS: i64 = 400 * 86_400 * 1_000_000_000;
+
+/// Tags of STATUS that have a meaning or may get one.
+const STATUS_TAGS: usize = 64;
 
 /// A moment on both clocks of the agent, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -85,13 +92,15 @@ pub(crate) struct Rank {
     next_sequence: u32,
     ended: Option<&'static str>,
     /// Figures of its shim already added to the counters, by tag.
-    told: [u64; 6],
+    told: [u64; STATUS_TAGS],
+    names: Names,
     counters: Arc<Counters>,
 }
 
 impl Rank {
     pub(crate) fn new(member: Member, header: Header, counters: Arc<Counters>) -> Self {
-        Self { member, next_sequence: header.sequence.wrapping_add(1), ended: None, told: [0; 6], counters }
+        let next_sequence = header.sequence.wrapping_add(1);
+        Self { member, next_sequence, ended: None, told: [0; STATUS_TAGS], names: Names::default(), counters }
     }
 
     /// That it is there now.
@@ -117,8 +126,12 @@ impl Rank {
         let mut batch = Batch::default();
         match frame {
             Frame::Ops(bins) => batch.mpi_ops = self.bins(&bins, &times),
-            Frame::Peers(time, peers) => batch.mpi_peers.extend(self.peers(times.utc(time), &peers)?),
+            Frame::Peers(time, peers) => batch.mpi_peers = self.peers(times.utc(time), &peers)?,
             Frame::Pvars(time, variables) => batch.mpi_pvars = self.variables(times.utc(time), &variables),
+            Frame::Names(time, names) => self.names(times.utc(time), names, &mut batch),
+            Frame::Regions(time, regions) => {
+                batch.mpi_regions.extend(self.regions(times.utc(time), &regions));
+            }
             Frame::Status(fields) => self.told(&fields)?,
             Frame::Bye(fields) => {
                 self.told(&fields)?;
@@ -156,6 +169,11 @@ impl Rank {
             add(&self.counters.unknown_operations, 1);
             return None;
         };
+        let named = self.names.region(cell.region).zip(self.names.algorithm(cell.algorithm));
+        let Some((region, algorithm)) = named else {
+            add(&self.counters.unknown_names, 1);
+            return None;
+        };
         Some(MpiOpCell {
             operation: name.to_owned(),
             size_class_bytes: cell.size_class_bytes,
@@ -163,30 +181,78 @@ impl Rank {
             bytes: MPI_BYTES.width.reduce(cell.bytes),
             elapsed_nanoseconds: MPI_CALLS.width.reduce(cell.elapsed_nanoseconds),
             longest_nanoseconds: MPI_CALLS.width.reduce(cell.longest_nanoseconds),
+            region,
+            algorithm,
+            algorithm_source: cell.algorithm_source.name().to_owned(),
+            wait_nanoseconds: cell.wait_nanoseconds.map(|wait| MPI_CALLS.width.reduce(wait)),
+            received_bytes: cell.received_bytes.map(|bytes| MPI_BYTES.width.reduce(bytes)),
         })
     }
 
-    fn peers(&self, time: i64, peers: &[Peer]) -> Result<Option<MpiRankPeers>, Malformed> {
+    /// One record for each kind of traffic.
+    fn peers(&self, time: i64, peers: &[Peer]) -> Result<Vec<MpiRankPeers>, Malformed> {
         if peers.iter().any(|peer| peer.peer >= self.member.hello.world_size) {
             return Err(Malformed::Rank);
         }
-        let cells: Vec<_> = peers
-            .iter()
-            .map(|peer| MpiPeerCell {
-                peer: peer.peer,
-                bytes: PEER_BYTES.width.reduce(peer.bytes),
-                messages: PEER_MESSAGES.width.reduce(peer.messages),
-            })
-            .collect();
-        Ok((!cells.is_empty()).then(|| MpiRankPeers {
+        let kinds = [(PeerKind::Logical, "logical", SOURCE), (PeerKind::Wire, "wire", WIRE_SOURCE)];
+        let rows = kinds.into_iter().map(|(kind, name, source)| MpiRankPeers {
             time,
             epoch: self.member.start,
             job_key: self.member.identity.job_key.clone(),
             rank: self.member.hello.rank,
-            kind: "logical".to_owned(),
+            kind: name.to_owned(),
+            source: source.to_owned(),
+            cells: peers.iter().filter(|peer| peer.kind == kind).map(peer_cell).collect(),
+        });
+        Ok(rows.filter(|row| !row.cells.is_empty()).collect())
+    }
+
+    /// Keeps what numbers mean, and records what is told for the database.
+    fn names(&mut self, time: i64, names: Vec<Name>, batch: &mut Batch) {
+        for name in names {
+            if !self.names.learn(&name) {
+                add(&self.counters.unknown_names, 1);
+            }
+            let (job_key, rank) = (self.member.identity.job_key.clone(), self.member.hello.rank);
+            match name {
+                Name::Communicator(comm, name, size, rank_in_comm) => {
+                    let epoch = self.member.start;
+                    let named = JobComm { time, epoch, job_key, rank, comm, name, size, rank_in_comm };
+                    batch.job_comms.push(named);
+                }
+                Name::Setting(name, value) => {
+                    batch.job_settings.push(JobSetting { time, job_key, rank, name, value });
+                }
+                Name::Region(..) | Name::Algorithm(..) => {}
+            }
+        }
+    }
+
+    fn regions(&self, time: i64, regions: &[Region]) -> Option<MpiRankRegions> {
+        let cell = |region: &Region| {
+            let Some(name) = self.names.region(region.region) else {
+                add(&self.counters.unknown_names, 1);
+                return None;
+            };
+            let reduce = |value| MPI_CALLS.width.reduce(value);
+            Some(MpiRegionCell {
+                region: name,
+                visits: reduce(region.visits),
+                elapsed_nanoseconds: reduce(region.elapsed_nanoseconds),
+                own_nanoseconds: reduce(region.own_nanoseconds),
+                mpi_calls: reduce(region.mpi_calls),
+                mpi_nanoseconds: reduce(region.mpi_nanoseconds),
+            })
+        };
+        let cells: Vec<_> = regions.iter().filter_map(cell).collect();
+        (!cells.is_empty()).then(|| MpiRankRegions {
+            time,
+            epoch: self.member.start,
+            job_key: self.member.identity.job_key.clone(),
+            rank: self.member.hello.rank,
             source: SOURCE.to_owned(),
             cells,
-        }))
+        })
     }
 
     /// A value that is no number can't be stored and says nothing: absent.
@@ -219,10 +285,21 @@ impl Rank {
                 2 => add(&self.counters.unknown_messages, more),
                 3 => add(&self.counters.refused_threads, more),
                 5 => add(&self.counters.missing_variables, more),
+                6 => add(&self.counters.refused_regions, more),
+                7 => add(&self.counters.mismatched_regions, more),
+                8 => add(&self.counters.lost_rows, more),
                 _ => {}
             }
         }
         Ok(())
+    }
+}
+
+fn peer_cell(peer: &Peer) -> MpiPeerCell {
+    MpiPeerCell {
+        peer: peer.peer,
+        bytes: PEER_BYTES.width.reduce(peer.bytes),
+        messages: PEER_MESSAGES.width.reduce(peer.messages),
     }
 }
 

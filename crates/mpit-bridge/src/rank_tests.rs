@@ -1,6 +1,7 @@
 //! Frames of one rank and the records that come of them.
 
 use super::*;
+use crate::frame::AlgorithmSource;
 
 const NOW: Moment = Moment { monotonic: 5_000_100_000, utc: 1_700_000_000_000_000_000 };
 
@@ -26,10 +27,15 @@ fn cell(operation: u16) -> Cell {
     Cell {
         operation,
         size_class_bytes: 8192,
+        region: 0,
+        algorithm: 0,
+        algorithm_source: AlgorithmSource::Unknown,
         calls: 10,
         bytes: u64::MAX,
         elapsed_nanoseconds: 5,
         longest_nanoseconds: 3,
+        wait_nanoseconds: None,
+        received_bytes: Some(4),
     }
 }
 
@@ -48,6 +54,52 @@ fn bins_become_records_with_utc() {
 }
 
 #[test]
+fn numbers_get_the_names_that_were_told() {
+    let mut rank = rank();
+    let names = vec![
+        Name::Region(1, "solve".into()),
+        Name::Algorithm(1, "ring".into()),
+        Name::Communicator(4, "rows".into(), 2, Some(0)),
+        Name::Setting("coll".into(), "3".into()),
+    ];
+    let told = rank.take(header(1), Frame::Names(5_000_000_000, names), NOW).unwrap();
+    let (comm, setting) = (&told.job_comms[0], &told.job_settings[0]);
+    assert_eq!((comm.rank, comm.comm, comm.name.as_str(), comm.rank_in_comm), (2, 4, "rows", Some(0)));
+    assert_eq!((setting.name.as_str(), setting.value.as_str()), ("coll", "3"));
+
+    let ring = Cell { region: 1, algorithm: 1, algorithm_source: AlgorithmSource::Observed, ..cell(17) };
+    let cells = vec![ring, Cell { region: 2, ..ring }, Cell { algorithm: 2, ..ring }, cell(17)];
+    let bins = vec![Bin { end: 4_900_000_000, cells }];
+    let cells = rank.take(header(2), Frame::Ops(bins), NOW).unwrap().mpi_ops.remove(0).cells;
+    assert_eq!(cells.len(), 2, "what nobody named is left out and counted");
+    let (first, second) = (&cells[0], &cells[1]);
+    assert_eq!((&*first.region, &*first.algorithm, &*first.algorithm_source), ("solve", "ring", "observed"));
+    assert_eq!((&*second.region, &*second.algorithm, &*second.algorithm_source), ("", "", "unknown"));
+    assert_eq!((first.wait_nanoseconds, first.received_bytes), (None, Some(4)));
+
+    let region = |region| Region {
+        region,
+        visits: 2,
+        elapsed_nanoseconds: 9,
+        own_nanoseconds: 8,
+        mpi_calls: 3,
+        mpi_nanoseconds: 5,
+    };
+    let frame = Frame::Regions(4_900_000_000, vec![region(1), region(7)]);
+    let regions = rank.take(header(3), frame, NOW).unwrap().mpi_regions.remove(0);
+    assert_eq!((regions.cells.len(), &*regions.cells[0].region, regions.cells[0].visits), (1, "solve", 2));
+    assert_eq!(rank.counters.status().unknown_names, 3);
+}
+
+#[test]
+fn names_are_bounded() {
+    let mut rank = rank();
+    let names = (1..=1025).map(|number| Name::Region(number, "r".into())).collect();
+    rank.take(header(1), Frame::Names(5_000_000_000, names), NOW).unwrap();
+    assert_eq!(rank.counters.status().unknown_names, 1);
+}
+
+#[test]
 fn a_time_namespace_does_not_move_the_time() {
     let mut rank = rank();
     let far = Header { monotonic: 900_000_000_000_000, ..header(1) };
@@ -59,10 +111,11 @@ fn a_time_namespace_does_not_move_the_time() {
 #[test]
 fn peers_lie_in_the_world() {
     let mut rank = rank();
-    let peer = |peer| Peer { peer, bytes: 1, messages: 1 };
-    let good = rank.take(header(1), Frame::Peers(5_000_000_000, vec![peer(0), peer(3)]), NOW).unwrap();
-    assert_eq!(good.mpi_peers[0].cells.len(), 2);
-    assert_eq!(good.mpi_peers[0].kind, "logical");
+    let peer = |peer| Peer { peer, kind: PeerKind::Logical, bytes: 1, messages: 1 };
+    let wire = Peer { kind: PeerKind::Wire, ..peer(3) };
+    let good = rank.take(header(1), Frame::Peers(5_000_000_000, vec![peer(0), wire, peer(3)]), NOW).unwrap();
+    let told: Vec<_> = good.mpi_peers.iter().map(|row| (&*row.kind, &*row.source, row.cells.len())).collect();
+    assert_eq!(told, [("logical", "pmpi", 2), ("wire", "pml", 1)]);
     let bad = rank.take(header(2), Frame::Peers(5_000_000_000, vec![peer(4)]), NOW);
     assert_eq!(bad, Err(Malformed::Rank));
 }

@@ -87,6 +87,10 @@ pub(crate) struct Counters {
     pub unknown_messages: AtomicU64,
     pub refused_threads: AtomicU64,
     pub missing_variables: AtomicU64,
+    pub refused_regions: AtomicU64,
+    pub mismatched_regions: AtomicU64,
+    pub lost_rows: AtomicU64,
+    pub unknown_names: AtomicU64,
     malformed: [AtomicU64; Malformed::ALL.len()],
     closed: [AtomicU64; Reason::ALL.len()],
 }
@@ -118,6 +122,10 @@ impl Counters {
             unknown_messages: read(&self.unknown_messages),
             refused_threads: read(&self.refused_threads),
             missing_variables: read(&self.missing_variables),
+            refused_regions: read(&self.refused_regions),
+            mismatched_regions: read(&self.mismatched_regions),
+            lost_rows: read(&self.lost_rows),
+            unknown_names: read(&self.unknown_names),
             malformed: Malformed::ALL
                 .iter()
                 .map(|why| (*why, read(&self.malformed[*why as usize])))
@@ -150,6 +158,14 @@ pub struct Status {
     pub refused_threads: u64,
     /// Performance variables asked for that ranks do not have.
     pub missing_variables: u64,
+    /// Entries into regions beyond the shims' limits, counted in the region around them.
+    pub refused_regions: u64,
+    /// Ends of regions that were not the innermost one.
+    pub mismatched_regions: u64,
+    /// Calls that shims had no memory to count.
+    pub lost_rows: u64,
+    /// Cells and regions whose number no frame of names had explained.
+    pub unknown_names: u64,
     /// Refused messages by reason.
     pub malformed: Vec<(Malformed, u64)>,
     /// Closed or refused connections by reason.

@@ -19,7 +19,7 @@ struct Migration {
 }
 
 /// All migrations, in order. A released file is never edited; a change of the schema is a new file.
-const MIGRATIONS: [Migration; 6] = [
+const MIGRATIONS: [Migration; 7] = [
     Migration { version: 1, name: "inventory", sql: include_str!("../migrations/V001__inventory.sql") },
     Migration { version: 2, name: "samples", sql: include_str!("../migrations/V002__samples.sql") },
     Migration { version: 3, name: "views", sql: include_str!("../migrations/V003__views.sql") },
@@ -29,6 +29,11 @@ const MIGRATIONS: [Migration; 6] = [
         version: 6,
         name: "fabric_counters",
         sql: include_str!("../migrations/V006__fabric_counters.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "mpi_dimensions",
+        sql: include_str!("../migrations/V007__mpi_dimensions.sql"),
     },
 ];
 

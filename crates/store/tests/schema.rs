@@ -50,7 +50,7 @@ async fn a_newer_or_a_foreign_schema_is_refused() {
 }
 
 /// Columns of sample tables that are no metrics.
-const OTHER_COLUMNS: [&str; 17] = [
+const OTHER_COLUMNS: [&str; 20] = [
     "time",
     "port_id",
     "host_port_id",
@@ -62,6 +62,9 @@ const OTHER_COLUMNS: [&str; 17] = [
     "rank",
     "operation",
     "size_class_bytes",
+    "region",
+    "algorithm",
+    "algorithm_source",
     "peer",
     "kind",
     "name",

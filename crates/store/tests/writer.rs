@@ -6,7 +6,7 @@ mod batches;
 use batches::{START, batch_of_everything, entry, port_batch};
 use throughline_sample::Message;
 use throughline_sample::catalogue::{self, TRANSMIT_DATA_BYTES};
-use throughline_sample::wire::{Batch, Values};
+use throughline_sample::wire::{Batch, MpiOpCell, Values};
 use throughline_store::{Content, Database, Entry, WriteOutcome, Writer, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -26,8 +26,8 @@ async fn fresh() -> (Database, Client, Writer) {
 async fn every_kind_of_record_becomes_a_row() {
     let (_, client, mut writer) = fresh().await;
     let outcome = writer.write(&[entry(Uuid::new_v4(), 1, batch_of_everything())]).await.unwrap();
-    // Ten kinds, two cells of operations, and the clock's error among the figures.
-    assert_eq!(outcome, WriteOutcome { rows: 12, unknown_values: 1, ..WriteOutcome::default() });
+    // Eleven kinds, two cells of operations, and the clock's error among the figures.
+    assert_eq!(outcome, WriteOutcome { rows: 13, unknown_values: 1, ..WriteOutcome::default() });
     for (table, rows) in [
         ("ib_port_counters", 1),
         ("host_port_counters", 1),
@@ -36,6 +36,9 @@ async fn every_kind_of_record_becomes_a_row() {
         ("mpi_ops", 2),
         ("mpi_peers", 1),
         ("mpi_pvars", 1),
+        ("mpi_regions", 1),
+        ("job_comm", 1),
+        ("job_setting", 1),
         ("events", 1),
         ("coverage", 1),
         ("self_stats", 2),
@@ -84,6 +87,39 @@ async fn every_kind_of_record_becomes_a_row() {
     assert_eq!(value.get::<_, f64>(0), 0.0025);
     let reasons = client.query_one("SELECT reasons->>'timeout' FROM coverage", &[]).await.unwrap();
     assert_eq!(reasons.get::<_, &str>(0), "3");
+}
+
+#[tokio::test]
+async fn what_an_operation_is_told_apart_by_is_kept() {
+    let (_, client, mut writer) = fresh().await;
+    let mut batch = batch_of_everything();
+    let ring = batch.mpi_ops[0].cells[0].clone();
+    // The same operation and size at the same time, elsewhere in the program and by another algorithm.
+    batch.mpi_ops[0].cells.push(MpiOpCell { region: "init".into(), received_bytes: Some(7), ..ring.clone() });
+    batch.mpi_ops[0].cells.push(MpiOpCell { algorithm: "linear".into(), wait_nanoseconds: None, ..ring });
+    let spool = Uuid::new_v4();
+    writer.write(&[entry(spool, 1, batch.clone())]).await.unwrap();
+    batch.job_comms[0].name = "columns".into();
+    batch.job_comms[0].time += 1_000_000_000;
+    batch.job_settings[0].rank = 3;
+    let told_again =
+        Batch { job_comms: batch.job_comms, job_settings: batch.job_settings, ..Batch::default() };
+    writer.write(&[entry(spool, 2, told_again)]).await.unwrap();
+    let query = "SELECT region || ' ' || algorithm || ' ' || algorithm_source || ' ' || \
+                 coalesce(wait_seconds::text, '-') || ' ' || coalesce(received_bytes::text, '-') \
+                 FROM mpi_op_cell_totals WHERE operation = 'allreduce' ORDER BY 1";
+    let cells: Vec<String> = client.query(query, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(cells, ["init ring observed 0.5 7", "solve linear observed - -", "solve ring observed 0.5 -"]);
+    let query = "SELECT calls, wait_seconds, received_bytes FROM mpi_op_totals WHERE operation = 'allreduce'";
+    let total = client.query_one(query, &[]).await.unwrap();
+    assert_eq!((total.get(0), total.get(1), total.get(2)), (30_i64, Some(1.0), Some(7_i64)));
+    let region = client.query_one("SELECT region, visits, own_seconds FROM mpi_region_totals", &[]).await;
+    let region = region.unwrap();
+    assert_eq!((region.get(0), region.get(1), region.get(2)), ("solve", 3_i64, 1.0));
+    let comm = client.query_one("SELECT name, size, rank_in_comm FROM job_comm", &[]).await.unwrap();
+    assert_eq!((comm.get(0), comm.get(1), comm.get(2)), ("columns", 2, Some(1)));
+    let setting = client.query_one("SELECT name, value, rank FROM job_setting", &[]).await.unwrap();
+    assert_eq!((setting.get(0), setting.get(1), setting.get(2)), ("coll_tuned_allreduce_algorithm", "4", 2));
 }
 
 #[tokio::test]

@@ -83,6 +83,7 @@ fn welcome(settings: &Mpi) -> Welcome {
         push_milliseconds: Some(milliseconds(settings.push_interval_seconds.duration())),
         variables: settings.pvars.as_ref().map(|names| names.iter().map(ToString::to_string).collect()),
         peer_bytes: Some(settings.peer_bytes_min),
+        wire: settings.wire.then_some(true),
     }
 }
 

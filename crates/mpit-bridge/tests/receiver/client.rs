@@ -29,7 +29,7 @@ fn now(clock: nix::time::ClockId) -> i64 {
 pub fn frame(kind: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(0x314d_4c54_u32.to_le_bytes());
-    bytes.extend(1_u16.to_le_bytes());
+    bytes.extend(2_u16.to_le_bytes());
     bytes.extend(kind.to_le_bytes());
     bytes.extend(u32::try_from(32 + body.len()).unwrap().to_le_bytes());
     bytes.extend(sequence.to_le_bytes());
@@ -79,8 +79,9 @@ impl Client {
         let mut body = Vec::new();
         body.extend(now(nix::time::ClockId::CLOCK_MONOTONIC).to_le_bytes());
         body.extend([1_u32.to_le_bytes(), 0_u32.to_le_bytes()].concat());
-        body.extend([operation.to_le_bytes(), class.to_le_bytes(), [0; 2], [0; 2]].concat());
-        body.extend([calls, bytes, 1000, 100].map(u64::to_le_bytes).concat());
+        body.extend([operation.to_le_bytes(), class.to_le_bytes()].concat());
+        body.extend([0; 12]); // no region, algorithm or flags
+        body.extend([calls, bytes, 1000, 100, 0, 0].map(u64::to_le_bytes).concat());
         self.frame(3, &body)
     }
 

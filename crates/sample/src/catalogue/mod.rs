@@ -139,13 +139,15 @@ pub enum Table {
     MpiOps,
     /// Traffic from rank to rank.
     MpiPeers,
+    /// Annotated regions of a rank's program.
+    MpiRegions,
     /// Figures about Throughline itself, by name.
     SelfStats,
 }
 
 impl Table {
     /// All tables with catalogue metrics.
-    pub const ALL: [Table; 8] = [
+    pub const ALL: [Table; 9] = [
         Table::IbPortCounters,
         Table::IbPortLaneCounters,
         Table::HostPortCounters,
@@ -153,6 +155,7 @@ impl Table {
         Table::GpuPcieCounters,
         Table::MpiOps,
         Table::MpiPeers,
+        Table::MpiRegions,
         Table::SelfStats,
     ];
 
@@ -167,6 +170,7 @@ impl Table {
             Table::GpuPcieCounters => "gpu_pcie_counters",
             Table::MpiOps => "mpi_ops",
             Table::MpiPeers => "mpi_peers",
+            Table::MpiRegions => "mpi_regions",
             Table::SelfStats => "self_stats",
         }
     }
@@ -181,7 +185,7 @@ impl Table {
             Table::NvlinkCounters => &["throughline_nvlink_"],
             Table::GpuPcieCounters => &["throughline_pcie_"],
             Table::MpiOps => &["throughline_mpi_"],
-            Table::MpiPeers => &[],
+            Table::MpiPeers | Table::MpiRegions => &[],
             Table::SelfStats => &["throughline_"],
         }
     }
@@ -196,7 +200,7 @@ impl Table {
             Table::NvlinkCounters => &["gpu", "link"],
             Table::GpuPcieCounters => &["gpu"],
             Table::MpiOps => &["operation"],
-            Table::MpiPeers => &[],
+            Table::MpiPeers | Table::MpiRegions => &[],
             Table::SelfStats => &["source"],
         }
     }
@@ -218,6 +222,7 @@ impl Table {
             Table::GpuPcieCounters => gpu::PCIE,
             Table::MpiOps => mpi::OPS,
             Table::MpiPeers => mpi::PEERS,
+            Table::MpiRegions => mpi::REGIONS,
             Table::SelfStats => own::ALL,
         }
     }

@@ -8,6 +8,16 @@ metrics! { OPS, MpiOps:
     302 MPI_BYTES "bytes" Counter Bytes Wraps(63), "What callers of this MPI operation passed to send: count x datatype size.", "call arguments";
     303 MPI_ELAPSED_SECONDS "elapsed_seconds" Counter Seconds Wraps(63), "Time spent inside this MPI operation.", "time around the call";
     304 MPI_LONGEST_SECONDS "longest_seconds" Gauge Seconds Wraps(63), "Longest single call of this MPI operation since the rank began.", "time around the call";
+    305 MPI_WAIT_SECONDS "wait_seconds" Counter Seconds Wraps(63), "Time from the return of the call that began this MPI operation to its completion.", "completion of requests";
+    306 MPI_RECEIVED_BYTES "received_bytes" Counter Bytes Wraps(63), "What receives of this MPI operation got.", "status at completion";
+}
+
+metrics! { REGIONS, MpiRegions:
+    341 REGION_VISITS "visits" Counter Count Wraps(63), "Times that this annotated region was entered.", "annotations in the program";
+    342 REGION_ELAPSED_SECONDS "elapsed_seconds" Counter Seconds Wraps(63), "Time in this annotated region, regions within it included, over all threads.", "annotations in the program";
+    343 REGION_OWN_SECONDS "own_seconds" Counter Seconds Wraps(63), "Time in which this annotated region was its thread's innermost one, over all threads.", "annotations in the program";
+    344 REGION_MPI_CALLS "mpi_calls" Counter Count Wraps(63), "MPI operations while this annotated region was the innermost one.", "calls counted by the shim";
+    345 REGION_MPI_SECONDS "mpi_seconds" Counter Seconds Wraps(63), "Time inside MPI operations while this annotated region was the innermost one.", "time around the call";
 }
 
 metrics! { PEERS, MpiPeers:

@@ -8,6 +8,7 @@ use throughline_sample::wire::{Batch, GpuLinkInfo, IbNodeInfo, Job, JobRank};
 use throughline_sample::{Guid, to_rfc3339};
 use tokio_postgres::Transaction;
 
+use super::job_facts::{CommKey, INSERT_SETTINGS, SettingKey, UPSERT_COMMS, comm_row, setting_row};
 use super::keys::{Keys, small};
 use super::rows::{newest_time, now_nanoseconds};
 use super::{Failed, failed};
@@ -105,6 +106,8 @@ pub(super) struct Inventory {
     gpu_links: BTreeMap<(i32, i32), Value>,
     jobs: BTreeMap<i32, Value>,
     job_ranks: BTreeMap<(i32, i32, i64), Value>,
+    job_comms: BTreeMap<CommKey, Value>,
+    job_settings: BTreeMap<SettingKey, Value>,
     ib_nodes: BTreeMap<i32, Value>,
     ib_ports: BTreeMap<i32, Value>,
     tables: BTreeMap<i32, (String, Vec<u8>)>,
@@ -147,6 +150,12 @@ impl Inventory {
             let host = if rank.host.is_empty() { &batch.node } else { &rank.host };
             let row = job_rank_row(id, number, rank, host, keys.node(host).ok());
             self.job_ranks.insert((id, number, rank.start), row);
+        }
+        for comm in &batch.job_comms {
+            self.job_comms.extend([comm_row(comm, keys)?]);
+        }
+        for setting in &batch.job_settings {
+            self.job_settings.extend([setting_row(setting, keys)?]);
         }
         for node in &batch.ib_nodes {
             self.add_ib_node(batch.subnet_prefix, node, keys, batch_time)?;
@@ -203,6 +212,8 @@ impl Inventory {
         // In the order of references and, among writers, in one order of locks.
         execute(transaction, "jobs", UPDATE_JOBS, self.jobs).await?;
         execute(transaction, "ranks of jobs", UPSERT_JOB_RANKS, self.job_ranks).await?;
+        execute(transaction, "named communicators", UPSERT_COMMS, self.job_comms).await?;
+        execute(transaction, "settings of MPI libraries", INSERT_SETTINGS, self.job_settings).await?;
         NODE.apply(transaction, self.nodes.into_values().collect()).await?;
         GPU.apply(transaction, self.gpus.into_values().collect()).await?;
         GPU_LINK.apply(transaction, self.gpu_links.into_values().collect()).await?;

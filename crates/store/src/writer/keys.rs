@@ -129,6 +129,9 @@ impl Keys {
         let jobs = batch.mpi_ops.iter().map(|bin| &bin.job_key);
         let jobs = jobs.chain(batch.mpi_peers.iter().map(|peers| &peers.job_key));
         let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
+        let jobs = jobs.chain(batch.mpi_regions.iter().map(|regions| &regions.job_key));
+        let jobs = jobs.chain(batch.job_comms.iter().map(|comm| &comm.job_key));
+        let jobs = jobs.chain(batch.job_settings.iter().map(|setting| &setting.job_key));
         let jobs = jobs.chain(batch.jobs.iter().map(|job| &job.key));
         for key in jobs.chain(batch.job_ranks.iter().map(|rank| &rank.job_key)) {
             note(&self.jobs, key, &mut missing.jobs);

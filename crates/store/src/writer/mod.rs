@@ -13,8 +13,10 @@
 mod copy;
 mod fence;
 mod inventory;
+mod job_facts;
 mod keys;
 mod rows;
+mod rows_mpi;
 mod statements;
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ use throughline_sample::catalogue::{self, Table};
 use throughline_sample::wire::{Batch, LinkValues, Values};
 
 use super::copy::RowBuffer;
-use super::keys::{Keys, small};
+use super::keys::Keys;
 
 /// How far ahead of this machine's clock a record may be. Beyond it is a broken clock, and each such hour
 /// would make a chunk that retention never reaches.
@@ -41,16 +41,17 @@ const IB_PORTS: usize = 0;
 const HOST_PORTS: usize = 1;
 const NVLINK: usize = 2;
 const PCIE: usize = 3;
-const MPI_OPS: usize = 4;
-const MPI_PEERS: usize = 5;
-const MPI_PVARS: usize = 6;
+pub(super) const MPI_OPS: usize = 4;
+pub(super) const MPI_PEERS: usize = 5;
+pub(super) const MPI_PVARS: usize = 6;
 const EVENTS: usize = 7;
 const COVERAGE: usize = 8;
 const SELF_STATS: usize = 9;
 const IB_PORT_LANES: usize = 10;
+pub(super) const MPI_REGIONS: usize = 11;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 11] = [
+pub(super) static TABLES: [TableSpec; 12] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -77,15 +78,26 @@ pub(super) static TABLES: [TableSpec; 11] = [
     },
     TableSpec {
         name: "mpi_ops",
-        before: &["time", "job_id", "rank", "operation", "size_class_bytes", "epoch", "source"],
-        metrics: None,
-        after: &["calls", "bytes", "elapsed_seconds", "longest_seconds"],
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "operation",
+            "size_class_bytes",
+            "region",
+            "algorithm",
+            "algorithm_source",
+            "epoch",
+            "source",
+        ],
+        metrics: Some(Table::MpiOps),
+        after: &[],
     },
     TableSpec {
         name: "mpi_peers",
         before: &["time", "job_id", "rank", "peer", "kind", "epoch", "source"],
-        metrics: None,
-        after: &["bytes", "messages"],
+        metrics: Some(Table::MpiPeers),
+        after: &[],
     },
     TableSpec {
         name: "mpi_pvars",
@@ -132,6 +144,12 @@ pub(super) static TABLES: [TableSpec; 11] = [
         metrics: Some(Table::IbPortLaneCounters),
         after: &[],
     },
+    TableSpec {
+        name: "mpi_regions",
+        before: &["time", "job_id", "rank", "region", "epoch", "source"],
+        metrics: Some(Table::MpiRegions),
+        after: &[],
+    },
 ];
 
 /// Text that is there.
@@ -149,7 +167,7 @@ fn optional_port(row: &mut RowBuffer, guid: &Option<String>, port: u32) {
 
 /// Rows of all tables.
 pub(super) struct Rows {
-    buffers: Vec<RowBuffer>,
+    pub(super) buffers: Vec<RowBuffer>,
     latest_nanoseconds: i64,
     /// Scratch space for one row's metrics.
     slots: Vec<Option<i64>>,
@@ -265,59 +283,6 @@ impl Rows {
         Ok(arrays)
     }
 
-    fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
-        for bin in &batch.mpi_ops {
-            let (job, rank) = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?);
-            for cell in &bin.cells {
-                let row = &mut self.buffers[MPI_OPS];
-                row.row();
-                row.time(bin.time);
-                row.int4(job);
-                row.int4(rank);
-                row.text(&cell.operation);
-                row.int8(stored(cell.size_class_bytes));
-                row.time(bin.epoch);
-                row.text(&bin.source);
-                row.int8(stored(cell.calls));
-                row.int8(stored(cell.bytes));
-                row.float8(seconds(cell.elapsed_nanoseconds));
-                row.float8(seconds(cell.longest_nanoseconds));
-            }
-        }
-        for peers in &batch.mpi_peers {
-            let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
-            for cell in &peers.cells {
-                let peer = small(cell.peer, "peer")?;
-                let row = &mut self.buffers[MPI_PEERS];
-                row.row();
-                row.time(peers.time);
-                row.int4(job);
-                row.int4(rank);
-                row.int4(peer);
-                row.text(&peers.kind);
-                row.time(peers.epoch);
-                row.text(&peers.source);
-                row.int8(stored(cell.bytes));
-                row.int8(stored(cell.messages));
-            }
-        }
-        for pvar in &batch.mpi_pvars {
-            let (job, rank) = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?);
-            let element = small(pvar.element, "element")?;
-            let row = &mut self.buffers[MPI_PVARS];
-            row.row();
-            row.time(pvar.time);
-            row.int4(job);
-            row.int4(rank);
-            row.text(&pvar.name);
-            row.int4(element);
-            row.text(&pvar.source);
-            row.text(&pvar.variable_class);
-            row.float8(pvar.value);
-        }
-        Ok(())
-    }
-
     /// What a process says about itself and its rounds.
     fn add_reports(&mut self, batch: &Batch) {
         let instance = instance_of(batch);
@@ -391,6 +356,7 @@ pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     let times = times.chain(batch.mpi_ops.iter().map(|bin| bin.time));
     let times = times.chain(batch.mpi_peers.iter().map(|peers| peers.time));
     let times = times.chain(batch.mpi_pvars.iter().map(|pvar| pvar.time));
+    let times = times.chain(batch.mpi_regions.iter().map(|regions| regions.time));
     let times = times.chain(batch.events.iter().map(|event| event.time));
     let times = times.chain(batch.coverage.iter().map(|round| round.time));
     let times = times.chain(batch.self_stats.iter().map(|stat| stat.time));
@@ -455,10 +421,6 @@ fn places() -> &'static [Option<(Table, usize)>] {
 }
 
 /// The store's columns are signed; what does not fit stands at the largest value.
-fn stored(value: u64) -> i64 {
+pub(super) fn stored(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-fn seconds(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e9
 }

@@ -145,6 +145,7 @@ fn mpi(batch: &mut Batch, time: i64, epoch: i64, tick: i64, rank: u32) {
         bytes: count(tick, calls) * size_class_bytes,
         elapsed_nanoseconds: count(tick, calls) * nanoseconds,
         longest_nanoseconds: nanoseconds * 50,
+        ..MpiOpCell::default()
     };
     batch.mpi_ops.push(MpiRankBin {
         time,

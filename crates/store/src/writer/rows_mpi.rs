@@ -1,0 +1,99 @@
+//! Records of MPI ranks to rows. Columns of figures follow the catalogue's order (a test of the schema compares).
+
+use throughline_sample::wire::Batch;
+
+use super::copy::RowBuffer;
+use super::keys::{Keys, small};
+use super::rows::{MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGIONS, Rows, stored};
+
+/// What rows of a rank begin with.
+fn begin(row: &mut RowBuffer, time: i64, job: i32, rank: i32) {
+    row.row();
+    row.time(time);
+    row.int4(job);
+    row.int4(rank);
+}
+
+impl Rows {
+    /// Adds a batch's samples of MPI ranks.
+    pub(super) fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        self.add_mpi_ops(batch, keys)?;
+        self.add_mpi_regions(batch, keys)?;
+        for peers in &batch.mpi_peers {
+            let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
+            for cell in &peers.cells {
+                let peer = small(cell.peer, "peer")?;
+                let row = &mut self.buffers[MPI_PEERS];
+                begin(row, peers.time, job, rank);
+                row.int4(peer);
+                row.text(&peers.kind);
+                row.time(peers.epoch);
+                row.text(&peers.source);
+                row.int8(stored(cell.bytes));
+                row.int8(stored(cell.messages));
+            }
+        }
+        for pvar in &batch.mpi_pvars {
+            let (job, rank) = (keys.job(&pvar.job_key)?, small(pvar.rank, "rank")?);
+            let element = small(pvar.element, "element")?;
+            let row = &mut self.buffers[MPI_PVARS];
+            begin(row, pvar.time, job, rank);
+            row.text(&pvar.name);
+            row.int4(element);
+            row.text(&pvar.source);
+            row.text(&pvar.variable_class);
+            row.float8(pvar.value);
+        }
+        Ok(())
+    }
+
+    fn add_mpi_ops(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for bin in &batch.mpi_ops {
+            let (job, rank) = (keys.job(&bin.job_key)?, small(bin.rank, "rank")?);
+            for cell in &bin.cells {
+                let row = &mut self.buffers[MPI_OPS];
+                begin(row, bin.time, job, rank);
+                row.text(&cell.operation);
+                row.int8(stored(cell.size_class_bytes));
+                row.text(&cell.region);
+                row.text(&cell.algorithm);
+                row.text(&cell.algorithm_source);
+                row.time(bin.epoch);
+                row.text(&bin.source);
+                row.int8(stored(cell.calls));
+                row.int8(stored(cell.bytes));
+                row.float8(seconds(cell.elapsed_nanoseconds));
+                row.float8(seconds(cell.longest_nanoseconds));
+                match cell.wait_nanoseconds {
+                    Some(wait) => row.float8(seconds(wait)),
+                    None => row.null(),
+                }
+                row.optional_int8(cell.received_bytes.map(stored));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_mpi_regions(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for regions in &batch.mpi_regions {
+            let (job, rank) = (keys.job(&regions.job_key)?, small(regions.rank, "rank")?);
+            for cell in &regions.cells {
+                let row = &mut self.buffers[MPI_REGIONS];
+                begin(row, regions.time, job, rank);
+                row.text(&cell.region);
+                row.time(regions.epoch);
+                row.text(&regions.source);
+                row.int8(stored(cell.visits));
+                row.float8(seconds(cell.elapsed_nanoseconds));
+                row.float8(seconds(cell.own_nanoseconds));
+                row.int8(stored(cell.mpi_calls));
+                row.float8(seconds(cell.mpi_nanoseconds));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn seconds(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
