@@ -5,8 +5,11 @@
 
 mod db;
 mod demo;
+mod job;
+mod reader;
 mod serve;
 mod status;
+mod text;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
@@ -47,6 +50,8 @@ enum Command {
     CheckConfig(serve::CheckArguments),
     /// Show each source with the age of its newest row, and each job with its top operations
     Status(status::Arguments),
+    /// Show what jobs did with MPI: list, show, top, matrix, diff, trace
+    Job(job::Arguments),
     /// Show the whole path on simulated hardware with a real MPI program and a database of its own
     Demo(demo::Arguments),
 }
@@ -71,6 +76,7 @@ async fn run(command: Command, site: &Site) -> anyhow::Result<ExitCode> {
         Command::Db(arguments) => db::run(arguments, site).await,
         Command::CheckConfig(arguments) => serve::check_config(arguments, site).await,
         Command::Status(arguments) => status::run(arguments, site).await,
+        Command::Job(arguments) => job::run(arguments, site).await,
         Command::Demo(arguments) => demo::run(arguments, site).await,
     }
 }

@@ -7,13 +7,12 @@ mod report;
 mod table;
 
 use crate::Site;
-use crate::serve::config::ServerConfig;
+use crate::reader::Reader;
 use anyhow::Context;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use throughline_daemon::{ExitStatus, Failure, paths};
-use throughline_store::{Database, Error, PrivateCluster};
+use throughline_store::Database;
 use tokio_postgres::Client;
 
 pub use report::Report;
@@ -44,9 +43,9 @@ failure.";
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Database to read [default: the private one of the state folder]
-    #[arg(long, value_name = "URL")]
-    pub database_url: Option<String>,
+    /// Which database to read.
+    #[command(flatten)]
+    pub reader: Reader,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
@@ -69,8 +68,8 @@ fn watch_interval(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// 69 when there is no database to read.
 pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
-    let database = find(&arguments, site)?;
-    let mut client = connect(&database).await?;
+    let database = arguments.reader.database(site)?;
+    let mut client = crate::reader::connect(&database).await?;
     let Some(interval) = arguments.watch else {
         print(&report(&client, &database, &arguments).await?, arguments.json, false)?;
         return Ok(ExitCode::SUCCESS);
@@ -95,40 +94,6 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
             }
         }
     }
-}
-
-/// The database that is named, that `serve` is configured to use, or the private one.
-fn find(arguments: &Arguments, site: &Site) -> Result<Database, Failure> {
-    let url = match (&arguments.database_url, &site.state_dir) {
-        (Some(url), _) => Some(url.clone()),
-        (None, Some(_)) => None,
-        (None, None) => configured_url(site)?,
-    };
-    match url {
-        Some(url) => Ok(Database::from_url(&url)?),
-        None => Ok(PrivateCluster::database_in(&paths::state_dir(site.state_dir.as_deref())?)),
-    }
-}
-
-/// The operated server of `server.toml`. An ordinary user may not read that file, which holds a password.
-fn configured_url(site: &Site) -> Result<Option<String>, Failure> {
-    match throughline_daemon::config::load::<ServerConfig>("server", site.config.as_deref()) {
-        Ok(config) => Ok(config.database.url),
-        Err(failure) if failure.status == ExitStatus::Permission && site.config.is_none() => Ok(None),
-        Err(failure) => Err(failure),
-    }
-}
-
-/// Connects as reader. Without a server the message says how one is started.
-async fn connect(database: &Database) -> Result<Client, Failure> {
-    database.connect_reader().await.map_err(|error| match error {
-        Error::Unavailable { cause, .. } => Failure::unavailable(format!(
-            "no database to read at {}: {cause}; start it with `throughline serve` (or `throughline db start`), \
-             or name another with --state-dir or --database-url",
-            database.place()
-        )),
-        other => other.into(),
-    })
 }
 
 /// Reads a report; also for the demo's table.

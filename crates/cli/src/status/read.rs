@@ -1,6 +1,7 @@
 //! The queries of `status`. They only read, and look no further back than a day.
 
 use super::report::{Delivery, Job, Operation, Report, Source};
+use crate::reader::SCHEMA;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use throughline_sample::catalogue::{
@@ -165,9 +166,6 @@ fn give_reason(sources: &mut Vec<Source>, row: &Row) -> anyhow::Result<()> {
     }
     Ok(())
 }
-
-/// What to do when a table is missing.
-const SCHEMA: &str = "reading the database; has `throughline serve` of this version run on it?";
 
 /// [`SOURCES`] with its times as this program reads them.
 fn sources_query() -> String {

@@ -3,6 +3,7 @@
 //! Texts come from other people's programs: control characters never reach the terminal.
 
 use super::report::{Delivery, Job, Report, Source};
+use crate::text::{ABSENT, Table, age, bytes, clean, middle_cut, thousands};
 
 /// Widest line.
 const COLUMNS: usize = 100;
@@ -16,8 +17,6 @@ const OPERATIONS_MAX: usize = 4;
 const REASONS_MAX: usize = 6;
 /// Most lines of one reason.
 const FOLDED_LINES: usize = 3;
-/// What stands for a value that is not known.
-const ABSENT: &str = "-";
 
 /// The whole text.
 pub fn text(report: &Report) -> String {
@@ -175,134 +174,10 @@ fn job(job: &Job) -> String {
     text + &table.text()
 }
 
-/// Rows of cells, each column as wide as its widest cell. A heading or cell that begins with `<` is aligned
-/// to the right.
-struct Table {
-    right: Vec<bool>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    fn new(headings: &[&str]) -> Self {
-        let right = headings.iter().map(|heading| heading.starts_with('<')).collect();
-        let heading = |heading: &&str| heading.trim_start_matches('<').to_owned();
-        let rows =
-            if headings.is_empty() { Vec::new() } else { vec![headings.iter().map(heading).collect()] };
-        Self { right, rows }
-    }
-
-    fn row(&mut self, cells: Vec<String>) {
-        let mut plain = Vec::with_capacity(cells.len());
-        for (column, cell) in cells.into_iter().enumerate() {
-            if column >= self.right.len() {
-                self.right.push(cell.starts_with('<'));
-            }
-            plain.push(cell.strip_prefix('<').map(str::to_owned).unwrap_or(cell));
-        }
-        self.rows.push(plain);
-    }
-
-    fn text(&self) -> String {
-        let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
-        let mut text = String::new();
-        for row in &self.rows {
-            let mut line = String::new();
-            for ((cell, width), right) in row.iter().zip(&widths).zip(&self.right) {
-                let padded = if *right { format!("  {cell:>width$}") } else { format!("  {cell:<width$}") };
-                line.push_str(&padded);
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
 /// A sentence on as many lines as it needs, up to [`FOLDED_LINES`]; the remedy is at its end.
 fn folded(sentence: &str) -> String {
-    let mut lines = vec![String::from(" ")];
-    for word in clean(sentence, FOLDED_LINES * COLUMNS).split_whitespace() {
-        let line = lines.last().map_or(0, |line| line.chars().count());
-        if line > 4 && line + 1 + word.chars().count() > COLUMNS {
-            lines.push(String::from("   "));
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push(' ');
-            line.push_str(word);
-        }
-    }
-    lines.truncate(FOLDED_LINES);
-    lines.iter().map(|line| clean(line, COLUMNS) + "\n").collect()
-}
-
-/// A text without control characters, cut to a number of characters.
-fn clean(text: &str, most: usize) -> String {
-    let mut clean: String = text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if text.chars().nth(most).is_some() {
-        clean.pop();
-        clean.push('…');
-    }
-    clean
-}
-
-/// A text cut in the middle: a job's key begins with its kind and ends with what tells it from others.
-fn middle_cut(text: &str, most: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    if letters.len() <= most {
-        return text.to_owned();
-    }
-    let (head, tail) = (most / 2, most.saturating_sub(most / 2 + 1));
-    let (head, tail) = (&letters[..head], &letters[letters.len() - tail..]);
-    head.iter().chain(&['…']).chain(tail).collect()
-}
-
-/// A span of time in its largest fitting unit.
-fn age(seconds: f64) -> String {
-    match seconds.max(0.0) {
-        s if s < 10.0 => format!("{s:.1} s"),
-        s if s < 120.0 => format!("{s:.0} s"),
-        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
-        s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
-        s => format!("{:.0} d", s / 86_400.0),
-    }
-}
-
-/// Bytes in decimal units, as links are rated.
-fn bytes(bytes: u64) -> String {
-    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
-    if bytes < 1000 {
-        return format!("{bytes} B");
-    }
-    // For people: three digits are enough.
-    #[allow(clippy::cast_precision_loss)]
-    let mut value = bytes as f64 / 1000.0;
-    let mut unit = 0;
-    while value >= 999.95 && unit + 1 < UNITS.len() {
-        value /= 1000.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
-/// A number with commas between thousands.
-fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() * 4 / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    let lines = crate::text::folded(&clean(sentence, FOLDED_LINES * COLUMNS), COLUMNS);
+    lines.into_iter().take(FOLDED_LINES).map(|line| line + "\n").collect()
 }
 
 #[cfg(test)]
@@ -408,21 +283,5 @@ mod tests {
         let text = text(&report);
         assert!(text.contains("node099") && !text.contains("node000"), "{text}");
         assert!(text.contains("and 76 with newer rows") && text.contains("100.0 all"), "{text}");
-    }
-
-    #[test]
-    fn numbers_for_people() {
-        assert_eq!(
-            [bytes(999), bytes(1000), bytes(999_960), bytes(u64::MAX)],
-            ["999 B", "1.0 kB", "1.0 MB", "18.4 EB"]
-        );
-        assert_eq!([thousands(0), thousands(999), thousands(1_000)], ["0", "999", "1,000"]);
-        assert_eq!([age(0.04), age(11.0), age(7199.0), age(1e6)], ["0.0 s", "11 s", "120 min", "12 d"]);
-        assert_eq!(
-            [middle_cut("abcdef", 6), middle_cut("abcdef", 4), middle_cut("abc", 0)],
-            ["abcdef", "ab…f", "…"]
-        );
-        assert_eq!(clean("a\nb", 10), "a b");
-        assert_eq!(clean("abcdef", 3), "ab…");
     }
 }

@@ -1,0 +1,225 @@
+//! `job list`: one line for each job, the newest first.
+
+use super::summary::{self, Filter, Summary};
+use crate::text::{ABSENT, Table, age, bytes, clean, columns, middle_cut};
+use std::io::Write;
+use std::process::ExitCode;
+use tokio_postgres::Client;
+
+/// Shown below the options.
+const HELP: &str = "\
+Examples:
+  throughline job list                           the 20 newest jobs
+  throughline job list --running                 those that run now
+  throughline job list --user ada --since 2d     one user's, of the last two days
+  throughline job list --scheduler slurm --since 2026-11-20T08:00:00Z
+  throughline job list --json | jq -r 'select(.mpi_time_share > 0.5) | .job_key'
+
+STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: not
+ended, and nothing came for a minute. MPI is the share of the ranks' time inside MPI. SENT is what
+the program handed over for sending.";
+
+/// Options of `job list`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Options {
+    /// Only jobs of this user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Only jobs that ran at or after a time: RFC 3339, a day (2026-11-20), or an age (90min, 2h, 3d)
+    #[arg(long, value_name = "TIME", value_parser = since)]
+    since: Option<String>,
+    /// Only jobs that have not ended
+    #[arg(long)]
+    running: bool,
+    /// Only jobs of this scheduler: slurm, pbs, lsf, flux, or local for none
+    #[arg(long, value_name = "NAME")]
+    scheduler: Option<String>,
+    /// Most jobs shown
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+    /// Print one JSON object a line and job
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads a time as RFC 3339.
+fn since(text: &str) -> Result<String, String> {
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Ok(time.to_string());
+    }
+    if let Ok(day) = text.parse::<jiff::civil::Date>() {
+        return day
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .map(|day| day.timestamp().to_string())
+            .map_err(|e| e.to_string());
+    }
+    let age = text.parse::<jiff::Span>().ok();
+    let age = age.and_then(|age| age.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok());
+    let begin = age.and_then(|age| jiff::Timestamp::now().checked_sub(age.abs()).ok());
+    begin.map(|begin| begin.to_string()).ok_or_else(|| {
+        "expected a time like 2026-11-20T08:00:00Z, a day like 2026-11-20, or an age like 90min, 2h, 3d"
+            .to_owned()
+    })
+}
+
+/// Prints the list.
+///
+/// # Errors
+/// The database is gone.
+pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
+    let filter = Filter {
+        id: None,
+        user: options.user.clone(),
+        scheduler: options.scheduler.clone(),
+        since: options.since.clone(),
+        running: options.running,
+    };
+    let jobs = summary::read(client, &filter, i64::from(options.limit)).await?;
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        for job in &jobs {
+            serde_json::to_writer(&mut out, job)?;
+            writeln!(out)?;
+        }
+    } else if jobs.is_empty() {
+        writeln!(out, "{}", nothing(options))?;
+    } else {
+        out.write_all(text(&jobs, columns()).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn nothing(options: &Options) -> &'static str {
+    let filtered =
+        options.running || options.user.is_some() || options.since.is_some() || options.scheduler.is_some();
+    if filtered {
+        "no job passes the filter; without it `throughline job list` shows the newest"
+    } else {
+        "no job yet: run an MPI program under throughline-exec on a node with an agent"
+    }
+}
+
+/// Below this width the command has a line of its own.
+const WIDE: usize = 130;
+/// Widest key and user name where they share a line with the rest.
+const KEY_COLUMNS: usize = 28;
+const USER_COLUMNS: usize = 12;
+
+fn text(jobs: &[Summary], width: usize) -> String {
+    if width >= WIDE { wide(jobs, width) } else { narrow(jobs, width) }
+}
+
+fn wide(jobs: &[Summary], width: usize) -> String {
+    let headings =
+        ["JOB", "USER", "<NODES", "<RANKS", "STARTED", "<LASTED", "STATE", "<MPI", "<SENT", "COMMAND"];
+    let mut table = Table::new(&headings);
+    for job in jobs {
+        let command = job.command.as_deref().unwrap_or(ABSENT);
+        let mut row = vec![key(job), user(job)];
+        row.extend(numbers(job));
+        row.insert(4, started(job));
+        row.push(clean(command, width));
+        table.row(row);
+    }
+    table.text().lines().map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width) + "\n").collect()
+}
+
+fn narrow(jobs: &[Summary], width: usize) -> String {
+    let mut table = Table::new(&["JOB", "<NODES", "<RANKS", "<LASTED", "STATE", "<MPI", "<SENT"]);
+    for job in jobs {
+        let mut row = vec![key(job)];
+        row.extend(numbers(job));
+        table.row(row);
+    }
+    let lines = table.text();
+    let mut lines = lines.lines().map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width) + "\n");
+    let mut text = lines.next().unwrap_or_default();
+    for (line, job) in lines.zip(jobs) {
+        let command = job.command.as_deref().unwrap_or(ABSENT);
+        text.push_str(&line);
+        text.push_str(&clean(&format!("    {}  {}  {command}", started(job), user(job)), width));
+        text.push('\n');
+    }
+    text
+}
+
+fn key(job: &Summary) -> String {
+    middle_cut(&clean(&job.job_key, 200), KEY_COLUMNS)
+}
+
+fn user(job: &Summary) -> String {
+    job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, USER_COLUMNS))
+}
+
+/// To the second: a list is for finding, `job show` says it exactly.
+fn started(job: &Summary) -> String {
+    job.start.as_deref().map_or(ABSENT.to_owned(), whole_second)
+}
+
+/// An RFC 3339 time without its fraction.
+pub fn whole_second(time: &str) -> String {
+    time.split_once('.').map_or_else(|| time.to_owned(), |(second, _)| format!("{second}Z"))
+}
+
+fn numbers(job: &Summary) -> Vec<String> {
+    let ranks = match job.world_size {
+        Some(size) if size > job.ranks => format!("{} of {size}", job.ranks),
+        _ => job.ranks.to_string(),
+    };
+    vec![
+        job.nodes.to_string(),
+        ranks,
+        job.duration_seconds.map_or(ABSENT.to_owned(), age),
+        job.state.to_owned(),
+        job.mpi_time_share.map_or(ABSENT.to_owned(), |share| format!("{:.0} %", share * 100.0)),
+        job.bytes.map_or(ABSENT.to_owned(), bytes),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Summary {
+        Summary {
+            job_key: "local:node0123:1000:424242:998877665544".into(),
+            user: Some("ada\u{7}".into()),
+            command: Some("./solve ".to_owned() + &"x".repeat(300)),
+            start: Some("2026-11-20T11:00:00.123456Z".into()),
+            state: "running",
+            duration_seconds: Some(3700.0),
+            ranks: 3,
+            world_size: Some(4),
+            nodes: 2,
+            bytes: Some(12_345_678_901),
+            mpi_time_share: Some(0.234),
+            ..Summary::default()
+        }
+    }
+
+    #[test]
+    fn lines_fit_the_terminal_and_cannot_harm_it() {
+        for width in [80, 100, 160] {
+            let text = text(&[job(), Summary::default()], width);
+            for line in text.lines() {
+                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert!(!line.contains(char::is_control), "{line:?}");
+            }
+            for part in ["2026-11-20T11:00:00Z", "3 of 4", "62 min", "23 %", "12.3 GB", "ada", "./solve"] {
+                assert!(text.contains(part), "{width}: {part} is not in\n{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn times_and_ages() {
+        assert_eq!(since("2026-11-20T08:00:00Z").unwrap(), "2026-11-20T08:00:00Z");
+        assert_eq!(since("2026-11-20").unwrap(), "2026-11-20T00:00:00Z");
+        for age in ["90min", "2h", "3d", "1w"] {
+            assert!(since(age).unwrap().ends_with('Z'), "{age}");
+        }
+        assert!(since("yesterday").unwrap_err().contains("90min"));
+    }
+}

@@ -1,0 +1,59 @@
+//! `throughline job`: what jobs did with MPI, read from the database.
+//!
+//! One file for each subcommand: `Options` (clap) and `pub async fn run(&Client, &Options) -> anyhow::Result<ExitCode>`.
+//! Nothing here writes to the database or needs a daemon.
+
+mod find;
+mod list;
+mod show;
+mod summary;
+
+use crate::Site;
+use crate::reader::Reader;
+use std::process::ExitCode;
+
+/// Shown below the options.
+const HELP: &str = "\
+Examples:
+  throughline job list                    the newest jobs
+  throughline job list --running --user ada
+  throughline job show last               one job
+
+A JOB is named by its key (slurm:4711.0), by its scheduler's own id (4711), by the unique beginning
+of either, by `last` for the newest job or `last-1` for the one before.
+
+Exit status: 0 done, 64 wrong usage, 69 no database to read, 77 no permission, 1 no such job or any
+other failure.";
+
+/// Options of `job`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Which database to read.
+    #[command(flatten)]
+    pub reader: Reader,
+    /// What to show.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(clap::Subcommand, Clone, Debug)]
+pub enum Command {
+    /// Jobs, the newest first
+    List(list::Options),
+    /// One job: who, where, its ranks and its operations
+    Show(show::Options),
+}
+
+/// Runs the subcommand.
+///
+/// # Errors
+/// 69 when there is no database to read; no such job.
+pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
+    let client = arguments.reader.connect(site).await?;
+    match &arguments.command {
+        Command::List(options) => list::run(&client, options).await,
+        Command::Show(options) => show::run(&client, options).await,
+    }
+}

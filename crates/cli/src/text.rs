@@ -1,0 +1,206 @@
+//! Aligned tables and short numbers for people, the same in every subcommand.
+//!
+//! Texts come from other people's programs: control characters never reach the terminal.
+
+/// What stands for a value that is not known.
+pub const ABSENT: &str = "-";
+
+/// Width of lines where no terminal tells one: a file, a pipe.
+const USUAL_COLUMNS: usize = 100;
+/// Narrower than this nothing can be laid out.
+const COLUMNS_MIN: usize = 40;
+
+/// Longest sentence that is folded: what programs say of themselves has no bound.
+const LONGEST_SENTENCE: usize = 4000;
+
+/// How wide lines may be.
+pub fn columns() -> usize {
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col).max(COLUMNS_MIN),
+        _ => USUAL_COLUMNS,
+    }
+}
+
+/// Rows of cells, each column as wide as its widest cell. A heading or cell that begins with `<` is aligned
+/// to the right.
+pub struct Table {
+    right: Vec<bool>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// With these headings; none, no line of them.
+    pub fn new(headings: &[&str]) -> Self {
+        let right = headings.iter().map(|heading| heading.starts_with('<')).collect();
+        let heading = |heading: &&str| heading.trim_start_matches('<').to_owned();
+        let rows =
+            if headings.is_empty() { Vec::new() } else { vec![headings.iter().map(heading).collect()] };
+        Self { right, rows }
+    }
+
+    /// Adds a row; missing cells at its end are empty.
+    pub fn row(&mut self, cells: Vec<String>) {
+        let mut plain = Vec::with_capacity(cells.len());
+        for (column, cell) in cells.into_iter().enumerate() {
+            if column >= self.right.len() {
+                self.right.push(cell.starts_with('<'));
+            }
+            plain.push(cell.strip_prefix('<').map(str::to_owned).unwrap_or(cell));
+        }
+        self.rows.push(plain);
+    }
+
+    /// The lines, indented by two.
+    pub fn text(&self) -> String {
+        let width = |column: usize| {
+            self.rows
+                .iter()
+                .filter_map(|row| row.get(column))
+                .map(|cell| cell.chars().count())
+                .max()
+                .unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for ((cell, width), right) in row.iter().zip(&widths).zip(&self.right) {
+                let padded = if *right { format!("  {cell:>width$}") } else { format!("  {cell:<width$}") };
+                line.push_str(&padded);
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+/// A text without control characters, cut to a number of characters.
+pub fn clean(text: &str, most: usize) -> String {
+    let mut clean: String = text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if text.chars().nth(most).is_some() {
+        clean.pop();
+        clean.push('…');
+    }
+    clean
+}
+
+/// A text cut in the middle: a job's key begins with its kind and ends with what tells it from others.
+pub fn middle_cut(text: &str, most: usize) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    if letters.len() <= most {
+        return text.to_owned();
+    }
+    let (head, tail) = (most / 2, most.saturating_sub(most / 2 + 1));
+    let (head, tail) = (&letters[..head], &letters[letters.len() - tail..]);
+    head.iter().chain(&['…']).chain(tail).collect()
+}
+
+/// A span of time in its largest fitting unit.
+pub fn age(seconds: f64) -> String {
+    match seconds.max(0.0) {
+        s if s < 10.0 => format!("{s:.1} s"),
+        s if s < 120.0 => format!("{s:.0} s"),
+        s if s < 7200.0 => format!("{:.0} min", s / 60.0),
+        s if s < 172_800.0 => format!("{:.0} h", s / 3600.0),
+        s => format!("{:.0} d", s / 86_400.0),
+    }
+}
+
+/// Bytes in decimal units, as links are rated.
+pub fn bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if bytes < 1000 {
+        return format!("{bytes} B");
+    }
+    // For people: three digits are enough.
+    #[allow(clippy::cast_precision_loss)]
+    let mut value = bytes as f64 / 1000.0;
+    let mut unit = 0;
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A number with commas between thousands.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() * 4 / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time in its largest fitting unit: `1.23 µs`, `45.6 ms`, `12.3 s`, `3,456 s`.
+pub fn seconds(seconds: f64) -> String {
+    let (value, unit) = match seconds.abs() {
+        s if s >= 0.9995 || s == 0.0 => (seconds, "s"),
+        s if s >= 0.999_5e-3 => (seconds * 1e3, "ms"),
+        s if s >= 0.999_5e-6 => (seconds * 1e6, "µs"),
+        _ => (seconds * 1e9, "ns"),
+    };
+    match value.abs() {
+        0.0 => format!("0 {unit}"),
+        v if v < 9.995 => format!("{value:.2} {unit}"),
+        v if v < 99.95 => format!("{value:.1} {unit}"),
+        v if v < 9999.5 || !v.is_finite() => format!("{value:.0} {unit}"),
+        // More seconds than a u64 holds are nobody's.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        v => format!("{}{} {unit}", if value < 0.0 { "-" } else { "" }, thousands(v.round() as u64)),
+    }
+}
+
+/// A sentence folded into lines of at most `width` characters, indented by two, further ones by four.
+pub fn folded(sentence: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::from(" ")];
+    for word in clean(sentence, LONGEST_SENTENCE).split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        if line > 4 && line + 1 + word.chars().count() > width {
+            lines.push(String::from("   "));
+        }
+        if let Some(line) = lines.last_mut() {
+            line.push(' ');
+            line.push_str(word);
+        }
+    }
+    lines.iter().map(|line| clean(line, width)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(
+            [bytes(999), bytes(1000), bytes(999_960), bytes(u64::MAX)],
+            ["999 B", "1.0 kB", "1.0 MB", "18.4 EB"]
+        );
+        assert_eq!([thousands(0), thousands(999), thousands(1_000)], ["0", "999", "1,000"]);
+        assert_eq!([age(0.04), age(11.0), age(7199.0), age(1e6)], ["0.0 s", "11 s", "120 min", "12 d"]);
+        assert_eq!(
+            [middle_cut("abcdef", 6), middle_cut("abcdef", 4), middle_cut("abc", 0)],
+            ["abcdef", "ab…f", "…"]
+        );
+        assert_eq!(
+            [
+                seconds(0.0),
+                seconds(1.234e-6),
+                seconds(0.000_999_9),
+                seconds(12.34),
+                seconds(12_345.6),
+                seconds(-0.05)
+            ],
+            ["0 s", "1.23 µs", "1.00 ms", "12.3 s", "12,346 s", "-50.0 ms"]
+        );
+        assert_eq!(folded("one two three", 9), ["  one two", "    three"]);
+        assert_eq!(clean("a\nb", 10), "a b");
+        assert_eq!(clean("abcdef", 3), "ab…");
+    }
+}
