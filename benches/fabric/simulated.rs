@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use throughline_fabric::engine::DEFAULT_PER_NODE;
+use throughline_fabric::engine::{DEFAULT_PER_NODE, DEFAULT_TIMEOUT};
 
 /// Steady sweep against the bound.
 const STEADY_GOAL: Goal = Goal::Most(1.3);
@@ -130,7 +130,8 @@ pub fn measure(conduct: &Conduct, folder: &Path, runs: usize, table: &mut Table)
     let what = format!("  none missing: {live} of {} live ports read, {dead} hosts dead", ports - dead);
     table.holds(&what, live == ports - dead);
     fabric.control("alive all")?;
-    client.ask("live")?;
+    // The probe of a silent node ends with the time-out of an answer, and the next sweep sends a new one.
+    std::thread::sleep(DEFAULT_TIMEOUT);
     let back = client.ask("live")?.count;
     table.holds(&format!("  all back: {back} of {ports} ports read"), back == ports);
     println!("  {}", client.ask("stats")?.text);

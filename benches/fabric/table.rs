@@ -27,7 +27,7 @@ impl Table {
     /// Ours, what it stands against, and their ratio, which has the goal. The ratio is theirs to ours where more
     /// is better, else ours to theirs.
     pub fn ratio(&mut self, what: &str, ours: f64, theirs: f64, goal: Goal) {
-        let ratio = if matches!(goal, Goal::Most(_)) { ours / theirs } else { theirs / ours };
+        let ratio = if matches!(goal, Goal::Least(_)) { theirs / ours } else { ours / theirs };
         self.row(what, &format!("{ours:.4}"), &format!("{theirs:.4}"), ratio, goal);
     }
 

@@ -13,6 +13,7 @@
 //! needs nothing more than [`Transport::receive`]: `sa::Client` then does RMPP itself. libumad2sim is neither:
 //! it cuts each message after 256 bytes and leaves the segment number 0, by which it is known.
 
+mod on_the_way;
 pub mod sim;
 pub mod wire;
 

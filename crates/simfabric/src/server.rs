@@ -1,5 +1,5 @@
-//! The event loop: clients on a Unix socket, MADs into the world and out of it when they are due. One thread,
-//! no waiting but in `ppoll`.
+//! The event loop: clients on a Unix socket, MADs into the world and answers out of it at once, each with the time
+//! at which it is to arrive. One thread, no waiting but in `poll`.
 
 use crate::commands;
 use crate::model::End;
@@ -7,16 +7,12 @@ use crate::sa;
 use crate::scenario;
 use crate::world::{CLASS_DIRECTED, CLASS_PERFORMANCE, Delivery, World};
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::time::Duration;
 use throughline_fabric::transport::wire::{
-    self, CLASS_NONE, Frame, Hello, Kind, Malformed, SendHead, Welcome,
+    self, CLASS_NONE, Frame, Hello, Kind, MadHead, Malformed, SendHead, Welcome,
 };
 
 /// Bytes asked of a socket at once.
@@ -25,18 +21,12 @@ const READ_BYTES: usize = 64 << 10;
 const MAX_UNREAD_BYTES: usize = 4 << 20;
 /// Clients at once; a crawler has three.
 const MAX_CLIENTS: usize = 64;
-/// A due time as near as this is waited for by looking again and again: a sleep would miss it, because waking
-/// takes some 50 us where the processor sleeps meanwhile.
-const SPIN: Duration = Duration::from_micros(60);
 /// A MAD that took longer to get here was held up by its client, not by the way: a millisecond, in
 /// nanoseconds, is more than passing the socket takes on a machine that is not overloaded.
 const MAX_BACKDATING: u64 = 1_000_000;
-/// MADs on their way; a client's window is at most 128.
-const MAX_UNDERWAY: usize = 1 << 16;
 
 /// One connection.
 struct Client {
-    id: u64,
     stream: UnixStream,
     inbox: Vec<u8>,
     outbox: Vec<u8>,
@@ -45,21 +35,13 @@ struct Client {
     is_closing: bool,
 }
 
-/// When, in what order, to whom, which.
-type Event = Reverse<(u64, u64, u64, usize)>;
-
 pub(crate) struct Server {
     listener: UnixListener,
     world: World,
     clients: Vec<Client>,
-    next_client: u64,
     /// When it began, on the clock that it shares with its clients.
     began: u64,
     buffer: Vec<u8>,
-    events: BinaryHeap<Event>,
-    sequence: u64,
-    underway: Vec<Option<Delivery>>,
-    free: Vec<usize>,
     scratch: Vec<Delivery>,
 }
 
@@ -70,13 +52,8 @@ impl Server {
             listener,
             world,
             clients: Vec::new(),
-            next_client: 0,
             began: wire::monotonic(),
             buffer: vec![0; READ_BYTES],
-            events: BinaryHeap::new(),
-            sequence: 0,
-            underway: Vec::new(),
-            free: Vec::new(),
             scratch: Vec::new(),
         })
     }
@@ -87,11 +64,7 @@ impl Server {
 
     /// Works until `stop` can be read.
     pub fn run(mut self, stop: BorrowedFd<'_>) -> std::io::Result<()> {
-        // Waking up later than asked is what a simulated latency suffers from most; where it can't be set,
-        // latencies are a little longer.
-        let _ = nix::sys::prctl::set_timerslack(1);
         loop {
-            self.deliver();
             self.flush();
             let ready = self.wait(stop)?;
             if ready.stop {
@@ -104,22 +77,6 @@ impl Server {
                 self.read(index);
             }
             self.clients.retain(|client| !client.is_closing || !client.outbox.is_empty());
-        }
-    }
-
-    /// Hands over what is due.
-    fn deliver(&mut self) {
-        let now = self.now();
-        while let Some(Reverse((due, _, client, slot))) = self.events.peek().copied() {
-            if due > now {
-                return;
-            }
-            self.events.pop();
-            let Some(delivery) = self.underway.get_mut(slot).and_then(Option::take) else { continue };
-            self.free.push(slot);
-            if let Some(client) = self.clients.iter_mut().find(|known| known.id == client) {
-                hand_over(client, &delivery);
-            }
         }
     }
 
@@ -153,10 +110,7 @@ impl Server {
             };
             polled.push(PollFd::new(client.stream.as_fd(), events));
         }
-        let wait = self.events.peek().map(|Reverse((due, ..))| {
-            Duration::from_nanos(due.saturating_sub(self.now())).saturating_sub(SPIN)
-        });
-        match ppoll(&mut polled, wait.map(TimeSpec::from_duration), None) {
+        match poll(&mut polled, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -180,10 +134,8 @@ impl Server {
                 tracing::warn!("a client was turned away: {MAX_CLIENTS} are connected");
                 continue;
             }
-            let id = self.next_client;
-            self.next_client += 1;
             let (inbox, outbox) = (Vec::new(), Vec::new());
-            self.clients.push(Client { id, stream, inbox, outbox, agent: None, is_closing: false });
+            self.clients.push(Client { stream, inbox, outbox, agent: None, is_closing: false });
         }
     }
 
@@ -297,17 +249,7 @@ impl Server {
         self.world.receive(end, class, head.lid, mad, sent, &mut out);
         let client = &mut self.clients[index];
         for delivery in out.drain(..) {
-            if delivery.due <= now {
-                hand_over(client, &delivery);
-            } else if self.events.len() < MAX_UNDERWAY {
-                let slot = self.free.pop().unwrap_or_else(|| {
-                    self.underway.push(None);
-                    self.underway.len() - 1
-                });
-                self.sequence += 1;
-                self.events.push(Reverse((delivery.due, self.sequence, client.id, slot)));
-                self.underway[slot] = Some(delivery);
-            }
+            hand_over(client, &delivery, self.began);
         }
         self.scratch = out;
     }
@@ -319,7 +261,7 @@ impl Server {
         for (end, mad) in self.world.notices.reports(fabric) {
             let delivery = Delivery { due: 0, lid, mad, message: None };
             for client in self.clients.iter_mut().filter(|c| c.agent == Some((sa::CLASS, Some(end)))) {
-                hand_over(client, &delivery);
+                hand_over(client, &delivery, self.began);
             }
         }
     }
@@ -354,9 +296,11 @@ struct Ready {
     clients: Vec<usize>,
 }
 
-fn hand_over(client: &mut Client, delivery: &Delivery) {
+/// `began` is the beginning of the time that deliveries are due in.
+fn hand_over(client: &mut Client, delivery: &Delivery, began: u64) {
     if client.outbox.len() < MAX_UNREAD_BYTES && !client.is_closing {
         let bytes = delivery.message.as_deref().unwrap_or(&delivery.mad);
-        wire::put_mad(&mut client.outbox, Kind::Mad, delivery.lid, 0, bytes);
+        let head = MadHead { lid: delivery.lid, service_level: 0, arrives: began + delivery.due };
+        head.put(&mut client.outbox, Kind::Mad, bytes);
     }
 }

@@ -4,7 +4,8 @@
 //! same MADs. Sends gather in memory and go out in one call before a receive would wait, and one call reads as
 //! many frames as there are: two processes pass a few hundred thousand MADs a second that way.
 
-use super::wire::{self, Frame, Hello, Kind, SendHead, Welcome};
+use super::on_the_way::OnTheWay;
+use super::wire::{self, Frame, Hello, Kind, MadHead, SendHead, Welcome};
 use super::{Arrival, Class, Destination, LocalPort, Message, Transport, TransportError};
 use crate::mad::sa::CLASS_ADMINISTRATION;
 use crate::mad::{CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, MAD_BYTES, Mad, PERMISSIVE_LID};
@@ -22,6 +23,11 @@ use throughline_sample::Guid;
 const READ_BYTES: usize = 32 << 10;
 /// Bytes that may wait to be sent: more than any window makes. Beyond it the fabric does not read.
 const MAX_UNSENT_BYTES: usize = 1 << 20;
+/// An arrival as near as this is waited for by looking again and again, in nanoseconds: a sleep would miss it,
+/// because waking takes some 50 us where the processor sleeps meanwhile.
+const SPIN: u64 = 60_000;
+/// How often the socket is looked at meanwhile, in nanoseconds.
+const LOOK_AGAIN: u64 = 10_000;
 /// Time for the fabric to answer a connection; it answers at once, and machines can be busy.
 const GREETING_LIMIT: Duration = Duration::from_secs(20);
 
@@ -139,12 +145,10 @@ fn connect(socket: &Path, hello: &Hello) -> Result<(UnixStream, Welcome), SimErr
 struct SimTransport {
     stream: UnixStream,
     unsent: Vec<u8>,
-    /// What was read; frames before `taken` are done with.
+    /// What was read, up to `filled`: whole frames are taken out at once, so it begins with a frame.
     inbox: Vec<u8>,
     filled: usize,
-    taken: usize,
-    /// The last read got less than there was room for, so that there was no more.
-    is_drained: bool,
+    way: OnTheWay,
 }
 
 impl SimTransport {
@@ -153,7 +157,7 @@ impl SimTransport {
             .set_nonblocking(true)
             .map_err(|error| SimError { socket: socket.display().to_string(), cause: error.to_string() })?;
         let inbox = vec![0; READ_BYTES];
-        Ok(SimTransport { stream, unsent: Vec::new(), inbox, filled: 0, taken: 0, is_drained: false })
+        Ok(SimTransport { stream, unsent: Vec::new(), inbox, filled: 0, way: OnTheWay::default() })
     }
 
     /// Hands over what is unsent, as far as the socket takes it.
@@ -172,40 +176,44 @@ impl SimTransport {
         Ok(())
     }
 
-    /// The next frame that is whole, as a place in `inbox`.
-    fn frame(&mut self) -> Result<Option<(Kind, std::ops::Range<usize>)>, TransportError> {
-        let bytes = &self.inbox[self.taken..self.filled];
-        let taken =
-            wire::take(bytes).map_err(|error| TransportError(format!("simulated fabric: {error}")))?;
-        let Some(frame) = taken else { return Ok(None) };
-        let (kind, end) = (frame.kind, self.taken + frame.bytes);
-        let body = end - frame.body.len()..end;
-        self.taken = end;
-        Ok(Some((kind, body)))
-    }
-
-    /// Reads what there is; whether anything came.
-    fn pull_in(&mut self) -> Result<bool, TransportError> {
-        self.inbox.copy_within(self.taken..self.filled, 0);
-        self.filled -= self.taken;
-        self.taken = 0;
-        if self.inbox.len() - self.filled < READ_BYTES / 2 {
-            // A frame is as long as wire::take allows, so this is bounded by it.
-            self.inbox.resize(self.filled + READ_BYTES.max(self.filled), 0);
-        }
+    /// Reads what there is.
+    fn pull_in(&mut self) -> Result<(), TransportError> {
         loop {
-            return match self.stream.read(&mut self.inbox[self.filled..]) {
-                Ok(0) => Err(closed()),
+            if self.inbox.len() - self.filled < READ_BYTES / 2 {
+                // A frame is as long as wire::take allows, so this is bounded by it.
+                self.inbox.resize(self.filled + READ_BYTES.max(self.filled), 0);
+            }
+            match self.stream.read(&mut self.inbox[self.filled..]) {
+                Ok(0) => return Err(closed()),
                 Ok(count) => {
                     self.filled += count;
-                    self.is_drained = self.filled < self.inbox.len();
-                    Ok(true)
+                    let was_all = self.filled < self.inbox.len();
+                    self.take_frames()?;
+                    if was_all {
+                        return Ok(());
+                    }
                 }
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-                Err(error) => Err(failed(&error)),
-            };
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(failed(&error)),
+            }
         }
+    }
+
+    /// Puts what is whole on its way.
+    fn take_frames(&mut self) -> Result<(), TransportError> {
+        let malformed = |error: wire::Malformed| TransportError(format!("simulated fabric: {error}"));
+        let mut taken = 0;
+        while let Some(frame) = wire::take(&self.inbox[taken..self.filled]).map_err(malformed)? {
+            taken += frame.bytes;
+            if matches!(frame.kind, Kind::Mad | Kind::GivenUp) {
+                let (head, _) = MadHead::decode(frame.body).map_err(malformed)?;
+                self.way.put(head.arrives, frame.kind, frame.body);
+            }
+        }
+        self.inbox.copy_within(taken..self.filled, 0);
+        self.filled -= taken;
+        Ok(())
     }
 
     /// Waits until something can be read, or written where it has to be.
@@ -221,47 +229,37 @@ impl SimTransport {
         }
     }
 
-    /// The next MAD that was read already, as the place of its frame's body in `inbox`.
-    fn take_arrived(&mut self) -> Result<Option<(Arrival, std::ops::Range<usize>)>, TransportError> {
-        while let Some((kind, body)) = self.frame()? {
-            match kind {
-                Kind::Mad => return Ok(Some((Arrival::Reply, body))),
-                Kind::GivenUp => return Ok(Some((Arrival::GivenUp, body))),
-                _ => {}
-            }
+    /// Returns once a MAD has arrived, or after `wait`.
+    fn arrive(&mut self, wait: Duration) -> Result<(), TransportError> {
+        let mut now = wire::monotonic();
+        if self.way.has_arrived(now) {
+            return Ok(());
         }
-        Ok(None)
-    }
-
-    /// The next MAD, waiting at most `wait`.
-    fn next(&mut self, wait: Duration) -> Result<Option<(Arrival, std::ops::Range<usize>)>, TransportError> {
-        if let Some(arrived) = self.take_arrived()? {
-            return Ok(Some(arrived));
-        }
-        if wait.is_zero() {
-            // Looked at right after a read that left nothing: a system call for each burst of arrivals is spared.
-            if std::mem::take(&mut self.is_drained) {
-                return Ok(None);
-            }
-            self.push_out()?;
-            return if self.pull_in()? { self.take_arrived() } else { Ok(None) };
-        }
-        self.push_out()?;
-        let mut waited = false;
-        // Who waits has looked before, and found nothing.
+        let until = now.saturating_add(wait.as_nanos() as u64);
         loop {
-            if !std::mem::replace(&mut waited, true) {
-                self.wait(wait)?;
-                self.push_out()?;
+            self.push_out()?;
+            self.pull_in()?;
+            let look_again = now + LOOK_AGAIN;
+            now = wire::monotonic();
+            if self.way.has_arrived(now) || now >= until {
+                return Ok(());
             }
-            if !self.pull_in()? {
-                return Ok(None);
-            }
-            if let Some(arrived) = self.take_arrived()? {
-                return Ok(Some(arrived));
+            let wake = self.way.next_at().unwrap_or(u64::MAX).min(until);
+            match (wake - now).checked_sub(SPIN) {
+                Some(sleep) if sleep > 0 => self.wait(Duration::from_nanos(sleep))?,
+                _ => {
+                    while now < wake.min(look_again) {
+                        std::hint::spin_loop();
+                        now = wire::monotonic();
+                    }
+                }
             }
         }
     }
+}
+
+fn arrival(kind: Kind) -> Arrival {
+    if kind == Kind::GivenUp { Arrival::GivenUp } else { Arrival::Reply }
 }
 
 fn closed() -> TransportError {
@@ -290,29 +288,26 @@ impl Transport for SimTransport {
     }
 
     fn flush(&mut self) -> Result<(), TransportError> {
-        self.is_drained = false;
         self.push_out()
     }
 
     fn receive(&mut self, mad: &mut Mad, wait: Duration) -> Result<Arrival, TransportError> {
-        let Some((arrival, body)) = self.next(wait)? else { return Ok(Arrival::Nothing) };
-        let bytes = self.inbox[body].get(wire::MAD_HEAD_BYTES..).unwrap_or_default();
+        self.arrive(wait)?;
+        let Some((kind, body)) = self.way.take(wire::monotonic()) else { return Ok(Arrival::Nothing) };
+        let (_, bytes) = MadHead::decode(body).unwrap_or_default();
         let length = bytes.len().min(MAD_BYTES);
-        mad.fill(0);
         mad[..length].copy_from_slice(&bytes[..length]);
-        Ok(arrival)
+        mad[length..].fill(0);
+        Ok(arrival(kind))
     }
 
     fn receive_message(&mut self, message: &mut Message, wait: Duration) -> Result<Arrival, TransportError> {
         message.bytes.clear();
-        let Some((arrival, body)) = self.next(wait)? else { return Ok(Arrival::Nothing) };
-        if let Some(([low, high, level], mad)) =
-            self.inbox[body].split_first_chunk::<{ wire::MAD_HEAD_BYTES }>()
-        {
-            message.bytes.extend_from_slice(mad);
-            message.from_lid = u16::from_le_bytes([*low, *high]);
-            message.from_service_level = *level;
-        }
-        Ok(arrival)
+        self.arrive(wait)?;
+        let Some((kind, body)) = self.way.take(wire::monotonic()) else { return Ok(Arrival::Nothing) };
+        let (head, bytes) = MadHead::decode(body).unwrap_or_default();
+        message.bytes.extend_from_slice(bytes);
+        (message.from_lid, message.from_service_level) = (head.lid, head.service_level);
+        Ok(arrival(kind))
     }
 }

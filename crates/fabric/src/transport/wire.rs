@@ -11,13 +11,14 @@
 //! | Welcome | fabric | [`Welcome`] |
 //! | Refused | fabric | the reason, UTF-8 |
 //! | Send | client | DLID (2; 0xFFFF: directed route), service level (1), given up after so many milliseconds (4), when (8), the MAD |
-//! | Mad | fabric | SLID (2), service level (1), the MAD: 256 bytes, or a whole message |
+//! | Mad | fabric | SLID (2), service level (1), when it arrives (8), the MAD: 256 bytes, or a whole message |
 //! | GivenUp | fabric | as Mad; the MAD is the request that could not be delivered |
 //! | Control | client | one command a line, UTF-8 |
 //! | Done | fabric | 0 or 1 for success and failure (1), what there is to say, UTF-8 |
 //!
-//! When a MAD was sent is a time of CLOCK_MONOTONIC in nanoseconds, which both processes read alike: a simulated
-//! round trip begins there, not when the simulator's process was woken.
+//! When a MAD was sent and when one arrives are times of CLOCK_MONOTONIC in nanoseconds, which both processes read
+//! alike: a simulated round trip begins where the client sent, not when the simulator's process was woken, and it
+//! ends where the simulator says, which hands a MAD over ahead of that. The client has it arrive then.
 //!
 //! Subnet administration: an answer of many records comes as one Mad frame, as the kernel hands it to a umad
 //! agent that registered with RMPP: the headers of the first segment (MAD 24, RMPP 12, SA 20 bytes, PayLoadLength
@@ -26,13 +27,11 @@
 /// First bytes of a Hello.
 pub const MAGIC: [u8; 4] = *b"TLSF";
 /// Version of these frames.
-pub const VERSION: u8 = 2;
+pub const VERSION: u8 = 3;
 /// Longest frame: an SA answer of all ports of the largest subnets (60,000 records of 64 bytes) fits.
 pub const MAX_FRAME_BYTES: usize = 16 << 20;
 /// Bytes of the length and the kind.
 pub const HEAD_BYTES: usize = 5;
-/// Bytes before the MAD in a Mad or GivenUp.
-pub const MAD_HEAD_BYTES: usize = 3;
 /// "Class" of a connection that carries only control commands.
 pub const CLASS_NONE: u8 = 0;
 
@@ -251,10 +250,38 @@ pub fn monotonic() -> u64 {
     now.map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
-/// Appends a Mad or GivenUp.
-pub fn put_mad(out: &mut Vec<u8>, kind: Kind, lid: u16, service_level: u8, mad: &[u8]) {
-    let [low, high] = lid.to_le_bytes();
-    put(out, kind, &[&[low, high, service_level], mad]);
+/// What a Mad or GivenUp says of its MAD.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MadHead {
+    /// LID of the sender.
+    pub lid: u16,
+    /// Service level.
+    pub service_level: u8,
+    /// When it arrives: nanoseconds of CLOCK_MONOTONIC; 0 for at once.
+    pub arrives: u64,
+}
+
+impl MadHead {
+    /// Appends the frame.
+    pub fn put(&self, out: &mut Vec<u8>, kind: Kind, mad: &[u8]) {
+        let [low, high] = self.lid.to_le_bytes();
+        put(out, kind, &[&[low, high, self.service_level], &self.arrives.to_le_bytes(), mad]);
+    }
+
+    /// Reads the body: the head and the MAD.
+    ///
+    /// # Errors
+    /// [`Malformed`].
+    pub fn decode(body: &[u8]) -> Result<(MadHead, &[u8]), Malformed> {
+        let ([low, high, service_level], rest) = body.split_first_chunk::<3>().ok_or(Malformed::Body)?;
+        let (arrives, mad) = rest.split_first_chunk::<8>().ok_or(Malformed::Body)?;
+        let head = MadHead {
+            lid: u16::from_le_bytes([*low, *high]),
+            service_level: *service_level,
+            arrives: u64::from_le_bytes(*arrives),
+        };
+        Ok((head, mad))
+    }
 }
 
 #[cfg(test)]
@@ -281,6 +308,11 @@ mod tests {
         head.put(&mut sent, &[5; 256]);
         let body = take(&sent).unwrap().unwrap().body;
         assert_eq!(SendHead::decode(body), Ok((head, &[5; 256][..])));
+        let head = MadHead { lid: 9, service_level: 1, arrives: 1 << 41 };
+        let mut arriving = Vec::new();
+        head.put(&mut arriving, Kind::Mad, &[6; 256]);
+        let body = take(&arriving).unwrap().unwrap().body;
+        assert_eq!(MadHead::decode(body), Ok((head, &[6; 256][..])));
         assert_eq!(take(&bytes[..7]), Ok(None), "not whole yet");
     }
 
@@ -298,7 +330,7 @@ mod tests {
         fn any_bytes_are_taken_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(Some(Frame { body, bytes: taken, .. })) = take(&bytes) {
                 prop_assert!(taken <= bytes.len() && body.len() < taken);
-                let _ = (Hello::decode(body), Welcome::decode(body), SendHead::decode(body));
+                let _ = (Hello::decode(body), Welcome::decode(body), SendHead::decode(body), MadHead::decode(body));
             }
         }
     }
