@@ -1,14 +1,20 @@
-//! Families of series written straight as text, for parts of a page too large for [`Page`](crate::Page): nothing
-//! is kept of a series but its line. A test compares both.
+//! Families of series written straight into a [`Piece`], for parts of a page too large for [`Page`](crate::Page):
+//! nothing is kept of a series but its compressed line. A test compares both.
 
-use crate::{Format, Value};
+use crate::large::PieceWriter;
+use crate::{Format, Piece, Value};
 use std::fmt::Write;
 use throughline_sample::catalogue::Kind;
+
+/// Text that is compressed at once.
+const GATHERED_BYTES: usize = 64 << 10;
 
 /// Text under construction. Series belong to the family that was begun last.
 #[derive(Debug)]
 pub struct Families {
     format: Format,
+    written: PieceWriter,
+    /// What is not compressed yet.
     text: String,
     /// Name as it stands in the lines of the present family.
     name: String,
@@ -18,7 +24,7 @@ impl Families {
     /// Nothing yet.
     #[must_use]
     pub fn new(format: Format) -> Families {
-        Families { format, text: String::new(), name: String::new() }
+        Families { format, written: PieceWriter::default(), text: String::new(), name: String::new() }
     }
 
     /// Begins a family; each name once. `name` is without `_total`.
@@ -49,12 +55,17 @@ impl Families {
             Value::Whole(value) => writeln!(self.text, " {value}"),
             Value::Real(value) => writeln!(self.text, " {value:?}"),
         };
+        if self.text.len() >= GATHERED_BYTES {
+            self.written.push(&self.text);
+            self.text.clear();
+        }
     }
 
     /// The text, without an end mark.
     #[must_use]
-    pub fn into_text(self) -> String {
-        self.text
+    pub fn finish(mut self) -> Piece {
+        self.written.push(&self.text);
+        self.written.finish()
     }
 }
 
@@ -104,7 +115,9 @@ mod tests {
                 }
             }
             let text = page.encode(format);
-            assert_eq!(families.into_text(), text.strip_suffix(format.end_mark()).unwrap());
+            let mut written = Vec::new();
+            families.finish().append_text(&mut written);
+            assert_eq!(written, text.strip_suffix(format.end_mark()).unwrap().as_bytes());
         }
     }
 }

@@ -97,8 +97,9 @@ impl Pages {
         if zipped {
             return Ok(large::gzip(&[&Piece::new(own), &large, &Piece::new(end)]));
         }
-        let mut body = own.as_bytes().to_vec();
-        body.extend_from_slice(&large.text());
+        let mut body = Vec::with_capacity(own.len() + large.text_bytes() + end.len() + 1);
+        body.extend_from_slice(own.as_bytes());
+        large.append_text(&mut body);
         body.extend_from_slice(end.as_bytes());
         Ok(body)
     }

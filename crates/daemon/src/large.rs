@@ -25,48 +25,77 @@ pub struct Piece {
     text_bytes: usize,
 }
 
-impl Piece {
-    /// Compresses a text.
+/// A piece in the making: text goes in bit by bit and is never there as a whole.
+#[derive(Debug)]
+pub struct PieceWriter {
+    compress: Compress,
+    piece: Piece,
+}
+
+impl Default for PieceWriter {
+    fn default() -> PieceWriter {
+        PieceWriter { compress: Compress::new(LEVEL, false), piece: Piece::default() }
+    }
+}
+
+impl PieceWriter {
+    /// Appends text; best in parts of some kilobytes.
+    pub fn push(&mut self, text: &str) {
+        self.piece.sum.update(text.as_bytes());
+        self.piece.text_bytes += text.len();
+        self.deflate(text.as_bytes(), FlushCompress::None);
+    }
+
+    /// The piece.
     #[must_use]
-    pub fn new(text: &str) -> Piece {
-        let mut sum = Crc::new();
-        sum.update(text.as_bytes());
-        let mut compress = Compress::new(LEVEL, false);
-        let mut deflated = Vec::with_capacity(text.len() / 16 + STEP_BYTES);
-        let mut rest = text.as_bytes();
+    pub fn finish(mut self) -> Piece {
+        self.deflate(&[], FlushCompress::Sync);
+        self.piece.deflated.shrink_to_fit();
+        self.piece
+    }
+
+    fn deflate(&mut self, mut rest: &[u8], flush: FlushCompress) {
+        let deflated = &mut self.piece.deflated;
         loop {
             deflated.reserve(STEP_BYTES);
-            let before = compress.total_in();
+            let before = self.compress.total_in();
             // Into a growing buffer: without one there is no error to be had (zlib's Z_STREAM_ERROR is one of
             // parameters).
-            let done = compress.compress_vec(rest, &mut deflated, FlushCompress::Sync);
-            rest = &rest[(compress.total_in() - before) as usize..];
+            let done = self.compress.compress_vec(rest, deflated, flush);
+            rest = &rest[(self.compress.total_in() - before) as usize..];
             // A flush is complete when it leaves room in the output.
             if done.is_err() || rest.is_empty() && deflated.len() < deflated.capacity() {
                 break;
             }
         }
-        deflated.shrink_to_fit();
-        Piece { deflated, sum, text_bytes: text.len() }
+    }
+}
+
+impl Piece {
+    /// Compresses a text.
+    #[must_use]
+    pub fn new(text: &str) -> Piece {
+        let mut writer = PieceWriter::default();
+        writer.push(text);
+        writer.finish()
     }
 
-    /// The text again.
-    #[must_use]
-    pub fn text(&self) -> Vec<u8> {
-        let mut text = Vec::with_capacity(self.text_bytes + 1);
+    /// Appends the text again.
+    pub fn append_text(&self, text: &mut Vec<u8>) {
+        text.reserve_exact(self.text_bytes + 1);
+        let end = text.len() + self.text_bytes;
         let mut decompress = Decompress::new(false);
         let mut rest = self.deflated.as_slice();
-        while text.len() < self.text_bytes {
+        while text.len() < end {
             let (before, had) = (decompress.total_in(), text.len());
             text.reserve(1);
-            let done = decompress.decompress_vec(rest, &mut text, FlushDecompress::Sync);
+            let done = decompress.decompress_vec(rest, text, FlushDecompress::Sync);
             rest = &rest[(decompress.total_in() - before) as usize..];
             // What this module compressed comes back whole; a loop that does not move must end all the same.
             if !matches!(done, Ok(Status::Ok | Status::StreamEnd)) || text.len() == had && rest.is_empty() {
                 break;
             }
         }
-        text
     }
 
     /// Bytes that it takes in memory.
@@ -129,8 +158,15 @@ mod tests {
         let texts = ["a\nb\n", "", long.as_str(), "# EOF\n"];
         let pieces: Vec<Piece> = texts.iter().map(|text| Piece::new(text)).collect();
         for (piece, text) in pieces.iter().zip(texts) {
-            assert!(piece.text() == text.as_bytes());
+            let mut back = b"before ".to_vec();
+            piece.append_text(&mut back);
+            assert!(back == ["before ", text].concat().as_bytes());
         }
+        let mut writer = PieceWriter::default();
+        long.split_inclusive('\n').for_each(|line| writer.push(line));
+        let (mut back, piece) = (Vec::new(), writer.finish());
+        piece.append_text(&mut back);
+        assert!(back == long.as_bytes() && piece.bytes() < long.len() / 5, "bit by bit");
         let packed = gzip(&pieces.iter().collect::<Vec<_>>());
         assert!(packed.len() < long.len() / 5);
         let mut text = String::new();

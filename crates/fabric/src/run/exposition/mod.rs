@@ -69,7 +69,7 @@ impl Exposition {
         figures.add(SOURCE, &RENDERED_PAGES, 1);
         let told =
             Told { seconds: figures.get(SOURCE, &ROUND_SECONDS).unwrap_or_default(), ended: ended(last) };
-        Arc::new(Piece::new(&text::render(&last.topology, &last.readings, told, asked)))
+        Arc::new(text::render(&last.topology, &last.readings, told, asked))
     }
 }
 

@@ -1,7 +1,7 @@
 //! A sweep as text: families of all ports that a page shows. Pure; what was not read has no line.
 
 use std::collections::BTreeMap;
-use throughline_daemon::{Families, label_text};
+use throughline_daemon::{Families, Piece, label_text};
 use throughline_fabric::link::signalling_bytes_per_second;
 use throughline_fabric::mad::{NodeKind, counter_metrics};
 use throughline_fabric::scrape::Asked;
@@ -48,7 +48,7 @@ impl Side {
 }
 
 /// The families of one page.
-pub fn render(topology: &Topology, readings: &[PortReading], told: Told, asked: &Asked) -> String {
+pub fn render(topology: &Topology, readings: &[PortReading], told: Told, asked: &Asked) -> Piece {
     let mut out = Families::new(asked.format);
     for side in Side::ALL {
         let shown: Vec<(&PortReading, String)> = readings
@@ -64,7 +64,7 @@ pub fn render(topology: &Topology, readings: &[PortReading], told: Told, asked: 
     if asked.shard.is_first() {
         sweep(&mut out, readings, told);
     }
-    out.into_text()
+    out.finish()
 }
 
 fn port_labels(reading: &PortReading) -> String {
