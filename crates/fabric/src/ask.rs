@@ -59,7 +59,7 @@ pub fn ask(
         let route = || Route::Directed(topology.nodes[ask.node].path);
         let node = *known[ask.node].get_or_insert_with(|| queue.add_node(route()));
         let query = Query { attribute: ask.attribute, modifier: ask.modifier, port_select: 0 };
-        queue.push(node, Request { query, tag: tag as u64 });
+        queue.push(node, Request::new(query, tag as u64));
     }
     engine.run(&mut Answers(done), stop)
 }

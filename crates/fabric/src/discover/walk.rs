@@ -104,7 +104,7 @@ impl<'a> Walk<'a> {
     fn ask(&mut self, queue: &mut Queue, node: NodeId, attribute: u16, modifier: u32, ask: Ask) {
         let tag = self.asked.len() as u64;
         self.asked.push(ask);
-        queue.push(node, Request { query: Query { attribute, modifier, port_select: 0 }, tag });
+        queue.push(node, Request::new(Query { attribute, modifier, port_select: 0 }, tag));
     }
 
     /// Asks who is at the end of a path.

@@ -17,6 +17,8 @@ const MAX_UNHEARD: usize = MAX_WINDOW + MAX_WINDOW / 2;
 const MAX_UNHEARD_REPEATS: usize = 4;
 /// Requests in a row without an answer, nothing heard in between, after which none is repeated: nobody is there.
 const DEAF_AFTER: usize = 8;
+/// The answer to a trial is waited for so many times as long as that to any other attempt, as a power of two.
+const TRIAL_SHIFT: u32 = 2;
 
 impl Engine {
     /// The time within which a node's answer is expected.
@@ -63,8 +65,11 @@ impl Engine {
     }
 
     fn unanswered(&mut self, index: usize, mut slot: Slot, work: &mut dyn Work, now: Moment) {
-        let give_up_at = slot.sent + self.timeout;
-        let attempts_left = self.unheard.timeouts < DEAF_AFTER && slot.attempt < self.settings.retries;
+        let patience = self.patience(slot.node);
+        let is_trial = slot.request.is_trial;
+        let give_up_at = slot.sent + if is_trial { patience << TRIAL_SHIFT } else { self.timeout };
+        let attempts_left =
+            !is_trial && self.unheard.timeouts < DEAF_AFTER && slot.attempt < self.settings.retries;
         if slot.is_over || now.tick >= give_up_at {
             match attempts_left {
                 true => self.repeat(index, slot, now),
@@ -73,7 +78,6 @@ impl Engine {
             return;
         }
         let moves = self.newest_answered > slot.serial;
-        let patience = self.patience(slot.node);
         if slot.kind == Kind::Flying
             && (moves || now.tick >= slot.sent + patience && self.unheard.sent < MAX_UNHEARD)
             && self.slots.has_room(Kind::Overdue)

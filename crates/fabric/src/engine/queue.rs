@@ -38,6 +38,23 @@ pub struct Request {
     pub query: Query,
     /// The caller's mark.
     pub tag: u64,
+    /// Whether the node may well be silent about it, because agents differ: one attempt, and no longer a wait than
+    /// its round trips suggest.
+    pub is_trial: bool,
+}
+
+impl Request {
+    /// One that every node answers.
+    #[must_use]
+    pub fn new(query: Query, tag: u64) -> Request {
+        Request { query, tag, is_trial: false }
+    }
+
+    /// One about which nodes may be silent.
+    #[must_use]
+    pub fn trial(query: Query, tag: u64) -> Request {
+        Request { query, tag, is_trial: true }
+    }
 }
 
 /// A node: what is still to be asked of it, and how it behaves.

@@ -271,7 +271,7 @@ impl Sweeper {
     fn ask_capabilities(&self, queue: &mut Queue, target: usize, sets: Sets) {
         let query = Query { attribute: attribute::CLASS_PORT_INFO, modifier: 0, port_select: 0 };
         let tag = target as u64 | TAG_CAPABILITIES | u64::from(sets.to_bits()) << TAG_SET_SHIFT;
-        queue.push(self.targets[target].engine, Request { query, tag });
+        queue.push(self.targets[target].engine, Request::new(query, tag));
     }
 
     /// Asks for attributes of all ports of a target.
@@ -282,7 +282,8 @@ impl Sweeper {
             for set in PortCounterSet::ALL.into_iter().filter(|set| sets & set.bit() != 0) {
                 let query = Query { attribute: set.attribute(), modifier: 0, port_select };
                 let tag = position as u64 | (set as u64) << TAG_SET_SHIFT;
-                queue.push(target.engine, Request { query, tag });
+                let is_trial = set.is_optional() && !target.optional.is_present(set);
+                queue.push(target.engine, Request { query, tag, is_trial });
             }
         }
     }
@@ -301,7 +302,7 @@ impl Sweeper {
             }
             let query =
                 Query { attribute: attribute::PORT_SAMPLES_CONTROL, modifier: 0, port_select: first.port };
-            engine.queue().push(target.engine, Request { query, tag: index as u64 | TAG_OPTIONS });
+            engine.queue().push(target.engine, Request::trial(query, index as u64 | TAG_OPTIONS));
         }
         engine.run(self, stop)
     }
@@ -366,10 +367,13 @@ impl Sweeper {
             self.readings[position].counters.forget(set, &target.capabilities.unwrap_or_default());
         }
         if set.is_optional() && (matches!(outcome, Outcome::Refused(_)) || !target.optional.is_present(set)) {
-            // Silence of others, or of a node that answered nothing at all, proves nothing.
-            if !matches!(outcome, Outcome::Silent | Outcome::NotSent) {
-                self.unsupported += usize::from(target.optional.lacks(set, Instant::now()));
-            }
+            let is_news = match outcome {
+                Outcome::Refused(_) => target.optional.lacks(set, Instant::now()),
+                Outcome::Timeout => target.optional.is_silent_about(set, Instant::now()),
+                // Silence of others, or of a node that answered nothing at all, proves nothing.
+                _ => false,
+            };
+            self.unsupported += usize::from(is_news);
             return;
         }
         self.fail_port(position, reason);

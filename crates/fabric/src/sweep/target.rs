@@ -35,6 +35,8 @@ pub(super) struct Optional {
     present: u16,
     /// Not told, refused or never answered.
     absent: u16,
+    /// One trial was not answered; the next decides, because MADs get lost.
+    doubted: u16,
     retry: Option<Instant>,
     /// Not to be asked for, whatever the node has.
     never: u16,
@@ -84,6 +86,7 @@ impl Optional {
     /// It answered.
     pub fn answered(&mut self, set: PortCounterSet) {
         self.present |= set.bit();
+        self.doubted &= !set.bit();
         self.absent &= !set.bit();
     }
 
@@ -91,6 +94,13 @@ impl Optional {
     /// does not have.
     pub fn is_present(&self, set: PortCounterSet) -> bool {
         self.present & set.bit() != 0
+    }
+
+    /// It did not answer a trial. `true` where that shows that it does not have it.
+    pub fn is_silent_about(&mut self, set: PortCounterSet, now: Instant) -> bool {
+        let is_second = self.doubted & set.bit() != 0;
+        self.doubted ^= set.bit();
+        is_second && self.lacks(set, now)
     }
 
     /// The node does not have it. `true` where that is news.
@@ -127,6 +137,10 @@ mod tests {
         let mut optional = Optional::default();
         assert_eq!(optional.worth(wanted, now), wanted, "nothing is known: tried");
         assert!(optional.lacks(sl, now) && !optional.lacks(sl, now));
+        assert!(!optional.is_silent_about(flow, now), "it may have been lost");
+        assert_eq!(optional.worth(wanted, now), flow.bit());
+        assert!(optional.is_silent_about(flow, now));
+        assert_eq!(optional.worth(wanted, now), 0);
         optional.answered(flow);
         assert_eq!(optional.worth(wanted, now), flow.bit());
         assert!(optional.is_present(flow) && !optional.is_present(sl));

@@ -4,7 +4,7 @@ mod pace;
 mod scripted;
 
 use super::*;
-use crate::mad::MAD_BYTES;
+use crate::mad::{MAD_BYTES, Query, attribute};
 use crate::transport::Arrival;
 use proptest::prelude::*;
 use scripted::{Behaviour, Bench, Collect};
@@ -144,6 +144,21 @@ fn a_node_that_can_not_be_reached_is_silent_sooner() {
     let (work, ..) = bench.round(20);
     assert_eq!(work.count("silent"), 20);
     assert_eq!(bench.engine.stats().sent - before.sent, 41);
+}
+
+#[test]
+fn a_trial_is_sent_once_and_not_waited_for_long() {
+    let mut bench = Bench::new(settings(8, 2), 3, &[]);
+    bench.round(2);
+    bench.fabric.script().behaviour.insert(2, Behaviour::Never);
+    let (sent, start) = (bench.engine.stats().sent, bench.fabric.script().now);
+    let query = Query { attribute: attribute::PORT_SAMPLES_CONTROL, modifier: 2000, port_select: 1 };
+    bench.engine.queue().push(bench.ids[1], Request::trial(query, 2000));
+    let mut work = Collect::default();
+    bench.engine.run(&mut work, &AtomicBool::new(false)).unwrap();
+    assert_eq!((work.count("timeout"), bench.engine.stats().sent - sent), (1, 1));
+    let waited = bench.fabric.script().now - start;
+    assert!((milliseconds(20)..milliseconds(25)).contains(&waited), "4 times 5 ms, not 200: {waited:?}");
 }
 
 #[test]

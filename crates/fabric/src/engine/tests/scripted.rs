@@ -254,7 +254,7 @@ impl Bench {
                 let tag = (index as u64 + 1) * 1000 + number;
                 let query =
                     Query { attribute: attribute::PORT_COUNTERS, modifier: modifier_of(tag), port_select: 1 };
-                self.engine.queue().push(*id, Request { query, tag });
+                self.engine.queue().push(*id, Request::new(query, tag));
             }
         }
     }
