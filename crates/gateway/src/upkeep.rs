@@ -1,4 +1,4 @@
-//! Role upkeep: retention, and figures about the database. Of several servers on one database one does it.
+//! Role upkeep: retention, jobs that nobody speaks of any more, and figures about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try.
@@ -8,9 +8,9 @@ use std::time::Duration;
 use anyhow::Context;
 use throughline_daemon::SelfFigures;
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, ROUND_SECONDS, SOURCE_UP,
+    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
 };
-use throughline_store::{Database, Retention, RetentionWay, apply_retention};
+use throughline_store::{Database, Retention, RetentionWay, apply_retention, close_silent};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
@@ -38,23 +38,29 @@ pub struct Options {
     pub retention: Retention,
     /// Time between two rounds of retention.
     pub interval: Duration,
+    /// How long the nodes of a job may say nothing of it before its ranks there count as ended.
+    pub job_silence: Duration,
 }
 
 /// What is known from one connection to the next.
-#[derive(Default)]
 struct State {
     /// Whether the last try failed: it is logged once.
     failing: bool,
     /// How the database does retention, once found out.
     way: Option<RetentionWay>,
+    /// From when on silence says something.
+    silence_counts_from: Instant,
 }
 
 /// Runs until `stop` is cancelled. An absent database is waited for.
 pub async fn run(database: Database, options: Options, figures: SelfFigures, stop: CancellationToken) {
     figures.add(SOURCE, &DROPPED_CHUNKS, 0);
     figures.add(SOURCE, &COMMIT_FAILURES, 0);
+    figures.add(SOURCE, &SILENT_RANKS, 0);
+    // What agents have in their spools comes first: while no server ran, nobody could report anything.
+    let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
-        let mut state = State::default();
+        let mut state = State { failing: false, way: None, silence_counts_from };
         loop {
             match hold(&database, &options, &figures, &mut state).await {
                 Ok(()) => {}
@@ -83,7 +89,7 @@ async fn hold(
     figures: &SelfFigures,
     state: &mut State,
 ) -> anyhow::Result<()> {
-    let client = database.connect().await?;
+    let mut client = database.connect().await?;
     let row = client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK_KEY]).await;
     if !row.context("asking for the upkeep lock")?.get::<_, bool>(0) {
         tracing::debug!("upkeep is done by another server");
@@ -96,6 +102,17 @@ async fn hold(
             if started >= retention_due {
                 retain(&client, options, figures, &mut state.way).await?;
                 retention_due = started + options.interval;
+            }
+            if started >= state.silence_counts_from {
+                let closed = close_silent(&mut client, options.job_silence).await?;
+                figures.add(SOURCE, &SILENT_RANKS, closed.ranks);
+                if closed.ranks > 0 || closed.jobs > 0 {
+                    tracing::info!(
+                        ranks = closed.ranks,
+                        jobs = closed.jobs,
+                        "nodes say nothing of their jobs"
+                    );
+                }
             }
             measure(&client, figures).await
         };

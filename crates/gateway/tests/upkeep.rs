@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use throughline_daemon::SelfFigures;
 use throughline_gateway::upkeep::{self, Options};
-use throughline_sample::catalogue::{DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, SOURCE_UP};
+use throughline_sample::catalogue::{
+    DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, SILENT_RANKS, SOURCE_UP,
+};
 use throughline_store::{Retention, testing};
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +32,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     let options = Options {
         retention: Retention::for_all(Duration::from_secs(7 * 24 * 3600)),
         interval: Duration::from_secs(1),
+        job_silence: Duration::from_secs(3600),
     };
     let start = |figures: &SelfFigures, stop: &CancellationToken| {
         tokio::spawn(upkeep::run(database.clone(), options.clone(), figures.clone(), stop.clone()))
@@ -58,4 +61,39 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     until("the second taking over", async || second.get("upkeep", &SOURCE_UP) == Some(1.0)).await;
     second_stop.cancel();
     idle.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_job_whose_node_died_ends() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let running = "INSERT INTO job (key, start_time) VALUES ('slurm:1.0@7', now() - interval '1 day'); \
+                   INSERT INTO node_key (name) VALUES ('n1'); \
+                   INSERT INTO job_node (job_id, node_id, first_seen, last_seen, reported_at) \
+                   VALUES (1, 1, now() - interval '1 day', now() - interval '1 hour', now() - interval '1 hour'); \
+                   INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time) \
+                   VALUES (1, 0, 1, 'n1', 1, 1, '', now() - interval '1 day')";
+    client.batch_execute(running).await.unwrap();
+    let options = Options {
+        retention: Retention::default(),
+        interval: Duration::from_secs(1),
+        job_silence: Duration::from_secs(1),
+    };
+    let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
+    let task = tokio::spawn(upkeep::run(database.clone(), options, figures.clone(), stop.clone()));
+    until("closing the job", async || {
+        let row = client.query_one("SELECT end_time IS NOT NULL FROM job", &[]).await.unwrap();
+        row.get(0)
+    })
+    .await;
+    let row = client.query_one("SELECT ending, now() - end_time > interval '50 minutes' FROM job_rank", &[]);
+    let row = row.await.unwrap();
+    assert_eq!(
+        (row.get::<_, &str>(0), row.get::<_, bool>(1)),
+        ("silent", true),
+        "when it was last known to run"
+    );
+    until("counting it", async || figures.get("upkeep", &SILENT_RANKS) == Some(1.0)).await;
+    stop.cancel();
+    task.await.unwrap();
 }

@@ -67,6 +67,7 @@ impl Member {
             start,
             end,
             world_size: self.hello.world_size,
+            ..Job::default()
         }
     }
 
@@ -81,6 +82,7 @@ impl Member {
             end,
             ending: ending.to_owned(),
             host: self.host.clone(),
+            ..JobRank::default()
         }
     }
 }

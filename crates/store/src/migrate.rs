@@ -19,7 +19,7 @@ struct Migration {
 }
 
 /// All migrations, in order. A released file is never edited; a change of the schema is a new file.
-const MIGRATIONS: [Migration; 8] = [
+const MIGRATIONS: [Migration; 9] = [
     Migration { version: 1, name: "inventory", sql: include_str!("../migrations/V001__inventory.sql") },
     Migration { version: 2, name: "samples", sql: include_str!("../migrations/V002__samples.sql") },
     Migration { version: 3, name: "views", sql: include_str!("../migrations/V003__views.sql") },
@@ -36,6 +36,7 @@ const MIGRATIONS: [Migration; 8] = [
         sql: include_str!("../migrations/V007__mpi_dimensions.sql"),
     },
     Migration { version: 8, name: "jobs", sql: include_str!("../migrations/V008__jobs.sql") },
+    Migration { version: 9, name: "job_places", sql: include_str!("../migrations/V009__job_places.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -13,6 +13,9 @@ use throughline_store::{Database, Retention};
 /// Longest retention: a century, which every time type involved can subtract from now.
 const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
+/// Shortest silence that says anything: agents speak of each job once a minute.
+const JOB_SILENCE_SECONDS_MIN: u64 = 180;
+
 /// The whole configuration; every part has defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -86,11 +89,13 @@ pub struct UpkeepConfig {
     pub enabled: bool,
     /// Time between two rounds of retention.
     pub interval_seconds: u64,
+    /// How long nodes may say nothing of a job before their ranks of it count as ended.
+    pub job_silence_seconds: u64,
 }
 
 impl Default for UpkeepConfig {
     fn default() -> Self {
-        Self { enabled: true, interval_seconds: 600 }
+        Self { enabled: true, interval_seconds: 600, job_silence_seconds: 900 }
     }
 }
 
@@ -158,7 +163,16 @@ impl ServerConfig {
                 .set(table, time(&key, *seconds)?)
                 .map_err(|why| Failure::usage(format!("{key}: {why}")))?;
         }
-        Ok(upkeep::Options { retention, interval: Duration::from_secs(self.upkeep.interval_seconds) })
+        if self.upkeep.job_silence_seconds < JOB_SILENCE_SECONDS_MIN {
+            return Err(Failure::usage(format!(
+                "upkeep.job_silence_seconds = {}: must be at least {JOB_SILENCE_SECONDS_MIN}, as agents speak of their \
+                 jobs once a minute",
+                self.upkeep.job_silence_seconds
+            )));
+        }
+        let job_silence = time("upkeep.job_silence_seconds", self.upkeep.job_silence_seconds)?;
+        let interval = Duration::from_secs(self.upkeep.interval_seconds);
+        Ok(upkeep::Options { retention, interval, job_silence })
     }
 }
 

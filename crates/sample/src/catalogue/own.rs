@@ -63,4 +63,12 @@ metrics! { ALL, SelfStats:
     956 REFUSED_SCRAPES "refused_scrapes" Counter Count Wraps(63), "Scrapes whose query could not be answered.", "counted by the daemon";
     957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "told by the collector";
     958 FENCED_ENTRIES "fenced_entries" Counter Count Wraps(63), "Entries of a crawler left out because another one had the term of their subnet.", "counted by the daemon";
+    970 RUNNING_JOBS "running_jobs" Gauge Count Wraps(63), "Jobs of which a rank runs on this node.", "counted by the daemon";
+    971 REFUSED_CONNECTIONS "refused_connections" Counter Count Wraps(63), "Connections of MPI ranks that were refused or closed by the agent; the reason stands in the place of the source.", "counted by the daemon";
+    972 UNKNOWN_RANK_GPUS "unknown_rank_gpus" Counter Count Wraps(63), "Ranks of which it is not known which GPUs they used; the reason stands in the place of the source.", "counted by the daemon";
+    973 UNKNOWN_RANK_PORTS "unknown_rank_ports" Counter Count Wraps(63), "Ranks of which it is not known which adapter ports they used; the reason stands in the place of the source.", "counted by the daemon";
+    974 EXTRA_SAMPLES "extra_samples" Counter Count Wraps(63), "Readings of this part that were made because a job began or ended here.", "counted by the daemon";
+    975 SILENT_RANKS "silent_ranks" Counter Count Wraps(63), "Ranks that were taken for ended because their node reported nothing any more.", "counted by the daemon";
+    976 RECLAIMED_RANKS "reclaimed_ranks" Counter Count Wraps(63), "Ranks known from before this agent's start that still ran.", "counted by the daemon";
+    977 UNSEEN_ENDS "unseen_ends" Counter Count Wraps(63), "Ranks that ended while no agent ran here.", "counted by the daemon";
 }

@@ -4,11 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use throughline_sample::wire::{Batch, GpuLinkInfo, IbNodeInfo, Job, JobRank};
+use throughline_sample::wire::{Batch, GpuLinkInfo, IbNodeInfo};
 use throughline_sample::{Guid, to_rfc3339};
 use tokio_postgres::Transaction;
 
 use super::job_facts::{CommKey, INSERT_SETTINGS, SettingKey, UPSERT_COMMS, comm_row, setting_row};
+use super::jobs::Jobs;
 use super::keys::{Keys, small};
 use super::rows::{newest_time, now_nanoseconds};
 use super::{Failed, failed};
@@ -104,8 +105,7 @@ pub(super) struct Inventory {
     nodes: BTreeMap<i32, Value>,
     gpus: BTreeMap<i32, Value>,
     gpu_links: BTreeMap<(i32, i32), Value>,
-    jobs: BTreeMap<i32, Value>,
-    job_ranks: BTreeMap<(i32, i32, i64), Value>,
+    jobs: Jobs,
     job_comms: BTreeMap<CommKey, Value>,
     job_settings: BTreeMap<SettingKey, Value>,
     ib_nodes: BTreeMap<i32, Value>,
@@ -141,16 +141,7 @@ impl Inventory {
             let id = keys.gpu(&link.gpu_uuid)?;
             self.gpu_links.insert((id, small(link.link, "link")?), gpu_link_row(id, link, keys, &at)?);
         }
-        for job in &batch.jobs {
-            let id = keys.job(&job.key)?;
-            self.jobs.insert(id, job_row(id, job));
-        }
-        for rank in &batch.job_ranks {
-            let (id, number) = (keys.job(&rank.job_key)?, small(rank.rank, "rank")?);
-            let host = if rank.host.is_empty() { &batch.node } else { &rank.host };
-            let row = job_rank_row(id, number, rank, host, keys.node(host).ok());
-            self.job_ranks.insert((id, number, rank.start), row);
-        }
+        self.jobs.add(batch, keys, batch_time)?;
         for comm in &batch.job_comms {
             self.job_comms.extend([comm_row(comm, keys)?]);
         }
@@ -210,8 +201,7 @@ impl Inventory {
     /// Brings the tables up to date.
     pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
         // In the order of references and, among writers, in one order of locks.
-        execute(transaction, "jobs", UPDATE_JOBS, self.jobs).await?;
-        execute(transaction, "ranks of jobs", UPSERT_JOB_RANKS, self.job_ranks).await?;
+        self.jobs.apply(transaction).await?;
         execute(transaction, "named communicators", UPSERT_COMMS, self.job_comms).await?;
         execute(transaction, "settings of MPI libraries", INSERT_SETTINGS, self.job_settings).await?;
         NODE.apply(transaction, self.nodes.into_values().collect()).await?;
@@ -331,7 +321,7 @@ impl Versioned {
     }
 }
 
-async fn execute<K>(
+pub(super) async fn execute<K>(
     transaction: &Transaction<'_>,
     what: &str,
     sql: &str,
@@ -343,7 +333,12 @@ async fn execute<K>(
     run(transaction, what, sql, &Value::Array(rows.into_values().collect())).await
 }
 
-async fn run(transaction: &Transaction<'_>, what: &str, sql: &str, rows: &Value) -> Result<(), Failed> {
+pub(super) async fn run(
+    transaction: &Transaction<'_>,
+    what: &str,
+    sql: &str,
+    rows: &Value,
+) -> Result<(), Failed> {
     let what = format!("inventory: {what}");
     transaction.execute(sql, &[rows]).await.map_err(failed(&what))?;
     Ok(())
@@ -382,58 +377,10 @@ fn gpu_link_row(id: i32, link: &GpuLinkInfo, keys: &Keys, at: &str) -> Result<Va
     }))
 }
 
-fn job_row(id: i32, job: &Job) -> Value {
-    json!({
-        "id": id, "scheduler": job.scheduler, "native_id": job.native_id, "step": job.step, "uid": job.uid,
-        "user_name": job.user, "command": job.command, "start_time": optional_time(job.start),
-        "end_time": optional_time(job.end), "world_size": job.world_size,
-    })
-}
-
-fn job_rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>) -> Value {
-    json!({
-        "job_id": id, "rank": number, "node_id": node, "host": host, "pid": rank.pid,
-        "world_size": rank.world_size, "mpi_library": rank.mpi_library, "start_time": to_rfc3339(rank.start),
-        "end_time": optional_time(rank.end), "ending": Some(&rank.ending).filter(|text| !text.is_empty()),
-    })
-}
-
 /// 0 on the wire is: not known, or not yet.
-fn optional_time(nanoseconds: i64) -> Option<String> {
+pub(super) fn optional_time(nanoseconds: i64) -> Option<String> {
     (nanoseconds != 0).then(|| to_rfc3339(nanoseconds))
 }
-
-/// Each node of a job reports it: what one knows fills what another left empty. A job key that begins again
-/// after its end runs.
-const UPDATE_JOBS: &str = "
-UPDATE job j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size) =
-    (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size)
-FROM (
-    SELECT j.id, coalesce(nullif(s.scheduler, ''), j.scheduler) AS scheduler,
-        coalesce(nullif(s.native_id, ''), j.native_id) AS native_id, coalesce(nullif(s.step, ''), j.step) AS step,
-        s.uid, coalesce(nullif(s.user_name, ''), j.user_name) AS user_name,
-        coalesce(nullif(s.command, ''), j.command) AS command, least(s.start_time, j.start_time) AS start_time,
-        CASE WHEN s.end_time IS NOT NULL THEN greatest(s.end_time, j.end_time)
-             WHEN s.start_time > j.end_time THEN NULL ELSE j.end_time END AS end_time,
-        greatest(s.world_size, j.world_size) AS world_size
-    FROM jsonb_to_recordset($1) AS s(id integer, scheduler text, native_id text, step text, uid bigint,
-        user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer)
-    JOIN job j ON j.id = s.id
-) n
-WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.end_time,
-    j.world_size) IS DISTINCT FROM ROW(n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command,
-    n.start_time, n.end_time, n.world_size)";
-
-const UPSERT_JOB_RANKS: &str = "
-INSERT INTO job_rank AS r
-    (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending)
-SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending
-FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, node_id integer, host text, pid bigint,
-    world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text)
-ORDER BY job_id, rank, start_time
-ON CONFLICT (job_id, rank, start_time) DO UPDATE SET node_id = excluded.node_id, host = excluded.host,
-    pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
-    end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending)";
 
 const UPDATE_GENERATIONS: &str = "
 UPDATE ib_node n SET generation = s.generation

@@ -14,6 +14,7 @@ mod copy;
 mod fence;
 mod inventory;
 mod job_facts;
+mod jobs;
 mod keys;
 mod rows;
 mod rows_mpi;
@@ -27,6 +28,7 @@ use tokio_postgres::{Client, Transaction};
 use uuid::Uuid;
 
 use crate::{Database, Error};
+pub(crate) use jobs::SETTLE_JOBS;
 use keys::Keys;
 use rows::{Rows, TABLES};
 

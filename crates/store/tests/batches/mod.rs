@@ -231,6 +231,12 @@ pub fn batch_of_everything() -> Batch {
             start: START,
             end: 0,
             world_size: 4,
+            name: "spectrum".to_owned(),
+            account: "phys".to_owned(),
+            queue: "long".to_owned(),
+            array_id: "40_2".to_owned(),
+            evidence: "cgroup".to_owned(),
+            seen: START,
         }],
         job_ranks: vec![JobRank {
             job_key,
@@ -242,6 +248,10 @@ pub fn batch_of_everything() -> Batch {
             end: 0,
             ending: String::new(),
             host: "node1".to_owned(),
+            gpus: Some(Names { name: vec!["GPU-1".to_owned()] }),
+            hca_ports: Some(Names { name: vec!["mlx5_0/1".to_owned()] }),
+            cpus: "0-3".to_owned(),
+            numa_nodes: vec![0],
         }],
         ..Batch::default()
     }

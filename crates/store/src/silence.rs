@@ -1,0 +1,63 @@
+//! Jobs that nobody speaks of any more: their node died, or its agent did, and no end of theirs will come.
+//!
+//! What is concluded here is marked `silent` and taken back by the writer when the node speaks again.
+
+use std::time::Duration;
+
+use tokio_postgres::Client;
+
+use crate::Error;
+use crate::writer::SETTLE_JOBS;
+
+/// What a call of [`close_silent`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silenced {
+    /// Ranks that were closed.
+    pub ranks: u64,
+    /// Jobs that ended by it.
+    pub jobs: u64,
+}
+
+/// Closes the ranks on each node that has reported nothing of their job for `silence`, by this server's clock.
+/// A rank's end is when its node last knew that the job ran. Agents speak of each job once a minute.
+///
+/// # Errors
+/// The database refuses.
+pub async fn close_silent(client: &mut Client, silence: Duration) -> Result<Silenced, Error> {
+    let what = "closing silent jobs";
+    let seconds = silence.as_secs_f64();
+    let transaction = client.transaction().await.map_err(Error::sql(what))?;
+    let closed = transaction.query(CLOSE_RANKS, &[&seconds]).await.map_err(Error::sql(what))?;
+    let mut jobs: Vec<i32> = closed.iter().map(|row| row.get(0)).collect();
+    jobs.sort_unstable();
+    jobs.dedup();
+    let settled = transaction.execute(SETTLE_JOBS, &[&jobs]).await.map_err(Error::sql(what))?;
+    let without =
+        transaction.execute(CLOSE_JOBS_WITHOUT_RANKS, &[&seconds]).await.map_err(Error::sql(what))?;
+    transaction.commit().await.map_err(Error::sql(what))?;
+    Ok(Silenced { ranks: closed.len() as u64, jobs: settled + without })
+}
+
+/// The same order of locks as the writer's: jobs before ranks.
+const CLOSE_RANKS: &str = "
+WITH quiet AS (
+    SELECT r.job_id, r.rank, r.start_time, greatest(r.start_time, n.last_seen) AS last_seen
+    FROM job_rank r
+    JOIN job j ON j.id = r.job_id
+    LEFT JOIN job_node n ON n.job_id = r.job_id AND n.node_id = r.node_id
+    WHERE r.end_time IS NULL AND coalesce(n.reported_at, r.start_time) < now() - make_interval(secs => $1)
+    ORDER BY r.job_id, r.rank, r.start_time
+    FOR UPDATE OF j
+)
+UPDATE job_rank r SET end_time = q.last_seen, ending = 'silent'
+FROM quiet q
+WHERE r.job_id = q.job_id AND r.rank = q.rank AND r.start_time = q.start_time AND r.end_time IS NULL
+RETURNING r.job_id";
+
+/// Jobs of which samples came and no rank's record ever did.
+const CLOSE_JOBS_WITHOUT_RANKS: &str = "
+UPDATE job j SET end_time = coalesce((SELECT max(n.last_seen) FROM job_node n WHERE n.job_id = j.id), j.first_seen)
+WHERE j.end_time IS NULL AND j.first_seen < now() - make_interval(secs => $1)
+    AND NOT EXISTS (SELECT FROM job_rank r WHERE r.job_id = j.id)
+    AND NOT EXISTS (SELECT FROM job_node n
+        WHERE n.job_id = j.id AND n.reported_at >= now() - make_interval(secs => $1))";

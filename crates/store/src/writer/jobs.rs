@@ -1,0 +1,166 @@
+//! Jobs, their ranks, and when each node last spoke of them.
+//!
+//! Each node of a job reports it. What one knows fills what another left empty, and no node ends the job for the
+//! others: a job has ended when none of its ranks is open. An old message that comes late changes nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use throughline_sample::to_rfc3339;
+use throughline_sample::wire::{Batch, Job, JobRank, Names};
+use tokio_postgres::Transaction;
+
+use super::inventory::{execute, optional_time};
+use super::keys::{Keys, small};
+use super::{Failed, failed};
+
+/// The jobs and ranks of some batches, the newest word on each.
+#[derive(Default)]
+pub(super) struct Jobs {
+    jobs: BTreeMap<i32, Job>,
+    ranks: BTreeMap<(i32, i32, i64), Value>,
+    nodes: BTreeMap<(i32, i32), Value>,
+}
+
+impl Jobs {
+    /// Adds a batch's jobs and ranks.
+    pub fn add(&mut self, batch: &Batch, keys: &Keys, batch_time: i64) -> Result<(), String> {
+        for job in &batch.jobs {
+            let id = keys.job(&job.key)?;
+            if !batch.node.is_empty() {
+                let node = keys.node(&batch.node)?;
+                let seen = [job.end, job.seen, batch_time].into_iter().find(|time| *time != 0);
+                let row = json!({
+                    "job_id": id, "node_id": node, "seen": to_rfc3339(seen.unwrap_or(batch_time)),
+                    "ended": job.end != 0,
+                });
+                self.nodes.insert((id, node), row);
+            }
+            let known = self.jobs.entry(id).or_insert_with(|| job.clone());
+            let start = [known.start, job.start].into_iter().filter(|start| *start != 0).min();
+            let world_size = known.world_size.max(job.world_size);
+            *known = Job { start: start.unwrap_or(0), world_size, ..job.clone() };
+        }
+        for rank in &batch.job_ranks {
+            let (id, number) = (keys.job(&rank.job_key)?, small(rank.rank, "rank")?);
+            let host = if rank.host.is_empty() { &batch.node } else { &rank.host };
+            let row = rank_row(id, number, rank, host, keys.node(host).ok());
+            self.ranks.insert((id, number, rank.start), row);
+        }
+        Ok(())
+    }
+
+    /// Brings the tables up to date.
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+        let touched: BTreeSet<i32> =
+            self.jobs.keys().copied().chain(self.ranks.keys().map(|(job, ..)| *job)).collect();
+        if touched.is_empty() {
+            return Ok(());
+        }
+        let jobs = self.jobs.into_iter().map(|(id, job)| (id, job_row(id, &job))).collect();
+        execute(transaction, "jobs", UPDATE_JOBS, jobs).await?;
+        execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks).await?;
+        execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
+        execute(transaction, "ranks that are heard of again", REOPEN_RANKS, self.nodes.clone()).await?;
+        execute(transaction, "ranks on nodes that are done", END_RANKS, self.nodes).await?;
+        let touched: Vec<i32> = touched.into_iter().collect();
+        transaction.execute(SETTLE_JOBS, &[&touched]).await.map_err(failed("inventory: ends of jobs"))?;
+        Ok(())
+    }
+}
+
+fn job_row(id: i32, job: &Job) -> Value {
+    json!({
+        "id": id, "scheduler": job.scheduler, "native_id": job.native_id, "step": job.step, "uid": job.uid,
+        "user_name": job.user, "command": job.command, "start_time": optional_time(job.start),
+        "end_time": optional_time(job.end), "world_size": job.world_size, "name": job.name,
+        "account": job.account, "queue": job.queue, "array_id": job.array_id, "evidence": job.evidence,
+    })
+}
+
+fn rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>) -> Value {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let names = |names: &Option<Names>| names.as_ref().map(|names| names.name.clone());
+    json!({
+        "job_id": id, "rank": number, "node_id": node, "host": host, "pid": rank.pid,
+        "world_size": rank.world_size, "mpi_library": rank.mpi_library, "start_time": to_rfc3339(rank.start),
+        "end_time": optional_time(rank.end), "ending": text(&rank.ending), "gpu_uuids": names(&rank.gpus),
+        "hca_ports": names(&rank.hca_ports), "cpus": text(&rank.cpus),
+        "numa_nodes": (!rank.cpus.is_empty()).then_some(&rank.numa_nodes),
+    })
+}
+
+/// A job key that begins again after its end runs. A job of which no rank is known ends by its own record.
+const UPDATE_JOBS: &str = "
+UPDATE job j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
+    account, queue, array_id, evidence) =
+    (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name,
+    n.account, n.queue, n.array_id, n.evidence)
+FROM (
+    SELECT j.id, coalesce(nullif(s.scheduler, ''), j.scheduler) AS scheduler,
+        coalesce(nullif(s.native_id, ''), j.native_id) AS native_id, coalesce(nullif(s.step, ''), j.step) AS step,
+        s.uid, coalesce(nullif(s.user_name, ''), j.user_name) AS user_name,
+        coalesce(nullif(s.command, ''), j.command) AS command, least(s.start_time, j.start_time) AS start_time,
+        CASE WHEN EXISTS (SELECT FROM job_rank r WHERE r.job_id = j.id) THEN j.end_time
+             WHEN s.end_time IS NOT NULL THEN greatest(s.end_time, j.end_time)
+             WHEN s.start_time > j.end_time THEN NULL ELSE j.end_time END AS end_time,
+        greatest(s.world_size, j.world_size) AS world_size, coalesce(nullif(s.name, ''), j.name) AS name,
+        coalesce(nullif(s.account, ''), j.account) AS account, coalesce(nullif(s.queue, ''), j.queue) AS queue,
+        coalesce(nullif(s.array_id, ''), j.array_id) AS array_id,
+        coalesce(nullif(s.evidence, ''), j.evidence) AS evidence
+    FROM jsonb_to_recordset($1) AS s(id integer, scheduler text, native_id text, step text, uid bigint,
+        user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer, name text,
+        account text, queue text, array_id text, evidence text)
+    JOIN job j ON j.id = s.id
+) n
+WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.end_time,
+    j.world_size, j.name, j.account, j.queue, j.array_id, j.evidence) IS DISTINCT FROM ROW(n.scheduler, n.native_id,
+    n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name, n.account, n.queue,
+    n.array_id, n.evidence)";
+
+/// A rank's own end counts more than what was concluded from silence.
+const UPSERT_RANKS: &str = "
+INSERT INTO job_rank AS r
+    (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
+    cpus, numa_nodes)
+SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
+    cpus, numa_nodes
+FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, node_id integer, host text, pid bigint,
+    world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text,
+    gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[])
+ORDER BY job_id, rank, start_time
+ON CONFLICT (job_id, rank, start_time) DO UPDATE SET node_id = excluded.node_id, host = excluded.host,
+    pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
+    end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending),
+    gpu_uuids = coalesce(excluded.gpu_uuids, r.gpu_uuids), hca_ports = coalesce(excluded.hca_ports, r.hca_ports),
+    cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes)";
+
+/// `reported_at` is this server's time: a node whose clock is wrong is not silent.
+const UPSERT_NODES: &str = "
+INSERT INTO job_node AS n (job_id, node_id, first_seen, last_seen)
+SELECT job_id, node_id, seen, seen FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz)
+ORDER BY job_id, node_id
+ON CONFLICT (job_id, node_id) DO UPDATE SET first_seen = least(n.first_seen, excluded.first_seen),
+    last_seen = greatest(n.last_seen, excluded.last_seen), reported_at = now()";
+
+/// A node that was silent and speaks again: what was concluded from its silence is taken back.
+const REOPEN_RANKS: &str = "
+UPDATE job_rank r SET end_time = NULL, ending = NULL
+FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz, ended boolean)
+WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND NOT s.ended AND r.ending = 'silent' AND r.end_time < s.seen";
+
+/// A node that has no rank of a job any more: a rank that is still open there has lost its own record.
+const END_RANKS: &str = "
+UPDATE job_rank r SET end_time = greatest(r.start_time, s.seen), ending = 'lost'
+FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz, ended boolean)
+WHERE r.job_id = s.job_id AND r.node_id = s.node_id AND s.ended AND r.end_time IS NULL AND r.start_time <= s.seen";
+
+/// A job runs while one of its ranks ($1 jobs) does, wherever.
+pub(crate) const SETTLE_JOBS: &str = "
+UPDATE job j SET end_time = n.end_time
+FROM (
+    SELECT i.id, CASE WHEN EXISTS (SELECT FROM job_rank r WHERE r.job_id = i.id AND r.end_time IS NULL) THEN NULL
+        ELSE (SELECT max(r.end_time) FROM job_rank r WHERE r.job_id = i.id) END AS end_time
+    FROM unnest($1::integer[]) AS i(id) WHERE EXISTS (SELECT FROM job_rank r WHERE r.job_id = i.id)
+) n
+WHERE j.id = n.id AND j.end_time IS DISTINCT FROM n.end_time";
