@@ -76,46 +76,68 @@ failed:
     return NULL;
 }
 
+/* Members of a window are those of its group. */
+static int describe_window(struct tl_comm *window, tl_handle handle, tl_handle *group) {
+    if (!tl_library.win_get_group || !tl_library.group_size || !tl_library.group_rank) return 0;
+    if (tl_library.win_get_group(handle, group) != 0) return 0;
+    return tl_library.group_size(tl_same(*group), &window->size) == 0 &&
+           tl_library.group_rank(tl_same(*group), &window->rank) == 0;
+}
+
+static int describe_comm(struct tl_comm *comm, tl_handle handle, tl_handle *group) {
+    comm->rank = -1;
+    if (tl_library.comm_test_inter(handle, &comm->inter) != 0) return 0;
+    if (comm->inter)
+        return tl_library.comm_remote_size(handle, &comm->size) == 0 &&
+               tl_library.comm_remote_group(handle, group) == 0;
+    return tl_library.comm_size(handle, &comm->size) == 0 && tl_library.comm_rank(handle, &comm->rank) == 0 &&
+           tl_library.comm_group(handle, group) == 0;
+}
+
 /* Fills a slot from the library's answers. Returns 0 if one of them fails. */
-static int describe(struct tl_comm *comm, tl_handle handle) {
+static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
     tl_handle group = 0;
-    int inter = 0, size = 0, rank = -1, same = 0;
-    if (tl_library.comm_test_inter(handle, &inter) != 0) return 0;
-    if (inter) {
-        if (tl_library.comm_remote_size(handle, &size) != 0) return 0;
-        if (tl_library.comm_remote_group(handle, &group) != 0) return 0;
-    } else {
-        if (tl_library.comm_size(handle, &size) != 0 || tl_library.comm_rank(handle, &rank) != 0) return 0;
-        if (tl_library.comm_group(handle, &group) != 0) return 0;
-    }
-    int *world = translate(tl_same(group), size, &same);
+    int same = 0;
+    comm->inter = 0;
+    if (!(is_window ? describe_window(comm, handle, &group) : describe_comm(comm, handle, &group))) return 0;
+    int *world = translate(tl_same(group), comm->size, &same);
     tl_library.group_free(&group);
     if (!world && !same) return 0;
-    comm->rank = rank;
-    comm->size = size;
-    comm->inter = inter;
     comm->world = world;
     comm->everyone_bytes = comm->everyone_messages = 0;
     comm->folded_bytes = comm->folded_messages = 0;
+    comm->serial++;
+    comm->target_count = -1;
     return 1;
 }
 
-struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle) {
-    handle = tl_same(handle);
-    struct tl_comm *comm = self->last_comm;
-    if (TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle)) return comm;
-    comm = lookup(handle);
+static struct tl_comm *find(struct tl_thread *self, tl_handle handle, int is_window) {
+    struct tl_comm *comm = lookup(handle);
     if (TL_UNLIKELY(!comm)) {
         pthread_mutex_lock(&lock);
         comm = lookup(handle);
         if (!comm && (comm = free_slot(handle)) != NULL) {
-            if (describe(comm, handle)) __atomic_store_n(&comm->handle, handle, __ATOMIC_RELEASE);
+            if (describe(comm, handle, is_window)) __atomic_store_n(&comm->handle, handle, __ATOMIC_RELEASE);
             else comm = NULL;
         }
         pthread_mutex_unlock(&lock);
     }
     if (comm) self->last_comm = comm;
     return comm;
+}
+
+struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle) {
+    handle = tl_same(handle);
+    struct tl_comm *comm = self->last_comm;
+    if (TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle)) return comm;
+    return find(self, handle, 0);
+}
+
+struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle) {
+    handle = tl_same(handle);
+    struct tl_comm *comm = self->last_comm;
+    if (TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle)) return comm;
+    return find(self, handle, 1);
 }
 
 /* Spreads what was sent to everyone since the last time over the members. Call with the lock held. */
@@ -141,7 +163,9 @@ void tl_comm_forget(tl_handle handle) {
         fold(comm);
         if (comm->world) members_held -= (size_t)comm->size;
         free(comm->world);
-        comm->world = NULL;
+        free(comm->targets);
+        comm->world = comm->targets = NULL;
+        comm->target_count = -1;
         __atomic_store_n(&comm->handle, SLOT_FREE_AGAIN, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&lock);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "requests.h"
 #include "shim.h"
 
 struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8};
@@ -17,12 +18,12 @@ struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8};
 void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
 
 static const char *const mpi_names[TL_OPERATION_LIMIT] = {
-#define TL_NAME(Name, name, parameters, note) [TL_OP_##Name] = #Name,
+#define TL_NAME(number, Name, name, parameters, note) [TL_OP_##Name] = #Name,
     TL_OPERATIONS(TL_NAME)
 #undef TL_NAME
 };
 static const char *const fortran_names[TL_OPERATION_LIMIT] = {
-#define TL_NAME(Name, name, parameters, note) [TL_OP_##Name] = #name,
+#define TL_NAME(number, Name, name, parameters, note) [TL_OP_##Name] = #name,
     TL_OPERATIONS(TL_NAME)
 #undef TL_NAME
 };
@@ -107,6 +108,16 @@ static int find_family(void) {
         tl_library.in_place = (const void *)1;
         tl_library.fortran_in_place = find_object("mpi_fortran_in_place_");
         tl_library.root = -4;
+        tl_library.topology_cart = 1;
+        tl_library.topology_graph = 2;
+        tl_library.topology_dist_graph = 3;
+        tl_library.request_null = (tl_handle)find_object("ompi_request_null");
+        tl_library.request_empty = (tl_handle)find_object("ompi_request_empty");
+        tl_library.byte = (tl_handle)find_object("ompi_mpi_byte");
+        tl_library.no_op = (tl_handle)find_object("ompi_mpi_op_no_op");
+        tl_library.fortran_status_ignore = find_object("mpi_fortran_status_ignore_");
+        tl_library.fortran_statuses_ignore = find_object("mpi_fortran_statuses_ignore_");
+        tl_library.status_bytes = 24;
         return 1;
     }
     if (is_standard_abi()) return 0;
@@ -116,6 +127,14 @@ static int find_family(void) {
     tl_library.comm_world = 0x44000000;
     tl_library.in_place = (const void *)-1; /* NOLINT: MPICH's own constant */
     tl_library.root = -3;
+    tl_library.topology_graph = 1;
+    tl_library.topology_cart = 2;
+    tl_library.topology_dist_graph = 3;
+    tl_library.request_null = 0x2c000000;
+    tl_library.byte = 0x4c00010d;
+    tl_library.no_op = 0x5800000e;
+    tl_library.status_ignore = (const void *)1;
+    tl_library.status_bytes = 20;
     return 1;
 }
 
@@ -132,10 +151,25 @@ int tl_library_open(void) {
                    bind_function(&l->type_size, "PMPI_Type_size") &&
                    bind_function(&l->query_thread, "PMPI_Query_thread");
     bind_function(&l->type_size_x, "PMPI_Type_size_x");
+    bind_function(&l->win_get_group, "PMPI_Win_get_group");
+    bind_function(&l->group_size, "PMPI_Group_size");
+    bind_function(&l->group_rank, "PMPI_Group_rank");
+    bind_function(&l->test_cancelled, "PMPI_Test_cancelled");
+    bind_function(&l->get_elements_x, "PMPI_Get_elements_x");
+    bind_function(&l->status_set_elements_x, "PMPI_Status_set_elements_x");
+    bind_function(&l->topo_test, "PMPI_Topo_test");
+    bind_function(&l->cartdim_get, "PMPI_Cartdim_get");
+    bind_function(&l->cart_shift, "PMPI_Cart_shift");
+    bind_function(&l->graph_neighbors_count, "PMPI_Graph_neighbors_count");
+    bind_function(&l->graph_neighbors, "PMPI_Graph_neighbors");
+    bind_function(&l->dist_graph_neighbors_count, "PMPI_Dist_graph_neighbors_count");
+    bind_function(&l->dist_graph_neighbors, "PMPI_Dist_graph_neighbors");
     bind_function(&l->get_library_version, "PMPI_Get_library_version");
     if (l->family == TL_FAMILY_OPENMPI)
         complete = complete && bind_function(&l->comm_f2c, "PMPI_Comm_f2c") &&
-                   bind_function(&l->type_f2c, "PMPI_Type_f2c");
+                   bind_function(&l->type_f2c, "PMPI_Type_f2c") && bind_function(&l->win_f2c, "PMPI_Win_f2c") &&
+                   bind_function(&l->op_f2c, "PMPI_Op_f2c") && bind_function(&l->request_f2c, "PMPI_Request_f2c");
+    if (complete) tl_status_learn();
     return complete;
 }
 

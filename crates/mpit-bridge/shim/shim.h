@@ -87,6 +87,9 @@ struct tl_comm {
     int *world;       /* world rank of each, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
     uint64_t everyone_bytes, everyone_messages; /* sent to each other member */
     uint64_t folded_bytes, folded_messages;     /* the part of them already in tl_folded (comms.c) */
+    uint64_t serial;  /* counts what the slot has held */
+    int target_count; /* neighbours that a neighbourhood collective sends to; -1: not asked yet (topology.c) */
+    int *targets;     /* their ranks in the communicator; MPI_PROC_NULL is kept, as counts are by position */
 };
 
 /* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
@@ -100,6 +103,11 @@ struct tl_thread {
     struct tl_comm *last_comm;
     uint64_t unknown_messages; /* peer or communicator not translatable */
     uint64_t lost_calls;       /* no memory for their row */
+    uint64_t untracked_requests; /* did not fit into the table (requests.c): no waiting time, no received bytes */
+    uint64_t request_stamp;
+    struct tl_capture *capture; /* set while a persistent request is made (persistent.c) */
+    void *looked, *statuses;    /* room for calls with many requests (requests.c) */
+    size_t looked_bytes, statuses_bytes;
     struct tl_peer *peers;     /* by world rank; mapped on first use */
     struct tl_table *all_tables;              /* chain, for the flush thread */
     struct tl_table *tables[TL_REGION_LIMIT]; /* by region */
@@ -110,10 +118,11 @@ struct tl_call {
     int operation;
     enum tl_form form;
     uint64_t ticks;
+    int receives; /* its request's status tells received bytes */
 };
 
 /* Facts about the MPI library in this process, found by library.c. */
-enum tl_family { TL_FAMILY_UNKNOWN, TL_FAMILY_OPENMPI, TL_FAMILY_MPICH };
+enum tl_family { TL_FAMILY_UNKNOWN, TL_FAMILY_OPENMPI, TL_FAMILY_MPICH, TL_FAMILY_ABI };
 struct tl_library {
     enum tl_family family;
     uint64_t handle_mask;
@@ -121,6 +130,10 @@ struct tl_library {
     const void *in_place;
     const void *fortran_in_place;
     int root; /* MPI_ROOT */
+    int topology_graph, topology_cart, topology_dist_graph;
+    tl_handle request_null, request_empty, byte, no_op;
+    const void *status_ignore, *fortran_status_ignore, *fortran_statuses_ignore;
+    int status_bytes;
     int handle_bytes;
     int (*comm_rank)(tl_handle, int *);
     int (*comm_size)(tl_handle, int *);
@@ -136,6 +149,22 @@ struct tl_library {
     int (*get_library_version)(char *, int *);
     tl_handle (*comm_f2c)(int);
     tl_handle (*type_f2c)(int);
+    tl_handle (*win_f2c)(int);
+    tl_handle (*op_f2c)(int);
+    tl_handle (*request_f2c)(int);
+    int (*win_get_group)(tl_handle, void *);
+    int (*group_size)(tl_handle, int *);
+    int (*group_rank)(tl_handle, int *);
+    int (*test_cancelled)(const void *, int *);
+    int (*get_elements_x)(const void *, tl_handle, int64_t *);
+    int (*status_set_elements_x)(void *, tl_handle, int64_t);
+    int (*topo_test)(tl_handle, int *);
+    int (*cartdim_get)(tl_handle, int *);
+    int (*cart_shift)(tl_handle, int, int, int *, int *);
+    int (*graph_neighbors_count)(tl_handle, int, int *);
+    int (*graph_neighbors)(tl_handle, int, int, int *);
+    int (*dist_graph_neighbors_count)(tl_handle, int *, int *, int *);
+    int (*dist_graph_neighbors)(tl_handle, int, int *, int *, int, int *, int *);
 };
 
 extern struct tl_library tl_library;
@@ -165,6 +194,10 @@ struct tl_peer *tl_peers_create(struct tl_thread *self);
 int tl_comms_start(void);
 void tl_comms_stop(void);
 struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle);
+/* The group of a window, which stands in the same table. */
+struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle);
+/* Fills in `targets` once; 0 where the library does not tell. */
+int tl_comm_neighbours(struct tl_comm *comm);
 void tl_comm_forget(tl_handle handle);
 void tl_comms_fold(void);
 const struct tl_peer *tl_comms_folded(void);
@@ -193,10 +226,19 @@ void tl_account_wait(struct tl_thread *self, struct tl_where where, uint64_t tic
 void tl_account_received(struct tl_thread *self, struct tl_where where, int64_t bytes);
 
 /* accounting.c: one function for each way in which operations send; see protocol/README.md for the rules */
-typedef const struct tl_call *tl_callp;
+typedef struct tl_call *tl_callp;
 void tl_note_time(tl_callp call);
 void tl_note_message(tl_callp call, int64_t count, tl_handle type, int dest, tl_handle comm);
 void tl_note_receive(tl_callp call, int64_t count, tl_handle type);
+void tl_note_received(tl_callp call, const void *status);
+void tl_note_receives(tl_callp call);
+void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source);
+void tl_note_bytes(tl_callp call, int64_t count, tl_handle type);
+void tl_note_put(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win);
+void tl_note_get(tl_callp call, int64_t count, tl_handle type, int target);
+void tl_note_get_accumulate(tl_callp call, int64_t count, tl_handle type, int64_t result_count,
+                            tl_handle result_type, int target, tl_handle op, tl_handle win);
+void tl_note_compare_and_swap(tl_callp call, tl_handle type, int target, tl_handle win);
 void tl_note_barrier(tl_callp call, tl_handle comm);
 void tl_note_bcast(tl_callp call, int64_t count, tl_handle type, int root, tl_handle comm);
 void tl_note_allreduce(tl_callp call, int64_t count, tl_handle type, tl_handle comm);
@@ -222,6 +264,13 @@ void tl_note_alltoallw(tl_callp call, const void *sendbuf, const void *sendcount
                        const void *recvcounts, const void *recvtypes, tl_handle comm);
 void tl_note_reduce_scatter(tl_callp call, const void *recvcounts, tl_handle type, tl_handle comm);
 void tl_note_reduce_scatter_block(tl_callp call, int64_t count, tl_handle type, tl_handle comm);
+void tl_note_neighbor_allgather(tl_callp call, int64_t count, tl_handle type, tl_handle comm);
+void tl_note_neighbor_alltoall(tl_callp call, int64_t count, tl_handle type, tl_handle comm);
+void tl_note_neighbor_blocks(tl_callp call, const void *counts, const void *types, tl_handle type, tl_handle comm);
+
+static inline int tl_is_fortran(enum tl_form form) {
+    return form >= TL_FORM_FORTRAN;
+}
 
 /* Starts a call; NULL when it is to pass through unrecorded: inside another one, or no memory. */
 static inline struct tl_thread *tl_enter(void) {

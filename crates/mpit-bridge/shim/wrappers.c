@@ -4,7 +4,12 @@
  * function itself would not, nor take a decision of its own.
  */
 #include "clock.h"
+#include "persistent.h"
+#include "requests.h"
 #include "shim.h"
+#include "wrappers.h"
+
+#define TL_COUNT_OF_REQUESTS count
 
 int tl_recording;
 
@@ -13,6 +18,7 @@ int tl_recording;
 enum { NO_SUCH_FUNCTION = 16 };
 
 #define TL_COMMA() ,
+#define TL_NOTHING()
 
 /* Parameters as declared in C: handles travel as whole registers, see shim.h. */
 #define TL_C_cbuf(name) const void *name
@@ -24,8 +30,18 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_C_types(name) const void *name
 #define TL_C_op(name) tl_handle name
 #define TL_C_comm(name) tl_handle name
+#define TL_C_win(name) tl_handle name
+#define TL_C_handle(name) tl_handle name
 #define TL_C_rank(name) int name
 #define TL_C_integer(name) int name
+#define TL_C_wide(name) int64_t name
+#define TL_C_text(name) const char *name
+#define TL_C_status(name) void *name
+#define TL_C_statuses(name) void *name
+#define TL_C_begun(name) void *name
+#define TL_C_made(name) void *name
+#define TL_C_pending(name) void *name
+#define TL_C_pendings(name) void *name
 #define TL_C_out(name) void *name
 #define TL_DECLARE(kind, name) TL_C_##kind(name)
 #define TL_PASS(kind, name) name
@@ -33,31 +49,46 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_WRAPPER(symbol, the_form, Name, parameters, note) \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
+        const enum tl_form tl_form = the_form; \
+        (void)tl_form; \
         int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)); \
-        void *tl_found = tl_next(the_form, TL_OP_##Name); \
-        if (TL_UNLIKELY(!tl_found)) return NO_SUCH_FUNCTION; \
-        __builtin_memcpy(&tl_following, &tl_found, sizeof tl_following); \
+        void *tl_after = tl_next(the_form, TL_OP_##Name); \
+        if (TL_UNLIKELY(!tl_after)) return NO_SUCH_FUNCTION; \
+        __builtin_memcpy(&tl_following, &tl_after, sizeof tl_following); \
         struct tl_thread *tl_me; \
         if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter())) return tl_following(parameters(TL_PASS, TL_COMMA)); \
+        parameters(TL_BEFORE, TL_NOTHING) \
         uint64_t tl_start = tl_ticks(); \
         int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
-        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - tl_start}; \
-        const struct tl_call *call = &tl_made; \
-        if (TL_LIKELY(tl_status == 0)) note; \
+        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - tl_start, 0}; \
+        struct tl_call *call = &tl_made; \
+        if (TL_LIKELY(tl_status == 0)) { \
+            parameters(TL_NOTING, TL_NOTHING) \
+            note; \
+            parameters(TL_NOTED, TL_NOTHING) \
+        } \
         tl_me->depth = 0; \
         return tl_status; \
     }
 
-#define TL_C_WRAPPER(Name, name, parameters, note) TL_WRAPPER(MPI_##Name, TL_FORM_C, Name, parameters, note)
-TL_OPERATIONS(TL_C_WRAPPER)
+#define TL_C_WRAPPER(number, Name, name, parameters, note) \
+    TL_WRAPPER(MPI_##Name, TL_FORM_C, Name, parameters, note)
+TL_COUNTED_OPERATIONS(TL_C_WRAPPER)
+TL_UNCOUNTED_OPERATIONS(TL_C_WRAPPER)
+TL_FILES_OPENING(TL_C_WRAPPER)
+#ifdef TL_HAVE_MPI_4
+TL_COUNTED_OPERATIONS_4(TL_C_WRAPPER)
+TL_UNCOUNTED_OPERATIONS_4(TL_C_WRAPPER)
+#endif
 
 /* Large-count forms: only where every MPI that the object is made for has them (mpi4py tests for them). */
 #ifdef TL_HAVE_LARGE_COUNTS
 #undef TL_C_count
 #define TL_C_count(name) int64_t name
-#define TL_LARGE_WRAPPER(Name, name, parameters, note) \
+#define TL_LARGE_WRAPPER(number, Name, name, parameters, note) \
     TL_WRAPPER(MPI_##Name##_c, TL_FORM_LARGE, Name, parameters, note)
 TL_COUNTED_OPERATIONS(TL_LARGE_WRAPPER)
+TL_COUNTED_OPERATIONS_4(TL_LARGE_WRAPPER)
 #endif
 
 /* ---- start, end, and communicators that go away ---- */
@@ -132,4 +163,9 @@ TL_EXPORT int MPI_Comm_free(void *comm) {
 TL_EXPORT int MPI_Comm_disconnect(void *comm);
 TL_EXPORT int MPI_Comm_disconnect(void *comm) {
     return next_with_comm("MPI_Comm_disconnect", comm);
+}
+
+TL_EXPORT int MPI_Win_free(void *window);
+TL_EXPORT int MPI_Win_free(void *window) {
+    return next_with_comm("MPI_Win_free", window);
 }

@@ -5,28 +5,93 @@
  * that gets into a process of another MPI after all, its Fortran calls pass through to C calls, which count.
  */
 #include "clock.h"
+#include "persistent.h"
+#include "requests.h"
 #include "shim.h"
+#include "wrappers.h"
+
+#define TL_COUNT_OF_REQUESTS *(const int *)count_f
 
 #define TL_COMMA() ,
+#define TL_NOTHING()
 
-#define TL_DECLARE(kind, name) void *name##_f
-#define TL_PASS(kind, name) name##_f
+#define TL_DECLARE(kind, name) TL_ARGUMENT_##kind(name)
+#define TL_PASS(kind, name) TL_PASS_##kind(name)
+
+/* Arguments that notes use by their names are converted; those that are C addresses already have them. */
+#define TL_BY_ADDRESS(name) void *name##_f
+#define TL_AS_IT_IS(name) void *name
+#define TL_ARGUMENT_cbuf TL_BY_ADDRESS
+#define TL_ARGUMENT_buf TL_BY_ADDRESS
+#define TL_ARGUMENT_count TL_BY_ADDRESS
+#define TL_ARGUMENT_counts TL_AS_IT_IS
+#define TL_ARGUMENT_displs TL_AS_IT_IS
+#define TL_ARGUMENT_type TL_BY_ADDRESS
+#define TL_ARGUMENT_types TL_AS_IT_IS
+#define TL_ARGUMENT_op TL_BY_ADDRESS
+#define TL_ARGUMENT_comm TL_BY_ADDRESS
+#define TL_ARGUMENT_win TL_BY_ADDRESS
+#define TL_ARGUMENT_handle TL_BY_ADDRESS
+#define TL_ARGUMENT_rank TL_BY_ADDRESS
+#define TL_ARGUMENT_integer TL_BY_ADDRESS
+#define TL_ARGUMENT_wide TL_BY_ADDRESS
+#define TL_ARGUMENT_text TL_AS_IT_IS
+#define TL_ARGUMENT_status TL_AS_IT_IS
+#define TL_ARGUMENT_statuses TL_AS_IT_IS
+#define TL_ARGUMENT_begun TL_AS_IT_IS
+#define TL_ARGUMENT_made TL_AS_IT_IS
+#define TL_ARGUMENT_pending TL_AS_IT_IS
+#define TL_ARGUMENT_pendings TL_AS_IT_IS
+#define TL_ARGUMENT_out TL_AS_IT_IS
+#define TL_PASS_BY_ADDRESS(name) name##_f
+#define TL_PASS_AS_IT_IS(name) name
+#define TL_PASS_cbuf TL_PASS_BY_ADDRESS
+#define TL_PASS_buf TL_PASS_BY_ADDRESS
+#define TL_PASS_count TL_PASS_BY_ADDRESS
+#define TL_PASS_counts TL_PASS_AS_IT_IS
+#define TL_PASS_displs TL_PASS_AS_IT_IS
+#define TL_PASS_type TL_PASS_BY_ADDRESS
+#define TL_PASS_types TL_PASS_AS_IT_IS
+#define TL_PASS_op TL_PASS_BY_ADDRESS
+#define TL_PASS_comm TL_PASS_BY_ADDRESS
+#define TL_PASS_win TL_PASS_BY_ADDRESS
+#define TL_PASS_handle TL_PASS_BY_ADDRESS
+#define TL_PASS_rank TL_PASS_BY_ADDRESS
+#define TL_PASS_integer TL_PASS_BY_ADDRESS
+#define TL_PASS_wide TL_PASS_BY_ADDRESS
+#define TL_PASS_text TL_PASS_AS_IT_IS
+#define TL_PASS_status TL_PASS_AS_IT_IS
+#define TL_PASS_statuses TL_PASS_AS_IT_IS
+#define TL_PASS_begun TL_PASS_AS_IT_IS
+#define TL_PASS_made TL_PASS_AS_IT_IS
+#define TL_PASS_pending TL_PASS_AS_IT_IS
+#define TL_PASS_pendings TL_PASS_AS_IT_IS
+#define TL_PASS_out TL_PASS_AS_IT_IS
 
 /* The C value of an argument, as the notes in operations.h expect it. */
 #define TL_F_cbuf(name) const void *name = c_buffer(name##_f); (void)name;
 #define TL_F_buf(name)
 #define TL_F_count(name) int64_t name = *(const int *)name##_f; (void)name;
-#define TL_F_counts(name) const void *name = name##_f; (void)name;
+#define TL_F_counts(name)
 #define TL_F_displs(name)
 #define TL_F_type(name) tl_handle name = tl_library.type_f2c(*(const int *)name##_f); (void)name;
-#define TL_F_types(name) const void *name = name##_f; (void)name;
-#define TL_F_op(name)
+#define TL_F_types(name)
+#define TL_F_op(name) tl_handle name = *(const int *)name##_f; (void)name;
 #define TL_F_comm(name) tl_handle name = tl_library.comm_f2c(*(const int *)name##_f); (void)name;
+#define TL_F_win(name) tl_handle name = tl_library.win_f2c(*(const int *)name##_f); (void)name;
+#define TL_F_handle(name)
 #define TL_F_rank(name) int name = *(const int *)name##_f; (void)name;
-#define TL_F_integer(name)
+#define TL_F_integer(name) int name = *(const int *)name##_f; (void)name;
+#define TL_F_wide(name) int64_t name = *(const int64_t *)name##_f; (void)name;
+#define TL_F_text(name)
+#define TL_F_status(name)
+#define TL_F_statuses(name)
+#define TL_F_begun(name)
+#define TL_F_made(name)
+#define TL_F_pending(name)
+#define TL_F_pendings(name)
 #define TL_F_out(name)
 #define TL_CONVERT(kind, name) TL_F_##kind(name)
-#define TL_NOTHING()
 
 static const void *c_buffer(const void *buffer) {
     return buffer && buffer == tl_library.fortran_in_place ? tl_library.in_place : buffer;
@@ -37,33 +102,46 @@ static const void *c_buffer(const void *buffer) {
 #define TL_FORTRAN(symbol, the_form, Name, parameters, note) \
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
+        const enum tl_form tl_form = the_form; \
+        (void)tl_form; \
         void (*next)(parameters(TL_DECLARE, TL_COMMA), int *); \
-        void *found = tl_next(the_form, TL_OP_##Name); \
-        if (TL_UNLIKELY(!found)) { \
+        void *after = tl_next(the_form, TL_OP_##Name); \
+        if (TL_UNLIKELY(!after)) { \
             if (error) *error = 16; \
             return; \
         } \
-        __builtin_memcpy(&next, &found, sizeof next); \
-        struct tl_thread *self; \
-        if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(self = tl_enter())) { \
+        __builtin_memcpy(&next, &after, sizeof next); \
+        struct tl_thread *tl_me; \
+        if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(tl_me = tl_enter())) { \
             next(parameters(TL_PASS, TL_COMMA), error); \
             return; \
         } \
+        parameters(TL_BEFORE, TL_NOTHING) \
         uint64_t start = tl_ticks(); \
         next(parameters(TL_PASS, TL_COMMA), error); \
-        struct tl_call made = {self, TL_OP_##Name, the_form, tl_ticks() - start}; \
-        const struct tl_call *call = &made; \
+        struct tl_call made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - start, 0}; \
+        struct tl_call *call = &made; \
         if (!error || *error == 0) { \
             parameters(TL_CONVERT, TL_NOTHING) \
+            parameters(TL_NOTING, TL_NOTHING) \
             note; \
+            parameters(TL_NOTED, TL_NOTHING) \
         } \
-        self->depth = 0; \
+        tl_me->depth = 0; \
     }
 
-#define TL_F77(Name, name, parameters, note) TL_FORTRAN(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
-#define TL_F2008(Name, name, parameters, note) TL_FORTRAN(mpi_##name##_f08_, TL_FORM_F08, Name, parameters, note)
-TL_OPERATIONS(TL_F77)
-TL_OPERATIONS(TL_F2008)
+#define TL_F77(number, Name, name, parameters, note) \
+    TL_FORTRAN(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
+#define TL_F2008(number, Name, name, parameters, note) \
+    TL_FORTRAN(mpi_##name##_f08_, TL_FORM_F08, Name, parameters, note)
+#define TL_FORTRAN_LISTS(X) TL_COUNTED_OPERATIONS(X) TL_UNCOUNTED_OPERATIONS(X)
+TL_FORTRAN_LISTS(TL_F77)
+TL_FORTRAN_LISTS(TL_F2008)
+#ifdef TL_HAVE_MPI_4
+#define TL_FORTRAN_LISTS_4(X) TL_COUNTED_OPERATIONS_4(X) TL_UNCOUNTED_OPERATIONS_4(X)
+TL_FORTRAN_LISTS_4(TL_F77)
+TL_FORTRAN_LISTS_4(TL_F2008)
+#endif
 
 static void *find_or_fail(const char *symbol, int *error) {
     void *found = tl_find(symbol);

@@ -1,0 +1,131 @@
+/*
+ * What operations beyond messages and collectives send: one-sided, MPI-IO, neighbourhood collectives, and
+ * received bytes. Rules are in protocol/README.md; otherwise as accounting.c.
+ */
+#include "accounting.h"
+#include "requests.h"
+
+/* ---- received bytes ---- */
+
+/* `status` is always one that the library has filled in: the wrapper passes its own instead of IGNORE. */
+void tl_note_received(tl_callp call, const void *status) {
+    received(call, tl_status_bytes(status));
+}
+
+void tl_note_receives(tl_callp call) {
+    if (call->self->capture) call->self->capture->receives = 1;
+    call->receives = 1;
+}
+
+/* Each start of a partitioned receive gets all its partitions; libraries differ in what its status says. */
+void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source) {
+    int64_t bytes = bytes_of(count, type);
+    record(call, bytes, 0);
+    tl_note_receives(call);
+    if (call->self->capture) call->self->capture->receive_bytes = source < 0 ? 0 : bytes;
+}
+
+/* ---- MPI-IO ---- */
+
+void tl_note_bytes(tl_callp call, int64_t count, tl_handle type) {
+    int64_t bytes = bytes_of(count, type);
+    record(call, bytes, bytes);
+}
+
+/* ---- one-sided ---- */
+
+static void to_target(tl_callp call, int target, tl_handle win, int64_t bytes) {
+    to_member(call->self, tl_window_find(call->self, win), target, bytes);
+}
+
+void tl_note_put(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win) {
+    int64_t bytes = target < 0 ? 0 : bytes_of(count, type);
+    record(call, bytes, bytes);
+    if (target >= 0) to_target(call, target, win, bytes);
+}
+
+/* The target sends: nothing in this rank's row of the matrix. */
+void tl_note_get(tl_callp call, int64_t count, tl_handle type, int target) {
+    int64_t bytes = target < 0 ? 0 : bytes_of(count, type);
+    record(call, bytes, 0);
+    received(call, bytes);
+}
+
+/* With MPI_NO_OP nothing goes to the target; the origin's buffer is not looked at, nor are its type and count. */
+void tl_note_get_accumulate(tl_callp call, int64_t count, tl_handle type, int64_t result_count,
+                            tl_handle result_type, int target, tl_handle op, tl_handle win) {
+    if (target < 0) {
+        record(call, 0, 0);
+        return;
+    }
+    if (tl_is_fortran(call->form)) op = tl_library.op_f2c ? tl_library.op_f2c((int)op) : 0;
+    int64_t back = bytes_of(result_count, result_type);
+    if (tl_same(op) == tl_library.no_op) {
+        record(call, back, 0);
+    } else {
+        int64_t bytes = bytes_of(count, type);
+        record(call, bytes, bytes);
+        to_target(call, target, win, bytes);
+    }
+    received(call, back);
+}
+
+void tl_note_compare_and_swap(tl_callp call, tl_handle type, int target, tl_handle win) {
+    tl_note_put(call, 1, type, target, win);
+    if (target >= 0) received(call, bytes_of(1, type));
+}
+
+/* ---- neighbourhood collectives ---- */
+
+/* The communicator with its neighbours; NULL where they are not known, with what that counts. */
+static struct tl_comm *neighbourhood(tl_callp call, tl_handle handle) {
+    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    if (comm && tl_comm_neighbours(comm)) return comm;
+    record(call, 0, 0);
+    unknown(call->self, 1);
+    return NULL;
+}
+
+/* A block to each neighbour there is; returns how many there are. */
+static int to_neighbours(tl_callp call, const struct tl_comm *comm, int64_t block) {
+    int there = 0;
+    for (int i = 0; i < comm->target_count; i++) {
+        if (comm->targets[i] < 0) continue;
+        there++;
+        to_member(call->self, comm, comm->targets[i], block);
+    }
+    return there;
+}
+
+void tl_note_neighbor_allgather(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
+    struct tl_comm *comm = neighbourhood(call, handle);
+    if (!comm) return;
+    int64_t block = bytes_of(count, type);
+    record(call, block, block);
+    to_neighbours(call, comm, block);
+}
+
+void tl_note_neighbor_alltoall(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
+    struct tl_comm *comm = neighbourhood(call, handle);
+    if (!comm) return;
+    int64_t block = bytes_of(count, type);
+    int there = to_neighbours(call, comm, block);
+    record(call, block, block * there);
+}
+
+void tl_note_neighbor_blocks(tl_callp call, const void *counts, const void *types, tl_handle type,
+                             tl_handle handle) {
+    struct tl_comm *comm = neighbourhood(call, handle);
+    if (!comm) return;
+    int64_t element = types ? 0 : bytes_of(1, type), total = 0;
+    int there = 0;
+    for (int i = 0; i < comm->target_count; i++) {
+        if (comm->targets[i] < 0) continue;
+        int64_t count = count_at(call, counts, i);
+        int64_t bytes = types ? (count ? bytes_of(count, type_at(call, types, i)) : 0) : count * element;
+        total += bytes;
+        there++;
+        to_member(call->self, comm, comm->targets[i], bytes);
+    }
+    record(call, there ? total / there : 0, total);
+}

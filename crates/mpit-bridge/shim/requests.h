@@ -1,0 +1,68 @@
+/*
+ * Outstanding requests: which operation began each, so that the time spent waiting for it and the bytes that
+ * it received are given to that operation. One table for the process, bounded; without locks.
+ */
+#ifndef THROUGHLINE_REQUESTS_H
+#define THROUGHLINE_REQUESTS_H
+
+#include "shim.h"
+
+#pragma GCC visibility push(hidden)
+
+enum {
+    TL_REQUEST_BUCKETS = 2048, /* of 8: 16,384 requests in 256 KiB, of which unused pages cost nothing */
+    TL_LOOKED_FEW = 64,        /* requests of one call that are looked up without memory from the heap */
+    TL_LOOKED_LIMIT = 1 << 20, /* requests of one call; further ones are counted as untracked */
+    TL_STATUS_BYTES = 32       /* the largest MPI_Status: that of the MPI-5 ABI */
+};
+
+
+/* A request as it was before the call that may complete it. */
+struct tl_found {
+    uint64_t *entry; /* NULL: not known */
+    uint64_t held;
+};
+struct tl_looked {
+    const void *requests; /* the program's array */
+    int count;
+    int receives; /* one of them at least */
+    struct tl_found *found;
+    struct tl_found few[TL_LOOKED_FEW];
+};
+
+/* `call` has begun a request, given as the library's C handle. */
+void tl_request_began(struct tl_call *call, tl_handle request);
+/* A persistent request was made; `persistent` is a struct of persistent.c, which the table now owns. */
+int tl_request_made(struct tl_thread *self, tl_handle request, const void *persistent);
+/* The handle that a wrapper's argument points to, in C or in Fortran. */
+tl_handle tl_request_at(enum tl_form form, const void *requests, int i);
+
+/* The persistent request that was found; NULL if it is none. */
+struct tl_capture *tl_found_persistent(const struct tl_found *found);
+/* A library may start a persistent request under another handle than the one it was given. */
+void tl_request_moved(const struct tl_found *found, struct tl_thread *self, tl_handle request);
+
+/* Looks up the requests of a call, before it is made. */
+void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_form form, int count,
+                      const void *requests);
+/* Where statuses are to be written: the program's own array, or one of the shim's where that is ignored and
+ * something received must be counted. `few` holds TL_LOOKED_FEW of them. */
+void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few);
+int tl_is_ignored(enum tl_form form, const void *status);
+
+/* After the call: all, one (*index), or some (indices[0..*outcount]) were completed; or all if *flag. */
+void tl_completed_all(struct tl_call *call, struct tl_looked *looked, const void *statuses);
+void tl_completed_if(struct tl_call *call, struct tl_looked *looked, const void *flag, const void *statuses);
+void tl_completed_any(struct tl_call *call, struct tl_looked *looked, const void *index, const void *status);
+void tl_completed_some(struct tl_call *call, struct tl_looked *looked, const void *outcount, const void *indices,
+                       const void *statuses);
+void tl_requests_freed(struct tl_looked *looked);
+void tl_requests_cancelled(struct tl_looked *looked);
+
+/* Bytes that a status tells of; found out once how a library keeps them. */
+void tl_status_learn(void);
+int64_t tl_status_bytes(const void *status);
+
+#pragma GCC visibility pop
+
+#endif
