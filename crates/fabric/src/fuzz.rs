@@ -151,11 +151,15 @@ fn rmpp_segments(bytes: &[u8]) {
 }
 
 fn frames(mut bytes: &[u8]) {
+    let bodies = |bytes| {
+        let _ = (wire::Hello::decode(bytes), wire::Welcome::decode(bytes));
+        let _ = (wire::SendHead::decode(bytes), wire::MadHead::decode(bytes));
+    };
     while let Ok(Some(frame)) = wire::take(bytes) {
-        let _ = (wire::Hello::decode(frame.body), wire::Welcome::decode(frame.body));
+        bodies(frame.body);
         bytes = &bytes[frame.bytes..];
     }
-    let _ = (wire::Hello::decode(bytes), wire::Welcome::decode(bytes));
+    bodies(bytes);
 }
 
 fn thresholds(bytes: &[u8]) {
