@@ -1,6 +1,7 @@
 //! Multicast groups: what the subnet administrator tells of them, put beside the trees in the tables. Pure.
 
 use super::{MulticastTables, Tree};
+use crate::mad::NodeKind;
 use crate::mad::sa::McMember;
 use crate::sa::Groups;
 use crate::topology::{PortEnd, Topology};
@@ -110,22 +111,27 @@ impl Group {
         }
         groups.sort_by_key(|group| (group.mlid, group.record.map(|record| record.group)));
         for group in &mut groups {
-            group.compare(joined.get(&group.mlid).map_or(&[], Vec::as_slice));
+            group.compare(topology, joined.get(&group.mlid).map_or(&[], Vec::as_slice));
         }
         groups
     }
 
     /// Holds the members against whom the tree reaches.
-    fn compare(&mut self, joined: &[PortEnd]) {
+    fn compare(&mut self, topology: &Topology, joined: &[PortEnd]) {
         let Some(members) = &self.members else { return };
         let key = |end: &PortEnd| (end.node, end.port);
         let own =
             self.tree.switches.iter().filter(|(_, ports)| ports.contains(0)).map(|(node, _)| (*node, 0));
         let reached: HashSet<_> = self.tree.hosts.iter().map(|(_, host)| key(host)).chain(own).collect();
         let joined: HashSet<_> = joined.iter().map(key).collect();
-        let is_missed = |member: &&Member| {
-            member.receives() && !member.end.is_some_and(|end| reached.contains(&key(&end)))
+        // A cable between two hosts needs no tree.
+        let is_beside_a_member = |end: &PortEnd| {
+            let is_host = |end: &PortEnd| topology.nodes[end.node].kind != NodeKind::Switch;
+            let across = topology.nodes[end.node].port(end.port).and_then(|port| port.remote);
+            is_host(end) && across.is_some_and(|other| is_host(&other) && joined.contains(&key(&other)))
         };
+        let is_reached = |end: PortEnd| reached.contains(&key(&end)) || is_beside_a_member(&end);
+        let is_missed = |member: &&Member| member.receives() && !member.end.is_some_and(is_reached);
         // A group of one member needs no entry anywhere.
         let needing = members.iter().filter(|_| members.len() > 1);
         self.missed = needing.filter(is_missed).map(|member| member.port_guid).collect();

@@ -139,6 +139,21 @@ fn members_are_held_against_the_tree() {
 }
 
 #[test]
+fn hosts_on_one_cable_need_no_tree() {
+    // Hosts 3 and 5 beside each other, without a switch between.
+    let mut topology = ring();
+    for (node, other) in [(3, 5), (5, 3)] {
+        topology.nodes[node].ports[0].remote = Some(end(other, 1));
+    }
+    let none = MulticastTables::new(&topology);
+    let groups = |members| Groups { members, is_trusted: true, is_cut: false };
+    let both = groups(vec![record(0x131, 1), record(0x151, 1)]);
+    assert!(Group::all(&topology, &none, Some(&both))[0].is_sound());
+    let others = groups(vec![record(0x131, 1), record(0x141, 1)]);
+    assert_eq!(Group::all(&topology, &none, Some(&others))[0].missed, [Guid(0x131), Guid(0x141)]);
+}
+
+#[test]
 fn tables_without_an_administrator_are_groups_too() {
     let topology = ring();
     let tables = tables(&topology, [&[1, 3], &[2, 3], &[]]);
