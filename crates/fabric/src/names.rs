@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use throughline_sample::Guid;
 
-/// Where infiniband-diags of most distributions look when nothing else is said.
-pub const DEFAULT_PATH: &str = "/etc/opensm/ib-node-name-map";
+/// Where is looked when nothing else is said: as infiniband-diags of rdma-core do, then as opensm and older diags.
+const DEFAULT_PATHS: [&str; 2] = ["/etc/rdma/ib-node-name-map", "/etc/opensm/ib-node-name-map"];
 /// Largest file: 65,536 nodes with names of 256 bytes.
 const BYTES_MAX: u64 = 16 << 20;
 
@@ -132,7 +132,8 @@ impl NameFile {
     /// # Errors
     /// [`NamesError`]: it is not there or wrong.
     pub fn open(path: Option<&Path>) -> Result<NameFile, NamesError> {
-        let chosen = path.unwrap_or(Path::new(DEFAULT_PATH));
+        let [first, second] = DEFAULT_PATHS.map(Path::new);
+        let chosen = path.unwrap_or(if first.exists() { first } else { second });
         let mut file =
             NameFile { path: Some(chosen.to_owned()), is_named: path.is_some(), ..NameFile::default() };
         file.refresh()?;

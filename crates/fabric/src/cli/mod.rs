@@ -67,7 +67,7 @@ pub struct FabricOptions {
     /// File with the SM_Key, which only its owner may read: the subnet administrator tells members of groups to who knows it [default: none; for members opensm's own default, 1]
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub sm_key_file: Option<PathBuf>,
-    /// Names of nodes in place of their descriptions, one line `0xGUID "name"` each [default: /etc/opensm/ib-node-name-map if it exists]
+    /// Names of nodes in place of their descriptions, one line `0xGUID "name"` each [default: /etc/rdma/ib-node-name-map or /etc/opensm/ib-node-name-map, where one exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub node_name_map: Option<PathBuf>,
     /// How long an answer may take; repetitions begin sooner [default: 200]
