@@ -19,7 +19,7 @@ struct Migration {
 }
 
 /// All migrations, in order. A released file is never edited; a change of the schema is a new file.
-const MIGRATIONS: [Migration; 9] = [
+const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, name: "inventory", sql: include_str!("../migrations/V001__inventory.sql") },
     Migration { version: 2, name: "samples", sql: include_str!("../migrations/V002__samples.sql") },
     Migration { version: 3, name: "views", sql: include_str!("../migrations/V003__views.sql") },
@@ -37,6 +37,7 @@ const MIGRATIONS: [Migration; 9] = [
     },
     Migration { version: 8, name: "jobs", sql: include_str!("../migrations/V008__jobs.sql") },
     Migration { version: 9, name: "job_places", sql: include_str!("../migrations/V009__job_places.sql") },
+    Migration { version: 10, name: "job_totals", sql: include_str!("../migrations/V010__job_totals.sql") },
 ];
 
 /// What a call of [`migrate`] did.
@@ -82,7 +83,7 @@ pub async fn migrate(database: &Database) -> Result<Migrated, Error> {
         )));
     }
     let mut applied = 0;
-    for migration in &MIGRATIONS {
+    for migration in MIGRATIONS {
         let checksum = client
             .query_one("SELECT md5($1)", &[&migration.sql])
             .await

@@ -27,9 +27,12 @@ impl Found {
     }
 }
 
-/// All that a name could mean, the newest first. `rest` is the key without its scheduler.
+/// All that a name could mean, the newest first. `rest` is the key without its scheduler. A key ends with the
+/// user's number, which nobody types.
 const CANDIDATES_OF: &str = "
-    SELECT id, key, CASE WHEN key = $1 THEN 0 WHEN native_id = $1 OR rest = $1 THEN 1 ELSE 2 END AS distance
+    SELECT id, key, CASE WHEN key = $1 THEN 0
+                         WHEN native_id = $1 OR split_part(key, '@', 1) = $1 OR split_part(rest, '@', 1) = $1 THEN 1
+                         ELSE 2 END AS distance
     FROM (SELECT id, key, native_id, coalesce(start_time, first_seen) AS began,
                  substr(key, strpos(key, ':') + 1) AS rest FROM job) j
     WHERE key = $1 OR native_id = $1 OR starts_with(key, $1) OR starts_with(rest, $1)

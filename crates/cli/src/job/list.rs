@@ -15,8 +15,8 @@ Examples:
   throughline job list --scheduler slurm --since 2026-11-20T08:00:00Z
   throughline job list --json | jq -r 'select(.mpi_time_share > 0.5) | .job_key'
 
-STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: not
-ended, and nothing came for a minute. MPI is the share of the ranks' time inside MPI. SENT is what
+STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: nothing
+came for a minute, or its nodes went away before its end was seen. MPI is the share of the ranks' time inside MPI. SENT is what
 the program handed over for sending.";
 
 /// Options of `job list`.

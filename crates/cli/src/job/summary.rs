@@ -27,8 +27,14 @@ pub struct Summary {
     pub user: Option<String>,
     /// What runs.
     pub command: Option<String>,
-    /// `running`, `ended`, `lost` (ended, and ranks of it without MPI_Finalize) or `silent`: not ended, and nothing
-    /// came for a minute.
+    /// Its name, as the scheduler told.
+    pub name: Option<String>,
+    /// Account or project.
+    pub account: Option<String>,
+    /// Partition or queue.
+    pub queue: Option<String>,
+    /// `running`, `ended`, `lost` (ended, and ranks of it without MPI_Finalize) or `silent`: nothing came for a
+    /// minute, or its nodes went away before its end was seen.
     pub state: &'static str,
     /// When it began, RFC 3339.
     pub start: Option<String>,
@@ -46,6 +52,8 @@ pub struct Summary {
     pub ranks_running: u64,
     /// Ranks that ended without MPI_Finalize.
     pub ranks_lost: u64,
+    /// Ranks whose nodes went away.
+    pub ranks_silent: u64,
     /// Calls of all operations.
     pub calls: Option<u64>,
     /// What callers passed to send.
@@ -79,7 +87,8 @@ pub struct Filter {
 /// Jobs that pass the filter, the newest first.
 const JOBS: &str = "
     SELECT id, job_key, scheduler, native_id, step, user_name, command, world_size, ranks, nodes, ranks_running,
-           ranks_lost, (extract(epoch FROM start_time) * 1e9)::bigint AS start_ns,
+           ranks_lost, ranks_silent, name, account, queue,
+           (extract(epoch FROM start_time) * 1e9)::bigint AS start_ns,
            (extract(epoch FROM end_time) * 1e9)::bigint AS end_ns
     FROM job_summary
     WHERE ($1::integer IS NULL OR id = $1) AND ($2::text IS NULL OR user_name = $2)
@@ -150,6 +159,10 @@ fn job(row: &Row) -> Result<Summary, tokio_postgres::Error> {
         nodes: whole(row, "nodes")?.unwrap_or_default(),
         ranks_running: whole(row, "ranks_running")?.unwrap_or_default(),
         ranks_lost: whole(row, "ranks_lost")?.unwrap_or_default(),
+        ranks_silent: whole(row, "ranks_silent")?.unwrap_or_default(),
+        name: row.try_get("name")?,
+        account: row.try_get("account")?,
+        queue: row.try_get("queue")?,
         ..Summary::default()
     })
 }
@@ -179,6 +192,7 @@ pub fn share(inside: Option<f64>, observed: Option<f64>) -> Option<f64> {
 fn state(job: &Summary, age: Option<f64>) -> &'static str {
     match (&job.end, age) {
         (Some(_), _) if job.ranks_lost > 0 => "lost",
+        (Some(_), _) if job.ranks_silent > 0 => "silent",
         (Some(_), _) => "ended",
         // One that has only begun has no row yet; one of which rows are gone by retention has none either.
         (None, None) if started_long_ago(job) => "silent",

@@ -40,7 +40,7 @@ pub struct Host {
 /// Ranks that ended in one way.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Ending {
-    /// clean, lost or running.
+    /// clean, lost, unseen, silent (see `job_rank.ending`) or running.
     pub ending: String,
     /// How many.
     pub ranks: u64,
@@ -107,6 +107,9 @@ pub fn text(summary: &Summary, identity: &Identity, width: usize) -> String {
         }
         _ => count(summary.ranks, "rank"),
     };
+    for (what, value) in [("name", &summary.name), ("account", &summary.account), ("queue", &summary.queue)] {
+        facts.extend(value.as_ref().map(|value| format!("{what} {value}")));
+    }
     facts.push(format!("{ranks} on {}", count(summary.nodes, "node")));
     lines.extend(folded(&facts.join("; "), width));
     lines.extend(folded(&times(summary), width));
@@ -154,6 +157,8 @@ fn endings(summary: &Summary, identity: &Identity) -> String {
             "clean" => format!("{ranks} reached MPI_Finalize"),
             "running" => format!("{ranks} not ended"),
             "lost" => format!("{ranks} ended without MPI_Finalize ({}{more})", list.join(", ")),
+            "unseen" => format!("{ranks} ended while no agent ran on the node"),
+            "silent" => format!("{ranks} of nodes that report nothing any more ({}{more})", list.join(", ")),
             other => format!("{ranks} {other}"),
         }
     };
