@@ -6,18 +6,25 @@
 #include "channel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include "clock.h"
 #include "shim.h"
 
+/* The descriptor's number is at most this: what select(2) can take, and a small table of the kernel's. */
+enum { HIGHEST_DESCRIPTOR = 1023 };
+
 static int channel = -1;
+static struct stat channel_is; /* which socket it was when it was made */
 static uint64_t lost, connections;
 static uint32_t sequence;
 static char paths[2][sizeof((struct sockaddr_un *)0)->sun_path];
@@ -26,12 +33,43 @@ int tl_channel_connected(void) {
     return channel >= 0;
 }
 
+/* Programs close all descriptors that they do not know (closefrom), or put files of their own in their place
+ * (dup2). The number is then the program's: nothing may be sent there, and it must not be closed. */
+static int still_own(void) {
+    struct stat now;
+    if (channel < 0) return 0;
+    if (fstat(channel, &now) == 0 && now.st_dev == channel_is.st_dev && now.st_ino == channel_is.st_ino) return 1;
+    tl_debug("descriptor %d was closed by the program", channel);
+    channel = -1;
+    return 0;
+}
+
+/* Out of the program's way: it gets the low numbers that it would have got without us. */
+static int moved_up(int fd) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return fd;
+    int highest = limit.rlim_cur > HIGHEST_DESCRIPTOR ? HIGHEST_DESCRIPTOR : (int)limit.rlim_cur - 1;
+    /* From the top down, so that a program which takes all numbers in turn meets ours last. */
+    for (int at = highest; at > fd && at > highest - 8; at--) {
+        int high = fcntl(fd, F_DUPFD_CLOEXEC, at);
+        if (high < 0) continue;
+        close(fd);
+        return high;
+    }
+    return fd;
+}
+
 static int connect_to(const char *path) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, path, sizeof address.sun_path);
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return 0;
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        close(fd);
+        return 0;
+    }
+    fd = moved_up(fd);
+    if (fstat(fd, &channel_is) != 0) {
         close(fd);
         return 0;
     }
@@ -59,14 +97,14 @@ void tl_channel_configure(void) {
 }
 
 int tl_channel_connect(void) {
-    if (channel >= 0) return 1;
+    if (still_own()) return 1;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (paths[i][0] && connect_to(paths[i])) return 1;
     return 0;
 }
 
 void tl_channel_close(void) {
-    if (channel >= 0) close(channel);
+    if (still_own()) close(channel);
     channel = -1;
 }
 
@@ -76,7 +114,7 @@ static int may_retry(int error) {
 
 int tl_channel_send(struct tl_frame *frame, int patience_ms) {
     tl_frame_end(frame, sequence++, tl_clock(CLOCK_MONOTONIC), tl_clock(CLOCK_REALTIME));
-    if (channel < 0) {
+    if (!still_own()) {
         lost++;
         return 0;
     }
@@ -99,7 +137,7 @@ int tl_channel_send(struct tl_frame *frame, int patience_ms) {
 }
 
 size_t tl_channel_receive(uint8_t *to, size_t size, int patience_ms) {
-    if (channel < 0) return 0;
+    if (!still_own()) return 0;
     if (patience_ms > 0) {
         struct pollfd ready = {.fd = channel, .events = POLLIN};
         if (poll(&ready, 1, patience_ms) <= 0) return 0;

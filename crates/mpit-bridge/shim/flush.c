@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "flush.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -257,12 +258,22 @@ static void *run(void *unused) {
     return NULL;
 }
 
+/* A thread's stack also holds the thread-local variables of the program and all its libraries, which may be
+ * megabytes of Fortran THREADPRIVATE: glibc tells how much, by a function that other runtimes rely on as well. */
+static size_t stack_bytes(const pthread_attr_t *attributes) {
+    size_t (*least)(const pthread_attr_t *);
+    void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");
+    if (!found) return STACK_BYTES;
+    memcpy(&least, &found, sizeof least);
+    return STACK_BYTES + least(attributes);
+}
+
 static int start_thread(void) {
     pthread_attr_t attributes;
     pthread_condattr_t clock;
     sigset_t all, before;
     if (pthread_attr_init(&attributes) != 0) return 0;
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    pthread_attr_setstacksize(&attributes, stack_bytes(&attributes));
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&wake, &clock);

@@ -66,7 +66,7 @@ void *tl_find(const char *symbol) {
     return found ? found : search_objects(symbol);
 }
 
-void *tl_next_find(enum tl_form form, int operation) {
+void *tl_next_find(enum tl_form form, int operation, const void *caller) {
     char symbol[64];
     switch (form) {
     case TL_FORM_C: snprintf(symbol, sizeof symbol, "MPI_%s", mpi_names[operation]); break;
@@ -74,8 +74,8 @@ void *tl_next_find(enum tl_form form, int operation) {
     case TL_FORM_FORTRAN: snprintf(symbol, sizeof symbol, "mpi_%s_", fortran_names[operation]); break;
     default: snprintf(symbol, sizeof symbol, "mpi_%s_f08_", fortran_names[operation]); break;
     }
-    void *found = tl_find(symbol);
-    __atomic_store_n(&tl_next_functions[form][operation], found, __ATOMIC_RELEASE);
+    void *found = tl_find_for(symbol, caller);
+    if (!tl_several_libraries) __atomic_store_n(&tl_next_functions[form][operation], found, __ATOMIC_RELEASE);
     return found;
 }
 

@@ -12,6 +12,7 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "composure.h"
 #include "flush.h"
 #include "pvars.h"
 #include "shim.h"
@@ -19,6 +20,7 @@
 int tl_world_size, tl_world_rank;
 
 static int started; /* this process has a flush thread */
+static pid_t owner;  /* the process that has it: children of a bare clone(2) run no fork handlers */
 
 static int debugging;
 
@@ -56,16 +58,20 @@ static void in_child(void) {
 
 /* The program ends without MPI_Finalize. No MPI function may be called any more. */
 static void at_exit(void) {
-    if (!started) return;
+    if (!started || getpid() != owner) return;
     started = 0;
     TL_STORE(&tl_recording, 0);
+    struct tl_composure before = tl_composed();
     if (tl_flush_stop()) tl_flush_finish(TL_BYE_EXIT);
+    tl_as_before(&before);
 }
 
-void tl_started(void) {
-    static int done;
-    if (__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL) || switched_off()) return;
+static void start(void) {
     debugging = getenv("THROUGHLINE_DEBUG") != NULL;
+    if (tl_several_libraries) {
+        tl_debug("two MPI libraries in this process: recording nothing");
+        return;
+    }
     if (!tl_library_open()) {
         tl_debug("not an MPI library that this shim knows: recording nothing");
         return;
@@ -78,20 +84,38 @@ void tl_started(void) {
     tl_clock_start();
     tl_comms_start();
     if (pthread_atfork(NULL, NULL, in_child) != 0 || atexit(at_exit) != 0) return;
-    if (!tl_flush_start(tl_clock(CLOCK_REALTIME))) return;
+    if (!tl_flush_start(tl_clock(CLOCK_REALTIME))) {
+        tl_debug("no thread: recording nothing");
+        tl_pvars_stop();
+        tl_channel_close();
+        tl_comms_stop();
+        return;
+    }
+    owner = getpid();
     started = 1;
+    tl_farewell_ask();
     TL_STORE(&tl_recording, 1);
     tl_debug("rank %d of %d, %s", tl_world_rank, tl_world_size, tl_library_version());
 }
 
+void tl_started(void) {
+    static int done;
+    if (__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL) || switched_off()) return;
+    struct tl_composure before = tl_composed();
+    start();
+    tl_as_before(&before);
+}
+
 void tl_finishing(void) {
-    if (!started) return;
+    if (!started || getpid() != owner) return;
     started = 0;
     TL_STORE(&tl_recording, 0);
+    struct tl_composure before = tl_composed();
     if (tl_flush_stop()) {
         /* The last values of the variables go with the last push, and MPI_T ends before MPI does. */
         tl_flush_finish(TL_BYE_FINALIZE);
         tl_pvars_stop();
     }
     tl_comms_stop();
+    tl_as_before(&before);
 }

@@ -176,9 +176,15 @@ extern __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec
 /* library.c */
 void *tl_find(const char *symbol);
 extern void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
-void *tl_next_find(enum tl_form form, int operation);
+void *tl_next_find(enum tl_form form, int operation, const void *caller);
 int tl_library_open(void);
 const char *tl_library_version(void);
+
+/* origin.c: what the caller at this address would have called without the shim */
+#define TL_CALLER __builtin_return_address(0) /* only in a wrapper itself */
+extern int tl_several_libraries;
+void tl_origin_look(void); /* at each MPI_Init: is it another library's? */
+void *tl_find_for(const char *symbol, const void *caller);
 
 /* threads.c */
 struct tl_thread *tl_thread_attach(void);
@@ -201,6 +207,9 @@ int tl_comm_neighbours(struct tl_comm *comm);
 void tl_comm_forget(tl_handle handle);
 void tl_comms_fold(void);
 const struct tl_peer *tl_comms_folded(void);
+
+/* farewell.c: tl_finishing is called by MPI_Finalize, even if the wrapper of that name is not */
+void tl_farewell_ask(void);
 
 /* lifecycle.c: MPI_Init has succeeded; MPI_Finalize is about to be called */
 void tl_started(void);
@@ -290,9 +299,10 @@ static inline struct tl_where tl_account_last(const struct tl_call *call) {
 }
 
 /* What the program would have called without the shim; NULL where there is none. */
-static inline void *tl_next(enum tl_form form, int operation) {
+#define tl_next(form, operation) tl_next_for((form), (operation), TL_CALLER)
+static inline void *tl_next_for(enum tl_form form, int operation, const void *caller) {
     void *found = __atomic_load_n(&tl_next_functions[form][operation], __ATOMIC_ACQUIRE);
-    return TL_LIKELY(found != NULL) ? found : tl_next_find(form, operation);
+    return TL_LIKELY(found != NULL) ? found : tl_next_find(form, operation, caller);
 }
 
 static inline tl_handle tl_same(tl_handle handle) {

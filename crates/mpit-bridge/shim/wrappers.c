@@ -93,9 +93,9 @@ TL_COUNTED_OPERATIONS_4(TL_LARGE_WRAPPER)
 
 /* ---- start, end, and communicators that go away ---- */
 
-static int next_void(const char *symbol) {
+static int next_void(const char *symbol, const void *caller) {
     int (*next)(void);
-    void *found = tl_find(symbol);
+    void *found = tl_find_for(symbol, caller);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
     return next();
@@ -104,7 +104,8 @@ static int next_void(const char *symbol) {
 TL_EXPORT int MPI_Init(int *argc, char ***argv);
 TL_EXPORT int MPI_Init(int *argc, char ***argv) {
     int (*next)(int *, char ***);
-    void *found = tl_find("MPI_Init");
+    tl_origin_look();
+    void *found = tl_find_for("MPI_Init", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
     int status = next(argc, argv);
@@ -115,7 +116,8 @@ TL_EXPORT int MPI_Init(int *argc, char ***argv) {
 TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     int (*next)(int *, char ***, int, int *);
-    void *found = tl_find("MPI_Init_thread");
+    tl_origin_look();
+    void *found = tl_find_for("MPI_Init_thread", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
     int status = next(argc, argv, required, provided);
@@ -126,7 +128,7 @@ TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provid
 TL_EXPORT int MPI_Finalize(void);
 TL_EXPORT int MPI_Finalize(void) {
     tl_finishing();
-    return next_void("MPI_Finalize");
+    return next_void("MPI_Finalize", TL_CALLER);
 }
 
 /* Open MPI 4.1 leaves `provided` unset if MPI_T is in use already, which it may be by the shim. What it sets
@@ -134,7 +136,7 @@ TL_EXPORT int MPI_Finalize(void) {
 TL_EXPORT int MPI_T_init_thread(int required, int *provided);
 TL_EXPORT int MPI_T_init_thread(int required, int *provided) {
     int (*next)(int, int *);
-    void *found = tl_find("MPI_T_init_thread");
+    void *found = tl_find_for("MPI_T_init_thread", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
     if (provided && TL_LOAD(&tl_recording)) *provided = required;
@@ -146,9 +148,9 @@ static void forget(const void *comm) {
     tl_comm_forget(tl_library.handle_bytes == 8 ? *(const tl_handle *)comm : *(const int *)comm);
 }
 
-static int next_with_comm(const char *symbol, void *comm) {
+static int next_with_comm(const char *symbol, void *comm, const void *caller) {
     int (*next)(void *);
-    void *found = tl_find(symbol);
+    void *found = tl_find_for(symbol, caller);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
     forget(comm); /* before: the library may give the handle to the next communicator at once */
@@ -157,12 +159,12 @@ static int next_with_comm(const char *symbol, void *comm) {
 
 TL_EXPORT int MPI_Comm_free(void *comm);
 TL_EXPORT int MPI_Comm_free(void *comm) {
-    return next_with_comm("MPI_Comm_free", comm);
+    return next_with_comm("MPI_Comm_free", comm, TL_CALLER);
 }
 
 TL_EXPORT int MPI_Comm_disconnect(void *comm);
 TL_EXPORT int MPI_Comm_disconnect(void *comm) {
-    return next_with_comm("MPI_Comm_disconnect", comm);
+    return next_with_comm("MPI_Comm_disconnect", comm, TL_CALLER);
 }
 
 TL_EXPORT int MPI_Win_free(void *window);

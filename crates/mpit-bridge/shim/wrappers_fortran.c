@@ -143,8 +143,8 @@ TL_FORTRAN_LISTS_4(TL_F77)
 TL_FORTRAN_LISTS_4(TL_F2008)
 #endif
 
-static void *find_or_fail(const char *symbol, int *error) {
-    void *found = tl_find(symbol);
+static void *find_or_fail(const char *symbol, int *error, const void *caller) {
+    void *found = tl_find_for(symbol, caller);
     if (!found && error) *error = 16;
     return found;
 }
@@ -153,36 +153,38 @@ static int passed(const int *error) {
     return !error || *error == 0;
 }
 
-static void start(const char *symbol, int *error) {
+static void start(const char *symbol, int *error, const void *caller) {
     void (*next)(int *);
-    void *found = find_or_fail(symbol, error);
+    tl_origin_look();
+    void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
     next(error);
     if (passed(error)) tl_started();
 }
 
-static void start_thread(const char *symbol, int *required, int *provided, int *error) {
+static void start_thread(const char *symbol, int *required, int *provided, int *error, const void *caller) {
     void (*next)(int *, int *, int *);
-    void *found = find_or_fail(symbol, error);
+    tl_origin_look();
+    void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
     next(required, provided, error);
     if (passed(error)) tl_started();
 }
 
-static void finish(const char *symbol, int *error) {
+static void finish(const char *symbol, int *error, const void *caller) {
     void (*next)(int *);
-    void *found = find_or_fail(symbol, error);
+    void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
     tl_finishing();
     next(error);
 }
 
-static void release(const char *symbol, int *comm, int *error) {
+static void release(const char *symbol, int *comm, int *error, const void *caller) {
     void (*next)(int *, int *);
-    void *found = find_or_fail(symbol, error);
+    void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
     if (TL_LOAD(&tl_recording) && tl_library.comm_f2c) tl_comm_forget(tl_library.comm_f2c(*comm));
@@ -191,18 +193,20 @@ static void release(const char *symbol, int *comm, int *error) {
 
 #define TL_FORTRAN_LIFE(suffix) \
     TL_EXPORT void mpi_init_##suffix(int *error); \
-    TL_EXPORT void mpi_init_##suffix(int *error) { start("mpi_init_" #suffix, error); } \
+    TL_EXPORT void mpi_init_##suffix(int *error) { start("mpi_init_" #suffix, error, TL_CALLER); } \
     TL_EXPORT void mpi_init_thread_##suffix(int *required, int *provided, int *error); \
     TL_EXPORT void mpi_init_thread_##suffix(int *required, int *provided, int *error) { \
-        start_thread("mpi_init_thread_" #suffix, required, provided, error); \
+        start_thread("mpi_init_thread_" #suffix, required, provided, error, TL_CALLER); \
     } \
     TL_EXPORT void mpi_finalize_##suffix(int *error); \
-    TL_EXPORT void mpi_finalize_##suffix(int *error) { finish("mpi_finalize_" #suffix, error); } \
+    TL_EXPORT void mpi_finalize_##suffix(int *error) { finish("mpi_finalize_" #suffix, error, TL_CALLER); } \
     TL_EXPORT void mpi_comm_free_##suffix(int *comm, int *error); \
-    TL_EXPORT void mpi_comm_free_##suffix(int *comm, int *error) { release("mpi_comm_free_" #suffix, comm, error); } \
+    TL_EXPORT void mpi_comm_free_##suffix(int *comm, int *error) { \
+        release("mpi_comm_free_" #suffix, comm, error, TL_CALLER); \
+    } \
     TL_EXPORT void mpi_comm_disconnect_##suffix(int *comm, int *error); \
     TL_EXPORT void mpi_comm_disconnect_##suffix(int *comm, int *error) { \
-        release("mpi_comm_disconnect_" #suffix, comm, error); \
+        release("mpi_comm_disconnect_" #suffix, comm, error, TL_CALLER); \
     }
 
 TL_FORTRAN_LIFE()

@@ -3,12 +3,13 @@
 //! It replaces itself by the program and prints nothing: whatever goes wrong with the shim, the program runs.
 
 use clap::Parser;
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use throughline_mpit_bridge::exec::{
-    Decision, Family, Surroundings, decide, find_object, find_program, preload,
+    Decision, Family, Surroundings, decide, explain, find_object, find_program, preload,
 };
 
 /// Statuses of a program that can't be run, as shells, env(1) and nohup(1) give them.
@@ -39,7 +40,7 @@ Environment:
 #[derive(Debug, Parser)]
 #[command(name = "throughline-exec", version, max_term_width = 110, after_help = HELP, arg_required_else_help = true)]
 struct Arguments {
-    /// Say what would be preloaded and why, and do not run the program.
+    /// Say what would be preloaded, why, and whether an agent listens; do not run the program.
     #[arg(long)]
     dry_run: bool,
 
@@ -67,18 +68,27 @@ fn main() -> ExitCode {
     };
     let path = around.variables.get("PATH").map_or("/usr/bin:/bin", String::as_str);
     let Some(file) = find_program(name, path) else {
-        eprintln!("throughline-exec: {}: program not found in PATH", name.to_string_lossy());
+        eprintln!("throughline-exec: {}", explain::not_found(&name.to_string_lossy()));
         return ExitCode::from(NOT_FOUND);
     };
     let chosen = choose(&arguments, &file, rest, &around);
     if arguments.dry_run {
-        match &chosen {
-            Ok((object, why)) => println!("preload {}: {why}", object.display()),
-            Err(why) => println!("nothing to preload: {why}"),
-        }
-        return ExitCode::SUCCESS;
+        return say(&chosen, &file, &around);
     }
     run(name, rest, &file, chosen, &around)
+}
+
+/// What would be done, and whether it would be of use.
+fn say(chosen: &Result<(PathBuf, &'static str), String>, file: &Path, around: &Surroundings) -> ExitCode {
+    match chosen {
+        _ if explain::has_mpi_inside(file) => println!(
+            "nothing to see: the MPI library is linked into the program (static MPI), and no call leaves it; link \
+             the program to the shared library"
+        ),
+        Ok((object, why)) => println!("preload {}: {why}\n{}", object.display(), explain::agent(around)),
+        Err(why) => println!("nothing to preload: {why}"),
+    }
+    ExitCode::SUCCESS
 }
 
 /// The object to preload, or why none.
@@ -127,8 +137,20 @@ fn run(
         Err(why) if debug => eprintln!("throughline-exec: nothing to preload: {why}"),
         Err(_) => {}
     }
-    let error = command.exec();
-    eprintln!("throughline-exec: cannot run {}: {error}", file.display());
+    let error = start(&mut command, name, rest, file);
+    eprintln!("throughline-exec: {}", explain::cannot_run(&name.to_string_lossy(), file, &error));
     let not_found = error.kind() == std::io::ErrorKind::NotFound;
     ExitCode::from(if not_found { NOT_FOUND } else { NOT_EXECUTABLE })
+}
+
+/// Becomes the program; returns only if that fails. What the kernel does not know is a script without a first line
+/// for `sh`, as everywhere, but no program of another machine: that would be read as a script as well.
+fn start(command: &mut Command, name: &OsString, rest: &[OsString], file: &Path) -> std::io::Error {
+    if explain::foreign_machine(file).is_none() {
+        return command.exec();
+    }
+    let text = |text: &std::ffi::OsStr| CString::new(text.as_bytes()).unwrap_or_default();
+    let words: Vec<CString> = std::iter::once(name).chain(rest).map(|word| text(word)).collect();
+    let Err(error) = nix::unistd::execv(&text(file.as_os_str()), &words);
+    error.into()
 }

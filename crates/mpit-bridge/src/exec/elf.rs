@@ -28,6 +28,52 @@ pub struct Elf {
     pub search: Vec<String>,
 }
 
+/// The machine that an ELF file is for, as `std::env::consts::ARCH` names it.
+pub(super) fn machine(path: &Path) -> Option<String> {
+    let header = read_at(&File::open(path).ok()?, 0, 64)?;
+    if header.get(..4)? != b"\x7fELF" {
+        return None;
+    }
+    let name = match (u16_at(&header, 18), header.get(4)?) {
+        (3, _) => "x86",
+        (62, 2) => "x86_64",
+        (183, _) => "aarch64",
+        (40, _) => "arm",
+        (243, _) => "riscv64",
+        (21, _) => "powerpc64",
+        (22, _) => "s390x",
+        (other, _) => return Some(format!("ELF machine {other}")),
+    };
+    Some(name.to_owned())
+}
+
+/// Does the file itself define this function? By its full symbol table, which stripped programs lack.
+pub(super) fn defines(path: &Path, function: &str) -> bool {
+    defined(path, function).unwrap_or(false)
+}
+
+fn defined(path: &Path, function: &str) -> Option<bool> {
+    const SYMTAB: u32 = 2;
+    const SECTION: usize = 64;
+    const SYMBOL: usize = 24;
+    let file = File::open(path).ok()?;
+    let header = read_at(&file, 0, 64)?;
+    if header.get(..6)? != b"\x7fELF\x02\x01" || usize::from(u16_at(&header, 58)) != SECTION {
+        return None;
+    }
+    let count = u64::from(u16_at(&header, 60));
+    let table = read_at(&file, u64_at(&header, 40), count * SECTION as u64)?;
+    let sections: Vec<&[u8]> = table.chunks_exact(SECTION).collect();
+    let read = |section: &[u8]| read_at(&file, u64_at(section, 24), u64_at(section, 32));
+    let symbols = sections.iter().find(|section| u32_at(section, 4) == SYMTAB)?;
+    let names = read(sections.get(u32_at(symbols, 40) as usize)?)?;
+    let wanted = [b"\0", function.as_bytes(), b"\0"].concat();
+    let at = names.windows(wanted.len()).position(|bytes| bytes == wanted)? as u32 + 1;
+    // Section 0: only referred to, and defined elsewhere.
+    let is_it = |symbol: &[u8]| u32_at(symbol, 0) == at && u16_at(symbol, 6) != 0;
+    Some(read(symbols)?.chunks_exact(SYMBOL).any(is_it))
+}
+
 struct Segment {
     kind: u32,
     offset: u64,
@@ -147,6 +193,15 @@ mod tests {
         let elf = Elf::read(&std::env::current_exe().unwrap()).unwrap();
         assert!(elf.loader.contains("ld"), "{elf:?}");
         assert!(elf.needed.iter().any(|name| name.starts_with("libc.so")), "{elf:?}");
+    }
+
+    #[test]
+    fn functions_of_the_file_itself() {
+        let own = std::env::current_exe().unwrap();
+        assert!(defines(&own, "main"));
+        assert!(!defines(&own, "PMPI_Init") && !defines(Path::new("/nowhere"), "main"));
+        assert_eq!(machine(&own).as_deref(), Some(std::env::consts::ARCH));
+        assert_eq!(machine(Path::new("/etc/passwd")), None);
     }
 
     #[test]

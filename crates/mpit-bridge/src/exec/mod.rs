@@ -4,6 +4,7 @@
 //! one for unclear cases, as every function that it exports is in every MPI.
 
 mod elf;
+pub mod explain;
 mod libraries;
 
 pub use elf::Elf;
@@ -243,18 +244,26 @@ pub fn find_object(family: Family, own: &Path, around: &Surroundings) -> Option<
 }
 
 /// The new LD_PRELOAD. The shim comes first, as it calls the next function while most tools call MPI itself;
-/// only AddressSanitizer insists on the first place.
+/// only AddressSanitizer insists on the first place. An object of the shim that is there already, because
+/// throughline-exec runs in another one's program, makes way: two would count each call twice.
 #[must_use]
 pub fn preload(object: &Path, existing: Option<&str>) -> String {
     let object = object.to_string_lossy();
-    match existing.map(str::trim).filter(|list| !list.is_empty()) {
+    let others: Vec<_> = existing
+        .unwrap_or_default()
+        .split([' ', ':'])
+        .filter(|one| !one.is_empty() && !is_own_object(one))
+        .collect();
+    match others.first() {
         None => object.into_owned(),
-        Some(list) if list.split([' ', ':']).any(|one| one == object) => list.to_owned(),
-        Some(list) if list.split([' ', ':']).next().is_some_and(|one| one.contains("libasan")) => {
-            format!("{list}:{object}")
-        }
-        Some(list) => format!("{object}:{list}"),
+        Some(first) if first.contains("libasan") => format!("{}:{object}", others.join(":")),
+        Some(_) => format!("{object}:{}", others.join(":")),
     }
+}
+
+fn is_own_object(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("libthroughline-") && name.ends_with(".so")
 }
 
 #[cfg(test)]

@@ -76,12 +76,18 @@ fn existing_preloads_are_kept() {
     let object = Path::new("/l/libthroughline-mpich.so");
     assert_eq!(preload(object, None), "/l/libthroughline-mpich.so");
     assert_eq!(preload(object, Some("")), "/l/libthroughline-mpich.so");
-    assert_eq!(preload(object, Some("/a.so /b.so")), "/l/libthroughline-mpich.so:/a.so /b.so");
+    assert_eq!(preload(object, Some("/a.so /b.so")), "/l/libthroughline-mpich.so:/a.so:/b.so");
     assert_eq!(
         preload(object, Some("/x/libasan.so.8:/b.so")),
         "/x/libasan.so.8:/b.so:/l/libthroughline-mpich.so"
     );
-    assert_eq!(preload(object, Some("/b.so:/l/libthroughline-mpich.so")), "/b.so:/l/libthroughline-mpich.so");
+    for nested in ["/b.so:/l/libthroughline-mpich.so", "/other/libthroughline-openmpi.so /b.so"] {
+        assert_eq!(
+            preload(object, Some(nested)),
+            "/l/libthroughline-mpich.so:/b.so",
+            "one of ours is enough"
+        );
+    }
 }
 
 #[test]

@@ -93,3 +93,75 @@ fn the_wrong_object_does_no_harm() {
         assert!(output.status.success());
     }
 }
+
+/// Each message names the thing, its cause and its remedy.
+#[test]
+fn errors_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let executable = |name: &str, bytes: &[u8]| {
+        std::fs::write(at(name), bytes).unwrap();
+        succeeded(Command::new("chmod").args(["+x", &at(name)]));
+    };
+    // An ELF header of another machine: enough for the kernel to refuse it, and for us to say why.
+    let mut header = b"\x7fELF\x02\x01\x01".to_vec();
+    header.resize(64, 0);
+    let (kind, machine) = (2, if cfg!(target_arch = "aarch64") { 62 } else { 183 });
+    (header[16], header[18], header[20]) = (kind, machine, 1);
+    executable("foreign", &header);
+    executable("orphan", b"#!/no/such/interpreter\n");
+    std::fs::write(at("plain"), "text").unwrap();
+    for (program, status, parts) in [
+        ("no-such-program".to_owned(), 127, ["not found in any folder of PATH", "module"]),
+        (at("nothing"), 127, ["there is no", "check the name"]),
+        (at("orphan"), 127, ["/no/such/interpreter", "install it"]),
+        (at("plain"), 126, ["may not be executed", "chmod +x"]),
+        (at("foreign"), 126, ["is a program for", "build it"]),
+        (at(""), 126, ["is a folder", "name a program"]),
+    ] {
+        let output = exec().arg(&program).output().unwrap();
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(status), "{program}: {said}");
+        assert!(
+            parts.iter().all(|part| said.contains(part)) && said.lines().count() == 1,
+            "{program}: {said}"
+        );
+    }
+}
+
+#[test]
+fn dry_run_says_whether_an_agent_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/allreduce.c", folder.path());
+    let say = |socket: &str| {
+        let mut command = exec();
+        command.env("THROUGHLINE_LIB_DIR", plain_shim()).env("THROUGHLINE_SOCKET", socket);
+        stdout(&command.arg("--dry-run").arg(&program).output().unwrap())
+    };
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(say("/no/such/socket").contains("there is no such socket"));
+    assert!(say(file.to_str().unwrap()).contains("nobody listens there"));
+    assert!(say(&format!("/{}", "x".repeat(200))).contains("107"));
+    let listening = std::os::unix::net::UnixListener::bind(folder.path().join("stream")).unwrap();
+    assert!(say(folder.path().join("stream").to_str().unwrap()).contains("none"), "a socket of another kind");
+    drop(listening);
+}
+
+/// throughline-exec before the launcher and before the program, each choosing for itself: every call counts once.
+#[tokio::test(flavor = "multi_thread")]
+async fn nested() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let program = Mpi::Mpich.compile("tests/programs/allreduce.c", folder.path());
+    let launcher = Mpi::Mpich.run(2);
+    let mut command = exec();
+    command.args(["--mpi", "openmpi"]).arg(launcher.get_program()).args(launcher.get_args());
+    command.args([env!("CARGO_BIN_EXE_throughline-exec"), env!("CARGO_BIN_EXE_throughline-exec")]);
+    command.arg(&program).arg("10").env_remove("LD_PRELOAD");
+    command.env("THROUGHLINE_SOCKET", &agent.socket).env("THROUGHLINE_LIB_DIR", plain_shim());
+    let output = agent.run(command, 2).await;
+    assert_eq!(stdout(&output), "sum 3\n", "{}", stderr(&output));
+    assert_eq!(agent.seen.cell(0, "allreduce", 8192), Some((10, 81_920)));
+}

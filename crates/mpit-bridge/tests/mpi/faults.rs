@@ -6,18 +6,6 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// What a program shows of itself.
-fn shown(output: &Output) -> (String, String, Option<i32>) {
-    (stdout(output), stderr(output), output.status.code())
-}
-
-/// Open MPI explains a status that is not 0 with the ranks' pids, and the failing rank differs: keep what is the same.
-fn comparable(output: &Output) -> (String, usize, Option<i32>) {
-    let (out, err, status) = shown(output);
-    // Open MPI 5's launcher complains of itself in some runs that end with a status, shim or not.
-    (out, err.lines().filter(|line| !line.contains("PMIX ERROR")).count(), status)
-}
-
 fn both_ways(mpi: Mpi, program: &Path, arguments: &[&str], socket: &Path) -> (Output, Output) {
     let plain = mpi.run(2).arg(program).args(arguments).output().unwrap();
     let mut shimmed = run_with_shim(mpi, 2, socket);

@@ -1,6 +1,8 @@
 //! The shim under real MPI libraries, through throughline-exec and the receiver.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod beside;
+mod conduct;
 mod exact;
 mod exec;
 mod faults;

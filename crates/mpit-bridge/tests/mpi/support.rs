@@ -88,7 +88,7 @@ impl Mpi {
             ("mpicc", &["-Wall", "-Wextra", "-Werror"])
         };
         let mut command = Command::new(format!("{compiler}.{}", self.name()));
-        command.args(warnings).args(["-O1", "-pthread", "-o"]).arg(&program).arg(path);
+        command.args(warnings).args(["-O1", "-pthread", "-o"]).arg(&program).arg(path).arg("-lm");
         succeeded(&mut command);
         program
     }
@@ -225,6 +225,26 @@ pub fn stdout(output: &Output) -> String {
 
 pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// What a program shows of itself.
+pub fn shown(output: &Output) -> (String, String, Option<i32>) {
+    (stdout(output), stderr(output), output.status.code())
+}
+
+/// The same without what differs in each run: MPI libraries explain an end with pids, in an order that differs, and
+/// complain of themselves with times.
+pub fn comparable(output: &Output) -> (String, usize, Option<i32>) {
+    let (out, err, status) = shown(output);
+    let changing =
+        |line: &&str| !["=   PID", "UCX  ERROR", "PMIX ERROR"].iter().any(|part| line.contains(part));
+    let out = out.lines().filter(changing).flat_map(|line| [line, "\n"]).collect();
+    // UCX prints where a crash was, in which the shim is a step.
+    (
+        out,
+        err.lines().filter(changing).filter(|line| !line.is_empty() && !line.contains("0x")).count(),
+        status,
+    )
 }
 
 fn clock(id: nix::time::ClockId) -> i64 {

@@ -1,0 +1,64 @@
+/*
+ * Two MPI libraries in one process: parts of a program, loaded with dlopen, that each bring their own. Without the
+ * shim each part is bound to its own library; with it all of them call the same wrapper, which then has to go on
+ * with the library of its caller. Found by the caller's address, as the dynamic linker would have found it: in
+ * the libraries that the calling object needs. Must not record: one set of handles would be read as the other's.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <string.h>
+
+#include "shim.h"
+
+int tl_several_libraries;
+
+struct libraries {
+    void *first;
+    int several;
+};
+
+/* Objects may find the same library through what they need: it is the function's address that counts. */
+static int note_library(struct dl_phdr_info *info, size_t size, void *data) {
+    (void)size;
+    struct libraries *libraries = data;
+    const char *slash = info->dlpi_name ? strrchr(info->dlpi_name, '/') : NULL;
+    if (!slash || strncmp(slash, "/lib", 4) != 0 || !strstr(slash, "mpi")) return 0;
+    void *object = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    if (!object) return 0;
+    void *found = dlsym(object, "PMPI_Init");
+    dlclose(object);
+    if (found && libraries->first && found != libraries->first) libraries->several = 1;
+    if (found) libraries->first = found;
+    return libraries->several;
+}
+
+void tl_origin_look(void) {
+    struct libraries libraries = {NULL, 0};
+    if (tl_several_libraries) return;
+    dl_iterate_phdr(note_library, &libraries);
+    if (!libraries.several) return;
+    tl_debug("two MPI libraries in this process: recording ends");
+    TL_STORE(&tl_recording, 0);
+    __atomic_store_n(&tl_several_libraries, 1, __ATOMIC_RELEASE);
+    /* What was found so far was right for the first one's callers only. */
+    for (int form = 0; form < TL_FORM_COUNT; form++)
+        for (int operation = 0; operation < TL_OPERATION_LIMIT; operation++)
+            __atomic_store_n(&tl_next_functions[form][operation], NULL, __ATOMIC_RELEASE);
+}
+
+static int is_wrapper(const void *function) {
+    Dl_info of, own;
+    return dladdr(function, &of) && dladdr(&tl_several_libraries, &own) && of.dli_fbase == own.dli_fbase;
+}
+
+void *tl_find_for(const char *symbol, const void *caller) {
+    Dl_info from;
+    if (!__atomic_load_n(&tl_several_libraries, __ATOMIC_ACQUIRE)) return tl_find(symbol);
+    if (!dladdr(caller, &from) || !from.dli_fname) return tl_find(symbol);
+    void *object = dlopen(from.dli_fname, RTLD_LAZY | RTLD_LOCAL | RTLD_NOLOAD);
+    void *found = object ? dlsym(object, symbol) : NULL;
+    if (object) dlclose(object);
+    /* The program itself looks through everything that is global, and the wrapper comes first there. */
+    return found && !is_wrapper(found) ? found : tl_find(symbol);
+}
