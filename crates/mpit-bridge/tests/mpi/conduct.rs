@@ -34,7 +34,13 @@ async fn unharmed(mode: &str, ranks: u32, end: End) {
         };
         agent.until("ranks end", ended).await;
         let shimmed = running.await.unwrap();
-        assert_eq!(comparable(&shimmed), comparable(&plain), "{mode}, {mpi:?}: {}", stderr(&shimmed));
+        let (mut ours, mut theirs) = (comparable(&shimmed), comparable(&plain));
+        if end != End::Clean {
+            // How much a launcher says of a rank's end, and whether all of it gets out, differs from run to run.
+            (ours.1, theirs.1) = (0, 0);
+            assert!(!stderr(&shimmed).contains("throughline"), "{mode}, {mpi:?}: {}", stderr(&shimmed));
+        }
+        assert_eq!(ours, theirs, "{mode}, {mpi:?}: {}", stderr(&shimmed));
         for rank in 0..ranks {
             let calls = agent.seen.cell(rank, "allreduce", 8).map_or(0, |cell| cell.0);
             let expected = if end == End::Lost { 10..=20 } else { 20..=20 };
