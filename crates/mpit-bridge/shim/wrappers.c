@@ -169,5 +169,5 @@ TL_EXPORT int MPI_Comm_disconnect(void *comm) {
 
 TL_EXPORT int MPI_Win_free(void *window);
 TL_EXPORT int MPI_Win_free(void *window) {
-    return next_with_comm("MPI_Win_free", window);
+    return next_with_comm("MPI_Win_free", window, TL_CALLER);
 }
