@@ -47,12 +47,22 @@ macro_rules! precious {
     };
 }
 
+/// Calls `$apply!` with the kinds of record of trace mode: each counts, and they are the first to be left out.
+macro_rules! traces {
+    ($apply:ident) => {
+        $apply!(mpi_traces, mpi_clocks)
+    };
+}
+
+/// The stream of trace records in the spool: no combination of the other kinds.
+const TRACE_STREAM: u16 = u16::MAX;
+
 /// How many records a batch holds.
 pub fn records(batch: &Batch) -> usize {
     macro_rules! count {
         ($($kind:ident),+) => { 0 $(+ batch.$kind.len())+ };
     }
-    cumulative!(count) + precious!(count)
+    cumulative!(count) + precious!(count) + traces!(count)
 }
 
 /// Records that wait for their entry.
@@ -60,6 +70,7 @@ pub fn records(batch: &Batch) -> usize {
 pub struct Gathering {
     cumulative: Batch,
     precious: Batch,
+    traces: Batch,
     bytes: usize,
 }
 
@@ -72,11 +83,18 @@ pub struct Ready {
     pub class: Class,
 }
 
+impl Ready {
+    /// Whether it holds records of trace mode, which a spool that fills up no longer gets.
+    pub fn is_trace(&self) -> bool {
+        self.class == Class::Cumulative(TRACE_STREAM)
+    }
+}
+
 impl Gathering {
     /// Adds the records of a fragment.
     pub fn add(&mut self, mut fragment: Batch) {
         self.bytes += fragment.encoded_len();
-        let (cumulative, precious) = (&mut self.cumulative, &mut self.precious);
+        let (cumulative, precious, traces) = (&mut self.cumulative, &mut self.precious, &mut self.traces);
         macro_rules! keep {
             ($($kind:ident),+) => { $(cumulative.$kind.append(&mut fragment.$kind);)+ };
         }
@@ -85,6 +103,10 @@ impl Gathering {
             ($($kind:ident),+) => { $(precious.$kind.append(&mut fragment.$kind);)+ };
         }
         precious!(keep);
+        macro_rules! keep {
+            ($($kind:ident),+) => { $(traces.$kind.append(&mut fragment.$kind);)+ };
+        }
+        traces!(keep);
     }
 
     /// Whether the batch should not wait for its time.
@@ -95,9 +117,13 @@ impl Gathering {
     /// Takes what was gathered: first what must not be thinned (jobs and inventory, which rows refer to), then
     /// the rest. Empty when there is nothing.
     pub fn take(&mut self) -> Vec<Ready> {
-        let Self { cumulative, precious, .. } = std::mem::take(self);
+        let Self { cumulative, precious, traces, .. } = std::mem::take(self);
         let stream = kinds(&cumulative);
-        let classes = [(precious, Class::Precious), (cumulative, Class::Cumulative(stream))];
+        let classes = [
+            (precious, Class::Precious),
+            (cumulative, Class::Cumulative(stream)),
+            (traces, Class::Cumulative(TRACE_STREAM)),
+        ];
         let ready = classes.into_iter().map(|(batch, class)| Ready { batch, class });
         ready.filter(|ready| records(&ready.batch) > 0).collect()
     }
@@ -144,6 +170,18 @@ mod tests {
         let both = Batch { host_ports: vec![HostPortSample::default()], ..sample() };
         assert_eq!(class(sample()), class(sample()));
         assert_ne!(class(sample()), class(both));
+    }
+
+    #[test]
+    fn trace_records_go_last_and_apart() {
+        let traces =
+            Batch { mpi_traces: vec![Default::default()], mpi_clocks: vec![Default::default()], ..sample() };
+        let mut gathering = Gathering::default();
+        gathering.add(Batch { jobs: vec![Job::default()], ..traces });
+        let ready = gathering.take();
+        assert_eq!(ready.iter().map(Ready::is_trace).collect::<Vec<_>>(), [false, false, true]);
+        assert_eq!(records(&ready[2].batch), 2);
+        assert_eq!((ready[0].batch.mpi_traces.len(), ready[1].batch.mpi_clocks.len()), (0, 0));
     }
 
     #[test]

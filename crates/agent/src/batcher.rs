@@ -7,8 +7,9 @@ use crate::last::LastValues;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{Clock, SelfFigures, boot_id};
+use throughline_delivery::SpoolSection;
 use throughline_sample::Message;
-use throughline_sample::catalogue::RECORDS;
+use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS};
 use throughline_sample::wire::Batch;
 use throughline_spool::Spool;
 use tokio::sync::mpsc;
@@ -52,6 +53,30 @@ fn microseconds_since_boot() -> u64 {
     time.map_or(0, |t| u64::try_from(t.tv_sec() * 1_000_000 + t.tv_nsec() / 1000).unwrap_or(0))
 }
 
+/// Name in figures of what is left out of the spool because it fills up.
+const TRACES: &str = "trace";
+
+/// Above these the spool gets no more records of trace mode: the rest of it is for what is sent always.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceRoom {
+    /// Bytes of the spool on disk.
+    pub disk_bytes: u64,
+    /// Bytes of the spool in memory.
+    pub memory_bytes: u64,
+}
+
+impl TraceRoom {
+    /// Half of what the spool may hold.
+    pub fn of(spool: &SpoolSection) -> Self {
+        Self { disk_bytes: spool.limit_bytes / 2, memory_bytes: spool.memory_limit_bytes / 2 }
+    }
+
+    fn is_left(self, spool: &Spool) -> bool {
+        let stats = spool.stats();
+        stats.disk_bytes <= self.disk_bytes && stats.memory_bytes <= self.memory_bytes
+    }
+}
+
 /// The batcher; see [`Batcher::run`].
 #[derive(Debug)]
 pub struct Batcher {
@@ -73,7 +98,7 @@ impl Batcher {
     }
 
     /// Gathers and appends until all inputs are closed.
-    pub async fn run(mut self, spool: Spool, batch_interval: Duration) {
+    pub async fn run(mut self, spool: Spool, batch_interval: Duration, room: TraceRoom) {
         let mut tick = interval(batch_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut gathering = Gathering::default();
@@ -91,14 +116,19 @@ impl Batcher {
                 _ = tick.tick() => true,
             };
             if due {
-                self.append(&spool, gathering.take());
+                self.append(&spool, gathering.take(), room);
             }
         }
-        self.append(&spool, gathering.take());
+        self.append(&spool, gathering.take(), room);
     }
 
-    fn append(&mut self, spool: &Spool, ready: Vec<Ready>) {
-        for Ready { mut batch, class } in ready {
+    fn append(&mut self, spool: &Spool, ready: Vec<Ready>, room: TraceRoom) {
+        for ready in ready {
+            if ready.is_trace() && !room.is_left(spool) {
+                self.figures.add(TRACES, &DROPPED_RECORDS, records(&ready.batch) as u64);
+                continue;
+            }
+            let Ready { mut batch, class } = ready;
             self.sender.sign(&mut batch);
             if let Err(error) = spool.append(batch.encode_to_vec(), class) {
                 // The spool has counted it.
@@ -113,6 +143,8 @@ mod tests {
     use super::*;
     use throughline_sample::wire::{GpuLinksSample, Job};
 
+    const ROOM: TraceRoom = TraceRoom { disk_bytes: 1 << 20, memory_bytes: 1000 };
+
     fn sample(time: i64) -> Batch {
         Batch { gpu_links: vec![GpuLinksSample { time, ..Default::default() }], ..Batch::default() }
     }
@@ -126,7 +158,7 @@ mod tests {
         batcher.input("one", receiver);
         let (two, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
         batcher.input("two", receiver);
-        let task = tokio::spawn(batcher.run(spool.clone(), Duration::from_millis(5)));
+        let task = tokio::spawn(batcher.run(spool.clone(), Duration::from_millis(5), ROOM));
         for time in 0..20 {
             one.send(sample(time)).await.unwrap();
             tokio::task::yield_now().await;
@@ -150,6 +182,22 @@ mod tests {
         assert!(orders.windows(2).all(|pair| pair[0] < pair[1]), "{orders:?}");
         assert_eq!(figures.get("one", &RECORDS), Some(20.0));
         assert_eq!(figures.get("two", &RECORDS), Some(2.0));
+    }
+
+    #[tokio::test]
+    async fn a_spool_that_fills_up_gets_no_traces() {
+        let spool = Spool::in_memory(throughline_spool::Config::default()).unwrap();
+        let figures = SelfFigures::default();
+        let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), figures.clone());
+        let ready = || {
+            let mut gathering = Gathering::default();
+            gathering.add(Batch { mpi_traces: vec![Default::default(); 300], ..sample(1) });
+            gathering.take()
+        };
+        batcher.append(&spool, ready(), ROOM);
+        assert_eq!(spool.stats().appended_entries, 2);
+        batcher.append(&spool, ready(), ROOM);
+        assert_eq!((spool.stats().appended_entries, figures.get(TRACES, &DROPPED_RECORDS)), (3, Some(300.0)));
     }
 
     #[test]

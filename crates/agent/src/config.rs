@@ -151,6 +151,24 @@ pub struct Mpi {
     pub peer_bytes_min: u64,
     /// Whether ranks also tell which messages really went.
     pub wire: bool,
+    /// Who may trace.
+    pub trace: Trace,
+    /// Most trace records taken in a second, of all ranks of the node together.
+    pub trace_records_per_second: u32,
+    /// Most trace records of a job.
+    pub trace_records_of_job: u64,
+}
+
+/// Who may trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trace {
+    /// Nobody, whoever asks.
+    Never,
+    /// Programs whose environment asks for it.
+    Asked,
+    /// Every program.
+    Always,
 }
 
 impl Default for Mpi {
@@ -165,6 +183,9 @@ impl Default for Mpi {
             push_interval_seconds: Seconds::from_millis(1000),
             peer_bytes_min: 0,
             wire: false,
+            trace: Trace::Asked,
+            trace_records_per_second: 50_000,
+            trace_records_of_job: 20_000_000,
         }
     }
 }

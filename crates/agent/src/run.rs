@@ -3,7 +3,7 @@
 //! Whatever a person can put right is found before anything is sent or told. Order of the drain: sources
 //! stop, the last batch is appended, the spool is synced, what waits is delivered for a bounded time.
 
-use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender};
+use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceRoom};
 use crate::config::{Config, Places};
 use crate::housekeeping::{self, Own};
 use crate::last::LastValues;
@@ -57,7 +57,11 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);
     let http_stop = CancellationToken::new();
     let tasks = Tasks {
-        batcher: tokio::spawn(batcher.run(spool, config.delivery.batch_interval_seconds.duration())),
+        batcher: tokio::spawn(batcher.run(
+            spool,
+            config.delivery.batch_interval_seconds.duration(),
+            TraceRoom::of(&config.spool),
+        )),
         housekeeping: tokio::spawn(housekeeping::run(
             own,
             last.clone(),

@@ -197,6 +197,8 @@ fn acknowledge(entries: &[Entry], senders: &[Sender]) {
 fn count_records(batch: &Batch) -> usize {
     let cells: usize = batch.mpi_ops.iter().map(|b| b.cells.len()).sum::<usize>()
         + batch.mpi_peers.iter().map(|p| p.cells.len()).sum::<usize>()
+        + batch.mpi_traces.iter().map(|t| t.records.len()).sum::<usize>()
+        + batch.mpi_clocks.iter().map(|c| c.points.len()).sum::<usize>()
         + batch.mpi_regions.iter().map(|r| r.cells.len()).sum::<usize>();
     cells
         + batch.ib_ports.len()

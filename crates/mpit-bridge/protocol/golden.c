@@ -2,7 +2,7 @@
  * Writes one frame of each type that the shim sends, in hexadecimal, with fixed contents; and reads a WELCOME.
  * A test compares the output with golden/, and the Rust reader reads the same files.
  *
- *   golden FOLDER            writes FOLDER/{hello,ops,peers,pvars,status,bye,names,regions}.hex
+ *   golden FOLDER            writes FOLDER/{hello,ops,peers,pvars,status,bye,names,regions,trace,clock}.hex
  *   golden --welcome FILE    prints what the shim reads from a WELCOME frame
  */
 #include <stdio.h>
@@ -103,6 +103,20 @@ static int write_all(const char *folder) {
     tl_put_u64(&frame, 4950000000);
     tl_put_region(&frame, &region);
     good &= finish(folder, "regions");
+
+    tl_frame_begin(&frame, TL_TRACE);
+    tl_put_u64(&frame, 1000000000000);
+    struct tl_trace_line send = {4700000000, 4700001500, 0x0123456789abcdef, 4096, 3, 17, 41, 1, 2, 0, 2};
+    tl_put_trace_line(&frame, &send);
+    struct tl_trace_line wait = {4700002000, 4700902000, 0, 0, -1, 0, -1, 131, 1, 1, 0};
+    tl_put_trace_line(&frame, &wait);
+    good &= finish(folder, "trace");
+
+    tl_frame_begin(&frame, TL_CLOCK);
+    tl_put_u64(&frame, 7);
+    tl_put_clock_point(&frame, 4600000000, -50000000, 6001, 12000);
+    tl_put_clock_point(&frame, 4700000000, 50000123, 6001, 12000);
+    good &= finish(folder, "clock");
     return good;
 }
 

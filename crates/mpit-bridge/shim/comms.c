@@ -103,6 +103,7 @@ static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
     int *world = translate(tl_same(group), comm->size, &same);
     tl_library.group_free(&group);
     if (!world && !same) return 0;
+    comm->id = 0;
     comm->world = world;
     comm->everyone_bytes = comm->everyone_messages = 0;
     comm->folded_bytes = comm->folded_messages = 0;

@@ -131,6 +131,28 @@ void tl_put_region(struct tl_frame *frame, const struct tl_region_sums *sums) {
     tl_put_u64(frame, sums->mpi_nanoseconds);
 }
 
+void tl_put_trace_line(struct tl_frame *frame, const struct tl_trace_line *line) {
+    tl_put_u64(frame, (uint64_t)line->start);
+    tl_put_u64(frame, (uint64_t)line->end);
+    tl_put_u64(frame, line->comm);
+    tl_put_u64(frame, line->bytes);
+    tl_put_u32(frame, (uint32_t)line->peer);
+    tl_put_u32(frame, (uint32_t)line->tag);
+    tl_put_u32(frame, (uint32_t)line->sequence);
+    tl_put_u16(frame, line->operation);
+    tl_put_u16(frame, line->kind);
+    tl_put_u16(frame, line->thread);
+    tl_put_u16(frame, line->region);
+    tl_put_u32(frame, 0);
+}
+
+void tl_put_clock_point(struct tl_frame *frame, int64_t time, int64_t offset, int64_t uncertainty, int64_t round_trip) {
+    tl_put_u64(frame, (uint64_t)time);
+    tl_put_u64(frame, (uint64_t)offset);
+    tl_put_u64(frame, (uint64_t)uncertainty);
+    tl_put_u64(frame, (uint64_t)round_trip);
+}
+
 int tl_fields_open(struct tl_fields *fields, const uint8_t *message, size_t length, enum tl_frame_type type) {
     if (length < TL_HEADER_BYTES || get_little(message, 4) != TL_MAGIC || get_little(message + 4, 2) != TL_PROTOCOL ||
         get_little(message + 6, 2) != (uint64_t)type || get_little(message + 8, 4) != length)

@@ -32,7 +32,9 @@ enum tl_frame_type {
     TL_STATUS = 6,
     TL_BYE = 7,
     TL_NAMES = 8,
-    TL_REGIONS = 9 /* 16 to 19: trace mode */
+    TL_REGIONS = 9,
+    TL_TRACE = 16,
+    TL_CLOCK = 17
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -55,7 +57,10 @@ enum tl_welcome_field {
     TL_WELCOME_PUSH_MS = 2, /* u32 */
     TL_WELCOME_PVARS = 3,   /* text, names separated by commas */
     TL_WELCOME_PEER_BYTES = 4, /* u64, peers below it are not sent until the end */
-    TL_WELCOME_WIRE = 5 /* u32, 1: messages that really went are wanted */
+    TL_WELCOME_WIRE = 5, /* u32, 1: messages that really went are wanted */
+    TL_WELCOME_TRACE = 16,         /* u32: 0 nobody traces, 1 who asks, 2 everybody */
+    TL_WELCOME_TRACE_RATE = 17,    /* u64, records a second of a rank */
+    TL_WELCOME_TRACE_RECORDS = 18  /* u64, records of a job, of which each rank has its share */
 };
 
 /* Fields of STATUS and BYE: u64 sums since MPI_Init; BYE begins with the reason. */
@@ -113,6 +118,18 @@ struct tl_region_sums {
     uint64_t visits, nanoseconds, own_nanoseconds, mpi_calls, mpi_nanoseconds;
 };
 void tl_put_region(struct tl_frame *frame, const struct tl_region_sums *sums);
+
+/* Trace mode: one record of a TRACE frame, whose body begins with the number of the first; one comparison of
+ * clocks of a CLOCK frame, which begins likewise. Times are of the rank's own clock. */
+enum { TL_TRACE_RECORD_BYTES = 56 };
+struct tl_trace_line {
+    int64_t start, end;
+    uint64_t comm, bytes;
+    int32_t peer, tag, sequence;
+    uint16_t operation, kind, thread, region;
+};
+void tl_put_trace_line(struct tl_frame *frame, const struct tl_trace_line *line);
+void tl_put_clock_point(struct tl_frame *frame, int64_t time, int64_t offset, int64_t uncertainty, int64_t round_trip);
 
 /* Reads fields of a received body one after the other; 0 at the end or where a length is wrong. */
 struct tl_fields {

@@ -90,6 +90,21 @@ static void launcher(char *text, size_t size) {
     if (used == 0) hydra_launcher(text, size);
 }
 
+int tl_identity_job(char *text, size_t size) {
+    static const char *const common[] = {
+        "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_CLUSTER_NAME", "PBS_JOBID",
+        "LSB_JOBID", "LSB_JOBINDEX", "FLUX_JOB_ID", "PMI_JOBID",
+    };
+    launcher(text, size);
+    size_t used = strlen(text);
+    for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
+        const char *value = getenv(common[i]);
+        int wrote = value && used < size ? snprintf(text + used, size - used, " %s=%s", common[i], value) : 0;
+        if (wrote > 0) used += (size_t)wrote;
+    }
+    return used > 0;
+}
+
 void tl_identity_put(struct tl_frame *frame) {
     char text[TEXT_LIMIT];
     tl_field_u32(frame, TL_HELLO_PID, (uint32_t)getpid());

@@ -4,6 +4,12 @@
 
 #include "frame.h"
 
-void tl_identity_put(struct tl_frame *frame) __attribute__((visibility("hidden")));
+#pragma GCC visibility push(hidden)
+
+void tl_identity_put(struct tl_frame *frame);
+/* What all ranks of one job have in common and no other job has; 0 where they have nothing. */
+int tl_identity_job(char *text, size_t size);
+
+#pragma GCC visibility pop
 
 #endif

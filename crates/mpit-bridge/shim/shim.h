@@ -84,6 +84,7 @@ struct tl_comm {
     int rank;         /* own rank; -1 in an intercommunicator */
     int size;         /* members that can be addressed: the remote group's in an intercommunicator */
     int inter;
+    uint64_t id;      /* its name in traces (comm_ids.c), 0: none */
     int *world;       /* world rank of each, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
     uint64_t everyone_bytes, everyone_messages; /* sent to each other member */
     uint64_t folded_bytes, folded_messages;     /* the part of them already in tl_folded (comms.c) */
@@ -109,6 +110,7 @@ struct tl_thread {
     void *looked, *statuses;    /* room for calls with many requests (requests.c) */
     size_t looked_bytes, statuses_bytes;
     struct tl_peer *peers;     /* by world rank; mapped on first use */
+    struct tl_ring *ring;      /* trace mode; mapped on first use */
     struct tl_table *all_tables;              /* chain, for the flush thread */
     struct tl_table *tables[TL_REGION_LIMIT]; /* by region */
 };
@@ -169,6 +171,7 @@ struct tl_library {
 
 extern struct tl_library tl_library;
 extern int tl_recording;    /* 1 between MPI_Init and MPI_Finalize, unless switched off; read in each wrapper */
+extern int tl_tracing;      /* 1 in trace mode (trace.h); read where a call has been noted */
 extern int tl_world_size, tl_world_rank;
 extern int tl_shared_comms; /* several threads may use one communicator: its sums need atomic additions */
 extern __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));

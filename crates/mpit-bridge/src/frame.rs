@@ -4,8 +4,9 @@
 //! says why it refused. What the words mean is in `protocol/README.md`.
 
 use crate::status::Malformed;
+use crate::trace;
 
-pub use crate::welcome::Welcome;
+pub use crate::welcome::{Tracing, Welcome};
 
 /// First four bytes of each frame: `TLM1`.
 pub const MAGIC: u32 = 0x314d_4c54;
@@ -31,6 +32,8 @@ const STATUS: u16 = 6;
 const BYE: u16 = 7;
 const NAMES: u16 = 8;
 const REGIONS: u16 = 9;
+const TRACE: u16 = 16;
+const CLOCK: u16 = 17;
 
 /// Flag of a cell: something that it began has completed later.
 const CELL_HAS_WAIT: u16 = 1;
@@ -199,6 +202,10 @@ pub enum Frame<'a> {
     Names(i64, Vec<Name>),
     /// Regions that changed, and the time of it.
     Regions(i64, Vec<Region>),
+    /// Trace mode: calls and messages.
+    Trace(trace::Trace),
+    /// Trace mode: comparisons of the clock with rank 0's.
+    Clock(trace::Comparisons),
     /// A type that this version does not know; to be skipped.
     Unknown(u16),
 }
@@ -235,6 +242,8 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         BYE => Frame::Bye(reader.fields()?),
         NAMES => Frame::Names(reader.i64()?, reader.names()?),
         REGIONS => Frame::Regions(reader.i64()?, reader.regions()?),
+        TRACE => Frame::Trace(trace::trace(reader.0)?),
+        CLOCK => Frame::Clock(trace::comparisons(reader.0)?),
         // The agent's own word, from a rank.
         WELCOME => return Err(Malformed::Type),
         other => Frame::Unknown(other),

@@ -148,6 +148,9 @@ fn golden_welcome() {
         variables: Some(vec!["one".into(), "two".into()]),
         peer_bytes: Some(4096),
         wire: Some(true),
+        trace: Some(Tracing::Asked),
+        trace_records_per_second: Some(50_000),
+        trace_records_of_job: Some(20_000_000),
     };
     let bytes = welcome.encode(7, 5_000_000_000, 1_700_000_000_000_000_000);
     assert_eq!(bytes, golden(include_str!("../protocol/golden/welcome.hex")));

@@ -17,6 +17,8 @@ mod receiver;
 mod socket;
 mod status;
 mod throttle;
+pub mod trace;
+mod trace_box;
 mod welcome;
 
 pub use identity::{Hello, Identity, Refusal};
@@ -25,3 +27,4 @@ pub use operations::{operation_name, operations};
 pub use receiver::{Clock, Config, Limits, Receiver};
 pub use socket::BindError;
 pub use status::{Malformed, Reason, Status};
+pub use trace_box::TraceLimits;

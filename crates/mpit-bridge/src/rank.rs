@@ -8,11 +8,12 @@ use crate::names::Names;
 use crate::operations::operation_name;
 use crate::process::Process;
 use crate::status::{Counters, Malformed, add};
+use crate::trace::{Comparisons, Kind, Record, Trace};
 use std::sync::Arc;
 use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, PEER_BYTES, PEER_MESSAGES};
 use throughline_sample::wire::{
     Batch, Job, JobComm, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin,
-    MpiRankPeers, MpiRankRegions, MpiRegionCell,
+    MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiRegionCell, MpiTraceRecord,
 };
 
 /// Name of the source of counts taken around calls.
@@ -134,6 +135,8 @@ impl Rank {
             Frame::Regions(time, regions) => {
                 batch.mpi_regions.extend(self.regions(times.utc(time), &regions));
             }
+            Frame::Trace(trace) => batch.mpi_traces.extend(self.trace(trace, header, &times)?),
+            Frame::Clock(all) => batch.mpi_clocks.extend(self.comparisons(all, header, &times)?),
             Frame::Status(fields) => self.told(&fields)?,
             Frame::Bye(fields) => {
                 self.told(&fields)?;
@@ -255,6 +258,60 @@ impl Rank {
             source: SOURCE.to_owned(),
             cells,
         })
+    }
+
+    /// Records of trace mode. A beginning after the frame was sent is impossible, and would be a row that no
+    /// retention reaches.
+    fn trace(&self, trace: Trace, header: Header, times: &Times) -> Result<Option<MpiRankTrace>, Malformed> {
+        let latest = header.monotonic.saturating_add(DELAY_NANOSECONDS);
+        if trace.records.iter().any(|record| record.start > latest) {
+            return Err(Malformed::Body);
+        }
+        let world = self.member.hello.world_size;
+        if trace.records.iter().any(|record| record.peer.is_some_and(|peer| peer >= world)) {
+            return Err(Malformed::Rank);
+        }
+        let records: Vec<_> = trace.records.into_iter().map(|record| self.trace_record(record)).collect();
+        Ok((!records.is_empty()).then(|| MpiRankTrace {
+            epoch: self.member.start,
+            job_key: self.member.identity.job_key.clone(),
+            rank: self.member.hello.rank,
+            utc_offset: times.offset,
+            number: trace.number,
+            records,
+        }))
+    }
+
+    /// Nothing is left out, as that would shift the numbers of what follows.
+    fn trace_record(&self, record: Record) -> MpiTraceRecord {
+        let region = self.names.region(record.region).unwrap_or_default();
+        let operation = operation_name(record.operation).unwrap_or_else(|| {
+            if record.kind != Kind::End {
+                add(&self.counters.unknown_operations, 1);
+            }
+            ""
+        });
+        record.to_wire(operation, &region)
+    }
+
+    fn comparisons(
+        &self,
+        all: Comparisons,
+        header: Header,
+        times: &Times,
+    ) -> Result<Option<MpiRankClock>, Malformed> {
+        let latest = header.monotonic.saturating_add(DELAY_NANOSECONDS);
+        if all.points.iter().any(|point| point.time > latest) {
+            return Err(Malformed::Body);
+        }
+        Ok((!all.points.is_empty()).then(|| MpiRankClock {
+            epoch: self.member.start,
+            job_key: self.member.identity.job_key.clone(),
+            rank: self.member.hello.rank,
+            utc_offset: times.offset,
+            number: all.number,
+            points: all.points.into_iter().map(Into::into).collect(),
+        }))
     }
 
     /// A value that is no number can't be stored and says nothing: absent.

@@ -12,6 +12,7 @@ use crate::rank::{Member, Moment, Rank};
 use crate::socket::{BindError, Listening, accept, listen_at, receive, refuse_more, send, watch};
 use crate::status::{Counters, Malformed, Reason, Status, add};
 use crate::throttle::Throttle;
+use crate::trace_box::{TraceBox, TraceLimits};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -85,6 +86,8 @@ pub struct Limits {
     pub hello: Duration,
     /// Cells, peers and variables that wait for the agent: about 100 bytes each.
     pub pending_samples: usize,
+    /// Trace mode.
+    pub trace: TraceLimits,
 }
 
 impl Default for Limits {
@@ -96,6 +99,7 @@ impl Default for Limits {
             frames_per_second: 100,
             hello: Duration::from_secs(10),
             pending_samples: 200_000,
+            trace: TraceLimits::default(),
         }
     }
 }
@@ -116,6 +120,7 @@ struct Shared {
     counters: Arc<Counters>,
     registry: Mutex<Registry>,
     outbox: Outbox,
+    traces: TraceBox,
     stop: CancellationToken,
 }
 
@@ -136,6 +141,7 @@ impl Receiver {
             counters: counters.clone(),
             registry: Mutex::new(Registry::new(limits.connections, limits.connections_per_user)),
             outbox: Outbox::new(limits.pending_samples, counters.clone()),
+            traces: TraceBox::new(limits.trace, counters.clone(), Instant::now()),
             stop: stop.clone(),
             config,
         });
@@ -183,7 +189,7 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
     while connections.join_next().await.is_some() {}
     let last = async {
         // The channel may be full of what the agent is still writing.
-        while !shared.outbox.is_empty() && shared.outbox.flush(&records) {
+        while !(shared.outbox.is_empty() && shared.traces.is_empty()) && shared.hand_over(&records) {
             sleep(HAND_OVER / 10).await;
         }
     };
@@ -197,7 +203,7 @@ async fn hand_over(shared: &Shared, records: &mpsc::Sender<Batch>) {
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        if !shared.outbox.flush(records) {
+        if !shared.hand_over(records) {
             return;
         }
     }
@@ -382,7 +388,8 @@ impl Session {
             (None, Frame::Hello(fields)) => self.hello = Some((header, Hello::read(&fields)?)),
             (None, _) => return Err(Malformed::NoHello),
             (Some(rank), frame) => {
-                let batch = rank.take(header, frame, self.shared.moment())?;
+                let mut batch = rank.take(header, frame, self.shared.moment())?;
+                self.shared.traces.take(&mut batch, Instant::now());
                 self.shared.outbox.put(batch);
             }
         }
@@ -427,6 +434,9 @@ impl Session {
         let Some(rank) = &self.rank else { return };
         let now = self.shared.moment().utc;
         let job = self.shared.registry().leave(rank.member(), now);
+        if let Some(job) = &job {
+            self.shared.traces.forget(&job.key);
+        }
         let ranks = vec![rank.ending(now)];
         self.shared.outbox.put(Batch {
             jobs: job.into_iter().collect(),
@@ -445,6 +455,11 @@ impl Session {
 impl Shared {
     fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Inventory first, as trace records refer to their job. Returns false once the agent's end is closed.
+    fn hand_over(&self, records: &mpsc::Sender<Batch>) -> bool {
+        self.outbox.flush(records) && self.traces.flush(records)
     }
 
     fn moment(&self) -> Moment {

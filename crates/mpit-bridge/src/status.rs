@@ -81,6 +81,7 @@ pub(crate) struct Counters {
     pub connected: AtomicU64,
     pub records: AtomicU64,
     pub dropped: AtomicU64,
+    pub dropped_traces: AtomicU64,
     pub lost_frames: AtomicU64,
     pub unknown_frames: AtomicU64,
     pub unknown_operations: AtomicU64,
@@ -116,6 +117,7 @@ impl Counters {
             frames: read(&self.frames),
             records: read(&self.records),
             dropped_records: read(&self.dropped),
+            dropped_trace_records: read(&self.dropped_traces),
             lost_frames: read(&self.lost_frames),
             unknown_frames: read(&self.unknown_frames),
             unknown_operations: read(&self.unknown_operations),
@@ -146,6 +148,8 @@ pub struct Status {
     pub records: u64,
     /// Records dropped because the agent did not take them in time.
     pub dropped_records: u64,
+    /// Records of trace mode beyond one of its limits.
+    pub dropped_trace_records: u64,
     /// Frames that shims could not send: gaps in their numbering.
     pub lost_frames: u64,
     /// Frames of types that this version does not know.

@@ -15,6 +15,23 @@ pub struct Welcome {
     pub peer_bytes: Option<u64>,
     /// Whether messages that really went are told too; `None` leaves it to the program's environment.
     pub wire: Option<bool>,
+    /// Who may trace.
+    pub trace: Option<Tracing>,
+    /// Most trace records of a rank in a second.
+    pub trace_records_per_second: Option<u64>,
+    /// Most trace records of a job, of which each rank has its share.
+    pub trace_records_of_job: Option<u64>,
+}
+
+/// Who may trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tracing {
+    /// Nobody, whoever asks.
+    Never = 0,
+    /// Programs whose environment asks for it.
+    Asked = 1,
+    /// Every program.
+    Always = 2,
 }
 
 impl Welcome {
@@ -43,6 +60,15 @@ impl Welcome {
         }
         if let Some(value) = self.wire {
             field(5, &u32::from(value).to_le_bytes());
+        }
+        if let Some(value) = self.trace {
+            field(16, &(value as u32).to_le_bytes());
+        }
+        if let Some(value) = self.trace_records_per_second {
+            field(17, &value.to_le_bytes());
+        }
+        if let Some(value) = self.trace_records_of_job {
+            field(18, &value.to_le_bytes());
         }
         frame(WELCOME, sequence, monotonic, realtime, &body)
     }

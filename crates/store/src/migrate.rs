@@ -38,6 +38,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 8, name: "jobs", sql: include_str!("../migrations/V008__jobs.sql") },
     Migration { version: 9, name: "job_places", sql: include_str!("../migrations/V009__job_places.sql") },
     Migration { version: 10, name: "job_totals", sql: include_str!("../migrations/V010__job_totals.sql") },
+    Migration { version: 11, name: "mpi_trace", sql: include_str!("../migrations/V011__mpi_trace.sql") },
 ];
 
 /// What a call of [`migrate`] did.

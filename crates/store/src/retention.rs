@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use crate::Error;
 
 /// The hypertables that retention may be set for.
-const HYPERTABLES: [&str; 12] = [
+const HYPERTABLES: [&str; 14] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -20,6 +20,8 @@ const HYPERTABLES: [&str; 12] = [
     "mpi_peers",
     "mpi_pvars",
     "mpi_regions",
+    "mpi_trace",
+    "mpi_clock",
     "events",
     "coverage",
     "self_stats",

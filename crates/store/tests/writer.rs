@@ -26,8 +26,8 @@ async fn fresh() -> (Database, Client, Writer) {
 async fn every_kind_of_record_becomes_a_row() {
     let (_, client, mut writer) = fresh().await;
     let outcome = writer.write(&[entry(Uuid::new_v4(), 1, batch_of_everything())]).await.unwrap();
-    // Eleven kinds, two cells of operations, and the clock's error among the figures.
-    assert_eq!(outcome, WriteOutcome { rows: 13, unknown_values: 1, ..WriteOutcome::default() });
+    // Thirteen kinds, two of operations and of trace records each, and the clock's error among the figures.
+    assert_eq!(outcome, WriteOutcome { rows: 16, unknown_values: 1, ..WriteOutcome::default() });
     for (table, rows) in [
         ("ib_port_counters", 1),
         ("host_port_counters", 1),
@@ -37,6 +37,9 @@ async fn every_kind_of_record_becomes_a_row() {
         ("mpi_peers", 1),
         ("mpi_pvars", 1),
         ("mpi_regions", 1),
+        ("mpi_trace", 2),
+        ("mpi_clock", 1),
+        ("mpi_messages", 0),
         ("job_comm", 1),
         ("job_setting", 1),
         ("events", 1),

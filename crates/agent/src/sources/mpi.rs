@@ -1,7 +1,7 @@
 //! MPI ranks: starts the receiver of crate `mpit-bridge` and translates its status.
 
 use super::{Health, Source, Start, Status};
-use crate::config::Mpi;
+use crate::config::{Mpi, Trace};
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,9 +10,9 @@ use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, paths};
 use throughline_host::cgroup::Scheduler;
 use throughline_host::identity::{Agreement, Roots, identify};
-use throughline_mpit_bridge::frame::Welcome;
+use throughline_mpit_bridge::frame::{Tracing, Welcome};
 use throughline_mpit_bridge::{
-    BindError, Config, Kernel, Limits, Receiver, ScheduledJob, Status as ReceiverStatus, Verdict,
+    BindError, Config, Kernel, Limits, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits, Verdict,
 };
 use tokio::runtime::Handle;
 
@@ -84,12 +84,27 @@ fn welcome(settings: &Mpi) -> Welcome {
         variables: settings.pvars.as_ref().map(|names| names.iter().map(ToString::to_string).collect()),
         peer_bytes: Some(settings.peer_bytes_min),
         wire: settings.wire.then_some(true),
+        trace: Some(match settings.trace {
+            Trace::Never => Tracing::Never,
+            Trace::Asked => Tracing::Asked,
+            Trace::Always => Tracing::Always,
+        }),
+        trace_records_per_second: Some(settings.trace_records_per_second.into()),
+        trace_records_of_job: Some(settings.trace_records_of_job),
     }
 }
 
 fn limits(settings: &Mpi) -> Limits {
     let connections = settings.connections_max as usize;
-    Limits { connections, connections_per_user: (connections * 3 / 4).max(1), ..Limits::default() }
+    Limits {
+        connections,
+        connections_per_user: (connections * 3 / 4).max(1),
+        trace: TraceLimits {
+            records_per_second: settings.trace_records_per_second,
+            records_of_job: settings.trace_records_of_job,
+        },
+        ..Limits::default()
+    }
 }
 
 /// A socket that can't be had is a mistake of whoever started the agent, and ends it; see `Sources::start`.
@@ -125,7 +140,7 @@ fn translate(status: &ReceiverStatus) -> Status {
         state: "listening".to_owned(),
         reason: (status.connected == 0)
             .then(|| "no rank is connected: start MPI programs under throughline-exec".to_owned()),
-        dropped: status.dropped_records,
+        dropped: status.dropped_records + status.dropped_trace_records,
         failed: status.lost_frames
             + status.unknown_frames
             + status.unknown_operations

@@ -130,6 +130,8 @@ impl Keys {
         let jobs = jobs.chain(batch.mpi_peers.iter().map(|peers| &peers.job_key));
         let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
         let jobs = jobs.chain(batch.mpi_regions.iter().map(|regions| &regions.job_key));
+        let jobs = jobs.chain(batch.mpi_traces.iter().map(|trace| &trace.job_key));
+        let jobs = jobs.chain(batch.mpi_clocks.iter().map(|clock| &clock.job_key));
         let jobs = jobs.chain(batch.job_comms.iter().map(|comm| &comm.job_key));
         let jobs = jobs.chain(batch.job_settings.iter().map(|setting| &setting.job_key));
         let jobs = jobs.chain(batch.jobs.iter().map(|job| &job.key));

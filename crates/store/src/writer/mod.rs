@@ -18,6 +18,7 @@ mod jobs;
 mod keys;
 mod rows;
 mod rows_mpi;
+mod rows_trace;
 mod statements;
 
 use std::time::Duration;

@@ -9,6 +9,7 @@ use throughline_sample::wire::{Batch, LinkValues, Values};
 
 use super::copy::RowBuffer;
 use super::keys::Keys;
+use super::rows_trace::{clock_times, trace_times};
 
 /// How far ahead of this machine's clock a record may be. Beyond it is a broken clock, and each such hour
 /// would make a chunk that retention never reaches.
@@ -49,9 +50,11 @@ const COVERAGE: usize = 8;
 const SELF_STATS: usize = 9;
 const IB_PORT_LANES: usize = 10;
 pub(super) const MPI_REGIONS: usize = 11;
+pub(super) const MPI_TRACE: usize = 12;
+pub(super) const MPI_CLOCK: usize = 13;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 12] = [
+pub(super) static TABLES: [TableSpec; 14] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -148,6 +151,45 @@ pub(super) static TABLES: [TableSpec; 12] = [
         name: "mpi_regions",
         before: &["time", "job_id", "rank", "region", "epoch", "source"],
         metrics: Some(Table::MpiRegions),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_trace",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "epoch",
+            "number",
+            "thread",
+            "kind",
+            "operation",
+            "region",
+            "start_ns",
+            "end_ns",
+            "peer",
+            "tag",
+            "bytes",
+            "comm",
+            "sequence",
+        ],
+        metrics: None,
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_clock",
+        before: &[
+            "time",
+            "job_id",
+            "rank",
+            "epoch",
+            "number",
+            "clock_ns",
+            "offset_ns",
+            "uncertainty_ns",
+            "round_trip_ns",
+        ],
+        metrics: None,
         after: &[],
     },
 ];
@@ -357,6 +399,9 @@ pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     let times = times.chain(batch.mpi_peers.iter().map(|peers| peers.time));
     let times = times.chain(batch.mpi_pvars.iter().map(|pvar| pvar.time));
     let times = times.chain(batch.mpi_regions.iter().map(|regions| regions.time));
+    let traces = batch.mpi_traces.iter().flat_map(trace_times);
+    let clocks = batch.mpi_clocks.iter().flat_map(clock_times);
+    let times = times.chain(traces).chain(clocks);
     let times = times.chain(batch.events.iter().map(|event| event.time));
     let times = times.chain(batch.coverage.iter().map(|round| round.time));
     let times = times.chain(batch.self_stats.iter().map(|stat| stat.time));

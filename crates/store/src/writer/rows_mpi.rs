@@ -19,6 +19,7 @@ impl Rows {
     pub(super) fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         self.add_mpi_ops(batch, keys)?;
         self.add_mpi_regions(batch, keys)?;
+        self.add_mpi_traces(batch, keys)?;
         for peers in &batch.mpi_peers {
             let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
             for cell in &peers.cells {

@@ -141,6 +141,42 @@ pub fn batch_of_everything() -> Batch {
             source: source("mpit"),
             variable_class: "level".to_owned(),
         }],
+        mpi_traces: vec![MpiRankTrace {
+            epoch,
+            job_key: job_key.clone(),
+            rank: 2,
+            utc_offset: time - 5_000,
+            number: 7,
+            records: vec![
+                MpiTraceRecord {
+                    kind: source("send"),
+                    operation: source("isend"),
+                    start: 5_000,
+                    nanoseconds: 1_500,
+                    thread: 1,
+                    region: source("solve"),
+                    peer: Some(3),
+                    tag: Some(-1),
+                    bytes: 64,
+                    comm: u64::MAX,
+                    sequence: Some(0),
+                },
+                MpiTraceRecord {
+                    kind: source("call"),
+                    operation: source("wait"),
+                    start: 7_000,
+                    ..Default::default()
+                },
+            ],
+        }],
+        mpi_clocks: vec![MpiRankClock {
+            epoch,
+            job_key: job_key.clone(),
+            rank: 2,
+            utc_offset: time - 5_000,
+            number: 3,
+            points: vec![MpiClockPoint { time: 5_000, offset: -50, uncertainty: 6, round_trip: 12 }],
+        }],
         mpi_regions: vec![MpiRankRegions {
             time,
             epoch,

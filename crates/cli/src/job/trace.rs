@@ -1,0 +1,144 @@
+//! `throughline job trace`: the traced calls and messages of a job as a file for Chrome's and Perfetto's viewers.
+//!
+//! Reads with the read-only role. Row by row from the database to the file: a trace of any length takes the same
+//! memory. Clocks of the ranks are lined up here, from what their comparisons with rank 0 said.
+
+mod align;
+mod chrome;
+mod export;
+mod output;
+mod read;
+
+use super::find::{Found, find};
+use anyhow::Context;
+use output::Output;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::io::Write;
+use throughline_daemon::Failure;
+use tokio_postgres::Client;
+
+/// Shown below the options.
+const HELP: &str = "\
+A job is traced if it was asked to: run it with `throughline-exec --trace`, or with THROUGHLINE_TRACE=1
+in the environment of all ranks. Open the file at https://ui.perfetto.dev or in chrome://tracing:
+one process a rank, one thread a thread, arrows from sends to receives.
+
+Examples:
+  throughline job trace slurm:42.0 -o trace.json
+  throughline job trace slurm:42.0 -o trace.json --from 10 --until 12.5 --ranks 0-3,8
+  throughline job trace slurm:42.0 -o - | gzip > trace.json.gz
+
+Times are on rank 0's clock, seconds from the first record. Where a clock stepped, the stretch in which
+it did is marked and times in it are not to be relied on; records that were lost are marked as well.
+
+Exit status: 0 done, 64 wrong usage or the file is there already, 69 no database or no trace of this
+job, 77 no permission, 1 any other failure.";
+
+/// What to write, and where.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Options {
+    /// The job, as `job list` names it
+    #[arg(value_name = "JOB")]
+    pub job: String,
+    /// File to write; - for standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub output: PathBuf,
+    /// Overwrite the file
+    #[arg(long)]
+    pub force: bool,
+    /// Leave out what ended before, in seconds from the first record
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub from: Option<i64>,
+    /// Leave out what began after, in seconds from the first record
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub until: Option<i64>,
+    /// Only these ranks, for instance 0-3,8
+    #[arg(long, value_name = "LIST", value_parser = ranks)]
+    pub ranks: Option<Ranks>,
+    /// Leave the clocks as they are
+    #[arg(long)]
+    pub raw_clocks: bool,
+    /// Print the summary as one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Ranks in ranges, both ends included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ranks(Vec<(i32, i32)>);
+
+impl Ranks {
+    /// Whether a rank is among them.
+    pub fn has(&self, rank: i32) -> bool {
+        self.0.iter().any(|(first, last)| (*first..=*last).contains(&rank))
+    }
+}
+
+fn ranks(text: &str) -> Result<Ranks, String> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
+        (0 <= first && first <= last).then_some((first, last))
+    };
+    let ranges: Option<Vec<_>> = text.split(',').map(range).collect();
+    ranges.map(Ranks).ok_or_else(|| "expected ranks like 0-3,8".to_owned())
+}
+
+/// Nanoseconds of a number of seconds.
+fn seconds(text: &str) -> Result<i64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds));
+    seconds.map(|seconds| (seconds * 1e9) as i64).ok_or_else(|| "expected seconds, 0 or more".to_owned())
+}
+
+/// Writes the file and says what is in it.
+///
+/// # Errors
+/// 64 when the file is there and `--force` is not; 69 without a database or a trace of the job.
+pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
+    let output = Output::new(&options.output, options.force)?;
+    let job = find(client, &options.job).await?;
+    let mut ranks = read::ranks(client, job.id).await?;
+    if let Some(wanted) = &options.ranks {
+        ranks.retain(|rank| wanted.has(rank.rank));
+    }
+    if ranks.is_empty() {
+        return Err(no_trace(&job).into());
+    }
+    let summary = export::export(client, &job, ranks, options, output).await?;
+    let text = if options.json { format!("{}\n", serde_json::to_string(&summary)?) } else { summary.text() };
+    // With `-o -` standard output is the trace's.
+    let written = if options.output.as_os_str() == "-" {
+        std::io::stderr().write_all(text.as_bytes())
+    } else {
+        std::io::stdout().write_all(text.as_bytes())
+    };
+    written.context("writing the summary")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn no_trace(job: &Found) -> Failure {
+    Failure::unavailable(format!(
+        "no trace of job {}: it was not run with `throughline-exec --trace`, the agents of its nodes allow none \
+         (mpi.trace), these ranks have none, or it is older than the retention of mpi_trace",
+        job.key
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_ranks() {
+        let some = ranks("0-3, 8").unwrap();
+        let has: Vec<i32> = (0..10).filter(|rank| some.has(*rank)).collect();
+        assert_eq!(has, [0, 1, 2, 3, 8]);
+        for wrong in ["", "a", "3-1", "-1", "1,,2"] {
+            assert!(ranks(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(seconds("1.5"), Ok(1_500_000_000));
+        assert!(seconds("-1").is_err() && seconds("nan").is_err());
+    }
+}

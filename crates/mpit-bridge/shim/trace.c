@@ -1,0 +1,172 @@
+/*
+ * Trace mode: what is recorded and how it leaves. Each thread writes fixed records into a ring of its own; the
+ * flush thread drains the rings into TRACE frames. Bounded three times: by the rings, by records a second, by
+ * records in all. What finds no room is counted, by a gap in the records' numbers.
+ */
+#define _GNU_SOURCE
+#include "trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "channel.h"
+#include "clock.h"
+
+/* A rank's share. 20,000 a second are 1.1 MB/s to the agent; the agent's own limits may lower both. */
+enum { RECORDS_PER_SECOND = 20000, RECORDS_IN_ALL = 10000000, BURST_SECONDS = 2 };
+
+struct tl_ring {
+    uint16_t thread;
+    uint64_t head;    /* written by the thread */
+    uint64_t dropped; /* the same: records that found no room */
+    uint64_t tail;    /* written by the flush thread */
+    uint64_t told;    /* dropped ones already in the numbers */
+    struct tl_record records[TL_RING_RECORDS];
+};
+
+int tl_tracing;
+
+static int asked, allowed = 1, started;
+static uint64_t per_second = RECORDS_PER_SECOND, in_all = RECORDS_IN_ALL;
+static uint32_t rings;
+static uint64_t number; /* of the next record */
+static double allowance;
+static struct tl_frame frame;
+static size_t frame_empty;
+
+static uint64_t environment(const char *name, uint64_t most) {
+    const char *text = getenv(name);
+    long long value = text ? atoll(text) : 0;
+    return value > 0 && (uint64_t)value < most ? (uint64_t)value : most;
+}
+
+void tl_trace_configure(void) {
+    const char *text = getenv("THROUGHLINE_TRACE");
+    asked = text && *text && strcmp(text, "0") != 0 && strcmp(text, "off") != 0 && strcmp(text, "no") != 0;
+    per_second = environment("THROUGHLINE_TRACE_RATE", per_second);
+    in_all = environment("THROUGHLINE_TRACE_RECORDS", in_all);
+}
+
+void tl_trace_allow(uint64_t mode) {
+    allowed = mode > 0;
+    if (mode >= 2 && !started) asked = 1;
+    if (!allowed) tl_trace_stop();
+}
+
+void tl_trace_limits(uint64_t rate, uint64_t records) {
+    if (rate && rate < per_second) per_second = rate;
+    if (records && records < in_all) in_all = records;
+}
+
+int tl_trace_wanted(void) {
+    return asked && allowed;
+}
+
+/* Only here, so that the counts of all ranks begin with the first message. */
+void tl_trace_start(void) {
+    if (!tl_trace_wanted() || !tl_messages_start()) return;
+    tl_trace_clock_start(tl_world_rank);
+    started = 1;
+    allowance = (double)per_second;
+    TL_STORE(&tl_tracing, 1);
+    tl_debug("tracing, at most %llu records a second", (unsigned long long)per_second);
+}
+
+void tl_trace_stop(void) {
+    TL_STORE(&tl_tracing, 0);
+}
+
+/* ---- the recording threads ---- */
+
+static struct tl_ring *ring_create(struct tl_thread *self) {
+    struct tl_ring *ring =
+        mmap(NULL, sizeof *ring, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ring == MAP_FAILED) return NULL;
+    ring->thread = (uint16_t)(__atomic_fetch_add(&rings, 1, __ATOMIC_RELAXED));
+    __atomic_store_n(&self->ring, ring, __ATOMIC_RELEASE);
+    return ring;
+}
+
+uint16_t tl_trace_thread(struct tl_thread *self) {
+    struct tl_ring *ring = self->ring ? self->ring : ring_create(self);
+    return ring ? ring->thread : 0;
+}
+
+void tl_trace_put(struct tl_thread *self, const struct tl_record *record) {
+    struct tl_ring *ring = self->ring ? self->ring : ring_create(self);
+    if (!ring) return;
+    uint64_t head = ring->head;
+    if (TL_UNLIKELY(head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= TL_RING_RECORDS)) {
+        TL_ADD(&ring->dropped, 1);
+        return;
+    }
+    ring->records[head % TL_RING_RECORDS] = *record;
+    __atomic_store_n(&ring->head, head + 1, __ATOMIC_RELEASE);
+}
+
+/* ---- the flush thread ---- */
+
+static void frame_open(void) {
+    tl_frame_begin(&frame, TL_TRACE);
+    tl_put_u64(&frame, number);
+    frame_empty = frame.length;
+}
+
+static void frame_close(int patience_ms) {
+    if (frame.length > frame_empty) tl_channel_send(&frame, patience_ms);
+    frame.length = 0;
+}
+
+static void put_record(const struct tl_record *r, const struct tl_ticking *now, int patience_ms) {
+    if (frame.length + TL_TRACE_RECORD_BYTES > TL_FRAME_LIMIT) frame_close(patience_ms);
+    if (frame.length == 0) frame_open();
+    struct tl_trace_line line = {
+        .start = tl_trace_time(now, r->start), .end = tl_trace_time(now, r->end), .comm = r->comm, .bytes = r->bytes,
+        .peer = r->peer, .tag = r->tag, .sequence = r->sequence,
+        .operation = r->operation, .kind = r->kind, .thread = r->thread, .region = r->region,
+    };
+    tl_put_trace_line(&frame, &line);
+    number++;
+}
+
+/* Numbers that stand for nothing: a frame's records are numbered one after the other, so a new one begins. */
+static void skip_numbers(struct tl_ring *ring, int patience_ms) {
+    uint64_t dropped = TL_LOAD(&ring->dropped), more = dropped - ring->told;
+    if (!more) return;
+    frame_close(patience_ms);
+    number += more;
+    ring->told = dropped;
+}
+
+static void drain(struct tl_ring *ring, int last, int patience_ms) {
+    uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
+    struct tl_ticking now = tl_trace_ticking();
+    while (ring->tail != head && number < in_all && (last || allowance >= 1)) {
+        put_record(&ring->records[ring->tail % TL_RING_RECORDS], &now, patience_ms);
+        __atomic_store_n(&ring->tail, ring->tail + 1, __ATOMIC_RELEASE);
+        allowance -= 1;
+    }
+    skip_numbers(ring, patience_ms);
+}
+
+static void end_at_limit(int patience_ms) {
+    tl_trace_stop();
+    started = 0;
+    struct tl_record end = {.kind = TL_TRACE_END, .peer = TL_TRACE_NOBODY, .sequence = TL_TRACE_UNNUMBERED};
+    struct tl_ticking now = tl_trace_ticking();
+    end.start = end.end = now.ticks;
+    put_record(&end, &now, patience_ms);
+}
+
+void tl_trace_push(int milliseconds, int last, int patience_ms) {
+    if (!started) return;
+    allowance += (double)per_second * milliseconds / 1000;
+    if (allowance > (double)per_second * BURST_SECONDS) allowance = (double)per_second * BURST_SECONDS;
+    for (struct tl_thread *t = tl_threads(); t; t = t->next) {
+        struct tl_ring *ring = __atomic_load_n(&t->ring, __ATOMIC_ACQUIRE);
+        if (ring) drain(ring, last, patience_ms);
+    }
+    if (number >= in_all) end_at_limit(patience_ms);
+    frame_close(patience_ms);
+}

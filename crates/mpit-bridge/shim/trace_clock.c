@@ -1,0 +1,88 @@
+/*
+ * The clock of trace mode: CLOCK_MONOTONIC of the node, never adjusted here; what it is worth on another node
+ * is told by sync.c and reckoned with by whoever reads the trace.
+ *
+ * Ranks of one node share that clock, so that tests of the alignment would show nothing. For them, and only for
+ * them, THROUGHLINE_TEST_CLOCK skews it: `origin=NS;RANK:offset=MS,drift=PPM,step=MS@MS;...`, times in
+ * milliseconds, a step that long after the origin (a reading of CLOCK_MONOTONIC).
+ */
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+#include "trace.h"
+
+static int skewed;
+static int64_t origin, step_at;
+static double offset_ns, drift, step_ns;
+static uint64_t first_ticks;
+static int64_t first_time;
+
+static double number_after(const char *text, const char *end, const char *name, double otherwise) {
+    const char *found = strstr(text, name);
+    return found && found < end ? strtod(found + strlen(name), NULL) : otherwise;
+}
+
+static void configure(int rank) {
+    const char *text = getenv("THROUGHLINE_TEST_CLOCK");
+    if (!text) return;
+    const char *given = strstr(text, "origin=");
+    origin = given ? strtoll(given + strlen("origin="), NULL, 10) : tl_clock(CLOCK_MONOTONIC);
+    char name[24];
+    snprintf(name, sizeof name, ";%d:", rank);
+    const char *own = strstr(text, name);
+    if (!own) return;
+    own += strlen(name);
+    const char *end = own + strcspn(own, ";");
+    const double ms = 1e6;
+    offset_ns = ms * number_after(own, end, "offset=", 0);
+    drift = 1e-6 * number_after(own, end, "drift=", 0);
+    step_ns = ms * number_after(own, end, "step=", 0);
+    step_at = origin + (int64_t)(ms * number_after(own, end, "@", 0));
+    skewed = 1;
+}
+
+static int64_t skew(int64_t time) {
+    if (TL_LIKELY(!skewed)) return time;
+    double moved = offset_ns + drift * (double)(time - origin) + (time >= step_at ? step_ns : 0);
+    return time + (int64_t)moved;
+}
+
+int64_t tl_trace_now(void) {
+    return skew(tl_clock(CLOCK_MONOTONIC));
+}
+
+/* Both clocks at one moment: the closest of a few readings, as the thread may be put aside between two. */
+static void read_both(uint64_t *ticks, int64_t *time) {
+    enum { READINGS = 5 };
+    uint64_t narrowest = UINT64_MAX;
+    for (int i = 0; i < READINGS; i++) {
+        uint64_t before = tl_ticks();
+        int64_t now = tl_clock(CLOCK_MONOTONIC);
+        uint64_t width = tl_ticks() - before;
+        if (width >= narrowest) continue;
+        narrowest = width;
+        *ticks = before + width / 2;
+        *time = now;
+    }
+}
+
+void tl_trace_clock_start(int rank) {
+    configure(rank);
+    read_both(&first_ticks, &first_time);
+}
+
+struct tl_ticking tl_trace_ticking(void) {
+    struct tl_ticking now = {.nanoseconds_per_tick = 1};
+    read_both(&now.ticks, &now.time);
+    if (tl_ticks_are_cycles && now.ticks > first_ticks && now.time > first_time)
+        now.nanoseconds_per_tick = (double)(now.time - first_time) / (double)(now.ticks - first_ticks);
+    return now;
+}
+
+int64_t tl_trace_time(const struct tl_ticking *now, uint64_t ticks) {
+    double ago = (double)(int64_t)(now->ticks - ticks) * now->nanoseconds_per_tick;
+    return skew(now->time - (int64_t)ago);
+}
