@@ -1,29 +1,62 @@
 /*
- * Which algorithm a collective used: seen at work, forced by a setting, or unknown; never a guess.
+ * Which algorithm a collective used: seen at work, forced by a setting, or unknown; never a guess. Seen are only the
+ * functions of Open MPI's library (algorithms_openmpi.c); what its other components do by themselves (han, hcoll, UCC,
+ * nonblocking ones) is unknown. `forced` is said of what was seen and asked for, and in libraries that show nothing of
+ * what was asked for.
  */
-#include "frame.h"
-#include "shim.h"
+#include "algorithms.h"
 
-/* Collectives: operations that a library carries out by one algorithm or another. */
+#include <string.h>
+
+#include "frame.h"
+
+/* Operations that a library carries out by one algorithm or another: collectives. */
 static const uint8_t collective[TL_OPERATION_LIMIT] = {
-    [TL_OP_Bcast] = 1,      [TL_OP_Ibcast] = 1,     [TL_OP_Allreduce] = 1,  [TL_OP_Iallreduce] = 1,
-    [TL_OP_Reduce] = 1,     [TL_OP_Ireduce] = 1,    [TL_OP_Scan] = 1,       [TL_OP_Iscan] = 1,
-    [TL_OP_Exscan] = 1,     [TL_OP_Iexscan] = 1,    [TL_OP_Gather] = 1,     [TL_OP_Igather] = 1,
-    [TL_OP_Gatherv] = 1,    [TL_OP_Igatherv] = 1,   [TL_OP_Scatter] = 1,    [TL_OP_Iscatter] = 1,
-    [TL_OP_Scatterv] = 1,   [TL_OP_Iscatterv] = 1,  [TL_OP_Allgather] = 1,  [TL_OP_Iallgather] = 1,
-    [TL_OP_Allgatherv] = 1, [TL_OP_Iallgatherv] = 1, [TL_OP_Alltoall] = 1,  [TL_OP_Ialltoall] = 1,
-    [TL_OP_Alltoallv] = 1,  [TL_OP_Ialltoallv] = 1, [TL_OP_Alltoallw] = 1,  [TL_OP_Ialltoallw] = 1,
-    [TL_OP_Reduce_scatter] = 1, [TL_OP_Ireduce_scatter] = 1, [TL_OP_Reduce_scatter_block] = 1,
-    [TL_OP_Ireduce_scatter_block] = 1, [TL_OP_Barrier] = 1, [TL_OP_Ibarrier] = 1,
+#define TL_IS_ONE(number, Name, name, parameters, note) [number] = 1,
+    TL_COLLECTIVES_COUNTED(TL_IS_ONE) TL_COLLECTIVES_COUNTED_4(TL_IS_ONE)
+    TL_COLLECTIVES_UNCOUNTED(TL_IS_ONE) TL_COLLECTIVES_UNCOUNTED_4(TL_IS_ONE)
+#undef TL_IS_ONE
 };
 
+const char *const tl_algorithm_names[TL_ALGORITHM_LIMIT] = {
+#define TL_NAME(Name, operation, algorithm) [TL_ALG_##operation##_##algorithm] = #algorithm,
+    TL_ALGORITHMS(TL_NAME)
+#undef TL_NAME
+};
+
+static const uint8_t operation_of[TL_ALGORITHM_LIMIT] = {
+#define TL_NAME(Name, operation, algorithm) [TL_ALG_##operation##_##algorithm] = TL_OP_##Name,
+    TL_ALGORITHMS(TL_NAME)
+#undef TL_NAME
+};
+
+static const char *forced[TL_OPERATION_LIMIT];
+static uint8_t slot_told[TL_ALGORITHM_LIMIT], forced_told[TL_OPERATION_LIMIT];
+
 int tl_algorithm_operation(int slot) {
-    (void)slot;
-    return TL_NO_OPERATION;
+    return operation_of[slot];
+}
+
+void tl_algorithm_force(int operation, const char *name) {
+    forced[operation] = name;
+}
+
+/* A name is told when its number is used first. */
+static uint16_t name_once(uint8_t *told, int number, const char *name) {
+    if (!*told) *told = tl_name_add(TL_NAME_ALGORITHM, (uint32_t)number, 0, 0, name) != 0;
+    return *told ? (uint16_t)number : 0;
 }
 
 uint16_t tl_algorithm_told(int operation, int slot, uint16_t *source) {
-    (void)slot;
+    uint16_t number = 0;
     *source = collective[operation] ? TL_UNKNOWN : TL_NO_ALGORITHM;
-    return 0;
+    if (slot) {
+        number = name_once(&slot_told[slot], slot, tl_algorithm_names[slot]);
+        int asked = forced[operation] && strcmp(forced[operation], tl_algorithm_names[slot]) == 0;
+        if (number) *source = asked ? TL_FORCED : TL_OBSERVED;
+    } else if (forced[operation] && tl_library.family != TL_FAMILY_OPENMPI) {
+        number = name_once(&forced_told[operation], TL_ALGORITHM_LIMIT + operation, forced[operation]);
+        if (number) *source = TL_FORCED;
+    }
+    return number;
 }

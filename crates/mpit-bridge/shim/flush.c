@@ -20,6 +20,7 @@
 #include "identity.h"
 #include "names.h"
 #include "pvars.h"
+#include "settings.h"
 #include "shim.h"
 
 enum {
@@ -41,6 +42,8 @@ static int stopping;
 
 static int bin_ms = BIN_MS, push_ms = PUSH_MS, retry_ms = RETRY_FIRST_MS;
 static int pvars_given; /* the environment names the variables: the agent's list is not heeded */
+static char pvars[2048]; /* which variables are wanted */
+static int pvars_changed;
 static uint64_t peer_threshold;
 static int send_everything;
 static struct tl_peer *peers_sent;
@@ -145,6 +148,10 @@ static void push(int last, int with_pvars) {
     push_peers(last);
     ops_send();
     tell_names();
+    if (with_pvars && pvars_changed) {
+        pvars_changed = 0;
+        tl_pvars_choose(pvars);
+    }
     if (with_pvars) tl_pvars_push(pushes % REFRESH_PUSHES == 0, patience());
     if (pushes % REFRESH_PUSHES == 0 && !last) {
         tl_frame_begin(&other, TL_STATUS);
@@ -186,8 +193,8 @@ static void set_ms(int *target, int from_environment, uint64_t wish, int standar
     *target = from_environment ? from_environment : wish <= INT32_MAX ? tl_valid_ms((int)wish, standard) : standard;
 }
 
-/* The agent's wishes; the environment of the program, being nearer, wins. `pvars` takes the list, if any. */
-static void read_welcome(int wait_ms, char *pvars, size_t size) {
+/* The agent's wishes; the environment of the program, being nearer, wins. */
+static void read_welcome(int wait_ms) {
     static uint8_t message[4096];
     size_t length = tl_channel_receive(message, sizeof message, wait_ms);
     struct tl_fields field;
@@ -199,9 +206,10 @@ static void read_welcome(int wait_ms, char *pvars, size_t size) {
         case TL_WELCOME_PUSH_MS: set_ms(&push_ms, from_environment_push_ms, number, PUSH_MS); break;
         case TL_WELCOME_PEER_BYTES: peer_threshold = number; break;
         case TL_WELCOME_PVARS:
-            if (!pvars_given && field.length < size) {
+            if (!pvars_given && field.length < sizeof pvars) {
                 memcpy(pvars, field.data, field.length);
                 pvars[field.length] = '\0';
+                pvars_changed = 1;
             }
             break;
         default: break;
@@ -233,10 +241,7 @@ static int sleep_for(int64_t nanoseconds) {
 }
 
 static void serve(int64_t *next_push) {
-    static char pvars[2048];
-    pvars[0] = '\1'; /* no list received */
-    read_welcome(0, pvars, sizeof pvars);
-    if (pvars[0] != '\1') tl_pvars_choose(pvars);
+    read_welcome(0);
     collect_bin();
     int64_t now = tl_clock(CLOCK_MONOTONIC);
     if (now < *next_push) return;
@@ -288,7 +293,6 @@ static int start_thread(void) {
 }
 
 int tl_flush_start(int64_t started) {
-    static char pvars[2048];
     const char *wanted = getenv("THROUGHLINE_PVARS");
     from_environment_bin_ms = tl_environment_ms("THROUGHLINE_BIN_MS");
     from_environment_push_ms = tl_environment_ms("THROUGHLINE_PUSH_MS");
@@ -296,13 +300,12 @@ int tl_flush_start(int64_t started) {
     set_ms(&push_ms, from_environment_push_ms, PUSH_MS, PUSH_MS);
     pvars_given = wanted != NULL;
     snprintf(pvars, sizeof pvars, "%s", wanted ? wanted : tl_pvars_standard());
+    pvars_changed = 1;
+    tl_settings_read();
     tl_channel_configure();
     make_hello(started);
     ops_begin();
-    if (connect_and_greet()) {
-        read_welcome(WELCOME_PATIENCE_MS, pvars, sizeof pvars);
-        tl_pvars_start(pvars);
-    }
+    if (connect_and_greet()) read_welcome(WELCOME_PATIENCE_MS);
     return start_thread();
 }
 

@@ -87,7 +87,7 @@ static int bind_function(void *target, const char *symbol) {
 }
 
 /* Copy relocations move the world communicator into the program itself, so the global scope is asked first. */
-static void *find_object(const char *symbol) {
+void *tl_find_data(const char *symbol) {
     void *found = dlsym(RTLD_DEFAULT, symbol);
     return found ? found : search_objects(symbol);
 }
@@ -101,22 +101,22 @@ static int is_standard_abi(void) {
 }
 
 static int find_family(void) {
-    void *world = find_object("ompi_mpi_comm_world");
+    void *world = tl_find_data("ompi_mpi_comm_world");
     if (world) {
         tl_library.family = TL_FAMILY_OPENMPI;
         tl_library.comm_world = (tl_handle)world;
         tl_library.in_place = (const void *)1;
-        tl_library.fortran_in_place = find_object("mpi_fortran_in_place_");
+        tl_library.fortran_in_place = tl_find_data("mpi_fortran_in_place_");
         tl_library.root = -4;
         tl_library.topology_cart = 1;
         tl_library.topology_graph = 2;
         tl_library.topology_dist_graph = 3;
-        tl_library.request_null = (tl_handle)find_object("ompi_request_null");
-        tl_library.request_empty = (tl_handle)find_object("ompi_request_empty");
-        tl_library.byte = (tl_handle)find_object("ompi_mpi_byte");
-        tl_library.no_op = (tl_handle)find_object("ompi_mpi_op_no_op");
-        tl_library.fortran_status_ignore = find_object("mpi_fortran_status_ignore_");
-        tl_library.fortran_statuses_ignore = find_object("mpi_fortran_statuses_ignore_");
+        tl_library.request_null = (tl_handle)tl_find_data("ompi_request_null");
+        tl_library.request_empty = (tl_handle)tl_find_data("ompi_request_empty");
+        tl_library.byte = (tl_handle)tl_find_data("ompi_mpi_byte");
+        tl_library.no_op = (tl_handle)tl_find_data("ompi_mpi_op_no_op");
+        tl_library.fortran_status_ignore = tl_find_data("mpi_fortran_status_ignore_");
+        tl_library.fortran_statuses_ignore = tl_find_data("mpi_fortran_statuses_ignore_");
         tl_library.status_bytes = 24;
         return 1;
     }

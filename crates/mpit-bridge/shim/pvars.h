@@ -6,9 +6,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* After MPI_Init, on the thread that called it: MPI_T itself. 0 if there is nothing to read. */
-int tl_pvars_start(const char *names);
-/* Another list, from the agent; only if MPI_T was started. */
+/* What to read from now on: names separated by commas, a star at the end of one stands for any rest. */
 void tl_pvars_choose(const char *names);
 /* The list used when nobody names one. */
 const char *tl_pvars_standard(void);

@@ -178,6 +178,7 @@ extern __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec
 
 /* library.c */
 void *tl_find(const char *symbol);
+void *tl_find_data(const char *symbol);
 extern void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
 void *tl_next_find(enum tl_form form, int operation, const void *caller);
 int tl_library_open(void);

@@ -7,6 +7,7 @@
 #include "persistent.h"
 #include "requests.h"
 #include "shim.h"
+#include "tool.h"
 #include "wrappers.h"
 
 #define TL_COUNT_OF_REQUESTS count
@@ -131,16 +132,25 @@ TL_EXPORT int MPI_Finalize(void) {
     return next_void("MPI_Finalize", TL_CALLER);
 }
 
-/* Open MPI 4.1 leaves `provided` unset if MPI_T is in use already, which it may be by the shim. What it sets
- * otherwise is what was asked for. */
+/* What the shim itself does with MPI_T must change nothing of what the program gets: see tool.c. */
 TL_EXPORT int MPI_T_init_thread(int required, int *provided);
 TL_EXPORT int MPI_T_init_thread(int required, int *provided) {
     int (*next)(int, int *);
     void *found = tl_find_for("MPI_T_init_thread", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
-    if (provided && TL_LOAD(&tl_recording)) *provided = required;
-    return next(required, provided);
+    tl_tool_step_back();
+    int status = next(required, provided);
+    tl_tool_step_in();
+    return status;
+}
+
+TL_EXPORT int MPI_T_finalize(void);
+TL_EXPORT int MPI_T_finalize(void) {
+    tl_tool_step_back();
+    int status = next_void("MPI_T_finalize");
+    tl_tool_step_in();
+    return status;
 }
 
 static void forget(const void *comm) {

@@ -32,8 +32,8 @@ Environment:
                              $XDG_RUNTIME_DIR/throughline/mpi.sock
   THROUGHLINE_LIB_DIR=DIR    where libthroughline-openmpi.so and libthroughline-mpich.so are;
                              else beside this program or in ../lib/throughline
-  THROUGHLINE_PVARS=LIST     MPI_T performance variables to read, separated by commas; an empty
-                             list reads none and saves Open MPI 0.2 s of MPI_Init
+  THROUGHLINE_PVARS=LIST     MPI_T performance variables to read, separated by commas; a star at
+                             the end of a name stands for any rest; an empty list reads none
   THROUGHLINE_DEBUG=1        say on standard error what is done";
 
 /// Run a program so that Throughline sees its MPI operations.

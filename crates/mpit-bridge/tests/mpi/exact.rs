@@ -275,7 +275,10 @@ fn objects_export_only_what_their_library_has() {
             .filter(|line| line.contains("libmpi"))
             .filter_map(|line| line.split_once("=> ")?.1.split(' ').next());
         let theirs: Vec<_> = libraries.flat_map(defined).collect();
-        let more: Vec<_> = ours.iter().filter(|symbol| !theirs.contains(symbol)).collect();
+        // Nobody asks whether a library has functions of Open MPI's inside; those of MPI are asked for by mpi4py.
+        let inside = |symbol: &String| symbol.starts_with("ompi_coll_base_");
+        assert_eq!(ours.iter().any(inside), mpi == Mpi::Open);
+        let more: Vec<_> = ours.iter().filter(|symbol| !theirs.contains(symbol) && !inside(symbol)).collect();
         assert!(more.is_empty(), "{mpi:?} lacks {more:?}");
         let needed = stdout(&succeeded(Command::new("readelf").arg("-d").arg(&object)));
         assert!(!needed.contains("libmpi"), "{needed}");

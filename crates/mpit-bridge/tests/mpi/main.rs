@@ -1,6 +1,7 @@
 //! The shim under real MPI libraries, through throughline-exec and the receiver.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod algorithms;
 mod beside;
 mod conduct;
 mod exact;

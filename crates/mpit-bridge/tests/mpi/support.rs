@@ -8,7 +8,9 @@ use std::process::{Command, Output};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use throughline_mpit_bridge::{Config, Receiver};
-use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiPvarSample};
+use throughline_sample::wire::{
+    Batch, Job, JobComm, JobRank, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRegionCell,
+};
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
 /// Longest time for anything on a busy machine.
@@ -132,10 +134,20 @@ pub struct Agent {
 pub struct Seen {
     pub jobs: BTreeMap<String, Job>,
     pub ranks: BTreeMap<(String, u32), JobRank>,
-    /// By rank, operation and size class.
+    /// By rank, operation and size class, over regions and algorithms.
     pub cells: BTreeMap<(u32, String, u64), MpiOpCell>,
-    /// By rank and peer.
+    /// By rank, operation, size class, region and algorithm.
+    pub parts: BTreeMap<(u32, String, u64, String, String), MpiOpCell>,
+    /// By rank and peer: logical.
     pub peers: BTreeMap<(u32, u32), MpiPeerCell>,
+    /// By rank and peer: what really went.
+    pub wire: BTreeMap<(u32, u32), MpiPeerCell>,
+    /// By rank and name.
+    pub regions: BTreeMap<(u32, String), MpiRegionCell>,
+    /// By rank and number.
+    pub comms: BTreeMap<(u32, u32), JobComm>,
+    /// Settings of the MPI library.
+    pub settings: BTreeMap<String, String>,
     pub variables: Vec<MpiPvarSample>,
     pub bin_times: Vec<i64>,
 }
@@ -187,14 +199,46 @@ impl Seen {
         for bin in batch.mpi_ops {
             self.bin_times.push(bin.time);
             let rank = bin.rank;
-            let cells = bin.cells.into_iter();
-            self.cells
-                .extend(cells.map(|cell| ((rank, cell.operation.clone(), cell.size_class_bytes), cell)));
+            for cell in bin.cells {
+                let key = (rank, cell.operation.clone(), cell.size_class_bytes);
+                let part = (key.0, key.1.clone(), key.2, cell.region.clone(), cell.algorithm.clone());
+                self.parts.insert(part, cell);
+                let sum = self.sum(&key);
+                self.cells.insert(key, sum);
+            }
         }
         for peers in batch.mpi_peers {
-            self.peers.extend(peers.cells.into_iter().map(|cell| ((peers.rank, cell.peer), cell)));
+            let to = if peers.kind == "wire" { &mut self.wire } else { &mut self.peers };
+            to.extend(peers.cells.into_iter().map(|cell| ((peers.rank, cell.peer), cell)));
         }
+        for regions in batch.mpi_regions {
+            let cells = regions.cells.into_iter();
+            self.regions.extend(cells.map(|cell| ((regions.rank, cell.region.clone()), cell)));
+        }
+        self.comms.extend(batch.job_comms.into_iter().map(|comm| ((comm.rank, comm.comm), comm)));
+        self.settings.extend(batch.job_settings.into_iter().map(|one| (one.name, one.value)));
         self.variables.extend(batch.mpi_pvars);
+    }
+
+    /// All that a rank did in one operation and size class, wherever and however.
+    fn sum(&self, key: &(u32, String, u64)) -> MpiOpCell {
+        let mut sum = MpiOpCell::default();
+        let parts = self.parts.iter().filter(|(part, _)| (part.0, &part.1, part.2) == (key.0, &key.1, key.2));
+        for (_, cell) in parts {
+            let add = |a: Option<u64>, b: Option<u64>| {
+                if a.or(b).is_some() { Some(a.unwrap_or(0) + b.unwrap_or(0)) } else { None }
+            };
+            sum = MpiOpCell {
+                calls: sum.calls + cell.calls,
+                bytes: sum.bytes + cell.bytes,
+                elapsed_nanoseconds: sum.elapsed_nanoseconds + cell.elapsed_nanoseconds,
+                longest_nanoseconds: sum.longest_nanoseconds.max(cell.longest_nanoseconds),
+                wait_nanoseconds: add(sum.wait_nanoseconds, cell.wait_nanoseconds),
+                received_bytes: add(sum.received_bytes, cell.received_bytes),
+                ..cell.clone()
+            };
+        }
+        sum
     }
 
     pub fn ended(&self) -> usize {
