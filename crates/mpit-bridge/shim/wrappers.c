@@ -148,7 +148,7 @@ TL_EXPORT int MPI_T_init_thread(int required, int *provided) {
 TL_EXPORT int MPI_T_finalize(void);
 TL_EXPORT int MPI_T_finalize(void) {
     tl_tool_step_back();
-    int status = next_void("MPI_T_finalize");
+    int status = next_void("MPI_T_finalize", TL_CALLER);
     tl_tool_step_in();
     return status;
 }
