@@ -183,11 +183,11 @@ const struct tl_peer *tl_comms_folded(void) {
     return folded;
 }
 
-int tl_comms_start(void) {
+int tl_comms_start(tl_handle group) {
     if (tl_world_size > TL_WORLD_LIMIT) return 0;
-    if (tl_library.comm_group(tl_library.comm_world, &world_group) != 0) return 0;
-    world_group = tl_same(world_group);
+    world_group = group;
     have_world_group = 1;
+    if (folded) return 1; /* of sessions before this one, in the same world */
     void *memory = mmap(NULL, (size_t)tl_world_size * sizeof *folded, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     folded = memory == MAP_FAILED ? NULL : memory;

@@ -100,47 +100,73 @@ static int is_standard_abi(void) {
     return abi_version(&major, &minor) == 0 && major > 0;
 }
 
-static int find_family(void) {
+/* Constants as the libraries' ABIs have them for good: Open MPI's since 4.0 (addresses of objects), MPICH's since
+ * 3.1 (numbers of 32 bits), and the standard one of MPI 5.0 (appendix A: small numbers as addresses). */
+static void is_open_mpi(struct tl_library *l, void *world) {
+    l->family = TL_FAMILY_OPENMPI;
+    l->comm_world = (tl_handle)world;
+    l->in_place = (const void *)1;
+    l->fortran_in_place = tl_find_data("mpi_fortran_in_place_");
+    l->root = -4;
+    l->topology_cart = 1;
+    l->topology_graph = 2;
+    l->topology_dist_graph = 3;
+    l->request_null = (tl_handle)tl_find_data("ompi_request_null");
+    l->request_empty = (tl_handle)tl_find_data("ompi_request_empty");
+    l->byte = (tl_handle)tl_find_data("ompi_mpi_byte");
+    l->no_op = (tl_handle)tl_find_data("ompi_mpi_op_no_op");
+    l->fortran_status_ignore = tl_find_data("mpi_fortran_status_ignore_");
+    l->fortran_statuses_ignore = tl_find_data("mpi_fortran_statuses_ignore_");
+    l->status_bytes = 24;
+}
+
+static void is_mpich(struct tl_library *l) {
+    l->family = TL_FAMILY_MPICH;
+    l->handle_mask = UINT32_MAX;
+    l->handle_bytes = 4;
+    l->comm_world = 0x44000000;
+    l->in_place = (const void *)-1; /* NOLINT: MPICH's own constant */
+    l->root = -3;
+    l->topology_graph = 1;
+    l->topology_cart = 2;
+    l->topology_dist_graph = 3;
+    l->request_null = 0x2c000000;
+    l->byte = 0x4c00010d;
+    l->no_op = 0x5800000e;
+    l->status_ignore = (const void *)1;
+    l->status_bytes = 20;
+}
+
+static void is_abi(struct tl_library *l) {
+    l->family = TL_FAMILY_ABI;
+    l->comm_world = 0x101;
+    l->in_place = (const void *)1;
+    l->root = -4;
+    l->topology_cart = 211;
+    l->topology_graph = 212;
+    l->topology_dist_graph = 213;
+    l->request_null = l->request_empty = 0x180;
+    l->byte = 0x247;
+    l->no_op = 0x3d;
+    l->status_bytes = 32;
+}
+
+static void find_family(void) {
     void *world = tl_find_data("ompi_mpi_comm_world");
-    if (world) {
-        tl_library.family = TL_FAMILY_OPENMPI;
-        tl_library.comm_world = (tl_handle)world;
-        tl_library.in_place = (const void *)1;
-        tl_library.fortran_in_place = tl_find_data("mpi_fortran_in_place_");
-        tl_library.root = -4;
-        tl_library.topology_cart = 1;
-        tl_library.topology_graph = 2;
-        tl_library.topology_dist_graph = 3;
-        tl_library.request_null = (tl_handle)tl_find_data("ompi_request_null");
-        tl_library.request_empty = (tl_handle)tl_find_data("ompi_request_empty");
-        tl_library.byte = (tl_handle)tl_find_data("ompi_mpi_byte");
-        tl_library.no_op = (tl_handle)tl_find_data("ompi_mpi_op_no_op");
-        tl_library.fortran_status_ignore = tl_find_data("mpi_fortran_status_ignore_");
-        tl_library.fortran_statuses_ignore = tl_find_data("mpi_fortran_statuses_ignore_");
-        tl_library.status_bytes = 24;
-        return 1;
-    }
-    if (is_standard_abi()) return 0;
-    tl_library.family = TL_FAMILY_MPICH;
-    tl_library.handle_mask = UINT32_MAX;
-    tl_library.handle_bytes = 4;
-    tl_library.comm_world = 0x44000000;
-    tl_library.in_place = (const void *)-1; /* NOLINT: MPICH's own constant */
-    tl_library.root = -3;
-    tl_library.topology_graph = 1;
-    tl_library.topology_cart = 2;
-    tl_library.topology_dist_graph = 3;
-    tl_library.request_null = 0x2c000000;
-    tl_library.byte = 0x4c00010d;
-    tl_library.no_op = 0x5800000e;
-    tl_library.status_ignore = (const void *)1;
-    tl_library.status_bytes = 20;
-    return 1;
+    if (world) is_open_mpi(&tl_library, world);
+    else if (is_standard_abi()) is_abi(&tl_library);
+    else is_mpich(&tl_library);
+}
+
+int tl_library_handle_bytes(void) {
+    if (tl_library.family == TL_FAMILY_UNKNOWN) find_family();
+    return tl_library.handle_bytes;
 }
 
 int tl_library_open(void) {
     struct tl_library *l = &tl_library;
-    int complete = find_family() && bind_function(&l->comm_rank, "PMPI_Comm_rank") &&
+    if (l->family == TL_FAMILY_UNKNOWN) find_family();
+    int complete = bind_function(&l->comm_rank, "PMPI_Comm_rank") &&
                    bind_function(&l->comm_size, "PMPI_Comm_size") &&
                    bind_function(&l->comm_remote_size, "PMPI_Comm_remote_size") &&
                    bind_function(&l->comm_test_inter, "PMPI_Comm_test_inter") &&
@@ -153,6 +179,8 @@ int tl_library_open(void) {
     bind_function(&l->type_size_x, "PMPI_Type_size_x");
     bind_function(&l->win_get_group, "PMPI_Win_get_group");
     bind_function(&l->group_size, "PMPI_Group_size");
+    bind_function(&l->group_from_session_pset, "PMPI_Group_from_session_pset");
+    bind_function(&l->session_f2c, "PMPI_Session_f2c");
     bind_function(&l->group_rank, "PMPI_Group_rank");
     bind_function(&l->test_cancelled, "PMPI_Test_cancelled");
     bind_function(&l->get_elements_x, "PMPI_Get_elements_x");

@@ -1,5 +1,6 @@
 /*
- * When the shim lives: from the end of MPI_Init to the start of MPI_Finalize, in the process that called it.
+ * When the shim lives: from the end of MPI_Init to the start of MPI_Finalize, in the process that called it; with
+ * sessions, while at least one is open.
  * A forked child records nothing. THROUGHLINE_SHIM=off leaves the wrappers as a jump each.
  */
 #define _GNU_SOURCE
@@ -21,6 +22,9 @@ int tl_world_size, tl_world_rank;
 
 static int started; /* this process has a flush thread */
 static pid_t owner;  /* the process that has it: children of a bare clone(2) run no fork handlers */
+static int users;       /* MPI_Init counts for one, each open session for one */
+static int initialized; /* MPI_Init has been called, and not yet MPI_Finalize */
+static int paused;      /* the last session was closed: another may follow */
 
 static int debugging;
 
@@ -56,17 +60,49 @@ static void in_child(void) {
     started = 0;
 }
 
-/* The program ends without MPI_Finalize. No MPI function may be called any more. */
+/* The program ends without MPI_Finalize, or after its last session. No MPI function may be called any more. */
 static void at_exit(void) {
     if (!started || getpid() != owner) return;
     started = 0;
     TL_STORE(&tl_recording, 0);
     struct tl_composure before = tl_composed();
-    if (tl_flush_stop()) tl_flush_finish(TL_BYE_EXIT);
+    if (tl_flush_stop()) tl_flush_finish(paused ? TL_BYE_FINALIZE : TL_BYE_EXIT);
     tl_as_before(&before);
 }
 
-static void start(void) {
+static int no_thread_level(int *level) {
+    *level = 0;
+    return 1;
+}
+
+/* Rank, size and group of the world, where MPI_COMM_WORLD exists. */
+static int world_of_init(void) {
+    int level = 0;
+    if (tl_library.comm_rank(tl_library.comm_world, &tl_world_rank) != 0 ||
+        tl_library.comm_size(tl_library.comm_world, &tl_world_size) != 0)
+        return 0;
+    tl_shared_comms = tl_library.query_thread(&level) != 0 || level >= 3; /* MPI_THREAD_MULTIPLE */
+    tl_handle group = 0;
+    if (tl_library.comm_group(tl_library.comm_world, &group) == 0) tl_comms_start(tl_same(group));
+    return 1;
+}
+
+/* The same with a session alone, where most functions about the world may not be called. */
+static int world_of_session(tl_handle session) {
+    tl_handle group = 0;
+    if (!tl_library.group_from_session_pset || !tl_library.group_rank || !tl_library.group_size) return 0;
+    if (tl_library.group_from_session_pset(session, "mpi://WORLD", &group) != 0) return 0;
+    group = tl_same(group);
+    int known = tl_library.group_rank(group, &tl_world_rank) == 0 && tl_world_rank >= 0 &&
+                tl_library.group_size(group, &tl_world_size) == 0;
+    tl_library.query_thread = no_thread_level;
+    tl_shared_comms = 1; /* each session has a level of its own */
+    if (known) tl_comms_start(group);
+    return known;
+}
+
+/* Called once in a process. */
+static void start(const tl_handle *session) {
     debugging = getenv("THROUGHLINE_DEBUG") != NULL;
     if (tl_several_libraries) {
         tl_debug("two MPI libraries in this process: recording nothing");
@@ -76,13 +112,11 @@ static void start(void) {
         tl_debug("not an MPI library that this shim knows: recording nothing");
         return;
     }
-    int level = 0;
-    if (tl_library.comm_rank(tl_library.comm_world, &tl_world_rank) != 0 ||
-        tl_library.comm_size(tl_library.comm_world, &tl_world_size) != 0)
-        return;
-    tl_shared_comms = tl_library.query_thread(&level) != 0 || level >= 3; /* MPI_THREAD_MULTIPLE */
     tl_clock_start();
-    tl_comms_start();
+    if (!(session ? world_of_session(tl_same(*session)) : world_of_init())) {
+        tl_debug("the library does not tell this process's rank: recording nothing");
+        return;
+    }
     if (pthread_atfork(NULL, NULL, in_child) != 0 || atexit(at_exit) != 0) return;
     if (!tl_flush_start(tl_clock(CLOCK_REALTIME))) {
         tl_debug("no thread: recording nothing");
@@ -93,21 +127,42 @@ static void start(void) {
     }
     owner = getpid();
     started = 1;
-    tl_farewell_ask();
+    if (!session) tl_farewell_ask();
     TL_STORE(&tl_recording, 1);
     tl_debug("rank %d of %d, %s", tl_world_rank, tl_world_size, tl_library_version());
 }
 
-void tl_started(void) {
+/* Sessions may be opened again after the last one was closed: counts go on, in the same world. */
+static void resume(const tl_handle *session) {
     static int done;
-    if (__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL) || switched_off()) return;
+    __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
+    if (!__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL)) {
+        if (!switched_off()) start(session);
+        return;
+    }
+    if (!started || !__atomic_exchange_n(&paused, 0, __ATOMIC_ACQ_REL)) return;
+    if (session ? world_of_session(tl_same(*session)) : world_of_init()) TL_STORE(&tl_recording, 1);
+}
+
+static void begin(const tl_handle *session) {
     struct tl_composure before = tl_composed();
-    start();
+    resume(session);
     tl_as_before(&before);
 }
 
+void tl_started(void) {
+    __atomic_store_n(&initialized, 1, __ATOMIC_RELEASE);
+    begin(NULL);
+}
+
+void tl_session_started(tl_handle session) {
+    begin(&session);
+}
+
+/* May be called twice, by the wrapper and by farewell.c. */
 void tl_finishing(void) {
-    if (!started || getpid() != owner) return;
+    if (!__atomic_exchange_n(&initialized, 0, __ATOMIC_ACQ_REL)) return;
+    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return;
     started = 0;
     TL_STORE(&tl_recording, 0);
     struct tl_composure before = tl_composed();
@@ -116,6 +171,17 @@ void tl_finishing(void) {
         tl_flush_finish(TL_BYE_FINALIZE);
         tl_pvars_stop();
     }
+    tl_comms_stop();
+    tl_as_before(&before);
+}
+
+/* The groups that translation needs belong to the sessions; the flush thread goes on until the process ends. */
+void tl_session_finishing(void) {
+    if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return;
+    TL_STORE(&tl_recording, 0);
+    __atomic_store_n(&paused, 1, __ATOMIC_RELEASE);
+    struct tl_composure before = tl_composed();
+    tl_pvars_stop();
     tl_comms_stop();
     tl_as_before(&before);
 }

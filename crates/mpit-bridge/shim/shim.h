@@ -156,6 +156,8 @@ struct tl_library {
     tl_handle (*request_f2c)(int);
     int (*win_get_group)(tl_handle, void *);
     int (*group_size)(tl_handle, int *);
+    int (*group_from_session_pset)(tl_handle, const char *, void *);
+    tl_handle (*session_f2c)(int);
     int (*group_rank)(tl_handle, int *);
     int (*test_cancelled)(const void *, int *);
     int (*get_elements_x)(const void *, tl_handle, int64_t *);
@@ -182,6 +184,8 @@ void *tl_find_data(const char *symbol);
 extern void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
 void *tl_next_find(enum tl_form form, int operation, const void *caller);
 int tl_library_open(void);
+/* Bytes of a handle, of whatever library this is. */
+int tl_library_handle_bytes(void);
 const char *tl_library_version(void);
 
 /* origin.c: what the caller at this address would have called without the shim */
@@ -201,7 +205,8 @@ struct tl_table *tl_table_find(struct tl_thread *self, int region);
 struct tl_peer *tl_peers_create(struct tl_thread *self);
 
 /* comms.c */
-int tl_comms_start(void);
+/* `group`: that of the world; kept until tl_comms_stop. */
+int tl_comms_start(tl_handle group);
 void tl_comms_stop(void);
 struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle);
 /* The group of a window, which stands in the same table. */
@@ -218,6 +223,9 @@ void tl_farewell_ask(void);
 /* lifecycle.c: MPI_Init has succeeded; MPI_Finalize is about to be called */
 void tl_started(void);
 void tl_finishing(void);
+/* The same for a session. */
+void tl_session_started(tl_handle session);
+void tl_session_finishing(void);
 void tl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Milliseconds from the environment; 0 if there are none or they make no sense. */
 int tl_environment_ms(const char *name);

@@ -153,9 +153,14 @@ TL_EXPORT int MPI_T_finalize(void) {
     return status;
 }
 
+/* A handle behind an address. Before the library is known, its width is asked from the library. */
+static tl_handle tl_handle_at(const void *handle) {
+    return tl_library_handle_bytes() == 8 ? *(const tl_handle *)handle : *(const int *)handle;
+}
+
 static void forget(const void *comm) {
     if (!TL_LOAD(&tl_recording) || !comm) return;
-    tl_comm_forget(tl_library.handle_bytes == 8 ? *(const tl_handle *)comm : *(const int *)comm);
+    tl_comm_forget(tl_handle_at(comm));
 }
 
 static int next_with_comm(const char *symbol, void *comm, const void *caller) {
@@ -181,3 +186,30 @@ TL_EXPORT int MPI_Win_free(void *window);
 TL_EXPORT int MPI_Win_free(void *window) {
     return next_with_comm("MPI_Win_free", window, TL_CALLER);
 }
+
+/* ---- sessions ---- */
+
+#ifdef TL_HAVE_MPI_4
+TL_EXPORT int MPI_Session_init(tl_handle info, tl_handle handler, void *session);
+TL_EXPORT int MPI_Session_init(tl_handle info, tl_handle handler, void *session) {
+    int (*next)(tl_handle, tl_handle, void *);
+    tl_origin_look();
+    void *found = tl_find_for("MPI_Session_init", TL_CALLER);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    int status = next(info, handler, session);
+    /* Which library it is, and so how wide its handles are, is known only after the first start. */
+    if (status == 0) tl_session_started(tl_handle_at(session));
+    return status;
+}
+
+TL_EXPORT int MPI_Session_finalize(void *session);
+TL_EXPORT int MPI_Session_finalize(void *session) {
+    int (*next)(void *);
+    void *found = tl_find_for("MPI_Session_finalize", TL_CALLER);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    tl_session_finishing();
+    return next(session);
+}
+#endif

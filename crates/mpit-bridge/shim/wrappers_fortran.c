@@ -191,6 +191,45 @@ static void release(const char *symbol, int *comm, int *error, const void *calle
     next(comm, error);
 }
 
+static void release_window(const char *symbol, int *window, int *error, const void *caller) {
+    void (*next)(int *, int *);
+    void *found = find_or_fail(symbol, error, caller);
+    if (!found) return;
+    __builtin_memcpy(&next, &found, sizeof next);
+    if (TL_LOAD(&tl_recording) && tl_library.win_f2c) tl_comm_forget(tl_library.win_f2c(*window));
+    next(window, error);
+}
+
+/* A text has its length behind all other arguments. */
+static void open_file(enum tl_form form, int *comm, const char *name, int *mode, int *info, int *file, int *error,
+                      size_t length, const void *caller) {
+    void (*next)(int *, const char *, int *, int *, int *, int *, size_t);
+    void *found = tl_next_for(form, TL_OP_File_open, caller);
+    if (!found) {
+        if (error) *error = 16;
+        return;
+    }
+    __builtin_memcpy(&next, &found, sizeof next);
+    struct tl_thread *self = TL_LOAD(&tl_recording) ? tl_enter() : NULL;
+    uint64_t start = tl_ticks();
+    next(comm, name, mode, info, file, error, length);
+    if (!self) return;
+    struct tl_call call = {self, TL_OP_File_open, form, tl_ticks() - start, 0};
+    if (passed(error)) tl_note_time(&call);
+    self->depth = 0;
+}
+
+#define TL_FORTRAN_FILE(suffix, form) \
+    TL_EXPORT void mpi_file_open_##suffix(int *comm, const char *name, int *mode, int *info, int *file, int *error, \
+                                          size_t length); \
+    TL_EXPORT void mpi_file_open_##suffix(int *comm, const char *name, int *mode, int *info, int *file, int *error, \
+                                          size_t length) { \
+        open_file(form, comm, name, mode, info, file, error, length, TL_CALLER); \
+    }
+
+TL_FORTRAN_FILE(, TL_FORM_FORTRAN)
+TL_FORTRAN_FILE(f08_, TL_FORM_F08)
+
 #define TL_FORTRAN_LIFE(suffix) \
     TL_EXPORT void mpi_init_##suffix(int *error); \
     TL_EXPORT void mpi_init_##suffix(int *error) { start("mpi_init_" #suffix, error, TL_CALLER); } \
@@ -204,6 +243,10 @@ static void release(const char *symbol, int *comm, int *error, const void *calle
     TL_EXPORT void mpi_comm_free_##suffix(int *comm, int *error) { \
         release("mpi_comm_free_" #suffix, comm, error, TL_CALLER); \
     } \
+    TL_EXPORT void mpi_win_free_##suffix(int *window, int *error); \
+    TL_EXPORT void mpi_win_free_##suffix(int *window, int *error) { \
+        release_window("mpi_win_free_" #suffix, window, error, TL_CALLER); \
+    } \
     TL_EXPORT void mpi_comm_disconnect_##suffix(int *comm, int *error); \
     TL_EXPORT void mpi_comm_disconnect_##suffix(int *comm, int *error) { \
         release("mpi_comm_disconnect_" #suffix, comm, error, TL_CALLER); \
@@ -211,3 +254,42 @@ static void release(const char *symbol, int *comm, int *error, const void *calle
 
 TL_FORTRAN_LIFE()
 TL_FORTRAN_LIFE(f08_)
+
+#ifdef TL_HAVE_MPI_4
+static void start_session(const char *symbol, int *info, int *handler, int *session, int *error,
+                          const void *caller) {
+    void (*next)(int *, int *, int *, int *);
+    tl_origin_look();
+    void *found = find_or_fail(symbol, error, caller);
+    tl_handle (*session_f2c)(int);
+    if (!found) return;
+    __builtin_memcpy(&next, &found, sizeof next);
+    next(info, handler, session, error);
+    void *convert = tl_find("PMPI_Session_f2c");
+    if (!passed(error) || !convert) return;
+    __builtin_memcpy(&session_f2c, &convert, sizeof session_f2c);
+    tl_session_started(session_f2c(*session));
+}
+
+static void finish_session(const char *symbol, int *session, int *error, const void *caller) {
+    void (*next)(int *, int *);
+    void *found = find_or_fail(symbol, error, caller);
+    if (!found) return;
+    __builtin_memcpy(&next, &found, sizeof next);
+    tl_session_finishing();
+    next(session, error);
+}
+
+#define TL_FORTRAN_SESSION(suffix) \
+    TL_EXPORT void mpi_session_init_##suffix(int *info, int *handler, int *session, int *error); \
+    TL_EXPORT void mpi_session_init_##suffix(int *info, int *handler, int *session, int *error) { \
+        start_session("mpi_session_init_" #suffix, info, handler, session, error, TL_CALLER); \
+    } \
+    TL_EXPORT void mpi_session_finalize_##suffix(int *session, int *error); \
+    TL_EXPORT void mpi_session_finalize_##suffix(int *session, int *error) { \
+        finish_session("mpi_session_finalize_" #suffix, session, error, TL_CALLER); \
+    }
+
+TL_FORTRAN_SESSION()
+TL_FORTRAN_SESSION(f08_)
+#endif

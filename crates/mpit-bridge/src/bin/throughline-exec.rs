@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use throughline_mpit_bridge::exec::{
-    Decision, Family, Surroundings, decide, explain, find_object, find_program, preload,
+    Decision, Family, Surroundings, Target, decide, explain, find_object, find_program, preload,
 };
 
 /// Statuses of a program that can't be run, as shells, env(1) and nohup(1) give them.
@@ -30,7 +30,7 @@ Environment:
   THROUGHLINE_SHIM=off       run the program as it is
   THROUGHLINE_SOCKET=PATH    the agent's socket; else /run/throughline/mpi.sock, then
                              $XDG_RUNTIME_DIR/throughline/mpi.sock
-  THROUGHLINE_LIB_DIR=DIR    where libthroughline-openmpi.so and libthroughline-mpich.so are;
+  THROUGHLINE_LIB_DIR=DIR    where libthroughline-{openmpi,openmpi5,mpich,mpi3}.so are;
                              else beside this program or in ../lib/throughline
   THROUGHLINE_PVARS=LIST     MPI_T performance variables to read, separated by commas; a star at
                              the end of a name stands for any rest; an empty list reads none
@@ -44,7 +44,7 @@ struct Arguments {
     #[arg(long)]
     dry_run: bool,
 
-    /// Take this object, whatever the program looks like: openmpi or mpich.
+    /// The program's MPI is of this family, whatever it looks like: openmpi, or mpich and its like.
     #[arg(long, value_name = "FAMILY", value_parser = ["openmpi", "mpich"])]
     mpi: Option<String>,
 
@@ -98,18 +98,23 @@ fn choose(
     rest: &[OsString],
     around: &Surroundings,
 ) -> Result<(PathBuf, &'static str), String> {
-    let decision = match arguments.mpi.as_deref().and_then(Family::from_name) {
-        Some(family) => Decision::Preload(family, "asked for with --mpi"),
-        None => decide(file, rest, around),
-    };
-    let (family, why) = match decision {
-        Decision::Preload(family, why) => (family, why),
-        Decision::Leave(why) => return Err(why.to_owned()),
+    let asked = arguments.mpi.as_deref().map(|name| match name {
+        "openmpi" => Family::OpenMpi,
+        _ => Family::Mpich,
+    });
+    let (target, why) = match (decide(file, rest, around), asked) {
+        (Decision::Preload(target, _), Some(family)) if target.family == family => {
+            (target, "asked for with --mpi")
+        }
+        (_, Some(family)) => (Target::guessed(family, file, around), "asked for with --mpi"),
+        (Decision::Preload(target, why), None) => (target, why),
+        (Decision::Leave(why), None) => return Err(why.to_owned()),
     };
     let own = std::env::current_exe().unwrap_or_default();
-    find_object(family, &own, around)
-        .map(|object| (object, why))
-        .ok_or_else(|| format!("{} is not installed; set THROUGHLINE_LIB_DIR to its folder", family.object()))
+    find_object(&target, &own, around).map(|object| (object, why)).ok_or_else(|| {
+        "no libthroughline-*.so that fits this MPI is installed; set THROUGHLINE_LIB_DIR to their folder"
+            .to_owned()
+    })
 }
 
 fn run(

@@ -2,6 +2,7 @@
 //!
 //! Reads only; a file that is damaged or of another kind is `None`, never an error: the program is run anyway.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -16,6 +17,9 @@ const DT_STRTAB: u64 = 5;
 const DT_STRSZ: u64 = 10;
 const DT_RPATH: u64 = 15;
 const DT_RUNPATH: u64 = 29;
+/// Section of the symbols that the loader looks at; it is never stripped.
+const SHT_DYNSYM: u32 = 11;
+const SYMBOL_BYTES: usize = 24;
 
 /// A dynamically linked program or library of this machine's kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,6 +112,30 @@ impl Elf {
             needed: texts(DT_NEEDED).collect(),
             search: paths.flat_map(|list| list.split(':').map(str::to_owned).collect::<Vec<_>>()).collect(),
         })
+    }
+
+    /// The MPI operations (`MPI_...`) that a library defines; `None` if it is no dynamic ELF file of this machine.
+    #[must_use]
+    pub fn operations(path: &Path) -> Option<BTreeSet<String>> {
+        let file = File::open(path).ok()?;
+        segments(&file)?; // checks the header
+        let header = read_at(&file, 0, 64)?;
+        let (offset, size, count) = (u64_at(&header, 40), u16_at(&header, 58), u16_at(&header, 60));
+        if size != 64 {
+            return None;
+        }
+        let sections = read_at(&file, offset, u64::from(size) * u64::from(count))?;
+        let section = |entry: &[u8]| (u64_at(entry, 24), u64_at(entry, 32));
+        let symbols = sections.chunks_exact(64).find(|entry| u32_at(entry, 4) == SHT_DYNSYM)?;
+        let link = usize::try_from(u32_at(symbols, 40)).ok()?;
+        let strings = section(sections.chunks_exact(64).nth(link)?);
+        let strings = read_at(&file, strings.0, strings.1)?;
+        let (offset, size) = section(symbols);
+        let symbols = read_at(&file, offset, size)?;
+        // A symbol's section is 0 where it is used and not defined.
+        let defined = symbols.chunks_exact(SYMBOL_BYTES).filter(|symbol| u16_at(symbol, 6) != 0);
+        let names = defined.filter_map(|symbol| strings.get(usize::try_from(u32_at(symbol, 0)).ok()?..));
+        Some(names.filter(|name| name.starts_with(b"MPI_")).filter_map(text).collect())
     }
 }
 

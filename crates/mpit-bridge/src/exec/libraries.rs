@@ -1,7 +1,7 @@
 //! All libraries that a program will load: the closure of what it needs, found as the dynamic loader finds it.
 
 use super::elf::Elf;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 /// Most libraries followed: the largest programs load some hundred.
@@ -35,19 +35,20 @@ impl Search {
         }
     }
 
-    /// Names of all libraries that `program` needs, itself and through others. A library that is not found is
-    /// listed and not followed: whether the program starts is for the loader to say.
+    /// All libraries that `program` needs, itself and through others: names, and where they are. One that is not
+    /// found is listed and not followed: whether the program starts is for the loader to say.
     #[must_use]
-    pub fn closure(&self, program: &Path, elf: &Elf) -> BTreeSet<String> {
-        let mut names = BTreeSet::new();
+    pub fn closure(&self, program: &Path, elf: &Elf) -> BTreeMap<String, Option<PathBuf>> {
+        let mut names = BTreeMap::new();
         let mut waiting = VecDeque::from([(program.to_owned(), elf.clone())]);
         while let Some((path, elf)) = waiting.pop_front() {
             let folders = own_folders(&path, &elf);
             for name in elf.needed {
-                if names.len() >= LIBRARIES || !names.insert(name.clone()) {
+                if names.len() >= LIBRARIES || names.contains_key(&name) {
                     continue;
                 }
                 let found = self.find(&name, &folders);
+                names.insert(name, found.clone());
                 waiting.extend(found.and_then(|path| Elf::read(&path).map(|elf| (path, elf))));
             }
         }
@@ -117,8 +118,8 @@ mod tests {
     fn closure_of_this_program() {
         let path = std::env::current_exe().unwrap();
         let names = Search::of_system("").closure(&path, &Elf::read(&path).unwrap());
-        assert!(names.iter().any(|name| name.starts_with("libc.so")), "{names:?}");
-        assert!(names.iter().any(|name| name.starts_with("ld-")), "libc needs the loader: {names:?}");
+        assert!(names.keys().any(|name| name.starts_with("libc.so")), "{names:?}");
+        assert!(names.keys().any(|name| name.starts_with("ld-")), "libc needs the loader: {names:?}");
     }
 
     #[test]

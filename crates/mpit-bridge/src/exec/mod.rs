@@ -1,17 +1,18 @@
 //! What `throughline-exec` decides: which of the shim's objects, if any, belongs into a program.
 //!
-//! When in doubt, none: the program must run as it would have run without. The object for Open MPI is also the
-//! one for unclear cases, as every function that it exports is in every MPI.
+//! When in doubt, none: the program must run as it would have run without. Where a program loads its MPI by
+//! itself (mpi4py), the object is one that fits every library that it may load.
 
 mod elf;
 pub mod explain;
 mod libraries;
+mod objects;
 
 pub use elf::Elf;
 pub use libraries::Search;
+pub use objects::{Family, Target, find_object};
 
-use std::collections::BTreeSet;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
@@ -22,41 +23,11 @@ use std::path::{Path, PathBuf};
 /// Interpreters of interpreters: a script's interpreter may itself be one; the kernel follows four.
 const SCRIPTS: usize = 4;
 
-/// A kind of MPI library for which there is an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Open MPI.
-    OpenMpi,
-    /// MPICH and those with its ABI: Intel MPI, MVAPICH, Cray MPICH.
-    Mpich,
-}
-
-impl Family {
-    /// File name of its object.
-    #[must_use]
-    pub fn object(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "libthroughline-openmpi.so",
-            Self::Mpich => "libthroughline-mpich.so",
-        }
-    }
-
-    /// Reads the name used on the command line.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "openmpi" => Some(Self::OpenMpi),
-            "mpich" => Some(Self::Mpich),
-            _ => None,
-        }
-    }
-}
-
 /// Why an object is or is not preloaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// Preload the object of this family; the text says how it was found.
-    Preload(Family, &'static str),
+    /// Preload the object that fits this library; the text says how it was found.
+    Preload(Target, &'static str),
     /// Run the program as it is, and why.
     Leave(&'static str),
 }
@@ -68,6 +39,8 @@ pub struct Surroundings {
     pub variables: HashMap<String, String>,
     /// Where libraries are.
     pub search: Search,
+    /// The programs that started this process, the nearest first.
+    pub ancestors: Vec<PathBuf>,
 }
 
 impl Surroundings {
@@ -78,7 +51,7 @@ impl Surroundings {
             .filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)))
             .collect();
         let search = Search::of_system(variables.get("LD_LIBRARY_PATH").map_or("", String::as_str));
-        Self { variables, search }
+        Self { variables, search, ancestors: objects::ancestors() }
     }
 
     fn is_set(&self, name: &str) -> bool {
@@ -97,8 +70,7 @@ impl Surroundings {
         if self.is_set("PMI_RANK") && (self.is_set("HYDI_CONTROL_FD") || self.is_set("MPI_LOCALRANKID")) {
             return Some(Family::Mpich);
         }
-        // Any function of the object for Open MPI is in every MPI.
-        ["PMIX_RANK", "PMI_RANK"].iter().any(|name| self.is_set(name)).then_some(Family::OpenMpi)
+        ["PMIX_RANK", "PMI_RANK"].iter().any(|name| self.is_set(name)).then_some(Family::Any)
     }
 }
 
@@ -127,18 +99,18 @@ pub fn decide(program: &Path, arguments: &[OsString], around: &Surroundings) -> 
     }
     match links(program, around) {
         Links::Foreign(why) => Decision::Leave(why),
-        Links::Family(family) => Decision::Preload(family, "the program is linked to it"),
+        Links::Library(target) => Decision::Preload(target, "the program is linked to it"),
         Links::None if is_launcher(program) => launched(program, arguments, around),
         Links::None => around.launched_by().map_or(
             Decision::Leave("no MPI: the program is not linked to one, and no launcher started it"),
-            |family| Decision::Preload(family, "started by its launcher"),
+            |family| Decision::Preload(Target::guessed(family, program, around), "started by its launcher"),
         ),
     }
 }
 
 /// What a program is linked to.
 enum Links {
-    Family(Family),
+    Library(Target),
     None,
     /// Something into which nothing may be preloaded.
     Foreign(&'static str),
@@ -154,19 +126,32 @@ fn links(program: &Path, around: &Surroundings) -> Links {
         return Links::Foreign("not a program of this C library");
     }
     let names = around.search.closure(&file, &elf);
-    if names.iter().any(|name| name.starts_with("libasan.so")) && !around.is_set("LD_PRELOAD") {
+    if names.keys().any(|name| name.starts_with("libasan.so")) && !around.is_set("LD_PRELOAD") {
         return Links::Foreign("AddressSanitizer must be the first library of the program");
     }
-    if names.iter().any(|name| name.starts_with("libmpi_abi.so")) {
-        return Links::Foreign("the MPI-5 ABI is not supported yet");
-    }
-    family_of(&names).map_or(Links::None, Links::Family)
+    let Some(family) = family_of(&names) else { return Links::None };
+    // The library itself, not those with bindings of other languages.
+    let is_library = |name: &str| {
+        ["libmpi.so", "libmpich.so", "libmpi_abi.so", "libmpi_cray.so", "libmpi_gnu", "libmpi-"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    let libraries = names.into_iter().filter(|(name, _)| is_library(name)).filter_map(|(_, path)| path);
+    Links::Library(Target { family, libraries: libraries.collect() })
 }
 
 /// The family by names of libraries: Open MPI 4 and 5 have libmpi.so.40, the MPICH ABI has libmpi.so.12.
-fn family_of(names: &BTreeSet<String>) -> Option<Family> {
-    let any = |starts: &[&str]| names.iter().any(|name| starts.iter().any(|start| name.starts_with(start)));
-    if any(&["libmpi.so.12", "libmpich", "libmpifort.so", "libmpicxx.so", "libmpi_cray", "libmpi_gnu"]) {
+fn family_of<V>(names: &BTreeMap<String, V>) -> Option<Family> {
+    let any = |starts: &[&str]| names.keys().any(|name| starts.iter().any(|start| name.starts_with(start)));
+    if any(&[
+        "libmpi.so.12",
+        "libmpich",
+        "libmpifort.so",
+        "libmpicxx.so",
+        "libmpi_cray",
+        "libmpi_gnu",
+        "libmpi_abi",
+    ]) {
         return Some(Family::Mpich);
     }
     any(&["libmpi.so", "libmpi_mpifh", "libmpi_usempi", "libmpi_cxx", "libmpi-"]).then_some(Family::OpenMpi)
@@ -206,41 +191,22 @@ fn launched(launcher: &Path, arguments: &[OsString], around: &Surroundings) -> D
     let programs = arguments.iter().filter(|argument| !argument.as_bytes().starts_with(b"-"));
     let linked =
         programs.filter_map(|name| find_program(name, path)).find_map(|file| match links(&file, around) {
-            Links::Family(family) => Some(family),
+            Links::Library(target) => Some(target),
             _ => None,
         });
-    if let Some(family) = linked {
-        return Decision::Preload(family, "a program named after the launcher is linked to it");
+    if let Some(target) = linked {
+        return Decision::Preload(target, "a program named after the launcher is linked to it");
     }
     let real = launcher.canonicalize().unwrap_or_else(|_| launcher.to_owned());
     let name = real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    if name.contains("hydra") || name.contains("mpich") {
-        return Decision::Preload(Family::Mpich, "the launcher is MPICH's");
-    }
-    Decision::Preload(Family::OpenMpi, "a launcher, and no program linked to MPI after it")
-}
-
-/// Where an object is: `THROUGHLINE_LIB_DIR`, beside this program, in `lib/throughline` or (in a source tree)
-/// `shim` next to its folder. `None` if it is nowhere, or lies where LD_PRELOAD can't name it.
-#[must_use]
-pub fn find_object(family: Family, own: &Path, around: &Surroundings) -> Option<PathBuf> {
-    let own_folder = own.parent().unwrap_or(Path::new("/"));
-    let above = own_folder.parent().unwrap_or(own_folder);
-    let given =
-        around.variables.get("THROUGHLINE_LIB_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    // Installed, in a build folder (make shim), and where cargo's own build leaves it.
-    let standard = [
-        own_folder.to_owned(),
-        above.join("lib/throughline"),
-        own_folder.join("lib/throughline"),
-        above.join("shim"),
-    ];
-    let folders = given.map_or_else(|| standard.to_vec(), |folder| vec![folder]);
-    let found = folders.iter().map(|folder| folder.join(family.object())).find(|file| file.is_file())?;
-    let absolute = std::path::absolute(found).ok()?;
-    // LD_PRELOAD is divided at spaces and colons and has no quotes.
-    let text = absolute.to_str()?;
-    (!text.contains([' ', ':', '$'])).then(|| absolute.clone())
+    let (family, why) = if name.contains("hydra") || name.contains("mpich") {
+        (Family::Mpich, "the launcher is MPICH's")
+    } else if ["orte", "prte", "openmpi"].iter().any(|part| name.contains(part)) {
+        (Family::OpenMpi, "the launcher is Open MPI's")
+    } else {
+        (Family::Any, "a launcher, and no program linked to MPI after it")
+    };
+    Decision::Preload(Target::guessed(family, &real, around), why)
 }
 
 /// The new LD_PRELOAD. The shim comes first, as it calls the next function while most tools call MPI itself;

@@ -4,15 +4,15 @@ use super::*;
 
 fn around(variables: &[(&str, &str)]) -> Surroundings {
     let variables = variables.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
-    Surroundings { variables, search: Search::of_system("") }
+    Surroundings { variables, search: Search::of_system(""), ancestors: Vec::new() }
 }
 
 fn decide_for(program: &str, variables: &[(&str, &str)]) -> Decision {
     decide(Path::new(program), &[], &around(variables))
 }
 
-fn names(list: &[&str]) -> BTreeSet<String> {
-    list.iter().map(|name| (*name).to_owned()).collect()
+fn names(list: &[&str]) -> BTreeMap<String, ()> {
+    list.iter().map(|name| ((*name).to_owned(), ())).collect()
 }
 
 #[test]
@@ -38,12 +38,12 @@ fn without_mpi_nothing_is_done() {
 #[test]
 fn interpreters_go_by_their_launcher() {
     let family = |variables: &[(&str, &str)]| match decide_for("/bin/sh", variables) {
-        Decision::Preload(family, _) => Some(family),
+        Decision::Preload(target, _) => Some(target.family),
         Decision::Leave(_) => None,
     };
     assert_eq!(family(&[("OMPI_COMM_WORLD_SIZE", "4"), ("PMIX_RANK", "0")]), Some(Family::OpenMpi));
     assert_eq!(family(&[("PMI_RANK", "0"), ("MPI_LOCALRANKID", "0")]), Some(Family::Mpich));
-    assert_eq!(family(&[("PMIX_RANK", "0")]), Some(Family::OpenMpi), "the one that fits every MPI");
+    assert_eq!(family(&[("PMIX_RANK", "0")]), Some(Family::Any), "the one that fits every MPI");
     assert_eq!(family(&[("PMI_RANK", "0"), ("THROUGHLINE_SHIM", "off")]), None);
 }
 
@@ -90,22 +90,30 @@ fn existing_preloads_are_kept() {
     }
 }
 
+/// A target of which no library is known: whatever is chosen must fit all.
+fn unknown(family: Family) -> Target {
+    Target { family, libraries: Vec::new() }
+}
+
 #[test]
 fn objects_are_found_in_their_places() {
+    const NAME: &str = "libthroughline-mpi3.so";
     let folder = tempfile::tempdir().unwrap();
     let own = folder.path().join("bin/throughline-exec");
-    assert_eq!(find_object(Family::Mpich, &own, &around(&[])), None);
+    assert_eq!(find_object(&unknown(Family::Mpich), &own, &around(&[])), None);
     let library = folder.path().join("lib/throughline");
     std::fs::create_dir_all(&library).unwrap();
-    std::fs::write(library.join(Family::Mpich.object()), "").unwrap();
-    assert_eq!(find_object(Family::Mpich, &own, &around(&[])), Some(library.join(Family::Mpich.object())));
-    assert_eq!(find_object(Family::OpenMpi, &own, &around(&[])), None);
+    std::fs::write(library.join(NAME), "").unwrap();
+    std::fs::write(library.join("libthroughline-mpich.so"), "").unwrap();
+    for family in [Family::OpenMpi, Family::Mpich, Family::Any] {
+        assert_eq!(find_object(&unknown(family), &own, &around(&[])), Some(library.join(NAME)), "{family:?}");
+    }
     let elsewhere = around(&[("THROUGHLINE_LIB_DIR", "/nowhere")]);
-    assert_eq!(find_object(Family::Mpich, &own, &elsewhere), None, "the given folder and no other");
+    assert_eq!(find_object(&unknown(Family::Mpich), &own, &elsewhere), None, "the given folder and no other");
     let odd = folder.path().join("with space");
     std::fs::create_dir_all(&odd).unwrap();
-    std::fs::write(odd.join(Family::Mpich.object()), "").unwrap();
-    assert_eq!(find_object(Family::Mpich, &odd.join("throughline-exec"), &around(&[])), None);
+    std::fs::write(odd.join(NAME), "").unwrap();
+    assert_eq!(find_object(&unknown(Family::Mpich), &odd.join("throughline-exec"), &around(&[])), None);
 }
 
 #[test]

@@ -261,26 +261,53 @@ fn defined(path: &str) -> Vec<String> {
     stdout(&output).lines().filter_map(|line| line.split([' ', '@']).next()).map(str::to_owned).collect()
 }
 
+/// Libraries of an MPI that a program of it loads.
+fn libraries(mpi: Mpi, folder: &std::path::Path) -> Vec<String> {
+    let program = mpi.compile("tests/programs/bindings.f90", folder);
+    let loaded = stdout(&succeeded(Command::new("ldd").arg(program)));
+    let files = loaded
+        .lines()
+        .filter(|line| line.contains("libmpi"))
+        .filter_map(|line| line.split_once("=> ")?.1.split(' ').next());
+    files.map(str::to_owned).collect()
+}
+
 #[test]
 fn objects_export_only_what_their_library_has() {
     let folder = tempfile::tempdir().unwrap();
-    for mpi in BOTH {
-        let object = plain_shim().join(format!("libthroughline-{}.so", mpi.name()));
+    for (mpi, name) in
+        [(Mpi::Open, "openmpi"), (Mpi::Open, "mpi3"), (Mpi::Mpich, "mpich"), (Mpi::Mpich, "mpi3")]
+    {
+        let object = plain_shim().join(format!("libthroughline-{name}.so"));
         let ours = defined(object.to_str().unwrap());
         assert!(ours.len() > 60, "{ours:?}");
-        let program = mpi.compile("tests/programs/bindings.f90", folder.path());
-        let loaded = stdout(&succeeded(Command::new("ldd").arg(program)));
-        let libraries = loaded
-            .lines()
-            .filter(|line| line.contains("libmpi"))
-            .filter_map(|line| line.split_once("=> ")?.1.split(' ').next());
-        let theirs: Vec<_> = libraries.flat_map(defined).collect();
+        let theirs: Vec<_> =
+            libraries(mpi, folder.path()).iter().flat_map(|library| defined(library)).collect();
         // Nobody asks whether a library has functions of Open MPI's inside; those of MPI are asked for by mpi4py.
         let inside = |symbol: &String| symbol.starts_with("ompi_coll_base_");
-        assert_eq!(ours.iter().any(inside), mpi == Mpi::Open);
+        assert_eq!(ours.iter().any(inside), name == "openmpi");
         let more: Vec<_> = ours.iter().filter(|symbol| !theirs.contains(symbol) && !inside(symbol)).collect();
-        assert!(more.is_empty(), "{mpi:?} lacks {more:?}");
+        assert!(more.is_empty(), "{mpi:?} lacks {more:?} of {name}");
         let needed = stdout(&succeeded(Command::new("readelf").arg("-d").arg(&object)));
         assert!(!needed.contains("libmpi"), "{needed}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_without_init() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    // Open MPI has sessions since 5.
+    let program = Mpi::Mpich.compile("tests/programs/sessions.c", folder.path());
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let mut command = run_with_shim(Mpi::Mpich, 3, &agent.socket);
+    command.arg(program);
+    let output = agent.run(command, 3).await;
+    assert_eq!(stdout(&output), "done\ndone\n", "{}", stderr(&output));
+    for rank in 0..3 {
+        assert_eq!(agent.seen.cell(rank, "allreduce", 128), Some((2, 160)));
+        assert_eq!(agent.seen.cell(rank, "sendrecv", 16), Some((2, 20)));
+    }
+    assert_eq!(agent.seen.row(0, 3), [(0, 0), (180, 4), (160, 2)]);
+    assert!(agent.seen.ranks.values().all(|rank| rank.ending == "clean"), "{:?}", agent.seen.ranks);
 }
