@@ -124,6 +124,23 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A size class by its largest message, in binary units, as classes are powers of two: `0 B`, `8 KiB`.
+pub fn size_class(bytes: u64) -> String {
+    const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    let unit = if bytes == 0 { 0 } else { bytes.ilog2() as usize / 10 };
+    format!("{} {}", bytes >> (10 * unit), UNITS[unit.min(UNITS.len() - 1)])
+}
+
+/// A share as `12.3 %`; three digits are enough.
+pub fn percent(share: Option<f64>) -> String {
+    match share.map(|share| share * 100.0) {
+        None => ABSENT.to_owned(),
+        Some(share) if share >= 99.95 => format!("{share:.0} %"),
+        Some(share) if share > 0.0 && share < 0.05 => "< 0.1 %".to_owned(),
+        Some(share) => format!("{share:.1} %"),
+    }
+}
+
 /// A number with commas between thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -156,17 +173,30 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A sentence folded into lines of at most `width` characters, indented by two, further ones by four.
+/// A sentence folded into lines of at most `width` characters, indented by two, further ones by four. A number
+/// stays with its unit.
 pub fn folded(sentence: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::from(" ")];
+    let mut words: Vec<String> = Vec::new();
     for word in clean(sentence, LONGEST_SENTENCE).split_whitespace() {
+        let number = |word: &&mut String| {
+            word.len() < 12
+                && word.chars().all(|c| c.is_ascii_digit() || c == '.' || c == ',')
+                && !word.ends_with(',')
+        };
+        match words.last_mut().filter(number) {
+            Some(before) => before.push_str(&format!(" {word}")),
+            None => words.push(word.to_owned()),
+        }
+    }
+    let mut lines = vec![String::from(" ")];
+    for word in words {
         let line = lines.last().map_or(0, |line| line.chars().count());
         if line > 4 && line + 1 + word.chars().count() > width {
             lines.push(String::from("   "));
         }
         if let Some(line) = lines.last_mut() {
             line.push(' ');
-            line.push_str(word);
+            line.push_str(&word);
         }
     }
     lines.iter().map(|line| clean(line, width)).collect()
@@ -199,7 +229,13 @@ mod tests {
             ],
             ["0 s", "1.23 µs", "1.00 ms", "12.3 s", "12,346 s", "-50.0 ms"]
         );
+        assert_eq!([0, 1, 512, 8192, 1 << 30].map(size_class), ["0 B", "1 B", "512 B", "8 KiB", "1 GiB"]);
+        assert_eq!(
+            [None, Some(0.0), Some(1e-5), Some(0.1234), Some(1.0)].map(percent),
+            ["-", "0.0 %", "< 0.1 %", "12.3 %", "100 %"]
+        );
         assert_eq!(folded("one two three", 9), ["  one two", "    three"]);
+        assert_eq!(folded("it took 12 % or", 13), ["  it took", "    12 % or"]);
         assert_eq!(clean("a\nb", 10), "a b");
         assert_eq!(clean("abcdef", 3), "ab…");
     }

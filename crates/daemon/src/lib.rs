@@ -2,7 +2,7 @@
 //!
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
 //! ([`paths`]), the `/metrics` page ([`Page`], [`Large`], [`http`]), figures about itself ([`SelfFigures`]), clean stop
-//! ([`stop_signal`]), time ([`Clock`], [`Ticker`]). It knows no source, no spool and no SQL.
+//! ([`stop_signal`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
 mod clock;
 pub mod config;
@@ -14,6 +14,7 @@ mod large;
 mod logging;
 mod page;
 pub mod paths;
+mod screen;
 mod seconds;
 mod self_figures;
 mod ticker;
@@ -25,6 +26,7 @@ pub use families::{Families, label_text};
 pub use large::{Large, Piece, Scrape};
 pub use logging::{LogFormat, LogOptions};
 pub use page::{Expose, Format, Page, Value};
+pub use screen::Screen;
 pub use seconds::Seconds;
 pub use self_figures::SelfFigures;
 pub use ticker::Ticker;

@@ -3,10 +3,14 @@
 //! One file for each subcommand: `Options` (clap) and `pub async fn run(&Client, &Options) -> anyhow::Result<ExitCode>`.
 //! Nothing here writes to the database or needs a daemon.
 
+mod cells;
+mod diff;
 mod find;
 mod list;
+mod matrix;
 mod show;
 mod summary;
+mod top;
 
 use crate::Site;
 use crate::reader::Reader;
@@ -17,7 +21,10 @@ const HELP: &str = "\
 Examples:
   throughline job list                    the newest jobs
   throughline job list --running --user ada
-  throughline job show last               one job
+  throughline job show last               the newest job on one page
+  throughline job top                     jobs that run, live
+  throughline job matrix last             who sent how much to whom
+  throughline job diff last-1 last        the newest two, compared
 
 A JOB is named by its key (slurm:4711.0), by its scheduler's own id (4711), by the unique beginning
 of either, by `last` for the newest job or `last-1` for the one before.
@@ -42,8 +49,14 @@ pub struct Arguments {
 pub enum Command {
     /// Jobs, the newest first
     List(list::Options),
-    /// One job: who, where, its ranks and its operations
+    /// One job on a page: ranks, operations, regions, links, and what is worth knowing
     Show(show::Options),
+    /// Jobs that run, by what they do with MPI now
+    Top(top::Options),
+    /// Who sent how much to whom, drawn
+    Matrix(matrix::Options),
+    /// Ratio of time of two jobs per operation and size class
+    Diff(diff::Options),
 }
 
 /// Runs the subcommand.
@@ -55,5 +68,8 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
     match &arguments.command {
         Command::List(options) => list::run(&client, options).await,
         Command::Show(options) => show::run(&client, options).await,
+        Command::Top(options) => top::run(client, &arguments.reader, site, options).await,
+        Command::Matrix(options) => matrix::run(&client, options).await,
+        Command::Diff(options) => diff::run(&client, options).await,
     }
 }

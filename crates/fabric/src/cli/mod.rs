@@ -12,7 +12,6 @@ mod look;
 mod nodes;
 mod route;
 mod save;
-mod screen;
 pub mod source;
 mod stop;
 mod sweep;

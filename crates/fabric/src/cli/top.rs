@@ -2,7 +2,6 @@
 
 use super::FabricOptions;
 use super::nodes::{Pattern, Selected, select};
-use super::screen::Screen;
 use super::source::{Counting, Need};
 use clap::Args;
 use serde_json::{Value, json};
@@ -10,6 +9,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use throughline_daemon::Failure;
+use throughline_daemon::Screen;
 use throughline_fabric::hottest::{Direction, LinkLoad, Order, loads, sort};
 use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::{PortReading, Selection};

@@ -117,6 +117,8 @@ pub fn text(summary: &Summary, identity: &Identity, width: usize) -> String {
         lines.extend(folded(&format!("nodes: {}", hosts(&identity.hosts)), width));
     }
     for library in &identity.libraries {
+        // Open MPI goes on with its package and the day it was built.
+        let library = library.split(", package").next().unwrap_or(library);
         lines.extend(folded(&format!("MPI library: {library}"), width));
     }
     lines.extend(folded(&endings(summary, identity), width));
@@ -141,7 +143,10 @@ fn times(summary: &Summary) -> String {
 fn hosts(hosts: &[Host]) -> String {
     let ranks = |host: &Host| match host.ranks {
         1 => format!("{} (rank {})", host.host, host.first_rank),
-        _ => format!("{} ({} ranks, {} to {})", host.host, host.ranks, host.first_rank, host.last_rank),
+        ranks if i64::from(host.last_rank - host.first_rank) + 1 == i64::try_from(ranks).unwrap_or(0) => {
+            format!("{} (ranks {} to {})", host.host, host.first_rank, host.last_rank)
+        }
+        ranks => format!("{} ({ranks} ranks from {} on)", host.host, host.first_rank),
     };
     let shown: Vec<String> = hosts.iter().take(NODES_SHOWN).map(ranks).collect();
     let more = hosts.len().saturating_sub(shown.len());

@@ -1,11 +1,16 @@
-//! `job show`: one job on one page: who, where, its ranks, its operations.
+//! `job show`: one job on one page: who, where, its ranks, operations, regions and links, and what is worth knowing.
 
+mod findings;
 mod identity;
+mod links;
 mod operations;
+mod regions;
+mod spread;
 
+use super::cells;
 use super::find::find;
 use super::summary::{self, Summary};
-use crate::text::columns;
+use crate::text::{columns, folded};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,7 +24,12 @@ Examples:
   throughline job show last --json | jq '.operations[0]'
 
 TIME is time inside the operation, summed over ranks; SHARE is its part of all time inside MPI; SENT
-is what the program handed over for sending, whatever the algorithm really sends.";
+is what the program handed over for sending, whatever the algorithm really sends; PENDING is the time
+from the return of a call that began something to its completion, summed; LARGEST is the largest
+class of sizes. Algorithms are named as the MPI library names them: seen at work, or with the way in
+which they are known (forced by a setting, pvar); `unknown` where nobody says.
+
+Links are those of the job's nodes while it ran; what else ran there is in their figures, too.";
 
 /// Options of `job show`.
 #[derive(clap::Args, Clone, Debug)]
@@ -34,13 +44,19 @@ pub struct Options {
 }
 
 /// All that is shown of a job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub struct Report {
     #[serde(flatten)]
     summary: Summary,
     #[serde(flatten)]
     identity: identity::Identity,
     operations: Vec<operations::Operation>,
+    regions: Vec<regions::Region>,
+    #[serde(rename = "rank_totals")]
+    ranks: Vec<spread::RankTotal>,
+    traffic: Vec<spread::Traffic>,
+    links: Vec<links::Link>,
+    findings: Vec<String>,
 }
 
 /// Prints the page.
@@ -49,10 +65,7 @@ pub struct Report {
 /// No such job, or the database is gone.
 pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
     let found = find(client, &options.job).await?;
-    let summary = summary::one(client, found.id).await?;
-    let identity = identity::read(client, found.id).await?;
-    let operations = operations::read(client, found.id).await?;
-    let report = Report { summary, identity, operations };
+    let report = read(client, found.id).await?;
     let mut out = std::io::stdout().lock();
     if options.json {
         serde_json::to_writer(&mut out, &report)?;
@@ -64,9 +77,39 @@ pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
+async fn read(client: &Client, id: i32) -> anyhow::Result<Report> {
+    let mut report = Report {
+        summary: summary::one(client, id).await?,
+        identity: identity::read(client, id).await?,
+        operations: operations::of(&cells::read(client, id).await?),
+        regions: regions::read(client, id).await?,
+        ranks: spread::ranks(client, id).await?,
+        traffic: spread::traffic(client, id).await?,
+        links: links::read(client, id).await?,
+        findings: Vec::new(),
+    };
+    report.findings = findings::of(&report);
+    Ok(report)
+}
+
 fn text(report: &Report, width: usize) -> String {
     let mut text = identity::text(&report.summary, &report.identity, width);
     text.push_str("\nOperations\n");
     text.push_str(&operations::text(&report.operations, width));
+    if !report.regions.is_empty() {
+        text.push_str("\nRegions\n");
+        text.push_str(&regions::text(&report.regions, width));
+    }
+    if !report.links.is_empty() {
+        text.push_str("\nLinks of its nodes while it ran\n");
+        text.push_str(&links::text(&report.links, width));
+    }
+    if !report.findings.is_empty() {
+        text.push_str("\nWorth knowing\n");
+    }
+    for finding in &report.findings {
+        text.push_str(&folded(finding, width).join("\n"));
+        text.push('\n');
+    }
     text
 }

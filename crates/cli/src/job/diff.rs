@@ -1,0 +1,429 @@
+//! `job diff`: the ratio of time of two jobs per operation and size class, with their counts.
+
+use super::cells::{self, Cell, mean, part};
+use super::find::find;
+use super::summary::{self, Summary};
+use crate::reader::SCHEMA;
+use crate::text::{ABSENT, Table, age, clean, columns, folded, percent, seconds, size_class, thousands};
+use anyhow::Context;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::ExitCode;
+use tokio_postgres::Client;
+
+/// Shown below the options.
+const HELP: &str = "\
+Examples:
+  throughline job diff last-1 last                  the newest two jobs
+  throughline job diff 4711 4712 --by operation     without size classes
+  throughline job diff 4711 4712 --json | jq '.rows[] | select(.calls_differ)'
+
+Each ratio is A divided by B: below 1 A took less time, above 1 B did. CALL is the ratio of the mean
+time of a call, TIME that of all calls together. The first lines are those in which the two differ
+most in time. A `!` marks calls that differ in number: there the totals compare different work.";
+
+/// Options of `job diff`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Options {
+    /// The job whose times are divided
+    #[arg(value_name = "A")]
+    a: String,
+    /// The job by whose times they are divided
+    #[arg(value_name = "B")]
+    b: String,
+    /// What a line stands for
+    #[arg(long, value_name = "WHAT", default_value = "size", value_parser = ["size", "operation"])]
+    by: String,
+    /// Most lines shown
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..))]
+    limit: u32,
+    /// Print one JSON document with every line
+    #[arg(long)]
+    json: bool,
+}
+
+/// The comparison as a document.
+#[derive(Debug, Serialize)]
+struct Document {
+    a: Summary,
+    b: Summary,
+    /// Ratio of the time inside MPI.
+    mpi_time_ratio: Option<f64>,
+    /// Ratio of the durations.
+    duration_ratio: Option<f64>,
+    /// What keeps the two from being compared, or limits it.
+    caveats: Vec<String>,
+    rows: Vec<Row>,
+}
+
+/// One operation and size class.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Row {
+    operation: String,
+    /// Largest message of the class, bytes; null for a whole operation.
+    size_class_bytes: Option<u64>,
+    a: Option<Side>,
+    b: Option<Side>,
+    /// Whether the numbers of calls differ.
+    calls_differ: bool,
+    /// Mean time of a call, A divided by B.
+    call_time_ratio: Option<f64>,
+    /// Time of all calls, A divided by B; null where the worlds differ.
+    time_ratio: Option<f64>,
+    /// Time of all calls, A minus B.
+    difference_seconds: f64,
+}
+
+/// What one of the jobs did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Side {
+    calls: u64,
+    bytes: u64,
+    elapsed_seconds: f64,
+    seconds_per_call: Option<f64>,
+    /// Names of what the library did inside, where it is known.
+    algorithms: Vec<String>,
+}
+
+/// Prints the comparison.
+///
+/// # Errors
+/// No such job, or the database is gone.
+pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
+    let (a, b) = (find(client, &options.a).await?, find(client, &options.b).await?);
+    let summaries = [summary::one(client, a.id).await?, summary::one(client, b.id).await?];
+    let libraries = [libraries(client, a.id).await?, libraries(client, b.id).await?];
+    let by_size = options.by == "size";
+    let sides = [
+        sides(&cells::read(client, a.id).await?, by_size),
+        sides(&cells::read(client, b.id).await?, by_size),
+    ];
+    let document = compare(summaries, &libraries, sides);
+    let mut out = std::io::stdout().lock();
+    if options.json {
+        serde_json::to_writer(&mut out, &document)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(text(&document, options.limit as usize, columns()).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn libraries(client: &Client, id: i32) -> anyhow::Result<Vec<String>> {
+    let row =
+        client.query_opt("SELECT libraries FROM job_summary WHERE id = $1", &[&id]).await.context(SCHEMA)?;
+    Ok(row.and_then(|row| row.try_get::<_, Option<Vec<String>>>(0).ok().flatten()).unwrap_or_default())
+}
+
+type Sides = BTreeMap<(String, Option<u64>), Side>;
+
+fn sides(cells: &[Cell], by_size: bool) -> Sides {
+    let mut sides = Sides::new();
+    for cell in cells {
+        let side =
+            sides.entry((cell.operation.clone(), by_size.then_some(cell.size_class_bytes))).or_default();
+        side.calls = side.calls.saturating_add(cell.calls);
+        side.bytes = side.bytes.saturating_add(cell.bytes);
+        side.elapsed_seconds += cell.elapsed_seconds;
+        if !cell.algorithm.is_empty() && !side.algorithms.contains(&cell.algorithm) {
+            side.algorithms.push(cell.algorithm.clone());
+        }
+    }
+    for side in sides.values_mut() {
+        side.seconds_per_call = mean(side.elapsed_seconds, side.calls);
+    }
+    sides
+}
+
+fn compare([a, b]: [Summary; 2], libraries: &[Vec<String>; 2], [of_a, mut of_b]: [Sides; 2]) -> Document {
+    let mut rows: Vec<Row> = Vec::new();
+    for (key, side) in of_a {
+        let other = of_b.remove(&key);
+        rows.push(row(key, Some(side), other));
+    }
+    rows.extend(of_b.into_iter().map(|(key, side)| row(key, None, Some(side))));
+    let weight = |row: &Row| row.difference_seconds.abs();
+    rows.sort_by(|one, other| {
+        weight(other).total_cmp(&weight(one)).then_with(|| one.operation.cmp(&other.operation))
+    });
+    let caveats = caveats(&a, &b, libraries, &rows);
+    let one_world = world(&a) == world(&b);
+    if !one_world {
+        rows.iter_mut().for_each(|row| row.time_ratio = None);
+    }
+    Document {
+        mpi_time_ratio: ratio(a.mpi_seconds, b.mpi_seconds).filter(|_| one_world),
+        duration_ratio: ratio(a.duration_seconds, b.duration_seconds),
+        caveats,
+        rows,
+        a,
+        b,
+    }
+}
+
+fn row((operation, size_class_bytes): (String, Option<u64>), a: Option<Side>, b: Option<Side>) -> Row {
+    let time = |side: &Option<Side>| side.as_ref().map(|side| side.elapsed_seconds);
+    let call = |side: &Option<Side>| side.as_ref().and_then(|side| side.seconds_per_call);
+    let calls = |side: &Option<Side>| side.as_ref().map_or(0, |side| side.calls);
+    Row {
+        operation,
+        size_class_bytes,
+        calls_differ: calls(&a) != calls(&b),
+        call_time_ratio: ratio(call(&a), call(&b)),
+        time_ratio: ratio(time(&a), time(&b)),
+        difference_seconds: time(&a).unwrap_or(0.0) - time(&b).unwrap_or(0.0),
+        a,
+        b,
+    }
+}
+
+fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.zip(b).and_then(|(a, b)| part(a, b))
+}
+
+fn world(job: &Summary) -> u64 {
+    job.world_size.unwrap_or(job.ranks)
+}
+
+/// What limits the comparison, the gravest first.
+fn caveats(a: &Summary, b: &Summary, libraries: &[Vec<String>; 2], rows: &[Row]) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if world(a) != world(b) {
+        caveats.push(format!(
+            "The worlds differ: A has {} ranks, B {}. Calls and total times can't be compared; the time of a call can, \
+             where it does not depend on the number of ranks.",
+            thousands(world(a)),
+            thousands(world(b))
+        ));
+    }
+    for (name, job) in [("A", a), ("B", b)] {
+        match job.state {
+            "running" => caveats.push(format!("{name} still runs: its calls and times are those until now.")),
+            "lost" => caveats.push(format!(
+                "{} ranks of {name} ended without MPI_Finalize: what they did last may be missing.",
+                thousands(job.ranks_lost)
+            )),
+            "silent" => caveats.push(format!("{name} fell silent: what came last may be missing.")),
+            _ => {}
+        }
+        if job.calls.is_none() {
+            caveats.push(format!("{name} has no rows: it sent none, or they are older than the retention."));
+        }
+    }
+    if a.nodes != b.nodes {
+        caveats.push(format!("A ran on {} nodes, B on {}.", thousands(a.nodes), thousands(b.nodes)));
+    }
+    if libraries[0] != libraries[1] {
+        let names = |names: &Vec<String>| {
+            names
+                .iter()
+                .map(|name| clean(name.split(", package").next().unwrap_or(name), 60))
+                .collect::<Vec<_>>()
+                .join(" and ")
+        };
+        caveats.push(format!(
+            "The MPI libraries differ: A {}; B {}.",
+            names(&libraries[0]),
+            names(&libraries[1])
+        ));
+    }
+    if a.command != b.command {
+        caveats.push("The commands differ.".to_owned());
+    }
+    let differing = rows.iter().filter(|row| row.calls_differ).count();
+    if differing > 0 && world(a) == world(b) {
+        caveats.push(format!(
+            "The numbers of calls differ in {differing} of {} lines (marked !): there only the time of a call compares.",
+            rows.len()
+        ));
+    }
+    caveats
+}
+
+/// From this width on each job's time of a call is shown.
+const WIDE: usize = 120;
+
+fn text(document: &Document, limit: usize, width: usize) -> String {
+    let mut text = String::new();
+    for (name, job) in [("A", &document.a), ("B", &document.b)] {
+        let lasted = job.duration_seconds.map_or(ABSENT.to_owned(), age);
+        let line = format!(
+            "{name}  {}: {} ranks, {lasted}, {} of it in MPI ({})  {}",
+            job.job_key,
+            thousands(job.ranks),
+            percent(job.mpi_time_share),
+            job.mpi_seconds.map_or(ABSENT.to_owned(), seconds),
+            job.command.as_deref().unwrap_or_default()
+        );
+        text.push_str(clean(&line, width).trim_end());
+        text.push('\n');
+    }
+    for caveat in &document.caveats {
+        text.push_str(&folded(caveat, width).join("\n"));
+        text.push('\n');
+    }
+    let all = format!(
+        "Ratios are A divided by B, below 1 where A took less time. Time in MPI {}, duration {}.",
+        times(document.mpi_time_ratio),
+        times(document.duration_ratio)
+    );
+    text.push_str(&format!("\n{}\n\n", folded(&all, width).join("\n").trim_start()));
+    text.push_str(&table(document, limit, width));
+    text
+}
+
+fn table(document: &Document, limit: usize, width: usize) -> String {
+    let wide = width >= WIDE;
+    let mut headings = vec!["OPERATION", "<UP TO", "<CALLS A", "<CALLS B", "", "<CALL"];
+    if wide {
+        headings.splice(5..5, ["<A CALL", "<B CALL"]);
+    }
+    headings.extend(["<A TIME", "<B TIME", "<TIME"]);
+    if wide {
+        headings.push("ALGORITHMS");
+    }
+    let by_size = document.rows.iter().any(|row| row.size_class_bytes.is_some());
+    if !by_size {
+        headings.remove(1);
+    }
+    let mut table = Table::new(&headings);
+    let side = |side: &Option<Side>, of: &dyn Fn(&Side) -> Option<f64>| {
+        side.as_ref().and_then(of).map_or(ABSENT.to_owned(), seconds)
+    };
+    let calls = |side: &Option<Side>| side.as_ref().map_or(ABSENT.to_owned(), |side| thousands(side.calls));
+    for row in document.rows.iter().take(limit) {
+        let mut cells = vec![
+            clean(&row.operation, 24),
+            row.size_class_bytes.map_or(ABSENT.to_owned(), size_class),
+            calls(&row.a),
+            calls(&row.b),
+            if row.calls_differ { "!" } else { "" }.to_owned(),
+            times(row.call_time_ratio),
+            side(&row.a, &|side| Some(side.elapsed_seconds)),
+            side(&row.b, &|side| Some(side.elapsed_seconds)),
+            times(row.time_ratio),
+        ];
+        if wide {
+            let each =
+                [side(&row.a, &|side| side.seconds_per_call), side(&row.b, &|side| side.seconds_per_call)];
+            cells.splice(5..5, each);
+            cells.push(algorithms(row));
+        }
+        if !by_size {
+            cells.remove(1);
+        }
+        table.row(cells);
+    }
+    let mut text: String = table
+        .text()
+        .lines()
+        .map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width).trim_end().to_owned() + "\n")
+        .collect();
+    if document.rows.len() > limit {
+        text.push_str(&format!("and {} lines that differ less\n", document.rows.len() - limit));
+    }
+    text
+}
+
+/// `ring`, or `ring > linear` where the two differ.
+fn algorithms(row: &Row) -> String {
+    let of = |side: &Option<Side>| side.as_ref().map_or(String::new(), |side| side.algorithms.join(" "));
+    match (of(&row.a), of(&row.b)) {
+        (a, b) if a == b && a.is_empty() => String::new(),
+        (a, b) if a == b => clean(&a, 60),
+        (a, b) => {
+            let or = |text: String| if text.is_empty() { "unknown".to_owned() } else { text };
+            clean(&format!("{} > {}", or(a), or(b)), 60)
+        }
+    }
+}
+
+/// A ratio: `0.98`, `1.25`, `137`, `0.012`.
+fn times(ratio: Option<f64>) -> String {
+    match ratio {
+        None => ABSENT.to_owned(),
+        Some(ratio) if ratio >= 99.95 => format!("{ratio:.0}"),
+        Some(ratio) if ratio >= 9.995 => format!("{ratio:.1}"),
+        Some(ratio) if ratio >= 0.0995 => format!("{ratio:.2}"),
+        Some(ratio) if ratio >= 0.001 => format!("{ratio:.3}"),
+        Some(_) => "< 0.001".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(operation: &str, size: u64, calls: u64, time: f64) -> Cell {
+        Cell {
+            operation: operation.into(),
+            size_class_bytes: size,
+            calls,
+            bytes: calls * size,
+            elapsed_seconds: time,
+            ..Cell::default()
+        }
+    }
+
+    fn job(ranks: u64) -> Summary {
+        Summary { ranks, world_size: Some(ranks), state: "ended", calls: Some(1), ..Summary::default() }
+    }
+
+    fn document(ranks: [u64; 2]) -> Document {
+        let a = [cell("allreduce", 8, 100, 1.0), cell("allreduce", 8192, 50, 4.0), cell("send", 64, 5, 0.1)];
+        let b =
+            [cell("allreduce", 8, 100, 2.0), cell("allreduce", 8192, 100, 2.0), cell("bcast", 64, 5, 0.5)];
+        compare(ranks.map(job), &[vec!["X".into()], vec!["X".into()]], [sides(&a, true), sides(&b, true)])
+    }
+
+    #[test]
+    fn ratios_counts_and_order() {
+        let document = document([4, 4]);
+        let names: Vec<_> =
+            document.rows.iter().map(|row| (row.operation.as_str(), row.size_class_bytes)).collect();
+        // By the difference in time: 2 s, 1 s, 0.5 s, 0.1 s.
+        let expected =
+            [("allreduce", Some(8192)), ("allreduce", Some(8)), ("bcast", Some(64)), ("send", Some(64))];
+        assert_eq!(names, expected);
+        let large = &document.rows[0];
+        assert_eq!(
+            (large.call_time_ratio, large.time_ratio, large.calls_differ),
+            (Some(4.0), Some(2.0), true)
+        );
+        let small = &document.rows[1];
+        assert_eq!(
+            (small.call_time_ratio, small.time_ratio, small.calls_differ),
+            (Some(0.5), Some(0.5), false)
+        );
+        // What only one did has no ratio, and is no zero.
+        assert_eq!((document.rows[2].time_ratio, &document.rows[2].a), (None, &None));
+        assert_eq!(document.caveats.len(), 1);
+        assert!(document.caveats[0].contains("3 of 4 lines"), "{:?}", document.caveats);
+    }
+
+    #[test]
+    fn what_cannot_be_compared_is_said() {
+        let document = document([4, 8]);
+        assert!(document.caveats[0].contains("A has 4 ranks, B 8"), "{:?}", document.caveats);
+        for width in [80, 160] {
+            let text = text(&document, 40, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            for part in ["can't be compared", "8 KiB", "4.00", "!"] {
+                let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(words.contains(part), "{part} is not in\n{text}");
+            }
+        }
+        assert!(text(&document, 1, 80).contains("and 3 lines that differ less"));
+    }
+
+    #[test]
+    fn whole_operations() {
+        let cells = [cell("allreduce", 8, 100, 1.0), cell("allreduce", 8192, 50, 4.0)];
+        let sides = sides(&cells, false);
+        assert_eq!(sides.len(), 1);
+        assert_eq!(sides[&("allreduce".to_owned(), None)].calls, 150);
+    }
+}

@@ -1,0 +1,172 @@
+//! `job matrix`: who sent how much to whom, drawn in the terminal.
+
+mod draw;
+mod grid;
+
+use super::find::find;
+use super::summary::whole;
+use crate::reader::SCHEMA;
+use crate::text::columns;
+use anyhow::Context;
+use grid::{Entry, Grid};
+use serde::Serialize;
+use std::io::Write;
+use std::process::ExitCode;
+use throughline_daemon::Failure;
+use tokio_postgres::Client;
+
+/// Shown below the options.
+const HELP: &str = "\
+Examples:
+  throughline job matrix last                       bytes from each rank to each other
+  throughline job matrix last --messages            messages in place of bytes
+  throughline job matrix 4711 --by node             summed over the ranks of each node
+  throughline job matrix 4711 --kind wire           what the library really sent
+  throughline job matrix 4711 --csv > pairs.csv     every pair: from,to,bytes,messages
+
+A row is who sends, a column who receives. A world that is too large for numbers is drawn in shades;
+one that is too large for a cell per rank in tiles of several ranks. --kind logical is what the
+program meant for others by its calls: an allreduce of 8 KiB counts 8 KiB to each other rank. --kind
+wire is the messages that the library sent, also inside collectives; ranks record it only where
+asked to ([mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program).";
+
+/// Options of `job matrix`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Options {
+    /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// Whose view of the traffic
+    #[arg(long, value_name = "KIND", default_value = "logical", value_parser = ["logical", "wire"])]
+    kind: String,
+    /// Draw bytes [default]
+    #[arg(long, conflicts_with = "messages")]
+    bytes: bool,
+    /// Draw messages
+    #[arg(long)]
+    messages: bool,
+    /// What a row and a column stand for
+    #[arg(long, value_name = "WHAT", default_value = "rank", value_parser = ["rank", "node"])]
+    by: String,
+    /// Width to draw for [default: the terminal's, 100 where there is none]
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
+    width: Option<u16>,
+    /// Print each pair as a line of comma-separated values
+    #[arg(long, conflicts_with = "json")]
+    csv: bool,
+    /// Print one JSON document with each pair
+    #[arg(long)]
+    json: bool,
+}
+
+/// The matrix as a document.
+#[derive(Serialize)]
+struct Document<'a> {
+    job_key: &'a str,
+    kind: &'a str,
+    by: &'a str,
+    /// Names of nodes, or numbers of ranks, in the order of the matrix.
+    names: &'a [String],
+    bytes: u64,
+    messages: u64,
+    pairs: &'a [Entry],
+}
+
+const PAIRS: &str = "
+    SELECT rank, peer, bytes, messages FROM mpi_peer_totals WHERE job_id = $1 AND kind = $2 ORDER BY rank, peer";
+
+const HOSTS: &str = "
+    SELECT DISTINCT ON (rank) rank, host FROM job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC";
+
+const WORLD: &str = "SELECT world_size FROM job WHERE id = $1";
+
+/// Prints the matrix.
+///
+/// # Errors
+/// No such job, no matrix of this kind (69), or the database is gone.
+pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
+    let found = find(client, &options.job).await?;
+    let entries = pairs(client, found.id, &options.kind).await?;
+    if entries.is_empty() {
+        return Err(Failure::unavailable(nothing(&found.key, &options.kind)).into());
+    }
+    let grid = match options.by.as_str() {
+        "node" => Grid::by_node(&entries, &hosts(client, found.id).await?),
+        _ => {
+            let row = client.query_one(WORLD, &[&found.id]).await.context(SCHEMA)?;
+            let world: Option<i32> = row.try_get(0)?;
+            Grid::by_rank(&entries, world.and_then(|world| u32::try_from(world).ok()).unwrap_or(0))
+        }
+    };
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    if options.json {
+        let (bytes, messages) = grid.sums();
+        let document = Document {
+            job_key: &found.key,
+            kind: &options.kind,
+            by: &options.by,
+            names: &grid.names,
+            bytes,
+            messages,
+            pairs: &grid.entries,
+        };
+        serde_json::to_writer(&mut out, &document)?;
+        writeln!(out)?;
+    } else if options.csv {
+        writeln!(out, "from,to,bytes,messages")?;
+        for entry in &grid.entries {
+            let (from, to) = (grid.name(entry.from), grid.name(entry.to));
+            writeln!(out, "{},{},{},{}", field(from), field(to), entry.bytes, entry.messages)?;
+        }
+    } else {
+        let width = options.width.map_or_else(columns, usize::from);
+        let unit = if options.messages { draw::Unit::Messages } else { draw::Unit::Bytes };
+        out.write_all(draw::text(&found.key, &options.kind, &grid, unit, width).as_bytes())?;
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn pairs(client: &Client, id: i32, kind: &str) -> anyhow::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for row in client.query(PAIRS, &[&id, &kind]).await.context(SCHEMA)? {
+        entries.push(Entry {
+            from: u32::try_from(row.try_get::<_, i32>("rank")?).unwrap_or(0),
+            to: u32::try_from(row.try_get::<_, i32>("peer")?).unwrap_or(0),
+            bytes: whole(&row, "bytes")?.unwrap_or_default(),
+            messages: whole(&row, "messages")?.unwrap_or_default(),
+        });
+    }
+    Ok(entries)
+}
+
+async fn hosts(client: &Client, id: i32) -> anyhow::Result<Vec<(u32, String)>> {
+    let mut hosts = Vec::new();
+    for row in client.query(HOSTS, &[&id]).await.context(SCHEMA)? {
+        hosts.push((u32::try_from(row.try_get::<_, i32>("rank")?).unwrap_or(0), row.try_get("host")?));
+    }
+    Ok(hosts)
+}
+
+fn nothing(key: &str, kind: &str) -> String {
+    match kind {
+        "wire" => format!(
+            "no wire matrix of {key}: ranks record it only where asked to ([mpi] wire = true in agent.toml, or \
+             THROUGHLINE_WIRE=1 for a program), on Open MPI; --kind logical is there without"
+        ),
+        _ => format!(
+            "no traffic between ranks of {key}: it sent none yet, each pair stays below the agent's peer_bytes_min \
+             until it ends, or its rows are older than the retention"
+        ),
+    }
+}
+
+/// A name as a field of comma-separated values.
+fn field(name: &str) -> String {
+    if name.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.to_owned()
+    }
+}

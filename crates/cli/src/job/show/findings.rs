@@ -1,0 +1,316 @@
+//! The lines at the end of the page: what is worth knowing of a job, each a sentence with its numbers.
+//!
+//! A sentence is there only if there is data for it, and says no more than the data does.
+
+use super::Report;
+use super::identity::count;
+use super::links;
+use super::operations::{Operation, name};
+use super::spread::{PairTotal, RankTotal};
+use crate::job::cells::{mean, part};
+use crate::text::{bytes, percent, seconds, size_class, thousands};
+
+/// Most sentences.
+const FINDINGS_MAX: usize = 10;
+/// Ranks differ by chance: below this difference of MPI shares nobody is called unequal.
+const UNEQUAL_SHARE: f64 = 0.05;
+/// A rank that sends so many times the mean is told.
+const UNEQUAL_BYTES: f64 = 1.5;
+/// Largest message that counts as small: below it the time is latency, not bandwidth, on every fabric of today.
+const SMALL_BYTES: u64 = 1024;
+/// A share of calls or time from which small messages are told.
+const SMALL_SHARE: f64 = 0.25;
+/// Operations that only wait for others to complete.
+const COMPLETION: [&str; 10] =
+    ["wait", "waitall", "waitany", "waitsome", "test", "testall", "testany", "testsome", "probe", "iprobe"];
+
+/// The sentences, the most general first.
+pub fn of(report: &Report) -> Vec<String> {
+    let mut found = Vec::new();
+    found.extend(lost(report));
+    found.extend(mpi_share(report));
+    found.extend(heaviest(report));
+    found.extend(heaviest_size(report));
+    found.extend(algorithm(report));
+    found.extend(unequal(report));
+    found.extend(hottest(report));
+    found.extend(busiest(report));
+    found.extend(between_nodes(report));
+    found.extend(waiting(report));
+    found.extend(region(report));
+    found.extend(senders(report));
+    found.extend(small(report));
+    found.extend(longest(report));
+    found.truncate(FINDINGS_MAX);
+    found
+}
+
+fn lost(report: &Report) -> Option<String> {
+    let lost = report.summary.ranks_lost;
+    (lost > 0).then(|| {
+        format!(
+            "{} ended without MPI_Finalize: what {} did in the last push interval may be missing.",
+            count(lost, "rank"),
+            if lost == 1 { "it" } else { "they" }
+        )
+    })
+}
+
+fn mpi_share(report: &Report) -> Option<String> {
+    let (inside, observed) = (report.summary.mpi_seconds?, report.summary.observed_seconds?);
+    let share = report.summary.mpi_time_share?;
+    let mut shares: Vec<f64> = report.ranks.iter().filter_map(|rank| rank.mpi_time_share).collect();
+    shares.sort_by(f64::total_cmp);
+    let range = match (shares.first(), shares.last()) {
+        (Some(least), Some(most)) if shares.len() > 1 => {
+            format!(", between {} and {} by rank", percent(Some(*least)), percent(Some(*most)))
+        }
+        _ => String::new(),
+    };
+    Some(format!(
+        "MPI took {} of the ranks' time: {} of {} summed over {}{range}.",
+        percent(Some(share)),
+        seconds(inside),
+        seconds(observed),
+        count(report.ranks.len() as u64, "rank"),
+    ))
+}
+
+fn heaviest(report: &Report) -> Option<String> {
+    let first = report.operations.first().filter(|first| first.elapsed_seconds > 0.0)?;
+    let second = report.operations.get(1).filter(|second| second.elapsed_seconds > 0.0);
+    let next = second.map_or(String::new(), |second| {
+        format!("; {} follows with {}", second.operation, percent(second.time_share))
+    });
+    Some(format!(
+        "{} is the heaviest operation: {} of the MPI time in {}, {} each{next}.",
+        first.operation,
+        percent(first.time_share),
+        count(first.calls, "call"),
+        seconds(mean(first.elapsed_seconds, first.calls)?),
+    ))
+}
+
+fn heaviest_size(report: &Report) -> Option<String> {
+    let all = report.summary.mpi_seconds?;
+    let sizes = report.operations.iter().filter(|operation| !is_completion(operation));
+    let sizes = sizes.flat_map(|operation| operation.sizes.iter().map(move |size| (operation, size)));
+    let (operation, size) = sizes
+        .filter(|(_, size)| size.size_class_bytes > 0)
+        .max_by(|one, other| one.1.elapsed_seconds.total_cmp(&other.1.elapsed_seconds))?;
+    Some(format!(
+        "The heaviest messages are those of {} up to {}: {} of the MPI time, {}, {}, {} each.",
+        operation.operation,
+        size_class(size.size_class_bytes),
+        percent(part(size.elapsed_seconds, all)),
+        count(size.calls, "call"),
+        bytes(size.bytes),
+        seconds(mean(size.elapsed_seconds, size.calls)?),
+    ))
+}
+
+fn algorithm(report: &Report) -> Option<String> {
+    let known = |operation: &&Operation| operation.algorithms.iter().any(|one| !one.algorithm.is_empty());
+    let operation = report.operations.iter().find(known)?;
+    let heaviest = operation.algorithms.iter().find(|one| !one.algorithm.is_empty())?;
+    let calls: u64 = operation.algorithms.iter().map(|one| one.calls).sum();
+    #[allow(clippy::cast_precision_loss)] // a share
+    let share = part(heaviest.calls as f64, calls as f64);
+    Some(format!("{} ran as {} in {} of its calls.", operation.operation, name(heaviest), percent(share)))
+}
+
+/// The rank whose share of time inside MPI is farthest from the middle of all.
+fn unequal(report: &Report) -> Option<String> {
+    let mut ranks: Vec<(f64, &RankTotal)> =
+        report.ranks.iter().filter_map(|rank| Some((rank.mpi_time_share?, rank))).collect();
+    if ranks.len() < 2 {
+        return None;
+    }
+    ranks.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let median = ranks[ranks.len() / 2].0;
+    let (least, most) = (ranks[0], ranks[ranks.len() - 1]);
+    let (share, rank) = if median - least.0 >= most.0 - median { least } else { most };
+    let place = rank.host.as_deref().map_or(String::new(), |host| format!(" on {host}"));
+    if (share - median).abs() < UNEQUAL_SHARE {
+        return Some(format!(
+            "The ranks are alike: the most unequal one, {}{place}, spends {} of its time in MPI, the middle one {}.",
+            rank.rank,
+            percent(Some(share)),
+            percent(Some(median)),
+        ));
+    }
+    let hint =
+        if share < median { "the others may be waiting for it" } else { "it may be waiting for the others" };
+    Some(format!(
+        "Rank {}{place} is the most unequal: {} of its time in MPI, the middle rank {}; {hint}.",
+        rank.rank,
+        percent(Some(share)),
+        percent(Some(median)),
+    ))
+}
+
+fn hottest(report: &Report) -> Option<String> {
+    let link = report.links.first()?;
+    let way = if link.direction == "out" { "outwards" } else { "inwards" };
+    let name = links::name(link);
+    match (link.p95_utilisation, link.max_utilisation) {
+        (Some(p95), Some(max)) => Some(format!(
+            "The hottest link of its nodes was {name}, {way}: at most {} of its speed, and {} or less in 95 % of the time.",
+            percent(Some(max)),
+            percent(Some(p95)),
+        )),
+        _ => Some(format!(
+            "The busiest link of its nodes was {name}, {way}: at most {}/s, and {}/s or less in 95 % of the time; its speed is not known.",
+            bytes(links::amount(link.max_bytes_per_second?)),
+            bytes(links::amount(link.p95_bytes_per_second?)),
+        )),
+    }
+}
+
+fn busiest(report: &Report) -> Option<String> {
+    let traffic =
+        report.traffic.iter().find(|traffic| traffic.kind == "logical").or(report.traffic.first())?;
+    let of_all = |pair: &PairTotal| {
+        #[allow(clippy::cast_precision_loss)] // a share
+        percent(part(pair.bytes as f64, traffic.bytes as f64))
+    };
+    let first = traffic.busiest.first().filter(|pair| pair.bytes > 0)?;
+    let place = match first.same_node {
+        Some(true) => ", both on one node",
+        Some(false) => ", on different nodes",
+        None => "",
+    };
+    let rest: Vec<String> = traffic
+        .busiest
+        .iter()
+        .skip(1)
+        .filter(|pair| pair.bytes > 0)
+        .map(|pair| format!("{} to {} ({})", pair.from, pair.to, bytes(pair.bytes)))
+        .collect();
+    let rest = if rest.is_empty() { String::new() } else { format!("; then {}", rest.join(" and ")) };
+    Some(format!(
+        "The busiest pair is rank {} to {}: {} in {}, {} of all traffic{place}{rest}.",
+        first.from,
+        first.to,
+        bytes(first.bytes),
+        count(first.messages, "message"),
+        of_all(first),
+    ))
+}
+
+fn between_nodes(report: &Report) -> Option<String> {
+    if report.summary.nodes < 2 {
+        return None;
+    }
+    let traffic = report.traffic.iter().find(|traffic| traffic.kind == "wire").or(report.traffic.first())?;
+    #[allow(clippy::cast_precision_loss)] // a share
+    let share = part(traffic.between_nodes_bytes as f64, traffic.bytes as f64)?;
+    let what =
+        if traffic.kind == "wire" { "that the library sent" } else { "that the program meant for others" };
+    Some(format!(
+        "{} of the bytes {what} went between nodes: {} of {}, over {}.",
+        percent(Some(share)),
+        bytes(traffic.between_nodes_bytes),
+        bytes(traffic.bytes),
+        count(traffic.pairs, "pair of ranks").replace("pair of rankss", "pairs of ranks"),
+    ))
+}
+
+fn is_completion(operation: &Operation) -> bool {
+    COMPLETION.contains(&operation.operation.as_str())
+}
+
+fn waiting(report: &Report) -> Option<String> {
+    let all = report.summary.mpi_seconds?;
+    let waits: Vec<&Operation> =
+        report.operations.iter().filter(|operation| is_completion(operation)).collect();
+    let inside: f64 = waits.iter().map(|operation| operation.elapsed_seconds).sum();
+    let calls: u64 = waits.iter().map(|operation| operation.calls).sum();
+    if calls == 0 {
+        return None;
+    }
+    // Of all that is begun and completed later, what was pending longest.
+    let pending = report.operations.iter().filter_map(|operation| Some((operation, operation.wait_seconds?)));
+    let pending = pending.max_by(|one, other| one.1.total_cmp(&other.1)).and_then(|(operation, wait)| {
+        Some(format!(
+            "; a request of {} was pending for {}",
+            operation.operation,
+            seconds(mean(wait, operation.calls)?)
+        ))
+    });
+    Some(format!(
+        "Waiting for requests and messages took {} of the MPI time: {} of {} calls of {}{}.",
+        percent(part(inside, all)),
+        seconds(inside),
+        thousands(calls),
+        waits.iter().take(3).map(|operation| operation.operation.as_str()).collect::<Vec<_>>().join(", "),
+        pending.unwrap_or_default(),
+    ))
+}
+
+fn region(report: &Report) -> Option<String> {
+    let all = report.summary.mpi_seconds?;
+    let first = report.regions.first()?;
+    let inside = first.mpi_seconds?;
+    Some(format!(
+        "Region {} holds {} of the MPI time: {} in {}.",
+        first.region,
+        percent(part(inside, all)),
+        seconds(inside),
+        count(first.visits, "visit"),
+    ))
+}
+
+fn senders(report: &Report) -> Option<String> {
+    let most = report.ranks.iter().max_by_key(|rank| rank.bytes).filter(|rank| rank.bytes > 0)?;
+    let all: u64 = report.ranks.iter().map(|rank| rank.bytes).sum();
+    #[allow(clippy::cast_precision_loss)] // a ratio
+    let times = most.bytes as f64 / (all as f64 / report.ranks.len() as f64);
+    if times < UNEQUAL_BYTES {
+        return None;
+    }
+    Some(format!(
+        "Rank {} sends the most: {}, {times:.1} times the mean of all ranks.",
+        most.rank,
+        bytes(most.bytes)
+    ))
+}
+
+fn small(report: &Report) -> Option<String> {
+    let all = report.summary.mpi_seconds?;
+    let sizes = || {
+        let sending = report.operations.iter().filter(|operation| operation.bytes > 0);
+        sending.flat_map(|operation| &operation.sizes)
+    };
+    let (mut calls, mut small_calls, mut time) = (0u64, 0u64, 0.0);
+    for size in sizes() {
+        calls = calls.saturating_add(size.calls);
+        if size.size_class_bytes <= SMALL_BYTES {
+            small_calls = small_calls.saturating_add(size.calls);
+            time += size.elapsed_seconds;
+        }
+    }
+    #[allow(clippy::cast_precision_loss)] // shares
+    let (of_calls, of_time) = (part(small_calls as f64, calls as f64)?, part(time, all)?);
+    (of_time >= SMALL_SHARE).then(|| {
+        format!(
+            "Messages up to {} are {} of the calls that send and {} of the MPI time: latency matters here.",
+            size_class(SMALL_BYTES),
+            percent(Some(of_calls)),
+            percent(Some(of_time)),
+        )
+    })
+}
+
+fn longest(report: &Report) -> Option<String> {
+    let calls =
+        report.operations.iter().filter_map(|operation| Some((operation, operation.longest_seconds?)));
+    let (operation, longest) = calls.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let usual = mean(operation.elapsed_seconds, operation.calls)?;
+    Some(format!(
+        "The longest call was one of {}: {}; the mean of its calls is {}.",
+        operation.operation,
+        seconds(longest),
+        seconds(usual),
+    ))
+}

@@ -1,0 +1,405 @@
+//! `job top`: jobs that run and what they do with MPI now, drawn again in place on a terminal, as lines elsewhere.
+
+use crate::Site;
+use crate::reader::{Reader, SCHEMA};
+use crate::text::{ABSENT, Table, age, bytes, clean, columns, middle_cut, percent};
+use anyhow::Context;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+use throughline_daemon::Screen;
+use throughline_sample::to_rfc3339;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_postgres::Client;
+
+/// Shown below the options.
+const HELP: &str = "\
+Examples:
+  throughline job top                      until q or Ctrl-C; s sorts by the next column
+  throughline job top --sort bytes --user ada
+  throughline job top --once               one table
+  throughline job top --json --count 3     each job a line, three times
+
+Rates are those of the last 10 seconds up to a job's newest row (--window). MPI is the share of its
+ranks' time inside MPI in them; SENT/S is what they handed over for sending. OPERATION is where most
+of the MPI time went. A job that sent nothing for a minute is left out.";
+
+/// Shortest time between two tables: a reading costs the database some work.
+const SHORTEST_INTERVAL: f64 = 0.5;
+/// Time between two looks for a key.
+const LOOK: Duration = Duration::from_millis(50);
+/// Most jobs read, the newest first.
+const JOBS_MAX: i64 = 1000;
+/// Lines of a frame that are no jobs: heading, names of columns, keys.
+const OTHER_LINES: usize = 3;
+/// Lines shown where no terminal says how many fit.
+const USUAL_LINES: usize = 40;
+
+/// Options of `job top`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Options {
+    /// Print one table and end
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
+    /// Print so many tables and end [default: until q or Ctrl-C]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// Time from one table to the next
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = interval)]
+    interval: Duration,
+    /// Time over which rates are taken
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = interval)]
+    window: Duration,
+    /// What comes first: mpi, bytes or calls
+    #[arg(long, value_name = "COLUMN", default_value = "mpi", value_parser = order)]
+    sort: Order,
+    /// Only jobs of this user
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Print one JSON object a line and job
+    #[arg(long)]
+    json: bool,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let long = seconds.filter(|interval| interval.as_secs_f64() >= SHORTEST_INTERVAL);
+    long.ok_or_else(|| format!("expected seconds, at least {SHORTEST_INTERVAL}"))
+}
+
+/// What jobs are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Mpi,
+    Bytes,
+    Calls,
+}
+
+impl Order {
+    const ALL: [Self; 3] = [Self::Mpi, Self::Bytes, Self::Calls];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mpi => "mpi",
+            Self::Bytes => "bytes",
+            Self::Calls => "calls",
+        }
+    }
+
+    fn next(self) -> Self {
+        let place = Self::ALL.iter().position(|order| *order == self).unwrap_or(0);
+        Self::ALL[(place + 1) % Self::ALL.len()]
+    }
+
+    fn value(self, job: &Now) -> f64 {
+        match self {
+            Self::Mpi => job.mpi_seconds_per_second,
+            Self::Bytes => job.bytes_per_second,
+            Self::Calls => job.calls_per_second,
+        }
+    }
+}
+
+fn order(text: &str) -> Result<Order, String> {
+    let known = Order::ALL.into_iter().find(|order| order.name() == text);
+    known.ok_or_else(|| format!("expected one of {}", Order::ALL.map(Order::name).join(", ")))
+}
+
+/// What a job does now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct Now {
+    /// When it was read, RFC 3339.
+    time: String,
+    job_key: String,
+    user: Option<String>,
+    command: Option<String>,
+    ranks: u64,
+    nodes: u64,
+    /// Since its start.
+    running_seconds: Option<f64>,
+    /// Age of its newest row.
+    age_seconds: f64,
+    calls_per_second: f64,
+    bytes_per_second: f64,
+    /// Seconds inside MPI of all ranks in each second.
+    mpi_seconds_per_second: f64,
+    /// The same as a share of the ranks' time.
+    mpi_time_share: Option<f64>,
+    /// Where most of the MPI time went.
+    top_operation: Option<String>,
+    /// Its part of the MPI time.
+    top_operation_share: Option<f64>,
+}
+
+/// Cells of each running job as of its newest row, and as of a window before.
+const RATES: &str = "
+    WITH running AS MATERIALIZED (
+        SELECT * FROM job_summary
+        WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
+        ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3
+    ), cells AS MATERIALIZED (
+        SELECT r.id, c.* FROM running r CROSS JOIN LATERAL mpi_op_cells(r.id) c
+    ), newest AS MATERIALIZED (
+        SELECT id, max(last_time) AS last_time, count(DISTINCT rank) AS ranks FROM cells GROUP BY id
+    ), steps AS (
+        SELECT id, operation, calls, bytes, elapsed_seconds FROM cells
+        UNION ALL
+        SELECT n.id, c.operation, -c.calls, -c.bytes, -c.elapsed_seconds
+        FROM newest n CROSS JOIN LATERAL mpi_op_cells(n.id, n.last_time - make_interval(secs => $1)) c
+    )
+    SELECT r.id, r.job_key, r.user_name, r.command, r.ranks, r.nodes, s.operation,
+           extract(epoch FROM now() - r.start_time)::double precision AS running,
+           extract(epoch FROM now() - n.last_time)::double precision AS age,
+           least($1, extract(epoch FROM n.last_time - r.start_time))::double precision AS seconds,
+           sum(s.calls)::double precision AS calls, sum(s.bytes)::double precision AS bytes,
+           sum(s.elapsed_seconds)::double precision AS elapsed
+    FROM running r JOIN newest n ON n.id = r.id JOIN steps s ON s.id = r.id
+    WHERE n.last_time > now() - INTERVAL '1 minute'
+    GROUP BY r.id, r.job_key, r.user_name, r.command, r.ranks, r.nodes, r.start_time, n.last_time, s.operation";
+
+/// Shows the table until it is to end.
+///
+/// # Errors
+/// The database is gone at the first reading, or the output is.
+pub async fn run(
+    mut client: Client,
+    reader: &Reader,
+    site: &Site,
+    options: &Options,
+) -> anyhow::Result<ExitCode> {
+    let count = if options.once { Some(1) } else { options.count };
+    let mut terminate = signal(SignalKind::terminate()).context("waiting for signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("waiting for signals")?;
+    let mut jobs = read(&client, options).await?;
+    let screen = if options.once || options.json { None } else { Screen::open()? };
+    let mut view = View { screen, order: options.sort, json: options.json };
+    let mut shown = 0;
+    loop {
+        view.show(&mut jobs)?;
+        shown += 1;
+        if count.is_some_and(|count| shown >= count) {
+            return Ok(ExitCode::SUCCESS);
+        }
+        let due = tokio::time::Instant::now() + options.interval;
+        while tokio::time::Instant::now() < due {
+            tokio::select! {
+                () = tokio::time::sleep_until(due.min(tokio::time::Instant::now() + LOOK)) => {}
+                _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
+                _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+            }
+            if view.key(&mut jobs)? {
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+        match read(&client, options).await {
+            Ok(read) => jobs = read,
+            // The server was restarted: the next look may find it again. The table stays.
+            Err(error) if view.screen.is_some() => {
+                if let Ok(again) = reader.connect(site).await {
+                    client = again;
+                }
+                drop(error);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+struct View {
+    screen: Option<Screen>,
+    order: Order,
+    json: bool,
+}
+
+impl View {
+    /// Takes a key; `true` when it is to end.
+    fn key(&mut self, jobs: &mut [Now]) -> std::io::Result<bool> {
+        let Some(screen) = &self.screen else { return Ok(false) };
+        match screen.key(Duration::ZERO)? {
+            Some(b'q' | b'Q') => Ok(true),
+            Some(b's' | b'S') => {
+                self.order = self.order.next();
+                self.show(jobs).map(|()| false)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    fn show(&self, jobs: &mut [Now]) -> std::io::Result<()> {
+        let order = self.order;
+        jobs.sort_by(|one, other| order.value(other).total_cmp(&order.value(one)));
+        if let Some(screen) = &self.screen {
+            let (rows, width) = screen.size();
+            let fits = rows.saturating_sub(OTHER_LINES);
+            return screen
+                .draw(&format!("{}\nq: quit  s: sort by the next column", self.table(jobs, fits, width)));
+        }
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            for job in jobs.iter() {
+                serde_json::to_writer(&mut out, job).map_err(std::io::Error::from)?;
+                writeln!(out)?;
+            }
+        } else {
+            writeln!(out, "{}", self.table(jobs, USUAL_LINES, columns()))?;
+        }
+        out.flush()
+    }
+
+    fn table(&self, jobs: &[Now], fits: usize, width: usize) -> String {
+        let time = jobs
+            .first()
+            .map_or_else(|| to_rfc3339(throughline_daemon::Clock::new().now()), |first| first.time.clone());
+        let sent: f64 = jobs.iter().map(|job| job.bytes_per_second).sum();
+        let heading = format!(
+            "{}  running jobs: {}, by {}; sending {} in all",
+            super::list::whole_second(&time),
+            jobs.len(),
+            self.order.name(),
+            rate(sent)
+        );
+        let mut text = clean(&heading, width) + "\n";
+        if jobs.is_empty() {
+            return text + "no running job sent anything in the last minute";
+        }
+        let mut table = Table::new(&[
+            "JOB",
+            "USER",
+            "<NODES",
+            "<RANKS",
+            "<FOR",
+            "<MPI",
+            "<SENT/S",
+            "<CALLS/S",
+            "OPERATION",
+            "COMMAND",
+        ]);
+        for job in jobs.iter().take(fits) {
+            let operation = job.top_operation.as_ref().map_or(ABSENT.to_owned(), |operation| {
+                let share =
+                    job.top_operation_share.map_or(String::new(), |share| format!(" {:.0} %", share * 100.0));
+                clean(operation, 20) + &share
+            });
+            table.row(vec![
+                middle_cut(&clean(&job.job_key, 200), if width < 120 { 16 } else { 28 }),
+                job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 8)),
+                job.nodes.to_string(),
+                job.ranks.to_string(),
+                job.running_seconds.map_or(ABSENT.to_owned(), age),
+                percent(job.mpi_time_share),
+                rate(job.bytes_per_second),
+                number(job.calls_per_second),
+                operation,
+                job.command.as_deref().map_or(String::new(), |command| clean(command, width)),
+            ]);
+        }
+        let lines = table.text();
+        let lines = lines.lines().map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width));
+        text.push_str(&lines.map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n"));
+        text
+    }
+}
+
+async fn read(client: &Client, options: &Options) -> anyhow::Result<Vec<Now>> {
+    let time = to_rfc3339(throughline_daemon::Clock::new().now());
+    let window = options.window.as_secs_f64();
+    let rows = client.query(RATES, &[&window, &options.user, &JOBS_MAX]).await.context(SCHEMA)?;
+    let mut jobs: BTreeMap<i32, (Now, f64)> = BTreeMap::new();
+    for row in &rows {
+        let seconds: f64 = row.try_get::<_, Option<f64>>("seconds")?.unwrap_or(window).max(f64::EPSILON);
+        let part = |column: &str| -> Result<f64, tokio_postgres::Error> {
+            Ok(row.try_get::<_, Option<f64>>(column)?.unwrap_or(0.0).max(0.0) / seconds)
+        };
+        let id: i32 = row.try_get("id")?;
+        let (job, most) = match jobs.entry(id) {
+            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
+            std::collections::btree_map::Entry::Vacant(new) => new.insert((
+                Now {
+                    time: time.clone(),
+                    job_key: row.try_get("job_key")?,
+                    user: row.try_get("user_name")?,
+                    command: row.try_get("command")?,
+                    ranks: super::summary::whole(row, "ranks")?.unwrap_or_default(),
+                    nodes: super::summary::whole(row, "nodes")?.unwrap_or_default(),
+                    running_seconds: row.try_get("running")?,
+                    age_seconds: row.try_get("age")?,
+                    ..Now::default()
+                },
+                0.0,
+            )),
+        };
+        let inside = part("elapsed")?;
+        job.calls_per_second += part("calls")?;
+        job.bytes_per_second += part("bytes")?;
+        job.mpi_seconds_per_second += inside;
+        if inside > *most {
+            *most = inside;
+            job.top_operation = Some(row.try_get("operation")?);
+        }
+    }
+    Ok(jobs.into_values().map(|(job, most)| finished(job, most)).collect())
+}
+
+/// Fills in the shares.
+#[allow(clippy::cast_precision_loss)] // shares
+fn finished(mut job: Now, most: f64) -> Now {
+    let inside = job.mpi_seconds_per_second;
+    job.mpi_time_share = (job.ranks > 0).then(|| (inside / job.ranks as f64).min(1.0));
+    job.top_operation_share = super::cells::part(most, inside);
+    job
+}
+
+fn rate(bytes_per_second: f64) -> String {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // never negative, and rounded
+    let whole = bytes_per_second.max(0.0).round() as u64;
+    format!("{}/s", bytes(whole))
+}
+
+/// Three digits with a prefix: `12.3 k`.
+fn number(value: f64) -> String {
+    match value {
+        v if v < 999.5 => format!("{v:.0}"),
+        v if v < 999_500.0 => format!("{:.1} k", v / 1e3),
+        v => format!("{:.1} M", v / 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_fits_and_is_sorted() {
+        let job = |key: &str, share, bytes| Now {
+            time: "2026-11-20T11:00:00.123456Z".into(),
+            job_key: key.into(),
+            user: Some("ada".into()),
+            command: Some("./solve ".to_owned() + &"x".repeat(200)),
+            ranks: 1024,
+            nodes: 16,
+            running_seconds: Some(4000.0),
+            calls_per_second: 123_456.0,
+            bytes_per_second: bytes,
+            mpi_seconds_per_second: share * 1024.0,
+            mpi_time_share: Some(share),
+            top_operation: Some("neighbor_alltoallv".into()),
+            top_operation_share: Some(0.8),
+            ..Now::default()
+        };
+        let mut jobs = [job("slurm:1.0@1000", 0.1, 5e9), job("slurm:2.0@1000", 0.4, 1e9)];
+        for (width, order, first) in [(80, Order::Mpi, "slurm:2"), (160, Order::Bytes, "slurm:1")] {
+            let view = View { screen: None, order, json: false };
+            jobs.sort_by(|one, other| order.value(other).total_cmp(&order.value(one)));
+            let text = view.table(&jobs, 10, width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(text.lines().nth(2).is_some_and(|line| line.starts_with(first)), "{text}");
+            assert!(text.contains("123.5 k") && text.contains("sending 6.0 GB/s in all"), "{text}");
+        }
+        assert_eq!(Order::Calls.next(), Order::Mpi);
+        assert!(order("time").unwrap_err().contains("mpi, bytes, calls"));
+        assert!(interval("0").is_err());
+    }
+}
