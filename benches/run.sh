@@ -17,6 +17,8 @@ benches/fabric.sh "$@" || status=$?
 echo "== MPI shim: what it adds to a call"
 if command -v mpicc.openmpi >/dev/null && command -v mpicc.mpich >/dev/null; then
     benches/shim/run.sh || status=$?
+    echo "== MPI programs: with the shim and without"
+    benches/mpi-programs.sh || status=$?
 else
     echo "left out: Open MPI and MPICH with their compilers are needed (make deps)"
 fi

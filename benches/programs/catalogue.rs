@@ -1,0 +1,180 @@
+//! The programs: how each is started on which MPI, where it comes from, and what of its output must stay the same.
+//! Must not run anything.
+
+use std::path::{Path, PathBuf};
+
+/// An MPI library as Debian installs it beside others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Mpi {
+    /// Open MPI
+    Openmpi,
+    /// MPICH
+    Mpich,
+}
+
+impl Mpi {
+    /// As it ends the names of its commands.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mpi::Openmpi => "openmpi",
+            Mpi::Mpich => "mpich",
+        }
+    }
+}
+
+/// One program on one MPI.
+pub struct Program {
+    /// What the table calls it.
+    pub name: String,
+    /// Which library it is linked to.
+    pub mpi: Mpi,
+    /// The command behind the launcher.
+    pub command: Vec<String>,
+    /// Variables that it needs.
+    pub variables: Vec<(&'static str, String)>,
+    /// What it wants to find in the folder where it runs: name and text.
+    pub files: Vec<(&'static str, String)>,
+    /// A file with its results, beside standard output.
+    pub result: Option<&'static str>,
+    /// It starts MPI, says a word and ends.
+    pub only_starts: bool,
+    /// How to get it, if it is not there.
+    pub remedy: String,
+    /// What stays of a line of output once timing has gone; `None` drops the line.
+    pub kept: fn(&str) -> Option<String>,
+}
+
+/// Everything, for runs of about `scale` times a second or two each.
+pub fn all(scale: u32, folder: &Path) -> Vec<Program> {
+    let mut programs = Vec::new();
+    for mpi in [Mpi::Openmpi, Mpi::Mpich] {
+        programs.extend([own_set(mpi, scale, folder), netpipe(mpi, scale)]);
+        programs.extend(["ringtest", "helloworld"].map(|bench| mpi4py(mpi, bench, scale)));
+    }
+    programs.push(lammps(scale));
+    programs.push(hpcc(scale));
+    programs
+}
+
+fn program(
+    name: &str,
+    mpi: Mpi,
+    command: &[&str],
+    remedy: &str,
+    kept: fn(&str) -> Option<String>,
+) -> Program {
+    Program {
+        name: name.to_owned(),
+        mpi,
+        command: command.iter().map(|word| (*word).to_owned()).collect(),
+        variables: Vec::new(),
+        files: Vec::new(),
+        result: None,
+        only_starts: false,
+        remedy: remedy.to_owned(),
+        kept,
+    }
+}
+
+fn own_set(mpi: Mpi, scale: u32, folder: &Path) -> Program {
+    let file = folder.join(format!("osu.{}", mpi.name()));
+    let rounds = (40_000 * scale).to_string();
+    let remedy = format!("make deps; it is compiled by mpicc.{}", mpi.name());
+    // `latency  8 bytes  0.300 us sum 12`: all but the time.
+    program("OSU-style set", mpi, &[&file.to_string_lossy(), &rounds], &remedy, |line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        Some([words.get(..3)?, words.get(5..)?].concat().join(" "))
+    })
+}
+
+fn netpipe(mpi: Mpi, scale: u32) -> Program {
+    let (name, package) = match mpi {
+        Mpi::Openmpi => ("NPopenmpi", "netpipe-openmpi"),
+        Mpi::Mpich => ("NPmpich2", "netpipe-mpich2"),
+    };
+    let repeats = (2_000 * scale).to_string();
+    let command = [name, "-n", &repeats, "-u", "16384", "-o", "np.out"];
+    let remedy = format!("apt-get install --no-install-recommends {package}");
+    // `  0:  1 bytes  2000 times -->  6.1 Mbps in 1.2 usec`
+    program("netpipe", mpi, &command, &remedy, |line| {
+        Some(line.split("-->").next()?.trim().to_owned()).filter(|kept| kept.contains("bytes"))
+    })
+}
+
+/// Debian's mpi4py is Open MPI's. For MPICH it is PyPI's, in a virtual environment that `THROUGHLINE_MPICH_PYTHON`
+/// names; it asks for MPICH by the name that its ABI has, which Debian's package does not install.
+fn mpi4py(mpi: Mpi, bench: &str, scale: u32) -> Program {
+    let (python, remedy) = match mpi {
+        Mpi::Openmpi => ("/usr/bin/python3".to_owned(), "apt-get install python3-mpi4py"),
+        Mpi::Mpich => (
+            std::env::var("THROUGHLINE_MPICH_PYTHON")
+                .unwrap_or_else(|_| "THROUGHLINE_MPICH_PYTHON".to_owned()),
+            "python3 -m venv DIR && DIR/bin/pip install mpi4py, then THROUGHLINE_MPICH_PYTHON=DIR/bin/python3",
+        ),
+    };
+    let loops = (60_000 * scale).to_string();
+    let mut command = vec![python.as_str(), "-m", "mpi4py.bench", bench];
+    if bench == "ringtest" {
+        command.extend(["-l", &loops, "-n", "8"]);
+    }
+    let mut made = program(&format!("mpi4py {bench}"), mpi, &command, remedy, |line| {
+        Some(line.split('=').next().unwrap_or(line).trim().to_owned())
+    });
+    made.only_starts = bench == "helloworld";
+    if mpi == Mpi::Mpich {
+        made.variables = vec![("MPI4PY_MPIABI", "mpich".into()), ("LD_LIBRARY_PATH", ".".into())];
+    }
+    made
+}
+
+fn lammps(scale: u32) -> Program {
+    let steps = (400 * scale).to_string();
+    let command = ["lmp", "-in", "in.melt", "-var", "steps", &steps, "-log", "none"];
+    let remedy = "apt-get install --no-install-recommends lammps";
+    // The steps' temperatures and energies, and what was counted; none of its times.
+    let mut made = program("lammps", Mpi::Openmpi, &command, remedy, |line| {
+        let timing = ["time", "Time", "Performance", "CPU", "%", "|", "seconds", "Memory"];
+        Some(line.trim().to_owned()).filter(|line| !timing.iter().any(|word| line.contains(word)))
+    });
+    made.files = vec![("in.melt", include_str!("in.melt").to_owned())];
+    made
+}
+
+fn hpcc(scale: u32) -> Program {
+    // The example of the package, larger with the scale.
+    let example = std::fs::read_to_string("/usr/share/doc/hpcc/examples/_hpccinf.txt").unwrap_or_default();
+    let size = format!("{}         Ns", 600 * u64::from(scale.isqrt()));
+    let input = example
+        .lines()
+        .map(|line| {
+            if line.ends_with(" Ns") {
+                size.as_str()
+            } else if line.ends_with(" Ps") {
+                "1            Ps"
+            } else {
+                line
+            }
+        })
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let remedy = "apt-get install --no-install-recommends hpcc";
+    // Which tests there were and whether each of them was right; figures are rates.
+    let mut made = program("hpcc", Mpi::Openmpi, &["hpcc"], remedy, |line| {
+        let verdict = ["PASSED", "FAILED", "Success=", "CommWorldProcs=", "HPL_N=", "errors", "End of"];
+        let is_told = verdict.iter().any(|word| line.contains(word));
+        // What follows a verdict of PTRANS is its time.
+        is_told.then(|| line.split_inclusive("PASSED").next().unwrap_or(line).trim().to_owned())
+    });
+    made.files = vec![("hpccinf.txt", input)];
+    made.result = Some("hpccoutf.txt");
+    made
+}
+
+/// Finds the file that a command's first word means.
+pub fn find(word: &str) -> Option<PathBuf> {
+    if word.contains('/') {
+        return Some(PathBuf::from(word)).filter(|file| file.is_file());
+    }
+    let path = std::env::var("PATH").unwrap_or_default();
+    path.split(':').map(|folder| Path::new(folder).join(word)).find(|file| file.is_file())
+}
