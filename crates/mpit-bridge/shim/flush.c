@@ -12,16 +12,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "bins.h"
 #include "channel.h"
 #include "clock.h"
 #include "identity.h"
 #include "names.h"
+#include "peers.h"
 #include "pvars.h"
 #include "settings.h"
 #include "shim.h"
+#include "wire.h"
 
 enum {
     BIN_MS = 100,
@@ -46,7 +47,6 @@ static char pvars[2048]; /* which variables are wanted */
 static int pvars_changed;
 static uint64_t peer_threshold;
 static int send_everything;
-static struct tl_peer *peers_sent;
 static struct tl_frame hello, ops, other;
 static size_t ops_empty;
 static size_t names_told;
@@ -88,46 +88,6 @@ static void collect_bin(void) {
     tl_bins_collect(&ops, everything, ops_send);
 }
 
-/* ---- peers ---- */
-
-static void push_peers(int last) {
-    const struct tl_peer *folded = tl_comms_folded();
-    if (!folded) return;
-    if (!peers_sent) {
-        void *memory = mmap(NULL, (size_t)tl_world_size * sizeof *peers_sent, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (memory == MAP_FAILED) return;
-        peers_sent = memory;
-    }
-    tl_comms_fold();
-    int failed = 0;
-    uint64_t now = (uint64_t)tl_clock(CLOCK_MONOTONIC);
-    tl_frame_begin(&other, TL_PEERS);
-    tl_put_u64(&other, now);
-    size_t empty = other.length;
-    for (int peer = 0; peer < tl_world_size; peer++) {
-        struct tl_peer sum = {TL_LOAD(&folded[peer].bytes), TL_LOAD(&folded[peer].messages)};
-        for (struct tl_thread *t = tl_threads(); t; t = t->next) {
-            struct tl_peer *own = __atomic_load_n(&t->peers, __ATOMIC_ACQUIRE);
-            if (!own) continue;
-            sum.bytes += TL_LOAD(&own[peer].bytes);
-            sum.messages += TL_LOAD(&own[peer].messages);
-        }
-        struct tl_peer *sent = &peers_sent[peer];
-        if (sum.bytes == sent->bytes && sum.messages == sent->messages) continue;
-        if (!last && sum.bytes < peer_threshold) continue;
-        if (other.length + TL_PEER_BYTES > TL_FRAME_LIMIT) {
-            failed |= !tl_channel_send(&other, patience());
-            tl_frame_begin(&other, TL_PEERS);
-            tl_put_u64(&other, now);
-        }
-        tl_put_peer(&other, TL_LOGICAL, (uint32_t)peer, sum.bytes, sum.messages);
-        *sent = sum;
-    }
-    if (other.length > empty) failed |= !tl_channel_send(&other, patience());
-    if (failed) memset(peers_sent, 0, (size_t)tl_world_size * sizeof *peers_sent);
-}
-
 /* ---- what is said about the shim itself ---- */
 
 static void put_status(struct tl_frame *frame) {
@@ -145,7 +105,7 @@ static void put_status(struct tl_frame *frame) {
 }
 
 static void push(int last, int with_pvars) {
-    push_peers(last);
+    tl_peers_push(&other, peer_threshold, last, patience);
     ops_send();
     tell_names();
     if (with_pvars && pvars_changed) {
@@ -183,7 +143,7 @@ static int connect_and_greet(void) {
     send_everything = 1;
     names_told = 0;
     pushes = 0;
-    if (peers_sent) memset(peers_sent, 0, (size_t)tl_world_size * sizeof *peers_sent);
+    tl_peers_again();
     return 1;
 }
 
@@ -205,6 +165,7 @@ static void read_welcome(int wait_ms) {
         case TL_WELCOME_BIN_MS: set_ms(&bin_ms, from_environment_bin_ms, number, BIN_MS); break;
         case TL_WELCOME_PUSH_MS: set_ms(&push_ms, from_environment_push_ms, number, PUSH_MS); break;
         case TL_WELCOME_PEER_BYTES: peer_threshold = number; break;
+        case TL_WELCOME_WIRE: tl_wire_want(number != 0); break;
         case TL_WELCOME_PVARS:
             if (!pvars_given && field.length < sizeof pvars) {
                 memcpy(pvars, field.data, field.length);
@@ -302,6 +263,7 @@ int tl_flush_start(int64_t started) {
     snprintf(pvars, sizeof pvars, "%s", wanted ? wanted : tl_pvars_standard());
     pvars_changed = 1;
     tl_settings_read();
+    tl_wire_start();
     tl_channel_configure();
     make_hello(started);
     ops_begin();

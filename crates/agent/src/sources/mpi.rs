@@ -34,6 +34,7 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     };
     let utc = super::monotonic_to_utc(start.clock);
     let receiver = Receiver::start(config, Arc::new(utc), start.records).map_err(failure)?;
+    mark_wire(&start.places.mpi_socket, settings.wire);
     Ok(Box::new(Ranks { receiver, runtime: Handle::current() }))
 }
 
@@ -73,6 +74,21 @@ fn make_run_dir(folder: &Path) -> Result<(), Failure> {
         })?;
     }
     Ok(())
+}
+
+/// Open MPI's monitoring has to be switched on before MPI starts, so before a rank can be told: a file beside the socket
+/// says it to programs that are being loaded (`shim/wire.c`). It outlives an agent that is killed, and costs those
+/// programs 0.1 microseconds a message until the next agent starts.
+fn mark_wire(socket: &Path, wanted: bool) {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".wire");
+    let mark = Path::new(&name);
+    let done = if wanted { std::fs::write(mark, "") } else { std::fs::remove_file(mark) };
+    if let Err(error) = done
+        && error.kind() != std::io::ErrorKind::NotFound
+    {
+        tracing::warn!(path = %mark.display(), %error, "can't say whether the wire matrix is wanted");
+    }
 }
 
 fn welcome(settings: &Mpi) -> Welcome {
@@ -199,6 +215,20 @@ mod tests {
         settings.connections_max = 1;
         assert_eq!(welcome(&settings).variables, Some(vec!["a".to_owned()]));
         assert_eq!((limits(&settings).connections, limits(&settings).connections_per_user), (1, 1));
+    }
+
+    #[test]
+    fn programs_being_loaded_find_out_whether_the_wire_matrix_is_wanted() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("mpi.sock");
+        let mark = folder.path().join("mpi.sock.wire");
+        mark_wire(&socket, true);
+        assert!(mark.exists());
+        mark_wire(&socket, false);
+        mark_wire(&socket, false);
+        assert!(!mark.exists());
+        assert_eq!(welcome(&Mpi { wire: true, ..Mpi::default() }).wire, Some(true));
+        assert_eq!(welcome(&Mpi::default()).wire, None);
     }
 
     #[test]

@@ -34,6 +34,8 @@ Environment:
                              else beside this program or in ../lib/throughline
   THROUGHLINE_PVARS=LIST     MPI_T performance variables to read, separated by commas; a star at
                              the end of a name stands for any rest; an empty list reads none
+  THROUGHLINE_WIRE=1         tell which messages Open MPI really sends, also inside collectives; about
+                             0.1 microseconds a message
   THROUGHLINE_DEBUG=1        say on standard error what is done";
 
 /// Run a program so that Throughline sees its MPI operations.

@@ -10,3 +10,4 @@ mod faults;
 mod golden;
 mod sanitized;
 mod support;
+mod wire;
