@@ -17,6 +17,9 @@ const HTTP_PORT: u16 = 9461;
 /// Name of the socket that ranks connect to, in the run folder.
 const MPI_SOCKET_NAME: &str = "mpi.sock";
 
+/// Name of the file that tells the next agent of ranks.
+const RANK_STATE_NAME: &str = "mpi-ranks";
+
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -157,6 +160,8 @@ pub struct Mpi {
     pub trace_records_per_second: u32,
     /// Most trace records of a job.
     pub trace_records_of_job: u64,
+    /// Most readings of GPU links and host ports a second because jobs begin or end; 0 makes none.
+    pub edge_samples_per_second: u32,
 }
 
 /// Who may trace.
@@ -186,6 +191,7 @@ impl Default for Mpi {
             trace: Trace::Asked,
             trace_records_per_second: 50_000,
             trace_records_of_job: 20_000_000,
+            edge_samples_per_second: 4,
         }
     }
 }
@@ -215,6 +221,8 @@ pub struct Places {
     pub run_dir: PathBuf,
     /// Socket for ranks.
     pub mpi_socket: PathBuf,
+    /// Where what is known of ranks waits for the next agent; `None` to leave it alone.
+    pub rank_state: Option<PathBuf>,
 }
 
 impl Config {
@@ -246,7 +254,10 @@ impl Config {
         self.state_dir = Some(state_dir.clone());
         self.run_dir = Some(run_dir.clone());
         self.mpi.socket = Some(mpi_socket.clone());
-        Ok(Places { node, state_dir, run_dir, mpi_socket })
+        // Without a disk the run-time folder holds it: that lasts longer than an agent, too.
+        let folder = if self.spool.memory_only { &run_dir } else { &state_dir };
+        let rank_state = Some(folder.join(RANK_STATE_NAME));
+        Ok(Places { node, state_dir, run_dir, mpi_socket, rank_state })
     }
 }
 

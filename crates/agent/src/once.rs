@@ -44,6 +44,8 @@ struct Gathered {
 pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let clock = Arc::new(Clock::new());
     let mut gathered = BTreeMap::new();
+    // What an agent has left for the next one is not for this command.
+    let places = &Places { rank_state: None, ..places.clone() };
     let sources = Sources::start(config, places, &clock, |name, receiver| {
         gathered.insert(name, Gathered { receiver, batch: Batch::default(), first: None, closed: false });
     });

@@ -50,6 +50,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     };
     let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
     batcher.input(housekeeping::NAME, receiver);
+    let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, figures.clone());
     let outbox = Outbox::start(spool.clone(), sink);
     let shipped = outbox.shipped();
     let own = Own { figures, clock, sources: sources.clone(), spool: spool.clone(), shipped };
@@ -57,6 +58,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);
     let http_stop = CancellationToken::new();
     let tasks = Tasks {
+        edges: tokio::spawn(edges),
         batcher: tokio::spawn(batcher.run(
             spool,
             config.delivery.batch_interval_seconds.duration(),
@@ -84,6 +86,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
 
 /// Everything that runs.
 struct Tasks {
+    edges: JoinHandle<()>,
     batcher: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
     outbox: Outbox,
@@ -94,6 +97,7 @@ struct Tasks {
 impl Tasks {
     /// Hands on what there is, in order, and ends everything.
     async fn drain(self, sources: &Sources) {
+        self.edges.abort();
         sources.stop().await;
         // Both end by themselves: the one on the stop signal, the other when all channels are closed.
         ended("housekeeping", self.housekeeping).await;

@@ -19,6 +19,8 @@ impl Code {
     pub const NOT_SUPPORTED: Self = Self(3);
     /// Not for this user.
     pub const NO_PERMISSION: Self = Self(4);
+    /// The buffer was too small.
+    pub const INSUFFICIENT_SIZE: Self = Self(7);
     /// The kernel driver is not loaded.
     pub const DRIVER_NOT_LOADED: Self = Self(9);
     /// The library lacks a function.

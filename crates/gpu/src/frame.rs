@@ -17,7 +17,7 @@ pub const MAX_FRAME_BYTES: usize = 1 << 20;
 #[derive(Clone, PartialEq, Message)]
 pub struct Frame {
     /// What it says.
-    #[prost(oneof = "Body", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5")]
     pub body: Option<Body>,
 }
 
@@ -36,6 +36,31 @@ pub enum Body {
     /// Why the sampler is about to end.
     #[prost(message, tag = "4")]
     Problem(Problem),
+    /// Which processes use which GPU, when that was asked for.
+    #[prost(message, tag = "5")]
+    Processes(Processes),
+}
+
+/// The processes of all GPUs.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct Processes {
+    /// In NVML's order.
+    #[prost(message, repeated, tag = "1")]
+    pub gpus: Vec<GpuProcesses>,
+}
+
+/// The processes of one GPU.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct GpuProcesses {
+    /// Its UUID.
+    #[prost(string, tag = "1")]
+    pub uuid: String,
+    /// Ids of processes with a compute context on it.
+    #[prost(uint32, repeated, tag = "2")]
+    pub pids: Vec<u32>,
+    /// NVML's code: 0 where the list holds.
+    #[prost(uint32, tag = "3")]
+    pub code: u32,
 }
 
 /// The library in use.

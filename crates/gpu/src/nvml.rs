@@ -35,6 +35,22 @@ struct PciInfo {
 const _: () = assert!(size_of::<PciInfo>() == 68 && std::mem::offset_of!(PciInfo, domain) == 16);
 const _: () = assert!(std::mem::offset_of!(PciInfo, bus_id) == 36);
 
+/// `nvmlProcessInfo_t`, which versions 2 and 3 of the call fill.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ProcessInfo {
+    pid: c_uint,
+    used_memory: u64,
+    gpu_instance: c_uint,
+    compute_instance: c_uint,
+}
+const _: () = assert!(size_of::<ProcessInfo>() == 24 && std::mem::offset_of!(ProcessInfo, used_memory) == 8);
+
+/// Room for the processes of one GPU at the first try; a node runs a few on each.
+const PROCESSES_FIRST: usize = 64;
+/// Most processes of one GPU that are listed: what a few hundred ranks sharing it come to, many times over.
+const PROCESSES_MAX: usize = 16_384;
+
 type Handle = *mut c_void;
 type NoArguments = unsafe extern "C" fn() -> u32;
 type SystemText = unsafe extern "C" fn(*mut c_char, c_uint) -> u32;
@@ -45,6 +61,7 @@ type DeviceNumber = unsafe extern "C" fn(Handle, *mut c_uint) -> u32;
 type DevicePci = unsafe extern "C" fn(Handle, *mut PciInfo) -> u32;
 type LinkNumber = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> u32;
 type LinkPci = unsafe extern "C" fn(Handle, c_uint, *mut PciInfo) -> u32;
+type DeviceProcesses = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> u32;
 type FieldValues = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> u32;
 
 /// Why the library can't be used.
@@ -97,6 +114,7 @@ pub struct Library {
     link_version: Option<LinkNumber>,
     remote_pci: Option<LinkPci>,
     remote_type: Option<LinkNumber>,
+    processes: Option<DeviceProcesses>,
     _keep_loaded: libloading::Library,
 }
 
@@ -131,6 +149,9 @@ impl Library {
                 link_version: optional(&library, "nvmlDeviceGetNvLinkVersion"),
                 remote_pci: optional(&library, "nvmlDeviceGetNvLinkRemotePciInfo_v2"),
                 remote_type: optional(&library, "nvmlDeviceGetNvLinkRemoteDeviceType"),
+                // Both fill the same structure; the first version of the call fills another.
+                processes: optional(&library, "nvmlDeviceGetComputeRunningProcesses_v3")
+                    .or_else(|| optional(&library, "nvmlDeviceGetComputeRunningProcesses_v2")),
                 _keep_loaded: library,
             }
         };
@@ -322,6 +343,32 @@ impl Gpu<'_, '_> {
         }
         // SAFETY: the pointer is to `count` live structures of NVML's layout.
         checked(unsafe { (self.library.fields)(self.handle, count, fields.as_mut_ptr()) })
+    }
+
+    /// Process ids of the programs that have a compute context on this GPU.
+    ///
+    /// # Errors
+    /// NVML's code; [`Code::FUNCTION_NOT_FOUND`] where the library is older than version 2 of the call.
+    pub fn compute_processes(&self) -> Result<Vec<u32>, Code> {
+        let call = self.library.processes.ok_or(Code::FUNCTION_NOT_FOUND)?;
+        let mut room = PROCESSES_FIRST;
+        loop {
+            let mut infos = vec![ProcessInfo::default(); room];
+            let mut count = c_uint::try_from(room).unwrap_or(0); // far below
+            // SAFETY: the handle is of this session; the pointers are to a live unsigned int and to as many live
+            // structures of NVML's layout as it says.
+            let code = unsafe { call(self.handle, &raw mut count, infos.as_mut_ptr()) };
+            // Twice what there are now: more may come until the next try.
+            let wanted = usize::try_from(count).unwrap_or(0).max(room) * 2;
+            match Code(code) {
+                Code::INSUFFICIENT_SIZE if wanted <= PROCESSES_MAX => room = wanted,
+                _ => {
+                    checked(code)?;
+                    infos.truncate(usize::try_from(count).unwrap_or(0));
+                    return Ok(infos.iter().map(|info| info.pid).collect());
+                }
+            }
+        }
     }
 
     fn text<const BYTES: usize>(&self, call: DeviceText) -> Result<String, Code> {

@@ -6,16 +6,18 @@
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::{prctl, signal::Signal};
 use nix::unistd;
 
 use crate::code::Code;
-use crate::frame::{Body, Frame, FrameWriter, Hello, Poll, Problem, ProblemKind};
+use crate::frame::{Body, Frame, FrameWriter, GpuProcesses, Hello, Poll, Problem, ProblemKind, Processes};
 use crate::nvml::{Library, OpenError, Session};
 use crate::poll::{GpuPlan, monotonic_nanoseconds, poll_all, read_something, states, states_differ};
 use crate::survey::survey;
@@ -172,6 +174,8 @@ fn sample(options: &SamplerOptions, session: &Session<'_>, out: &mut FrameWriter
     let mut last_states: Vec<Vec<u64>> = Vec::new();
     let mut survey_due = true;
     let mut empty_polls = 0;
+    let mut orders = Orders { open: true };
+    let mut is_tick = true;
     loop {
         if survey_due || schedule.survey_is_due() {
             if let Err((kind, text)) = look_again(session, &mut plans, out)? {
@@ -195,8 +199,79 @@ fn sample(options: &SamplerOptions, session: &Session<'_>, out: &mut FrameWriter
                 format!("no value could be read {empty_polls} times running; see nvidia-smi on this node");
             return problem(out, ProblemKind::Unreadable, text);
         }
-        schedule.wait_for_tick(&mut plans, options.unfold_pcie);
+        if is_tick {
+            schedule.advance();
+        }
+        is_tick = loop {
+            match schedule.wait(&mut plans, options.unfold_pcie, &mut orders) {
+                None => break true,
+                Some(Order::Sample) => break false,
+                Some(Order::Processes) => out.write(&processes(&plans))?,
+            }
+        };
     }
+}
+
+/// What the parent asks for beside the ticks: one byte each on standard input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Order {
+    /// A reading now.
+    Sample = b's',
+    /// The processes on each GPU now.
+    Processes = b'p',
+}
+
+/// Standard input.
+struct Orders {
+    /// False once nobody can write there any more.
+    open: bool,
+}
+
+impl Orders {
+    /// Sleeps, but not longer than until something is ordered.
+    fn within(&mut self, nanoseconds: i64) -> Option<Order> {
+        let pause = Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(0));
+        if !self.open {
+            std::thread::sleep(pause);
+            return None;
+        }
+        let input = io::stdin();
+        let mut watched = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
+        // Up to a millisecond early, never late; the rest is slept.
+        let milliseconds = i32::try_from(pause.as_millis()).unwrap_or(i32::MAX);
+        let begin = std::time::Instant::now();
+        match nix::poll::poll(&mut watched, PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX)) {
+            Ok(0) => {
+                std::thread::sleep(pause.saturating_sub(begin.elapsed()));
+                return None;
+            }
+            Ok(_) => {}
+            Err(_) => return None,
+        }
+        let mut byte = [0];
+        match unistd::read(&input, &mut byte) {
+            Ok(1) if byte[0] == Order::Sample as u8 => Some(Order::Sample),
+            Ok(1) if byte[0] == Order::Processes as u8 => Some(Order::Processes),
+            Ok(1) | Err(Errno::EINTR | Errno::EAGAIN) => None,
+            _ => {
+                self.open = false;
+                None
+            }
+        }
+    }
+}
+
+/// The processes on each GPU.
+fn processes(plans: &[GpuPlan<'_, '_>]) -> Frame {
+    let gpus = plans.iter().map(|plan| {
+        let (pids, code) = match plan.gpu.compute_processes() {
+            Ok(pids) => (pids, Code::SUCCESS),
+            Err(code) => (Vec::new(), code),
+        };
+        GpuProcesses { uuid: plan.uuid.clone(), pids, code: code.0 }
+    });
+    Frame { body: Some(Body::Processes(Processes { gpus: gpus.collect() })) }
 }
 
 /// What ends the sampler: its kind, and words for people.
@@ -268,8 +343,8 @@ impl Schedule {
         self.next_survey = monotonic_nanoseconds().saturating_add(self.survey_interval);
     }
 
-    /// Sleeps until the next tick, reading 32-bit PCIe counters in between.
-    fn wait_for_tick(&mut self, plans: &mut [GpuPlan<'_, '_>], unfolds: bool) {
+    /// Sets the next tick, leaving out those that have passed.
+    fn advance(&mut self) {
         let now = monotonic_nanoseconds();
         if now > self.next_tick + self.interval {
             let missed = (now - self.next_tick) / self.interval;
@@ -277,6 +352,10 @@ impl Schedule {
             self.next_tick += missed * self.interval;
         }
         self.next_tick += self.interval;
+    }
+
+    /// Sleeps until the next tick, reading 32-bit PCIe counters in between, or until something is ordered.
+    fn wait(&self, plans: &mut [GpuPlan<'_, '_>], unfolds: bool, orders: &mut Orders) -> Option<Order> {
         loop {
             let now = monotonic_nanoseconds();
             let narrow = plans.iter().filter_map(GpuPlan::pcie_interval_nanoseconds).min();
@@ -284,9 +363,11 @@ impl Schedule {
                 Some(step) => self.next_tick.min(now.saturating_add(step)),
                 None => self.next_tick,
             };
-            std::thread::sleep(Duration::from_nanos(u64::try_from(until - now).unwrap_or(0)));
-            if until >= self.next_tick {
-                return;
+            if let Some(order) = orders.within(until - now) {
+                return Some(order);
+            }
+            if monotonic_nanoseconds() >= self.next_tick {
+                return None;
             }
             for plan in plans.iter_mut().filter(|plan| plan.pcie_is_narrow) {
                 plan.read_pcie(unfolds);

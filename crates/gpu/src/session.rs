@@ -2,18 +2,19 @@
 //!
 //! Never waits without a bound: a sampler that a driver holds in an uninterruptible call can't even be killed.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::frame::{Body, FrameReader, Problem};
-use crate::sampler::{SUBCOMMAND, SamplerOptions};
+use crate::sampler::{Order, SUBCOMMAND, SamplerOptions};
 use crate::status::End;
 
 /// How long a killed sampler may take to go away before it counts as held by the driver.
@@ -27,6 +28,7 @@ const READ_BYTES: usize = 1 << 16;
 pub(crate) struct Session {
     child: Child,
     out: ChildStdout,
+    orders: ChildStdin,
     frames: FrameReader,
     buffer: Vec<u8>,
 }
@@ -35,6 +37,8 @@ pub(crate) struct Session {
 pub(crate) enum Next {
     /// A frame.
     Frame(Body),
+    /// The source was told something: an order, or to stop.
+    Asked,
     /// Nothing more will come; why, in one word and for people.
     End(End, String),
 }
@@ -47,21 +51,30 @@ impl Session {
         let mut child = Command::new(program)
             .arg(SUBCOMMAND)
             .args(options.to_arguments())
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // A group of its own: Ctrl-C in a terminal is the parent's to handle.
             .process_group(0)
             .spawn()?;
         let out = child.stdout.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
-        Ok(Self { child, out, frames: FrameReader::default(), buffer: vec![0; READ_BYTES] })
+        let orders = child.stdin.take().ok_or(std::io::ErrorKind::BrokenPipe)?;
+        // A sampler that the driver holds reads nothing: nobody waits for it.
+        let flags = OFlag::from_bits_retain(fcntl(&orders, FcntlArg::F_GETFL)?) | OFlag::O_NONBLOCK;
+        fcntl(&orders, FcntlArg::F_SETFL(flags))?;
+        Ok(Self { child, out, orders, frames: FrameReader::default(), buffer: vec![0; READ_BYTES] })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// The next frame, or the end. `stop` becomes readable when the source is dropped.
-    pub(crate) fn next(&mut self, deadline: Instant, stop: BorrowedFd<'_>) -> Next {
+    /// Tells the sampler something; one that reads nothing is not waited for.
+    pub(crate) fn order(&mut self, order: Order) {
+        let _ = self.orders.write(&[order as u8]);
+    }
+
+    /// The next frame, or the end. `asked` becomes readable when the source is told something or dropped.
+    pub(crate) fn next(&mut self, deadline: Instant, asked: BorrowedFd<'_>) -> Next {
         loop {
             match self.frames.next_frame() {
                 Ok(Some(Body::Problem(problem))) => return told(&problem),
@@ -69,9 +82,9 @@ impl Session {
                 Ok(None) => {}
                 Err(error) => return Next::End(End::BadFrame, error.to_string()),
             }
-            match wait(self.out.as_fd(), stop, deadline) {
+            match wait(self.out.as_fd(), asked, deadline) {
                 Waited::Data => {}
-                Waited::Stop => return Next::End(End::Stopped, "the source is no longer wanted".into()),
+                Waited::Asked => return Next::Asked,
                 Waited::Deadline => {
                     let text = "the sampler said nothing until its deadline: the driver may be hung; see the \
                                 kernel's log for Xid lines";
@@ -116,11 +129,11 @@ fn told(problem: &Problem) -> Next {
 
 enum Waited {
     Data,
-    Stop,
+    Asked,
     Deadline,
 }
 
-fn wait(out: BorrowedFd<'_>, stop: BorrowedFd<'_>, deadline: Instant) -> Waited {
+fn wait(out: BorrowedFd<'_>, asked: BorrowedFd<'_>, deadline: Instant) -> Waited {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -128,7 +141,7 @@ fn wait(out: BorrowedFd<'_>, stop: BorrowedFd<'_>, deadline: Instant) -> Waited 
         }
         // Rounded up, so that it does not spin in the last millisecond; a long deadline is waited in pieces.
         let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-        let mut watched = [PollFd::new(out, PollFlags::POLLIN), PollFd::new(stop, PollFlags::POLLIN)];
+        let mut watched = [PollFd::new(out, PollFlags::POLLIN), PollFd::new(asked, PollFlags::POLLIN)];
         match poll(&mut watched, PollTimeout::from(milliseconds)) {
             Ok(0) | Err(Errno::EINTR) => continue,
             Ok(_) => {}
@@ -136,7 +149,7 @@ fn wait(out: BorrowedFd<'_>, stop: BorrowedFd<'_>, deadline: Instant) -> Waited 
             Err(_) => return Waited::Deadline,
         }
         if watched[1].any().unwrap_or(true) {
-            return Waited::Stop;
+            return Waited::Asked;
         }
         if watched[0].any().unwrap_or(true) {
             return Waited::Data;

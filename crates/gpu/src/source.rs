@@ -2,6 +2,8 @@
 //!
 //! It never waits for the receiver and never fails the agent: all that can go wrong is a state and a count.
 
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -14,10 +16,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use throughline_sample::wire;
 use tokio::sync::mpsc;
 
+use crate::code::Code;
 use crate::convert::{Converter, SOURCE};
-use crate::frame::{Body, Hello, Poll, Survey};
+use crate::frame::{Body, Hello, Poll, Processes, Survey};
 use crate::poll::monotonic_nanoseconds;
-use crate::sampler::SamplerOptions;
+use crate::sampler::{Order, SamplerOptions};
 use crate::session::{Next, Session};
 use crate::status::{End, NvmlStatus, State};
 
@@ -28,6 +31,12 @@ pub type Clock = Arc<dyn Fn(i64) -> i64 + Send + Sync>;
 const INVENTORY_REPEAT: Duration = Duration::from_secs(600);
 /// A sampler that lived this long was healthy: the next pause is short again.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
+
+/// How long a list of processes tells the present: they are asked for more often while it matters.
+const PROCESSES_AGE: Duration = Duration::from_secs(30);
+
+/// When the processes were listed, and the GPUs of each, or why they are not known.
+type Listed = (Instant, Result<BTreeMap<u32, Vec<String>>, &'static str>);
 
 /// How the source works. The defaults suit an agent.
 #[derive(Clone, Debug)]
@@ -80,8 +89,9 @@ pub struct StartError(#[from] std::io::Error);
 /// Readings of all GPUs through NVML. Dropping it kills the sampler.
 pub struct NvmlSource {
     status: Arc<Mutex<NvmlStatus>>,
-    // Closing it is the signal to stop.
-    stop: Option<UnixStream>,
+    processes: Arc<Mutex<Option<Listed>>>,
+    // Each byte is an order; closing it is the signal to stop.
+    ask: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -96,14 +106,18 @@ impl NvmlSource {
         clock: Clock,
         records: mpsc::Sender<wire::Batch>,
     ) -> Result<Self, StartError> {
-        let (stop, stopped) = UnixStream::pair()?;
+        let (ask, asked) = UnixStream::pair()?;
+        ask.set_nonblocking(true)?;
+        asked.set_nonblocking(true)?;
+        let processes = Arc::default();
         let status = Arc::new(Mutex::new(NvmlStatus::default()));
         let keeper = Keeper {
             config,
             clock,
             records,
             status: Arc::clone(&status),
-            stopped,
+            processes: Arc::clone(&processes),
+            asked,
             converter: Converter::default(),
             inventory_told: None,
             wedged: None,
@@ -111,7 +125,38 @@ impl NvmlSource {
         // A thread of its own, for as long as the source: the kernel ends a sampler with the thread that
         // started it, so a runtime's worker will not do.
         let thread = std::thread::Builder::new().name("gpu-nvml".into()).spawn(move || keeper.keep())?;
-        Ok(Self { status, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { status, processes, ask: Some(ask), thread: Some(thread) })
+    }
+
+    /// Asks for a reading at once, beside the ticks; whether a sampler runs that can be asked. Waits for nothing.
+    pub fn sample_now(&self) -> bool {
+        self.order(Order::Sample)
+    }
+
+    /// Asks which processes use which GPU; [`NvmlSource::processes`] has the answer a moment later.
+    pub fn ask_processes(&self) -> bool {
+        self.order(Order::Processes)
+    }
+
+    fn order(&self, order: Order) -> bool {
+        // A full socket holds thousands of orders that wait already.
+        let told = self.ask.as_ref().is_some_and(|mut ask| ask.write(&[order as u8]).is_ok());
+        told && lock(&self.status).state == State::Running
+    }
+
+    /// UUIDs of the GPUs on which each process has a compute context, as last asked for.
+    ///
+    /// # Errors
+    /// Why that is not known, in one word.
+    pub fn processes(&self) -> Result<BTreeMap<u32, Vec<String>>, &'static str> {
+        let state = lock(&self.status).state;
+        if state != State::Running {
+            return Err(state.name());
+        }
+        match &*self.processes.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((at, listed)) if at.elapsed() < PROCESSES_AGE => listed.clone(),
+            _ => Err("not_listed_yet"),
+        }
     }
 
     /// What the source is doing and what was lost.
@@ -123,7 +168,7 @@ impl NvmlSource {
 
 impl Drop for NvmlSource {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.ask.take());
         if let Some(thread) = self.thread.take() {
             // Bounded: it waits for a killed sampler for 2 s at most. A panic there has been reported already.
             let _ = thread.join();
@@ -152,7 +197,8 @@ struct Keeper {
     clock: Clock,
     records: mpsc::Sender<wire::Batch>,
     status: Arc<Mutex<NvmlStatus>>,
-    stopped: UnixStream,
+    processes: Arc<Mutex<Option<Listed>>>,
+    asked: UnixStream,
     converter: Converter,
     inventory_told: Option<Instant>,
     wedged: Option<Child>,
@@ -223,7 +269,12 @@ impl Keeper {
         let silence = self.config.silence.max(self.config.interval * 3);
         let mut deadline = Instant::now() + self.config.start_deadline;
         let end = loop {
-            match session.next(deadline, self.stopped.as_fd()) {
+            match session.next(deadline, self.asked.as_fd()) {
+                Next::Asked => match self.orders() {
+                    Some(orders) => orders.into_iter().for_each(|order| session.order(order)),
+                    None => break (End::Stopped, "the source is no longer wanted".to_owned()),
+                },
+                Next::Frame(Body::Processes(processes)) => self.list(&processes),
                 Next::Frame(Body::Hello(hello)) => self.hello(hello),
                 Next::Frame(Body::Survey(survey)) => self.survey(&survey),
                 Next::Frame(Body::Poll(poll)) => {
@@ -237,6 +288,35 @@ impl Keeper {
         };
         self.wedged = session.end();
         end
+    }
+
+    /// What the source was told since the last look; nothing where it is to stop.
+    fn orders(&mut self) -> Option<Vec<Order>> {
+        let mut bytes = [0; 64];
+        let read = match self.asked.read(&mut bytes) {
+            Ok(0) => return None,
+            Ok(read) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+            Err(_) => return None,
+        };
+        // Several orders of one kind that wait are one.
+        let ordered = |order: Order| bytes[..read].contains(&(order as u8)).then_some(order);
+        Some([Order::Sample, Order::Processes].into_iter().filter_map(ordered).collect())
+    }
+
+    /// Keeps the answer for whoever asked.
+    fn list(&mut self, processes: &Processes) {
+        let mut listed: Result<BTreeMap<u32, Vec<String>>, &'static str> = Ok(BTreeMap::new());
+        for gpu in &processes.gpus {
+            // One GPU that does not tell leaves it open whether a process uses it.
+            if Code(gpu.code) != Code::SUCCESS {
+                listed = Err(Code(gpu.code).reason());
+            }
+            if let Ok(listed) = &mut listed {
+                gpu.pids.iter().for_each(|pid| listed.entry(*pid).or_default().push(gpu.uuid.clone()));
+            }
+        }
+        *self.processes.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), listed));
     }
 
     fn hello(&mut self, hello: Hello) {
@@ -315,7 +395,7 @@ impl Keeper {
     }
 
     /// Waits, but not longer than until the source is dropped.
-    fn stopped_within(&self, wait: Duration) -> bool {
+    fn stopped_within(&mut self, wait: Duration) -> bool {
         let deadline = Instant::now() + wait;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -323,8 +403,11 @@ impl Keeper {
                 return false;
             }
             let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-            let mut watched = [PollFd::new(self.stopped.as_fd(), PollFlags::POLLIN)];
-            if let Ok(1..) = poll(&mut watched, PollTimeout::from(milliseconds)) {
+            let mut watched = [PollFd::new(self.asked.as_fd(), PollFlags::POLLIN)];
+            // Orders that come while no sampler runs are for nobody.
+            if let Ok(1..) = poll(&mut watched, PollTimeout::from(milliseconds))
+                && self.orders().is_none()
+            {
                 return true;
             }
         }

@@ -43,6 +43,13 @@ struct pci_info {
 };
 _Static_assert(sizeof(struct pci_info) == 68, "layout of nvmlPciInfo_t");
 
+struct process_info {
+	unsigned pid;
+	unsigned long long used_memory;
+	unsigned gpu_instance, compute_instance;
+};
+_Static_assert(sizeof(struct process_info) == 24, "layout of nvmlProcessInfo_t");
+
 static unsigned initialised;
 /* Handles are addresses in here; those of an earlier initialisation are not valid any more. */
 static char handles[2][MAX_GPUS];
@@ -62,6 +69,7 @@ EXPORT unsigned nvmlDeviceGetNvLinkState(void *device, unsigned link, unsigned *
 EXPORT unsigned nvmlDeviceGetMaxPcieLinkGeneration(void *device, unsigned *generation);
 EXPORT unsigned nvmlDeviceGetMaxPcieLinkWidth(void *device, unsigned *width);
 #ifndef WITHOUT_NAMES
+EXPORT unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process_info *infos);
 EXPORT unsigned nvmlDeviceGetName(void *device, char *name, unsigned length);
 EXPORT unsigned nvmlDeviceGetPciInfo_v3(void *device, struct pci_info *pci);
 EXPORT unsigned nvmlDeviceGetNvLinkVersion(void *device, unsigned link, unsigned *version);
@@ -222,6 +230,23 @@ static void fill(struct pci_info *pci, const char *place)
 		 pci->device & 0x1f);
 	snprintf(pci->bus_id, sizeof pci->bus_id, "%08X:%02X:%02X.0", pci->domain, pci->bus & 0xff,
 		 pci->device & 0x1f);
+}
+
+unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, struct process_info *infos)
+{
+	struct gpu *gpu = NULL;
+	unsigned code = gpu_of(device, "processes", &gpu, NULL);
+	if (code != SUCCESS)
+		return code;
+	if (!count || (*count && !infos))
+		return INVALID_ARGUMENT;
+	unsigned room = *count;
+	*count = gpu->process_count;
+	if (room < gpu->process_count)
+		return INSUFFICIENT_SIZE;
+	for (unsigned i = 0; i < gpu->process_count; i++)
+		infos[i] = (struct process_info){gpu->processes[i], 1 << 20, ~0u, ~0u};
+	return SUCCESS;
 }
 
 unsigned nvmlDeviceGetName(void *device, char *name, unsigned length)

@@ -263,6 +263,19 @@ static void read_pcie(char *rest)
 				refuse("pcie has no '%s'", key);
 }
 
+static void read_process(char *rest)
+{
+	int first, last;
+	range(word(&rest), MAX_GPUS, &first, &last);
+	const char *pid = word(&rest);
+	for (int i = first; i <= last; i++) {
+		struct gpu *gpu = &scenario.gpus[i];
+		if (gpu->process_count == MAX_PROCESSES)
+			refuse("more than %d processes on a GPU", MAX_PROCESSES);
+		gpu->processes[gpu->process_count++] = (unsigned)number(pid ? pid : "");
+	}
+}
+
 static void read_fault(const char *kind, char *rest)
 {
 	int first, last, first_link, last_link;
@@ -316,6 +329,8 @@ static void read_line(char *line, const char *path)
 		read_links(rest, true);
 	else if (is(kind, "pcie"))
 		read_pcie(rest);
+	else if (is(kind, "process"))
+		read_process(rest);
 	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "after"))
 		read_fault(kind, rest);
 	else if (is(kind, "driver") || is(kind, "nvml") || is(kind, "crash") || is(kind, "hang") || is(kind, "print") || is(kind, "include")) {

@@ -24,9 +24,10 @@
  *       replay=N recovery=N crc=N       error counters
  *       bits=N                          counters wrap after so many bits (in their own unit)
  *   pcie N_GPU key=value ...          the same keys (tx rx tx_rate rx_rate tx_step rx_step) for PCIe
+ *   process N_GPU PID                 this process has a compute context on the GPU
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
  *   fail CALL CODE                    this call fails: init, count, handle, uuid, name, pci, pcie,
- *                                     fields, state, version, remote
+ *                                     fields, state, version, remote, processes
  *   lost N_GPU                        every call with this GPU answers 15
  *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
  *   crash POLLS | hang POLLS          abort, or never return, in the reading after POLLS ones (of GPU 0)
@@ -43,7 +44,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MAX_GPUS = 32, MAX_LINKS = 24, MAX_FAULTS = 64, MAX_FILES = 8 };
+enum { MAX_GPUS = 32, MAX_LINKS = 24, MAX_FAULTS = 64, MAX_FILES = 8, MAX_PROCESSES = 256 };
 enum counters { COUNT_KIB, COUNT_BYTES, COUNT_NONE };
 enum errors { ERRORS_LINKS, ERRORS_NUMBERED, ERRORS_RECOVERIES, ERRORS_NONE };
 
@@ -76,6 +77,7 @@ struct gpu {
 	enum errors errors;
 	struct counter pcie_tx, pcie_rx;
 	struct link links[MAX_LINKS];
+	unsigned processes[MAX_PROCESSES], process_count;
 	uint64_t polls; /* readings of byte counters, or of PCIe where there are no links */
 };
 

@@ -100,8 +100,8 @@ pub struct SysfsStatus {
 /// Readings of this host's InfiniBand ports. Dropping it ends them.
 pub struct SysfsSource {
     shared: Arc<Mutex<Shared>>,
-    // Dropping it is the signal to stop.
-    stop: Option<SyncSender<()>>,
+    // A word asks for a reading now; dropping it is the signal to stop.
+    ask: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -123,7 +123,8 @@ impl SysfsSource {
         records: mpsc::Sender<wire::Batch>,
     ) -> Result<Self, StartError> {
         let shared = Arc::new(Mutex::new(Shared::default()));
-        let (stop, stopped) = sync_channel::<()>(0);
+        // One word waits: several that come while a reading is under way ask for the same one.
+        let (ask, asked) = sync_channel::<()>(1);
         let mut reader =
             Reader { config, clock, records, converter: Converter::default(), shared: Arc::clone(&shared) };
         let thread = std::thread::Builder::new().name("sysfs".into()).spawn(move || {
@@ -131,15 +132,26 @@ impl SysfsSource {
             reader.round();
             loop {
                 let wait = next.saturating_duration_since(Instant::now());
-                match stopped.recv_timeout(wait) {
-                    Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                match asked.recv_timeout(wait) {
+                    Err(RecvTimeoutError::Timeout) => {
+                        reader.round();
+                        next = reader.after(next);
+                    }
+                    // Between two ticks, which stay where they are.
+                    Ok(()) => reader.round(),
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
-                reader.round();
-                next = reader.after(next);
             }
         })?;
-        Ok(Self { shared, stop: Some(stop), thread: Some(thread) })
+        Ok(Self { shared, ask: Some(ask), thread: Some(thread) })
+    }
+
+    /// Asks for a reading at once, beside the ticks. Waits for nothing.
+    pub fn sample_now(&self) {
+        if let Some(ask) = &self.ask {
+            // Full: a reading that begins from now on is asked for already.
+            let _ = ask.try_send(());
+        }
     }
 
     /// What the source is doing and what was lost.
@@ -158,7 +170,7 @@ impl SysfsSource {
 
 impl Drop for SysfsSource {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        drop(self.ask.take());
         let Some(thread) = self.thread.take() else { return };
         let deadline = Instant::now() + STOP_WAIT;
         while !thread.is_finished() {

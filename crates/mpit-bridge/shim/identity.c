@@ -14,8 +14,17 @@
 
 /* Variables that schedulers and launchers set. The agent makes the job key from them. */
 static const char *const variables[] = {
-    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_CLUSTER_NAME", "SLURM_PROCID",
-    "PBS_JOBID", "LSB_JOBID", "LSB_JOBINDEX", "FLUX_JOB_ID", "PMIX_NAMESPACE", "PMI_JOBID",
+    "SLURM_JOB_ID", "SLURM_JOBID", "SLURM_STEP_ID", "SLURM_STEPID", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
+    "SLURM_HET_SIZE", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_JOB_NAME", "SLURM_JOB_ACCOUNT",
+    "SLURM_JOB_PARTITION",
+    "PBS_JOBID", "PBS_JOBNAME", "PBS_ACCOUNT", "PBS_QUEUE",
+    "LSB_JOBID", "LSB_JOBINDEX", "LSB_JOBNAME", "LSB_PROJECT_NAME", "LSB_QUEUE",
+    "FLUX_JOB_ID", "FLUX_JOB_ID_PATH", "PMIX_NAMESPACE", "PMI_JOBID",
+};
+
+/* Names that other programs use, too: Grid Engine's only where its own variable is. */
+static const char *const grid_engine_variables[] = {
+    "SGE_TASK_ID", "SGE_ACCOUNT", "JOB_ID", "JOB_NAME", "QUEUE",
 };
 
 /* Open MPI 4: mpirun's own address and a random number of the job. PRRTE (Open MPI 5): its address is in the
@@ -105,6 +114,16 @@ int tl_identity_job(char *text, size_t size) {
     return used > 0;
 }
 
+static void put_variables(struct tl_frame *frame, const char *const *names, size_t count) {
+    char text[TEXT_LIMIT];
+    for (size_t i = 0; i < count; i++) {
+        const char *value = getenv(names[i]);
+        if (!value) continue;
+        int wrote = snprintf(text, sizeof text, "%s=%s", names[i], value);
+        if (wrote > 0 && (size_t)wrote < sizeof text) tl_field_text(frame, TL_HELLO_VARIABLE, text);
+    }
+}
+
 void tl_identity_put(struct tl_frame *frame) {
     char text[TEXT_LIMIT];
     tl_field_u32(frame, TL_HELLO_PID, (uint32_t)getpid());
@@ -112,12 +131,9 @@ void tl_identity_put(struct tl_frame *frame) {
         text[sizeof text - 1] = '\0';
         tl_field_text(frame, TL_HELLO_HOST, text);
     }
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
-        const char *value = getenv(variables[i]);
-        if (!value) continue;
-        int wrote = snprintf(text, sizeof text, "%s=%s", variables[i], value);
-        if (wrote > 0 && (size_t)wrote < sizeof text) tl_field_text(frame, TL_HELLO_VARIABLE, text);
-    }
+    put_variables(frame, variables, sizeof variables / sizeof *variables);
+    if (getenv("SGE_TASK_ID"))
+        put_variables(frame, grid_engine_variables, sizeof grid_engine_variables / sizeof *grid_engine_variables);
     launcher(text, sizeof text);
     if (text[0]) tl_field_text(frame, TL_HELLO_LAUNCHER, text);
 }

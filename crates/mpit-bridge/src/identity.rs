@@ -2,20 +2,19 @@
 //!
 //! The key is the same on every node of the job: scheduler, job id and step; else the launcher, which tells
 //! all its ranks the same about itself; else the one process. What a rank claims is held against what the
-//! kernel says.
+//! kernel says, and each key ends in the user that the kernel tells: whatever a rank claims, its rows are never
+//! another user's.
 
 use crate::frame::{Field, number};
 use crate::kernel::{Kernel, ScheduledJob, Verdict};
 use crate::process::Process;
+use crate::schedulers::{About, Claim, claim};
 use crate::status::Malformed;
 
 /// Largest world: as many ranks as the shim keeps peers for.
 const WORLD_MAX: u64 = 1 << 20;
 /// Longest text kept of a HELLO, in characters.
 const TEXT_CHARACTERS: usize = 256;
-/// Longest scheduler id: PBS ids carry a host name.
-const ID_CHARACTERS: usize = 128;
-
 /// What a rank says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
@@ -63,7 +62,7 @@ impl Hello {
         Ok(hello)
     }
 
-    fn variable(&self, names: &[&str]) -> Option<&str> {
+    pub(crate) fn variable(&self, names: &[&str]) -> Option<&str> {
         let value = |name: &&str| self.variables.iter().find(|(known, _)| known == name);
         names.iter().find_map(value).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
@@ -77,14 +76,18 @@ impl Hello {
 /// The job of a rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// `slurm:123.0`, `pbs:12.host`, `local:…`: the same on each node of the job.
+    /// `slurm:123.0@1000`, `pbs:12.host@1000`, `local:…@1000`: the same on each node of the job.
     pub job_key: String,
-    /// slurm, pbs, lsf, flux, or local.
+    /// slurm, pbs, lsf, flux, sge, or local.
     pub scheduler: String,
     /// The scheduler's own id, empty without one.
     pub native_id: String,
     /// The step in the job, empty without one.
     pub step: String,
+    /// What the scheduler's variables tell beside.
+    pub about: About,
+    /// What says so: cgroup, environment, launcher or process.
+    pub evidence: &'static str,
 }
 
 /// Why an identity is not believed.
@@ -93,13 +96,6 @@ pub enum Refusal {
     /// The process lies in the cgroup of another job.
     WrongJob,
 }
-
-const SCHEDULERS: [(&str, &[&str]); 4] = [
-    ("slurm", &["SLURM_JOB_ID", "SLURM_JOBID"]),
-    ("pbs", &["PBS_JOBID"]),
-    ("lsf", &["LSB_JOBID"]),
-    ("flux", &["FLUX_JOB_ID"]),
-];
 
 /// Finds the job of a rank: the kernel's word before its own. `node` is this node's name.
 ///
@@ -111,46 +107,36 @@ pub(crate) fn identify(
     node: &str,
     kernel: &Kernel,
 ) -> Result<Identity, Refusal> {
-    let claim = claim(hello);
-    let job = match kernel.ask(process.pid, claim.as_ref()) {
+    let Claim { job, about } = claim(hello).unwrap_or_default();
+    let claimed = (!job.id.is_empty()).then_some(job);
+    let (job, evidence) = match kernel.ask(process.pid, claimed.as_ref()) {
         Verdict::Contradicts => return Err(Refusal::WrongJob),
-        Verdict::In(job) => Some(job),
-        Verdict::Fits => claim,
+        Verdict::In(job) => (Some(job), "cgroup"),
+        Verdict::Confirms => (claimed, "cgroup"),
+        Verdict::Unknown => (claimed, "environment"),
     };
-    let Some(ScheduledJob { scheduler, id, step }) = job else { return Ok(local(hello, process, node)) };
+    let Some(ScheduledJob { scheduler, id, step, .. }) = job else { return Ok(local(hello, process, node)) };
     // One allocation may run several programs. Slurm numbers those that it starts; those of mpirun or mpiexec
     // are told apart by their launcher, as on remote nodes they also carry the number of the launcher's own step.
     let launcher =
         hello.own_launcher().map(|launcher| format!("m{:08x}", hash(launcher.as_bytes()) & 0xffff_ffff));
     let step = launcher.or(step).unwrap_or_default();
-    let job_key =
-        if step.is_empty() { format!("{scheduler}:{id}") } else { format!("{scheduler}:{id}.{step}") };
-    Ok(Identity { job_key, scheduler, native_id: id, step })
-}
-
-/// The job that a rank's scheduler variables name.
-fn claim(hello: &Hello) -> Option<ScheduledJob> {
-    let (scheduler, id) = SCHEDULERS.iter().find_map(|(name, variables)| {
-        let id = hello.variable(variables).filter(|id| is_id(id))?;
-        Some((*name, id))
-    })?;
-    let step = if scheduler == "slurm" { hello.variable(&["SLURM_STEP_ID", "SLURM_STEPID"]) } else { None };
-    let step = step.filter(|step| is_id(step)).map(str::to_owned);
-    Some(ScheduledJob { scheduler: scheduler.to_owned(), id: id.to_owned(), step })
+    let dot = if step.is_empty() { "" } else { "." };
+    let job_key = format!("{scheduler}:{id}{dot}{step}@{}", process.uid);
+    Ok(Identity { job_key, scheduler, native_id: id, step, about, evidence })
 }
 
 fn local(hello: &Hello, process: &Process, node: &str) -> Identity {
-    let key = match &hello.launcher {
-        // The user is part of it: nobody's rank gets into another user's job by repeating a launcher's address.
-        Some(launcher) => format!("local:{:016x}", hash(format!("{} {launcher}", process.uid).as_bytes())),
-        None => format!(
-            "local:{node}:{}:{}:{}",
-            process.uid,
-            process.pid,
-            process.start_ticks.map_or_else(|| format!("e{}", hello.epoch), |ticks| ticks.to_string())
-        ),
+    let uid = process.uid;
+    let (job_key, evidence) = match &hello.launcher {
+        Some(launcher) => (format!("local:{:016x}@{uid}", hash(launcher.as_bytes())), "launcher"),
+        None => {
+            let ticks =
+                process.start_ticks.map_or_else(|| format!("e{}", hello.epoch), |ticks| ticks.to_string());
+            (format!("local:{node}:{}:{ticks}@{uid}", process.pid), "process")
+        }
     };
-    Identity { job_key: key, scheduler: "local".into(), ..Identity::default() }
+    Identity { job_key, scheduler: "local".into(), evidence, ..Identity::default() }
 }
 
 /// FNV-1a, 64 bits: the same on every node and in every version, which std's hasher does not promise.
@@ -158,12 +144,6 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })
-}
-
-fn is_id(text: &str) -> bool {
-    !text.is_empty()
-        && text.len() <= ID_CHARACTERS
-        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-[]+@".contains(&byte))
 }
 
 fn variable(data: &[u8]) -> Option<(String, String)> {

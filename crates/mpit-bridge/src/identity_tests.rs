@@ -22,14 +22,18 @@ fn key(variables: &[(&str, &str)], launcher: Option<&str>) -> String {
 
 #[test]
 fn schedulers_come_first() {
-    assert_eq!(key(&[("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0")], None), "slurm:123.0");
+    assert_eq!(key(&[("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0")], None), "slurm:123.0@1000");
     assert_eq!(
         key(&[("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0")], Some("pmix slurm.pmix.123.0")),
-        "slurm:123.0"
+        "slurm:123.0@1000"
     );
-    assert_eq!(key(&[("PBS_JOBID", "12[3].server")], None), "pbs:12[3].server");
-    assert_eq!(key(&[("LSB_JOBID", "9")], None), "lsf:9");
-    assert_eq!(key(&[("FLUX_JOB_ID", "ƒabc"), ("LSB_JOBID", "9")], None), "lsf:9", "no id at all");
+    assert_eq!(key(&[("PBS_JOBID", "12[3].server")], None), "pbs:12[3].server@1000");
+    assert_eq!(key(&[("LSB_JOBID", "9")], None), "lsf:9@1000");
+    assert_eq!(
+        key(&[("FLUX_JOB_ID", "ƒabc"), ("LSB_JOBID", "9")], None),
+        "lsf:9@1000",
+        "the first that is there"
+    );
 }
 
 #[test]
@@ -46,7 +50,7 @@ fn programs_of_one_allocation_are_told_apart_by_their_launcher() {
 #[test]
 fn launchers_name_jobs_without_a_scheduler() {
     let one = key(&[], Some("hydra node1:4000 0"));
-    assert!(one.starts_with("local:") && one.len() == 22, "{one}");
+    assert!(one.starts_with("local:") && one.len() == 27, "{one}");
     let elsewhere = identify(
         &hello(&[], Some("hydra node1:4000 0")),
         &Process { pid: 7, start_ticks: None, ..process() },
@@ -66,30 +70,33 @@ fn launchers_name_jobs_without_a_scheduler() {
 
 #[test]
 fn a_single_process_is_its_own_job() {
-    assert_eq!(key(&[], None), "local:n1:1000:42:99");
+    assert_eq!(key(&[], None), "local:n1:42:99@1000");
     let unknown = Process { start_ticks: None, ..process() };
     assert_eq!(
         identify(&hello(&[], None), &unknown, "n1", &Kernel::default()).unwrap().job_key,
-        "local:n1:1000:42:e7"
+        "local:n1:42:e7@1000"
     );
 }
 
 #[test]
 fn the_kernel_is_believed_before_the_claim() {
     let kernel = Kernel::new(|pid, claim| match claim {
-        _ if pid != 42 => Verdict::Fits,
-        Some(claim) if claim.id == "5" => Verdict::Fits,
+        _ if pid != 42 => Verdict::Unknown,
+        Some(claim) if claim.id == "5" => Verdict::Confirms,
         Some(_) => Verdict::Contradicts,
-        None => {
-            Verdict::In(ScheduledJob { scheduler: "slurm".into(), id: "5".into(), step: Some("0".into()) })
-        }
+        None => Verdict::In(ScheduledJob {
+            scheduler: "slurm".into(),
+            id: "5".into(),
+            step: Some("0".into()),
+            components: 1,
+        }),
     });
     let found = |variables: &[(&str, &str)]| {
         identify(&hello(variables, None), &process(), "n1", &kernel).map(|found| found.job_key)
     };
-    assert_eq!(found(&[("SLURM_JOB_ID", "5")]).unwrap(), "slurm:5");
+    assert_eq!(found(&[("SLURM_JOB_ID", "5")]).unwrap(), "slurm:5@1000");
     assert_eq!(found(&[("SLURM_JOB_ID", "6")]), Err(Refusal::WrongJob));
-    assert_eq!(found(&[]).unwrap(), "slurm:5.0", "variables that were taken away do not hide the job");
+    assert_eq!(found(&[]).unwrap(), "slurm:5.0@1000", "variables that were taken away do not hide the job");
 }
 
 #[test]
@@ -120,4 +127,37 @@ fn texts_are_cleaned() {
     let hello = Hello::read(&fields).unwrap();
     assert_eq!(hello.library, "Open[2J MPI");
     assert_eq!(hello.launcher.unwrap().len(), 1024);
+}
+
+/// Nothing that a rank says brings it into a key that another user's ranks have.
+#[test]
+fn no_claim_leads_into_another_users_job() {
+    let mallory = Process { uid: 1001, ..process() };
+    let launcher = Some("pmix 815 tcp://one");
+    for (variables, launcher) in [
+        (vec![("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0")], None),
+        (vec![("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "0@1000")], None),
+        (vec![("PBS_JOBID", "12.server@1000")], None),
+        (vec![("SLURM_JOB_ID", "123")], launcher),
+        (vec![], launcher),
+        (vec![], None),
+    ] {
+        let own = key(&variables, launcher);
+        let theirs = identify(&hello(&variables, launcher), &mallory, "n1", &Kernel::default()).unwrap();
+        assert!(own.ends_with("@1000") && theirs.job_key.ends_with("@1001"), "{own} {}", theirs.job_key);
+        assert_eq!(theirs.job_key.matches('@').count(), 1);
+    }
+}
+
+#[test]
+fn evidence_is_named() {
+    let evidence = |kernel: &Kernel, variables: &[(&str, &str)], launcher| {
+        identify(&hello(variables, launcher), &process(), "n1", kernel).unwrap().evidence
+    };
+    let unknown = Kernel::default();
+    let confirms = Kernel::new(|_, _| Verdict::Confirms);
+    assert_eq!(evidence(&unknown, &[("PBS_JOBID", "1")], None), "environment");
+    assert_eq!(evidence(&confirms, &[("PBS_JOBID", "1")], None), "cgroup");
+    assert_eq!(evidence(&unknown, &[], Some("hydra n1:4000 0")), "launcher");
+    assert_eq!(evidence(&unknown, &[], None), "process");
 }

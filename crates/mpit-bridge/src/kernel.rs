@@ -6,19 +6,33 @@ use std::sync::Arc;
 /// A job as a scheduler names it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScheduledJob {
-    /// slurm, pbs, lsf, flux.
+    /// slurm, pbs, lsf, flux, sge.
     pub scheduler: String,
     /// The scheduler's own id.
     pub id: String,
     /// The step in the job, where the scheduler has steps and it is known.
     pub step: Option<String>,
+    /// Jobs that it consists of, whose numbers follow this one: more than 1 in a heterogeneous job of Slurm.
+    pub components: u32,
+}
+
+impl ScheduledJob {
+    /// Whether a job's id is this one's, or that of a component of it.
+    #[must_use]
+    pub fn has_component(&self, id: &str) -> bool {
+        let numbers = self.id.parse::<u64>().ok().zip(id.parse::<u64>().ok());
+        self.id == id
+            || numbers.is_some_and(|(own, id)| (own..own + u64::from(self.components.max(1))).contains(&id))
+    }
 }
 
 /// The kernel's word about a process and its claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing speaks against the claim, or the kernel knows no job.
-    Fits,
+    /// The kernel knows of no job, or of none that can be held against the claim.
+    Unknown,
+    /// The process lies in the job that it claims.
+    Confirms,
     /// The process lies in this job, which it did not claim.
     In(ScheduledJob),
     /// The process lies in another job than it claims.
@@ -47,7 +61,7 @@ impl Kernel {
 impl Default for Kernel {
     /// Knows of no job: claims are taken as they are.
     fn default() -> Self {
-        Self::new(|_, _| Verdict::Fits)
+        Self::new(|_, _| Verdict::Unknown)
     }
 }
 

@@ -4,16 +4,22 @@
 //! MPI and never waits for a rank or for its own reader; it trusts nothing that a rank says about itself.
 
 mod accept;
+mod cpus;
 pub mod exec;
 pub mod frame;
 mod identity;
+mod jobs;
 mod kernel;
+mod member;
 mod names;
 mod operations;
 mod outbox;
 mod process;
 mod rank;
 mod receiver;
+mod saved;
+mod schedulers;
+mod session;
 mod socket;
 mod status;
 mod throttle;
@@ -22,9 +28,11 @@ mod trace_box;
 mod welcome;
 
 pub use identity::{Hello, Identity, Refusal};
+pub use jobs::{Known, Places};
 pub use kernel::{Kernel, ScheduledJob, Verdict};
 pub use operations::{operation_name, operations};
-pub use receiver::{Clock, Config, Limits, Receiver};
+pub use receiver::{Clock, Config, JobEdge, Limits, Receiver};
+pub use schedulers::About;
 pub use socket::BindError;
 pub use status::{Malformed, Reason, Status};
 pub use trace_box::TraceLimits;

@@ -1,13 +1,22 @@
-//! What the kernel says about the process at the other end: pid, user, command, start time.
+//! What the kernel says about the process at the other end: pid, user, command, start time, CPUs.
 //!
-//! Only reads. What can't be read (another PID namespace, a process that is gone) is absent.
+//! Only reads. What can't be read (another PID namespace, a process that is gone) is absent. A process id is given
+//! again when its process has ended: where the kernel has them, a descriptor of the very process that connected
+//! (SO_PEERPIDFD, Linux 6.5, else pidfd_open) tells whether `/proc` still speaks of it.
 
+use crate::cpus::{Topology, parse_list};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::{Uid, User};
-use std::os::fd::AsFd;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 /// Longest command line kept, in characters: enough to recognise a program, little enough for a row.
 const COMMAND_CHARACTERS: usize = 512;
+
+/// Longest list of CPUs kept: 256 single CPUs.
+const CPUS_CHARACTERS: usize = 1024;
 
 /// One process, as the kernel knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,26 +31,73 @@ pub(crate) struct Process {
     pub start_ticks: Option<u64>,
     /// Its command line, words separated by spaces.
     pub command: String,
+    /// CPUs that it may run on, as the kernel writes a list; empty if not known.
+    pub cpus: String,
+    /// NUMA nodes of these.
+    pub numa_nodes: Vec<u32>,
 }
 
-/// Who opened a socket, by SO_PEERCRED: pid and uid.
-pub(crate) fn peer(socket: &impl AsFd) -> Option<(u32, u32)> {
-    let credentials =
-        nix::sys::socket::getsockopt(socket, nix::sys::socket::sockopt::PeerCredentials).ok()?;
-    Some((u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0)?, credentials.uid()))
+/// Who opened a connection.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    pub pid: u32,
+    pub uid: u32,
+    /// A descriptor of the process; `None` where the kernel has none.
+    pub handle: Option<OwnedFd>,
+}
+
+/// Who opened a socket, by SO_PEERCRED. `None` if that process is in no PID namespace that is seen from here.
+pub(crate) fn opener(socket: &impl AsFd) -> Option<Opener> {
+    let credentials = getsockopt(socket, sockopt::PeerCredentials).ok()?;
+    let pid = u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0)?;
+    let handle = getsockopt(socket, sockopt::PeerPidfd).ok().or_else(|| handle(pid));
+    Some(Opener { pid, uid: credentials.uid(), handle })
+}
+
+/// A descriptor of a process; `None` if it has ended or the kernel has no such thing (before Linux 5.3).
+pub(crate) fn handle(pid: u32) -> Option<OwnedFd> {
+    pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok()
+}
+
+/// Whether the process of a descriptor has ended.
+pub(crate) fn has_ended(handle: &OwnedFd) -> bool {
+    let mut watched = [PollFd::new(handle.as_fd(), PollFlags::POLLIN)];
+    poll(&mut watched, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+}
+
+/// When a process started, in clock ticks since boot; `None` if there is none of that id.
+pub(crate) fn start_of(proc: &Path, pid: u32) -> Option<u64> {
+    start_ticks(&std::fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?)
 }
 
 impl Process {
     /// Looks a process up. `proc` is `/proc`, or a test's folder.
-    pub(crate) fn read(proc: &Path, pid: u32, uid: u32) -> Self {
+    pub(crate) fn read(proc: &Path, topology: &Topology, opener: &Opener) -> Self {
+        let (pid, uid) = (opener.pid, opener.uid);
         let folder = proc.join(pid.to_string());
-        let text = |name: &str| std::fs::read(folder.join(name)).unwrap_or_default();
-        Self {
+        let text = |name: &str| {
+            String::from_utf8_lossy(&std::fs::read(folder.join(name)).unwrap_or_default()).into_owned()
+        };
+        let user =
+            User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name).unwrap_or_default();
+        let cpus = text("status")
+            .lines()
+            .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
+            .map(|list| list.trim().chars().take(CPUS_CHARACTERS).collect::<String>())
+            .unwrap_or_default();
+        let found = Self {
             pid,
             uid,
-            user: User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name).unwrap_or_default(),
-            start_ticks: start_ticks(&String::from_utf8_lossy(&text("stat"))),
-            command: command(&text("cmdline")),
+            user: user.clone(),
+            start_ticks: start_ticks(&text("stat")),
+            command: command(text("cmdline").as_bytes()),
+            numa_nodes: topology.nodes_of(&parse_list(&cpus)),
+            cpus,
+        };
+        // What was read may be of another process that was given the id.
+        match &opener.handle {
+            Some(handle) if has_ended(handle) => Self { pid, uid, user, ..Self::default() },
+            _ => found,
         }
     }
 }
@@ -61,17 +117,39 @@ fn command(words: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    fn opener_of(pid: u32) -> Opener {
+        Opener { pid, uid: nix::unistd::getuid().as_raw(), handle: handle(pid) }
+    }
+
     #[test]
     fn reads_this_process() {
-        let process = Process::read(Path::new("/proc"), std::process::id(), nix::unistd::getuid().as_raw());
+        let own = opener_of(std::process::id());
+        let process = Process::read(Path::new("/proc"), &Topology::default(), &own);
         assert!(process.command.contains("mpit"), "{}", process.command);
         assert!(process.start_ticks.unwrap() > 0);
+        assert_eq!(process.start_ticks, start_of(Path::new("/proc"), process.pid));
+        assert!(!parse_list(&process.cpus).is_empty(), "{}", process.cpus);
     }
 
     #[test]
     fn a_process_that_is_gone_has_no_values() {
-        let process = Process::read(Path::new("/nowhere"), 1, 12345);
-        assert_eq!((process.start_ticks, process.command.as_str()), (None, ""));
+        let nobody = Opener { pid: 1, uid: 12345, handle: None };
+        let process = Process::read(Path::new("/nowhere"), &Topology::default(), &nobody);
+        assert_eq!((process.start_ticks, process.command.as_str(), process.cpus.as_str()), (None, "", ""));
+    }
+
+    /// The id of a process that has ended names another one now: what `/proc` says of it is not taken.
+    #[test]
+    fn a_process_id_that_was_given_again() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let old = handle(child.id());
+        child.wait().unwrap();
+        let Some(old) = old else { return eprintln!("skipped: this kernel has no descriptors of processes") };
+        assert!(has_ended(&old));
+        // As if it had been given to this one.
+        let opener = Opener { handle: Some(old), ..opener_of(std::process::id()) };
+        let process = Process::read(Path::new("/proc"), &Topology::default(), &opener);
+        assert_eq!((process.pid, process.start_ticks, process.command.as_str()), (opener.pid, None, ""));
     }
 
     #[test]

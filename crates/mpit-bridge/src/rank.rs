@@ -3,17 +3,16 @@
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
 use crate::frame::{Bin, Cell, Field, Frame, Header, Name, Peer, PeerKind, Region, Variable, number};
-use crate::identity::{Hello, Identity};
+use crate::member::Member;
 use crate::names::Names;
 use crate::operations::operation_name;
-use crate::process::Process;
 use crate::status::{Counters, Malformed, add};
 use crate::trace::{Comparisons, Kind, Record, Trace};
 use std::sync::Arc;
 use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, PEER_BYTES, PEER_MESSAGES};
 use throughline_sample::wire::{
-    Batch, Job, JobComm, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin,
-    MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiRegionCell, MpiTraceRecord,
+    Batch, JobComm, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankClock,
+    MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiRegionCell, MpiTraceRecord,
 };
 
 /// Name of the source of counts taken around calls.
@@ -24,9 +23,6 @@ const WIRE_SOURCE: &str = "pml";
 const VARIABLE_SOURCE: &str = "mpi_t";
 /// Longest plausible way of a message through the socket; a larger difference of clocks is a time namespace.
 const DELAY_NANOSECONDS: i64 = 60_000_000_000;
-/// A job began at most this long before its rank connected; an older claim is a wrong clock.
-const EPOCH_AGE_NANOSECONDS: i64 = 400 * 86_400 * 1_000_000_000;
-
 /// Tags of STATUS that have a meaning or may get one.
 const STATUS_TAGS: usize = 64;
 
@@ -35,57 +31,6 @@ const STATUS_TAGS: usize = 64;
 pub(crate) struct Moment {
     pub monotonic: i64,
     pub utc: i64,
-}
-
-/// Who a rank is, once it has said hello and was believed.
-#[derive(Clone, Debug)]
-pub(crate) struct Member {
-    pub identity: Identity,
-    pub hello: Hello,
-    pub process: Process,
-    pub host: String,
-    pub start: i64,
-}
-
-impl Member {
-    pub(crate) fn new(identity: Identity, hello: Hello, process: Process, host: &str, now: i64) -> Self {
-        let age = now.saturating_sub(hello.epoch);
-        let plausible = (-DELAY_NANOSECONDS..EPOCH_AGE_NANOSECONDS).contains(&age);
-        let start = if plausible { hello.epoch } else { now };
-        Self { identity, hello, process, host: host.to_owned(), start }
-    }
-
-    /// The job as this node sees it; `end` is 0 while ranks run here.
-    pub(crate) fn job(&self, start: i64, end: i64) -> Job {
-        Job {
-            key: self.identity.job_key.clone(),
-            scheduler: self.identity.scheduler.clone(),
-            native_id: self.identity.native_id.clone(),
-            step: self.identity.step.clone(),
-            uid: self.process.uid,
-            user: self.process.user.clone(),
-            command: self.process.command.clone(),
-            start,
-            end,
-            world_size: self.hello.world_size,
-            ..Job::default()
-        }
-    }
-
-    fn job_rank(&self, end: i64, ending: &str) -> JobRank {
-        JobRank {
-            job_key: self.identity.job_key.clone(),
-            rank: self.hello.rank,
-            pid: self.process.pid,
-            world_size: self.hello.world_size,
-            mpi_library: self.hello.library.clone(),
-            start: self.start,
-            end,
-            ending: ending.to_owned(),
-            host: self.host.clone(),
-            ..JobRank::default()
-        }
-    }
 }
 
 /// A rank's state between its frames.
@@ -106,14 +51,9 @@ impl Rank {
         Self { member, next_sequence, ended: None, told: [0; STATUS_TAGS], names: Names::default(), counters }
     }
 
-    /// That it is there now.
-    pub(crate) fn beginning(&self) -> JobRank {
-        self.member.job_rank(0, "")
-    }
-
-    /// That it is gone.
-    pub(crate) fn ending(&self, now: i64) -> JobRank {
-        self.member.job_rank(now, self.ended.unwrap_or("lost"))
+    /// How it ended, once it has said so.
+    pub(crate) fn ended(&self) -> Option<&'static str> {
+        self.ended
     }
 
     pub(crate) fn member(&self) -> &Member {

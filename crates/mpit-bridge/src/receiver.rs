@@ -3,24 +3,27 @@
 //! Each connection is a task of its own, so that none can hold up another; none ever waits for the agent.
 
 use crate::accept::Registry;
-use crate::frame::{FRAME_BYTES, Frame, Header, Welcome, decode};
-use crate::identity::{Hello, identify};
+use crate::cpus::Topology;
+use crate::frame::Welcome;
+use crate::jobs::{Jobs, Places, Told, UNSEEN, Watched};
 use crate::kernel::Kernel;
 use crate::outbox::Outbox;
-use crate::process::{Process, peer};
-use crate::rank::{Member, Moment, Rank};
-use crate::socket::{BindError, Listening, accept, listen_at, receive, refuse_more, send, watch};
-use crate::status::{Counters, Malformed, Reason, Status, add};
-use crate::throttle::Throttle;
+use crate::process::{handle, opener, start_of};
+use crate::rank::Moment;
+use crate::saved::Saved;
+use crate::session;
+use crate::socket::{BindError, Listening, accept, listen_at, watch};
+use crate::status::{Counters, Reason, Status, add};
 use crate::trace_box::{TraceBox, TraceLimits};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_sample::wire::Batch;
-use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -31,12 +34,40 @@ pub type Clock = Arc<dyn Fn(i64) -> i64 + Send + Sync>;
 
 /// How often gathered records are handed to the agent: below its own second, above each frame.
 const HAND_OVER: Duration = Duration::from_millis(50);
-/// Messages read from one connection before others get their turn.
-const TURN: u32 = 16;
+/// How often it is said that a job still runs; the server counts on it.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+/// How soon after a change what is known of ranks is saved for the next agent.
+const SAVE: Duration = Duration::from_secs(1);
+/// How often a process is looked for where the kernel has no descriptors of processes.
+const LOOK: Duration = Duration::from_secs(5);
 /// Pause after a failed accept: mostly descriptors have run out, and that passes when ranks end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long the last records may wait for the agent when it stops.
 const LAST_HAND_OVER: Duration = Duration::from_secs(2);
+
+/// Called when the first rank of a job is there, and when the last one has gone: quick, and from any thread.
+#[derive(Clone)]
+pub struct JobEdge(Arc<dyn Fn() + Send + Sync>);
+
+impl JobEdge {
+    /// Calls this function.
+    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(Arc::new(call))
+    }
+}
+
+impl Default for JobEdge {
+    /// Tells nobody.
+    fn default() -> Self {
+        Self::new(|| {})
+    }
+}
+
+impl fmt::Debug for JobEdge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JobEdge")
+    }
+}
 
 /// How the receiver works. The defaults suit an agent; `socket` and `node` have to be set.
 #[derive(Clone, Debug)]
@@ -53,8 +84,16 @@ pub struct Config {
     pub limits: Limits,
     /// `/proc`, or a test's folder.
     pub proc: PathBuf,
+    /// `/sys`, or a test's folder.
+    pub sys: PathBuf,
     /// What the kernel says about jobs.
     pub kernel: Kernel,
+    /// Where what is known of ranks waits for the next agent; nowhere if `None`.
+    pub state: Option<PathBuf>,
+    /// Identity of this boot: ranks of an earlier one are gone.
+    pub boot_id: String,
+    /// Told when a job begins or ends here.
+    pub job_edge: JobEdge,
 }
 
 impl Default for Config {
@@ -66,7 +105,11 @@ impl Default for Config {
             welcome: Welcome::default(),
             limits: Limits::default(),
             proc: PathBuf::from("/proc"),
+            sys: PathBuf::from("/sys"),
             kernel: Kernel::default(),
+            state: None,
+            boot_id: String::new(),
+            job_edge: JobEdge::default(),
         }
     }
 }
@@ -84,6 +127,9 @@ pub struct Limits {
     pub frames_per_second: u32,
     /// Time until HELLO.
     pub hello: Duration,
+    /// How long a rank that lost its connection and runs may take to connect anew: longer than a shim's longest
+    /// pause of 30 s.
+    pub reconnect: Duration,
     /// Cells, peers and variables that wait for the agent: about 100 bytes each.
     pub pending_samples: usize,
     /// Trace mode.
@@ -98,6 +144,7 @@ impl Default for Limits {
             malformed_messages: 16,
             frames_per_second: 100,
             hello: Duration::from_secs(10),
+            reconnect: Duration::from_secs(45),
             pending_samples: 200_000,
             trace: TraceLimits::default(),
         }
@@ -107,21 +154,33 @@ impl Default for Limits {
 /// The running receiver.
 #[derive(Debug)]
 pub struct Receiver {
-    counters: Arc<Counters>,
-    stop: CancellationToken,
+    shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
 }
 
 /// What all connections share.
-struct Shared {
-    config: Config,
-    welcome: Mutex<u32>,
-    clock: Clock,
-    counters: Arc<Counters>,
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub config: Config,
+    pub topology: Topology,
+    pub counters: Arc<Counters>,
+    pub outbox: Outbox,
+    pub traces: TraceBox,
+    pub stop: CancellationToken,
+    welcomes: Mutex<u32>,
+    connections: AtomicU64,
+    clock: ClockOf,
     registry: Mutex<Registry>,
-    outbox: Outbox,
-    traces: TraceBox,
-    stop: CancellationToken,
+    jobs: Mutex<Jobs>,
+}
+
+/// A clock that can be shown.
+struct ClockOf(Clock);
+
+impl fmt::Debug for ClockOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
 }
 
 impl Receiver {
@@ -133,60 +192,80 @@ impl Receiver {
         let listening = listen_at(&config.socket, config.mode)?;
         allow_descriptors(config.limits.connections);
         let counters = Arc::new(Counters::default());
-        let stop = CancellationToken::new();
         let limits = config.limits;
         let shared = Arc::new(Shared {
-            welcome: Mutex::new(0),
-            clock,
+            topology: Topology::read(&config.sys),
+            welcomes: Mutex::new(0),
+            connections: AtomicU64::new(0),
+            clock: ClockOf(clock),
             counters: counters.clone(),
             registry: Mutex::new(Registry::new(limits.connections, limits.connections_per_user)),
+            jobs: Mutex::default(),
             outbox: Outbox::new(limits.pending_samples, counters.clone()),
-            traces: TraceBox::new(limits.trace, counters.clone(), Instant::now()),
-            stop: stop.clone(),
+            traces: TraceBox::new(limits.trace, counters, Instant::now()),
+            stop: CancellationToken::new(),
             config,
         });
-        let task = tokio::spawn(run(shared, listening, records));
-        Ok(Self { counters, stop, task })
+        let watched = shared.restore();
+        let task = tokio::spawn(run(shared.clone(), listening, records, watched));
+        Ok(Self { shared, task })
     }
 
     /// Its figures now.
     #[must_use]
     pub fn status(&self) -> Status {
-        self.counters.status()
+        Status { running_jobs: self.shared.jobs().counts().0 as u64, ..self.shared.counters.status() }
+    }
+
+    /// Process ids of the ranks that run here.
+    #[must_use]
+    pub fn processes(&self) -> Vec<u32> {
+        self.shared.jobs().processes()
+    }
+
+    /// Notes where processes compute; of those that are ranks it is told.
+    pub fn place(&self, places: &BTreeMap<u32, Places>) {
+        let job_ranks = self.shared.jobs().place(places);
+        self.shared.outbox.put(Batch { job_ranks, ..Batch::default() });
     }
 
     /// Closes all connections, hands over what is left and closes the channel. Ranks go on and look for the
     /// next agent; their end is not recorded.
     pub async fn stop(self) {
-        self.stop.cancel();
+        self.shared.stop.cancel();
         if let Err(error) = self.task.await {
             tracing::error!(%error, "the MPI receiver ended abnormally");
         }
     }
 }
 
-/// Each rank takes a descriptor, and the usual soft limit of 1,024 would refuse a large node's ranks. Where the
+/// Each rank takes two descriptors, connection and process, and the usual soft limit of 1,024 would refuse a large node's ranks. Where the
 /// hard limit is too low as well, accepting fails, is counted, and goes on when ranks have ended.
 fn allow_descriptors(connections: usize) {
     const OTHERS: u64 = 512; // the agent's own files, sockets and libraries
     let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    let wanted = (connections as u64 + OTHERS).min(hard);
+    let wanted = (2 * connections as u64 + OTHERS).min(hard);
     if soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
         tracing::debug!(soft, wanted, "the limit of open files can't be raised");
     }
 }
 
-async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Batch>) {
+async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Batch>, watched: Vec<Watched>) {
     let mut connections = JoinSet::new();
+    for rank in watched {
+        connections.spawn(watch_process(shared.clone(), rank));
+    }
     let hand_over = hand_over(&shared, &records);
     let accepting = accept_all(&shared, &listening, &mut connections);
     tokio::select! {
         () = shared.stop.cancelled() => {}
         () = accepting => {}
         () = hand_over => {}
+        () = keep(&shared) => {}
     }
     shared.stop.cancel();
     while connections.join_next().await.is_some() {}
+    shared.save(true).await;
     let last = async {
         // The channel may be full of what the agent is still writing.
         while !(shared.outbox.is_empty() && shared.traces.is_empty()) && shared.hand_over(&records) {
@@ -195,6 +274,49 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
     };
     if timeout(LAST_HAND_OVER, last).await.is_err() {
         tracing::warn!("the last records of MPI ranks were not taken within {LAST_HAND_OVER:?}");
+    }
+}
+
+/// Says that jobs still run, and saves what the next agent has to know.
+async fn keep(shared: &Arc<Shared>) {
+    let mut tick = interval(SAVE);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for round in 1_u64.. {
+        tick.tick().await;
+        let is_heartbeat = round.is_multiple_of(HEARTBEAT.as_secs() / SAVE.as_secs());
+        shared.save(is_heartbeat).await;
+        if is_heartbeat {
+            let jobs = shared.jobs().heartbeat(shared.moment().utc);
+            shared.outbox.put(Batch { jobs, ..Batch::default() });
+        }
+    }
+}
+
+/// Waits for the end of a rank that an earlier agent knew and that has not connected to this one. Once it has,
+/// its session tells of its end.
+async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) {
+    let process = handle(rank.pid).and_then(|handle| watch(handle).ok());
+    let runs = || start_of(&shared.config.proc, rank.pid) == rank.start_ticks;
+    let gone = async {
+        // The descriptor may be that of a process that has been given the id.
+        match &process {
+            Some(process) if runs() => session::ended(Some(process)).await,
+            _ => {
+                while runs() {
+                    sleep(LOOK).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        () = shared.stop.cancelled() => {}
+        () = gone => {
+            let told = shared.jobs().leave(&job_key, &rank, None, shared.moment().utc, UNSEEN);
+            if let Some(told) = told {
+                add(&shared.counters.unseen, 1);
+                shared.tell(told);
+            }
+        }
     }
 }
 
@@ -233,223 +355,22 @@ async fn accept_all(shared: &Arc<Shared>, listening: &Listening, connections: &m
 }
 
 fn admit(shared: &Arc<Shared>, connection: OwnedFd, connections: &mut JoinSet<()>) {
-    let Some((pid, uid)) = peer(&connection) else {
+    let Some(opener) = opener(&connection) else {
         shared.counters.closed(Reason::Unknown);
         return;
     };
-    if let Err(why) = shared.registry().connect(uid) {
+    if let Err(why) = shared.registry().connect(opener.uid) {
         shared.counters.closed(why);
         return;
     }
     let shared = shared.clone();
     connections.spawn(async move {
-        if let Err(error) = serve(&shared, connection, pid, uid).await {
+        let (pid, uid) = (opener.pid, opener.uid);
+        if let Err(error) = session::serve(&shared, connection, opener).await {
             tracing::debug!(%error, pid, "an MPI rank's connection failed");
         }
         shared.registry().disconnect(uid);
     });
-}
-
-thread_local! {
-    /// One buffer for each worker thread, not for each rank: a message is decoded before the next await.
-    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; FRAME_BYTES + 1]);
-}
-
-/// What one readiness of a connection led to.
-enum Read {
-    /// A message was read and this came of it.
-    Message(Result<(), Malformed>),
-    /// The peer has closed.
-    Closed,
-}
-
-/// One connection, from HELLO to its end.
-async fn serve(shared: &Arc<Shared>, connection: OwnedFd, pid: u32, uid: u32) -> std::io::Result<()> {
-    let connection = watch(connection)?;
-    let mut session = Session::new(shared.clone(), pid, uid);
-    let outcome = tokio::select! {
-        () = shared.stop.cancelled() => Ok(()), // the rank lives on: no end of it is recorded
-        outcome = session.read_all(&connection) => {
-            session.left();
-            outcome
-        }
-    };
-    session.release();
-    outcome
-}
-
-/// The state of one connection.
-struct Session {
-    shared: Arc<Shared>,
-    pid: u32,
-    uid: u32,
-    rank: Option<Rank>,
-    hello: Option<(Header, Hello)>,
-    malformed: u32,
-    throttle: Throttle,
-}
-
-impl Session {
-    fn new(shared: Arc<Shared>, pid: u32, uid: u32) -> Self {
-        let throttle = Throttle::new(shared.config.limits.frames_per_second, Instant::now());
-        Self { shared, pid, uid, rank: None, hello: None, malformed: 0, throttle }
-    }
-
-    async fn read_all(&mut self, connection: &AsyncFd<OwnedFd>) -> std::io::Result<()> {
-        let limits = self.shared.config.limits;
-        let patience = Instant::now() + limits.hello;
-        let mut turn = 0;
-        loop {
-            let read = if self.rank.is_some() {
-                self.read(connection).await?
-            } else {
-                match tokio::time::timeout_at(patience.into(), self.read(connection)).await {
-                    Ok(read) => read?,
-                    Err(_elapsed) => return self.close(Reason::Silent),
-                }
-            };
-            match read {
-                Read::Closed => return Ok(()),
-                Read::Message(Ok(())) => {}
-                Read::Message(Err(why)) => {
-                    self.shared.counters.malformed(why);
-                    self.malformed += 1;
-                    if self.malformed >= limits.malformed_messages {
-                        self.count_rest(connection.get_ref());
-                        return self.close(Reason::Malformed);
-                    }
-                }
-            }
-            if let Some((header, hello)) = self.hello.take()
-                && let Err(why) = self.welcome(connection, header, hello).await
-            {
-                return self.close(why);
-            }
-            turn += 1;
-            if turn % TURN == 0 {
-                tokio::task::yield_now().await;
-            }
-            while let Err(pause) = self.throttle.take(Instant::now()) {
-                sleep(pause).await;
-            }
-        }
-    }
-
-    /// Counts what a given-up connection has sent already. It ends: no more can come, and the queue is short.
-    fn count_rest(&self, connection: &OwnedFd) {
-        refuse_more(connection);
-        BUFFER.with_borrow_mut(|buffer| {
-            while let Ok(length) = receive(connection, buffer) {
-                let why = match buffer.get(..length).map(decode) {
-                    Some(Ok(_)) if length > 0 => Malformed::GivenUp,
-                    Some(Err(why)) if length > 0 => why,
-                    None => Malformed::TooLong,
-                    _ => break,
-                };
-                self.shared.counters.malformed(why);
-            }
-        });
-    }
-
-    fn close(&self, why: Reason) -> std::io::Result<()> {
-        self.shared.counters.closed(why);
-        tracing::debug!(
-            pid = self.pid,
-            uid = self.uid,
-            reason = why.name(),
-            "closed an MPI rank's connection"
-        );
-        Ok(())
-    }
-
-    async fn read(&mut self, connection: &AsyncFd<OwnedFd>) -> std::io::Result<Read> {
-        loop {
-            let mut ready = connection.readable().await?;
-            let read = ready.try_io(|connection| {
-                BUFFER.with_borrow_mut(|buffer| {
-                    let length = receive(connection.get_ref(), buffer)?;
-                    Ok(match length {
-                        0 => Read::Closed,
-                        _ if length > FRAME_BYTES => Read::Message(Err(Malformed::TooLong)),
-                        _ => Read::Message(self.message(&buffer[..length])),
-                    })
-                })
-            });
-            match read {
-                Ok(read) => return read,
-                Err(_would_block) => {}
-            }
-        }
-    }
-
-    fn message(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
-        let (header, frame) = decode(bytes)?;
-        match (&mut self.rank, frame) {
-            (None, Frame::Hello(fields)) => self.hello = Some((header, Hello::read(&fields)?)),
-            (None, _) => return Err(Malformed::NoHello),
-            (Some(rank), frame) => {
-                let mut batch = rank.take(header, frame, self.shared.moment())?;
-                self.shared.traces.take(&mut batch, Instant::now());
-                self.shared.outbox.put(batch);
-            }
-        }
-        add(&self.shared.counters.frames, 1);
-        Ok(())
-    }
-
-    /// Finds out whose rank it is and answers it.
-    async fn welcome(
-        &mut self,
-        connection: &AsyncFd<OwnedFd>,
-        header: Header,
-        hello: Hello,
-    ) -> Result<(), Reason> {
-        // Names of users may come over the network, and /proc of a dying process may take its time.
-        let (shared, pid, uid) = (self.shared.clone(), self.pid, self.uid);
-        let found = tokio::task::spawn_blocking(move || {
-            let config = &shared.config;
-            let process = Process::read(&config.proc, pid, uid);
-            let identity = identify(&hello, &process, &config.node, &config.kernel);
-            identity.map(|identity| Member::new(identity, hello, process, &config.node, shared.moment().utc))
-        });
-        let member = found.await.map_err(|_| Reason::Unknown)?.map_err(|_| Reason::WrongJob)?;
-        let job = self.shared.registry().join(&member)?;
-        let rank = Rank::new(member, header, self.shared.counters.clone());
-        let ranks = vec![rank.beginning()];
-        self.shared.outbox.put(Batch {
-            jobs: job.into_iter().collect(),
-            job_ranks: ranks,
-            ..Batch::default()
-        });
-        self.rank = Some(rank);
-        add(&self.shared.counters.connected, 1);
-        let answer = self.shared.answer();
-        // A shim that can't take it goes on with its own settings.
-        let _ = send(connection.get_ref(), &answer);
-        Ok(())
-    }
-
-    /// The rank has gone: its end, and the job's if it was the last.
-    fn left(&mut self) {
-        let Some(rank) = &self.rank else { return };
-        let now = self.shared.moment().utc;
-        let job = self.shared.registry().leave(rank.member(), now);
-        if let Some(job) = &job {
-            self.shared.traces.forget(&job.key);
-        }
-        let ranks = vec![rank.ending(now)];
-        self.shared.outbox.put(Batch {
-            jobs: job.into_iter().collect(),
-            job_ranks: ranks,
-            ..Batch::default()
-        });
-    }
-
-    fn release(&mut self) {
-        if self.rank.take().is_some() {
-            self.shared.counters.connected.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-        }
-    }
 }
 
 impl Shared {
@@ -457,21 +378,78 @@ impl Shared {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Inventory first, as trace records refer to their job. Returns false once the agent's end is closed.
     fn hand_over(&self, records: &mpsc::Sender<Batch>) -> bool {
         self.outbox.flush(records) && self.traces.flush(records)
     }
 
-    fn moment(&self) -> Moment {
-        let monotonic = monotonic();
-        Moment { monotonic, utc: (self.clock)(monotonic) }
+    pub(crate) fn next_connection(&self) -> u64 {
+        self.connections.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn answer(&self) -> Vec<u8> {
+    pub(crate) fn moment(&self) -> Moment {
+        let monotonic = monotonic();
+        Moment { monotonic, utc: (self.clock.0)(monotonic) }
+    }
+
+    pub(crate) fn answer(&self) -> Vec<u8> {
         let now = self.moment();
-        let mut sequence = self.welcome.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sequence = self.welcomes.lock().unwrap_or_else(PoisonError::into_inner);
         *sequence = sequence.wrapping_add(1);
         self.config.welcome.encode(*sequence, now.monotonic, now.utc)
+    }
+
+    /// Passes on what came of a rank's joining or leaving.
+    pub(crate) fn tell(&self, told: Told) {
+        if told.edge {
+            (self.config.job_edge.0)();
+        }
+        self.counters.unknown_places(told.unknown);
+        for job in told.batch.jobs.iter().filter(|job| job.end != 0) {
+            self.traces.forget(&job.key);
+        }
+        self.outbox.put(told.batch);
+    }
+
+    /// Takes over what an earlier agent knew; gives the ranks that may connect anew.
+    fn restore(&self) -> Vec<Watched> {
+        let Some(path) = &self.config.state else { return Vec::new() };
+        let saved = Saved::read(path).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), %error, "what an earlier agent knew of ranks can't be read");
+            Saved::default()
+        });
+        let same_boot = saved.boot_id == self.config.boot_id;
+        let runs = |pid, ticks: Option<u64>| {
+            same_boot && ticks.is_some() && start_of(&self.config.proc, pid) == ticks
+        };
+        let before = saved.ranks.len();
+        let (told, watched) = self.jobs().restore(saved, runs);
+        add(&self.counters.reclaimed, watched.len() as u64);
+        add(&self.counters.unseen, (before - watched.len()) as u64);
+        if before > 0 {
+            tracing::info!(ranks = before, run = watched.len(), "ranks known from an earlier agent");
+        }
+        self.tell(told);
+        watched
+    }
+
+    /// Saves what has to survive a restart, if it is another than before or `always`.
+    async fn save(self: &Arc<Self>, always: bool) {
+        let Some(path) = self.config.state.clone() else { return };
+        let Some(ranks) = self.jobs().to_save(always) else { return };
+        let saved = Saved { boot_id: self.config.boot_id.clone(), time: self.moment().utc, ranks };
+        let written = tokio::task::spawn_blocking(move || saved.write(&path)).await;
+        let failed = match written {
+            Ok(Err(error)) => error.to_string(),
+            Err(error) => error.to_string(),
+            Ok(Ok(())) => return,
+        };
+        add(&self.counters.unsaved, 1);
+        tracing::debug!(error = failed, "what is known of ranks can't be saved");
     }
 }
 

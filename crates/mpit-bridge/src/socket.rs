@@ -3,10 +3,12 @@
 
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, bind, connect, listen, recv, socket,
+    AddressFamily, Backlog, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, bind, connect,
+    listen, recvmsg, setsockopt, socket, sockopt,
 };
 use socket2::SockRef;
 use std::fs::Permissions;
+use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -87,6 +89,9 @@ pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<Listening, BindError> 
     std::fs::set_permissions(path, Permissions::from_mode(mode))
         .map_err(|error| system(path, "set its mode", error))?;
     let backlog = Backlog::new(BACKLOG).map_err(|error| system(path, "listen", error))?;
+    // Whoever sends is told with each message, from the first on, which may come before the connection is taken.
+    setsockopt(&listening.socket, sockopt::PassCred, &true)
+        .map_err(|error| system(path, "ask who sends", error))?;
     listen(&listening.socket, backlog).map_err(|error| system(path, "listen", error))?;
     Ok(listening)
 }
@@ -121,15 +126,46 @@ pub(crate) fn watch(descriptor: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
 pub(crate) fn accept(listening: &OwnedFd) -> std::io::Result<OwnedFd> {
     let (accepted, _) = SockRef::from(listening).accept()?;
     accepted.set_nonblocking(true)?;
+    setsockopt(&accepted, sockopt::PassCred, &true)?;
     Ok(accepted.into())
 }
 
-/// Reads one message; its length may exceed the buffer's, and then it was cut. 0 is the end.
+/// No process: the kernel's ids end at 2^22.
+const STRANGER: u32 = u32::MAX;
+
+/// A message that was read: it lies in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Received {
+    /// Its length; it may exceed the buffer's, and then it was cut. 0 is the end.
+    pub length: usize,
+    /// The process that sent it, not always the one that connected: a forked child has the descriptor, too. `None`
+    /// if it is in no PID namespace that is seen from here.
+    pub sender: Option<u32>,
+}
+
+/// Reads one message.
 ///
 /// A rank that ends without having read the agent's answer resets the connection. The kernel tells that once,
 /// before what the rank had sent: its last words must not be taken for lost.
-pub(crate) fn receive(connection: &OwnedFd, buffer: &mut [u8]) -> std::io::Result<usize> {
-    let mut read = || recv(connection.as_raw_fd(), buffer, MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC);
+pub(crate) fn receive(
+    connection: &OwnedFd,
+    buffer: &mut [u8],
+    control: &mut Vec<u8>,
+) -> std::io::Result<Received> {
+    let mut read = || {
+        let mut parts = [IoSliceMut::new(buffer)];
+        let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | MsgFlags::MSG_CMSG_CLOEXEC;
+        let message = recvmsg::<()>(connection.as_raw_fd(), &mut parts, Some(control), flags)?;
+        // No shim sends control data of its own; where somebody does, it does not fit and nothing can be told.
+        let sender = match message.cmsgs() {
+            Ok(mut controls) => controls.find_map(|control| match control {
+                ControlMessageOwned::ScmCredentials(sender) => u32::try_from(sender.pid()).ok(),
+                _ => None,
+            }),
+            Err(_) => Some(STRANGER),
+        };
+        Ok(Received { length: message.bytes, sender: sender.filter(|pid| *pid > 0) })
+    };
     match read() {
         Err(Errno::ECONNRESET) => Ok(read()?),
         other => Ok(other?),

@@ -1,6 +1,8 @@
 //! What went on: counters of the receiver, one for each way in which something can fail.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Declares an enumeration whose values have a name and count separately.
 macro_rules! counted {
@@ -47,6 +49,8 @@ counted! {
         Order => "order",
         /// A rank outside its world.
         Rank => "rank",
+        /// Sent by another process than the one that connected: a forked child that has the descriptor.
+        Sender => "sender",
         /// Well-formed, but its connection had sent too many that were not.
         GivenUp => "given_up",
     }
@@ -67,8 +71,6 @@ counted! {
         Unknown => "peer_unknown",
         /// It claims a job that its cgroup says is another.
         WrongJob => "job_contradicted_by_cgroup",
-        /// It claims a job in which another user's ranks are.
-        OtherUsersJob => "job_of_another_user",
         /// accept(2) failed, mostly for want of file descriptors.
         Accept => "accept_failed",
     }
@@ -92,6 +94,10 @@ pub(crate) struct Counters {
     pub mismatched_regions: AtomicU64,
     pub lost_rows: AtomicU64,
     pub unknown_names: AtomicU64,
+    pub reclaimed: AtomicU64,
+    pub unseen: AtomicU64,
+    pub unsaved: AtomicU64,
+    unknown_places: Mutex<[BTreeMap<&'static str, u64>; 2]>,
     malformed: [AtomicU64; Malformed::ALL.len()],
     closed: [AtomicU64; Reason::ALL.len()],
 }
@@ -110,8 +116,23 @@ impl Counters {
         add(&self.closed[why as usize], 1);
     }
 
+    fn places(&self) -> MutexGuard<'_, [BTreeMap<&'static str, u64>; 2]> {
+        self.unknown_places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts why the GPUs and the adapter ports of a rank that has ended are not known.
+    pub(crate) fn unknown_places(&self, reasons: [Option<&'static str>; 2]) {
+        let mut counts = self.places();
+        for (counts, reason) in counts.iter_mut().zip(reasons) {
+            if let Some(reason) = reason {
+                *counts.entry(reason).or_default() += 1;
+            }
+        }
+    }
+
     pub(crate) fn status(&self) -> Status {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let [unknown_gpus, unknown_ports] = self.places().clone();
         Status {
             connected: read(&self.connected),
             frames: read(&self.frames),
@@ -128,6 +149,12 @@ impl Counters {
             mismatched_regions: read(&self.mismatched_regions),
             lost_rows: read(&self.lost_rows),
             unknown_names: read(&self.unknown_names),
+            running_jobs: 0, // the receiver's to tell
+            reclaimed_ranks: read(&self.reclaimed),
+            unseen_ends: read(&self.unseen),
+            failed_saves: read(&self.unsaved),
+            unknown_gpus,
+            unknown_ports,
             malformed: Malformed::ALL
                 .iter()
                 .map(|why| (*why, read(&self.malformed[*why as usize])))
@@ -170,6 +197,18 @@ pub struct Status {
     pub lost_rows: u64,
     /// Cells and regions whose number no frame of names had explained.
     pub unknown_names: u64,
+    /// Jobs of which a rank runs here, connected or not.
+    pub running_jobs: u64,
+    /// Ranks known from an earlier agent that still ran.
+    pub reclaimed_ranks: u64,
+    /// Ranks that ended while no agent listened.
+    pub unseen_ends: u64,
+    /// Times that what is known of ranks could not be saved for the next agent.
+    pub failed_saves: u64,
+    /// Ended ranks whose GPUs never became known, by reason.
+    pub unknown_gpus: BTreeMap<&'static str, u64>,
+    /// Ended ranks whose adapter ports never became known, by reason.
+    pub unknown_ports: BTreeMap<&'static str, u64>,
     /// Refused messages by reason.
     pub malformed: Vec<(Malformed, u64)>,
     /// Closed or refused connections by reason.

@@ -11,11 +11,13 @@ use crate::config::{Config, Places};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
+use throughline_mpit_bridge::JobEdge;
 use throughline_sample::catalogue::{
-    CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS, SOURCE_UP,
+    CONNECTED_RANKS, DROPPED_RECORDS, EXTRA_SAMPLES, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS,
+    ROUND_SECONDS, SOURCE_UP,
 };
 use throughline_sample::wire::{Batch, Event};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 pub use mpi::NAME as MPI;
 
@@ -76,6 +78,10 @@ impl Status {
 pub trait Source: Send {
     /// What it says about itself now. Quick: reads no device.
     fn status(&self) -> Status;
+    /// Reads once more, now, beside its interval; whether it will. Waits for nothing.
+    fn sample_now(&self) -> bool {
+        false
+    }
     /// Ends it and closes its channel. May block for a moment.
     fn stop(self: Box<Self>);
 }
@@ -90,6 +96,8 @@ pub struct Start<'a> {
     pub clock: Arc<Clock>,
     /// Where its records go.
     pub records: mpsc::Sender<Batch>,
+    /// To be told when a job begins or ends here.
+    pub job_edge: JobEdge,
 }
 
 /// Starts one source, or says why it can't.
@@ -135,6 +143,8 @@ struct Slot {
 #[derive(Clone)]
 pub struct Sources {
     slots: Arc<Mutex<Vec<Slot>>>,
+    /// A job began or ended here.
+    edge: Arc<Notify>,
     begun: Instant,
 }
 
@@ -147,9 +157,14 @@ impl Sources {
         mut input: impl FnMut(&'static str, mpsc::Receiver<Batch>),
     ) -> Self {
         let mut slots = Vec::new();
+        let edge = Arc::new(Notify::new());
         for (name, _, starter) in all(config).into_iter().filter(|(_, enabled, _)| *enabled) {
             let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
-            let started = starter(Start { config, places, clock: clock.clone(), records });
+            let job_edge = JobEdge::new({
+                let edge = edge.clone();
+                move || edge.notify_one()
+            });
+            let started = starter(Start { config, places, clock: clock.clone(), records, job_edge });
             let (source, error, otherwise) = match started {
                 Ok(source) => (Some(source), None, Status::default()),
                 Err(error) => {
@@ -163,7 +178,24 @@ impl Sources {
             input(name, receiver);
             slots.push(Slot { name, source, error, told: None, otherwise });
         }
-        Self { slots: Arc::new(Mutex::new(slots)), begun: Instant::now() }
+        Self { slots: Arc::new(Mutex::new(slots)), edge, begun: Instant::now() }
+    }
+
+    /// Has links and ports read whenever a job begins or ends here, at most `per_second` times a second: edges in
+    /// between share the next reading, so that each has one after it. For ever.
+    pub async fn sample_at_edges(self, per_second: u32, figures: SelfFigures) {
+        if per_second == 0 {
+            return;
+        }
+        loop {
+            self.edge.notified().await;
+            for slot in self.lock().iter() {
+                if slot.source.as_ref().is_some_and(|source| source.sample_now()) {
+                    figures.add(slot.name, &EXTRA_SAMPLES, 1);
+                }
+            }
+            tokio::time::sleep(Duration::from_secs(1) / per_second).await;
+        }
     }
 
     /// What only a person can put right, if a source failed to start for that reason: a socket that another
@@ -332,7 +364,7 @@ mod tests {
             Slot { name: "good", source: Some(good), error: None, told: None, otherwise: Status::default() },
             Slot { name: "bad", source: None, error, told: None, otherwise: failed },
         ];
-        Sources { slots: Arc::new(Mutex::new(slots)), begun: Instant::now() }
+        Sources { slots: Arc::new(Mutex::new(slots)), edge: Arc::default(), begun: Instant::now() }
     }
 
     #[tokio::test]
@@ -390,7 +422,8 @@ mod tests {
         let absent =
             Status { health: Health::NotHere, state: "no_gpu".into(), settled: true, ..Status::default() };
         let slot = Slot { name: "nvml", source: None, error: None, told: None, otherwise: absent };
-        let sources = Sources { slots: Arc::new(Mutex::new(vec![slot])), begun: Instant::now() };
+        let sources =
+            Sources { slots: Arc::new(Mutex::new(vec![slot])), edge: Arc::default(), begun: Instant::now() };
         let event = sources.changes(1, false).remove(0);
         assert_eq!((event.kind.as_str(), event.severity.as_str()), ("source.absent", "info"));
         assert!(sources.changes(2, false).is_empty());

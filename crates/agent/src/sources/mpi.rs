@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{ExitStatus, Failure, paths};
+use throughline_daemon::{ExitStatus, Failure, boot_id, paths};
 use throughline_host::cgroup::Scheduler;
 use throughline_host::identity::{Agreement, Roots, identify};
 use throughline_mpit_bridge::frame::{Tracing, Welcome};
@@ -30,7 +30,11 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         welcome: welcome(settings),
         limits: limits(settings),
         proc: start.config.proc.root.clone(),
+        sys: start.config.sysfs.root.clone(),
         kernel: kernel(Roots { proc: start.config.proc.root.clone(), ..Roots::default() }),
+        state: start.places.rank_state.clone(),
+        boot_id: boot_id(),
+        job_edge: start.job_edge,
     };
     let utc = super::monotonic_to_utc(start.clock);
     let receiver = Receiver::start(config, Arc::new(utc), start.records).map_err(failure)?;
@@ -38,28 +42,42 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     Ok(Box::new(Ranks { receiver, runtime: Handle::current() }))
 }
 
-/// What control groups say about a rank's job. Steps are not compared (Slurm writes some of them in words in one
-/// place and as numbers in the other), and only schedulers whose ids have one form are held against a claim.
+/// What control groups say about a rank's job. Steps are not compared: Slurm writes some of them in words in one
+/// place and as numbers in the other.
 fn kernel(roots: Roots) -> Kernel {
-    let is_compared = |scheduler| matches!(scheduler, Scheduler::Slurm | Scheduler::Pbs);
     Kernel::new(move |pid, claim| {
         // A process that is gone, or in another PID namespace, is unknown here.
-        let Ok(known) = identify(&roots, pid) else { return Verdict::Fits };
-        let (Some(scheduler), Some(id)) = (known.scheduler.filter(|s| is_compared(*s)), known.job_id.clone())
-        else {
-            return Verdict::Fits;
+        let Ok(known) = identify(&roots, pid) else { return Verdict::Unknown };
+        let Some((scheduler, id)) = known.scheduler.zip(known.job_id.clone()) else {
+            return Verdict::Unknown;
         };
+        // A node of a cluster can itself be a pod: that says nothing about the job on it.
+        if scheduler == Scheduler::Kubernetes {
+            return Verdict::Unknown;
+        }
         let Some(claim) = claim else {
-            return Verdict::In(ScheduledJob {
-                scheduler: scheduler.name().to_owned(),
-                id,
-                step: known.step,
-            });
+            let scheduler = scheduler.name().to_owned();
+            return Verdict::In(ScheduledJob { scheduler, id, step: known.step, components: 1 });
         };
-        let agreement = Scheduler::from_name(&claim.scheduler)
-            .map_or(Agreement::NotKnown, |claimed| known.agrees_with(claimed, &claim.id, None));
-        if agreement == Agreement::Contradicts { Verdict::Contradicts } else { Verdict::Fits }
+        let agrees = match Scheduler::from_name(&claim.scheduler) {
+            // A heterogeneous job is one, and each component's control group has a number of its own.
+            Some(Scheduler::Slurm) if scheduler == Scheduler::Slurm => claim.has_component(&id),
+            // An element of an array may be named by the array alone.
+            Some(Scheduler::Lsf) if scheduler == Scheduler::Lsf => number(&id) == number(&claim.id),
+            // A nested instance numbers its jobs anew, and no control group is made for them.
+            Some(Scheduler::Flux) if scheduler == Scheduler::Flux => {
+                return if id == claim.id { Verdict::Confirms } else { Verdict::Unknown };
+            }
+            Some(claimed) => known.agrees_with(claimed, &claim.id, None) == Agreement::Agrees,
+            None => return Verdict::Unknown,
+        };
+        if agrees { Verdict::Confirms } else { Verdict::Contradicts }
     })
+}
+
+/// An LSF job without the number within its array.
+fn number(id: &str) -> &str {
+    id.split('[').next().unwrap_or(id)
 }
 
 /// Makes the run-time folder where it is missing, and lets every user in whatever the umask: ranks of all users
@@ -192,15 +210,26 @@ mod tests {
             scheduler: scheduler.into(),
             id: id.into(),
             step: Some("4294967290".into()),
+            components: 1,
         };
-        assert_eq!(kernel.ask(7, Some(&claim("slurm", "5"))), Verdict::Fits);
+        assert_eq!(kernel.ask(7, Some(&claim("slurm", "5"))), Verdict::Confirms);
         assert_eq!(kernel.ask(7, Some(&claim("slurm", "6"))), Verdict::Contradicts);
         assert_eq!(kernel.ask(7, Some(&claim("pbs", "5"))), Verdict::Contradicts);
+        // The second component of a heterogeneous job that began with job 4.
+        let component = ScheduledJob { components: 2, ..claim("slurm", "4") };
+        assert_eq!(kernel.ask(7, Some(&component)), Verdict::Confirms);
         assert!(matches!(kernel.ask(7, None), Verdict::In(job) if job.scheduler == "slurm" && job.id == "5"));
         for pid in [8, 9] {
-            assert_eq!(kernel.ask(pid, Some(&claim("slurm", "6"))), Verdict::Fits);
-            assert_eq!(kernel.ask(pid, None), Verdict::Fits);
+            assert_eq!(kernel.ask(pid, Some(&claim("slurm", "6"))), Verdict::Unknown);
+            assert_eq!(kernel.ask(pid, None), Verdict::Unknown);
         }
+        put(10, "0::/lsf/cluster/job.77.4242.1790000000\n");
+        assert_eq!(kernel.ask(10, Some(&claim("lsf", "77[3]"))), Verdict::Confirms);
+        assert_eq!(kernel.ask(10, Some(&claim("lsf", "78"))), Verdict::Contradicts);
+        put(11, "0::/system.slice/imp-shell-0-\u{192}2oLkTLb.service\n");
+        assert_eq!(kernel.ask(11, Some(&claim("flux", "f2oLkTLb"))), Verdict::Confirms);
+        assert_eq!(kernel.ask(11, Some(&claim("flux", "f3"))), Verdict::Unknown, "of a nested instance");
+        assert_eq!(kernel.ask(11, Some(&claim("sge", "5"))), Verdict::Unknown);
     }
 
     #[test]

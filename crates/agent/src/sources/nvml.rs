@@ -36,6 +36,10 @@ impl Source for Nvml {
         translate(self.source.status(), self.expected)
     }
 
+    fn sample_now(&self) -> bool {
+        self.source.sample_now()
+    }
+
     fn stop(self: Box<Self>) {
         drop(self.source);
     }

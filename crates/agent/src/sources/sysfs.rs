@@ -23,6 +23,11 @@ impl Source for Sysfs {
         translate(self.0.status())
     }
 
+    fn sample_now(&self) -> bool {
+        self.0.sample_now();
+        self.0.status().adapters > 0
+    }
+
     fn stop(self: Box<Self>) {
         drop(self.0);
     }

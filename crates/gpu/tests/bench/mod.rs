@@ -150,6 +150,11 @@ impl Bench {
         self.running.as_ref().unwrap().0.status()
     }
 
+    /// The source.
+    pub fn source(&self) -> &NvmlSource {
+        &self.running.as_ref().unwrap().0
+    }
+
     /// Replaces the traffic file that the scenario includes.
     pub fn drive(&self, traffic: &[Traffic]) {
         write_traffic(&self.folder.path().join("traffic.txt"), traffic).unwrap();

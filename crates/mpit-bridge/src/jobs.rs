@@ -1,0 +1,225 @@
+//! The jobs and ranks of this node, connected or not: what they are, which of them are new, which was the last.
+//!
+//! Pure: times come from the caller, records go back to it. A rank that connects anew is the one that was here.
+
+use crate::member::{Member, RankKey};
+use crate::saved::{Saved, SavedRank};
+use std::collections::{BTreeMap, HashMap};
+use throughline_sample::wire::{Batch, Job, JobRank, Names};
+
+/// What is known of where a rank computes: names, or why there are none.
+pub type Known = Result<Vec<String>, &'static str>;
+
+/// Where a process computes, as far as its node can tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// UUIDs of the GPUs that it uses.
+    pub gpus: Known,
+    /// Adapter ports on which it has queue pairs, as DEVICE/PORT, the one with most first.
+    pub hca_ports: Known,
+}
+
+/// Nobody has looked yet.
+const NOT_LOOKED: &str = "ended_before_a_look";
+
+/// All jobs of the node.
+#[derive(Debug, Default)]
+pub(crate) struct Jobs {
+    jobs: HashMap<String, JobHere>,
+    /// Whether what has to survive a restart is another than when it was last saved.
+    changed: bool,
+}
+
+#[derive(Debug)]
+struct JobHere {
+    record: Job,
+    ranks: HashMap<RankKey, RankHere>,
+}
+
+#[derive(Debug)]
+struct RankHere {
+    record: JobRank,
+    /// The connection that speaks for it; none since a restart of the agent.
+    connection: Option<u64>,
+    /// Why its places are not known, where they are not.
+    gpus: &'static str,
+    hca_ports: &'static str,
+}
+
+impl RankHere {
+    fn new(record: JobRank, connection: Option<u64>) -> Self {
+        Self { record, connection, gpus: NOT_LOOKED, hca_ports: NOT_LOOKED }
+    }
+}
+
+/// What came of a rank's joining or leaving.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Told {
+    /// Its records.
+    pub batch: Batch,
+    /// Whether it was the first here, or the last.
+    pub edge: bool,
+    /// Why its GPUs and its ports never became known.
+    pub unknown: [Option<&'static str>; 2],
+}
+
+impl Jobs {
+    /// A rank says hello. Gives its start, which an earlier connection may have settled.
+    pub fn join(&mut self, member: &Member, connection: u64) -> (i64, Told) {
+        let job = self
+            .jobs
+            .entry(member.identity.job_key.clone())
+            .or_insert_with(|| JobHere { record: member.job(), ranks: HashMap::new() });
+        let is_first = job.ranks.is_empty();
+        job.record.start = job.record.start.min(member.start);
+        let rank = job.ranks.entry(member.key()).or_insert_with(|| {
+            self.changed = true;
+            RankHere::new(member.rank(), None)
+        });
+        rank.connection = Some(connection);
+        let jobs = if is_first { vec![job.record.clone()] } else { Vec::new() };
+        let batch = Batch { jobs, job_ranks: vec![rank.record.clone()], ..Batch::default() };
+        (rank.record.start, Told { batch, edge: is_first, unknown: [None; 2] })
+    }
+
+    /// A rank is gone. Nothing comes of it where another connection speaks for it now.
+    pub fn leave(
+        &mut self,
+        job_key: &str,
+        key: &RankKey,
+        connection: Option<u64>,
+        end: i64,
+        ending: &str,
+    ) -> Option<Told> {
+        let job = self.jobs.get_mut(job_key)?;
+        if job.ranks.get(key)?.connection != connection {
+            return None;
+        }
+        let rank = job.ranks.remove(key)?;
+        self.changed = true;
+        let end = end.max(rank.record.start);
+        let unknown = [
+            rank.record.gpus.is_none().then_some(rank.gpus),
+            rank.record.hca_ports.is_none().then_some(rank.hca_ports),
+        ];
+        let mut told = Told { unknown, ..Told::default() };
+        told.batch.job_ranks.push(JobRank { end, ending: ending.to_owned(), ..rank.record });
+        if job.ranks.is_empty() {
+            told.edge = true;
+            told.batch.jobs.push(Job { end, ..job.record.clone() });
+            self.jobs.remove(job_key);
+        }
+        Some(told)
+    }
+
+    /// That the jobs here still run.
+    pub fn heartbeat(&self, now: i64) -> Vec<Job> {
+        self.jobs.values().map(|job| Job { seen: now, ..job.record.clone() }).collect()
+    }
+
+    /// Jobs and ranks here.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.jobs.len(), self.jobs.values().map(|job| job.ranks.len()).sum())
+    }
+
+    /// Process ids of all ranks here.
+    pub fn processes(&self) -> Vec<u32> {
+        self.jobs.values().flat_map(|job| job.ranks.keys().map(|key| key.pid)).collect()
+    }
+
+    /// Notes where processes compute. What was used once stays; gives the ranks of which more is known now.
+    pub fn place(&mut self, places: &BTreeMap<u32, Places>) -> Vec<JobRank> {
+        let mut told = Vec::new();
+        for (key, rank) in self.jobs.values_mut().flat_map(|job| &mut job.ranks) {
+            let Some(place) = places.get(&key.pid) else { continue };
+            let gpus = merge(&mut rank.record.gpus, &mut rank.gpus, &place.gpus);
+            let ports = merge(&mut rank.record.hca_ports, &mut rank.hca_ports, &place.hca_ports);
+            if gpus || ports {
+                self.changed = true;
+                told.push(rank.record.clone());
+            }
+        }
+        told
+    }
+
+    /// What has to survive a restart, if it is another than the last time or `always`.
+    pub fn to_save(&mut self, always: bool) -> Option<Vec<SavedRank>> {
+        if !std::mem::take(&mut self.changed) && !always {
+            return None;
+        }
+        let ranks = self.jobs.values().flat_map(|job| {
+            job.ranks.iter().map(|(key, rank)| SavedRank {
+                job: Some(job.record.clone()),
+                rank: Some(rank.record.clone()),
+                start_ticks: key.start_ticks,
+                epoch: key.epoch,
+            })
+        });
+        Some(ranks.collect())
+    }
+
+    /// Takes over what an earlier agent knew. `runs` says whether a process of that id and start still does. Gives
+    /// the records of what runs and of what does not, and who has to be watched until it connects.
+    pub fn restore(&mut self, saved: Saved, runs: impl Fn(u32, Option<u64>) -> bool) -> (Told, Vec<Watched>) {
+        let (seen, mut watched) = (saved.time, Vec::new());
+        for SavedRank { job, rank, start_ticks, epoch } in saved.ranks {
+            let (Some(job), Some(rank)) = (job, rank) else { continue };
+            let key = RankKey { pid: rank.pid, start_ticks, epoch };
+            let here = self
+                .jobs
+                .entry(job.key.clone())
+                .or_insert_with(|| JobHere { record: job.clone(), ranks: HashMap::new() });
+            here.record.start = here.record.start.min(job.start);
+            here.ranks.insert(key.clone(), RankHere::new(rank, None));
+            watched.push(Watched { job_key: job.key, rank: key });
+        }
+        let mut told = Told::default();
+        watched.retain(|Watched { job_key, rank }| {
+            let lives = runs(rank.pid, rank.start_ticks);
+            if !lives && let Some(end) = self.leave(job_key, rank, None, seen, UNSEEN) {
+                told.batch.jobs.extend(end.batch.jobs);
+                told.batch.job_ranks.extend(end.batch.job_ranks);
+            }
+            lives
+        });
+        for job in self.jobs.values() {
+            told.batch.jobs.push(job.record.clone());
+            told.batch.job_ranks.extend(job.ranks.values().map(|rank| rank.record.clone()));
+        }
+        (told, watched)
+    }
+}
+
+/// Ending of a rank that ended while no agent listened.
+pub(crate) const UNSEEN: &str = "unseen";
+
+/// A rank known from before, not connected yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Watched {
+    pub job_key: String,
+    pub rank: RankKey,
+}
+
+/// Adds names that are new; whether anything is. That a rank used nothing so far is known, too.
+fn merge(known: &mut Option<Names>, reason: &mut &'static str, found: &Known) -> bool {
+    let found = match found {
+        Ok(found) => found,
+        Err(why) => {
+            *reason = why;
+            return false;
+        }
+    };
+    let is_new = known.is_none();
+    let names = &mut known.get_or_insert_default().name;
+    let before = names.len();
+    for name in found {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    is_new || names.len() > before
+}
+
+#[cfg(test)]
+#[path = "jobs_tests.rs"]
+mod tests;
