@@ -143,7 +143,7 @@ impl Jobs {
     }
 
     /// What has to survive a restart, if it is another than the last time or `always`.
-    pub fn to_save(&mut self, always: bool) -> Option<Vec<SavedRank>> {
+    pub fn take_unsaved(&mut self, always: bool) -> Option<Vec<SavedRank>> {
         if !std::mem::take(&mut self.changed) && !always {
             return None;
         }

@@ -57,8 +57,8 @@ fn what_an_earlier_agent_knew() {
     for (rank, connection) in ranks.iter().zip(1..) {
         before.join(rank, connection);
     }
-    let saved = Saved { time: 700, ranks: before.to_save(false).unwrap(), ..Saved::default() };
-    assert!(before.to_save(false).is_none(), "nothing new");
+    let saved = Saved { time: 700, ranks: before.take_unsaved(false).unwrap(), ..Saved::default() };
+    assert!(before.take_unsaved(false).is_none(), "nothing new");
     // One of them still runs.
     let mut jobs = Jobs::default();
     let (told, watched) = jobs.restore(saved.clone(), |pid, ticks| pid == 41 && ticks == Some(410));

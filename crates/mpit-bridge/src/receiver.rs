@@ -440,7 +440,7 @@ impl Shared {
     /// Saves what has to survive a restart, if it is another than before or `always`.
     async fn save(self: &Arc<Self>, always: bool) {
         let Some(path) = self.config.state.clone() else { return };
-        let Some(ranks) = self.jobs().to_save(always) else { return };
+        let Some(ranks) = self.jobs().take_unsaved(always) else { return };
         let saved = Saved { boot_id: self.config.boot_id.clone(), time: self.moment().utc, ranks };
         let written = tokio::task::spawn_blocking(move || saved.write(&path)).await;
         let failed = match written {

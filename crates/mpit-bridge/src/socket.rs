@@ -150,7 +150,7 @@ pub(crate) struct Received {
 pub(crate) fn receive(
     connection: &OwnedFd,
     buffer: &mut [u8],
-    control: &mut Vec<u8>,
+    control: &mut [u8],
 ) -> std::io::Result<Received> {
     let mut read = || {
         let mut parts = [IoSliceMut::new(buffer)];
