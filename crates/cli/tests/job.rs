@@ -1,0 +1,249 @@
+//! `throughline job` on real MPI programs: ranks under throughline-exec, an agent, a server and a TimescaleDB between
+//! them and what is printed. Call counts are known from the program.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far longer than anything takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+const RANKS: u64 = 4;
+
+fn crates() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A program of this workspace beside the command, as `cargo test --workspace` and `make test` have built it.
+fn program(package: &str, name: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_BIN_EXE_throughline")).with_file_name(name);
+    if !path.is_file() {
+        let build = ["build", "--quiet", "-p", package, "--bin", name];
+        assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+    }
+    path
+}
+
+fn done(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
+    output
+}
+
+/// A daemon that is stopped with the test.
+struct Daemon(Child);
+
+impl Daemon {
+    /// Starts one and waits until it tells where it listens as `role`.
+    fn start(command: &mut Command, role: &str) -> (Self, String) {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let told = format!("listening {role}=");
+        let address =
+            lines.map_while(Result::ok).find_map(|line| line.strip_prefix(&told).map(str::to_owned));
+        (Self(child), address.expect("the daemon listens"))
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(i32::try_from(self.0.id()).unwrap());
+        let _ = kill(pid, Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
+
+/// Server, agent and database.
+struct Stack {
+    folder: tempfile::TempDir,
+    url: String,
+    _agent: Daemon,
+    _server: Daemon,
+}
+
+impl Stack {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let database = throughline_store::testing::database().await;
+        let socket = database.socket_folder().unwrap();
+        let url = |role: &str| format!("host={} dbname={} user={role}", socket.display(), database.name());
+        let mut server = Command::new(env!("CARGO_BIN_EXE_throughline"));
+        server.args(["serve", "--database-url", &url(throughline_store::WRITE_ROLE)]);
+        server.env("THROUGHLINE__QUERY__LISTEN", "127.0.0.1:0");
+        server.env("THROUGHLINE__COLLECT__LISTEN", "127.0.0.1:0");
+        let (server, collector) = Daemon::start(&mut server, "collect");
+        let mut agent = Command::new(program("throughline-agent", "throughline-agent"));
+        agent.arg("run");
+        for (key, value) in [
+            ("NODE", "n1".to_owned()),
+            ("STATE_DIR", folder.path().join("agent").display().to_string()),
+            ("RUN_DIR", folder.path().join("run").display().to_string()),
+            ("HTTP__LISTEN", "127.0.0.1:0".to_owned()),
+            ("DELIVERY__COLLECTOR", format!("http://{collector}")),
+            ("DELIVERY__BATCH_INTERVAL_SECONDS", "0.1".to_owned()),
+            ("NVML__ENABLED", "false".to_owned()),
+            ("SYSFS__ENABLED", "false".to_owned()),
+            ("MPI__SOCKET", folder.path().join("mpi.sock").display().to_string()),
+        ] {
+            agent.env(format!("THROUGHLINE__{key}"), value);
+        }
+        let (agent, _) = Daemon::start(&mut agent, "agent");
+        Self { url: url(throughline_store::READ_ROLE), folder, _agent: agent, _server: server }
+    }
+
+    fn job(&self, arguments: &[&str]) -> Output {
+        let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
+        job.args(["job", "--database-url", &self.url]).args(arguments);
+        job.output().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.job(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = self.job(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs the program with uneven traffic and waits until the newest job is its, ended, with every call.
+    fn run(&self, mpi: &str, rounds: u64) -> Value {
+        let traffic = self.folder.path().join(format!("traffic-{mpi}"));
+        if !traffic.is_file() {
+            let source = crates().join("mpit-bridge/demo/traffic.c");
+            done(Command::new(format!("mpicc.{mpi}")).arg("-O1").arg("-o").arg(&traffic).arg(source));
+        }
+        // Where `make test` has them already: four objects take a while.
+        let objects = Path::new(env!("CARGO_BIN_EXE_throughline")).with_file_name("lib/throughline");
+        let out = format!("OUT={}", objects.display());
+        done(Command::new("make").arg("-s").arg("-C").arg(crates().join("mpit-bridge/shim")).arg(out));
+        let mut launch = Command::new(format!("mpirun.{mpi}"));
+        match mpi {
+            "openmpi" => {
+                launch.args(["--oversubscribe", "--bind-to", "none"]);
+                launch.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+                launch.env("OMPI_MCA_plm", "isolated");
+            }
+            _ => drop(launch.args(["-launcher", "fork"])),
+        }
+        launch.args(["-np", &RANKS.to_string()]);
+        launch.arg(program("throughline-mpit-bridge", "throughline-exec")).arg(&traffic);
+        launch.args(["--rounds", &rounds.to_string(), "--pair-bytes", "1024"]);
+        launch.env("THROUGHLINE_SOCKET", self.folder.path().join("mpi.sock"));
+        launch.env("THROUGHLINE_LIB_DIR", objects);
+        done(&mut launch);
+        let begin = Instant::now();
+        loop {
+            let output = self.job(&["show", "last", "--json"]);
+            let job: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+            let complete = job["state"] == "ended" && operation(&job, "allreduce")["calls"] == RANKS * rounds;
+            if complete {
+                return job;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{job} {}", String::from_utf8_lossy(&output.stderr));
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+fn operation(job: &Value, name: &str) -> Value {
+    let all = job["operations"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|operation| operation["operation"] == name).unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_of_both_libraries_are_shown_drawn_and_compared() {
+    let stack = Stack::start().await;
+    let none = stack.job(&["show", "last"]);
+    assert_eq!(none.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&none.stderr).contains("no job yet"));
+
+    let first = stack.run("openmpi", 10);
+    let second = stack.run("openmpi", 20);
+    let third = stack.run("mpich", 10);
+    assert_eq!((&first["world_size"], &first["ranks"], &first["nodes"]), (&4.into(), &4.into(), &1.into()));
+    assert_eq!(operation(&first, "allreduce")["bytes"], RANKS * 10 * 8192);
+    assert_eq!(operation(&first, "allreduce")["sizes"][0]["size_class_bytes"], 8192);
+    for (job, library) in [(&first, "Open MPI"), (&third, "MPICH")] {
+        assert!(job["libraries"][0].as_str().unwrap().contains(library), "{job}");
+        assert_eq!((&job["endings"][0]["ending"], &job["endings"][0]["ranks"]), (&"clean".into(), &4.into()));
+        let share = job["mpi_time_share"].as_f64().unwrap();
+        assert!(share > 0.0 && share <= 1.0, "{share}");
+        assert!(job["findings"].as_array().unwrap().len() >= 5, "{job}");
+    }
+    // The page says the same as the document.
+    let page = stack.text(&["show", third["job_key"].as_str().unwrap()]);
+    for part in ["4 ranks reached MPI_Finalize", "allreduce", "Worth knowing", "of the ranks' time"] {
+        assert!(page.contains(part), "{part} is not in\n{page}");
+    }
+
+    // Newest first, one line each.
+    let list = stack.text(&["list", "--json"]);
+    let keys: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let keys: Vec<&Value> = keys.iter().map(|job: &Value| &job["job_key"]).collect();
+    assert_eq!(keys, [&third["job_key"], &second["job_key"], &first["job_key"]]);
+
+    // The matrix is the sum of what operations say, and a CSV line for each pair.
+    let matrix = stack.json(&["matrix", "last-2", "--json"]);
+    assert_eq!((&matrix["job_key"], &matrix["kind"]), (&first["job_key"], &"logical".into()));
+    let pairs = matrix["pairs"].as_array().unwrap();
+    assert_eq!(pairs.len() as u64, RANKS * (RANKS - 1));
+    let allreduce_to_each = 10 * 8192;
+    assert!(pairs.iter().all(|pair| pair["bytes"].as_u64().unwrap() >= allreduce_to_each), "{matrix}");
+    assert_eq!(stack.text(&["matrix", "last-2", "--csv"]).lines().count(), 1 + pairs.len());
+    assert!(stack.text(&["matrix", "last-2", "--by", "node"]).contains("1 nodes"));
+    assert_eq!(stack.job(&["matrix", "last-2", "--kind", "wire"]).status.code(), Some(69));
+
+    // Twice the rounds: twice the calls, and it is said.
+    let diff = stack.json(&["diff", "last-1", "last-2", "--json"]);
+    assert_eq!(diff["a"]["job_key"], second["job_key"]);
+    let row = |diff: &Value, name: &str| {
+        let rows = diff["rows"].as_array().unwrap().clone();
+        rows.into_iter().find(|row| row["operation"] == name).unwrap()
+    };
+    let allreduce = row(&diff, "allreduce");
+    assert_eq!((&allreduce["a"]["calls"], &allreduce["b"]["calls"]), (&80.into(), &40.into()));
+    assert_eq!((&allreduce["calls_differ"], &allreduce["size_class_bytes"]), (&true.into(), &8192.into()));
+    let ratio = |row: &Value, name: &str| row[name].as_f64().unwrap();
+    let (whole, each) = (ratio(&allreduce, "time_ratio"), ratio(&allreduce, "call_time_ratio"));
+    assert!((whole / each - 2.0).abs() < 1e-6, "{allreduce}");
+    // The same work on two libraries: nothing differs but the time.
+    let diff = stack.json(&["diff", "last", "last-2", "--json"]);
+    assert_eq!(row(&diff, "allreduce")["calls_differ"], false);
+    assert!(diff["caveats"].to_string().contains("The MPI libraries differ"), "{diff}");
+    let text = stack.text(&["diff", "last", "last-2"]);
+    assert!(text.contains("Ratios are A divided by B") && text.contains("8 KiB"), "{text}");
+    // All have ended.
+    assert!(stack.text(&["top", "--once"]).contains("running jobs: 0"));
+    let unknown = stack.job(&["show", "slurm:4711"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("no job slurm:4711"));
+}
+
+#[test]
+fn without_a_database_it_says_how_to_start_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    for command in [&["list"][..], &["show", "last"], &["top", "--once"], &["diff", "a", "b"]] {
+        let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
+        let output = job.args(["job", "--state-dir", state]).args(command).output().unwrap();
+        assert_eq!(output.status.code(), Some(69), "{command:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("throughline serve"));
+    }
+    for wrong in [
+        &["list", "--since", "yesterday"][..],
+        &["matrix", "last", "--kind", "x"],
+        &["top", "--interval", "0"],
+    ] {
+        let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
+        let output = job.args(["job", "--state-dir", state]).args(wrong).output().unwrap();
+        assert_eq!(output.status.code(), Some(64), "{wrong:?}");
+    }
+}
