@@ -16,6 +16,7 @@
 
 #include "channel.h"
 #include "clock.h"
+#include "pvar_algorithms.h"
 #include "tool.h"
 
 enum {
@@ -140,6 +141,7 @@ static int take(int index, const char *name, int class, tl_handle type, int bind
         return 0;
     }
     v.fresh = v.count;
+    if (v.kind == KIND_UNSIGNED && v.count == 1) tl_pvar_algorithms_learn(listed, name);
     list[listed++] = v;
     return 1;
 }
@@ -183,6 +185,7 @@ static int start(void) {
 
 void tl_pvars_choose(const char *names) {
     while (listed > 0) release(&list[--listed]);
+    tl_pvar_algorithms_forget();
     seen = 0;
     patterns_listed = 0;
     while (*names && patterns_listed < PATTERNS) {
@@ -252,8 +255,17 @@ void tl_pvars_push(int everything, int patience_ms) {
         for (int i = 0; i < listed; i++) list[i].fresh = list[i].count;
 }
 
+int tl_pvars_read(int variable, double *value) {
+    if (!ready || variable >= listed) return 0;
+    struct variable *v = &list[variable];
+    if (tl_tool.read(session, v->handle, v->values) != 0) return 0;
+    *value = value_at(v, 0);
+    return 1;
+}
+
 void tl_pvars_stop(void) {
     if (ready) {
+        tl_pvar_algorithms_forget();
         while (listed > 0) release(&list[--listed]);
         tl_tool.session_free(&session);
         ready = 0;

@@ -12,6 +12,8 @@ void tl_pvars_choose(const char *names);
 const char *tl_pvars_standard(void);
 /* Reads all chosen variables and sends what changed, or all of it. */
 void tl_pvars_push(int everything, int patience_ms);
+/* Value of one variable that was chosen, by its number; 0 if it can't be read. */
+int tl_pvars_read(int variable, double *value);
 /* Before MPI_Finalize, after the flush thread has ended. */
 void tl_pvars_stop(void);
 uint64_t tl_pvars_missing(void);

@@ -10,4 +10,5 @@ mod faults;
 mod golden;
 mod sanitized;
 mod support;
+mod variables;
 mod wire;
