@@ -28,6 +28,7 @@ static inline int size_class(int64_t bytes) {
 
 static inline void record(tl_callp call, int64_t class_bytes, int64_t bytes) {
     struct tl_thread *self = call->self;
+    self->last_bytes = bytes;
     if (TL_UNLIKELY(self->capture)) {
         tl_capture_cell(self->capture, call->operation, class_bytes, bytes);
         return;

@@ -22,6 +22,8 @@
 #include "pvars.h"
 #include "settings.h"
 #include "shim.h"
+#include "sync.h"
+#include "trace.h"
 #include "wire.h"
 
 enum {
@@ -166,6 +168,9 @@ static void read_welcome(int wait_ms) {
         case TL_WELCOME_PUSH_MS: set_ms(&push_ms, from_environment_push_ms, number, PUSH_MS); break;
         case TL_WELCOME_PEER_BYTES: peer_threshold = number; break;
         case TL_WELCOME_WIRE: tl_wire_want(number != 0); break;
+        case TL_WELCOME_TRACE: tl_trace_allow(number); break;
+        case TL_WELCOME_TRACE_RATE: tl_trace_limits(number, 0); break;
+        case TL_WELCOME_TRACE_RECORDS: tl_trace_limits(0, number); break;
         case TL_WELCOME_PVARS:
             if (!pvars_given && field.length < sizeof pvars) {
                 memcpy(pvars, field.data, field.length);
@@ -204,6 +209,8 @@ static int sleep_for(int64_t nanoseconds) {
 static void serve(int64_t *next_push) {
     read_welcome(0);
     collect_bin();
+    tl_trace_push(bin_ms, 0, patience());
+    tl_sync_push(patience());
     int64_t now = tl_clock(CLOCK_MONOTONIC);
     if (now < *next_push) return;
     push(0, 1);
@@ -262,6 +269,7 @@ int tl_flush_start(int64_t started) {
     pvars_given = wanted != NULL;
     snprintf(pvars, sizeof pvars, "%s", wanted ? wanted : tl_pvars_standard());
     pvars_changed = 1;
+    tl_trace_configure();
     tl_settings_read();
     tl_wire_start();
     tl_channel_configure();
@@ -286,6 +294,8 @@ void tl_flush_finish(enum tl_bye_reason reason) {
     if (!tl_channel_connected() && !connect_and_greet()) return;
     collect_bin();
     push(1, reason == TL_BYE_FINALIZE);
+    tl_sync_push(patience());
+    tl_trace_push(0, 1, patience());
     tl_frame_begin(&other, TL_BYE);
     tl_field_u32(&other, TL_STATUS_REASON, (uint32_t)reason);
     put_status(&other);

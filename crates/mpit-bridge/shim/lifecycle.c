@@ -17,6 +17,8 @@
 #include "flush.h"
 #include "pvars.h"
 #include "shim.h"
+#include "sync.h"
+#include "trace.h"
 
 int tl_world_size, tl_world_rank;
 
@@ -56,6 +58,7 @@ static int switched_off(void) {
 /* The child of a fork shares the socket and has no flush thread: it must neither speak nor wait. */
 static void in_child(void) {
     TL_STORE(&tl_recording, 0);
+    tl_trace_stop();
     if (started) tl_channel_close();
     started = 0;
 }
@@ -66,6 +69,9 @@ static void at_exit(void) {
     started = 0;
     TL_STORE(&tl_recording, 0);
     struct tl_composure before = tl_composed();
+    tl_trace_finish();
+    tl_sync_last();
+    tl_sync_stop();
     if (tl_flush_stop()) tl_flush_finish(paused ? TL_BYE_FINALIZE : TL_BYE_EXIT);
     tl_as_before(&before);
 }
@@ -127,7 +133,11 @@ static void start(const tl_handle *session) {
     }
     owner = getpid();
     started = 1;
-    if (!session) tl_farewell_ask();
+    if (!session) {
+        tl_farewell_ask();
+        tl_trace_start();
+        tl_sync_start();
+    }
     TL_STORE(&tl_recording, 1);
     tl_debug("rank %d of %d, %s", tl_world_rank, tl_world_size, tl_library_version());
 }
@@ -166,6 +176,8 @@ void tl_finishing(void) {
     started = 0;
     TL_STORE(&tl_recording, 0);
     struct tl_composure before = tl_composed();
+    tl_trace_finish();
+    tl_sync_last();
     if (tl_flush_stop()) {
         /* The last values of the variables go with the last push, and MPI_T ends before MPI does. */
         tl_flush_finish(TL_BYE_FINALIZE);
@@ -183,5 +195,12 @@ void tl_session_finishing(void) {
     struct tl_composure before = tl_composed();
     tl_pvars_stop();
     tl_comms_stop();
+    tl_as_before(&before);
+}
+
+void tl_finished(void) {
+    if (getpid() != owner) return;
+    struct tl_composure before = tl_composed();
+    tl_sync_stop();
     tl_as_before(&before);
 }

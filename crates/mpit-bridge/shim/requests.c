@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "accounting.h"
+#include "trace_calls.h"
 
 enum { SLOTS = 8, CHAIN = 4 };
 
@@ -168,6 +169,10 @@ void tl_request_moved(const struct tl_found *found, struct tl_thread *self, tl_h
     if (!add(key, found->held)) TL_ADD(&self->untracked_requests, 1);
 }
 
+static tl_handle request_of(const struct tl_found *found) {
+    return (tl_handle)TL_LOAD(found->entry - SLOTS);
+}
+
 /* ---- completion ---- */
 
 struct tl_capture *tl_found_persistent(const struct tl_found *found) {
@@ -208,6 +213,10 @@ static void complete(const struct tl_call *call, struct tl_found *found, const v
     if (receives && status && !tl_is_ignored(call->form, status) && !was_cancelled(held, status)) {
         int64_t known = persistent ? persistent->receive_bytes : -1;
         tl_account_received(call->self, where, known >= 0 ? known : tl_status_bytes(status));
+    }
+    if (TL_UNLIKELY(TL_LOAD(&tl_tracing))) {
+        const void *told = status && !tl_is_ignored(call->form, status) ? status : NULL;
+        tl_trace_completed(call, request_of(found), told, told && was_cancelled(held, told));
     }
     if (persistent) persistent->active = 0;
     swap(found->entry, held, persistent ? found->held & ~(uint64_t)CANCELLED : 0);
@@ -274,6 +283,7 @@ void tl_requests_freed(struct tl_looked *looked) {
     for (int i = 0; i < looked->count; i++) {
         struct tl_found *found = &looked->found[i];
         if (!found->entry) continue;
+        if (TL_UNLIKELY(TL_LOAD(&tl_tracing))) tl_trace_request_freed(tl_self, request_of(found));
         swap(found->entry, found->held, 0);
         if (tl_found_persistent(found)) tl_capture_free(tl_found_persistent(found));
     }

@@ -100,6 +100,7 @@ struct tl_thread {
     int depth;         /* inside a wrapper: calls that MPI makes to itself pass through */
     int algorithm;     /* slot of the algorithm seen inside the present call; 0: none */
     int last_class;    /* size class of the call recorded last */
+    int64_t last_bytes; /* what it handed over */
     struct tl_table *table; /* of the innermost region */
     struct tl_comm *last_comm;
     uint64_t unknown_messages; /* peer or communicator not translatable */
@@ -121,6 +122,7 @@ struct tl_call {
     enum tl_form form;
     uint64_t ticks;
     int receives; /* its request's status tells received bytes */
+    uint64_t start; /* ticks */
 };
 
 /* Facts about the MPI library in this process, found by library.c. */
@@ -226,6 +228,7 @@ void tl_finishing(void);
 /* The same for a session. */
 void tl_session_started(tl_handle session);
 void tl_session_finishing(void);
+void tl_finished(void); /* MPI_Finalize has returned */
 void tl_debug(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Milliseconds from the environment; 0 if there are none or they make no sense. */
 int tl_environment_ms(const char *name);

@@ -56,7 +56,8 @@ void tl_trace_allow(uint64_t mode) {
 
 void tl_trace_limits(uint64_t rate, uint64_t records) {
     if (rate && rate < per_second) per_second = rate;
-    if (records && records < in_all) in_all = records;
+    uint64_t share = records && tl_world_size > 0 ? records / (uint64_t)tl_world_size + 1 : 0;
+    if (share && share < in_all) in_all = share;
 }
 
 int tl_trace_wanted(void) {
@@ -67,14 +68,25 @@ int tl_trace_wanted(void) {
 void tl_trace_start(void) {
     if (!tl_trace_wanted() || !tl_messages_start()) return;
     tl_trace_clock_start(tl_world_rank);
-    started = 1;
     allowance = (double)per_second;
+    TL_STORE(&started, 1);
     TL_STORE(&tl_tracing, 1);
     tl_debug("tracing, at most %llu records a second", (unsigned long long)per_second);
 }
 
 void tl_trace_stop(void) {
     TL_STORE(&tl_tracing, 0);
+}
+
+static void put(void *self, const struct tl_record *record) {
+    tl_trace_put(self, record);
+}
+
+void tl_trace_finish(void) {
+    if (!TL_LOAD(&started)) return;
+    tl_trace_stop();
+    struct tl_thread *self = tl_self ? tl_self : tl_thread_attach();
+    if (self) tl_messages_finish(put, self);
 }
 
 /* ---- the recording threads ---- */
@@ -152,7 +164,7 @@ static void drain(struct tl_ring *ring, int last, int patience_ms) {
 
 static void end_at_limit(int patience_ms) {
     tl_trace_stop();
-    started = 0;
+    TL_STORE(&started, 0);
     struct tl_record end = {.kind = TL_TRACE_END, .peer = TL_TRACE_NOBODY, .sequence = TL_TRACE_UNNUMBERED};
     struct tl_ticking now = tl_trace_ticking();
     end.start = end.end = now.ticks;
@@ -160,7 +172,7 @@ static void end_at_limit(int patience_ms) {
 }
 
 void tl_trace_push(int milliseconds, int last, int patience_ms) {
-    if (!started) return;
+    if (!TL_LOAD(&started)) return;
     allowance += (double)per_second * milliseconds / 1000;
     if (allowance > (double)per_second * BURST_SECONDS) allowance = (double)per_second * BURST_SECONDS;
     for (struct tl_thread *t = tl_threads(); t; t = t->next) {

@@ -49,12 +49,15 @@ struct tl_ring;
 void tl_trace_configure(void);
 /* What the agent allows, from its WELCOME: 0 never, 1 whoever asks, 2 everybody. */
 void tl_trace_allow(uint64_t mode);
-/* Records a second and in all of this rank, from its WELCOME; the environment can only lower them. */
-void tl_trace_limits(uint64_t per_second, uint64_t in_all);
+/* Records a second of this rank, and of the whole job, of which it has its share, from its WELCOME; 0: not told.
+ * The environment can only lower them. */
+void tl_trace_limits(uint64_t per_second, uint64_t of_job);
 /* At the end of MPI_Init: starts if wanted and allowed. */
 int tl_trace_wanted(void);
 void tl_trace_start(void);
 void tl_trace_stop(void);
+/* Before the last push, on the thread that ends MPI: what still waits for its number goes without. */
+void tl_trace_finish(void);
 /* The number of a thread in its records. */
 uint16_t tl_trace_thread(struct tl_thread *self);
 void tl_trace_put(struct tl_thread *self, const struct tl_record *record);

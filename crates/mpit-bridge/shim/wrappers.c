@@ -8,6 +8,7 @@
 #include "requests.h"
 #include "shim.h"
 #include "tool.h"
+#include "trace_calls.h"
 #include "wrappers.h"
 
 #define TL_COUNT_OF_REQUESTS count
@@ -46,6 +47,8 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_C_out(name) void *name
 #define TL_DECLARE(kind, name) TL_C_##kind(name)
 #define TL_PASS(kind, name) name
+#define TL_VALUE_comm(name) name
+#define TL_VALUE_int(name) name
 
 #define TL_WRAPPER(symbol, the_form, Name, parameters, note) \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
@@ -59,15 +62,17 @@ enum { NO_SUCH_FUNCTION = 16 };
         struct tl_thread *tl_me; \
         if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter())) return tl_following(parameters(TL_PASS, TL_COMMA)); \
         parameters(TL_BEFORE, TL_NOTHING) \
+        TL_TRACE_BEFORE(Name, the_form, parameters) \
         uint64_t tl_start = tl_ticks(); \
         int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
-        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - tl_start, 0}; \
+        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - tl_start, 0, tl_start}; \
         struct tl_call *call = &tl_made; \
         if (TL_LIKELY(tl_status == 0)) { \
             parameters(TL_NOTING, TL_NOTHING) \
             note; \
             parameters(TL_NOTED, TL_NOTHING) \
         } \
+        TL_TRACE_AFTER(tl_status == 0) \
         tl_me->depth = 0; \
         return tl_status; \
     }
@@ -129,7 +134,9 @@ TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provid
 TL_EXPORT int MPI_Finalize(void);
 TL_EXPORT int MPI_Finalize(void) {
     tl_finishing();
-    return next_void("MPI_Finalize", TL_CALLER);
+    int status = next_void("MPI_Finalize", TL_CALLER);
+    tl_finished();
+    return status;
 }
 
 /* What the shim itself does with MPI_T must change nothing of what the program gets: see tool.c. */

@@ -8,6 +8,7 @@
 #include "persistent.h"
 #include "requests.h"
 #include "shim.h"
+#include "trace_calls.h"
 #include "wrappers.h"
 
 #define TL_COUNT_OF_REQUESTS *(const int *)count_f
@@ -17,6 +18,8 @@
 
 #define TL_DECLARE(kind, name) TL_ARGUMENT_##kind(name)
 #define TL_PASS(kind, name) TL_PASS_##kind(name)
+#define TL_VALUE_comm(name) tl_library.comm_f2c(*(const int *)name##_f)
+#define TL_VALUE_int(name) *(const int *)name##_f
 
 /* Arguments that notes use by their names are converted; those that are C addresses already have them. */
 #define TL_BY_ADDRESS(name) void *name##_f
@@ -117,9 +120,10 @@ static const void *c_buffer(const void *buffer) {
             return; \
         } \
         parameters(TL_BEFORE, TL_NOTHING) \
+        TL_TRACE_BEFORE(Name, the_form, parameters) \
         uint64_t start = tl_ticks(); \
         next(parameters(TL_PASS, TL_COMMA), error); \
-        struct tl_call made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - start, 0}; \
+        struct tl_call made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - start, 0, start}; \
         struct tl_call *call = &made; \
         if (!error || *error == 0) { \
             parameters(TL_CONVERT, TL_NOTHING) \
@@ -127,6 +131,7 @@ static const void *c_buffer(const void *buffer) {
             note; \
             parameters(TL_NOTED, TL_NOTHING) \
         } \
+        TL_TRACE_AFTER(!error || *error == 0) \
         tl_me->depth = 0; \
     }
 
@@ -180,6 +185,7 @@ static void finish(const char *symbol, int *error, const void *caller) {
     __builtin_memcpy(&next, &found, sizeof next);
     tl_finishing();
     next(error);
+    tl_finished();
 }
 
 static void release(const char *symbol, int *comm, int *error, const void *caller) {
@@ -214,7 +220,7 @@ static void open_file(enum tl_form form, int *comm, const char *name, int *mode,
     uint64_t start = tl_ticks();
     next(comm, name, mode, info, file, error, length);
     if (!self) return;
-    struct tl_call call = {self, TL_OP_File_open, form, tl_ticks() - start, 0};
+    struct tl_call call = {self, TL_OP_File_open, form, tl_ticks() - start, 0, start};
     if (passed(error)) tl_note_time(&call);
     self->depth = 0;
 }

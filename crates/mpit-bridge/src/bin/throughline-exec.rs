@@ -36,6 +36,11 @@ Environment:
                              the end of a name stands for any rest; an empty list reads none
   THROUGHLINE_WIRE=1         tell which messages Open MPI really sends, also inside collectives; about
                              0.1 microseconds a message
+  THROUGHLINE_TRACE=1        as --trace; give it to all ranks of a job
+  THROUGHLINE_TRACE_RATE=N, THROUGHLINE_TRACE_RECORDS=N
+                             records a second of a rank, and in all, at most
+  THROUGHLINE_TRACE_DIR=DIR  folder that all nodes of the job share, by which ranks find rank 0 to
+                             compare clocks; else ~/.throughline
   THROUGHLINE_DEBUG=1        say on standard error what is done";
 
 /// Run a program so that Throughline sees its MPI operations.
@@ -49,6 +54,10 @@ struct Arguments {
     /// The program's MPI is of this family, whatever it looks like: openmpi, or mpich and its like.
     #[arg(long, value_name = "FAMILY", value_parser = ["openmpi", "mpich"])]
     mpi: Option<String>,
+
+    /// Trace each call and message with its times, for `throughline job trace`.
+    #[arg(long)]
+    trace: bool,
 
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
@@ -77,7 +86,7 @@ fn main() -> ExitCode {
     if arguments.dry_run {
         return say(&chosen, &file, &around);
     }
-    run(name, rest, &file, chosen, &around)
+    run(name, rest, &file, chosen, &around, arguments.trace)
 }
 
 /// What would be done, and whether it would be of use.
@@ -125,10 +134,14 @@ fn run(
     file: &Path,
     chosen: Result<(PathBuf, &'static str), String>,
     around: &Surroundings,
+    trace: bool,
 ) -> ExitCode {
     let debug = around.variables.contains_key("THROUGHLINE_DEBUG");
     let mut command = Command::new(file);
     command.arg0(name).args(rest);
+    if trace {
+        command.env("THROUGHLINE_TRACE", "1");
+    }
     match chosen {
         Ok((object, why)) => {
             if debug {

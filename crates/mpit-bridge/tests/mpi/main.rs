@@ -10,5 +10,6 @@ mod faults;
 mod golden;
 mod sanitized;
 mod support;
+mod trace;
 mod variables;
 mod wire;

@@ -9,7 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use throughline_mpit_bridge::{Config, Receiver};
 use throughline_sample::wire::{
-    Batch, Job, JobComm, JobRank, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRegionCell,
+    Batch, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRegionCell,
+    MpiTraceRecord,
 };
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
@@ -150,6 +151,10 @@ pub struct Seen {
     pub settings: BTreeMap<String, String>,
     pub variables: Vec<MpiPvarSample>,
     pub bin_times: Vec<i64>,
+    /// By rank and number.
+    pub traces: BTreeMap<(u32, u64), MpiTraceRecord>,
+    /// By rank and number.
+    pub clocks: BTreeMap<(u32, u64), MpiClockPoint>,
 }
 
 impl Agent {
@@ -218,6 +223,16 @@ impl Seen {
         self.comms.extend(batch.job_comms.into_iter().map(|comm| ((comm.rank, comm.comm), comm)));
         self.settings.extend(batch.job_settings.into_iter().map(|one| (one.name, one.value)));
         self.variables.extend(batch.mpi_pvars);
+        for trace in batch.mpi_traces {
+            let rank = trace.rank;
+            self.traces
+                .extend((trace.number..).zip(trace.records).map(|(number, record)| ((rank, number), record)));
+        }
+        for clock in batch.mpi_clocks {
+            let rank = clock.rank;
+            self.clocks
+                .extend((clock.number..).zip(clock.points).map(|(number, point)| ((rank, number), point)));
+        }
     }
 
     /// All that a rank did in one operation and size class, wherever and however.

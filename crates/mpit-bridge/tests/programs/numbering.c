@@ -96,7 +96,6 @@ static void complete_one(void) {
 }
 
 int main(void) {
-    unsigned long matched = 0;
     if (!tl_messages_start()) return 1;
     for (int i = 0; i < EVENTS && !wrong; i++) {
         unsigned what = any(10);
@@ -104,13 +103,10 @@ int main(void) {
         else if (what < 6) receive_one();
         else complete_one();
     }
-    while (receive_count) {
-        matched += (unsigned long)receives[0].matched;
-        complete_one();
-    }
+    while (receive_count) complete_one();
     tl_messages_finish(given_out, NULL);
     for (int i = 0; i < 3; i++)
         if (tl_message_sent(3, 7, 5) != i || tl_message_sent(3, 7, 6) != i || tl_message_sent(-1, 7, 6) >= 0) wrong++;
     printf("%lu numbered, %lu wrong, %lu without a number\n", given, wrong, unnumbered);
-    return given < 1000 || wrong || unnumbered || !matched;
+    return given < 1000 || wrong || unnumbered;
 }
