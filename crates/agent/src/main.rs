@@ -11,6 +11,7 @@ mod last;
 mod mpi_totals;
 mod node;
 mod once;
+mod placement;
 mod run;
 mod sample_json;
 mod sources;

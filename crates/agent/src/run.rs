@@ -7,6 +7,7 @@ use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceRoom};
 use crate::config::{Config, Places};
 use crate::housekeeping::{self, Own};
 use crate::last::LastValues;
+use crate::placement;
 use crate::sources::Sources;
 use anyhow::Context;
 use std::process::ExitCode;
@@ -59,6 +60,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let http_stop = CancellationToken::new();
     let tasks = Tasks {
         edges: tokio::spawn(edges),
+        placement: tokio::spawn(placement::run(sources.clone())),
         batcher: tokio::spawn(batcher.run(
             spool,
             config.delivery.batch_interval_seconds.duration(),
@@ -87,6 +89,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
 /// Everything that runs.
 struct Tasks {
     edges: JoinHandle<()>,
+    placement: JoinHandle<()>,
     batcher: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
     outbox: Outbox,
@@ -98,6 +101,7 @@ impl Tasks {
     /// Hands on what there is, in order, and ends everything.
     async fn drain(self, sources: &Sources) {
         self.edges.abort();
+        self.placement.abort();
         sources.stop().await;
         // Both end by themselves: the one on the stop signal, the other when all channels are closed.
         ended("housekeeping", self.housekeeping).await;

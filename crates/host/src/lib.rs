@@ -1,14 +1,15 @@
 //! Source: the counters of a host's own InfiniBand ports in sysfs; and who a process belongs to.
 //!
-//! Two things that only this host knows: [`SysfsSource`] reads `class/infiniband` (raw read in [`sysfs`], pure
+//! Three things that only this host knows: [`SysfsSource`] reads `class/infiniband` (raw read in [`sysfs`], pure
 //! conversion in [`convert`]), and [`identity`] tells a process's job from `/proc` and its control group, before
-//! anything that the process itself claims. Roots are always arguments, so tests bring trees of their own
+//! anything that the process itself claims; [`qp`] which process uses which port. Roots are always arguments, so tests bring trees of their own
 //! ([`sysfs_double`]). This crate never knows the spool, the store or another source.
 
 pub mod cgroup;
 pub mod convert;
 pub mod identity;
 pub mod process;
+pub mod qp;
 pub mod rate;
 pub mod sysfs;
 pub mod sysfs_double;

@@ -7,14 +7,15 @@ mod nvml;
 mod sysfs;
 
 use crate::batcher::CHANNEL_FRAGMENTS;
-use crate::config::{Config, Places};
+use crate::config::{Config, Places as Folders};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
-use throughline_mpit_bridge::JobEdge;
+use throughline_mpit_bridge::{JobEdge, Places};
 use throughline_sample::catalogue::{
-    CONNECTED_RANKS, DROPPED_RECORDS, EXTRA_SAMPLES, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS,
-    ROUND_SECONDS, SOURCE_UP,
+    CONNECTED_RANKS, DROPPED_RECORDS, EXTRA_SAMPLES, FAILED_READS, MALFORMED_MESSAGES, Metric, OVERRUNS,
+    ROUND_SECONDS, RUNNING_JOBS, SOURCE_UP,
 };
 use throughline_sample::wire::{Batch, Event};
 use tokio::sync::{Notify, mpsc};
@@ -65,7 +66,14 @@ pub struct Status {
     pub malformed: Option<u64>,
     /// Ranks now connected.
     pub connected: Option<u64>,
+    /// Jobs of which a rank runs here.
+    pub jobs: Option<u64>,
+    /// Counts of its own, some of them by a reason that stands in the place of the source.
+    pub counts: Vec<(&'static str, &'static Metric, u64)>,
 }
+
+/// For each process the UUIDs of its GPUs, or why that is not known.
+pub type Processes = Result<BTreeMap<u32, Vec<String>>, &'static str>;
 
 impl Status {
     /// Whether it delivers.
@@ -82,6 +90,18 @@ pub trait Source: Send {
     fn sample_now(&self) -> bool {
         false
     }
+    /// Process ids of the ranks that it knows, if it knows of ranks.
+    fn ranks(&self) -> Vec<u32> {
+        Vec::new()
+    }
+    /// Takes note of where processes compute, if it knows of ranks.
+    fn place(&self, _places: &BTreeMap<u32, Places>) {}
+    /// Has the processes on each GPU listed, if it knows of GPUs. Waits for nothing.
+    fn ask_processes(&self) {}
+    /// The GPUs of each process as last listed, or why that is not known; `None` if it knows nothing of GPUs.
+    fn processes(&self) -> Option<Processes> {
+        None
+    }
     /// Ends it and closes its channel. May block for a moment.
     fn stop(self: Box<Self>);
 }
@@ -91,7 +111,7 @@ pub struct Start<'a> {
     /// The whole configuration.
     pub config: &'a Config,
     /// Folders and names.
-    pub places: &'a Places,
+    pub places: &'a Folders,
     /// The agent's time.
     pub clock: Arc<Clock>,
     /// Where its records go.
@@ -152,7 +172,7 @@ impl Sources {
     /// Starts every source that is switched on and hands each one's channel to `input`.
     pub fn start(
         config: &Config,
-        places: &Places,
+        places: &Folders,
         clock: &Arc<Clock>,
         mut input: impl FnMut(&'static str, mpsc::Receiver<Batch>),
     ) -> Self {
@@ -196,6 +216,30 @@ impl Sources {
             }
             tokio::time::sleep(Duration::from_secs(1) / per_second).await;
         }
+    }
+
+    /// Process ids of the ranks on this node.
+    pub fn ranks(&self) -> Vec<u32> {
+        self.running(|source| source.ranks()).into_iter().flatten().collect()
+    }
+
+    /// Notes where processes compute.
+    pub fn place(&self, places: &BTreeMap<u32, Places>) {
+        self.running(|source| source.place(places));
+    }
+
+    /// Has the processes on each GPU listed; [`Sources::gpu_processes`] has the answer a moment later.
+    pub fn ask_gpu_processes(&self) {
+        self.running(|source| source.ask_processes());
+    }
+
+    /// The GPUs of each process, or why that is not known.
+    pub fn gpu_processes(&self) -> Processes {
+        self.running(|source| source.processes()).into_iter().flatten().next().unwrap_or(Err("switched_off"))
+    }
+
+    fn running<T>(&self, ask: impl Fn(&dyn Source) -> T) -> Vec<T> {
+        self.lock().iter().filter_map(|slot| Some(ask(slot.source.as_deref()?))).collect()
     }
 
     /// What only a person can put right, if a source failed to start for that reason: a socket that another
@@ -316,12 +360,14 @@ fn tell(figures: &SelfFigures, name: &'static str, status: &Status, is_beginning
         (&ROUND_SECONDS, status.round_seconds),
         (&MALFORMED_MESSAGES, status.malformed.map(number)),
         (&CONNECTED_RANKS, status.connected.map(number)),
+        (&RUNNING_JOBS, status.jobs.map(number)),
     ];
     for (metric, value) in optional {
         if let Some(value) = value {
             figures.set(name, metric, value);
         }
     }
+    status.counts.iter().for_each(|(source, metric, count)| figures.set(source, metric, number(*count)));
 }
 
 impl Expose for Sources {

@@ -2,6 +2,7 @@
 
 use super::{Health, Source, Start, Status};
 use crate::config::{Mpi, Trace};
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,9 +11,14 @@ use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, boot_id, paths};
 use throughline_host::cgroup::Scheduler;
 use throughline_host::identity::{Agreement, Roots, identify};
+use throughline_mpit_bridge::Places;
 use throughline_mpit_bridge::frame::{Tracing, Welcome};
 use throughline_mpit_bridge::{
     BindError, Config, Kernel, Limits, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits, Verdict,
+};
+use throughline_sample::catalogue::{
+    Metric, RECLAIMED_RANKS, REFUSED_CONNECTIONS, STATE_FAILURES, UNKNOWN_RANK_GPUS, UNKNOWN_RANK_PORTS,
+    UNSEEN_ENDS,
 };
 use tokio::runtime::Handle;
 
@@ -163,6 +169,14 @@ impl Source for Ranks {
         translate(&self.receiver.status())
     }
 
+    fn ranks(&self) -> Vec<u32> {
+        self.receiver.processes()
+    }
+
+    fn place(&self, places: &BTreeMap<u32, Places>) {
+        self.receiver.place(places);
+    }
+
     fn stop(self: Box<Self>) {
         self.runtime.block_on(self.receiver.stop());
     }
@@ -181,8 +195,24 @@ fn translate(status: &ReceiverStatus) -> Status {
             + status.closed_connections(),
         malformed: Some(status.malformed_messages()),
         connected: Some(status.connected),
+        jobs: Some(status.running_jobs),
+        counts: counts(status),
         ..Status::default()
     }
+}
+
+/// Counts with a place of their own among the figures.
+fn counts(status: &ReceiverStatus) -> Vec<(&'static str, &'static Metric, u64)> {
+    let refused = status.closed.iter().filter(|(_, count)| *count > 0);
+    let refused = refused.map(|(why, count)| (why.name(), &REFUSED_CONNECTIONS, *count));
+    let gpus = status.unknown_gpus.iter().map(|(why, count)| (*why, &UNKNOWN_RANK_GPUS, *count));
+    let ports = status.unknown_ports.iter().map(|(why, count)| (*why, &UNKNOWN_RANK_PORTS, *count));
+    let own = [
+        (NAME, &RECLAIMED_RANKS, status.reclaimed_ranks),
+        (NAME, &UNSEEN_ENDS, status.unseen_ends),
+        (NAME, &STATE_FAILURES, status.failed_saves),
+    ];
+    own.into_iter().chain(refused).chain(gpus).chain(ports).collect()
 }
 
 #[cfg(test)]

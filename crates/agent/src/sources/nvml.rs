@@ -1,6 +1,7 @@
 //! GPU links: starts the source of crate `gpu` and translates its status.
 
-use super::{Health, Source, Start, Status};
+use super::{Health, Processes, Source, Start, Status};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use throughline_gpu::convert::SOURCE;
 use throughline_gpu::{End, NvmlConfig, NvmlSource, NvmlStatus, State};
@@ -38,6 +39,16 @@ impl Source for Nvml {
 
     fn sample_now(&self) -> bool {
         self.source.sample_now()
+    }
+
+    fn ask_processes(&self) {
+        self.source.ask_processes();
+    }
+
+    fn processes(&self) -> Option<Processes> {
+        // Where there is no GPU no process uses one.
+        let nothing = self.status().health == Health::NotHere;
+        Some(if nothing { Ok(BTreeMap::new()) } else { self.source.processes() })
     }
 
     fn stop(self: Box<Self>) {

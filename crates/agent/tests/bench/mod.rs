@@ -61,6 +61,13 @@ impl Node {
         self
     }
 
+    /// Sets a variable of its agent's environment, in place of an earlier one.
+    pub fn with_variable(mut self, name: &str, value: &str) -> Self {
+        self.variables.retain(|(known, _)| known != name);
+        self.variables.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Gives it the GPUs of one of the crate's scenarios.
     pub fn with_gpus(mut self, scenario: &str) -> Self {
         let path =

@@ -1,0 +1,57 @@
+//! Where the ranks of this node compute: GPUs by the driver's list of processes, adapter ports by the kernel's queue
+//! pairs. Brings the sources together, and reads nothing itself but the kernel's answer about queue pairs.
+//!
+//! Both are made some time after a rank connects, when it first uses a GPU or a peer: so ranks are looked at several
+//! times, soon after new ones came and ever more rarely while they run.
+
+use crate::sources::{Processes, Sources};
+use std::collections::BTreeSet;
+use std::time::Duration;
+use throughline_host::qp;
+use throughline_mpit_bridge::Places;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+/// How often it is looked whether there are new ranks.
+const LOOK: Duration = Duration::from_secs(1);
+/// Pauses in seconds from one look at places to the next after new ranks came; the last one is repeated.
+const PAUSES_SECONDS: [u64; 6] = [2, 5, 10, 30, 60, 300];
+/// How long the GPU driver may take to list processes before it is asked again at the next look.
+const ANSWER: Duration = Duration::from_millis(500);
+
+/// Notes where ranks compute, for ever.
+pub async fn run(sources: Sources) {
+    let mut known = BTreeSet::new();
+    let mut looks = 0;
+    let mut due = Instant::now();
+    loop {
+        sleep(LOOK).await;
+        let ranks: BTreeSet<u32> = sources.ranks().into_iter().collect();
+        if !ranks.is_subset(&known) {
+            looks = 0;
+            due = Instant::now() + Duration::from_secs(PAUSES_SECONDS[0]);
+        }
+        known = ranks;
+        if known.is_empty() || Instant::now() < due {
+            continue;
+        }
+        looks = (looks + 1).min(PAUSES_SECONDS.len() - 1);
+        due = Instant::now() + Duration::from_secs(PAUSES_SECONDS[looks]);
+        look(&sources, &known).await;
+    }
+}
+
+/// One look at the places of all ranks.
+async fn look(sources: &Sources, ranks: &BTreeSet<u32>) {
+    sources.ask_gpu_processes();
+    // Asked of the kernel, which may wait for a driver.
+    let ports = spawn_blocking(qp::ports_of_processes).await.unwrap_or(Err("failed"));
+    sleep(ANSWER).await;
+    let gpus = sources.gpu_processes();
+    let of = |all: &Processes, pid: &u32| match all {
+        Ok(all) => Ok(all.get(pid).cloned().unwrap_or_default()),
+        Err(why) => Err(*why),
+    };
+    let places = ranks.iter().map(|pid| (*pid, Places { gpus: of(&gpus, pid), hca_ports: of(&ports, pid) }));
+    sources.place(&places.collect());
+}
