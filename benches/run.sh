@@ -14,6 +14,10 @@ sed -n 's/^model name[^:]*: /processor: /p;T;q' /proc/cpuinfo
 echo "== fabric: throughline-fabric against infiniband-diags on ibsim"
 benches/fabric.sh "$@" || status=$?
 
+echo "== agent: a node of 512 MPI ranks"
+cargo build --release --quiet -p throughline-agent -p throughline-benches
+target/release/bench-agent || status=$?
+
 echo "== MPI shim: what it adds to a call"
 if command -v mpicc.openmpi >/dev/null && command -v mpicc.mpich >/dev/null; then
     benches/shim/run.sh || status=$?

@@ -259,6 +259,6 @@ fn ranks_have_places() {
     let all = ranks(&batches);
     let end = |number: u32| *all.iter().find(|rank| rank.rank == number && rank.end != 0).unwrap();
     assert_eq!(end(0).gpus.as_ref().unwrap().name, [uuid(2), uuid(3)]);
-    assert_eq!(end(1).gpus.as_ref().unwrap().name, [String::new(); 0], "known to have used none");
+    assert!(end(1).gpus.as_ref().unwrap().name.is_empty(), "known to have used none");
     assert!(!end(0).cpus.is_empty());
 }
