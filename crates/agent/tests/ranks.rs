@@ -21,6 +21,16 @@ fn now(clock: nix::time::ClockId) -> i64 {
     time.tv_sec() * 1_000_000_000 + time.tv_nsec()
 }
 
+/// A bin with one cell of allreduce.
+fn operation(calls: u64) -> Vec<u8> {
+    let mut body = now(nix::time::ClockId::CLOCK_MONOTONIC).to_le_bytes().to_vec();
+    body.extend([1_u32.to_le_bytes(), 0_u32.to_le_bytes()].concat());
+    body.extend([17_u16.to_le_bytes(), 14_u16.to_le_bytes()].concat());
+    body.extend([0; 12]); // no region, algorithm or flags
+    body.extend([calls, calls * 8192, 1000, 100, 0, 0].map(u64::to_le_bytes).concat());
+    whole(3, 1, &body)
+}
+
 fn frame(kind: u16, sequence: u32, fields: &[(u16, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (tag, data) in fields {
@@ -28,6 +38,10 @@ fn frame(kind: u16, sequence: u32, fields: &[(u16, &[u8])]) -> Vec<u8> {
         body.extend(u16::try_from(data.len()).unwrap().to_le_bytes());
         body.extend(*data);
     }
+    whole(kind, sequence, &body)
+}
+
+fn whole(kind: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::new();
     bytes.extend(throughline_mpit_bridge::frame::MAGIC.to_le_bytes());
     bytes.extend(throughline_mpit_bridge::frame::VERSION.to_le_bytes());
@@ -60,7 +74,8 @@ fn a_rank() {
         send(socket.as_raw_fd(), &hello, MsgFlags::MSG_NOSIGNAL).ok()?;
         Some(socket)
     };
-    let mut connection = None;
+    let pushes = std::env::var_os("PUSHES").is_some();
+    let (mut connection, mut calls) = (None, 0);
     loop {
         connection = connection.or_else(connected);
         let over = is_closed.recv_timeout(Duration::from_millis(20)).is_ok();
@@ -71,13 +86,20 @@ fn a_rank() {
             continue;
         };
         if over {
+            if pushes {
+                calls += 1;
+                let _ = send(socket.as_raw_fd(), &operation(calls), MsgFlags::MSG_NOSIGNAL);
+                println!("calls {calls}.");
+            }
             let _ =
                 send(socket.as_raw_fd(), &frame(7, 2, &[(32, &1_u32.to_le_bytes())]), MsgFlags::MSG_NOSIGNAL);
             return;
         }
-        if send(socket.as_raw_fd(), &frame(6, 1, &[]), MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT)
-            .is_err_and(|error| error != nix::errno::Errno::EAGAIN)
-        {
+        // Sums, as a shim sends them: what the agent has no room for is in the next ones.
+        calls += 1;
+        let push = if pushes { operation(calls) } else { frame(6, 1, &[]) };
+        let sent = send(socket.as_raw_fd(), &push, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
+        if sent.is_err_and(|error| error != nix::errno::Errno::EAGAIN) {
             connection = None;
         }
     }
@@ -88,16 +110,30 @@ struct Rank(Child);
 
 impl Rank {
     fn start(node: &Node, rank: u32) -> Self {
-        let mut program = Command::new(std::env::current_exe().unwrap());
-        program.args(["--exact", "a_rank"]).env(AS_RANK, node.socket()).env("RANK", rank.to_string());
-        program.stdin(Stdio::piped()).stdout(Stdio::null());
-        Self(program.spawn().unwrap())
+        Self(Self::program(node, rank).spawn().unwrap())
     }
 
-    /// Says goodbye and ends.
-    fn end(mut self) {
+    /// One that pushes operations, too, 50 times a second.
+    fn start_pushing(node: &Node, rank: u32) -> Self {
+        Self(Self::program(node, rank).env("PUSHES", "1").spawn().unwrap())
+    }
+
+    fn program(node: &Node, rank: u32) -> Command {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        program.args(["--exact", "a_rank", "--nocapture"]);
+        program.env(AS_RANK, node.socket()).env("RANK", rank.to_string());
+        program.stdin(Stdio::piped()).stdout(Stdio::piped());
+        program
+    }
+
+    /// Says goodbye and ends; gives its calls.
+    fn end(mut self) -> u64 {
         drop(self.0.stdin.take());
-        assert!(self.0.wait().unwrap().success());
+        let output = self.0.wait_with_output().unwrap();
+        assert!(output.status.success());
+        let text = String::from_utf8_lossy(&output.stdout);
+        let calls = text.split_once("calls ").and_then(|(_, rest)| rest.split_once('.'));
+        calls.map_or(0, |(calls, _)| calls.parse().unwrap())
     }
 
     fn kill(mut self) {
@@ -261,4 +297,89 @@ fn ranks_have_places() {
     assert_eq!(end(0).gpus.as_ref().unwrap().name, [uuid(2), uuid(3)]);
     assert!(end(1).gpus.as_ref().unwrap().name.is_empty(), "known to have used none");
     assert!(!end(0).cpus.is_empty());
+}
+
+fn signal(agent: &bench::Agent, signal: nix::sys::signal::Signal) {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(agent.pid()), signal).unwrap();
+}
+
+/// The newest sum of calls in a spool.
+fn calls(batches: &[Batch]) -> u64 {
+    let cells = batches.iter().flat_map(|batch| &batch.mpi_ops).flat_map(|bin| &bin.cells);
+    cells.map(|cell| cell.calls).max().unwrap_or(0)
+}
+
+/// A series of the page: its value once it is there and not 0.
+fn until_counted(agent: &bench::Agent, name: &str, source: &str) {
+    let begin = Instant::now();
+    while number(&agent.metrics(), name, source) == 0.0 {
+        assert!(begin.elapsed() < PATIENCE, "{name} of {source}: {}", agent.metrics());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Stopped for longer than its socket has room, the agent has all sums in the end, and no rank ended by it.
+#[test]
+fn a_stopped_agent_loses_nothing_but_fine_time() {
+    let node = Node::bare();
+    let mut agent = node.run();
+    let rank = Rank::start_pushing(&node, 0);
+    agent.wait_for(&["throughline_mpi_calls_total{operation=\"allreduce\"}"]);
+    signal(&agent, nix::sys::signal::Signal::SIGSTOP);
+    std::thread::sleep(Duration::from_secs(2));
+    signal(&agent, nix::sys::signal::Signal::SIGCONT);
+    let told = rank.end();
+    agent.wait_for(&["throughline_running_jobs{source=\"mpi\"} 0"]);
+    assert!(agent.stop().0.success());
+    let batches = node.spooled();
+    assert_eq!(calls(&batches), told);
+    let ends = ranks(&batches)
+        .iter()
+        .filter(|rank| rank.end != 0)
+        .map(|rank| rank.ending.clone())
+        .collect::<Vec<_>>();
+    assert_eq!(ends, ["clean"]);
+}
+
+/// The disk is full under spool and state file: ranks are served, it is counted, and when there is room again the
+/// newest sums are there. On a small file system of its own.
+#[test]
+fn a_full_disk_under_the_agent() {
+    let node = Node::bare();
+    std::fs::create_dir_all(node.state()).unwrap();
+    let mounted =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=512k", "tmpfs"]).arg(node.state()).output();
+    if !mounted.is_ok_and(|output| output.status.success()) {
+        return eprintln!("skipped: needs root to mount a small file system");
+    }
+    let unmount = Unmount(node.state());
+    let mut agent = node.run();
+    let filler = node.state().join("filler");
+    let mut file = std::fs::File::create(&filler).unwrap();
+    while std::io::Write::write_all(&mut file, &[0; 4096]).is_ok() {}
+    let rank = Rank::start_pushing(&node, 0);
+    agent.wait_for(&[
+        "throughline_connected_ranks{source=\"mpi\"} 1",
+        "throughline_mpi_calls_total{operation=",
+    ]);
+    until_counted(&agent, "throughline_spool_errors_total", "spool");
+    until_counted(&agent, "throughline_state_failures_total", "mpi");
+    drop(file);
+    std::fs::remove_file(&filler).unwrap();
+    let told = rank.end();
+    agent.wait_for(&["throughline_running_jobs{source=\"mpi\"} 0"]);
+    assert!(agent.stop().0.success());
+    let batches = node.spooled();
+    assert_eq!(calls(&batches), told);
+    assert!(ranks(&batches).iter().any(|rank| rank.ending == "clean"));
+    drop(unmount);
+}
+
+/// A file system that is taken away at the end of a test, however it ends.
+struct Unmount(std::path::PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }

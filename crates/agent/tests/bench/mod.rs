@@ -203,6 +203,11 @@ impl Agent {
         self.end()
     }
 
+    /// Its process id.
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
     /// Kills it.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();
