@@ -26,4 +26,6 @@ if command -v mpicc.openmpi >/dev/null && command -v mpicc.mpich >/dev/null; the
 else
     echo "left out: Open MPI and MPICH with their compilers are needed (make deps)"
 fi
+echo "== throughline job on jobs of 1,000 ranks"
+benches/jobs.sh || status=$?
 exit "$status"

@@ -171,6 +171,10 @@ async fn jobs_of_both_libraries_are_shown_drawn_and_compared() {
     assert_eq!((&first["world_size"], &first["ranks"], &first["nodes"]), (&4.into(), &4.into(), &1.into()));
     assert_eq!(operation(&first, "allreduce")["bytes"], RANKS * 10 * 8192);
     assert_eq!(operation(&first, "allreduce")["sizes"][0]["size_class_bytes"], 8192);
+    // What has nothing to receive says nothing of it, and what received says what.
+    assert_eq!(operation(&first, "allreduce")["received_bytes"], Value::Null);
+    let (sent, received) = (operation(&first, "isend"), operation(&first, "irecv"));
+    assert_eq!((&sent["bytes"], &sent["received_bytes"]), (&received["received_bytes"], &Value::Null));
     for (job, library) in [(&first, "Open MPI"), (&third, "MPICH")] {
         assert!(job["libraries"][0].as_str().unwrap().contains(library), "{job}");
         assert_eq!((&job["endings"][0]["ending"], &job["endings"][0]["ranks"]), (&"clean".into(), &4.into()));

@@ -39,6 +39,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 9, name: "job_places", sql: include_str!("../migrations/V009__job_places.sql") },
     Migration { version: 10, name: "job_totals", sql: include_str!("../migrations/V010__job_totals.sql") },
     Migration { version: 11, name: "mpi_trace", sql: include_str!("../migrations/V011__mpi_trace.sql") },
+    Migration {
+        version: 12,
+        name: "total_limits",
+        sql: include_str!("../migrations/V012__total_limits.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

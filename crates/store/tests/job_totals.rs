@@ -284,6 +284,20 @@ async fn pairs_regions_and_ranks() {
 }
 
 #[tokio::test]
+async fn sums_beyond_a_bigint_stand_at_its_end() {
+    let client = seeded().await;
+    let row = client
+        .query_one(
+            "SELECT stored_total(9223372036854775807::numeric * 3), stored_total(NULL), stored_total(7)",
+            &[],
+        )
+        .await
+        .unwrap();
+    let totals: [Option<i64>; 3] = [row.get(0), row.get(1), row.get(2)];
+    assert_eq!(totals, [Some(i64::MAX), None, Some(7)]);
+}
+
+#[tokio::test]
 async fn a_job_runs_as_long_as_one_rank_of_it_does() {
     let client = seeded().await;
     let rows = client

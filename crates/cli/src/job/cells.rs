@@ -32,9 +32,9 @@ pub struct Cell {
 
 const CELLS: &str = "
     SELECT operation, size_class_bytes, algorithm, algorithm_source,
-           least(sum(calls), 9223372036854775807)::bigint AS calls,
-           least(sum(bytes), 9223372036854775807)::bigint AS bytes,
-           least(sum(received_bytes), 9223372036854775807)::bigint AS received_bytes,
+           stored_total(sum(calls)) AS calls,
+           stored_total(sum(bytes)) AS bytes,
+           stored_total(sum(received_bytes)) AS received_bytes,
            coalesce(sum(elapsed_seconds), 0) AS elapsed_seconds, sum(wait_seconds) AS wait_seconds,
            max(longest_seconds) AS longest_seconds
     FROM mpi_op_cell_totals WHERE job_id = $1

@@ -100,8 +100,8 @@ const JOBS: &str = "
 
 /// Sums over the ranks of some jobs.
 const TOTALS: &str = "
-    SELECT job_id, least(sum(calls), 9223372036854775807)::bigint AS calls,
-           least(sum(bytes), 9223372036854775807)::bigint AS bytes, sum(elapsed_seconds) AS mpi_seconds,
+    SELECT job_id, stored_total(sum(calls)) AS calls,
+           stored_total(sum(bytes)) AS bytes, sum(elapsed_seconds) AS mpi_seconds,
            sum(observed_seconds) AS observed_seconds,
            (extract(epoch FROM max(last_time)) * 1e9)::bigint AS newest_ns,
            extract(epoch FROM now() - max(last_time))::double precision AS age

@@ -37,6 +37,9 @@ const OTHER_LINES: usize = 3;
 /// Lines shown where no terminal says how many fit.
 const USUAL_LINES: usize = 40;
 
+/// From this width on a job's nodes, age and command are shown.
+const WIDE: usize = 110;
+
 /// Options of `job top`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
@@ -265,36 +268,34 @@ impl View {
         if jobs.is_empty() {
             return text + "no running job sent anything in the last minute";
         }
-        let mut table = Table::new(&[
-            "JOB",
-            "USER",
-            "<NODES",
-            "<RANKS",
-            "<FOR",
-            "<MPI",
-            "<SENT/S",
-            "<CALLS/S",
-            "OPERATION",
-            "COMMAND",
-        ]);
+        let wide = width >= WIDE;
+        let mut headings = vec!["JOB", "USER", "<RANKS", "<MPI", "<SENT/S", "<CALLS/S", "OPERATION"];
+        if wide {
+            headings.splice(2..2, ["<NODES", "<FOR"]);
+            headings.push("COMMAND");
+        }
+        let mut table = Table::new(&headings);
         for job in jobs.iter().take(fits) {
             let operation = job.top_operation.as_ref().map_or(ABSENT.to_owned(), |operation| {
                 let share =
                     job.top_operation_share.map_or(String::new(), |share| format!(" {:.0} %", share * 100.0));
                 clean(operation, 20) + &share
             });
-            table.row(vec![
-                middle_cut(&clean(&job.job_key, 200), if width < 120 { 16 } else { 28 }),
+            let mut row = vec![
+                middle_cut(&clean(&job.job_key, 200), if wide { 28 } else { 18 }),
                 job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 8)),
-                job.nodes.to_string(),
                 job.ranks.to_string(),
-                job.running_seconds.map_or(ABSENT.to_owned(), age),
                 percent(job.mpi_time_share),
                 rate(job.bytes_per_second),
                 number(job.calls_per_second),
                 operation,
-                job.command.as_deref().map_or(String::new(), |command| clean(command, width)),
-            ]);
+            ];
+            if wide {
+                let running = job.running_seconds.map_or(ABSENT.to_owned(), age);
+                row.splice(2..2, [job.nodes.to_string(), running]);
+                row.push(job.command.as_deref().map_or(String::new(), |command| clean(command, width)));
+            }
+            table.row(row);
         }
         let lines = table.text();
         let lines = lines.lines().map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width));

@@ -110,20 +110,16 @@ const JOBS: &str = "
 
 /// Operations of some jobs over all ranks and size classes.
 const OPERATIONS: &str = "
-    SELECT job_id, operation, sum(calls)::bigint AS calls, sum(bytes)::bigint AS bytes,
+    SELECT job_id, operation, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
            sum(elapsed_seconds)::double precision AS elapsed_seconds
     FROM mpi_op_totals WHERE job_id = ANY($1)
     GROUP BY job_id, operation ORDER BY job_id, elapsed_seconds DESC, operation";
 
 /// How long the ranks of some jobs have been observed, summed, and the age of the newest row.
 const SPANS: &str = "
-    SELECT r.job_id, sum(extract(epoch FROM o.last_time - r.start_time))::double precision AS observed_seconds,
-           extract(epoch FROM now() - max(o.last_time))::double precision AS age
-    FROM (SELECT job_id, rank, min(start_time) AS start_time
-          FROM job_rank WHERE job_id = ANY($1) GROUP BY job_id, rank) r
-    JOIN (SELECT job_id, rank, max(time) AS last_time
-          FROM mpi_ops WHERE job_id = ANY($1) GROUP BY job_id, rank) o USING (job_id, rank)
-    GROUP BY r.job_id";
+    SELECT job_id, sum(observed_seconds) AS observed_seconds,
+           extract(epoch FROM now() - max(last_time))::double precision AS age
+    FROM mpi_rank_totals WHERE job_id = ANY($1) GROUP BY job_id";
 
 /// A job that has not ended and sent nothing for this long is called silent.
 const SILENT_SECONDS: f64 = 60.0;

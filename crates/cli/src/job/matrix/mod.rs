@@ -28,7 +28,7 @@ A row is who sends, a column who receives. A world that is too large for numbers
 one that is too large for a cell per rank in tiles of several ranks. --kind logical is what the
 program meant for others by its calls: an allreduce of 8 KiB counts 8 KiB to each other rank. --kind
 wire is the messages that the library sent, also inside collectives; ranks record it only where
-asked to ([mpi] wire = true in agent.toml).";
+asked to ([mpi] wire = true in agent.toml, or THROUGHLINE_WIRE=1 for a program).";
 
 /// Options of `job matrix`.
 #[derive(clap::Args, Clone, Debug)]
@@ -152,8 +152,8 @@ async fn hosts(client: &Client, id: i32) -> anyhow::Result<Vec<(u32, String)>> {
 fn nothing(key: &str, kind: &str) -> String {
     match kind {
         "wire" => format!(
-            "no wire matrix of {key}: ranks record it only where asked to ([mpi] wire = true in agent.toml), on \
-             Open MPI; --kind logical is there without"
+            "no wire matrix of {key}: ranks record it only where asked to ([mpi] wire = true in agent.toml, or \
+             THROUGHLINE_WIRE=1 for a program), on Open MPI; --kind logical is there without"
         ),
         _ => format!(
             "no traffic between ranks of {key}: it sent none yet, each pair stays below the agent's peer_bytes_min \

@@ -29,9 +29,9 @@ pub struct Region {
 }
 
 const REGIONS: &str = "
-    SELECT region, count(DISTINCT rank) AS ranks, least(sum(visits), 9223372036854775807)::bigint AS visits,
+    SELECT region, count(DISTINCT rank) AS ranks, stored_total(sum(visits)) AS visits,
            coalesce(sum(elapsed_seconds), 0) AS elapsed_seconds,
-           least(sum(mpi_calls), 9223372036854775807)::bigint AS mpi_calls, sum(mpi_seconds) AS mpi_seconds
+           stored_total(sum(mpi_calls)) AS mpi_calls, sum(mpi_seconds) AS mpi_seconds
     FROM mpi_region_totals WHERE job_id = $1
     GROUP BY region ORDER BY mpi_seconds DESC NULLS LAST, elapsed_seconds DESC, region";
 

@@ -78,9 +78,9 @@ const TRAFFIC: &str = "
         LEFT JOIN hosts d ON d.rank = p.peer
         WHERE p.job_id = $1
     ), sums AS (
-        SELECT kind, least(sum(bytes), 9223372036854775807)::bigint AS all_bytes,
-               least(sum(messages), 9223372036854775807)::bigint AS all_messages, count(*) AS all_pairs,
-               least(coalesce(sum(bytes) FILTER (WHERE NOT same_node), 0), 9223372036854775807)::bigint AS between_bytes
+        SELECT kind, stored_total(sum(bytes)) AS all_bytes,
+               stored_total(sum(messages)) AS all_messages, count(*) AS all_pairs,
+               stored_total(coalesce(sum(bytes) FILTER (WHERE NOT same_node), 0)) AS between_bytes
         FROM pairs GROUP BY kind
     )
     SELECT s.*, p.rank, p.peer, p.bytes, p.messages, p.same_node
