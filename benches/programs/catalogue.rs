@@ -161,9 +161,12 @@ fn hpcc(scale: u32) -> Program {
     // Which tests there were and whether each of them was right; figures are rates.
     let mut made = program("hpcc", Mpi::Openmpi, &["hpcc"], remedy, |line| {
         let verdict = ["PASSED", "FAILED", "Success=", "CommWorldProcs=", "HPL_N=", "errors", "End of"];
-        let is_told = verdict.iter().any(|word| line.contains(word));
-        // What follows a verdict of PTRANS is its time.
-        is_told.then(|| line.split_inclusive("PASSED").next().unwrap_or(line).trim().to_owned())
+        if line.starts_with("WALL") || line.starts_with("CPU") {
+            // PTRANS: its sizes stay, and times stand around its verdict.
+            let words: Vec<_> = line.split_whitespace().collect();
+            return Some([words.get(..7)?, words.get(8..9)?].concat().join(" "));
+        }
+        Some(line.trim().to_owned()).filter(|line| verdict.iter().any(|word| line.contains(word)))
     });
     made.files = vec![("hpccinf.txt", input)];
     made.result = Some("hpccoutf.txt");

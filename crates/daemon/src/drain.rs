@@ -12,13 +12,16 @@ pub const GRACE: Duration = Duration::from_secs(8);
 /// group, so it gets each signal twice.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// A token that is cancelled by SIGTERM or SIGINT. A second request ends the process at once with status 1.
+/// A token that is cancelled by SIGTERM or SIGINT. A second request ends the process at once with status 1. From here
+/// on a file that reaches RLIMIT_FSIZE is a write that fails, as on a full disk; the kernel would end the process.
 ///
 /// # Errors
 /// The signal handlers can't be installed.
 pub fn stop_signal() -> std::io::Result<CancellationToken> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    // Once taken a signal stays taken, and that is all that is needed of this one.
+    drop(signal(SignalKind::from_raw(nix::sys::signal::Signal::SIGXFSZ as i32))?);
     let token = CancellationToken::new();
     let cancel = token.clone();
     tokio::spawn(async move {

@@ -5,8 +5,6 @@
  */
 #include "bins.h"
 
-#include <stdlib.h>
-
 #include "clock.h"
 #include "pvar_algorithms.h"
 #include "shim.h"
@@ -31,7 +29,7 @@ static struct sum *find_sum(uint16_t region, uint16_t operation, uint16_t algori
     struct sum *sum = sums;
     while (sum && (sum->region != region || sum->operation != operation || sum->algorithm != algorithm))
         sum = sum->next;
-    if (sum || !(sum = calloc(1, sizeof *sum))) return sum;
+    if (sum || !(sum = tl_memory(sizeof *sum))) return sum;
     *sum = (struct sum){.next = sums, .region = region, .operation = operation, .algorithm = algorithm, .source = source};
     sums = sum;
     return sum;
@@ -46,9 +44,7 @@ static struct sum *sum_of(const struct tl_row *row) {
 static struct total *total_of(struct sum *sum, int class) {
     struct total *total = sum->totals[class];
     if (TL_UNLIKELY(!total)) {
-        total = NULL;
-        if (posix_memalign((void **)&total, TL_CACHE_LINE, sizeof *total) != 0) return NULL;
-        *total = (struct total){0};
+        if (!(total = tl_memory(sizeof *total))) return NULL;
         sum->totals[class] = total;
         sum->used |= (uint64_t)1 << class;
     }

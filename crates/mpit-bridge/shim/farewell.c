@@ -10,7 +10,7 @@
 
 #include "shim.h"
 
-enum { MPICH_COMM_SELF = 0x44000001 };
+enum { MPICH_COMM_SELF = 0x44000001, ABI_COMM_SELF = 0x102 };
 
 /* A copy of MPI_COMM_SELF does not take the attribute along. */
 static int not_copied(tl_handle comm, int key, void *extra, void *value, void *copy, int *flag) {
@@ -27,6 +27,7 @@ static int deleted(tl_handle comm, int key, void *value, void *extra) {
 
 static tl_handle comm_self(void) {
     if (tl_library.family == TL_FAMILY_MPICH) return MPICH_COMM_SELF;
+    if (tl_library.family == TL_FAMILY_ABI) return ABI_COMM_SELF;
     if (tl_library.family != TL_FAMILY_OPENMPI) return 0;
     void *self = dlsym(RTLD_DEFAULT, "ompi_mpi_comm_self"); /* may have moved into the program */
     return (tl_handle)(self ? self : tl_find("ompi_mpi_comm_self"));

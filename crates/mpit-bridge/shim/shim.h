@@ -196,6 +196,9 @@ extern int tl_several_libraries;
 void tl_origin_look(void); /* at each MPI_Init: is it another library's? */
 void *tl_find_for(const char *symbol, const void *caller);
 
+/* memory.c: zeroed and aligned to cache lines, so that two threads never write to one; NULL when there is none */
+void *tl_memory(size_t size);
+
 /* threads.c */
 struct tl_thread *tl_thread_attach(void);
 struct tl_thread *tl_threads(void);

@@ -4,8 +4,6 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "shim.h"
@@ -37,14 +35,8 @@ static struct tl_thread *take_area(void) {
     for (struct tl_thread *t = all_threads; t; t = t->next)
         if (!__atomic_load_n(&t->in_use, __ATOMIC_ACQUIRE)) return t;
     if (thread_count >= TL_THREADS_LIMIT) return NULL;
-    struct tl_thread *made = NULL;
-    /* Aligned: two threads must not write to one cache line. */
-    if (posix_memalign((void **)&made, TL_CACHE_LINE, sizeof *made) != 0) return NULL;
-    memset(made, 0, sizeof *made);
-    if (!tl_table_find(made, 0)) {
-        free(made);
-        return NULL;
-    }
+    struct tl_thread *made = tl_memory(sizeof *made);
+    if (!made || !tl_table_find(made, 0)) return NULL;
     thread_count++;
     made->next = all_threads;
     __atomic_store_n(&all_threads, made, __ATOMIC_RELEASE);
@@ -81,7 +73,7 @@ struct tl_table *tl_table_find(struct tl_thread *self, int region) {
     if (region < 0 || region >= TL_REGION_LIMIT) return NULL;
     struct tl_table *table = self->tables[region];
     if (TL_LIKELY(table != NULL)) return table;
-    table = calloc(1, sizeof *table);
+    table = tl_memory(sizeof *table);
     if (!table) return NULL;
     table->region = (uint16_t)region;
     table->next = self->all_tables;
@@ -91,9 +83,8 @@ struct tl_table *tl_table_find(struct tl_thread *self, int region) {
 }
 
 static struct tl_row *make_row(struct tl_table *table, int operation, int algorithm) {
-    struct tl_row *row = NULL;
-    if (posix_memalign((void **)&row, TL_CACHE_LINE, sizeof *row) != 0) return NULL;
-    memset(row, 0, sizeof *row);
+    struct tl_row *row = tl_memory(sizeof *row);
+    if (!row) return NULL;
     row->operation = (uint16_t)operation;
     row->algorithm = (uint16_t)algorithm;
     row->region = table->region;

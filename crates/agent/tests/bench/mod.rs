@@ -119,7 +119,20 @@ impl Node {
 
     /// Starts its agent and waits until it listens.
     pub fn run(&self) -> Agent {
-        let mut child = self.command("run").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::started(self.command("run"))
+    }
+
+    /// The same with RLIMIT_FSIZE: no file of it grows beyond so many bytes.
+    pub fn run_with_file_limit(&self, bytes: u64) -> Agent {
+        let agent = self.command("run");
+        let mut limited = Command::new("prlimit");
+        limited.arg(format!("--fsize={bytes}")).arg(agent.get_program()).args(agent.get_args());
+        limited.envs(agent.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+        Self::started(limited)
+    }
+
+    fn started(mut command: Command) -> Agent {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = lines.next().and_then(Result::ok).unwrap_or_default();
         let mut errors = child.stderr.take().unwrap();
@@ -206,6 +219,12 @@ impl Agent {
     /// Its process id.
     pub fn pid(&self) -> i32 {
         i32::try_from(self.child.id()).unwrap()
+    }
+
+    /// Sends it a signal.
+    pub fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+        nix::sys::signal::kill(pid, signal).unwrap();
     }
 
     /// Kills it.

@@ -9,7 +9,7 @@ const TOOL: &str = "tests/programs/counting_tool.c";
 
 /// `mpicc` of this MPI with sources from the crate's folder and anything else.
 fn compile(mpi: Mpi, program: PathBuf, sources: &[&str], flags: &[&str]) -> PathBuf {
-    let mut command = Command::new(format!("mpicc.{}", mpi.name()));
+    let mut command = Command::new(mpi.command("mpicc"));
     command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["-Wall", "-Wextra", "-Werror", "-O1", "-pthread"]);
     succeeded(command.arg("-o").arg(&program).args(sources).args(flags).arg("-lm"));
     program

@@ -75,6 +75,8 @@ modes! {
     /// dup2 of the program's own socket over the shim's: nothing is sent there, nor is it closed.
     descriptors_replaced "replace" 2 Clean,
     descriptors_used_up "descriptors" 2 Clean,
+    /// No more address space from the first call on: nothing new can be mapped, by the flush thread either.
+    address_space_used_up "memory" 2 Clean,
     small_stacks_and_large_thread_local_variables "stack" 2 Clean,
     environment_cleared "environment" 2 Clean,
     /// Division by zero is a SIGFPE from before MPI_Init on, every rounding one in MPI_Finalize; no flag is raised.

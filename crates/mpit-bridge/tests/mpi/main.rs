@@ -10,6 +10,7 @@ mod faults;
 mod golden;
 mod sanitized;
 mod support;
+mod surroundings;
 mod trace;
 mod variables;
 mod wire;

@@ -79,6 +79,19 @@ impl Mpi {
         }
     }
 
+    /// A command of this MPI: with a suffix, as Debian names it, or from the folder in `THROUGHLINE_TEST_OPENMPI` or
+    /// `THROUGHLINE_TEST_MPICH` (benches/mpi-matrix.sh), where `THROUGHLINE_TEST_MPICC` may name MPICH's other compiler.
+    pub fn command(self, name: &str) -> String {
+        let folder = match self {
+            Self::Open => std::env::var("THROUGHLINE_TEST_OPENMPI"),
+            Self::Mpich => std::env::var("THROUGHLINE_TEST_MPICH"),
+        };
+        let Ok(folder) = folder else { return format!("{name}.{}", self.name()) };
+        let other =
+            std::env::var("THROUGHLINE_TEST_MPICC").ok().filter(|_| self == Self::Mpich && name == "mpicc");
+        format!("{folder}/bin/{}", other.as_deref().unwrap_or(name))
+    }
+
     /// A program from tests/programs or demo, compiled for this MPI.
     pub fn compile(self, file: &str, into: &Path) -> PathBuf {
         let path = source(file);
@@ -90,7 +103,7 @@ impl Mpi {
         } else {
             ("mpicc", &["-Wall", "-Wextra", "-Werror"])
         };
-        let mut command = Command::new(format!("{compiler}.{}", self.name()));
+        let mut command = Command::new(self.command(compiler));
         command.args(warnings).args(["-O1", "-pthread", "-o"]).arg(&program).arg(path).arg("-lm");
         succeeded(&mut command);
         program
@@ -98,7 +111,7 @@ impl Mpi {
 
     /// `mpirun -n RANKS` of this MPI, for a program behind it.
     pub fn run(self, ranks: u32) -> Command {
-        let mut command = Command::new(format!("mpirun.{}", self.name()));
+        let mut command = Command::new(self.command("mpirun"));
         command.arg("-n").arg(ranks.to_string());
         command.env_remove("LD_PRELOAD").env_remove("THROUGHLINE_SOCKET");
         if self == Self::Open {

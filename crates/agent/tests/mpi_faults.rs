@@ -1,0 +1,111 @@
+//! The real agent stopped, killed and replaced, and out of disk, while MPI ranks push to it: the program's output and
+//! status are what they would have been, and what did not arrive is counted.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod bench;
+
+use bench::{Node, make};
+use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+const RANKS: u64 = 2;
+
+fn source(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge").join(file)
+}
+
+/// `allreduce CALLS PAUSE_MS` of the shim's own tests, for MPICH.
+fn program() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-allreduce");
+        let mut compiler = Command::new("mpicc.mpich");
+        compiler.arg("-O1").arg("-o").arg(&program).arg(source("tests/programs/allreduce.c"));
+        assert!(compiler.status().expect("MPICH is installed (make deps)").success());
+        program
+    })
+}
+
+/// Starts it with the shim, pushing as often as it can.
+fn start(socket: &Path, calls: u64, pause_ms: u64) -> Child {
+    let object = make("mpit-bridge/shim", "agent-shim").join("libthroughline-mpich.so");
+    let mut run = Command::new("mpirun.mpich");
+    run.args(["-n", &RANKS.to_string(), "env"])
+        .arg(format!("LD_PRELOAD={}", object.display()))
+        .arg(program());
+    run.args([calls.to_string(), pause_ms.to_string()]).env("THROUGHLINE_SOCKET", socket);
+    run.env("THROUGHLINE_PUSH_MS", "10").env("THROUGHLINE_BIN_MS", "10").env_remove("LD_PRELOAD");
+    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Waits for the program and holds what it shows against what it shows by itself.
+fn unharmed(running: Child) {
+    let output = running.wait_with_output().unwrap();
+    let shown = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!((shown.0.as_ref(), shown.1.as_ref(), output.status.code()), ("sum 3\n", "", Some(0)));
+}
+
+/// All calls have arrived: sums, whatever was lost on the way.
+fn all_calls(calls: u64) -> String {
+    format!("throughline_mpi_calls_total{{operation=\"allreduce\"}} {}", RANKS * calls)
+}
+
+/// SIGSTOP for longer than its queue holds: frames are lost and counted, and the sums are whole after SIGCONT.
+#[test]
+fn stopped_and_continued() {
+    let node = Node::bare();
+    let agent = node.run();
+    let running = start(&node.socket(), 900, 5);
+    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
+    agent.signal(SIGSTOP);
+    std::thread::sleep(std::time::Duration::from_millis(3000));
+    agent.signal(SIGCONT);
+    unharmed(running);
+    let metrics = agent.wait_for(&[&all_calls(900), "throughline_connected_ranks{source=\"mpi\"} 0"]);
+    assert!(lost(&metrics) > 0.0, "{metrics}");
+}
+
+/// Frames that ranks could not send, as they said at their end.
+fn lost(metrics: &str) -> f64 {
+    let lines =
+        metrics.lines().filter(|line| line.starts_with("throughline_failed_reads_total{source=\"mpi\"}"));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+}
+
+#[test]
+fn stopped_until_the_program_has_ended() {
+    let node = Node::bare();
+    let agent = node.run();
+    let running = start(&node.socket(), 40, 20);
+    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
+    agent.signal(SIGSTOP);
+    unharmed(running);
+    agent.signal(SIGCONT);
+    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 0"]);
+}
+
+#[test]
+fn killed_and_restarted() {
+    let node = Node::bare();
+    let mut agent = node.run();
+    let running = start(&node.socket(), 200, 20);
+    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
+    agent.kill();
+    let agent = node.run();
+    unharmed(running);
+    agent.wait_for(&[&all_calls(200), "throughline_connected_ranks{source=\"mpi\"} 0"]);
+}
+
+/// Its spool can grow no further (RLIMIT_FSIZE, as a full disk): ranks notice nothing, the agent lives on, says so, and
+/// still shows what it cannot keep.
+#[test]
+fn no_room_for_the_spool() {
+    let node = Node::bare();
+    let agent = node.run_with_file_limit(16 * 1024);
+    let running = start(&node.socket(), 100, 20);
+    unharmed(running);
+    agent.wait_for(&[&all_calls(100), "throughline_connected_ranks{source=\"mpi\"} 0"]);
+    agent.wait_for(&["throughline_spool_"]);
+}
