@@ -113,8 +113,8 @@ impl Stack {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Runs the program with uneven traffic and waits until the newest job is its, ended, with every call.
-    fn run(&self, mpi: &str, rounds: u64) -> Value {
+    /// How the program with uneven traffic is started under the shim.
+    fn launch(&self, mpi: &str, options: &[&str]) -> Command {
         let traffic = self.folder.path().join(format!("traffic-{mpi}"));
         if !traffic.is_file() {
             let source = crates().join("mpit-bridge/demo/traffic.c");
@@ -135,10 +135,15 @@ impl Stack {
         }
         launch.args(["-np", &RANKS.to_string()]);
         launch.arg(program("throughline-mpit-bridge", "throughline-exec")).arg(&traffic);
-        launch.args(["--rounds", &rounds.to_string(), "--pair-bytes", "1024"]);
+        launch.args(options).args(["--pair-bytes", "1024"]);
         launch.env("THROUGHLINE_SOCKET", self.folder.path().join("mpi.sock"));
         launch.env("THROUGHLINE_LIB_DIR", objects);
-        done(&mut launch);
+        launch
+    }
+
+    /// Runs it and waits until the newest job is its, ended, with every call.
+    fn run(&self, mpi: &str, rounds: u64) -> Value {
+        done(&mut self.launch(mpi, &["--rounds", &rounds.to_string()]));
         let begin = Instant::now();
         loop {
             let output = self.job(&["show", "last", "--json"]);
@@ -229,6 +234,47 @@ async fn jobs_of_both_libraries_are_shown_drawn_and_compared() {
     let unknown = stack.job(&["show", "slurm:4711"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&unknown.stderr).contains("no job slurm:4711"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_running_job_is_in_top_and_ends_as_lost_when_killed() {
+    let stack = Stack::start().await;
+    let mut launch = stack.launch("openmpi", &["--seconds", "600", "--pause-ms", "20"]);
+    let mut program = launch.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let begin = Instant::now();
+    let now: Value = loop {
+        let output = stack.job(&["top", "--once", "--json", "--window", "1"]);
+        let line = String::from_utf8(output.stdout).unwrap();
+        match line.lines().next().and_then(|line| serde_json::from_str(line).ok()) {
+            Some(now) => break now,
+            None => assert!(begin.elapsed() < PATIENCE, "{}", String::from_utf8_lossy(&output.stderr)),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert_eq!((&now["ranks"], &now["nodes"]), (&4.into(), &1.into()), "{now}");
+    assert!(now["calls_per_second"].as_f64().unwrap() > 0.0, "{now}");
+    let share = now["mpi_time_share"].as_f64().unwrap();
+    assert!(share > 0.0 && share <= 1.0, "{now}");
+    assert!(now["command"].as_str().unwrap().contains("traffic"), "{now}");
+    assert!(stack.text(&["show", "last"]).contains("running since"));
+    assert_eq!(stack.text(&["list", "--running", "--json"]).lines().count(), 1);
+
+    // Its ranks are killed: no MPI_Finalize.
+    let job = stack.json(&["show", "last", "--json"]);
+    let pid = Pid::from_raw(i32::try_from(program.id()).unwrap());
+    kill(pid, Signal::SIGTERM).unwrap();
+    program.wait().unwrap();
+    let ended = loop {
+        let job = stack.json(&["show", job["job_key"].as_str().unwrap(), "--json"]);
+        if job["ranks_running"] == 0 {
+            break job;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{job}");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert_eq!((&ended["state"], &ended["ranks_lost"]), (&"lost".into(), &4.into()), "{ended}");
+    assert!(ended["findings"][0].as_str().unwrap().contains("4 ranks ended without MPI_Finalize"), "{ended}");
+    assert!(stack.text(&["list", "--running"]).contains("no job passes the filter"));
 }
 
 #[test]

@@ -132,6 +132,42 @@ mod tests {
         );
     }
 
+    #[tokio::test]
+    async fn names_keys_ids_beginnings_and_the_newest() {
+        let database = throughline_store::testing::database().await;
+        let empty = database.connect_reader().await.unwrap();
+        assert!(find(&empty, "last").await.unwrap_err().to_string().contains("no job yet"));
+        let writer = database.connect().await.unwrap();
+        let jobs = "INSERT INTO job (key, native_id, start_time) VALUES \
+                    ('slurm:47.0@1', '47', '2026-11-20 10:00Z'), ('slurm:471.0@1', '471', '2026-11-20 11:00Z'), \
+                    ('slurm:471.1@1', '471', '2026-11-20 12:00Z'), ('local:00ffee@1', NULL, '2026-11-20 09:00Z')";
+        writer.execute(jobs, &[]).await.unwrap();
+        let client = database.connect_reader().await.unwrap();
+        for (name, key) in [
+            ("last", "slurm:471.1@1"),
+            ("last-3", "local:00ffee@1"),
+            ("slurm:47.0@1", "slurm:47.0@1"),
+            ("slurm:47.0", "slurm:47.0@1"),
+            // An id is meant whole, though 471 begins with it.
+            ("47", "slurm:47.0@1"),
+            ("471.1", "slurm:471.1@1"),
+            ("00f", "local:00ffee@1"),
+            ("local", "local:00ffee@1"),
+        ] {
+            assert_eq!(find(&client, name).await.unwrap().key, key, "{name}");
+        }
+        for (name, said) in [
+            ("471", "471 fits 2 jobs: slurm:471.1@1, slurm:471.0@1; name one of them"),
+            ("slurm", "fits 3 jobs"),
+            ("slurm:472.0", "no job slurm:472.0; the nearest: slurm:47"),
+            ("zzz", "no job zzz; `throughline job list`"),
+            ("last-4", "not as many jobs"),
+        ] {
+            let error = find(&client, name).await.unwrap_err().to_string();
+            assert!(error.contains(said), "{name}: {error}");
+        }
+    }
+
     #[test]
     fn the_nearest_names() {
         let keys = ["slurm:4711.0", "slurm:4712.0", "local:00ffee"].map(str::to_owned);
