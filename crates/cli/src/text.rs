@@ -124,6 +124,11 @@ pub fn bytes(bytes: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// `1 rank`, `1,024 ranks`.
+pub fn count(number: u64, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", thousands(number)) }
+}
+
 /// A size class by its largest message, in binary units, as classes are powers of two: `0 B`, `8 KiB`.
 pub fn size_class(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

@@ -207,7 +207,7 @@ async fn jobs_of_both_libraries_are_shown_drawn_and_compared() {
     let allreduce_to_each = 10 * 8192;
     assert!(pairs.iter().all(|pair| pair["bytes"].as_u64().unwrap() >= allreduce_to_each), "{matrix}");
     assert_eq!(stack.text(&["matrix", "last-2", "--csv"]).lines().count(), 1 + pairs.len());
-    assert!(stack.text(&["matrix", "last-2", "--by", "node"]).contains("1 nodes"));
+    assert!(stack.text(&["matrix", "last-2", "--by", "node"]).contains("1 node;"));
     assert_eq!(stack.job(&["matrix", "last-2", "--kind", "wire"]).status.code(), Some(69));
 
     // Twice the rounds: twice the calls, and it is said.

@@ -1,7 +1,7 @@
 //! The matrix as lines: numbers where they fit, else shades.
 
 use super::grid::{Entry, Grid};
-use crate::text::{bytes, clean, thousands};
+use crate::text::{bytes, clean, count, thousands};
 
 /// What is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +53,13 @@ const WIDE_RANGE: u64 = 16;
 /// The matrix with its heading and legend.
 pub fn text(key: &str, kind: &str, grid: &Grid, unit: Unit, width: usize) -> String {
     let (bytes_all, messages_all) = grid.sums();
-    let what = if grid.ranks { "ranks" } else { "nodes" };
+    let what = if grid.ranks { "rank" } else { "node" };
     let heading = format!(
-        "Job {key}: {kind} {} from row to column, {} {what}; all pairs {} in {} messages",
+        "Job {key}: {kind} {} from row to column, {}; all pairs {} in {}",
         unit.noun(),
-        thousands(grid.names.len() as u64),
+        count(grid.names.len() as u64, what),
         bytes(bytes_all),
-        thousands(messages_all)
+        count(messages_all, "message")
     );
     let mut text = crate::text::folded(&heading, width).join("\n").trim_start().to_owned();
     text.push_str("\n\n");
@@ -129,6 +129,9 @@ fn shades(grid: &Grid, unit: Unit, width: usize) -> String {
         let tile = format!("a tile is {side} x {side} {what} and shows the sum of its pairs");
         text.push_str(&crate::text::folded(&tile, width).join("\n"));
         text.push('\n');
+    }
+    if !grid.ranks {
+        text.push_str("  columns are numbered as the rows stand, from 0\n");
     }
     let legend = format!("{EMPTY}{EMPTY} nothing; {}", scale.legend(unit));
     text.push_str(&crate::text::folded(&legend, width).join("\n"));

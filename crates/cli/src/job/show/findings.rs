@@ -3,12 +3,11 @@
 //! A sentence is there only if there is data for it, and says no more than the data does.
 
 use super::Report;
-use super::identity::count;
 use super::links;
 use super::operations::{Operation, name};
 use super::spread::{PairTotal, RankTotal};
 use crate::job::cells::{mean, part};
-use crate::text::{bytes, percent, seconds, size_class, thousands};
+use crate::text::{bytes, count, percent, seconds, size_class, thousands};
 
 /// Most sentences.
 const FINDINGS_MAX: usize = 10;

@@ -3,7 +3,7 @@
 use crate::job::list::whole_second;
 use crate::job::summary::Summary;
 use crate::reader::SCHEMA;
-use crate::text::{age, clean, folded, thousands};
+use crate::text::{age, clean, count, folded, thousands};
 use anyhow::Context;
 use serde::Serialize;
 use tokio_postgres::Client;
@@ -172,9 +172,4 @@ fn endings(summary: &Summary, identity: &Identity) -> String {
         text.push(format!("{} starts of {}", thousands(identity.rank_starts), count(summary.ranks, "rank")));
     }
     text.join("; ")
-}
-
-/// `1 rank`, `1,024 ranks`.
-pub fn count(number: u64, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{} {noun}s", thousands(number)) }
 }
