@@ -58,21 +58,6 @@ pub struct JobIdentity {
 }
 
 impl JobIdentity {
-    /// The job key: `SCHEDULER:ID[.STEP]`, the same on every node of a job; without a scheduler
-    /// `local:NODE:UID:SESSION:START` with the session's start in seconds, which other programs of the same
-    /// session share.
-    #[must_use]
-    pub fn key(&self, node: &str) -> String {
-        match (self.scheduler, &self.job_id, &self.step) {
-            (Some(scheduler), Some(id), Some(step)) => format!("{}:{id}.{step}", scheduler.name()),
-            (Some(scheduler), Some(id), None) => format!("{}:{id}", scheduler.name()),
-            _ => {
-                let start = self.session_start_time.unwrap_or(0) / 1_000_000_000;
-                format!("local:{node}:{}:{}:{start}", self.uid, self.session)
-            }
-        }
-    }
-
     /// Whether a claim of a job, such as a rank reads in its environment, fits what the kernel says. A claim
     /// can be shorter than the truth (PBS: without the server's name; an empty step), but never another job.
     #[must_use]

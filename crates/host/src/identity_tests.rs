@@ -36,29 +36,30 @@ impl Kernel {
 const IN_SLURM: &str = "0::/system.slice/slurmstepd.scope/job_4711/step_3/user/task_0\n";
 
 #[test]
-fn a_scheduled_job_has_the_same_key_on_every_node() {
+fn a_scheduled_job_is_in_the_control_group() {
     let kernel = Kernel::new();
     kernel.process(50, 50, 12_300, IN_SLURM);
     let identity = identify(&kernel.roots(), 50).unwrap();
     assert_eq!((identity.scheduler, identity.job_id.as_deref()), (Some(Scheduler::Slurm), Some("4711")));
     assert_eq!((identity.uid, identity.session, identity.command.as_str()), (1000, 50, "rank"));
-    assert_eq!(identity.key("n1"), "slurm:4711.3");
-    assert_eq!(identity.key("n1"), identity.key("n2"));
+    assert_eq!(identity.step.as_deref(), Some("3"));
 }
 
 #[test]
-fn without_a_scheduler_the_session_of_the_node_is_the_job() {
+fn without_a_scheduler_there_is_the_session() {
     let kernel = Kernel::new();
     let ticks = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).unwrap().unwrap().unsigned_abs();
     kernel.process(40, 40, 100 * ticks, "0::/user.slice/user-1000.slice/session-5.scope\n");
     kernel.process(50, 40, 200 * ticks, "0::/user.slice/user-1000.slice/session-5.scope\n");
     kernel.process(60, 41, 300 * ticks, "0::/user.slice/user-1000.slice/session-5.scope\n");
     let identity = identify(&kernel.roots(), 50).unwrap();
-    assert_eq!(identity.key("n1"), "local:n1:1000:40:1790000100");
+    assert_eq!((identity.scheduler, identity.session), (None, 40));
+    assert_eq!(identity.session_start_time, Some(1_790_000_100_000_000_000));
     assert_eq!(identity.start_time, Some(1_790_000_200_000_000_000));
     assert_eq!(identity.login_session.as_deref(), Some("5"));
     // The leader of session 41 has ended: the process's own start stands for it.
-    assert_eq!(identify(&kernel.roots(), 60).unwrap().key("n1"), "local:n1:1000:41:1790000300");
+    let orphan = identify(&kernel.roots(), 60).unwrap();
+    assert_eq!((orphan.session, orphan.session_start_time), (41, Some(1_790_000_300_000_000_000)));
 }
 
 #[test]
