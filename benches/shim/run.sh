@@ -1,8 +1,10 @@
 #!/bin/sh
-# What the MPI shim adds to a call, on each MPI and over a stub library. Needs Open MPI, MPICH, a C compiler and
-# an idle machine of at least 2 cores:
+# What the MPI shim costs, each figure against its goal: what it adds to a call on each MPI and over a stub library,
+# what its thread takes, and its memory. Needs Open MPI, MPICH, a C compiler, Python and an idle machine of at least 2
+# cores; on a busy one the figures are those of the others' work:
 #   benches/shim/run.sh [CALLS]
-# A reader stands in for the agent, so that the flush thread does its work as usual.
+# On against off (blocks of calls past the shim alternate with blocks through it) in one run each, medians over the
+# blocks. A reader stands in for the agent, so that the flush thread does its work as usual. Exits 2 if a goal is missed.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 bridge=$here/../../crates/mpit-bridge
@@ -13,26 +15,7 @@ trap 'test -z "$reader" || kill "$reader"; rm -rf "$folder"' EXIT
 
 make -s -C "$bridge/shim" OUT="$folder"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 THROUGHLINE_SOCKET="$folder/mpi.sock"
-python3 - "$THROUGHLINE_SOCKET" <<'PYTHON' &
-import selectors, socket, sys
-listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-listening.bind(sys.argv[1])
-listening.listen(64)
-waiting = selectors.DefaultSelector()
-waiting.register(listening, selectors.EVENT_READ)
-while True:
-    for key, _ in waiting.select():
-        if key.fileobj is listening:
-            waiting.register(listening.accept()[0], selectors.EVENT_READ)
-            continue
-        try:
-            data = key.fileobj.recv(65536)
-        except ConnectionError:
-            data = b""
-        if not data:
-            waiting.unregister(key.fileobj)
-            key.fileobj.close()
-PYTHON
+python3 "$here/agent.py" "$THROUGHLINE_SOCKET" >/dev/null &
 reader=$!
 while ! test -S "$THROUGHLINE_SOCKET"; do sleep 0.05; done
 
@@ -44,16 +27,45 @@ run() {
     esac
 }
 
+status=0
+# WHAT VALUE UNIT GOAL
+line() {
+    awk -v what="$1" -v value="$2" -v unit="$3" -v goal="$4" 'BEGIN {
+        good = value != "" && value + 0 <= goal + 0
+        printf "%-58s %10s %-5s goal %8s  %s\n", what, value == "" ? "-" : value, unit, goal, good ? "PASS" : "FAIL"
+        exit !good
+    }' || status=2
+}
+figure() { awk -v name="$1" '$1 == name { print $2 }' "$2"; }
+
 for mpi in openmpi mpich; do
     "mpicc.$mpi" -O2 -Wall -Wextra -o "$folder/overhead.$mpi" "$here/overhead.c"
-    echo "$mpi"
-    run "$mpi"
-    echo "$mpi, THROUGHLINE_SHIM=off"
-    THROUGHLINE_SHIM=off run "$mpi"
+    goal=40
+    test "$mpi" = openmpi || goal=45
+    run "$mpi" >"$folder/on"
+    THROUGHLINE_SHIM=off run "$mpi" >"$folder/off"
+    for call in sendrecv allreduce; do
+        line "$mpi $call of 8 bytes, added" "$(figure "$call" "$folder/on")" ns "$goal"
+        line "$mpi $call of 8 bytes, THROUGHLINE_SHIM=off, added" "$(figure "$call" "$folder/off")" ns 5
+    done
 done
 
 cc -O2 -shared -fPIC -o "$folder/libmpistub.so" "$bridge/tests/programs/stub_mpi.c"
 cc -O2 -pthread -o "$folder/stub" "$here/stub.c" -Wl,--no-as-needed "$folder/libthroughline-mpich.so" \
     "$folder/libmpistub.so" -Wl,-rpath,"$folder"
-echo "stub library"
-for threads in 1 2 4; do "$folder/stub" "$threads" "$calls"; done
+export STUB_RANKS=1024
+for threads in 1 4; do
+    "$folder/stub" "$threads" "$calls" >"$folder/on"
+    THROUGHLINE_SHIM=off "$folder/stub" "$threads" "$calls" >"$folder/off"
+    line "stub, $threads threads, Isend x 64 + Waitall, processor time added" \
+        "$(figure "isend_waitall_$threads" "$folder/on")" ns 60
+    line "stub, $threads threads, Send, processor time added" "$(figure "send_$threads" "$folder/on")" ns 60
+    line "stub, $threads threads, Allreduce, processor time added" "$(figure "allreduce_$threads" "$folder/on")" ns 60
+    line "stub, $threads threads, Isend x 64 + Waitall, THROUGHLINE_SHIM=off" \
+        "$(figure "isend_waitall_$threads" "$folder/off")" ns 5
+    test "$threads" != 1 || line "flush thread, pushing each second, share of a core" "$(figure flush_share "$folder/on")" % 0.02
+    on=$(figure "resident_$threads" "$folder/on")
+    off=$(figure "resident_$threads" "$folder/off")
+    line "stub, $threads threads, 1,024 peers: resident memory added" "$((on - off))" KiB 2048
+done
+exit $status

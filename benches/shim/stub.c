@@ -1,27 +1,40 @@
 /*
- * What the shim costs by itself: the same calls past it and through it into a library that returns at once
- * (crates/mpit-bridge/tests/programs/stub_mpi.c), on each of several threads, to changing peers.
+ * What the shim costs by itself: blocks of the same calls past it and through it into a library that returns at once
+ * (crates/mpit-bridge/tests/programs/stub_mpi.c), each thread on its own communicators, 64 in all, to 1,024 random peers.
  *
  *   stub THREADS CALLS
+ *
+ * Prints `WHAT VALUE` lines: nanoseconds added to a call, as processor time of the calling thread (wall time on fewer
+ * processors than threads is time of others); share of a core that the flush thread took; resident memory in KiB.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE
+#include <dirent.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 int MPI_Init_thread(int *, char ***, int, int *);
 int MPI_Finalize(void);
+int MPI_Isend(const void *, int, int, int, int, int, int *), PMPI_Isend(const void *, int, int, int, int, int, int *);
+int MPI_Waitall(int, int *, void *), PMPI_Waitall(int, int *, void *);
 int MPI_Send(const void *, int, int, int, int, int), PMPI_Send(const void *, int, int, int, int, int);
 int MPI_Allreduce(const void *, void *, int, int, int, int), PMPI_Allreduce(const void *, void *, int, int, int, int);
 
-enum { BLOCK = 10000, RANKS = 64, WORLD = 0x44000000, COMMS = 64, TYPE = 0x4c00080b, SUM = 0x58000003, THREADS = 64 };
+enum {
+    WINDOW = 64, ROUNDS = 100, KINDS = 3, RANKS = 1024, WORLD = 0x44000000, COMMS = 64, TYPE = 0x4c00080b,
+    SUM = 0x58000003, THREADS = 64, SHARE_SECONDS = 10
+};
 static long blocks;
-static double results[THREADS][4];
+static int threads;
+static double added[THREADS][KINDS];
+static const char *const kinds[KINDS] = {"isend_waitall", "send", "allreduce"};
 
-static double now(void) {
+static double now(clockid_t id) {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(id, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
@@ -30,52 +43,106 @@ static int ascending(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static unsigned next(unsigned *random) {
+    return *random = *random * 1664525u + 1013904223u;
+}
+
+#define TL_BLOCK(name, Isend, Waitall, Send, Allreduce) \
+    static void name(int kind, int first, unsigned random) { \
+        double out = 0, in = 0; \
+        int requests[WINDOW]; \
+        for (int round = 0; round < ROUNDS; round++) { \
+            for (int i = 0; i < WINDOW; i++) { \
+                int comm = WORLD + first + (int)(next(&random) >> 20) % (COMMS / threads); \
+                int peer = (int)(random >> 22); \
+                if (kind == 0) Isend(&out, 1, TYPE, peer, 0, comm, &requests[i]); \
+                else if (kind == 1) Send(&out, 1, TYPE, peer, 0, comm); \
+                else Allreduce(&out, &in, 1, TYPE, SUM, comm); \
+            } \
+            if (kind == 0) Waitall(WINDOW, requests, (void *)1); \
+        } \
+    }
+TL_BLOCK(past, PMPI_Isend, PMPI_Waitall, PMPI_Send, PMPI_Allreduce)
+TL_BLOCK(through, MPI_Isend, MPI_Waitall, MPI_Send, MPI_Allreduce)
+
 static void *work(void *number) {
-    double out = 0, in = 0, *times[4];
-    for (int k = 0; k < 4; k++) times[k] = calloc((size_t)blocks, sizeof(double));
-    for (long b = 0; b < blocks; b++) {
-        unsigned random = (unsigned)b * 2654435761u + 1;
-        double t0 = now();
-        for (int i = 0; i < BLOCK; i++) {
-            random = random * 1664525u + 1013904223u;
-            PMPI_Send(&out, 1, TYPE, (int)(random >> 26), 0, WORLD);
+    int first = (int)(long)number * (COMMS / threads);
+    double *times = calloc((size_t)blocks, sizeof(double));
+    for (int kind = 0; kind < KINDS; kind++) {
+        double calls = ROUNDS * (kind == 0 ? WINDOW + 1.0 : WINDOW);
+        for (long b = 0; b < blocks; b++) {
+            unsigned random = (unsigned)b * 2654435761u + 1;
+            double t0 = now(CLOCK_THREAD_CPUTIME_ID);
+            past(kind, first, random);
+            double t1 = now(CLOCK_THREAD_CPUTIME_ID);
+            through(kind, first, random);
+            times[b] = ((now(CLOCK_THREAD_CPUTIME_ID) - t1) - (t1 - t0)) / calls;
         }
-        double t1 = now();
-        for (int i = 0; i < BLOCK; i++) {
-            random = random * 1664525u + 1013904223u;
-            MPI_Send(&out, 1, TYPE, (int)(random >> 26), 0, WORLD);
-        }
-        double t2 = now();
-        for (int i = 0; i < BLOCK; i++) PMPI_Allreduce(&out, &in, 1, TYPE, SUM, WORLD + i % COMMS);
-        double t3 = now();
-        for (int i = 0; i < BLOCK; i++) MPI_Allreduce(&out, &in, 1, TYPE, SUM, WORLD + i % COMMS);
-        double t4 = now();
-        times[0][b] = (t1 - t0) / BLOCK;
-        times[1][b] = (t2 - t1) / BLOCK;
-        times[2][b] = (t3 - t2) / BLOCK;
-        times[3][b] = (t4 - t3) / BLOCK;
+        qsort(times, (size_t)blocks, sizeof(double), ascending);
+        added[(long)number][kind] = times[blocks / 2];
     }
-    for (int k = 0; k < 4; k++) {
-        qsort(times[k], (size_t)blocks, sizeof(double), ascending);
-        results[(long)number][k] = times[k][blocks / 2];
-        free(times[k]);
-    }
+    free(times);
     return NULL;
 }
 
+/* Nanoseconds that the shim's thread has run; -1 without one. */
+static double flush_time(void) {
+    DIR *tasks = opendir("/proc/self/task");
+    struct dirent *entry;
+    double found = -1;
+    while (tasks && (entry = readdir(tasks))) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", entry->d_name);
+        FILE *file = fopen(path, "r");
+        if (!file) continue;
+        if (!fgets(name, sizeof name, file)) name[0] = '\0';
+        fclose(file);
+        if (strcmp(name, "throughline\n") != 0) continue;
+        snprintf(path, sizeof path, "/proc/self/task/%.20s/schedstat", entry->d_name);
+        file = fopen(path, "r");
+        if (file && fscanf(file, "%lf", &found) != 1) found = -1;
+        if (file) fclose(file);
+    }
+    if (tasks) closedir(tasks);
+    return found;
+}
+
+static long resident_kib(void) {
+    FILE *file = fopen("/proc/self/status", "r");
+    char line[128];
+    long kib = -1;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "VmRSS: %ld", &kib) == 1) break;
+    if (file) fclose(file);
+    return kib;
+}
+
+/* A program that calls now and then, as it would: the thread has something to send each second. */
+static void share(void) {
+    double before = flush_time(), start = now(CLOCK_MONOTONIC);
+    if (before < 0) return;
+    for (unsigned i = 0; now(CLOCK_MONOTONIC) - start < SHARE_SECONDS * 1e9; i++) {
+        through((int)i % KINDS, 0, i);
+        usleep(10000);
+    }
+    printf("flush_share %.4f\n", (flush_time() - before) / (now(CLOCK_MONOTONIC) - start) * 100);
+}
+
 int main(int argc, char **argv) {
-    int threads = argc > 1 ? atoi(argv[1]) : 1, provided;
+    int provided;
     pthread_t id[THREADS];
-    blocks = (argc > 2 ? atol(argv[2]) : 1000000) / BLOCK;
+    threads = argc > 1 ? atoi(argv[1]) : 1;
+    blocks = (argc > 2 ? atol(argv[2]) : 1000000) / (WINDOW * ROUNDS);
     if (threads < 1 || threads > THREADS || blocks < 1) return 64;
     MPI_Init_thread(&argc, &argv, threads > 1 ? 3 : 0, &provided);
     for (long t = 0; t < threads; t++) pthread_create(&id[t], NULL, work, (void *)t);
-    double mean[4] = {0};
-    for (int t = 0; t < threads; t++) {
-        pthread_join(id[t], NULL);
-        for (int k = 0; k < 4; k++) mean[k] += results[t][k] / threads;
+    for (int t = 0; t < threads; t++) pthread_join(id[t], NULL);
+    for (int kind = 0; kind < KINDS; kind++) {
+        double mean = 0;
+        for (int t = 0; t < threads; t++) mean += added[t][kind] / threads;
+        printf("%s_%d %.1f\n", kinds[kind], threads, mean);
     }
-    printf("%d thread(s): send to random peers, added %5.1f ns; allreduce on 64 communicators, added %5.1f ns\n",
-           threads, mean[1] - mean[0], mean[3] - mean[2]);
+    if (threads == 1) share();
+    printf("resident_%d %ld\n", threads, resident_kib());
     return MPI_Finalize();
 }

@@ -15,6 +15,7 @@ nodes=4
 folder=$(mktemp -d)
 name=tl$$
 agent=
+# shellcheck disable=SC2317 # called by the trap
 cleanup() {
     test -z "$agent" || kill "$agent" || true
     for i in $(seq 0 $((nodes - 1))); do

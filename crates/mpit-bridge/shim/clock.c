@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "clock.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,10 +34,15 @@ static int cycles_are_steady(void) {
 #endif
 }
 
-void tl_clock_start(void) {
+static void start(void) {
     tl_ticks_are_cycles = cycles_are_steady();
     first_time = tl_clock(CLOCK_MONOTONIC);
     first_cycles = tl_cycles();
+}
+
+void tl_clock_start(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, start);
 }
 
 double tl_clock_scale(void) {

@@ -17,6 +17,8 @@ enum { SLOT_FREE_AGAIN = 1, PROBES = 32 };
 int tl_shared_comms;
 
 static struct tl_comm slots[TL_COMM_SLOTS];
+static uint16_t touched[TL_COMM_SLOTS]; /* slots that ever held one: what the flush thread looks at */
+static size_t touched_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tl_handle world_group;
 static int have_world_group;
@@ -104,6 +106,7 @@ static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
     tl_library.group_free(&group);
     if (!world && !same) return 0;
     comm->id = 0;
+    comm->number = 0;
     comm->world = world;
     comm->everyone_bytes = comm->everyone_messages = 0;
     comm->folded_bytes = comm->folded_messages = 0;
@@ -118,8 +121,13 @@ static struct tl_comm *find(struct tl_thread *self, tl_handle handle, int is_win
         pthread_mutex_lock(&lock);
         comm = lookup(handle);
         if (!comm && (comm = free_slot(handle)) != NULL) {
-            if (describe(comm, handle, is_window)) __atomic_store_n(&comm->handle, handle, __ATOMIC_RELEASE);
-            else comm = NULL;
+            if (describe(comm, handle, is_window)) {
+                if (TL_LOAD(&comm->handle) == 0) touched[touched_count++] = (uint16_t)(comm - slots);
+                __atomic_store_n(&comm->handle, handle, __ATOMIC_RELEASE);
+                if (!is_window) tl_comm_name_look(comm);
+            } else {
+                comm = NULL;
+            }
         }
         pthread_mutex_unlock(&lock);
     }
@@ -174,8 +182,10 @@ void tl_comm_forget(tl_handle handle) {
 
 void tl_comms_fold(void) {
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < TL_COMM_SLOTS; i++)
-        if (TL_LOAD(&slots[i].handle) > SLOT_FREE_AGAIN || TL_LOAD(&slots[i].handle) < 0) fold(&slots[i]);
+    for (size_t i = 0; i < touched_count; i++) {
+        tl_handle held = TL_LOAD(&slots[touched[i]].handle);
+        if (held > SLOT_FREE_AGAIN || held < 0) fold(&slots[touched[i]]);
+    }
     pthread_mutex_unlock(&lock);
 }
 

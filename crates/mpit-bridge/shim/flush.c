@@ -20,6 +20,7 @@
 #include "names.h"
 #include "peers.h"
 #include "pvars.h"
+#include "regions.h"
 #include "settings.h"
 #include "shim.h"
 #include "sync.h"
@@ -49,6 +50,8 @@ static char pvars[2048]; /* which variables are wanted */
 static int pvars_changed;
 static uint64_t peer_threshold;
 static int send_everything;
+static int regions_again; /* all regions are to be told */
+static int welcomed; /* this connection's WELCOME has come */
 static struct tl_frame hello, ops, other;
 static size_t ops_empty;
 static size_t names_told;
@@ -90,6 +93,12 @@ static void collect_bin(void) {
     tl_bins_collect(&ops, everything, ops_send);
 }
 
+static void push_regions(void) {
+    tl_frame_begin(&other, TL_REGIONS);
+    tl_put_u64(&other, (uint64_t)tl_clock(CLOCK_MONOTONIC));
+    if (tl_regions_put(&other, regions_again) > 0) regions_again = !tl_channel_send(&other, patience());
+}
+
 /* ---- what is said about the shim itself ---- */
 
 static void put_status(struct tl_frame *frame) {
@@ -103,13 +112,15 @@ static void put_status(struct tl_frame *frame) {
     tl_field_u64(frame, TL_STATUS_THREADS_REFUSED, tl_threads_refused());
     tl_field_u64(frame, TL_STATUS_CONNECTIONS, tl_channel_connections());
     tl_field_u64(frame, TL_STATUS_PVARS_MISSING, tl_pvars_missing());
+    tl_field_u64(frame, TL_STATUS_REGIONS_REFUSED, tl_regions_refused());
+    tl_field_u64(frame, TL_STATUS_REGIONS_MISMATCHED, tl_regions_mismatched());
     tl_field_u64(frame, TL_STATUS_CALLS_LOST, calls_lost);
 }
 
 static void push(int last, int with_pvars) {
     tl_peers_push(&other, peer_threshold, last, patience);
     ops_send();
-    tell_names();
+    if (tell_names()) push_regions();
     if (with_pvars && pvars_changed) {
         pvars_changed = 0;
         tl_pvars_choose(pvars);
@@ -144,6 +155,8 @@ static int connect_and_greet(void) {
     if (!tl_channel_connect() || !tl_channel_send(&hello, patience())) return 0;
     send_everything = 1;
     names_told = 0;
+    welcomed = 0;
+    regions_again = 1;
     pushes = 0;
     tl_peers_again();
     return 1;
@@ -161,6 +174,7 @@ static void read_welcome(int wait_ms) {
     size_t length = tl_channel_receive(message, sizeof message, wait_ms);
     struct tl_fields field;
     if (!length || !tl_fields_open(&field, message, length, TL_WELCOME)) return;
+    welcomed = 1;
     while (tl_fields_next(&field)) {
         uint64_t number = tl_fields_number(&field);
         switch (field.tag) {
@@ -207,7 +221,8 @@ static int sleep_for(int64_t nanoseconds) {
 }
 
 static void serve(int64_t *next_push) {
-    read_welcome(0);
+    /* Asked for in each bin until it is there, then once a push: each system call of an idle thread costs microseconds. */
+    if (!welcomed || tl_clock(CLOCK_MONOTONIC) >= *next_push) read_welcome(0);
     collect_bin();
     tl_trace_push(bin_ms, 0, patience());
     tl_sync_push(patience());

@@ -176,7 +176,9 @@ int tl_library_open(void) {
                    bind_function(&l->group_free, "PMPI_Group_free") &&
                    bind_function(&l->type_size, "PMPI_Type_size") &&
                    bind_function(&l->query_thread, "PMPI_Query_thread");
+    bind_function(&l->comm_get_name, "PMPI_Comm_get_name");
     bind_function(&l->type_size_x, "PMPI_Type_size_x");
+    bind_function(&l->comm_get_name, "PMPI_Comm_get_name");
     bind_function(&l->win_get_group, "PMPI_Win_get_group");
     bind_function(&l->group_size, "PMPI_Group_size");
     bind_function(&l->group_from_session_pset, "PMPI_Group_from_session_pset");

@@ -66,6 +66,7 @@ struct tl_table {
     struct tl_row *observed[TL_ALGORITHM_LIMIT]; /* by algorithm, each of which belongs to one operation */
     struct tl_row *all;                        /* chain of all rows, for the flush thread */
     struct tl_table *next;                     /* in the thread's chain; never changes */
+    uint64_t visits, elapsed_ticks, own_ticks; /* of the region (regions.c), without what goes on */
     uint16_t region;
 };
 
@@ -84,6 +85,7 @@ struct tl_comm {
     int rank;         /* own rank; -1 in an intercommunicator */
     int size;         /* members that can be addressed: the remote group's in an intercommunicator */
     int inter;
+    uint32_t number;  /* its name's in NAMES frames (comm_names.c), 0: it has none */
     uint64_t id;      /* its name in traces (comm_ids.c), 0: none */
     int *world;       /* world rank of each, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
     uint64_t everyone_bytes, everyone_messages; /* sent to each other member */
@@ -112,6 +114,8 @@ struct tl_thread {
     size_t looked_bytes, statuses_bytes;
     struct tl_peer *peers;     /* by world rank; mapped on first use */
     struct tl_ring *ring;      /* trace mode; mapped on first use */
+    struct tl_stack *stack;                   /* open regions (regions.c); made with the first */
+    int level;                                /* of MPI_Pcontrol */
     struct tl_table *all_tables;              /* chain, for the flush thread */
     struct tl_table *tables[TL_REGION_LIMIT]; /* by region */
 };
@@ -141,6 +145,7 @@ struct tl_library {
     int handle_bytes;
     int (*comm_rank)(tl_handle, int *);
     int (*comm_size)(tl_handle, int *);
+    int (*comm_get_name)(tl_handle, char *, int *);
     int (*comm_remote_size)(tl_handle, int *);
     int (*comm_test_inter)(tl_handle, int *);
     int (*comm_group)(tl_handle, void *);
@@ -221,6 +226,10 @@ int tl_comm_neighbours(struct tl_comm *comm);
 void tl_comm_forget(tl_handle handle);
 void tl_comms_fold(void);
 const struct tl_peer *tl_comms_folded(void);
+
+/* comm_names.c: a communicator has been translated; the program has named one */
+void tl_comm_name_look(struct tl_comm *comm);
+void tl_comm_name_set(tl_handle handle, const char *name);
 
 /* farewell.c: tl_finishing is called by MPI_Finalize, even if the wrapper of that name is not */
 void tl_farewell_ask(void);

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#include "shim.h"
+#include "regions.h"
 
 __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
 
@@ -22,6 +22,7 @@ static struct tl_thread passing = {.depth = 1};
 
 static void thread_ended(void *area) {
     struct tl_thread *thread = area;
+    tl_regions_close(thread);
     tl_self = NULL;
     __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
 }

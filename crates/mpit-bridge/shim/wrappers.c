@@ -5,6 +5,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
+#include "regions.h"
 #include "requests.h"
 #include "shim.h"
 #include "tool.h"
@@ -177,6 +178,29 @@ static int next_with_comm(const char *symbol, void *comm, const void *caller) {
     __builtin_memcpy(&next, &found, sizeof next);
     forget(comm); /* before: the library may give the handle to the next communicator at once */
     return next(comm);
+}
+
+/* MPI leaves its meaning to tools, and what follows the level too: that is handed on as far as registers hold it, for
+ * tools that want it, and not looked at. */
+TL_EXPORT int MPI_Pcontrol(int level, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e);
+TL_EXPORT int MPI_Pcontrol(int level, intptr_t a, intptr_t b, intptr_t c, intptr_t d, intptr_t e) {
+    int (*next)(int, ...);
+    void *found = tl_find_for("MPI_Pcontrol", TL_CALLER);
+    tl_region_level(level);
+    if (!found) return 0;
+    __builtin_memcpy(&next, &found, sizeof next);
+    return next(level, a, b, c, d, e);
+}
+
+TL_EXPORT int MPI_Comm_set_name(tl_handle comm, const char *name);
+TL_EXPORT int MPI_Comm_set_name(tl_handle comm, const char *name) {
+    int (*next)(tl_handle, const char *);
+    void *found = tl_find_for("MPI_Comm_set_name", TL_CALLER);
+    if (!found) return NO_SUCH_FUNCTION;
+    __builtin_memcpy(&next, &found, sizeof next);
+    int status = next(comm, name);
+    if (status == 0 && TL_LOAD(&tl_recording)) tl_comm_name_set(comm, name);
+    return status;
 }
 
 TL_EXPORT int MPI_Comm_free(void *comm);

@@ -6,6 +6,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
+#include "regions.h"
 #include "requests.h"
 #include "shim.h"
 #include "trace_calls.h"
@@ -236,7 +237,18 @@ static void open_file(enum tl_form form, int *comm, const char *name, int *mode,
 TL_FORTRAN_FILE(, TL_FORM_FORTRAN)
 TL_FORTRAN_FILE(f08_, TL_FORM_F08)
 
+static void pcontrol(const char *symbol, const int *level) {
+    void (*next)(const int *);
+    void *found = tl_find(symbol);
+    tl_region_level(*level);
+    if (!found) return;
+    __builtin_memcpy(&next, &found, sizeof next);
+    next(level);
+}
+
 #define TL_FORTRAN_LIFE(suffix) \
+    TL_EXPORT void mpi_pcontrol_##suffix(int *level); \
+    TL_EXPORT void mpi_pcontrol_##suffix(int *level) { pcontrol("mpi_pcontrol_" #suffix, level); } \
     TL_EXPORT void mpi_init_##suffix(int *error); \
     TL_EXPORT void mpi_init_##suffix(int *error) { start("mpi_init_" #suffix, error, TL_CALLER); } \
     TL_EXPORT void mpi_init_thread_##suffix(int *required, int *provided, int *error); \

@@ -8,6 +8,7 @@ mod exact;
 mod exec;
 mod faults;
 mod golden;
+mod regions;
 mod sanitized;
 mod support;
 mod surroundings;

@@ -1,13 +1,15 @@
 /*
- * A library that looks like MPICH and returns at once: rank 0 of 64. What is left of a call's time is the shim.
+ * A library that looks like MPICH and returns at once: rank 0 of 64, or of STUB_RANKS. What is left of a call's time is
+ * the shim.
  * Communicators are numbers: 0x44000000 is the world, 0x44000001... are duplicates of it.
  */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { RANKS = 64 };
+enum { RANKS = 64, REQUEST_NULL = 0x2c000000, REQUEST = 0x6c000000 };
 
-static int level;
+static int level, ranks = RANKS;
 
 #define BOTH(returns, name, arguments, body) \
     returns PMPI_##name arguments; \
@@ -18,6 +20,8 @@ static int level;
 BOTH(int, Init_thread, (int *argc, char ***argv, int required, int *provided), {
     (void)argc;
     (void)argv;
+    const char *given = getenv("STUB_RANKS");
+    if (given && atoi(given) > 0) ranks = atoi(given);
     level = required;
     *provided = required;
     return 0;
@@ -34,12 +38,12 @@ BOTH(int, Comm_rank, (int comm, int *rank), {
 })
 BOTH(int, Comm_size, (int comm, int *size), {
     (void)comm;
-    *size = RANKS;
+    *size = ranks;
     return 0;
 })
 BOTH(int, Comm_remote_size, (int comm, int *size), {
     (void)comm;
-    *size = RANKS;
+    *size = ranks;
     return 0;
 })
 BOTH(int, Comm_test_inter, (int comm, int *flag), {
@@ -80,6 +84,22 @@ BOTH(int, Send, (const void *buf, int count, int type, int dest, int tag, int co
     (void)dest;
     (void)tag;
     (void)comm;
+    return 0;
+})
+BOTH(int, Isend, (const void *buf, int count, int type, int dest, int tag, int comm, int *request), {
+    static __thread int number;
+    (void)buf;
+    (void)count;
+    (void)type;
+    (void)dest;
+    (void)tag;
+    (void)comm;
+    *request = REQUEST + (number = (number + 1) & 0xffff) + (level >= 3 ? (int)((uintptr_t)&number >> 12 & 0xff) << 16 : 0);
+    return 0;
+})
+BOTH(int, Waitall, (int count, int *requests, void *statuses), {
+    (void)statuses;
+    for (int i = 0; i < count; i++) requests[i] = REQUEST_NULL;
     return 0;
 })
 /* Only where stub_tool.c is part of the library. */

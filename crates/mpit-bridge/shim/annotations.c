@@ -1,0 +1,67 @@
+/*
+ * Annotations that a program makes for others, taken as regions: the functions of throughline.h, Caliper's C functions
+ * (libcaliper), and NVTX 2's (libnvToolsExt), where the program calls them through the dynamic linker. Each goes on to the
+ * library's own. Not seen: Caliper's C++ classes and values of attributes, and NVTX 3, which is a header and calls nothing
+ * that another object could stand before unless a tool is named by NVTX_INJECTION64_PATH.
+ */
+#include "regions.h"
+
+TL_EXPORT void throughline_shim_region_begin(const char *name);
+TL_EXPORT void throughline_shim_region_begin(const char *name) {
+    tl_region_begin(name);
+}
+
+TL_EXPORT void throughline_shim_region_end(const char *name);
+TL_EXPORT void throughline_shim_region_end(const char *name) {
+    tl_region_end(name);
+}
+
+/* The library's own function; found once. */
+static void *following(void **kept, const char *symbol) {
+    void *found = __atomic_load_n(kept, __ATOMIC_ACQUIRE);
+    if (found) return found;
+    found = tl_find(symbol);
+    __atomic_store_n(kept, found, __ATOMIC_RELEASE);
+    return found;
+}
+
+#define TL_NAMED(symbol, note) \
+    TL_EXPORT void symbol(const char *name); \
+    TL_EXPORT void symbol(const char *name) { \
+        static void *kept; \
+        void *found = following(&kept, #symbol); \
+        note(name); \
+        if (!found) return; \
+        void (*next)(const char *); \
+        __builtin_memcpy(&next, &found, sizeof next); \
+        next(name); \
+    }
+TL_NAMED(cali_begin_region, tl_region_begin)
+TL_NAMED(cali_end_region, tl_region_end)
+TL_NAMED(cali_begin_phase, tl_region_begin)
+TL_NAMED(cali_end_phase, tl_region_end)
+
+/* NVTX answers with the level that was entered or left; -1 (NVTX_NO_PUSH_POP_TRACKING is -2) without a tool. */
+enum { NO_TRACKING = -2 };
+
+TL_EXPORT int nvtxRangePushA(const char *message);
+TL_EXPORT int nvtxRangePushA(const char *message) {
+    static void *kept;
+    void *found = following(&kept, "nvtxRangePushA");
+    tl_region_begin(message && *message ? message : "(nvtx)");
+    if (!found) return NO_TRACKING;
+    int (*next)(const char *);
+    __builtin_memcpy(&next, &found, sizeof next);
+    return next(message);
+}
+
+TL_EXPORT int nvtxRangePop(void);
+TL_EXPORT int nvtxRangePop(void) {
+    static void *kept;
+    void *found = following(&kept, "nvtxRangePop");
+    tl_region_end(NULL);
+    if (!found) return NO_TRACKING;
+    int (*next)(void);
+    __builtin_memcpy(&next, &found, sizeof next);
+    return next();
+}
