@@ -297,3 +297,6 @@ fn without_a_database_it_says_how_to_start_one() {
         assert_eq!(output.status.code(), Some(64), "{wrong:?}");
     }
 }
+
+#[path = "job_trace/mod.rs"]
+mod trace;

@@ -145,6 +145,7 @@ void tl_trace_before(struct tl_thread *self, struct tl_traced *traced, uint64_t 
     int role = role_of(traced->operation);
     traced->sequence = TL_TRACE_UNNUMBERED;
     traced->peer = TL_TRACE_NOBODY;
+    traced->before = ticks;
     if (role & STARTS) start_persistent(self, traced, ticks);
     if (!traced->comm) return;
     struct tl_comm *comm = tl_comm_find(self, traced->comm);
@@ -250,6 +251,7 @@ void tl_trace_after(struct tl_call *call, struct tl_traced *traced, int succeede
     int role = role_of(traced->operation);
     if ((role & POLLS) && succeeded && found_nothing(traced)) return;
     struct tl_record record = record_of(self, traced->operation, TL_TRACE_CALL, call->start, call->start + call->ticks);
+    if (role & STARTS) record.start = traced->before; /* its messages have left since */
     record.comm = traced->comm_id;
     record.peer = traced->peer;
     record.bytes = succeeded && !(role & PERSISTENT) ? (uint64_t)self->last_bytes : 0;

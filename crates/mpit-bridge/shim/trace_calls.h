@@ -20,6 +20,7 @@ struct tl_traced {
     /* from before the call to after it */
     struct tl_posted *posted;
     struct tl_comm *of;
+    uint64_t before; /* ticks */
     uint64_t comm_id;
     int32_t sequence;
     int peer;

@@ -11,6 +11,7 @@ mod matrix;
 mod show;
 mod summary;
 mod top;
+mod trace;
 
 use crate::Site;
 use crate::reader::Reader;
@@ -25,6 +26,7 @@ Examples:
   throughline job top                     jobs that run, live
   throughline job matrix last             who sent how much to whom
   throughline job diff last-1 last        the newest two, compared
+  throughline job trace last -o t.json    its calls and messages, for Perfetto
 
 A JOB is named by its key (slurm:4711.0), by its scheduler's own id (4711), by the unique beginning
 of either, by `last` for the newest job or `last-1` for the one before.
@@ -57,6 +59,8 @@ pub enum Command {
     Matrix(matrix::Options),
     /// Ratio of time of two jobs per operation and size class
     Diff(diff::Options),
+    /// The traced calls and messages of a job as a file for Perfetto and Chrome
+    Trace(trace::Options),
 }
 
 /// Runs the subcommand.
@@ -71,5 +75,6 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
         Command::Top(options) => top::run(client, &arguments.reader, site, options).await,
         Command::Matrix(options) => matrix::run(&client, options).await,
         Command::Diff(options) => diff::run(&client, options).await,
+        Command::Trace(options) => trace::run(&client, options).await,
     }
 }

@@ -12,9 +12,9 @@ mod read;
 use super::find::{Found, find};
 use anyhow::Context;
 use output::Output;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::io::Write;
 use throughline_daemon::Failure;
 use tokio_postgres::Client;
 

