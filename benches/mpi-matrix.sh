@@ -13,7 +13,7 @@ tests=("$@")
 [ $# -gt 0 ] || tests=(exact:: generated conduct:: faults::agent tools_see two_libraries_in_one_job nested)
 failed=0
 mounted=()
-trap 'for at in ${mounted[@]+"${mounted[@]}"}; do umount "$at"; done' EXIT
+trap 'for at in ${mounted[@]+"${mounted[@]}"}; do umount -R -l "$at"; done' EXIT
 
 binary=$(cargo test -q -p throughline-mpit-bridge --test mpi --no-run --message-format=json |
     python3 -c 'import json, sys
@@ -63,7 +63,7 @@ fi
 for root in ${THROUGHLINE_CHROOTS-}; do
     for at in "$PWD" /proc /dev; do
         mkdir -p "$root$at"
-        mountpoint -q "$root$at" || { mount --bind "$at" "$root$at" && mounted+=("$root$at"); }
+        mountpoint -q "$root$at" || { mount --rbind "$at" "$root$at" && mounted+=("$root$at"); }
     done
     versions="$(version chroot "$root" mpirun.openmpi), $(version chroot "$root" mpichversion)"
     row "$(sed -n 's/^PRETTY_NAME="\([^("]*\).*/\1/p' "$root/etc/os-release")" "$versions" "$root" chroot "$root" "$binary"

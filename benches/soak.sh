@@ -11,3 +11,6 @@ THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test crash_d
 
 echo "== fabric: 4 sweeps a second of 1,428 hosts with rows committed, ${THROUGHLINE_SOAK_MINUTES:-10} minutes"
 benches/fabric.sh soak --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
+
+echo "== MPI: counting and faults on every library that is here or can be had"
+benches/mpi-matrix.sh

@@ -15,12 +15,16 @@ fn runtime(name: &str) -> PathBuf {
 #[tokio::test(flavor = "multi_thread")]
 async fn address_and_undefined_behaviour() {
     let folder = tempfile::tempdir().unwrap();
-    let built = shim("asan", &["SANITIZE=address,undefined"]);
+    let built = shim("asan", &["SANITIZE=address,undefined", "OBJECTS=openmpi mpich"]);
     let _alone = alone().await;
-    for (mpi, ranks, file) in [
-        (Mpi::Open, 4, "tests/programs/communicators.c"),
-        (Mpi::Mpich, 4, "tests/programs/communicators.c"),
-        (Mpi::Mpich, 2, "tests/programs/threads.c"),
+    for (mpi, ranks, file, argument) in [
+        (Mpi::Open, 4, "tests/programs/communicators.c", ""),
+        (Mpi::Mpich, 4, "tests/programs/communicators.c", ""),
+        (Mpi::Mpich, 2, "tests/programs/threads.c", ""),
+        (Mpi::Open, 4, "tests/programs/collectives.c", "forward"),
+        (Mpi::Mpich, 4, "tests/programs/collectives.c", "rooted"),
+        (Mpi::Open, 2, "tests/programs/conduct.c", "children"),
+        (Mpi::Mpich, 2, "tests/programs/conduct.c", "replace"),
     ] {
         let program = mpi.compile(file, folder.path());
         let mut agent = Agent::start(&folder.path().join("s"));
@@ -35,15 +39,16 @@ async fn address_and_undefined_behaviour() {
             .env("THROUGHLINE_SOCKET", &agent.socket)
             .env("THROUGHLINE_PUSH_MS", "10")
             .env("THROUGHLINE_BIN_MS", "10");
-        command.arg(program);
-        let output = agent.run(command, ranks as usize).await;
+        command.arg(program).arg(argument);
+        let clean = |seen: &Seen| seen.ranks.values().filter(|rank| rank.ending == "clean").count();
+        let running = tokio::task::spawn_blocking(move || command.output().unwrap());
+        agent.until("ranks end", |seen| clean(seen) == ranks as usize).await;
+        let output = running.await.unwrap();
         let text = stderr(&output);
         assert!(
             output.status.success() && !text.contains("Sanitizer") && !text.contains("runtime error"),
             "{text}"
         );
-        assert_eq!(stdout(&output), "done\n");
-        assert!(agent.seen.ranks.values().all(|rank| rank.ending == "clean"));
         agent.receiver.stop().await;
     }
 }
@@ -68,7 +73,7 @@ fn stub_driver(shim: &Path, folder: &Path) -> PathBuf {
 #[tokio::test(flavor = "multi_thread")]
 async fn threads() {
     let folder = tempfile::tempdir().unwrap();
-    let built = shim("tsan", &["SANITIZE=thread"]);
+    let built = shim("tsan", &["SANITIZE=thread", "OBJECTS=mpich"]);
     let _alone = alone().await;
     let driver = stub_driver(&built, folder.path());
     let mut agent = Agent::start(&folder.path().join("s"));
