@@ -149,7 +149,7 @@ fn unequal(report: &Report) -> Option<String> {
 }
 
 fn hottest(report: &Report) -> Option<String> {
-    let link = report.links.first()?;
+    let link = report.links.as_ref()?.first()?;
     let way = if link.direction == "out" { "outwards" } else { "inwards" };
     let name = links::name(link);
     match (link.p95_utilisation, link.max_utilisation) {

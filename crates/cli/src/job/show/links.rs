@@ -6,6 +6,7 @@ use crate::text::{ABSENT, Table, bytes, clean, middle_cut, percent};
 use anyhow::Context;
 use serde::Serialize;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 /// Most links on the page, the hottest first; all are in the JSON document.
 const LINKS_SHOWN: usize = 10;
@@ -41,13 +42,24 @@ const LINKS: &str = "
     SELECT * FROM job_links($1)
     ORDER BY max_utilisation DESC NULLS LAST, max_bytes_per_second DESC, kind, node_name, link, direction";
 
-/// Reads them, the hottest first.
+/// Reads them, the hottest first; `None` where that takes longer than `seconds`: every reading of every link of every
+/// node is looked at, and of a large job of many hours those are very many. 0 does not begin.
 ///
 /// # Errors
 /// The database is gone.
-pub async fn read(client: &Client, id: i32) -> anyhow::Result<Vec<Link>> {
+pub async fn read(client: &Client, id: i32, seconds: u32) -> anyhow::Result<Option<Vec<Link>>> {
+    if seconds == 0 {
+        return Ok(None);
+    }
+    client.batch_execute(&format!("SET statement_timeout = '{seconds}s'")).await.context(SCHEMA)?;
+    let rows = client.query(LINKS, &[&id]).await;
+    client.batch_execute("RESET statement_timeout").await.context(SCHEMA)?;
+    let rows = match rows {
+        Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => return Ok(None),
+        rows => rows.context(SCHEMA)?,
+    };
     let mut links = Vec::new();
-    for row in client.query(LINKS, &[&id]).await.context(SCHEMA)? {
+    for row in rows {
         links.push(Link {
             kind: row.try_get("kind")?,
             node: row.try_get("node_name")?,
@@ -62,7 +74,7 @@ pub async fn read(client: &Client, id: i32) -> anyhow::Result<Vec<Link>> {
             readings: whole(&row, "readings")?.unwrap_or_default(),
         });
     }
-    Ok(links)
+    Ok(Some(links))
 }
 
 /// The table as lines.

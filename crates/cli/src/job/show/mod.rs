@@ -38,6 +38,9 @@ pub struct Options {
     /// Which job: key, scheduler's id, unique beginning, `last` or `last-1`
     #[arg(value_name = "JOB")]
     job: String,
+    /// Give up reading its links after so long; 0 leaves them out
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    links_within: u32,
     /// Print one JSON document
     #[arg(long)]
     json: bool,
@@ -55,7 +58,8 @@ pub struct Report {
     #[serde(rename = "rank_totals")]
     ranks: Vec<spread::RankTotal>,
     traffic: Vec<spread::Traffic>,
-    links: Vec<links::Link>,
+    /// null where they were left out.
+    links: Option<Vec<links::Link>>,
     findings: Vec<String>,
 }
 
@@ -65,7 +69,7 @@ pub struct Report {
 /// No such job, or the database is gone.
 pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
     let found = find(client, &options.job).await?;
-    let report = read(client, found.id).await?;
+    let report = read(client, found.id, options.links_within).await?;
     let mut out = std::io::stdout().lock();
     if options.json {
         serde_json::to_writer(&mut out, &report)?;
@@ -77,7 +81,7 @@ pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-async fn read(client: &Client, id: i32) -> anyhow::Result<Report> {
+async fn read(client: &Client, id: i32, links_within: u32) -> anyhow::Result<Report> {
     let mut report = Report {
         summary: summary::one(client, id).await?,
         identity: identity::read(client, id).await?,
@@ -85,7 +89,7 @@ async fn read(client: &Client, id: i32) -> anyhow::Result<Report> {
         regions: regions::read(client, id).await?,
         ranks: spread::ranks(client, id).await?,
         traffic: spread::traffic(client, id).await?,
-        links: links::read(client, id).await?,
+        links: links::read(client, id, links_within).await?,
         findings: Vec::new(),
     };
     report.findings = findings::of(&report);
@@ -100,9 +104,13 @@ fn text(report: &Report, width: usize) -> String {
         text.push_str("\nRegions\n");
         text.push_str(&regions::text(&report.regions, width));
     }
-    if !report.links.is_empty() {
-        text.push_str("\nLinks of its nodes while it ran\n");
-        text.push_str(&links::text(&report.links, width));
+    match report.links.as_deref() {
+        Some([]) => {}
+        Some(links) => {
+            text.push_str("\nLinks of its nodes while it ran\n");
+            text.push_str(&links::text(links, width));
+        }
+        None => text.push_str("\nLinks of its nodes are left out (--links-within SECONDS)\n"),
     }
     if !report.findings.is_empty() {
         text.push_str("\nWorth knowing\n");
