@@ -102,10 +102,11 @@ static void push_regions(void) {
 /* ---- what is said about the shim itself ---- */
 
 static void put_status(struct tl_frame *frame) {
-    uint64_t unknown = 0, calls_lost = 0;
+    uint64_t unknown = 0, calls_lost = 0, untracked = 0;
     for (struct tl_thread *t = tl_threads(); t; t = t->next) {
         unknown += TL_LOAD(&t->unknown_messages);
         calls_lost += TL_LOAD(&t->lost_calls);
+        untracked += TL_LOAD(&t->untracked_requests);
     }
     tl_field_u64(frame, TL_STATUS_FRAMES_LOST, tl_channel_lost());
     tl_field_u64(frame, TL_STATUS_UNKNOWN_MESSAGES, unknown);
@@ -115,6 +116,7 @@ static void put_status(struct tl_frame *frame) {
     tl_field_u64(frame, TL_STATUS_REGIONS_REFUSED, tl_regions_refused());
     tl_field_u64(frame, TL_STATUS_REGIONS_MISMATCHED, tl_regions_mismatched());
     tl_field_u64(frame, TL_STATUS_CALLS_LOST, calls_lost);
+    tl_field_u64(frame, TL_STATUS_REQUESTS_UNTRACKED, untracked);
 }
 
 static void push(int last, int with_pvars) {

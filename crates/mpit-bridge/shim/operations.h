@@ -9,6 +9,8 @@
  *   type types      one datatype, array of datatypes  op comm win   handles; `handle`: others
  *   rank integer    a rank, any other int             wide     MPI_Aint, MPI_Count or MPI_Offset
  *   status statuses what the shim reads itself: its own stand in where the program passes IGNORE
+ *   waited          a status of a call with `pending` or `pendings`, which stands before it
+ *   tested          the statuses of MPI_Testall
  *   begun made      a request that the call begins; a persistent one that it makes
  *   pending, count + pendings   requests that it waits for, tests, starts or frees
  *   text            characters                        out      a pointer the shim never looks through

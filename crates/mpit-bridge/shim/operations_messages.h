@@ -50,15 +50,15 @@
 #define TL_PARRIVED(P, _) P(out, request) _() P(integer, partition) _() P(out, flag)
 
 /* `pending` and `pendings` are looked up before the call, as the library overwrites and reuses the handles. */
-#define TL_WAIT(P, _) P(pending, request) _() P(status, status)
+#define TL_WAIT(P, _) P(pending, request) _() P(waited, status)
 #define TL_WAITALL(P, _) P(integer, count) _() P(pendings, requests) _() P(statuses, statuses)
-#define TL_WAITANY(P, _) P(integer, count) _() P(pendings, requests) _() P(out, index) _() P(status, status)
+#define TL_WAITANY(P, _) P(integer, count) _() P(pendings, requests) _() P(out, index) _() P(waited, status)
 #define TL_WAITSOME(P, _) \
     P(integer, count) _() P(pendings, requests) _() P(out, outcount) _() P(out, indices) _() P(statuses, statuses)
-#define TL_TEST(P, _) P(pending, request) _() P(out, flag) _() P(status, status)
-#define TL_TESTALL(P, _) P(integer, count) _() P(pendings, requests) _() P(out, flag) _() P(statuses, statuses)
+#define TL_TEST(P, _) P(pending, request) _() P(out, flag) _() P(waited, status)
+#define TL_TESTALL(P, _) P(integer, count) _() P(pendings, requests) _() P(out, flag) _() P(tested, statuses)
 #define TL_TESTANY(P, _) \
-    P(integer, count) _() P(pendings, requests) _() P(out, index) _() P(out, flag) _() P(status, status)
+    P(integer, count) _() P(pendings, requests) _() P(out, index) _() P(out, flag) _() P(waited, status)
 #define TL_START(P, _) P(pending, request)
 #define TL_STARTALL(P, _) P(integer, count) _() P(pendings, requests)
 #define TL_PROBE(P, _) P(rank, source) _() P(integer, tag) _() P(comm, comm) _() P(out, status)

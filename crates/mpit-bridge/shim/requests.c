@@ -131,7 +131,7 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
                       const void *requests) {
     looked->requests = requests;
     looked->found = looked->few;
-    looked->receives = 0;
+    looked->receives = looked->unasked = 0;
     looked->count = count < 0 || !requests ? 0 : count;
     if (TL_UNLIKELY(looked->count > TL_LOOKED_FEW)) {
         if (looked->count > TL_LOOKED_LIMIT) looked->count = TL_LOOKED_LIMIT;
@@ -146,7 +146,8 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
         found->entry = is_shared(request) ? NULL : find((uint64_t)request);
         found->held = found->entry ? __atomic_load_n(found->entry, __ATOMIC_ACQUIRE) : 0;
         if (TL_UNLIKELY(found->entry && found->held <= CLAIMED)) found->entry = NULL;
-        if (found->held & (RECEIVES | PERSISTENT)) looked->receives = 1;
+        const struct tl_capture *kept = tl_found_persistent(found);
+        if (kept ? kept->receives : (int)(found->held & RECEIVES)) looked->receives = 1;
     }
 }
 
@@ -155,8 +156,14 @@ int tl_is_ignored(enum tl_form form, const void *status) {
     return status == tl_library.fortran_status_ignore || status == tl_library.fortran_statuses_ignore;
 }
 
+int tl_wants_status(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, const void *given) {
+    if (TL_LIKELY(!looked->receives || !tl_is_ignored(form, given))) return 0;
+    if (TL_UNLIKELY(looked->unasked)) TL_ADD(&self->untracked_requests, 1);
+    return !looked->unasked;
+}
+
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few) {
-    if (TL_LIKELY(!looked->receives || !tl_is_ignored(form, given))) return given;
+    if (!tl_wants_status(looked, self, form, given)) return given;
     if (looked->count <= TL_LOOKED_FEW) return few;
     void *many = room(&self->statuses, &self->statuses_bytes, (size_t)looked->count * TL_STATUS_BYTES);
     return many ? many : given;

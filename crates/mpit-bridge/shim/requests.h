@@ -25,7 +25,8 @@ struct tl_found {
 struct tl_looked {
     const void *requests; /* the program's array */
     int count;
-    int receives; /* one of them at least */
+    int receives;    /* one of them at least */
+    int unasked;     /* no status may be asked for that the program does not ask for (wrappers.h) */
     struct tl_found *found;
     struct tl_found few[TL_LOOKED_FEW];
 };
@@ -45,8 +46,10 @@ void tl_request_moved(const struct tl_found *found, struct tl_thread *self, tl_h
 /* Looks up the requests of a call, before it is made. */
 void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_form form, int count,
                       const void *requests);
-/* Where statuses are to be written: the program's own array, or one of the shim's where that is ignored and
- * something received must be counted. `few` holds TL_LOOKED_FEW of them. */
+/* Is the shim to bring a status of its own? Where the program ignores it, and something that is received must be
+ * counted. */
+int tl_wants_status(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, const void *given);
+/* Where an array of statuses is to be written; `few` holds TL_LOOKED_FEW of them. */
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few);
 int tl_is_ignored(enum tl_form form, const void *status);
 

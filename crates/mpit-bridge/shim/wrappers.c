@@ -41,6 +41,8 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_C_text(name) const char *name
 #define TL_C_status(name) void *name
 #define TL_C_statuses(name) void *name
+#define TL_C_tested(name) void *name
+#define TL_C_waited(name) void *name
 #define TL_C_begun(name) void *name
 #define TL_C_made(name) void *name
 #define TL_C_pending(name) void *name

@@ -45,6 +45,8 @@
 #define TL_NOTING_text(name)
 #define TL_NOTING_status(name)
 #define TL_NOTING_statuses(name)
+#define TL_NOTING_tested(name)
+#define TL_NOTING_waited(name)
 #define TL_NOTING_begun(name)
 #define TL_NOTING_pending(name)
 #define TL_NOTING_pendings(name)
@@ -66,6 +68,8 @@
 #define TL_NOTED_text(name)
 #define TL_NOTED_status(name)
 #define TL_NOTED_statuses(name)
+#define TL_NOTED_tested(name)
+#define TL_NOTED_waited(name)
 #define TL_NOTED_pending(name)
 #define TL_NOTED_pendings(name)
 #define TL_NOTED_out(name)
@@ -74,9 +78,16 @@
 #define TL_BEFORE_status(name) \
     uint64_t name##_own[TL_STATUS_BYTES / sizeof(uint64_t)]; \
     if (tl_is_ignored(tl_form, name)) name = name##_own;
+#define TL_BEFORE_waited(name) \
+    uint64_t name##_own[TL_STATUS_BYTES / sizeof(uint64_t)]; \
+    if (tl_wants_status(&tl_looked, tl_me, tl_form, name)) name = name##_own;
 #define TL_BEFORE_statuses(name) \
     uint64_t name##_own[TL_LOOKED_FEW * TL_STATUS_BYTES / sizeof(uint64_t)]; \
     name = tl_statuses(&tl_looked, tl_me, tl_form, name, name##_own);
+/* MPICH 4.0's MPI_Testall takes what it never set in statuses for errors, and not where they are ignored. */
+#define TL_BEFORE_tested(name) \
+    tl_looked.unasked = tl_library.family == TL_FAMILY_MPICH; \
+    TL_BEFORE_statuses(name)
 #define TL_BEFORE_pending(name) \
     struct tl_looked tl_looked; \
     tl_requests_look(&tl_looked, tl_me, tl_form, 1, name);

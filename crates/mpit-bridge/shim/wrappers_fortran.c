@@ -42,6 +42,8 @@
 #define TL_ARGUMENT_text TL_AS_IT_IS
 #define TL_ARGUMENT_status TL_AS_IT_IS
 #define TL_ARGUMENT_statuses TL_AS_IT_IS
+#define TL_ARGUMENT_tested TL_AS_IT_IS
+#define TL_ARGUMENT_waited TL_AS_IT_IS
 #define TL_ARGUMENT_begun TL_AS_IT_IS
 #define TL_ARGUMENT_made TL_AS_IT_IS
 #define TL_ARGUMENT_pending TL_AS_IT_IS
@@ -66,6 +68,8 @@
 #define TL_PASS_text TL_PASS_AS_IT_IS
 #define TL_PASS_status TL_PASS_AS_IT_IS
 #define TL_PASS_statuses TL_PASS_AS_IT_IS
+#define TL_PASS_tested TL_PASS_AS_IT_IS
+#define TL_PASS_waited TL_PASS_AS_IT_IS
 #define TL_PASS_begun TL_PASS_AS_IT_IS
 #define TL_PASS_made TL_PASS_AS_IT_IS
 #define TL_PASS_pending TL_PASS_AS_IT_IS
@@ -90,6 +94,8 @@
 #define TL_F_text(name)
 #define TL_F_status(name)
 #define TL_F_statuses(name)
+#define TL_F_tested(name)
+#define TL_F_waited(name)
 #define TL_F_begun(name)
 #define TL_F_made(name)
 #define TL_F_pending(name)

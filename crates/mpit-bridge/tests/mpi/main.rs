@@ -7,6 +7,7 @@ mod conduct;
 mod exact;
 mod exec;
 mod faults;
+mod generated;
 mod golden;
 mod regions;
 mod sanitized;
