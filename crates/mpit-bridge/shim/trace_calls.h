@@ -65,6 +65,8 @@ void tl_trace_request_freed(struct tl_thread *self, tl_handle request);
 #define TL_TRACED_out_file
 #define TL_TRACED_out_partitions
 #define TL_TRACED_status(name) tl_traced.status = name;
+#define TL_TRACED_waited(name) tl_traced.status = name;
+#define TL_TRACED_tested(name)
 #define TL_TRACED_begun(name) tl_traced.request = name;
 #define TL_TRACED_made(name) tl_traced.request = name;
 #define TL_TRACED_pending(name) tl_traced.requests = name, tl_traced.count = 1;
