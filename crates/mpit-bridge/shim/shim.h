@@ -47,7 +47,7 @@ enum tl_form { TL_FORM_C, TL_FORM_LARGE, TL_FORM_FORTRAN, TL_FORM_F08, TL_FORM_C
 /* What was counted of one size class. One cache line: the threads' sums must not share any. */
 struct tl_cell {
     uint64_t calls, bytes, ticks, longest_ticks;
-    uint64_t wait_ticks, completed;    /* of requests that these calls began: time until completion, how many */
+    uint64_t wait_ticks, completed;    /* of requests that these calls began: time inside Wait and Test, how many */
     uint64_t received_bytes, received; /* by receives among them: what came, how many */
 } __attribute__((aligned(TL_CACHE_LINE)));
 
