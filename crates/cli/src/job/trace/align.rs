@@ -103,6 +103,12 @@ impl Alignment {
         Aligned { time: clock.saturating_add(offset), error, is_stepped: stepped.is_some() }
     }
 
+    /// Whether a span of the rank's clock reaches into a stretch in which it stepped: then neither its length nor any
+    /// end of it can be relied on.
+    pub fn has_step(&self, from: i64, to: i64) -> bool {
+        self.steps.iter().any(|step| step.from.min(step.to) <= to && from <= step.from.max(step.to))
+    }
+
     /// Before the first comparison and after the last one the drift goes on.
     fn beyond(&self, point: Point, clock: i64) -> (i64, i64) {
         let away = clock.saturating_sub(point.clock) as f64;

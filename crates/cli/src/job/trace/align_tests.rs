@@ -57,6 +57,16 @@ fn a_step_is_marked_and_hurts_only_around_itself() {
         let clock = Faulty { offset: 50 * MS, drift_ppm: 50.0, step, step_at: 7 * SECOND + 300 * MS };
         let alignment = Alignment::new(clock.compared(20));
         let [found] = alignment.steps[..] else { panic!("{:?}", alignment.steps) };
+        let (from, to) = (found.from, found.to);
+        for (start, end, is_in) in [
+            (from - 9, from - 1, false),
+            (from - 9, from + 1, true),
+            (from - 9, to + 9, true),
+            (to - 1, to + 9, true),
+            (to + 1, to + 9, false),
+        ] {
+            assert_eq!(alignment.has_step(start, end), is_in, "{start} to {end} of {found:?}");
+        }
         assert!((found.jump - step).abs() < 30_000, "{found:?}");
         assert!(found.from < clock.shows(clock.step_at) && clock.shows(clock.step_at) <= found.to);
         for time in (0..20_000).map(|ms| ms * MS) {

@@ -207,21 +207,20 @@ impl Process<'_> {
             let name = format!("clock stepped by {:+.3} ms", step.jump as f64 / 1e6);
             for (name, at) in [(name.clone(), step.from), (format!("{name}: reliable again"), step.to)] {
                 let arguments = json!({ "step_ms": step.jump as f64 / 1e6 });
-                writer.moment(self.rank.process, &name, self.time(at).0, object(arguments))?;
+                writer.moment(self.rank.process, &name, self.time(at), object(arguments))?;
             }
         }
         Ok(())
     }
 
-    /// A time in the trace, and whether it is within a stretch in which the clock stepped.
-    fn time(&self, clock: i64) -> (i64, bool) {
-        let aligned = self.rank.align(clock);
-        (aligned.time - self.zero, aligned.is_stepped)
+    /// A time in the trace.
+    fn time(&self, clock: i64) -> i64 {
+        self.rank.align(clock).time - self.zero
     }
 
     fn record<W: Write>(&mut self, record: &Record, writer: &mut Writer<W>) -> std::io::Result<()> {
-        let (start, is_stepped) = self.time(record.start);
-        let (end, _) = self.time(record.end);
+        let (start, end) = (self.time(record.start), self.time(record.end));
+        let is_stepped = self.rank.alignment.has_step(record.start, record.end);
         let lost = record.number.saturating_sub(self.next_number);
         self.next_number = record.number + 1;
         if lost > 0 {
