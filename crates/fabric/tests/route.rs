@@ -3,9 +3,11 @@
 
 mod simulated;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use simulated::{
-    MESH, ODD, SMALL, Seen, Simulated, read_discover, start, start_unmanaged, start_with, succeed, write_net,
+    MESH, ODD, SMALL, Seen, Simulated, read_discover, start, start_unmanaged, start_with, write_net,
 };
 use std::collections::BTreeMap;
 use throughline_fabric::sim::SimOptions;
@@ -189,12 +191,11 @@ fn broken_routes_are_found() {
     assert_eq!(sound["findings_total"], 0);
     assert_eq!(status == 0, sound["credit_loop"].is_null());
     // A cable is cut, and the manager sleeps: tables still lead into it.
-    let manager = simulated.fabric.pids()[1].to_string();
-    let signal = |name: &str| succeed(std::process::Command::new("kill").args([name, &manager]));
-    signal("-STOP");
+    let manager = Pid::from_raw(i32::try_from(simulated.fabric.pids()[1]).unwrap());
+    kill(manager, Signal::SIGSTOP).unwrap();
     simulated.fabric.console("Unlink \"S-0000000000003000\"[3]").unwrap();
     let (status, broken) = check(&simulated);
-    signal("-CONT");
+    kill(manager, Signal::SIGCONT).unwrap();
     assert_eq!(status, 2);
     assert!(broken["unreached"].as_u64().unwrap() > 0, "{broken}");
     let finding = &broken["findings"][0];
