@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask NAME`. One module per task; each task is a thin caller of a crate, so
 //! nothing that the product needs may live here.
 
+mod cupti;
 mod dashboards;
 mod metrics;
 mod prefix;
@@ -22,6 +23,8 @@ enum Task {
     Prefix(prefix::Arguments),
     /// Write docs/METRICS.md from the metric catalogue.
     Metrics,
+    /// Write the bindings of crates/cupti-sys from NVIDIA's headers, which pip downloads.
+    Cupti(cupti::Arguments),
     /// Run every query of the dashboards and alert rules on a running installation.
     Dashboards(dashboards::Arguments),
 }
@@ -30,6 +33,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Prefix(arguments) => prefix::run(&arguments).map(|()| ExitCode::SUCCESS),
         Task::Metrics => metrics::run().map(|()| ExitCode::SUCCESS),
+        Task::Cupti(arguments) => cupti::run(&arguments),
         Task::Dashboards(arguments) => dashboards::run(&arguments),
     };
     match result {

@@ -14,6 +14,7 @@
 //! <prefix>/fabric/usr/...       the machine's own suite, because libumad2sim is preloaded into our programs
 //! <prefix>/postgres/bin         -> usr/lib/postgresql/17/bin: wrappers that run under the set's own ld-linux
 //! <prefix>/.ready-SET           written last: the recipe a complete set was made by
+//! <prefix>/wheels/NAME-VERSION  packages of the Python Package Index, for their headers and libraries
 //! ```
 //!
 //! This crate must not install, configure or start anything, and knows nothing of databases or fabrics.
@@ -23,6 +24,7 @@ mod error;
 mod recipe;
 mod sources;
 mod unpack;
+mod wheels;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
