@@ -181,8 +181,8 @@ async fn serve(
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if config.query.enabled {
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
-        let place = database.place().to_owned();
-        roles.spawn(query::run(listener, Arc::new(figures.clone()), place, stop.clone()));
+        let limits = config.query.limits()?;
+        roles.spawn(query::run(listener, Arc::new(figures.clone()), database.clone(), limits, stop.clone()));
     }
     let collect = if config.collect.enabled {
         Some(http::listen("collect", config.collect.listen, "collect.listen").await?)

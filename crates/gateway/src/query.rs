@@ -1,41 +1,46 @@
-//! Role query: `/` tells what is here, `/metrics` and `/healthz` are those of every daemon.
-//!
-//! Reads nothing from the database: dashboards and `throughline status` do that themselves.
+//! Role query: `/` tells what is here, `/api/v1/read` is Prometheus' remote-read, `/metrics` and `/healthz` are those of
+//! every daemon.
 
+use crate::read::{self, Limits, Reader};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::http::header;
-use axum::routing::get;
+use axum::routing::{get, post};
 use throughline_daemon::{Expose, http};
+use throughline_store::Database;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Serves until `stop` is cancelled. `database` says in words which one this server has.
+/// Serves until `stop` is cancelled.
 ///
 /// # Errors
 /// The listener breaks.
 pub async fn run(
     listener: TcpListener,
     expose: Arc<dyn Expose>,
-    database: String,
+    database: Database,
+    limits: Limits,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    Ok(http::serve(listener, router(expose, &database), stop).await?)
+    Ok(http::serve(listener, router(expose, database, limits), stop).await?)
 }
 
 /// All pages of this role.
-pub fn router(expose: Arc<dyn Expose>, database: &str) -> Router {
+pub fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits) -> Router {
     let index = format!(
         "throughline {version}: query\n\
-         database: {database}\n\n\
-         /metrics   figures about this server, for Prometheus\n\
-         /healthz   answers while the server runs\n\n\
+         database: {place}\n\n\
+         /api/v1/read   all that the database keeps, for Prometheus' remote_read\n\
+         /metrics       figures about this server, for Prometheus\n\
+         /healthz       answers while the server runs\n\n\
          `throughline status` shows what arrives; dashboards read the database directly.\n",
-        version = env!("CARGO_PKG_VERSION")
+        version = env!("CARGO_PKG_VERSION"),
+        place = database.place(),
     );
     let index = get(move || async move { ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], index) });
-    http::metrics_router(expose).route("/", index)
+    let history = post(read::read).with_state(Arc::new(Reader::new(database, limits)));
+    http::metrics_router(expose).route("/", index).route("/api/v1/read", history)
 }
 
 #[cfg(test)]
@@ -61,8 +66,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let server = tokio::spawn(run(listener, Arc::new(figures), "nowhere".into(), stop.clone()));
-        assert!(fetch(address, "/").await.contains("database: nowhere"));
+        let nowhere = Database::from_url("postgresql://a@nowhere/b").unwrap();
+        let server = tokio::spawn(run(listener, Arc::new(figures), nowhere, Limits::default(), stop.clone()));
+        assert!(fetch(address, "/").await.contains("database: nowhere/b"));
         assert!(
             fetch(address, "/metrics").await.contains("throughline_commits_total{source=\"collector\"} 3")
         );

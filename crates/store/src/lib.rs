@@ -6,6 +6,8 @@
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
+//! * [`Pool`]: connections for queries, bounded in number and time.
+//! * [`history`]: samples of the past as the series that Prometheus knows.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
 //! It must not know where batches come from, nor decide what is shown to people.
@@ -13,7 +15,9 @@
 mod cluster;
 mod database;
 mod error;
+pub mod history;
 mod migrate;
+mod pool;
 mod retention;
 mod silence;
 mod terms;
@@ -24,6 +28,7 @@ pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, Private
 pub use database::{Database, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use migrate::{Migrated, migrate, schema_version};
+pub use pool::{Lent, NoConnection, Pool};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use silence::{Silenced, close_silent};
 pub use terms::{TermGrant, TermRequest, Terms};

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Failure;
 use throughline_delivery::TlsFiles;
+use throughline_gateway::read::Limits;
 use throughline_gateway::upkeep;
 use throughline_store::{Database, Retention};
 
@@ -15,6 +16,15 @@ const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 
 /// Shortest silence that says anything: agents speak of each job once a minute.
 const JOB_SILENCE_SECONDS_MIN: u64 = 180;
+
+/// Most samples of one remote-read: what a Prometheus with default settings takes is a hundredth of it.
+const SAMPLES_MAX: u64 = 5_000_000_000;
+
+/// Longest statement: a day.
+const QUERY_SECONDS_MAX: u64 = 24 * 3600;
+
+/// Most connections for queries: PostgreSQL has 100 unless told otherwise.
+const QUERIES_AT_ONCE_MAX: u64 = 90;
 
 /// The whole configuration; every part has defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -73,11 +83,45 @@ pub struct QueryConfig {
     pub enabled: bool,
     /// Where; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Samples read from the database for one remote-read.
+    pub max_samples: u64,
+    /// Time of one statement.
+    pub max_seconds: u64,
+    /// Remote-reads answered at once; each holds a connection to the database.
+    pub max_parallel: usize,
 }
 
 impl Default for QueryConfig {
     fn default() -> Self {
-        Self { enabled: true, listen: ([127, 0, 0, 1], 9460).into() }
+        let limits = Limits::default();
+        Self {
+            enabled: true,
+            listen: ([127, 0, 0, 1], 9460).into(),
+            max_samples: limits.samples,
+            max_seconds: limits.time.as_secs(),
+            max_parallel: limits.parallel,
+        }
+    }
+}
+
+impl QueryConfig {
+    /// Bounds of what one question may cost.
+    ///
+    /// # Errors
+    /// One is out of range (64).
+    pub fn limits(&self) -> Result<Limits, Failure> {
+        let within = |key: &str, value: u64, most: u64| {
+            if (1..=most).contains(&value) {
+                return Ok(value);
+            }
+            Err(Failure::usage(format!("query.{key} = {value}: must be from 1 to {most}")))
+        };
+        let parallel = within("max_parallel", self.max_parallel as u64, QUERIES_AT_ONCE_MAX)?;
+        Ok(Limits {
+            samples: within("max_samples", self.max_samples, SAMPLES_MAX)?,
+            time: Duration::from_secs(within("max_seconds", self.max_seconds, QUERY_SECONDS_MAX)?),
+            parallel: usize::try_from(parallel).unwrap_or(usize::MAX),
+        })
     }
 }
 
@@ -136,6 +180,7 @@ impl ServerConfig {
         if let Some(url) = &self.database.url {
             Database::from_url(url).map_err(|error| Failure::usage(format!("database.url: {error}")))?;
         }
+        self.query.limits()?;
         self.upkeep_options().map(drop)
     }
 
@@ -226,6 +271,8 @@ mod tests {
             ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
             ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
             ("[upkeep]\ninterval_seconds = 0", "upkeep.interval_seconds"),
+            ("[query]\nmax_samples = 0", "query.max_samples"),
+            ("[query]\nmax_parallel = 1000", "query.max_parallel"),
             ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
             ("[querry]\n", "querry"),
             ("collect.enabled = false\nquery.enabled = false\nupkeep.enabled = false", "nothing to serve"),

@@ -3,5 +3,6 @@
 
 mod against_data;
 mod form;
+mod remote_read;
 mod scrape;
 mod support;

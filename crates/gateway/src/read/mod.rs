@@ -1,0 +1,285 @@
+//! Prometheus' remote-read: an unchanged Prometheus answers every PromQL over all that the database keeps.
+//!
+//! `POST /api/v1/read`, protocol version 1, both forms of the answer: messages of chunks as a stream (Prometheus 2.55 and
+//! later ask for it), or one compressed message. Names and labels are those of the daemons' pages
+//! ([`throughline_store::history`]), so that scraped and older samples are the same series.
+//!
+//! Of the hints two are used: `series` asks for labels only, and for `rate` and `increase` a sample in each quarter of
+//! their range is enough. Everything else gets every sample: thinning would change what it says.
+
+mod answer;
+mod chunk;
+mod matchers;
+pub mod message;
+mod plan;
+
+use answer::Whole;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::StreamExt;
+use message::{ReadRequest, ResponseType};
+use plan::Plan;
+use prost::Message;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use throughline_store::history::{Asked, Family, HistoryError, Samples, Series, Take};
+use throughline_store::{Database, NoConnection, Pool};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+/// Largest question, once unpacked: a few conditions.
+const QUESTION_BYTES: usize = 4 << 20;
+
+/// Selections in one question; Prometheus sends one.
+const QUERIES_MAX: usize = 16;
+
+/// Samples of an answer in one message: it is held in memory, 16 bytes a sample and more. A stream has no such bound.
+const WHOLE_SAMPLES_MAX: u64 = 5_000_000;
+
+/// Pieces of a stream that wait for the network.
+const PIECES: usize = 16;
+
+/// How long a question waits for one of the connections.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bounds of what one question may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Samples read from the database for one question.
+    pub samples: u64,
+    /// Time of one statement.
+    pub time: Duration,
+    /// Questions answered at once; each holds a connection.
+    pub parallel: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { samples: 50_000_000, time: Duration::from_secs(60), parallel: 8 }
+    }
+}
+
+/// What answers.
+pub struct Reader {
+    pool: Pool,
+    limits: Limits,
+}
+
+/// Why there is no answer: a status and a sentence.
+type Refusal = (StatusCode, String);
+
+/// Where an answer's series go.
+enum Out {
+    Stream(mpsc::Sender<Result<Bytes, Refusal>>),
+    Whole(Whole),
+}
+
+impl Reader {
+    /// Reads this database.
+    #[must_use]
+    pub fn new(database: Database, limits: Limits) -> Reader {
+        Reader { pool: Pool::new(database, limits.parallel, limits.time), limits }
+    }
+
+    /// Answers all queries, in order.
+    async fn answer(&self, plans: &[Plan], mut out: Out) -> Result<Out, Refusal> {
+        let begun = Instant::now();
+        let lent = self.pool.get(PATIENCE).await.map_err(|error| no_connection(&error))?;
+        let Some(client) = lent.client() else { return Err(internal("no connection")) };
+        let most = match out {
+            Out::Stream(_) => self.limits.samples,
+            Out::Whole(_) => self.limits.samples.min(WHOLE_SAMPLES_MAX),
+        };
+        let mut left = most;
+        for (index, plan) in plans.iter().enumerate() {
+            if let Out::Whole(whole) = &mut out {
+                whole.begin();
+            }
+            for family in &plan.families {
+                let asked = Asked { family, range: plan.range, thinning: plan.thinning, limit: left };
+                let failed = |error: HistoryError| self.refusal(error, most, begun);
+                let equal = matchers::equal(&plan.matchers);
+                let found = asked.series(client, &equal).await.map_err(|error| failed(error.into()))?;
+                let wanted: Vec<_> =
+                    found.into_iter().filter(|series| matchers::matches(&plan.matchers, series)).collect();
+                if plan.labels_only {
+                    for series in &wanted {
+                        if asked.has_samples(client, series).await.map_err(|error| failed(error.into()))? {
+                            out.put(index, family, series, None).await.map_err(failed)?;
+                        }
+                    }
+                    continue;
+                }
+                let mut put = Put { out: &mut out, query: index, family };
+                left -= asked.read(client, &wanted, &mut put).await.map_err(failed)?;
+            }
+        }
+        lent.give_back();
+        Ok(out)
+    }
+
+    fn refusal(&self, error: HistoryError, most: u64, begun: Instant) -> Refusal {
+        match error {
+            HistoryError::TooMany(_) if most < self.limits.samples => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!(
+                    "more than {most} samples, the most in an answer of one message; ask for a shorter time or fewer \
+                     series, or with a Prometheus from 2.55 on, which takes answers as a stream"
+                ),
+            ),
+            HistoryError::TooMany(_) => (
+                StatusCode::UNPROCESSABLE_ENTITY,
+                format!(
+                    "more than {most} samples, the limit query.max_samples; ask for a shorter time or fewer series"
+                ),
+            ),
+            _ if begun.elapsed() >= self.limits.time => (
+                StatusCode::GATEWAY_TIMEOUT,
+                format!(
+                    "longer than {} s, the limit query.max_seconds: {error}; ask for a shorter time or fewer series",
+                    self.limits.time.as_secs()
+                ),
+            ),
+            HistoryError::Database(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+            HistoryError::Damaged | HistoryError::Gone => internal(&error.to_string()),
+        }
+    }
+}
+
+impl Out {
+    async fn put(
+        &mut self,
+        query: usize,
+        family: &Family,
+        series: &Series,
+        samples: Option<&Samples>,
+    ) -> Result<(), HistoryError> {
+        match self {
+            Out::Whole(whole) => whole.add(family, series, samples),
+            Out::Stream(pieces) => {
+                for piece in answer::streamed(query, family, series, samples) {
+                    pieces.send(Ok(piece)).await.map_err(|_| HistoryError::Gone)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Puts the series of one family into an answer.
+struct Put<'a> {
+    out: &'a mut Out,
+    query: usize,
+    family: &'a Family,
+}
+
+impl Take for Put<'_> {
+    async fn take(&mut self, series: &Series, samples: &Samples) -> Result<(), HistoryError> {
+        self.out.put(self.query, self.family, series, Some(samples)).await
+    }
+}
+
+fn internal(why: &str) -> Refusal {
+    (StatusCode::INTERNAL_SERVER_ERROR, why.to_owned())
+}
+
+fn no_connection(error: &NoConnection) -> Refusal {
+    match error {
+        NoConnection::Busy => {
+            (StatusCode::TOO_MANY_REQUESTS, format!("{error}; ask again later, or raise query.max_parallel"))
+        }
+        NoConnection::Database(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
+    }
+}
+
+/// `POST /api/v1/read`.
+pub async fn read(State(reader): State<Arc<Reader>>, headers: HeaderMap, body: Bytes) -> Response {
+    let refuse = |(status, why): Refusal| {
+        tracing::warn!(%status, why, "a remote-read was refused");
+        (status, format!("remote-read: {why}\n")).into_response()
+    };
+    let (plans, form) = match question(&headers, &body) {
+        Ok(question) => question,
+        Err(why) => return refuse((StatusCode::BAD_REQUEST, why)),
+    };
+    match form {
+        ResponseType::StreamedXorChunks => stream(reader, plans).await.unwrap_or_else(refuse),
+        ResponseType::Samples => whole(&reader, &plans).await.unwrap_or_else(refuse),
+    }
+}
+
+/// Unpacks a question and checks all of it.
+fn question(headers: &HeaderMap, body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
+    let coding =
+        headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or("snappy");
+    if coding != "snappy" {
+        return Err(format!("Content-Encoding is {coding}; expected snappy"));
+    }
+    let length =
+        snap::raw::decompress_len(body).map_err(|error| format!("the body is not Snappy's: {error}"))?;
+    if length > QUESTION_BYTES {
+        return Err(format!("a question of {length} bytes; the most is {QUESTION_BYTES}"));
+    }
+    let body = snap::raw::Decoder::new()
+        .decompress_vec(body)
+        .map_err(|error| format!("the body is not Snappy's: {error}"))?;
+    let request = ReadRequest::decode(body.as_slice())
+        .map_err(|error| format!("the body is no ReadRequest: {error}"))?;
+    if request.queries.len() > QUERIES_MAX {
+        return Err(format!("{} queries in one question; the most is {QUERIES_MAX}", request.queries.len()));
+    }
+    // The first form that is known here; an old Prometheus names none.
+    let mut forms =
+        request.accepted_response_types.iter().filter_map(|form| ResponseType::try_from(*form).ok());
+    let form = match forms.next() {
+        Some(form) => form,
+        None if request.accepted_response_types.is_empty() => ResponseType::Samples,
+        None => {
+            return Err(format!(
+                "no form of the answer is known here: {:?}",
+                request.accepted_response_types
+            ));
+        }
+    };
+    let plans = request.queries.iter().map(Plan::new).collect::<Result<_, _>>()?;
+    Ok((plans, form))
+}
+
+async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
+    let Out::Whole(whole) = reader.answer(plans, Out::Whole(Whole::default())).await? else {
+        return Err(internal("an answer of the wrong form"));
+    };
+    let packed = tokio::task::spawn_blocking(|| whole.compressed()).await;
+    let body = packed
+        .map_err(|error| internal(&error.to_string()))?
+        .map_err(|error| internal(&error.to_string()))?;
+    let kind = [(header::CONTENT_TYPE, "application/x-protobuf"), (header::CONTENT_ENCODING, "snappy")];
+    Ok((kind, body).into_response())
+}
+
+/// The status is decided by the first piece: until then a refusal has its reason.
+async fn stream(reader: Arc<Reader>, plans: Vec<Plan>) -> Result<Response, Refusal> {
+    let (pieces, mut taken) = mpsc::channel(PIECES);
+    tokio::spawn(async move {
+        if let Err(refusal) = reader.answer(&plans, Out::Stream(pieces.clone())).await {
+            _ = pieces.send(Err(refusal)).await;
+        }
+    });
+    let first = taken.recv().await.transpose()?;
+    let rest = ReceiverStream::new(taken).map(|piece| {
+        // What breaks off in the middle must not look like an end.
+        piece.map_err(|(_, why)| {
+            tracing::warn!(why, "a remote-read broke off");
+            std::io::Error::other(why)
+        })
+    });
+    let body = Body::from_stream(futures::stream::iter(first.map(Ok)).chain(rest));
+    let kind = "application/x-streamed-protobuf; proto=prometheus.ChunkedReadResponse";
+    Ok(([(header::CONTENT_TYPE, kind)], body).into_response())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! What a query comes down to: families, conditions, time, and how many of the samples.
+
+use super::matchers::{self, Matcher};
+use super::message::Query;
+use throughline_store::history::{Family, Range, Thinning, families};
+
+/// Conditions of one query.
+const MATCHERS_MAX: usize = 64;
+
+/// Names that one query may select: a dashboard's `{__name__=~"…"}` has tens.
+const FAMILIES_MAX: usize = 100;
+
+/// Functions that need no more than the increase over their range.
+const INCREASES: [&str; 2] = ["rate", "increase"];
+
+/// So many samples in each range of those.
+const SAMPLES_OF_RANGE: i64 = 4;
+
+/// Earliest and latest time asked for, in milliseconds: the years 1970 and 2255, where times stay exact. Prometheus
+/// sends the ends of its own range for "all".
+const TIMES: (i64, i64) = (0, 9_000_000_000_000);
+
+/// One query, ready to be read.
+pub struct Plan {
+    /// Ordered by name.
+    pub families: Vec<&'static Family>,
+    /// Conditions on labels and name.
+    pub matchers: Vec<Matcher>,
+    /// When.
+    pub range: Range,
+    /// How many of the samples.
+    pub thinning: Thinning,
+    /// No samples at all.
+    pub labels_only: bool,
+}
+
+impl Plan {
+    /// Plans a query.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn new(query: &Query) -> Result<Plan, String> {
+        if query.matchers.len() > MATCHERS_MAX {
+            return Err(format!("{} conditions; the most is {MATCHERS_MAX}", query.matchers.len()));
+        }
+        if query.start_timestamp_ms > query.end_timestamp_ms {
+            return Err("the time asked for ends before it begins".to_owned());
+        }
+        let matchers = query.matchers.iter().map(Matcher::new).collect::<Result<Vec<_>, _>>()?;
+        let wanted: Vec<&Family> =
+            families().iter().filter(|family| matchers::is_wanted(&matchers, family)).collect();
+        let hints = query.hints.clone().unwrap_or_default();
+        let labels_only = hints.func == "series";
+        if wanted.len() > FAMILIES_MAX && !labels_only {
+            return Err(format!(
+                "{} names satisfy the query, the most is {FAMILIES_MAX}; name the metric, or several with \
+                 {{__name__=~\"a|b\"}}",
+                wanted.len()
+            ));
+        }
+        let thinning = match hints.range_ms / SAMPLES_OF_RANGE {
+            interval @ 1.. if INCREASES.contains(&hints.func.as_str()) => Thinning::Every(interval),
+            _ => Thinning::None,
+        };
+        let within = |time: i64| time.clamp(TIMES.0, TIMES.1);
+        let range = Range { from: within(query.start_timestamp_ms), to: within(query.end_timestamp_ms) };
+        Ok(Plan { families: wanted, matchers, range, thinning, labels_only })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::matchers::NAME;
+    use super::super::message::{LabelMatcher, ReadHints};
+    use super::*;
+
+    fn query(func: &str, range_ms: i64) -> Query {
+        let name = LabelMatcher { kind: 0, name: NAME.into(), value: "throughline_records_total".into() };
+        let hints = ReadHints { func: func.into(), range_ms, ..ReadHints::default() };
+        Query { start_timestamp_ms: 1, end_timestamp_ms: 2, matchers: vec![name], hints: Some(hints) }
+    }
+
+    #[test]
+    fn only_increases_are_thinned() {
+        let thinning = |func, range| Plan::new(&query(func, range)).unwrap().thinning;
+        assert_eq!(thinning("rate", 60_000), Thinning::Every(15_000));
+        assert_eq!(thinning("increase", 60_000), Thinning::Every(15_000));
+        for func in ["irate", "delta", "max_over_time", "changes", "resets", "", "sum"] {
+            assert_eq!(thinning(func, 60_000), Thinning::None, "{func}");
+        }
+        assert_eq!(thinning("rate", 0), Thinning::None);
+        assert!(Plan::new(&query("series", 0)).unwrap().labels_only);
+    }
+
+    #[test]
+    fn what_cannot_be_answered_is_told() {
+        let all = Query { matchers: Vec::new(), ..query("", 0) };
+        assert!(Plan::new(&all).err().unwrap().contains("__name__"));
+        let turned = Query { end_timestamp_ms: 0, ..query("", 0) };
+        assert!(Plan::new(&turned).err().unwrap().contains("ends before"));
+        let many = Query { matchers: vec![LabelMatcher::default(); MATCHERS_MAX + 1], ..query("", 0) };
+        assert!(Plan::new(&many).is_err());
+        let wide = Query { start_timestamp_ms: i64::MIN, end_timestamp_ms: i64::MAX, ..query("", 0) };
+        assert_eq!(Plan::new(&wide).unwrap().range, Range { from: TIMES.0, to: TIMES.1 });
+    }
+}

@@ -1,0 +1,217 @@
+use super::chunk::unpack::unpack;
+use super::message::*;
+use super::*;
+use axum::body::to_bytes;
+use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
+use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
+use throughline_store::{Content, Entry, Writer, testing};
+
+const SECOND: i64 = 1_000_000_000;
+/// 2026-01-01T00:00:00Z, in seconds.
+const START: i64 = 1_767_225_600;
+
+type Points = Vec<(i64, f64)>;
+
+fn values(metric: &Metric, value: u64) -> Option<Values> {
+    let mut values = Values::default();
+    values.put(metric, value);
+    Some(values)
+}
+
+/// Two minutes of a GPU with two links, of which the second is read every other time, and of a figure.
+async fn seeded() -> Database {
+    let database = testing::database().await;
+    let link = |link| GpuLinkInfo {
+        gpu_uuid: "GPU-a".into(),
+        link,
+        active: true,
+        remote_type: "switch".into(),
+        ..GpuLinkInfo::default()
+    };
+    let batch = |tick: i64| {
+        let time = (START + tick * 10) * SECOND;
+        let transmitted =
+            |number: u32, value| LinkValues { link: number, values: values(&NVLINK_TRANSMIT_BYTES, value) };
+        let mut links = vec![transmitted(0, tick as u64 * 100)];
+        links.extend((tick % 2 == 0).then(|| transmitted(1, 7)));
+        Batch {
+            node: "n1".into(),
+            gpus: vec![GpuInfo { uuid: "GPU-a".into(), name: "H200".into(), ..GpuInfo::default() }],
+            gpu_link_infos: [0, 1].map(link).to_vec(),
+            gpu_links: vec![GpuLinksSample {
+                gpu_uuid: "GPU-a".into(),
+                time,
+                epoch: START * SECOND,
+                source: "nvml".into(),
+                links,
+            }],
+            self_stats: ["nvml", "o'b\\x"]
+                .map(|source| SelfStat {
+                    time,
+                    source: source.into(),
+                    name: RECORDS.name.into(),
+                    value: tick as f64,
+                })
+                .to_vec(),
+            ..Batch::default()
+        }
+    };
+    let entry = |tick| Entry {
+        spool_id: uuid::Uuid::from_u128(1),
+        sequence: tick as u64 + 1,
+        content: Content::Batch(batch(tick)),
+    };
+    let entries: Vec<Entry> = (0..13).map(entry).collect();
+    let mut writer = Writer::new(database.clone());
+    // What exists is valid from the newest batch of a transaction that names it.
+    for entries in [&entries[..1], &entries[1..]] {
+        let outcome = writer.write(entries).await.unwrap();
+        assert_eq!((outcome.quarantined, outcome.unknown_values), (0, 0));
+    }
+    database
+}
+
+fn query(matchers: &[(MatchType, &str, &str)], func: &str) -> Query {
+    let matcher = |(kind, name, value): &(MatchType, &str, &str)| LabelMatcher {
+        kind: *kind as i32,
+        name: (*name).into(),
+        value: (*value).into(),
+    };
+    Query {
+        start_timestamp_ms: START * 1000,
+        end_timestamp_ms: (START + 120) * 1000,
+        matchers: matchers.iter().map(matcher).collect(),
+        hints: Some(ReadHints { func: func.into(), range_ms: 120_000, ..ReadHints::default() }),
+    }
+}
+
+async fn ask(reader: &Arc<Reader>, queries: Vec<Query>, form: ResponseType) -> Response {
+    let request = ReadRequest { queries, accepted_response_types: vec![form as i32] };
+    let body = snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap();
+    read(State(reader.clone()), HeaderMap::new(), body.into()).await
+}
+
+/// Labels as text, and samples; of each query.
+async fn answers(
+    reader: &Arc<Reader>,
+    queries: Vec<Query>,
+    form: ResponseType,
+) -> Vec<Vec<(String, Points)>> {
+    let count = queries.len();
+    let response = ask(reader, queries, form).await;
+    assert_eq!(response.status(), 200);
+    let mut body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+    let text = |labels: &[Label]| {
+        assert!(labels.windows(2).all(|pair| pair[0].name < pair[1].name));
+        labels.iter().map(|label| format!("{}={}", label.name, label.value)).collect::<Vec<_>>().join(",")
+    };
+    let mut all = vec![Vec::new(); count];
+    if form == ResponseType::Samples {
+        let message = snap::raw::Decoder::new().decompress_vec(&body).unwrap();
+        for (index, result) in
+            ReadResponse::decode(message.as_slice()).unwrap().results.into_iter().enumerate()
+        {
+            for series in result.timeseries {
+                let points = series.samples.iter().map(|sample| (sample.timestamp, sample.value)).collect();
+                all[index].push((text(&series.labels), points));
+            }
+        }
+        return all;
+    }
+    while !body.is_empty() {
+        let length = prost::encoding::decode_varint(&mut body).unwrap() as usize;
+        let sum = bytes::Buf::get_u32(&mut body);
+        let message = body.split_to(length);
+        assert_eq!(crc32c::crc32c(&message), sum);
+        let message = ChunkedReadResponse::decode(message).unwrap();
+        for series in message.chunked_series {
+            let points = series.chunks.iter().flat_map(|chunk| unpack(&chunk.data)).collect();
+            all[message.query_index as usize].push((text(&series.labels), points));
+        }
+    }
+    all
+}
+
+const NAME: &str = "__name__";
+const SENT: &str = "throughline_nvlink_transmit_bytes_total";
+
+#[tokio::test]
+async fn both_forms_have_the_same_series_and_samples() {
+    let reader = Arc::new(Reader::new(seeded().await, Limits::default()));
+    let queries = || {
+        vec![
+            query(&[(MatchType::Equal, NAME, SENT)], ""),
+            query(
+                &[(MatchType::Equal, NAME, "throughline_records_total"), (MatchType::Regex, "source", "o.*")],
+                "",
+            ),
+            query(&[(MatchType::Equal, NAME, SENT), (MatchType::Equal, "instance", "n2")], ""),
+            query(&[(MatchType::Equal, NAME, SENT), (MatchType::NotEqual, "link", "0")], "series"),
+            query(&[(MatchType::Equal, NAME, SENT), (MatchType::Equal, "link", "0")], "rate"),
+            query(&[(MatchType::Regex, NAME, ".*gpu_info")], ""),
+        ]
+    };
+    let whole = answers(&reader, queries(), ResponseType::Samples).await;
+    assert_eq!(whole, answers(&reader, queries(), ResponseType::StreamedXorChunks).await);
+
+    let at = |tick: i64| (START + tick * 10) * 1000;
+    let sent: Points = (0..13).map(|tick| (at(tick), tick as f64 * 100.0)).collect();
+    assert_eq!(whole[0][0], (format!("{NAME}={SENT},gpu=GPU-a,instance=n1,link=0"), sent.clone()));
+    // Read every 20 s, and unchanged: a scrape would have shown it in between.
+    assert_eq!(whole[0][1].1.len(), 13);
+    assert!(whole[0][1].1.iter().all(|(_, value)| *value == 7.0));
+    let records: Points = (0..13).map(|tick| (at(tick), tick as f64)).collect();
+    let labels = format!("{NAME}=throughline_records_total,instance=n1,source=o'b\\x");
+    assert_eq!(whole[1], [(labels, records)]);
+    assert_eq!(whole[2], []);
+    assert_eq!(whole[3], [(format!("{NAME}={SENT},gpu=GPU-a,instance=n1,link=1"), vec![])]);
+    assert_eq!(whole[4][0].1, [0, 3, 6, 9, 12].map(|tick| sent[tick]));
+    assert!(whole[5][0].0.contains("name=H200") && whole[5][0].1.len() == 3, "{:?}", whole[5]);
+}
+
+#[tokio::test]
+async fn what_cannot_be_answered_is_refused_with_the_reason() {
+    let refused = async |reader: &Arc<Reader>, query, form| {
+        let response = ask(reader, vec![query], form).await;
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, String::from_utf8(body.to_vec()).unwrap())
+    };
+    let sent = || query(&[(MatchType::Equal, NAME, SENT)], "");
+    let few = Arc::new(Reader::new(seeded().await, Limits { samples: 10, ..Limits::default() }));
+    for form in [ResponseType::Samples, ResponseType::StreamedXorChunks] {
+        let (status, why) = refused(&few, sent(), form).await;
+        assert!(status == 422 && why.contains("query.max_samples"), "{status} {why}");
+        let (status, why) = refused(&few, query(&[], ""), form).await;
+        assert!(status == 400 && why.contains("__name__"), "{status} {why}");
+        let (status, why) = refused(&few, query(&[(MatchType::Regex, NAME, "(")], ""), form).await;
+        assert!(status == 400 && why.contains("regular expression"), "{status} {why}");
+    }
+    let nowhere = Database::from_url("host=/nonexistent user=a dbname=b").unwrap();
+    let nowhere = Arc::new(Reader::new(nowhere, Limits::default()));
+    let (status, why) = refused(&nowhere, sent(), ResponseType::StreamedXorChunks).await;
+    assert!(status == 503 && why.contains("is it running?"), "{status} {why}");
+
+    let body = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
+    let status = async |headers: HeaderMap, bytes| {
+        read(State(few.clone()), headers, body(bytes)).await.status().as_u16()
+    };
+    assert_eq!(status(HeaderMap::new(), b"\xff\xff\xff\xff\xff\xff").await, 400);
+    assert_eq!(status(HeaderMap::new(), b"").await, 400);
+    let mut gzip = HeaderMap::new();
+    gzip.insert(header::CONTENT_ENCODING, header::HeaderValue::from_static("gzip"));
+    assert_eq!(status(gzip, b"").await, 400);
+    // Unpacks to more than a question may have.
+    let large = snap::raw::Encoder::new().compress_vec(&vec![0; QUESTION_BYTES + 1]).unwrap();
+    assert_eq!(status(HeaderMap::new(), &large).await, 400);
+}
+
+#[tokio::test]
+async fn questions_beyond_the_number_of_connections_wait_and_none_is_lost() {
+    let reader = Arc::new(Reader::new(seeded().await, Limits { parallel: 2, ..Limits::default() }));
+    let ask = || {
+        answers(&reader, vec![query(&[(MatchType::Equal, NAME, SENT)], "")], ResponseType::StreamedXorChunks)
+    };
+    let all = futures::future::join_all((0..10).map(|_| ask())).await;
+    assert!(all.iter().all(|answer| answer == &all[0] && answer[0].len() == 2));
+}

@@ -1,0 +1,197 @@
+//! What can be asked: each name that a daemon's page shows and the database keeps.
+
+use super::infos::{self, Info};
+use std::sync::LazyLock;
+use throughline_sample::catalogue::{Kind, Metric, Table};
+
+/// A name of Prometheus and where its samples are.
+#[derive(Debug)]
+pub struct Family {
+    /// The name.
+    pub name: String,
+    pub(super) place: Place,
+}
+
+/// Where samples are.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// A column of a hypertable, one value or one array a row.
+    Column { keys: &'static Keys, metric: &'static Metric },
+    /// Rows of `self_stats` by name.
+    Figure(&'static Metric),
+    /// Rows of the inventory: 1 while they are valid.
+    Info(&'static Info),
+}
+
+/// How the series of a hypertable are found: its rows have the id of a key.
+#[derive(Debug)]
+pub(super) struct Keys {
+    /// Column of the hypertable with the id.
+    pub id: &'static str,
+    /// SQL for the element of a row's array that a series is, counted from 0; `0` where rows have single values.
+    pub element: &'static str,
+    /// FROM and WHERE of the keys; the first column is `k.id`.
+    pub from: &'static str,
+    /// Labels and their SQL, ordered by name.
+    pub labels: &'static [(&'static str, &'static str)],
+    /// What else its rows must be.
+    pub rows: &'static str,
+}
+
+const PORT_LABELS: &[(&str, &str)] =
+    &[("guid", "nk.guid"), ("instance", "s.prefix"), ("port", "k.port::text")];
+const LANE_LABELS: &[(&str, &str)] =
+    &[("guid", "nk.guid"), ("instance", "s.prefix"), ("lane", "l.lane::text"), ("port", "k.port::text")];
+
+/// Ports of the fabric; what a node was last tells its kind.
+macro_rules! port_keys {
+    ($comparison:literal, $labels:expr, $element:literal, $more:literal) => {
+        Keys {
+            id: "port_id",
+            element: $element,
+            from: concat!(
+                "FROM ib_port_key k JOIN ib_node_key nk ON nk.id = k.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+                 JOIN LATERAL (SELECT type FROM ib_node n WHERE n.ib_node_id = nk.id \
+                 ORDER BY n.valid_from DESC LIMIT 1) n ON n.type ",
+                $comparison,
+                " 'switch' ",
+                $more,
+                " WHERE true"
+            ),
+            labels: $labels,
+            rows: "",
+        }
+    };
+}
+
+static SWITCH_PORTS: Keys = port_keys!("=", PORT_LABELS, "0", "");
+static HCA_PORTS: Keys = port_keys!("<>", PORT_LABELS, "0", "");
+// Service levels and virtual lanes are numbered in 4 bits.
+static SWITCH_LANES: Keys =
+    port_keys!("=", LANE_LABELS, "l.lane", "CROSS JOIN generate_series(0, 15) AS l (lane)");
+static HCA_LANES: Keys =
+    port_keys!("<>", LANE_LABELS, "l.lane", "CROSS JOIN generate_series(0, 15) AS l (lane)");
+static HOST_PORTS: Keys = Keys {
+    id: "host_port_id",
+    element: "0",
+    from: "FROM host_port_key k JOIN node_key n ON n.id = k.node_id WHERE true",
+    labels: &[("device", "k.device"), ("instance", "n.name"), ("port", "k.port::text")],
+    rows: "",
+};
+/// A GPU's counters may be read by several sources: those of the always-on one are in the page.
+const GPU_ROWS: &str = "AND source NOT LIKE 'cupti%'";
+static LINKS: Keys = Keys {
+    id: "gpu_id",
+    element: "l.link",
+    from: "FROM gpu_key k JOIN LATERAL (SELECT node_id FROM gpu g WHERE g.gpu_id = k.id ORDER BY g.valid_from DESC LIMIT 1) g \
+           ON true JOIN node_key n ON n.id = g.node_id JOIN (SELECT DISTINCT gpu_id, link FROM gpu_link) l ON l.gpu_id = k.id \
+           WHERE true",
+    labels: &[("gpu", "k.uuid"), ("instance", "n.name"), ("link", "l.link::text")],
+    rows: GPU_ROWS,
+};
+static GPUS: Keys = Keys {
+    id: "gpu_id",
+    element: "0",
+    from: "FROM gpu_key k JOIN LATERAL (SELECT node_id FROM gpu g WHERE g.gpu_id = k.id ORDER BY g.valid_from DESC LIMIT 1) g \
+           ON true JOIN node_key n ON n.id = g.node_id WHERE true",
+    labels: &[("gpu", "k.uuid"), ("instance", "n.name")],
+    rows: GPU_ROWS,
+};
+
+/// The keys of a table under each of its prefixes, in their order.
+fn keys_of(table: Table) -> Vec<&'static Keys> {
+    match table {
+        Table::IbPortCounters => vec![&SWITCH_PORTS, &HCA_PORTS],
+        Table::IbPortLaneCounters => vec![&SWITCH_LANES, &HCA_LANES],
+        Table::HostPortCounters => vec![&HOST_PORTS],
+        Table::NvlinkCounters => vec![&LINKS],
+        Table::GpuPcieCounters => vec![&GPUS],
+        Table::MpiOps | Table::MpiPeers | Table::MpiRegions | Table::SelfStats => Vec::new(),
+    }
+}
+
+impl Family {
+    /// Whether its values only grow.
+    #[must_use]
+    pub fn is_counter(&self) -> bool {
+        match self.place {
+            Place::Column { metric, .. } | Place::Figure(metric) => metric.kind == Kind::Counter,
+            Place::Info(_) => false,
+        }
+    }
+
+    /// Names of the labels besides the name itself, ordered.
+    pub fn labels(&self) -> Vec<&'static str> {
+        match self.place {
+            Place::Column { keys, .. } => keys.labels.iter().map(|(name, _)| *name).collect(),
+            Place::Figure(_) => vec!["instance", "source"],
+            Place::Info(info) => info.labels.iter().map(|(name, _)| *name).collect(),
+        }
+    }
+}
+
+/// Everything that can be asked, ordered by name.
+#[must_use]
+pub fn families() -> &'static [Family] {
+    static ALL: LazyLock<Vec<Family>> = LazyLock::new(|| {
+        let mut all = Vec::new();
+        for table in Table::ALL {
+            for (prefix, keys) in table.prometheus_prefixes().iter().zip(keys_of(table)) {
+                all.extend(table.metrics().iter().map(|metric| Family {
+                    name: metric.prometheus_name(prefix),
+                    place: Place::Column { keys, metric },
+                }));
+            }
+        }
+        let prefix = Table::SelfStats.prometheus_prefixes().first().copied().unwrap_or_default();
+        all.extend(
+            Table::SelfStats
+                .metrics()
+                .iter()
+                .map(|metric| Family { name: metric.prometheus_name(prefix), place: Place::Figure(metric) }),
+        );
+        all.extend(
+            infos::ALL.iter().map(|info| Family { name: info.name.to_owned(), place: Place::Info(info) }),
+        );
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    });
+    &ALL
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_told_once_and_in_order() {
+        let names: Vec<&str> = families().iter().map(|family| family.name.as_str()).collect();
+        assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
+        for name in [
+            "infiniband_switch_port_transmit_data_bytes_total",
+            "infiniband_hca_port_transmit_data_bytes_total",
+            "node_infiniband_port_data_transmitted_bytes_total",
+            "throughline_nvlink_transmit_bytes_total",
+            "throughline_pcie_receive_bytes_total",
+            "throughline_source_up",
+            "infiniband_switch_uplink_info",
+        ] {
+            assert!(names.contains(&name), "{name}");
+        }
+        assert!(!names.iter().any(|name| name.starts_with("throughline_mpi_")));
+    }
+
+    #[test]
+    fn labels_are_the_catalogues_and_the_instance_in_order() {
+        for family in families() {
+            let labels = family.labels();
+            assert!(labels.windows(2).all(|pair| pair[0] < pair[1]), "{}", family.name);
+            assert!(labels.contains(&"instance"), "{}", family.name);
+            if let Place::Column { metric, .. } | Place::Figure(metric) = family.place {
+                let of_table = metric.table.labels();
+                assert!(of_table.iter().all(|label| labels.contains(label)), "{}", family.name);
+                assert_eq!(labels.len(), of_table.len() + 1, "{}", family.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! Info metrics: the inventory's rows as series with value 1 while they are valid.
+
+use super::series::{Equal, Known, Series, ask, seconds, texts};
+use super::{Range, Samples};
+use crate::Error;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use throughline_sample::catalogue::{HCA_INFO, HCA_UPLINK_INFO, SWITCH_INFO, SWITCH_UPLINK_INFO};
+use tokio_postgres::Client;
+
+/// A sample stands for so long: a fifth of the time after which Prometheus takes a series for gone. Milliseconds.
+const EVERY: i64 = 60_000;
+
+/// Prometheus' mark of the end of a series (`value.StaleNaN`).
+const STALE: u64 = 0x7ff0_0000_0000_0002;
+
+/// One info metric.
+#[derive(Debug)]
+pub(super) struct Info {
+    /// Name, as the daemons' pages have it.
+    pub name: &'static str,
+    /// Labels and their SQL, ordered by name.
+    pub labels: &'static [(&'static str, &'static str)],
+    /// SQL of beginning and end, the end NULL while it holds.
+    valid: (&'static str, &'static str),
+    /// FROM and the beginning of WHERE.
+    from: [&'static str; 2],
+}
+
+const OF_NODE: &str = "FROM ib_node v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+    WHERE v.type";
+const NODE_VALID: (&str, &str) = ("v.valid_from", "v.valid_to");
+
+/// Names are those that the ends have now, or had last.
+const CABLE: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+    JOIN LATERAL (SELECT type, description FROM ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
+    ON true \
+    JOIN ib_port_key rk ON rk.id = v.remote_port_id JOIN ib_node_key rnk ON rnk.id = rk.ib_node_id \
+    JOIN LATERAL (SELECT type, description, lid FROM ib_node n WHERE n.ib_node_id = rnk.id ORDER BY valid_from DESC LIMIT 1) r \
+    ON true LEFT JOIN LATERAL (SELECT lid FROM ib_port p WHERE p.port_id = rk.id ORDER BY valid_from DESC LIMIT 1) rp ON true \
+    WHERE n.type";
+const REMOTE_LID: &str = "(CASE WHEN r.type = 'switch' THEN r.lid ELSE rp.lid END)::text";
+const REMOTE_TYPE: &str = "CASE r.type WHEN 'switch' THEN 'SW' WHEN 'ca' THEN 'CA' ELSE 'RT' END";
+
+const OF_GPU: &str = "FROM gpu v JOIN node_key n ON n.id = v.node_id WHERE true";
+const OF_LINK: &str = "FROM gpu_link v JOIN gpu_key k ON k.id = v.gpu_id LEFT JOIN gpu_key rk ON rk.id = v.remote_gpu_id \
+    JOIN LATERAL (SELECT node_id FROM gpu g WHERE g.gpu_id = v.gpu_id ORDER BY valid_from DESC LIMIT 1) g ON true \
+    JOIN node_key n ON n.id = g.node_id WHERE true";
+/// A job on each of its nodes, while any of its ranks runs there.
+const OF_JOB: &str = "FROM (SELECT job_id, node_id, min(start_time) AS start_time, \
+      CASE WHEN bool_and(end_time IS NOT NULL) THEN max(end_time) END AS end_time \
+    FROM job_rank GROUP BY job_id, node_id) v \
+    JOIN job j ON j.id = v.job_id JOIN node_key n ON n.id = v.node_id WHERE true";
+
+/// All of them.
+pub(super) static ALL: [Info; 7] = [
+    Info {
+        name: SWITCH_INFO.name,
+        labels: &[
+            ("guid", "v.guid"),
+            ("instance", "s.prefix"),
+            ("lid", "v.lid::text"),
+            ("switch", "v.description"),
+        ],
+        valid: NODE_VALID,
+        from: [OF_NODE, "= 'switch'"],
+    },
+    Info {
+        name: HCA_INFO.name,
+        labels: &[
+            ("guid", "v.guid"),
+            ("hca", "v.description"),
+            ("instance", "s.prefix"),
+            ("lid", "v.lid::text"),
+        ],
+        valid: NODE_VALID,
+        from: [OF_NODE, "<> 'switch'"],
+    },
+    Info {
+        name: SWITCH_UPLINK_INFO,
+        labels: &[
+            ("guid", "nk.guid"),
+            ("instance", "s.prefix"),
+            ("port", "v.port::text"),
+            ("switch", "n.description"),
+            ("uplink", "r.description"),
+            ("uplink_guid", "rnk.guid"),
+            ("uplink_lid", REMOTE_LID),
+            ("uplink_port", "rk.port::text"),
+            ("uplink_type", REMOTE_TYPE),
+        ],
+        valid: NODE_VALID,
+        from: [CABLE, "= 'switch'"],
+    },
+    Info {
+        name: HCA_UPLINK_INFO,
+        labels: &[
+            ("guid", "nk.guid"),
+            ("hca", "n.description"),
+            ("instance", "s.prefix"),
+            ("port", "v.port::text"),
+            ("uplink", "r.description"),
+            ("uplink_guid", "rnk.guid"),
+            ("uplink_lid", REMOTE_LID),
+            ("uplink_port", "rk.port::text"),
+            ("uplink_type", REMOTE_TYPE),
+        ],
+        valid: NODE_VALID,
+        from: [CABLE, "<> 'switch'"],
+    },
+    Info {
+        name: "throughline_gpu_info",
+        labels: &[
+            ("gpu", "v.uuid"),
+            ("index", "v.index::text"),
+            ("instance", "n.name"),
+            ("name", "v.name"),
+            ("pci", "v.pci_bus_id"),
+        ],
+        valid: NODE_VALID,
+        from: [OF_GPU, ""],
+    },
+    Info {
+        name: "throughline_nvlink_info",
+        labels: &[
+            ("gpu", "k.uuid"),
+            ("instance", "n.name"),
+            ("link", "v.link::text"),
+            ("remote_gpu", "rk.uuid"),
+            ("remote_link", "v.remote_link::text"),
+            ("remote_type", "v.remote_type"),
+        ],
+        valid: NODE_VALID,
+        from: [OF_LINK, ""],
+    },
+    Info {
+        name: "throughline_job_info",
+        labels: &[
+            ("command", "j.command"),
+            ("instance", "n.name"),
+            ("job_key", "j.key"),
+            ("scheduler", "j.scheduler"),
+            ("user", "j.user_name"),
+            ("world_size", "j.world_size::text"),
+        ],
+        valid: ("v.start_time", "v.end_time"),
+        from: [OF_JOB, ""],
+    },
+];
+
+/// The series that are valid at some time of the range; rows with the same labels are one.
+pub(super) async fn find(
+    client: &Client,
+    info: &Info,
+    range: Range,
+    equal: &[Equal<'_>],
+) -> Result<Vec<Series>, Error> {
+    let (begins, ends) = info.valid;
+    let milliseconds = |time: &str| format!("(extract(epoch FROM {time}) * 1000)::bigint");
+    let mut sql = format!("SELECT {}, {}", milliseconds(begins), milliseconds(ends));
+    info.labels.iter().for_each(|(_, label)| _ = write!(sql, ", {label}"));
+    _ = write!(
+        sql,
+        " {} {} AND {begins} <= to_timestamp($2) AND coalesce({ends} >= to_timestamp($1), true)",
+        info.from[0], info.from[1]
+    );
+    let (from, to) = (seconds(range.from), seconds(range.to));
+    let mut valid: BTreeMap<Vec<(&'static str, String)>, Vec<(i64, Option<i64>)>> = BTreeMap::new();
+    for row in ask(client, &mut sql, info.labels, equal, &[&from, &to]).await? {
+        valid.entry(texts(&row, info.labels)).or_default().push((row.get(0), row.get(1)));
+    }
+    let series = |(labels, mut ranges): (_, Vec<_>)| {
+        ranges.sort_unstable();
+        Series { labels, known: Known::Valid(ranges) }
+    };
+    Ok(valid.into_iter().map(series).collect())
+}
+
+/// 1 each minute while valid, at whole minutes, and Prometheus' mark where it ends.
+pub(super) fn samples(round: &[Series], range: Range) -> Vec<Samples> {
+    let all = round.iter().map(|series| match &series.known {
+        Known::Valid(ranges) => of_ranges(ranges, range),
+        _ => Samples::default(),
+    });
+    all.collect()
+}
+
+fn of_ranges(ranges: &[(i64, Option<i64>)], range: Range) -> Samples {
+    let mut samples = Samples::default();
+    for (place, (begin, end)) in ranges.iter().enumerate() {
+        let first = (*begin).max(range.from);
+        let last = end.map_or(range.to, |end| range.to.min(end - 1));
+        if first > last {
+            continue;
+        }
+        samples.push(first, 1.0);
+        let whole = (first / EVERY + 1) * EVERY;
+        (0..)
+            .map(|step| whole + step * EVERY)
+            .take_while(|time| *time <= last)
+            .for_each(|time| samples.push(time, 1.0));
+        // A row that changed in something else goes on at once.
+        let goes_on = |end: i64| ranges.get(place + 1).is_some_and(|next| next.0 <= end);
+        if let Some(end) = end.filter(|end| *end <= range.to && !goes_on(*end)) {
+            samples.push(end, f64::from_bits(STALE));
+        }
+    }
+    samples
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_1_each_minute_while_it_is_valid_and_then_ends() {
+        let range = Range { from: 100_000, to: 400_000 };
+        let times = |ranges: &[(i64, Option<i64>)]| -> Vec<(i64, bool)> {
+            let samples = of_ranges(ranges, range);
+            samples.points().iter().map(|(time, value)| (*time, value.is_nan())).collect()
+        };
+        let open = [100_000, 120_000, 180_000, 240_000, 300_000, 360_000].map(|time| (time, false));
+        assert_eq!(times(&[(50_000, None)]), open);
+        assert_eq!(times(&[(200_000, Some(250_000))]), [(200_000, false), (240_000, false), (250_000, true)]);
+        // Two rows that differ in what is no label.
+        let both = times(&[(200_000, Some(250_000)), (250_000, None)]);
+        assert!(both.iter().all(|(_, is_end)| !is_end), "{both:?}");
+        assert_eq!(times(&[(10, Some(20))]), []);
+    }
+}

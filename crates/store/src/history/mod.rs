@@ -1,0 +1,136 @@
+//! Samples of the past as the series that Prometheus knows: names, labels, values by time.
+//!
+//! [`families`] lists what can be asked, from the catalogue; [`Asked::series`] finds the series of one family in the
+//! inventory; [`Asked::read`] hands their samples on, one series after the other, ordered by labels. A series has the
+//! name and labels that it has in a daemon's `/metrics`, and as `instance` what a scrape gives it: the node's name, or
+//! the subnet's prefix.
+//!
+//! Not here: `throughline_mpi_*`. A page shows totals since the agent's start, which the database does not keep by
+//! node; a total that begins elsewhere would be a jump where history and scrape meet.
+
+mod copy;
+mod family;
+mod infos;
+mod samples;
+mod series;
+
+pub use family::{Family, families};
+pub use samples::{Samples, Thinning};
+pub use series::{Equal, Series};
+
+use crate::Error;
+use series::Known;
+use tokio_postgres::Client;
+
+/// Samples of a round of series that are in memory at once: 32 MB.
+const HELD_SAMPLES: u64 = 2_000_000;
+
+/// Series of the first round, before it is known how many samples each has.
+const FIRST_ROUND: usize = 64;
+
+/// A range of time, both ends included; milliseconds since 1970, as Prometheus counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The beginning.
+    pub from: i64,
+    /// The end.
+    pub to: i64,
+}
+
+/// What was asked: a family, a range of time, and how dense.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// Which name.
+    pub family: &'a Family,
+    /// When.
+    pub range: Range,
+    /// How many of the samples.
+    pub thinning: Thinning,
+    /// Samples that may be read from the database.
+    pub limit: u64,
+}
+
+/// What stopped a reading.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The database.
+    #[error(transparent)]
+    Database(#[from] Error),
+    /// The range has more samples than may be read for one query.
+    #[error("more than {0} samples")]
+    TooMany(u64),
+    /// Not the binary form of COPY.
+    #[error("the database sent rows that are not in PostgreSQL's binary form of COPY")]
+    Damaged,
+    /// Whoever takes the samples has gone.
+    #[error("the reader has gone")]
+    Gone,
+}
+
+/// Takes series one after the other.
+pub trait Take: Send {
+    /// The next one, which has samples.
+    fn take(
+        &mut self,
+        series: &Series,
+        samples: &Samples,
+    ) -> impl Future<Output = Result<(), HistoryError>> + Send;
+}
+
+impl Asked<'_> {
+    /// The series that there may be in the range, ordered by labels; `equal` are labels that must have a value.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn series(&self, client: &Client, equal: &[Equal<'_>]) -> Result<Vec<Series>, Error> {
+        series::find(client, self.family, self.range, equal).await
+    }
+
+    /// Whether any sample of a series lies in the range. Looks at the newest few hundred rows of it only.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn has_samples(&self, client: &Client, series: &Series) -> Result<bool, Error> {
+        copy::has_samples(client, self.family, self.range, series).await
+    }
+
+    /// Reads the samples of these series and hands each that has any on. The number of samples that were
+    /// read, before thinning.
+    ///
+    /// # Errors
+    /// [`HistoryError`]; what was handed on until then is incomplete.
+    pub async fn read(
+        &self,
+        client: &Client,
+        series: &[Series],
+        to: &mut impl Take,
+    ) -> Result<u64, HistoryError> {
+        let (mut read, mut done) = (0, 0);
+        while done < series.len() {
+            let each = if done == 0 { 0 } else { read / done as u64 };
+            let round = match each {
+                0 if done == 0 => FIRST_ROUND,
+                each => usize::try_from(HELD_SAMPLES / each.max(1)).unwrap_or(usize::MAX).max(1),
+            };
+            let round = &series[done..series.len().min(done.saturating_add(round))];
+            done += round.len();
+            let held = match round.first().map(|series| &series.known) {
+                Some(Known::Valid(_)) => infos::samples(round, self.range),
+                _ => copy::samples(client, self, round, self.limit - read).await?,
+            };
+            read += held.iter().map(|samples| samples.len() as u64).sum::<u64>();
+            // Series of a family are alike: what the rest will have is known before anything is handed on, so that a
+            // refusal comes instead of an answer and not in the middle of it.
+            if read / done as u64 * series.len() as u64 > self.limit {
+                return Err(HistoryError::TooMany(self.limit));
+            }
+            for (series, mut samples) in round.iter().zip(held) {
+                samples.finish(self.family.is_counter(), self.thinning);
+                if !samples.is_empty() {
+                    to.take(series, &samples).await?;
+                }
+            }
+        }
+        Ok(read)
+    }
+}

@@ -1,0 +1,149 @@
+//! The samples of one series: in order, gaps of unchanged counters filled, thinned where that was asked. Pure.
+
+/// Rows of counters that did not change are left out, but for one a minute and the last before a change. A gap up to
+/// so long is such a one; a longer one is silence. Milliseconds.
+const UNCHANGED_MAX: i64 = 75_000;
+
+/// What a gap is filled up with, so that `rate(…[1m])` has what it has over a scraped series: the interval of scrapes
+/// in deploy/prometheus. Milliseconds.
+const FILL_EVERY: i64 = 15_000;
+
+/// Which samples are handed on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Thinning {
+    /// All.
+    #[default]
+    None,
+    /// One in so many milliseconds, the first and the last, and both sides of each fall of a counter. Enough for the
+    /// increase over several times that long; wrong for anything that looks at each sample.
+    Every(i64),
+}
+
+/// Times and values of one series.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Samples {
+    /// (Milliseconds since 1970, value), by time once finished.
+    points: Vec<(i64, f64)>,
+}
+
+impl Samples {
+    pub(super) fn push(&mut self, time: i64, value: f64) {
+        self.points.push((time, value));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.points.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// (Milliseconds since 1970, value), times strictly rising.
+    #[must_use]
+    pub fn points(&self) -> &[(i64, f64)] {
+        &self.points
+    }
+
+    /// Brings rows as they came out of the database into the form of a series.
+    pub(super) fn finish(&mut self, is_counter: bool, thinning: Thinning) {
+        let is_rising = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !is_rising {
+            self.points.sort_by_key(|point| point.0);
+            // Of one millisecond the last holds.
+            self.points.reverse();
+            self.points.dedup_by_key(|point| point.0);
+            self.points.reverse();
+        }
+        match thinning {
+            Thinning::Every(interval) if is_counter => self.thin(interval),
+            _ if is_counter => self.fill(),
+            _ => {}
+        }
+    }
+
+    fn fill(&mut self) {
+        let is_gap = |pair: &[(i64, f64)]| {
+            let length = pair[1].0 - pair[0].0;
+            pair[0].1 == pair[1].1 && length > FILL_EVERY && length <= UNCHANGED_MAX
+        };
+        if !self.points.windows(2).any(is_gap) {
+            return;
+        }
+        let mut filled = Vec::with_capacity(self.points.len() * 2);
+        for pair in self.points.windows(2) {
+            filled.push(pair[0]);
+            if is_gap(pair) {
+                let times = (1..).map(|step| pair[0].0 + step * FILL_EVERY);
+                filled.extend(times.take_while(|time| *time < pair[1].0).map(|time| (time, pair[0].1)));
+            }
+        }
+        filled.extend(self.points.last());
+        self.points = filled;
+    }
+
+    fn thin(&mut self, interval: i64) {
+        let points = &self.points;
+        let (mut kept, mut last) = (Vec::new(), i64::MIN / 2);
+        for (index, point) in points.iter().enumerate() {
+            let falls = |from: usize, to: usize| match (points.get(from), points.get(to)) {
+                (Some(before), Some(after)) => after.1 < before.1,
+                _ => false,
+            };
+            let is_edge = index == 0 || index + 1 == points.len();
+            let is_fall = falls(index, index + 1) || index > 0 && falls(index - 1, index);
+            if is_edge || is_fall || point.0 - last >= interval {
+                kept.push(*point);
+                last = point.0;
+            }
+        }
+        self.points = kept;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finished(points: &[(i64, f64)], is_counter: bool, thinning: Thinning) -> Vec<(i64, f64)> {
+        let mut samples = Samples { points: points.to_vec() };
+        samples.finish(is_counter, thinning);
+        samples.points
+    }
+
+    #[test]
+    fn late_rows_find_their_place_and_the_last_of_a_millisecond_holds() {
+        let rows = [(2_000, 2.0), (1_000, 1.0), (2_000, 2.5), (3_000, 3.0)];
+        assert_eq!(finished(&rows, true, Thinning::None), [(1_000, 1.0), (2_000, 2.5), (3_000, 3.0)]);
+    }
+
+    #[test]
+    fn a_counter_that_stands_still_is_filled_and_silence_is_not() {
+        let still = finished(&[(0, 7.0), (60_000, 7.0)], true, Thinning::None);
+        assert_eq!(still, [(0, 7.0), (15_000, 7.0), (30_000, 7.0), (45_000, 7.0), (60_000, 7.0)]);
+        for kept in [[(0, 7.0), (60_000, 8.0)], [(0, 7.0), (76_000, 7.0)], [(0, 7.0), (15_000, 7.0)]] {
+            assert_eq!(finished(&kept, true, Thinning::None), kept);
+        }
+        // A gauge says nothing about the time between.
+        assert_eq!(finished(&[(0, 7.0), (60_000, 7.0)], false, Thinning::None).len(), 2);
+    }
+
+    #[test]
+    fn thinning_keeps_ends_and_both_sides_of_each_fall() {
+        let mut rows: Vec<(i64, f64)> = (0..100).map(|i| (i * 1_000, i as f64)).collect();
+        rows[55].1 = 3.0;
+        let kept = finished(&rows, true, Thinning::Every(15_000));
+        for point in [rows[0], rows[54], rows[55], rows[99]] {
+            assert!(kept.contains(&point), "{point:?}");
+        }
+        assert!(kept.len() < 12, "{kept:?}");
+        assert!(kept.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 15_000));
+        let increase = |points: &[(i64, f64)]| {
+            points.windows(2).map(|p| if p[1].1 >= p[0].1 { p[1].1 - p[0].1 } else { p[1].1 }).sum::<f64>()
+        };
+        assert_eq!(increase(&kept), increase(&rows));
+        assert_eq!(finished(&rows, false, Thinning::Every(15_000)), rows);
+    }
+}

@@ -1,0 +1,123 @@
+//! Which series there are: labels from the inventory, and how their rows are found.
+
+use super::family::{Family, Place};
+use super::{Range, infos};
+use crate::Error;
+use std::fmt::Write;
+use throughline_sample::catalogue::Metric;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
+
+/// A label that must have this value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Equal<'a> {
+    /// Name of the label.
+    pub label: &'a str,
+    /// Its value; an empty one also means that there is no such label.
+    pub value: &'a str,
+}
+
+/// One series of a family.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Labels without the name, ordered by name; none has an empty value.
+    pub labels: Vec<(&'static str, String)>,
+    pub(super) known: Known,
+}
+
+/// How the samples of a series are found.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Known {
+    /// Rows with this id, and of arrays this element, from 0.
+    Rows { id: i32, element: i32 },
+    /// Figures of this instance and source.
+    Figures { instance: String, source: String },
+    /// 1 within these ranges, in milliseconds; the end is open while it holds.
+    Valid(Vec<(i64, Option<i64>)>),
+}
+
+/// The series of a family that there may be in a range, ordered by labels.
+pub(super) async fn find(
+    client: &Client,
+    family: &Family,
+    range: Range,
+    equal: &[Equal<'_>],
+) -> Result<Vec<Series>, Error> {
+    let mut found = match &family.place {
+        Place::Column { keys, .. } => {
+            let mut sql = format!("SELECT k.id, {}", keys.element);
+            keys.labels.iter().for_each(|(_, label)| _ = write!(sql, ", {label}"));
+            _ = write!(sql, " {}", keys.from);
+            let rows = ask(client, &mut sql, keys.labels, equal, &[]).await?;
+            let known = |row: &Row| Known::Rows { id: row.get(0), element: row.get(1) };
+            rows.iter().map(|row| Series { labels: texts(row, keys.labels), known: known(row) }).collect()
+        }
+        Place::Figure(metric) => figures(client, metric, range, equal).await?,
+        Place::Info(info) => infos::find(client, info, range, equal).await?,
+    };
+    found.sort_by(|a, b| a.labels.cmp(&b.labels));
+    Ok(found)
+}
+
+/// Runs a query that ends within its WHERE, with the labels that must be equal. The first parameters are `given`.
+pub(super) async fn ask(
+    client: &Client,
+    sql: &mut String,
+    labels: &[(&str, &str)],
+    equal: &[Equal<'_>],
+    given: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, Error> {
+    let mut parameters = given.to_vec();
+    for Equal { label, value } in equal {
+        match labels.iter().find(|(name, _)| name == label) {
+            Some((_, expression)) => {
+                parameters.push(value);
+                _ = write!(sql, " AND coalesce({expression}, '') = ${}", parameters.len());
+            }
+            // A label that no series of the family has is as good as empty.
+            None if value.is_empty() => {}
+            None => return Ok(Vec::new()),
+        }
+    }
+    client.query(sql.as_str(), &parameters).await.map_err(Error::sql("finding series"))
+}
+
+/// Labels from the third column on; an empty one is no label.
+pub(super) fn texts(row: &Row, labels: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let text = |place: usize| row.get::<_, Option<String>>(place + 2).unwrap_or_default();
+    let all = labels.iter().enumerate().map(|(place, (name, _))| (*name, text(place)));
+    all.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+const FIGURE_LABELS: &[(&str, &str)] = &[("instance", "instance"), ("source", "source")];
+
+async fn figures(
+    client: &Client,
+    metric: &Metric,
+    range: Range,
+    equal: &[Equal<'_>],
+) -> Result<Vec<Series>, Error> {
+    let (from, to) = (seconds(range.from), seconds(range.to));
+    // From each (source, instance) to the next one down the primary key: a step costs one row, however many
+    // samples there are.
+    let mut sql = "WITH RECURSIVE pairs (source, instance) AS (\
+         (SELECT source, instance FROM self_stats WHERE name = $1 ORDER BY source, instance LIMIT 1) \
+         UNION ALL SELECT n.source, n.instance FROM pairs p CROSS JOIN LATERAL (\
+           SELECT source, instance FROM self_stats s WHERE s.name = $1 AND (s.source, s.instance) > (p.source, p.instance) \
+           ORDER BY s.source, s.instance LIMIT 1) n) \
+         SELECT 0, 0, instance, source FROM pairs p WHERE EXISTS (\
+           SELECT FROM self_stats s WHERE s.name = $1 AND s.source = p.source AND s.instance = p.instance \
+           AND s.time >= to_timestamp($2) AND s.time <= to_timestamp($3))"
+        .to_owned();
+    let rows = ask(client, &mut sql, FIGURE_LABELS, equal, &[&metric.name, &from, &to]).await?;
+    let series = |row: &Row| Series {
+        labels: texts(row, FIGURE_LABELS),
+        known: Known::Figures { instance: row.get(2), source: row.get(3) },
+    };
+    Ok(rows.iter().map(series).collect())
+}
+
+/// Seconds since 1970, for `to_timestamp`; exact to the microsecond until 2255.
+pub(super) fn seconds(milliseconds: i64) -> f64 {
+    milliseconds as f64 / 1e3
+}

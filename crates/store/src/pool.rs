@@ -1,0 +1,90 @@
+//! Connections of the reading role, a bounded number of them, kept open between queries.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use crate::{Database, Error};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio_postgres::Client;
+
+/// Connections to a database, as reader.
+pub struct Pool {
+    database: Database,
+    /// Longest time of one statement.
+    limit: Duration,
+    permits: Semaphore,
+    idle: Mutex<Vec<Client>>,
+}
+
+/// A connection on loan. Only one that was [given back](Lent::give_back) is used again: any other may still be busy.
+pub struct Lent<'a> {
+    client: Option<Client>,
+    pool: &'a Pool,
+    _permit: SemaphorePermit<'a>,
+}
+
+/// Why there is no connection.
+#[derive(Debug, thiserror::Error)]
+pub enum NoConnection {
+    /// All are in use.
+    #[error("all of the server's connections for queries are in use")]
+    Busy,
+    /// The database's reason.
+    #[error(transparent)]
+    Database(#[from] Error),
+}
+
+impl Pool {
+    /// At most so many connections; a statement ends after `limit`.
+    #[must_use]
+    pub fn new(database: Database, connections: usize, limit: Duration) -> Pool {
+        Pool { database, limit, permits: Semaphore::new(connections), idle: Mutex::default() }
+    }
+
+    /// A connection, as soon as there is one; waits at most `patience`.
+    ///
+    /// # Errors
+    /// [`NoConnection`].
+    pub async fn get(&self, patience: Duration) -> Result<Lent<'_>, NoConnection> {
+        let permit = tokio::time::timeout(patience, self.permits.acquire()).await;
+        let Ok(Ok(permit)) = permit else { return Err(NoConnection::Busy) };
+        let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        while let Some(client) = idle() {
+            if !client.is_closed() {
+                return Ok(Lent { client: Some(client), pool: self, _permit: permit });
+            }
+        }
+        let client = self.database.connect_reader().await?;
+        let setting = format!("SET statement_timeout = {}", self.limit.as_millis());
+        client.batch_execute(&setting).await.map_err(Error::sql("limiting the time of queries"))?;
+        Ok(Lent { client: Some(client), pool: self, _permit: permit })
+    }
+}
+
+impl Lent<'_> {
+    /// The connection.
+    #[must_use]
+    pub fn client(&self) -> Option<&Client> {
+        self.client.as_ref()
+    }
+
+    /// It is idle: others may use it.
+    pub fn give_back(mut self) {
+        if let Some(client) = self.client.take() {
+            self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+        }
+    }
+}
+
+impl Drop for Lent<'_> {
+    /// Whatever it still does is ended.
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take().filter(|client| !client.is_closed()) {
+            let token = client.cancel_token();
+            tokio::spawn(async move {
+                // Without an answer the limit of time ends the statement.
+                _ = token.cancel_query(tokio_postgres::NoTls).await;
+            });
+        }
+    }
+}

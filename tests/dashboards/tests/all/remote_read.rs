@@ -1,0 +1,116 @@
+//! PromQL over the database, by a real Prometheus with our remote-read, held against the same samples in Prometheus'
+//! own storage.
+use crate::support::{Seed, TICK_SECONDS, server};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use throughline_daemon::SelfFigures;
+use throughline_dashboard_check::{Prometheus, Window};
+use throughline_gateway::query;
+use throughline_gateway::read::Limits;
+use throughline_store::Database;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// Queries of different kinds that read every sample: answers must be the same to the last bit.
+const EXACT: &[&str] = &[
+    "infiniband_switch_port_transmit_data_bytes_total",
+    "infiniband_switch_port_rate_bytes_per_second",
+    "throughline_source_up",
+    "topk(3, infiniband_switch_port_transmit_data_bytes_total)",
+    "bottomk(2, throughline_pcie_transmit_bytes_total)",
+    "sum by (guid) (infiniband_switch_port_transmit_data_bytes_total)",
+    "sum without (port) (infiniband_hca_port_receive_data_bytes_total)",
+    "avg by (instance) (throughline_nvlink_transmit_bytes_total)",
+    "count by (gpu) (throughline_nvlink_up)",
+    "quantile by (guid) (0.9, infiniband_switch_port_transmit_data_bytes_total)",
+    "stddev(throughline_pcie_receive_bytes_total)",
+    "count_values(\"state\", throughline_nvlink_up)",
+    "irate(infiniband_switch_port_transmit_data_bytes_total[2m])",
+    "max_over_time(throughline_nvlink_up[3m])",
+    "changes(throughline_nvlink_transmit_bytes_total[1m])",
+    "resets(infiniband_switch_port_transmit_data_bytes_total[2m])",
+    "delta(throughline_pcie_transmit_bytes_total[1m])",
+    "deriv(throughline_pcie_transmit_bytes_total[2m])",
+    "predict_linear(throughline_pcie_transmit_bytes_total[2m], 3600)",
+    "avg_over_time(infiniband_switch_port_rate_bytes_per_second[1m])",
+    "count_over_time(infiniband_switch_port_transmit_data_bytes_total[1m])",
+    "last_over_time(throughline_source_up[1m])",
+    "absent(infiniband_switch_port_transmit_data_bytes_total)",
+    "absent(infiniband_switch_port_transmit_data_bytes_total{guid=\"0xnone\"})",
+    "infiniband_switch_port_transmit_data_bytes_total{port=~\"[1-3]\", guid!~\".*b.\"}",
+    "{__name__=~\"throughline_pcie_.*_bytes_total\"}",
+    "infiniband_switch_port_transmit_data_bytes_total offset 2m",
+    "infiniband_switch_port_transmit_data_bytes_total > 1e9 and infiniband_switch_port_receive_data_bytes_total > 0",
+    "throughline_pcie_transmit_bytes_total - ignoring(gpu) group_left sum(throughline_pcie_receive_bytes_total) * 0",
+    "infiniband_switch_port_transmit_data_bytes_total \
+     * on (guid, port) group_left (switch, uplink) infiniband_switch_uplink_info",
+    "clamp_max(label_replace(throughline_source_up, \"node\", \"$1\", \"instance\", \"(.*)\"), 1)",
+    "max_over_time(sum(irate(infiniband_switch_port_transmit_data_bytes_total[1m]))[2m:30s])",
+    "histogram_quantile(0.9, sum by (le) (label_replace(throughline_pcie_transmit_bytes_total, \"le\", \"+Inf\", \"gpu\", \".*\")))",
+    "vector(1)",
+    "throughline_no_such_name",
+];
+
+/// Queries whose samples are thinned: (expression, largest relative difference).
+const THINNED: &[&str] = &[
+    "sum by (guid) (rate(infiniband_switch_port_transmit_data_bytes_total[5m]))",
+    "increase(throughline_pcie_transmit_bytes_total[4m])",
+    "rate(throughline_nvlink_transmit_bytes_total[5m])",
+];
+/// A sample of each quarter of the range is left: at either end up to a quarter of it is reckoned on.
+const THINNED_DIFFERENCE: f64 = 0.25;
+
+/// Our HTTP side over a database, until the token is cancelled.
+async fn gateway(database: &Database) -> (String, CancellationToken) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let stop = CancellationToken::new();
+    let figures = Arc::new(SelfFigures::default());
+    tokio::spawn(query::run(listener, figures, database.clone(), Limits::default(), stop.clone()));
+    (address, stop)
+}
+
+async fn ask(api: &Prometheus, expression: &str, window: &Window) -> BTreeMap<String, Vec<(f64, String)>> {
+    let series =
+        api.query_range(expression, window).await.unwrap_or_else(|error| panic!("{expression}: {error}"));
+    series.into_iter().map(|one| (format!("{:?}", one.metric), one.values)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promql_over_the_database_is_promql_over_prometheus_own_storage() {
+    let seed = Seed::make();
+    let oracle = server::with_history(&seed.open_metrics()).await;
+    let (address, stop) = gateway(&seed.store().await).await;
+    let configuration = format!(
+        "remote_read:\n  - url: http://{address}/api/v1/read\n    read_recent: true\n    filter_external_labels: false\n"
+    );
+    let ours = server::start(tempfile::tempdir().unwrap(), &configuration).await;
+
+    let mut window = seed.window();
+    window.step = std::time::Duration::from_secs(TICK_SECONDS.cast_unsigned());
+    let mut empty = 0;
+    for expression in EXACT {
+        let (expected, got) =
+            (ask(&oracle.api, expression, &window).await, ask(&ours.api, expression, &window).await);
+        assert_eq!(got, expected, "{expression}");
+        empty += usize::from(expected.is_empty());
+    }
+    // Of those some ask for what is not there.
+    assert!(EXACT.len() >= 30 && empty <= 5, "{empty} of {} queries had no answer", EXACT.len());
+
+    for expression in THINNED {
+        let (expected, got) =
+            (ask(&oracle.api, expression, &window).await, ask(&ours.api, expression, &window).await);
+        assert!(expected.keys().eq(got.keys()) && !got.is_empty(), "{expression}");
+        for (labels, points) in &got {
+            let last = |points: &[(f64, String)]| points.last().unwrap().1.parse::<f64>().unwrap();
+            let (expected, got) = (last(&expected[labels]), last(points));
+            let difference = (got - expected).abs();
+            assert!(
+                difference <= expected.abs() * THINNED_DIFFERENCE,
+                "{expression}: {got} against {expected}"
+            );
+        }
+    }
+    stop.cancel();
+}
