@@ -1,6 +1,6 @@
 //! Info metrics: the inventory's rows as series with value 1 while they are valid.
 
-use super::series::{Equal, Known, Series, ask, seconds, texts};
+use super::series::{Equal, Known, Labels, Series, Validity, ask, seconds, texts};
 use super::{Range, Samples};
 use crate::Error;
 use std::collections::BTreeMap;
@@ -165,11 +165,11 @@ pub(super) async fn find(
         info.from[0], info.from[1]
     );
     let (from, to) = (seconds(range.from), seconds(range.to));
-    let mut valid: BTreeMap<Vec<(&'static str, String)>, Vec<(i64, Option<i64>)>> = BTreeMap::new();
+    let mut valid: BTreeMap<Labels, Validity> = BTreeMap::new();
     for row in ask(client, &mut sql, info.labels, equal, &[&from, &to]).await? {
         valid.entry(texts(&row, info.labels)).or_default().push((row.get(0), row.get(1)));
     }
-    let series = |(labels, mut ranges): (_, Vec<_>)| {
+    let series = |(labels, mut ranges): (Labels, Validity)| {
         ranges.sort_unstable();
         Series { labels, known: Known::Valid(ranges) }
     };

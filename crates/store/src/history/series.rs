@@ -17,6 +17,12 @@ pub struct Equal<'a> {
     pub value: &'a str,
 }
 
+/// Labels of a series, ordered by name.
+pub(super) type Labels = Vec<(&'static str, String)>;
+
+/// When something was valid, in milliseconds; the end is open while it is.
+pub(super) type Validity = Vec<(i64, Option<i64>)>;
+
 /// One series of a family.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
@@ -32,8 +38,8 @@ pub(super) enum Known {
     Rows { id: i32, element: i32 },
     /// Figures of this instance and source.
     Figures { instance: String, source: String },
-    /// 1 within these ranges, in milliseconds; the end is open while it holds.
-    Valid(Vec<(i64, Option<i64>)>),
+    /// 1 while valid.
+    Valid(Validity),
 }
 
 /// The series of a family that there may be in a range, ordered by labels.
@@ -83,7 +89,7 @@ pub(super) async fn ask(
 }
 
 /// Labels from the third column on; an empty one is no label.
-pub(super) fn texts(row: &Row, labels: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+pub(super) fn texts(row: &Row, labels: &[(&'static str, &str)]) -> Labels {
     let text = |place: usize| row.get::<_, Option<String>>(place + 2).unwrap_or_default();
     let all = labels.iter().enumerate().map(|(place, (name, _))| (*name, text(place)));
     all.filter(|(_, value)| !value.is_empty()).collect()
