@@ -98,6 +98,8 @@ pub struct Nvml {
     pub survey_interval_seconds: Seconds,
     /// Whether a 32-bit PCIe counter is read often enough to unfold it (some 20 times a second on Gen5).
     pub unfold_pcie: bool,
+    /// Whether PCIe is read by GPM where its counter is too narrow and not unfolded (Hopper and later).
+    pub gpm: bool,
 }
 
 impl Default for Nvml {
@@ -108,6 +110,7 @@ impl Default for Nvml {
             interval_seconds: Seconds::from_millis(1000),
             survey_interval_seconds: Seconds::from_millis(60_000),
             unfold_pcie: false,
+            gpm: false,
         }
     }
 }

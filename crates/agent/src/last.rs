@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Expose, Page};
 use throughline_host::sysfs::{Text, Tree};
-use throughline_sample::catalogue::{Table, by_id};
+use throughline_sample::catalogue::{NVLINK_HEALTH, Table, by_id};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, Values};
 
 /// Unchanged rows may be left out but for a heartbeat each minute; twice that and some more is silence.
@@ -27,6 +27,8 @@ pub struct LastValues {
 struct Inner {
     host_ports: BTreeMap<(String, u32), Seen<Values>>,
     links: BTreeMap<(String, u32), Seen<Values>>,
+    /// Values of a link's health, each by its metric: they take turns.
+    link_health: BTreeMap<(String, u32, u32), Seen<Values>>,
     pcie: BTreeMap<String, Seen<Values>>,
     gpus: BTreeMap<String, GpuInfo>,
     link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
@@ -54,15 +56,20 @@ impl LastValues {
     /// Takes over what a source just sent.
     pub fn observe(&self, batch: &Batch) {
         let mut inner = self.lock();
-        let Inner { host_ports, links, pcie, gpus, link_infos, mpi, .. } = &mut *inner;
+        let Inner { host_ports, links, link_health, pcie, gpus, link_infos, mpi, .. } = &mut *inner;
         for sample in &batch.host_ports {
             let values = sample.values.clone().unwrap_or_default();
             keep(host_ports, (sample.device.clone(), sample.port), Seen::now(values));
         }
         for sample in &batch.gpu_links {
             for link in &sample.links {
-                let values = link.values.clone().unwrap_or_default();
-                keep(links, (sample.gpu_uuid.clone(), link.link), Seen::now(values));
+                let key = (sample.gpu_uuid.clone(), link.link);
+                let (health, others) = apart(link.values.as_ref());
+                for (id, value) in health.iter() {
+                    let value = Values { metric: vec![id], value: vec![value] };
+                    keep(link_health, (key.0.clone(), key.1, id), Seen::now(value));
+                }
+                keep(links, key, Seen::now(others));
             }
         }
         for sample in &batch.gpu_pcie {
@@ -86,6 +93,17 @@ impl LastValues {
         // A panic elsewhere leaves at worst one old value.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The values of a link's health, and the others.
+fn apart(values: Option<&Values>) -> (Values, Values) {
+    let (mut health, mut others) = (Values::default(), Values::default());
+    for (id, value) in values.into_iter().flat_map(Values::iter) {
+        let into = if NVLINK_HEALTH.contains(&id) { &mut health } else { &mut others };
+        into.metric.push(id);
+        into.value.push(value);
+    }
+    (health, others)
 }
 
 /// Inserts or replaces; beyond the bound only what is known already is kept up to date.
@@ -117,7 +135,9 @@ impl Expose for LastValues {
                 &seen.value,
             );
         }
-        for ((gpu, link), seen) in inner.links.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+        let health = inner.link_health.iter().map(|((gpu, link, _), seen)| (gpu, link, seen));
+        let links = inner.links.iter().map(|((gpu, link), seen)| (gpu, link, seen)).chain(health);
+        for (gpu, link, seen) in links.filter(|(_, _, seen)| seen.is_fresh(now)) {
             metrics(page, Table::NvlinkCounters, &[("gpu", gpu), ("link", &link.to_string())], &seen.value);
         }
         for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_fresh(now)) {

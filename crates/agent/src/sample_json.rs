@@ -71,6 +71,9 @@ fn gpu(gpu: &wire::GpuInfo) -> Value {
         "name": gpu.name,
         "pci_bus_id": gpu.pci_bus_id,
         "link_count": gpu.link_count,
+        "parent": gpu.parent_uuid,
+        "numa_node": gpu.numa_node,
+        "nearest_hcas": gpu.nearest_hcas,
     })
 }
 

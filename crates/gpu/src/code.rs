@@ -29,6 +29,10 @@ impl Code {
     pub const GPU_IS_LOST: Self = Self(15);
     /// Library and kernel driver are of different versions (an update without a reboot).
     pub const VERSION_MISMATCH: Self = Self(18);
+    /// There is none of this kind, for instance no partition with this index.
+    pub const NOT_FOUND: Self = Self(6);
+    /// The GPU, or a value, is not ready yet.
+    pub const NOT_READY: Self = Self(27);
     /// Ours, not NVML's: a 32-bit PCIe counter that nobody reads often enough to unfold.
     pub const PCIE_COUNTER_TOO_NARROW: Self = Self(u32::MAX - 1);
 

@@ -10,10 +10,12 @@ use throughline_sample::catalogue::{self, Metric};
 use throughline_sample::wire;
 
 use crate::field;
-use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, Poll, RawField, Survey};
+use crate::frame::{GpuPoll, GpuSurvey, LinkSurvey, PartSurvey, Poll, RawField, Survey};
 
 /// The name of this source in records.
 pub const SOURCE: &str = "nvml";
+/// The same where PCIe bytes are rates of GPM, summed up.
+pub const SOURCE_GPM: &str = "nvml_gpm";
 
 /// Where a link field goes: its link, its metric and the factor to base units.
 #[must_use]
@@ -33,6 +35,17 @@ pub fn link_metric(raw: &RawField) -> Option<(u32, &'static Metric, u64)> {
         field::DL_REPLAY => at(&catalogue::NVLINK_REPLAY_ERRORS, 1),
         field::DL_RECOVERY | field::RECOVERY_EVENTS => at(&catalogue::NVLINK_RECOVERY_ERRORS, 1),
         field::DL_CRC => at(&catalogue::NVLINK_CRC_ERRORS, 1),
+        field::MALFORMED_PACKETS => at(&catalogue::NVLINK_MALFORMED_PACKET_ERRORS, 1),
+        field::BUFFER_OVERRUNS => at(&catalogue::NVLINK_BUFFER_OVERRUN_ERRORS, 1),
+        field::RECEIVE_ERRORS => at(&catalogue::NVLINK_RECEIVE_ERRORS, 1),
+        field::REMOTE_ERRORS => at(&catalogue::NVLINK_REMOTE_ERRORS, 1),
+        field::GENERAL_ERRORS => at(&catalogue::NVLINK_GENERAL_ERRORS, 1),
+        field::LINK_INTEGRITY_ERRORS => at(&catalogue::NVLINK_LINK_INTEGRITY_ERRORS, 1),
+        field::TRANSMIT_DISCARDS => at(&catalogue::NVLINK_TRANSMIT_DISCARDS, 1),
+        field::RECOVERY_FAILURES => at(&catalogue::NVLINK_RECOVERY_FAILURES, 1),
+        field::EFFECTIVE_ERRORS => at(&catalogue::NVLINK_EFFECTIVE_ERRORS, 1),
+        field::SYMBOL_ERRORS => at(&catalogue::NVLINK_SYMBOL_ERRORS, 1),
+        field::C2C_REPLAY => Some((raw.scope + field::C2C_FIRST_LINK, &catalogue::NVLINK_REPLAY_ERRORS, 1)),
         _ => {
             let replay = numbered(field::REPLAY_L0, field::REPLAY_L6);
             let recovery = numbered(field::RECOVERY_L0, field::RECOVERY_L6);
@@ -123,7 +136,10 @@ impl Converter {
     #[must_use]
     pub fn inventory(&self) -> (Vec<wire::GpuInfo>, Vec<wire::GpuLinkInfo>) {
         let Some(survey) = &self.survey else { return Default::default() };
-        let gpus = survey.gpus.iter().map(gpu_info).collect();
+        let parts =
+            |gpu: &'_ GpuSurvey| gpu.parts.iter().map(|part| part_info(gpu, part)).collect::<Vec<_>>();
+        let gpus =
+            survey.gpus.iter().flat_map(|gpu| std::iter::once(gpu_info(gpu)).chain(parts(gpu))).collect();
         let links =
             survey.gpus.iter().flat_map(|gpu| gpu.links.iter().map(|link| link_info(survey, gpu, link)));
         (gpus, links.collect())
@@ -168,7 +184,7 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
         into.batch.events.push(reset_event(gpu, time, "NVLink"));
     }
     let mut by_link: BTreeMap<u32, wire::Values> = BTreeMap::new();
-    let mut read = 0;
+    let mut read = health(raw, &mut by_link, into);
     let up = link_states(gpu, raw, time, memory, into);
     for (link, up) in &up {
         if let Some(up) = up {
@@ -213,6 +229,57 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
     read
 }
 
+/// Converts what is not a counter as it stands: bit error ratios, and the history of forward error correction, of which
+/// two numbers are kept. Gives the number of values read.
+fn health(raw: &GpuPoll, by_link: &mut BTreeMap<u32, wire::Values>, into: &mut Converted) -> u64 {
+    let mut read = 0;
+    // Per link: blocks with a mended symbol, most symbols mended in one; `None` once a part is missing.
+    let mut corrected: BTreeMap<u32, Option<(u64, u64)>> = BTreeMap::new();
+    for value in &raw.link_fields {
+        let ratio = match value.field {
+            field::EFFECTIVE_BER => Some(&catalogue::NVLINK_EFFECTIVE_BER),
+            field::SYMBOL_BER => Some(&catalogue::NVLINK_SYMBOL_BER),
+            _ => None,
+        };
+        let mended = match value.field {
+            number @ field::FEC_HISTORY_0..=field::FEC_HISTORY_15 => {
+                Some(u64::from(number - field::FEC_HISTORY_0))
+            }
+            _ => None,
+        };
+        if ratio.is_none() && mended.is_none() {
+            continue;
+        }
+        let number = match value.unsigned() {
+            Ok(number) => number,
+            Err(reason) => {
+                *into.absent.entry(reason).or_default() += 1;
+                if mended.is_some() {
+                    corrected.insert(value.scope, None);
+                }
+                continue;
+            }
+        };
+        read += 1;
+        if let Some(metric) = ratio {
+            by_link.entry(value.scope).or_default().put(metric, field::ber_per_1e18(number));
+        }
+        if let Some(symbols) = mended
+            && let Some((blocks, most)) = corrected.entry(value.scope).or_insert(Some((0, 0)))
+            && symbols > 0
+        {
+            *blocks = blocks.wrapping_add(number);
+            *most = if number > 0 { symbols } else { *most };
+        }
+    }
+    for (link, (blocks, most)) in corrected.into_iter().filter_map(|(link, sums)| Some((link, sums?))) {
+        let values = by_link.entry(link).or_default();
+        values.put(&catalogue::NVLINK_FEC_CORRECTED_BLOCKS, blocks);
+        values.put(&catalogue::NVLINK_FEC_MOST_SYMBOLS, most);
+    }
+    read
+}
+
 /// The state of each link, with an event for each that changed.
 fn link_states(
     gpu: &GpuSurvey,
@@ -222,7 +289,12 @@ fn link_states(
     into: &mut Converted,
 ) -> BTreeMap<u32, Option<bool>> {
     let mut states = BTreeMap::new();
-    for value in raw.link_fields.iter().filter(|value| value.field == field::LINK_STATE) {
+    for value in &raw.link_fields {
+        let link = match value.field {
+            field::LINK_STATE => value.scope,
+            field::C2C_STATUS => value.scope + field::C2C_FIRST_LINK,
+            _ => continue,
+        };
         let state = match value.unsigned() {
             // 2 is asleep: established, in a low-power state.
             Ok(state) => Some(state != 0),
@@ -231,13 +303,13 @@ fn link_states(
                 None
             }
         };
-        states.insert(value.scope, state);
+        states.insert(link, state);
         let Some(up) = state else { continue };
-        let before = memory.up.insert(value.scope, up);
+        let before = memory.up.insert(link, up);
         if before.is_some_and(|before| before != up) {
             let (kind, severity) = if up { ("link.up", "info") } else { ("link.down", "warning") };
             let word = if up { "up again" } else { "down" };
-            let text = format!("NVLink {} of GPU {} ({}) is {word}", value.scope, gpu.index, gpu.uuid);
+            let text = format!("{} of GPU {} ({}) is {word}", link_name(link), gpu.index, gpu.uuid);
             into.batch.events.push(event(gpu, time, kind, severity, text));
         }
     }
@@ -283,11 +355,20 @@ fn pcie(
             time,
             epoch: memory.pcie.epoch.unwrap_or(time),
             gpu_uuid: gpu.uuid.clone(),
-            source: SOURCE.to_owned(),
+            source: if raw.pcie_by_gpm { SOURCE_GPM } else { SOURCE }.to_owned(),
             values: Some(values),
         });
     }
     read
+}
+
+/// What a link is called.
+#[must_use]
+pub fn link_name(link: u32) -> String {
+    match link.checked_sub(field::C2C_FIRST_LINK) {
+        Some(c2c) => format!("C2C link {c2c}"),
+        None => format!("NVLink {link}"),
+    }
 }
 
 fn reset_event(gpu: &GpuSurvey, time: i64, what: &str) -> wire::Event {
@@ -315,6 +396,20 @@ fn gpu_info(gpu: &GpuSurvey) -> wire::GpuInfo {
         pci_bus_id: gpu.pci_bus_id.clone(),
         source: SOURCE.to_owned(),
         link_count: u32::try_from(gpu.links.len()).unwrap_or(u32::MAX),
+        ..wire::GpuInfo::default()
+    }
+}
+
+/// A partition, as a device of its own under its GPU. It has no links: the GPU's are off while it is partitioned.
+fn part_info(gpu: &GpuSurvey, part: &PartSurvey) -> wire::GpuInfo {
+    wire::GpuInfo {
+        uuid: part.uuid.clone(),
+        index: part.index,
+        name: part.name.clone(),
+        pci_bus_id: gpu.pci_bus_id.clone(),
+        source: SOURCE.to_owned(),
+        parent_uuid: gpu.uuid.clone(),
+        ..wire::GpuInfo::default()
     }
 }
 

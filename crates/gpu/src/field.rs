@@ -32,6 +32,12 @@ pub const DL_CRC: u32 = 163;
 pub const LINK_SPEED: u32 = 164;
 /// State of a link: 0 inactive, 1 active, 2 asleep.
 pub const LINK_STATE: u32 = 165;
+/// How many C2C links (to a Grace CPU) the GPU has; no scope.
+pub const C2C_COUNT: u32 = 170;
+/// State of a C2C link, which is the scope: 0 inactive, 1 active.
+pub const C2C_STATUS: u32 = 171;
+/// Speed of a C2C link in MB/s, one direction.
+pub const C2C_SPEED: u32 = 172;
 /// Bytes sent over PCIe; no scope. 32 bits wide on today's drivers, so it wraps.
 pub const PCIE_TX_BYTES: u32 = 197;
 /// Bytes received over PCIe; as [`PCIE_TX_BYTES`].
@@ -40,8 +46,54 @@ pub const PCIE_RX_BYTES: u32 = 198;
 pub const XMIT_BYTES: u32 = 202;
 /// Bytes received on a link from NVLink 5.
 pub const RCV_BYTES: u32 = 204;
-/// Recoveries of a link, whatever their outcome (NVLink 5).
+/// Malformed packets received (NVLink 5, as all up to [`FEC_HISTORY_15`] but the C2C field).
+pub const MALFORMED_PACKETS: u32 = 206;
+/// Packets discarded on reception because a buffer was full.
+pub const BUFFER_OVERRUNS: u32 = 207;
+/// Packets received with an error.
+pub const RECEIVE_ERRORS: u32 = 208;
+/// Packets received that another device had marked as bad.
+pub const REMOTE_ERRORS: u32 = 209;
+/// Packets received whose header was wrong.
+pub const GENERAL_ERRORS: u32 = 210;
+/// Times the errors of the link itself passed their threshold.
+pub const LINK_INTEGRITY_ERRORS: u32 = 211;
+/// Packets discarded on the way out.
+pub const TRANSMIT_DISCARDS: u32 = 212;
+/// Recoveries that failed.
+pub const RECOVERY_FAILURES: u32 = 214;
+/// Recoveries of a link, whatever their outcome.
 pub const RECOVERY_EVENTS: u32 = 215;
+/// Errors left after forward error correction.
+pub const EFFECTIVE_ERRORS: u32 = 219;
+/// Bit error ratio after forward error correction; see [`ber_per_1e18`].
+pub const EFFECTIVE_BER: u32 = 220;
+/// Symbols with an error.
+pub const SYMBOL_ERRORS: u32 = 221;
+/// Bit error ratio of symbols; see [`ber_per_1e18`].
+pub const SYMBOL_BER: u32 = 222;
+/// Replays of a C2C link.
+pub const C2C_REPLAY: u32 = 232;
+/// Blocks in which forward error correction mended no symbol; each further number counts blocks with one more.
+pub const FEC_HISTORY_0: u32 = 235;
+/// The last of them: 15 symbols.
+pub const FEC_HISTORY_15: u32 = 250;
+
+/// C2C links have no numbers beside NVLinks in NVML; here they follow them, from this link number on. Beyond the 36
+/// NVLinks that are looked for, below the 64 links that the store has room for.
+pub const C2C_FIRST_LINK: u32 = 40;
+
+/// A bit error ratio as NVML packs it (bits 8 to 11 a mantissa, bits 0 to 7 a negative power of ten), in errors per
+/// 10^18 bits. What a driver says before it has counted enough, 15e-255, is 0.
+#[must_use]
+pub fn ber_per_1e18(packed: u64) -> u64 {
+    let (mantissa, exponent) = ((packed >> 8) & 0xf, (packed & 0xff) as u32);
+    const SCALE: u32 = 18;
+    match SCALE.checked_sub(exponent) {
+        Some(power) => mantissa.saturating_mul(10_u64.pow(power)).min(10_u64.pow(SCALE)),
+        None => 0,
+    }
+}
 
 /// Kinds of value a field can hold (`nvmlValueType_t`).
 pub mod value_type {
@@ -128,6 +180,14 @@ mod tests {
         assert_eq!(value(value_type::SIGNED_LONG_LONG, &5i64.to_ne_bytes()).unsigned(), Some(5));
         assert_eq!(value(value_type::DOUBLE, &1.5f64.to_ne_bytes()).unsigned(), None);
         assert_eq!(value(77, &[0; 8]).unsigned(), None);
+    }
+
+    #[test]
+    fn bit_error_ratios_are_unpacked() {
+        assert_eq!(ber_per_1e18(0x50c), 5_000_000, "5e-12");
+        assert_eq!(ber_per_1e18(0xfff), 0, "15e-255: nothing counted yet");
+        assert_eq!(ber_per_1e18(0x112), 1, "1e-18");
+        assert_eq!(ber_per_1e18(0xf00), 1_000_000_000_000_000_000, "no ratio is above 1");
     }
 
     #[test]

@@ -10,8 +10,8 @@ use prost::Message;
 use crate::code::Code;
 use crate::field::FieldValue;
 
-/// Largest frame accepted. A poll of 64 GPUs with 36 links and 6 fields each is about 400 kB.
-pub const MAX_FRAME_BYTES: usize = 1 << 20;
+/// Largest frame accepted. A poll of 64 GPUs with 36 links and 6 fields each, and 30 of health in a first poll, stays below.
+pub const MAX_FRAME_BYTES: usize = 1 << 22;
 
 /// One message of the sampler.
 #[derive(Clone, PartialEq, Message)]
@@ -69,9 +69,9 @@ pub struct Hello {
     /// Version of the kernel driver, empty if unknown.
     #[prost(string, tag = "1")]
     pub driver_version: String,
-    /// Version of NVML, empty if unknown.
+    /// Version of the vendor's library, empty if unknown.
     #[prost(string, tag = "2")]
-    pub nvml_version: String,
+    pub library_version: String,
 }
 
 /// All GPUs with their links.
@@ -106,6 +106,29 @@ pub struct GpuSurvey {
     /// The links that are there, active or not.
     #[prost(message, repeated, tag = "6")]
     pub links: Vec<LinkSurvey>,
+    /// Its partitions (MIG devices).
+    #[prost(message, repeated, tag = "7")]
+    pub parts: Vec<PartSurvey>,
+}
+
+/// One partition of a GPU: NVIDIA's MIG.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct PartSurvey {
+    /// Its index on its GPU.
+    #[prost(uint32, tag = "1")]
+    pub index: u32,
+    /// `MIG-` and a UUID.
+    #[prost(string, tag = "2")]
+    pub uuid: String,
+    /// What it is called, empty if unknown.
+    #[prost(string, tag = "3")]
+    pub name: String,
+    /// Its GPU instance.
+    #[prost(uint32, tag = "4")]
+    pub gpu_instance: u32,
+    /// Its compute instance.
+    #[prost(uint32, tag = "5")]
+    pub compute_instance: u32,
 }
 
 /// One physical link of a GPU.
@@ -166,6 +189,9 @@ pub struct GpuPoll {
     /// How often the unfolding of PCIe had to start anew: earlier values must not be compared.
     #[prost(uint64, tag = "5")]
     pub pcie_restarts: u64,
+    /// Whether PCIe was read by GPM.
+    #[prost(bool, tag = "6")]
+    pub pcie_by_gpm: bool,
 }
 
 /// One field as NVML answered it.
@@ -314,7 +340,7 @@ mod tests {
     use super::*;
 
     fn hello() -> Body {
-        Body::Hello(Hello { driver_version: "580.65.06".into(), nvml_version: "12".into() })
+        Body::Hello(Hello { driver_version: "580.65.06".into(), library_version: "12".into() })
     }
 
     #[test]

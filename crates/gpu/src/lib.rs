@@ -15,16 +15,17 @@ pub mod double;
 pub mod field;
 pub mod frame;
 pub mod nvml;
+pub mod place;
 pub mod topology;
 
 mod poll;
+mod reader;
 mod sampler;
 mod session;
 mod source;
 mod status;
-mod survey;
-mod unfold;
 
+pub use reader::{GivenUp, Reader};
 pub use sampler::{SUBCOMMAND, SamplerOptions, sampler_main};
 pub use source::{NvmlConfig, NvmlSource, StartError, default_clock};
 pub use status::{End, NvmlStatus, State};

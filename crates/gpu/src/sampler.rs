@@ -1,4 +1,4 @@
-//! The child process: opens NVML, surveys, polls at an interval and writes frames to its parent.
+//! The child process: opens a vendor's library, surveys, polls at an interval and writes frames to its parent.
 //!
 //! It may hang or crash at any call, so nothing else may run in this process. It keeps no state worth saving
 //! and dies with its parent.
@@ -16,11 +16,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout};
 use nix::sys::{prctl, signal::Signal};
 use nix::unistd;
 
-use crate::code::Code;
-use crate::frame::{Body, Frame, FrameWriter, GpuProcesses, Hello, Poll, Problem, ProblemKind, Processes};
-use crate::nvml::{Library, OpenError, Session};
-use crate::poll::{GpuPlan, monotonic_nanoseconds, poll_all, read_something, states, states_differ};
-use crate::survey::survey;
+use crate::frame::{Body, Frame, FrameWriter, Poll, Problem, ProblemKind};
+use crate::nvml::{Library, NvmlOptions, NvmlReader, OpenError};
+use crate::poll::{LinkStates, monotonic_nanoseconds, read_something};
+use crate::reader::Reader;
 
 /// The hidden subcommand under which a program runs the sampler.
 pub const SUBCOMMAND: &str = "gpu-sampler";
@@ -39,6 +38,8 @@ pub struct SamplerOptions {
     pub survey_interval: Duration,
     /// Whether a 32-bit PCIe counter is read often enough to unfold it.
     pub unfold_pcie: bool,
+    /// Whether PCIe is read by GPM where its counter is too narrow.
+    pub gpm: bool,
     /// The parent: without it the sampler ends.
     pub parent: u32,
 }
@@ -61,6 +62,8 @@ impl SamplerOptions {
             self.survey_interval.as_nanos().to_string().into(),
             "--unfold-pcie".into(),
             self.unfold_pcie.to_string().into(),
+            "--gpm".into(),
+            self.gpm.to_string().into(),
             "--parent".into(),
             self.parent.to_string().into(),
         ]
@@ -90,9 +93,10 @@ impl SamplerOptions {
         let survey_interval = Duration::from_nanos(number("--survey-nanoseconds")?);
         let parent = u32::try_from(number("--parent")?).map_err(|_| BadArguments("--parent".into()))?;
         let unfold_pcie = take("--unfold-pcie")? == "true";
+        let gpm = take("--gpm")? == "true";
         match given.into_keys().next() {
             Some(unknown) => Err(BadArguments(format!("{unknown} is not known"))),
-            None => Ok(Self { library, interval, survey_interval, unfold_pcie, parent }),
+            None => Ok(Self { library, interval, survey_interval, unfold_pcie, gpm, parent }),
         }
     }
 }
@@ -149,7 +153,10 @@ fn run(options: &SamplerOptions, out: &mut FrameWriter<File>) -> io::Result<()> 
         }
     };
     match library.start() {
-        Ok(session) => sample(options, &session, out),
+        Ok(session) => {
+            let choices = NvmlOptions { unfold_pcie: options.unfold_pcie, gpm: options.gpm };
+            sample(options, &mut NvmlReader::new(&session, choices), out)
+        }
         Err(code) => {
             let text = format!("NVML does not start: {code}; {}", code.remedy());
             problem(out, ProblemKind::DriverUnavailable, text)
@@ -162,51 +169,45 @@ fn problem(out: &mut FrameWriter<File>, kind: ProblemKind, text: String) -> io::
 }
 
 /// The loop of surveys and polls.
-fn sample(options: &SamplerOptions, session: &Session<'_>, out: &mut FrameWriter<File>) -> io::Result<()> {
-    let hello = Hello {
-        driver_version: session.driver_version().unwrap_or_default(),
-        nvml_version: session.nvml_version().unwrap_or_default(),
-    };
-    out.write(&Frame { body: Some(Body::Hello(hello)) })?;
-    let mut plans: Vec<GpuPlan<'_, '_>> = Vec::new();
+fn sample(options: &SamplerOptions, reader: &mut dyn Reader, out: &mut FrameWriter<File>) -> io::Result<()> {
+    out.write(&Frame { body: Some(Body::Hello(reader.hello())) })?;
     let mut schedule = Schedule::new(options);
     let mut frame = Frame { body: Some(Body::Poll(Poll::default())) };
-    let mut last_states: Vec<Vec<u64>> = Vec::new();
+    let mut states = LinkStates::default();
     let mut survey_due = true;
     let mut empty_polls = 0;
     let mut orders = Orders { open: true };
     let mut is_tick = true;
     loop {
         if survey_due || schedule.survey_is_due() {
-            if let Err((kind, text)) = look_again(session, &mut plans, out)? {
-                return problem(out, kind, text);
+            match reader.survey() {
+                Ok(found) => out.write(&Frame { body: Some(Body::Survey(found)) })?,
+                Err((kind, text)) => return problem(out, kind, text),
             }
             schedule.surveyed();
         }
         let Some(Body::Poll(poll)) = &mut frame.body else { return Ok(()) };
-        poll_all(&mut plans, poll, options.unfold_pcie);
+        reader.poll(poll);
         poll.overruns = schedule.overruns;
-        survey_due = !last_states.is_empty() && states_differ(&last_states, poll);
-        last_states.resize_with(poll.gpus.len(), Vec::new);
-        for (last, gpu) in last_states.iter_mut().zip(&poll.gpus) {
-            last.clear();
-            last.extend(states(gpu));
-        }
+        survey_due = states.changed(poll);
         empty_polls = if read_something(poll) { 0 } else { empty_polls + 1 };
         out.write(&frame)?;
         if empty_polls >= EMPTY_POLLS_BEFORE_GIVING_UP {
-            let text =
-                format!("no value could be read {empty_polls} times running; see nvidia-smi on this node");
+            let text = format!(
+                "no value could be read {empty_polls} times running; see the vendor's own tool on this node"
+            );
             return problem(out, ProblemKind::Unreadable, text);
         }
         if is_tick {
             schedule.advance();
         }
         is_tick = loop {
-            match schedule.wait(&mut plans, options.unfold_pcie, &mut orders) {
+            match schedule.wait(reader, &mut orders) {
                 None => break true,
                 Some(Order::Sample) => break false,
-                Some(Order::Processes) => out.write(&processes(&plans))?,
+                Some(Order::Processes) => {
+                    out.write(&Frame { body: Some(Body::Processes(reader.processes())) })?;
+                }
             }
         };
     }
@@ -262,53 +263,6 @@ impl Orders {
     }
 }
 
-/// The processes on each GPU.
-fn processes(plans: &[GpuPlan<'_, '_>]) -> Frame {
-    let gpus = plans.iter().map(|plan| {
-        let (pids, code) = match plan.gpu.compute_processes() {
-            Ok(pids) => (pids, Code::SUCCESS),
-            Err(code) => (Vec::new(), code),
-        };
-        GpuProcesses { uuid: plan.uuid.clone(), pids, code: code.0 }
-    });
-    Frame { body: Some(Body::Processes(Processes { gpus: gpus.collect() })) }
-}
-
-/// What ends the sampler: its kind, and words for people.
-type GivenUp = (ProblemKind, String);
-
-/// Surveys and tells the parent; keeps the PCIe sums of GPUs that are still there. The inner error is a
-/// problem that ends the sampler.
-fn look_again<'l, 's>(
-    session: &'s Session<'l>,
-    plans: &mut Vec<GpuPlan<'l, 's>>,
-    out: &mut FrameWriter<File>,
-) -> io::Result<Result<(), GivenUp>> {
-    let (found, mut fresh) = match survey(session) {
-        Ok(found) => found,
-        Err(code) => {
-            let text = format!("cannot list the GPUs: {code}; {}", code.remedy());
-            return Ok(Err((ProblemKind::DriverUnavailable, text)));
-        }
-    };
-    if found.gpus.is_empty() {
-        let text = match found.unreadable {
-            0 => "NVML works and there is no GPU".to_owned(),
-            lost => format!("none of {lost} GPUs can be read; {}", Code::GPU_IS_LOST.remedy()),
-        };
-        let kind = if found.unreadable == 0 { ProblemKind::NoGpu } else { ProblemKind::Unreadable };
-        return Ok(Err((kind, text)));
-    }
-    for plan in &mut fresh {
-        if let Some(old) = plans.iter().find(|old| old.uuid == plan.uuid) {
-            (plan.unfold, plan.pcie_is_narrow) = (old.unfold, old.pcie_is_narrow);
-        }
-    }
-    *plans = fresh;
-    out.write(&Frame { body: Some(Body::Survey(found)) })?;
-    Ok(Ok(()))
-}
-
 /// When to read what, on the monotonic clock.
 struct Schedule {
     interval: i64,
@@ -354,12 +308,11 @@ impl Schedule {
         self.next_tick += self.interval;
     }
 
-    /// Sleeps until the next tick, reading 32-bit PCIe counters in between, or until something is ordered.
-    fn wait(&self, plans: &mut [GpuPlan<'_, '_>], unfolds: bool, orders: &mut Orders) -> Option<Order> {
+    /// Sleeps until the next tick, reading in between what wraps sooner, or until something is ordered.
+    fn wait(&self, reader: &mut dyn Reader, orders: &mut Orders) -> Option<Order> {
         loop {
             let now = monotonic_nanoseconds();
-            let narrow = plans.iter().filter_map(GpuPlan::pcie_interval_nanoseconds).min();
-            let until = match narrow.and_then(|step| i64::try_from(step).ok()) {
+            let until = match reader.between().and_then(|step| i64::try_from(step.as_nanos()).ok()) {
                 Some(step) => self.next_tick.min(now.saturating_add(step)),
                 None => self.next_tick,
             };
@@ -369,9 +322,7 @@ impl Schedule {
             if monotonic_nanoseconds() >= self.next_tick {
                 return None;
             }
-            for plan in plans.iter_mut().filter(|plan| plan.pcie_is_narrow) {
-                plan.read_pcie(unfolds);
-            }
+            reader.read_between();
         }
     }
 }
@@ -386,6 +337,7 @@ mod tests {
             interval: Duration::from_millis(1500),
             survey_interval: Duration::from_secs(60),
             unfold_pcie: true,
+            gpm: false,
             parent: 42,
         }
     }
@@ -403,8 +355,8 @@ mod tests {
             change(&mut arguments);
             SamplerOptions::from_arguments(arguments).unwrap_err().to_string()
         };
-        assert!(refused(&|list| list.truncate(8)).contains("--parent is missing"));
-        assert!(refused(&|list| list.truncate(9)).contains("--parent has no value"));
+        assert!(refused(&|list| list.truncate(10)).contains("--parent is missing"));
+        assert!(refused(&|list| list.truncate(11)).contains("--parent has no value"));
         assert!(
             refused(&|list| list[3] = "soon".into()).contains("--interval-nanoseconds soon is no number")
         );

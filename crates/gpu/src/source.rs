@@ -19,6 +19,7 @@ use tokio::sync::mpsc;
 use crate::code::Code;
 use crate::convert::{Converter, SOURCE};
 use crate::frame::{Body, Hello, Poll, Processes, Survey};
+use crate::place;
 use crate::poll::monotonic_nanoseconds;
 use crate::sampler::{Order, SamplerOptions};
 use crate::session::{Next, Session};
@@ -43,6 +44,8 @@ type Listed = (Instant, Result<BTreeMap<u32, Vec<String>>, &'static str>);
 pub struct NvmlConfig {
     /// Path of the library, or a name that the dynamic loader finds.
     pub library: PathBuf,
+    /// Where sysfs is mounted: it tells where GPUs and adapters stand.
+    pub sysfs: PathBuf,
     /// From one reading to the next.
     pub interval: Duration,
     /// From one look at what there is to the next; a link that changes its state causes one at once.
@@ -50,6 +53,8 @@ pub struct NvmlConfig {
     /// Whether a 32-bit PCIe counter is read some 20 times a second (on Gen5) to unfold it. Without it such a
     /// counter is absent.
     pub unfold_pcie: bool,
+    /// Whether PCIe is read by GPM where its counter is too narrow and not unfolded (Hopper and later).
+    pub gpm: bool,
     /// How long the start may take: a driver that is not kept loaded takes seconds for each GPU.
     pub start_deadline: Duration,
     /// Longest silence of a running sampler before it is killed; at least 3 intervals are given.
@@ -68,9 +73,11 @@ impl Default for NvmlConfig {
     fn default() -> Self {
         Self {
             library: PathBuf::from("libnvidia-ml.so.1"),
+            sysfs: PathBuf::from("/sys"),
             interval: Duration::from_secs(1),
             survey_interval: Duration::from_secs(60),
             unfold_pcie: false,
+            gpm: false,
             start_deadline: Duration::from_secs(60),
             silence: Duration::from_secs(10),
             first_pause: Duration::from_secs(1),
@@ -250,6 +257,7 @@ impl Keeper {
             interval: self.config.interval,
             survey_interval: self.config.survey_interval,
             unfold_pcie: self.config.unfold_pcie,
+            gpm: self.config.gpm,
             parent: std::process::id(),
         };
         let mut session = match Session::start(&self.config.program, &options) {
@@ -320,11 +328,11 @@ impl Keeper {
     }
 
     fn hello(&mut self, hello: Hello) {
-        tracing::info!(driver = %hello.driver_version, nvml = %hello.nvml_version, "NVML is open");
+        tracing::info!(driver = %hello.driver_version, library = %hello.library_version, "the vendor's library is open");
         let known = |version: String| (!version.is_empty()).then_some(version);
         let mut status = lock(&self.status);
         status.driver_version = known(hello.driver_version);
-        status.nvml_version = known(hello.nvml_version);
+        status.library_version = known(hello.library_version);
     }
 
     fn survey(&mut self, survey: &Survey) {
@@ -344,7 +352,10 @@ impl Keeper {
         let mut converted = self.converter.poll(poll, &*self.clock);
         let repeat = self.inventory_told.is_none_or(|told| told.elapsed() >= INVENTORY_REPEAT);
         if repeat {
-            (converted.batch.gpus, converted.batch.gpu_link_infos) = self.converter.inventory();
+            let (mut gpus, links) = self.converter.inventory();
+            let here = place::places(&self.config.sysfs, gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
+            here.note(&mut gpus);
+            (converted.batch.gpus, converted.batch.gpu_link_infos) = (gpus, links);
         }
         let sent = self.records.try_send(converted.batch).is_ok();
         if repeat && sent {

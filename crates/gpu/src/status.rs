@@ -131,8 +131,8 @@ pub struct NvmlStatus {
     pub detail: Option<String>,
     /// Version of the kernel driver, once known.
     pub driver_version: Option<String>,
-    /// Version of NVML, once known.
-    pub nvml_version: Option<String>,
+    /// Version of the vendor's library, once known.
+    pub library_version: Option<String>,
     /// GPUs in the last survey.
     pub gpus: u32,
     /// GPUs that could not even be identified in the last survey.

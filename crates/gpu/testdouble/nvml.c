@@ -10,18 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scenario.h"
+#include "double.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-enum {
-	SUCCESS = 0,
-	UNINITIALIZED = 1,
-	INVALID_ARGUMENT = 2,
-	NOT_SUPPORTED = 3,
-	INSUFFICIENT_SIZE = 7,
-	GPU_IS_LOST = 15,
-};
 enum { TYPE_UINT = 1, TYPE_ULONGLONG = 3 };
 enum { UUID_SIZE = 80, NAME_SIZE = 64, VERSION_SIZE = 80 };
 
@@ -78,7 +68,7 @@ EXPORT unsigned nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link,
 #endif
 
 /* The code that a scenario gives a call as a whole. */
-static unsigned failure(const struct scenario *now, const char *call)
+unsigned failure(const struct scenario *now, const char *call)
 {
 	for (unsigned i = 0; i < now->failure_count; i++)
 		if (strcmp(now->failures[i].call, call) == 0)
@@ -87,7 +77,7 @@ static unsigned failure(const struct scenario *now, const char *call)
 }
 
 /* The GPU of a handle, or the code to answer. */
-static unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index)
+unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index)
 {
 	struct scenario *now = scenario_now();
 	if (!initialised)
@@ -188,6 +178,9 @@ unsigned nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 unsigned nvmlDeviceGetUUID(void *device, char *uuid, unsigned length)
 {
 	struct gpu *gpu = NULL;
+	const struct part *part = part_of(device);
+	if (initialised && part)
+		return text(uuid, length, UUID_SIZE, part->uuid);
 	unsigned code = gpu_of(device, "uuid", &gpu, NULL);
 	return code == SUCCESS ? text(uuid, length, UUID_SIZE, gpu->uuid) : code;
 }
@@ -245,13 +238,17 @@ unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, 
 	if (room < gpu->process_count)
 		return INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < gpu->process_count; i++)
-		infos[i] = (struct process_info){gpu->processes[i], 1 << 20, ~0u, ~0u};
+		infos[i] = (struct process_info){gpu->processes[i].pid, 1 << 20, gpu->processes[i].gpu_instance,
+						 gpu->processes[i].compute_instance};
 	return SUCCESS;
 }
 
 unsigned nvmlDeviceGetName(void *device, char *name, unsigned length)
 {
 	struct gpu *gpu = NULL;
+	const struct part *part = part_of(device);
+	if (initialised && part)
+		return text(name, length, NAME_SIZE, part->name);
 	unsigned code = gpu_of(device, "name", &gpu, NULL);
 	return code == SUCCESS ? text(name, length, NAME_SIZE, gpu->name) : code;
 }
@@ -294,8 +291,8 @@ unsigned nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned number, unsi
 #endif
 
 #ifndef WITHOUT_FIELDS
-enum family { FAMILY_NONE, FAMILY_KIB, FAMILY_BYTES, FAMILY_ERRORS, FAMILY_NUMBERED, FAMILY_RECOVERIES, FAMILY_LINK,
-	      FAMILY_PCIE };
+enum family { FAMILY_NONE, FAMILY_KIB, FAMILY_BYTES, FAMILY_ERRORS, FAMILY_NUMBERED, FAMILY_PACKETS, FAMILY_RATIOS, FAMILY_FEC,
+	      FAMILY_LINK, FAMILY_C2C_COUNT, FAMILY_C2C, FAMILY_C2C_ERRORS, FAMILY_PCIE };
 
 static enum family family_of(unsigned field)
 {
@@ -308,7 +305,17 @@ static enum family family_of(unsigned field)
 	if ((field >= 32 && field <= 58) || (field >= 96 && field <= 119))
 		return FAMILY_NUMBERED;
 	if (field >= 206 && field <= 215)
-		return FAMILY_RECOVERIES;
+		return FAMILY_PACKETS;
+	if (field >= 216 && field <= 222)
+		return FAMILY_RATIOS;
+	if (field >= 235 && field <= 250)
+		return FAMILY_FEC;
+	if (field == 170)
+		return FAMILY_C2C_COUNT;
+	if (field == 171 || field == 172)
+		return FAMILY_C2C;
+	if (field >= 231 && field <= 233)
+		return FAMILY_C2C_ERRORS;
 	if (field == 146 || (field >= 164 && field <= 166))
 		return FAMILY_LINK;
 	if (field == 197 || field == 198)
@@ -393,8 +400,39 @@ static unsigned numbered(const struct gpu *gpu, struct field_value *value)
 	return NOT_SUPPORTED;
 }
 
-static unsigned link_field(const struct gpu *gpu, enum family family, struct field_value *value)
+/* The value that the scenario gives a field, or what it is otherwise. */
+static uint64_t told(int index, const struct field_value *value, uint64_t otherwise)
 {
+	const struct scenario *now = scenario_now();
+	uint64_t found = otherwise;
+	for (unsigned i = 0; i < now->value_count; i++) {
+		const struct value *told = &now->values[i];
+		if (told->field == value->field && index >= told->gpu_first && index <= told->gpu_last &&
+		    (int)value->scope >= told->link_first && (int)value->scope <= told->link_last)
+			found = told->value;
+	}
+	return found;
+}
+
+static unsigned c2c_field(const struct gpu *gpu, int index, struct field_value *value)
+{
+	if (value->field == 170) {
+		small(value, gpu->c2c);
+		return SUCCESS;
+	}
+	if (value->scope >= gpu->c2c)
+		return INVALID_ARGUMENT;
+	if (value->field == 172)
+		small(value, gpu->c2c_mbps);
+	else
+		large(value, told(index, value, value->field == 171));
+	return SUCCESS;
+}
+
+static unsigned link_field(const struct gpu *gpu, int index, enum family family, struct field_value *value)
+{
+	if (family == FAMILY_C2C_COUNT || family == FAMILY_C2C || family == FAMILY_C2C_ERRORS)
+		return c2c_field(gpu, index, value);
 	if (family == FAMILY_NUMBERED)
 		return gpu->errors == ERRORS_NUMBERED ? numbered(gpu, value) : NOT_SUPPORTED;
 	if (value->scope >= MAX_LINKS || !gpu->links[value->scope].present)
@@ -416,9 +454,11 @@ static unsigned link_field(const struct gpu *gpu, enum family family, struct fie
 	case FAMILY_ERRORS:
 		large(value, value->field == 161 ? link->replay : value->field == 162 ? link->recovery : link->crc);
 		return gpu->errors == ERRORS_LINKS ? SUCCESS : NOT_SUPPORTED;
-	case FAMILY_RECOVERIES:
-		large(value, link->recovery);
-		return gpu->errors == ERRORS_RECOVERIES && value->field == 215 ? SUCCESS : NOT_SUPPORTED;
+	case FAMILY_PACKETS:
+	case FAMILY_RATIOS:
+	case FAMILY_FEC:
+		large(value, told(index, value, value->field == 215 ? link->recovery : 0));
+		return gpu->errors == ERRORS_NVLINK5 ? SUCCESS : NOT_SUPPORTED;
 	case FAMILY_LINK:
 		small(value, value->field == 146   ? link->remote_link
 			     : value->field == 164 ? link->speed_mbps
@@ -461,7 +501,7 @@ unsigned nvmlDeviceGetFieldValues(void *device, int count, struct field_value *v
 		if (value->code == SUCCESS && (mixed || family == FAMILY_NONE))
 			value->code = NOT_SUPPORTED;
 		if (value->code == SUCCESS)
-			value->code = family == FAMILY_PCIE ? pcie_field(gpu, value) : link_field(gpu, family, value);
+			value->code = family == FAMILY_PCIE ? pcie_field(gpu, value) : link_field(gpu, index, family, value);
 	}
 	return SUCCESS;
 }

@@ -125,6 +125,14 @@ static void copy(char *to, size_t size, const char *from)
 	strcpy(to, from);
 }
 
+/* As copy, with blanks for '_'. */
+static void copy_name(char *to, size_t size, const char *from)
+{
+	copy(to, size, from);
+	for (char *at = to; *at; at++)
+		*at = *at == '_' ? ' ' : *at;
+}
+
 static void gpu_key(struct gpu *gpu, int index, bool several, const char *key, char *value)
 {
 	if (is(key, "uuid")) {
@@ -133,9 +141,7 @@ static void gpu_key(struct gpu *gpu, int index, bool several, const char *key, c
 		if (several && length > 2)
 			snprintf(gpu->uuid + length - 2, 3, "%02u", (unsigned)index % 100u);
 	} else if (is(key, "name")) {
-		copy(gpu->name, sizeof gpu->name, value);
-		for (char *at = gpu->name; *at; at++)
-			*at = *at == '_' ? ' ' : *at;
+		copy_name(gpu->name, sizeof gpu->name, value);
 	} else if (is(key, "pci")) {
 		copy(gpu->pci, sizeof gpu->pci, value);
 	} else if (is(key, "pcie")) {
@@ -148,10 +154,16 @@ static void gpu_key(struct gpu *gpu, int index, bool several, const char *key, c
 	} else if (is(key, "errors")) {
 		gpu->errors = is(value, "links")      ? ERRORS_LINKS
 			    : is(value, "numbered")   ? ERRORS_NUMBERED
-			    : is(value, "recoveries") ? ERRORS_RECOVERIES
+			    : is(value, "nvlink5")    ? ERRORS_NVLINK5
 						      : ERRORS_NONE;
 	} else if (is(key, "state_field")) {
 		gpu->state_field = is(value, "yes");
+	} else if (is(key, "gpm")) {
+		gpu->gpm = is(value, "yes");
+	} else if (is(key, "c2c")) {
+		gpu->c2c = (unsigned)number(value);
+	} else if (is(key, "c2c_mbps")) {
+		gpu->c2c_mbps = (unsigned)number(value);
 	} else {
 		refuse("a GPU has no '%s'", key);
 	}
@@ -267,13 +279,49 @@ static void read_process(char *rest)
 {
 	int first, last;
 	range(word(&rest), MAX_GPUS, &first, &last);
-	const char *pid = word(&rest);
+	const char *pid = word(&rest), *gi = word(&rest), *ci = word(&rest);
 	for (int i = first; i <= last; i++) {
 		struct gpu *gpu = &scenario.gpus[i];
 		if (gpu->process_count == MAX_PROCESSES)
 			refuse("more than %d processes on a GPU", MAX_PROCESSES);
-		gpu->processes[gpu->process_count++] = (unsigned)number(pid ? pid : "");
+		gpu->processes[gpu->process_count++] =
+			(struct process){(unsigned)number(pid ? pid : ""), gi ? (unsigned)number(gi) : ~0u,
+					 ci ? (unsigned)number(ci) : ~0u};
 	}
+}
+
+static void read_part(char *rest)
+{
+	int first, last, index, same;
+	char *key, *value;
+	range(word(&rest), MAX_GPUS, &first, &last);
+	range(word(&rest), MAX_PARTS, &index, &same);
+	struct part *part = &scenario.gpus[first].parts[index];
+	part->present = true;
+	while ((key = pair(&rest, &value))) {
+		if (is(key, "uuid"))
+			copy(part->uuid, sizeof part->uuid, value);
+		else if (is(key, "name"))
+			copy_name(part->name, sizeof part->name, value);
+		else if (is(key, "gi"))
+			part->gpu_instance = (unsigned)number(value);
+		else if (is(key, "ci"))
+			part->compute_instance = (unsigned)number(value);
+		else
+			refuse("a part has no '%s'", key);
+	}
+}
+
+static void read_value(char *rest)
+{
+	if (scenario.value_count == MAX_VALUES)
+		refuse("more than %d lines field", MAX_VALUES);
+	struct value *value = &scenario.values[scenario.value_count++];
+	range(word(&rest), MAX_GPUS, &value->gpu_first, &value->gpu_last);
+	range(word(&rest), MAX_LINKS, &value->link_first, &value->link_last);
+	char *field = word(&rest), *to = word(&rest);
+	value->field = (unsigned)number(field ? field : "");
+	value->value = number(to ? to : "");
 }
 
 static void read_fault(const char *kind, char *rest)
@@ -331,6 +379,10 @@ static void read_line(char *line, const char *path)
 		read_pcie(rest);
 	else if (is(kind, "process"))
 		read_process(rest);
+	else if (is(kind, "part"))
+		read_part(rest);
+	else if (is(kind, "field"))
+		read_value(rest);
 	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "after"))
 		read_fault(kind, rest);
 	else if (is(kind, "driver") || is(kind, "nvml") || is(kind, "crash") || is(kind, "hang") || is(kind, "print") || is(kind, "include")) {
@@ -430,13 +482,24 @@ static void begin_again(void)
 	strcpy(scenario.driver, "0.0");
 	strcpy(scenario.nvml, "0.0");
 	scenario.print[0] = 0;
-	scenario.na_count = scenario.failure_count = file_count = 0;
+	scenario.na_count = scenario.failure_count = scenario.value_count = file_count = 0;
 	scenario.crash_after = scenario.hang_after = -1;
+}
+
+/* Files are looked at once a millisecond: a look costs more than all else that a call does. */
+static bool is_time_to_look(void)
+{
+	static int64_t last;
+	int64_t now = monotonic();
+	if (file_count && now - last < 1000000)
+		return false;
+	last = now;
+	return true;
 }
 
 struct scenario *scenario_now(void)
 {
-	if (changed()) {
+	if (is_time_to_look() && changed()) {
 		/* A copy: read_file keeps paths in `files`, which is written anew. */
 		char path[4096];
 		const char *given = getenv("THROUGHLINE_NVML_SCENARIO");

@@ -11,7 +11,9 @@
  *       pcie=GENERATIONxWIDTH           default 4x16
  *       pcie_bits=32|64                 width of the PCIe byte counters, default 32 as on hardware
  *       counters=kib|bytes|none         fields 138/139 or 202/204, default kib
- *       errors=links|numbered|recoveries|none   161-163, 32-119, or 215; default links
+ *       errors=links|numbered|nvlink5|none      161-163, 32-119, or 206-222 and 235-250; default links
+ *       c2c=N c2c_mbps=N                C2C links to a CPU: fields 170-172, 232
+ *       gpm=yes|no                      whether GPM answers for PCIe, default no
  *       state_field=yes|no              whether field 165 answers, default yes
  *   link N_GPU N_LINK key=value ...   physical links:
  *       version=N (nvmlNvlinkVersion_t) speed_mbps=N state=up|down
@@ -24,7 +26,9 @@
  *       replay=N recovery=N crc=N       error counters
  *       bits=N                          counters wrap after so many bits (in their own unit)
  *   pcie N_GPU key=value ...          the same keys (tx rx tx_rate rx_rate tx_step rx_step) for PCIe
- *   process N_GPU PID                 this process has a compute context on the GPU
+ *   field N_GPU N_LINK FIELD VALUE    this field has this value (of NVLink 5's errors and of C2C; 0 unless told)
+ *   part N_GPU INDEX uuid=MIG-... name=TEXT gi=N ci=N    a partition (MIG device) of a GPU
+ *   process N_GPU PID [GI CI]         this process has a compute context on the GPU, or on a partition of it
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
  *   fail CALL CODE                    this call fails: init, count, handle, uuid, name, pci, pcie,
  *                                     fields, state, version, remote, processes
@@ -34,7 +38,8 @@
  *   print WORD                        nvmlInit_v2 prints WORD on standard output, as libraries should not
  *   include FILE                      read FILE here, relative to this one; a missing FILE is no error
  *
- * When a file changes (a new inode or time of modification), all is read again at the next call: counters go
+ * When a file changes (a new inode or time of modification), all is read again at a call a
+ * millisecond later or more: counters go
  * on from where they are unless tx= or rx= sets them. A wrong line is told on standard error and ends the
  * process: a scenario with a mistake must not pass a test. While an included file is being replaced by
  * rename(2) nobody sees half of it. */
@@ -44,9 +49,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { MAX_GPUS = 32, MAX_LINKS = 24, MAX_FAULTS = 64, MAX_FILES = 8, MAX_PROCESSES = 256 };
+enum { MAX_GPUS = 32, MAX_LINKS = 24, MAX_FAULTS = 64, MAX_FILES = 8, MAX_PROCESSES = 256, MAX_PARTS = 8,
+       MAX_VALUES = 256 };
 enum counters { COUNT_KIB, COUNT_BYTES, COUNT_NONE };
-enum errors { ERRORS_LINKS, ERRORS_NUMBERED, ERRORS_RECOVERIES, ERRORS_NONE };
+enum errors { ERRORS_LINKS, ERRORS_NUMBERED, ERRORS_NVLINK5, ERRORS_NONE };
 
 /* A counter that moves with time and with readings. */
 struct counter {
@@ -69,21 +75,41 @@ struct link {
 	bool changes_to;
 };
 
+struct part {
+	bool present;
+	char uuid[80], name[64];
+	unsigned gpu_instance, compute_instance;
+};
+
+struct process {
+	unsigned pid, gpu_instance, compute_instance; /* ~0u: not on a partition */
+};
+
 struct gpu {
-	bool present, lost, state_field;
+	bool present, lost, state_field, gpm;
+	unsigned c2c, c2c_mbps;
+	struct part parts[MAX_PARTS];
 	char uuid[80], name[64], pci[32];
 	unsigned pcie_generation, pcie_width, pcie_bits;
 	enum counters counters;
 	enum errors errors;
 	struct counter pcie_tx, pcie_rx;
 	struct link links[MAX_LINKS];
-	unsigned processes[MAX_PROCESSES], process_count;
+	struct process processes[MAX_PROCESSES];
+	unsigned process_count;
 	uint64_t polls; /* readings of byte counters, or of PCIe where there are no links */
 };
 
 struct na {
 	int gpu_first, gpu_last, link_first, link_last;
 	unsigned field, code;
+};
+
+/* A value that a scenario gives a field. */
+struct value {
+	int gpu_first, gpu_last, link_first, link_last;
+	unsigned field;
+	uint64_t value;
 };
 
 struct failure {
@@ -96,6 +122,8 @@ struct scenario {
 	struct gpu gpus[MAX_GPUS];
 	struct na na[MAX_FAULTS];
 	unsigned na_count;
+	struct value values[MAX_VALUES];
+	unsigned value_count;
 	struct failure failures[MAX_FAULTS];
 	unsigned failure_count;
 	char print[64];

@@ -4,10 +4,12 @@
 
 pub mod catalogue;
 mod ident;
+mod rate;
 mod time;
 mod values;
 
 pub use ident::{Guid, InvalidGuid};
+pub use rate::{increase, rate};
 pub use time::{from_rfc3339, to_rfc3339};
 
 /// The wire schema: one [`wire::Batch`] is one entry of a spool. Generated from `proto/throughline.proto`,

@@ -44,6 +44,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "total_limits",
         sql: include_str!("../migrations/V012__total_limits.sql"),
     },
+    Migration { version: 13, name: "gpu_health", sql: include_str!("../migrations/V013__gpu_health.sql") },
 ];
 
 /// What a call of [`migrate`] did.

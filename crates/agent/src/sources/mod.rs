@@ -21,6 +21,7 @@ use throughline_sample::wire::{Batch, Event};
 use tokio::sync::{Notify, mpsc};
 
 pub use mpi::NAME as MPI;
+pub use nvml::settings as nvml_settings;
 
 /// How long one source may take to stop; what it still holds then is lost and the rest is delivered.
 const STOP_DEADLINE: Duration = Duration::from_secs(3);

@@ -1,6 +1,7 @@
 //! GPU links: starts the source of crate `gpu` and translates its status.
 
 use super::{Health, Processes, Source, Start, Status};
+use crate::config::Config;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use throughline_gpu::convert::SOURCE;
@@ -9,16 +10,24 @@ use throughline_gpu::{End, NvmlConfig, NvmlSource, NvmlStatus, State};
 /// Name of the source in records and figures.
 pub const NAME: &str = SOURCE;
 
-/// Starts it.
-pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
-    let settings = &start.config.nvml;
-    let config = NvmlConfig {
+/// What the configuration says to the source.
+pub fn settings(config: &Config) -> NvmlConfig {
+    let settings = &config.nvml;
+    NvmlConfig {
         library: settings.library.clone(),
+        sysfs: config.sysfs.root.clone(),
         interval: settings.interval_seconds.duration(),
         survey_interval: settings.survey_interval_seconds.duration(),
         unfold_pcie: settings.unfold_pcie,
+        gpm: settings.gpm,
         ..NvmlConfig::default()
-    };
+    }
+}
+
+/// Starts it.
+pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
+    let config = settings(start.config);
+    let settings = &start.config.nvml;
     let utc = super::monotonic_to_utc(start.clock);
     // A library named by its path was meant to be there; the standard name is looked for on every node.
     let expected = settings.library.components().count() > 1;

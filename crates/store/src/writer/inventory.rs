@@ -47,6 +47,9 @@ const GPU: Versioned = Versioned {
         ("pci_bus_id", "text"),
         ("link_count", "integer"),
         ("source", "text"),
+        ("parent_gpu_id", "integer"),
+        ("numa_node", "integer"),
+        ("nearest_hcas", "text[]"),
     ],
 };
 const GPU_LINK: Versioned = Versioned {
@@ -130,10 +133,16 @@ impl Inventory {
         }
         for gpu in &batch.gpus {
             let id = keys.gpu(&gpu.uuid)?;
+            let parent = match gpu.parent_uuid.as_str() {
+                "" => None,
+                uuid => Some(keys.gpu(uuid)?),
+            };
+            let hcas = (!gpu.nearest_hcas.is_empty()).then_some(&gpu.nearest_hcas);
             let row = json!({
                 "gpu_id": id, "uuid": gpu.uuid, "node_id": keys.node(&batch.node)?, "at": at,
                 "index": gpu.index, "name": gpu.name, "pci_bus_id": gpu.pci_bus_id,
-                "link_count": gpu.link_count, "source": gpu.source,
+                "link_count": gpu.link_count, "source": gpu.source, "parent_gpu_id": parent,
+                "numa_node": gpu.numa_node, "nearest_hcas": hcas,
             });
             self.gpus.insert(id, row);
         }

@@ -243,6 +243,9 @@ pub fn batch_of_everything() -> Batch {
                 pci_bus_id: format!("0000:0{n}:00.0"),
                 source: source("nvml"),
                 link_count: 18,
+                parent_uuid: String::new(),
+                numa_node: Some(n),
+                nearest_hcas: vec![format!("mlx5_{n}")],
             })
             .collect(),
         gpu_link_infos: vec![GpuLinkInfo {

@@ -2,16 +2,24 @@
 //!
 //! Runs in the sampler. Reads only; what it found becomes a `Survey` for the parent and a plan for polling.
 
+use super::plan::GpuPlan;
+use super::{Gpu, NVLINK_VERSION_5_0, Session};
 use crate::code::Code;
-use crate::field::{self, FieldValue};
-use crate::frame::{GpuSurvey, LinkSurvey, Survey};
-use crate::nvml::{Gpu, NVLINK_VERSION_5_0, Session};
-use crate::poll::{GpuPlan, NOT_ANSWERED};
+use crate::field::{self, C2C_FIRST_LINK, FieldValue};
+use crate::frame::{GpuSurvey, LinkSurvey, PartSurvey, Survey};
+use crate::poll::NOT_ANSWERED;
 
 /// More GPUs than any node has (16 in an HGX-2); a larger count is not believed.
 pub const MAX_GPUS: u32 = 64;
 /// More links than any GPU has (18 from Hopper on).
 pub const MAX_LINKS: u32 = 36;
+
+/// More C2C links than any GPU has (10 on Grace Hopper).
+const MAX_C2C_LINKS: u32 = 16;
+/// More partitions than any GPU has (7).
+const MAX_PARTITIONS: u32 = 16;
+/// `nvmlIntNvLinkDeviceType_t` of a CPU.
+const REMOTE_CPU: u32 = 1;
 
 /// Links whose error counters have numbers of their own in the older fields.
 const NUMBERED_LINKS: u32 = 12;
@@ -47,8 +55,45 @@ fn describe(gpu: &Gpu<'_, '_>, index: u32, uuid: String) -> GpuSurvey {
             .pcie_generation_and_width()
             .ok()
             .and_then(|(generation, width)| pcie_bytes_per_second(generation, width)),
-        links: describe_links(gpu),
+        links: describe_links(gpu).into_iter().chain(describe_c2c(gpu)).collect(),
+        parts: describe_parts(gpu),
     }
+}
+
+/// The C2C links to the CPU of a superchip. They count no bytes.
+fn describe_c2c(gpu: &Gpu<'_, '_>) -> Vec<LinkSurvey> {
+    let mut count = [request(field::C2C_COUNT, 0)];
+    let count = gpu.read_fields(&mut count).ok().and_then(|()| count[0].unsigned()).unwrap_or(0);
+    let count = u32::try_from(count).unwrap_or(0).min(MAX_C2C_LINKS);
+    let read = |field| {
+        let mut fields: Vec<_> = (0..count).map(|link| request(field, link)).collect();
+        let read = gpu.read_fields(&mut fields);
+        fields.into_iter().map(move |value| value.unsigned().filter(|_| read.is_ok()))
+    };
+    let ends = read(field::C2C_STATUS).zip(read(field::C2C_SPEED));
+    let links = (0..).zip(ends).filter_map(|(link, (status, speed))| {
+        let active = status? != 0;
+        Some(LinkSurvey {
+            link: C2C_FIRST_LINK + link,
+            active,
+            speed_megabytes_per_second: speed.filter(|speed| active && *speed > 0),
+            remote_type: active.then_some(REMOTE_CPU),
+            ..LinkSurvey::default()
+        })
+    });
+    links.collect()
+}
+
+/// The partitions (MIG devices) of a GPU.
+fn describe_parts(gpu: &Gpu<'_, '_>) -> Vec<PartSurvey> {
+    let most = gpu.partitions_max().unwrap_or(0).min(MAX_PARTITIONS);
+    let parts = (0..most).filter_map(|index| {
+        let part = gpu.partition(index).ok()?;
+        let (gpu_instance, compute_instance) = part.instances().ok()?;
+        let name = part.name().unwrap_or_default();
+        Some(PartSurvey { index, uuid: part.uuid().ok()?, name, gpu_instance, compute_instance })
+    });
+    parts.collect()
 }
 
 /// The links that are there. NVML knows no count on all generations: a link is there when its state can be read.
@@ -88,7 +133,9 @@ fn read_each(gpu: &Gpu<'_, '_>, links: &[LinkSurvey], field: u32) -> Vec<Option<
 
 /// Chooses the fields to poll: one family a call, because NVML may refuse all fields of a mixed call.
 fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
-    let links: Vec<u32> = described.links.iter().map(|link| link.link).collect();
+    let numbers = described.links.iter().map(|link| link.link);
+    let (links, c2c): (Vec<u32>, Vec<u32>) = numbers.partition(|link| *link < C2C_FIRST_LINK);
+    let c2c: Vec<u32> = c2c.into_iter().map(|link| link - C2C_FIRST_LINK).collect();
     let modern = described.links.iter().any(|link| link.version >= Some(NVLINK_VERSION_5_0));
     let kib = family(&links, &[field::DATA_TX_KIB, field::DATA_RX_KIB]);
     let bytes = family(&links, &[field::XMIT_BYTES, field::RCV_BYTES]);
@@ -107,10 +154,35 @@ fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
         states,
         bytes: first_that_answers(&gpu, byte_families),
         errors: first_that_answers(&gpu, error_families),
+        health: health(modern, &links, &c2c),
+        parts: described.parts.clone(),
         pcie: [request(field::PCIE_TX_BYTES, 0), request(field::PCIE_RX_BYTES, 0)],
         pcie_bytes_per_second: described.pcie_bytes_per_second,
         ..GpuPlan::new(gpu)
     }
+}
+
+/// The families of links' health: asked for where the generation has them, so that what is missing is counted.
+fn health(modern: bool, links: &[u32], c2c: &[u32]) -> Vec<Vec<FieldValue>> {
+    let mut families = Vec::new();
+    if modern {
+        let errors = [
+            field::MALFORMED_PACKETS,
+            field::BUFFER_OVERRUNS,
+            field::RECEIVE_ERRORS,
+            field::REMOTE_ERRORS,
+            field::GENERAL_ERRORS,
+            field::LINK_INTEGRITY_ERRORS,
+            field::TRANSMIT_DISCARDS,
+            field::RECOVERY_FAILURES,
+        ];
+        let ratios = [field::EFFECTIVE_ERRORS, field::EFFECTIVE_BER, field::SYMBOL_ERRORS, field::SYMBOL_BER];
+        let corrections: Vec<u32> = (field::FEC_HISTORY_0..=field::FEC_HISTORY_15).collect();
+        families = vec![family(links, &errors), family(links, &ratios), family(links, &corrections)];
+    }
+    families.extend([family(c2c, &[field::C2C_STATUS]), family(c2c, &[field::C2C_REPLAY])]);
+    families.retain(|family| !family.is_empty());
+    families
 }
 
 fn request(field: u32, scope: u32) -> FieldValue {

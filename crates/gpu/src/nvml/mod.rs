@@ -1,8 +1,8 @@
 //! NVML, opened at run time: our own declarations of the few calls used, and a safe face on them.
 //!
 //! Names, numbers, sizes and offsets are facts of NVIDIA's `nvml.h` (API version 12), checked against the
-//! header of CUDA 12.9; nothing of that header is copied. This is the only file of the crate with foreign
-//! functions. It must be used in the sampler's process alone: a wedged driver never returns from a call.
+//! header of CUDA 12.9; nothing of that header is copied. This folder must be used in the sampler's process alone:
+//! a wedged driver never returns from a call.
 #![allow(unsafe_code)] // foreign functions: each block says why it holds
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -10,6 +10,16 @@ use std::path::Path;
 
 use crate::code::Code;
 use crate::field::FieldValue;
+
+mod gpm;
+mod gpu;
+mod plan;
+mod reader;
+mod survey;
+mod unfold;
+
+pub use gpu::{ComputeProcess, Gpu};
+pub use reader::{NvmlOptions, NvmlReader};
 
 /// `nvmlNvlinkVersion_t` of NVLink 5.0: from here on links count bytes in [`XMIT_BYTES`](crate::field::XMIT_BYTES).
 pub const NVLINK_VERSION_5_0: u32 = 7;
@@ -62,6 +72,8 @@ type DevicePci = unsafe extern "C" fn(Handle, *mut PciInfo) -> u32;
 type LinkNumber = unsafe extern "C" fn(Handle, c_uint, *mut c_uint) -> u32;
 type LinkPci = unsafe extern "C" fn(Handle, c_uint, *mut PciInfo) -> u32;
 type DeviceProcesses = unsafe extern "C" fn(Handle, *mut c_uint, *mut ProcessInfo) -> u32;
+type DeviceTwoNumbers = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -> u32;
+type PartByIndex = unsafe extern "C" fn(Handle, c_uint, *mut Handle) -> u32;
 type FieldValues = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> u32;
 
 /// Why the library can't be used.
@@ -115,6 +127,12 @@ pub struct Library {
     remote_pci: Option<LinkPci>,
     remote_type: Option<LinkNumber>,
     processes: Option<DeviceProcesses>,
+    mig_mode: Option<DeviceTwoNumbers>,
+    mig_count_max: Option<DeviceNumber>,
+    mig_handle: Option<PartByIndex>,
+    gpu_instance: Option<DeviceNumber>,
+    compute_instance: Option<DeviceNumber>,
+    gpm: Option<gpm::Calls>,
     _keep_loaded: libloading::Library,
 }
 
@@ -152,6 +170,12 @@ impl Library {
                 // Both fill the same structure; the first version of the call fills another.
                 processes: optional(&library, "nvmlDeviceGetComputeRunningProcesses_v3")
                     .or_else(|| optional(&library, "nvmlDeviceGetComputeRunningProcesses_v2")),
+                mig_mode: optional(&library, "nvmlDeviceGetMigMode"),
+                mig_count_max: optional(&library, "nvmlDeviceGetMaxMigDeviceCount"),
+                mig_handle: optional(&library, "nvmlDeviceGetMigDeviceHandleByIndex"),
+                gpu_instance: optional(&library, "nvmlDeviceGetGpuInstanceId"),
+                compute_instance: optional(&library, "nvmlDeviceGetComputeInstanceId"),
+                gpm: gpm::Calls::find(&library),
                 _keep_loaded: library,
             }
         };
@@ -245,152 +269,6 @@ impl<'l> Session<'l> {
         // SAFETY: the pointer is to a live handle; the index is NVML's to check.
         checked(unsafe { (self.library.handle)(index, &raw mut handle) })?;
         Ok(Gpu { library: self.library, handle, _session: std::marker::PhantomData })
-    }
-}
-
-/// One GPU of a session.
-#[derive(Clone, Copy)]
-pub struct Gpu<'l, 's> {
-    library: &'l Library,
-    handle: Handle,
-    // The handle means nothing after the session's shutdown.
-    _session: std::marker::PhantomData<&'s Session<'l>>,
-}
-
-impl Gpu<'_, '_> {
-    /// `GPU-` and a UUID.
-    ///
-    /// # Errors
-    /// NVML's code.
-    pub fn uuid(&self) -> Result<String, Code> {
-        self.text::<UUID_BYTES>(self.library.uuid)
-    }
-
-    /// The product's name.
-    ///
-    /// # Errors
-    /// NVML's code; [`Code::FUNCTION_NOT_FOUND`] where the library lacks the call, as for all below.
-    pub fn name(&self) -> Result<String, Code> {
-        self.text::<NAME_BYTES>(self.library.name.ok_or(Code::FUNCTION_NOT_FOUND)?)
-    }
-
-    /// Place on the PCI bus, as `dddddddd:bb:dd.f`.
-    ///
-    /// # Errors
-    /// NVML's code.
-    pub fn pci_bus_id(&self) -> Result<String, Code> {
-        let call = self.library.pci.ok_or(Code::FUNCTION_NOT_FOUND)?;
-        let mut info = EMPTY_PCI_INFO;
-        // SAFETY: the handle is of this session; the pointer is to a live structure of NVML's size.
-        checked(unsafe { call(self.handle, &raw mut info) })?;
-        Ok(pci_text(&info))
-    }
-
-    /// Largest PCIe generation and width of this GPU in its slot.
-    ///
-    /// # Errors
-    /// NVML's code.
-    pub fn pcie_generation_and_width(&self) -> Result<(u32, u32), Code> {
-        let generation = self.library.pcie_generation.ok_or(Code::FUNCTION_NOT_FOUND)?;
-        let width = self.library.pcie_width.ok_or(Code::FUNCTION_NOT_FOUND)?;
-        Ok((self.number(generation)?, self.number(width)?))
-    }
-
-    /// 1 for an active link, 0 for an inactive one.
-    ///
-    /// # Errors
-    /// NVML's code: [`Code::INVALID_ARGUMENT`] or [`Code::NOT_SUPPORTED`] where there is no such link.
-    pub fn link_state(&self, link: u32) -> Result<u32, Code> {
-        self.link_number(Some(self.library.link_state), link)
-    }
-
-    /// `nvmlNvlinkVersion_t` of a link.
-    ///
-    /// # Errors
-    /// NVML's code.
-    pub fn link_version(&self, link: u32) -> Result<u32, Code> {
-        self.link_number(self.library.link_version, link)
-    }
-
-    /// `nvmlIntNvLinkDeviceType_t` of what is at the other end: 0 GPU, 1 CPU (IBM NPU), 2 switch.
-    ///
-    /// # Errors
-    /// NVML's code.
-    pub fn remote_type(&self, link: u32) -> Result<u32, Code> {
-        self.link_number(self.library.remote_type, link)
-    }
-
-    /// Place on the PCI bus of what is at the other end.
-    ///
-    /// # Errors
-    /// NVML's code.
-    pub fn remote_pci_bus_id(&self, link: u32) -> Result<String, Code> {
-        let call = self.library.remote_pci.ok_or(Code::FUNCTION_NOT_FOUND)?;
-        let mut info = EMPTY_PCI_INFO;
-        // SAFETY: as in `pci_bus_id`; the link number is NVML's to check.
-        checked(unsafe { call(self.handle, link, &raw mut info) })?;
-        Ok(pci_text(&info))
-    }
-
-    /// Reads fields of one family in one call; each has its own code afterwards.
-    ///
-    /// # Errors
-    /// NVML's code when the call as a whole failed; then no field was read.
-    pub fn read_fields(&self, fields: &mut [FieldValue]) -> Result<(), Code> {
-        let count = c_int::try_from(fields.len()).map_err(|_| Code::INVALID_ARGUMENT)?;
-        if count == 0 {
-            return Ok(());
-        }
-        // SAFETY: the pointer is to `count` live structures of NVML's layout.
-        checked(unsafe { (self.library.fields)(self.handle, count, fields.as_mut_ptr()) })
-    }
-
-    /// Process ids of the programs that have a compute context on this GPU.
-    ///
-    /// # Errors
-    /// NVML's code; [`Code::FUNCTION_NOT_FOUND`] where the library is older than version 2 of the call.
-    pub fn compute_processes(&self) -> Result<Vec<u32>, Code> {
-        let call = self.library.processes.ok_or(Code::FUNCTION_NOT_FOUND)?;
-        let mut room = PROCESSES_FIRST;
-        loop {
-            let mut infos = vec![ProcessInfo::default(); room];
-            let mut count = c_uint::try_from(room).unwrap_or(0); // far below
-            // SAFETY: the handle is of this session; the pointers are to a live unsigned int and to as many live
-            // structures of NVML's layout as it says.
-            let code = unsafe { call(self.handle, &raw mut count, infos.as_mut_ptr()) };
-            // Twice what there are now: more may come until the next try.
-            let wanted = usize::try_from(count).unwrap_or(0).max(room) * 2;
-            match Code(code) {
-                Code::INSUFFICIENT_SIZE if wanted <= PROCESSES_MAX => room = wanted,
-                _ => {
-                    checked(code)?;
-                    infos.truncate(usize::try_from(count).unwrap_or(0));
-                    return Ok(infos.iter().map(|info| info.pid).collect());
-                }
-            }
-        }
-    }
-
-    fn text<const BYTES: usize>(&self, call: DeviceText) -> Result<String, Code> {
-        let mut buffer: [c_char; BYTES] = [0; BYTES];
-        // SAFETY: the handle is of this session; the buffer has the length that is given.
-        checked(unsafe { call(self.handle, buffer.as_mut_ptr(), BYTES as c_uint) })?;
-        Ok(text(&buffer))
-    }
-
-    fn number(&self, call: DeviceNumber) -> Result<u32, Code> {
-        let mut number: c_uint = 0;
-        // SAFETY: the handle is of this session; the pointer is to a live unsigned int.
-        checked(unsafe { call(self.handle, &raw mut number) })?;
-        Ok(number)
-    }
-
-    fn link_number(&self, call: Option<LinkNumber>, link: u32) -> Result<u32, Code> {
-        let call = call.ok_or(Code::FUNCTION_NOT_FOUND)?;
-        let mut number: c_uint = 0;
-        // SAFETY: as in `number`. NVML's enumerations are unsigned ints in its ABI.
-        checked(unsafe { call(self.handle, link, &raw mut number) })?;
-        Ok(number)
     }
 }
 

@@ -1,0 +1,80 @@
+/* Copies N GB of pinned memory to the GPU and back, in pieces: traffic of a known size for hardware/gpu.sh.
+ *   copy BYTES [SECONDS]   with SECONDS it goes on for so long and prints how many bytes went each way.
+ * The CUDA driver is opened at run time; declarations are our own. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { PIECE = 64 << 20 };
+
+static void *library;
+
+static void *look_up(const char *name)
+{
+	void *found = dlsym(library, name);
+	if (!found) {
+		fprintf(stderr, "libcuda.so.1 has no %s\n", name);
+		exit(69);
+	}
+	return found;
+}
+
+/* ISO C has no conversion from an object pointer to a function pointer. */
+#define CALL(type, name, symbol)                       \
+	__typeof__(type) name;                         \
+	do {                                           \
+		void *found = look_up(symbol);         \
+		memcpy(&name, &found, sizeof name);    \
+	} while (0)
+
+static void check(int code, const char *what)
+{
+	if (code) {
+		fprintf(stderr, "%s: CUDA error %d\n", what, code);
+		exit(1);
+	}
+}
+
+static double now(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long long bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 1ull << 30, done = 0, device_memory = 0;
+	double until = argc > 2 ? now() + atof(argv[2]) : 0;
+	library = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!library) {
+		fprintf(stderr, "%s\n", dlerror());
+		return 69;
+	}
+	CALL(int (*)(unsigned), init, "cuInit");
+	CALL(int (*)(int *, int), device_get, "cuDeviceGet");
+	CALL(int (*)(void **, int), retain, "cuDevicePrimaryCtxRetain");
+	CALL(int (*)(void *), set_current, "cuCtxSetCurrent");
+	CALL(int (*)(unsigned long long *, size_t), alloc, "cuMemAlloc_v2");
+	CALL(int (*)(void **, size_t), alloc_host, "cuMemAllocHost_v2");
+	CALL(int (*)(unsigned long long, const void *, size_t), to_device, "cuMemcpyHtoD_v2");
+	CALL(int (*)(void *, unsigned long long, size_t), to_host, "cuMemcpyDtoH_v2");
+	int device = 0;
+	void *context = NULL, *host_memory = NULL;
+	check(init(0), "cuInit");
+	check(device_get(&device, 0), "cuDeviceGet");
+	check(retain(&context, device), "cuDevicePrimaryCtxRetain");
+	check(set_current(context), "cuCtxSetCurrent");
+	check(alloc(&device_memory, PIECE), "cuMemAlloc");
+	check(alloc_host(&host_memory, PIECE), "cuMemAllocHost");
+	while (until > 0 ? now() < until : done < bytes) {
+		check(to_device(device_memory, host_memory, PIECE), "cuMemcpyHtoD");
+		check(to_host(host_memory, device_memory, PIECE), "cuMemcpyDtoH");
+		done += PIECE;
+	}
+	printf("%llu\n", done);
+	return 0;
+}
