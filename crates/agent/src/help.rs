@@ -4,6 +4,7 @@
 pub const ALL: &str = "\
 Examples:
   throughline-agent once                            what can be read here, what not and why
+  throughline-agent gpu topo                        GPUs, adapters and the links between them
   throughline-agent run                             as root, all in its standard place
   throughline-agent run --state-dir ~/throughline   as any user
   mpirun -n 4 throughline-exec ./program            ranks that this node's agent sees

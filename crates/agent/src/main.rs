@@ -5,6 +5,7 @@
 mod batch;
 mod batcher;
 mod config;
+mod gpu;
 mod help;
 mod housekeeping;
 mod last;
@@ -51,6 +52,9 @@ enum Command {
     /// Print one sample of each source as JSON, and why a source has none
     #[command(after_help = help::ONCE)]
     Once,
+    /// Look at this node's GPUs and their links
+    #[command(subcommand)]
+    Gpu(gpu::What),
     /// Check the configuration and print what holds, with all defaults
     CheckConfig,
 }
@@ -88,6 +92,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
 async fn command(command: Command, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     match command {
         Command::Once => once::once(config, places).await,
+        Command::Gpu(what) => gpu::run(what, config, places).await,
         Command::Run | Command::CheckConfig => run::run(config, places).await,
     }
 }

@@ -50,6 +50,7 @@ fn inventory(end: i64, node: u32, name: &str) -> Batch {
             pci_bus_id: format!("0000:{index:02x}:00.0"),
             source: String::from("nvml"),
             link_count: LINKS,
+            ..GpuInfo::default()
         });
         batch.gpu_link_infos.extend((0..LINKS).map(|link| GpuLinkInfo {
             gpu_uuid: gpu(node, index),

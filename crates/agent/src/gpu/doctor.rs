@@ -1,0 +1,313 @@
+//! `gpu doctor`: what can be read here, by which source, and how to allow the rest.
+
+use super::read::Readings;
+use crate::config::{Config, Places as Folders};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+use throughline_daemon::ExitStatus;
+use throughline_gpu::place::places;
+use throughline_gpu::{NvmlStatus, State};
+use throughline_sample::wire::Batch;
+
+/// Where distributions and vendors put libraries; a library in another place is set by its path.
+const LIBRARY_FOLDERS: [&str; 10] = [
+    "/usr/lib/x86_64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
+    "/usr/lib64",
+    "/usr/lib",
+    "/usr/local/lib",
+    "/usr/local/cuda/lib64",
+    "/usr/local/cuda/extras/CUPTI/lib64",
+    "/opt/rocm/lib",
+    "/usr/local/lib64",
+    "/usr/lib/wsl/lib",
+];
+
+/// How a check came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    /// It can be read.
+    Good,
+    /// It is not on this node, or is switched off: no fault.
+    Absent,
+    /// It is there and can't be read, or only in part.
+    Bad,
+}
+
+impl Grade {
+    fn name(self) -> &'static str {
+        match self {
+            Grade::Good => "ok",
+            Grade::Absent => "absent",
+            Grade::Bad => "problem",
+        }
+    }
+}
+
+/// One check.
+struct Finding {
+    what: &'static str,
+    source: &'static str,
+    grade: Grade,
+    text: String,
+    remedy: String,
+}
+
+fn finding(what: &'static str, source: &'static str, grade: Grade, text: impl Into<String>) -> Finding {
+    Finding { what, source, grade, text: text.into(), remedy: String::new() }
+}
+
+impl Finding {
+    fn remedy(self, remedy: impl Into<String>) -> Self {
+        Self { remedy: remedy.into(), ..self }
+    }
+}
+
+/// Prints all checks.
+pub async fn run(config: &Config, folders: &Folders, as_json: bool) -> anyhow::Result<ExitCode> {
+    let mut findings = nvml(config).await?;
+    findings.push(profiling(&config.proc.root));
+    findings.extend(others(&config.proc.root));
+    let text = if as_json { document(&folders.node, &findings) } else { sheet(&folders.node, &findings) };
+    std::io::stdout().write_all(text.as_bytes())?;
+    let bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
+    Ok(if bad { ExitCode::from(ExitStatus::Found as u8) } else { ExitCode::SUCCESS })
+}
+
+async fn nvml(config: &Config) -> anyhow::Result<Vec<Finding>> {
+    if !config.nvml.enabled {
+        let text = "switched off in the configuration: [nvml] enabled = false";
+        return Ok(vec![finding("library", "nvml", Grade::Absent, text)]);
+    }
+    let mut readings = Readings::start(config, Duration::from_secs(1))?;
+    let read = readings.next().await;
+    let mut findings = match read {
+        Ok(batch) => {
+            let mut findings = read_by_nvml(config, &readings.status(), &batch);
+            findings.push(match readings.processes().await {
+                Ok(count) => {
+                    finding("processes on GPUs", "nvml", Grade::Good, format!("listed, {count} now"))
+                }
+                Err(why) => finding("processes on GPUs", "nvml", Grade::Bad, format!("not listed: {why}"))
+                    .remedy("run the agent as root: the driver tells other users' processes to root only"),
+            });
+            findings
+        }
+        Err(status) => vec![unread(&status)],
+    };
+    readings.stop().await;
+    findings.sort_by_key(|finding| finding.what != "library");
+    Ok(findings)
+}
+
+/// Why NVML gives nothing.
+fn unread(status: &NvmlStatus) -> Finding {
+    let grade = match status.state {
+        State::LibraryMissing | State::NoGpu => Grade::Absent,
+        _ => Grade::Bad,
+    };
+    // The detail ends in the remedy already.
+    let text =
+        status.detail.clone().unwrap_or_else(|| format!("no reading came in time ({})", status.state.name()));
+    finding("library", "nvml", grade, text)
+}
+
+/// What NVML reads, and what not.
+fn read_by_nvml(config: &Config, status: &NvmlStatus, batch: &Batch) -> Vec<Finding> {
+    let known = |version: &Option<String>| version.clone().unwrap_or_else(|| "of unknown version".to_owned());
+    let library = format!(
+        "driver {}, NVML {}, {} GPUs",
+        known(&status.driver_version),
+        known(&status.library_version),
+        status.gpus
+    );
+    let mut findings = vec![finding("library", "nvml", Grade::Good, library)];
+    if status.unreadable_gpus > 0 {
+        let text = format!("{} GPUs can't be read", status.unreadable_gpus);
+        let remedy = "look at the kernel's log for Xid lines, and at permissions of /dev/nvidia*";
+        findings.push(finding("GPUs", "nvml", Grade::Bad, text).remedy(remedy));
+    }
+    let (all, active) = batch
+        .gpu_link_infos
+        .iter()
+        .fold((0, 0), |(all, active), link| (all + 1, active + u32::from(link.active)));
+    findings.push(match (all, active) {
+        (0, _) => finding("links", "nvml", Grade::Absent, "these GPUs have no NVLink"),
+        (all, active) if all == active => finding("links", "nvml", Grade::Good, format!("{all}, all up")),
+        (all, active) => {
+            finding("links", "nvml", Grade::Bad, format!("{all}, {} of them down", all - active))
+                .remedy("see `throughline-agent gpu topo --physical`; partitioned GPUs have their links off")
+        }
+    });
+    findings.push(pcie(config, batch));
+    for coverage in &batch.coverage {
+        let mut reasons: Vec<_> = coverage.reasons.iter().collect();
+        reasons.sort();
+        // These two are told above.
+        for (reason, count) in reasons
+            .into_iter()
+            .filter(|(reason, _)| *reason != "link_inactive" && *reason != "pcie_counter_too_narrow")
+        {
+            let text = format!("{count} of {} values are absent: {reason}", coverage.expected);
+            let remedy = match reason.as_str() {
+                "no_permission" => "run the agent as root, or give its user access to /dev/nvidia*",
+                "not_supported" => {
+                    "these GPUs, or this driver, do not have them (with ECC off, some error counters)"
+                }
+                _ => "see nvidia-smi on this node",
+            };
+            let grade = if reason == "not_supported" { Grade::Absent } else { Grade::Bad };
+            findings.push(finding("values", "nvml", grade, text).remedy(remedy));
+        }
+    }
+    let here = places(&config.sysfs.root, batch.gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
+    findings.push(match (here.gpus.len(), here.adapters.len()) {
+        (0, _) => finding("place on the node", "sysfs", Grade::Absent, "sysfs does not show these GPUs")
+            .remedy("in a container, mount the host's /sys and set sysfs.root"),
+        (gpus, adapters) => finding(
+            "place on the node",
+            "sysfs",
+            Grade::Good,
+            format!("{gpus} GPUs, {adapters} InfiniBand adapters"),
+        ),
+    });
+    findings
+}
+
+fn pcie(config: &Config, batch: &Batch) -> Finding {
+    let by_gpm = batch.gpu_pcie.iter().any(|sample| sample.source == throughline_gpu::convert::SOURCE_GPM);
+    if by_gpm {
+        return finding("PCIe bytes", "nvml_gpm", Grade::Good, format!("of {} GPUs", batch.gpu_pcie.len()));
+    }
+    if !batch.gpu_pcie.is_empty() {
+        return finding("PCIe bytes", "nvml", Grade::Good, format!("of {} GPUs", batch.gpu_pcie.len()));
+    }
+    let narrow =
+        batch.coverage.iter().any(|coverage| coverage.reasons.contains_key("pcie_counter_too_narrow"));
+    if narrow && !config.nvml.unfold_pcie {
+        let remedy = if config.nvml.gpm {
+            "these GPUs have no GPM: set nvml.unfold_pcie = true"
+        } else {
+            "set nvml.gpm = true on Hopper and later, else nvml.unfold_pcie = true"
+        };
+        let text = "left out: the counters have 32 bits and wrap within a second";
+        return finding("PCIe bytes", "nvml", Grade::Absent, text).remedy(remedy);
+    }
+    finding("PCIe bytes", "nvml", Grade::Bad, "not one GPU gives them")
+        .remedy("see the values that are absent")
+}
+
+/// Whether users other than root may use the GPU's performance monitor: CUPTI and GPM need that.
+fn profiling(proc: &Path) -> Finding {
+    let what = "performance monitor";
+    let Ok(text) = std::fs::read_to_string(proc.join("driver/nvidia/params")) else {
+        return finding(what, "cupti", Grade::Absent, "no NVIDIA kernel driver tells who may use it");
+    };
+    let setting = text.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
+    match setting.map(str::trim) {
+        Some("0") => finding(what, "cupti", Grade::Good, "open to every user"),
+        Some(_) => finding(what, "cupti", Grade::Good, "root only (CAP_SYS_ADMIN)").remedy(
+            "an agent of another user needs the module option NVreg_RestrictProfilingToAdminUsers=0 and a reboot",
+        ),
+        None => finding(what, "cupti", Grade::Absent, "this driver does not tell who may use it"),
+    }
+}
+
+/// What else is on the node that GPUs could be read by.
+fn others(proc: &Path) -> Vec<Finding> {
+    let libraries = [
+        ("CUPTI", "cupti", "libcupti.so"),
+        ("DCGM", "dcgm", "libdcgm.so"),
+        ("AMD SMI", "amd_smi", "libamd_smi.so"),
+        ("Level Zero", "level_zero", "libze_loader.so"),
+    ];
+    let mut findings: Vec<Finding> = libraries
+        .into_iter()
+        .map(|(what, source, name)| match library(name) {
+            Some(path) => finding(what, source, Grade::Good, format!("{} is here", path.display())),
+            None => finding(what, source, Grade::Absent, format!("no {name} in the usual folders")),
+        })
+        .collect();
+    if is_running(proc, "nv-hostengine") {
+        let text = "nv-hostengine runs: where it profiles, it holds the performance monitor";
+        findings.push(finding("DCGM's daemon", "dcgm", Grade::Good, text));
+    }
+    findings
+}
+
+/// The file of a library, whatever its version.
+fn library(name: &str) -> Option<PathBuf> {
+    LIBRARY_FOLDERS.iter().find_map(|folder| {
+        let files = std::fs::read_dir(folder).ok()?.flatten();
+        files.map(|file| file.path()).find(|path| {
+            path.file_name().and_then(|file| file.to_str()).is_some_and(|file| {
+                file.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            })
+        })
+    })
+}
+
+fn is_running(proc: &Path, name: &str) -> bool {
+    // The kernel keeps 15 characters of a program's name.
+    let kept = &name[..name.len().min(15)];
+    let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
+    entries
+        .map(|entry| entry.path().join("comm"))
+        .any(|comm| std::fs::read_to_string(comm).is_ok_and(|text| text.trim_end() == kept))
+}
+
+fn sheet(node: &str, findings: &[Finding]) -> String {
+    let mut text = format!("{node}\n");
+    for Finding { what, source, grade, text: said, remedy } in findings {
+        // Writing to a String can't fail.
+        let _ = writeln!(text, "{:<8} {what:<20} {source:<11} {said}", grade.name());
+        if !remedy.is_empty() {
+            let _ = writeln!(text, "{:<42}{remedy}", "");
+        }
+    }
+    text
+}
+
+fn document(node: &str, findings: &[Finding]) -> String {
+    let checks: Vec<Value> = findings
+        .iter()
+        .map(|Finding { what, source, grade, text, remedy }| {
+            json!({ "what": what, "source": source, "grade": grade.name(), "text": text, "remedy": remedy })
+        })
+        .collect();
+    format!("{:#}\n", json!({ "node": node, "checks": checks }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_profile_is_told_by_the_driver() {
+        let proc = tempfile::tempdir().unwrap();
+        assert_eq!(profiling(proc.path()).grade, Grade::Absent);
+        let folder = proc.path().join("driver/nvidia");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("params"), "ResmanDebugLevel: 1\nRmProfilingAdminOnly: 1\n").unwrap();
+        let told = profiling(proc.path());
+        assert!(
+            told.text.contains("root only") && told.remedy.contains("NVreg_RestrictProfiling"),
+            "{}",
+            told.text
+        );
+        std::fs::write(folder.join("params"), "RmProfilingAdminOnly: 0\n").unwrap();
+        assert!(profiling(proc.path()).text.contains("every user"));
+    }
+
+    #[test]
+    fn a_daemon_is_known_by_its_name() {
+        let proc = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(proc.path().join("42")).unwrap();
+        std::fs::write(proc.path().join("42/comm"), "nv-hostengine\n").unwrap();
+        assert!(is_running(proc.path(), "nv-hostengine") && !is_running(proc.path(), "other"));
+    }
+}

@@ -1,0 +1,177 @@
+//! `gpu topo`: the node drawn in a terminal.
+
+use super::draw::{Leaf, rate, tree};
+use super::read::{Readings, nothing};
+use crate::config::{Config, Places as Folders};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use throughline_gpu::convert::link_name;
+use throughline_gpu::place::{Places, places};
+use throughline_gpu::topology::{Device, LogicalLink, logical_links};
+use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo};
+
+/// Prints it.
+pub async fn run(
+    config: &Config,
+    folders: &Folders,
+    physical: bool,
+    as_json: bool,
+) -> anyhow::Result<ExitCode> {
+    let mut readings = Readings::start(config, Duration::from_secs(1))?;
+    let read = readings.next().await;
+    readings.stop().await;
+    let batch = match read {
+        Ok(batch) => batch,
+        Err(status) => return nothing(&status),
+    };
+    let here = places(&config.sysfs.root, batch.gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
+    let text = if as_json {
+        format!("{:#}\n", document(&folders.node, &batch, &here))
+    } else {
+        drawing(&folders.node, &batch, &here, physical)
+    };
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The device's name in a line.
+fn name(device: &Device) -> String {
+    let at = |kind: &str, place: &String| {
+        if place.is_empty() { kind.to_owned() } else { format!("{kind} {place}") }
+    };
+    match device {
+        Device::Gpu(index) => format!("GPU {index}"),
+        Device::Cpu(place) => at("CPU", place),
+        Device::Switch(place) => at("switch", place),
+        Device::Unknown(place) => at("elsewhere", place),
+    }
+}
+
+fn kind(link: &LogicalLink) -> &'static str {
+    if link.c2c { "c2c" } else { "nvlink" }
+}
+
+fn whole_gpus(batch: &Batch) -> Vec<GpuInfo> {
+    batch.gpus.iter().filter(|gpu| gpu.parent_uuid.is_empty()).cloned().collect()
+}
+
+/// What is known of a physical link of a logical one.
+fn info<'b>(batch: &'b Batch, gpus: &[GpuInfo], from: &Device, link: u32) -> Option<&'b GpuLinkInfo> {
+    let Device::Gpu(index) = from else { return None };
+    let gpu = gpus.iter().find(|gpu| gpu.index == *index)?;
+    batch.gpu_link_infos.iter().find(|info| info.gpu_uuid == gpu.uuid && info.link == link)
+}
+
+fn drawing(node: &str, batch: &Batch, here: &Places, physical: bool) -> String {
+    let gpus = whole_gpus(batch);
+    let logical = logical_links(&gpus, &batch.gpu_link_infos);
+    // Writing to a String can't fail.
+    let mut text = String::new();
+    let _ = writeln!(text, "{node}: {} GPUs, {} logical links\n", gpus.len(), logical.len());
+    for gpu in &gpus {
+        let numa = gpu.numa_node.map_or_else(|| "NUMA ?".to_owned(), |numa| format!("NUMA {numa}"));
+        let nearest = match here.nearest(&gpu.pci_bus_id) {
+            Some((distance, names)) => format!("nearest {} ({})", names.join(", "), distance.name()),
+            None => "no adapter known".to_owned(),
+        };
+        let _ = writeln!(text, "GPU {:<2} {}  {}  {numa}  {nearest}", gpu.index, gpu.name, gpu.pci_bus_id);
+        for part in batch.gpus.iter().filter(|part| part.parent_uuid == gpu.uuid) {
+            let _ = writeln!(text, "       partition {} {}  {}", part.index, part.name, part.uuid);
+        }
+    }
+    let adapters =
+        here.adapters.iter().map(|adapter| Leaf { place: &adapter.place, label: adapter.device.clone() });
+    let placed = gpus.iter().filter_map(|gpu| {
+        Some(Leaf { place: here.gpus.get(&gpu.pci_bus_id)?, label: format!("GPU {}", gpu.index) })
+    });
+    let leaves: Vec<Leaf<'_>> = placed.chain(adapters).collect();
+    if leaves.is_empty() {
+        let _ = writeln!(text, "\nPCIe: sysfs does not show these GPUs");
+    } else {
+        let _ = writeln!(text, "\nPCIe");
+        tree(&leaves).iter().for_each(|line| {
+            let _ = writeln!(text, "{line}");
+        });
+    }
+    let down = batch.gpu_link_infos.iter().filter(|link| !link.active).count();
+    let _ = writeln!(text, "\nlinks{}", if down > 0 { format!(", {down} down") } else { String::new() });
+    for link in &logical {
+        let speed = rate(link.bytes_per_second.map(|speed| speed as f64));
+        let what = if link.c2c { " C2C" } else { "" };
+        let _ =
+            writeln!(text, "{} ══{}{what}══ {}  {speed}", name(&link.from), link.links.len(), name(&link.to));
+        for one in link.links.iter().filter(|_| physical) {
+            let far = one.remote_link.map_or_else(String::new, |far| format!(" to its link {far}"));
+            let speed = info(batch, &gpus, &link.from, one.link).and_then(|info| info.speed_bytes_per_second);
+            let _ = writeln!(
+                text,
+                "       {}{far}  {}",
+                link_name(one.link),
+                rate(speed.map(|speed| speed as f64))
+            );
+        }
+    }
+    for link in batch.gpu_link_infos.iter().filter(|link| !link.active && physical) {
+        let gpu = gpus
+            .iter()
+            .find(|gpu| gpu.uuid == link.gpu_uuid)
+            .map_or_else(String::new, |gpu| gpu.index.to_string());
+        let _ = writeln!(text, "GPU {gpu}  {} down", link_name(link.link));
+    }
+    text
+}
+
+fn document(node: &str, batch: &Batch, here: &Places) -> Value {
+    let gpus = whole_gpus(batch);
+    let listed: Vec<Value> = gpus
+        .iter()
+        .map(|gpu| {
+            let place = here.gpus.get(&gpu.pci_bus_id);
+            let nearest = here.nearest(&gpu.pci_bus_id);
+            let parts: Vec<Value> = batch
+                .gpus
+                .iter()
+                .filter(|part| part.parent_uuid == gpu.uuid)
+                .map(|part| json!({ "index": part.index, "uuid": part.uuid, "name": part.name }))
+                .collect();
+            json!({
+                "index": gpu.index, "uuid": gpu.uuid, "name": gpu.name, "pci_bus_id": gpu.pci_bus_id,
+                "numa_node": place.and_then(|place| place.numa_node),
+                "pcie_path": place.map(|place| &place.path),
+                "nearest_hcas": nearest.as_ref().map(|(_, names)| names),
+                "nearest_hcas_distance": nearest.as_ref().map(|(distance, _)| distance.name()),
+                "partitions": parts,
+            })
+        })
+        .collect();
+    let adapters = here.adapters.iter().map(|adapter| {
+        json!({ "device": adapter.device, "numa_node": adapter.place.numa_node, "pcie_path": adapter.place.path })
+    });
+    let logical = logical_links(&gpus, &batch.gpu_link_infos);
+    let links: Vec<Value> = logical
+        .iter()
+        .map(|link| {
+            let physical = link.links.iter().map(|one| {
+                let info = info(batch, &gpus, &link.from, one.link);
+                json!({
+                    "link": one.link, "remote_link": one.remote_link,
+                    "version": info.and_then(|info| info.version),
+                    "speed_bytes_per_second": info.and_then(|info| info.speed_bytes_per_second),
+                })
+            });
+            json!({
+                "from": name(&link.from), "to": name(&link.to), "kind": kind(link), "count": link.links.len(),
+                "bytes_per_second": link.bytes_per_second, "links": physical.collect::<Vec<_>>(),
+            })
+        })
+        .collect();
+    let down = batch.gpu_link_infos.iter().filter(|link| !link.active);
+    let down: Vec<Value> = down.map(|link| json!({ "gpu": link.gpu_uuid, "link": link.link })).collect();
+    json!({
+        "node": node, "gpus": listed, "adapters": adapters.collect::<Vec<_>>(), "logical_links": links,
+        "links_down": down,
+    })
+}
