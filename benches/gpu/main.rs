@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use throughline_gpu::double::SCENARIO_VARIABLE;
 use throughline_gpu::frame::{Body, Frame, FrameReader, FrameWriter, Poll};
 use throughline_gpu::nvml::{Library, NvmlOptions, NvmlReader};
-use throughline_gpu::{Reader, SUBCOMMAND, SamplerOptions};
+use throughline_gpu::{Reader, SUBCOMMAND, SamplerOptions, Vendor};
 
 /// Goal: one poll of 8 GPUs with 18 links, the double's own time with it.
 const POLL_GOAL_SECONDS: f64 = 150e-6;
@@ -123,6 +123,7 @@ impl Drop for Running {
 /// Starts samplers as the agent does and waits for the first poll's frame.
 fn start(programs: &Path, library: &Path, scenario: &Path) -> anyhow::Result<bool> {
     let sampler = SamplerOptions {
+        vendor: Vendor::Nvml,
         library: library.to_owned(),
         interval: Duration::from_secs(1),
         survey_interval: Duration::from_secs(60),

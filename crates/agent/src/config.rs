@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use throughline_daemon::{Failure, Seconds, paths};
 use throughline_delivery::{Endpoint, SpoolSection, TlsFiles};
+use throughline_gpu::Vendor;
 use throughline_sample::Guid;
 
 /// Port of the agent's HTTP side.
@@ -43,6 +44,12 @@ pub struct Config {
     pub spool: SpoolSection,
     /// GPU links.
     pub nvml: Nvml,
+    /// GPU links by DCGM.
+    pub dcgm: Dcgm,
+    /// Links of AMD's GPUs.
+    pub amd_smi: AmdSmi,
+    /// Links of Intel's GPUs.
+    pub level_zero: LevelZero,
     /// The host's own InfiniBand ports.
     pub sysfs: Sysfs,
     /// MPI ranks.
@@ -114,6 +121,37 @@ impl Default for Nvml {
         }
     }
 }
+
+/// A section for GPUs by another library than NVML.
+macro_rules! gpu_library {
+    ($name:ident, $section:literal, $vendor:ident) => {
+        #[doc = $section]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct $name {
+            /// Whether it is read.
+            pub enabled: bool,
+            /// The library, by name or path.
+            pub library: PathBuf,
+            /// From one reading to the next.
+            pub interval_seconds: Seconds,
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self {
+                    enabled: false,
+                    library: PathBuf::from(Vendor::$vendor.library()),
+                    interval_seconds: Seconds::from_millis(1000),
+                }
+            }
+        }
+    };
+}
+
+gpu_library!(Dcgm, "`[dcgm]`", Dcgm);
+gpu_library!(AmdSmi, "`[amd_smi]`", AmdSmi);
+gpu_library!(LevelZero, "`[level_zero]`", LevelZero);
 
 /// `[sysfs]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -26,14 +26,22 @@ pub struct LastValues {
 #[derive(Debug, Default)]
 struct Inner {
     host_ports: BTreeMap<(String, u32), Seen<Values>>,
-    links: BTreeMap<(String, u32), Seen<Values>>,
+    /// Of one source each: two libraries count the same link from different times on.
+    links: BTreeMap<(String, u32), Seen<Sourced>>,
     /// Values of a link's health, each by its metric: they take turns.
     link_health: BTreeMap<(String, u32, u32), Seen<Values>>,
-    pcie: BTreeMap<String, Seen<Values>>,
+    pcie: BTreeMap<String, Seen<Sourced>>,
     gpus: BTreeMap<String, GpuInfo>,
     link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
     adapters: Tree,
     mpi: MpiTotals,
+}
+
+/// Values and the source that they are of.
+#[derive(Debug)]
+struct Sourced {
+    source: String,
+    values: Values,
 }
 
 #[derive(Debug)]
@@ -64,16 +72,22 @@ impl LastValues {
         for sample in &batch.gpu_links {
             for link in &sample.links {
                 let key = (sample.gpu_uuid.clone(), link.link);
+                if is_of_another(links.get(&key), &sample.source) {
+                    continue;
+                }
                 let (health, others) = apart(link.values.as_ref());
                 for (id, value) in health.iter() {
                     let value = Values { metric: vec![id], value: vec![value] };
                     keep(link_health, (key.0.clone(), key.1, id), Seen::now(value));
                 }
-                keep(links, key, Seen::now(others));
+                keep(links, key, Seen::now(Sourced { source: sample.source.clone(), values: others }));
             }
         }
         for sample in &batch.gpu_pcie {
-            keep(pcie, sample.gpu_uuid.clone(), Seen::now(sample.values.clone().unwrap_or_default()));
+            if !is_of_another(pcie.get(&sample.gpu_uuid), &sample.source) {
+                let (source, values) = (sample.source.clone(), sample.values.clone().unwrap_or_default());
+                keep(pcie, sample.gpu_uuid.clone(), Seen::now(Sourced { source, values }));
+            }
         }
         for gpu in &batch.gpus {
             keep(gpus, gpu.uuid.clone(), gpu.clone());
@@ -93,6 +107,11 @@ impl LastValues {
         // A panic elsewhere leaves at worst one old value.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether another source tells of this already: it goes on until it falls silent.
+fn is_of_another(seen: Option<&Seen<Sourced>>, source: &str) -> bool {
+    seen.is_some_and(|seen| seen.value.source != source && seen.is_fresh(Instant::now()))
 }
 
 /// The values of a link's health, and the others.
@@ -135,13 +154,19 @@ impl Expose for LastValues {
                 &seen.value,
             );
         }
-        let health = inner.link_health.iter().map(|((gpu, link, _), seen)| (gpu, link, seen));
-        let links = inner.links.iter().map(|((gpu, link), seen)| (gpu, link, seen)).chain(health);
-        for (gpu, link, seen) in links.filter(|(_, _, seen)| seen.is_fresh(now)) {
-            metrics(page, Table::NvlinkCounters, &[("gpu", gpu), ("link", &link.to_string())], &seen.value);
+        let health = inner
+            .link_health
+            .iter()
+            .map(|((gpu, link, _), seen)| (gpu, link, seen.is_fresh(now), &seen.value));
+        let links = inner.links.iter();
+        let links = links
+            .map(|((gpu, link), seen)| (gpu, link, seen.is_fresh(now), &seen.value.values))
+            .chain(health);
+        for (gpu, link, _, values) in links.filter(|(_, _, is_fresh, _)| *is_fresh) {
+            metrics(page, Table::NvlinkCounters, &[("gpu", gpu), ("link", &link.to_string())], values);
         }
         for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_fresh(now)) {
-            metrics(page, Table::GpuPcieCounters, &[("gpu", gpu)], &seen.value);
+            metrics(page, Table::GpuPcieCounters, &[("gpu", gpu)], &seen.value.values);
         }
         for adapter in &inner.adapters.adapters {
             // An attribute that can't be read is an empty label, as node_exporter has it.

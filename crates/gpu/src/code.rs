@@ -29,6 +29,10 @@ impl Code {
     pub const GPU_IS_LOST: Self = Self(15);
     /// Library and kernel driver are of different versions (an update without a reboot).
     pub const VERSION_MISMATCH: Self = Self(18);
+    /// There is no value at this time.
+    pub const NO_DATA: Self = Self(21);
+    /// The library does not say what went wrong.
+    pub const UNKNOWN: Self = Self(999);
     /// There is none of this kind, for instance no partition with this index.
     pub const NOT_FOUND: Self = Self(6);
     /// The GPU, or a value, is not ready yet.

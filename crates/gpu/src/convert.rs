@@ -59,8 +59,9 @@ pub fn link_metric(raw: &RawField) -> Option<(u32, &'static Metric, u64)> {
 }
 
 /// Remembers what is needed to tell a reset from traffic, and a change from a repetition.
-#[derive(Default)]
 pub struct Converter {
+    /// The name of the source in records.
+    source: &'static str,
     survey: Option<Survey>,
     gpus: HashMap<String, GpuMemory>,
     /// A 32-bit PCIe counter's sums begin anew with each sampler.
@@ -116,7 +117,19 @@ pub struct Converted {
     pub absent: BTreeMap<&'static str, u64>,
 }
 
+impl Default for Converter {
+    fn default() -> Self {
+        Self::new(SOURCE)
+    }
+}
+
 impl Converter {
+    /// Records carry this name of a source.
+    #[must_use]
+    pub fn new(source: &'static str) -> Self {
+        Self { source, survey: None, gpus: HashMap::new(), sampler: 0 }
+    }
+
     /// A new sampler has been started: sums that it keeps begin anew.
     pub fn new_sampler(&mut self) {
         self.sampler += 1;
@@ -142,7 +155,20 @@ impl Converter {
             survey.gpus.iter().flat_map(|gpu| std::iter::once(gpu_info(gpu)).chain(parts(gpu))).collect();
         let links =
             survey.gpus.iter().flat_map(|gpu| gpu.links.iter().map(|link| link_info(survey, gpu, link)));
-        (gpus, links.collect())
+        let mut batch = wire::Batch { gpus, ..wire::Batch::default() };
+        self.sign(&mut batch);
+        (batch.gpus, links.collect())
+    }
+
+    /// Puts the source's name into all records that have none of their own yet.
+    fn sign(&self, batch: &mut wire::Batch) {
+        let gpus = batch.gpus.iter_mut().map(|record| &mut record.source);
+        let links = batch.gpu_links.iter_mut().map(|record| &mut record.source);
+        let pcie = batch.gpu_pcie.iter_mut().map(|record| &mut record.source);
+        let events = batch.events.iter_mut().map(|record| &mut record.source);
+        let coverage = batch.coverage.iter_mut().map(|record| &mut record.source);
+        let all = gpus.chain(links).chain(pcie).chain(events).chain(coverage);
+        all.filter(|name| name.is_empty()).for_each(|name| self.source.clone_into(name));
     }
 
     /// Makes records of a poll. `utc` turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
@@ -160,13 +186,14 @@ impl Converter {
         let failed: u64 = converted.absent.values().sum();
         converted.batch.coverage.push(wire::Coverage {
             time,
-            source: SOURCE.to_owned(),
+            source: String::new(),
             expected: read + failed,
             read,
             failed,
             elapsed_seconds: poll.elapsed_nanoseconds as f64 / 1e9,
             reasons: converted.absent.iter().map(|(reason, count)| ((*reason).to_owned(), *count)).collect(),
         });
+        self.sign(&mut converted.batch);
         converted
     }
 }
@@ -220,7 +247,7 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
         time,
         epoch: memory.links.epoch.unwrap_or(time),
         gpu_uuid: gpu.uuid.clone(),
-        source: SOURCE.to_owned(),
+        source: String::new(),
         links: by_link
             .into_iter()
             .map(|(link, values)| wire::LinkValues { link, values: Some(values) })
@@ -355,7 +382,7 @@ fn pcie(
             time,
             epoch: memory.pcie.epoch.unwrap_or(time),
             gpu_uuid: gpu.uuid.clone(),
-            source: if raw.pcie_by_gpm { SOURCE_GPM } else { SOURCE }.to_owned(),
+            source: if raw.pcie_by_gpm { SOURCE_GPM.to_owned() } else { String::new() },
             values: Some(values),
         });
     }
@@ -379,7 +406,7 @@ fn reset_event(gpu: &GpuSurvey, time: i64, what: &str) -> wire::Event {
 fn event(gpu: &GpuSurvey, time: i64, kind: &str, severity: &str, text: String) -> wire::Event {
     wire::Event {
         time,
-        source: SOURCE.to_owned(),
+        source: String::new(),
         kind: kind.to_owned(),
         severity: severity.to_owned(),
         text,
@@ -394,7 +421,7 @@ fn gpu_info(gpu: &GpuSurvey) -> wire::GpuInfo {
         index: gpu.index,
         name: gpu.name.clone(),
         pci_bus_id: gpu.pci_bus_id.clone(),
-        source: SOURCE.to_owned(),
+        source: String::new(),
         link_count: u32::try_from(gpu.links.len()).unwrap_or(u32::MAX),
         ..wire::GpuInfo::default()
     }
@@ -407,7 +434,7 @@ fn part_info(gpu: &GpuSurvey, part: &PartSurvey) -> wire::GpuInfo {
         index: part.index,
         name: part.name.clone(),
         pci_bus_id: gpu.pci_bus_id.clone(),
-        source: SOURCE.to_owned(),
+        source: String::new(),
         parent_uuid: gpu.uuid.clone(),
         ..wire::GpuInfo::default()
     }

@@ -9,11 +9,15 @@
 //! parent ([`NvmlSource`]) knows nothing of it but frames on a pipe. Raw values travel; [`convert`] is pure and
 //! makes records of them. This crate never knows the spool, the store or another source.
 
+mod amd_smi;
 pub mod code;
 pub mod convert;
+mod dcgm;
 pub mod double;
 pub mod field;
 pub mod frame;
+mod level_zero;
+mod library;
 pub mod nvml;
 pub mod place;
 pub mod topology;
@@ -24,8 +28,11 @@ mod sampler;
 mod session;
 mod source;
 mod status;
+mod vendor;
 
+pub use library::OpenError;
 pub use reader::{GivenUp, Reader};
 pub use sampler::{SUBCOMMAND, SamplerOptions, sampler_main};
 pub use source::{NvmlConfig, NvmlSource, StartError, default_clock};
 pub use status::{End, NvmlStatus, State};
+pub use vendor::Vendor;

@@ -17,9 +17,10 @@ use nix::sys::{prctl, signal::Signal};
 use nix::unistd;
 
 use crate::frame::{Body, Frame, FrameWriter, Poll, Problem, ProblemKind};
-use crate::nvml::{Library, NvmlOptions, NvmlReader, OpenError};
+use crate::nvml::NvmlOptions;
 use crate::poll::{LinkStates, monotonic_nanoseconds, read_something};
 use crate::reader::Reader;
+use crate::vendor::Vendor;
 
 /// The hidden subcommand under which a program runs the sampler.
 pub const SUBCOMMAND: &str = "gpu-sampler";
@@ -30,6 +31,8 @@ const EMPTY_POLLS_BEFORE_GIVING_UP: u32 = 3;
 /// What the sampler is told on its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerOptions {
+    /// Whose library it is.
+    pub vendor: Vendor,
     /// Path or name of the library.
     pub library: PathBuf,
     /// From one reading to the next.
@@ -54,6 +57,8 @@ impl SamplerOptions {
     #[must_use]
     pub fn to_arguments(&self) -> Vec<OsString> {
         vec![
+            "--vendor".into(),
+            self.vendor.name().into(),
             "--library".into(),
             self.library.clone().into(),
             "--interval-nanoseconds".into(),
@@ -83,6 +88,10 @@ impl SamplerOptions {
         }
         let mut take =
             |name: &str| given.remove(name).ok_or_else(|| BadArguments(format!("{name} is missing")));
+        let named = take("--vendor")?;
+        let vendor = Vendor::ALL.into_iter().find(|vendor| named == vendor.name());
+        let vendor =
+            vendor.ok_or_else(|| BadArguments(format!("--vendor {} is not known", named.display())))?;
         let library = PathBuf::from(take("--library")?);
         let mut number = |name: &str| {
             let value = take(name)?;
@@ -96,7 +105,7 @@ impl SamplerOptions {
         let gpm = take("--gpm")? == "true";
         match given.into_keys().next() {
             Some(unknown) => Err(BadArguments(format!("{unknown} is not known"))),
-            None => Ok(Self { library, interval, survey_interval, unfold_pcie, gpm, parent }),
+            None => Ok(Self { vendor, library, interval, survey_interval, unfold_pcie, gpm, parent }),
         }
     }
 }
@@ -142,25 +151,10 @@ fn take_standard_output() -> io::Result<File> {
 
 /// Returns `Ok` after a problem was told, an error when nobody listens any more.
 fn run(options: &SamplerOptions, out: &mut FrameWriter<File>) -> io::Result<()> {
-    let library = match Library::open(&options.library) {
-        Ok(library) => library,
-        Err(error) => {
-            let kind = match error {
-                OpenError::Missing { .. } => ProblemKind::LibraryMissing,
-                OpenError::Refused { .. } | OpenError::MissingSymbol { .. } => ProblemKind::LibraryUnusable,
-            };
-            return problem(out, kind, error.to_string());
-        }
-    };
-    match library.start() {
-        Ok(session) => {
-            let choices = NvmlOptions { unfold_pcie: options.unfold_pcie, gpm: options.gpm };
-            sample(options, &mut NvmlReader::new(&session, choices), out)
-        }
-        Err(code) => {
-            let text = format!("NVML does not start: {code}; {}", code.remedy());
-            problem(out, ProblemKind::DriverUnavailable, text)
-        }
+    let choices = NvmlOptions { unfold_pcie: options.unfold_pcie, gpm: options.gpm };
+    match options.vendor.with_reader(&options.library, choices, &mut |reader| sample(options, reader, out)) {
+        Ok(ended) => ended,
+        Err((kind, text)) => problem(out, kind, text),
     }
 }
 
@@ -333,6 +327,7 @@ mod tests {
 
     fn options() -> SamplerOptions {
         SamplerOptions {
+            vendor: Vendor::LevelZero,
             library: "libnvidia-ml.so.1".into(),
             interval: Duration::from_millis(1500),
             survey_interval: Duration::from_secs(60),
@@ -355,10 +350,10 @@ mod tests {
             change(&mut arguments);
             SamplerOptions::from_arguments(arguments).unwrap_err().to_string()
         };
-        assert!(refused(&|list| list.truncate(10)).contains("--parent is missing"));
-        assert!(refused(&|list| list.truncate(11)).contains("--parent has no value"));
+        assert!(refused(&|list| list.truncate(12)).contains("--parent is missing"));
+        assert!(refused(&|list| list.truncate(13)).contains("--parent has no value"));
         assert!(
-            refused(&|list| list[3] = "soon".into()).contains("--interval-nanoseconds soon is no number")
+            refused(&|list| list[5] = "soon".into()).contains("--interval-nanoseconds soon is no number")
         );
         assert!(refused(&|list| list.extend(["--x".into(), "1".into()])).contains("--x is not known"));
     }

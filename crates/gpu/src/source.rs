@@ -17,13 +17,14 @@ use throughline_sample::wire;
 use tokio::sync::mpsc;
 
 use crate::code::Code;
-use crate::convert::{Converter, SOURCE};
+use crate::convert::Converter;
 use crate::frame::{Body, Hello, Poll, Processes, Survey};
 use crate::place;
 use crate::poll::monotonic_nanoseconds;
 use crate::sampler::{Order, SamplerOptions};
 use crate::session::{Next, Session};
 use crate::status::{End, NvmlStatus, State};
+use crate::vendor::Vendor;
 
 /// Turns `CLOCK_MONOTONIC` nanoseconds into UTC nanoseconds.
 pub type Clock = Arc<dyn Fn(i64) -> i64 + Send + Sync>;
@@ -42,6 +43,10 @@ type Listed = (Instant, Result<BTreeMap<u32, Vec<String>>, &'static str>);
 /// How the source works. The defaults suit an agent.
 #[derive(Clone, Debug)]
 pub struct NvmlConfig {
+    /// Whose library is read.
+    pub vendor: Vendor,
+    /// Whether what there is is told; not where another source tells of the same GPUs.
+    pub tells_inventory: bool,
     /// Path of the library, or a name that the dynamic loader finds.
     pub library: PathBuf,
     /// Where sysfs is mounted: it tells where GPUs and adapters stand.
@@ -72,7 +77,9 @@ pub struct NvmlConfig {
 impl Default for NvmlConfig {
     fn default() -> Self {
         Self {
-            library: PathBuf::from("libnvidia-ml.so.1"),
+            vendor: Vendor::Nvml,
+            tells_inventory: true,
+            library: PathBuf::from(Vendor::Nvml.library()),
             sysfs: PathBuf::from("/sys"),
             interval: Duration::from_secs(1),
             survey_interval: Duration::from_secs(60),
@@ -90,7 +97,7 @@ impl Default for NvmlConfig {
 
 /// The source could not even be set up: the system is out of threads or descriptors.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot start the source nvml: {0}; the process may be out of threads or file descriptors")]
+#[error("cannot start a source of GPUs: {0}; the process may be out of threads or file descriptors")]
 pub struct StartError(#[from] std::io::Error);
 
 /// Readings of all GPUs through NVML. Dropping it kills the sampler.
@@ -117,6 +124,8 @@ impl NvmlSource {
         ask.set_nonblocking(true)?;
         asked.set_nonblocking(true)?;
         let processes = Arc::default();
+        let converter = Converter::new(config.vendor.name());
+        let name = format!("gpu-{}", config.vendor.name());
         let status = Arc::new(Mutex::new(NvmlStatus::default()));
         let keeper = Keeper {
             config,
@@ -125,13 +134,13 @@ impl NvmlSource {
             status: Arc::clone(&status),
             processes: Arc::clone(&processes),
             asked,
-            converter: Converter::default(),
+            converter,
             inventory_told: None,
             wedged: None,
         };
         // A thread of its own, for as long as the source: the kernel ends a sampler with the thread that
         // started it, so a runtime's worker will not do.
-        let thread = std::thread::Builder::new().name("gpu-nvml".into()).spawn(move || keeper.keep())?;
+        let thread = std::thread::Builder::new().name(name).spawn(move || keeper.keep())?;
         Ok(Self { status, processes, ask: Some(ask), thread: Some(thread) })
     }
 
@@ -253,6 +262,7 @@ impl Keeper {
     /// One sampler from start to end.
     fn run_sampler(&mut self) -> (End, String) {
         let options = SamplerOptions {
+            vendor: self.config.vendor,
             library: self.config.library.clone(),
             interval: self.config.interval,
             survey_interval: self.config.survey_interval,
@@ -350,7 +360,8 @@ impl Keeper {
 
     fn poll(&mut self, poll: &Poll) {
         let mut converted = self.converter.poll(poll, &*self.clock);
-        let repeat = self.inventory_told.is_none_or(|told| told.elapsed() >= INVENTORY_REPEAT);
+        let repeat = self.config.tells_inventory
+            && self.inventory_told.is_none_or(|told| told.elapsed() >= INVENTORY_REPEAT);
         if repeat {
             let (mut gpus, links) = self.converter.inventory();
             let here = place::places(&self.config.sysfs, gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
@@ -394,7 +405,7 @@ impl Keeper {
         }
         let event = wire::Event {
             time: (self.clock)(monotonic_nanoseconds()),
-            source: SOURCE.to_owned(),
+            source: self.config.vendor.name().to_owned(),
             kind: format!("source.{}", end.name()),
             severity: "warning".to_owned(),
             text: text.to_owned(),

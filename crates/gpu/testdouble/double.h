@@ -16,8 +16,6 @@ enum {
 	GPU_IS_LOST = 15,
 };
 
-/* The code that a scenario gives a call as a whole. */
-unsigned failure(const struct scenario *now, const char *call);
 /* The GPU of a handle, or the code to answer. */
 unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index);
 /* The partition of a handle, or NULL. */

@@ -5,7 +5,6 @@
  * be right, and unlike field families in one call, which answers not supported for every field. Declarations
  * are our own. One thread is enough: the sampler has one. */
 #define _GNU_SOURCE
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,15 +66,6 @@ EXPORT unsigned nvmlDeviceGetNvLinkRemotePciInfo_v2(void *device, unsigned link,
 EXPORT unsigned nvmlDeviceGetNvLinkRemoteDeviceType(void *device, unsigned link, unsigned *type);
 #endif
 
-/* The code that a scenario gives a call as a whole. */
-unsigned failure(const struct scenario *now, const char *call)
-{
-	for (unsigned i = 0; i < now->failure_count; i++)
-		if (strcmp(now->failures[i].call, call) == 0)
-			return now->failures[i].code;
-	return SUCCESS;
-}
-
 /* The GPU of a handle, or the code to answer. */
 unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index)
 {
@@ -90,7 +80,7 @@ unsigned gpu_of(void *device, const char *call, struct gpu **gpu, int *index)
 	*gpu = &now->gpus[at];
 	if (index)
 		*index = (int)at;
-	return failure(now, call);
+	return scenario_failure(call);
 }
 
 static unsigned link_of(void *device, unsigned number, const char *call, struct link **link)
@@ -123,7 +113,7 @@ static unsigned text(char *into, unsigned length, unsigned needed, const char *f
 unsigned nvmlInit_v2(void)
 {
 	struct scenario *now = scenario_now();
-	unsigned code = failure(now, "init");
+	unsigned code = scenario_failure("init");
 	if (now->print[0]) {
 		puts(now->print);
 		fflush(stdout);
@@ -161,7 +151,7 @@ unsigned nvmlDeviceGetCount_v2(unsigned *count)
 	*count = 0;
 	for (int i = 0; i < MAX_GPUS; i++)
 		*count += now->gpus[i].present;
-	return failure(now, "count");
+	return scenario_failure("count");
 }
 
 unsigned nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
@@ -172,7 +162,7 @@ unsigned nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device)
 	if (!device || index >= MAX_GPUS || !now->gpus[index].present)
 		return INVALID_ARGUMENT;
 	*device = &handles[generation % 2][index];
-	return now->gpus[index].lost ? GPU_IS_LOST : failure(now, "handle");
+	return now->gpus[index].lost ? GPU_IS_LOST : scenario_failure("handle");
 }
 
 unsigned nvmlDeviceGetUUID(void *device, char *uuid, unsigned length)
@@ -324,7 +314,7 @@ static enum family family_of(unsigned field)
 }
 
 /* Readings count once a call, when it asks for byte counters, or for PCIe where a GPU has no links. */
-static void count_poll(struct scenario *now, struct gpu *gpu, int index, enum family family)
+static void count_poll(struct gpu *gpu, int index, enum family family)
 {
 	bool has_links = gpu->links[0].present && gpu->counters != COUNT_NONE;
 	enum family counted = !has_links ? FAMILY_PCIE : gpu->counters == COUNT_KIB ? FAMILY_KIB : FAMILY_BYTES;
@@ -334,33 +324,7 @@ static void count_poll(struct scenario *now, struct gpu *gpu, int index, enum fa
 	}
 	if (family != counted)
 		return;
-	gpu->polls++;
-	for (int l = 0; l < MAX_LINKS; l++) {
-		struct link *link = &gpu->links[l];
-		link->tx.reads++;
-		link->rx.reads++;
-		if (link->changes_after && gpu->polls > link->changes_after)
-			link->up = link->changes_to;
-	}
-	if (index == 0 && now->crash_after >= 0 && gpu->polls > (uint64_t)now->crash_after)
-		abort();
-	if (index == 0 && now->hang_after >= 0 && gpu->polls > (uint64_t)now->hang_after) {
-		sigset_t all;
-		sigfillset(&all);
-		for (;;) /* as a wedged driver: only SIGKILL ends it */
-			sigsuspend(&all);
-	}
-}
-
-static unsigned not_available(const struct scenario *now, int gpu, unsigned link, unsigned field)
-{
-	for (unsigned i = 0; i < now->na_count; i++) {
-		const struct na *na = &now->na[i];
-		if (gpu >= na->gpu_first && gpu <= na->gpu_last && (int)link >= na->link_first &&
-		    (int)link <= na->link_last && (na->field == 0 || na->field == field))
-			return na->code;
-	}
-	return SUCCESS;
+	scenario_count_reading(index);
 }
 
 static uint64_t reduce(uint64_t value, unsigned bits)
@@ -488,16 +452,15 @@ unsigned nvmlDeviceGetFieldValues(void *device, int count, struct field_value *v
 		return code;
 	if (count <= 0 || count > 4096 || !values)
 		return INVALID_ARGUMENT;
-	struct scenario *now = scenario_now();
 	enum family family = family_of(values[0].field);
 	bool mixed = false;
 	for (int i = 0; i < count; i++)
 		mixed |= family_of(values[i].field) != family;
 	if (!mixed)
-		count_poll(now, gpu, index, family);
+		count_poll(gpu, index, family);
 	for (int i = 0; i < count; i++) {
 		struct field_value *value = &values[i];
-		value->code = not_available(now, index, value->scope, value->field);
+		value->code = scenario_absent(index, value->scope, value->field);
 		if (value->code == SUCCESS && (mixed || family == FAMILY_NONE))
 			value->code = NOT_SUPPORTED;
 		if (value->code == SUCCESS)

@@ -28,7 +28,7 @@ __attribute__((noreturn, format(printf, 1, 2))) static void refuse(const char *f
 {
 	va_list arguments;
 	va_start(arguments, format);
-	fprintf(stderr, "nvml test double: %s:%d: ", current_path ? current_path : "?", current_line);
+	fprintf(stderr, "test double: %s:%d: ", current_path ? current_path : "?", current_line);
 	vfprintf(stderr, format, arguments);
 	fputc('\n', stderr);
 	va_end(arguments);

@@ -1,4 +1,4 @@
-/* The scenario that the test double of libnvidia-ml plays: GPUs, links, traffic, faults.
+/* The scenario that the test doubles of vendors' libraries play: GPUs, links, traffic, faults.
  *
  * Text, one statement a line, words separated by blanks; '#' begins a comment.
  * Numbers are decimal, N_GPU and N_LINK a number, a range A-B, or '*'.
@@ -31,7 +31,7 @@
  *   process N_GPU PID [GI CI]         this process has a compute context on the GPU, or on a partition of it
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
  *   fail CALL CODE                    this call fails: init, count, handle, uuid, name, pci, pcie,
- *                                     fields, state, version, remote, processes
+ *                                     fields, state, version, remote, processes; connect (DCGM)
  *   lost N_GPU                        every call with this GPU answers 15
  *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
  *   crash POLLS | hang POLLS          abort, or never return, in the reading after POLLS ones (of GPU 0)
@@ -132,6 +132,12 @@ struct scenario {
 
 /* The scenario of THROUGHLINE_NVML_SCENARIO, read again if a file of it has changed. */
 struct scenario *scenario_now(void);
+/* The code that a scenario gives a call as a whole, 0 for none. */
+unsigned scenario_failure(const char *call);
+/* The code with which a field of a link is absent, 0 where it is there. */
+unsigned scenario_absent(int gpu, unsigned link, unsigned field);
+/* One reading of a GPU's links: steps, changes of state, crash and hang are counted by it. */
+void scenario_count_reading(int gpu);
 /* The value of a counter at this moment. */
 uint64_t counter_value(const struct counter *counter);
 

@@ -155,7 +155,7 @@ fn the_sampler_dies_with_its_parent() {
     let scenario = folder.path().join("scenario");
     std::fs::write(&scenario, "gpu 0 uuid=GPU-0\n").unwrap();
     // The shell is the parent; the sampler is told so. A long interval: it sleeps when the shell is killed.
-    let script = "\"$0\" gpu-sampler --library \"$1\" --interval-nanoseconds 3600000000000 --survey-nanoseconds \
+    let script = "\"$0\" gpu-sampler --vendor nvml --library \"$1\" --interval-nanoseconds 3600000000000 --survey-nanoseconds \
                   3600000000000 --unfold-pcie false --gpm false --parent $$ >/dev/null & echo $!; wait";
     let mut shell = Command::new("sh")
         .args(["-c", script])
@@ -185,7 +185,7 @@ fn the_sampler_dies_with_its_parent() {
 
 #[test]
 fn a_sampler_without_its_parent_does_not_even_start() {
-    let arguments = "gpu-sampler --library x --interval-nanoseconds 1 --survey-nanoseconds 1 --unfold-pcie true --gpm false --parent 1";
+    let arguments = "gpu-sampler --vendor nvml --library x --interval-nanoseconds 1 --survey-nanoseconds 1 --unfold-pcie true --gpm false --parent 1";
     let alone = Command::new(sampler()).args(arguments.split(' ')).output().unwrap();
     assert_eq!((alone.status.code(), alone.stdout.len()), (Some(0), 0));
     let wrong = Command::new(sampler()).args(["gpu-sampler", "--library"]).output().unwrap();

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
+use throughline_gpu::Vendor;
 use throughline_mpit_bridge::{JobEdge, Places};
 use throughline_sample::catalogue::{
     CONNECTED_RANKS, DROPPED_RECORDS, EXTRA_SAMPLES, FAILED_READS, MALFORMED_MESSAGES, Metric, OVERRUNS,
@@ -125,9 +126,12 @@ pub struct Start<'a> {
 type Starter = fn(Start) -> anyhow::Result<Box<dyn Source>>;
 
 /// All sources with their name and whether the configuration switches them on.
-fn all(config: &Config) -> [(&'static str, bool, Starter); 3] {
+fn all(config: &Config) -> [(&'static str, bool, Starter); 6] {
     [
         (nvml::NAME, config.nvml.enabled, nvml::start),
+        (Vendor::Dcgm.name(), config.dcgm.enabled, nvml::start_dcgm),
+        (Vendor::AmdSmi.name(), config.amd_smi.enabled, nvml::start_amd_smi),
+        (Vendor::LevelZero.name(), config.level_zero.enabled, nvml::start_level_zero),
         (sysfs::NAME, config.sysfs.enabled, sysfs::start),
         (mpi::NAME, config.mpi.enabled, mpi::start),
     ]

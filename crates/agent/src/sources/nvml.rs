@@ -1,11 +1,13 @@
-//! GPU links: starts the source of crate `gpu` and translates its status.
+//! GPU links: starts the sources of crate `gpu`, one a vendor's library, and translates their status.
 
 use super::{Health, Processes, Source, Start, Status};
 use crate::config::Config;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
+use throughline_daemon::Seconds;
 use throughline_gpu::convert::SOURCE;
-use throughline_gpu::{End, NvmlConfig, NvmlSource, NvmlStatus, State};
+use throughline_gpu::{End, NvmlConfig, NvmlSource, NvmlStatus, State, Vendor};
 
 /// Name of the source in records and figures.
 pub const NAME: &str = SOURCE;
@@ -24,21 +26,52 @@ pub fn settings(config: &Config) -> NvmlConfig {
     }
 }
 
-/// Starts it.
+/// Starts NVML's.
 pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     let config = settings(start.config);
-    let settings = &start.config.nvml;
+    begin(config, start)
+}
+
+/// Starts DCGM's. NVML's tells what there is; without it DCGM's does.
+pub fn start_dcgm(start: Start) -> anyhow::Result<Box<dyn Source>> {
+    let section = &start.config.dcgm;
+    let config = other(start.config, Vendor::Dcgm, &section.library, section.interval_seconds);
+    begin(NvmlConfig { tells_inventory: !start.config.nvml.enabled, ..config }, start)
+}
+
+/// Starts AMD's.
+pub fn start_amd_smi(start: Start) -> anyhow::Result<Box<dyn Source>> {
+    let section = &start.config.amd_smi;
+    begin(other(start.config, Vendor::AmdSmi, &section.library, section.interval_seconds), start)
+}
+
+/// Starts Intel's.
+pub fn start_level_zero(start: Start) -> anyhow::Result<Box<dyn Source>> {
+    let section = &start.config.level_zero;
+    begin(other(start.config, Vendor::LevelZero, &section.library, section.interval_seconds), start)
+}
+
+/// What the configuration says to a source of another vendor.
+fn other(config: &Config, vendor: Vendor, library: &Path, interval: Seconds) -> NvmlConfig {
+    let (library, interval) = (library.to_owned(), interval.duration());
+    NvmlConfig { vendor, library, interval, unfold_pcie: false, gpm: false, ..settings(config) }
+}
+
+fn begin(config: NvmlConfig, start: Start) -> anyhow::Result<Box<dyn Source>> {
     let utc = super::monotonic_to_utc(start.clock);
     // A library named by its path was meant to be there; the standard name is looked for on every node.
-    let expected = settings.library.components().count() > 1;
+    let expected = config.library.components().count() > 1;
+    let lists_processes = config.vendor == Vendor::Nvml;
     let source = NvmlSource::start(config, Arc::new(utc), start.records)?;
-    Ok(Box::new(Nvml { source, expected }))
+    Ok(Box::new(Nvml { source, expected, lists_processes }))
 }
 
 struct Nvml {
     source: NvmlSource,
     /// Whether the configuration says that the library is there.
     expected: bool,
+    /// Whether it is asked for processes.
+    lists_processes: bool,
 }
 
 impl Source for Nvml {
@@ -51,10 +84,15 @@ impl Source for Nvml {
     }
 
     fn ask_processes(&self) {
-        self.source.ask_processes();
+        if self.lists_processes {
+            self.source.ask_processes();
+        }
     }
 
     fn processes(&self) -> Option<Processes> {
+        if !self.lists_processes {
+            return None;
+        }
         // Where there is no GPU no process uses one.
         let nothing = self.status().health == Health::NotHere;
         Some(if nothing { Ok(BTreeMap::new()) } else { self.source.processes() })

@@ -7,8 +7,9 @@
 
 use std::ffi::{c_char, c_uint, c_void};
 
-use super::{Gpu, Handle, checked, optional};
+use super::{Gpu, Handle, checked};
 use crate::code::Code;
+use crate::library::Opened;
 use crate::poll::monotonic_nanoseconds;
 
 /// `NVML_GPM_METRIC_PCIE_TX_PER_SEC`, MiB/s from this GPU.
@@ -67,16 +68,16 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Looks them up.
-    pub(super) fn find(library: &libloading::Library) -> Option<Self> {
+    pub(super) fn find(library: &Opened) -> Option<Self> {
         // SAFETY: each name is looked up as the type that nvml.h declares for it; the pointers live in `Library`
         // beside what keeps it loaded.
         unsafe {
             Some(Self {
-                support: optional(library, "nvmlGpmQueryDeviceSupport")?,
-                alloc: optional(library, "nvmlGpmSampleAlloc")?,
-                free: optional(library, "nvmlGpmSampleFree")?,
-                get: optional(library, "nvmlGpmSampleGet")?,
-                metrics: optional(library, "nvmlGpmMetricsGet")?,
+                support: library.optional("nvmlGpmQueryDeviceSupport")?,
+                alloc: library.optional("nvmlGpmSampleAlloc")?,
+                free: library.optional("nvmlGpmSampleFree")?,
+                get: library.optional("nvmlGpmSampleGet")?,
+                metrics: library.optional("nvmlGpmMetricsGet")?,
             })
         }
     }

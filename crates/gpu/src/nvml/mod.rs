@@ -10,6 +10,9 @@ use std::path::Path;
 
 use crate::code::Code;
 use crate::field::FieldValue;
+use crate::frame::ProblemKind;
+use crate::library::{OpenError, Opened};
+use crate::reader::{GivenUp, Reader};
 
 mod gpm;
 mod gpu;
@@ -76,38 +79,6 @@ type DeviceTwoNumbers = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -
 type PartByIndex = unsafe extern "C" fn(Handle, c_uint, *mut Handle) -> u32;
 type FieldValues = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> u32;
 
-/// Why the library can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is no such library.
-    #[error(
-        "cannot open {path}: {cause}; without an NVIDIA driver this is to be expected, otherwise set the \
-             library's path"
-    )]
-    Missing {
-        /// What was to be opened.
-        path: String,
-        /// The loader's words.
-        cause: String,
-    },
-    /// There is something of that name, and the loader refuses it.
-    #[error("cannot open {path}: {cause}; use the driver's own library")]
-    Refused {
-        /// What was to be opened.
-        path: String,
-        /// The loader's words.
-        cause: String,
-    },
-    /// The library opens but is too old for, or is not, NVML.
-    #[error("{path} has no function {symbol}: it is too old, or is not NVML; use the driver's own library")]
-    MissingSymbol {
-        /// What was opened.
-        path: String,
-        /// The function that is not there.
-        symbol: &'static str,
-    },
-}
-
 /// An opened library. Nothing can be asked before [`Library::start`].
 pub struct Library {
     init: NoArguments,
@@ -133,7 +104,7 @@ pub struct Library {
     gpu_instance: Option<DeviceNumber>,
     compute_instance: Option<DeviceNumber>,
     gpm: Option<gpm::Calls>,
-    _keep_loaded: libloading::Library,
+    _keep_loaded: Opened,
 }
 
 impl Library {
@@ -142,44 +113,40 @@ impl Library {
     /// # Errors
     /// When it can't be loaded or lacks one of the functions without which nothing can be read.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let shown = path.display().to_string();
-        // SAFETY: loading runs the library's initialisers. The path comes from the site's configuration,
-        // and the process does nothing else than talk to that library.
-        let library = unsafe { libloading::Library::new(path) }.map_err(|error| refusal(&shown, &error))?;
-        let missing = |symbol| OpenError::MissingSymbol { path: shown.clone(), symbol };
-        // SAFETY: each name is looked up as the type that nvml.h
-        // declares for it, and the library stays loaded as long as the pointers: both live in `Library`.
-        let opened = unsafe {
-            Self {
-                init: required(&library, "nvmlInit_v2").map_err(missing)?,
-                shutdown: required(&library, "nvmlShutdown").map_err(missing)?,
-                count: required(&library, "nvmlDeviceGetCount_v2").map_err(missing)?,
-                handle: required(&library, "nvmlDeviceGetHandleByIndex_v2").map_err(missing)?,
-                uuid: required(&library, "nvmlDeviceGetUUID").map_err(missing)?,
-                fields: required(&library, "nvmlDeviceGetFieldValues").map_err(missing)?,
-                link_state: required(&library, "nvmlDeviceGetNvLinkState").map_err(missing)?,
-                driver_version: optional(&library, "nvmlSystemGetDriverVersion"),
-                nvml_version: optional(&library, "nvmlSystemGetNVMLVersion"),
-                name: optional(&library, "nvmlDeviceGetName"),
-                pci: optional(&library, "nvmlDeviceGetPciInfo_v3"),
-                pcie_generation: optional(&library, "nvmlDeviceGetMaxPcieLinkGeneration"),
-                pcie_width: optional(&library, "nvmlDeviceGetMaxPcieLinkWidth"),
-                link_version: optional(&library, "nvmlDeviceGetNvLinkVersion"),
-                remote_pci: optional(&library, "nvmlDeviceGetNvLinkRemotePciInfo_v2"),
-                remote_type: optional(&library, "nvmlDeviceGetNvLinkRemoteDeviceType"),
+        let opened = Opened::open(path)?;
+        // SAFETY: each name is looked up as the type that nvml.h declares for it, and the library stays loaded as long
+        // as the pointers: both live in `Library`.
+        unsafe {
+            Ok(Self {
+                init: opened.required("nvmlInit_v2")?,
+                shutdown: opened.required("nvmlShutdown")?,
+                count: opened.required("nvmlDeviceGetCount_v2")?,
+                handle: opened.required("nvmlDeviceGetHandleByIndex_v2")?,
+                uuid: opened.required("nvmlDeviceGetUUID")?,
+                fields: opened.required("nvmlDeviceGetFieldValues")?,
+                link_state: opened.required("nvmlDeviceGetNvLinkState")?,
+                driver_version: opened.optional("nvmlSystemGetDriverVersion"),
+                nvml_version: opened.optional("nvmlSystemGetNVMLVersion"),
+                name: opened.optional("nvmlDeviceGetName"),
+                pci: opened.optional("nvmlDeviceGetPciInfo_v3"),
+                pcie_generation: opened.optional("nvmlDeviceGetMaxPcieLinkGeneration"),
+                pcie_width: opened.optional("nvmlDeviceGetMaxPcieLinkWidth"),
+                link_version: opened.optional("nvmlDeviceGetNvLinkVersion"),
+                remote_pci: opened.optional("nvmlDeviceGetNvLinkRemotePciInfo_v2"),
+                remote_type: opened.optional("nvmlDeviceGetNvLinkRemoteDeviceType"),
                 // Both fill the same structure; the first version of the call fills another.
-                processes: optional(&library, "nvmlDeviceGetComputeRunningProcesses_v3")
-                    .or_else(|| optional(&library, "nvmlDeviceGetComputeRunningProcesses_v2")),
-                mig_mode: optional(&library, "nvmlDeviceGetMigMode"),
-                mig_count_max: optional(&library, "nvmlDeviceGetMaxMigDeviceCount"),
-                mig_handle: optional(&library, "nvmlDeviceGetMigDeviceHandleByIndex"),
-                gpu_instance: optional(&library, "nvmlDeviceGetGpuInstanceId"),
-                compute_instance: optional(&library, "nvmlDeviceGetComputeInstanceId"),
-                gpm: gpm::Calls::find(&library),
-                _keep_loaded: library,
-            }
-        };
-        Ok(opened)
+                processes: opened
+                    .optional("nvmlDeviceGetComputeRunningProcesses_v3")
+                    .or_else(|| opened.optional("nvmlDeviceGetComputeRunningProcesses_v2")),
+                mig_mode: opened.optional("nvmlDeviceGetMigMode"),
+                mig_count_max: opened.optional("nvmlDeviceGetMaxMigDeviceCount"),
+                mig_handle: opened.optional("nvmlDeviceGetMigDeviceHandleByIndex"),
+                gpu_instance: opened.optional("nvmlDeviceGetGpuInstanceId"),
+                compute_instance: opened.optional("nvmlDeviceGetComputeInstanceId"),
+                gpm: gpm::Calls::find(&opened),
+                _keep_loaded: opened,
+            })
+        }
     }
 
     /// Initialises NVML. No context is made on a GPU and no lock taken.
@@ -192,36 +159,17 @@ impl Library {
     }
 }
 
-/// Why the loader did not open a library. The cause is below the error, and tells a missing file only by words.
-fn refusal(path: &str, error: &libloading::Error) -> OpenError {
-    let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
-    // The loader begins with the name of the file that it means: of this one, or of one that this one needs.
-    let cause =
-        cause.strip_prefix(path).map_or(cause.as_str(), |rest| rest.trim_start_matches(": ")).to_owned();
-    let path = path.to_owned();
-    if cause.starts_with("cannot open shared object file: No such file") {
-        OpenError::Missing { path, cause }
-    } else {
-        OpenError::Refused { path, cause }
-    }
-}
-
-/// Looks a function up.
-///
-/// # Safety
-/// `T` must be the function pointer type that nvml.h declares for `symbol`.
-unsafe fn optional<T: Copy>(library: &libloading::Library, symbol: &'static str) -> Option<T> {
-    // SAFETY: the caller vouches for the type.
-    unsafe { library.get::<T>(symbol) }.ok().map(|found| *found)
-}
-
-/// As [`optional`], naming the function where it is not there.
-///
-/// # Safety
-/// As [`optional`].
-unsafe fn required<T: Copy>(library: &libloading::Library, symbol: &'static str) -> Result<T, &'static str> {
-    // SAFETY: as the caller vouches.
-    unsafe { optional(library, symbol) }.ok_or(symbol)
+/// See [`Vendor::with_reader`](crate::Vendor::with_reader).
+pub(crate) fn with_reader<T>(
+    library: &Path,
+    options: NvmlOptions,
+    body: &mut dyn FnMut(&mut dyn Reader) -> T,
+) -> Result<T, GivenUp> {
+    let library = Library::open(library)?;
+    let session = library.start().map_err(|code| {
+        (ProblemKind::DriverUnavailable, format!("NVML does not start: {code}; {}", code.remedy()))
+    })?;
+    Ok(body(&mut NvmlReader::new(&session, options)))
 }
 
 /// NVML between initialisation and shutdown.
