@@ -12,5 +12,8 @@ THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test crash_d
 echo "== fabric: 4 sweeps a second of 1,428 hosts with rows committed, ${THROUGHLINE_SOAK_MINUTES:-10} minutes"
 benches/fabric.sh soak --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
 
+echo "== MPI: the generated program on 1 to 8 ranks, with and without threads, in C and Fortran"
+cargo test --quiet -p throughline-mpit-bridge --test mpi -- --ignored --exact generated::all_shapes --nocapture
+
 echo "== MPI: counting and faults on every library that is here or can be had"
 benches/mpi-matrix.sh

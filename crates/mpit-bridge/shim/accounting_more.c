@@ -17,6 +17,13 @@ void tl_note_receives(tl_callp call) {
     call->receives = 1;
 }
 
+/* MPI_Isendrecv and its like. MPICH, 4.0 to 5.0, makes them by a schedule, whose request has a status that nobody
+ * writes: it tells of whatever had the request before. So what came is not known there, nor under the MPI-5 ABI. */
+void tl_note_receives_too(tl_callp call) {
+    if (tl_library.family == TL_FAMILY_OPENMPI) tl_note_receives(call);
+    else TL_ADD(&call->self->untracked_requests, 1);
+}
+
 /* Each start of a partitioned receive gets all its partitions; libraries differ in what its status says. */
 void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source) {
     int64_t bytes = bytes_of(count, type);

@@ -222,7 +222,7 @@ static void complete(const struct tl_call *call, struct tl_found *found, const v
         tl_account_received(call->self, where, known >= 0 ? known : tl_status_bytes(status));
     }
     if (TL_UNLIKELY(TL_LOAD(&tl_tracing))) {
-        const void *told = status && !tl_is_ignored(call->form, status) ? status : NULL;
+        const void *told = receives && status && !tl_is_ignored(call->form, status) ? status : NULL;
         tl_trace_completed(call, request_of(found), told, told && was_cancelled(held, told));
     }
     if (persistent) persistent->active = 0;

@@ -268,6 +268,7 @@ void tl_note_message(tl_callp call, int64_t count, tl_handle type, int dest, tl_
 void tl_note_receive(tl_callp call, int64_t count, tl_handle type);
 void tl_note_received(tl_callp call, const void *status);
 void tl_note_receives(tl_callp call);
+void tl_note_receives_too(tl_callp call);
 void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source);
 void tl_note_bytes(tl_callp call, int64_t count, tl_handle type);
 void tl_note_put(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win);

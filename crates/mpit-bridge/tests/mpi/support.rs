@@ -185,7 +185,11 @@ impl Agent {
 
     /// Takes records until `enough`.
     pub async fn until(&mut self, what: &str, enough: impl Fn(&Seen) -> bool) {
-        let result = tokio::time::timeout(DEADLINE, async {
+        self.until_within(DEADLINE, what, enough).await;
+    }
+
+    async fn until_within(&mut self, limit: Duration, what: &str, enough: impl Fn(&Seen) -> bool) {
+        let result = tokio::time::timeout(limit, async {
             while !enough(&self.seen) {
                 let batch = self.records.recv().await.expect("the receiver lives");
                 self.seen.take(batch);
@@ -201,11 +205,26 @@ impl Agent {
     }
 
     /// Runs a command beside it, on a thread of its own, until its ranks have ended.
-    pub async fn run(&mut self, mut command: Command, ranks: usize) -> Output {
-        let before = self.seen.ended();
-        let program = tokio::task::spawn_blocking(move || command.output().unwrap());
-        self.until_ended(before + ranks).await;
-        program.await.unwrap()
+    pub async fn run(&mut self, command: Command, ranks: usize) -> Output {
+        self.run_within(command, ranks, DEADLINE).await
+    }
+
+    /// The same, for what takes longer. A program that fails is waited for no further.
+    pub async fn run_within(&mut self, mut command: Command, ranks: usize, limit: Duration) -> Output {
+        let count = self.seen.ended() + ranks;
+        let mut program = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let until_ended = self.until_within(limit, "ranks end", |seen| seen.ended() == count);
+        tokio::pin!(until_ended);
+        tokio::select! {
+            () = &mut until_ended => program.await.unwrap(),
+            output = &mut program => {
+                let output = output.unwrap();
+                if output.status.success() {
+                    until_ended.await;
+                }
+                output
+            }
+        }
     }
 }
 

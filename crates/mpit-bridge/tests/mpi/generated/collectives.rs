@@ -1,7 +1,7 @@
 //! Steps of collective operations, in their blocking, immediate and persistent forms.
 
 use super::generator::*;
-use super::language::{Arg, Statement};
+use super::language::{Arg, Language, Statement};
 
 /// What a member's call counts as: size class, bytes handed over, and bytes to each rank of the communicator.
 struct Part {
@@ -39,11 +39,14 @@ fn forms(
     g.emit(immediate, counted, list);
     account(g, immediate);
     g.complete(comm, 1);
-    if g.newest {
+    if g.library.newest {
         let mut list = arguments.to_vec();
         list.extend([Arg::Name("MPI_INFO_NULL"), Arg::Request(0)]);
         g.emit(persistent, counted, list);
-        for _ in 0..g.random.between(1, 3) {
+        // MPICH 4.0's schedule of a scatter counts down in its own numbers what is left to send, and begins there when
+        // it is started again: with 3 ranks or more it fails.
+        let starts = if g.library.mpich && persistent == "Scatter_init" { 1 } else { g.random.between(1, 3) };
+        for _ in 0..starts {
             g.start(1);
             account(g, persistent);
             g.complete(comm, 1);
@@ -108,7 +111,7 @@ fn blocks(g: &mut Generator) {
     });
     g.end_step(comm);
 
-    let (comm, size) = (g.plain_comm(), Size { b: 0, ..g.size() });
+    let (comm, size) = (g.plain_comm(), Size { b: 0, ..g.scheduled() });
     let bytes = size.bytes(0);
     let (count, kind, root) = (Arg::Int(size.a), Arg::Type(size.kind), Arg::Int(int(ROOT)));
     let list = [Arg::In, count.clone(), kind.clone(), root.clone(), Arg::Comm(comm)];
@@ -162,7 +165,7 @@ fn blocks(g: &mut Generator) {
 
 /// Operations with a block of its own size for each member: `a + b * sender + c * receiver` elements.
 fn vectors(g: &mut Generator) {
-    let (comm, kind) = (g.plain_comm(), g.size().kind);
+    let (comm, kind) = (g.plain_comm(), g.listed().kind);
     let [a, b, c] = [g.random.between(0, BLOCK - 160), g.random.between(0, 10), g.random.between(0, 10)];
     let block = move |from: usize, to: usize| bytes(kind, a + b * int(from) + c * int(to));
     // What each sends to all, what it gets from all; gathers and scatters use the same with c or b being 0.
@@ -242,7 +245,7 @@ fn vectors(g: &mut Generator) {
 }
 
 fn neighbours(g: &mut Generator, comm: usize) {
-    let size = Size { b: 0, ..g.size() };
+    let size = Size { b: 0, ..g.listed() };
     let bytes = size.bytes(0);
     let (count, t) = (Arg::Int(size.a), Arg::Type(size.kind));
     let lists: Vec<Vec<usize>> = g.members(comm).iter().map(|member| g.neighbours(comm, member)).collect();
@@ -298,6 +301,11 @@ fn neighbours(g: &mut Generator, comm: usize) {
         &list,
         mean,
     );
+    // MPICH 4.0's binding for mpi_f08 asks for the neighbours as in a distributed graph, whatever it is.
+    if g.library.mpich && g.language == Language::Fortran2008 && comm != GRAPH {
+        g.end_step(comm);
+        return;
+    }
     g.then(Statement::Fill("addresses", comm, Some(2), [0, 0, 48 * BLOCK]));
     g.then(Statement::Types(size.kind));
     let (places, many) = (Arg::Name("addresses"), Arg::Name("many"));

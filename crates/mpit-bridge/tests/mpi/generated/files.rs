@@ -67,10 +67,10 @@ fn immediate(g: &mut Generator) {
         let size = g.whole();
         g.emit(write, true, arguments(size, at, Arg::Out, Some(Arg::Request(0))));
         written(g, write, size);
-        g.complete(WORLD, 1);
+        g.complete_file();
         g.emit(other, true, arguments(size, at, Arg::In, Some(Arg::Request(0))));
         read(g, other, size);
-        g.complete(WORLD, 1);
+        g.complete_file();
         g.end_step(WORLD);
     }
 }

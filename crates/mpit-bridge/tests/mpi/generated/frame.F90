@@ -1,14 +1,21 @@
-! What stands around the generated statements; compiled with and without F08. One thread.
+! What stands around the generated statements; compiled with F77 (mpif.h), F90 (module mpi) or F08 defined, and
+! with MPICH where it is one. One thread.
 #ifdef F08
-#define BINDING mpi_f08
 #define HANDLE(kind) type(kind)
 #else
-#define BINDING mpi
 #define HANDLE(kind) integer
 #endif
 program generated
-  use BINDING
+#ifdef F08
+  use mpi_f08
+#endif
+#ifdef F90
+  use mpi
+#endif
   implicit none
+#ifdef F77
+  include 'mpif.h'
+#endif
   integer, parameter :: t = 1, WORDS = 262144, SHARED = 65536, NUMBER = 8
   HANDLE(MPI_Comm) :: comms(7,1)
   HANDLE(MPI_Win) :: windows(2,1)
@@ -29,6 +36,12 @@ program generated
   integer :: sc(NUMBER), rc(NUMBER), sd(NUMBER), rd(NUMBER)
   integer(kind=MPI_ADDRESS_KIND) :: addresses(NUMBER)
   logical :: flag
+  ! MPICH 4.0's module mpi declares this argument of MPI_Parrived so.
+#if defined(F90) && defined(MPICH)
+  integer :: arrived
+#else
+  logical :: arrived
+#endif
   integer :: i, ierr, which, done, mode, tests, rank, length
 
   call MPI_Init(ierr)
@@ -56,6 +69,8 @@ program generated
   do i = 1, 7
     if (comms(i,t) /= MPI_COMM_NULL) call MPI_Comm_free(comms(i,t), ierr)
   end do
+  call MPI_Type_free(types(4), ierr)
+  call MPI_Type_free(types(5), ierr)
   write (*, '(a,i0,a,i0)') 'tests ', rank, ' ', tests
   call MPI_Finalize(ierr)
 
@@ -70,9 +85,15 @@ contains
   subroutine ready(request)
     HANDLE(MPI_Request), intent(in) :: request
     logical :: complete
+    ! Open MPI's Fortran binding says "not complete", always, where no status is wanted.
+#ifdef F08
+    type(MPI_Status) :: unused
+#else
+    integer :: unused(MPI_STATUS_SIZE)
+#endif
     complete = .false.
     do while (.not. complete)
-      call MPI_Request_get_status(request, complete, MPI_STATUS_IGNORE, ierr)
+      call MPI_Request_get_status(request, complete, unused, ierr)
     end do
   end subroutine
 

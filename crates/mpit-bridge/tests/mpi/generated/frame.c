@@ -40,13 +40,14 @@ static void expect(int value, int wanted, int line) {
     MPI_Abort(MPI_COMM_WORLD, 71);
 }
 
-static void ready(MPI_Request request) {
-    for (int flag = 0; !flag; sched_yield()) check(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE));
+static void is_ready(MPI_Request request, int line) {
+    for (int flag = 0; !flag; sched_yield()) checked(MPI_Request_get_status(request, &flag, MPI_STATUS_IGNORE), line);
 }
+#define ready(request) is_ready(request, __LINE__)
 
 static void *work(void *argument) {
     struct context *x = argument;
-    int flag = 0, which = 0, done = 0, mode = MPI_MODE_CREATE | MPI_MODE_RDWR, indices[REQUESTS];
+    int flag = 0, arrived = 0, which = 0, done = 0, mode = MPI_MODE_CREATE | MPI_MODE_RDWR, indices[REQUESTS];
     int sc[RANKS_MAX], rc[RANKS_MAX], sd[RANKS_MAX], rd[RANKS_MAX], parts[RANKS_MAX], parts_c[RANKS_MAX];
     MPI_Count sc_c[RANKS_MAX], rc_c[RANKS_MAX];
     MPI_Aint sd_c[RANKS_MAX], rd_c[RANKS_MAX], addresses[RANKS_MAX], addresses_c[RANKS_MAX];
@@ -55,6 +56,7 @@ static void *work(void *argument) {
     MPI_Status statuses[REQUESTS];
     MPI_Message message;
     long tests = 0;
+    (void)arrived;
 #include "statements.c"
     x->tests = tests;
     return NULL;
@@ -105,6 +107,7 @@ int main(int argc, char **argv) {
     if (THREADS == 1) check(MPI_Init(&argc, &argv));
     else check(MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided));
     if (argc < 2 || (THREADS > 1 && provided != MPI_THREAD_MULTIPLE)) MPI_Abort(MPI_COMM_WORLD, 64);
+    check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN)); /* communicators made of it inherit it */
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
     types[0] = MPI_BYTE;
     types[1] = MPI_INT;
@@ -126,6 +129,8 @@ int main(int argc, char **argv) {
         for (int c = 0; c < COMMS; c++)
             if (contexts[i].comm[c] != MPI_COMM_NULL) check(MPI_Comm_free(&contexts[i].comm[c]));
     }
+    check(MPI_Type_free(&types[3]));
+    check(MPI_Type_free(&types[4]));
     void *buffer;
     int bytes;
     check(MPI_Buffer_detach(&buffer, &bytes));

@@ -5,7 +5,9 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
     C,
-    /// `use mpi`, as mpif.h.
+    /// `include 'mpif.h'`.
+    Fortran77,
+    /// `use mpi`.
     Fortran90,
     /// `use mpi_f08`.
     Fortran2008,
@@ -125,7 +127,7 @@ impl Arg {
             Self::FileName => "trim(names(t))".into(),
             Self::Request(index) | Self::RequestValue(index) => format!("requests({})", index + 1),
             Self::Requests => "requests".into(),
-            Self::Status(index) if language == Language::Fortran90 => format!("statuses(:,{})", index + 1),
+            Self::Status(index) if language != Language::Fortran2008 => format!("statuses(:,{})", index + 1),
             Self::Status(index) => format!("statuses({})", index + 1),
             Self::Statuses => "statuses".into(),
         }

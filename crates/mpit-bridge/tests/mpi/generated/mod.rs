@@ -2,6 +2,10 @@
 //! function; what the shim tells has to be what the generator reckons by the rules, to the last byte.
 //!
 //! `THROUGHLINE_SEED` repeats a run; each prints its seed where it fails.
+//!
+//! What a library itself fails in, without the shim too, is left out on that library; where it is, the reason stands.
+//! Not covered: processes that are spawned and collectives over intercommunicators, file views, generalized requests
+//! of the program's own.
 
 mod collectives;
 mod files;
@@ -9,19 +13,19 @@ mod generator;
 mod language;
 mod messages;
 mod model;
+mod program;
 mod windows;
 
 use crate::support::*;
 use generator::Generator;
 use language::Language;
 use model::{Model, Sums};
+use program::{Library, generate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 use throughline_mpit_bridge::operations;
-
-/// Each function comes at least this often; with large-count forms once in each.
-const ROUNDS: usize = 2;
 
 /// One run of a generated program.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +35,24 @@ struct Run {
     ranks: usize,
     threads: usize,
     seed: u64,
+    /// First without the shim.
+    plain_first: bool,
+}
+
+/// Longest time for one run: 8 ranks of 4 threads on two busy cores.
+const LIMIT: Duration = Duration::from_secs(400);
+
+/// What the library's own header and name say of it.
+fn library(mpi: Mpi) -> Library {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("version.c");
+    std::fs::write(&file, "#include <mpi.h>\nversion MPI_VERSION\n").unwrap();
+    let said = stdout(&succeeded(Command::new(mpi.command("mpicc")).arg("-E").arg(&file)));
+    let newest = said.lines().any(|line| {
+        line.strip_prefix("version ").is_some_and(|number| number.trim().parse::<u32>().unwrap() >= 4)
+    });
+    // Open MPI 5 has no large counts yet.
+    Library { newest, large: newest && mpi == Mpi::Mpich, mpich: mpi == Mpi::Mpich }
 }
 
 fn seed() -> u64 {
@@ -39,25 +61,12 @@ fn seed() -> u64 {
 }
 
 impl Run {
+    fn new(mpi: Mpi, language: Language, ranks: usize, threads: usize) -> Self {
+        Self { mpi, language, ranks, threads, seed: seed(), plain_first: false }
+    }
+
     fn generate(&self) -> Generator {
-        // Open MPI has the functions of MPI 4 since 5.0; Debian 12's is 4.1.
-        let newest = self.mpi == Mpi::Mpich;
-        let mut g = Generator::new(self.seed, self.ranks, self.language, newest, newest);
-        messages::first(&mut g);
-        for _ in 0..ROUNDS {
-            messages::all(&mut g);
-            messages::completions(&mut g);
-            collectives::all(&mut g);
-            windows::all(&mut g);
-            // Open MPI's MPI-IO does not stand requests of several threads, MPICH's not even their opening files in
-            // different order; both also without the shim.
-            if self.threads > 1 {
-                g.alone(files::all);
-            } else {
-                files::all(&mut g);
-            }
-        }
-        g
+        generate(self.seed, self.ranks, self.threads, self.language, library(self.mpi))
     }
 
     /// Writes and compiles it.
@@ -69,7 +78,7 @@ impl Run {
             Language::C => {
                 language::c(&g.body, &mut text);
                 std::fs::write(folder.join("statements.c"), &text).unwrap();
-                let mut command = Command::new(format!("mpicc.{}", self.mpi.name()));
+                let mut command = Command::new(self.mpi.command("mpicc"));
                 command
                     .arg("-pthread")
                     .arg(format!("-DTHREADS={}", self.threads))
@@ -79,11 +88,14 @@ impl Run {
             other => {
                 language::fortran(other, &g.body, &mut text);
                 std::fs::write(folder.join("statements.f90"), &text).unwrap();
-                let mut command = Command::new(format!("mpif90.{}", self.mpi.name()));
+                let mut command = Command::new(self.mpi.command("mpif90"));
                 command.args(["-ffree-line-length-none", "-fallow-argument-mismatch", "-w"]);
-                command
-                    .args((other == Language::Fortran2008).then_some("-DF08"))
-                    .arg(source.join("frame.F90"));
+                command.arg(match other {
+                    Language::Fortran77 => "-DF77",
+                    Language::Fortran90 => "-DF90",
+                    _ => "-DF08",
+                });
+                command.args((self.mpi == Mpi::Mpich).then_some("-DMPICH")).arg(source.join("frame.F90"));
                 command
             }
         };
@@ -103,7 +115,7 @@ fn missing(g: &Generator) -> Vec<String> {
     };
     let mut wanted = Vec::new();
     for (number, name) in operations() {
-        if g.newest || !is_new(name) {
+        if g.library.newest || !is_new(name) {
             wanted.push(name.to_owned());
             // Numbers below 128 have counts, and so a large-count form.
             wanted.extend((g.large && number < 128).then(|| format!("{name}_c")));
@@ -145,15 +157,46 @@ fn compare(run: &Run, model: &Model, seen: &Seen) {
     assert_eq!(seen.matrix(ranks), model.matrix, "{run:?}");
 }
 
+/// Runs a command no longer than LIMIT, whatever it waits for.
+fn limited(command: &Command) -> Command {
+    let mut limited = Command::new("timeout");
+    limited.args(["--kill-after=10", &LIMIT.as_secs().to_string()]).arg(command.get_program());
+    limited.args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    // More ranks than cores: who waits lets others run. MPICH has no such setting.
+    limited.env("OMPI_MCA_mpi_yield_when_idle", "1");
+    limited
+}
+
+/// What the library itself can't run says nothing about the shim.
+fn runs_without_shim(run: &Run, program: &Path, folder: &Path) {
+    let mut command = run.mpi.run(u32::try_from(run.ranks).unwrap());
+    let output = limited(command.arg(program).arg(folder)).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{run:?} fails without the shim: {}\n{}",
+        output.status,
+        stderr(&output)
+    );
+}
+
 async fn exact(run: Run) {
     let folder = tempfile::tempdir().unwrap();
     let g = run.generate();
     assert_eq!(missing(&g), Vec::<String>::new(), "functions of the table that the generator does not know");
     let program = run.compile(&g, folder.path());
+    if run.plain_first {
+        runs_without_shim(&run, &program, folder.path());
+    }
     let mut agent = Agent::start(&folder.path().join("s"));
     let mut command = run_with_shim(run.mpi, u32::try_from(run.ranks).unwrap(), &agent.socket);
-    command.arg(program).arg(folder.path());
-    let output = agent.run(command, run.ranks).await;
+    let command = limited(command.arg(program).arg(folder.path()));
+    let output = agent.run_within(command, run.ranks, LIMIT).await;
     assert!(output.status.success(), "{run:?}: {}\n{}", stdout(&output), stderr(&output));
     let mut model = g.model.times(run.threads as u64);
     model.add(&g.once);
@@ -163,45 +206,53 @@ async fn exact(run: Run) {
     agent.receiver.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn c_program() {
-    let _alone = alone().await;
-    exact(Run { mpi: Mpi::Open, language: Language::C, ranks: 3, threads: 1, seed: seed() }).await;
+/// One test for each shape that is run always.
+macro_rules! shapes {
+    ($($name:ident $mpi:ident $language:ident $ranks:literal $threads:literal,)+) => { $(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $name() {
+            let _alone = alone().await;
+            exact(Run::new(Mpi::$mpi, Language::$language, $ranks, $threads)).await;
+        }
+    )+ };
+}
+
+shapes! {
+    c_program Open C 3 1,
+    c_program_with_threads Open C 2 4,
+    fortran_77_program Open Fortran77 2 1,
+    fortran_90_program Open Fortran90 2 1,
+    fortran_2008_program Open Fortran2008 2 1,
+    c_program_on_mpich Mpich C 3 1,
+    c_program_on_mpich_with_threads Mpich C 2 4,
+    fortran_77_program_on_mpich Mpich Fortran77 2 1,
+    fortran_90_program_on_mpich Mpich Fortran90 2 1,
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn c_program_with_threads() {
+#[ignore = "needs to be understood: by LD_PRELOAD it ended in seconds, here it has not been seen to end"]
+async fn fortran_2008_program_on_mpich() {
     let _alone = alone().await;
-    exact(Run { mpi: Mpi::Open, language: Language::C, ranks: 2, threads: 4, seed: seed() }).await;
+    exact(Run::new(Mpi::Mpich, Language::Fortran2008, 2, 1)).await;
 }
 
+/// `make soak`: 1 to 8 ranks, one thread and four, every binding; `THROUGHLINE_SHAPES` names other numbers of ranks.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a Fortran program that ends: the generated one has not yet been seen through"]
-async fn fortran_programs() {
-    let _alone = alone().await;
-    for language in [Language::Fortran90, Language::Fortran2008] {
-        exact(Run { mpi: Mpi::Open, language, ranks: 2, threads: 1, seed: seed() }).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs an MPICH that runs the generated program by itself: 4.0.2 hangs or crashes in it without the shim"]
-async fn on_mpich() {
-    let _alone = alone().await;
-    for (language, threads) in [(Language::C, 1), (Language::C, 4), (Language::Fortran90, 1)] {
-        exact(Run { mpi: Mpi::Mpich, language, ranks: 2, threads, seed: seed() }).await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs some minutes: all numbers of ranks, with and without threads"]
+#[ignore = "needs some minutes: all numbers of ranks, with and without threads; make soak runs it"]
 async fn all_shapes() {
     let _alone = alone().await;
-    for ranks in 1..=8 {
-        for (language, threads) in [(Language::C, 1), (Language::C, 4)] {
-            let run = Run { mpi: Mpi::Open, language, ranks, threads, seed: seed() };
-            eprintln!("{run:?}");
-            exact(run).await;
+    let given = std::env::var("THROUGHLINE_SHAPES").unwrap_or_else(|_| "1 2 3 4 5 6 7 8".into());
+    for ranks in given.split_whitespace().map(|word| word.parse().unwrap()) {
+        for mpi in BOTH {
+            let mut fortran = [Language::Fortran77, Language::Fortran90, Language::Fortran2008][ranks % 3];
+            if mpi == Mpi::Mpich && fortran == Language::Fortran2008 {
+                fortran = Language::Fortran90; // see the test of its own
+            }
+            for (language, threads) in [(Language::C, 1), (Language::C, 4), (fortran, 1)] {
+                let run = Run { plain_first: true, ..Run::new(mpi, language, ranks, threads) };
+                exact(run).await;
+                println!("exact: {run:?}");
+            }
         }
     }
 }
