@@ -1,12 +1,12 @@
 /*
- * Clocks in trace mode: each rank holds its clock against rank 0's, once a second or less often in large jobs,
- * with a burst of small UDP packets of which the one that was fastest there and back counts (Cristian). Half of
- * its round trip bounds the error. Nothing is corrected here: the points are sent as they are, and whoever reads
- * the trace lines up the clocks, drift and steps included.
+ * Clocks in trace mode: each rank holds its clock against rank 0's, once a second or less often in large jobs, with a
+ * burst of small UDP packets (sync_burst.c). Nothing is corrected here: the points are sent as they are, and whoever
+ * reads the trace lines up the clocks, drift and steps included.
  *
- * A thread of its own, as an answer that waits for a flush is worth nothing. Rank 0 answers only packets that
- * hold the job's cookie, with as many bytes as were asked with, and a bounded number a second: to others the port
- * is silent.
+ * When a packet came is told by the kernel's stamp (tl_trace_received): on a busy node a thread is woken much later.
+ * So nobody spins, and both sides sleep between packets. A thread of its own, as an answer that waits for a flush
+ * delays all who ask. Rank 0 answers only packets that hold the job's cookie, with as many bytes as were asked with,
+ * and a bounded number a second: to others the port is silent.
  */
 #define _GNU_SOURCE
 #include "sync.h"
@@ -30,10 +30,10 @@
 enum {
     PACKET_BYTES = 64,
     PACKET_MAGIC = 0x4b4c4354,    /* "TCLK" */
-    BURST = 40,                   /* packets of a comparison; the more, the better the fastest */
-    BURST_ENOUGH_NS = 12000,      /* a round trip that needs no further packet: two cores of one node */
-    ANSWER_SPIN_NS = 150000,      /* awaited without sleeping: a wake-up costs more than the whole trip */
-    ANSWER_MS = 5,
+    ANSWER_MS = 20,               /* late answers are as good as others, thanks to the stamps */
+    BURST_MS = 100,               /* for a comparison */
+    LAST_BURST_MS = 40,           /* for the last one: the program waits for it */
+    UNANSWERED = 2,               /* packets of a comparison without an answer */
     PERIOD_MS = 1000,
     PERIOD_MS_PER_RANK = 5,       /* keeps rank 0 below 8,000 packets a second */
     PERIOD_LONGEST_MS = 60000,
@@ -56,7 +56,7 @@ struct packet {
 _Static_assert(sizeof(struct packet) == PACKET_BYTES, "the packet has no holes");
 
 static pthread_t thread;
-static int running, wake = -1, sock = -1;
+static int running, ending, wake = -1, sock = -1;
 static struct tl_meeting meeting;
 static uint32_t packets;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -74,19 +74,29 @@ static int is_from_us(const struct packet *packet, ssize_t length, enum packet_k
     return other == 0;
 }
 
+/* One packet and when it came; its length, or below 0. */
+static ssize_t take(struct packet *packet, struct sockaddr_in6 *from, int64_t earliest, int64_t *came) {
+    union tl_stamp_room room;
+    struct iovec into = {packet, sizeof *packet};
+    struct msghdr message = {.msg_name = from, .msg_namelen = from ? sizeof *from : 0, .msg_iov = &into, .msg_iovlen = 1,
+                             .msg_control = &room, .msg_controllen = sizeof room};
+    ssize_t got = recvmsg(sock, &message, MSG_DONTWAIT | MSG_TRUNC);
+    if (got >= 0) *came = tl_trace_received(&message, earliest);
+    return got;
+}
+
 /* One packet, if there is one. */
 static int answer(void) {
     struct packet packet;
     struct sockaddr_in6 from;
-    socklen_t length = sizeof from;
-    ssize_t got = recvfrom(sock, &packet, sizeof packet, MSG_DONTWAIT | MSG_TRUNC, (struct sockaddr *)&from, &length);
+    int64_t received = 0;
+    ssize_t got = take(&packet, &from, INT64_MIN, &received);
     if (got < 0) return 0;
-    int64_t received = tl_trace_now();
     if (!is_from_us(&packet, got, ASK)) return 1;
     packet.kind = ANSWER;
     packet.received = received;
     packet.sent = tl_trace_now();
-    sendto(sock, &packet, sizeof packet, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from, length);
+    sendto(sock, &packet, sizeof packet, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&from, sizeof from);
     return 1;
 }
 
@@ -102,18 +112,10 @@ static void *serve(void *unused) {
     int64_t second = tl_clock(CLOCK_MONOTONIC);
     int answered = 0;
     while (wait_for(sock, -1)) {
-        int64_t quiet_since = tl_clock(CLOCK_MONOTONIC);
-        while (tl_clock(CLOCK_MONOTONIC) - quiet_since < ANSWER_SPIN_NS && answered < ANSWERS_PER_SECOND) {
-            if (!answer()) continue;
-            quiet_since = tl_clock(CLOCK_MONOTONIC);
-            answered++;
-        }
-        if (tl_clock(CLOCK_MONOTONIC) - second > 1000000000) {
-            second = tl_clock(CLOCK_MONOTONIC);
-            answered = 0;
-        } else if (answered >= ANSWERS_PER_SECOND && !wait_for(-1, 100)) {
-            break;
-        }
+        int64_t now = tl_clock(CLOCK_MONOTONIC);
+        if (now - second > 1000000000) second = now, answered = 0;
+        if (answered >= ANSWERS_PER_SECOND && !wait_for(-1, 100)) break;
+        while (answered < ANSWERS_PER_SECOND && answer()) answered++;
     }
     return NULL;
 }
@@ -148,9 +150,12 @@ static void list_addresses(void) {
 
 /* One socket for both families; where the kernel has no IPv6, there is no alignment. */
 static int open_socket(void) {
-    int both = 0;
+    int both = 0, yes = 1;
     sock = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return sock >= 0 && setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both) == 0;
+    if (sock < 0 || setsockopt(sock, IPPROTO_IPV6, IPV6_V6ONLY, &both, sizeof both) != 0) return 0;
+    /* Where the kernel has no stamps the bounds are as wide as threads are slow to wake. */
+    if (setsockopt(sock, SOL_SOCKET, SO_TIMESTAMPNS, &yes, sizeof yes) != 0) tl_debug("packets have no times of arrival");
+    return 1;
 }
 
 static int open_port(void) {
@@ -168,27 +173,23 @@ static int open_port(void) {
 /* ---- the others ---- */
 
 /* One packet there and back; 0 if none came back in time. */
-static int exchange(struct tl_sync_point *point) {
+static int exchange(struct tl_exchange *done) {
     struct packet ask = {.magic = PACKET_MAGIC, .kind = ASK, .number = ++packets, .rank = (uint32_t)tl_world_rank};
     struct packet back;
     memcpy(ask.cookie, meeting.cookie, sizeof ask.cookie);
-    int64_t sent = tl_trace_now(), began = tl_clock(CLOCK_MONOTONIC);
+    int64_t began = tl_clock(CLOCK_MONOTONIC), until = began + (int64_t)ANSWER_MS * 1000000;
+    done->sent = tl_trace_now();
     if (send(sock, &ask, sizeof ask, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof ask) return 0;
-    for (;;) {
-        ssize_t got = recv(sock, &back, sizeof back, MSG_DONTWAIT | MSG_TRUNC);
-        int64_t arrived = tl_trace_now(), waited = tl_clock(CLOCK_MONOTONIC) - began;
-        if (is_from_us(&back, got, ANSWER) && back.number == ask.number && arrived > sent && back.sent >= back.received) {
-            point->round_trip = (arrived - sent) - (back.sent - back.received);
-            if (point->round_trip <= 0) return 0; /* a clock stepped meanwhile */
-            point->time = sent + (arrived - sent) / 2;
-            point->offset = ((back.received - sent) + (back.sent - arrived)) / 2;
-            point->uncertainty = point->round_trip / 2 + 1;
-            return 1;
-        }
-        if (waited > (int64_t)ANSWER_MS * 1000000) return 0;
+    for (int64_t now = began; now < until; now = tl_clock(CLOCK_MONOTONIC)) {
         struct pollfd ready = {.fd = sock, .events = POLLIN};
-        if (waited > ANSWER_SPIN_NS) poll(&ready, 1, ANSWER_MS);
+        poll(&ready, 1, (int)((until - now) / 1000000) + 1);
+        ssize_t got = take(&back, NULL, began, &done->arrived);
+        if (got < 0 || !is_from_us(&back, got, ANSWER) || back.number != ask.number) continue;
+        done->received = back.received;
+        done->answered = back.sent;
+        return 1;
     }
+    return 0;
 }
 
 static void add_point(const struct tl_sync_point *point) {
@@ -198,26 +199,30 @@ static void add_point(const struct tl_sync_point *point) {
     pthread_mutex_unlock(&lock);
 }
 
-/* A comparison: the fastest packet of a burst. */
-static int compare(void) {
-    struct tl_sync_point best = {.round_trip = INT64_MAX}, point;
-    for (int i = 0, unanswered = 0; i < BURST && unanswered < 2 && best.round_trip > BURST_ENOUGH_NS; i++) {
-        if (!exchange(&point)) unanswered++;
-        else if (point.round_trip < best.round_trip) best = point;
+/* A comparison: a burst of packets. Cut short when it is time to end, but for the last one. */
+static int compare(int milliseconds, int is_last) {
+    struct tl_burst burst;
+    struct tl_exchange one;
+    int64_t until = tl_clock(CLOCK_MONOTONIC) + (int64_t)milliseconds * 1000000;
+    tl_burst_start(&burst);
+    for (int unanswered = 0; unanswered < UNANSWERED && !tl_burst_is_enough(&burst);) {
+        if (tl_clock(CLOCK_MONOTONIC) >= until || (TL_LOAD(&ending) && !is_last)) break;
+        if (exchange(&one)) tl_burst_add(&burst, &one);
+        else unanswered++;
     }
-    if (best.round_trip == INT64_MAX) return 0;
-    add_point(&best);
+    if (!burst.count) return 0;
+    add_point(&burst.point);
     return 1;
 }
 
 /* Rank 0 at the first of its addresses that answers. */
 static int reach(void) {
-    struct tl_sync_point point;
+    struct tl_exchange one;
     if (!tl_meeting_find(&meeting)) return 0;
     for (int i = 0; i < meeting.addresses; i++) {
         struct sockaddr_in6 to = {.sin6_family = AF_INET6, .sin6_port = htons(meeting.port), .sin6_addr = meeting.address[i]};
         if (sock >= 0) close(sock);
-        if (open_socket() && connect(sock, (struct sockaddr *)&to, sizeof to) == 0 && exchange(&point)) return 1;
+        if (open_socket() && connect(sock, (struct sockaddr *)&to, sizeof to) == 0 && exchange(&one)) return 1;
     }
     if (sock >= 0) close(sock);
     sock = -1;
@@ -242,10 +247,10 @@ static void *follow(void *milliseconds) {
             else look = LOOK_FIRST_MS;
             continue;
         }
-        failures = compare() ? 0 : failures + 1;
+        failures = compare(BURST_MS, 0) ? 0 : failures + 1;
         next = pause;
     }
-    if (sock >= 0 && failures < FAILURES) compare();
+    if (sock >= 0 && failures < FAILURES) compare(LAST_BURST_MS, 1);
     return NULL;
 }
 
@@ -289,9 +294,10 @@ size_t tl_sync_take(struct tl_sync_point *to, uint64_t *number) {
 }
 
 static void end_thread(void) {
-    enum { PATIENCE_MS = 100 }; /* it never waits longer than for one answer */
+    enum { PATIENCE_MS = 100 }; /* more than the last comparison and an answer before it take */
     if (!running) return;
     running = 0;
+    TL_STORE(&ending, 1);
     uint64_t one = 1;
     if (write(wake, &one, sizeof one) < 0) return;
     int64_t at = tl_clock(CLOCK_REALTIME) + (int64_t)PATIENCE_MS * 1000000;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "sync_burst.h"
+
 #pragma GCC visibility push(hidden)
 
 enum { TL_COOKIE_BYTES = 16, TL_ADDRESSES = 8, TL_SYNC_POINTS = 64 };
@@ -16,14 +18,6 @@ struct tl_meeting {
     uint16_t port;
     int addresses;
     struct in6_addr address[TL_ADDRESSES]; /* IPv4 as mapped addresses */
-};
-
-/* One comparison with rank 0's clock. */
-struct tl_sync_point {
-    int64_t time;        /* of the own clock, in the middle of the exchange */
-    int64_t offset;      /* to be added to the own clock */
-    int64_t uncertainty; /* the offset is not wrong by more */
-    int64_t round_trip;
 };
 
 /* In MPI_Init, after tl_trace_start. Ranks but 0 look for rank 0 in the background, and rank 0 answers there. */

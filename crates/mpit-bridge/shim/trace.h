@@ -7,6 +7,7 @@
 #define THROUGHLINE_TRACE_H
 
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "frame.h"
 #include "shim.h"
@@ -67,6 +68,13 @@ void tl_trace_push(int milliseconds, int last, int patience_ms);
 /* trace_clock.c: the clock of traces is CLOCK_MONOTONIC, which a test may skew (THROUGHLINE_TEST_CLOCK). */
 void tl_trace_clock_start(int rank);
 int64_t tl_trace_now(void);
+/* When a packet came, by the kernel's stamp in a message from a socket with SO_TIMESTAMPNS; now, where there is none or
+ * it can't be right. `earliest` is a reading of CLOCK_MONOTONIC. */
+union tl_stamp_room {
+    char bytes[64];
+    struct cmsghdr aligned;
+};
+int64_t tl_trace_received(struct msghdr *message, int64_t earliest);
 /* Prepares for turning ticks into times of that clock, as of now. */
 struct tl_ticking {
     uint64_t ticks;

@@ -4,7 +4,7 @@
  *
  * Ranks of one node share that clock, so that tests of the alignment would show nothing. For them, and only for
  * them, THROUGHLINE_TEST_CLOCK skews it: `origin=NS;RANK:offset=MS,drift=PPM,step=MS@MS;...`, times in
- * milliseconds, a step that long after the origin (a reading of CLOCK_MONOTONIC).
+ * milliseconds, a step that long after the origin (a reading of CLOCK_MONOTONIC; without one each rank's MPI_Init).
  */
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -42,6 +42,7 @@ static void configure(int rank) {
     step_ns = ms * number_after(own, end, "step=", 0);
     step_at = origin + (int64_t)(ms * number_after(own, end, "@", 0));
     skewed = 1;
+    tl_debug("rank %d: clock skewed since %lld", rank, (long long)origin);
 }
 
 static int64_t skew(int64_t time) {
@@ -52,6 +53,45 @@ static int64_t skew(int64_t time) {
 
 int64_t tl_trace_now(void) {
     return skew(tl_clock(CLOCK_MONOTONIC));
+}
+
+/* How far CLOCK_REALTIME is ahead of CLOCK_MONOTONIC, with the error of the reading; 0 if the thread was put aside each
+ * time. They run at one rate, by one oscillator: only setting the time changes this. */
+static int realtime_ahead(int64_t *ahead, int64_t *error) {
+    enum { READINGS = 3, WIDEST_NS = 1000 };
+    for (int i = 0; i < READINGS; i++) {
+        int64_t before = tl_clock(CLOCK_MONOTONIC), real = tl_clock(CLOCK_REALTIME);
+        *error = (tl_clock(CLOCK_MONOTONIC) - before) / 2 + 1;
+        *ahead = real - before - *error;
+        if (*error <= WIDEST_NS) return 1;
+    }
+    return 0;
+}
+
+/* The kernel stamps packets by CLOCK_REALTIME. Where that was set since the last packet, nobody knows to which side of
+ * it the stamp belongs. */
+static int64_t stamped(const struct timespec *stamp, int64_t earliest, int64_t now) {
+    enum { SET_NS = 5000, OLDEST_NS = 1000000000 };
+    static int64_t last_ahead; /* of the only thread that asks */
+    int64_t ahead, error;
+    if (!realtime_ahead(&ahead, &error)) return now;
+    int64_t moved = ahead - last_ahead;
+    last_ahead = ahead;
+    /* Rather late than early: it bounds the offset. */
+    int64_t at = (int64_t)stamp->tv_sec * 1000000000 + stamp->tv_nsec - ahead + error;
+    int is_right = moved > -SET_NS && moved < SET_NS && at >= earliest && at <= now && now - at < OLDEST_NS;
+    return is_right ? at : now;
+}
+
+int64_t tl_trace_received(struct msghdr *message, int64_t earliest) {
+    int64_t now = tl_clock(CLOCK_MONOTONIC);
+    for (struct cmsghdr *one = CMSG_FIRSTHDR(message); one; one = CMSG_NXTHDR(message, one)) {
+        struct timespec stamp;
+        if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_TIMESTAMPNS) continue;
+        memcpy(&stamp, CMSG_DATA(one), sizeof stamp);
+        return skew(stamped(&stamp, earliest, now));
+    }
+    return skew(now);
 }
 
 /* Both clocks at one moment: the closest of a few readings, as the thread may be put aside between two. */

@@ -169,15 +169,89 @@ async fn clocks_are_compared_within_the_bounds_told() {
     }
 }
 
-#[test]
-fn numbers_follow_a_model_of_matching() {
+/// A test of pure C of the shim, with sanitizers; its output.
+fn model(program: &str, of: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("numbering");
+    let binary = folder.path().join(program);
     let mut compile = Command::new("cc");
     compile.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", "-o"]);
-    compile.arg(&program).args([source.join("tests/programs/numbering.c"), source.join("shim/messages.c")]);
+    compile.arg(&binary).arg(source.join(format!("tests/programs/{program}.c")));
+    compile.arg(source.join("shim").join(of));
     succeeded(&mut compile);
-    let output = succeeded(&mut Command::new(&program));
-    assert!(stdout(&output).contains(" 0 wrong, 0 without a number"), "{}", stdout(&output));
+    stdout(&succeeded(&mut Command::new(&binary)))
+}
+
+#[test]
+fn numbers_follow_a_model_of_matching() {
+    let told = model("numbering", "messages.c");
+    assert!(told.contains(" 0 wrong, 0 without a number"), "{told}");
+}
+
+#[test]
+fn comparisons_are_within_their_bounds_whatever_clocks_and_packets_do() {
+    let told = model("bursts", "sync_burst.c");
+    assert!(told.contains(" 0 wrong,"), "{told}");
+    // One packet in eight is fast one way, one in 64 both ways: taken apart, most bursts hold both.
+    let narrow = told.trim_end().rsplit(", ").next().and_then(|last| last.strip_suffix(" narrow"));
+    assert!(narrow.unwrap().parse::<u32>().unwrap() > 10_000, "{told}");
+}
+
+/// Four threads a rank: each message finds its receive, and each thread is told apart.
+#[tokio::test(flavor = "multi_thread")]
+async fn threads_are_traced() {
+    const CALLS: usize = 200;
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 2, &agent.socket);
+        command.arg("--trace").env("THROUGHLINE_TRACE_DIR", folder.path());
+        command.arg(mpi.compile("tests/programs/threads.c", folder.path())).arg(CALLS.to_string());
+        let output = agent.run(command, 2).await;
+        assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+        let all = 2 * 4 * CALLS;
+        agent
+            .until("all messages", |seen| count(seen, is_sent) == all && count(seen, is_received) == all)
+            .await;
+        let seen = &agent.seen;
+        assert_whole(seen);
+        let (sent, received) = (by_identity(seen, is_sent), by_identity(seen, is_received));
+        assert!(sent.keys().eq(received.keys()));
+        for rank in 0..2 {
+            // Whichever threads call MPI_Init and MPI_Finalize, four of them exchange.
+            let own = seen.traces.iter().filter(|((of, _), record)| *of == rank && is_sent(record));
+            let threads: BTreeMap<u32, BTreeSet<i32>> = own.fold(BTreeMap::new(), |mut all, (_, record)| {
+                all.entry(record.thread).or_default().extend(record.tag);
+                all
+            });
+            assert_eq!(threads.len(), 4, "{threads:?}");
+            assert!(threads.values().all(|tags| tags.len() == 1), "each has a tag of its own: {threads:?}");
+        }
+    }
+}
+
+/// Calls by Fortran's three bindings, with their bytes and the root's world rank.
+#[tokio::test(flavor = "multi_thread")]
+async fn fortran_is_traced() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 4, &agent.socket);
+        command.arg("--trace").env("THROUGHLINE_TRACE_DIR", folder.path());
+        command.arg(mpi.compile("tests/programs/bindings.f90", folder.path()));
+        let output = agent.run(command, 4).await;
+        assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+        let of = |seen: &Seen, operation: &str| -> Vec<MpiTraceRecord> {
+            seen.traces.values().filter(|record| record.operation == operation).cloned().collect()
+        };
+        agent.until("all allgathers", |seen| of(seen, "allgather").len() == 4).await;
+        let allreduces = of(&agent.seen, "allreduce");
+        assert_eq!(allreduces.len(), 12, "{allreduces:?}");
+        assert!(allreduces.iter().all(|record| record.bytes == 80), "{allreduces:?}");
+        let bcasts = of(&agent.seen, "bcast");
+        assert_eq!(bcasts.len(), 4);
+        assert!(bcasts.iter().all(|record| record.peer == Some(3)), "rank 0 of the reversed: {bcasts:?}");
+    }
 }
