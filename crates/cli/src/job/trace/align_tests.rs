@@ -90,6 +90,63 @@ fn poor_comparisons_are_left_out() {
     assert!((alignment.align(clock.shows(5 * SECOND)).time - 5 * SECOND).abs() <= 2001);
 }
 
+/// A busy node: seven comparisons in eight are poor, each to one side, and the slopes between them are nonsense.
+#[test]
+fn good_comparisons_outweigh_many_poor_ones() {
+    for drift_ppm in [50.0, -50.0] {
+        let clock = Faulty { offset: -50 * MS, drift_ppm, step: 5 * MS, step_at: 20 * SECOND + 300 * MS };
+        let mut points = clock.compared(40);
+        for (at, point) in points.iter_mut().enumerate().filter(|(at, _)| at % 8 != 0) {
+            let bound = 300_000 + 40_000 * i64::try_from(at % 7).unwrap();
+            point.offset += if at % 3 == 0 { bound } else { -bound } * 9 / 10;
+            point.uncertainty = bound;
+        }
+        let alignment = Alignment::new(points);
+        assert!((alignment.drift_ppm() + drift_ppm).abs() < 2.0, "{}", alignment.drift_ppm());
+        assert_eq!(alignment.steps.len(), 1, "{:?}", alignment.steps);
+        for time in (0..40_000).map(|ms| ms * MS) {
+            let aligned = alignment.align(clock.shows(time));
+            let wrong = (aligned.time - time).abs();
+            assert!(wrong <= aligned.error, "{time}: {aligned:?}");
+            assert!(wrong <= 30_000 || aligned.is_stepped, "{time}: {wrong} {aligned:?}");
+            assert!(!aligned.is_stepped || (16..=24).contains(&(time / SECOND)), "{time}");
+        }
+    }
+}
+
+/// No comparison is good: what they say of the drift is nonsense, and no reason to see steps.
+#[test]
+fn poor_comparisons_are_no_steps() {
+    let clock = Faulty { offset: 3 * MS, drift_ppm: 0.0, step: 0, step_at: i64::MAX };
+    let mut points = clock.compared(20);
+    for (at, point) in points.iter_mut().enumerate() {
+        point.offset += if at % 2 == 0 { 190_000 } else { -190_000 };
+        point.uncertainty = 200_000;
+    }
+    let alignment = Alignment::new(points);
+    assert_eq!(alignment.steps, []);
+    for time in (0..20_000).map(|ms| ms * MS) {
+        let aligned = alignment.align(clock.shows(time));
+        assert!((aligned.time - time).abs() <= aligned.error, "{time}: {aligned:?}");
+    }
+}
+
+/// A drift that changes within the tolerance is within the bound that is told.
+#[test]
+fn a_drift_that_changes_is_within_the_bound() {
+    let shows = |time: i64| time + 15 * (time - 10 * SECOND - 500 * MS).max(0) / 1_000_000;
+    let points = (0..=20).map(|at| {
+        let (time, clock) = (at * SECOND, shows(at * SECOND));
+        Point { number: at, clock, offset: time - clock, uncertainty: 1000 }
+    });
+    let alignment = Alignment::new(points.collect());
+    assert_eq!(alignment.steps, []);
+    for time in (0..20_000).map(|ms| ms * MS) {
+        let aligned = alignment.align(shows(time));
+        assert!((aligned.time - time).abs() <= aligned.error, "{time}: {aligned:?}");
+    }
+}
+
 #[test]
 fn few_comparisons_are_used_as_they_are() {
     assert_eq!(Alignment::new(vec![]).align(77), Aligned { time: 77, error: 0, is_stepped: false });

@@ -207,7 +207,8 @@ impl Process<'_> {
             let name = format!("clock stepped by {:+.3} ms", step.jump as f64 / 1e6);
             for (name, at) in [(name.clone(), step.from), (format!("{name}: reliable again"), step.to)] {
                 let arguments = json!({ "step_ms": step.jump as f64 / 1e6 });
-                writer.moment(self.rank.process, &name, self.time(at), object(arguments))?;
+                // The comparison before may lie before the first record: viewers leave out what is before zero.
+                writer.moment(self.rank.process, &name, self.time(at).max(0), object(arguments))?;
             }
         }
         Ok(())
