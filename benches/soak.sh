@@ -17,3 +17,6 @@ cargo test --quiet -p throughline-mpit-bridge --test mpi -- --ignored --exact ge
 
 echo "== MPI: counting and faults on every library that is here or can be had"
 benches/mpi-matrix.sh
+
+echo "== traces: clocks with known faults lined up"
+benches/trace.sh
