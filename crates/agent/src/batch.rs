@@ -19,6 +19,7 @@ macro_rules! cumulative {
             host_ports,
             gpu_links,
             gpu_pcie,
+            gpu_pm,
             mpi_ops,
             mpi_peers,
             mpi_pvars,

@@ -18,6 +18,15 @@ const HTTP_PORT: u16 = 9461;
 /// Name of the socket that ranks connect to, in the run folder.
 const MPI_SOCKET_NAME: &str = "mpi.sock";
 
+/// Name of the socket for commands, in the run folder.
+const CONTROL_SOCKET_NAME: &str = "agent.sock";
+
+/// Name of the folder of leases, in the run folder.
+const GPU_LEASES_NAME: &str = "gpu-leases";
+
+/// Most samples of a GPU in a second: what CUPTI's metrics of links were meant for.
+const SAMPLES_PER_SECOND_MAX: u32 = 1000;
+
 /// Name of the file that tells the next agent of ranks.
 const RANK_STATE_NAME: &str = "mpi-ranks";
 
@@ -50,12 +59,16 @@ pub struct Config {
     pub amd_smi: AmdSmi,
     /// Links of Intel's GPUs.
     pub level_zero: LevelZero,
+    /// The GPUs' performance monitors.
+    pub cupti: Cupti,
     /// The host's own InfiniBand ports.
     pub sysfs: Sysfs,
     /// MPI ranks.
     pub mpi: Mpi,
     /// Where processes are looked up.
     pub proc: Proc,
+    /// Commands to a running agent.
+    pub control: Control,
 }
 
 /// `[http]`
@@ -152,6 +165,57 @@ macro_rules! gpu_library {
 gpu_library!(Dcgm, "`[dcgm]`", Dcgm);
 gpu_library!(AmdSmi, "`[amd_smi]`", AmdSmi);
 gpu_library!(LevelZero, "`[level_zero]`", LevelZero);
+
+/// `[cupti]`
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cupti {
+    /// Whether the GPUs' performance monitors are taken.
+    pub enabled: bool,
+    /// The library, by name or path.
+    pub library: PathBuf,
+    /// CUDA's driver library, by name or path.
+    pub cuda: PathBuf,
+    /// From one record to the next.
+    pub interval_seconds: Seconds,
+    /// Samples that each GPU takes.
+    pub samples_per_second: u32,
+    /// The user that the sampler runs as; the agent's when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// Folder of leases; `gpu-leases` in the run folder when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leases: Option<PathBuf>,
+    /// An older lease was forgotten.
+    pub lease_limit_seconds: Seconds,
+}
+
+impl Default for Cupti {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            library: PathBuf::from("libcupti.so"),
+            cuda: PathBuf::from("libcuda.so.1"),
+            interval_seconds: Seconds::from_millis(1000),
+            samples_per_second: 100,
+            user: None,
+            leases: None,
+            lease_limit_seconds: Seconds::from_millis(86_400_000),
+        }
+    }
+}
+
+/// `[control]`
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Control {
+    /// The socket; `agent.sock` in the run folder when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket: Option<PathBuf>,
+    /// Permissions of the socket; the agent's own user alone when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub socket_mode: Option<SocketMode>,
+}
 
 /// `[sysfs]`
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -262,6 +326,10 @@ pub struct Places {
     pub run_dir: PathBuf,
     /// Socket for ranks.
     pub mpi_socket: PathBuf,
+    /// Socket for commands.
+    pub control_socket: PathBuf,
+    /// Folder of leases of GPUs.
+    pub gpu_leases: PathBuf,
     /// Where what is known of ranks waits for the next agent; `None` to leave it alone.
     pub rank_state: Option<PathBuf>,
 }
@@ -291,6 +359,18 @@ impl Config {
             let remedy = "leave it out for libnvidia-ml.so.1, or set nvml.enabled = false";
             return Err(Failure::usage(format!("configuration: nvml.library is empty; {remedy}")));
         }
+        let samples = self.cupti.samples_per_second;
+        if !(1..=SAMPLES_PER_SECOND_MAX).contains(&samples) {
+            let range = format!("1 to {SAMPLES_PER_SECOND_MAX}");
+            return Err(Failure::usage(format!(
+                "configuration: cupti.samples_per_second is {samples}, not {range}"
+            )));
+        }
+        let control_socket = self.control.socket.clone().unwrap_or_else(|| run_dir.join(CONTROL_SOCKET_NAME));
+        paths::check_socket_path(&control_socket)?;
+        let gpu_leases = self.cupti.leases.clone().unwrap_or_else(|| run_dir.join(GPU_LEASES_NAME));
+        self.control.socket = Some(control_socket.clone());
+        self.cupti.leases = Some(gpu_leases.clone());
         self.node = Name::new(&node).ok();
         self.state_dir = Some(state_dir.clone());
         self.run_dir = Some(run_dir.clone());
@@ -298,7 +378,7 @@ impl Config {
         // Without a disk the run-time folder holds it: that lasts longer than an agent, too.
         let folder = if self.spool.memory_only { &run_dir } else { &state_dir };
         let rank_state = Some(folder.join(RANK_STATE_NAME));
-        Ok(Places { node, state_dir, run_dir, mpi_socket, rank_state })
+        Ok(Places { node, state_dir, run_dir, mpi_socket, control_socket, gpu_leases, rank_state })
     }
 }
 
@@ -336,6 +416,10 @@ mod tests {
         };
         expected.mpi.socket = Some("/run/throughline/mpi.sock".into());
         expected.mpi.pvars = Some(Vec::new());
+        expected.control.socket = Some("/run/throughline/agent.sock".into());
+        expected.control.socket_mode = SocketMode::new("0600").ok();
+        expected.cupti.leases = Some("/run/throughline/gpu-leases".into());
+        expected.cupti.user = Some("throughline".to_owned());
         assert!(example.delivery.tls.is_some());
         expected.delivery.tls.clone_from(&example.delivery.tls);
         assert_eq!(example, expected);
@@ -369,6 +453,7 @@ mod tests {
         let mut config = Config::default();
         assert!(config.clone().resolve(Some(&long)).unwrap_err().to_string().contains("107"));
         config.mpi.enabled = false;
+        config.control.socket = Some("/run/agent.sock".into());
         assert!(config.resolve(Some(&long)).is_ok());
     }
 

@@ -13,6 +13,8 @@ Files:
   /etc/throughline/agent.toml       configuration; see `throughline-agent check-config`
   STATE/spool                       what the collector does not have yet
   /run/throughline/mpi.sock         where ranks connect; STATE/run/mpi.sock with --state-dir
+  /run/throughline/agent.sock       where `gpu pause` and `gpu resume` reach a running agent
+  /run/throughline/gpu-leases/      while a file is there the GPUs are a profiler's
 
 Environment:
   THROUGHLINE__SECTION__KEY=VALUE   any key, for instance THROUGHLINE__HTTP__LISTEN=127.0.0.1:0

@@ -31,6 +31,7 @@ struct Inner {
     /// Values of a link's health, each by its metric: they take turns.
     link_health: BTreeMap<(String, u32, u32), Seen<Values>>,
     pcie: BTreeMap<String, Seen<Sourced>>,
+    pm: BTreeMap<String, Seen<Values>>,
     gpus: BTreeMap<String, GpuInfo>,
     link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
     adapters: Tree,
@@ -64,7 +65,7 @@ impl LastValues {
     /// Takes over what a source just sent.
     pub fn observe(&self, batch: &Batch) {
         let mut inner = self.lock();
-        let Inner { host_ports, links, link_health, pcie, gpus, link_infos, mpi, .. } = &mut *inner;
+        let Inner { host_ports, links, link_health, pcie, pm, gpus, link_infos, mpi, .. } = &mut *inner;
         for sample in &batch.host_ports {
             let values = sample.values.clone().unwrap_or_default();
             keep(host_ports, (sample.device.clone(), sample.port), Seen::now(values));
@@ -88,6 +89,9 @@ impl LastValues {
                 let (source, values) = (sample.source.clone(), sample.values.clone().unwrap_or_default());
                 keep(pcie, sample.gpu_uuid.clone(), Seen::now(Sourced { source, values }));
             }
+        }
+        for sample in &batch.gpu_pm {
+            keep(pm, sample.gpu_uuid.clone(), Seen::now(sample.values.clone().unwrap_or_default()));
         }
         for gpu in &batch.gpus {
             keep(gpus, gpu.uuid.clone(), gpu.clone());
@@ -167,6 +171,9 @@ impl Expose for LastValues {
         }
         for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_fresh(now)) {
             metrics(page, Table::GpuPcieCounters, &[("gpu", gpu)], &seen.value.values);
+        }
+        for (gpu, seen) in inner.pm.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+            metrics(page, Table::GpuPmCounters, &[("gpu", gpu)], &seen.value);
         }
         for adapter in &inner.adapters.adapters {
             // An attribute that can't be read is an empty label, as node_exporter has it.

@@ -5,6 +5,7 @@
 mod batch;
 mod batcher;
 mod config;
+mod control;
 mod gpu;
 mod help;
 mod housekeeping;
@@ -61,9 +62,15 @@ enum Command {
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
-    if arguments.next().is_some_and(|first| first == throughline_gpu::SUBCOMMAND) {
-        // The agent's own child, in which the GPU driver may hang or crash: nothing else runs there.
-        return throughline_gpu::sampler_main(arguments);
+    // The agent's own children, in which the GPU driver may hang or crash: nothing else runs there.
+    match arguments.next() {
+        Some(first) if first == throughline_gpu::SUBCOMMAND => {
+            return throughline_gpu::sampler_main(arguments);
+        }
+        Some(first) if first == throughline_gpu::cupti::CUPTI_SUBCOMMAND => {
+            return throughline_gpu::cupti::cupti_sampler_main(arguments);
+        }
+        _ => {}
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

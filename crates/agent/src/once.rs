@@ -120,7 +120,7 @@ fn merge(batch: &mut Batch, fragment: Batch) {
     macro_rules! all {
         ($($kind:ident),+) => { $(batch.$kind.extend(fragment.$kind);)+ };
     }
-    first!(host_ports, gpu_links, gpu_pcie, gpus, gpu_link_infos, coverage);
+    first!(host_ports, gpu_links, gpu_pcie, gpu_pm, gpus, gpu_link_infos, coverage);
     all!(mpi_ops, mpi_peers, mpi_pvars, mpi_regions, jobs, job_ranks, job_comms, job_settings, events);
 }
 
@@ -154,6 +154,7 @@ fn has_sample(batch: &Batch) -> bool {
     !(batch.host_ports.is_empty()
         && batch.gpu_links.is_empty()
         && batch.gpu_pcie.is_empty()
+        && batch.gpu_pm.is_empty()
         && batch.gpus.is_empty()
         && batch.mpi_ops.is_empty())
 }

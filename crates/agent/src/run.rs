@@ -5,6 +5,7 @@
 
 use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceRoom};
 use crate::config::{Config, Places};
+use crate::control::Control;
 use crate::housekeeping::{self, Own};
 use crate::last::LastValues;
 use crate::placement;
@@ -37,6 +38,11 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         (Arc::new(Clock::new()), SelfFigures::default(), Arc::new(LastValues::default()));
     let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
+    // Without it the agent measures all the same.
+    let control =
+        Control::bind(&places.control_socket, config.control.socket_mode.map_or(0o600, |mode| mode.0));
+    let control =
+        control.inspect_err(|error| tracing::warn!("{error}; commands to this agent are not taken")).ok();
     // Last, as its line on standard output says that ranks find the agent now.
     let listening = match sources.mistake() {
         Some(mistake) => Err(mistake),
@@ -58,7 +64,13 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
 
     let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);
     let http_stop = CancellationToken::new();
+    let served = sources.clone();
     let tasks = Tasks {
+        control: tokio::spawn(async move {
+            if let Some(control) = control {
+                control.serve(served).await;
+            }
+        }),
         edges: tokio::spawn(edges),
         placement: tokio::spawn(placement::run(sources.clone())),
         batcher: tokio::spawn(batcher.run(
@@ -88,6 +100,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
 
 /// Everything that runs.
 struct Tasks {
+    control: JoinHandle<()>,
     edges: JoinHandle<()>,
     placement: JoinHandle<()>,
     batcher: JoinHandle<()>,
@@ -100,6 +113,7 @@ struct Tasks {
 impl Tasks {
     /// Hands on what there is, in order, and ends everything.
     async fn drain(self, sources: &Sources) {
+        self.control.abort();
         self.edges.abort();
         self.placement.abort();
         sources.stop().await;

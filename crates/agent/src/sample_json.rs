@@ -15,6 +15,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("links", links.map(|(sample, link)| nvlink(sample, link)).collect()),
         ("link_ends", list(&batch.gpu_link_infos, link_end)),
         ("pcie", list(&batch.gpu_pcie, pcie)),
+        ("performance_monitors", list(&batch.gpu_pm, performance_monitor)),
         ("ports", list(&batch.host_ports, host_port)),
         ("jobs", list(&batch.jobs, job)),
         ("ranks", list(&batch.job_ranks, job_rank)),
@@ -51,6 +52,10 @@ fn nvlink(sample: &wire::GpuLinksSample, link: &wire::LinkValues) -> Value {
 }
 
 fn pcie(sample: &wire::GpuPcieSample) -> Value {
+    with_values(json!({ "gpu": sample.gpu_uuid, "time": to_rfc3339(sample.time) }), sample.values.as_ref())
+}
+
+fn performance_monitor(sample: &wire::GpuPmSample) -> Value {
     with_values(json!({ "gpu": sample.gpu_uuid, "time": to_rfc3339(sample.time) }), sample.values.as_ref())
 }
 

@@ -206,6 +206,7 @@ fn count_records(batch: &Batch) -> usize {
         + batch.host_ports.len()
         + batch.gpu_links.len()
         + batch.gpu_pcie.len()
+        + batch.gpu_pm.len()
         + batch.mpi_pvars.len()
         + batch.events.len()
         + batch.coverage.len()

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use prost::Message;
 
 use crate::code::Code;
+use crate::cupti::frame::{CuptiBye, CuptiHello, CuptiPoll};
 use crate::field::FieldValue;
 
 /// Largest frame accepted. A poll of 64 GPUs with 36 links and 6 fields each, and 30 of health in a first poll, stays below.
@@ -17,7 +18,7 @@ pub const MAX_FRAME_BYTES: usize = 1 << 22;
 #[derive(Clone, PartialEq, Message)]
 pub struct Frame {
     /// What it says.
-    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "Body", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
     pub body: Option<Body>,
 }
 
@@ -39,6 +40,15 @@ pub enum Body {
     /// Which processes use which GPU, when that was asked for.
     #[prost(message, tag = "5")]
     Processes(Processes),
+    /// First message of a sampler of CUPTI.
+    #[prost(message, tag = "6")]
+    CuptiHello(CuptiHello),
+    /// One reading of all GPUs through CUPTI.
+    #[prost(message, tag = "7")]
+    CuptiPoll(CuptiPoll),
+    /// Last message of a sampler of CUPTI that was told to end.
+    #[prost(message, tag = "8")]
+    CuptiBye(CuptiBye),
 }
 
 /// The processes of all GPUs.
@@ -264,6 +274,10 @@ pub enum ProblemKind {
     NoGpu = 4,
     /// No GPU could be read any more.
     Unreadable = 5,
+    /// The driver refuses this user.
+    NotPermitted = 6,
+    /// No GPU of this node can be read in this way.
+    NotSupported = 7,
 }
 
 /// Writes frames with one buffer that is used again.

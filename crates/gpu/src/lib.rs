@@ -12,6 +12,7 @@
 mod amd_smi;
 pub mod code;
 pub mod convert;
+pub mod cupti;
 mod dcgm;
 pub mod double;
 pub mod field;

@@ -50,7 +50,7 @@ pub struct SamplerOptions {
 /// A command line that is not the sampler's.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{SUBCOMMAND}: {0}; this subcommand is for the agent's own use")]
-pub struct BadArguments(String);
+pub struct BadArguments(pub(crate) String);
 
 impl SamplerOptions {
     /// The arguments after [`SUBCOMMAND`].
@@ -135,14 +135,14 @@ pub fn sampler_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 /// Asks the kernel for a signal at the parent's end; false when it has ended already.
-fn die_with_parent(parent: u32) -> bool {
+pub(crate) fn die_with_parent(parent: u32) -> bool {
     let asked = prctl::set_pdeathsig(Signal::SIGKILL).is_ok();
     // A parent that ended before the call sends no signal.
     asked && u32::try_from(unistd::getppid().as_raw()) == Ok(parent)
 }
 
 /// Moves standard output to a descriptor of its own: a library that prints must not damage the frames.
-fn take_standard_output() -> io::Result<File> {
+pub(crate) fn take_standard_output() -> io::Result<File> {
     let frames = unistd::dup(io::stdout())?;
     unistd::dup2_stdout(io::stderr())?;
     debug_assert_ne!(frames.as_raw_fd(), 1);

@@ -48,9 +48,14 @@ impl Session {
     ///
     /// The calling thread must outlive the sampler: the kernel ends the child with the *thread* that made it.
     pub(crate) fn start(program: &Path, options: &SamplerOptions) -> std::io::Result<Self> {
-        let mut child = Command::new(program)
-            .arg(SUBCOMMAND)
-            .args(options.to_arguments())
+        let mut command = Command::new(program);
+        command.arg(SUBCOMMAND).args(options.to_arguments());
+        Self::of(command)
+    }
+
+    /// Starts a sampler by a command; as [`Session::start`].
+    pub(crate) fn of(mut command: Command) -> std::io::Result<Self> {
+        let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             // A group of its own: Ctrl-C in a terminal is the parent's to handle.
@@ -70,7 +75,12 @@ impl Session {
 
     /// Tells the sampler something; one that reads nothing is not waited for.
     pub(crate) fn order(&mut self, order: Order) {
-        let _ = self.orders.write(&[order as u8]);
+        self.tell(order as u8);
+    }
+
+    /// As [`Session::order`], of another kind of sampler.
+    pub(crate) fn tell(&mut self, order: u8) {
+        let _ = self.orders.write(&[order]);
     }
 
     /// The next frame, or the end. `asked` becomes readable when the source is told something or dropped.

@@ -299,6 +299,8 @@ impl Keeper {
                     self.poll(&poll);
                     deadline = Instant::now() + silence;
                 }
+                // Another kind of sampler's.
+                Next::Frame(Body::CuptiHello(_) | Body::CuptiPoll(_) | Body::CuptiBye(_)) => {}
                 // `next` gives a problem as an end.
                 Next::Frame(Body::Problem(problem)) => break (End::from(problem.kind()), problem.text),
                 Next::End(end, text) => break (end, text),

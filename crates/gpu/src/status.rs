@@ -24,6 +24,14 @@ pub enum State {
     NoGpu,
     /// The sampler ended badly and is started anew after a pause.
     BackingOff,
+    /// Another profiler has every GPU; they are tried again.
+    Busy,
+    /// It gives way to somebody's profiler.
+    Paused,
+    /// The driver refuses this user.
+    NotPermitted,
+    /// No GPU of this node can be read in this way.
+    NotSupported,
     /// The sampler was killed and does not go away: the driver holds it. No second one is started.
     Wedged,
 }
@@ -40,6 +48,10 @@ impl State {
             State::DriverUnavailable => "driver_unavailable",
             State::NoGpu => "no_gpu",
             State::BackingOff => "backing_off",
+            State::Busy => "busy",
+            State::Paused => "paused",
+            State::NotPermitted => "not_permitted",
+            State::NotSupported => "not_supported",
             State::Wedged => "wedged",
         }
     }
@@ -66,6 +78,10 @@ pub enum End {
     NoGpu,
     /// Nothing could be read any more.
     Unreadable,
+    /// The driver refuses this user.
+    NotPermitted,
+    /// No GPU can be read in this way.
+    NotSupported,
     /// The source was dropped.
     Stopped,
 }
@@ -84,6 +100,8 @@ impl End {
             End::DriverUnavailable => "driver_unavailable",
             End::NoGpu => "no_gpu",
             End::Unreadable => "unreadable",
+            End::NotPermitted => "not_permitted",
+            End::NotSupported => "not_supported",
             End::Stopped => "stopped",
         }
     }
@@ -95,6 +113,8 @@ impl End {
             End::LibraryUnusable => State::LibraryUnusable,
             End::DriverUnavailable => State::DriverUnavailable,
             End::NoGpu => State::NoGpu,
+            End::NotPermitted => State::NotPermitted,
+            End::NotSupported => State::NotSupported,
             End::SpawnFailed
             | End::Crashed
             | End::Silent
@@ -106,7 +126,15 @@ impl End {
 
     /// Whether the node simply has nothing to read: no fault, and looked at again at a slow pace.
     pub(crate) fn is_nothing_to_read(self) -> bool {
-        matches!(self, End::LibraryMissing | End::LibraryUnusable | End::DriverUnavailable | End::NoGpu)
+        matches!(
+            self,
+            End::LibraryMissing
+                | End::LibraryUnusable
+                | End::DriverUnavailable
+                | End::NoGpu
+                | End::NotPermitted
+                | End::NotSupported
+        )
     }
 }
 
@@ -117,6 +145,8 @@ impl From<ProblemKind> for End {
             ProblemKind::LibraryUnusable => End::LibraryUnusable,
             ProblemKind::DriverUnavailable => End::DriverUnavailable,
             ProblemKind::NoGpu => End::NoGpu,
+            ProblemKind::NotPermitted => End::NotPermitted,
+            ProblemKind::NotSupported => End::NotSupported,
             ProblemKind::Other | ProblemKind::Unreadable => End::Unreadable,
         }
     }

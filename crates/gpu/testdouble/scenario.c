@@ -156,6 +156,8 @@ static void gpu_key(struct gpu *gpu, int index, bool several, const char *key, c
 			    : is(value, "numbered")   ? ERRORS_NUMBERED
 			    : is(value, "nvlink5")    ? ERRORS_NVLINK5
 						      : ERRORS_NONE;
+	} else if (is(key, "chip")) {
+		copy(gpu->chip, sizeof gpu->chip, value);
 	} else if (is(key, "state_field")) {
 		gpu->state_field = is(value, "yes");
 	} else if (is(key, "gpm")) {
@@ -385,7 +387,7 @@ static void read_line(char *line, const char *path)
 		read_value(rest);
 	else if (is(kind, "na") || is(kind, "fail") || is(kind, "lost") || is(kind, "after"))
 		read_fault(kind, rest);
-	else if (is(kind, "driver") || is(kind, "nvml") || is(kind, "crash") || is(kind, "hang") || is(kind, "print") || is(kind, "include")) {
+	else if (is(kind, "driver") || is(kind, "nvml") || is(kind, "cupti") || is(kind, "crash") || is(kind, "hang") || is(kind, "print") || is(kind, "include")) {
 		char *value = word(&rest);
 		if (!value)
 			refuse("%s needs a value", kind);
@@ -393,6 +395,8 @@ static void read_line(char *line, const char *path)
 			copy(scenario.driver, sizeof scenario.driver, value);
 		else if (is(kind, "nvml"))
 			copy(scenario.nvml, sizeof scenario.nvml, value);
+		else if (is(kind, "cupti"))
+			scenario.cupti = (unsigned)number(value);
 		else if (is(kind, "print"))
 			copy(scenario.print, sizeof scenario.print, value);
 		else if (is(kind, "crash"))
@@ -477,10 +481,12 @@ static void begin_again(void)
 			kept.links[l] = (struct link){.tx = link->tx, .rx = link->rx, .up = true, .remote_type = 255,
 						      .bits = 64};
 		}
+		strcpy(kept.chip, "GH100");
 		*gpu = kept;
 	}
 	strcpy(scenario.driver, "0.0");
 	strcpy(scenario.nvml, "0.0");
+	scenario.cupti = 130001;
 	scenario.print[0] = 0;
 	scenario.na_count = scenario.failure_count = scenario.value_count = file_count = 0;
 	scenario.crash_after = scenario.hang_after = -1;

@@ -3,7 +3,7 @@
  * Text, one statement a line, words separated by blanks; '#' begins a comment.
  * Numbers are decimal, N_GPU and N_LINK a number, a range A-B, or '*'.
  *
- *   driver VERSION                    nvml VERSION
+ *   driver VERSION                    nvml VERSION                cupti CUPTI_API_VERSION (default 130001)
  *   gpu N key=value ...               one GPU (or a range of equal ones):
  *       uuid=GPU-...                    (a range: the index is put in the last two digits)
  *       name=TEXT                       '_' stands for a blank
@@ -14,6 +14,7 @@
  *       errors=links|numbered|nvlink5|none      161-163, 32-119, or 206-222 and 235-250; default links
  *       c2c=N c2c_mbps=N                C2C links to a CPU: fields 170-172, 232
  *       gpm=yes|no                      whether GPM answers for PCIe, default no
+ *       chip=NAME                       what CUPTI calls it: GH100 (default), GV100, ...
  *       state_field=yes|no              whether field 165 answers, default yes
  *   link N_GPU N_LINK key=value ...   physical links:
  *       version=N (nvmlNvlinkVersion_t) speed_mbps=N state=up|down
@@ -32,6 +33,9 @@
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
  *   fail CALL CODE                    this call fails: init, count, handle, uuid, name, pci, pcie,
  *                                     fields, state, version, remote, processes; connect (DCGM)
+ *                                     of libcuda cuInit, cuCtxCreate; of libcupti cupti_init, chip, availability,
+ *                                     pm_enable, pm_config, pm_start, pm_decode
+ *                                     (of one GPU: na N_GPU * 9001 enable, 9002 decode, 9003 links)
  *   lost N_GPU                        every call with this GPU answers 15
  *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
  *   crash POLLS | hang POLLS          abort, or never return, in the reading after POLLS ones (of GPU 0)
@@ -89,7 +93,7 @@ struct gpu {
 	bool present, lost, state_field, gpm;
 	unsigned c2c, c2c_mbps;
 	struct part parts[MAX_PARTS];
-	char uuid[80], name[64], pci[32];
+	char uuid[80], name[64], pci[32], chip[16];
 	unsigned pcie_generation, pcie_width, pcie_bits;
 	enum counters counters;
 	enum errors errors;
@@ -119,6 +123,7 @@ struct failure {
 
 struct scenario {
 	char driver[64], nvml[64];
+	unsigned cupti;
 	struct gpu gpus[MAX_GPUS];
 	struct na na[MAX_FAULTS];
 	unsigned na_count;

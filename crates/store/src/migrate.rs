@@ -45,6 +45,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V012__total_limits.sql"),
     },
     Migration { version: 13, name: "gpu_health", sql: include_str!("../migrations/V013__gpu_health.sql") },
+    Migration { version: 14, name: "gpu_pm", sql: include_str!("../migrations/V014__gpu_pm.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -10,12 +10,13 @@ use tokio_postgres::error::SqlState;
 use crate::Error;
 
 /// The hypertables that retention may be set for.
-const HYPERTABLES: [&str; 14] = [
+const HYPERTABLES: [&str; 15] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
     "nvlink_counters",
     "gpu_pcie_counters",
+    "gpu_pm_counters",
     "mpi_ops",
     "mpi_peers",
     "mpi_pvars",

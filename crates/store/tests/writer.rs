@@ -26,13 +26,14 @@ async fn fresh() -> (Database, Client, Writer) {
 async fn every_kind_of_record_becomes_a_row() {
     let (_, client, mut writer) = fresh().await;
     let outcome = writer.write(&[entry(Uuid::new_v4(), 1, batch_of_everything())]).await.unwrap();
-    // Thirteen kinds, two of operations and of trace records each, and the clock's error among the figures.
-    assert_eq!(outcome, WriteOutcome { rows: 16, unknown_values: 1, ..WriteOutcome::default() });
+    // Fourteen kinds, two of operations and of trace records each, and the clock's error among the figures.
+    assert_eq!(outcome, WriteOutcome { rows: 17, unknown_values: 1, ..WriteOutcome::default() });
     for (table, rows) in [
         ("ib_port_counters", 1),
         ("host_port_counters", 1),
         ("nvlink_counters", 1),
         ("gpu_pcie_counters", 1),
+        ("gpu_pm_counters", 1),
         ("mpi_ops", 2),
         ("mpi_peers", 1),
         ("mpi_pvars", 1),

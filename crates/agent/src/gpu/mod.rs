@@ -9,6 +9,7 @@ mod top;
 mod topo;
 
 use crate::config::{Config, Places};
+use crate::control;
 use clap::Subcommand;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -42,6 +43,16 @@ pub enum What {
         #[arg(long)]
         json: bool,
     },
+    /// Have the running agent give the GPUs' performance monitors to a profiler, within a second
+    #[command(after_help = PAUSE)]
+    Pause {
+        /// For how long: the agent takes them again by itself
+        #[arg(long = "for", value_name = "SECONDS", default_value_t = 3600,
+              value_parser = clap::value_parser!(u64).range(1..=control::PAUSE_MAX.as_secs()))]
+        seconds: u64,
+    },
+    /// Have the running agent take them again
+    Resume,
     /// Tell what can be read here, by which source, and how to allow the rest
     #[command(after_help = DOCTOR)]
     Doctor {
@@ -85,6 +96,13 @@ const DOCTOR: &str = "\
 Ends with 0 where all that this node has can be read or is switched off on purpose, with 2 where something is there
 and can't be read.";
 
+const PAUSE: &str = "\
+Only with cupti.enabled: NVML takes nothing from profilers. A job's prolog can make a file in
+cupti.leases instead, which holds until its epilog removes it.
+
+Example:
+  throughline-agent gpu pause --for 600 && nsys profile ./program; throughline-agent gpu resume";
+
 /// Runs one command.
 ///
 /// # Errors
@@ -96,6 +114,10 @@ pub async fn run(what: What, config: &Config, places: &Places) -> anyhow::Result
             let how = top::How { interval, count, links, json };
             top::run(config, &how).await
         }
+        What::Pause { seconds } => {
+            control::ask(&places.control_socket, control::Request::Pause(Duration::from_secs(seconds)))
+        }
+        What::Resume => control::ask(&places.control_socket, control::Request::Resume),
         What::Doctor { json } => doctor::run(config, places, json).await,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A source that fails to start, or fails later, is a reason and a count and never stops another.
 
+mod cupti;
 mod mpi;
 mod nvml;
 mod sysfs;
@@ -104,6 +105,10 @@ pub trait Source: Send {
     fn processes(&self) -> Option<Processes> {
         None
     }
+    /// Gives GPUs to a profiler for so long, or takes them again without a time; whether it is of that kind.
+    fn pause(&self, _duration: Option<Duration>) -> bool {
+        false
+    }
     /// Ends it and closes its channel. May block for a moment.
     fn stop(self: Box<Self>);
 }
@@ -126,12 +131,13 @@ pub struct Start<'a> {
 type Starter = fn(Start) -> anyhow::Result<Box<dyn Source>>;
 
 /// All sources with their name and whether the configuration switches them on.
-fn all(config: &Config) -> [(&'static str, bool, Starter); 6] {
+fn all(config: &Config) -> [(&'static str, bool, Starter); 7] {
     [
         (nvml::NAME, config.nvml.enabled, nvml::start),
         (Vendor::Dcgm.name(), config.dcgm.enabled, nvml::start_dcgm),
         (Vendor::AmdSmi.name(), config.amd_smi.enabled, nvml::start_amd_smi),
         (Vendor::LevelZero.name(), config.level_zero.enabled, nvml::start_level_zero),
+        (cupti::NAME, config.cupti.enabled, cupti::start),
         (sysfs::NAME, config.sysfs.enabled, sysfs::start),
         (mpi::NAME, config.mpi.enabled, mpi::start),
     ]
@@ -241,6 +247,11 @@ impl Sources {
     /// The GPUs of each process, or why that is not known.
     pub fn gpu_processes(&self) -> Processes {
         self.running(|source| source.processes()).into_iter().flatten().next().unwrap_or(Err("switched_off"))
+    }
+
+    /// Gives GPUs to a profiler for so long, or takes them again without a time; whether a source takes them at all.
+    pub fn pause(&self, duration: Option<Duration>) -> bool {
+        self.running(|source| source.pause(duration)).into_iter().any(|paused| paused)
     }
 
     fn running<T>(&self, ask: impl Fn(&dyn Source) -> T) -> Vec<T> {

@@ -127,6 +127,10 @@ fn translate(status: NvmlStatus, expected: bool) -> Status {
         | State::LibraryUnusable
         | State::DriverUnavailable
         | State::BackingOff
+        | State::Busy
+        | State::Paused
+        | State::NotPermitted
+        | State::NotSupported
         | State::Wedged => Health::Failing,
     };
     Status {

@@ -41,6 +41,9 @@ const SOURCES: &str = "
             WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source
             UNION ALL
             SELECT source, count(*), max(time) FROM gpu_pcie_counters
+            WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source
+            UNION ALL
+            SELECT source, count(*), max(time) FROM gpu_pm_counters
             WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source) c
         WHERE g.valid_to IS NULL
         UNION ALL

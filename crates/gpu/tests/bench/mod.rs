@@ -80,6 +80,11 @@ impl Bench {
         self.with(|config| config.library = library)
     }
 
+    /// The folder of this bench.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The scenario file.
     pub fn scenario_path(&self) -> PathBuf {
         self.folder.path().join("scenario")
@@ -175,7 +180,7 @@ impl Bench {
 
 /// Writes an executable file. Another test's fork may hold a file open for writing that was just created
 /// here, and it could not be executed then: so the shell of a child writes it.
-fn write_program(path: &Path, text: &str) {
+pub fn write_program(path: &Path, text: &str) {
     let written = Command::new("sh")
         .args(["-c", "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh", text])
         .arg(path)

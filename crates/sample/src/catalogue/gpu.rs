@@ -1,4 +1,4 @@
-//! Counters of GPU links: NVLink per physical link, PCIe per GPU.
+//! Counters of GPU links: NVLink per physical link, PCIe per GPU, and what a GPU's performance monitor sums up.
 //!
 //! Field numbers are NVML's (`NVML_FI_DEV_*` in nvml.h).
 
@@ -37,4 +37,18 @@ pub const NVLINK_HEALTH: std::ops::RangeInclusive<u32> =
 metrics! { PCIE, GpuPcieCounters:
     251 PCIE_TRANSMIT_BYTES "transmit_bytes" Counter Bytes Wraps(63), "Data this GPU sent over PCIe.", "NVML field 197; GPM metric 20 by rate and time";
     252 PCIE_RECEIVE_BYTES "receive_bytes" Counter Bytes Wraps(63), "Data this GPU received over PCIe.", "NVML field 198; GPM metric 21 by rate and time";
+}
+
+metrics! { PM, GpuPmCounters:
+    261 PM_NVLINK_TRANSMIT_BYTES "nvlink_transmit_bytes" Counter Bytes Wraps(63), "Bytes this GPU sent over all its NVLinks, headers included.", "CUPTI PM Sampling, nvltx__bytes.sum";
+    262 PM_NVLINK_RECEIVE_BYTES "nvlink_receive_bytes" Counter Bytes Wraps(63), "Bytes this GPU received over all its NVLinks, headers included.", "CUPTI PM Sampling, nvlrx__bytes.sum";
+    263 PM_PCIE_READ_BYTES "pcie_read_bytes" Counter Bytes Wraps(63), "Bytes this GPU read over PCIe.", "CUPTI PM Sampling, pcie__read_bytes.sum";
+    264 PM_PCIE_WRITE_BYTES "pcie_write_bytes" Counter Bytes Wraps(63), "Bytes this GPU wrote over PCIe.", "CUPTI PM Sampling, pcie__write_bytes.sum";
+    265 PM_NVLINK_TRANSMIT_PEAK "nvlink_transmit_peak_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Highest rate at which this GPU sent over its NVLinks in one sample since the row before.", "CUPTI PM Sampling, bytes and length of each sample";
+    266 PM_NVLINK_RECEIVE_PEAK "nvlink_receive_peak_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Highest rate at which this GPU received over its NVLinks in one sample since the row before.", "CUPTI PM Sampling, bytes and length of each sample";
+    267 PM_PCIE_READ_PEAK "pcie_read_peak_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Highest rate at which this GPU read over PCIe in one sample since the row before.", "CUPTI PM Sampling, bytes and length of each sample";
+    268 PM_PCIE_WRITE_PEAK "pcie_write_peak_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Highest rate at which this GPU wrote over PCIe in one sample since the row before.", "CUPTI PM Sampling, bytes and length of each sample";
+    269 PM_SAMPLES "samples" Counter Count Wraps(63), "Samples of this GPU's performance monitor that the sums hold.", "cuptiPmSamplingGetCounterDataInfo";
+    270 PM_VOID_SAMPLES "void_samples" Counter Count Wraps(63), "Samples of this GPU's performance monitor that held no number: the first one, now and then.", "cuptiProfilerHostEvaluateToGpuValues";
+    271 PM_OVERFLOWS "buffer_overflows" Counter Count Wraps(63), "Times the buffer of this GPU's performance monitor was full, so that samples were lost.", "cuptiPmSamplingDecodeData";
 }

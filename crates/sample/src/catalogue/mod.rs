@@ -135,6 +135,8 @@ pub enum Table {
     NvlinkCounters,
     /// PCIe of a GPU.
     GpuPcieCounters,
+    /// What a GPU's performance monitor was sampled for.
+    GpuPmCounters,
     /// MPI operations of a rank.
     MpiOps,
     /// Traffic from rank to rank.
@@ -147,12 +149,13 @@ pub enum Table {
 
 impl Table {
     /// All tables with catalogue metrics.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::IbPortCounters,
         Table::IbPortLaneCounters,
         Table::HostPortCounters,
         Table::NvlinkCounters,
         Table::GpuPcieCounters,
+        Table::GpuPmCounters,
         Table::MpiOps,
         Table::MpiPeers,
         Table::MpiRegions,
@@ -168,6 +171,7 @@ impl Table {
             Table::HostPortCounters => "host_port_counters",
             Table::NvlinkCounters => "nvlink_counters",
             Table::GpuPcieCounters => "gpu_pcie_counters",
+            Table::GpuPmCounters => "gpu_pm_counters",
             Table::MpiOps => "mpi_ops",
             Table::MpiPeers => "mpi_peers",
             Table::MpiRegions => "mpi_regions",
@@ -184,6 +188,7 @@ impl Table {
             Table::HostPortCounters => &["node_infiniband_"],
             Table::NvlinkCounters => &["throughline_nvlink_"],
             Table::GpuPcieCounters => &["throughline_pcie_"],
+            Table::GpuPmCounters => &["throughline_gpu_pm_"],
             Table::MpiOps => &["throughline_mpi_"],
             Table::MpiPeers | Table::MpiRegions => &[],
             Table::SelfStats => &["throughline_"],
@@ -198,7 +203,7 @@ impl Table {
             Table::IbPortLaneCounters => &["guid", "port", "lane"],
             Table::HostPortCounters => &["device", "port"],
             Table::NvlinkCounters => &["gpu", "link"],
-            Table::GpuPcieCounters => &["gpu"],
+            Table::GpuPcieCounters | Table::GpuPmCounters => &["gpu"],
             Table::MpiOps => &["operation"],
             Table::MpiPeers | Table::MpiRegions => &[],
             Table::SelfStats => &["source"],
@@ -220,6 +225,7 @@ impl Table {
             Table::HostPortCounters => host::ALL,
             Table::NvlinkCounters => gpu::NVLINK,
             Table::GpuPcieCounters => gpu::PCIE,
+            Table::GpuPmCounters => gpu::PM,
             Table::MpiOps => mpi::OPS,
             Table::MpiPeers => mpi::PEERS,
             Table::MpiRegions => mpi::REGIONS,

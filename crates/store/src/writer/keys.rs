@@ -121,6 +121,7 @@ impl Keys {
         }
         let gpus = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
         let gpus = gpus.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
+        let gpus = gpus.chain(batch.gpu_pm.iter().map(|sample| &sample.gpu_uuid));
         let gpus = gpus.chain(batch.gpus.iter().flat_map(|gpu| [&gpu.uuid, &gpu.parent_uuid]));
         let links = batch.gpu_link_infos.iter().flat_map(|link| [&link.gpu_uuid, &link.remote_gpu_uuid]);
         for uuid in gpus.chain(links) {

@@ -52,9 +52,10 @@ const IB_PORT_LANES: usize = 10;
 pub(super) const MPI_REGIONS: usize = 11;
 pub(super) const MPI_TRACE: usize = 12;
 pub(super) const MPI_CLOCK: usize = 13;
+const PM: usize = 14;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 14] = [
+pub(super) static TABLES: [TableSpec; 15] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -192,6 +193,12 @@ pub(super) static TABLES: [TableSpec; 14] = [
         metrics: None,
         after: &[],
     },
+    TableSpec {
+        name: "gpu_pm_counters",
+        before: &["time", "gpu_id", "epoch", "source"],
+        metrics: Some(Table::GpuPmCounters),
+        after: &[],
+    },
 ];
 
 /// Text that is there.
@@ -298,6 +305,13 @@ impl Rows {
             begin_sample(row, sample.time, id, sample.epoch, &sample.source);
             self.slots.iter().for_each(|value| row.optional_int8(*value));
         }
+        for sample in &batch.gpu_pm {
+            let id = keys.gpu(&sample.gpu_uuid)?;
+            self.unknown_values += fill(&mut self.slots, Table::GpuPmCounters, sample.values.as_ref());
+            let row = &mut self.buffers[PM];
+            begin_sample(row, sample.time, id, sample.epoch, &sample.source);
+            self.slots.iter().for_each(|value| row.optional_int8(*value));
+        }
         Ok(())
     }
 
@@ -395,6 +409,7 @@ pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     let times = times.chain(batch.host_ports.iter().map(|sample| sample.time));
     let times = times.chain(batch.gpu_links.iter().map(|sample| sample.time));
     let times = times.chain(batch.gpu_pcie.iter().map(|sample| sample.time));
+    let times = times.chain(batch.gpu_pm.iter().map(|sample| sample.time));
     let times = times.chain(batch.mpi_ops.iter().map(|bin| bin.time));
     let times = times.chain(batch.mpi_peers.iter().map(|peers| peers.time));
     let times = times.chain(batch.mpi_pvars.iter().map(|pvar| pvar.time));

@@ -114,6 +114,13 @@ pub fn batch_of_everything() -> Batch {
             source: source("nvml"),
             values: values(&[(&PCIE_TRANSMIT_BYTES, 11)]),
         }],
+        gpu_pm: vec![GpuPmSample {
+            time,
+            epoch,
+            gpu_uuid: "GPU-1".to_owned(),
+            source: source("cupti"),
+            values: values(&[(&PM_PCIE_READ_BYTES, 12), (&PM_PCIE_READ_PEAK, 13)]),
+        }],
         mpi_ops: vec![MpiRankBin {
             time,
             epoch,

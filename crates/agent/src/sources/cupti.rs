@@ -1,0 +1,128 @@
+//! The GPUs' performance monitors: starts the source of crate `gpu` that asks CUPTI and translates its status.
+
+use super::{Health, Source, Start, Status};
+use std::sync::Arc;
+use std::time::Duration;
+use throughline_daemon::Failure;
+use throughline_gpu::cupti::convert::SOURCE;
+use throughline_gpu::cupti::{CuptiConfig, CuptiSource, CuptiStatus, Leases};
+use throughline_gpu::{End, State};
+
+/// Name of the source in records and figures.
+pub const NAME: &str = SOURCE;
+
+/// Starts it.
+pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
+    let settings = &start.config.cupti;
+    let config = CuptiConfig {
+        cuda: settings.cuda.clone(),
+        cupti: settings.library.clone(),
+        interval: settings.interval_seconds.duration(),
+        sample_interval: Duration::from_secs(1) / settings.samples_per_second.max(1),
+        user: settings.user.as_deref().map(user).transpose()?,
+        leases: Leases {
+            folder: start.places.gpu_leases.clone(),
+            longest: settings.lease_limit_seconds.duration(),
+        },
+        ..CuptiConfig::default()
+    };
+    let utc = super::monotonic_to_utc(start.clock);
+    Ok(Box::new(Cupti(CuptiSource::start(config, Arc::new(utc), start.records)?)))
+}
+
+/// The number and group of a user.
+fn user(name: &str) -> Result<(u32, u32), Failure> {
+    match nix::unistd::User::from_name(name) {
+        Ok(Some(user)) => Ok((user.uid.as_raw(), user.gid.as_raw())),
+        Ok(None) => Err(Failure::usage(format!("configuration: cupti.user: there is no user {name}"))),
+        Err(errno) => {
+            Err(Failure::usage(format!("configuration: cupti.user: cannot look {name} up: {errno}")))
+        }
+    }
+}
+
+struct Cupti(CuptiSource);
+
+impl Source for Cupti {
+    fn status(&self) -> Status {
+        translate(self.0.status())
+    }
+
+    fn pause(&self, duration: Option<Duration>) -> bool {
+        match duration {
+            Some(duration) => self.0.pause(duration),
+            None => self.0.resume(),
+        }
+        true
+    }
+
+    fn stop(self: Box<Self>) {
+        drop(self.0);
+    }
+}
+
+fn translate(status: CuptiStatus) -> Status {
+    // What a site switched on and cannot be had fails, but for a node without GPU. Giving way is no fault.
+    let quiet = [
+        End::LibraryMissing,
+        End::LibraryUnusable,
+        End::DriverUnavailable,
+        End::NoGpu,
+        End::NotPermitted,
+        End::NotSupported,
+        End::Stopped,
+    ];
+    let given_way = ["hardware_busy", "not_supported", "no_metric"];
+    let faults = status.ends.iter().filter(|(end, _)| !quiet.contains(end)).map(|(_, count)| count);
+    let absent =
+        status.absent.iter().filter(|(reason, _)| !given_way.contains(reason)).map(|(_, count)| count);
+    let health = match status.state {
+        State::Starting => Health::Starting,
+        State::Running | State::Paused | State::Busy => Health::Up,
+        State::NoGpu => Health::NotHere,
+        State::LibraryMissing
+        | State::LibraryUnusable
+        | State::DriverUnavailable
+        | State::NotPermitted
+        | State::NotSupported
+        | State::BackingOff
+        | State::Wedged => Health::Failing,
+    };
+    Status {
+        health,
+        state: status.state.name().to_owned(),
+        settled: !matches!(status.state, State::Starting | State::Running | State::BackingOff),
+        dropped: status.dropped_batches,
+        failed: absent.chain(faults).sum(),
+        overruns: Some(status.overruns),
+        round_seconds: (status.polls > 0).then_some(status.last_poll_seconds),
+        reason: status.detail,
+        ..Status::default()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn giving_way_is_no_fault_and_a_refusal_is() {
+        let of = |state| translate(CuptiStatus { state, ..CuptiStatus::default() });
+        assert!(of(State::Paused).is_up() && of(State::Busy).is_up());
+        assert_eq!(of(State::NotPermitted).health, Health::Failing);
+        assert_eq!(of(State::NoGpu).health, Health::NotHere);
+        let status = CuptiStatus {
+            ends: [(End::Crashed, 2), (End::NotPermitted, 4)].into(),
+            absent: [("hardware_busy", 8), ("unknown", 16)].into(),
+            ..CuptiStatus::default()
+        };
+        assert_eq!(translate(status).failed, 18);
+    }
+
+    #[test]
+    fn users_are_looked_up_by_name() {
+        assert_eq!(user("root").unwrap(), (0, 0));
+        assert!(user("no-such-user-here").unwrap_err().to_string().contains("cupti.user"));
+    }
+}

@@ -1,0 +1,356 @@
+//! A safe face on the calls of CUPTI and CUDA that are used.
+//!
+//! To be used in the sampler's process alone: a wedged driver never returns from a call, and a wrong library crashes.
+#![allow(unsafe_code)] // foreign functions: each block says why it holds
+
+use std::ffi::{CStr, CString};
+use std::path::Path;
+
+use cupti_sys::cuda::{CU_DEVICE_ATTRIBUTE_CLOCK_RATE as CLOCK_RATE, CUctx_st, CUdevice, CUuuid, Cuda};
+use cupti_sys::cupti::*;
+use cupti_sys::{OpenError, open_cuda, open_cupti};
+
+use super::code::Failed;
+
+/// Both libraries, open.
+pub struct Library {
+    cuda: Option<Cuda>,
+    pub(super) cupti: Cupti,
+    /// `cuptiGetVersion`.
+    pub(super) version: u32,
+}
+
+/// One GPU as CUDA tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// CUDA's index, which is CUPTI's device index.
+    pub index: u32,
+    /// `GPU-` and a UUID, as NVML writes it.
+    pub uuid: String,
+    /// Product name.
+    pub name: String,
+    /// `dddddddd:bb:dd.f`, as NVML writes it; empty if unknown.
+    pub pci_bus_id: String,
+    /// Clock rate in kHz, 0 if unknown.
+    pub clock_khz: u32,
+    pub(super) handle: CUdevice,
+}
+
+/// Calls a function of CUPTI with its parameter structure, whose fields are set first; gives the structure back.
+///
+/// What the fields point to must live during the call and be as large as they say, as CUPTI documents it.
+macro_rules! call {
+    ($library:expr, $function:ident, $params:ident { $($field:ident: $value:expr),* $(,)? }) => {{
+        let library: &$crate::cupti::api::Library = $library;
+        #[allow(unused_mut)]
+        let mut params = <$params as cupti_sys::Params>::new(library.version);
+        $(params.$field = $value;)*
+        match &library.cupti.$function {
+            Ok(function) => {
+                // SAFETY: the structure is the function's, with the size that this release expects; its pointers are
+                // to live memory of the lengths beside them, which the callers of this macro see to.
+                let code = unsafe { function(&raw mut params) };
+                $crate::cupti::code::Failed::check(stringify!($function), code).map(|()| params)
+            }
+            Err(_) => Err($crate::cupti::code::Failed::missing(stringify!($function))),
+        }
+    }};
+}
+
+/// Calls a function that takes plain arguments.
+macro_rules! plain {
+    ($table:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        match &$table.$function {
+            // SAFETY: pointers among the arguments are to live memory of the lengths beside them; the callers of this
+            // macro see to it.
+            Ok(function) => $crate::cupti::code::Failed::check(stringify!($function), unsafe { function($($argument),*) }),
+            Err(_) => Err($crate::cupti::code::Failed::missing(stringify!($function))),
+        }
+    };
+}
+pub(super) use {call, plain};
+
+impl Library {
+    /// Opens both libraries.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(cuda: &Path, cupti: &Path) -> Result<Self, OpenError> {
+        let cuda = Some(open_cuda(cuda)?);
+        let (cupti, version) = open_cupti(cupti)?;
+        Ok(Self { cuda, cupti, version })
+    }
+
+    /// Opens libcupti alone: enough to ask which metrics a chip has, on a machine without a driver.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn without_driver(cupti: &Path) -> Result<Self, OpenError> {
+        let (cupti, version) = open_cupti(cupti)?;
+        Ok(Self { cuda: None, cupti, version })
+    }
+
+    fn cuda(&self) -> Result<&Cuda, Failed> {
+        self.cuda.as_ref().ok_or(Failed::missing("cuInit"))
+    }
+
+    /// `cuptiGetVersion`.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// Initialises the driver and CUPTI's profiler. No context is made on a GPU. After a failure nothing else may be
+    /// called: CUPTI crashes then.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn start(&self) -> Result<Vec<Device>, Failed> {
+        plain!(self.cuda()?, cuInit(0))?;
+        call!(self, cuptiProfilerInitialize, CUpti_Profiler_Initialize_Params {})?;
+        let mut count = 0;
+        plain!(self.cuda()?, cuDeviceGetCount(&raw mut count))?;
+        (0..u32::try_from(count).unwrap_or(0)).map(|index| self.device(index)).collect()
+    }
+
+    /// CUDA's version as the driver tells it, for instance 13000.
+    pub fn driver_version(&self) -> Option<i32> {
+        let mut version = 0;
+        plain!(self.cuda().ok()?, cuDriverGetVersion(&raw mut version)).ok().map(|()| version)
+    }
+
+    fn device(&self, index: u32) -> Result<Device, Failed> {
+        let mut handle = 0;
+        let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
+        plain!(self.cuda()?, cuDeviceGet(&raw mut handle, ordinal))?;
+        let mut uuid = CUuuid { bytes: [0; 16] };
+        plain!(self.cuda()?, cuDeviceGetUuid_v2(&raw mut uuid, handle))?;
+        let mut text = [0; 96];
+        let length = i32::try_from(text.len()).unwrap_or(0);
+        let name = plain!(self.cuda()?, cuDeviceGetName(text.as_mut_ptr(), length, handle));
+        let name = name.map_or_else(|_| String::new(), |()| to_text(&text));
+        let pci = plain!(self.cuda()?, cuDeviceGetPCIBusId(text.as_mut_ptr(), length, handle));
+        let pci = pci.map_or_else(|_| String::new(), |()| as_nvml(&to_text(&text)));
+        let mut khz = 0;
+        let clock = plain!(self.cuda()?, cuDeviceGetAttribute(&raw mut khz, CLOCK_RATE, handle));
+        let clock_khz = clock.ok().and_then(|()| u32::try_from(khz).ok()).unwrap_or(0);
+        Ok(Device { index, uuid: uuid_text(&uuid.bytes), name, pci_bus_id: pci, clock_khz, handle })
+    }
+
+    /// The name of a GPU's chip, for instance `GH100`.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn chip(&self, index: u32) -> Result<CString, Failed> {
+        let params = call!(
+            self,
+            cuptiDeviceGetChipName,
+            CUpti_Device_GetChipName_Params { deviceIndex: index as usize }
+        )?;
+        let nothing = Failed { call: "cuptiDeviceGetChipName", code: super::code::UNKNOWN };
+        if params.pChipName.is_null() {
+            return Err(nothing);
+        }
+        // SAFETY: CUPTI gives a pointer to a text of its own, ended by a zero.
+        Ok(unsafe { CStr::from_ptr(params.pChipName) }.to_owned())
+    }
+
+    /// The names of all chips that this release knows. Needs no driver.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn chips(&self) -> Result<Vec<CString>, Failed> {
+        let params =
+            call!(self, cuptiProfilerHostGetSupportedChips, CUpti_Profiler_Host_GetSupportedChips_Params {})?;
+        if params.ppChipNames.is_null() {
+            return Ok(Vec::new());
+        }
+        // SAFETY: CUPTI gives as many pointers as it says, each to a text of its own.
+        let names = unsafe { std::slice::from_raw_parts(params.ppChipNames, params.numChips) };
+        // SAFETY: as above.
+        Ok(names.iter().map(|name| unsafe { CStr::from_ptr(*name) }.to_owned()).collect())
+    }
+
+    /// Makes a context on a GPU, for this thread.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub(super) fn context(&self, device: &Device) -> Result<Context<'_>, Failed> {
+        let mut context = std::ptr::null_mut();
+        plain!(self.cuda()?, cuCtxCreate_v2(&raw mut context, 0, device.handle))?;
+        Ok(Context { library: self, context })
+    }
+}
+
+/// A context on a GPU.
+pub(super) struct Context<'l> {
+    library: &'l Library,
+    context: *mut CUctx_st,
+}
+
+impl Context<'_> {
+    /// Makes it this thread's.
+    pub(super) fn enter(&self) -> Result<(), Failed> {
+        plain!(self.library.cuda()?, cuCtxSetCurrent(self.context))
+    }
+
+    pub(super) fn raw(&self) -> *mut CUctx_st {
+        self.context
+    }
+}
+
+impl Drop for Context<'_> {
+    fn drop(&mut self) {
+        if let Ok(cuda) = self.library.cuda() {
+            let _ = plain!(cuda, cuCtxDestroy_v2(self.context));
+        }
+    }
+}
+
+/// CUPTI's object that knows the metrics of one chip.
+pub struct Host<'l> {
+    library: &'l Library,
+    object: *mut CUpti_Profiler_Host_Object,
+}
+
+impl<'l> Host<'l> {
+    /// One for a chip, with what the GPU at hand offers if it is known.
+    ///
+    /// # Errors
+    /// The call that failed; 27 for a chip without PM Sampling.
+    pub fn new(library: &'l Library, chip: &CStr, availability: Option<&[u8]>) -> Result<Self, Failed> {
+        let params = call!(
+            library,
+            cuptiProfilerHostInitialize,
+            CUpti_Profiler_Host_Initialize_Params {
+                profilerType: CUPTI_PROFILER_TYPE_PM_SAMPLING,
+                pChipName: chip.as_ptr(),
+                pCounterAvailabilityImage: availability.map_or(std::ptr::null(), <[u8]>::as_ptr),
+            }
+        )?;
+        Ok(Self { library, object: params.pHostObject })
+    }
+
+    /// Adds metrics in one call: each call is a pass of its own.
+    ///
+    /// # Errors
+    /// The call that failed; this object is of no use then.
+    pub fn add(&self, names: &[&'static CStr]) -> Result<(), Failed> {
+        let mut pointers: Vec<_> = names.iter().map(|name| name.as_ptr()).collect();
+        call!(
+            self.library,
+            cuptiProfilerHostConfigAddMetrics,
+            CUpti_Profiler_Host_ConfigAddMetrics_Params {
+                pHostObject: self.object,
+                ppMetricNames: pointers.as_mut_ptr(),
+                numMetrics: pointers.len(),
+            }
+        )
+        .map(drop)
+    }
+
+    /// The configuration for the GPU, and how many passes it takes.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn image(&self) -> Result<(Vec<u8>, usize), Failed> {
+        let size = call!(
+            self.library,
+            cuptiProfilerHostGetConfigImageSize,
+            CUpti_Profiler_Host_GetConfigImageSize_Params { pHostObject: self.object }
+        )?
+        .configImageSize;
+        let mut image = vec![0; size];
+        call!(
+            self.library,
+            cuptiProfilerHostGetConfigImage,
+            CUpti_Profiler_Host_GetConfigImage_Params {
+                pHostObject: self.object,
+                configImageSize: image.len(),
+                pConfigImage: image.as_mut_ptr(),
+            }
+        )?;
+        let passes = call!(
+            self.library,
+            cuptiProfilerHostGetNumOfPasses,
+            CUpti_Profiler_Host_GetNumOfPasses_Params {
+                configImageSize: image.len(),
+                pConfigImage: image.as_mut_ptr(),
+            }
+        )?
+        .numOfPasses;
+        Ok((image, passes))
+    }
+
+    /// The values of metrics in one sample of a counter data image.
+    ///
+    /// # Errors
+    /// The call that failed.
+    pub fn evaluate(
+        &self,
+        data: &[u8],
+        sample: usize,
+        names: &mut [*const std::ffi::c_char],
+        values: &mut [f64],
+    ) -> Result<(), Failed> {
+        assert!(values.len() >= names.len());
+        call!(
+            self.library,
+            cuptiProfilerHostEvaluateToGpuValues,
+            CUpti_Profiler_Host_EvaluateToGpuValues_Params {
+                pHostObject: self.object,
+                pCounterDataImage: data.as_ptr(),
+                counterDataImageSize: data.len(),
+                rangeIndex: sample,
+                ppMetricNames: names.as_mut_ptr(),
+                numMetrics: names.len(),
+                pMetricValues: values.as_mut_ptr(),
+            }
+        )
+        .map(drop)
+    }
+}
+
+impl Drop for Host<'_> {
+    fn drop(&mut self) {
+        let _ = call!(
+            self.library,
+            cuptiProfilerHostDeinitialize,
+            CUpti_Profiler_Host_Deinitialize_Params { pHostObject: self.object }
+        );
+    }
+}
+
+/// A text that a library wrote into a buffer.
+fn to_text(buffer: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> =
+        buffer.iter().map(|byte| byte.to_ne_bytes()[0]).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// CUDA writes 4 digits of the PCI domain, NVML 8.
+fn as_nvml(pci: &str) -> String {
+    match pci.split_once(':') {
+        Some((domain, rest)) => format!("{domain:0>8}:{rest}").to_lowercase(),
+        None => String::new(),
+    }
+}
+
+fn uuid_text(bytes: &[std::ffi::c_char; 16]) -> String {
+    let hex: Vec<String> = bytes.iter().map(|byte| format!("{:02x}", byte.to_ne_bytes()[0])).collect();
+    let part = |from: usize, to: usize| hex[from..to].concat();
+    format!("GPU-{}-{}-{}-{}-{}", part(0, 4), part(4, 6), part(6, 8), part(8, 10), part(10, 16))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_written_as_nvml_writes_them() {
+        assert_eq!(as_nvml("0004:04:00.0"), "00000004:04:00.0");
+        assert_eq!(as_nvml("0000:DF:00.0"), "00000000:df:00.0");
+        let bytes = std::array::from_fn(|at| std::ffi::c_char::try_from(at).unwrap_or(0));
+        assert_eq!(uuid_text(&bytes), "GPU-00010203-0405-0607-0809-0a0b0c0d0e0f");
+    }
+}

@@ -1,0 +1,59 @@
+//! Leases: files by which a job takes the GPUs' performance monitors for its own profiler.
+//!
+//! A Slurm prolog makes a file in the folder, named after the job, and the epilog removes it. While there is one, nothing
+//! is sampled. Several jobs on a node have a file each.
+
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime};
+
+/// Most files looked at; a node has a few jobs.
+const FILES_MAX: usize = 1024;
+
+/// The folder of leases.
+#[derive(Clone, Debug)]
+pub struct Leases {
+    /// The folder; that it is not there is as good as empty.
+    pub folder: PathBuf,
+    /// A lease older than this was forgotten, and no longer holds.
+    pub longest: Duration,
+}
+
+impl Leases {
+    /// The name of a lease that holds, if there is one.
+    #[must_use]
+    pub fn taken(&self) -> Option<String> {
+        let files = std::fs::read_dir(&self.folder).ok()?;
+        let now = SystemTime::now();
+        files.take(FILES_MAX).filter_map(Result::ok).find_map(|file| {
+            let name = file.file_name().to_string_lossy().into_owned();
+            let modified = file.metadata().ok().filter(|data| data.is_file())?.modified().ok()?;
+            // One from the future, by a clock that was set since, holds.
+            let age = now.duration_since(modified).unwrap_or_default();
+            (!name.starts_with('.') && age < self.longest).then_some(name)
+        })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_a_lease_until_it_goes_or_was_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let leases = Leases { folder: folder.path().to_owned(), longest: Duration::from_secs(3600) };
+        assert_eq!(leases.taken(), None);
+        std::fs::write(folder.path().join(".hidden"), "").unwrap();
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        assert_eq!(leases.taken(), None);
+        let file = folder.path().join("4711");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(leases.taken().as_deref(), Some("4711"));
+        assert_eq!(Leases { longest: Duration::ZERO, ..leases.clone() }.taken(), None);
+        std::fs::remove_file(file).unwrap();
+        assert_eq!(leases.taken(), None);
+        let nowhere = Leases { folder: "/nowhere/leases".into(), longest: Duration::MAX };
+        assert_eq!(nowhere.taken(), None);
+    }
+}

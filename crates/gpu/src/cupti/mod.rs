@@ -1,0 +1,28 @@
+//! CUPTI: bytes over NVLink and PCIe, sampled up to a thousand times a second.
+//!
+//! ```text
+//!  child (sampler)                                          parent (agent)
+//!  PM Sampling ── decode, sum ──┐
+//!  Metric API ── links, sum ────┴─ frame ──▶ pipe ──▶ supervise ── convert ──▶ wire::Batch ──▶ channel
+//! ```
+//!
+//! PM Sampling (Turing and later) takes a GPU's performance monitor for itself: Nsight, DCGM's profiling and CUPTI
+//! exclude one another. So this source is off unless a site switches it on, and gives way: to error 26 (busy), to
+//! `throughline-agent gpu pause`, and to a file in its folder of leases. It has no values of single links. The Metric API
+//! (Pascal and Volta, CUDA 12) has them, and needs a context on each GPU.
+
+pub mod api;
+pub mod code;
+pub mod convert;
+pub mod frame;
+pub mod links;
+pub mod metrics;
+pub mod pm;
+
+mod lease;
+mod sampler;
+mod source;
+
+pub use lease::Leases;
+pub use sampler::{CHIPS_SUBCOMMAND, CUPTI_SUBCOMMAND, CuptiSamplerOptions, chips_main, cupti_sampler_main};
+pub use source::{CuptiConfig, CuptiSource, CuptiStatus};

@@ -1,0 +1,34 @@
+/* What the parts of libcupti's test double share. Declarations are our own. */
+#ifndef THROUGHLINE_CUPTI_DOUBLE_H
+#define THROUGHLINE_CUPTI_DOUBLE_H
+
+#include <stddef.h>
+
+#include "scenario.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+	OK = 0,
+	INVALID_PARAMETER = 1,
+	INVALID_DEVICE = 2,
+	INVALID_CONTEXT = 3,
+	INVALID_OPERATION = 7,
+	NOT_INITIALIZED = 15,
+	INVALID_METRIC_NAME = 17,
+	HARDWARE_BUSY = 26,
+	NOT_SUPPORTED = 27,
+	UNKNOWN = 999,
+};
+
+/* Pseudo fields of `na GPU * FIELD CODE` for the calls that concern one GPU. */
+enum { FIELD_ENABLE = 9001, FIELD_DECODE = 9002, FIELD_LINKS = 9003 };
+
+/* Asked of the double of libcuda, which must be loaded. */
+bool cuda_is_initialised(void);
+int cuda_context(void);
+/* The GPU of a device index, and its place in the scenario. */
+struct gpu *device_gpu(size_t device, int *place);
+int64_t monotonic_now(void);
+
+#endif
