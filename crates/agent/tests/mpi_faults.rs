@@ -16,7 +16,7 @@ fn source(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge").join(file)
 }
 
-/// `allreduce CALLS PAUSE_MS` of the shim's own tests, for MPICH.
+/// `allreduce CALLS PAUSE_MS STATUS FILE` of the shim's own tests, for MPICH.
 fn program() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
@@ -28,16 +28,22 @@ fn program() -> &'static Path {
     })
 }
 
-/// Starts it with the shim, pushing as often as it can.
+/// Starts it with the shim, pushing as often as it can. It makes the file `late` when most of its calls are done.
 fn start(socket: &Path, calls: u64, pause_ms: u64) -> Child {
     let object = make("mpit-bridge/shim", "agent-shim").join("libthroughline-mpich.so");
     let mut run = Command::new("mpirun.mpich");
     run.args(["-n", &RANKS.to_string(), "env"])
         .arg(format!("LD_PRELOAD={}", object.display()))
         .arg(program());
-    run.args([calls.to_string(), pause_ms.to_string()]).env("THROUGHLINE_SOCKET", socket);
+    run.args([&calls.to_string(), &pause_ms.to_string(), "0"])
+        .arg(late(socket))
+        .env("THROUGHLINE_SOCKET", socket);
     run.env("THROUGHLINE_PUSH_MS", "10").env("THROUGHLINE_BIN_MS", "10").env_remove("LD_PRELOAD");
     run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+fn late(socket: &Path) -> PathBuf {
+    socket.with_file_name("late")
 }
 
 /// Waits for the program and holds what it shows against what it shows by itself.
@@ -52,18 +58,22 @@ fn all_calls(calls: u64) -> String {
     format!("throughline_mpi_calls_total{{operation=\"allreduce\"}} {}", RANKS * calls)
 }
 
-/// SIGSTOP for longer than its queue holds: frames are lost and counted, and the sums are whole after SIGCONT.
+/// SIGSTOP for longer than its queue holds, some hundred frames: frames are lost and counted, and the sums are whole
+/// after SIGCONT.
 #[test]
 fn stopped_and_continued() {
     let node = Node::bare();
     let agent = node.run();
-    let running = start(&node.socket(), 900, 5);
+    let running = start(&node.socket(), 2000, 5);
     agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
     agent.signal(SIGSTOP);
-    std::thread::sleep(std::time::Duration::from_millis(3000));
+    // However fast the machine is, the program has lived long enough for four frames to every one that fits.
+    while !late(&node.socket()).exists() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
     agent.signal(SIGCONT);
     unharmed(running);
-    let metrics = agent.wait_for(&[&all_calls(900), "throughline_connected_ranks{source=\"mpi\"} 0"]);
+    let metrics = agent.wait_for(&[&all_calls(2000), "throughline_connected_ranks{source=\"mpi\"} 0"]);
     assert!(lost(&metrics) > 0.0, "{metrics}");
 }
 

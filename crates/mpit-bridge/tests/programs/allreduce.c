@@ -1,6 +1,6 @@
 /*
- * allreduce CALLS [PAUSE_MS] [STATUS]: CALLS allreduces of 8 KiB over all ranks, with a pause after each;
- * rank 0 prints the sum, and every rank ends with STATUS.
+ * allreduce CALLS [PAUSE_MS] [STATUS] [FILE]: CALLS allreduces of 8 KiB over all ranks, with a pause after each;
+ * rank 0 makes FILE when four fifths of them are done and prints the sum, and every rank ends with STATUS.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
@@ -22,6 +22,7 @@ int main(int argc, char **argv) {
         MPI_Allreduce(mine, sum, ELEMENTS, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
         struct timespec time = {pause / 1000, (pause % 1000) * 1000000};
         nanosleep(&time, NULL);
+        if (rank == 0 && argc > 4 && i == calls / 5 * 4) fclose(fopen(argv[4], "w"));
     }
     if (rank == 0) printf("sum %g\n", sum[ELEMENTS - 1]);
     MPI_Finalize();
