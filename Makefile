@@ -9,11 +9,12 @@ ARGS    ?=
 RELEASE := target/release
 DEBUG   := target/debug
 
-.PHONY: help deps prefix build demo test lint shim testdouble bench soak
+.PHONY: help deps prefix build install demo test lint shim testdouble bench soak
 
 help:
 	@sed -n '2,5s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 	@echo "  make build       release binaries and the objects beside them, in $(RELEASE)"
+	@echo "  make install     puts what make build made below PREFIX (/usr), staged below DESTDIR"
 	@echo "  make lint        what make test checks before the tests"
 	@echo "  make bench       measurements against the standard tools, as ratios"
 	@echo "  make soak        the spool and crash tests and the crawler, longer"
@@ -35,6 +36,12 @@ testdouble:
 build: deps
 	$(CARGO) build --release --bins $(addprefix --package throughline-,cli agent fabric mpit-bridge)
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
+
+# Builds nothing: whoever installs as root should not compile as root.
+PREFIX ?= /usr
+FROM := $(RELEASE)
+install:
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) deploy/install.sh $(FROM)
 
 demo: build
 	@$(RELEASE)/throughline demo $(ARGS)

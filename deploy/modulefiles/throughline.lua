@@ -14,10 +14,17 @@ whatis("Records MPI operations, bytes and time of each job")
 local libraries = "/usr/lib/throughline"
 -- openmpi (4), openmpi5, mpich (4 and later, Intel MPI 2021, Cray) or mpi3: set it in the module of each MPI.
 local family = os.getenv("THROUGHLINE_MPI") or "mpi3"
-local object = pathJoin(libraries, "libthroughline-" .. family .. ".so")
+local function object(name)
+    return pathJoin(libraries, "libthroughline-" .. name .. ".so")
+end
 
-if isFile(object) then
-    prepend_path("LD_PRELOAD", object, ":")
+if mode() == "unload" then
+    -- Whichever it was: another MPI's module may have come since. What prepends takes away now.
+    for _, name in ipairs({ "openmpi", "openmpi5", "mpich", "mpi3" }) do
+        prepend_path("LD_PRELOAD", object(name), ":")
+    end
+elseif isFile(object(family)) then
+    prepend_path("LD_PRELOAD", object(family), ":")
 else
-    LmodWarning("throughline: " .. object .. " is not there; programs run without it")
+    LmodWarning("throughline: " .. object(family) .. " is not there; programs run without it")
 end
