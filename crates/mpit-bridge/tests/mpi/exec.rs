@@ -16,7 +16,7 @@ fn chooses_by_the_programs_libraries() {
     let folder = tempfile::tempdir().unwrap();
     for mpi in BOTH {
         let program = mpi.compile("tests/programs/allreduce.c", folder.path());
-        let object = format!("libthroughline-{}.so", mpi.name());
+        let object = mpi.object();
         let program = program.to_str().unwrap();
         assert!(dry_run(&[program]).contains(&object));
         assert!(dry_run(&["mpirun", "-n", "2", program]).contains(&object), "before a launcher");

@@ -92,6 +92,17 @@ impl Mpi {
         format!("{folder}/bin/{}", other.as_deref().unwrap_or(name))
     }
 
+    /// What the shim's object for this library is called, by the library's header.
+    pub fn object(self) -> String {
+        let header = || {
+            let mut command = Command::new(self.command("mpicc"));
+            command.args(["-E", "-dM", "-include", "mpi.h", "-x", "c", "/dev/null"]);
+            stdout(&succeeded(&mut command))
+        };
+        let is_first = self == Self::Mpich || header().contains("#define OMPI_MAJOR_VERSION 4\n");
+        format!("libthroughline-{}{}.so", self.name(), if is_first { "" } else { "5" })
+    }
+
     /// A program from tests/programs or demo, compiled for this MPI.
     pub fn compile(self, file: &str, into: &Path) -> PathBuf {
         let path = source(file);
