@@ -13,7 +13,7 @@
 #include "requests.h"
 #include "shim.h"
 
-struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8};
+struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8, .thread_multiple = 3};
 
 void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
 
@@ -118,6 +118,9 @@ static void is_open_mpi(struct tl_library *l, void *world) {
     l->fortran_status_ignore = tl_find_data("mpi_fortran_status_ignore_");
     l->fortran_statuses_ignore = tl_find_data("mpi_fortran_statuses_ignore_");
     l->status_bytes = 24;
+    l->bind_none = 0;
+    l->bind_comm = 1;
+    l->pvar_class_first = 0;
 }
 
 static void is_mpich(struct tl_library *l) {
@@ -135,6 +138,9 @@ static void is_mpich(struct tl_library *l) {
     l->no_op = 0x5800000e;
     l->status_ignore = (const void *)1;
     l->status_bytes = 20;
+    l->bind_none = 9700;
+    l->bind_comm = 9701;
+    l->pvar_class_first = 240;
 }
 
 static void is_abi(struct tl_library *l) {
@@ -149,6 +155,10 @@ static void is_abi(struct tl_library *l) {
     l->byte = 0x247;
     l->no_op = 0x3d;
     l->status_bytes = 32;
+    l->thread_multiple = 4096;
+    l->bind_none = 1;
+    l->bind_comm = 2;
+    l->pvar_class_first = 1;
 }
 
 static void find_family(void) {

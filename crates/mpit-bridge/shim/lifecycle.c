@@ -87,7 +87,7 @@ static int world_of_init(void) {
     if (tl_library.comm_rank(tl_library.comm_world, &tl_world_rank) != 0 ||
         tl_library.comm_size(tl_library.comm_world, &tl_world_size) != 0)
         return 0;
-    tl_shared_comms = tl_library.query_thread(&level) != 0 || level >= 3; /* MPI_THREAD_MULTIPLE */
+    tl_shared_comms = tl_library.query_thread(&level) != 0 || level >= tl_library.thread_multiple;
     tl_handle group = 0;
     if (tl_library.comm_group(tl_library.comm_world, &group) == 0) tl_comms_start(tl_same(group));
     return 1;

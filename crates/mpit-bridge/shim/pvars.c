@@ -24,10 +24,7 @@ enum {
     PATTERNS = 64,        /* names on the list at most, each with or without a star at its end */
     NAME_BYTES = 128,
     ELEMENTS = 65536,     /* of one variable; longer arrays are left out */
-    ELEMENTS_SENT = 1024, /* of one variable and push; others that changed follow next time */
-    OPENMPI_BIND_COMM = 1,
-    MPICH_BIND_NONE = 9700,
-    MPICH_BIND_COMM = 9701
+    ELEMENTS_SENT = 1024  /* of one variable and push; others that changed follow next time */
 };
 
 enum value_kind { KIND_NONE, KIND_UNSIGNED, KIND_SIGNED, KIND_REAL };
@@ -124,8 +121,8 @@ static void release(struct variable *v) {
 /* Takes the variable with this number, if it can be read at any time on MPI_COMM_WORLD or on nothing. */
 static int take(int index, const char *name, int class, tl_handle type, int bind, int continuous) {
     struct variable v = {.class = class};
-    int bound = bind == OPENMPI_BIND_COMM || bind == MPICH_BIND_COMM;
-    if (!bound && bind != 0 && bind != MPICH_BIND_NONE) return 0;
+    int bound = bind == tl_library.bind_comm;
+    if (!bound && bind != tl_library.bind_none) return 0;
     snprintf(v.name, sizeof v.name, "%s", name);
     v.kind = kind_of(type);
     if (v.kind == KIND_NONE || tl_library.type_size(type, &v.size) != 0 || (v.size != 4 && v.size != 8)) return 0;
@@ -208,10 +205,9 @@ const char *tl_pvars_standard(void) {
     return tl_library.family == TL_FAMILY_OPENMPI ? "pml_ob1_unexpected_msgq_length,pml_ob1_posted_recvq_length" : "";
 }
 
-/* MPI_T numbers its classes in the same order everywhere; MPICH starts at 240. */
 static uint8_t class_on_wire(int class) {
-    enum { MPICH_FIRST = 240, CLASSES = 10 };
-    int index = class >= MPICH_FIRST ? class - MPICH_FIRST : class;
+    enum { CLASSES = 10 };
+    int index = class - tl_library.pvar_class_first;
     return index >= 0 && index < CLASSES ? (uint8_t)index : CLASSES - 1;
 }
 

@@ -143,6 +143,9 @@ struct tl_library {
     const void *status_ignore, *fortran_status_ignore, *fortran_statuses_ignore;
     int status_bytes;
     int handle_bytes;
+    int thread_multiple;                  /* MPI_THREAD_MULTIPLE */
+    int bind_none, bind_comm;             /* MPI_T_BIND_NO_OBJECT, MPI_T_BIND_MPI_COMM */
+    int pvar_class_first;                 /* MPI_T_PVAR_CLASS_STATE; the others follow in one order everywhere */
     int (*comm_rank)(tl_handle, int *);
     int (*comm_size)(tl_handle, int *);
     int (*comm_get_name)(tl_handle, char *, int *);

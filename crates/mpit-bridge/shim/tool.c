@@ -15,8 +15,6 @@
 #include <link.h>
 #include <string.h>
 
-enum { THREAD_MULTIPLE = 3 };
-
 struct tl_tool tl_tool;
 
 static enum { NOT_TRIED, CLOSED, OPEN } state;
@@ -66,9 +64,9 @@ int tl_tool_open(void) {
         openmpi_count = find_count();
         if (!openmpi_count) return 0;
         count_by(1);
-    } else if (init_thread(THREAD_MULTIPLE, &provided) != 0) {
+    } else if (init_thread(tl_library.thread_multiple, &provided) != 0) {
         return 0;
-    } else if (provided < THREAD_MULTIPLE) {
+    } else if (provided < tl_library.thread_multiple) {
         finalize();
         return 0;
     }
