@@ -62,14 +62,17 @@ async fn allreduce_of_4_ranks() {
 async fn mpi4py() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
-    let mut agent = Agent::start(&folder.path().join("s"));
-    let mut command = run_with_shim(Mpi::Open, 4, &agent.socket);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/allreduce.py");
-    // Debian's mpi4py is for Debian's Python, and loads Open MPI without showing its symbols to others.
-    command.args(["/usr/bin/python3", script]);
-    let output = agent.run(command, 4).await;
-    assert_eq!(stdout(&output), "sum 10\n", "{}", stderr(&output));
-    assert_ten_allreduces(&agent.seen);
+    for mpi in BOTH {
+        let Some(python) = mpi.python() else { continue };
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 4, &agent.socket);
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/allreduce.py");
+        // It loads the library without showing its symbols to others.
+        command.args([&python, script]);
+        let output = agent.run(command, 4).await;
+        assert_eq!(stdout(&output), "sum 10\n", "{python}: {}", stderr(&output));
+        assert_ten_allreduces(&agent.seen);
+    }
 }
 
 /// What Open MPI's own coll monitoring counted: lines `C FROM TO N bytes N msgs sent` in one file a rank.

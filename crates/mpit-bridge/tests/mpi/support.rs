@@ -82,14 +82,28 @@ impl Mpi {
     /// A command of this MPI: with a suffix, as Debian names it, or from the folder in `THROUGHLINE_TEST_OPENMPI` or
     /// `THROUGHLINE_TEST_MPICH` (benches/mpi-matrix.sh), where `THROUGHLINE_TEST_MPICC` may name MPICH's other compiler.
     pub fn command(self, name: &str) -> String {
-        let folder = match self {
-            Self::Open => std::env::var("THROUGHLINE_TEST_OPENMPI"),
-            Self::Mpich => std::env::var("THROUGHLINE_TEST_MPICH"),
-        };
-        let Ok(folder) = folder else { return format!("{name}.{}", self.name()) };
+        let Some(folder) = self.folder() else { return format!("{name}.{}", self.name()) };
         let other =
             std::env::var("THROUGHLINE_TEST_MPICC").ok().filter(|_| self == Self::Mpich && name == "mpicc");
         format!("{folder}/bin/{}", other.as_deref().unwrap_or(name))
+    }
+
+    fn folder(self) -> Option<String> {
+        let variable = match self {
+            Self::Open => "THROUGHLINE_TEST_OPENMPI",
+            Self::Mpich => "THROUGHLINE_TEST_MPICH",
+        };
+        std::env::var(variable).ok()
+    }
+
+    /// A Python whose mpi4py is of this library: Debian's is Open MPI's; in a virtual environment it is the one there.
+    pub fn python(self) -> Option<String> {
+        match self.folder() {
+            Some(folder) => {
+                Some(format!("{folder}/bin/python3")).filter(|python| Path::new(python).is_file())
+            }
+            None => (self == Self::Open).then(|| "/usr/bin/python3".to_owned()),
+        }
     }
 
     /// What the shim's object for this library is called, by the library's header.

@@ -41,7 +41,14 @@ fn variables_that_make_no_sense() {
     for set in sets {
         let preload: &[(&str, &[u8])] = &[("LD_PRELOAD", object.as_os_str().as_bytes())];
         let name = String::from_utf8_lossy(set[0].1).chars().take(40).collect::<String>();
-        assert_eq!(alone_with(&program, &[preload, set].concat()), plain, "{}={name}", set[0].0);
+        let with = alone_with(&program, &[preload, set].concat());
+        // MPICH 5 wants PMIx where PMIX_NAMESPACE is, and ends itself, with addresses in its message.
+        let without = alone_with(&program, set);
+        if without == plain {
+            assert_eq!(with, plain, "{}={name}", set[0].0);
+        } else {
+            assert_eq!((with.0, with.2), (without.0, without.2), "{}={name}", set[0].0);
+        }
     }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
 }
