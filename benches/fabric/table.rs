@@ -51,6 +51,27 @@ impl Table {
         self.is_met &= is_met;
     }
 
+    /// Ours, what it stands against, and the interval in which the median ratio lies; who calls has judged it.
+    #[allow(dead_code)] // only the bench of MPI programs has such rows
+    pub fn interval(
+        &mut self,
+        what: &str,
+        ours: f64,
+        theirs: f64,
+        ends: (f64, f64),
+        goal: &str,
+        is_met: bool,
+    ) {
+        let ends = format!("{:.3}-{:.3}", ends.0, ends.1);
+        let verdict = match (goal, is_met) {
+            ("", _) => "",
+            (_, true) => "met",
+            (_, false) => "MISSED",
+        };
+        println!("  {what:<58} {ours:>12.4} {theirs:>12.4} {ends:>11} {goal:>7}  {verdict}");
+        self.is_met &= is_met || goal.is_empty();
+    }
+
     /// A condition by itself.
     pub fn holds(&mut self, what: &str, is_so: bool) {
         println!("  {what:<58} {:>57}", if is_so { "met" } else { "MISSED" });

@@ -44,7 +44,7 @@ pub struct Program {
     pub kept: fn(&str) -> Option<String>,
 }
 
-/// Everything, for runs of about `scale` times a second or two each.
+/// Everything; a run takes a second or two at `scale` 1 on an idle machine, and longer in proportion to it.
 pub fn all(scale: u32, folder: &Path) -> Vec<Program> {
     let mut programs = Vec::new();
     for mpi in [Mpi::Openmpi, Mpi::Mpich] {
@@ -101,15 +101,16 @@ fn netpipe(mpi: Mpi, scale: u32) -> Program {
     })
 }
 
-/// Debian's mpi4py is Open MPI's. For MPICH it is PyPI's, in a virtual environment that `THROUGHLINE_MPICH_PYTHON`
-/// names; it asks for MPICH by the name that its ABI has, which Debian's package does not install.
+/// Debian's mpi4py is Open MPI's. For MPICH it is PyPI's, in a virtual environment whose interpreter
+/// `THROUGHLINE_MPICH_PYTHON` names (benches/mpi-programs.sh makes one); it asks for MPICH by the name that its ABI has,
+/// which Debian's package does not install.
 fn mpi4py(mpi: Mpi, bench: &str, scale: u32) -> Program {
     let (python, remedy) = match mpi {
         Mpi::Openmpi => ("/usr/bin/python3".to_owned(), "apt-get install python3-mpi4py"),
         Mpi::Mpich => (
             std::env::var("THROUGHLINE_MPICH_PYTHON")
                 .unwrap_or_else(|_| "THROUGHLINE_MPICH_PYTHON".to_owned()),
-            "python3 -m venv DIR && DIR/bin/pip install mpi4py, then THROUGHLINE_MPICH_PYTHON=DIR/bin/python3",
+            "benches/mpi-programs.sh makes it; else set THROUGHLINE_MPICH_PYTHON=DIR/bin/python3 of one with mpi4py",
         ),
     };
     let loops = (60_000 * scale).to_string();
@@ -141,9 +142,9 @@ fn lammps(scale: u32) -> Program {
 }
 
 fn hpcc(scale: u32) -> Program {
-    // The example of the package, larger with the scale.
+    // The example of the package on a grid of 1 x 2 ranks; what it computes goes with the size's cube.
     let example = std::fs::read_to_string("/usr/share/doc/hpcc/examples/_hpccinf.txt").unwrap_or_default();
-    let size = format!("{}         Ns", 600 * u64::from(scale.isqrt()));
+    let size = format!("{:.0}         Ns", 800.0 * f64::from(scale).cbrt());
     let input = example
         .lines()
         .map(|line| {
