@@ -41,13 +41,10 @@ impl Shown {
             let said = other.last.join("\n    | ");
             return Some(format!("status {:?} instead of {:?}\n    | {said}", other.status, self.status));
         }
-        let here = other.lines.iter().find(|line| !self.lines.contains(line));
-        let there = self.lines.iter().find(|line| !other.lines.contains(line));
-        match (here, there, self.lines.len(), other.lines.len()) {
-            (None, None, expected, found) if expected == found => None,
-            (None, None, expected, found) => Some(format!("{found} lines instead of {expected}")),
-            _ => Some(format!("{here:?} instead of {there:?}")),
-        }
+        let times = |lines: &[String], line| lines.iter().filter(|one| *one == line).count();
+        let differs = |line: &&String| times(&self.lines, *line) != times(&other.lines, *line);
+        let line = self.lines.iter().chain(&other.lines).find(differs)?;
+        Some(format!("{line:?} {} times instead of {}", times(&other.lines, line), times(&self.lines, line)))
     }
 }
 
