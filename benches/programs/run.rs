@@ -41,8 +41,8 @@ impl Shown {
             let said = other.last.join("\n    | ");
             return Some(format!("status {:?} instead of {:?}\n    | {said}", other.status, self.status));
         }
-        let times = |lines: &[String], line| lines.iter().filter(|one| *one == line).count();
-        let differs = |line: &&String| times(&self.lines, *line) != times(&other.lines, *line);
+        let times = |lines: &[String], line: &str| lines.iter().filter(|one| *one == line).count();
+        let differs = |line: &&String| times(&self.lines, line) != times(&other.lines, line);
         let line = self.lines.iter().chain(&other.lines).find(differs)?;
         Some(format!("{line:?} {} times instead of {}", times(&other.lines, line), times(&self.lines, line)))
     }

@@ -144,10 +144,11 @@ fn link_statically(folder: &Path) -> PathBuf {
         .map(|name| format!("-l:{name}"))
         .collect();
     let shown = stdout(&succeeded(Command::new("mpicc.mpich").arg("-show")));
-    let include = shown.split_whitespace().filter(|word| word.starts_with("-I"));
+    // Debian 13 has libmpich.a in a folder of its own.
+    let folders = shown.split_whitespace().filter(|word| word.starts_with("-I") || word.starts_with("-L"));
     let program = folder.join("static");
     let mut command = Command::new("cc");
-    command.arg("-o").arg(&program).args(include);
+    command.arg("-o").arg(&program).args(folders);
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/allreduce.c")).arg("-l:libmpich.a");
     succeeded(command.args(needed));
     program
