@@ -180,7 +180,7 @@ fn read_events(library: &Library, metric: &Metric) -> Result<(Vec<CUpti_EventID>
     // SAFETY: as in `LinksGpu::add`.
     let sets =
         unsafe { std::slice::from_raw_parts_mut((*metric.sets).sets, (*metric.sets).numSets as usize) };
-    for group in sets.iter_mut().flat_map(|set| groups(set).iter().copied().collect::<Vec<_>>()) {
+    for group in sets.iter_mut().flat_map(|set| groups(set).to_vec()) {
         let mut events = [0; EVENTS_MAX];
         let mut read = vec![0_u64; EVENTS_MAX * INSTANCES_MAX];
         let mut events_bytes = size_of_val(&events);

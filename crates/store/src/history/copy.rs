@@ -28,7 +28,19 @@ struct Query {
     places: HashMap<(i32, i32), usize>,
     is_array: bool,
     is_float: bool,
+    /// The fourth column is the source of the row.
+    has_sources: bool,
 }
+
+/// Samples of a series, and the place in [`SOURCES`] of whom they are from.
+#[derive(Clone)]
+struct Held {
+    samples: Samples,
+    source: usize,
+}
+
+/// Who reads GPUs, the first as the first to be believed: counters of two sources are never one series.
+const SOURCES: [&[u8]; 5] = [b"nvml", b"amd_smi", b"level_zero", b"dcgm", b"cupti"];
 
 /// Reads a round of series.
 pub(super) async fn samples(
@@ -42,7 +54,7 @@ pub(super) async fn samples(
         Place::Figure(metric) => figure(metric, asked.range, round),
         Place::Info(_) => return Ok(vec![Samples::default(); round.len()]),
     };
-    let mut held = vec![Samples::default(); round.len()];
+    let mut held = vec![Held { samples: Samples::default(), source: SOURCES.len() }; round.len()];
     let failed = |error| HistoryError::from(Error::sql("reading samples")(error));
     let copy = format!("COPY ({}) TO STDOUT (FORMAT binary)", query.sql);
     let rows = client.copy_out(copy.as_str()).await.map_err(failed)?;
@@ -60,7 +72,7 @@ pub(super) async fn samples(
             return Err(HistoryError::TooMany(asked.limit));
         }
     }
-    Ok(held)
+    Ok(held.into_iter().map(|held| held.samples).collect())
 }
 
 fn damaged() -> HistoryError {
@@ -75,7 +87,7 @@ fn header(data: &mut Bytes) -> Option<()> {
 }
 
 /// Takes a row; how many samples it had. `None` inside at the mark of the end, outside for a damaged one.
-fn row(data: &mut Bytes, query: &Query, held: &mut [Samples]) -> Option<Option<u64>> {
+fn row(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>> {
     let columns = data.try_get_i16().ok()?;
     if columns == -1 {
         return Some(None);
@@ -84,11 +96,18 @@ fn row(data: &mut Bytes, query: &Query, held: &mut [Samples]) -> Option<Option<u
     let mut time = field(data)??;
     let (id, time) = (id.try_get_i32().ok()?, time.try_get_i64().ok()?);
     let time = (time + POSTGRES_EPOCH).div_euclid(1_000);
-    let Some(mut value) = field(data)? else { return Some(Some(0)) };
+    let value = field(data)?;
+    let source = if query.has_sources { field(data)? } else { None };
+    let source = SOURCES.iter().position(|one| source.as_deref() == Some(one)).unwrap_or(SOURCES.len());
+    let Some(mut value) = value else { return Some(Some(0)) };
     let mut taken = 0;
     let mut put = |element: i32, value: f64| {
-        if let Some(place) = query.places.get(&(id, element)) {
-            held[*place].push(time, value);
+        let Some(held) = query.places.get(&(id, element)).map(|place| &mut held[*place]) else { return };
+        if source < held.source {
+            *held = Held { samples: Samples::default(), source };
+        }
+        if source == held.source {
+            held.samples.push(time, value);
             taken += 1;
         }
     };
@@ -142,15 +161,15 @@ fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query
     ids.iter().for_each(|id| _ = write!(list, "{}{id}", if list.is_empty() { "" } else { "," }));
     // No ORDER BY: rows of a chunk lie in the order of time nearly always, and what does not is sorted later.
     let sql = format!(
-        "SELECT {id}, time, {column} FROM {table} WHERE {id} = ANY ('{{{list}}}'::integer[]) AND {range} \
-         AND {column} IS NOT NULL {rows}",
+        "SELECT {id}, time, {column} {source} FROM {table} WHERE {id} = ANY ('{{{list}}}'::integer[]) AND {range} \
+         AND {column} IS NOT NULL",
         id = keys.id,
+        source = if keys.has_sources { ", source" } else { "" },
         column = metric.name,
         table = metric.table.name(),
         range = time_range(range),
-        rows = keys.rows,
     );
-    Query { sql, places, is_array: metric.table.has_arrays(), is_float: false }
+    Query { sql, places, is_array: metric.table.has_arrays(), is_float: false, has_sources: keys.has_sources }
 }
 
 fn figure(metric: &Metric, range: Range, round: &[Series]) -> Query {
@@ -170,7 +189,7 @@ fn figure(metric: &Metric, range: Range, round: &[Series]) -> Query {
         quoted(metric.name),
         time_range(range),
     );
-    Query { sql, places, is_array: false, is_float: true }
+    Query { sql, places, is_array: false, is_float: true, has_sources: false }
 }
 
 /// A string constant: COPY takes no parameters.
@@ -192,13 +211,12 @@ pub(super) async fn has_samples(
     };
     let subscript = if metric.table.has_arrays() { format!("[{}]", element + 1) } else { String::new() };
     let sql = format!(
-        "SELECT EXISTS (SELECT FROM (SELECT {column} AS value FROM {table} WHERE {key} = {id} AND {range} {rows} \
+        "SELECT EXISTS (SELECT FROM (SELECT {column} AS value FROM {table} WHERE {key} = {id} AND {range} \
          ORDER BY time DESC LIMIT {LOOKED_AT}) newest WHERE value{subscript} IS NOT NULL)",
         column = metric.name,
         table = metric.table.name(),
         key = keys.id,
         range = time_range(range),
-        rows = keys.rows,
     );
     let row = client.query_one(sql.as_str(), &[]).await.map_err(Error::sql("looking for samples"))?;
     Ok(row.get(0))
@@ -208,8 +226,13 @@ pub(super) async fn has_samples(
 mod tests {
     use super::*;
 
+    fn held() -> Vec<Held> {
+        vec![Held { samples: Samples::default(), source: SOURCES.len() }; 2]
+    }
+
     fn query(is_array: bool) -> Query {
-        Query { sql: String::new(), places: [((7, 0), 0), ((7, 2), 1)].into(), is_array, is_float: false }
+        let places = [((7, 0), 0), ((7, 2), 1)].into();
+        Query { sql: String::new(), places, is_array, is_float: false, has_sources: false }
     }
 
     fn bytes(parts: &[&[u8]]) -> Bytes {
@@ -220,7 +243,7 @@ mod tests {
     fn rows_and_arrays_are_read_and_null_is_absent() {
         let head: &[&[u8]] =
             &[&[0, 3], &[0, 0, 0, 4], &7i32.to_be_bytes(), &[0, 0, 0, 8], &1_500i64.to_be_bytes()];
-        let mut held = vec![Samples::default(); 2];
+        let mut held = held();
         let mut plain = bytes(&[head, &[&[0, 0, 0, 8], &9i64.to_be_bytes()]].concat());
         assert_eq!(row(&mut plain, &query(false), &mut held), Some(Some(1)));
         let array: &[&[u8]] = &[
@@ -242,8 +265,8 @@ mod tests {
         assert_eq!(row(&mut null, &query(false), &mut held), Some(Some(0)));
         assert_eq!(row(&mut bytes(&[&[0xff, 0xff]]), &query(false), &mut held), Some(None));
         let time = POSTGRES_EPOCH / 1_000 + 1;
-        assert_eq!(held[0].points(), [(time, 9.0), (time, 5.0)]);
-        assert_eq!(held[1].points(), [(time, 6.0)]);
+        assert_eq!(held[0].samples.points(), [(time, 9.0), (time, 5.0)]);
+        assert_eq!(held[1].samples.points(), [(time, 6.0)]);
     }
 
     #[test]
@@ -258,10 +281,36 @@ mod tests {
             &9i64.to_be_bytes(),
         ]
         .concat();
-        let mut held = vec![Samples::default(); 2];
+        let mut held = held();
         for length in 0..whole.len() {
             assert_eq!(row(&mut Bytes::copy_from_slice(&whole[..length]), &query(false), &mut held), None);
         }
+    }
+
+    #[test]
+    fn of_two_sources_the_first_is_the_series() {
+        let line = |time: i64, value: i64, source: &[u8]| {
+            let parts: [&[u8]; 8] = [
+                &[0, 4, 0, 0, 0, 4],
+                &7i32.to_be_bytes(),
+                &[0, 0, 0, 8],
+                &time.to_be_bytes(),
+                &[0, 0, 0, 8],
+                &value.to_be_bytes(),
+                &(source.len() as i32).to_be_bytes(),
+                source,
+            ];
+            parts.concat()
+        };
+        let rows = [(1_000, 5, b"dcgm"), (2_000, 9, b"nvml"), (3_000, 6, b"dcgm"), (4_000, 10, b"nvml")];
+        let mut data = Bytes::from(rows.map(|(time, value, source)| line(time, value, source)).concat());
+        let query = Query { has_sources: true, ..query(false) };
+        let mut held = held();
+        while !data.is_empty() {
+            row(&mut data, &query, &mut held).unwrap();
+        }
+        let values: Vec<f64> = held[0].samples.points().iter().map(|point| point.1).collect();
+        assert_eq!(values, [9.0, 10.0]);
     }
 
     #[test]

@@ -34,8 +34,8 @@ pub(super) struct Keys {
     pub from: &'static str,
     /// Labels and their SQL, ordered by name.
     pub labels: &'static [(&'static str, &'static str)],
-    /// What else its rows must be.
-    pub rows: &'static str,
+    /// Several sources may read the same thing; rows of one are the series.
+    pub has_sources: bool,
 }
 
 const PORT_LABELS: &[(&str, &str)] =
@@ -59,7 +59,7 @@ macro_rules! port_keys {
                 " WHERE true"
             ),
             labels: $labels,
-            rows: "",
+            has_sources: false,
         }
     };
 }
@@ -76,10 +76,8 @@ static HOST_PORTS: Keys = Keys {
     element: "0",
     from: "FROM host_port_key k JOIN node_key n ON n.id = k.node_id WHERE true",
     labels: &[("device", "k.device"), ("instance", "n.name"), ("port", "k.port::text")],
-    rows: "",
+    has_sources: false,
 };
-/// A GPU's counters may be read by several sources: those of the always-on one are in the page.
-const GPU_ROWS: &str = "AND source NOT LIKE 'cupti%'";
 static LINKS: Keys = Keys {
     id: "gpu_id",
     element: "l.link",
@@ -87,7 +85,7 @@ static LINKS: Keys = Keys {
            ON true JOIN node_key n ON n.id = g.node_id JOIN (SELECT DISTINCT gpu_id, link FROM gpu_link) l ON l.gpu_id = k.id \
            WHERE true",
     labels: &[("gpu", "k.uuid"), ("instance", "n.name"), ("link", "l.link::text")],
-    rows: GPU_ROWS,
+    has_sources: true,
 };
 static GPUS: Keys = Keys {
     id: "gpu_id",
@@ -95,7 +93,7 @@ static GPUS: Keys = Keys {
     from: "FROM gpu_key k JOIN LATERAL (SELECT node_id FROM gpu g WHERE g.gpu_id = k.id ORDER BY g.valid_from DESC LIMIT 1) g \
            ON true JOIN node_key n ON n.id = g.node_id WHERE true",
     labels: &[("gpu", "k.uuid"), ("instance", "n.name")],
-    rows: GPU_ROWS,
+    has_sources: true,
 };
 
 /// The keys of a table under each of its prefixes, in their order.
@@ -105,7 +103,7 @@ fn keys_of(table: Table) -> Vec<&'static Keys> {
         Table::IbPortLaneCounters => vec![&SWITCH_LANES, &HCA_LANES],
         Table::HostPortCounters => vec![&HOST_PORTS],
         Table::NvlinkCounters => vec![&LINKS],
-        Table::GpuPcieCounters => vec![&GPUS],
+        Table::GpuPcieCounters | Table::GpuPmCounters => vec![&GPUS],
         Table::MpiOps | Table::MpiPeers | Table::MpiRegions | Table::SelfStats => Vec::new(),
     }
 }
