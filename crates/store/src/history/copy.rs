@@ -247,7 +247,7 @@ mod tests {
         let mut plain = bytes(&[head, &[&[0, 0, 0, 8], &9i64.to_be_bytes()]].concat());
         assert_eq!(row(&mut plain, &query(false), &mut held), Some(Some(1)));
         let array: &[&[u8]] = &[
-            &44i32.to_be_bytes(),
+            &48i32.to_be_bytes(),
             &1i32.to_be_bytes(),
             &1i32.to_be_bytes(),
             &20i32.to_be_bytes(),
