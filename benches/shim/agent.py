@@ -14,6 +14,7 @@ HEADER = struct.Struct("<IHHIIqq")
 FIELD = struct.Struct("<HH")
 PEER = struct.Struct("<IIQQ")
 HELLO, PEERS, RANK = 1, 4, 2
+MAGIC, VERSION, WELCOME = 0x314D4C54, 2, 2
 KINDS = {0: "logical", 1: "wire"}
 
 
@@ -56,6 +57,8 @@ def main():
                 data = b""
             if data:
                 take(key.data, data)
+                if HEADER.unpack_from(data)[2] == HELLO:
+                    key.fileobj.send(HEADER.pack(MAGIC, VERSION, WELCOME, HEADER.size, 0, 0, 0))
             else:
                 tell(key.data)
                 waiting.unregister(key.fileobj)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # What the MPI shim costs, each figure against its goal: what it adds to a call on each MPI and over a stub library,
 # what its thread takes, and its memory. Needs Open MPI, MPICH, a C compiler, Python and an idle machine of at least 2
-# cores; on a busy one the figures are those of the others' work:
+# cores; on a busy one the figures are those of the others' work. With valgrind also instructions a call, which no other
+# work changes (two of them read the clock and take most of the time). About two minutes:
 #   benches/shim/run.sh [CALLS]
 # On against off (blocks of calls past the shim alternate with blocks through it) in one run each, medians over the
 # blocks. A reader stands in for the agent, so that the flush thread does its work as usual. Exits 2 if a goal is missed.
@@ -54,6 +55,25 @@ cc -O2 -shared -fPIC -o "$folder/libmpistub.so" "$bridge/tests/programs/stub_mpi
 cc -O2 -pthread -o "$folder/stub" "$here/stub.c" -Wl,--no-as-needed "$folder/libthroughline-mpich.so" \
     "$folder/libmpistub.so" -Wl,-rpath,"$folder"
 export STUB_RANKS=1024
+if command -v valgrind >/dev/null; then
+    valgrind -q --tool=callgrind --callgrind-out-file="$folder/callgrind" "$folder/stub" count >"$folder/counts" 2>&1
+    callgrind_annotate --inclusive=yes --threshold=100 --show-percs=no "$folder/callgrind" >"$folder/annotated"
+    for kind in send recv allreduce isend_waitall; do
+        added=$(awk -v kind="$kind" '
+            FNR == NR { if ($1 == kind) calls = $2; next }
+            match($0, ":(past|through)_" kind " ") {
+                gsub(",", "", $1)
+                if (index($0, ":through_")) through = $1
+                else past = $1
+            }
+            END { if (calls && through && past) printf "%.0f", (through - past) / calls }' "$folder/counts" "$folder/annotated")
+        goal=250
+        test "$kind" != isend_waitall || goal=400
+        line "stub, $kind, instructions added to a call" "$added" "" "$goal"
+    done
+else
+    echo "instructions a call: not counted, as valgrind is not installed"
+fi
 for threads in 1 4; do
     "$folder/stub" "$threads" "$calls" >"$folder/on"
     THROUGHLINE_SHIM=off "$folder/stub" "$threads" "$calls" >"$folder/off"

@@ -3,6 +3,7 @@
  * (crates/mpit-bridge/tests/programs/stub_mpi.c), each thread on its own communicators, 64 in all, to 1,024 random peers.
  *
  *   stub THREADS CALLS
+ *   stub count              a block of each kind past the shim and through it, for callgrind; prints `KIND CALLS`
  *
  * Prints `WHAT VALUE` lines: nanoseconds added to a call, as processor time of the calling thread (wall time on fewer
  * processors than threads is time of others); share of a core that the flush thread took; resident memory in KiB.
@@ -21,16 +22,17 @@ int MPI_Finalize(void);
 int MPI_Isend(const void *, int, int, int, int, int, int *), PMPI_Isend(const void *, int, int, int, int, int, int *);
 int MPI_Waitall(int, int *, void *), PMPI_Waitall(int, int *, void *);
 int MPI_Send(const void *, int, int, int, int, int), PMPI_Send(const void *, int, int, int, int, int);
+int MPI_Recv(void *, int, int, int, int, int, void *), PMPI_Recv(void *, int, int, int, int, int, void *);
 int MPI_Allreduce(const void *, void *, int, int, int, int), PMPI_Allreduce(const void *, void *, int, int, int, int);
 
 enum {
-    WINDOW = 64, ROUNDS = 100, KINDS = 3, RANKS = 1024, WORLD = 0x44000000, COMMS = 64, TYPE = 0x4c00080b,
+    WINDOW = 64, ROUNDS = 100, KINDS = 4, RANKS = 1024, WORLD = 0x44000000, COMMS = 64, TYPE = 0x4c00080b,
     SUM = 0x58000003, THREADS = 64, SHARE_SECONDS = 10
 };
 static long blocks;
 static int threads;
 static double added[THREADS][KINDS];
-static const char *const kinds[KINDS] = {"isend_waitall", "send", "allreduce"};
+static const char *const kinds[KINDS] = {"isend_waitall", "send", "recv", "allreduce"};
 
 static double now(clockid_t id) {
     struct timespec t;
@@ -47,23 +49,31 @@ static unsigned next(unsigned *random) {
     return *random = *random * 1664525u + 1013904223u;
 }
 
-#define TL_BLOCK(name, Isend, Waitall, Send, Allreduce) \
-    static void name(int kind, int first, unsigned random) { \
+/* One function for each way and kind, never inlined: callgrind tells the instructions of each by its name. */
+#define TL_BLOCK(way, kind, each, after) \
+    __attribute__((noinline)) static void way##_##kind(int first, unsigned random) { \
         double out = 0, in = 0; \
         int requests[WINDOW]; \
+        (void)out, (void)in, (void)requests; \
         for (int round = 0; round < ROUNDS; round++) { \
             for (int i = 0; i < WINDOW; i++) { \
                 int comm = WORLD + first + (int)(next(&random) >> 20) % (COMMS / threads); \
                 int peer = (int)(random >> 22); \
-                if (kind == 0) Isend(&out, 1, TYPE, peer, 0, comm, &requests[i]); \
-                else if (kind == 1) Send(&out, 1, TYPE, peer, 0, comm); \
-                else Allreduce(&out, &in, 1, TYPE, SUM, comm); \
+                (void)peer; \
+                each; \
             } \
-            if (kind == 0) Waitall(WINDOW, requests, (void *)1); \
+            after; \
         } \
     }
-TL_BLOCK(past, PMPI_Isend, PMPI_Waitall, PMPI_Send, PMPI_Allreduce)
-TL_BLOCK(through, MPI_Isend, MPI_Waitall, MPI_Send, MPI_Allreduce)
+#define TL_BLOCKS(way, P) \
+    TL_BLOCK(way, isend_waitall, P##MPI_Isend(&out, 1, TYPE, peer, 0, comm, &requests[i]), P##MPI_Waitall(WINDOW, requests, (void *)1)) \
+    TL_BLOCK(way, send, P##MPI_Send(&out, 1, TYPE, peer, 0, comm), ) \
+    TL_BLOCK(way, recv, P##MPI_Recv(&in, 1, TYPE, peer, 0, comm, (void *)1), ) \
+    TL_BLOCK(way, allreduce, P##MPI_Allreduce(&out, &in, 1, TYPE, SUM, comm), ) \
+    static void (*const way[KINDS])(int, unsigned) = {way##_isend_waitall, way##_send, way##_recv, way##_allreduce};
+TL_BLOCKS(past, P)
+TL_BLOCKS(through, )
+TL_BLOCKS(warm, )
 
 static void *work(void *number) {
     int first = (int)(long)number * (COMMS / threads);
@@ -73,9 +83,9 @@ static void *work(void *number) {
         for (long b = 0; b < blocks; b++) {
             unsigned random = (unsigned)b * 2654435761u + 1;
             double t0 = now(CLOCK_THREAD_CPUTIME_ID);
-            past(kind, first, random);
+            past[kind](first, random);
             double t1 = now(CLOCK_THREAD_CPUTIME_ID);
-            through(kind, first, random);
+            through[kind](first, random);
             times[b] = ((now(CLOCK_THREAD_CPUTIME_ID) - t1) - (t1 - t0)) / calls;
         }
         qsort(times, (size_t)blocks, sizeof(double), ascending);
@@ -122,19 +132,33 @@ static void share(void) {
     double before = flush_time(), start = now(CLOCK_MONOTONIC);
     if (before < 0) return;
     for (unsigned i = 0; now(CLOCK_MONOTONIC) - start < SHARE_SECONDS * 1e9; i++) {
-        through((int)i % KINDS, 0, i);
+        through[i % KINDS](0, i);
         usleep(10000);
     }
     printf("flush_share %.4f\n", (flush_time() - before) / (now(CLOCK_MONOTONIC) - start) * 100);
 }
 
+/* Each block once, after what is only done the first time. */
+static void once(void) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        warm[kind](0, 1);
+        past[kind](0, 1);
+        through[kind](0, 1);
+    }
+}
+
 int main(int argc, char **argv) {
-    int provided;
+    int provided, counting = argc > 1 && strcmp(argv[1], "count") == 0;
     pthread_t id[THREADS];
-    threads = argc > 1 ? atoi(argv[1]) : 1;
+    threads = argc > 1 && !counting ? atoi(argv[1]) : 1;
     blocks = (argc > 2 ? atol(argv[2]) : 1000000) / (WINDOW * ROUNDS);
     if (threads < 1 || threads > THREADS || blocks < 1) return 64;
     MPI_Init_thread(&argc, &argv, threads > 1 ? 3 : 0, &provided);
+    if (counting) {
+        once();
+        for (int kind = 0; kind < KINDS; kind++) printf("%s %d\n", kinds[kind], ROUNDS * (kind == 0 ? WINDOW + 1 : WINDOW));
+        return MPI_Finalize();
+    }
     for (long t = 0; t < threads; t++) pthread_create(&id[t], NULL, work, (void *)t);
     for (int t = 0; t < threads; t++) pthread_join(id[t], NULL);
     for (int kind = 0; kind < KINDS; kind++) {

@@ -7,27 +7,25 @@
  */
 #include "accounting.h"
 
-/* The thread's own cell of what perhaps another thread began: only its thread may write a cell. */
-static struct tl_cell *cell_at(struct tl_thread *self, struct tl_where where) {
-    struct tl_table *table = tl_table_find(self, where.region);
-    struct tl_row *row = table ? tl_row_find(self, table, where.operation, where.algorithm) : NULL;
-    if (!row || where.size_class >= TL_SIZE_CLASSES) return NULL;
-    TL_STORE(&row->used, row->used | (uint64_t)1 << where.size_class);
+/* The thread's own cell of what perhaps another thread began (only its thread may write a cell), in the bin that
+ * `call` ends in. */
+static struct tl_cell *cell_at(const struct tl_call *call, struct tl_where where) {
+    struct tl_thread *self = call->self;
+    struct tl_table *table = TL_LIKELY(where.region == self->table->region) ? self->table : tl_table_find(self, where.region);
+    if (!table || where.size_class >= TL_SIZE_CLASSES) return NULL;
+    struct tl_row *row = row_at(table, where.operation, where.algorithm);
+    if (TL_UNLIKELY(!row) && !(row = tl_row_find(self, table, where.operation, where.algorithm))) return NULL;
+    bin_of(self, row, where.size_class, end_of(call));
     return &row->cells[where.size_class];
 }
 
-void tl_account_wait(struct tl_thread *self, struct tl_where where, uint64_t ticks) {
-    struct tl_cell *cell = cell_at(self, where);
+void tl_account_done(const struct tl_call *call, struct tl_where where, const struct tl_done *done) {
+    struct tl_cell *cell = cell_at(call, where);
     if (!cell) return;
-    TL_ADD(&cell->wait_ticks, ticks);
-    TL_ADD(&cell->completed, 1);
-}
-
-void tl_account_received(struct tl_thread *self, struct tl_where where, int64_t bytes) {
-    struct tl_cell *cell = cell_at(self, where);
-    if (!cell || bytes < 0) return;
-    TL_ADD(&cell->received_bytes, (uint64_t)bytes);
-    TL_ADD(&cell->received, 1);
+    TL_ADD(&cell->wait_ticks, done->ticks);
+    TL_ADD(&cell->completed, done->requests);
+    TL_ADD(&cell->received_bytes, done->bytes);
+    TL_ADD(&cell->received, done->receives);
 }
 
 /* Does this rank hand data to the others / to the root? Intercommunicators: MPI_ROOT is the one root, its
@@ -51,45 +49,45 @@ void tl_note_message(tl_callp call, int64_t count, tl_handle type, int dest, tl_
         record(call, 0, 0);
         return;
     }
-    int64_t bytes = bytes_of(count, type);
+    int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, bytes);
-    to_member(call->self, tl_comm_find(call->self, comm), dest, bytes);
+    to_member(call->self, comm_of(call, comm), dest, bytes);
 }
 
 /* A receive sends nothing; its class is that of the buffer offered. */
 void tl_note_receive(tl_callp call, int64_t count, tl_handle type) {
-    record(call, bytes_of(count, type), 0);
+    record(call, bytes_of(call, count, type), 0);
 }
 
 void tl_note_barrier(tl_callp call, tl_handle comm) {
     record(call, 0, 0);
-    to_everyone(call->self, tl_comm_find(call->self, comm), 0);
+    to_everyone(call->self, comm_of(call, comm), 0);
 }
 
 void tl_note_bcast(tl_callp call, int64_t count, tl_handle type, int root, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
-    int64_t bytes = bytes_of(count, type);
+    struct tl_comm *comm = comm_of(call, handle);
+    int64_t bytes = bytes_of(call, count, type);
     int sends = is_root(comm, root);
     record(call, bytes, sends ? bytes : 0);
     if (sends || !comm) to_everyone(call->self, comm, bytes);
 }
 
 void tl_note_allreduce(tl_callp call, int64_t count, tl_handle type, tl_handle comm) {
-    int64_t bytes = bytes_of(count, type);
+    int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, bytes);
-    to_everyone(call->self, tl_comm_find(call->self, comm), bytes);
+    to_everyone(call->self, comm_of(call, comm), bytes);
 }
 
 void tl_note_reduce(tl_callp call, int64_t count, tl_handle type, int root, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
-    int64_t bytes = bytes_of(count, type);
+    struct tl_comm *comm = comm_of(call, handle);
+    int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, contributes(comm, root) ? bytes : 0);
     if (sends_to_root(comm, root) || !comm) to_member(call->self, comm, root, bytes);
 }
 
 void tl_note_scan(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
-    int64_t bytes = bytes_of(count, type);
+    struct tl_comm *comm = comm_of(call, handle);
+    int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, bytes);
     if (!comm) unknown(call->self, 1);
     for (int i = comm ? comm->rank + 1 : 0; comm && i < comm->size; i++) to_member(call->self, comm, i, bytes);
@@ -98,48 +96,48 @@ void tl_note_scan(tl_callp call, int64_t count, tl_handle type, tl_handle handle
 /* The root's own part of a gather with MPI_IN_PLACE lies in the receive buffer already. */
 void tl_note_gather(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype, int64_t recvcount,
                     tl_handle recvtype, int root, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     int64_t bytes = 0;
     if (contributes(comm, root))
-        bytes = in_place(sendbuf) ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype);
+        bytes = in_place(sendbuf) ? bytes_of(call, recvcount, recvtype) : bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
     if (sends_to_root(comm, root) || !comm) to_member(call->self, comm, root, bytes);
 }
 
 void tl_note_gatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
                      const void *recvcounts, tl_handle recvtype, int root, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     int64_t bytes = 0;
     if (in_place(sendbuf)) /* allowed at the root only, where recvcounts is given */
-        bytes = is_root(comm, root) ? bytes_of(count_at(call, recvcounts, comm->rank), recvtype) : 0;
+        bytes = is_root(comm, root) ? bytes_of(call, count_at(call, recvcounts, comm->rank), recvtype) : 0;
     else if (contributes(comm, root))
-        bytes = bytes_of(sendcount, sendtype);
+        bytes = bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
     if (sends_to_root(comm, root) || !comm) to_member(call->self, comm, root, bytes);
 }
 
 void tl_note_scatter(tl_callp call, int64_t sendcount, tl_handle sendtype, int64_t recvcount, tl_handle recvtype,
                      int root, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     if (is_root(comm, root)) {
-        int64_t block = bytes_of(sendcount, sendtype);
+        int64_t block = bytes_of(call, sendcount, sendtype);
         record(call, block, block * comm->size);
         to_everyone(call->self, comm, block);
     } else {
-        record(call, contributes(comm, root) ? bytes_of(recvcount, recvtype) : 0, 0);
+        record(call, contributes(comm, root) ? bytes_of(call, recvcount, recvtype) : 0, 0);
         if (!comm) unknown(call->self, 1);
     }
 }
 
 void tl_note_scatterv(tl_callp call, const void *sendcounts, tl_handle sendtype, int64_t recvcount,
                       tl_handle recvtype, int root, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     if (!is_root(comm, root)) {
-        record(call, contributes(comm, root) ? bytes_of(recvcount, recvtype) : 0, 0);
+        record(call, contributes(comm, root) ? bytes_of(call, recvcount, recvtype) : 0, 0);
         if (!comm) unknown(call->self, 1);
         return;
     }
-    int64_t element = bytes_of(1, sendtype), total = 0;
+    int64_t element = bytes_of(call, 1, sendtype), total = 0;
     for (int i = 0; i < comm->size; i++) {
         int64_t bytes = count_at(call, sendcounts, i) * element;
         total += bytes;
@@ -150,41 +148,41 @@ void tl_note_scatterv(tl_callp call, const void *sendcounts, tl_handle sendtype,
 
 void tl_note_allgather(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
                        int64_t recvcount, tl_handle recvtype, tl_handle comm) {
-    int64_t bytes = in_place(sendbuf) ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype);
+    int64_t bytes = in_place(sendbuf) ? bytes_of(call, recvcount, recvtype) : bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
-    to_everyone(call->self, tl_comm_find(call->self, comm), bytes);
+    to_everyone(call->self, comm_of(call, comm), bytes);
 }
 
 void tl_note_allgatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
                         const void *recvcounts, tl_handle recvtype, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     int64_t bytes;
-    if (!in_place(sendbuf)) bytes = bytes_of(sendcount, sendtype);
-    else bytes = comm && !comm->inter ? bytes_of(count_at(call, recvcounts, comm->rank), recvtype) : 0;
+    if (!in_place(sendbuf)) bytes = bytes_of(call, sendcount, sendtype);
+    else bytes = comm && !comm->inter ? bytes_of(call, count_at(call, recvcounts, comm->rank), recvtype) : 0;
     record(call, bytes, bytes);
     to_everyone(call->self, comm, bytes);
 }
 
 void tl_note_alltoall(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
                       int64_t recvcount, tl_handle recvtype, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
-    int64_t block = in_place(sendbuf) ? bytes_of(recvcount, recvtype) : bytes_of(sendcount, sendtype);
+    struct tl_comm *comm = comm_of(call, handle);
+    int64_t block = in_place(sendbuf) ? bytes_of(call, recvcount, recvtype) : bytes_of(call, sendcount, sendtype);
     record(call, block, comm ? block * comm->size : 0);
     to_everyone(call->self, comm, block);
 }
 
 /* The v and w forms: one block for each member; `types` is NULL where all have the type `type`. */
 static void note_blocks(tl_callp call, const void *counts, const void *types, tl_handle type, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     if (!comm) {
         record(call, 0, 0);
         unknown(call->self, 1);
         return;
     }
-    int64_t element = types ? 0 : bytes_of(1, type), total = 0;
+    int64_t element = types ? 0 : bytes_of(call, 1, type), total = 0;
     for (int i = 0; i < comm->size; i++) {
         int64_t count = count_at(call, counts, i);
-        int64_t bytes = types ? (count ? bytes_of(count, type_at(call, types, i)) : 0) : count * element;
+        int64_t bytes = types ? (count ? bytes_of(call, count, type_at(call, types, i)) : 0) : count * element;
         total += bytes;
         if (i != comm->rank) to_member(call->self, comm, i, bytes);
     }
@@ -205,7 +203,7 @@ void tl_note_alltoallw(tl_callp call, const void *sendbuf, const void *sendcount
 
 /* In an intercommunicator the counts describe the own group, whose size is not kept: peers stay unknown. */
 void tl_note_reduce_scatter(tl_callp call, const void *recvcounts, tl_handle type, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     if (comm && comm->inter) {
         record(call, 0, 0);
         unknown(call->self, 1);
@@ -215,8 +213,8 @@ void tl_note_reduce_scatter(tl_callp call, const void *recvcounts, tl_handle typ
 }
 
 void tl_note_reduce_scatter_block(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
-    int64_t block = bytes_of(count, type);
+    struct tl_comm *comm = comm_of(call, handle);
+    int64_t block = bytes_of(call, count, type);
     record(call, block, comm ? block * comm->size : 0);
     to_everyone(call->self, comm, block);
 }

@@ -7,55 +7,86 @@
 #define THROUGHLINE_ACCOUNTING_H
 
 #include "persistent.h"
+#include "readings.h"
 #include "shim.h"
 
-/* Bytes of `count` elements. Types beyond 2 GiB answer MPI_UNDEFINED (negative) to the int call. */
-static inline int64_t bytes_of(int64_t count, tl_handle type) {
-    int size = 0;
-    if (tl_library.type_size(type, &size) != 0) return 0;
-    if (TL_LIKELY(size >= 0)) return count * size;
-    int64_t wide = 0;
-    if (!tl_library.type_size_x || tl_library.type_size_x(type, &wide) != 0 || wide < 0) return 0;
-    return count * wide;
+#define TL_HOT static inline __attribute__((always_inline))
+
+/* Bytes of `count` elements. */
+TL_HOT int64_t bytes_of(const struct tl_call *call, int64_t count, tl_handle type) {
+    type = tl_same(type);
+    const struct tl_type *known = &call->self->types[tl_type_place(type)];
+    int64_t size = TL_LIKELY(known->handle == type && known->size >= 0) ? known->size : tl_type_size(call->self, type);
+    return count * size;
 }
 
 /* Class 0 holds empty messages, class n those up to 2^(n-1) bytes. */
-static inline int size_class(int64_t bytes) {
+TL_HOT unsigned size_class(int64_t bytes) {
     if (bytes <= 0) return 0;
-    int class = bytes == 1 ? 1 : 65 - __builtin_clzll((uint64_t)bytes - 1);
+    unsigned class = 64 - (unsigned)__builtin_clzll((((uint64_t)bytes - 1) << 1) | 1);
     return class < TL_SIZE_CLASSES ? class : TL_SIZE_CLASSES - 1;
 }
 
-static inline void record(tl_callp call, int64_t class_bytes, int64_t bytes) {
+/* The row of an operation, with the algorithm that was seen. NULL where there is none yet. */
+TL_HOT struct tl_row *row_at(const struct tl_table *table, int operation, int algorithm) {
+    if (TL_LIKELY(algorithm == 0)) return table->rows[operation];
+    struct tl_row *row = table->observed[algorithm];
+    return row && row->operation == operation ? row : NULL;
+}
+
+/* Before anything is added to a cell: what ends now belongs to the bin that the cell is in, or begins another one. */
+TL_HOT void bin_of(struct tl_thread *self, struct tl_row *row, unsigned class, uint64_t now) {
+    if (TL_UNLIKELY(now >= TL_LOAD(&row->cells[class].until))) tl_reading_turn(self, row, class, now);
+}
+
+TL_HOT uint64_t end_of(const struct tl_call *call) {
+    return call->start + call->ticks;
+}
+
+TL_HOT void record(tl_callp call, int64_t class_bytes, int64_t bytes) {
     struct tl_thread *self = call->self;
     self->last_bytes = bytes;
     if (TL_UNLIKELY(self->capture)) {
+        self->last_cell = NULL;
         tl_capture_cell(self->capture, call->operation, class_bytes, bytes);
         return;
     }
-    struct tl_row *row = self->algorithm ? NULL : self->table->rows[call->operation];
-    if (TL_UNLIKELY(!row) && !(row = tl_row_find(self, self->table, call->operation, self->algorithm))) return;
-    int class = size_class(class_bytes);
+    struct tl_row *row = row_at(self->table, call->operation, self->algorithm);
+    if (TL_UNLIKELY(!row) && !(row = tl_row_find(self, self->table, call->operation, self->algorithm))) {
+        self->last_cell = NULL;
+        return;
+    }
+    unsigned class = size_class(class_bytes);
     struct tl_cell *cell = &row->cells[class];
-    uint64_t calls = TL_LOAD(&cell->calls);
-    self->last_class = class;
+    bin_of(self, row, class, end_of(call));
+    self->last_class = (int)class;
+    self->last_cell = cell;
+    TL_ADD(&cell->calls, 1);
     TL_ADD(&cell->bytes, (uint64_t)bytes);
     TL_ADD(&cell->ticks, call->ticks);
-    if (call->ticks > TL_LOAD(&cell->longest_ticks)) TL_STORE(&cell->longest_ticks, call->ticks);
-    TL_STORE(&cell->calls, calls + 1);
-    if (TL_UNLIKELY(calls == 0)) TL_STORE(&row->used, row->used | (uint64_t)1 << class);
+    if (TL_UNLIKELY(call->ticks > TL_LOAD(&cell->longest_ticks))) TL_STORE(&cell->longest_ticks, call->ticks);
 }
 
-static inline void received(tl_callp call, int64_t bytes) {
-    tl_account_received(call->self, tl_account_last(call), bytes);
+/* The call just recorded has received so much itself. */
+TL_HOT void received(tl_callp call, int64_t bytes) {
+    struct tl_cell *cell = call->self->last_cell;
+    if (TL_UNLIKELY(!cell || bytes < 0)) return;
+    TL_ADD(&cell->received_bytes, (uint64_t)bytes);
+    TL_ADD(&cell->received, 1);
 }
 
-static inline void unknown(struct tl_thread *self, uint64_t messages) {
+TL_HOT struct tl_comm *comm_of(const struct tl_call *call, tl_handle handle) {
+    handle = tl_same(handle);
+    struct tl_comm *comm = call->self->last_comm;
+    return TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle) ? comm : tl_comm_find(call->self, handle);
+}
+
+TL_HOT void unknown(struct tl_thread *self, uint64_t messages) {
     if (TL_UNLIKELY(self->capture)) tl_capture_unknown(self->capture, messages);
     else TL_ADD(&self->unknown_messages, messages);
 }
 
-static inline void add_peer(struct tl_thread *self, int peer, int64_t bytes) {
+TL_HOT void add_peer(struct tl_thread *self, int peer, int64_t bytes) {
     struct tl_peer *peers = self->peers;
     if (TL_UNLIKELY(!peers)) peers = tl_peers_create(self);
     if (TL_UNLIKELY(!peers || peer < 0)) {
@@ -66,13 +97,13 @@ static inline void add_peer(struct tl_thread *self, int peer, int64_t bytes) {
     TL_ADD(&peers[peer].messages, 1);
 }
 
-static inline void to_member(struct tl_thread *self, const struct tl_comm *comm, int member, int64_t bytes) {
+TL_HOT void to_member(struct tl_thread *self, const struct tl_comm *comm, int member, int64_t bytes) {
     int peer = !comm || member < 0 || member >= comm->size ? -1 : comm->world ? comm->world[member] : member;
     if (TL_UNLIKELY(self->capture)) tl_capture_peer(self->capture, peer, bytes);
     else add_peer(self, peer, bytes);
 }
 
-static inline void add_everyone(struct tl_comm *comm, int64_t bytes) {
+TL_HOT void add_everyone(struct tl_comm *comm, int64_t bytes) {
     if (TL_UNLIKELY(tl_shared_comms)) {
         __atomic_fetch_add(&comm->everyone_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
         __atomic_fetch_add(&comm->everyone_messages, 1, __ATOMIC_RELAXED);
@@ -82,7 +113,7 @@ static inline void add_everyone(struct tl_comm *comm, int64_t bytes) {
     }
 }
 
-static inline void to_everyone(struct tl_thread *self, struct tl_comm *comm, int64_t bytes) {
+TL_HOT void to_everyone(struct tl_thread *self, struct tl_comm *comm, int64_t bytes) {
     if (TL_UNLIKELY(!comm)) unknown(self, 1);
     else if (TL_UNLIKELY(self->capture)) tl_capture_everyone(self->capture, comm, bytes);
     else add_everyone(comm, bytes);

@@ -26,7 +26,7 @@ void tl_note_receives_too(tl_callp call) {
 
 /* Each start of a partitioned receive gets all its partitions; libraries differ in what its status says. */
 void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source) {
-    int64_t bytes = bytes_of(count, type);
+    int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, 0);
     tl_note_receives(call);
     if (call->self->capture) call->self->capture->receive_bytes = source < 0 ? 0 : bytes;
@@ -35,7 +35,7 @@ void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source
 /* ---- MPI-IO ---- */
 
 void tl_note_bytes(tl_callp call, int64_t count, tl_handle type) {
-    int64_t bytes = bytes_of(count, type);
+    int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, bytes);
 }
 
@@ -46,14 +46,14 @@ static void to_target(tl_callp call, int target, tl_handle win, int64_t bytes) {
 }
 
 void tl_note_put(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win) {
-    int64_t bytes = target < 0 ? 0 : bytes_of(count, type);
+    int64_t bytes = target < 0 ? 0 : bytes_of(call, count, type);
     record(call, bytes, bytes);
     if (target >= 0) to_target(call, target, win, bytes);
 }
 
 /* The target sends: nothing in this rank's row of the matrix. */
 void tl_note_get(tl_callp call, int64_t count, tl_handle type, int target) {
-    int64_t bytes = target < 0 ? 0 : bytes_of(count, type);
+    int64_t bytes = target < 0 ? 0 : bytes_of(call, count, type);
     record(call, bytes, 0);
     received(call, bytes);
 }
@@ -66,11 +66,11 @@ void tl_note_get_accumulate(tl_callp call, int64_t count, tl_handle type, int64_
         return;
     }
     if (tl_is_fortran(call->form)) op = tl_library.op_f2c ? tl_library.op_f2c((int)op) : 0;
-    int64_t back = bytes_of(result_count, result_type);
+    int64_t back = bytes_of(call, result_count, result_type);
     if (tl_same(op) == tl_library.no_op) {
         record(call, back, 0);
     } else {
-        int64_t bytes = bytes_of(count, type);
+        int64_t bytes = bytes_of(call, count, type);
         record(call, bytes, bytes);
         to_target(call, target, win, bytes);
     }
@@ -79,14 +79,14 @@ void tl_note_get_accumulate(tl_callp call, int64_t count, tl_handle type, int64_
 
 void tl_note_compare_and_swap(tl_callp call, tl_handle type, int target, tl_handle win) {
     tl_note_put(call, 1, type, target, win);
-    if (target >= 0) received(call, bytes_of(1, type));
+    if (target >= 0) received(call, bytes_of(call, 1, type));
 }
 
 /* ---- neighbourhood collectives ---- */
 
 /* The communicator with its neighbours; NULL where they are not known, with what that counts. */
 static struct tl_comm *neighbourhood(tl_callp call, tl_handle handle) {
-    struct tl_comm *comm = tl_comm_find(call->self, handle);
+    struct tl_comm *comm = comm_of(call, handle);
     if (comm && tl_comm_neighbours(comm)) return comm;
     record(call, 0, 0);
     unknown(call->self, 1);
@@ -107,7 +107,7 @@ static int to_neighbours(tl_callp call, const struct tl_comm *comm, int64_t bloc
 void tl_note_neighbor_allgather(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
     struct tl_comm *comm = neighbourhood(call, handle);
     if (!comm) return;
-    int64_t block = bytes_of(count, type);
+    int64_t block = bytes_of(call, count, type);
     record(call, block, block);
     to_neighbours(call, comm, block);
 }
@@ -115,7 +115,7 @@ void tl_note_neighbor_allgather(tl_callp call, int64_t count, tl_handle type, tl
 void tl_note_neighbor_alltoall(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
     struct tl_comm *comm = neighbourhood(call, handle);
     if (!comm) return;
-    int64_t block = bytes_of(count, type);
+    int64_t block = bytes_of(call, count, type);
     int there = to_neighbours(call, comm, block);
     record(call, block, block * there);
 }
@@ -124,12 +124,12 @@ void tl_note_neighbor_blocks(tl_callp call, const void *counts, const void *type
                              tl_handle handle) {
     struct tl_comm *comm = neighbourhood(call, handle);
     if (!comm) return;
-    int64_t element = types ? 0 : bytes_of(1, type), total = 0;
+    int64_t element = types ? 0 : bytes_of(call, 1, type), total = 0;
     int there = 0;
     for (int i = 0; i < comm->target_count; i++) {
         if (comm->targets[i] < 0) continue;
         int64_t count = count_at(call, counts, i);
-        int64_t bytes = types ? (count ? bytes_of(count, type_at(call, types, i)) : 0) : count * element;
+        int64_t bytes = types ? (count ? bytes_of(call, count, type_at(call, types, i)) : 0) : count * element;
         total += bytes;
         there++;
         to_member(call->self, comm, comm->targets[i], bytes);

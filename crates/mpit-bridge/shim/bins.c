@@ -1,18 +1,27 @@
 /*
- * Sums of what all threads recorded. The flush thread walks the threads' rows at the end of each bin; what
- * changed becomes cells of an OPS frame. A row that was ever recorded is summed by one `sum`, shared by the rows
- * of all threads with the same region, operation and told algorithm, so that no cell is listed twice.
+ * Sums of what all threads recorded, bin by bin. The flush thread takes the readings of cells that the threads have
+ * logged (readings.c) and reads the cells that nobody has called since, puts each into the bin in which it ended, and
+ * turns what each bin adds into cells of an OPS frame. A row that was ever recorded is summed by one `sum`, shared by the
+ * rows of all threads with the same region, operation and told algorithm, so that no cell is listed twice.
  */
 #include "bins.h"
 
 #include "clock.h"
 #include "pvar_algorithms.h"
-#include "shim.h"
+#include "readings.h"
 
-/* One cell: what threads have now and had at the end of the last bin, and what is told of it. */
+enum { BINS = 128 }; /* told at a time; what ended before them is told with the oldest */
+
+/* What one bin adds to a cell, over all threads. */
+struct change {
+    uint64_t calls, bytes, ticks, wait_ticks, completed, received, received_bytes;
+};
+
+/* One cell as it is told. */
 struct total {
-    struct tl_cell now, then, told;
-    uint64_t nanoseconds, wait_nanoseconds;
+    struct change bin; /* of the bin that is being made */
+    struct change told;
+    uint64_t nanoseconds, wait_nanoseconds, longest_ticks;
     int news;
 };
 
@@ -23,7 +32,20 @@ struct sum {
     struct total *totals[TL_SIZE_CLASSES];
 };
 
+/* What is known here of one thread's cell, and of its row. */
+struct seen {
+    struct tl_cell then; /* as of the last bin told */
+    struct tl_reading now;
+};
+struct told_row {
+    struct sum *sum;
+    struct seen *seen[TL_SIZE_CLASSES];
+};
+
 static struct sum *sums;
+static int64_t bin_length, last_end; /* nanoseconds; CLOCK_MONOTONIC */
+
+/* ---- sums ---- */
 
 static struct sum *find_sum(uint16_t region, uint16_t operation, uint16_t algorithm, uint16_t source) {
     struct sum *sum = sums;
@@ -41,7 +63,7 @@ static struct sum *sum_of(const struct tl_row *row) {
     return find_sum(row->region, row->operation, algorithm, source);
 }
 
-static struct total *total_of(struct sum *sum, int class) {
+static struct total *total_of(struct sum *sum, unsigned class) {
     struct total *total = sum->totals[class];
     if (TL_UNLIKELY(!total)) {
         if (!(total = tl_memory(sizeof *total))) return NULL;
@@ -51,36 +73,134 @@ static struct total *total_of(struct sum *sum, int class) {
     return total;
 }
 
-static void add_cell(struct tl_cell *to, const struct tl_cell *from) {
-    to->calls += TL_LOAD(&from->calls);
-    to->bytes += TL_LOAD(&from->bytes);
-    to->ticks += TL_LOAD(&from->ticks);
-    uint64_t longest = TL_LOAD(&from->longest_ticks);
-    if (longest > to->longest_ticks) to->longest_ticks = longest;
-    to->wait_ticks += TL_LOAD(&from->wait_ticks);
-    to->completed += TL_LOAD(&from->completed);
-    to->received_bytes += TL_LOAD(&from->received_bytes);
-    to->received += TL_LOAD(&from->received);
+static struct seen *seen_of(struct tl_row *row, unsigned class) {
+    struct told_row *told = row->told;
+    if (TL_UNLIKELY(!told)) {
+        if (!(told = tl_memory(sizeof *told))) return NULL;
+        row->told = told;
+    }
+    if (TL_UNLIKELY(!told->sum) && !(told->sum = sum_of(row))) return NULL;
+    if (TL_UNLIKELY(!told->seen[class])) told->seen[class] = tl_memory(sizeof **told->seen);
+    return told->seen[class];
 }
 
-static void add_row(struct tl_row *row) {
-    if (TL_UNLIKELY(!row->sum)) row->sum = sum_of(row);
-    if (!row->sum) return;
+static int changed(const struct tl_cell *a, const struct tl_cell *b) {
+    return a->calls != b->calls || a->completed != b->completed || a->received != b->received;
+}
+
+/* What a reading adds to what was seen of its cell before goes into the bin that is being made. Where several bins are
+ * told as one, the cell itself may come before what its thread has logged of it, which is older then. */
+static void add_reading(const struct tl_reading *reading) {
+    struct seen *seen = seen_of(reading->row, (unsigned)reading->class);
+    if (!seen || (int64_t)(reading->cell.until - seen->then.until) < 0) return;
+    if (!changed(&reading->cell, &seen->then)) return;
+    struct total *total = total_of(((struct told_row *)reading->row->told)->sum, (unsigned)reading->class);
+    if (!total) return;
+    const struct tl_cell *now = &reading->cell, *then = &seen->then;
+    total->bin.calls += now->calls - then->calls;
+    total->bin.bytes += now->bytes - then->bytes;
+    total->bin.ticks += now->ticks - then->ticks;
+    total->bin.wait_ticks += now->wait_ticks - then->wait_ticks;
+    total->bin.completed += (uint32_t)(now->completed - then->completed);
+    total->bin.received += (uint32_t)(now->received - then->received);
+    total->bin.received_bytes += now->received_bytes - then->received_bytes;
+    if (now->longest_ticks > total->longest_ticks) total->longest_ticks = now->longest_ticks;
+    seen->then = *now;
+}
+
+/* ---- which bin a reading belongs to ---- */
+
+struct bins {
+    int64_t time;  /* this moment, by both clocks */
+    uint64_t ticks;
+    double scale;
+    int64_t end;   /* of the newest bin that has ended */
+    int ended;     /* how many have since the last time */
+    int one;       /* all is one bin: performance variables are read at its ends and at no other time */
+    int part;      /* enum tl_bins_part */
+    struct tl_reading *first[BINS + 1], **last[BINS + 1];
+};
+static struct bins bins;
+
+static int64_t phase(int64_t *now) {
+    *now = tl_clock(CLOCK_MONOTONIC);
+    return tl_clock(CLOCK_REALTIME) % bin_length;
+}
+
+static void set_grid(void) {
+    uint64_t since = (uint64_t)((double)(bins.time - bins.end) / bins.scale);
+    tl_readings_grid(bins.ticks - since, (uint64_t)((double)bin_length / bins.scale));
+}
+
+static void look_at_clocks(void) {
+    int64_t since = phase(&bins.time);
+    bins.ticks = tl_ticks();
+    bins.scale = tl_clock_scale();
+    bins.end = bins.time - since;
+}
+
+void tl_bins_start(int milliseconds) {
+    bin_length = (int64_t)milliseconds * 1000000;
+    look_at_clocks();
+    if (!last_end) last_end = bins.end;
+    set_grid();
+}
+
+int64_t tl_bins_until(int milliseconds) {
+    int64_t now, since = phase(&now), whole = ((int64_t)milliseconds * 1000000 + since) / bin_length;
+    return (whole > 0 ? whole : 1) * bin_length - since;
+}
+
+/* The number of a bin, counted from the oldest not told; that after the newest goes on. Times are those of the grid as it
+ * was when the cell's bin began, and may lie a little beside those of today's. */
+static int number_of(uint64_t until) {
+    double behind = ((double)(int64_t)(bins.ticks - until) * bins.scale - (double)(bins.time - bins.end)) / (double)bin_length;
+    if (behind < -0.5) return bins.ended;
+    int64_t number = bins.ended - 1 - (int64_t)(behind + 0.5);
+    return number > 0 ? (int)number : 0;
+}
+
+static void put(struct tl_reading *reading, int number) {
+    if (bins.one) number = bins.ended;
+    reading->next = NULL;
+    *bins.last[number] = reading;
+    bins.last[number] = &reading->next;
+}
+
+/* Cells that nobody has called since their bin ended; with TL_BINS_UNTIL_NOW also those of the bin that goes on. */
+static void take_cells(struct tl_row *row) {
     for (uint64_t left = TL_LOAD(&row->used); left; left &= left - 1) {
-        int class = __builtin_ctzll(left);
-        struct total *total = total_of(row->sum, class);
-        if (total) add_cell(&total->now, &row->cells[class]);
+        unsigned class = (unsigned)__builtin_ctzll(left);
+        struct seen *seen = seen_of(row, class);
+        if (!seen || !tl_reading_now(row, class, &seen->now) || !changed(&seen->now.cell, &seen->then)) continue;
+        int number = number_of(seen->now.cell.until);
+        if (number < bins.ended || bins.part == TL_BINS_UNTIL_NOW) put(&seen->now, number);
     }
 }
 
-static void add_threads(void) {
+static void take_log(struct tl_thread *thread) {
+    for (struct tl_reading *reading; (reading = tl_readings_next(thread)) != NULL;) {
+        int number = number_of(reading->cell.until);
+        if (number == bins.ended && bins.part == TL_BINS_ENDED) {
+            tl_readings_leave(thread); /* ended since this began */
+            return;
+        }
+        put(reading, number);
+    }
+}
+
+/* Cells first: one that is called meanwhile leaves its reading in the log, which comes then. */
+static void take_threads(void) {
     for (struct tl_thread *thread = tl_threads(); thread; thread = thread->next) {
         struct tl_table *table = __atomic_load_n(&thread->all_tables, __ATOMIC_ACQUIRE);
         for (; table; table = table->next)
             for (struct tl_row *row = __atomic_load_n(&table->all, __ATOMIC_ACQUIRE); row; row = row->next)
-                add_row(row);
+                take_cells(row);
+        take_log(thread);
     }
 }
+
+/* ---- what is told of a bin ---- */
 
 struct bin {
     struct tl_frame *frame;
@@ -107,11 +227,7 @@ static void bin_add(struct bin *bin, const struct tl_sums *cell) {
     bin->cells++;
 }
 
-static int changed(const struct tl_cell *a, const struct tl_cell *b) {
-    return a->calls != b->calls || a->completed != b->completed || a->received != b->received;
-}
-
-static void tell(struct bin *bin, const struct sum *sum, int class, const struct total *t, double scale) {
+static void tell(struct bin *bin, const struct sum *sum, unsigned class, const struct total *t) {
     struct tl_sums cell = {
         .operation = sum->operation,
         .size_class = (uint16_t)class,
@@ -122,35 +238,36 @@ static void tell(struct bin *bin, const struct sum *sum, int class, const struct
         .calls = t->told.calls,
         .bytes = t->told.bytes,
         .nanoseconds = t->nanoseconds,
-        .longest_nanoseconds = (uint64_t)((double)t->told.longest_ticks * scale),
+        .longest_nanoseconds = (uint64_t)((double)t->longest_ticks * bins.scale),
         .wait_nanoseconds = t->wait_nanoseconds,
         .received_bytes = t->told.received_bytes,
     };
     bin_add(bin, &cell);
 }
 
-/* What this bin adds, to be told under the sum `to`: mostly the one that it was counted in. */
-static void book(struct total *from, struct total *to, double scale) {
-    const struct tl_cell *now = &from->now, *then = &from->then;
-    to->told.calls += now->calls - then->calls;
-    to->told.bytes += now->bytes - then->bytes;
-    if (now->longest_ticks > to->told.longest_ticks) to->told.longest_ticks = now->longest_ticks;
-    to->told.completed += now->completed - then->completed;
-    to->told.received += now->received - then->received;
-    to->told.received_bytes += now->received_bytes - then->received_bytes;
-    to->nanoseconds += (uint64_t)((double)(now->ticks - then->ticks) * scale + 0.5);
-    to->wait_nanoseconds += (uint64_t)((double)(now->wait_ticks - then->wait_ticks) * scale + 0.5);
+/* What the bin adds, told under the total `to`: mostly the one that it was counted in. */
+static void book(struct total *from, struct total *to) {
+    to->told.calls += from->bin.calls;
+    to->told.bytes += from->bin.bytes;
+    if (from->longest_ticks > to->longest_ticks) to->longest_ticks = from->longest_ticks;
+    to->told.completed += from->bin.completed;
+    to->told.received += from->bin.received;
+    to->told.received_bytes += from->bin.received_bytes;
+    to->nanoseconds += (uint64_t)((double)from->bin.ticks * bins.scale + 0.5);
+    to->wait_nanoseconds += (uint64_t)((double)from->bin.wait_ticks * bins.scale + 0.5);
     to->news = 1;
+}
+
+static int has_news(const struct total *total) {
+    return total->bin.calls || total->bin.completed || total->bin.received;
 }
 
 /* Calls that this bin adds to an operation of which no algorithm was seen. */
 static uint64_t unseen_calls(int operation) {
     uint64_t calls = 0;
     for (const struct sum *sum = sums; sum; sum = sum->next)
-        for (uint64_t left = sum->operation == operation ? sum->used : 0; left; left &= left - 1) {
-            const struct total *t = sum->totals[__builtin_ctzll(left)];
-            calls += t->now.calls - t->then.calls;
-        }
+        for (uint64_t left = sum->operation == operation ? sum->used : 0; left; left &= left - 1)
+            calls += sum->totals[__builtin_ctzll(left)]->bin.calls;
     return calls;
 }
 
@@ -162,38 +279,70 @@ static struct sum *destination(struct sum *sum) {
     return found ? found : sum;
 }
 
-static void book_all(double scale) {
+static void book_all(void) {
     /* `destination` may add sums, at the front: those have nothing new of their own. */
     for (struct sum *sum = sums; sum; sum = sum->next) {
         struct sum *to = NULL;
         for (uint64_t left = sum->used; left; left &= left - 1) {
-            int class = __builtin_ctzll(left);
+            unsigned class = (unsigned)__builtin_ctzll(left);
             struct total *from = sum->totals[class];
-            if (!changed(&from->now, &from->then)) continue;
+            if (!has_news(from)) continue;
             if (!to) to = destination(sum);
             struct total *total = total_of(to, class);
-            book(from, total ? total : from, scale);
+            book(from, total ? total : from);
         }
     }
 }
 
-void tl_bins_collect(struct tl_frame *frame, int everything, void (*full)(void)) {
-    struct bin bin = {.frame = frame, .full = full, .end = tl_clock(CLOCK_MONOTONIC)};
-    double scale = tl_clock_scale();
-    tl_pvar_algorithms_before();
-    add_threads();
-    tl_pvar_algorithms_after();
-    book_all(scale);
+static void tell_bin(struct bin *bin, int number, int everything) {
+    for (const struct tl_reading *reading = bins.first[number]; reading; reading = reading->next) add_reading(reading);
+    if (bins.first[number]) book_all();
+    else if (!everything) return;
     for (struct sum *sum = sums; sum; sum = sum->next)
         for (uint64_t left = sum->used; left; left &= left - 1) {
-            int class = __builtin_ctzll(left);
+            unsigned class = (unsigned)__builtin_ctzll(left);
             struct total *t = sum->totals[class];
-            if (t->news || (everything && t->told.calls)) tell(&bin, sum, class, t, scale);
+            if (t->news || (everything && t->told.calls)) tell(bin, sum, class, t);
             t->news = 0;
-            t->then = t->now;
-            t->now = (struct tl_cell){0};
+            t->bin = (struct change){0};
         }
-    bin_close(&bin);
+    bin_close(bin);
+}
+
+/* How many bins have ended since the last that was told. Ends of bins move a little as UTC is adjusted, and the last one
+ * may have been told before its end. */
+static int bins_ended(void) {
+    double ended = (double)(bins.end - last_end) / (double)bin_length + 0.75;
+    return ended < 1 ? 0 : ended > BINS ? BINS : (int)ended;
+}
+
+int tl_bins_collect(struct tl_frame *frame, enum tl_bins_part part, int everything, void (*full)(void)) {
+    int percent = 0;
+    look_at_clocks();
+    bins.one = tl_bins_want_each();
+    bins.ended = bins_ended();
+    bins.part = bins.one || (everything && !bins.ended) ? TL_BINS_UNTIL_NOW : (int)part;
+    int last = bins.part == TL_BINS_UNTIL_NOW ? bins.ended : bins.ended - 1;
+    for (int i = 0; i <= bins.ended; i++) bins.last[i] = &bins.first[i], bins.first[i] = NULL;
+    tl_pvar_algorithms_before();
+    take_threads();
+    tl_pvar_algorithms_after();
+    for (int i = 0; i <= bins.ended; i++) {
+        int now = i == bins.ended;
+        struct bin bin = {.frame = frame, .full = full, .end = now ? bins.time : bins.end - (bins.ended - 1 - i) * bin_length};
+        tell_bin(&bin, i, everything && i == last);
+    }
+    last_end = bins.part == TL_BINS_UNTIL_NOW ? bins.time : bins.ended ? bins.end : last_end;
+    for (struct tl_thread *thread = tl_threads(); thread; thread = thread->next) {
+        int fullness = tl_readings_release(thread);
+        if (fullness > percent) percent = fullness;
+    }
+    set_grid();
+    return percent;
+}
+
+int tl_bins_want_each(void) {
+    return tl_pvar_algorithms_known();
 }
 
 void tl_bins_of_region(int region, uint64_t *calls, uint64_t *nanoseconds) {

@@ -135,18 +135,25 @@ static struct tl_comm *find(struct tl_thread *self, tl_handle handle, int is_win
     return comm;
 }
 
-struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle) {
-    handle = tl_same(handle);
+/* Where it was the last time, or where it is unless another handle has that place: else it is looked for. */
+static struct tl_comm *known(struct tl_thread *self, tl_handle handle) {
     struct tl_comm *comm = self->last_comm;
     if (TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle)) return comm;
-    return find(self, handle, 0);
+    comm = &slots[first_slot(handle)];
+    if (__atomic_load_n(&comm->handle, __ATOMIC_ACQUIRE) != handle) return NULL;
+    return self->last_comm = comm;
+}
+
+struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle) {
+    handle = tl_same(handle);
+    struct tl_comm *comm = known(self, handle);
+    return TL_LIKELY(comm != NULL) ? comm : find(self, handle, 0);
 }
 
 struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle) {
     handle = tl_same(handle);
-    struct tl_comm *comm = self->last_comm;
-    if (TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle)) return comm;
-    return find(self, handle, 1);
+    struct tl_comm *comm = known(self, handle);
+    return TL_LIKELY(comm != NULL) ? comm : find(self, handle, 1);
 }
 
 /* Spreads what was sent to everyone since the last time over the members. Call with the lock held. */

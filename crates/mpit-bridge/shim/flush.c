@@ -1,7 +1,7 @@
 /*
- * The flush thread. It wakes at the end of each bin, sums what the threads recorded, keeps the cells that
- * changed, and pushes once a second. All values are sums since MPI_Init: a lost frame makes bins coarser and
- * loses nothing, and after a failure everything is sent again. It calls no MPI function but MPI_T_pvar_read.
+ * The flush thread. It wakes once a second, puts what the threads recorded into the bins that have ended (bins.c), and
+ * pushes the cells that changed. All values are sums since MPI_Init: a lost frame makes bins coarser and loses nothing,
+ * and after a failure everything is sent again. It calls no MPI function but MPI_T_pvar_read.
  */
 #define _GNU_SOURCE
 #include "flush.h"
@@ -30,6 +30,9 @@
 enum {
     BIN_MS = 100,
     PUSH_MS = 1000,
+    LOOK_MS = 1000,           /* between two looks at what was recorded, where pushes are further apart */
+    SETTLE_MS = 1,            /* after the end of a bin: what ended with it is recorded by then */
+    LOG_FULL = 50, LOG_EMPTY = 10, /* percent: the next look comes after half, after twice the time */
     WELCOME_PATIENCE_MS = 20, /* in MPI_Init, only when an agent took the connection */
     STOP_PATIENCE_MS = 500,   /* for the thread to end; it never waits for anything but its own clock */
     FINAL_PATIENCE_MS = 100,  /* for the whole last push, only when the agent's queue is full */
@@ -44,7 +47,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static int stopping;
 
-static int bin_ms = BIN_MS, push_ms = PUSH_MS, retry_ms = RETRY_FIRST_MS;
+static int bin_ms = BIN_MS, push_ms = PUSH_MS, retry_ms = RETRY_FIRST_MS, look_ms = LOOK_MS;
 static int pvars_given; /* the environment names the variables: the agent's list is not heeded */
 static char pvars[2048]; /* which variables are wanted */
 static int pvars_changed;
@@ -87,10 +90,12 @@ static void ops_send(void) {
     ops_begin();
 }
 
-static void collect_bin(void) {
+static void collect(enum tl_bins_part part) {
     int everything = send_everything;
     send_everything = 0;
-    tl_bins_collect(&ops, everything, ops_send);
+    int percent = tl_bins_collect(&ops, part, everything, ops_send);
+    if (percent > LOG_FULL && look_ms > bin_ms) look_ms /= 2;
+    else if (percent < LOG_EMPTY && look_ms < LOOK_MS) look_ms *= 2;
 }
 
 static void push_regions(void) {
@@ -102,11 +107,12 @@ static void push_regions(void) {
 /* ---- what is said about the shim itself ---- */
 
 static void put_status(struct tl_frame *frame) {
-    uint64_t unknown = 0, calls_lost = 0, untracked = 0;
+    uint64_t unknown = 0, calls_lost = 0, untracked = 0, merged = 0;
     for (struct tl_thread *t = tl_threads(); t; t = t->next) {
         unknown += TL_LOAD(&t->unknown_messages);
         calls_lost += TL_LOAD(&t->lost_calls);
         untracked += TL_LOAD(&t->untracked_requests);
+        merged += TL_LOAD(&t->merged_bins);
     }
     tl_field_u64(frame, TL_STATUS_FRAMES_LOST, tl_channel_lost());
     tl_field_u64(frame, TL_STATUS_UNKNOWN_MESSAGES, unknown);
@@ -116,6 +122,7 @@ static void put_status(struct tl_frame *frame) {
     tl_field_u64(frame, TL_STATUS_REGIONS_REFUSED, tl_regions_refused());
     tl_field_u64(frame, TL_STATUS_REGIONS_MISMATCHED, tl_regions_mismatched());
     tl_field_u64(frame, TL_STATUS_CALLS_LOST, calls_lost);
+    tl_field_u64(frame, TL_STATUS_BINS_MERGED, merged);
     tl_field_u64(frame, TL_STATUS_REQUESTS_UNTRACKED, untracked);
 }
 
@@ -197,15 +204,18 @@ static void read_welcome(int wait_ms) {
         default: break;
         }
     }
+    tl_bins_start(bin_ms);
 }
 
 /* ---- the thread ---- */
 
-/* Milliseconds until the next bin ends. Bins end at whole multiples of their length in UTC, so that those
- * of all ranks and nodes, and of other sources, cover the same moments. */
+/* Nanoseconds until it is to look again. At the end of each bin before the first push, which tells soon that all is well
+ * and has the clocks' rates measured, and while somebody traces, as the rings are small. */
 static int64_t until_next(int connected) {
-    int64_t length = (int64_t)(connected ? bin_ms : retry_ms) * 1000000;
-    return connected ? length - tl_clock(CLOCK_REALTIME) % length : length;
+    int each_bin = pushes == 0 || TL_LOAD(&tl_tracing) || tl_bins_want_each();
+    int pause = each_bin ? bin_ms : look_ms < push_ms ? look_ms : push_ms;
+    if (!connected) return (int64_t)retry_ms * 1000000;
+    return tl_bins_until(pause) + (tl_bins_want_each() ? 0 : (int64_t)SETTLE_MS * 1000000);
 }
 
 /* Sleeps; 0 when it is time to end. */
@@ -223,9 +233,8 @@ static int sleep_for(int64_t nanoseconds) {
 }
 
 static void serve(int64_t *next_push) {
-    /* Asked for in each bin until it is there, then once a push: each system call of an idle thread costs microseconds. */
     if (!welcomed || tl_clock(CLOCK_MONOTONIC) >= *next_push) read_welcome(0);
-    collect_bin();
+    collect(TL_BINS_ENDED);
     tl_trace_push(bin_ms, 0, patience());
     tl_sync_push(patience());
     int64_t now = tl_clock(CLOCK_MONOTONIC);
@@ -292,6 +301,7 @@ int tl_flush_start(int64_t started) {
     tl_channel_configure();
     make_hello(started);
     ops_begin();
+    tl_bins_start(bin_ms);
     if (connect_and_greet()) read_welcome(WELCOME_PATIENCE_MS);
     return start_thread();
 }
@@ -309,7 +319,7 @@ int tl_flush_stop(void) {
 void tl_flush_finish(enum tl_bye_reason reason) {
     patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)FINAL_PATIENCE_MS * 1000000;
     if (!tl_channel_connected() && !connect_and_greet()) return;
-    collect_bin();
+    collect(TL_BINS_UNTIL_NOW);
     push(1, reason == TL_BYE_FINALIZE);
     tl_sync_push(patience());
     tl_trace_push(0, 1, patience());

@@ -119,6 +119,7 @@ static void start(const tl_handle *session) {
         return;
     }
     tl_clock_start();
+    tl_types_start();
     if (!(session ? world_of_session(tl_same(*session)) : world_of_init())) {
         tl_debug("the library does not tell this process's rank: recording nothing");
         return;

@@ -92,6 +92,7 @@ void tl_persistent_started(struct tl_call *call, struct tl_looked *looked) {
         struct tl_call one = {.self = call->self, .operation = call->operation, .form = call->form};
         one.ticks = left / count--;
         left -= one.ticks;
+        one.start = call->start + call->ticks - one.ticks;
         if (!kept) {
             record(&one, 0, 0); /* not known: a call of MPI_Start itself */
             continue;

@@ -62,6 +62,10 @@ void tl_pvar_algorithms_forget(void) {
     still = last_still = 0;
 }
 
+int tl_pvar_algorithms_known(void) {
+    return known > 0;
+}
+
 static int nobody_inside(void) {
     for (struct tl_thread *t = tl_threads(); t; t = t->next)
         if (TL_LOAD(&t->depth)) return 0;

@@ -9,6 +9,8 @@
 /* A variable has been chosen (pvars.c); its number there is `variable`. All are forgotten with another list. */
 void tl_pvar_algorithms_learn(int variable, const char *name);
 void tl_pvar_algorithms_forget(void);
+/* Are there any: is each bin to be held against them? */
+int tl_pvar_algorithms_known(void);
 
 /* Around the summing up of a bin: whether it is of one moment. */
 void tl_pvar_algorithms_before(void);

@@ -23,10 +23,12 @@ enum { RECEIVES = 1, PERSISTENT = 2, CANCELLED = 4, FLAGS = 3, CELL_STAMP = 35, 
 enum { CLAIMED = 4 }; /* not an entry, but no longer free */
 #define ADDRESS_MASK 0x0000fffffffffff8u
 
-/* Keys and what is held lie in a cache line each. */
+/* A place is free while nothing is held; its key stays, so that the next request of that handle has it again. */
+struct place {
+    uint64_t key, held;
+};
 struct bucket {
-    uint64_t keys[SLOTS];
-    uint64_t held[SLOTS];
+    struct place places[SLOTS];
 };
 static struct bucket buckets[TL_REQUEST_BUCKETS] __attribute__((aligned(64)));
 static uint8_t overflowed[TL_REQUEST_BUCKETS]; /* something went on to the next bucket, some time */
@@ -45,33 +47,32 @@ static uint32_t first_bucket(uint64_t key) {
 }
 
 /* The entry of a request; NULL if there is none. */
-static uint64_t *find(uint64_t key) {
+static inline uint64_t *find(uint64_t key) {
     uint32_t at = first_bucket(key);
     for (int i = 0; i < CHAIN; i++) {
-        struct bucket *bucket = &buckets[at];
+        struct place *places = buckets[at].places;
         for (int s = 0; s < SLOTS; s++)
-            if (TL_LOAD(&bucket->keys[s]) == key &&
-                __atomic_load_n(&bucket->held[s], __ATOMIC_ACQUIRE) > CLAIMED)
-                return &bucket->held[s];
+            if (TL_LOAD(&places[s].key) == key && __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE) > CLAIMED)
+                return &places[s].held;
         if (TL_LIKELY(!TL_LOAD(&overflowed[at]))) return NULL;
         at = (at + 1) % TL_REQUEST_BUCKETS;
     }
     return NULL;
 }
 
-static int add(uint64_t key, uint64_t held) {
-    uint64_t *old = find(key), seen;
-    if (TL_UNLIKELY(old != NULL)) {
-        seen = __atomic_load_n(old, __ATOMIC_ACQUIRE);
-        if (seen > CLAIMED && swap(old, seen, held)) return 1;
-    }
+static uint64_t *key_of(uint64_t *entry) {
+    return entry - 1;
+}
+
+/* Any place of the chain; what the key may hold in another one has been looked for. */
+static int add_anywhere(uint64_t key, uint64_t held) {
     uint32_t at = first_bucket(key);
     for (int i = 0; i < CHAIN; i++) {
-        struct bucket *bucket = &buckets[at];
+        struct place *places = buckets[at].places;
         for (int s = 0; s < SLOTS; s++) {
-            if (TL_LOAD(&bucket->held[s]) != 0 || !swap(&bucket->held[s], 0, CLAIMED)) continue;
-            TL_STORE(&bucket->keys[s], key);
-            __atomic_store_n(&bucket->held[s], held, __ATOMIC_RELEASE);
+            if (TL_LOAD(&places[s].held) != 0 || !swap(&places[s].held, 0, CLAIMED)) continue;
+            TL_STORE(&places[s].key, key);
+            __atomic_store_n(&places[s].held, held, __ATOMIC_RELEASE);
             return 1;
         }
         TL_STORE(&overflowed[at], 1);
@@ -80,15 +81,37 @@ static int add(uint64_t key, uint64_t held) {
     return 0;
 }
 
-static uint64_t entry_of_cell(struct tl_thread *self, struct tl_where where, unsigned flags) {
-    uint64_t cell = (uint64_t)where.region << 24 | (uint64_t)where.operation << 16 | (uint64_t)where.size_class << 8 |
-                    where.algorithm;
-    return ++self->request_stamp << CELL_STAMP | cell << FLAGS | flags;
+static int add(uint64_t key, uint64_t held) {
+    uint32_t at = first_bucket(key);
+    struct place *places = buckets[at].places;
+    /* Mostly a request of this handle was here before, and its place is free or holds one that was completed unseen. */
+    for (int s = 0; s < SLOTS && TL_LIKELY(!TL_LOAD(&overflowed[at])); s++) {
+        if (TL_LOAD(&places[s].key) != key) continue;
+        uint64_t seen = __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE);
+        if (TL_UNLIKELY(seen == CLAIMED) || !swap(&places[s].held, seen, seen ? held : CLAIMED)) break;
+        if (seen) return 1;
+        TL_STORE(&places[s].key, key); /* it may have been another's in between */
+        __atomic_store_n(&places[s].held, held, __ATOMIC_RELEASE);
+        return 1;
+    }
+    uint64_t *old = find(key);
+    if (TL_UNLIKELY(old != NULL)) {
+        uint64_t seen = __atomic_load_n(old, __ATOMIC_ACQUIRE);
+        if (seen > CLAIMED && swap(old, seen, held)) return 1;
+    }
+    return add_anywhere(key, held);
 }
 
-static struct tl_where cell_of_entry(uint64_t held) {
-    held >>= FLAGS;
-    return (struct tl_where){(held >> 24) & 255, (held >> 16) & 255, (held >> 8) & 255, held & 255};
+static uint32_t cell_bits(struct tl_where where) {
+    return (uint32_t)where.region << 24 | (uint32_t)where.operation << 16 | (uint32_t)where.size_class << 8 | where.algorithm;
+}
+
+static struct tl_where cell_of(uint32_t bits) {
+    return (struct tl_where){bits >> 24, (bits >> 16) & 255, (bits >> 8) & 255, bits & 255};
+}
+
+static uint64_t entry_of_cell(struct tl_thread *self, struct tl_where where, unsigned flags) {
+    return ++self->request_stamp << CELL_STAMP | (uint64_t)cell_bits(where) << FLAGS | flags;
 }
 
 /* Handles that many requests have at once, being complete already: nobody waits for them. */
@@ -112,11 +135,6 @@ int tl_request_made(struct tl_thread *self, tl_handle request, const void *persi
     return 0;
 }
 
-tl_handle tl_request_at(enum tl_form form, const void *requests, int i) {
-    if (tl_is_fortran(form)) return tl_library.request_f2c(((const int *)requests)[i]);
-    return tl_library.handle_bytes == 8 ? ((const tl_handle *)requests)[i] : ((const int *)requests)[i];
-}
-
 /* Room for what one call asks about; NULL if there is none. Belongs to the thread, grows, is used again. */
 static void *room(void **held, size_t *bytes, size_t need) {
     if (*bytes >= need) return *held;
@@ -132,6 +150,7 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
     looked->requests = requests;
     looked->found = looked->few;
     looked->receives = looked->unasked = 0;
+    looked->active = 0;
     looked->count = count < 0 || !requests ? 0 : count;
     if (TL_UNLIKELY(looked->count > TL_LOOKED_FEW)) {
         if (looked->count > TL_LOOKED_LIMIT) looked->count = TL_LOOKED_LIMIT;
@@ -146,14 +165,11 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
         found->entry = is_shared(request) ? NULL : find((uint64_t)request);
         found->held = found->entry ? __atomic_load_n(found->entry, __ATOMIC_ACQUIRE) : 0;
         if (TL_UNLIKELY(found->entry && found->held <= CLAIMED)) found->entry = NULL;
+        if (!found->entry) continue;
         const struct tl_capture *kept = tl_found_persistent(found);
         if (kept ? kept->receives : (int)(found->held & RECEIVES)) looked->receives = 1;
+        if (!kept || kept->active) looked->active++;
     }
-}
-
-int tl_is_ignored(enum tl_form form, const void *status) {
-    if (!tl_is_fortran(form)) return status == tl_library.status_ignore;
-    return status == tl_library.fortran_status_ignore || status == tl_library.fortran_statuses_ignore;
 }
 
 int tl_wants_status(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, const void *given) {
@@ -171,13 +187,13 @@ void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum t
 
 void tl_request_moved(const struct tl_found *found, struct tl_thread *self, tl_handle request) {
     uint64_t key = (uint64_t)tl_same(request);
-    if (TL_LIKELY(TL_LOAD(found->entry - SLOTS) == key)) return; /* a bucket's keys lie before what it holds */
+    if (TL_LIKELY(TL_LOAD(key_of(found->entry)) == key)) return;
     swap(found->entry, found->held, 0);
     if (!add(key, found->held)) TL_ADD(&self->untracked_requests, 1);
 }
 
 static tl_handle request_of(const struct tl_found *found) {
-    return (tl_handle)TL_LOAD(found->entry - SLOTS);
+    return (tl_handle)TL_LOAD(key_of(found->entry));
 }
 
 /* ---- completion ---- */
@@ -189,7 +205,7 @@ struct tl_capture *tl_found_persistent(const struct tl_found *found) {
 
 static struct tl_where where_of(const struct tl_found *found) {
     const struct tl_capture *persistent = tl_found_persistent(found);
-    return persistent ? persistent->where : cell_of_entry(found->held);
+    return persistent ? persistent->where : cell_of((uint32_t)(found->held >> FLAGS));
 }
 
 static int is_active(const struct tl_found *found) {
@@ -204,57 +220,109 @@ static uint64_t held_now(const struct tl_found *found) {
     return __atomic_load_n(found->entry, __ATOMIC_ACQUIRE) == marked ? marked : found->held;
 }
 
+/* Completions of one cell that follow each other. */
+struct run {
+    uint32_t bits;
+    struct tl_done done;
+};
+
+static void run_end(struct run *run, const struct tl_call *call) {
+    if (run->done.requests) tl_account_done(call, cell_of(run->bits), &run->done);
+    run->done = (struct tl_done){0};
+}
+
+static void run_to(struct run *run, const struct tl_call *call, uint32_t bits) {
+    if (TL_LIKELY(run->bits == bits)) return;
+    run_end(run, call);
+    run->bits = bits;
+}
+
 static int was_cancelled(uint64_t held, const void *status) {
     int flag = 0;
     if (TL_LIKELY(!(held & CANCELLED))) return 0;
     return tl_library.test_cancelled && tl_library.test_cancelled(status, &flag) == 0 && flag;
 }
 
-/* One request is complete. `status` is NULL where none could be had. */
-static void complete(const struct tl_call *call, struct tl_found *found, const void *status, uint64_t ticks) {
-    struct tl_capture *persistent = tl_found_persistent(found);
-    struct tl_where where = where_of(found);
+/* Bytes of a receive that is complete; negative: nobody can know. */
+static int64_t received_bytes(const struct tl_capture *persistent, uint64_t held, const void *status) {
+    if (!status || was_cancelled(held, status)) return -1;
+    return persistent && persistent->receive_bytes >= 0 ? persistent->receive_bytes : tl_status_bytes(status);
+}
+
+/* One request is complete; `status` is NULL where none could be had. What it adds to its operation's cell is kept in
+ * `run` as long as the same cell follows. */
+static void complete(const struct tl_call *call, struct tl_found *found, const void *status, uint64_t ticks, struct run *run) {
     uint64_t held = held_now(found);
+    struct tl_capture *persistent = tl_found_persistent(found);
+    run_to(run, call, persistent ? cell_bits(persistent->where) : (uint32_t)(held >> FLAGS));
+    run->done.ticks += ticks;
+    run->done.requests++;
     int receives = persistent ? persistent->receives : (int)(held & RECEIVES);
-    tl_account_wait(call->self, where, ticks);
-    if (receives && status && !tl_is_ignored(call->form, status) && !was_cancelled(held, status)) {
-        int64_t known = persistent ? persistent->receive_bytes : -1;
-        tl_account_received(call->self, where, known >= 0 ? known : tl_status_bytes(status));
+    if (!receives || (status && tl_is_ignored(call->form, status))) status = NULL;
+    int64_t bytes = receives ? received_bytes(persistent, held, status) : -1;
+    if (bytes >= 0) {
+        run->done.bytes += (uint64_t)bytes;
+        run->done.receives++;
     }
     if (TL_UNLIKELY(TL_LOAD(&tl_tracing))) {
-        const void *told = receives && status && !tl_is_ignored(call->form, status) ? status : NULL;
-        tl_trace_completed(call, request_of(found), told, told && was_cancelled(held, told));
+        tl_trace_completed(call, request_of(found), status, status && was_cancelled(held, status));
     }
     if (persistent) persistent->active = 0;
     swap(found->entry, held, persistent ? found->held & ~(uint64_t)CANCELLED : 0);
+}
+
+/* Known, neither persistent nor a receive nor marked by MPI_Cancel, and nobody traces: most requests. */
+static inline int is_plain(const struct tl_found *found) {
+    return found->entry && !(found->held & (PERSISTENT | RECEIVES | CANCELLED)) && !TL_LOAD(&tl_tracing);
 }
 
 static const void *status_at(const void *statuses, int i) {
     return statuses ? (const char *)statuses + (size_t)i * (size_t)tl_library.status_bytes : NULL;
 }
 
+/* The time of a call in equal shares; the first ones have what is left over. */
+struct shares {
+    uint64_t each, left_over;
+};
+static struct shares shares_of(const struct tl_call *call, uint64_t among) {
+    return (struct shares){call->ticks / among, call->ticks % among};
+}
+static uint64_t share(struct shares *shares) {
+    if (!shares->left_over) return shares->each;
+    shares->left_over--;
+    return shares->each + 1;
+}
+
 /* Time of a call that completed nothing: given to all that it asked about. */
 static void divide(const struct tl_call *call, struct tl_looked *looked) {
-    uint64_t active = 0, left = call->ticks;
-    for (int i = 0; i < looked->count; i++) active += (uint64_t)is_active(&looked->found[i]);
-    for (int i = 0; i < looked->count && active > 0; i++) {
+    struct run run = {0};
+    if (!looked->active) return;
+    struct shares shares = shares_of(call, looked->active);
+    for (int i = 0; i < looked->count; i++) {
         if (!is_active(&looked->found[i])) continue;
-        uint64_t share = left / active--;
-        left -= share;
-        tl_account_wait(call->self, where_of(&looked->found[i]), share);
+        run_to(&run, call, cell_bits(where_of(&looked->found[i])));
+        run.done.ticks += share(&shares);
+        run.done.requests++;
     }
+    run_end(&run, call);
 }
 
 void tl_completed_all(struct tl_call *call, struct tl_looked *looked, const void *statuses) {
-    uint64_t active = 0, left = call->ticks;
-    for (int i = 0; i < looked->count; i++) active += (uint64_t)is_active(&looked->found[i]);
+    struct run run = {0};
+    if (!looked->active) return;
+    struct shares shares = shares_of(call, looked->active);
     int ignored = tl_is_ignored(call->form, statuses);
-    for (int i = 0; i < looked->count && active > 0; i++) {
-        if (!is_active(&looked->found[i])) continue;
-        uint64_t share = left / active--;
-        left -= share;
-        complete(call, &looked->found[i], ignored ? NULL : status_at(statuses, i), share);
+    for (int i = 0; i < looked->count; i++) {
+        struct tl_found *found = &looked->found[i];
+        if (TL_LIKELY(is_plain(found)) && swap(found->entry, found->held, 0)) {
+            run_to(&run, call, (uint32_t)(found->held >> FLAGS));
+            run.done.ticks += share(&shares);
+            run.done.requests++;
+        } else if (is_active(found)) {
+            complete(call, found, ignored ? NULL : status_at(statuses, i), share(&shares), &run);
+        }
     }
+    run_end(&run, call);
 }
 
 void tl_completed_if(struct tl_call *call, struct tl_looked *looked, const void *flag, const void *statuses) {
@@ -264,8 +332,13 @@ void tl_completed_if(struct tl_call *call, struct tl_looked *looked, const void 
 
 void tl_completed_any(struct tl_call *call, struct tl_looked *looked, const void *index, const void *status) {
     int i = *(const int *)index - tl_is_fortran(call->form);
-    if (i < 0 || i >= looked->count) divide(call, looked);
-    else if (is_active(&looked->found[i])) complete(call, &looked->found[i], status, call->ticks);
+    if (i < 0 || i >= looked->count) {
+        divide(call, looked);
+        return;
+    }
+    struct run run = {0};
+    if (is_active(&looked->found[i])) complete(call, &looked->found[i], status, call->ticks, &run);
+    run_end(&run, call);
 }
 
 void tl_completed_some(struct tl_call *call, struct tl_looked *looked, const void *outcount, const void *indices,
@@ -275,15 +348,16 @@ void tl_completed_some(struct tl_call *call, struct tl_looked *looked, const voi
         divide(call, looked);
         return;
     }
+    struct run run = {0};
+    struct shares shares = shares_of(call, (uint64_t)count);
     int ignored = tl_is_ignored(call->form, statuses);
-    uint64_t left = call->ticks, known = (uint64_t)count;
     for (int k = 0; k < count; k++) {
-        uint64_t share = left / known--;
-        left -= share;
+        uint64_t ticks = share(&shares);
         int i = ((const int *)indices)[k] - tl_is_fortran(call->form);
         if (i < 0 || i >= looked->count || !is_active(&looked->found[i])) continue;
-        complete(call, &looked->found[i], ignored ? NULL : status_at(statuses, k), share);
+        complete(call, &looked->found[i], ignored ? NULL : status_at(statuses, k), ticks, &run);
     }
+    run_end(&run, call);
 }
 
 void tl_requests_freed(struct tl_looked *looked) {

@@ -25,6 +25,7 @@ struct tl_found {
 struct tl_looked {
     const void *requests; /* the program's array */
     int count;
+    unsigned active; /* how many of them may be completed: known, and if persistent, started */
     int receives;    /* one of them at least */
     int unasked;     /* no status may be asked for that the program does not ask for (wrappers.h) */
     struct tl_found *found;
@@ -36,7 +37,10 @@ void tl_request_began(struct tl_call *call, tl_handle request);
 /* A persistent request was made; `persistent` is a struct of persistent.c, which the table now owns. */
 int tl_request_made(struct tl_thread *self, tl_handle request, const void *persistent);
 /* The handle that a wrapper's argument points to, in C or in Fortran. */
-tl_handle tl_request_at(enum tl_form form, const void *requests, int i);
+static inline tl_handle tl_request_at(enum tl_form form, const void *requests, int i) {
+    if (tl_is_fortran(form)) return tl_library.request_f2c(((const int *)requests)[i]);
+    return tl_library.handle_bytes == 8 ? ((const tl_handle *)requests)[i] : ((const int *)requests)[i];
+}
 
 /* The persistent request that was found; NULL if it is none. */
 struct tl_capture *tl_found_persistent(const struct tl_found *found);
@@ -51,7 +55,10 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
 int tl_wants_status(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, const void *given);
 /* Where an array of statuses is to be written; `few` holds TL_LOOKED_FEW of them. */
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few);
-int tl_is_ignored(enum tl_form form, const void *status);
+static inline int tl_is_ignored(enum tl_form form, const void *status) {
+    if (!tl_is_fortran(form)) return status == tl_library.status_ignore;
+    return status == tl_library.fortran_status_ignore || status == tl_library.fortran_statuses_ignore;
+}
 
 /* After the call: all, one (*index), or some (indices[0..*outcount]) were completed; or all if *flag. */
 void tl_completed_all(struct tl_call *call, struct tl_looked *looked, const void *statuses);

@@ -23,7 +23,13 @@
 /* Single writer, other reader: plain instructions, but no tearing and no reordering by the compiler. */
 #define TL_LOAD(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define TL_STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
+/* In one instruction where there is one, which compilers do not make of two atomic accesses. */
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#define TL_ADD(p, v) \
+    __asm__ volatile("add%z0 %1, %0" : "+m"(*(p)) : "er"((__typeof__(*(p)))(v)) : "cc")
+#else
 #define TL_ADD(p, v) TL_STORE((p), TL_LOAD(p) + (v))
+#endif
 
 /* All that follows is the shim's own: reached directly, never through the dynamic linker's tables. */
 #pragma GCC visibility push(hidden)
@@ -33,6 +39,7 @@ typedef intptr_t tl_handle;
 enum {
     TL_CACHE_LINE = 64,
     TL_SIZE_CLASSES = 42,      /* 0, 1, 2, 4 ... 2^40 bytes and more: 1 TiB is beyond any one message */
+    TL_TYPES_KNOWN = 8,        /* datatypes whose size a thread keeps at a time; a power of two */
     TL_THREADS_LIMIT = 1024,   /* threads of one process that record; further ones pass through uncounted */
     TL_COMM_SLOTS = 2048,      /* communicators translated at a time; messages on further ones count as unknown */
     TL_REGION_LIMIT = 256,     /* regions by name, "none" included: annotations of a program, not of its iterations */
@@ -46,18 +53,21 @@ enum tl_form { TL_FORM_C, TL_FORM_LARGE, TL_FORM_FORTRAN, TL_FORM_F08, TL_FORM_C
 
 /* What was counted of one size class. One cache line: the threads' sums must not share any. */
 struct tl_cell {
+    uint64_t until; /* ticks: what ends from here on belongs to a later bin (readings.c); 0: never used */
     uint64_t calls, bytes, ticks, longest_ticks;
-    uint64_t wait_ticks, completed;    /* of requests that these calls began: time inside Wait and Test, how many */
-    uint64_t received_bytes, received; /* by receives among them: what came, how many */
-} __attribute__((aligned(TL_CACHE_LINE)));
+    uint64_t wait_ticks;          /* inside Wait and Test calls, for requests that these calls began */
+    uint32_t completed, received; /* of those requests; of the receives among them. Modulo 2^32: only differences count */
+    uint64_t received_bytes;
+};
+_Static_assert(sizeof(struct tl_cell) == TL_CACHE_LINE, "a cell is one cache line");
 
 /* One operation in one region by one algorithm. */
 struct tl_row {
     struct tl_row *next; /* in the table's chain; never changes */
-    void *sum;           /* the flush thread's own (bins.c) */
+    void *told;          /* the flush thread's own (bins.c) */
     uint64_t used;       /* bit n: something was recorded in class n */
     uint16_t operation, algorithm, region;
-    struct tl_cell cells[TL_SIZE_CLASSES];
+    struct tl_cell cells[TL_SIZE_CLASSES] __attribute__((aligned(TL_CACHE_LINE)));
 };
 
 /* What one thread recorded while it was in one region. */
@@ -95,6 +105,12 @@ struct tl_comm {
     int *targets;     /* their ranks in the communicator; MPI_PROC_NULL is kept, as counts are by position */
 };
 
+/* The size of a datatype that never goes away (types.c); negative: it may, so that the library is asked each time. */
+struct tl_type {
+    tl_handle handle;
+    int64_t size;
+};
+
 /* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
 struct tl_thread {
     struct tl_thread *next;
@@ -103,16 +119,20 @@ struct tl_thread {
     int algorithm;     /* slot of the algorithm seen inside the present call; 0: none */
     int last_class;    /* size class of the call recorded last */
     int64_t last_bytes; /* what it handed over */
+    struct tl_cell *last_cell; /* where it was recorded; NULL: nowhere */
     struct tl_table *table; /* of the innermost region */
     struct tl_comm *last_comm;
+    struct tl_type types[TL_TYPES_KNOWN];
     uint64_t unknown_messages; /* peer or communicator not translatable */
     uint64_t lost_calls;       /* no memory for their row */
     uint64_t untracked_requests; /* did not fit into the table (requests.c): no waiting time, no received bytes */
+    uint64_t merged_bins;        /* ends of bins that found no room (readings.c): one with the next bin */
     uint64_t request_stamp;
     struct tl_capture *capture; /* set while a persistent request is made (persistent.c) */
     void *looked, *statuses;    /* room for calls with many requests (requests.c) */
     size_t looked_bytes, statuses_bytes;
     struct tl_peer *peers;     /* by world rank; mapped on first use */
+    struct tl_log *log;        /* cells as they were at the ends of bins (readings.c); made with the first */
     struct tl_ring *ring;      /* trace mode; mapped on first use */
     struct tl_stack *stack;                   /* open regions (regions.c); made with the first */
     int level;                                /* of MPI_Pcontrol */
@@ -259,10 +279,23 @@ uint16_t tl_algorithm_told(int operation, int slot, uint16_t *source);
 enum tl_name_kind { TL_NAME_REGION = 1, TL_NAME_ALGORITHM = 2, TL_NAME_COMM = 3, TL_NAME_SETTING = 4 };
 int tl_name_add(enum tl_name_kind kind, uint32_t number, uint32_t size, uint32_t place, const char *text);
 
-/* accounting.c: the cell that the call was just recorded in; completions of what it began */
+/* types.c */
+static inline unsigned tl_type_place(tl_handle type) {
+    /* MPICH numbers its own from 0 in the lowest byte, Open MPI's lie 512 bytes apart. */
+    return (unsigned)((uint64_t)type ^ (uint64_t)type >> 9) % TL_TYPES_KNOWN;
+}
+void tl_types_start(void);
+/* Bytes of one element; of types that stay, it is kept in `self`. */
+int64_t tl_type_size(struct tl_thread *self, tl_handle type);
+
+/* accounting.c: `call` has waited for what calls recorded in a cell began: so many ticks for so many requests, of which
+ * some have received so many bytes. */
+struct tl_done {
+    uint64_t ticks, bytes;
+    uint32_t requests, receives;
+};
 static inline struct tl_where tl_account_last(const struct tl_call *call);
-void tl_account_wait(struct tl_thread *self, struct tl_where where, uint64_t ticks);
-void tl_account_received(struct tl_thread *self, struct tl_where where, int64_t bytes);
+void tl_account_done(const struct tl_call *call, struct tl_where where, const struct tl_done *done);
 
 /* accounting.c: one function for each way in which operations send; see protocol/README.md for the rules */
 typedef struct tl_call *tl_callp;

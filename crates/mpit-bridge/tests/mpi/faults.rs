@@ -96,6 +96,7 @@ async fn rank_without_finalize_is_lost() {
         command.arg(&program).args(arguments).env("THROUGHLINE_PUSH_MS", "10");
         agent.run(command, 1).await;
     }
+    agent.until_ended(2).await; // a program that fails is not waited for
     assert_eq!(agent.seen.ranks.len(), 2);
     assert!(agent.seen.ranks.values().all(|rank| rank.ending == "lost"), "{:?}", agent.seen.ranks);
     assert_eq!(agent.seen.cell(0, "allreduce", 4), Some((2, 8)), "exit() still delivers");

@@ -3,6 +3,7 @@
 
 mod algorithms;
 mod beside;
+mod bins;
 mod conduct;
 mod exact;
 mod exec;

@@ -189,10 +189,19 @@ pub struct Seen {
     pub settings: BTreeMap<String, String>,
     pub variables: Vec<MpiPvarSample>,
     pub bin_times: Vec<i64>,
+    /// Each cell of each bin, as it came.
+    pub steps: Vec<Step>,
     /// By rank and number.
     pub traces: BTreeMap<(u32, u64), MpiTraceRecord>,
     /// By rank and number.
     pub clocks: BTreeMap<(u32, u64), MpiClockPoint>,
+}
+
+/// A cell's sum at the end of a bin.
+#[derive(Debug)]
+pub struct Step {
+    pub time: i64,
+    pub calls: u64,
 }
 
 impl Agent {
@@ -262,6 +271,7 @@ impl Seen {
             self.bin_times.push(bin.time);
             let rank = bin.rank;
             for cell in bin.cells {
+                self.steps.push(Step { time: bin.time, calls: cell.calls });
                 let key = (rank, cell.operation.clone(), cell.size_class_bytes);
                 let part = (key.0, key.1.clone(), key.2, cell.region.clone(), cell.algorithm.clone());
                 self.parts.insert(part, cell);
