@@ -33,7 +33,7 @@ async fn each_call_is_in_the_bin_in_which_it_ended() {
         "bins end with whole parts of a second: {told:?}"
     );
     let stdout = stdout(&output);
-    let mut bounds = stdout.lines().map(|line| {
+    let bounds = stdout.lines().map(|line| {
         let numbers: Vec<i64> = line.split_whitespace().map(|number| number.parse().unwrap()).collect();
         (numbers[0], numbers[1] as u64, numbers[2] as u64)
     });
@@ -41,7 +41,7 @@ async fn each_call_is_in_the_bin_in_which_it_ended() {
     assert_eq!(told[last].1, total, "all of them in the end");
     let mut wrong = Vec::new();
     let mut checked = 0;
-    while let Some((end, least, most)) = bounds.next() {
+    for (end, least, most) in bounds {
         let sum = told.iter().rev().find(|(time, _)| *time <= end + bin / 2).map_or(0, |told| told.1);
         checked += 1;
         // A call whose thread was put aside between its end and its recording may be told with the next bin.
