@@ -13,6 +13,8 @@ use throughline_fabric::topology::FatTree;
 use throughline_host::sysfs_double::AdapterDouble;
 use throughline_store::testing;
 
+/// Name of the agent's node.
+const NODE: &str = "node0002";
 const TREE: FatTree =
     FatTree { hosts: 4, leafs: 2, spines: 2, uplinks: 2, ports: 8, host_link: "4xEDR", switch_link: "4xEDR" };
 /// Time for a few scrapes on a busy machine.
@@ -59,10 +61,7 @@ impl Site {
 
         let adapter = AdapterDouble::create(&at("sys"), "mlx5_0", FatTree::host_guid(1)).unwrap();
         let mut command = Command::new(program("throughline-agent"));
-        command
-            .arg("run")
-            .env("THROUGHLINE__HTTP__LISTEN", "127.0.0.1:0")
-            .env("THROUGHLINE__NODE", "node0002");
+        command.arg("run").env("THROUGHLINE__HTTP__LISTEN", "127.0.0.1:0").env("THROUGHLINE__NODE", NODE);
         command.env("THROUGHLINE__DELIVERY__COLLECTOR", &collector);
         command.env("THROUGHLINE__SYSFS__ROOT", at("sys")).env("THROUGHLINE__NVML__ENABLED", "false");
         let agent = daemon(command, "agent", &["agent"]);
@@ -77,6 +76,10 @@ impl Site {
             .replace("127.0.0.1:9461", &self.agent.address("agent").to_string())
             .replace("127.0.0.1:9462", &self.crawler.address("fabric").to_string())
             .replace("rules/*.yml", &format!("{}/*.yml", self.folder.path().join("rules").display()));
+        // A site lists nodes by name; here the name must be told. Scraped and read back it is one series then.
+        let agent = format!("      - targets: [{}]\n", self.agent.address("agent"));
+        assert!(text.contains(&agent));
+        text = text.replace(&agent, &format!("{agent}        labels: {{ instance: {NODE} }}\n"));
         for (from, to) in [("interval: 15s", "interval: 1s"), ("timeout: 10s", "timeout: 1s")] {
             assert!(text.contains(from));
             text = text.replace(from, to);
