@@ -52,6 +52,12 @@ async fn unharmed(mode: &str, ranks: u32, end: End) {
             (ours.1, theirs.1) = (0, 0);
             assert!(!stderr(&shimmed).contains("throughline"), "{mode}, {mpi:?}: {}", stderr(&shimmed));
         }
+        // Hydra either passes the status of a rank that ends without MPI_Finalize on, or notices first that it has left
+        // and ends with 1 and words of its own: a race that it runs without the shim too.
+        if mpi == Mpi::Mpich && ours.2 == Some(1) && ours.0.contains("CLEANING UP REMAINING PROCESSES") {
+            assert!(ours.0.starts_with(&theirs.0), "{mode}: {}", ours.0);
+            ours = theirs.clone();
+        }
         assert_eq!(ours, theirs, "{mode}, {mpi:?}: {}", stderr(&shimmed));
         for rank in 0..ranks {
             let calls = agent.seen.cell(rank, "allreduce", 8).map_or(0, |cell| cell.0);
