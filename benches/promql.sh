@@ -1,0 +1,128 @@
+#!/bin/sh
+# PromQL over the database by remote-read against the same samples in Prometheus' own storage, in one run: SERIES
+# (1000) ports, an hour at 5 s. Seeds a database of its own; prints medians of RUNS (7), each query in turn on both, and
+# the most memory of `throughline serve`. Ends with status 2 where a ratio is above 1.5, memory above 200 MB, or an
+# answer differs. PROMETHEUS and PROMTOOL name other programs than the prefix's, for instance of Prometheus 3.
+set -eu
+cd "$(dirname "$0")/.."
+series=${SERIES:-1000} runs=${RUNS:-7} goal=${GOAL:-1.5} memory_goal_mb=${MEMORY_MB:-200}
+throughline=${THROUGHLINE:-target/release/throughline}
+prefix=$(cargo xtask prefix fabric | tail -n 1)
+prometheus=${PROMETHEUS:-$prefix/fabric/usr/bin/prometheus} promtool=${PROMTOOL:-$prefix/fabric/usr/bin/promtool}
+
+folder=$(mktemp -d) started=
+# shellcheck disable=SC2317 # the trap calls it
+finish() {
+    for process in $started; do
+        kill "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
+    "$throughline" db stop --state-dir "$folder/state" >/dev/null 2>&1 || true
+    rm -rf "$folder"
+}
+trap finish EXIT INT TERM
+# The database's user must reach its folder.
+chmod 755 "$folder"
+mkdir "$folder/state"
+
+echo "seeding $series series of an hour at 5 s"
+"$throughline" db start --state-dir "$folder/state" >/dev/null
+psql=$("$throughline" db status --state-dir "$folder/state" | sed -n 's/^psql *//p' | sed 's/-U throughline_read/-U throughline/')
+# On a whole hour, two hours ago: where Prometheus keeps blocks and no head.
+end=$(($(date +%s) / 3600 * 3600 - 7200)) begin=$(($(date +%s) / 3600 * 3600 - 10800))
+$psql -q -v ON_ERROR_STOP=1 <<EOF
+INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
+INSERT INTO ib_node_key (subnet_id, guid)
+SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $series) g;
+INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+SELECT id, guid, 'ca', 'host' || id, id, 1, 1, guid, 1, to_timestamp($begin) FROM ib_node_key;
+INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key ORDER BY id;
+-- As a crawler writes: all ports of a sweep, then the next. Rates differ from port to port and from time to time.
+INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
+    receive_packets, transmit_wait, rate_bytes_per_second, link_downed, symbol_error)
+SELECT to_timestamp($begin + t * 5), k.id, to_timestamp($begin), 'mad',
+    t::bigint * 1000000 * (1 + k.id % 97) + (t * 7919 + k.id * 104729) % 1000003, t * 5000, t * 4000, t * 300, t * 2,
+    12500000000, 0, 0
+FROM generate_series(0, 720) t, ib_port_key k;
+ANALYZE ib_port_counters, ib_port_key, ib_node_key, ib_node;
+EOF
+{
+    echo "# TYPE infiniband_hca_port_transmit_data_bytes counter"
+    $psql -q -At <<EOF
+COPY (SELECT format('infiniband_hca_port_transmit_data_bytes_total{guid="%s",instance="0xfe80000000000000",port="1"} %s %s',
+    nk.guid, c.transmit_data_bytes, extract(epoch FROM c.time)::bigint)
+  FROM ib_port_counters c JOIN ib_port_key k ON k.id = c.port_id JOIN ib_node_key nk ON nk.id = k.ib_node_id
+  ORDER BY nk.guid, c.time) TO STDOUT;
+EOF
+    echo "# EOF"
+} >"$folder/history.txt"
+"$promtool" tsdb create-blocks-from openmetrics "$folder/history.txt" "$folder/own" >/dev/null
+rm "$folder/history.txt"
+
+# Waits for a line of a file; prints what follows the pattern in it.
+word_after() {
+    for _ in $(seq 600); do
+        found=$(sed -n "s/.*$1\\([^ ]*\\).*/\\1/p" "$2" | head -n 1)
+        [ -z "$found" ] || { echo "$found"; return; }
+        sleep 0.1
+    done
+    echo "no '$1' in $2:" >&2
+    cat "$2" >&2
+    exit 1
+}
+THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0 \
+    "$throughline" serve --state-dir "$folder/state" >"$folder/serve.out" 2>"$folder/serve.log" &
+serve=$! started="$started $!"
+query=$(word_after listening\ query= "$folder/serve.out")
+
+echo "scrape_configs: []" >"$folder/own.yml"
+printf 'remote_read:\n  - url: http://%s/api/v1/read\n    read_recent: true\n' "$query" >"$folder/remote.yml"
+start() {
+    # The port is free when it is chosen; on a busy machine somebody else may take it.
+    "$prometheus" --config.file="$folder/$1.yml" --storage.tsdb.path="$folder/$1" --storage.tsdb.retention.time=1000d \
+        --web.listen-address="127.0.0.1:$2" >"$folder/$1.log" 2>&1 &
+    started="$started $!"
+    for _ in $(seq 600); do
+        curl -sf "http://127.0.0.1:$2/-/ready" >/dev/null && return
+        sleep 0.1
+    done
+    cat "$folder/$1.log" >&2
+    exit 1
+}
+own=$((20000 + $$ % 20000)) remote=$((20001 + $$ % 20000))
+start own "$own"
+start remote "$remote"
+
+ask() {
+    curl -s -o "$folder/$1.answer" -w '%{time_total}\n' "http://127.0.0.1:$2/api/v1/query_range" \
+        --data-urlencode "query=$3" -d "start=$begin&end=$end&step=15"
+}
+median() { sort -n "$1" | sed -n "$(((runs + 1) / 2))p"; }
+status=0
+judge() {
+    if awk "BEGIN { exit !($2 <= $3) }"; then verdict=met; else verdict=MISSED status=2; fi
+    printf '  %-64s %9s   at most %s: %s\n' "$1" "$2" "$3" "$verdict"
+}
+"$prometheus" --version 2>&1 | head -n 1
+for expression in 'sum(rate(infiniband_hca_port_transmit_data_bytes_total[1m]))' \
+    'sum(irate(infiniband_hca_port_transmit_data_bytes_total[1m]))' \
+    'max by (instance) (infiniband_hca_port_transmit_data_bytes_total)'; do
+    : >"$folder/own.times"
+    : >"$folder/remote.times"
+    for run in $(seq 0 "$runs"); do
+        # The first of each warms up.
+        a=$(ask own "$own" "$expression") b=$(ask remote "$remote" "$expression")
+        [ "$run" = 0 ] || { echo "$a" >>"$folder/own.times"; echo "$b" >>"$folder/remote.times"; }
+    done
+    mine=$(median "$folder/remote.times") theirs=$(median "$folder/own.times")
+    echo "$expression: remote-read $mine s, own storage $theirs s"
+    judge "ratio" "$(awk "BEGIN { printf \"%.2f\", $mine / $theirs }")" "$goal"
+    grep -q '"values"' "$folder/own.answer" || { echo "  no values: $(head -c 300 "$folder/own.answer")"; status=2; }
+    case $expression in
+    *'(rate('*) ;; # thinned
+    *) cmp -s "$folder/own.answer" "$folder/remote.answer" || { echo "  the answers differ: MISSED"; status=2; } ;;
+    esac
+done
+memory=$(sed -n "s/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p" "/proc/$serve/status")
+judge "most memory of throughline serve, MB" "$((memory / 1000))" "$memory_goal_mb"
+exit "$status"
