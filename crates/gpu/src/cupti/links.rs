@@ -118,7 +118,8 @@ impl<'l> LinksGpu<'l> {
                 let mut of: Vec<u64> =
                     (0..events.len()).map(|at| values[at * INSTANCES_MAX + instance]).collect();
                 let bytes = self.value(metric.id, &events, &mut of, elapsed)?;
-                self.sums[instance][direction] += bytes;
+                // Modulo 2^64, as every counter.
+                self.sums[instance][direction] = self.sums[instance][direction].wrapping_add(bytes);
             }
         }
         self.last = now;

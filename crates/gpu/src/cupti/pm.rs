@@ -27,10 +27,24 @@ fn is_timed_by_clock(chip: &[u8]) -> bool {
 /// What was sampled of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// Bytes since sampling began.
-    pub bytes: f64,
+    /// Whole bytes since sampling began, modulo 2^64: a sum that is kept as a number with a fraction would forget bytes
+    /// after some hours of a busy GPU.
+    pub bytes: u64,
+    /// What samples held beyond whole bytes.
+    rest: f64,
     /// Highest rate in one sample, bytes per second, since it was last taken.
     pub peak: f64,
+}
+
+impl Sum {
+    fn add(&mut self, value: f64) {
+        let value = value + self.rest;
+        // A sample's bytes are far below 2^64; one that isn't would stick there.
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let whole = value as u64;
+        self.bytes = self.bytes.wrapping_add(whole);
+        self.rest = value.fract();
+    }
 }
 
 /// What was sampled, by [`Quantity`]; `None` for what the chip does not offer.
@@ -56,7 +70,7 @@ impl Sums {
         self.samples += 1;
         for (quantity, value) in wanted.iter().zip(values) {
             let sum = self.of[*quantity as usize].get_or_insert_default();
-            sum.bytes += value;
+            sum.add(*value);
             if nanoseconds > 0 {
                 sum.peak = sum.peak.max(value * 1e9 / nanoseconds as f64);
             }
@@ -285,9 +299,25 @@ mod tests {
         sums.add(&wanted, &[1000.0, 2.0], 1_000_000);
         sums.add(&wanted, &[3000.0, 0.0], 2_000_000);
         assert_eq!((sums.samples, sums.void), (2, 1));
-        assert_eq!(sums.of[0], Some(Sum { bytes: 4000.0, peak: 1_500_000.0 }));
-        assert_eq!((sums.of[1], sums.of[3]), (None, Some(Sum { bytes: 2.0, peak: 2000.0 })));
+        assert_eq!(sums.of[0], Some(Sum { bytes: 4000, rest: 0.0, peak: 1_500_000.0 }));
+        assert_eq!((sums.of[1], sums.of[3]), (None, Some(Sum { bytes: 2, rest: 0.0, peak: 2000.0 })));
         sums.begin_peaks();
-        assert_eq!(sums.of[0], Some(Sum { bytes: 4000.0, peak: 0.0 }));
+        assert_eq!(sums.of[0], Some(Sum { bytes: 4000, rest: 0.0, peak: 0.0 }));
+    }
+
+    #[test]
+    fn a_sum_forgets_no_byte_and_begins_again_after_64_bits() {
+        let wanted = [Quantity::PcieRead];
+        let mut sums = Sums::default();
+        sums.add(&wanted, &[0.75], 1);
+        // A number with a fraction has 53 bits: beyond them a single byte would be lost.
+        sums.of[2].as_mut().unwrap().bytes = 1 << 60;
+        (0..6).for_each(|_| sums.add(&wanted, &[1.0], 1));
+        sums.add(&wanted, &[0.25], 1);
+        assert_eq!(sums.of[2].unwrap().bytes, (1 << 60) + 7);
+        sums.of[2].as_mut().unwrap().bytes = u64::MAX - 2;
+        sums.add(&wanted, &[10.0], 1);
+        assert_eq!(sums.of[2].unwrap().bytes, 7);
+        assert_eq!(throughline_sample::increase((u64::MAX - 2) & (u64::MAX >> 1), 7), 10);
     }
 }

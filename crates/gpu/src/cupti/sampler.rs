@@ -258,11 +258,11 @@ impl<'l> Gpu<'l> {
                 told.by_links = true;
             }
             Reading::Pm(gpu) => {
-                // Rates and sums of bytes are far below 2^63, and whole bytes are told.
+                // Rates are far below 2^63, and whole bytes are told.
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
                 let whole = |value: f64| value as u64;
                 let sums = gpu.sums.of.iter().zip(0..).filter_map(|(sum, quantity)| {
-                    sum.map(|sum| QuantitySum { quantity, bytes: whole(sum.bytes), peak: whole(sum.peak) })
+                    sum.map(|sum| QuantitySum { quantity, bytes: sum.bytes, peak: whole(sum.peak) })
                 });
                 told.sums = sums.collect();
                 told.samples = gpu.sums.samples;
