@@ -27,14 +27,6 @@ fn with_library(node: Node, name: &str) -> Node {
     node.with("NVML__LIBRARY", folder.join(name).to_str().unwrap())
 }
 
-/// A scenario with lines of a test's own.
-fn with_scenario(node: Node, scenario: &str, more: &str) -> Node {
-    let path = format!("{}/../gpu/scenarios/{scenario}.scenario", env!("CARGO_MANIFEST_DIR"));
-    let copy = node.path().join("scenario");
-    std::fs::write(&copy, format!("{}\n{more}\n", std::fs::read_to_string(path).unwrap())).unwrap();
-    node.with_gpus(scenario).with_variable("THROUGHLINE_NVML_SCENARIO", copy.to_str().unwrap())
-}
-
 /// GPUs as sysfs shows those of the HGX scenario, each beside an adapter.
 fn with_places(node: Node) -> Node {
     let sys = node.path().join("tree");
@@ -108,7 +100,7 @@ fn topo_knows_numa_nodes_and_nearest_adapters() {
 fn top_shows_how_much_of_a_link_is_used() {
     // Half of a link's speed one way, all of it the other.
     let traffic = "traffic 3 17 tx_rate=13281000000 rx_rate=26562000000";
-    let node = with_scenario(Node::bare(), "hgx-h200", traffic);
+    let node = Node::bare().with_scenario("hgx-h200", traffic);
     let output = text(&gpu(&node, &["top", "--json", "--count", "1", "--interval", "0.5"]));
     let lines: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let used = |gpu: u64, link: u64| {
@@ -181,8 +173,8 @@ fn the_agent_starts_on_any_node_and_says_what_it_found() {
             "library_unusable",
             "nvmlDeviceGetFieldValues",
         ),
-        (with_scenario(nothing(), "hgx-h200", "fail init 18"), "driver_unavailable", "version_mismatch"),
-        (with_scenario(nothing(), "hgx-h200", "fail init 9"), "driver_unavailable", "load the kernel module"),
+        (nothing().with_scenario("hgx-h200", "fail init 18"), "driver_unavailable", "version_mismatch"),
+        (nothing().with_scenario("hgx-h200", "fail init 9"), "driver_unavailable", "load the kernel module"),
         (with_library(nothing().with_gpus("hgx-h200"), "old/libnvidia-ml.so.1"), "running", ""),
         (nothing().with_gpus("pcie-only"), "running", ""),
     ];
@@ -206,7 +198,7 @@ fn port_records(text: &str) -> f64 {
 #[test]
 fn a_crash_or_an_endless_wait_of_the_library_costs_no_other_source_a_sample() {
     for fault in ["crash 0", "hang 0"] {
-        let node = with_scenario(Node::bare().with("MPI__ENABLED", "false"), "hgx-h200", fault);
+        let node = Node::bare().with("MPI__ENABLED", "false").with_scenario("hgx-h200", fault);
         let node = node.with_adapter("mlx5_0", throughline_sample::Guid(7));
         let agent = node.run();
         let begin = Instant::now();

@@ -8,6 +8,8 @@
 
 #include "scenario.h"
 
+const char *const scenario_player = "amd_smi";
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, INVALID = 1, NOT_SUPPORTED = 2, NO_PERMISSION = 10, NOT_INITIALISED = 32 };

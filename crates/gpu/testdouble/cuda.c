@@ -5,6 +5,8 @@
 
 #include "scenario.h"
 
+const char *const scenario_player = "cuda";
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_CONTEXT = 201 };

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <time.h>
 
+const char *const scenario_player = "cupti";
+
 /* Parameters: a size and a pointer first, as in all of them. */
 #define HEAD size_t size; void *private
 struct plain { HEAD; };

@@ -7,6 +7,8 @@
 
 #include "scenario.h"
 
+const char *const scenario_player = "dcgm";
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { OK = 0, BAD_PARAMETER = -1, UNINITIALISED = -3, NOT_CONNECTED = -21 };

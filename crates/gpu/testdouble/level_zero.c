@@ -8,6 +8,8 @@
 
 #include "scenario.h"
 
+const char *const scenario_player = "level_zero";
+
 #define EXPORT __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, UNINITIALISED = 0x78000001, UNSUPPORTED = 0x78000003, INVALID = 0x78000004 };

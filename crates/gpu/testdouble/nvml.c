@@ -11,6 +11,8 @@
 
 #include "double.h"
 
+const char *const scenario_player = "nvml";
+
 enum { TYPE_UINT = 1, TYPE_ULONGLONG = 3 };
 enum { UUID_SIZE = 80, NAME_SIZE = 64, VERSION_SIZE = 80 };
 
@@ -398,7 +400,7 @@ static unsigned link_field(const struct gpu *gpu, int index, enum family family,
 	if (family == FAMILY_C2C_COUNT || family == FAMILY_C2C || family == FAMILY_C2C_ERRORS)
 		return c2c_field(gpu, index, value);
 	if (family == FAMILY_NUMBERED)
-		return gpu->errors == ERRORS_NUMBERED ? numbered(gpu, value) : NOT_SUPPORTED;
+		return gpu->errors == ERRORS_NUMBERED && gpu->ecc ? numbered(gpu, value) : NOT_SUPPORTED;
 	if (value->scope >= MAX_LINKS || !gpu->links[value->scope].present)
 		return INVALID_ARGUMENT;
 	const struct link *link = &gpu->links[value->scope];
@@ -417,12 +419,12 @@ static unsigned link_field(const struct gpu *gpu, int index, enum family family,
 		return gpu->counters == COUNT_BYTES ? SUCCESS : NOT_SUPPORTED;
 	case FAMILY_ERRORS:
 		large(value, value->field == 161 ? link->replay : value->field == 162 ? link->recovery : link->crc);
-		return gpu->errors == ERRORS_LINKS ? SUCCESS : NOT_SUPPORTED;
+		return gpu->errors == ERRORS_LINKS && gpu->ecc ? SUCCESS : NOT_SUPPORTED;
 	case FAMILY_PACKETS:
 	case FAMILY_RATIOS:
 	case FAMILY_FEC:
 		large(value, told(index, value, value->field == 215 ? link->recovery : 0));
-		return gpu->errors == ERRORS_NVLINK5 ? SUCCESS : NOT_SUPPORTED;
+		return gpu->errors == ERRORS_NVLINK5 && gpu->ecc ? SUCCESS : NOT_SUPPORTED;
 	case FAMILY_LINK:
 		small(value, value->field == 146   ? link->remote_link
 			     : value->field == 164 ? link->speed_mbps

@@ -16,6 +16,7 @@
  *       gpm=yes|no                      whether GPM answers for PCIe, default no
  *       chip=NAME                       what CUPTI calls it: GH100 (default), GV100, ...
  *       state_field=yes|no              whether field 165 answers, default yes
+ *       ecc=yes|no                      no: error counters of links answer 3 (not supported), all of them; default yes
  *   link N_GPU N_LINK key=value ...   physical links:
  *       version=N (nvmlNvlinkVersion_t) speed_mbps=N state=up|down
  *       remote=gpu|cpu|switch|unknown remote_pci=DOMAIN:BUS:DEVICE.0
@@ -38,7 +39,8 @@
  *                                     (of one GPU: na N_GPU * 9001 enable, 9002 decode, 9003 links)
  *   lost N_GPU                        every call with this GPU answers 15
  *   after POLLS N_GPU N_LINK up|down  the link changes state before reading POLLS+1 of its GPU
- *   crash POLLS | hang POLLS          abort, or never return, in the reading after POLLS ones (of GPU 0)
+ *   crash POLLS [WHOSE] | hang POLLS [WHOSE]   abort, or never return, in the reading after POLLS ones (of GPU 0);
+ *                                     WHOSE: only in this library: nvml, cupti, dcgm, amd_smi, level_zero
  *   print WORD                        nvmlInit_v2 prints WORD on standard output, as libraries should not
  *   include FILE                      read FILE here, relative to this one; a missing FILE is no error
  *
@@ -90,7 +92,7 @@ struct process {
 };
 
 struct gpu {
-	bool present, lost, state_field, gpm;
+	bool present, lost, state_field, gpm, ecc;
 	unsigned c2c, c2c_mbps;
 	struct part parts[MAX_PARTS];
 	char uuid[80], name[64], pci[32], chip[16];
@@ -135,6 +137,8 @@ struct scenario {
 	int64_t crash_after, hang_after; /* -1: never */
 };
 
+/* The library that plays, as scenarios name it; each library defines it. */
+extern const char *const scenario_player;
 /* The scenario of THROUGHLINE_NVML_SCENARIO, read again if a file of it has changed. */
 struct scenario *scenario_now(void);
 /* The code that a scenario gives a call as a whole, 0 for none. */

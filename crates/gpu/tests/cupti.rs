@@ -3,87 +3,13 @@
 
 mod bench;
 
-use bench::{Bench, PATIENCE, double, sampler, write_program};
+use bench::cupti::{Cupti, value};
+use bench::{Bench, double};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use throughline_gpu::cupti::{CuptiConfig, CuptiSource, CuptiStatus, Leases};
+use std::time::Duration;
 use throughline_gpu::double::SCENARIO_VARIABLE;
-use throughline_gpu::{End, State, default_clock};
-use throughline_sample::catalogue::{self, Metric};
-use throughline_sample::wire::{Batch, GpuPmSample};
-use tokio::sync::mpsc;
-
-struct Cupti {
-    // First, so that the source ends before its folder goes.
-    source: CuptiSource,
-    records: mpsc::Receiver<Batch>,
-    bench: Bench,
-    leases: PathBuf,
-}
-
-impl Cupti {
-    fn start(bench: Bench, change: impl FnOnce(&mut CuptiConfig)) -> Self {
-        let leases = bench.folder().join("leases");
-        let program = bench.folder().join("cupti-sampler");
-        let scenario = bench.scenario_path();
-        write_program(
-            &program,
-            &format!(
-                "#!/bin/sh\n{SCENARIO_VARIABLE}='{}' exec '{}' \"$@\"\n",
-                scenario.display(),
-                sampler().display()
-            ),
-        );
-        let mut config = CuptiConfig {
-            cuda: double().join("libcuda.so.1"),
-            cupti: double().join("libcupti.so"),
-            interval: Duration::from_millis(50),
-            sample_interval: Duration::from_millis(1),
-            leases: Leases { folder: leases.clone(), longest: Duration::from_secs(3600) },
-            first_pause: Duration::from_millis(10),
-            longest_pause: Duration::from_millis(40),
-            recheck: Duration::from_millis(10),
-            silence: Duration::from_secs(20),
-            program,
-            ..CuptiConfig::default()
-        };
-        change(&mut config);
-        let (sender, records) = mpsc::channel(1024);
-        let source = CuptiSource::start(config, default_clock(), sender).unwrap();
-        Self { source, records, bench, leases }
-    }
-
-    fn scenario(more: &str) -> Self {
-        Self::start(Bench::scenario("ampere-pm", more), |_| {})
-    }
-
-    fn next(&mut self) -> Batch {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            match self.records.try_recv() {
-                Ok(batch) if !batch.coverage.is_empty() => return batch,
-                _ => std::thread::sleep(Duration::from_millis(2)),
-            }
-            assert!(Instant::now() < deadline, "no batch; {:?}", self.source.status());
-        }
-    }
-
-    fn until(&self, wanted: impl Fn(&CuptiStatus) -> bool) -> CuptiStatus {
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let status = self.source.status();
-            if wanted(&status) {
-                return status;
-            }
-            assert!(Instant::now() < deadline, "{status:?}");
-            std::thread::sleep(Duration::from_millis(2));
-        }
-    }
-}
-
-fn value(sample: &GpuPmSample, metric: &Metric) -> Option<u64> {
-    sample.values.as_ref()?.get(metric)
-}
+use throughline_gpu::{End, State};
+use throughline_sample::catalogue;
 
 #[test]
 fn sums_are_exact_for_each_sample_and_absent_where_a_chip_has_no_such_metric() {
@@ -238,30 +164,6 @@ fn a_lease_gives_the_gpus_back_for_as_long_as_its_file_is_there() {
     assert!(paused.detail.unwrap().contains("leases/4711"));
     std::fs::remove_file(&lease).unwrap();
     cupti.until(|status| status.state == State::Running && status.starts == 2);
-}
-
-#[test]
-fn the_papers_v100s_are_read_link_by_link() {
-    let chips = "gpu 0-3 chip=GV100\ntraffic * * tx_step=3200 rx_step=6400\ntraffic 2 5 tx_step=64000\n";
-    let mut cupti = Cupti::start(Bench::scenario("power9-v100", chips), |_| {});
-    let (before, after) = (cupti.next(), cupti.next());
-    assert_eq!((after.gpu_links.len(), after.gpu_pm.len()), (4, 0));
-    for (gpu, (old, new)) in before.gpu_links.iter().zip(&after.gpu_links).enumerate() {
-        assert_eq!((old.epoch, new.links.len(), new.source.as_str()), (new.epoch, 6, "cupti"));
-        for (link, (old, new)) in old.links.iter().zip(&new.links).enumerate() {
-            let grown = |metric: &Metric| {
-                new.values.as_ref().unwrap().get(metric).unwrap()
-                    - old.values.as_ref().unwrap().get(metric).unwrap()
-            };
-            let sent = if (gpu, link) == (2, 5) { 64_000 } else { 3200 };
-            assert_eq!(grown(&catalogue::NVLINK_TRANSMIT_BYTES), sent, "GPU {gpu} link {link}");
-            assert_eq!(grown(&catalogue::NVLINK_RECEIVE_BYTES), 6400);
-        }
-    }
-    // Start-up, query and exit are timed, as in the paper.
-    cupti.source.pause(Duration::from_secs(3600));
-    let status = cupti.until(|status| status.end_seconds.is_some());
-    assert!(status.start_seconds.is_some() && status.last_poll_seconds > 0.0);
 }
 
 #[test]

@@ -183,6 +183,45 @@ fn each_fault_ends_in_its_reason_and_costs_no_other_gpu_a_value() {
 }
 
 #[test]
+fn with_ecc_off_errors_are_absent_and_bytes_stay_exact() {
+    let traffic = "traffic * * tx_step=1048576 rx_step=2097152 replay=5 recovery=6 crc=7\n";
+    let mut bench = Bench::scenario("ecc-off", traffic).start();
+    let (before, after) = (bench.next_batch(), bench.next_batch());
+    let errors =
+        [&catalogue::NVLINK_REPLAY_ERRORS, &catalogue::NVLINK_RECOVERY_ERRORS, &catalogue::NVLINK_CRC_ERRORS];
+    for gpu in 0..4 {
+        let (old, new) = (links_of(&before, &bench, gpu), links_of(&after, &bench, gpu));
+        for link in 0..12 {
+            let grown = |metric| value(new, link, metric).unwrap() - value(old, link, metric).unwrap();
+            assert_eq!(grown(&catalogue::NVLINK_TRANSMIT_BYTES), 1_048_576, "GPU {gpu} link {link}");
+            assert_eq!(grown(&catalogue::NVLINK_RECEIVE_BYTES), 2_097_152, "GPU {gpu} link {link}");
+            let expected = if gpu < 2 { [5, 6, 7].map(Some) } else { [None; 3] };
+            assert_eq!(errors.map(|metric| value(new, link, metric)), expected, "GPU {gpu} link {link}");
+        }
+    }
+    assert_eq!(after.coverage[0].reasons, [("not_supported".to_owned(), 2 * 12 * 3)].into());
+    assert_eq!(bench.status().state, State::Running);
+}
+
+#[test]
+fn each_code_of_a_field_is_a_reason_of_its_own() {
+    let codes = [(3, "not_supported"), (4, "no_permission"), (15, "gpu_is_lost"), (999, "unknown")];
+    let lines: String =
+        codes.iter().zip(0..).map(|((code, _), link)| format!("na 0 {link} 138 {code}\n")).collect();
+    let mut bench = Bench::scenario("hgx-h200", &lines).start();
+    let batch = bench.next_batch();
+    let sample = links_of(&batch, &bench, 0);
+    for link in 0..18 {
+        let sent = value(sample, link, &catalogue::NVLINK_TRANSMIT_BYTES);
+        assert_eq!(sent, (link >= 4).then_some(0), "link {link}: absent is not 0");
+        assert_eq!(value(sample, link, &catalogue::NVLINK_RECEIVE_BYTES), Some(0));
+    }
+    assert_eq!(batch.coverage[0].reasons, codes.map(|(_, reason)| (reason.to_owned(), 1)).into());
+    let counted = bench.status().absent_values;
+    assert!(codes.iter().all(|(_, reason)| counted[reason] > 0), "{counted:?}");
+}
+
+#[test]
 fn a_link_that_goes_down_is_an_event_and_a_new_inventory() {
     let mut bench = Bench::scenario("faults", "").start();
     let down = bench.until(|batch| batch.events.iter().any(|event| event.kind == "link.down"));

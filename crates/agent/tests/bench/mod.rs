@@ -78,6 +78,33 @@ impl Node {
             .with("NVML__INTERVAL_SECONDS", "0.05")
     }
 
+    /// The same with lines added to a copy of the scenario.
+    pub fn with_scenario(self, scenario: &str, more: &str) -> Self {
+        let path = format!("{}/../gpu/scenarios/{scenario}.scenario", env!("CARGO_MANIFEST_DIR"));
+        let copy = self.path().join("scenario");
+        std::fs::write(&copy, format!("{}\n{more}\n", std::fs::read_to_string(path).unwrap())).unwrap();
+        self.with_gpus(scenario).with_variable("THROUGHLINE_NVML_SCENARIO", copy.to_str().unwrap())
+    }
+
+    /// Has it read its GPUs by every library there is a double of, each at this interval.
+    pub fn with_every_gpu_library(self, interval_seconds: &str) -> Self {
+        let doubles = nvml_double().parent().unwrap();
+        let mut node = self.with("NVML__INTERVAL_SECONDS", interval_seconds);
+        for (section, library) in [
+            ("DCGM", "libdcgm.so.4"),
+            ("AMD_SMI", "libamd_smi.so"),
+            ("LEVEL_ZERO", "libze_loader.so.1"),
+            ("CUPTI", "libcupti.so"),
+        ] {
+            node = node
+                .with(&format!("{section}__ENABLED"), "true")
+                .with(&format!("{section}__LIBRARY"), doubles.join(library).to_str().unwrap())
+                .with(&format!("{section}__INTERVAL_SECONDS"), interval_seconds);
+        }
+        node.with("CUPTI__CUDA", doubles.join("libcuda.so.1").to_str().unwrap())
+            .with("CUPTI__SAMPLES_PER_SECOND", "1000")
+    }
+
     /// Gives it an adapter whose port has sent 4096 bytes.
     pub fn with_adapter(self, device: &str, node_guid: Guid) -> Self {
         let sys = self.path().join("sys");
