@@ -8,11 +8,22 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Expose, Page};
 use throughline_host::sysfs::{Text, Tree};
-use throughline_sample::catalogue::{NVLINK_HEALTH, Table, by_id};
+use throughline_sample::catalogue::{NVLINK_HEALTH, Table, by_id, gpu_source_rank};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, Values};
 
 /// Unchanged rows may be left out but for a heartbeat each minute; twice that and some more is silence.
 const STALE_AFTER: Duration = Duration::from_secs(150);
+
+/// Counters of another source begin elsewhere, so that a series which went over to them would jump: another one takes its
+/// place only after so long a silence, longer than the time that rates are made over.
+const GOES_OVER_AFTER: Duration = Duration::from_secs(600);
+
+/// So long after its first reading a source is not shown where one that is to be believed before it may still come: a
+/// driver that is not kept loaded takes seconds to answer.
+const WAITS_FOR_BETTER: Duration = Duration::from_secs(60);
+
+/// Sources that read the same GPUs: NVIDIA's. The others have their vendor's GPUs to themselves.
+const RIVALS: [&str; 4] = ["nvml", "nvml_gpm", "dcgm", "cupti"];
 
 /// Most series groups kept per table (ports, links, GPUs); a node has far fewer.
 const GROUPS_MAX: usize = 4096;
@@ -21,12 +32,15 @@ const GROUPS_MAX: usize = 4096;
 #[derive(Debug, Default)]
 pub struct LastValues {
     inner: Mutex<Inner>,
+    /// Sources that are switched on.
+    enabled: Vec<&'static str>,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     host_ports: BTreeMap<(String, u32), Seen<Values>>,
-    /// Of one source each: two libraries count the same link from different times on.
+    /// Of one source each: two libraries count the same link from different times on. Which one is said by
+    /// `gpu_source_rank`, as in the database.
     links: BTreeMap<(String, u32), Seen<Sourced>>,
     /// Values of a link's health, each by its metric: they take turns.
     link_health: BTreeMap<(String, u32, u32), Seen<Values>>,
@@ -42,6 +56,8 @@ struct Inner {
 #[derive(Debug)]
 struct Sourced {
     source: String,
+    /// From when on it is shown.
+    shown_from: Instant,
     values: Values,
 }
 
@@ -61,7 +77,48 @@ impl<T> Seen<T> {
     }
 }
 
+impl Seen<Sourced> {
+    fn is_shown(&self, now: Instant) -> bool {
+        self.is_fresh(now) && now >= self.value.shown_from
+    }
+}
+
 impl LastValues {
+    /// Of an agent with these sources.
+    pub fn new(enabled: Vec<&'static str>) -> Self {
+        Self { enabled, ..Self::default() }
+    }
+
+    /// The values of a source as they are kept, unless another one is shown in its place.
+    fn sourced(&self, seen: Option<&Seen<Sourced>>, source: &str, values: Values) -> Option<Seen<Sourced>> {
+        let now = Instant::now();
+        let source = source.to_owned();
+        let begins = |source: &str| now + self.waits(source);
+        let shown_from = match seen {
+            Some(seen) if seen.value.source == source => seen.value.shown_from,
+            // Not shown yet: the better one has come.
+            Some(seen)
+                if now < seen.value.shown_from
+                    && gpu_source_rank(&source) < gpu_source_rank(&seen.value.source) =>
+            {
+                begins(&source)
+            }
+            Some(seen) if now.saturating_duration_since(seen.at) < GOES_OVER_AFTER => return None,
+            Some(_) | None => begins(&source),
+        };
+        Some(Seen::now(Sourced { source, shown_from, values }))
+    }
+
+    /// How long a source is not shown after it began.
+    fn waits(&self, source: &str) -> Duration {
+        // GPM's readings come from NVML's section of the configuration.
+        let section = if source == "nvml_gpm" { "nvml" } else { source };
+        let is_better =
+            |other: &&str| RIVALS.contains(other) && gpu_source_rank(other) < gpu_source_rank(section);
+        let waits = RIVALS.contains(&section) && self.enabled.iter().any(is_better);
+        if waits { WAITS_FOR_BETTER } else { Duration::ZERO }
+    }
+
     /// Takes over what a source just sent.
     pub fn observe(&self, batch: &Batch) {
         let mut inner = self.lock();
@@ -73,21 +130,19 @@ impl LastValues {
         for sample in &batch.gpu_links {
             for link in &sample.links {
                 let key = (sample.gpu_uuid.clone(), link.link);
-                if is_of_another(links.get(&key), &sample.source) {
-                    continue;
-                }
                 let (health, others) = apart(link.values.as_ref());
+                let Some(kept) = self.sourced(links.get(&key), &sample.source, others) else { continue };
                 for (id, value) in health.iter() {
                     let value = Values { metric: vec![id], value: vec![value] };
                     keep(link_health, (key.0.clone(), key.1, id), Seen::now(value));
                 }
-                keep(links, key, Seen::now(Sourced { source: sample.source.clone(), values: others }));
+                keep(links, key, kept);
             }
         }
         for sample in &batch.gpu_pcie {
-            if !is_of_another(pcie.get(&sample.gpu_uuid), &sample.source) {
-                let (source, values) = (sample.source.clone(), sample.values.clone().unwrap_or_default());
-                keep(pcie, sample.gpu_uuid.clone(), Seen::now(Sourced { source, values }));
+            let values = sample.values.clone().unwrap_or_default();
+            if let Some(kept) = self.sourced(pcie.get(&sample.gpu_uuid), &sample.source, values) {
+                keep(pcie, sample.gpu_uuid.clone(), kept);
             }
         }
         for sample in &batch.gpu_pm {
@@ -111,11 +166,6 @@ impl LastValues {
         // A panic elsewhere leaves at worst one old value.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Whether another source tells of this already: it goes on until it falls silent.
-fn is_of_another(seen: Option<&Seen<Sourced>>, source: &str) -> bool {
-    seen.is_some_and(|seen| seen.value.source != source && seen.is_fresh(Instant::now()))
 }
 
 /// The values of a link's health, and the others.
@@ -164,12 +214,12 @@ impl Expose for LastValues {
             .map(|((gpu, link, _), seen)| (gpu, link, seen.is_fresh(now), &seen.value));
         let links = inner.links.iter();
         let links = links
-            .map(|((gpu, link), seen)| (gpu, link, seen.is_fresh(now), &seen.value.values))
+            .map(|((gpu, link), seen)| (gpu, link, seen.is_shown(now), &seen.value.values))
             .chain(health);
         for (gpu, link, _, values) in links.filter(|(_, _, is_fresh, _)| *is_fresh) {
             metrics(page, Table::NvlinkCounters, &[("gpu", gpu), ("link", &link.to_string())], values);
         }
-        for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_fresh(now)) {
+        for (gpu, seen) in inner.pcie.iter().filter(|(_, seen)| seen.is_shown(now)) {
             metrics(page, Table::GpuPcieCounters, &[("gpu", gpu)], &seen.value.values);
         }
         for (gpu, seen) in inner.pm.iter().filter(|(_, seen)| seen.is_fresh(now)) {
@@ -300,6 +350,52 @@ mod tests {
         let text = text(&last);
         assert!(!text.contains("throughline_pcie_"), "{text}");
         assert!(text.contains("throughline_nvlink_up"), "{text}");
+    }
+
+    /// One reading of a link by a source.
+    fn reading(source: &str, sent: u64) -> Batch {
+        let links = vec![LinkValues { link: 0, values: values(&[(&NVLINK_TRANSMIT_BYTES, sent)]) }];
+        let (gpu_uuid, source) = ("GPU-1".to_owned(), source.to_owned());
+        Batch {
+            gpu_links: vec![GpuLinksSample { gpu_uuid, source, links, ..Default::default() }],
+            ..Batch::default()
+        }
+    }
+
+    #[test]
+    fn of_several_sources_the_first_of_their_order_makes_the_series() {
+        const SENT: &str = "throughline_nvlink_transmit_bytes_total{gpu=\"GPU-1\",link=\"0\"}";
+        let shows = |last: &LastValues, sent: Option<u64>| {
+            let text = text(last);
+            let line = text.lines().find_map(|line| line.strip_prefix(SENT));
+            assert_eq!(line.map(|number| number.trim().parse::<u64>().unwrap()), sent, "{text}");
+        };
+        let both = LastValues::new(vec!["nvml", "dcgm", "sysfs"]);
+        both.observe(&reading("dcgm", 7));
+        shows(&both, None);
+        both.observe(&reading("nvml", 1000));
+        both.observe(&reading("dcgm", 8));
+        shows(&both, Some(1000));
+        // Once it is shown it stays: the other one counts from elsewhere.
+        both.observe(&reading("cupti", 9));
+        shows(&both, Some(1000));
+        // Nothing better came in time, or it has been silent for long.
+        let later = LastValues::new(vec!["nvml", "dcgm"]);
+        later.observe(&reading("dcgm", 7));
+        later.lock().links.values_mut().for_each(|seen| seen.value.shown_from = seen.at);
+        later.observe(&reading("nvml", 1000));
+        shows(&later, Some(7));
+        let Some(old) = Instant::now().checked_sub(GOES_OVER_AFTER) else { return };
+        later.lock().links.values_mut().for_each(|seen| seen.at = old);
+        later.observe(&reading("nvml", 1001));
+        shows(&later, Some(1001));
+        // Alone, or of another vendor: nobody is waited for.
+        let alone = LastValues::new(vec!["dcgm", "amd_smi"]);
+        alone.observe(&reading("dcgm", 7));
+        shows(&alone, Some(7));
+        let other = LastValues::new(vec!["nvml", "amd_smi"]);
+        other.observe(&reading("amd_smi", 5));
+        shows(&other, Some(5));
     }
 
     #[test]

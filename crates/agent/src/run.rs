@@ -9,7 +9,7 @@ use crate::control::Control;
 use crate::housekeeping::{self, Own};
 use crate::last::LastValues;
 use crate::placement;
-use crate::sources::Sources;
+use crate::sources::{self, Sources};
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -34,8 +34,9 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     }
     let sink = config.delivery.collector.sink(config.delivery.tls.as_ref())?;
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
+    let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
     let (clock, figures, last) =
-        (Arc::new(Clock::new()), SelfFigures::default(), Arc::new(LastValues::default()));
+        (Arc::new(Clock::new()), SelfFigures::default(), Arc::new(LastValues::new(enabled)));
     let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
     // Without it the agent measures all the same.

@@ -5,6 +5,16 @@
 use super::Width::Wraps;
 use super::metrics;
 
+/// Who reads counters of GPUs, the first as the first to be believed: counters of two sources are never one series, and
+/// never added up. The database's `gpu_source_rank` has the same order.
+pub const GPU_SOURCES: [&str; 6] = ["nvml", "nvml_gpm", "amd_smi", "level_zero", "dcgm", "cupti"];
+
+/// A source's place in [`GPU_SOURCES`]; one that is not known comes last.
+#[must_use]
+pub fn gpu_source_rank(source: &str) -> usize {
+    GPU_SOURCES.iter().position(|known| *known == source).unwrap_or(GPU_SOURCES.len())
+}
+
 metrics! { NVLINK, NvlinkCounters:
     201 NVLINK_TRANSMIT_BYTES "transmit_bytes" Counter Bytes Wraps(63), "Data sent on this NVLink, payload only.", "NVML fields 138 (KiB), 202 from NVLink 5";
     202 NVLINK_RECEIVE_BYTES "receive_bytes" Counter Bytes Wraps(63), "Data received on this NVLink, payload only.", "NVML fields 139 (KiB), 204 from NVLink 5";

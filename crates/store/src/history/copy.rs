@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use futures::TryStreamExt;
 use std::collections::HashMap;
 use std::fmt::Write;
-use throughline_sample::catalogue::Metric;
+use throughline_sample::catalogue::{Metric, gpu_source_rank};
 use tokio_postgres::Client;
 
 /// From 1970 to 2000, where PostgreSQL counts from; microseconds.
@@ -32,15 +32,15 @@ struct Query {
     has_sources: bool,
 }
 
-/// Samples of a series, and the place in [`SOURCES`] of whom they are from.
+/// Samples of a series, and the rank of whom they are from.
 #[derive(Clone)]
 struct Held {
     samples: Samples,
     source: usize,
 }
 
-/// Who reads GPUs, the first as the first to be believed: counters of two sources are never one series.
-const SOURCES: [&[u8]; 5] = [b"nvml", b"amd_smi", b"level_zero", b"dcgm", b"cupti"];
+/// Behind every source of GPUs: no sample yet, or rows that have no source.
+const NO_SOURCE: usize = usize::MAX;
 
 /// Reads a round of series.
 pub(super) async fn samples(
@@ -54,7 +54,7 @@ pub(super) async fn samples(
         Place::Figure(metric) => figure(metric, asked.range, round),
         Place::Info(_) => return Ok(vec![Samples::default(); round.len()]),
     };
-    let mut held = vec![Held { samples: Samples::default(), source: SOURCES.len() }; round.len()];
+    let mut held = vec![Held { samples: Samples::default(), source: NO_SOURCE }; round.len()];
     let failed = |error| HistoryError::from(Error::sql("reading samples")(error));
     let copy = format!("COPY ({}) TO STDOUT (FORMAT binary)", query.sql);
     let rows = client.copy_out(copy.as_str()).await.map_err(failed)?;
@@ -98,7 +98,7 @@ fn row(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>
     let time = (time + POSTGRES_EPOCH).div_euclid(1_000);
     let value = field(data)?;
     let source = if query.has_sources { field(data)? } else { None };
-    let source = SOURCES.iter().position(|one| source.as_deref() == Some(one)).unwrap_or(SOURCES.len());
+    let source = source.as_deref().map_or(NO_SOURCE, |name| gpu_source_rank(&String::from_utf8_lossy(name)));
     let Some(mut value) = value else { return Some(Some(0)) };
     let mut taken = 0;
     let mut put = |element: i32, value: f64| {
@@ -227,7 +227,7 @@ mod tests {
     use super::*;
 
     fn held() -> Vec<Held> {
-        vec![Held { samples: Samples::default(), source: SOURCES.len() }; 2]
+        vec![Held { samples: Samples::default(), source: NO_SOURCE }; 2]
     }
 
     fn query(is_array: bool) -> Query {

@@ -1,0 +1,226 @@
+//! Rates of GPUs in the database: the same increase as everywhere else in the program, on random sequences of counters that
+//! wrap and begin anew; one source where several read the same link; nothing where nothing was read.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::collections::BTreeMap;
+
+use throughline_sample::catalogue::{GPU_SOURCES, STORED_BITS, gpu_source_rank};
+use throughline_sample::{increase, rate};
+use throughline_store::testing;
+use tokio_postgres::Client;
+
+/// Pairs of readings of an ordinary run; `benches/gpu.sh` asks for a million by [`SEQUENCES_VARIABLE`].
+const SEQUENCES: usize = 50_000;
+const SEQUENCES_VARIABLE: &str = "THROUGHLINE_TEST_SEQUENCES";
+/// Pairs of one query.
+const PAIRS_OF_A_QUERY: usize = 50_000;
+
+/// Two GPUs of one node.
+const GPUS: &str = "
+INSERT INTO node_key (name) VALUES ('n1');
+INSERT INTO gpu_key (uuid) VALUES ('GPU-1'), ('GPU-2');
+INSERT INTO gpu (gpu_id, uuid, node_id, index, name, pci_bus_id, link_count, source, valid_from)
+SELECT id, uuid, 1, id - 1, 'H200', '', 2, 'nvml', '2026-11-20' FROM gpu_key;
+";
+
+/// xorshift64*: good enough to choose, and the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+}
+
+/// As columns hold it.
+fn stored(value: u64) -> i64 {
+    (value & ((1 << STORED_BITS) - 1)).cast_signed()
+}
+
+#[tokio::test]
+async fn a_counter_grows_by_the_same_in_the_database_and_here() {
+    let number = std::env::var(SEQUENCES_VARIABLE).map_or(SEQUENCES, |number| number.parse().unwrap());
+    let client = testing::database().await.connect_reader().await.unwrap();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut done = 0;
+    while done < number {
+        let pairs: Vec<(u64, u64)> = (0..PAIRS_OF_A_QUERY.min(number - done))
+            .map(|_| {
+                // Counters of any width and any growth; a third stands just below the end of a stored counter.
+                let before =
+                    if random.below(3) == 0 { u64::MAX >> 1 } else { random.next() >> random.below(64) };
+                let before = before.wrapping_sub(random.below(3));
+                let shift = random.below(64);
+                (before, before.wrapping_add(random.next() >> shift))
+            })
+            .collect();
+        let column =
+            |of: fn(&(u64, u64)) -> u64| pairs.iter().map(|pair| stored(of(pair))).collect::<Vec<i64>>();
+        let (before, after) = (column(|pair| pair.0), column(|pair| pair.1));
+        let query = "SELECT array_agg(counter_increase(b, a) ORDER BY n), array_agg(counter_rate(b, a, 2) ORDER BY n) \
+                     FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS p (b, a, n)";
+        let row = client.query_one(query, &[&before, &after]).await.unwrap();
+        let (grown, rates): (Vec<i64>, Vec<f64>) = (row.get(0), row.get(1));
+        for (at, (before, after)) in before.iter().zip(&after).enumerate() {
+            let (before, after) = (before.cast_unsigned(), after.cast_unsigned());
+            let expected = increase(before, after);
+            assert_eq!(grown[at].cast_unsigned(), expected, "{before} to {after}");
+            // Neither negative nor more than the width of a stored counter.
+            assert!(grown[at] >= 0);
+            assert_eq!(Some(rates[at]), rate(before, after, 2.0), "{before} to {after}");
+        }
+        done += pairs.len();
+    }
+}
+
+#[tokio::test]
+async fn sources_have_one_order() {
+    let client = testing::database().await.connect_reader().await.unwrap();
+    for source in GPU_SOURCES.into_iter().chain(["another"]) {
+        let row = client.query_one("SELECT gpu_source_rank($1)", &[&source]).await.unwrap();
+        // Arrays of the database begin with 1.
+        assert_eq!(usize::try_from(row.get::<_, i32>(0)).unwrap(), gpu_source_rank(source) + 1, "{source}");
+    }
+}
+
+/// One source's readings of a GPU's two links, one a second: `None` for what was not read.
+struct Readings {
+    source: &'static str,
+    gpu: i32,
+    /// Epoch, and bytes sent over the two links.
+    rows: Vec<(i64, [Option<u64>; 2])>,
+}
+
+async fn insert(client: &Client, readings: &Readings) {
+    for (second, (epoch, sent)) in (0_i64..).zip(&readings.rows) {
+        let sent: Vec<Option<i64>> = sent.iter().map(|value| value.map(stored)).collect();
+        let query = "INSERT INTO nvlink_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes, up, \
+                     speed_bytes_per_second) VALUES ('2026-11-20 12:00:00+00'::timestamptz + $1 * INTERVAL '1 s', $2, \
+                     '2026-11-20 00:00:00+00'::timestamptz + $3 * INTERVAL '1 s', $4, $5, $5, '{1,1}', '{1000,1000}')";
+        let (second, epoch) = (second as f64, *epoch as f64);
+        client.execute(query, &[&second, &readings.gpu, &epoch, &readings.source, &sent]).await.unwrap();
+    }
+}
+
+/// Rates by (GPU, link): source and bytes per second, in the order of time.
+async fn rates(client: &Client) -> BTreeMap<(i32, i32), Vec<(String, Option<f64>)>> {
+    let query = "SELECT gpu_id, link, source, transmit_bytes_per_second FROM nvlink_rates('2026-11-20', '2026-11-21') \
+                 ORDER BY time";
+    let mut found: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for row in client.query(query, &[]).await.unwrap() {
+        found.entry((row.get(0), row.get(1))).or_default().push((row.get(2), row.get(3)));
+    }
+    found
+}
+
+#[tokio::test]
+async fn links_that_wrap_and_begin_anew_have_the_rates_that_the_program_makes() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.batch_execute(GPUS).await.unwrap();
+    let mut random = Random(7);
+    let mut expected: BTreeMap<(i32, i32), Vec<f64>> = BTreeMap::new();
+    for gpu in 1..=2 {
+        let mut at = [(1 << STORED_BITS) - 500, random.next() >> 8];
+        let (mut epoch, mut rows, mut last) = (0, Vec::new(), None::<[u64; 2]>);
+        for _ in 0..100 {
+            if random.below(10) == 0 {
+                // Began anew: nothing is known of the time between.
+                (epoch, last, at) = (epoch + 1, None, [random.below(9), random.below(9)]);
+            }
+            at = at.map(|value| value.wrapping_add(random.below(1000)));
+            for link in 0..2 {
+                let grown = last.and_then(|last| {
+                    rate(stored(last[link]).cast_unsigned(), stored(at[link]).cast_unsigned(), 1.0)
+                });
+                expected.entry((gpu, i32::try_from(link).unwrap())).or_default().extend(grown);
+            }
+            rows.push((epoch, at.map(Some)));
+            last = Some(at);
+        }
+        insert(&client, &Readings { source: "nvml", gpu, rows }).await;
+    }
+    let found = rates(&client).await;
+    for (key, expected) in expected {
+        let found: Vec<f64> = found[&key].iter().map(|(_, rate)| rate.unwrap()).collect();
+        assert_eq!(found, expected, "{key:?}");
+        assert!(found.iter().all(|rate| (0.0..1000.0).contains(rate)));
+    }
+}
+
+#[tokio::test]
+async fn of_several_sources_the_first_that_counts_a_links_bytes_has_all_of_them() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.batch_execute(GPUS).await.unwrap();
+    let counting = |source, gpu, by: u64, links: [bool; 2]| Readings {
+        source,
+        gpu,
+        rows: (0..10).map(|n| (0, links.map(|counts| counts.then_some(n * by)))).collect(),
+    };
+    // The first GPU is read by three; NVML knows the second link's state and not its bytes. The second by DCGM alone.
+    for readings in [
+        counting("dcgm", 1, 107, [true, true]),
+        counting("cupti", 1, 109, [true, true]),
+        counting("nvml", 1, 100, [true, false]),
+        counting("dcgm", 2, 50, [true, false]),
+    ] {
+        insert(&client, &readings).await;
+    }
+    let found = rates(&client).await;
+    let all = |source: &str, rate: Option<f64>| vec![(source.to_owned(), rate); 9];
+    assert_eq!(found[&(1, 0)], all("nvml", Some(100.0)));
+    assert_eq!(found[&(1, 1)], all("dcgm", Some(107.0)));
+    assert_eq!(found[&(2, 0)], all("dcgm", Some(50.0)));
+    // A link that nobody counts is there, without a rate.
+    assert_eq!(found[&(2, 1)], all("dcgm", None));
+    // What is made of these rates does not add sources up either.
+    let sum = "SELECT sum(transmit_bytes_per_second) FROM nvlink_rates('2026-11-20', '2026-11-21') WHERE gpu_id = 1 AND link = 0";
+    assert_eq!(client.query_one(sum, &[]).await.unwrap().get::<_, f64>(0), 900.0);
+    let inam = "SELECT count(*), max(data_sent_rate) FROM nvlink_metrics WHERE source_id = 0 AND link_id = 0";
+    let row = client.query_one(inam, &[]).await.unwrap();
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, f64>(1)), (10, 100.0));
+}
+
+#[tokio::test]
+async fn pcie_of_two_sources_is_one_and_the_monitors_rows_have_rates_and_peaks() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.batch_execute(GPUS).await.unwrap();
+    let readings = "
+        INSERT INTO gpu_pcie_counters (time, gpu_id, epoch, source, transmit_bytes, receive_bytes)
+        SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '2 s', g, '2026-11-20', s, n * 10 * length(s), NULL
+        FROM generate_series(0, 4) n, unnest(ARRAY['nvml_gpm', 'dcgm']) s, generate_series(1, 2) g
+        WHERE s = 'dcgm' OR g = 1;
+        INSERT INTO gpu_pm_counters (time, gpu_id, epoch, source, nvlink_transmit_bytes, pcie_read_bytes,
+                                     nvlink_transmit_peak_bytes_per_second, samples, void_samples, buffer_overflows)
+        SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '2 s', 1, '2026-11-20', 'cupti',
+               (9223372036854775808 - 1000 + n * 1000) % 9223372036854775808, n * 4000, 700 + n, n * 200, 1, floor(n / 4)
+        FROM generate_series(0::numeric, 4) n";
+    client.batch_execute(readings).await.unwrap();
+    let query = "SELECT gpu_id, source, transmit_bytes_per_second, receive_bytes_per_second, node_name, gpu_index \
+                 FROM gpu_pcie_rates('2026-11-20', '2026-11-21') ORDER BY gpu_id, time";
+    let rows = client.query(query, &[]).await.unwrap();
+    let found: Vec<(i32, &str, f64, Option<f64>)> =
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect();
+    assert_eq!(found, [vec![(1, "nvml_gpm", 40.0, None); 4], vec![(2, "dcgm", 20.0, None); 4]].concat());
+    assert_eq!((rows[0].get::<_, &str>(4), rows[0].get::<_, i32>(5)), ("n1", 0));
+    let query = "SELECT nvlink_transmit_bytes_per_second, nvlink_receive_bytes_per_second, pcie_read_bytes_per_second, \
+                 nvlink_transmit_peak_bytes_per_second, samples, void_samples, buffer_overflows \
+                 FROM gpu_pm_rates('2026-11-20', '2026-11-21') ORDER BY time";
+    let rows = client.query(query, &[]).await.unwrap();
+    assert_eq!(rows.len(), 4);
+    for (row, n) in rows.iter().zip(1_i64..) {
+        assert_eq!(row.get::<_, f64>(0), 500.0, "{n}");
+        assert_eq!((row.get::<_, Option<f64>>(1), row.get::<_, f64>(2)), (None, 2000.0));
+        assert_eq!((row.get::<_, i64>(3), row.get::<_, i64>(4)), (700 + n, 200));
+        assert_eq!((row.get::<_, i64>(5), row.get::<_, i64>(6)), (0, i64::from(n == 4)));
+    }
+}
