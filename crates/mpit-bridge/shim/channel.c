@@ -20,7 +20,7 @@
 #include "clock.h"
 #include "shim.h"
 
-/* The descriptor's number is at most this: what select(2) can take, and a small table of the kernel's. */
+/* The descriptor's number is at most this, which select(2) can take. */
 enum { HIGHEST_DESCRIPTOR = 1023 };
 
 static int channel = -1;
@@ -44,11 +44,27 @@ static int still_own(void) {
     return 0;
 }
 
+/* Descriptors for which the kernel has room in this process now; 0 if it does not tell. A higher number makes it grow
+ * the table, for which a process with several threads waits 10 ms and more (synchronize_rcu). */
+static int room_of_descriptors(void) {
+    static const char name[] = "\nFDSize:";
+    char text[4096];
+    int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    if (length <= 0) return 0;
+    text[length] = '\0';
+    const char *found = strstr(text, name);
+    return found ? atoi(found + sizeof name - 1) : 0;
+}
+
 /* Out of the program's way: it gets the low numbers that it would have got without us. */
 static int moved_up(int fd) {
     struct rlimit limit;
+    int highest = room_of_descriptors() - 1;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return fd;
-    int highest = limit.rlim_cur > HIGHEST_DESCRIPTOR ? HIGHEST_DESCRIPTOR : (int)limit.rlim_cur - 1;
+    if (highest > HIGHEST_DESCRIPTOR) highest = HIGHEST_DESCRIPTOR;
+    if ((rlim_t)highest >= limit.rlim_cur) highest = (int)limit.rlim_cur - 1;
     /* From the top down, so that a program which takes all numbers in turn meets ours last. */
     for (int at = highest; at > fd && at > highest - 8; at--) {
         int high = fcntl(fd, F_DUPFD_CLOEXEC, at);
