@@ -122,21 +122,17 @@ struct bins {
 };
 static struct bins bins;
 
-static int64_t phase(int64_t *now) {
-    *now = tl_clock(CLOCK_MONOTONIC);
-    return tl_clock(CLOCK_REALTIME) % bin_length;
-}
-
 static void set_grid(void) {
     uint64_t since = (uint64_t)((double)(bins.time - bins.end) / bins.scale);
     tl_readings_grid(bins.ticks - since, (uint64_t)((double)bin_length / bins.scale));
 }
 
 static void look_at_clocks(void) {
-    int64_t since = phase(&bins.time);
-    bins.ticks = tl_ticks();
-    bins.scale = tl_clock_scale();
-    bins.end = bins.time - since;
+    struct tl_moment now = tl_clock_moment();
+    bins.time = now.monotonic;
+    bins.ticks = now.ticks;
+    bins.scale = tl_clock_scale(&now);
+    bins.end = now.monotonic - now.realtime % bin_length;
 }
 
 void tl_bins_start(int milliseconds) {
@@ -147,7 +143,7 @@ void tl_bins_start(int milliseconds) {
 }
 
 int64_t tl_bins_until(int milliseconds) {
-    int64_t now, since = phase(&now), whole = ((int64_t)milliseconds * 1000000 + since) / bin_length;
+    int64_t since = tl_clock(CLOCK_REALTIME) % bin_length, whole = ((int64_t)milliseconds * 1000000 + since) / bin_length;
     return (whole > 0 ? whole : 1) * bin_length - since;
 }
 

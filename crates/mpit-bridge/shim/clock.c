@@ -11,8 +11,7 @@
 #endif
 
 int tl_ticks_are_cycles;
-static uint64_t first_cycles;
-static int64_t first_time;
+static struct tl_moment first;
 
 /* The counter is usable if the processor says so and the kernel itself trusts it as its clock: on machines
  * whose counters differ between sockets the kernel has switched to another clock source. */
@@ -34,10 +33,26 @@ static int cycles_are_steady(void) {
 #endif
 }
 
+/* The thread may be put aside between two readings, for milliseconds: the closest of a few tries counts. */
+struct tl_moment tl_clock_moment(void) {
+    enum { TRIES = 5, CLOSE = 500 /* ticks */ };
+    struct tl_moment best = {0};
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < TRIES && least > CLOSE; i++) {
+        uint64_t before = tl_ticks();
+        struct tl_moment now = {.monotonic = tl_clock(CLOCK_MONOTONIC), .realtime = tl_clock(CLOCK_REALTIME)};
+        uint64_t between = tl_ticks() - before;
+        now.ticks = before + between / 2;
+        if (between >= least) continue;
+        least = between;
+        best = now;
+    }
+    return best;
+}
+
 static void start(void) {
     tl_ticks_are_cycles = cycles_are_steady();
-    first_time = tl_clock(CLOCK_MONOTONIC);
-    first_cycles = tl_cycles();
+    first = tl_clock_moment();
 }
 
 void tl_clock_start(void) {
@@ -45,9 +60,8 @@ void tl_clock_start(void) {
     pthread_once(&once, start);
 }
 
-double tl_clock_scale(void) {
+double tl_clock_scale(const struct tl_moment *now) {
     if (!tl_ticks_are_cycles) return 1.0;
-    uint64_t cycles = tl_cycles() - first_cycles;
-    int64_t time = tl_clock(CLOCK_MONOTONIC) - first_time;
-    return cycles > 0 && time > 0 ? (double)time / (double)cycles : 1.0;
+    int64_t time = now->monotonic - first.monotonic;
+    return now->ticks > first.ticks && time > 0 ? (double)time / (double)(now->ticks - first.ticks) : 1.0;
 }

@@ -32,9 +32,16 @@ static inline uint64_t tl_ticks(void) {
     return __builtin_expect(tl_ticks_are_cycles, 1) ? tl_cycles() : (uint64_t)tl_clock(CLOCK_MONOTONIC);
 }
 
-/* Decides which clock to use and takes the first reading of both, the first time. */
+/* All clocks at one moment. */
+struct tl_moment {
+    int64_t monotonic, realtime; /* nanoseconds */
+    uint64_t ticks;
+};
+struct tl_moment tl_clock_moment(void);
+
+/* Decides which clock to use and takes the first reading of all, the first time. */
 void tl_clock_start(void);
 /* Nanoseconds per tick as measured since tl_clock_start. */
-double tl_clock_scale(void);
+double tl_clock_scale(const struct tl_moment *now);
 
 #endif

@@ -276,7 +276,8 @@ int tl_regions_put(struct tl_frame *frame, int everything) {
         }
         add_running(thread, tl_ticks(), elapsed, own);
     }
-    double scale = tl_clock_scale();
+    struct tl_moment moment = tl_clock_moment();
+    double scale = tl_clock_scale(&moment);
     for (int region = 1; region <= last; region++) {
         struct tl_region_sums now = {.region = (uint32_t)region, .visits = visits[region]};
         /* Sums of a moment in which a stack changed, or the scale was measured anew, may lie a little lower. */

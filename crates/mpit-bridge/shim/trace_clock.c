@@ -17,15 +17,13 @@
 static int skewed;
 static int64_t origin, step_at;
 static double offset_ns, drift, step_ns;
-static uint64_t first_ticks;
-static int64_t first_time;
 
 static double number_after(const char *text, const char *end, const char *name, double otherwise) {
     const char *found = strstr(text, name);
     return found && found < end ? strtod(found + strlen(name), NULL) : otherwise;
 }
 
-static void configure(int rank) {
+void tl_trace_clock_start(int rank) {
     const char *text = getenv("THROUGHLINE_TEST_CLOCK");
     if (!text) return;
     const char *given = strstr(text, "origin=");
@@ -94,32 +92,9 @@ int64_t tl_trace_received(struct msghdr *message, int64_t earliest) {
     return skew(now);
 }
 
-/* Both clocks at one moment: the closest of a few readings, as the thread may be put aside between two. */
-static void read_both(uint64_t *ticks, int64_t *time) {
-    enum { READINGS = 5 };
-    uint64_t narrowest = UINT64_MAX;
-    for (int i = 0; i < READINGS; i++) {
-        uint64_t before = tl_ticks();
-        int64_t now = tl_clock(CLOCK_MONOTONIC);
-        uint64_t width = tl_ticks() - before;
-        if (width >= narrowest) continue;
-        narrowest = width;
-        *ticks = before + width / 2;
-        *time = now;
-    }
-}
-
-void tl_trace_clock_start(int rank) {
-    configure(rank);
-    read_both(&first_ticks, &first_time);
-}
-
 struct tl_ticking tl_trace_ticking(void) {
-    struct tl_ticking now = {.nanoseconds_per_tick = 1};
-    read_both(&now.ticks, &now.time);
-    if (tl_ticks_are_cycles && now.ticks > first_ticks && now.time > first_time)
-        now.nanoseconds_per_tick = (double)(now.time - first_time) / (double)(now.ticks - first_ticks);
-    return now;
+    struct tl_moment now = tl_clock_moment();
+    return (struct tl_ticking){.ticks = now.ticks, .time = now.monotonic, .nanoseconds_per_tick = tl_clock_scale(&now)};
 }
 
 int64_t tl_trace_time(const struct tl_ticking *now, uint64_t ticks) {

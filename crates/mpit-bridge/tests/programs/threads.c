@@ -1,4 +1,4 @@
-/* threads CALLS: 4 threads a rank, each exchanges CALLS times 16 bytes with the same thread of rank ^ 1. */
+/* threads CALLS: 4 threads a rank at a time, each exchanges CALLS times 16 bytes with the same thread of rank ^ 1. */
 #include <mpi.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -7,13 +7,16 @@
 enum { THREADS = 4, BYTES = 16 };
 static long calls;
 static int rank;
+static pthread_barrier_t together;
 
 static void *exchange(void *number) {
     int tag = (int)(long)number;
     char out[BYTES] = {0}, in[BYTES];
+    pthread_barrier_wait(&together);
     for (long i = 0; i < calls; i++)
         MPI_Sendrecv(out, BYTES, MPI_BYTE, rank ^ 1, tag, in, BYTES, MPI_BYTE, rank ^ 1, tag, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
+    pthread_barrier_wait(&together);
     return NULL;
 }
 
@@ -24,6 +27,7 @@ int main(int argc, char **argv) {
     calls = argc > 1 ? atol(argv[1]) : 1;
     if (provided != MPI_THREAD_MULTIPLE) MPI_Abort(MPI_COMM_WORLD, 9);
     pthread_t threads[THREADS];
+    pthread_barrier_init(&together, NULL, THREADS);
     for (long i = 0; i < THREADS; i++) pthread_create(&threads[i], NULL, exchange, (void *)i);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     if (rank == 0) puts("done");
