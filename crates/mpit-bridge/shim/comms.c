@@ -156,19 +156,33 @@ struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle) {
     return TL_LIKELY(comm != NULL) ? comm : find(self, handle, 1);
 }
 
-/* Spreads what was sent to everyone since the last time over the members. Call with the lock held. */
-static void fold(struct tl_comm *comm) {
+/* What was sent to everyone since the last time; 0 if nothing was. Call with the lock held, as the next three. */
+static int take_news(struct tl_comm *comm, struct tl_peer *news) {
     uint64_t all_bytes = TL_LOAD(&comm->everyone_bytes), all_messages = TL_LOAD(&comm->everyone_messages);
-    uint64_t bytes = all_bytes - comm->folded_bytes, messages = all_messages - comm->folded_messages;
-    if ((bytes == 0 && messages == 0) || !folded) return;
-    for (int i = 0; i < comm->size; i++) {
-        int peer = comm->world ? comm->world[i] : i;
-        if (i == comm->rank || peer < 0) continue;
-        TL_ADD(&folded[peer].bytes, bytes); /* written under the lock, read by the flush thread without it */
-        TL_ADD(&folded[peer].messages, messages);
-    }
+    *news = (struct tl_peer){all_bytes - comm->folded_bytes, all_messages - comm->folded_messages};
     comm->folded_bytes = all_bytes;
     comm->folded_messages = all_messages;
+    return news->bytes || news->messages;
+}
+
+/* Spreads it over the members; `world` NULL: their numbers are the world's. */
+static void spread(struct tl_peer news, int size, const int *world, int own) {
+    for (int i = 0; folded && i < size; i++) {
+        int peer = world ? world[i] : i;
+        if (i == own || peer < 0) continue;
+        TL_ADD(&folded[peer].bytes, news.bytes); /* written under the lock, read by the flush thread without it */
+        TL_ADD(&folded[peer].messages, news.messages);
+    }
+}
+
+static void fold(struct tl_comm *comm) {
+    struct tl_peer news;
+    if (take_news(comm, &news)) spread(news, comm->size, comm->world, comm->rank);
+}
+
+/* The world and what was duplicated from it: spread once for all of them. */
+static int is_whole_world(const struct tl_comm *comm) {
+    return !comm->world && comm->size == tl_world_size && comm->rank == tl_world_rank;
 }
 
 void tl_comm_forget(tl_handle handle) {
@@ -188,11 +202,20 @@ void tl_comm_forget(tl_handle handle) {
 }
 
 void tl_comms_fold(void) {
+    struct tl_peer all = {0}, news;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < touched_count; i++) {
-        tl_handle held = TL_LOAD(&slots[touched[i]].handle);
-        if (held > SLOT_FREE_AGAIN || held < 0) fold(&slots[touched[i]]);
+        struct tl_comm *comm = &slots[touched[i]];
+        tl_handle held = TL_LOAD(&comm->handle);
+        if ((held == 0 || held == SLOT_FREE_AGAIN) || !take_news(comm, &news)) continue;
+        if (is_whole_world(comm)) {
+            all.bytes += news.bytes;
+            all.messages += news.messages;
+        } else {
+            spread(news, comm->size, comm->world, comm->rank);
+        }
     }
+    if (all.bytes || all.messages) spread(all, tl_world_size, NULL, tl_world_rank);
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,7 +1,8 @@
-/* Laying out and reading frames, byte by byte, so that neither padding nor byte order of the machine matter. */
+/* Laying out and reading frames, number by number, so that neither padding nor byte order of the machine matter. */
 #define _GNU_SOURCE
 #include "frame.h"
 
+#include <endian.h>
 #include <string.h>
 
 void tl_put(struct tl_frame *frame, const void *data, size_t length) {
@@ -23,20 +24,17 @@ static uint64_t get_little(const uint8_t *from, size_t bytes) {
     return value;
 }
 
-static void put_number(struct tl_frame *frame, uint64_t value, size_t bytes) {
-    uint8_t little[8];
-    put_little(little, value, bytes);
-    tl_put(frame, little, bytes);
-}
-
 void tl_put_u16(struct tl_frame *frame, uint16_t value) {
-    put_number(frame, value, 2);
+    value = htole16(value);
+    tl_put(frame, &value, sizeof value);
 }
 void tl_put_u32(struct tl_frame *frame, uint32_t value) {
-    put_number(frame, value, 4);
+    value = htole32(value);
+    tl_put(frame, &value, sizeof value);
 }
 void tl_put_u64(struct tl_frame *frame, uint64_t value) {
-    put_number(frame, value, 8);
+    value = htole64(value);
+    tl_put(frame, &value, sizeof value);
 }
 
 void tl_patch_u32(struct tl_frame *frame, size_t at, uint32_t value) {
