@@ -82,8 +82,17 @@
 #define TL_NOTE_WAITALL (tl_note_time(call), tl_completed_all(call, &tl_looked, statuses))
 #define TL_NOTE_WAITANY (tl_note_time(call), tl_completed_any(call, &tl_looked, index, status))
 #define TL_NOTE_WAITSOME (tl_note_time(call), tl_completed_some(call, &tl_looked, outcount, indices, statuses))
-#define TL_NOTE_TEST (tl_note_time(call), tl_completed_if(call, &tl_looked, flag, status))
-#define TL_NOTE_TESTALL (tl_note_time(call), tl_completed_if(call, &tl_looked, flag, statuses))
+#define TL_NOTE_POLL(succeeded, completed) \
+    if (tl_note_poll(call, succeeded)) { \
+        tl_requests_kept(&tl_looked, call); \
+        completed; \
+    }
+#define TL_NOTE_TEST TL_NOTE_POLL(*(const int *)flag, tl_completed_if(call, &tl_looked, flag, status))
+#define TL_NOTE_TESTALL TL_NOTE_POLL(*(const int *)flag, tl_completed_if(call, &tl_looked, flag, statuses))
+#define TL_NOTE_TESTANY TL_NOTE_POLL(*(const int *)flag, tl_completed_any(call, &tl_looked, index, status))
+#define TL_NOTE_TESTSOME \
+    TL_NOTE_POLL(*(const int *)outcount > 0, tl_completed_some(call, &tl_looked, outcount, indices, statuses))
+#define TL_NOTE_IPROBE tl_note_poll(call, *(const int *)flag)
 #define TL_NOTE_START tl_persistent_started(call, &tl_looked)
 #define TL_NOTE_REQUEST_FREE (tl_note_time(call), tl_requests_freed(&tl_looked))
 #define TL_NOTE_CANCEL (tl_note_time(call), tl_requests_cancelled(&tl_looked))
@@ -120,16 +129,16 @@
     X(133, Waitsome, waitsome, TL_WAITSOME, TL_NOTE_WAITSOME) \
     X(134, Test, test, TL_TEST, TL_NOTE_TEST) \
     X(135, Testall, testall, TL_TESTALL, TL_NOTE_TESTALL) \
-    X(136, Testany, testany, TL_TESTANY, TL_NOTE_WAITANY) \
-    X(137, Testsome, testsome, TL_WAITSOME, TL_NOTE_WAITSOME) \
+    X(136, Testany, testany, TL_TESTANY, TL_NOTE_TESTANY) \
+    X(137, Testsome, testsome, TL_WAITSOME, TL_NOTE_TESTSOME) \
     X(138, Probe, probe, TL_PROBE, TL_NOTE_TIME) \
-    X(139, Iprobe, iprobe, TL_IPROBE, TL_NOTE_TIME) \
+    X(139, Iprobe, iprobe, TL_IPROBE, TL_NOTE_IPROBE) \
     X(140, Start, start, TL_START, TL_NOTE_START) \
     X(141, Startall, startall, TL_STARTALL, TL_NOTE_START) \
     X(142, Request_free, request_free, TL_START, TL_NOTE_REQUEST_FREE) \
     X(143, Cancel, cancel, TL_START, TL_NOTE_CANCEL) \
     X(144, Mprobe, mprobe, TL_MPROBE, TL_NOTE_TIME) \
-    X(145, Improbe, improbe, TL_IMPROBE, TL_NOTE_TIME)
+    X(145, Improbe, improbe, TL_IMPROBE, TL_NOTE_IPROBE)
 
 #define TL_MESSAGES_UNCOUNTED_4(X) \
     X(146, Psend_init, psend_init, TL_PSEND_INIT, TL_NOTE_PSEND_INIT) \

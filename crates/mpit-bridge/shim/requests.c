@@ -149,7 +149,7 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
                       const void *requests) {
     looked->requests = requests;
     looked->found = looked->few;
-    looked->receives = looked->unasked = 0;
+    looked->receives = looked->unasked = looked->later = 0;
     looked->active = 0;
     looked->count = count < 0 || !requests ? 0 : count;
     if (TL_UNLIKELY(looked->count > TL_LOOKED_FEW)) {
@@ -170,12 +170,6 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
         if (kept ? kept->receives : (int)(found->held & RECEIVES)) looked->receives = 1;
         if (!kept || kept->active) looked->active++;
     }
-}
-
-int tl_wants_status(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, const void *given) {
-    if (TL_LIKELY(!looked->receives || !tl_is_ignored(form, given))) return 0;
-    if (TL_UNLIKELY(looked->unasked)) TL_ADD(&self->untracked_requests, 1);
-    return !looked->unasked;
 }
 
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few) {
@@ -285,7 +279,8 @@ struct shares {
     uint64_t each, left_over;
 };
 static struct shares shares_of(const struct tl_call *call, uint64_t among) {
-    return (struct shares){call->ticks / among, call->ticks % among};
+    uint64_t ticks = call->ticks + call->others_ticks;
+    return (struct shares){ticks / among, ticks % among};
 }
 static uint64_t share(struct shares *shares) {
     if (!shares->left_over) return shares->each;
@@ -337,7 +332,7 @@ void tl_completed_any(struct tl_call *call, struct tl_looked *looked, const void
         return;
     }
     struct run run = {0};
-    if (is_active(&looked->found[i])) complete(call, &looked->found[i], status, call->ticks, &run);
+    if (is_active(&looked->found[i])) complete(call, &looked->found[i], status, call->ticks + call->others_ticks, &run);
     run_end(&run, call);
 }
 

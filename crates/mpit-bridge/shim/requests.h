@@ -28,8 +28,10 @@ struct tl_looked {
     unsigned active; /* how many of them may be completed: known, and if persistent, started */
     int receives;    /* one of them at least */
     int unasked;     /* no status may be asked for that the program does not ask for (wrappers.h) */
+    int later;       /* they are only looked up if the call succeeds: what they were is in `handles` */
     struct tl_found *found;
     struct tl_found few[TL_LOOKED_FEW];
+    uint64_t handles[TL_LOOKED_FEW];
 };
 
 /* `call` has begun a request, given as the library's C handle. */
@@ -50,14 +52,38 @@ void tl_request_moved(const struct tl_found *found, struct tl_thread *self, tl_h
 /* Looks up the requests of a call, before it is made. */
 void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_form form, int count,
                       const void *requests);
-/* Is the shim to bring a status of its own? Where the program ignores it, and something that is received must be
- * counted. */
-int tl_wants_status(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, const void *given);
+/* The same for a call that most likely fails: they are kept, and looked up only if it succeeds. Not where another thread
+ * may take a request's handle for a new one meanwhile. */
+static inline void tl_requests_keep(struct tl_looked *looked, struct tl_thread *self, enum tl_form form, int count,
+                                    const void *requests) {
+    looked->later = 0;
+    if (TL_UNLIKELY(tl_shared_comms || count > TL_LOOKED_FEW || count <= 0 || !requests)) {
+        tl_requests_look(looked, self, form, count, requests);
+        return;
+    }
+    looked->later = 1;
+    looked->unasked = 0;
+    looked->count = count;
+    if (tl_is_fortran(form) || tl_library.handle_bytes == 4)
+        for (int i = 0; i < count; i++) ((int *)looked->handles)[i] = ((const int *)requests)[i];
+    else
+        for (int i = 0; i < count; i++) looked->handles[i] = ((const uint64_t *)requests)[i];
+}
+static inline void tl_requests_kept(struct tl_looked *looked, const struct tl_call *call) {
+    if (looked->later) tl_requests_look(looked, call->self, call->form, looked->count, looked->handles);
+}
 /* Where an array of statuses is to be written; `few` holds TL_LOOKED_FEW of them. */
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few);
 static inline int tl_is_ignored(enum tl_form form, const void *status) {
     if (!tl_is_fortran(form)) return status == tl_library.status_ignore;
     return status == tl_library.fortran_status_ignore || status == tl_library.fortran_statuses_ignore;
+}
+/* Is the shim to bring a status of its own? Where the program ignores it, and something that is received must be
+ * counted. */
+static inline int tl_wants_status(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, const void *given) {
+    if (TL_LIKELY(!(looked->later || looked->receives) || !tl_is_ignored(form, given))) return 0;
+    if (TL_UNLIKELY(looked->unasked)) TL_ADD(&self->untracked_requests, 1);
+    return !looked->unasked;
 }
 
 /* After the call: all, one (*index), or some (indices[0..*outcount]) were completed; or all if *flag. */

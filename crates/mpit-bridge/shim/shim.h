@@ -111,6 +111,16 @@ struct tl_type {
     int64_t size;
 };
 
+/* A row of tests or probes that fail (polls.h). */
+struct tl_polls {
+    int left;                /* of the next ones, this many are not timed */
+    int operation;
+    struct tl_table *table;
+    struct tl_cell *cell;    /* where they are counted */
+    uint64_t untimed;        /* since the last one that was timed, */
+    uint64_t last, ticks;    /* which began then and took so long */
+};
+
 /* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
 struct tl_thread {
     struct tl_thread *next;
@@ -122,6 +132,7 @@ struct tl_thread {
     struct tl_cell *last_cell; /* where it was recorded; NULL: nowhere */
     struct tl_table *table; /* of the innermost region */
     struct tl_comm *last_comm;
+    struct tl_polls polls;
     struct tl_type types[TL_TYPES_KNOWN];
     uint64_t unknown_messages; /* peer or communicator not translatable */
     uint64_t lost_calls;       /* no memory for their row */
@@ -146,7 +157,8 @@ struct tl_call {
     enum tl_form form;
     uint64_t ticks;
     int receives; /* its request's status tells received bytes */
-    uint64_t start; /* ticks */
+    uint64_t start; /* ticks; 0: it was not timed (polls.h) */
+    uint64_t others_ticks; /* of calls before it that waited for the same and were not timed */
 };
 
 /* Facts about the MPI library in this process, found by library.c. */

@@ -5,6 +5,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
+#include "polls.h"
 #include "regions.h"
 #include "requests.h"
 #include "shim.h"
@@ -64,11 +65,13 @@ enum { NO_SUCH_FUNCTION = 16 };
         __builtin_memcpy(&tl_following, &tl_after, sizeof tl_following); \
         struct tl_thread *tl_me; \
         if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter())) return tl_following(parameters(TL_PASS, TL_COMMA)); \
+        const int tl_timed = tl_is_timed(tl_me, TL_OP_##Name), tl_later = tl_looks_later(TL_OP_##Name, tl_timed); \
+        (void)tl_later; \
         parameters(TL_BEFORE, TL_NOTHING) \
         TL_TRACE_BEFORE(Name, the_form, parameters) \
-        uint64_t tl_start = tl_ticks(); \
+        uint64_t tl_start = tl_timed ? tl_ticks() : 0; \
         int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
-        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - tl_start, 0, tl_start}; \
+        struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_ticks() - tl_start : 0, 0, tl_start, 0}; \
         struct tl_call *call = &tl_made; \
         if (TL_LIKELY(tl_status == 0)) { \
             parameters(TL_NOTING, TL_NOTHING) \

@@ -90,10 +90,12 @@
     TL_BEFORE_statuses(name)
 #define TL_BEFORE_pending(name) \
     struct tl_looked tl_looked; \
-    tl_requests_look(&tl_looked, tl_me, tl_form, 1, name);
+    if (!tl_later) tl_requests_look(&tl_looked, tl_me, tl_form, 1, name); \
+    else tl_requests_keep(&tl_looked, tl_me, tl_form, 1, name);
 #define TL_BEFORE_pendings(name) \
     struct tl_looked tl_looked; \
-    tl_requests_look(&tl_looked, tl_me, tl_form, TL_COUNT_OF_REQUESTS, name);
+    if (!tl_later) tl_requests_look(&tl_looked, tl_me, tl_form, TL_COUNT_OF_REQUESTS, name); \
+    else tl_requests_keep(&tl_looked, tl_me, tl_form, TL_COUNT_OF_REQUESTS, name);
 
 #define TL_NOTED_begun(name) tl_request_began(call, tl_request_at(tl_form, name, 0));
 #define TL_NOTING_made(name) \

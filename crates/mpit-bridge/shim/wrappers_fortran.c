@@ -6,6 +6,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
+#include "polls.h"
 #include "regions.h"
 #include "requests.h"
 #include "shim.h"
@@ -126,11 +127,13 @@ static const void *c_buffer(const void *buffer) {
             next(parameters(TL_PASS, TL_COMMA), error); \
             return; \
         } \
+        const int tl_timed = tl_is_timed(tl_me, TL_OP_##Name), tl_later = tl_looks_later(TL_OP_##Name, tl_timed); \
+        (void)tl_later; \
         parameters(TL_BEFORE, TL_NOTHING) \
         TL_TRACE_BEFORE(Name, the_form, parameters) \
-        uint64_t start = tl_ticks(); \
+        uint64_t start = tl_timed ? tl_ticks() : 0; \
         next(parameters(TL_PASS, TL_COMMA), error); \
-        struct tl_call made = {tl_me, TL_OP_##Name, the_form, tl_ticks() - start, 0, start}; \
+        struct tl_call made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_ticks() - start : 0, 0, start, 0}; \
         struct tl_call *call = &made; \
         if (!error || *error == 0) { \
             parameters(TL_CONVERT, TL_NOTHING) \
@@ -227,7 +230,7 @@ static void open_file(enum tl_form form, int *comm, const char *name, int *mode,
     uint64_t start = tl_ticks();
     next(comm, name, mode, info, file, error, length);
     if (!self) return;
-    struct tl_call call = {self, TL_OP_File_open, form, tl_ticks() - start, 0, start};
+    struct tl_call call = {self, TL_OP_File_open, form, tl_ticks() - start, 0, start, 0};
     if (passed(error)) tl_note_time(&call);
     self->depth = 0;
 }

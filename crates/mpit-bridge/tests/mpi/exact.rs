@@ -322,3 +322,39 @@ async fn sessions_without_init() {
     assert_eq!(agent.seen.row(0, 3), [(0, 0), (180, 4), (160, 2)]);
     assert!(agent.seen.ranks.values().all(|rank| rank.ending == "clean"), "{:?}", agent.seen.ranks);
 }
+
+/// Most tests and probes that fail are counted without being timed, and their requests not looked up.
+#[tokio::test(flavor = "multi_thread")]
+async fn polls_that_fail_are_counted_and_what_they_wait_for_is_exact() {
+    const FAILING: u64 = 5_000;
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/polls.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = run_with_shim(mpi, 2, &agent.socket);
+        command.arg(program).arg(FAILING.to_string());
+        let output = agent.run(command, 2).await;
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = stdout(&output);
+        let mut waited = 0;
+        for line in text.lines() {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let (calls, nanoseconds): (u64, u64) = (words[1].parse().unwrap(), words[2].parse().unwrap());
+            let cell = &agent.seen.cells[&(0, words[0].to_owned(), 0)];
+            assert!(cell.calls == calls && calls > FAILING, "{mpi:?} {line}: {cell:?}");
+            assert!(
+                (1..=nanoseconds).contains(&cell.elapsed_nanoseconds),
+                "{mpi:?} {line}, no more than there was: {cell:?}"
+            );
+            waited += if words[0] == "iprobe" { 0 } else { cell.elapsed_nanoseconds };
+        }
+        assert_eq!(text.lines().count(), 5, "{text}");
+        let irecv = &agent.seen.cells[&(0, "irecv".to_owned(), 1024)];
+        // MPICH's MPI_Testall must not be given statuses that the program did not ask for.
+        let ways = if mpi == Mpi::Open { 4 } else { 3 };
+        assert_eq!((irecv.calls, irecv.received_bytes), (12, Some(ways * (1000 + 999 + 998))), "{mpi:?}");
+        let told = irecv.wait_nanoseconds.unwrap(); // each bin rounds
+        assert!(told <= waited + 100 && told > waited / 2, "{mpi:?}: {told} of {waited} waiting");
+    }
+}

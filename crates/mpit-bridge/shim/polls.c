@@ -1,0 +1,33 @@
+/* What stands for polls that were not timed: see polls.h. */
+#include "polls.h"
+
+#include "accounting.h"
+
+/* So many polls that were not timed, until `now`: each as long as the one that was, but no longer than since its end, as
+ * that one may have been put aside by the system meanwhile. */
+static uint64_t like_timed(const struct tl_polls *polls, uint64_t count, uint64_t now) {
+    uint64_t since = now - polls->last - polls->ticks, all = count * polls->ticks;
+    return all < since ? all : since;
+}
+
+int tl_note_timed_poll(struct tl_call *call, int succeeded) {
+    struct tl_thread *self = call->self;
+    struct tl_polls *polls = &self->polls;
+    if (!call->start) {
+        call->start = tl_ticks();
+        call->ticks = like_timed(polls, 1, call->start);
+        call->start -= call->ticks;
+    }
+    if (polls->untimed) {
+        uint64_t others = like_timed(polls, polls->untimed, call->start);
+        TL_ADD(&polls->cell->ticks, others);
+        if (polls->operation == call->operation) call->others_ticks = others;
+    }
+    tl_note_time(call);
+    int is_dense = polls->operation == call->operation && call->start - polls->last < TL_POLLS_DENSE * (polls->untimed + 1);
+    *polls = (struct tl_polls){
+        .left = !succeeded && is_dense && self->last_cell ? TL_POLLS_FEWEST + (int)(call->start & TL_POLLS_SPREAD) : 0,
+        .operation = call->operation, .table = self->table, .cell = self->last_cell, .last = call->start, .ticks = call->ticks,
+    };
+    return 1;
+}
