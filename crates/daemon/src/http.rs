@@ -106,7 +106,8 @@ impl Pages {
 }
 
 /// Whether an Accept-Encoding header allows gzip (RFC 9110, 12.5.3): named, and not with weight 0.
-fn accepts_gzip(accept: &str) -> bool {
+#[must_use]
+pub fn accepts_gzip(accept: &str) -> bool {
     accept.split(',').any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
         let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));

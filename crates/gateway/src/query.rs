@@ -1,6 +1,7 @@
-//! Role query: `/` tells what is here, `/api/v1/read` is Prometheus' remote-read, `/metrics` and `/healthz` are those of
-//! every daemon.
+//! Role query: `/` tells what is here, `/api/v1/read` is Prometheus' remote-read, the rest of `/api/v1/` is the JSON API,
+//! `/metrics` and `/healthz` are those of every daemon.
 
+use crate::api::{self, Api};
 use crate::read::{self, Limits, Reader};
 use std::sync::Arc;
 
@@ -31,16 +32,18 @@ pub fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits) -> Ro
     let index = format!(
         "throughline {version}: query\n\
          database: {place}\n\n\
-         /api/v1/read   all that the database keeps, for Prometheus' remote_read\n\
-         /metrics       figures about this server, for Prometheus\n\
-         /healthz       answers while the server runs\n\n\
+         /api/v1/openapi.yaml   what the JSON API answers\n\
+         /api/v1/read           all that the database keeps, for Prometheus' remote_read\n\
+         /metrics               figures about this server, for Prometheus\n\
+         /healthz               answers while the server runs\n\n\
          `throughline status` shows what arrives; dashboards read the database directly.\n",
         version = env!("CARGO_PKG_VERSION"),
         place = database.place(),
     );
     let index = get(move || async move { ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], index) });
-    let history = post(read::read).with_state(Arc::new(Reader::new(database, limits)));
-    http::metrics_router(expose).route("/", index).route("/api/v1/read", history)
+    let history = post(read::read).with_state(Arc::new(Reader::new(database.clone(), limits)));
+    let api = api::router(Arc::new(Api::new(database, limits)));
+    http::metrics_router(expose).route("/", index).route("/api/v1/read", history).nest("/api/v1", api)
 }
 
 #[cfg(test)]

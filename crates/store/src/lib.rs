@@ -7,11 +7,13 @@
 //! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
 //! * [`Pool`]: connections for queries, bounded in number and time.
+//! * [`api`]: what the JSON API asks.
 //! * [`history`]: samples of the past as the series that Prometheus knows.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
 //! It must not know where batches come from, nor decide what is shown to people.
 
+pub mod api;
 mod cluster;
 mod database;
 mod error;

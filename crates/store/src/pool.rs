@@ -8,10 +8,13 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::Client;
 
 /// Connections to a database, as reader.
+#[derive(Debug)]
 pub struct Pool {
     database: Database,
     /// Longest time of one statement.
     limit: Duration,
+    /// Whether answers are small: compiling their plans would take longer than running them.
+    is_small: bool,
     permits: Semaphore,
     idle: Mutex<Vec<Client>>,
 }
@@ -38,7 +41,14 @@ impl Pool {
     /// At most so many connections; a statement ends after `limit`.
     #[must_use]
     pub fn new(database: Database, connections: usize, limit: Duration) -> Pool {
-        Pool { database, limit, permits: Semaphore::new(connections), idle: Mutex::default() }
+        let (permits, idle) = (Semaphore::new(connections), Mutex::default());
+        Pool { database, limit, is_small: false, permits, idle }
+    }
+
+    /// For many questions with small answers.
+    #[must_use]
+    pub fn for_small_answers(self) -> Pool {
+        Pool { is_small: true, ..self }
     }
 
     /// A connection, as soon as there is one; waits at most `patience`.
@@ -55,7 +65,10 @@ impl Pool {
             }
         }
         let client = self.database.connect_reader().await?;
-        let setting = format!("SET statement_timeout = {}", self.limit.as_millis());
+        let mut setting = format!("SET statement_timeout = {}", self.limit.as_millis());
+        if self.is_small {
+            setting.push_str("; SET jit = off");
+        }
         client.batch_execute(&setting).await.map_err(Error::sql("limiting the time of queries"))?;
         Ok(Lent { client: Some(client), pool: self, _permit: permit })
     }

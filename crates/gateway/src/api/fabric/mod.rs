@@ -1,0 +1,204 @@
+//! `/subnets` and `/fabric/…`: topology and load of a subnet.
+
+mod load;
+mod shape;
+pub mod topology;
+
+use super::answer::{self, Body};
+use super::fresh::Fresh;
+use super::problem::Problem;
+use super::question::Question;
+use super::{Api, FRESH};
+use axum::extract::State;
+use axum::response::Response;
+use load::Load;
+use serde::Serialize;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+use throughline_store::api::fabric::{self, Subnet, Version};
+use throughline_store::api::load::{Window, readings, round};
+use throughline_store::api::{self, At};
+use tokio_postgres::Client;
+use topology::{Topology, version_name};
+
+/// Topologies that are kept, of all subnets and times: one of 8,008 hosts is about 20 MB.
+const KEPT: usize = 8;
+
+/// Window of `load` unless asked for another, seconds: two sweeps at the crawler's usual interval.
+const WINDOW_SECONDS: f64 = 10.0;
+
+/// Longest window, seconds.
+const WINDOW_SECONDS_MAX: f64 = 86_400.0;
+
+/// Windows of one subnet whose present load is kept: what several pages ask for at once.
+const WINDOWS: usize = 8;
+
+/// What is kept between questions.
+#[derive(Debug, Default)]
+pub struct Kept {
+    topologies: Mutex<VecDeque<(i32, Version, Arc<Topology>)>>,
+    versions: Mutex<FreshBy<i32, Version>>,
+    /// By subnet and window in milliseconds.
+    loads: Mutex<FreshBy<(i32, u64), Body>>,
+}
+
+/// Values about the present by what they are of.
+type FreshBy<K, T> = HashMap<K, Arc<Fresh<T>>>;
+
+#[derive(Serialize)]
+struct Subnets {
+    subnets: Vec<SubnetTold>,
+}
+
+#[derive(Serialize)]
+struct SubnetTold {
+    subnet: String,
+    switches: i64,
+    adapters: i64,
+    links: i64,
+    changed_ms: Option<i64>,
+    swept_ms: Option<i64>,
+}
+
+/// `GET /subnets`.
+pub async fn subnets(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    question.done()?;
+    let subnets = api
+        .ask(async |client| {
+            let mut told = Vec::new();
+            for subnet in fabric::subnets(client).await? {
+                let count = fabric::count(client, subnet.id).await?;
+                let version = fabric::version(client, subnet.id, At::Latest).await?;
+                told.push(SubnetTold {
+                    subnet: subnet.prefix,
+                    switches: count.switches,
+                    adapters: count.adapters,
+                    links: count.links,
+                    changed_ms: version.changed.map(|micros| micros / 1000),
+                    swept_ms: count.swept,
+                });
+            }
+            Ok(told)
+        })
+        .await?;
+    answer::json(&Subnets { subnets }, &question.headers)
+}
+
+/// `GET /fabric/{subnet}/topology`.
+pub async fn topology(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let at = question.at()?;
+    question.done()?;
+    let topology = api
+        .ask(async |client| {
+            let subnet = subnet(client, question.path("subnet")).await?;
+            api.topology(client, &subnet, at).await
+        })
+        .await?;
+    Ok(topology.body.response(&question.headers, Some(&topology.version)))
+}
+
+/// `GET /fabric/{subnet}/load`.
+pub async fn load(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let at = question.at()?;
+    let seconds = window_seconds(&question)?;
+    question.done()?;
+    let prefix = question.path("subnet");
+    let body = match at {
+        At::Time(time) => Arc::new(api.load(prefix, at, time, seconds).await?),
+        At::Latest => {
+            let subnet = api.ask(async |client| subnet(client, prefix).await).await?;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within a day
+            let key = (subnet.id, (seconds * 1e3) as u64);
+            let fresh = {
+                let mut loads = api.fabric.loads.lock().unwrap_or_else(PoisonError::into_inner);
+                if loads.len() >= WINDOWS && !loads.contains_key(&key) {
+                    loads.clear();
+                }
+                loads.entry(key).or_insert_with(|| Arc::new(Fresh::new(FRESH))).clone()
+            };
+            fresh.get(async || api.load(prefix, at, 0, seconds).await).await?
+        }
+    };
+    Ok(body.response(&question.headers, None))
+}
+
+/// Parameter `window`.
+pub fn window_seconds(question: &Question) -> Result<f64, Problem> {
+    question.number("window", WINDOW_SECONDS, 1.0, WINDOW_SECONDS_MAX)
+}
+
+/// The subnet with this prefix.
+///
+/// # Errors
+/// There is none; the message says which there are.
+pub async fn subnet(client: &Client, prefix: &str) -> Result<Subnet, Problem> {
+    let all = fabric::subnets(client).await?;
+    let known: Vec<&str> = all.iter().map(|subnet| subnet.prefix.as_str()).collect();
+    let remedy = match known.as_slice() {
+        [] => {
+            "no crawler has sent anything yet; start `throughline-fabric` on a node of the fabric".to_owned()
+        }
+        known => format!("there are {}", known.join(", ")),
+    };
+    let found = all.iter().find(|subnet| subnet.prefix.eq_ignore_ascii_case(prefix)).cloned();
+    found.ok_or_else(|| Problem::not_found(format!("no subnet {prefix}"), &remedy))
+}
+
+impl Api {
+    /// The topology of a subnet at a time; the same one as long as nothing changes.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn topology(&self, client: &Client, subnet: &Subnet, at: At) -> Result<Arc<Topology>, Problem> {
+        let version = match at {
+            At::Time(_) => fabric::version(client, subnet.id, at).await?,
+            At::Latest => {
+                let fresh = {
+                    let mut versions = self.fabric.versions.lock().unwrap_or_else(PoisonError::into_inner);
+                    versions.entry(subnet.id).or_insert_with(|| Arc::new(Fresh::new(FRESH))).clone()
+                };
+                *fresh.get(async || Ok(fabric::version(client, subnet.id, at).await?)).await?
+            }
+        };
+        let kept = || self.fabric.topologies.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept().iter().find(|(id, kept, _)| *id == subnet.id && *kept == version).cloned();
+        if let Some((_, _, topology)) = known {
+            return Ok(topology);
+        }
+        let nodes = fabric::nodes(client, subnet.id, at).await?;
+        let links = fabric::links(client, subnet.id, at).await?;
+        let told_at = match at {
+            At::Time(time) => time,
+            At::Latest => api::now(client).await?,
+        };
+        let prefix = subnet.prefix.clone();
+        let made =
+            tokio::task::spawn_blocking(move || Topology::new(&prefix, &version, told_at, nodes, &links));
+        let topology = Arc::new(made.await.map_err(|error| Problem::internal(error.to_string()))??);
+        tracing::debug!(subnet = subnet.prefix, version = version_name(&version), "topology");
+        let mut kept = kept();
+        kept.push_back((subnet.id, version, topology.clone()));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+        Ok(topology)
+    }
+
+    /// The load of a subnet. `time` is that of a past one.
+    async fn load(&self, prefix: &str, at: At, time: i64, seconds: f64) -> Result<Body, Problem> {
+        let load = self
+            .ask(async |client| {
+                let subnet = subnet(client, prefix).await?;
+                let topology = self.topology(client, &subnet, at).await?;
+                let is_latest = at == At::Latest;
+                let at = if is_latest { api::now(client).await? } else { time };
+                let window = Window { at, is_latest, seconds };
+                let round = round(client, &subnet.prefix, at, is_latest).await?;
+                let readings = readings(client, &topology.ports(), &window).await?;
+                Ok(Load::new(&subnet.prefix, &topology, &window, round.as_ref(), &readings))
+            })
+            .await?;
+        let size = load.size_hint();
+        answer::body_aside(load, size).await
+    }
+}

@@ -1,0 +1,64 @@
+//! A value that is read once for all who ask within a short time.
+
+use super::problem::Problem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// The last value, and when it was read.
+#[derive(Debug)]
+pub struct Fresh<T> {
+    held: Mutex<Option<(Instant, Arc<T>)>>,
+    age: Duration,
+}
+
+impl<T> Fresh<T> {
+    /// A value counts as fresh for so long.
+    pub fn new(age: Duration) -> Fresh<T> {
+        Fresh { held: Mutex::default(), age }
+    }
+
+    /// The value; where it is too old, one of those who ask reads it and the others wait.
+    ///
+    /// # Errors
+    /// Those of reading; the next one who asks tries again.
+    pub async fn get(&self, read: impl AsyncFnOnce() -> Result<T, Problem>) -> Result<Arc<T>, Problem> {
+        let mut held = self.held.lock().await;
+        if let Some((since, value)) = held.as_ref()
+            && since.elapsed() < self.age
+        {
+            return Ok(value.clone());
+        }
+        // Its age counts from before the reading: the value may be as old.
+        let begun = Instant::now();
+        let value = Arc::new(read().await?);
+        *held = Some((begun, value.clone()));
+        Ok(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test]
+    async fn one_reading_serves_all() {
+        let reads = AtomicU32::new(0);
+        let fresh = Fresh::new(Duration::from_secs(3600));
+        let ask = || {
+            fresh.get(async || {
+                tokio::task::yield_now().await;
+                Ok(reads.fetch_add(1, Ordering::Relaxed))
+            })
+        };
+        let all = futures::future::join_all((0..10).map(|_| ask())).await;
+        assert!(all.into_iter().all(|value| *value.unwrap() == 0));
+        let never = Fresh::new(Duration::ZERO);
+        for expected in [1, 2] {
+            let value = never.get(async || Ok(reads.fetch_add(1, Ordering::Relaxed))).await.unwrap();
+            assert_eq!(*value, expected);
+        }
+        assert!(never.get(async || Err::<u32, _>(Problem::method())).await.is_err());
+    }
+}

@@ -1,0 +1,158 @@
+//! `/events`, `/health` and `/range`.
+
+use super::problem::Problem;
+use super::question::Question;
+use super::{Api, answer, page};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::sync::Arc;
+use throughline_store::api::happenings::{self, Event, Which};
+use throughline_store::api::now;
+
+/// An event as the API tells it.
+#[derive(Clone, Debug, Serialize)]
+pub struct EventTold {
+    time_ms: i64,
+    instance: String,
+    source: String,
+    kind: String,
+    severity: String,
+    text: String,
+    guid: Option<String>,
+    port: Option<i32>,
+    remote_guid: Option<String>,
+    remote_port: Option<i32>,
+    gpu: Option<String>,
+    job_key: Option<String>,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl From<Event> for EventTold {
+    fn from(event: Event) -> EventTold {
+        EventTold {
+            time_ms: event.time.div_euclid(1000),
+            instance: event.instance,
+            source: event.source,
+            kind: event.kind,
+            severity: event.severity,
+            text: event.text,
+            guid: event.guid,
+            port: event.port,
+            remote_guid: event.remote_guid,
+            remote_port: event.remote_port,
+            gpu: event.gpu,
+            job_key: event.job_key,
+            before: event.before,
+            after: event.after,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Events {
+    from_ms: i64,
+    to_ms: i64,
+    events: Vec<EventTold>,
+    next: Option<String>,
+}
+
+/// `GET /events`.
+pub async fn events(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let (from, to) = question.last_hour()?;
+    let port =
+        question.text("port")?.is_some().then(|| question.number("port", 0, 0, i32::MAX)).transpose()?;
+    let limit = question.limit()?;
+    let behind: Option<(i64, i64)> = page::next(&question)?;
+    let which = Which {
+        from,
+        to,
+        kind: question.text("kind")?,
+        guid: question.text("guid")?,
+        port,
+        job: question.text("job")?,
+        instance: question.text("instance")?,
+        behind: behind.map(|(time, skipped)| (time, skipped.max(0))),
+        // One more tells whether there is a next page.
+        limit: limit as i64 + 1,
+    };
+    question.done()?;
+    let mut events = api.ask(async |client| Ok(happenings::events(client, &which).await?)).await?;
+    let next = (events.len() > limit).then(|| {
+        events.truncate(limit);
+        let time = events.last().map_or(0, |event| event.time);
+        let of_the_time = events.iter().filter(|event| event.time == time).count() as i64;
+        let before = behind.filter(|(newest, _)| *newest == time).map_or(0, |(_, skipped)| skipped);
+        page::cursor(&(time, of_the_time + before))
+    });
+    let events = events.into_iter().map(EventTold::from).collect();
+    answer::json(&Events { from_ms: from, to_ms: to, events, next }, &question.headers)
+}
+
+#[derive(Serialize)]
+struct Health {
+    time_ms: i64,
+    sources: Vec<SourceTold>,
+}
+
+#[derive(Serialize)]
+struct SourceTold {
+    source: String,
+    instance: String,
+    newest_ms: Option<i64>,
+    age_seconds: Option<f64>,
+    up: Option<bool>,
+    expected: Option<i64>,
+    read: Option<i64>,
+    failed: Option<i64>,
+}
+
+/// `GET /health`.
+pub async fn health(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    question.done()?;
+    let asked =
+        async |client: &tokio_postgres::Client| Ok((now(client).await?, happenings::sources(client).await?));
+    let (time_ms, sources) = api.ask(asked).await?;
+    let told = |source: happenings::Source| SourceTold {
+        source: source.source,
+        instance: source.instance,
+        newest_ms: source.newest,
+        age_seconds: source.age_seconds,
+        up: source.is_up,
+        expected: source.expected,
+        read: source.read,
+        failed: source.failed,
+    };
+    let sources = sources.into_iter().map(told).collect();
+    answer::json(&Health { time_ms, sources }, &question.headers)
+}
+
+#[derive(Serialize)]
+struct Range {
+    from_ms: Option<i64>,
+    to_ms: Option<i64>,
+    tables: Vec<TableTold>,
+}
+
+#[derive(Serialize)]
+struct TableTold {
+    table: String,
+    from_ms: i64,
+    to_ms: i64,
+}
+
+/// `GET /range`.
+pub async fn range(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    question.done()?;
+    let ranges = api.ask(async |client| Ok(happenings::ranges(client).await?)).await?;
+    let told = Range {
+        from_ms: ranges.iter().map(|(_, from, _)| *from).min(),
+        to_ms: ranges.iter().map(|(_, _, to)| *to).max(),
+        tables: ranges
+            .into_iter()
+            .map(|(table, from_ms, to_ms)| TableTold { table, from_ms, to_ms })
+            .collect(),
+    };
+    answer::json(&told, &question.headers)
+}

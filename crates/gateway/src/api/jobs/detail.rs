@@ -1,0 +1,225 @@
+//! `/jobs/{job}` and `/jobs/{job}/ranks`: one job, its hosts, operations and ranks.
+
+use super::super::problem::Problem;
+use super::super::question::Question;
+use super::super::{Api, answer};
+use super::list::{JobTold, find};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::collections::HashMap;
+use std::sync::Arc;
+use throughline_store::api::jobs::{self, Cell, Rank, Totals};
+use throughline_store::api::{now, traffic};
+
+#[derive(Serialize)]
+struct Detail {
+    job: JobTold,
+    libraries: Vec<String>,
+    hosts: Vec<HostTold>,
+    matrices: Vec<String>,
+    operations: Vec<Operation>,
+}
+
+#[derive(Serialize)]
+struct HostTold {
+    host: String,
+    ranks: usize,
+}
+
+#[derive(Default, Serialize)]
+struct Operation {
+    operation: String,
+    calls: i64,
+    bytes: i64,
+    received_bytes: Option<i64>,
+    elapsed_seconds: f64,
+    time_share: Option<f64>,
+    wait_seconds: Option<f64>,
+    longest_seconds: Option<f64>,
+    sizes: Vec<Size>,
+    algorithms: Vec<Algorithm>,
+}
+
+#[derive(Serialize)]
+struct Size {
+    size_class_bytes: i64,
+    calls: i64,
+    bytes: i64,
+    elapsed_seconds: f64,
+}
+
+#[derive(Serialize)]
+struct Algorithm {
+    algorithm: String,
+    source: String,
+    calls: i64,
+    elapsed_seconds: f64,
+}
+
+/// `GET /jobs/{job}`.
+pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    question.done()?;
+    let told = api
+        .ask(async |client| {
+            let job = find(client, question.path("job")).await?;
+            let id = job.id;
+            let ranks = jobs::ranks(client, id).await?;
+            let totals = jobs::totals(client, &[id]).await?.into_iter().map(|(_, totals)| totals).next();
+            let cells = jobs::cells(client, id).await?;
+            let matrices = traffic::kinds(client, id).await?;
+            let job = JobTold::new(job, now(client).await?, totals);
+            let mut libraries: Vec<String> = ranks.iter().map(|rank| rank.library.clone()).collect();
+            libraries.sort();
+            libraries.dedup();
+            Ok(Detail { job, libraries, hosts: hosts(&ranks), matrices, operations: operations(&cells) })
+        })
+        .await?;
+    answer::json(&told, &question.headers)
+}
+
+/// Hosts by the smallest rank on them.
+fn hosts(ranks: &[Rank]) -> Vec<HostTold> {
+    let mut hosts: Vec<HostTold> = Vec::new();
+    let mut place_of = HashMap::new();
+    for rank in ranks {
+        let place = *place_of.entry(&rank.host).or_insert_with(|| {
+            hosts.push(HostTold { host: rank.host.clone(), ranks: 0 });
+            hosts.len() - 1
+        });
+        hosts[place].ranks += 1;
+    }
+    hosts
+}
+
+fn operations(cells: &[Cell]) -> Vec<Operation> {
+    let mut operations: Vec<Operation> = Vec::new();
+    // Cells come ordered by operation and size class.
+    for cell in cells {
+        if operations.last().is_none_or(|last| last.operation != cell.operation) {
+            operations.push(Operation { operation: cell.operation.clone(), ..Operation::default() });
+        }
+        if let Some(operation) = operations.last_mut() {
+            add(operation, cell);
+        }
+    }
+    let all: f64 = operations.iter().map(|operation| operation.elapsed_seconds).sum();
+    for operation in &mut operations {
+        operation.time_share = (all > 0.0).then(|| answer::rounded(operation.elapsed_seconds / all));
+        operation.algorithms.sort_by(|one, other| other.elapsed_seconds.total_cmp(&one.elapsed_seconds));
+    }
+    operations.sort_by(|one, other| other.elapsed_seconds.total_cmp(&one.elapsed_seconds));
+    operations
+}
+
+fn add(operation: &mut Operation, cell: &Cell) {
+    operation.calls = operation.calls.saturating_add(cell.calls);
+    operation.bytes = operation.bytes.saturating_add(cell.bytes);
+    operation.elapsed_seconds += cell.elapsed_seconds;
+    operation.received_bytes = sum(operation.received_bytes, cell.received_bytes, i64::saturating_add);
+    operation.wait_seconds = sum(operation.wait_seconds, cell.wait_seconds, |one, other| one + other);
+    operation.longest_seconds = sum(operation.longest_seconds, cell.longest_seconds, f64::max);
+    match operation.sizes.last_mut().filter(|size| size.size_class_bytes == cell.size_class_bytes) {
+        Some(size) => {
+            size.calls = size.calls.saturating_add(cell.calls);
+            size.bytes = size.bytes.saturating_add(cell.bytes);
+            size.elapsed_seconds += cell.elapsed_seconds;
+        }
+        None => operation.sizes.push(Size {
+            size_class_bytes: cell.size_class_bytes,
+            calls: cell.calls,
+            bytes: cell.bytes,
+            elapsed_seconds: cell.elapsed_seconds,
+        }),
+    }
+    if cell.algorithm_source.is_empty() && cell.algorithm.is_empty() {
+        return;
+    }
+    let same =
+        |known: &&mut Algorithm| known.algorithm == cell.algorithm && known.source == cell.algorithm_source;
+    match operation.algorithms.iter_mut().find(same) {
+        Some(known) => {
+            known.calls = known.calls.saturating_add(cell.calls);
+            known.elapsed_seconds += cell.elapsed_seconds;
+        }
+        None => operation.algorithms.push(Algorithm {
+            algorithm: cell.algorithm.clone(),
+            source: cell.algorithm_source.clone(),
+            calls: cell.calls,
+            elapsed_seconds: cell.elapsed_seconds,
+        }),
+    }
+}
+
+/// Puts together what may be absent: absent and absent stay so.
+fn sum<T>(one: Option<T>, other: Option<T>, together: impl Fn(T, T) -> T) -> Option<T> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(together(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+#[derive(Serialize)]
+struct Ranks {
+    job_key: String,
+    hosts: Vec<String>,
+    ranks: Columns,
+}
+
+#[derive(Default, Serialize)]
+struct Columns {
+    rank: Vec<i32>,
+    host: Vec<usize>,
+    start_ms: Vec<i64>,
+    end_ms: Vec<Option<i64>>,
+    ending: Vec<Option<String>>,
+    gpus: Vec<Option<Vec<String>>>,
+    ports: Vec<Option<Vec<String>>>,
+    cpus: Vec<Option<String>>,
+    calls: Vec<Option<i64>>,
+    bytes: Vec<Option<i64>>,
+    mpi_seconds: Vec<Option<f64>>,
+    observed_seconds: Vec<Option<f64>>,
+}
+
+/// `GET /jobs/{job}/ranks`.
+pub async fn ranks(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    question.done()?;
+    let told = api
+        .ask(async |client| {
+            let job = find(client, question.path("job")).await?;
+            let totals: HashMap<i32, Totals> = jobs::rank_totals(client, job.id).await?.into_iter().collect();
+            Ok(columns(job.key, jobs::ranks(client, job.id).await?, &totals))
+        })
+        .await?;
+    answer::json(&told, &question.headers)
+}
+
+fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>) -> Ranks {
+    let (hosts, places) = places(&ranks);
+    let mut columns = Columns { host: places, ..Columns::default() };
+    for rank in ranks {
+        let totals = totals.get(&rank.rank);
+        columns.rank.push(rank.rank);
+        columns.start_ms.push(rank.start);
+        columns.end_ms.push(rank.end);
+        columns.ending.push(rank.ending);
+        columns.gpus.push(rank.gpus);
+        columns.ports.push(rank.ports);
+        columns.cpus.push(rank.cpus.filter(|cpus| !cpus.is_empty()));
+        columns.calls.push(totals.map(|totals| totals.calls));
+        columns.bytes.push(totals.map(|totals| totals.bytes));
+        columns.mpi_seconds.push(totals.map(|totals| totals.mpi_seconds));
+        columns.observed_seconds.push(totals.and_then(|totals| totals.observed_seconds));
+    }
+    Ranks { job_key, hosts, ranks: columns }
+}
+
+/// The hosts of ranks by the smallest rank on them, and each rank's place among them.
+pub fn places(ranks: &[Rank]) -> (Vec<String>, Vec<usize>) {
+    let hosts = hosts(ranks);
+    let place_of: HashMap<&str, usize> =
+        hosts.iter().enumerate().map(|(place, host)| (host.host.as_str(), place)).collect();
+    let places = ranks.iter().map(|rank| place_of.get(rank.host.as_str()).copied().unwrap_or(0)).collect();
+    (hosts.into_iter().map(|host| host.host).collect(), places)
+}

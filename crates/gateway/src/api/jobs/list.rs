@@ -1,0 +1,309 @@
+//! `/jobs`: jobs that run, of which one reading a second serves all who ask, and jobs that ended, page by page.
+
+use super::super::problem::Problem;
+use super::super::question::Question;
+use super::super::{Api, answer, page};
+use axum::extract::State;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::Arc;
+use throughline_store::api::jobs::{self, Ended, Job, Sort, Totals};
+use throughline_store::api::now;
+use tokio_postgres::Client;
+
+/// Agents speak of their jobs once a minute: a job of which nobody spoke in three times that is silent.
+const SILENT_MS: i64 = 180_000;
+
+/// Most jobs of a page with sums, each of which costs the database some work.
+const TOTALS_MAX: usize = 100;
+
+/// Jobs that run, as of a time.
+#[derive(Debug)]
+pub struct Live {
+    time: i64,
+    jobs: Vec<Job>,
+}
+
+/// A job as the API tells it.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobTold {
+    job_key: String,
+    scheduler: Option<String>,
+    native_id: Option<String>,
+    step: Option<String>,
+    user: Option<String>,
+    name: Option<String>,
+    account: Option<String>,
+    queue: Option<String>,
+    command: Option<String>,
+    state: &'static str,
+    start_ms: Option<i64>,
+    end_ms: Option<i64>,
+    duration_seconds: Option<f64>,
+    ranks: i64,
+    world_size: Option<i32>,
+    nodes: i64,
+    ranks_running: i64,
+    ranks_lost: i64,
+    ranks_silent: i64,
+    totals: Option<TotalsTold>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+struct TotalsTold {
+    calls: i64,
+    bytes: i64,
+    mpi_seconds: f64,
+    observed_seconds: Option<f64>,
+    mpi_time_share: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Jobs {
+    as_of_ms: i64,
+    total: Option<usize>,
+    jobs: Vec<JobTold>,
+    next: Option<String>,
+}
+
+/// A place in a list: the value that it is sorted by, and the job.
+#[derive(Serialize, Deserialize)]
+struct Place(Value, i32);
+
+/// What jobs are sorted by.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Number(f64),
+    Text(String),
+}
+
+/// What was asked for.
+struct Asked<'a> {
+    sort: Sort,
+    is_descending: bool,
+    text: Option<&'a str>,
+    user: Option<&'a str>,
+    since: Option<i64>,
+    with_totals: bool,
+    limit: usize,
+    behind: Option<Place>,
+}
+
+const SORTS: [(&str, Sort); 8] = [
+    ("start", Sort::Start),
+    ("end", Sort::End),
+    ("duration", Sort::Duration),
+    ("user", Sort::User),
+    ("name", Sort::Name),
+    ("nodes", Sort::Nodes),
+    ("ranks", Sort::Ranks),
+    ("key", Sort::Key),
+];
+
+/// `GET /jobs`.
+pub async fn jobs(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let is_live = question.word("state", &[("live", true), ("ended", false)])?;
+    let with_totals = question.word("totals", &[("false", false), ("true", true)])?;
+    let asked = Asked {
+        sort: question.word("sort", &SORTS)?,
+        is_descending: question.word("order", &[("desc", true), ("asc", false)])?,
+        text: question.text("q")?,
+        user: question.text("user")?,
+        since: question.time("since")?,
+        with_totals,
+        limit: question.limit()?,
+        behind: page::next(&question)?,
+    };
+    question.done()?;
+    if with_totals && asked.limit > TOTALS_MAX {
+        let message = format!("limit = {} with sums", asked.limit);
+        let remedy = format!("with totals=true give at most limit={TOTALS_MAX}");
+        return Err(Problem::parameter("limit", message, &remedy));
+    }
+    let told = if is_live { live(&api, asked).await? } else { ended(&api, asked).await? };
+    answer::json(&told, &question.headers)
+}
+
+async fn live(api: &Api, asked: Asked<'_>) -> Result<Jobs, Problem> {
+    let read = async || {
+        api.ask(async |client| Ok(Live { time: now(client).await?, jobs: jobs::live(client).await? })).await
+    };
+    let live = api.live_jobs.get(read).await?;
+    let mut fitting: Vec<(Value, &Job)> =
+        live.jobs.iter().filter(|job| asked.fits(job)).map(|job| (value(job, asked.sort), job)).collect();
+    let compare = |one: &(Value, i32), other: &(Value, i32)| {
+        let order = one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal).then(one.1.cmp(&other.1));
+        if asked.is_descending { order.reverse() } else { order }
+    };
+    let key = |(value, job): &(Value, &Job)| (value.clone(), job.id);
+    fitting.sort_by(|one, other| compare(&key(one), &key(other)));
+    let total = fitting.len();
+    let begin = match &asked.behind {
+        Some(Place(value, id)) => {
+            let place = (value.clone(), *id);
+            fitting.partition_point(|one| compare(&key(one), &place) != Ordering::Greater)
+        }
+        None => 0,
+    };
+    let page: Vec<&(Value, &Job)> = fitting[begin..].iter().take(asked.limit).collect();
+    let next = (begin + page.len() < total).then(|| page.last()).flatten();
+    let next = next.map(|(value, job)| page::cursor(&Place(value.clone(), job.id)));
+    let page: Vec<Job> = page.into_iter().map(|(_, job)| (*job).clone()).collect();
+    let jobs = with_totals(api, page, live.time, asked.with_totals).await?;
+    Ok(Jobs { as_of_ms: live.time, total: Some(total), jobs, next })
+}
+
+async fn ended(api: &Api, asked: Asked<'_>) -> Result<Jobs, Problem> {
+    let value = asked.behind.as_ref().map(|Place(value, id)| match value {
+        Value::Number(number) => (number.to_string(), *id),
+        Value::Text(text) => (text.clone(), *id),
+    });
+    if let Some(Place(value, _)) = &asked.behind {
+        let is_text = matches!(asked.sort, Sort::User | Sort::Name | Sort::Key);
+        if is_text != matches!(value, Value::Text(_)) {
+            let remedy = "give `next` of the answer before, with the other parameters as they were";
+            return Err(Problem::parameter("next", "next is a place in a list of another order", remedy));
+        }
+    }
+    let (mut found, time) = api
+        .ask(async |client| {
+            let ended = Ended {
+                sort: asked.sort,
+                is_descending: asked.is_descending,
+                text: asked.text,
+                user: asked.user,
+                since: asked.since,
+                behind: value.as_ref().map(|(value, id)| (value.as_str(), *id)),
+                limit: asked.limit as i64 + 1,
+            };
+            Ok((jobs::ended(client, &ended).await?, now(client).await?))
+        })
+        .await?;
+    let is_more = found.len() > asked.limit;
+    found.truncate(asked.limit);
+    let next = found.last().filter(|_| is_more).map(|(job, value)| {
+        let value = match asked.sort {
+            Sort::User | Sort::Name | Sort::Key => Value::Text(value.clone()),
+            _ => value.parse().map_or_else(|_| Value::Text(value.clone()), Value::Number),
+        };
+        page::cursor(&Place(value, job.id))
+    });
+    let page = found.into_iter().map(|(job, _)| job).collect();
+    let jobs = with_totals(api, page, time, asked.with_totals).await?;
+    Ok(Jobs { as_of_ms: time, total: None, jobs, next })
+}
+
+impl Asked<'_> {
+    /// Whether a live job passes the filter.
+    fn fits(&self, job: &Job) -> bool {
+        let words = [&job.native_id, &job.user, &job.name, &job.account, &job.queue, &job.command];
+        let has = |text: &str| {
+            let text = text.to_lowercase();
+            let all = words.into_iter().flatten().chain([&job.key]);
+            all.into_iter().any(|word| word.to_lowercase().contains(&text))
+        };
+        self.text.is_none_or(has) && self.user.is_none_or(|user| job.user.as_deref() == Some(user))
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // milliseconds and counts, below 2^53
+fn value(job: &Job, sort: Sort) -> Value {
+    let start = job.start.unwrap_or(job.first_seen);
+    let text = |text: &Option<String>| Value::Text(text.clone().unwrap_or_default());
+    match sort {
+        Sort::Start => Value::Number(start as f64),
+        // All of them end later.
+        Sort::End => Value::Number(0.0),
+        // The same in the next page, though time went on.
+        Sort::Duration => Value::Number(-(start as f64)),
+        Sort::User => text(&job.user),
+        Sort::Name => text(&job.name),
+        Sort::Nodes => Value::Number(job.nodes as f64),
+        Sort::Ranks => Value::Number(f64::from(job.world_size.unwrap_or(0))),
+        Sort::Key => Value::Text(job.key.clone()),
+    }
+}
+
+/// Jobs as the API tells them, with their sums where that was asked for.
+async fn with_totals(api: &Api, page: Vec<Job>, time: i64, wanted: bool) -> Result<Vec<JobTold>, Problem> {
+    let ids: Vec<i32> = page.iter().map(|job| job.id).collect();
+    let totals = if wanted {
+        api.ask(async |client| Ok(jobs::totals(client, &ids).await?)).await?
+    } else {
+        Vec::new()
+    };
+    let totals: HashMap<i32, Totals> = totals.into_iter().collect();
+    Ok(page
+        .into_iter()
+        .map(|job| {
+            let totals = totals.get(&job.id).copied();
+            JobTold::new(job, time, totals)
+        })
+        .collect())
+}
+
+impl JobTold {
+    /// A job as of a time.
+    pub fn new(job: Job, now: i64, totals: Option<Totals>) -> JobTold {
+        let state = state(&job, now);
+        #[allow(clippy::cast_precision_loss)] // milliseconds
+        let duration = job.start.map(|start| (job.end.unwrap_or(now) - start).max(0) as f64 / 1e3);
+        JobTold {
+            job_key: job.key,
+            scheduler: job.scheduler,
+            native_id: job.native_id,
+            step: job.step,
+            user: job.user,
+            name: job.name,
+            account: job.account,
+            queue: job.queue,
+            command: job.command,
+            state,
+            start_ms: job.start,
+            end_ms: job.end,
+            duration_seconds: duration,
+            ranks: job.ranks,
+            world_size: job.world_size,
+            nodes: job.nodes,
+            ranks_running: job.ranks_running,
+            ranks_lost: job.ranks_lost,
+            ranks_silent: job.ranks_silent,
+            totals: totals.map(|totals| TotalsTold {
+                calls: totals.calls,
+                bytes: totals.bytes,
+                mpi_seconds: totals.mpi_seconds,
+                observed_seconds: totals.observed_seconds,
+                // Threads of one rank may be inside at the same time.
+                mpi_time_share: totals
+                    .observed_seconds
+                    .filter(|observed| *observed > 0.0)
+                    .map(|observed| answer::rounded((totals.mpi_seconds / observed).min(1.0))),
+            }),
+        }
+    }
+}
+
+fn state(job: &Job, now: i64) -> &'static str {
+    match job.end {
+        Some(_) if job.ranks_lost > 0 => "lost",
+        Some(_) if job.ranks_silent > 0 => "silent",
+        Some(_) => "ended",
+        // One that has only begun was not spoken of yet.
+        None if now - job.reported.or(job.start).unwrap_or(job.first_seen) > SILENT_MS => "silent",
+        None => "running",
+    }
+}
+
+/// The job with a key.
+///
+/// # Errors
+/// There is none.
+pub async fn find(client: &Client, key: &str) -> Result<Job, Problem> {
+    jobs::one(client, key).await?.ok_or_else(|| {
+        let remedy = "give a whole key, percent-encoded, as /api/v1/jobs or /api/v1/search?q= list them";
+        Problem::not_found(format!("no job {key}"), remedy)
+    })
+}

@@ -1,0 +1,226 @@
+//! `/jobs/{job}/matrix` and `/jobs/{job}/operations`: who sent how much to whom, and operations over time.
+
+use super::super::problem::Problem;
+use super::super::question::Question;
+use super::super::{Api, answer};
+use super::detail::places;
+use super::list::find;
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use throughline_store::api::jobs::{Job, ranks};
+use throughline_store::api::traffic::{self, By, Measure, Only, Pair, Step};
+use throughline_store::api::{Grid, now};
+use tokio_postgres::Client;
+
+/// Cells of a matrix: all of 1,024 ranks with each other.
+const CELLS_MAX: usize = 1024 * 1024;
+
+/// Numbers in an answer of operations over time, of each kind: 1,024 ranks in 300 steps and some more.
+const STEPS_MAX: usize = 400_000;
+
+#[derive(Serialize)]
+struct Matrix {
+    job_key: String,
+    kind: &'static str,
+    measure: &'static str,
+    fold: &'static str,
+    size: usize,
+    names: Vec<String>,
+    host_of: Vec<Option<usize>>,
+    total: i64,
+    largest: i64,
+    cells: Cells,
+}
+
+#[derive(Default, Serialize)]
+struct Cells {
+    gap: Vec<i64>,
+    value: Vec<i64>,
+}
+
+/// `GET /jobs/{job}/matrix`.
+pub async fn matrix(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let kind = question.word("kind", &[("logical", "logical"), ("wire", "wire")])?;
+    let measures = [("bytes", (Measure::Bytes, "bytes")), ("messages", (Measure::Messages, "messages"))];
+    let (measure, measure_name) = question.word("measure", &measures)?;
+    let fold = question.word("fold", &[("rank", "rank"), ("node", "node")])?;
+    let at = question.at()?;
+    question.done()?;
+    let (job, ranks, pairs) = api
+        .ask(async |client| {
+            let job = find(client, question.path("job")).await?;
+            let ranks = ranks(client, job.id).await?;
+            let pairs = traffic::pairs(client, job.id, kind, measure, at, CELLS_MAX as i64 + 1).await?;
+            Ok((job, ranks, pairs))
+        })
+        .await?;
+    if pairs.len() > CELLS_MAX {
+        let message = format!("the matrix of {} has more than {CELLS_MAX} cells", job.key);
+        let remedy =
+            "only worlds of up to 1024 ranks can be told; `throughline job matrix` draws larger ones";
+        return Err(Problem::over_limit("1048576 cells", message, remedy));
+    }
+    let (names, places) = places(&ranks);
+    let host_of_rank: HashMap<i32, usize> =
+        ranks.iter().map(|rank| rank.rank).zip(places.iter().copied()).collect();
+    let seen = pairs.iter().map(|pair| pair.rank.max(pair.peer)).chain(ranks.iter().map(|rank| rank.rank));
+    let world = seen.map(|rank| rank + 1).max().unwrap_or(0).max(job.world_size.unwrap_or(0));
+    let (size, host_of, sums) = if fold == "node" {
+        (names.len(), (0..names.len()).map(Some).collect(), by_node(&pairs, &host_of_rank))
+    } else {
+        let host_of = (0..world).map(|rank| host_of_rank.get(&rank).copied()).collect();
+        let place = |rank: i32| usize::try_from(rank).unwrap_or(0);
+        let cells = pairs.iter().map(|pair| ((place(pair.rank), place(pair.peer)), pair.value)).collect();
+        (place(world), host_of, cells)
+    };
+    let matrix = Matrix {
+        job_key: job.key,
+        kind,
+        measure: measure_name,
+        fold,
+        size,
+        names,
+        host_of,
+        total: sums.iter().fold(0, |sum, (_, value)| sum.saturating_add(*value)),
+        largest: sums.iter().map(|(_, value)| *value).max().unwrap_or(0),
+        cells: cells(&sums, size),
+    };
+    let size_hint = matrix.cells.gap.len() * 12;
+    Ok(answer::body_aside(matrix, size_hint).await?.response(&question.headers, None))
+}
+
+/// Row, column and value, in order.
+type Sums = Vec<((usize, usize), i64)>;
+
+/// Sums over the ranks of each host. Ranks whose host is not known are left out.
+fn by_node(pairs: &[Pair], host_of: &HashMap<i32, usize>) -> Sums {
+    let mut sums: BTreeMap<(usize, usize), i64> = BTreeMap::new();
+    for pair in pairs {
+        if let (Some(from), Some(to)) = (host_of.get(&pair.rank), host_of.get(&pair.peer)) {
+            let sum = sums.entry((*from, *to)).or_default();
+            *sum = sum.saturating_add(pair.value);
+        }
+    }
+    sums.into_iter().collect()
+}
+
+fn cells(sums: &Sums, size: usize) -> Cells {
+    let mut cells = Cells::default();
+    let mut before = -1;
+    for ((row, column), value) in sums {
+        let place = i64::try_from(row * size + column).unwrap_or(i64::MAX);
+        cells.gap.push(place - before);
+        cells.value.push(*value);
+        before = place;
+    }
+    cells
+}
+
+#[derive(Serialize)]
+struct Operations {
+    job_key: String,
+    from_ms: i64,
+    to_ms: i64,
+    step_seconds: f64,
+    times_ms: Vec<i64>,
+    by: &'static str,
+    series: Vec<Series>,
+}
+
+#[derive(Serialize)]
+struct Series {
+    operation: Option<String>,
+    rank: Option<i32>,
+    calls: Vec<i64>,
+    bytes: Vec<i64>,
+    elapsed_seconds: Vec<f64>,
+}
+
+/// `GET /jobs/{job}/operations`.
+pub async fn operations(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let by =
+        question.word("by", &[("operation", (By::Operation, "operation")), ("rank", (By::Rank, "rank"))])?;
+    let only = Only {
+        operation: question.text("operation")?,
+        rank: question
+            .text("rank")?
+            .is_some()
+            .then(|| question.number("rank", 0, 0, i32::MAX))
+            .transpose()?,
+    };
+    let points = question.points()?;
+    let (_, _) = (question.time("from")?, question.time("to")?);
+    question.done()?;
+    let (job, grid, steps) = api
+        .ask(async |client| {
+            let job = find(client, question.path("job")).await?;
+            let (from, to) = span(&question, client, &job).await?;
+            let grid = Grid::new(from, to, points);
+            let steps = traffic::operations(client, job.id, &grid, by.0, only, STEPS_MAX as i64 + 1).await?;
+            Ok((job, grid, steps))
+        })
+        .await?;
+    let series = series(steps, &grid)?;
+    let told = Operations {
+        job_key: job.key,
+        from_ms: grid.from,
+        to_ms: grid.to(),
+        step_seconds: step_seconds(&grid),
+        times_ms: grid.ends(),
+        by: by.1,
+        series,
+    };
+    let size_hint = told.series.len() * grid.steps * 20;
+    Ok(answer::body_aside(told, size_hint).await?.response(&question.headers, None))
+}
+
+/// The range that is asked for of a job; its own unless given.
+pub async fn span(question: &Question, client: &Client, job: &Job) -> Result<(i64, i64), Problem> {
+    let now = now(client).await?;
+    let start = job.start.unwrap_or(job.first_seen);
+    // A row stands for the bin that ends with it, and the last ones come after the end.
+    let end = job.end.map_or(now, |end| end + 1000);
+    question.range(|to| {
+        let to = to.unwrap_or(end.max(start + 1000));
+        (start.min(to - 1), to)
+    })
+}
+
+/// The length of a step.
+#[allow(clippy::cast_precision_loss)] // milliseconds
+pub fn step_seconds(grid: &Grid) -> f64 {
+    grid.step as f64 / 1e3
+}
+
+/// One series for each operation or rank, with a number for each step. Steps come ordered by series.
+fn series(steps: Vec<Step>, grid: &Grid) -> Result<Vec<Series>, Problem> {
+    let mut all: Vec<Series> = Vec::new();
+    for step in steps {
+        let is_next =
+            all.last().is_none_or(|last| (&last.operation, last.rank) != (&step.operation, step.rank));
+        if is_next {
+            if (all.len() + 1) * grid.steps > STEPS_MAX {
+                let message = format!("more than {STEPS_MAX} numbers of each kind");
+                let remedy = "give fewer `points`, a shorter range, one `rank` or by=operation";
+                return Err(Problem::over_limit(&format!("{STEPS_MAX} numbers"), message, remedy));
+            }
+            all.push(Series {
+                operation: step.operation,
+                rank: step.rank,
+                calls: vec![0; grid.steps],
+                bytes: vec![0; grid.steps],
+                elapsed_seconds: vec![0.0; grid.steps],
+            });
+        }
+        let (Some(series), Ok(place)) = (all.last_mut(), usize::try_from(step.step)) else { continue };
+        if place < grid.steps {
+            series.calls[place] = step.calls;
+            series.bytes[place] = step.bytes;
+            series.elapsed_seconds[place] = (step.elapsed_seconds * 1e6).round() / 1e6;
+        }
+    }
+    Ok(all)
+}

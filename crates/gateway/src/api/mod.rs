@@ -1,0 +1,107 @@
+//! The JSON API, `/api/v1/`, as `openapi.yaml` has it: what the pages use, and anybody else may.
+//!
+//! A handler takes a [`Question`](question::Question), asks the store ([`Api::ask`]: a connection of the reading role,
+//! bounded in number and time) and makes an answer, or a [`Problem`]. What many ask for at once about the present is
+//! read once a second for all of them ([`fresh`]).
+
+mod answer;
+mod fabric;
+mod fresh;
+mod happenings;
+mod jobs;
+mod page;
+mod problem;
+mod question;
+
+pub use problem::Problem;
+
+use crate::read::Limits;
+use axum::Router;
+use axum::http::{Uri, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use fresh::Fresh;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use throughline_store::{Database, Pool};
+use tokio_postgres::Client;
+
+/// How long a question waits for one of the connections.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How old an answer about the present may be that several are given.
+const FRESH: Duration = Duration::from_millis(900);
+
+/// The contract.
+const DOCUMENT: &str = include_str!("../../openapi.yaml");
+
+/// What answers.
+#[derive(Debug)]
+pub struct Api {
+    pool: Pool,
+    limits: Limits,
+    fabric: fabric::Kept,
+    live_jobs: Fresh<jobs::Live>,
+}
+
+impl Api {
+    /// Reads this database.
+    #[must_use]
+    pub fn new(database: Database, limits: Limits) -> Api {
+        let pool = Pool::new(database, limits.parallel, limits.time).for_small_answers();
+        Api { pool, limits, fabric: fabric::Kept::default(), live_jobs: Fresh::new(FRESH) }
+    }
+
+    /// Asks the database something, with a connection of its own.
+    ///
+    /// # Errors
+    /// The question's own, no connection, or longer than a statement may take.
+    async fn ask<T>(&self, question: impl AsyncFnOnce(&Client) -> Result<T, Problem>) -> Result<T, Problem> {
+        let lent = self.pool.get(PATIENCE).await?;
+        let Some(client) = lent.client() else { return Err(Problem::internal("no connection")) };
+        let begun = Instant::now();
+        match question(client).await {
+            Ok(answer) => {
+                lent.give_back();
+                Ok(answer)
+            }
+            // What failed for another reason leaves the connection as good as it was.
+            Err(problem) if problem.is_of_the_question() => {
+                lent.give_back();
+                Err(problem)
+            }
+            Err(_) if begun.elapsed() >= self.limits.time => {
+                Err(Problem::too_slow(self.limits.time.as_secs()))
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+}
+
+/// The routes, to be put under `/api/v1`.
+pub fn router(api: Arc<Api>) -> Router {
+    Router::new()
+        .route("/openapi.yaml", get(async || ([(header::CONTENT_TYPE, "application/yaml")], DOCUMENT)))
+        .route("/range", get(happenings::range))
+        .route("/health", get(happenings::health))
+        .route("/events", get(happenings::events))
+        .route("/subnets", get(fabric::subnets))
+        .route("/fabric/{subnet}/topology", get(fabric::topology))
+        .route("/fabric/{subnet}/load", get(fabric::load))
+        .route("/jobs", get(jobs::jobs))
+        .route("/jobs/{job}", get(jobs::job))
+        .route("/jobs/{job}/ranks", get(jobs::ranks))
+        .route("/jobs/{job}/matrix", get(jobs::matrix))
+        .route("/jobs/{job}/operations", get(jobs::operations))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(async || Problem::method())
+        .with_state(api)
+}
+
+async fn nothing_here(uri: Uri) -> impl IntoResponse {
+    let remedy = "/api/v1/openapi.yaml lists what there is";
+    Problem::not_found(format!("nothing at {}", uri.path()), remedy)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! Why there is no answer: one form for all, a status and a JSON object that says what, why and what to do.
+
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use throughline_store::{Error, NoConnection};
+
+/// What is wrong, and what to do.
+#[derive(Debug, Serialize)]
+pub struct Problem {
+    #[serde(skip)]
+    status: StatusCode,
+    code: &'static str,
+    message: String,
+    remedy: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameter: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
+}
+
+impl Problem {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>, remedy: &str) -> Problem {
+        let (message, remedy) = (message.into(), remedy.to_owned());
+        Problem { status, code, message, remedy, parameter: None, limit: None }
+    }
+
+    /// A parameter is wrong; `remedy` says what is expected.
+    pub fn parameter(name: &str, message: impl Into<String>, remedy: &str) -> Problem {
+        let problem = Problem::new(StatusCode::BAD_REQUEST, "bad_parameter", message, remedy);
+        Problem { parameter: Some(name.to_owned()), ..problem }
+    }
+
+    /// There is no such thing.
+    pub fn not_found(message: impl Into<String>, remedy: &str) -> Problem {
+        Problem::new(StatusCode::NOT_FOUND, "not_found", message, remedy)
+    }
+
+    /// The address exists and takes no such method.
+    pub fn method() -> Problem {
+        let message = "this address is only read";
+        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, "use GET or HEAD")
+    }
+
+    /// The answer would be larger than a limit allows.
+    pub fn over_limit(limit: &str, message: impl Into<String>, remedy: &str) -> Problem {
+        let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "over_limit", message, remedy);
+        Problem { limit: Some(limit.to_owned()), ..problem }
+    }
+
+    /// A statement took longer than it may.
+    pub fn too_slow(seconds: u64) -> Problem {
+        let problem = Problem::new(
+            StatusCode::GATEWAY_TIMEOUT,
+            "too_slow",
+            format!("the database did not answer within {seconds} s, the limit query.max_seconds"),
+            "ask for a shorter time or for less, or raise query.max_seconds in server.toml",
+        );
+        Problem { limit: Some("query.max_seconds".to_owned()), ..problem }
+    }
+
+    /// No token, or a wrong one.
+    pub fn unauthorized(message: &str) -> Problem {
+        let remedy = "send `Authorization: Bearer TOKEN` with the token of query.token_file";
+        Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message, remedy)
+    }
+
+    /// Not from here.
+    pub fn forbidden(message: impl Into<String>, remedy: &str) -> Problem {
+        Problem::new(StatusCode::FORBIDDEN, "forbidden", message, remedy)
+    }
+
+    /// Whether the database is not to blame: the question cannot be answered.
+    pub fn is_of_the_question(&self) -> bool {
+        self.status.is_client_error()
+    }
+
+    /// Nobody's fault but this program's.
+    pub fn internal(message: impl Into<String>) -> Problem {
+        let remedy = "the server's log has more; please report it";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message, remedy)
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Problem {
+        let message = error.to_string();
+        match error {
+            Error::Refused { .. } | Error::Schema(_) => Problem::internal(message),
+            _ => Problem::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "database_absent",
+                message,
+                "`throughline db status` tells whether the private database runs; of an operated one ask its server",
+            ),
+        }
+    }
+}
+
+impl From<NoConnection> for Problem {
+    fn from(error: NoConnection) -> Problem {
+        match error {
+            NoConnection::Busy => {
+                let problem = Problem::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "busy",
+                    error.to_string(),
+                    "ask again in a few seconds, or raise query.max_parallel in server.toml",
+                );
+                Problem { limit: Some("query.max_parallel".to_owned()), ..problem }
+            }
+            NoConnection::Database(error) => error.into(),
+        }
+    }
+}
+
+/// The form of a [`Problem`] on its way out.
+#[derive(Serialize)]
+struct Envelope<'a> {
+    error: &'a Problem,
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        if self.status.is_server_error() {
+            tracing::warn!(status = %self.status, message = self.message, "a request was not answered");
+        }
+        let body = serde_json::to_vec(&Envelope { error: &self }).unwrap_or_default();
+        let kind = [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")];
+        let mut response = (self.status, kind, body).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            let scheme = header::HeaderValue::from_static("Bearer realm=\"throughline\"");
+            response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+        }
+        response
+    }
+}

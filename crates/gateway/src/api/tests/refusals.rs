@@ -1,0 +1,71 @@
+//! What cannot be answered: one form, the right status, what is wrong and what to do.
+
+use super::*;
+use throughline_store::testing;
+
+#[tokio::test]
+async fn wrong_addresses_parameters_and_things_that_are_not_there() {
+    let router = api_on(super::seed::fabric().await);
+    for (path, said) in [
+        ("/nothing", "404 not_found: nothing at /nothing; /api/v1/openapi.yaml lists"),
+        ("/fabric/0x1/topology", "404 not_found: no subnet 0x1; there are 0xfe80000000000000"),
+        ("/fabric/%ff/topology", "400 bad_parameter"),
+        (
+            "/fabric/0xfe80000000000000/topology?at=noon",
+            "400 bad_parameter: at = noon is no time; give milliseconds",
+        ),
+        (
+            "/fabric/0xfe80000000000000/topology?when=1",
+            "400 bad_parameter: there is no parameter when here; this address takes at; when",
+        ),
+        ("/fabric/0xfe80000000000000/load?at=9000000000000", "400 bad_parameter: at is in the future"),
+        (
+            "/fabric/0xfe80000000000000/load?window=0",
+            "400 bad_parameter: window = 0; give a number from 1 to 86400; window",
+        ),
+        ("/fabric/0xfe80000000000000/load?window=NaN", "400 bad_parameter"),
+        (
+            "/subnets?limit=1",
+            "400 bad_parameter: there is no parameter limit here; this address takes no parameters",
+        ),
+    ] {
+        let told = refused(&router, path).await;
+        assert!(told.starts_with(said), "{path}: {told}");
+    }
+    let request = Request::post("/subnets").body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 405);
+    let body: Value = serde_json::from_slice(&to_bytes(response.into_body(), 9999).await.unwrap()).unwrap();
+    assert_eq!(body["error"]["code"], "method_not_allowed");
+}
+
+#[tokio::test]
+async fn a_database_that_is_away_busy_or_slow() {
+    let nowhere = Database::from_url("host=/nonexistent user=a dbname=b").unwrap();
+    let told = refused(&api_on(nowhere), "/subnets").await;
+    assert!(told.starts_with("503 database_absent") && told.contains("throughline db status"), "{told}");
+
+    let database = testing::database().await;
+    let limits = Limits { time: Duration::from_millis(300), parallel: 1, ..Limits::default() };
+    let api = Arc::new(Api::new(database.clone(), limits));
+    let router = super::super::router(api);
+    // Somebody holds the table: the statement waits for longer than it may.
+    let mut holder = database.connect().await.unwrap();
+    let transaction = holder.transaction().await.unwrap();
+    transaction.batch_execute("LOCK TABLE subnet IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let told = refused(&router, "/subnets").await;
+    assert!(told.starts_with("504 too_slow") && told.contains("query.max_seconds"), "{told}");
+    transaction.rollback().await.unwrap();
+    assert_eq!(get(&router, "/subnets").await["subnets"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn the_connections_only_read() {
+    let api = Api::new(testing::database().await, Limits::default());
+    let write = api.ask(async |client| {
+        let done = client.execute("INSERT INTO subnet (prefix) VALUES ('0x1')", &[]).await;
+        assert_eq!(done.unwrap_err().code().unwrap().code(), "25006");
+        Ok(())
+    });
+    write.await.unwrap();
+}

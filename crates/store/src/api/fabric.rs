@@ -1,0 +1,217 @@
+//! Subnets, their nodes and cables at a time, and how long these are as they are.
+
+use super::{At, milliseconds, moment};
+use crate::Error;
+use std::collections::HashMap;
+use std::time::SystemTime;
+use tokio_postgres::{Client, Row};
+
+/// A subnet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// Its number in the tables.
+    pub id: i32,
+    /// `0x` and 16 digits.
+    pub prefix: String,
+}
+
+/// What a subnet has now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Switches.
+    pub switches: i64,
+    /// Channel adapters.
+    pub adapters: i64,
+    /// Cables.
+    pub links: i64,
+    /// End of the crawler's last round of counters within a day.
+    pub swept: Option<i64>,
+}
+
+/// Which state of the inventory holds at a time: equal versions are equal topologies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// The last change before, microseconds since 1970.
+    pub changed: Option<i64>,
+    /// Changes until then.
+    pub changes: i64,
+}
+
+/// A node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// Its number in the tables.
+    pub id: i32,
+    /// `0x` and 16 digits.
+    pub guid: String,
+    /// `switch`, `ca` or `router`.
+    pub kind: String,
+    /// Its description, or the GUID of one without.
+    pub name: String,
+    /// Of a switch its port 0's, else the first port's.
+    pub lid: i32,
+    /// Its device.
+    pub device_id: i32,
+    /// The host that has it, where an agent tells.
+    pub host: Option<String>,
+}
+
+/// One end of a cable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The port's number in the tables.
+    pub port_id: i32,
+    /// The node's.
+    pub node: i32,
+    /// The port on the node.
+    pub port: i32,
+}
+
+/// A cable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// Both ends, in the order of the tables.
+    pub ends: [End; 2],
+    /// Speed of one direction, 0 while it is down.
+    pub bytes_per_second: i64,
+    /// As ibnetdiscover prints it.
+    pub width: String,
+    /// As ibnetdiscover prints it.
+    pub speed: String,
+    /// Active, Armed, Initialize, Down.
+    pub state: String,
+}
+
+/// All subnets, by prefix.
+///
+/// # Errors
+/// The database's.
+pub async fn subnets(client: &Client) -> Result<Vec<Subnet>, Error> {
+    let rows = client.query("SELECT id, prefix FROM subnet ORDER BY prefix", &[]).await;
+    let rows = rows.map_err(Error::sql("reading the subnets"))?;
+    Ok(rows.iter().map(|row| Subnet { id: row.get(0), prefix: row.get(1) }).collect())
+}
+
+const COUNT: &str = "
+    SELECT count(*) FILTER (WHERE n.type = 'switch'), count(*) FILTER (WHERE n.type = 'ca'),
+           (SELECT count(*) FROM ib_link l JOIN ib_port_key p ON p.id = l.port_a_id
+            JOIN ib_node_key a ON a.id = p.ib_node_id WHERE a.subnet_id = $1 AND l.valid_to IS NULL),
+           (SELECT max(c.time) FROM coverage c JOIN subnet s ON s.prefix = c.instance
+            WHERE s.id = $1 AND c.source = 'mad' AND c.time > now() - INTERVAL '1 day')
+    FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
+    WHERE k.subnet_id = $1";
+
+/// What a subnet has now.
+///
+/// # Errors
+/// The database's.
+pub async fn count(client: &Client, subnet: i32) -> Result<Count, Error> {
+    let row = client.query_one(COUNT, &[&subnet]).await.map_err(Error::sql("counting a subnet's nodes"))?;
+    let swept: Option<SystemTime> = row.get(3);
+    Ok(Count {
+        switches: row.get(0),
+        adapters: row.get(1),
+        links: row.get(2),
+        swept: swept.map(milliseconds),
+    })
+}
+
+/// Which state of a subnet's inventory holds at a time.
+///
+/// # Errors
+/// The database's.
+pub async fn version(client: &Client, subnet: i32, at: At) -> Result<Version, Error> {
+    let until = match at {
+        At::Latest => String::new(),
+        At::Time(time) => format!("WHERE t <= {}", moment(time)),
+    };
+    // Rows of a node's agent count too: they name its adapters' host.
+    let sql = format!(
+        "SELECT (extract(epoch FROM max(t)) * 1000000)::bigint, count(*) FROM (
+             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) AS t FROM ib_node_key k
+             JOIN ib_node n ON n.ib_node_id = k.id WHERE k.subnet_id = $1
+             UNION ALL
+             SELECT unnest(ARRAY[p.valid_from, p.valid_to]) FROM ib_node_key k
+             JOIN ib_port p ON p.ib_node_id = k.id WHERE k.subnet_id = $1
+             UNION ALL
+             SELECT unnest(ARRAY[l.valid_from, l.valid_to]) FROM ib_node_key k
+             JOIN ib_port_key p ON p.ib_node_id = k.id JOIN ib_link l ON l.port_a_id = p.id WHERE k.subnet_id = $1
+             UNION ALL
+             SELECT unnest(ARRAY[n.valid_from, n.valid_to]) FROM node n
+             WHERE EXISTS (SELECT FROM ib_node_key k WHERE k.subnet_id = $1 AND k.guid = ANY (n.hca_guids))
+         ) changes {until}{and} t IS NOT NULL",
+        and = if until.is_empty() { "WHERE" } else { " AND" },
+    );
+    let row =
+        client.query_one(&sql, &[&subnet]).await.map_err(Error::sql("reading a subnet's last change"))?;
+    Ok(Version { changed: row.get(0), changes: row.get(1) })
+}
+
+/// The nodes of a subnet at a time.
+///
+/// # Errors
+/// The database's.
+pub async fn nodes(client: &Client, subnet: i32, at: At) -> Result<Vec<Node>, Error> {
+    let what = "reading a subnet's nodes";
+    let hosts = format!("SELECT name, unnest(hca_guids) FROM node h WHERE {}", at.valid("h"));
+    let hosts = client.query(&hosts, &[]).await.map_err(Error::sql(what))?;
+    let hosts: HashMap<String, String> = hosts.iter().map(|row| (row.get(1), row.get(0))).collect();
+    let nodes = format!(
+        "SELECT k.id, k.guid, n.type, coalesce(nullif(n.description, ''), k.guid), n.lid, n.device_id
+         FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {}
+         WHERE k.subnet_id = $1",
+        at.valid("n")
+    );
+    let rows = client.query(&nodes, &[&subnet]).await.map_err(Error::sql(what))?;
+    let node = |row: &Row| {
+        let guid: String = row.get(1);
+        Node {
+            id: row.get(0),
+            host: hosts.get(&guid).cloned(),
+            guid,
+            kind: row.get(2),
+            name: row.get(3),
+            lid: row.get(4),
+            device_id: row.get(5),
+        }
+    };
+    Ok(rows.iter().map(node).collect())
+}
+
+/// The cables of a subnet at a time.
+///
+/// # Errors
+/// The database's.
+pub async fn links(client: &Client, subnet: i32, at: At) -> Result<Vec<Link>, Error> {
+    // What one end does not tell the other may.
+    let sql = format!(
+        "SELECT l.port_a_id, a.ib_node_id, a.port, l.port_b_id, b.ib_node_id, b.port,
+                greatest(pa.rate_bytes_per_second, pb.rate_bytes_per_second, 0),
+                coalesce(nullif(pa.width, ''), pb.width, ''), coalesce(nullif(pa.speed, ''), pb.speed, ''),
+                coalesce(nullif(pa.state, ''), pb.state, '')
+         FROM ib_node_key k
+         JOIN ib_port_key a ON a.ib_node_id = k.id
+         JOIN ib_link l ON l.port_a_id = a.id AND {link}
+         JOIN ib_port_key b ON b.id = l.port_b_id
+         LEFT JOIN ib_port pa ON pa.port_id = a.id AND {port_a}
+         LEFT JOIN ib_port pb ON pb.port_id = b.id AND {port_b}
+         WHERE k.subnet_id = $1",
+        link = at.valid("l"),
+        port_a = at.valid("pa"),
+        port_b = at.valid("pb"),
+    );
+    let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading a subnet's links"))?;
+    let end = |row: &Row, from: usize| End {
+        port_id: row.get(from),
+        node: row.get(from + 1),
+        port: row.get(from + 2),
+    };
+    let link = |row: &Row| Link {
+        ends: [end(row, 0), end(row, 3)],
+        bytes_per_second: row.get(6),
+        width: row.get(7),
+        speed: row.get(8),
+        state: row.get(9),
+    };
+    Ok(rows.iter().map(link).collect())
+}

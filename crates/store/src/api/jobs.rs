@@ -1,0 +1,349 @@
+//! Jobs: who runs what where, and the sums of their MPI operations.
+
+use super::{milliseconds, moment};
+use crate::Error;
+use std::time::SystemTime;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{Client, Row};
+
+/// A job.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Job {
+    /// Its number in the tables.
+    pub id: i32,
+    /// `scheduler:id[.step]@uid`, or `local:…`.
+    pub key: String,
+    /// slurm, pbs, lsf, flux or local.
+    pub scheduler: Option<String>,
+    /// The scheduler's own id.
+    pub native_id: Option<String>,
+    /// The step in it.
+    pub step: Option<String>,
+    /// Who runs it.
+    pub user: Option<String>,
+    /// As the scheduler told.
+    pub name: Option<String>,
+    /// Account or project.
+    pub account: Option<String>,
+    /// Partition or queue.
+    pub queue: Option<String>,
+    /// What runs.
+    pub command: Option<String>,
+    /// When it began, milliseconds since 1970.
+    pub start: Option<i64>,
+    /// When its last rank ended.
+    pub end: Option<i64>,
+    /// When it was heard of first.
+    pub first_seen: i64,
+    /// Ranks by its own account.
+    pub world_size: Option<i32>,
+    /// Ranks seen.
+    pub ranks: i64,
+    /// Hosts on which ranks were seen.
+    pub nodes: i64,
+    /// Ranks that run.
+    pub ranks_running: i64,
+    /// Ranks that ended without MPI_Finalize.
+    pub ranks_lost: i64,
+    /// Ranks whose nodes went away.
+    pub ranks_silent: i64,
+    /// When a node last spoke of it, by the database's clock.
+    pub reported: Option<i64>,
+}
+
+/// Sums of a job's MPI operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Totals {
+    /// Calls of all operations.
+    pub calls: i64,
+    /// What callers passed to send.
+    pub bytes: i64,
+    /// Time inside MPI, summed over ranks.
+    pub mpi_seconds: f64,
+    /// Time that the ranks were observed, summed.
+    pub observed_seconds: Option<f64>,
+}
+
+/// What jobs that have ended are sorted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sort {
+    /// When it began.
+    Start,
+    /// When it ended.
+    End,
+    /// How long it ran.
+    Duration,
+    /// Who ran it.
+    User,
+    /// As the scheduler told.
+    Name,
+    /// Hosts that spoke of it.
+    Nodes,
+    /// Ranks by its own account.
+    Ranks,
+    /// Its key.
+    Key,
+}
+
+impl Sort {
+    /// The value in SQL, and its type.
+    fn value(self) -> (&'static str, &'static str) {
+        match self {
+            Sort::Start => ("extract(epoch FROM coalesce(j.start_time, j.first_seen))::float8", "float8"),
+            Sort::End => ("extract(epoch FROM j.end_time)::float8", "float8"),
+            Sort::Duration => {
+                ("extract(epoch FROM j.end_time - coalesce(j.start_time, j.first_seen))::float8", "float8")
+            }
+            Sort::User => ("coalesce(j.user_name, '')", "text"),
+            Sort::Name => ("coalesce(j.name, '')", "text"),
+            Sort::Nodes => ("(SELECT count(*) FROM job_node n WHERE n.job_id = j.id)::float8", "float8"),
+            Sort::Ranks => ("coalesce(j.world_size, 0)::float8", "float8"),
+            Sort::Key => ("j.key", "text"),
+        }
+    }
+}
+
+/// Which of the jobs that have ended.
+#[derive(Clone, Debug)]
+pub struct Ended<'a> {
+    /// What comes first.
+    pub sort: Sort,
+    /// From the largest on.
+    pub is_descending: bool,
+    /// Part of key, id, user, name, account, queue or command.
+    pub text: Option<&'a str>,
+    /// Of this user.
+    pub user: Option<&'a str>,
+    /// That ran at or after this time, milliseconds.
+    pub since: Option<i64>,
+    /// Behind the job with this value and number.
+    pub behind: Option<(&'a str, i32)>,
+    /// Most jobs.
+    pub limit: i64,
+}
+
+const COLUMNS: &str =
+    "j.id, j.key, j.scheduler, j.native_id, j.step, j.user_name, j.name, j.account, j.queue, j.command,
+    j.start_time, j.end_time, j.first_seen, j.world_size";
+
+/// What the ranks of job `j` tell, and its nodes.
+const RANKS: &str = "
+    LEFT JOIN LATERAL (
+        SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes,
+               count(*) FILTER (WHERE end_time IS NULL) AS running, count(*) FILTER (WHERE ending = 'lost') AS lost,
+               count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end
+        FROM job_rank WHERE job_id = j.id) r ON true
+    LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM job_node WHERE job_id = j.id) n ON true";
+
+const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported";
+
+fn job(row: &Row) -> Job {
+    let time = |place: usize| row.get::<_, Option<SystemTime>>(place).map(milliseconds);
+    Job {
+        id: row.get(0),
+        key: row.get(1),
+        scheduler: row.get(2),
+        native_id: row.get(3),
+        step: row.get(4),
+        user: row.get(5),
+        name: row.get(6),
+        account: row.get(7),
+        queue: row.get(8),
+        command: row.get(9),
+        start: time(10),
+        end: time(11),
+        first_seen: time(12).unwrap_or_default(),
+        world_size: row.get(13),
+        ranks: row.get(14),
+        nodes: row.get(15),
+        ranks_running: row.get(16),
+        ranks_lost: row.get(17),
+        ranks_silent: row.get(18),
+        reported: time(19),
+    }
+}
+
+/// All jobs that have not ended, in no order.
+///
+/// # Errors
+/// The database's.
+pub async fn live(client: &Client) -> Result<Vec<Job>, Error> {
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM job j {RANKS} WHERE j.end_time IS NULL");
+    let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the jobs that run"))?;
+    Ok(rows.iter().map(job).collect())
+}
+
+/// Jobs that have ended, in their order, each with its value as text: what a following question begins behind.
+///
+/// # Errors
+/// The database's.
+pub async fn ended(client: &Client, asked: &Ended<'_>) -> Result<Vec<(Job, String)>, Error> {
+    let (value, kind) = asked.sort.value();
+    let (order, behind) = if asked.is_descending { ("DESC", "<") } else { ("ASC", ">") };
+    let since = asked.since.map_or(String::new(), |since| format!("AND j.end_time >= {}", moment(since)));
+    let (behind_value, behind_id) = asked.behind.unzip();
+    let sql = format!(
+        "WITH page AS MATERIALIZED (
+             SELECT j.*, {value} AS value FROM job j
+             WHERE j.end_time IS NOT NULL {since}
+               AND ($1::text IS NULL OR strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name, j.account,
+                    j.queue, j.command)), lower($1)) > 0)
+               AND ($2::text IS NULL OR j.user_name = $2)
+               AND ($3::text IS NULL OR ({value}, j.id) {behind} ($3::text::{kind}, $4::integer))
+             ORDER BY {value} {order}, j.id {order} LIMIT $5
+         )
+         SELECT {COLUMNS}, {COUNTS}, j.value::text FROM page j {RANKS} ORDER BY j.value {order}, j.id {order}"
+    );
+    let parameters: [&(dyn ToSql + Sync); 5] =
+        [&asked.text, &asked.user, &behind_value, &behind_id, &asked.limit];
+    let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading the jobs that ended"))?;
+    Ok(rows.iter().map(|row| (job(row), row.get(20))).collect())
+}
+
+/// The job with a key.
+///
+/// # Errors
+/// The database's.
+pub async fn one(client: &Client, key: &str) -> Result<Option<Job>, Error> {
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM job j {RANKS} WHERE j.key = $1");
+    let row = client.query_opt(&sql, &[&key]).await.map_err(Error::sql("reading a job"))?;
+    Ok(row.map(|row| job(&row)))
+}
+
+const TOTALS: &str = "
+    SELECT job_id, stored_total(sum(calls)), stored_total(sum(bytes)), coalesce(sum(elapsed_seconds), 0),
+           sum(observed_seconds)
+    FROM mpi_rank_totals WHERE job_id = ANY($1) GROUP BY job_id";
+
+/// Sums of some jobs; those without any row are left out.
+///
+/// # Errors
+/// The database's.
+pub async fn totals(client: &Client, ids: &[i32]) -> Result<Vec<(i32, Totals)>, Error> {
+    let rows = client.query(TOTALS, &[&ids]).await.map_err(Error::sql("summing the operations of jobs"))?;
+    let totals = |row: &Row| {
+        let count = |place: usize| row.get::<_, Option<i64>>(place).unwrap_or_default();
+        let sums = Totals {
+            calls: count(1),
+            bytes: count(2),
+            mpi_seconds: row.get(3),
+            observed_seconds: row.get(4),
+        };
+        (row.get(0), sums)
+    };
+    Ok(rows.iter().map(totals).collect())
+}
+
+/// A combination of operation, size class and algorithm, over all ranks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// MPI name without the prefix.
+    pub operation: String,
+    /// Largest message of the class, bytes.
+    pub size_class_bytes: i64,
+    /// What the library did inside; empty where it is not known or there is none.
+    pub algorithm: String,
+    /// observed, pvar, forced, unknown, or empty for an operation that has none.
+    pub algorithm_source: String,
+    /// Calls.
+    pub calls: i64,
+    /// What callers passed to send.
+    pub bytes: i64,
+    /// What receives got.
+    pub received_bytes: Option<i64>,
+    /// Time inside.
+    pub elapsed_seconds: f64,
+    /// From the return of the call that began it to its completion.
+    pub wait_seconds: Option<f64>,
+    /// Longest single call.
+    pub longest_seconds: Option<f64>,
+}
+
+const CELLS: &str = "
+    SELECT operation, size_class_bytes, algorithm, algorithm_source, stored_total(sum(calls)), stored_total(sum(bytes)),
+           stored_total(sum(received_bytes)), coalesce(sum(elapsed_seconds), 0), sum(wait_seconds), max(longest_seconds)
+    FROM mpi_op_cell_totals WHERE job_id = $1
+    GROUP BY operation, size_class_bytes, algorithm, algorithm_source
+    ORDER BY operation, size_class_bytes, algorithm, algorithm_source";
+
+/// A job's operations.
+///
+/// # Errors
+/// The database's.
+pub async fn cells(client: &Client, id: i32) -> Result<Vec<Cell>, Error> {
+    let rows = client.query(CELLS, &[&id]).await.map_err(Error::sql("summing the operations of a job"))?;
+    let cell = |row: &Row| Cell {
+        operation: row.get(0),
+        size_class_bytes: row.get(1),
+        algorithm: row.get(2),
+        algorithm_source: row.get(3),
+        calls: row.get::<_, Option<i64>>(4).unwrap_or_default(),
+        bytes: row.get::<_, Option<i64>>(5).unwrap_or_default(),
+        received_bytes: row.get(6),
+        elapsed_seconds: row.get(7),
+        wait_seconds: row.get(8),
+        longest_seconds: row.get(9),
+    };
+    Ok(rows.iter().map(cell).collect())
+}
+
+/// A rank; of one that was started again the last start.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rank {
+    /// In MPI_COMM_WORLD.
+    pub rank: i32,
+    /// Where it runs.
+    pub host: String,
+    /// MPI library.
+    pub library: String,
+    /// When MPI_Init ended, milliseconds.
+    pub start: i64,
+    /// When it ended.
+    pub end: Option<i64>,
+    /// clean, lost, unseen or silent.
+    pub ending: Option<String>,
+    /// UUIDs of its GPUs.
+    pub gpus: Option<Vec<String>>,
+    /// DEVICE/PORT of its adapter ports.
+    pub ports: Option<Vec<String>>,
+    /// CPUs that it might run on.
+    pub cpus: Option<String>,
+}
+
+/// The ranks of a job.
+///
+/// # Errors
+/// The database's.
+pub async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
+    let sql = "SELECT DISTINCT ON (rank) rank, host, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports, cpus
+               FROM job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC";
+    let rows = client.query(sql, &[&id]).await.map_err(Error::sql("reading the ranks of a job"))?;
+    let rank = |row: &Row| Rank {
+        rank: row.get(0),
+        host: row.get(1),
+        library: row.get(2),
+        start: milliseconds(row.get(3)),
+        end: row.get::<_, Option<SystemTime>>(4).map(milliseconds),
+        ending: row.get(5),
+        gpus: row.get(6),
+        ports: row.get(7),
+        cpus: row.get(8),
+    };
+    Ok(rows.iter().map(rank).collect())
+}
+
+/// Sums of a job by rank; ranks without any row are left out.
+///
+/// # Errors
+/// The database's.
+pub async fn rank_totals(client: &Client, id: i32) -> Result<Vec<(i32, Totals)>, Error> {
+    let sql = "SELECT rank, calls, bytes, coalesce(elapsed_seconds, 0), observed_seconds
+               FROM mpi_rank_totals WHERE job_id = $1 ORDER BY rank";
+    let rows = client.query(sql, &[&id]).await.map_err(Error::sql("summing the operations of ranks"))?;
+    let totals = |row: &Row| {
+        let count = |place: usize| row.get::<_, Option<i64>>(place).unwrap_or_default();
+        let (calls, bytes) = (count(1), count(2));
+        (row.get(0), Totals { calls, bytes, mpi_seconds: row.get(3), observed_seconds: row.get(4) })
+    };
+    Ok(rows.iter().map(totals).collect())
+}

@@ -1,0 +1,157 @@
+//! What the JSON API asks of the database: plain rows, by id and time. What they mean together (layers of a fabric,
+//! shares, pages) is made by the gateway.
+//!
+//! Every function takes a connection of the reading role and one moment or range; times are milliseconds since 1970.
+
+pub mod fabric;
+pub mod happenings;
+pub mod jobs;
+pub mod load;
+pub mod traffic;
+
+use crate::Error;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio_postgres::Client;
+
+/// The moment for which something is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum At {
+    /// What holds now, whatever the clocks of those who told say.
+    Latest,
+    /// What held then, in milliseconds.
+    Time(i64),
+}
+
+impl At {
+    /// SQL that holds for the rows of `alias` that were valid then.
+    fn valid(self, alias: &str) -> String {
+        match self {
+            At::Latest => format!("{alias}.valid_to IS NULL"),
+            At::Time(time) => {
+                let at = moment(time);
+                format!(
+                    "{alias}.valid_from <= {at} AND ({alias}.valid_to IS NULL OR {alias}.valid_to > {at})"
+                )
+            }
+        }
+    }
+}
+
+/// A time as SQL. A constant, not a parameter: chunks outside of a range are then no part of the plan.
+pub(crate) fn moment(milliseconds: i64) -> String {
+    format!("(TIMESTAMPTZ 'epoch' + INTERVAL '{milliseconds} milliseconds')")
+}
+
+/// Milliseconds since 1970 of a time of the database.
+fn milliseconds(time: SystemTime) -> i64 {
+    let whole = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => whole(since),
+        Err(before) => -whole(before.duration()),
+    }
+}
+
+/// Seconds from one time to another; negative where it is the other way round.
+pub(crate) fn seconds_between(from: SystemTime, to: SystemTime) -> f64 {
+    match to.duration_since(from) {
+        Ok(span) => span.as_secs_f64(),
+        Err(before) => -before.duration().as_secs_f64(),
+    }
+}
+
+/// Lengths of steps, seconds: what people divide hours and days by.
+const STEPS: [i64; 22] = [
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400,
+    172_800, 604_800, 2_592_000, 31_536_000,
+];
+
+/// Steps of one length, aligned to it: the same for all that is asked for the same range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grid {
+    /// Begin of the first step, milliseconds since 1970.
+    pub from: i64,
+    /// Length of a step, milliseconds.
+    pub step: i64,
+    /// How many.
+    pub steps: usize,
+}
+
+impl Grid {
+    /// The shortest steps with which a range has no more than so many.
+    #[must_use]
+    pub fn new(from: i64, to: i64, points: usize) -> Grid {
+        let most = i64::try_from(points).unwrap_or(i64::MAX).max(1);
+        let of = |seconds: i64| {
+            let step = seconds * 1000;
+            let begin = from.div_euclid(step) * step;
+            let steps = (to - begin + step - 1).div_euclid(step).max(1);
+            (begin, step, steps)
+        };
+        let fitting = STEPS.into_iter().map(of).find(|(_, _, steps)| *steps <= most);
+        let (from, step, steps) = fitting.unwrap_or((from, (to - from).max(1), 1));
+        Grid { from, step, steps: usize::try_from(steps).unwrap_or(1) }
+    }
+
+    /// End of the last step.
+    #[must_use]
+    pub fn to(&self) -> i64 {
+        self.from + self.step * i64::try_from(self.steps).unwrap_or(i64::MAX)
+    }
+
+    /// Ends of all steps.
+    #[must_use]
+    pub fn ends(&self) -> Vec<i64> {
+        (1..).take(self.steps).map(|place| self.from + place * self.step).collect()
+    }
+
+    /// SQL for the step that a time is in, from 0; its end belongs to it.
+    fn step_of(&self, time: &str) -> String {
+        let Grid { from, step, .. } = self;
+        format!("(ceil((extract(epoch FROM {time}) * 1000 - {from}) / {step})::integer - 1)")
+    }
+}
+
+/// The database's clock.
+///
+/// # Errors
+/// The database's.
+pub async fn now(client: &Client) -> Result<i64, Error> {
+    let row =
+        client.query_one("SELECT now()", &[]).await.map_err(Error::sql("reading the database's time"))?;
+    Ok(milliseconds(row.get(0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grids_are_aligned_and_have_no_more_points_than_asked_for() {
+        let hour = Grid::new(1_767_225_600_000, 1_767_229_200_000, 300);
+        assert_eq!((hour.step, hour.steps, hour.to()), (15_000, 240, 1_767_229_200_000));
+        let odd = Grid::new(1_007, 3_500, 10);
+        assert_eq!(odd, Grid { from: 1_000, step: 1_000, steps: 3 });
+        assert_eq!(odd.ends(), [2_000, 3_000, 4_000]);
+        for points in [1, 2, 7, 300, 2000] {
+            for length in [1, 999, 86_400_000, 40_000_000_000] {
+                let grid = Grid::new(123_456, 123_456 + length, points);
+                assert!(
+                    grid.steps <= points && grid.from <= 123_456 && grid.to() >= 123_456 + length,
+                    "{grid:?}"
+                );
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn times_go_there_and_back() {
+        let client = crate::testing::database().await.connect_reader().await.unwrap();
+        for time in [0, 1, 1_767_225_600_123, -1_000, 9_000_000_000_000] {
+            let row = client.query_one(&format!("SELECT {}", moment(time)), &[]).await.unwrap();
+            assert_eq!(milliseconds(row.get(0)), time);
+        }
+        let (one, other) = (UNIX_EPOCH, UNIX_EPOCH + Duration::from_millis(1500));
+        assert_eq!((seconds_between(one, other), seconds_between(other, one)), (1.5, -1.5));
+        assert!(now(&client).await.unwrap() > 1_767_225_600_000);
+    }
+}

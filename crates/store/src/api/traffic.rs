@@ -1,0 +1,165 @@
+//! What a job's ranks sent to each other, and their operations over time.
+
+use super::{At, Grid, moment};
+use crate::Error;
+use tokio_postgres::Client;
+use tokio_postgres::types::ToSql;
+
+/// What a matrix counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Bytes.
+    Bytes,
+    /// Messages.
+    Messages,
+}
+
+/// Traffic from one rank to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Who sends.
+    pub rank: i32,
+    /// Who receives.
+    pub peer: i32,
+    /// Bytes or messages.
+    pub value: i64,
+}
+
+/// What a job's ranks sent to each other until a time, by rank and peer; at most `limit` pairs.
+///
+/// # Errors
+/// The database's.
+pub async fn pairs(
+    client: &Client,
+    job: i32,
+    kind: &str,
+    measure: Measure,
+    at: At,
+    limit: i64,
+) -> Result<Vec<Pair>, Error> {
+    let column = match measure {
+        Measure::Bytes => "bytes",
+        Measure::Messages => "messages",
+    };
+    let until = match at {
+        At::Latest => "TIMESTAMPTZ 'infinity'".to_owned(),
+        At::Time(time) => moment(time),
+    };
+    let sql = format!(
+        "SELECT rank, peer, stored_total(sum({column})) FROM mpi_peer_cells($1, {until}) WHERE kind = $2
+         GROUP BY rank, peer HAVING sum({column}) > 0 ORDER BY rank, peer LIMIT $3"
+    );
+    let rows = client.query(&sql, &[&job, &kind, &limit]).await;
+    let rows = rows.map_err(Error::sql("reading who sent how much to whom"))?;
+    Ok(rows.iter().map(|row| Pair { rank: row.get(0), peer: row.get(1), value: row.get(2) }).collect())
+}
+
+/// From one pair to the next down the primary key; a job that has both kinds has both for its first pairs.
+const KINDS: &str = "
+    WITH RECURSIVE pairs (rank, peer, kind) AS (
+        (SELECT rank, peer, kind FROM mpi_peers m, job_span($1) s
+         WHERE m.job_id = $1 AND m.time >= s.since AND m.time <= s.ending ORDER BY rank, peer, kind LIMIT 1)
+        UNION ALL SELECT n.rank, n.peer, n.kind FROM pairs p CROSS JOIN LATERAL (
+            SELECT m.rank, m.peer, m.kind FROM mpi_peers m
+            WHERE m.job_id = $1 AND (m.rank, m.peer, m.kind) > (p.rank, p.peer, p.kind)
+            ORDER BY m.rank, m.peer, m.kind LIMIT 1) n
+    )
+    SELECT DISTINCT kind FROM (SELECT kind FROM pairs LIMIT 64) first ORDER BY kind";
+
+/// Kinds of matrices that a job has.
+///
+/// # Errors
+/// The database's.
+pub async fn kinds(client: &Client, job: i32) -> Result<Vec<String>, Error> {
+    let rows = client.query(KINDS, &[&job]).await.map_err(Error::sql("looking for a job's matrices"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// What operations over time are told apart by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Each operation, over all ranks.
+    Operation,
+    /// Each rank, over all operations.
+    Rank,
+}
+
+/// Operations in one step of a grid.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// Which operation, or `None` where it is by rank.
+    pub operation: Option<String>,
+    /// Which rank, or `None` where it is by operation.
+    pub rank: Option<i32>,
+    /// The step of the grid, from 0.
+    pub step: i32,
+    /// Calls in it.
+    pub calls: i64,
+    /// Bytes passed to send in it.
+    pub bytes: i64,
+    /// Time inside that was told in it.
+    pub elapsed_seconds: f64,
+}
+
+/// Only these.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Only<'a> {
+    /// This operation.
+    pub operation: Option<&'a str>,
+    /// This rank.
+    pub rank: Option<i32>,
+}
+
+/// A job's operations in the steps of a grid, ordered by what they are told apart by; at most `limit` rows.
+///
+/// # Errors
+/// The database's.
+pub async fn operations(
+    client: &Client,
+    job: i32,
+    grid: &Grid,
+    by: By,
+    only: Only<'_>,
+    limit: i64,
+) -> Result<Vec<Step>, Error> {
+    let key = match by {
+        By::Operation => "operation, NULL::integer",
+        By::Rank => "NULL::text, rank",
+    };
+    // Rows are cumulative: of each cell the last in each step, less the last before.
+    let sql = format!(
+        "WITH cells AS (
+             SELECT rank, operation, size_class_bytes, region, algorithm, epoch, {step} AS step,
+                    max(calls) AS calls, max(bytes) AS bytes, max(elapsed_seconds) AS elapsed
+             FROM mpi_ops WHERE job_id = $1 AND time > {from} AND time <= {to}
+               AND ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
+             GROUP BY rank, operation, size_class_bytes, region, algorithm, epoch, step
+             UNION ALL
+             SELECT rank, operation, size_class_bytes, region, algorithm, epoch, -1, calls, bytes, elapsed_seconds
+             FROM mpi_op_cells($1, {from})
+             WHERE ($2::text IS NULL OR operation = $2) AND ($3::integer IS NULL OR rank = $3)
+         ), steps AS (
+             SELECT rank, operation, step, calls - coalesce(lag(calls) OVER cell, 0) AS calls,
+                    bytes - coalesce(lag(bytes) OVER cell, 0) AS bytes,
+                    elapsed - coalesce(lag(elapsed) OVER cell, 0) AS elapsed
+             FROM cells
+             WINDOW cell AS (PARTITION BY rank, operation, size_class_bytes, region, algorithm, epoch ORDER BY step)
+         )
+         SELECT {key}, step, stored_total(sum(calls)), stored_total(sum(bytes)), sum(elapsed)::float8
+         FROM steps WHERE step >= 0 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3 LIMIT $4",
+        step = grid.step_of("time"),
+        from = moment(grid.from),
+        to = moment(grid.to()),
+    );
+    let parameters: [&(dyn ToSql + Sync); 4] = [&job, &only.operation, &only.rank, &limit];
+    let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading operations over time"))?;
+    let step = |row: &tokio_postgres::Row| Step {
+        operation: row.get(0),
+        rank: row.get(1),
+        step: row.get(2),
+        calls: row.get::<_, Option<i64>>(3).unwrap_or_default(),
+        bytes: row.get::<_, Option<i64>>(4).unwrap_or_default(),
+        elapsed_seconds: row.get::<_, Option<f64>>(5).unwrap_or_default(),
+    };
+    Ok(rows.iter().map(step).collect())
+}
