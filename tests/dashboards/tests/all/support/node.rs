@@ -3,8 +3,8 @@
 use super::{SECOND, TICK_SECONDS, TICKS, tick_time};
 use throughline_sample::catalogue as c;
 use throughline_sample::wire::{
-    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, Job, JobRank, LinkValues, MpiOpCell,
-    MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, NodeInfo, SelfStat, Values,
+    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, GpuPmSample, Job, JobRank, LinkValues,
+    MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, NodeInfo, SelfStat, Values,
 };
 
 pub const JOB: &str = "slurm:4711";
@@ -107,6 +107,7 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
         values.put(&c::PCIE_RECEIVE_BYTES, count(tick, 3_000_000_000));
         batch.gpu_pcie.push(GpuPcieSample { time, epoch, gpu_uuid, source, values: Some(values) });
     }
+    monitors(&mut batch, time, epoch, tick, node);
     for rank in ranks_of(node) {
         mpi(&mut batch, time, epoch, tick, rank);
     }
@@ -117,6 +118,27 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
         }
     }
     batch
+}
+
+/// What the performance monitors of the node's GPUs were sampled for: bursts of twice the mean.
+fn monitors(batch: &mut Batch, time: i64, epoch: i64, tick: i64, node: u32) {
+    for index in 0..GPUS_PER_NODE {
+        let mut values = Values::default();
+        for (sum, peak, rate) in [
+            (&c::PM_NVLINK_TRANSMIT_BYTES, &c::PM_NVLINK_TRANSMIT_PEAK, 40_000_000_000),
+            (&c::PM_NVLINK_RECEIVE_BYTES, &c::PM_NVLINK_RECEIVE_PEAK, 20_000_000_000),
+            (&c::PM_PCIE_READ_BYTES, &c::PM_PCIE_READ_PEAK, 3_000_000_000),
+            (&c::PM_PCIE_WRITE_BYTES, &c::PM_PCIE_WRITE_PEAK, 2_000_000_000),
+        ] {
+            values.put(sum, count(tick, rate));
+            values.put(peak, 2 * rate);
+        }
+        values.put(&c::PM_SAMPLES, count(tick, 100));
+        values.put(&c::PM_VOID_SAMPLES, 1);
+        values.put(&c::PM_OVERFLOWS, 0);
+        let (gpu_uuid, source) = (gpu(node, index), String::from("cupti"));
+        batch.gpu_pm.push(GpuPmSample { time, epoch, gpu_uuid, source, values: Some(values) });
+    }
 }
 
 /// A counter that has grown by this much a second for a minute before the first tick.

@@ -104,6 +104,11 @@ fn gpus(families: &mut Families, batch: &Batch) {
         let values = sample.values.as_ref().unwrap();
         families.values(Table::GpuPcieCounters, "throughline_pcie_", &labels, values, sample.time);
     }
+    for sample in &batch.gpu_pm {
+        let labels = format!("instance=\"{}\",gpu=\"{}\"", batch.node, sample.gpu_uuid);
+        let values = sample.values.as_ref().unwrap();
+        families.values(Table::GpuPmCounters, "throughline_gpu_pm_", &labels, values, sample.time);
+    }
 }
 
 fn own(families: &mut Families, batch: &Batch) {
