@@ -20,8 +20,11 @@ const GPUS: usize = 8;
 const LINKS: u32 = 7;
 /// The double at fault is read so often before, looks at what there is among them.
 const READINGS_BEFORE: u32 = 9;
-/// Readings of every other source that must follow.
-const READINGS_AFTER: usize = 25;
+/// Readings of every other source that must follow at least.
+const READINGS_AFTER: usize = 12;
+/// Readings that are waited for: of those that are counted then, a source's channel may have held 32 when the fault was
+/// seen, and a few were on their way.
+const READINGS_WAITED: f64 = 48.0;
 
 /// Sources whose doubles count in steps; DCGM's gives rates of the time between, and CUPTI's samples by a clock of its own.
 const BY_STEPS: [&str; 3] = ["nvml", "amd_smi", "level_zero"];
@@ -74,10 +77,9 @@ fn wait_for_readings_after(agent: &Agent, at_fault: &str, fault: &str) {
             since.clone_from(&now);
         }
         let others = || ALL.into_iter().filter(|source| *source != at_fault);
-        // Two more than are counted below: records of one may be on their way in two batches.
         if is_over
             && now[at_fault] > 0.0
-            && others().all(|source| now[source] >= since[source] + READINGS_AFTER as f64 + 2.0)
+            && others().all(|source| now[source] >= since[source] + READINGS_WAITED)
         {
             return;
         }

@@ -299,6 +299,35 @@ fn ranks_have_places() {
     assert!(!end(0).cpus.is_empty());
 }
 
+/// Where a library does not tell processes, a rank's GPUs are unknown, which is not none.
+#[test]
+fn ranks_on_gpus_whose_library_tells_no_processes() {
+    let library = bench::nvml_double().parent().unwrap().join("libamd_smi.so");
+    // NVML is switched on as on every node, and finds nothing.
+    let node = Node::bare()
+        .with_gpus("mi300x")
+        .with("NVML__LIBRARY", "libthroughline-no-such-library.so.1")
+        .with("AMD_SMI__ENABLED", "true")
+        .with("AMD_SMI__LIBRARY", library.to_str().unwrap());
+    let rank = Rank::start(&node, 0);
+    let mut agent = node.run();
+    agent.wait_for(&[
+        "throughline_connected_ranks{source=\"mpi\"} 1",
+        "throughline_source_up{source=\"amd_smi\"} 1",
+        "throughline_source_info{source=\"nvml\",state=\"library_missing\"} 1",
+    ]);
+    // The job and its rank; then the rank's place among the adapters, so that it was looked for.
+    agent.wait_for(&["throughline_records_total{source=\"mpi\"} 3"]);
+    rank.end();
+    agent.wait_for(&[
+        "throughline_running_jobs{source=\"mpi\"} 0",
+        "throughline_unknown_rank_gpus_total{source=\"not_told_by_library\"} 1",
+    ]);
+    assert!(agent.stop().0.success());
+    let batches = node.spooled();
+    assert!(ranks(&batches).iter().all(|rank| rank.gpus.is_none()), "{:?}", ranks(&batches));
+}
+
 fn signal(agent: &bench::Agent, signal: nix::sys::signal::Signal) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(agent.pid()), signal).unwrap();
 }

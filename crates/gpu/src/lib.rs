@@ -1,12 +1,12 @@
-//! Source: NVLink and PCIe counters and topology of a node's GPUs, through NVML in a child process.
+//! Source: links, PCIe and topology of a node's GPUs, through their vendors' libraries in child processes.
 //!
 //! ```text
 //!  child (sampler)                                parent (agent)
-//!  nvml ── survey, poll ── frame ──▶ pipe ──▶ supervise ── convert ──▶ wire::Batch ──▶ channel
+//!  library ── survey, poll ── frame ──▶ pipe ──▶ supervise ── convert ──▶ wire::Batch ──▶ channel
 //! ```
 //!
 //! A driver can wedge its caller for ever or crash it, so only the child calls it ([`sampler_main`]), and the
-//! parent ([`NvmlSource`]) knows nothing of it but frames on a pipe. Raw values travel; [`convert`] is pure and
+//! parent ([`GpuSource`]) knows nothing of it but frames on a pipe. Raw values travel; [`convert`] is pure and
 //! makes records of them. This crate never knows the spool, the store or another source.
 
 mod amd_smi;
@@ -29,11 +29,13 @@ mod sampler;
 mod session;
 mod source;
 mod status;
+mod supervise;
 mod vendor;
 
 pub use library::OpenError;
 pub use reader::{GivenUp, Reader};
 pub use sampler::{SUBCOMMAND, SamplerOptions, sampler_main};
-pub use source::{NvmlConfig, NvmlSource, StartError, default_clock};
-pub use status::{End, NvmlStatus, State};
+pub use source::{GpuConfig, GpuSource, default_clock};
+pub use status::{End, SourceStatus, State};
+pub use supervise::{Clock, Pace, StartError};
 pub use vendor::Vendor;

@@ -5,7 +5,6 @@
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,6 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::frame::{Body, FrameReader, Problem};
-use crate::sampler::{Order, SUBCOMMAND, SamplerOptions};
 use crate::status::End;
 
 /// How long a killed sampler may take to go away before it counts as held by the driver.
@@ -44,17 +42,10 @@ pub(crate) enum Next {
 }
 
 impl Session {
-    /// Starts a sampler: this program again, or `program`.
+    /// Starts a sampler by a command.
     ///
     /// The calling thread must outlive the sampler: the kernel ends the child with the *thread* that made it.
-    pub(crate) fn start(program: &Path, options: &SamplerOptions) -> std::io::Result<Self> {
-        let mut command = Command::new(program);
-        command.arg(SUBCOMMAND).args(options.to_arguments());
-        Self::of(command)
-    }
-
-    /// Starts a sampler by a command; as [`Session::start`].
-    pub(crate) fn of(mut command: Command) -> std::io::Result<Self> {
+    pub(crate) fn start(mut command: Command) -> std::io::Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -74,11 +65,6 @@ impl Session {
     }
 
     /// Tells the sampler something; one that reads nothing is not waited for.
-    pub(crate) fn order(&mut self, order: Order) {
-        self.tell(order as u8);
-    }
-
-    /// As [`Session::order`], of another kind of sampler.
     pub(crate) fn tell(&mut self, order: u8) {
         let _ = self.orders.write(&[order]);
     }

@@ -1,4 +1,4 @@
-//! What the source can say about itself: its state, why it ended before, and counts of all that was lost.
+//! What a source can say about itself: its state, why it ended before, and counts of all that was lost.
 //!
 //! Numbers only; the agent puts them into `/metrics` and `self_stats`.
 
@@ -14,13 +14,13 @@ pub enum State {
     Starting,
     /// Readings arrive.
     Running,
-    /// There is no NVML library: a node without NVIDIA software. Looked for again now and then.
+    /// There is no such library: a node without that software. Looked for again now and then.
     LibraryMissing,
-    /// The library is too old or not NVML.
+    /// The library is too old or another one.
     LibraryUnusable,
     /// The driver refuses: not loaded, of another version, no permission.
     DriverUnavailable,
-    /// NVML works and there is no GPU.
+    /// The library works and there is no GPU.
     NoGpu,
     /// The sampler ended badly and is started anew after a pause.
     BackingOff,
@@ -70,7 +70,7 @@ pub enum End {
     BadFrame,
     /// No library.
     LibraryMissing,
-    /// Library too old or not NVML.
+    /// Library too old or another one.
     LibraryUnusable,
     /// The driver refused.
     DriverUnavailable,
@@ -152,35 +152,53 @@ impl From<ProblemKind> for End {
     }
 }
 
-/// A snapshot of the source.
+/// A snapshot of a source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct NvmlStatus {
+pub struct SourceStatus {
     /// What it is doing.
     pub state: State,
-    /// What the last problem was, for people, with the remedy.
+    /// What the last problem was or why it gives way, for people, with the remedy.
     pub detail: Option<String>,
     /// Version of the kernel driver, once known.
     pub driver_version: Option<String>,
-    /// Version of the vendor's library, once known.
+    /// Version of the vendor's library, once known; of CUPTI what `cuptiGetVersion` says.
     pub library_version: Option<String>,
-    /// GPUs in the last survey.
+    /// GPUs found.
     pub gpus: u32,
-    /// GPUs that could not even be identified in the last survey.
+    /// GPUs of the node that could not be read when it was last looked: not even identified, or refused by CUPTI.
     pub unreadable_gpus: u32,
     /// The sampler's process, while there is one.
     pub pid: Option<u32>,
     /// Samplers started.
     pub starts: u64,
-    /// How samplers ended, by reason.
+    /// How samplers ended, by reason. Giving way is none.
     pub ends: BTreeMap<End, u64>,
+    /// Times that it gave way to a pause or a lease.
+    pub gave_way: u64,
     /// Readings taken over.
     pub polls: u64,
     /// Batches that found the channel full and were dropped.
     pub dropped_batches: u64,
     /// Ticks missed because a reading took too long.
     pub overruns: u64,
-    /// Values that could not be read, by reason.
-    pub absent_values: BTreeMap<&'static str, u64>,
+    /// What could not be read, by reason, summed up over readings: values, or whole GPUs with CUPTI.
+    pub absent: BTreeMap<&'static str, u64>,
     /// How long the last reading of all GPUs took.
     pub last_poll_seconds: f64,
+    /// Of CUPTI: from opening the libraries until all GPUs were sampled, at the last start.
+    pub start_seconds: Option<f64>,
+    /// Of CUPTI: how long giving the GPUs back took, the last time that it was waited for.
+    pub end_seconds: Option<f64>,
+}
+
+impl SourceStatus {
+    /// Notes a reading.
+    pub(crate) fn read(&mut self, overruns: u64, nanoseconds: u64, absent: &BTreeMap<&'static str, u64>) {
+        self.polls += 1;
+        self.overruns = overruns;
+        self.last_poll_seconds = nanoseconds as f64 / 1e9;
+        for (reason, count) in absent {
+            *self.absent.entry(*reason).or_default() += count;
+        }
+    }
 }

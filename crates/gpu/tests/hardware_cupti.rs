@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use throughline_gpu::cupti::{CuptiConfig, CuptiSource, CuptiStatus, Leases};
-use throughline_gpu::{State, default_clock};
+use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
+use throughline_gpu::{SourceStatus, State, default_clock};
 use throughline_sample::catalogue::by_id;
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;
@@ -39,7 +39,7 @@ fn source(user: Option<(u32, u32)>) -> (CuptiSource, mpsc::Receiver<Batch>) {
     (CuptiSource::start(config, default_clock(), sender).unwrap(), records)
 }
 
-fn until(source: &CuptiSource, wanted: impl Fn(&CuptiStatus) -> bool) -> CuptiStatus {
+fn until(source: &CuptiSource, wanted: impl Fn(&SourceStatus) -> bool) -> SourceStatus {
     let begin = Instant::now();
     loop {
         let status = source.status();

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use throughline_gpu::double::SCENARIO_VARIABLE;
-use throughline_gpu::{End, State};
+use throughline_gpu::{End, Pace, State};
 
 fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -75,7 +75,7 @@ fn a_crash_in_the_library_is_counted_and_the_sampler_comes_back() {
 #[test]
 fn a_call_that_never_returns_costs_one_deadline_and_the_sampler_is_killed() {
     let mut bench = Bench::scenario("hgx-h200", "hang 6\n")
-        .with(|config| config.silence = Duration::from_millis(400))
+        .with(|config| config.pace.silence = Duration::from_millis(400))
         .start();
     bench.next_batch();
     let pid = bench.status().pid.unwrap();
@@ -99,13 +99,13 @@ fn a_library_that_prints_does_not_damage_the_frames() {
 #[test]
 fn a_program_that_says_something_else_is_refused() {
     let (records, _receiver) = tokio::sync::mpsc::channel(1);
-    let config = throughline_gpu::NvmlConfig {
+    let config = throughline_gpu::GpuConfig {
         program: "/bin/echo".into(),
-        first_pause: Duration::from_millis(10),
-        ..throughline_gpu::NvmlConfig::default()
+        pace: Pace { first_pause: Duration::from_millis(10), ..Pace::default() },
+        ..throughline_gpu::GpuConfig::default()
     };
     let source =
-        throughline_gpu::NvmlSource::start(config, throughline_gpu::default_clock(), records).unwrap();
+        throughline_gpu::GpuSource::start(config, throughline_gpu::default_clock(), records).unwrap();
     let deadline = Instant::now() + PATIENCE;
     while !source.status().ends.contains_key(&End::BadFrame) {
         assert!(Instant::now() < deadline, "{:?}", source.status());
@@ -116,13 +116,13 @@ fn a_program_that_says_something_else_is_refused() {
 #[test]
 fn a_program_that_cannot_be_started_is_a_counted_reason() {
     let (records, _receiver) = tokio::sync::mpsc::channel(1);
-    let config = throughline_gpu::NvmlConfig {
+    let config = throughline_gpu::GpuConfig {
         program: "/nowhere/agent".into(),
-        first_pause: Duration::from_millis(10),
-        ..throughline_gpu::NvmlConfig::default()
+        pace: Pace { first_pause: Duration::from_millis(10), ..Pace::default() },
+        ..throughline_gpu::GpuConfig::default()
     };
     let source =
-        throughline_gpu::NvmlSource::start(config, throughline_gpu::default_clock(), records).unwrap();
+        throughline_gpu::GpuSource::start(config, throughline_gpu::default_clock(), records).unwrap();
     let deadline = Instant::now() + PATIENCE;
     while source.status().ends.get(&End::SpawnFailed) < Some(&2) {
         assert!(Instant::now() < deadline, "{:?}", source.status());

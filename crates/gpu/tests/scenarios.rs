@@ -86,7 +86,7 @@ fn utilisation_is_exact_on_every_link_of_a_hgx_node() {
     }
     let coverage = &after.coverage[0];
     assert_eq!((coverage.expected, coverage.read, coverage.failed), (8 * (18 * 6 + 2), 8 * (18 * 6 + 2), 0));
-    assert!(bench.status().absent_values.is_empty());
+    assert!(bench.status().absent.is_empty());
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_node_without_nvlink_has_pcie_and_a_32_bit_counter_is_unfolded() {
         assert_eq!(old.gpu_pcie[1].epoch, new.gpu_pcie[1].epoch);
     }
     assert!(read(&batches[2], &catalogue::PCIE_TRANSMIT_BYTES) > 1 << 32, "the counter has wrapped");
-    assert!(bench.status().absent_values.is_empty());
+    assert!(bench.status().absent.is_empty());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn each_code_of_a_field_is_a_reason_of_its_own() {
         assert_eq!(value(sample, link, &catalogue::NVLINK_RECEIVE_BYTES), Some(0));
     }
     assert_eq!(batch.coverage[0].reasons, codes.map(|(_, reason)| (reason.to_owned(), 1)).into());
-    let counted = bench.status().absent_values;
+    let counted = bench.status().absent;
     assert!(codes.iter().all(|(_, reason)| counted[reason] > 0), "{counted:?}");
 }
 

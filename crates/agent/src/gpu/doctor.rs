@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::ExitStatus;
 use throughline_gpu::place::places;
-use throughline_gpu::{NvmlStatus, State};
+use throughline_gpu::{SourceStatus, State};
 use throughline_sample::wire::Batch;
 
 /// Where distributions and vendors put libraries; a library in another place is set by its path.
@@ -105,7 +105,7 @@ async fn nvml(config: &Config) -> anyhow::Result<Vec<Finding>> {
 }
 
 /// Why NVML gives nothing.
-fn unread(status: &NvmlStatus) -> Finding {
+fn unread(status: &SourceStatus) -> Finding {
     let grade = match status.state {
         State::LibraryMissing | State::NoGpu => Grade::Absent,
         _ => Grade::Bad,
@@ -117,7 +117,7 @@ fn unread(status: &NvmlStatus) -> Finding {
 }
 
 /// What NVML reads, and what not.
-fn read_by_nvml(config: &Config, status: &NvmlStatus, batch: &Batch) -> Vec<Finding> {
+fn read_by_nvml(config: &Config, status: &SourceStatus, batch: &Batch) -> Vec<Finding> {
     let known = |version: &Option<String>| version.clone().unwrap_or_else(|| "of unknown version".to_owned());
     let library = format!(
         "driver {}, NVML {}, {} GPUs",

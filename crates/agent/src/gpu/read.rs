@@ -1,11 +1,11 @@
 //! Readings for commands: a source of their own, and a word where there is none.
 
 use crate::config::Config;
-use crate::sources::nvml_settings;
+use crate::sources::gpu_settings;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::Failure;
-use throughline_gpu::{NvmlSource, NvmlStatus, State, default_clock};
+use throughline_gpu::{GpuSource, SourceStatus, State, default_clock};
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -19,7 +19,7 @@ const BATCHES: usize = 16;
 
 /// A source of GPU readings.
 pub struct Readings {
-    source: NvmlSource,
+    source: GpuSource,
     records: mpsc::Receiver<Batch>,
     interval: Duration,
 }
@@ -31,8 +31,8 @@ impl Readings {
     /// The system gives no thread.
     pub fn start(config: &Config, interval: Duration) -> anyhow::Result<Self> {
         let (records, receiver) = mpsc::channel(BATCHES);
-        let settings = throughline_gpu::NvmlConfig { interval, ..nvml_settings(config) };
-        let source = NvmlSource::start(settings, default_clock(), records)?;
+        let settings = throughline_gpu::GpuConfig { interval, ..gpu_settings(config) };
+        let source = GpuSource::start(settings, default_clock(), records)?;
         Ok(Self { source, records: receiver, interval })
     }
 
@@ -40,7 +40,7 @@ impl Readings {
     ///
     /// # Errors
     /// What the source says of itself where none comes.
-    pub async fn next(&mut self) -> Result<Batch, Box<NvmlStatus>> {
+    pub async fn next(&mut self) -> Result<Batch, Box<SourceStatus>> {
         let deadline = Instant::now() + DEADLINE + self.interval;
         loop {
             match self.records.try_recv() {
@@ -66,7 +66,7 @@ impl Readings {
     }
 
     /// What the source says of itself.
-    pub fn status(&self) -> NvmlStatus {
+    pub fn status(&self) -> SourceStatus {
         self.source.status()
     }
 
@@ -94,7 +94,7 @@ impl Readings {
 ///
 /// # Errors
 /// Always: the failure to print.
-pub fn nothing(status: &NvmlStatus) -> anyhow::Result<ExitCode> {
+pub fn nothing(status: &SourceStatus) -> anyhow::Result<ExitCode> {
     let why =
         status.detail.clone().unwrap_or_else(|| format!("no reading came in time ({})", status.state.name()));
     Err(Failure::unavailable(format!("no GPU can be read: {why}; `throughline-agent gpu doctor` tells more"))

@@ -1,12 +1,12 @@
-//! The GPUs' performance monitors: starts the source of crate `gpu` that asks CUPTI and translates its status.
+//! The GPUs' performance monitors: starts the source of crate `gpu` that asks CUPTI.
 
-use super::{Health, Source, Start, Status};
+use super::gpu::translate;
+use super::{Source, Start, Status};
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::Failure;
 use throughline_gpu::cupti::convert::SOURCE;
-use throughline_gpu::cupti::{CuptiConfig, CuptiSource, CuptiStatus, Leases};
-use throughline_gpu::{End, State};
+use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
 
 /// Name of the source in records and figures.
 pub const NAME: &str = SOURCE;
@@ -45,7 +45,8 @@ struct Cupti(CuptiSource);
 
 impl Source for Cupti {
     fn status(&self) -> Status {
-        translate(self.0.status())
+        // What a site switched on and cannot be had fails, but for a node without GPU.
+        translate(self.0.status(), true, &FORGIVEN)
     }
 
     fn pause(&self, duration: Option<Duration>) -> bool {
@@ -61,63 +62,28 @@ impl Source for Cupti {
     }
 }
 
-fn translate(status: CuptiStatus) -> Status {
-    // What a site switched on and cannot be had fails, but for a node without GPU. Giving way is no fault.
-    let quiet = [
-        End::LibraryMissing,
-        End::LibraryUnusable,
-        End::DriverUnavailable,
-        End::NoGpu,
-        End::NotPermitted,
-        End::NotSupported,
-        End::Stopped,
-    ];
-    let given_way = ["hardware_busy", "not_supported", "no_metric"];
-    let faults = status.ends.iter().filter(|(end, _)| !quiet.contains(end)).map(|(_, count)| count);
-    let absent =
-        status.absent.iter().filter(|(reason, _)| !given_way.contains(reason)).map(|(_, count)| count);
-    let health = match status.state {
-        State::Starting => Health::Starting,
-        State::Running | State::Paused | State::Busy => Health::Up,
-        State::NoGpu => Health::NotHere,
-        State::LibraryMissing
-        | State::LibraryUnusable
-        | State::DriverUnavailable
-        | State::NotPermitted
-        | State::NotSupported
-        | State::BackingOff
-        | State::Wedged => Health::Failing,
-    };
-    Status {
-        health,
-        state: status.state.name().to_owned(),
-        settled: !matches!(status.state, State::Starting | State::Running | State::BackingOff),
-        dropped: status.dropped_batches,
-        failed: absent.chain(faults).sum(),
-        overruns: Some(status.overruns),
-        round_seconds: (status.polls > 0).then_some(status.last_poll_seconds),
-        reason: status.detail,
-        ..Status::default()
-    }
-}
+/// A GPU that another profiler has, or that has no such monitor, is no failed read.
+const FORGIVEN: [&str; 3] = ["hardware_busy", "not_supported", "no_metric"];
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use super::super::Health;
     use super::*;
+    use throughline_gpu::{End, SourceStatus, State};
 
     #[test]
     fn giving_way_is_no_fault_and_a_refusal_is() {
-        let of = |state| translate(CuptiStatus { state, ..CuptiStatus::default() });
+        let of = |state| translate(SourceStatus { state, ..SourceStatus::default() }, true, &FORGIVEN);
         assert!(of(State::Paused).is_up() && of(State::Busy).is_up());
         assert_eq!(of(State::NotPermitted).health, Health::Failing);
         assert_eq!(of(State::NoGpu).health, Health::NotHere);
-        let status = CuptiStatus {
+        let status = SourceStatus {
             ends: [(End::Crashed, 2), (End::NotPermitted, 4)].into(),
             absent: [("hardware_busy", 8), ("unknown", 16)].into(),
-            ..CuptiStatus::default()
+            ..SourceStatus::default()
         };
-        assert_eq!(translate(status).failed, 18);
+        assert_eq!(translate(status, true, &FORGIVEN).failed, 18);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! GPU links: starts the sources of crate `gpu`, one a vendor's library, and translates their status.
+//! GPU links: starts the sources of crate `gpu`, one a vendor's library, and translates the status of each, CUPTI's too.
 
 use super::{Health, Processes, Source, Start, Status};
 use crate::config::Config;
@@ -7,22 +7,22 @@ use std::path::Path;
 use std::sync::Arc;
 use throughline_daemon::Seconds;
 use throughline_gpu::convert::SOURCE;
-use throughline_gpu::{End, NvmlConfig, NvmlSource, NvmlStatus, State, Vendor};
+use throughline_gpu::{End, GpuConfig, GpuSource, SourceStatus, State, Vendor};
 
 /// Name of the source in records and figures.
 pub const NAME: &str = SOURCE;
 
 /// What the configuration says to the source.
-pub fn settings(config: &Config) -> NvmlConfig {
+pub fn settings(config: &Config) -> GpuConfig {
     let settings = &config.nvml;
-    NvmlConfig {
+    GpuConfig {
         library: settings.library.clone(),
         sysfs: config.sysfs.root.clone(),
         interval: settings.interval_seconds.duration(),
         survey_interval: settings.survey_interval_seconds.duration(),
         unfold_pcie: settings.unfold_pcie,
         gpm: settings.gpm,
-        ..NvmlConfig::default()
+        ..GpuConfig::default()
     }
 }
 
@@ -36,7 +36,7 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
 pub fn start_dcgm(start: Start) -> anyhow::Result<Box<dyn Source>> {
     let section = &start.config.dcgm;
     let config = other(start.config, Vendor::Dcgm, &section.library, section.interval_seconds);
-    begin(NvmlConfig { tells_inventory: !start.config.nvml.enabled, ..config }, start)
+    begin(GpuConfig { tells_inventory: !start.config.nvml.enabled, ..config }, start)
 }
 
 /// Starts AMD's.
@@ -52,31 +52,46 @@ pub fn start_level_zero(start: Start) -> anyhow::Result<Box<dyn Source>> {
 }
 
 /// What the configuration says to a source of another vendor.
-fn other(config: &Config, vendor: Vendor, library: &Path, interval: Seconds) -> NvmlConfig {
+fn other(config: &Config, vendor: Vendor, library: &Path, interval: Seconds) -> GpuConfig {
     let (library, interval) = (library.to_owned(), interval.duration());
-    NvmlConfig { vendor, library, interval, unfold_pcie: false, gpm: false, ..settings(config) }
+    GpuConfig { vendor, library, interval, unfold_pcie: false, gpm: false, ..settings(config) }
 }
 
-fn begin(config: NvmlConfig, start: Start) -> anyhow::Result<Box<dyn Source>> {
+fn begin(config: GpuConfig, start: Start) -> anyhow::Result<Box<dyn Source>> {
     let utc = super::monotonic_to_utc(start.clock);
     // A library named by its path was meant to be there; the standard name is looked for on every node.
     let expected = config.library.components().count() > 1;
-    let lists_processes = config.vendor == Vendor::Nvml;
-    let source = NvmlSource::start(config, Arc::new(utc), start.records)?;
-    Ok(Box::new(Nvml { source, expected, lists_processes }))
+    let processes = match (config.vendor, config.tells_inventory) {
+        (Vendor::Nvml, _) => Lists::Asked,
+        (_, true) => Lists::Never,
+        (_, false) => Lists::AnotherDoes,
+    };
+    let source = GpuSource::start(config, Arc::new(utc), start.records)?;
+    Ok(Box::new(Gpus { source, expected, processes }))
 }
 
-struct Nvml {
-    source: NvmlSource,
+/// Who tells which processes are on the GPUs of a source.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lists {
+    /// It does, when it is asked.
+    Asked,
+    /// Nobody: its library does not tell.
+    Never,
+    /// The source that tells of the same GPUs.
+    AnotherDoes,
+}
+
+struct Gpus {
+    source: GpuSource,
     /// Whether the configuration says that the library is there.
     expected: bool,
-    /// Whether it is asked for processes.
-    lists_processes: bool,
+    processes: Lists,
 }
 
-impl Source for Nvml {
+impl Source for Gpus {
     fn status(&self) -> Status {
-        translate(self.source.status(), self.expected)
+        // A counter that is left out because the configuration does not ask for it is no failure.
+        translate(self.source.status(), self.expected, &["pcie_counter_too_narrow"])
     }
 
     fn sample_now(&self) -> bool {
@@ -84,18 +99,22 @@ impl Source for Nvml {
     }
 
     fn ask_processes(&self) {
-        if self.lists_processes {
+        if self.processes == Lists::Asked {
             self.source.ask_processes();
         }
     }
 
     fn processes(&self) -> Option<Processes> {
-        if !self.lists_processes {
+        if self.processes == Lists::AnotherDoes {
             return None;
         }
-        // Where there is no GPU no process uses one.
-        let nothing = self.status().health == Health::NotHere;
-        Some(if nothing { Ok(BTreeMap::new()) } else { self.source.processes() })
+        // Where there is no GPU no process uses one. Where there is one and nobody tells, it is not known: none would
+        // be a claim.
+        Some(match (self.status().health, self.processes) {
+            (Health::NotHere, _) => Ok(BTreeMap::new()),
+            (_, Lists::Asked) => self.source.processes(),
+            _ => Err("not_told_by_library"),
+        })
     }
 
     fn stop(self: Box<Self>) {
@@ -103,40 +122,39 @@ impl Source for Nvml {
     }
 }
 
-/// A counter that is left out because the configuration does not ask for it is no failure.
-const NOT_ASKED: &str = "pcie_counter_too_narrow";
-
-fn translate(status: NvmlStatus, expected: bool) -> Status {
-    let nothing = [
-        State::LibraryMissing,
-        State::LibraryUnusable,
-        State::DriverUnavailable,
-        State::NoGpu,
-        State::Wedged,
+/// What a source of crate `gpu` says of itself. `expected`: a missing library is a fault. Reasons in `forgiven` for which
+/// something is absent are none.
+pub fn translate(status: SourceStatus, expected: bool, forgiven: &[&str]) -> Status {
+    let quiet = [
+        End::LibraryMissing,
+        End::LibraryUnusable,
+        End::DriverUnavailable,
+        End::NoGpu,
+        End::NotPermitted,
+        End::NotSupported,
+        End::Stopped,
     ];
-    let quiet = [End::LibraryMissing, End::LibraryUnusable, End::DriverUnavailable, End::NoGpu, End::Stopped];
     let faults = status.ends.iter().filter(|(end, _)| !quiet.contains(end)).map(|(_, count)| count);
-    let absent = status.absent_values.iter().filter(|(reason, _)| **reason != NOT_ASKED);
+    let absent = status.absent.iter().filter(|(reason, _)| !forgiven.contains(reason));
     let failed = absent.map(|(_, count)| count).chain(faults).sum();
     let health = match status.state {
         State::Starting => Health::Starting,
-        State::Running => Health::Up,
+        // Giving way is no fault.
+        State::Running | State::Paused | State::Busy => Health::Up,
         State::LibraryMissing if !expected => Health::NotHere,
         State::NoGpu => Health::NotHere,
         State::LibraryMissing
         | State::LibraryUnusable
         | State::DriverUnavailable
-        | State::BackingOff
-        | State::Busy
-        | State::Paused
         | State::NotPermitted
         | State::NotSupported
+        | State::BackingOff
         | State::Wedged => Health::Failing,
     };
     Status {
         health,
         state: status.state.name().to_owned(),
-        settled: nothing.contains(&status.state),
+        settled: !matches!(status.state, State::Starting | State::Running | State::BackingOff),
         dropped: status.dropped_batches,
         failed,
         overruns: Some(status.overruns),
@@ -152,23 +170,23 @@ mod tests {
 
     #[test]
     fn absent_values_and_crashes_are_counted_and_a_missing_library_is_a_state() {
-        let running = NvmlStatus {
+        let running = SourceStatus {
             state: State::Running,
             ends: [(End::Crashed, 2), (End::NoGpu, 5)].into(),
-            absent_values: [("not_supported", 3), (NOT_ASKED, 9)].into(),
-            ..NvmlStatus::default()
+            absent: [("not_supported", 3), ("forgiven", 9)].into(),
+            ..SourceStatus::default()
         };
-        let status = translate(running, false);
+        let status = translate(running, false, &["forgiven"]);
         assert!(status.is_up() && !status.settled);
         assert_eq!(status.failed, 5);
-        let missing = NvmlStatus {
+        let missing = SourceStatus {
             state: State::LibraryMissing,
             detail: Some("no library".into()),
             ..Default::default()
         };
-        let status = translate(missing.clone(), false);
+        let status = translate(missing.clone(), false, &[]);
         assert!(status.health == Health::NotHere && status.settled);
-        assert_eq!(translate(missing, true).health, Health::Failing, "its path was configured");
+        assert_eq!(translate(missing, true, &[]).health, Health::Failing, "its path was configured");
         assert_eq!(status.reason.as_deref(), Some("no library"));
     }
 }

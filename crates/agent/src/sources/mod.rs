@@ -3,27 +3,26 @@
 //! A source that fails to start, or fails later, is a reason and a count and never stops another.
 
 mod cupti;
+mod gpu;
 mod mpi;
-mod nvml;
+mod slot;
 mod sysfs;
 
 use crate::batcher::CHANNEL_FRAGMENTS;
 use crate::config::{Config, Places as Folders};
+use slot::{Slot, tell};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
 use throughline_gpu::Vendor;
 use throughline_mpit_bridge::{JobEdge, Places};
-use throughline_sample::catalogue::{
-    CONNECTED_RANKS, DROPPED_RECORDS, EXTRA_SAMPLES, FAILED_READS, MALFORMED_MESSAGES, Metric, OVERRUNS,
-    ROUND_SECONDS, RUNNING_JOBS, SOURCE_UP,
-};
+use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
 use throughline_sample::wire::{Batch, Event};
 use tokio::sync::{Notify, mpsc};
 
+pub use gpu::settings as gpu_settings;
 pub use mpi::NAME as MPI;
-pub use nvml::settings as nvml_settings;
 
 /// How long one source may take to stop; what it still holds then is lost and the rest is delivered.
 const STOP_DEADLINE: Duration = Duration::from_secs(3);
@@ -113,6 +112,16 @@ pub trait Source: Send {
     fn stop(self: Box<Self>);
 }
 
+/// What several sources know of processes, each of its own GPUs: one that does not know leaves it open for all.
+fn merged(all: impl Iterator<Item = Processes>) -> Processes {
+    all.reduce(|before, more| {
+        let mut before = before?;
+        more?.into_iter().for_each(|(pid, gpus)| before.entry(pid).or_default().extend(gpus));
+        Ok(before)
+    })
+    .unwrap_or(Err("switched_off"))
+}
+
 /// What a source needs of the agent.
 pub struct Start<'a> {
     /// The whole configuration.
@@ -133,10 +142,10 @@ type Starter = fn(Start) -> anyhow::Result<Box<dyn Source>>;
 /// All sources with their name and whether the configuration switches them on.
 fn all(config: &Config) -> [(&'static str, bool, Starter); 7] {
     [
-        (nvml::NAME, config.nvml.enabled, nvml::start),
-        (Vendor::Dcgm.name(), config.dcgm.enabled, nvml::start_dcgm),
-        (Vendor::AmdSmi.name(), config.amd_smi.enabled, nvml::start_amd_smi),
-        (Vendor::LevelZero.name(), config.level_zero.enabled, nvml::start_level_zero),
+        (gpu::NAME, config.nvml.enabled, gpu::start),
+        (Vendor::Dcgm.name(), config.dcgm.enabled, gpu::start_dcgm),
+        (Vendor::AmdSmi.name(), config.amd_smi.enabled, gpu::start_amd_smi),
+        (Vendor::LevelZero.name(), config.level_zero.enabled, gpu::start_level_zero),
         (cupti::NAME, config.cupti.enabled, cupti::start),
         (sysfs::NAME, config.sysfs.enabled, sysfs::start),
         (mpi::NAME, config.mpi.enabled, mpi::start),
@@ -156,18 +165,6 @@ fn monotonic_to_utc(clock: Arc<Clock>) -> impl Fn(i64) -> i64 + Send + Sync {
             .map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec());
         clock.now() - (now - monotonic)
     }
-}
-
-/// One source's place.
-struct Slot {
-    name: &'static str,
-    source: Option<Box<dyn Source>>,
-    /// Why it did not start.
-    error: Option<anyhow::Error>,
-    /// What was last told about it: how it is, and its state.
-    told: Option<(Health, String)>,
-    /// What is told when it does not run.
-    otherwise: Status,
 }
 
 /// All sources that are switched on.
@@ -246,7 +243,7 @@ impl Sources {
 
     /// The GPUs of each process, or why that is not known.
     pub fn gpu_processes(&self) -> Processes {
-        self.running(|source| source.processes()).into_iter().flatten().next().unwrap_or(Err("switched_off"))
+        merged(self.running(|source| source.processes()).into_iter().flatten())
     }
 
     /// Gives GPUs to a profiler for so long, or takes them again without a time; whether a source takes them at all.
@@ -306,86 +303,6 @@ impl Sources {
     }
 }
 
-impl Slot {
-    fn status(&self) -> Status {
-        self.source.as_ref().map_or_else(|| self.otherwise.clone(), |source| source.status())
-    }
-
-    fn change(&mut self, time: i64, repeat: bool) -> Option<Event> {
-        let status = self.status();
-        if !status.is_up() && !status.settled {
-            return None; // It is still starting, or tries again.
-        }
-        let now = (status.health, status.state);
-        let before = self.told.replace(now.clone());
-        let is_news = match &before {
-            Some(before) => *before != now,
-            None => now.0 != Health::Up,
-        };
-        let (health, state) = now;
-        let up = health == Health::Up;
-        if !is_news && (up || !repeat) {
-            return None;
-        }
-        let (kind, severity) = match health {
-            Health::Up => ("source.up", "info"),
-            Health::NotHere => ("source.absent", "info"),
-            Health::Starting | Health::Failing => ("source.down", "warning"),
-        };
-        let reason = status.reason.filter(|_| !up).map_or_else(String::new, |reason| format!(": {reason}"));
-        Some(Event {
-            time,
-            source: self.name.to_owned(),
-            kind: kind.to_owned(),
-            severity: severity.to_owned(),
-            text: format!("{state}{reason}"),
-            ..Event::default()
-        })
-    }
-
-    fn take(&mut self) -> Option<Box<dyn Source>> {
-        let source = self.source.take()?;
-        let before = source.status();
-        // What was not here is not failing now.
-        let health = if before.health == Health::NotHere { Health::NotHere } else { Health::Failing };
-        self.otherwise = Status { health, state: "stopped".to_owned(), settled: true, ..before };
-        Some(source)
-    }
-}
-
-/// Puts one source's state into the figures.
-fn tell(figures: &SelfFigures, name: &'static str, status: &Status, is_beginning: bool) {
-    // Exact up to 2^53, which no count of a process reaches.
-    #[allow(clippy::cast_precision_loss)]
-    let number = |count: u64| count as f64;
-    // Absent is not zero: a node without GPUs has no failing source. One that was told of before and is gone has.
-    let told_before = figures.get(name, &SOURCE_UP).is_some();
-    let up = match status.health {
-        Health::Up => Some(1.0),
-        Health::NotHere if !told_before => None,
-        Health::Starting if !told_before && is_beginning => None,
-        Health::NotHere | Health::Starting | Health::Failing => Some(0.0),
-    };
-    if let Some(up) = up {
-        figures.set(name, &SOURCE_UP, up);
-    }
-    figures.set(name, &DROPPED_RECORDS, number(status.dropped));
-    figures.set(name, &FAILED_READS, number(status.failed));
-    let optional = [
-        (&OVERRUNS, status.overruns.map(number)),
-        (&ROUND_SECONDS, status.round_seconds),
-        (&MALFORMED_MESSAGES, status.malformed.map(number)),
-        (&CONNECTED_RANKS, status.connected.map(number)),
-        (&RUNNING_JOBS, status.jobs.map(number)),
-    ];
-    for (metric, value) in optional {
-        if let Some(value) = value {
-            figures.set(name, metric, value);
-        }
-    }
-    status.counts.iter().for_each(|(source, metric, count)| figures.set(source, metric, number(*count)));
-}
-
 impl Expose for Sources {
     fn expose(&self, page: &mut Page) {
         for (name, status) in self.statuses() {
@@ -396,106 +313,4 @@ impl Expose for Sources {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Fake(Arc<Mutex<bool>>);
-
-    impl Source for Fake {
-        fn status(&self) -> Status {
-            let state = "running".to_owned();
-            Status { health: Health::Up, state, dropped: 4, connected: Some(2), ..Status::default() }
-        }
-
-        fn stop(self: Box<Self>) {
-            *self.0.lock().unwrap() = true;
-        }
-    }
-
-    fn sources(stopped: &Arc<Mutex<bool>>) -> Sources {
-        let failed = Status {
-            health: Health::Failing,
-            state: "start_failed".into(),
-            settled: true,
-            failed: 1,
-            ..Status::default()
-        };
-        let good: Box<dyn Source> = Box::new(Fake(stopped.clone()));
-        let error = Some(anyhow::anyhow!("no thread"));
-        let slots = vec![
-            Slot { name: "good", source: Some(good), error: None, told: None, otherwise: Status::default() },
-            Slot { name: "bad", source: None, error, told: None, otherwise: failed },
-        ];
-        Sources { slots: Arc::new(Mutex::new(slots)), edge: Arc::default(), begun: Instant::now() }
-    }
-
-    #[tokio::test]
-    async fn one_failed_source_leaves_the_other_up() {
-        let stopped = Arc::default();
-        let sources = sources(&stopped);
-        let figures = SelfFigures::default();
-        sources.tell(&figures);
-        assert_eq!(figures.get("good", &SOURCE_UP), Some(1.0));
-        assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
-        assert_eq!(figures.get("good", &CONNECTED_RANKS), Some(2.0));
-        assert_eq!(figures.get("good", &OVERRUNS), None);
-        assert_eq!(figures.get("bad", &SOURCE_UP), Some(0.0));
-        assert_eq!(figures.get("bad", &FAILED_READS), Some(1.0));
-        assert!(sources.mistake().is_none());
-        sources.stop().await;
-        assert!(*stopped.lock().unwrap());
-        sources.tell(&figures);
-        assert_eq!(figures.get("good", &SOURCE_UP), Some(0.0));
-        assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
-    }
-
-    #[tokio::test]
-    async fn a_source_that_ceases_to_deliver_is_an_event() {
-        let sources = sources(&Arc::default());
-        let kinds = |events: Vec<Event>| {
-            events.into_iter().map(|event| (event.source, event.kind)).collect::<Vec<_>>()
-        };
-        let down = |source: &str| (source.to_owned(), "source.down".to_owned());
-        assert_eq!(kinds(sources.changes(1, false)), [down("bad")]);
-        assert!(sources.changes(2, false).is_empty());
-        assert_eq!(kinds(sources.changes(3, true)), [down("bad")]);
-        sources.stop().await;
-        let events = sources.changes(4, false);
-        assert_eq!(events[0].text, "stopped");
-        assert_eq!(kinds(events), [down("good")]);
-    }
-
-    #[test]
-    fn what_the_node_does_not_have_is_absent_until_it_was_there() {
-        let figures = SelfFigures::default();
-        let up_after = |health, is_beginning| {
-            tell(&figures, "nvml", &Status { health, ..Status::default() }, is_beginning);
-            figures.get("nvml", &SOURCE_UP)
-        };
-        assert_eq!(up_after(Health::Starting, true), None);
-        assert_eq!(up_after(Health::NotHere, false), None);
-        assert_eq!(up_after(Health::Starting, false), Some(0.0), "a start that takes too long shows");
-        assert_eq!(up_after(Health::Up, false), Some(1.0));
-        assert_eq!(up_after(Health::NotHere, false), Some(0.0), "it was there");
-    }
-
-    #[test]
-    fn what_the_node_does_not_have_is_an_event_that_is_no_warning() {
-        let absent =
-            Status { health: Health::NotHere, state: "no_gpu".into(), settled: true, ..Status::default() };
-        let slot = Slot { name: "nvml", source: None, error: None, told: None, otherwise: absent };
-        let sources =
-            Sources { slots: Arc::new(Mutex::new(vec![slot])), edge: Arc::default(), begun: Instant::now() };
-        let event = sources.changes(1, false).remove(0);
-        assert_eq!((event.kind.as_str(), event.severity.as_str()), ("source.absent", "info"));
-        assert!(sources.changes(2, false).is_empty());
-    }
-
-    #[test]
-    fn states_are_exposed() {
-        let mut page = Page::default();
-        sources(&Arc::default()).expose(&mut page);
-        let text = page.encode(throughline_daemon::Format::Text);
-        assert!(text.contains("throughline_source_info{source=\"bad\",state=\"start_failed\"} 1"), "{text}");
-    }
-}
+mod tests;

@@ -25,4 +25,4 @@ mod source;
 
 pub use lease::Leases;
 pub use sampler::{CHIPS_SUBCOMMAND, CUPTI_SUBCOMMAND, CuptiSamplerOptions, chips_main, cupti_sampler_main};
-pub use source::{CuptiConfig, CuptiSource, CuptiStatus};
+pub use source::{CuptiConfig, CuptiSource};

@@ -4,9 +4,9 @@
 use super::{Bench, PATIENCE, double, sampler, write_program};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use throughline_gpu::cupti::{CuptiConfig, CuptiSource, CuptiStatus, Leases};
-use throughline_gpu::default_clock;
+use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
 use throughline_gpu::double::SCENARIO_VARIABLE;
+use throughline_gpu::{Pace, SourceStatus, default_clock};
 use throughline_sample::catalogue::Metric;
 use throughline_sample::wire::{Batch, GpuPmSample};
 use tokio::sync::mpsc;
@@ -42,10 +42,13 @@ impl Cupti {
             interval: Duration::from_millis(50),
             sample_interval: Duration::from_millis(1),
             leases: Leases { folder: leases.clone(), longest: Duration::from_secs(3600) },
-            first_pause: Duration::from_millis(10),
-            longest_pause: Duration::from_millis(40),
-            recheck: Duration::from_millis(10),
-            silence: Duration::from_secs(20),
+            pace: Pace {
+                first_pause: Duration::from_millis(10),
+                longest_pause: Duration::from_millis(40),
+                recheck: Duration::from_millis(10),
+                silence: Duration::from_secs(20),
+                ..Pace::default()
+            },
             program,
             ..CuptiConfig::default()
         };
@@ -73,7 +76,7 @@ impl Cupti {
     }
 
     /// Waits until the status is as wanted.
-    pub fn until(&self, wanted: impl Fn(&CuptiStatus) -> bool) -> CuptiStatus {
+    pub fn until(&self, wanted: impl Fn(&SourceStatus) -> bool) -> SourceStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.source.status();

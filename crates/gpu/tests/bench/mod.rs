@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use throughline_gpu::double::{SCENARIO_VARIABLE, Traffic, write_traffic};
-use throughline_gpu::{NvmlConfig, NvmlSource, NvmlStatus, default_clock};
+use throughline_gpu::{GpuConfig, GpuSource, SourceStatus, default_clock};
 use throughline_sample::wire::{Batch, GpuInfo};
 use tokio::sync::mpsc;
 
@@ -43,9 +43,9 @@ pub fn double() -> &'static Path {
 /// A source on a scenario of its own.
 pub struct Bench {
     // First, so that the source ends before its folder goes.
-    running: Option<(NvmlSource, mpsc::Receiver<Batch>)>,
+    running: Option<(GpuSource, mpsc::Receiver<Batch>)>,
     folder: tempfile::TempDir,
-    config: NvmlConfig,
+    config: GpuConfig,
     gpus: Vec<GpuInfo>,
 }
 
@@ -60,18 +60,18 @@ impl Bench {
     pub fn text(text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("scenario"), text).unwrap();
-        let mut bench = Self { folder, config: NvmlConfig::default(), running: None, gpus: Vec::new() };
+        let mut bench = Self { folder, config: GpuConfig::default(), running: None, gpus: Vec::new() };
         bench.config.interval = Duration::from_millis(50);
         bench.config.unfold_pcie = true;
-        bench.config.first_pause = Duration::from_millis(10);
-        bench.config.longest_pause = Duration::from_millis(40);
-        bench.config.recheck = Duration::from_millis(10);
-        bench.config.silence = Duration::from_secs(20);
+        bench.config.pace.first_pause = Duration::from_millis(10);
+        bench.config.pace.longest_pause = Duration::from_millis(40);
+        bench.config.pace.recheck = Duration::from_millis(10);
+        bench.config.pace.silence = Duration::from_secs(20);
         bench.with_library("libnvidia-ml.so.1")
     }
 
     /// Changes the configuration.
-    pub fn with(mut self, change: impl FnOnce(&mut NvmlConfig)) -> Self {
+    pub fn with(mut self, change: impl FnOnce(&mut GpuConfig)) -> Self {
         change(&mut self.config);
         self
     }
@@ -104,7 +104,7 @@ impl Bench {
         write_program(&program, &script);
         self.config.program = program;
         let (records, receiver) = mpsc::channel(1024);
-        let source = NvmlSource::start(self.config.clone(), default_clock(), records).unwrap();
+        let source = GpuSource::start(self.config.clone(), default_clock(), records).unwrap();
         self.running = Some((source, receiver));
         self
     }
@@ -135,7 +135,7 @@ impl Bench {
     }
 
     /// Waits until the status is as wanted.
-    pub fn until_status(&self, wanted: impl Fn(&NvmlStatus) -> bool) -> NvmlStatus {
+    pub fn until_status(&self, wanted: impl Fn(&SourceStatus) -> bool) -> SourceStatus {
         let deadline = Instant::now() + PATIENCE;
         loop {
             let status = self.status();
@@ -153,12 +153,12 @@ impl Bench {
     }
 
     /// The source's status.
-    pub fn status(&self) -> NvmlStatus {
+    pub fn status(&self) -> SourceStatus {
         self.running.as_ref().unwrap().0.status()
     }
 
     /// The source.
-    pub fn source(&self) -> &NvmlSource {
+    pub fn source(&self) -> &GpuSource {
         &self.running.as_ref().unwrap().0
     }
 
@@ -192,6 +192,6 @@ pub fn write_program(path: &Path, text: &str) {
 }
 
 /// Counts by reason name, for comparing.
-pub fn ends(status: &NvmlStatus) -> BTreeMap<&'static str, u64> {
+pub fn ends(status: &SourceStatus) -> BTreeMap<&'static str, u64> {
     status.ends.iter().map(|(end, count)| (end.name(), *count)).collect()
 }

@@ -1,0 +1,101 @@
+//! One source's place among the agent's: what is told of it while it runs, fails or has been stopped.
+
+use super::{Health, Source, Status};
+use throughline_daemon::SelfFigures;
+use throughline_sample::catalogue::{
+    CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS,
+    RUNNING_JOBS, SOURCE_UP,
+};
+use throughline_sample::wire::Event;
+
+/// One source's place.
+pub(super) struct Slot {
+    pub(super) name: &'static str,
+    pub(super) source: Option<Box<dyn Source>>,
+    /// Why it did not start.
+    pub(super) error: Option<anyhow::Error>,
+    /// What was last told about it: how it is, and its state.
+    pub(super) told: Option<(Health, String)>,
+    /// What is told when it does not run.
+    pub(super) otherwise: Status,
+}
+
+impl Slot {
+    pub(super) fn status(&self) -> Status {
+        self.source.as_ref().map_or_else(|| self.otherwise.clone(), |source| source.status())
+    }
+
+    pub(super) fn change(&mut self, time: i64, repeat: bool) -> Option<Event> {
+        let status = self.status();
+        if !status.is_up() && !status.settled {
+            return None; // It is still starting, or tries again.
+        }
+        let now = (status.health, status.state);
+        let before = self.told.replace(now.clone());
+        let is_news = match &before {
+            Some(before) => *before != now,
+            None => now.0 != Health::Up,
+        };
+        let (health, state) = now;
+        let up = health == Health::Up;
+        if !is_news && (up || !repeat) {
+            return None;
+        }
+        let (kind, severity) = match health {
+            Health::Up => ("source.up", "info"),
+            Health::NotHere => ("source.absent", "info"),
+            Health::Starting | Health::Failing => ("source.down", "warning"),
+        };
+        let reason = status.reason.filter(|_| !up).map_or_else(String::new, |reason| format!(": {reason}"));
+        Some(Event {
+            time,
+            source: self.name.to_owned(),
+            kind: kind.to_owned(),
+            severity: severity.to_owned(),
+            text: format!("{state}{reason}"),
+            ..Event::default()
+        })
+    }
+
+    pub(super) fn take(&mut self) -> Option<Box<dyn Source>> {
+        let source = self.source.take()?;
+        let before = source.status();
+        // What was not here is not failing now.
+        let health = if before.health == Health::NotHere { Health::NotHere } else { Health::Failing };
+        self.otherwise = Status { health, state: "stopped".to_owned(), settled: true, ..before };
+        Some(source)
+    }
+}
+
+/// Puts one source's state into the figures.
+pub(super) fn tell(figures: &SelfFigures, name: &'static str, status: &Status, is_beginning: bool) {
+    // Exact up to 2^53, which no count of a process reaches.
+    #[allow(clippy::cast_precision_loss)]
+    let number = |count: u64| count as f64;
+    // Absent is not zero: a node without GPUs has no failing source. One that was told of before and is gone has.
+    let told_before = figures.get(name, &SOURCE_UP).is_some();
+    let up = match status.health {
+        Health::Up => Some(1.0),
+        Health::NotHere if !told_before => None,
+        Health::Starting if !told_before && is_beginning => None,
+        Health::NotHere | Health::Starting | Health::Failing => Some(0.0),
+    };
+    if let Some(up) = up {
+        figures.set(name, &SOURCE_UP, up);
+    }
+    figures.set(name, &DROPPED_RECORDS, number(status.dropped));
+    figures.set(name, &FAILED_READS, number(status.failed));
+    let optional = [
+        (&OVERRUNS, status.overruns.map(number)),
+        (&ROUND_SECONDS, status.round_seconds),
+        (&MALFORMED_MESSAGES, status.malformed.map(number)),
+        (&CONNECTED_RANKS, status.connected.map(number)),
+        (&RUNNING_JOBS, status.jobs.map(number)),
+    ];
+    for (metric, value) in optional {
+        if let Some(value) = value {
+            figures.set(name, metric, value);
+        }
+    }
+    status.counts.iter().for_each(|(source, metric, count)| figures.set(source, metric, number(*count)));
+}
