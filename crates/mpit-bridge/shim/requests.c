@@ -4,8 +4,9 @@
  *
  * With MPI_THREAD_MULTIPLE, a library may give a handle to another thread's new request before the thread that
  * completed the old one is back here. So an entry is one word, changed by compare and swap, that no two
- * requests have in common (a running count stands in it); who completes a request removes the word that it
- * found before the call and no other.
+ * requests have in common (the thread's number and a running count stand in it: threads that do the same have the same
+ * counts); who completes a request removes the word that it found before the call and no other. A place's key only
+ * changes while it holds no entry, so that key and entry belong together where the entry is the same before and after.
  */
 #include "requests.h"
 
@@ -18,8 +19,10 @@
 enum { SLOTS = 8, CHAIN = 4 };
 
 /* An entry: three flags in its low bits; then the cell of the operation (8 bits each of region, operation, size
- * class and algorithm) and a stamp of 29 bits, or the address of what persistent.c keeps and a stamp of 16. */
-enum { RECEIVES = 1, PERSISTENT = 2, CANCELLED = 4, FLAGS = 3, CELL_STAMP = 35, ADDRESS_STAMP = 48 };
+ * class and algorithm), a count of 19 bits and the thread's number, or the address of what persistent.c keeps, which
+ * no other request has, and a count of 16. */
+enum { RECEIVES = 1, PERSISTENT = 2, CANCELLED = 4, FLAGS = 3, CELL_STAMP = 35, THREAD = 54, ADDRESS_STAMP = 48 };
+_Static_assert(TL_THREADS_LIMIT <= 1 << (64 - THREAD), "a thread's number has its place in an entry");
 enum { CLAIMED = 4 }; /* not an entry, but no longer free */
 #define ADDRESS_MASK 0x0000fffffffffff8u
 
@@ -46,14 +49,22 @@ static uint32_t first_bucket(uint64_t key) {
     return (uint32_t)((key * 0x9e3779b97f4a7c15u) >> 53) % TL_REQUEST_BUCKETS;
 }
 
-/* The entry of a request; NULL if there is none. */
-static inline uint64_t *find(uint64_t key) {
+/* Is what was read of a place one request's? Not if another thread gave the place to another handle meanwhile. */
+static inline int is_one(const struct place *place, uint64_t key, uint64_t held) {
+    if (TL_LIKELY(!tl_shared_comms)) return 1;
+    return __atomic_load_n(&place->key, __ATOMIC_ACQUIRE) == key && (TL_LOAD(&place->held) | CANCELLED) == (held | CANCELLED);
+}
+
+/* The entry of a request, and what it holds; NULL if there is none. */
+static inline uint64_t *find(uint64_t key, uint64_t *held) {
     uint32_t at = first_bucket(key);
     for (int i = 0; i < CHAIN; i++) {
         struct place *places = buckets[at].places;
-        for (int s = 0; s < SLOTS; s++)
-            if (TL_LOAD(&places[s].key) == key && __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE) > CLAIMED)
-                return &places[s].held;
+        for (int s = 0; s < SLOTS; s++) {
+            if (TL_LOAD(&places[s].key) != key) continue;
+            *held = __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE);
+            if (*held > CLAIMED && is_one(&places[s], key, *held)) return &places[s].held;
+        }
         if (TL_LIKELY(!TL_LOAD(&overflowed[at]))) return NULL;
         at = (at + 1) % TL_REQUEST_BUCKETS;
     }
@@ -88,18 +99,15 @@ static int add(uint64_t key, uint64_t held) {
     for (int s = 0; s < SLOTS && TL_LIKELY(!TL_LOAD(&overflowed[at])); s++) {
         if (TL_LOAD(&places[s].key) != key) continue;
         uint64_t seen = __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE);
-        if (TL_UNLIKELY(seen == CLAIMED) || !swap(&places[s].held, seen, seen ? held : CLAIMED)) break;
+        if (TL_UNLIKELY(seen == CLAIMED || (seen && !is_one(&places[s], key, seen)))) break;
+        if (!swap(&places[s].held, seen, seen ? held : CLAIMED)) break;
         if (seen) return 1;
         TL_STORE(&places[s].key, key); /* it may have been another's in between */
         __atomic_store_n(&places[s].held, held, __ATOMIC_RELEASE);
         return 1;
     }
-    uint64_t *old = find(key);
-    if (TL_UNLIKELY(old != NULL)) {
-        uint64_t seen = __atomic_load_n(old, __ATOMIC_ACQUIRE);
-        if (seen > CLAIMED && swap(old, seen, held)) return 1;
-    }
-    return add_anywhere(key, held);
+    uint64_t seen, *old = find(key, &seen);
+    return (old && swap(old, seen, held)) || add_anywhere(key, held);
 }
 
 static uint32_t cell_bits(struct tl_where where) {
@@ -111,7 +119,8 @@ static struct tl_where cell_of(uint32_t bits) {
 }
 
 static uint64_t entry_of_cell(struct tl_thread *self, struct tl_where where, unsigned flags) {
-    return ++self->request_stamp << CELL_STAMP | (uint64_t)cell_bits(where) << FLAGS | flags;
+    uint64_t count = ++self->request_stamp << CELL_STAMP & (((uint64_t)1 << THREAD) - 1);
+    return (uint64_t)self->number << THREAD | count | (uint64_t)cell_bits(where) << FLAGS | flags;
 }
 
 /* Handles that many requests have at once, being complete already: nobody waits for them. */
@@ -162,9 +171,7 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
     for (int i = 0; i < looked->count; i++) {
         struct tl_found *found = &looked->found[i];
         tl_handle request = tl_same(tl_request_at(form, requests, i));
-        found->entry = is_shared(request) ? NULL : find((uint64_t)request);
-        found->held = found->entry ? __atomic_load_n(found->entry, __ATOMIC_ACQUIRE) : 0;
-        if (TL_UNLIKELY(found->entry && found->held <= CLAIMED)) found->entry = NULL;
+        found->entry = is_shared(request) ? NULL : find((uint64_t)request, &found->held);
         if (!found->entry) continue;
         const struct tl_capture *kept = tl_found_persistent(found);
         if (kept ? kept->receives : (int)(found->held & RECEIVES)) looked->receives = 1;

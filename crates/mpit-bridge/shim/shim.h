@@ -139,6 +139,7 @@ struct tl_thread {
     uint64_t untracked_requests; /* did not fit into the table (requests.c): no waiting time, no received bytes */
     uint64_t merged_bins;        /* ends of bins that found no room (readings.c): one with the next bin */
     uint64_t request_stamp;
+    int number;                  /* below TL_THREADS_LIMIT; no other area has it */
     struct tl_capture *capture; /* set while a persistent request is made (persistent.c) */
     void *looked, *statuses;    /* room for calls with many requests (requests.c) */
     size_t looked_bytes, statuses_bytes;

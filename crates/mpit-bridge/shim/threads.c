@@ -38,7 +38,7 @@ static struct tl_thread *take_area(void) {
     if (thread_count >= TL_THREADS_LIMIT) return NULL;
     struct tl_thread *made = tl_memory(sizeof *made);
     if (!made || !tl_table_find(made, 0)) return NULL;
-    thread_count++;
+    made->number = thread_count++;
     made->next = all_threads;
     __atomic_store_n(&all_threads, made, __ATOMIC_RELEASE);
     return made;

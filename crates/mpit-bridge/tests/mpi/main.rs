@@ -11,6 +11,7 @@ mod faults;
 mod generated;
 mod golden;
 mod regions;
+mod requests;
 mod sanitized;
 mod support;
 mod surroundings;
