@@ -120,7 +120,7 @@ TL_HOT void to_everyone(struct tl_thread *self, struct tl_comm *comm, int64_t by
 }
 
 static inline int64_t count_at(const struct tl_call *call, const void *counts, int i) {
-    return call->form == TL_FORM_LARGE ? ((const int64_t *)counts)[i] : ((const int *)counts)[i];
+    return tl_is_large(call->form) ? ((const int64_t *)counts)[i] : ((const int *)counts)[i];
 }
 
 static inline tl_handle type_at(const struct tl_call *call, const void *types, int i) {

@@ -13,7 +13,8 @@
 #include "requests.h"
 #include "shim.h"
 
-struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8, .thread_multiple = 3};
+struct tl_library tl_library = {.handle_mask = UINT64_MAX, .handle_bytes = 8, .thread_multiple = 3,
+                               .fortran_first_index = 1};
 
 void *tl_next_functions[TL_FORM_COUNT][TL_OPERATION_LIMIT];
 
@@ -72,6 +73,8 @@ void *tl_next_find(enum tl_form form, int operation, const void *caller) {
     case TL_FORM_C: snprintf(symbol, sizeof symbol, "MPI_%s", mpi_names[operation]); break;
     case TL_FORM_LARGE: snprintf(symbol, sizeof symbol, "MPI_%s_c", mpi_names[operation]); break;
     case TL_FORM_FORTRAN: snprintf(symbol, sizeof symbol, "mpi_%s_", fortran_names[operation]); break;
+    case TL_FORM_F08TS: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_", fortran_names[operation]); break;
+    case TL_FORM_F08TS_LARGE: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_large_", fortran_names[operation]); break;
     default: snprintf(symbol, sizeof symbol, "mpi_%s_f08_", fortran_names[operation]); break;
     }
     void *found = tl_find_for(symbol, caller);
@@ -123,6 +126,11 @@ static void is_open_mpi(struct tl_library *l, void *world) {
     l->pvar_class_first = 0;
 }
 
+/* MPICH's handles are the same numbers in C and in Fortran. */
+static tl_handle same_number(int handle) {
+    return handle;
+}
+
 static void is_mpich(struct tl_library *l) {
     l->family = TL_FAMILY_MPICH;
     l->handle_mask = UINT32_MAX;
@@ -137,6 +145,11 @@ static void is_mpich(struct tl_library *l) {
     l->byte = 0x4c00010d;
     l->no_op = 0x5800000e;
     l->status_ignore = (const void *)1;
+    /* Those of mpi_f08; mpif.h and `use mpi` come here as calls from C. */
+    l->fortran_in_place = tl_find_data("MPIR_F08_MPI_IN_PLACE");
+    l->fortran_status_ignore = tl_find_data("MPIR_F08_MPI_STATUS_IGNORE_OBJ");
+    l->fortran_statuses_ignore = tl_find_data("MPIR_F08_MPI_STATUSES_IGNORE_OBJ");
+    l->comm_f2c = l->type_f2c = l->win_f2c = l->op_f2c = l->request_f2c = same_number;
     l->status_bytes = 20;
     l->bind_none = 9700;
     l->bind_comm = 9701;
@@ -173,6 +186,43 @@ int tl_library_handle_bytes(void) {
     return tl_library.handle_bytes;
 }
 
+tl_handle tl_library_session(int number) {
+    tl_handle (*convert)(int);
+    if (tl_library_handle_bytes() == 4) return number;
+    return bind_function(&convert, "PMPI_Session_f2c") ? convert(number) : 0;
+}
+
+static int query(void *unused, void *status) {
+    (void)unused;
+    memset(status, 0, (size_t)tl_library.status_bytes);
+    return 0;
+}
+static int let_go(void *unused) {
+    (void)unused;
+    return 0;
+}
+static int give_up(void *unused, int complete) {
+    (void)unused;
+    (void)complete;
+    return 0;
+}
+
+/* MPICH 4.0's mpi_f08 counts requests from 0, as in C, later ones from 1: what it says of the first of one is asked,
+ * by a request that nobody communicates with. */
+static void learn_first_index(struct tl_library *l) {
+    void (*waitany)(const int *, int *, int *, const void *, int *);
+    int (*begin)(int (*)(void *, void *), int (*)(void *), int (*)(void *, int), void *, int *);
+    int (*complete)(int);
+    int request, index = -1, error = 0;
+    const int one = 1;
+    if (!bind_function(&waitany, "pmpir_waitany_f08_") || !bind_function(&begin, "PMPI_Grequest_start") ||
+        !bind_function(&complete, "PMPI_Grequest_complete"))
+        return;
+    if (begin(query, let_go, give_up, NULL, &request) != 0 || complete(request) != 0) return;
+    waitany(&one, &request, &index, l->fortran_status_ignore, &error);
+    if (error == 0 && (index == 0 || index == 1)) l->fortran_first_index = index;
+}
+
 int tl_library_open(void) {
     struct tl_library *l = &tl_library;
     if (l->family == TL_FAMILY_UNKNOWN) find_family();
@@ -192,7 +242,6 @@ int tl_library_open(void) {
     bind_function(&l->win_get_group, "PMPI_Win_get_group");
     bind_function(&l->group_size, "PMPI_Group_size");
     bind_function(&l->group_from_session_pset, "PMPI_Group_from_session_pset");
-    bind_function(&l->session_f2c, "PMPI_Session_f2c");
     bind_function(&l->group_rank, "PMPI_Group_rank");
     bind_function(&l->test_cancelled, "PMPI_Test_cancelled");
     bind_function(&l->get_elements_x, "PMPI_Get_elements_x");
@@ -210,6 +259,7 @@ int tl_library_open(void) {
                    bind_function(&l->type_f2c, "PMPI_Type_f2c") && bind_function(&l->win_f2c, "PMPI_Win_f2c") &&
                    bind_function(&l->op_f2c, "PMPI_Op_f2c") && bind_function(&l->request_f2c, "PMPI_Request_f2c");
     if (complete) tl_status_learn();
+    if (complete && l->family == TL_FAMILY_MPICH) learn_first_index(l);
     return complete;
 }
 

@@ -161,9 +161,9 @@ static void begin(const tl_handle *session) {
     tl_as_before(&before);
 }
 
+/* May be called twice, by the wrapper of Fortran and by that of C which it may have called. */
 void tl_started(void) {
-    __atomic_store_n(&initialized, 1, __ATOMIC_RELEASE);
-    begin(NULL);
+    if (!__atomic_exchange_n(&initialized, 1, __ATOMIC_ACQ_REL)) begin(NULL);
 }
 
 void tl_session_started(tl_handle session) {

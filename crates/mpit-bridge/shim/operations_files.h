@@ -72,13 +72,15 @@
     X(119, File_write_at_all_begin, file_write_at_all_begin, TL_FILE_WRITE_AT_BEGIN, TL_NOTE_WRITE) \
     X(120, File_write_ordered_begin, file_write_ordered_begin, TL_FILE_WRITE_BEGIN, TL_NOTE_WRITE)
 
-#define TL_FILES_UNCOUNTED(X) \
+#define TL_FILES_BUFFERED(X) \
     X(170, File_read_all_end, file_read_all_end, TL_FILE_READ_END, TL_NOTE_READ_END) \
     X(171, File_read_at_all_end, file_read_at_all_end, TL_FILE_READ_END, TL_NOTE_READ_END) \
     X(172, File_read_ordered_end, file_read_ordered_end, TL_FILE_READ_END, TL_NOTE_READ_END) \
     X(173, File_write_all_end, file_write_all_end, TL_FILE_WRITE_END, TL_NOTE_TIME) \
     X(174, File_write_at_all_end, file_write_at_all_end, TL_FILE_WRITE_END, TL_NOTE_TIME) \
-    X(175, File_write_ordered_end, file_write_ordered_end, TL_FILE_WRITE_END, TL_NOTE_TIME) \
+    X(175, File_write_ordered_end, file_write_ordered_end, TL_FILE_WRITE_END, TL_NOTE_TIME)
+
+#define TL_FILES_PLAIN(X) \
     X(177, File_close, file_close, TL_FILE_CLOSE, TL_NOTE_TIME) \
     X(178, File_sync, file_sync, TL_FILE_ALONE, TL_NOTE_TIME) \
     X(179, File_set_size, file_set_size, TL_FILE_SIZE, TL_NOTE_TIME) \

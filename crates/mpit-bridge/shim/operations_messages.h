@@ -122,7 +122,7 @@
     X(52, Isendrecv, isendrecv, TL_ISENDRECV, TL_NOTE_ISENDRECV) \
     X(53, Isendrecv_replace, isendrecv_replace, TL_ISENDRECV_REPLACE, TL_NOTE_ISENDRECV_REPLACE)
 
-#define TL_MESSAGES_UNCOUNTED(X) \
+#define TL_MESSAGES_PLAIN(X) \
     X(130, Wait, wait, TL_WAIT, TL_NOTE_WAIT) \
     X(131, Waitall, waitall, TL_WAITALL, TL_NOTE_WAITALL) \
     X(132, Waitany, waitany, TL_WAITANY, TL_NOTE_WAITANY) \
@@ -140,9 +140,11 @@
     X(144, Mprobe, mprobe, TL_MPROBE, TL_NOTE_TIME) \
     X(145, Improbe, improbe, TL_IMPROBE, TL_NOTE_IPROBE)
 
-#define TL_MESSAGES_UNCOUNTED_4(X) \
+#define TL_MESSAGES_BUFFERED_4(X) \
     X(146, Psend_init, psend_init, TL_PSEND_INIT, TL_NOTE_PSEND_INIT) \
-    X(147, Precv_init, precv_init, TL_PRECV_INIT, TL_NOTE_PRECV_INIT) \
+    X(147, Precv_init, precv_init, TL_PRECV_INIT, TL_NOTE_PRECV_INIT)
+
+#define TL_MESSAGES_PLAIN_4(X) \
     X(148, Pready, pready, TL_PREADY, TL_NOTE_TIME) \
     X(149, Pready_range, pready_range, TL_PREADY_RANGE, TL_NOTE_TIME) \
     X(150, Pready_list, pready_list, TL_PREADY_LIST, TL_NOTE_TIME) \

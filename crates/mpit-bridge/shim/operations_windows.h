@@ -51,9 +51,11 @@
     X(91, Get_accumulate, get_accumulate, TL_GET_ACCUMULATE, TL_NOTE_GET_ACCUMULATE) \
     X(92, Rget_accumulate, rget_accumulate, TL_RGET_ACCUMULATE, TL_NOTE_GET_ACCUMULATE)
 
-#define TL_WINDOWS_UNCOUNTED(X) \
+#define TL_WINDOWS_BUFFERED(X) \
     X(153, Fetch_and_op, fetch_and_op, TL_FETCH_AND_OP, TL_NOTE_FETCH_AND_OP) \
-    X(154, Compare_and_swap, compare_and_swap, TL_COMPARE_AND_SWAP, TL_NOTE_COMPARE_AND_SWAP) \
+    X(154, Compare_and_swap, compare_and_swap, TL_COMPARE_AND_SWAP, TL_NOTE_COMPARE_AND_SWAP)
+
+#define TL_WINDOWS_PLAIN(X) \
     X(155, Win_fence, win_fence, TL_WIN_FENCE, TL_NOTE_TIME) \
     X(156, Win_start, win_start, TL_WIN_START, TL_NOTE_TIME) \
     X(157, Win_complete, win_complete, TL_WIN_ALONE, TL_NOTE_TIME) \

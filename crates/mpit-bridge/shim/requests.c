@@ -333,7 +333,7 @@ void tl_completed_if(struct tl_call *call, struct tl_looked *looked, const void 
 }
 
 void tl_completed_any(struct tl_call *call, struct tl_looked *looked, const void *index, const void *status) {
-    int i = *(const int *)index - tl_is_fortran(call->form);
+    int i = *(const int *)index - tl_first_index(call->form);
     if (i < 0 || i >= looked->count) {
         divide(call, looked);
         return;
@@ -355,7 +355,7 @@ void tl_completed_some(struct tl_call *call, struct tl_looked *looked, const voi
     int ignored = tl_is_ignored(call->form, statuses);
     for (int k = 0; k < count; k++) {
         uint64_t ticks = share(&shares);
-        int i = ((const int *)indices)[k] - tl_is_fortran(call->form);
+        int i = ((const int *)indices)[k] - tl_first_index(call->form);
         if (i < 0 || i >= looked->count || !is_active(&looked->found[i])) continue;
         complete(call, &looked->found[i], ignored ? NULL : status_at(statuses, k), ticks, &run);
     }

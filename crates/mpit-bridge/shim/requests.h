@@ -44,6 +44,11 @@ static inline tl_handle tl_request_at(enum tl_form form, const void *requests, i
     return tl_library.handle_bytes == 8 ? ((const tl_handle *)requests)[i] : ((const int *)requests)[i];
 }
 
+/* What calls that complete some of several requests call the first one. */
+static inline int tl_first_index(enum tl_form form) {
+    return tl_is_fortran(form) ? tl_library.fortran_first_index : 0;
+}
+
 /* The persistent request that was found; NULL if it is none. */
 struct tl_capture *tl_found_persistent(const struct tl_found *found);
 /* A library may start a persistent request under another handle than the one it was given. */

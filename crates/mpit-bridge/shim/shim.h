@@ -48,8 +48,17 @@ enum {
     TL_MEMBERS_LIMIT = 1 << 24 /* translated members of all communicators together: 64 MiB of int */
 };
 
-/* Which form a wrapper has; decides how arrays of counts and of handles are read. */
-enum tl_form { TL_FORM_C, TL_FORM_LARGE, TL_FORM_FORTRAN, TL_FORM_F08, TL_FORM_COUNT };
+/* Which form a wrapper has; decides how arrays of counts and of handles are read. The last two are those of MPICH's
+ * mpi_f08 where there is a buffer, which comes as a descriptor (wrappers_fortran.c). */
+enum tl_form {
+    TL_FORM_C,
+    TL_FORM_LARGE,
+    TL_FORM_FORTRAN,
+    TL_FORM_F08,
+    TL_FORM_F08TS,
+    TL_FORM_F08TS_LARGE,
+    TL_FORM_COUNT
+};
 
 /* What was counted of one size class. One cache line: the threads' sums must not share any. */
 struct tl_cell {
@@ -170,6 +179,7 @@ struct tl_library {
     tl_handle comm_world;
     const void *in_place;
     const void *fortran_in_place;
+    int fortran_first_index; /* of an array, as the library's own Fortran functions say it */
     int root; /* MPI_ROOT */
     int topology_graph, topology_cart, topology_dist_graph;
     tl_handle request_null, request_empty, byte, no_op;
@@ -200,7 +210,6 @@ struct tl_library {
     int (*win_get_group)(tl_handle, void *);
     int (*group_size)(tl_handle, int *);
     int (*group_from_session_pset)(tl_handle, const char *, void *);
-    tl_handle (*session_f2c)(int);
     int (*group_rank)(tl_handle, int *);
     int (*test_cancelled)(const void *, int *);
     int (*get_elements_x)(const void *, tl_handle, int64_t *);
@@ -229,6 +238,8 @@ void *tl_next_find(enum tl_form form, int operation, const void *caller);
 int tl_library_open(void);
 /* Bytes of a handle, of whatever library this is. */
 int tl_library_handle_bytes(void);
+/* The C handle of a session that Fortran knows by this number; 0: the library does not tell. */
+tl_handle tl_library_session(int number);
 const char *tl_library_version(void);
 
 /* origin.c: what the caller at this address would have called without the shim */
@@ -356,6 +367,10 @@ void tl_note_neighbor_blocks(tl_callp call, const void *counts, const void *type
 
 static inline int tl_is_fortran(enum tl_form form) {
     return form >= TL_FORM_FORTRAN;
+}
+/* Counts in arrays have 64 bits. */
+static inline int tl_is_large(enum tl_form form) {
+    return form == TL_FORM_LARGE || form == TL_FORM_F08TS_LARGE;
 }
 
 /* Starts a call; NULL when it is to pass through unrecorded: inside another one, or no memory. */

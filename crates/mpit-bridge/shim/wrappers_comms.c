@@ -77,8 +77,8 @@ static void *next_of(void **known, const char *symbol, const void *caller) {
 
 LIST(C_MAKER)
 
-#ifdef TL_OPENMPI_FORTRAN
-/* Open MPI's Fortran: every argument by reference, handles as integers, the error last. */
+#if defined(TL_OPENMPI_FORTRAN) || defined(TL_MPICH_FORTRAN)
+/* Fortran: every argument by reference, handles as integers, the error last. */
 static tl_handle fortran_handle_at(intptr_t address) {
     return tl_library.comm_f2c(*(const int *)address);
 }
@@ -100,6 +100,8 @@ static tl_handle fortran_handle_at(intptr_t address) {
     }
 #define F77_MAKER(Name, name, number, made) F_MAKER(mpi_##name##_, number, made)
 #define F08_MAKER(Name, name, number, made) F_MAKER(mpi_##name##_f08_, number, made)
+#ifdef TL_OPENMPI_FORTRAN
 LIST(F77_MAKER)
+#endif
 LIST(F08_MAKER)
 #endif

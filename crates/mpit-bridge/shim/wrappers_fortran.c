@@ -1,8 +1,12 @@
 /*
- * Fortran wrappers for Open MPI, whose Fortran bindings call PMPI_X and so pass the C wrappers by
- * (MPICH's call MPI_X and need none). mpi_x_ serves mpif.h and `use mpi`, mpi_x_f08_ serves `use mpi_f08`:
- * in Open MPI both pass every argument by reference, handles as integers. Only built into its object; if
- * that gets into a process of another MPI after all, its Fortran calls pass through to C calls, which count.
+ * Fortran wrappers, for bindings that call PMPI_X and so pass the C wrappers by. Every argument comes by reference,
+ * handles as integers. Only built into the objects of the libraries that have them; if one of those gets into a
+ * process of another MPI after all, its Fortran calls pass through to C calls, which count.
+ *
+ * Open MPI: mpi_x_ serves mpif.h and `use mpi`, mpi_x_f08_ serves `use mpi_f08`.
+ * MPICH: only `use mpi_f08` needs any, as the others call MPI_X. There mpi_x_f08_ is an operation without a buffer;
+ * one with a buffer is mpi_x_f08ts_, or mpi_x_f08ts_large_ with large counts, and its buffer comes as a descriptor of
+ * ISO_Fortran_binding.h, in which the address stands first. MPI-IO has no large form there.
  */
 #include "clock.h"
 #include "persistent.h"
@@ -78,7 +82,7 @@
 #define TL_PASS_out TL_PASS_AS_IT_IS
 
 /* The C value of an argument, as the notes in operations.h expect it. */
-#define TL_F_cbuf(name) const void *name = c_buffer(name##_f); (void)name;
+#define TL_F_cbuf(name) const void *name = c_buffer(tl_form, name##_f); (void)name;
 #define TL_F_buf(name)
 #define TL_F_count(name) int64_t name = *(const int *)name##_f; (void)name;
 #define TL_F_counts(name)
@@ -104,7 +108,9 @@
 #define TL_F_out(name)
 #define TL_CONVERT(kind, name) TL_F_##kind(name)
 
-static const void *c_buffer(const void *buffer) {
+static const void *c_buffer(enum tl_form form, const void *argument) {
+    const void *buffer = argument;
+    if (form >= TL_FORM_F08TS) __builtin_memcpy(&buffer, argument, sizeof buffer);
     return buffer && buffer == tl_library.fortran_in_place ? tl_library.in_place : buffer;
 }
 
@@ -149,6 +155,26 @@ static const void *c_buffer(const void *buffer) {
     TL_FORTRAN(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
 #define TL_F2008(number, Name, name, parameters, note) \
     TL_FORTRAN(mpi_##name##_f08_, TL_FORM_F08, Name, parameters, note)
+#define TL_F2008TS(number, Name, name, parameters, note) \
+    TL_FORTRAN(mpi_##name##_f08ts_, TL_FORM_F08TS, Name, parameters, note)
+#define TL_F2008TS_LARGE(number, Name, name, parameters, note) \
+    TL_FORTRAN(mpi_##name##_f08ts_large_, TL_FORM_F08TS_LARGE, Name, parameters, note)
+
+#ifdef TL_MPICH_FORTRAN
+TL_COUNTED_OPERATIONS(TL_F2008TS)
+TL_COUNTED_OPERATIONS_4(TL_F2008TS)
+TL_BUFFERED_OPERATIONS(TL_F2008TS)
+TL_BUFFERED_OPERATIONS_4(TL_F2008TS)
+TL_PLAIN_OPERATIONS(TL_F2008)
+TL_PLAIN_OPERATIONS_4(TL_F2008)
+#undef TL_F_count
+#define TL_F_count(name) int64_t name = *(const int64_t *)name##_f; (void)name;
+TL_MESSAGES_COUNTED(TL_F2008TS_LARGE)
+TL_MESSAGES_COUNTED_4(TL_F2008TS_LARGE)
+TL_COLLECTIVES_COUNTED(TL_F2008TS_LARGE)
+TL_COLLECTIVES_COUNTED_4(TL_F2008TS_LARGE)
+TL_WINDOWS_COUNTED(TL_F2008TS_LARGE)
+#else
 #define TL_FORTRAN_LISTS(X) TL_COUNTED_OPERATIONS(X) TL_UNCOUNTED_OPERATIONS(X)
 TL_FORTRAN_LISTS(TL_F77)
 TL_FORTRAN_LISTS(TL_F2008)
@@ -156,6 +182,7 @@ TL_FORTRAN_LISTS(TL_F2008)
 #define TL_FORTRAN_LISTS_4(X) TL_COUNTED_OPERATIONS_4(X) TL_UNCOUNTED_OPERATIONS_4(X)
 TL_FORTRAN_LISTS_4(TL_F77)
 TL_FORTRAN_LISTS_4(TL_F2008)
+#endif
 #endif
 
 static void *find_or_fail(const char *symbol, int *error, const void *caller) {
@@ -243,7 +270,9 @@ static void open_file(enum tl_form form, int *comm, const char *name, int *mode,
         open_file(form, comm, name, mode, info, file, error, length, TL_CALLER); \
     }
 
+#ifndef TL_MPICH_FORTRAN
 TL_FORTRAN_FILE(, TL_FORM_FORTRAN)
+#endif
 TL_FORTRAN_FILE(f08_, TL_FORM_F08)
 
 static void pcontrol(const char *symbol, const int *level) {
@@ -279,7 +308,9 @@ static void pcontrol(const char *symbol, const int *level) {
         release("mpi_comm_disconnect_" #suffix, comm, error, TL_CALLER); \
     }
 
+#ifndef TL_MPICH_FORTRAN
 TL_FORTRAN_LIFE()
+#endif
 TL_FORTRAN_LIFE(f08_)
 
 #ifdef TL_HAVE_MPI_4
@@ -288,14 +319,10 @@ static void start_session(const char *symbol, int *info, int *handler, int *sess
     void (*next)(int *, int *, int *, int *);
     tl_origin_look();
     void *found = find_or_fail(symbol, error, caller);
-    tl_handle (*session_f2c)(int);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
     next(info, handler, session, error);
-    void *convert = tl_find("PMPI_Session_f2c");
-    if (!passed(error) || !convert) return;
-    __builtin_memcpy(&session_f2c, &convert, sizeof session_f2c);
-    tl_session_started(session_f2c(*session));
+    if (passed(error)) tl_session_started(tl_library_session(*session));
 }
 
 static void finish_session(const char *symbol, int *session, int *error, const void *caller) {
@@ -317,6 +344,8 @@ static void finish_session(const char *symbol, int *session, int *error, const v
         finish_session("mpi_session_finalize_" #suffix, session, error, TL_CALLER); \
     }
 
+#ifndef TL_MPICH_FORTRAN
 TL_FORTRAN_SESSION()
+#endif
 TL_FORTRAN_SESSION(f08_)
 #endif
