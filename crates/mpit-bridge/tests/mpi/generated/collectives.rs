@@ -3,18 +3,19 @@
 use super::generator::*;
 use super::language::{Arg, Language, Statement};
 
-/// What a member's call counts as: size class, bytes handed over, and bytes to each rank of the communicator.
-struct Part {
-    class: u64,
-    bytes: u64,
-    to: Vec<(usize, u64)>,
+/// What a member's call counts as: size class, bytes handed over, and bytes to each rank of the communicator, of the
+/// other group where there are two.
+pub struct Part {
+    pub class: u64,
+    pub bytes: u64,
+    pub to: Vec<(usize, u64)>,
 }
 
 /// Names of the three forms.
-type Forms = [&'static str; 3];
+pub type Forms = [&'static str; 3];
 
 /// Makes the three forms, the persistent one started some times; `part` says what each member's call counts as.
-fn forms(
+pub fn forms(
     g: &mut Generator,
     names: Forms,
     counted: bool,
@@ -27,7 +28,7 @@ fn forms(
             let part = part(&member);
             g.model.call(member.world(), name, part.class, part.bytes);
             for (to, bytes) in part.to {
-                g.model.message(member.world(), member.group[to], bytes);
+                g.model.message(member.world(), member.partners()[to], bytes);
             }
         }
     };
@@ -75,7 +76,7 @@ fn sums(g: &mut Generator) {
         let (comm, size) = (g.plain_comm(), g.summable());
         let in_place = kind == 0 && g.random.chance();
         let from = if in_place { Arg::InPlace } else { Arg::Out };
-        let mut list = vec![from, Arg::In, Arg::Int(size.a), Arg::Type(size.kind), Arg::Name("MPI_SUM")];
+        let mut list = vec![from, Arg::In, Arg::Elements(size.a), Arg::Type(size.kind), Arg::Name("MPI_SUM")];
         if kind == 2 {
             list.push(Arg::Int(int(ROOT)));
         }
@@ -113,7 +114,7 @@ fn blocks(g: &mut Generator) {
 
     let (comm, size) = (g.plain_comm(), Size { b: 0, ..g.scheduled() });
     let bytes = size.bytes(0);
-    let (count, kind, root) = (Arg::Int(size.a), Arg::Type(size.kind), Arg::Int(int(ROOT)));
+    let (count, kind, root) = (Arg::Elements(size.a), Arg::Type(size.kind), Arg::Int(int(ROOT)));
     let list = [Arg::In, count.clone(), kind.clone(), root.clone(), Arg::Comm(comm)];
     forms(g, ["Bcast", "Ibcast", "Bcast_init"], true, comm, &list, |member| {
         let sends = member.rank == ROOT;
@@ -247,7 +248,7 @@ fn vectors(g: &mut Generator) {
 fn neighbours(g: &mut Generator, comm: usize) {
     let size = Size { b: 0, ..g.listed() };
     let bytes = size.bytes(0);
-    let (count, t) = (Arg::Int(size.a), Arg::Type(size.kind));
+    let (count, t) = (Arg::Elements(size.a), Arg::Type(size.kind));
     let lists: Vec<Vec<usize>> = g.members(comm).iter().map(|member| g.neighbours(comm, member)).collect();
     let to = |member: &Member| lists[member.rank].iter().map(|rank| (*rank, bytes)).collect::<Vec<_>>();
     let gathered = |member: &Member| Part { class: bytes, bytes, to: to(member) };

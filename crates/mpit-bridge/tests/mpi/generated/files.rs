@@ -111,6 +111,34 @@ fn split(g: &mut Generator) {
     }
 }
 
+/// Through a view: each rank's part in pieces of two integers with three between them.
+fn views(g: &mut Generator) {
+    let view = |g: &mut Generator, from: Arg, element: usize, pieces: usize| {
+        let list = vec![
+            Arg::File,
+            from,
+            Arg::Type(element),
+            Arg::Type(pieces),
+            Arg::Name("\"native\""),
+            Arg::Name("MPI_INFO_NULL"),
+        ];
+        g.emit("File_set_view", false, list);
+    };
+    view(g, Arg::Offset(2 << 20, OWN_BYTES), 1, 3);
+    for (write, other) in [("File_write", "File_read"), ("File_write_all", "File_read_all")] {
+        let size = Size { kind: 1, ..g.whole() };
+        for (name, buffer) in [(write, Arg::Out), (other, Arg::In)] {
+            let status = g.status(0);
+            g.emit("File_seek", false, vec![Arg::File, Arg::Offset(0, 0), Arg::Name("MPI_SEEK_SET")]);
+            g.emit(name, true, arguments(size, false, buffer, Some(status)));
+        }
+        written(g, write, size);
+        read(g, other, size);
+    }
+    view(g, Arg::Offset(0, 0), 0, 0);
+    g.end_step(WORLD);
+}
+
 pub fn all(g: &mut Generator) {
     let alone = |name: &'static str, more: Vec<Arg>, g: &mut Generator| {
         g.emit(name, false, more);
@@ -126,11 +154,16 @@ pub fn all(g: &mut Generator) {
     blocking(g);
     immediate(g);
     split(g);
+    views(g);
     // The file ends within what is asked for.
     let offset = Arg::Offset(FILE_BYTES - TAIL, 0);
     let status = g.status(0);
     alone("File_sync", vec![Arg::File], g);
-    g.emit("File_read_at", true, vec![Arg::File, offset, Arg::In, Arg::Int(BLOCK), Arg::Type(0), status]);
+    g.emit(
+        "File_read_at",
+        true,
+        vec![Arg::File, offset, Arg::In, Arg::Elements(BLOCK), Arg::Type(0), status],
+    );
     for member in g.members(WORLD) {
         g.model.call(member.world(), "File_read_at", bytes(0, BLOCK), 0);
         g.model.received(member.world(), "File_read_at", bytes(0, BLOCK), bytes(0, TAIL));

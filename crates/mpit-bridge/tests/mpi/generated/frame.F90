@@ -17,7 +17,7 @@ program generated
   include 'mpif.h'
 #endif
   integer, parameter :: t = 1, WORDS = 262144, SHARED = 65536, NUMBER = 8
-  HANDLE(MPI_Comm) :: comms(7,1)
+  HANDLE(MPI_Comm) :: comms(8,1)
   HANDLE(MPI_Win) :: windows(2,1)
   HANDLE(MPI_Group) :: groups(2,1)
   HANDLE(MPI_File) :: files(1)
@@ -32,9 +32,10 @@ program generated
   integer, target, asynchronous :: out(WORDS,1), in(WORDS,1)
   integer, target, asynchronous :: memory(SHARED/4,2), attached(2097152)
   character(len=4096) :: names(1)
-  integer :: ranks(7,1), sizes(7,1), indices(NUMBER), parts(NUMBER)
+  integer :: ranks(8,1), sizes(8,1), root_between, indices(NUMBER), parts(NUMBER)
   integer :: sc(NUMBER), rc(NUMBER), sd(NUMBER), rd(NUMBER)
-  integer(kind=MPI_ADDRESS_KIND) :: addresses(NUMBER)
+  integer(kind=MPI_COUNT_KIND) :: sc_c(NUMBER), rc_c(NUMBER)
+  integer(kind=MPI_ADDRESS_KIND) :: sd_c(NUMBER), rd_c(NUMBER), addresses(NUMBER)
   logical :: flag
   ! MPICH 4.0's module mpi declares this argument of MPI_Parrived so.
 #if defined(F90) && defined(MPICH)
@@ -66,7 +67,7 @@ program generated
   do i = 1, 2
     call MPI_Win_free(windows(i,t), ierr)
   end do
-  do i = 1, 7
+  do i = 1, 8
     if (comms(i,t) /= MPI_COMM_NULL) call MPI_Comm_free(comms(i,t), ierr)
   end do
   call MPI_Type_free(types(4), ierr)
@@ -122,6 +123,20 @@ contains
       call MPI_Comm_rank(comms(i,t), ranks(i,t), ierr)
       call MPI_Comm_size(comms(i,t), sizes(i,t), ierr)
     end do
+    ! Even and odd ranks, if there are both; the leader of either is its highest rank.
+    comms(8,t) = MPI_COMM_NULL
+    if (n > 1) then
+      color = n - 1
+      if (mod(rank, 2) == mod(n - 1, 2)) color = n - 2
+      call MPI_Intercomm_create(comms(3,t), 0, MPI_COMM_WORLD, color, 3, comms(8,t), ierr)
+      call MPI_Comm_rank(comms(8,t), ranks(8,t), ierr)
+      call MPI_Comm_remote_size(comms(8,t), sizes(8,t), ierr)
+      root_between = 0
+      if (mod(rank, 2) == 0) then
+        root_between = MPI_PROC_NULL
+        if (ranks(8,t) == 0) root_between = MPI_ROOT
+      end if
+    end if
     do i = 1, 2
       call MPI_Win_create(memory(1,i), int(SHARED, MPI_ADDRESS_KIND), 1, MPI_INFO_NULL, comms(i,t), windows(i,t), ierr)
       call MPI_Comm_group(comms(i,t), groups(i,t), ierr)

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MAX = 8, COMMS = 7, KINDS = 5, BUFFER = 1 << 20, SHARED = 1 << 16, REQUESTS = 8 };
+enum { RANKS_MAX = 8, COMMS = 8, BETWEEN = 7, KINDS = 5, BUFFER = 1 << 20, SHARED = 1 << 16, REQUESTS = 8 };
 
 struct context {
     MPI_Comm comm[COMMS];
-    int rank[COMMS], size[COMMS];
+    int rank[COMMS], size[COMMS]; /* between two groups: the other one's */
+    int root_between;
     MPI_Win window[2];
     MPI_Group group[2];
     MPI_File file;
@@ -45,6 +46,23 @@ static void is_ready(MPI_Request request, int line) {
 }
 #define ready(request) is_ready(request, __LINE__)
 
+/* A request that the program completes itself. */
+static int query(void *unused, MPI_Status *status) {
+    (void)unused;
+    status->MPI_SOURCE = status->MPI_TAG = MPI_UNDEFINED;
+    MPI_Status_set_cancelled(status, 0);
+    return MPI_Status_set_elements(status, MPI_BYTE, 0);
+}
+static int let_go(void *unused) {
+    (void)unused;
+    return MPI_SUCCESS;
+}
+static int give_up(void *unused, int complete) {
+    (void)unused;
+    (void)complete;
+    return MPI_SUCCESS;
+}
+
 static void *work(void *argument) {
     struct context *x = argument;
     int flag = 0, arrived = 0, which = 0, done = 0, mode = MPI_MODE_CREATE | MPI_MODE_RDWR, indices[REQUESTS];
@@ -76,6 +94,17 @@ static void neighbours(struct context *x, int rank, int size) {
     check(MPI_Graph_create(MPI_COMM_WORLD, size, index, edges, 0, &x->comm[6]));
 }
 
+/* Even and odd ranks, if there are both; the leader of either is its highest rank. */
+static void between(struct context *x, int rank, int size) {
+    int last = size - 1, other = rank % 2 == last % 2 ? last - 1 : last;
+    x->comm[BETWEEN] = MPI_COMM_NULL;
+    if (size < 2) return;
+    check(MPI_Intercomm_create(x->comm[2], 0, MPI_COMM_WORLD, other, 3, &x->comm[BETWEEN]));
+    check(MPI_Comm_rank(x->comm[BETWEEN], &x->rank[BETWEEN]));
+    check(MPI_Comm_remote_size(x->comm[BETWEEN], &x->size[BETWEEN]));
+    x->root_between = rank % 2 ? 0 : x->rank[BETWEEN] ? MPI_PROC_NULL : MPI_ROOT;
+}
+
 static void set_up(struct context *x, const char *folder, int thread) {
     int rank, size;
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
@@ -85,7 +114,8 @@ static void set_up(struct context *x, const char *folder, int thread) {
     check(MPI_Comm_split(MPI_COMM_WORLD, rank % 2, -rank, &x->comm[2]));
     check(MPI_Comm_split(MPI_COMM_WORLD, size > 1 && rank == size - 1 ? MPI_UNDEFINED : 0, rank, &x->comm[3]));
     neighbours(x, rank, size);
-    for (int i = 0; i < COMMS; i++) {
+    between(x, rank, size);
+    for (int i = 0; i < BETWEEN; i++) {
         if (x->comm[i] == MPI_COMM_NULL) continue;
         check(MPI_Comm_rank(x->comm[i], &x->rank[i]));
         check(MPI_Comm_size(x->comm[i], &x->size[i]));

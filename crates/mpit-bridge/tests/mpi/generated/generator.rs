@@ -8,12 +8,14 @@ use std::collections::BTreeSet;
 /// Elements of any one block; buffers hold as many of each datatype for 8 ranks.
 pub const BLOCK: i64 = 300;
 /// Communicators of the program: all ranks; reversed; odd and even ranks, reversed; all but the last rank; a line
-/// with neighbours; a graph with edges to the next two ranks; a ring as a graph.
+/// with neighbours; a graph with edges to the next two ranks; a ring as a graph; between even and odd ranks, each group
+/// reversed, if there is more than one.
 pub const WORLD: usize = 0;
 pub const PLAIN: [usize; 4] = [0, 1, 2, 3];
 pub const LINE: usize = 4;
 pub const GRAPH: usize = 5;
 pub const RING: usize = 6;
+pub const BETWEEN: usize = 7;
 /// Datatypes: byte, integer, double, 3 x 2 integers out of 5, 7 bytes. Sums are made of the second and third.
 pub const TYPE_BYTES: [u64; 5] = [1, 4, 8, 24, 7];
 
@@ -60,7 +62,7 @@ impl Size {
     }
 
     pub fn count(self, comm: usize) -> Arg {
-        if self.b == 0 { Arg::Int(self.a) } else { Arg::Affine(comm, self.a, self.b) }
+        if self.b == 0 { Arg::Elements(self.a) } else { Arg::Affine(comm, self.a, self.b) }
     }
 }
 
@@ -72,11 +74,13 @@ pub fn int(value: usize) -> i64 {
     i64::try_from(value).unwrap()
 }
 
-/// One member of a communicator: its group's world ranks, and its place among them.
+/// One member of a communicator: its group's world ranks, and its place among them; of an intercommunicator also the
+/// other group's.
 #[derive(Clone, Debug)]
 pub struct Member {
     pub group: Vec<usize>,
     pub rank: usize,
+    pub remote: Option<Vec<usize>>,
 }
 
 impl Member {
@@ -86,6 +90,11 @@ impl Member {
 
     pub fn size(&self) -> usize {
         self.group.len()
+    }
+
+    /// World ranks of those that it can send to.
+    pub fn partners(&self) -> &[usize] {
+        self.remote.as_ref().unwrap_or(&self.group)
     }
 
     /// World rank of the member so many places after it (or before).
@@ -126,7 +135,7 @@ impl Generator {
             ranks,
             library,
             language,
-            large: library.large && language == Language::C,
+            large: library.large && [Language::C, Language::Fortran2008].contains(&language),
             kinds: &[0, 1, 2, 3, 4],
             called: BTreeSet::new(),
             body: Vec::new(),
@@ -138,14 +147,25 @@ impl Generator {
     pub fn members(&self, comm: usize) -> Vec<Member> {
         let all: Vec<usize> = (0..self.ranks).collect();
         let reversed: Vec<usize> = (0..self.ranks).rev().collect();
+        let halves: [Vec<usize>; 2] =
+            [0, 1].map(|odd| reversed.iter().copied().filter(|rank| rank % 2 == odd).collect());
+        if comm == BETWEEN {
+            let [even, odd] = &halves;
+            let of_group = |group: &Vec<usize>, remote: &Vec<usize>| {
+                let member = |rank| Member { group: group.clone(), rank, remote: Some(remote.clone()) };
+                (0..if remote.is_empty() { 0 } else { group.len() }).map(member).collect::<Vec<_>>()
+            };
+            return [of_group(even, odd), of_group(odd, even)].concat();
+        }
         let groups: Vec<Vec<usize>> = match comm {
             1 => vec![reversed],
-            2 => [0, 1].map(|odd| reversed.iter().copied().filter(|rank| rank % 2 == odd).collect()).to_vec(),
+            2 => halves.to_vec(),
             3 if self.ranks > 1 => vec![all[..self.ranks - 1].to_vec()],
             _ => vec![all],
         };
         let of_group = |group: &Vec<usize>| {
-            (0..group.len()).map(|rank| Member { group: group.clone(), rank }).collect::<Vec<_>>()
+            let member = |rank| Member { group: group.clone(), rank, remote: None };
+            (0..group.len()).map(member).collect::<Vec<_>>()
         };
         groups.iter().flat_map(of_group).collect()
     }
@@ -163,11 +183,17 @@ impl Generator {
         }
     }
 
+    /// Whether a function with counts has a large-count form in this language: MPICH's mpi_f08 has none of MPI-IO.
+    pub fn has_large(&self, name: &str) -> bool {
+        self.language == Language::C || !name.to_lowercase().starts_with("file_")
+    }
+
     /// A function; `counted` ones are called in their large-count form now and then.
     pub fn emit(&mut self, name: &'static str, counted: bool, arguments: Vec<Arg>) {
         let chance = self.random.chance();
         let due = self.called.contains(name) && !self.called.contains(&format!("{name}_c"));
-        let large = counted && self.large && (due || (chance && self.called.contains(name)));
+        let large =
+            counted && self.large && self.has_large(name) && (due || (chance && self.called.contains(name)));
         self.called.insert(if large { format!("{name}_c") } else { name.to_owned() });
         self.step.push(Statement::Call(name, large, arguments));
     }

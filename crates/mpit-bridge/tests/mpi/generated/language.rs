@@ -25,8 +25,12 @@ pub enum Arg {
     /// A variable that the function sets.
     Set(&'static str),
     Int(i64),
-    /// `a + b * own rank` in communicator `comm`.
+    /// A number of elements.
+    Elements(i64),
+    /// The same: `a + b * own rank` in communicator `comm`.
     Affine(usize, i64, i64),
+    /// The root of a collective between two groups: rank 0 of the even ones.
+    RootBetween,
     /// Rank of the member so many places after the own one.
     After(usize, i64),
     /// A number of type MPI_Aint, MPI_Offset, MPI_Count.
@@ -83,9 +87,12 @@ impl Arg {
             Self::InPlace => "MPI_IN_PLACE".into(),
             Self::Name(name) => (*name).into(),
             Self::Set(name) => format!("&{name}"),
-            Self::Int(value) | Self::Aint(value) | Self::Count(value) => value.to_string(),
+            Self::Int(value) | Self::Elements(value) | Self::Aint(value) | Self::Count(value) => {
+                value.to_string()
+            }
             Self::Offset(a, b) => format!("{a} + {b} * x->rank[0]"),
             Self::Affine(comm, a, b) => format!("({a} + {b} * x->rank[{comm}])"),
+            Self::RootBetween => "x->root_between".into(),
             Self::After(comm, shift) => format!("(x->rank[{comm}] + {shift}) % x->size[{comm}]"),
             Self::Type(index) => format!("types[{index}]"),
             Self::Numbers(name) if large => format!("{name}_c"),
@@ -104,14 +111,20 @@ impl Arg {
         }
     }
 
-    fn fortran(&self, language: Language) -> String {
+    fn fortran(&self, language: Language, large: bool) -> String {
         match self {
             Self::Out => "out(1,t)".into(),
             Self::In => "in(1,t)".into(),
             Self::InPlace => "MPI_IN_PLACE".into(),
+            Self::Numbers(name) if large => format!("{name}_c"),
             Self::Name(name) | Self::Set(name) | Self::Numbers(name) => (*name).into(),
-            Self::Int(value) => value.to_string(),
+            Self::Elements(value) if large => number(*value, "MPI_COUNT_KIND"),
+            Self::Int(value) | Self::Elements(value) => value.to_string(),
+            Self::Affine(comm, a, b) if large => {
+                format!("int({a}+({b})*ranks({},t),MPI_COUNT_KIND)", comm + 1)
+            }
             Self::Affine(comm, a, b) => format!("{a}+({b})*ranks({},t)", comm + 1),
+            Self::RootBetween => "root_between".into(),
             Self::After(comm, shift) => format!("mod(ranks({0},t)+{shift},sizes({0},t))", comm + 1),
             Self::Aint(value) => number(*value, "MPI_ADDRESS_KIND"),
             Self::Offset(a, b) => {
@@ -183,19 +196,21 @@ pub fn c(statements: &[Statement], text: &mut String) {
 pub fn fortran(language: Language, statements: &[Statement], text: &mut String) {
     for statement in statements {
         match statement {
-            Statement::Call(name, _, arguments) => {
-                let mut list: Vec<_> = arguments.iter().map(|argument| argument.fortran(language)).collect();
+            // The kind of its counts tells the large-count form.
+            Statement::Call(name, large, arguments) => {
+                let mut list: Vec<_> =
+                    arguments.iter().map(|argument| argument.fortran(language, *large)).collect();
                 list.push("ierr".into());
                 writeln!(text, "call MPI_{name}( &\n {})", list.join(", &\n ")).unwrap();
             }
             Statement::Fill(name, comm, count, [a, b, c]) => {
                 let count = count.map_or(format!("sizes({},t)", comm + 1), |count| count.to_string());
-                writeln!(
-                    text,
-                    "do i = 1, {count}\n {name}(i) = {a}+({b})*ranks({},t)+({c})*(i-1)\nend do",
-                    comm + 1
-                )
-                .unwrap();
+                let value = format!("{a}+({b})*ranks({},t)+({c})*(i-1)", comm + 1);
+                writeln!(text, "do i = 1, {count}\n {name}(i) = {value}").unwrap();
+                if ["sc", "rc", "sd", "rd"].contains(name) {
+                    writeln!(text, " {name}_c(i) = {value}").unwrap();
+                }
+                text.push_str("end do\n");
             }
             Statement::Alone(inner) => fortran(language, inner, text),
             Statement::Types(kind) => writeln!(text, "many = types({})", kind + 1).unwrap(),

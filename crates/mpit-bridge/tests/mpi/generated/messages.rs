@@ -1,7 +1,7 @@
 //! Steps of point-to-point operations: each member sends to the member some places after it.
 
 use super::generator::*;
-use super::language::{Arg, Statement};
+use super::language::{Arg, Language, Statement};
 
 const TAG: i64 = 5;
 const UNUSED_TAG: i64 = 77;
@@ -44,7 +44,7 @@ impl Exchange {
     }
 
     fn receive(&self) -> Vec<Arg> {
-        let (count, kind) = (Arg::Int(BLOCK), Arg::Type(self.size.kind));
+        let (count, kind) = (Arg::Elements(BLOCK), Arg::Type(self.size.kind));
         vec![Arg::In, count, kind, self.source(), Arg::Int(TAG), Arg::Comm(self.comm)]
     }
 
@@ -126,7 +126,7 @@ fn receives(g: &mut Generator) {
     g.emit("Mprobe", false, probe);
     g.timed(x.comm, "Mprobe", 1);
     let status = g.status(0);
-    g.emit("Mrecv", true, vec![Arg::In, Arg::Int(BLOCK), kind.clone(), Arg::Set("message"), status]);
+    g.emit("Mrecv", true, vec![Arg::In, Arg::Elements(BLOCK), kind.clone(), Arg::Set("message"), status]);
     x.got(g, "mrecv", BLOCK);
     g.complete(x.comm, 1);
     g.end_step(x.comm);
@@ -146,7 +146,7 @@ fn receives(g: &mut Generator) {
     g.emit("Improbe", false, probe);
     g.then(Statement::Expect("flag", 1));
     g.timed(x.comm, "Improbe", 1);
-    g.emit("Imrecv", true, vec![Arg::In, Arg::Int(BLOCK), kind, Arg::Set("message"), Arg::Request(1)]);
+    g.emit("Imrecv", true, vec![Arg::In, Arg::Elements(BLOCK), kind, Arg::Set("message"), Arg::Request(1)]);
     x.got(g, "imrecv", BLOCK);
     g.complete(x.comm, 2);
     g.end_step(x.comm);
@@ -175,7 +175,7 @@ fn both_ways(g: &mut Generator, names: &[&'static str]) {
             vec![Arg::In, x.size.count(x.comm), kind, to, tag.clone(), from, tag, comm]
         } else {
             let mut list = vec![Arg::Out, x.size.count(x.comm), kind.clone(), to, tag.clone()];
-            list.extend([Arg::In, Arg::Int(BLOCK), kind, from, tag, comm]);
+            list.extend([Arg::In, Arg::Elements(BLOCK), kind, from, tag, comm]);
             list
         };
         let immediate = name.starts_with('I');
@@ -283,6 +283,19 @@ fn oddities(g: &mut Generator) {
     g.end_step(x.comm);
 }
 
+/// A request of the program's own among others: its completion is a call, and nothing has come. In C alone, whose
+/// functions need no interfaces.
+fn generalized(g: &mut Generator) {
+    let x = Exchange::random(g);
+    x.irecv(g, 0);
+    let functions = ["query", "let_go", "give_up", "NULL"].map(Arg::Name);
+    g.emit("Grequest_start", false, Exchange::with(functions.to_vec(), Arg::Request(1)));
+    x.isend(g, 2);
+    g.emit("Grequest_complete", false, vec![Arg::RequestValue(1)]);
+    g.complete(x.comm, 3);
+    g.end_step(x.comm);
+}
+
 pub fn all(g: &mut Generator) {
     sends(g);
     receives(g);
@@ -292,6 +305,9 @@ pub fn all(g: &mut Generator) {
     );
     persistent(g);
     oddities(g);
+    if g.language == Language::C {
+        generalized(g);
+    }
     if g.library.newest {
         partitioned(g);
     }

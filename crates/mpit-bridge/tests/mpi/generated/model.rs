@@ -18,6 +18,8 @@ pub struct Model {
     pub cells: BTreeMap<(u32, String, u64), Sums>,
     /// Bytes and messages, by sending and receiving rank.
     pub matrix: Vec<Vec<(u64, u64)>>,
+    /// Messages whose receivers can't be known.
+    pub unknown: u64,
 }
 
 /// Upper bound of the size class of so many bytes.
@@ -27,7 +29,7 @@ fn class(bytes: u64) -> u64 {
 
 impl Model {
     pub fn new(ranks: usize) -> Self {
-        Self { cells: BTreeMap::new(), matrix: vec![vec![(0, 0); ranks]; ranks] }
+        Self { cells: BTreeMap::new(), matrix: vec![vec![(0, 0); ranks]; ranks], unknown: 0 }
     }
 
     fn cell(&mut self, rank: usize, operation: &str, of: u64) -> &mut Sums {
@@ -61,6 +63,7 @@ impl Model {
 
     /// This and the other one.
     pub fn add(&mut self, other: &Self) {
+        self.unknown += other.unknown;
         for (key, more) in &other.cells {
             let sums = self.cells.entry(key.clone()).or_default();
             sums.calls += more.calls;
@@ -75,6 +78,7 @@ impl Model {
     /// The same done by so many threads of each rank.
     pub fn times(&self, threads: u64) -> Self {
         let mut all = self.clone();
+        all.unknown *= threads;
         for sums in all.cells.values_mut() {
             sums.calls *= threads;
             sums.bytes *= threads;

@@ -2,7 +2,7 @@
 
 use super::generator::Generator;
 use super::language::Language;
-use super::{collectives, files, messages, windows};
+use super::{between, collectives, files, messages, windows};
 
 /// Each function comes at least this often; with large-count forms once in each.
 const ROUNDS: usize = 2;
@@ -25,6 +25,7 @@ pub fn generate(seed: u64, ranks: usize, threads: usize, language: Language, lib
         messages::all(&mut g);
         messages::completions(&mut g);
         collectives::all(&mut g);
+        between::all(&mut g);
         windows::all(&mut g);
         // Open MPI's MPI-IO does not stand requests of several threads, MPICH's not even their opening files in
         // different order; both also without the shim.

@@ -21,14 +21,14 @@ impl Target {
     }
 
     fn arguments(&self, buffer: Arg, more: &[Arg]) -> Vec<Arg> {
-        let (count, kind) = (Arg::Int(self.size.a), Arg::Type(self.size.kind));
+        let (count, kind) = (Arg::Elements(self.size.a), Arg::Type(self.size.kind));
         let mut list = vec![buffer, count.clone(), kind.clone(), self.rank(), Arg::Aint(0), count, kind];
         list.extend_from_slice(more);
         list
     }
 
     fn getting(&self, op: &'static str, more: &[Arg]) -> Vec<Arg> {
-        let (count, kind) = (Arg::Int(self.size.a), Arg::Type(self.size.kind));
+        let (count, kind) = (Arg::Elements(self.size.a), Arg::Type(self.size.kind));
         let mut list = vec![Arg::Out, count.clone(), kind.clone(), Arg::In, count.clone(), kind.clone()];
         list.extend([self.rank(), Arg::Aint(0), count, kind, Arg::Name(op), Arg::Window(self.window)]);
         list.extend_from_slice(more);
