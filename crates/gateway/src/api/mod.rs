@@ -9,6 +9,8 @@ mod fabric;
 mod fresh;
 mod happenings;
 mod jobs;
+mod link_rates;
+mod nodes;
 mod page;
 mod problem;
 mod question;
@@ -88,10 +90,14 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/subnets", get(fabric::subnets))
         .route("/fabric/{subnet}/topology", get(fabric::topology))
         .route("/fabric/{subnet}/load", get(fabric::load))
+        .route("/nodes", get(nodes::nodes))
+        .route("/nodes/{host}", get(nodes::node))
+        .route("/nodes/{host}/rates", get(link_rates::node))
         .route("/jobs", get(jobs::jobs))
         .route("/jobs/{job}", get(jobs::job))
         .route("/jobs/{job}/ranks", get(jobs::ranks))
         .route("/jobs/{job}/matrix", get(jobs::matrix))
+        .route("/jobs/{job}/links", get(link_rates::job))
         .route("/jobs/{job}/operations", get(jobs::operations))
         .fallback(nothing_here)
         .method_not_allowed_fallback(async || Problem::method())

@@ -7,6 +7,8 @@ pub mod fabric;
 pub mod happenings;
 pub mod jobs;
 pub mod load;
+pub mod nodes;
+pub mod rates;
 pub mod traffic;
 
 use crate::Error;

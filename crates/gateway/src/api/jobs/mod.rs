@@ -4,6 +4,6 @@ mod detail;
 mod list;
 mod traffic;
 
-pub use detail::{job, ranks};
-pub use list::{Live, jobs};
-pub use traffic::{matrix, operations};
+pub use detail::{job, places, ranks};
+pub use list::{Live, find, jobs};
+pub use traffic::{matrix, operations, span, step_seconds};

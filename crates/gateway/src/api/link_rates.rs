@@ -1,0 +1,232 @@
+//! `/nodes/{host}/rates` and `/jobs/{job}/links`: NVLinks and ports of hosts over time.
+
+use super::nodes::{find, sum};
+use super::problem::Problem;
+use super::question::Question;
+use super::{Api, answer, jobs};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use throughline_store::api::jobs::ranks;
+use throughline_store::api::nodes::{self, Host};
+use throughline_store::api::rates::{self, Counted, Rates};
+use throughline_store::api::{At, Grid};
+use tokio_postgres::Client;
+
+/// Readings that one question may take: each is a step of an index, some microseconds.
+const READINGS_MAX: usize = 400_000;
+
+/// Numbers in an answer.
+const NUMBERS_MAX: usize = 1_000_000;
+
+/// What is summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fold {
+    Link,
+    Gpu,
+    Host,
+}
+
+const FOLDS: [(&str, Fold); 3] = [("link", Fold::Link), ("gpu", Fold::Gpu), ("host", Fold::Host)];
+
+#[derive(Serialize)]
+struct LinkRates {
+    from_ms: i64,
+    to_ms: i64,
+    step_seconds: f64,
+    times_ms: Vec<i64>,
+    fold: &'static str,
+    links: Vec<LinkTold>,
+}
+
+#[derive(Serialize)]
+struct LinkTold {
+    kind: &'static str,
+    host: String,
+    name: String,
+    gpu: Option<i32>,
+    link: Option<i32>,
+    device: Option<String>,
+    port: Option<i32>,
+    count: usize,
+    bytes_per_second: Option<i64>,
+    out: Vec<Option<f64>>,
+    #[serde(rename = "in")]
+    received: Vec<Option<f64>>,
+}
+
+/// What a series stands for: the place of the host, the kind, and what is not summed over.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    host: usize,
+    is_port: bool,
+    gpu: Option<i32>,
+    link: Option<i32>,
+    device: Option<String>,
+    port: Option<i32>,
+}
+
+/// `GET /nodes/{host}/rates`.
+pub async fn node(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let (from, to) = question.last_hour()?;
+    let (points, fold) = (question.points()?, fold(&question, Fold::Link)?);
+    question.done()?;
+    let grid = Grid::new(from, to, points);
+    let told = api
+        .ask(async |client| {
+            let host = find(client, question.path("host"), At::Latest).await?;
+            of_hosts(client, &[host], &grid, fold).await
+        })
+        .await?;
+    respond(told, &grid, &question).await
+}
+
+/// `GET /jobs/{job}/links`.
+pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let only = question.text("host")?;
+    let usual = if only.is_some() { Fold::Link } else { Fold::Host };
+    let (points, fold) = (question.points()?, fold(&question, usual)?);
+    let (_, _) = (question.time("from")?, question.time("to")?);
+    question.done()?;
+    let (told, grid) = api
+        .ask(async |client| {
+            let job = jobs::find(client, question.path("job")).await?;
+            let (from, to) = jobs::span(&question, client, &job).await?;
+            let grid = Grid::new(from, to, points);
+            let mut names: Vec<String> = jobs::places(&ranks(client, job.id).await?).0;
+            if let Some(only) = only {
+                names.retain(|name| name == only);
+                if names.is_empty() {
+                    let message = format!("no rank of {} was seen on {only}", job.key);
+                    return Err(Problem::parameter("host", message, "give a host of /api/v1/jobs/{job}"));
+                }
+            }
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let hosts = nodes::hosts(client, &names, At::Latest).await?;
+            Ok((of_hosts(client, &hosts, &grid, fold).await?, grid))
+        })
+        .await?;
+    respond(told, &grid, &question).await
+}
+
+fn fold(question: &Question, usual: Fold) -> Result<Fold, Problem> {
+    match question.text("fold")? {
+        Some(_) => question.word("fold", &FOLDS),
+        None => Ok(usual),
+    }
+}
+
+async fn respond(
+    (links, fold): (Vec<LinkTold>, Fold),
+    grid: &Grid,
+    question: &Question,
+) -> Result<Response, Problem> {
+    let told = LinkRates {
+        from_ms: grid.from,
+        to_ms: grid.to(),
+        step_seconds: jobs::step_seconds(grid),
+        times_ms: grid.ends(),
+        fold: FOLDS.iter().find(|(_, known)| *known == fold).map_or("", |(name, _)| name),
+        links,
+    };
+    let size_hint = told.links.len() * grid.steps * 20;
+    Ok(answer::body_aside(told, size_hint).await?.response(&question.headers, None))
+}
+
+async fn of_hosts(
+    client: &Client,
+    hosts: &[Host],
+    grid: &Grid,
+    fold: Fold,
+) -> Result<(Vec<LinkTold>, Fold), Problem> {
+    // What was there at the end of the range; a GPU that was replaced since is another one.
+    let at = At::Time(grid.to());
+    let ids: Vec<i32> = hosts.iter().map(|host| host.id).collect();
+    let gpus = nodes::gpus(client, &ids, at).await?;
+    let ports = nodes::ports(client, &ids, at).await?;
+    let readings = (gpus.len() + ports.len()) * (grid.steps + 1);
+    if readings > READINGS_MAX {
+        let message = format!(
+            "{} GPUs and {} ports in {} steps are {readings} readings; the most is {READINGS_MAX}",
+            gpus.len(),
+            ports.len(),
+            grid.steps
+        );
+        return Err(Problem::over_limit(
+            &format!("{READINGS_MAX} readings"),
+            message,
+            "give fewer `points`, or one `host`",
+        ));
+    }
+    let gpu_ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
+    let links = nodes::gpu_links(client, &gpu_ids, at).await?;
+    let nvlinks = rates::rates(client, Counted::Nvlinks, &gpu_ids, grid).await?;
+    let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+    let port_rates = rates::rates(client, Counted::Port, &port_ids, grid).await?;
+    let place = |id: i32| hosts.iter().position(|host| host.id == id).unwrap_or(0);
+    let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
+    for link in links.iter().filter(|link| link.is_active) {
+        let Some(gpu) = gpus.iter().find(|gpu| gpu.id == link.gpu) else { continue };
+        let element = usize::try_from(link.link).unwrap_or(usize::MAX);
+        let Some(rates) = nvlinks.get(&(link.gpu, element)) else { continue };
+        let key = Key {
+            host: place(gpu.host),
+            is_port: false,
+            gpu: (fold != Fold::Host).then_some(gpu.index),
+            link: (fold == Fold::Link).then_some(link.link),
+            device: None,
+            port: None,
+        };
+        sums.entry(key).or_default().push((rates.bytes_per_second.or(link.bytes_per_second), rates));
+    }
+    for port in &ports {
+        let Some(rates) = port_rates.get(&(port.id, 0)) else { continue };
+        let key = Key {
+            host: place(port.host),
+            is_port: true,
+            gpu: None,
+            link: None,
+            device: (fold != Fold::Host).then(|| port.device.clone()),
+            port: (fold != Fold::Host).then_some(port.port),
+        };
+        sums.entry(key).or_default().push((rates.bytes_per_second.or(port.bytes_per_second), rates));
+    }
+    if sums.len() * grid.steps * 2 > NUMBERS_MAX {
+        let message = format!("{} links in {} steps", sums.len(), grid.steps);
+        let remedy = "give fewer `points`, one `host`, or fold=gpu or fold=host";
+        return Err(Problem::over_limit(&format!("{NUMBERS_MAX} numbers"), message, remedy));
+    }
+    Ok((sums.into_iter().map(|(key, members)| link(key, &members, hosts, grid)).collect(), fold))
+}
+
+fn link(key: Key, members: &[(Option<i64>, &Rates)], hosts: &[Host], grid: &Grid) -> LinkTold {
+    let host = hosts.get(key.host).map_or(String::new(), |host| host.name.clone());
+    let name = match (&key.device, key.gpu, key.link) {
+        (Some(device), _, _) => format!("{host} {device} port {}", key.port.unwrap_or(1)),
+        (None, Some(gpu), Some(link)) => format!("{host} GPU {gpu} link {link}"),
+        (None, Some(gpu), None) => format!("{host} GPU {gpu}"),
+        _ if key.is_port => format!("{host} ports"),
+        _ => format!("{host} NVLink"),
+    };
+    let summed = |of: fn(&Rates) -> &Vec<Option<f64>>| {
+        let step = |step: usize| {
+            sum(members.iter().map(|(_, rates)| of(rates).get(step).copied().flatten())).map(f64::round)
+        };
+        (0..grid.steps).map(step).collect()
+    };
+    LinkTold {
+        kind: if key.is_port { "port" } else { "nvlink" },
+        host,
+        name,
+        gpu: key.gpu,
+        link: key.link,
+        device: key.device,
+        port: key.port,
+        count: members.len(),
+        bytes_per_second: members.iter().filter_map(|(speed, _)| *speed).reduce(i64::saturating_add),
+        out: summed(|rates| &rates.out),
+        received: summed(|rates| &rates.received),
+    }
+}

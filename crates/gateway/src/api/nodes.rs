@@ -1,0 +1,313 @@
+//! `/nodes…`: hosts, what is in them, and the links between that.
+
+use super::problem::Problem;
+use super::question::Question;
+use super::{Api, answer, fabric, page};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::sync::Arc;
+use throughline_store::api::nodes::{self, Gpu, GpuLink, Host, Port};
+use throughline_store::api::rates::{self, ByElement, Counted};
+use throughline_store::api::{At, Grid, now};
+use tokio_postgres::Client;
+
+/// Of a rate only what is no older says anything about now, seconds.
+const SILENT_SECONDS: f64 = 75.0;
+
+#[derive(Serialize)]
+struct Nodes {
+    nodes: Vec<NodeListed>,
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct NodeListed {
+    host: String,
+    gpus: i64,
+    adapters: i64,
+    boot_ms: Option<i64>,
+}
+
+/// `GET /nodes`.
+pub async fn nodes(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let (text, limit) = (question.text("q")?, question.limit()?);
+    let behind: Option<String> = page::next(&question)?;
+    question.done()?;
+    let ask =
+        async |client: &Client| Ok(nodes::list(client, text, behind.as_deref(), limit as i64 + 1).await?);
+    let mut found = api.ask(ask).await?;
+    let is_more = found.len() > limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| is_more).map(|host| page::cursor(&host.name));
+    let listed = |host: nodes::Listed| NodeListed {
+        host: host.name,
+        gpus: host.gpus,
+        adapters: host.adapters,
+        boot_ms: host.boot,
+    };
+    answer::json(&Nodes { nodes: found.into_iter().map(listed).collect(), next }, &question.headers)
+}
+
+#[derive(Serialize)]
+struct Node {
+    host: String,
+    at_ms: i64,
+    window_seconds: f64,
+    boot_ms: Option<i64>,
+    numa_nodes: Vec<i32>,
+    gpus: Vec<GpuTold>,
+    nv_switches: Vec<Switch>,
+    adapters: Vec<Adapter>,
+    links: Links,
+    logical: Vec<Logical>,
+    jobs: Vec<JobThere>,
+}
+
+#[derive(Serialize)]
+struct GpuTold {
+    uuid: String,
+    index: i32,
+    name: String,
+    pci: String,
+    numa_node: Option<i32>,
+    nearest_adapters: Option<Vec<String>>,
+    parent: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Switch {
+    pci: String,
+}
+
+#[derive(Serialize)]
+struct Adapter {
+    device: String,
+    port: i32,
+    guid: Option<String>,
+    state: Option<String>,
+    bytes_per_second: Option<i64>,
+    subnet: Option<String>,
+    link: Option<String>,
+    leaf: Option<String>,
+    leaf_guid: Option<String>,
+    out_bytes_per_second: Option<f64>,
+    in_bytes_per_second: Option<f64>,
+    age_seconds: Option<f64>,
+}
+
+#[derive(Default, Serialize)]
+struct Links {
+    gpu: Vec<usize>,
+    link: Vec<i32>,
+    active: Vec<bool>,
+    version: Vec<Option<i32>>,
+    bytes_per_second: Vec<Option<i64>>,
+    remote_kind: Vec<String>,
+    remote: Vec<Option<usize>>,
+    remote_link: Vec<Option<i32>>,
+    out_bytes_per_second: Vec<Option<f64>>,
+    in_bytes_per_second: Vec<Option<f64>>,
+    age_seconds: Vec<Option<f64>>,
+}
+
+#[derive(Serialize)]
+struct Logical {
+    gpu: usize,
+    remote_kind: String,
+    remote: Option<usize>,
+    links: Vec<usize>,
+    bytes_per_second: Option<i64>,
+    out_bytes_per_second: Option<f64>,
+    in_bytes_per_second: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct JobThere {
+    job_key: String,
+    user: Option<String>,
+    name: Option<String>,
+    ranks: i64,
+}
+
+/// `GET /nodes/{host}`.
+pub async fn node(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let (asked_at, seconds) = (question.at()?, fabric::window_seconds(&question)?);
+    question.done()?;
+    let told = api
+        .ask(async |client| {
+            let at = match asked_at {
+                At::Time(time) => time,
+                At::Latest => now(client).await?,
+            };
+            let host = find(client, question.path("host"), asked_at).await?;
+            let gpus = nodes::gpus(client, &[host.id], asked_at).await?;
+            let ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
+            let gpu_links = nodes::gpu_links(client, &ids, asked_at).await?;
+            let ports = nodes::ports(client, &[host.id], asked_at).await?;
+            let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+            #[allow(clippy::cast_possible_truncation)] // milliseconds within a day
+            let step = (seconds * 1e3) as i64;
+            let grid = Grid { from: at - step, step, steps: 1 };
+            let nvlinks = rates::rates(client, Counted::Nvlinks, &ids, &grid).await?;
+            let port_rates = rates::rates(client, Counted::Port, &port_ids, &grid).await?;
+            let jobs = nodes::jobs(client, host.id, asked_at).await?;
+            let mut numa_nodes = nodes::numa_nodes(client, host.id).await?;
+            numa_nodes.extend(gpus.iter().filter_map(|gpu| gpu.numa_node));
+            numa_nodes.sort_unstable();
+            numa_nodes.dedup();
+            let (links, nv_switches) = links(&gpus, &gpu_links, &nvlinks);
+            Ok(Node {
+                host: host.name,
+                at_ms: at,
+                window_seconds: seconds,
+                boot_ms: host.boot,
+                numa_nodes,
+                logical: logical(&links),
+                links,
+                nv_switches,
+                adapters: ports.into_iter().map(|port| adapter(port, &port_rates)).collect(),
+                gpus: gpus.into_iter().map(gpu).collect(),
+                jobs: jobs
+                    .into_iter()
+                    .map(|job| JobThere {
+                        job_key: job.key,
+                        user: job.user,
+                        name: job.name,
+                        ranks: job.ranks,
+                    })
+                    .collect(),
+            })
+        })
+        .await?;
+    answer::json(&told, &question.headers)
+}
+
+/// The host with a name.
+///
+/// # Errors
+/// There is none.
+pub async fn find(client: &Client, name: &str, at: At) -> Result<Host, Problem> {
+    nodes::hosts(client, &[name], at).await?.pop().ok_or_else(|| {
+        let remedy = "/api/v1/nodes lists the hosts that have or had an agent";
+        Problem::not_found(format!("no host {name}"), remedy)
+    })
+}
+
+fn gpu(gpu: Gpu) -> GpuTold {
+    GpuTold {
+        uuid: gpu.uuid,
+        index: gpu.index,
+        name: gpu.name,
+        pci: gpu.pci,
+        numa_node: gpu.numa_node,
+        nearest_adapters: gpu.nearest_adapters,
+        parent: gpu.parent,
+    }
+}
+
+/// Bytes per second out and in over the window, and the age of the newest reading.
+fn now_of(rates: Option<&rates::Rates>) -> (Option<f64>, Option<f64>, Option<f64>) {
+    let Some(rates) = rates else { return (None, None, None) };
+    let is_silent = rates.age_seconds.is_none_or(|age| age > SILENT_SECONDS);
+    let value =
+        |steps: &[Option<f64>]| steps.last().copied().flatten().filter(|_| !is_silent).map(f64::round);
+    (value(&rates.out), value(&rates.received), rates.age_seconds.map(answer::rounded))
+}
+
+fn adapter(port: Port, rates: &ByElement) -> Adapter {
+    let rates = rates.get(&(port.id, 0));
+    let (out, received, age_seconds) = now_of(rates);
+    Adapter {
+        link: port.leaf_guid.as_ref().and_then(|_| Some(format!("{}.{}", port.guid.as_ref()?, port.port))),
+        device: port.device,
+        port: port.port,
+        guid: port.guid,
+        state: port.state,
+        bytes_per_second: port.bytes_per_second.or(rates.and_then(|rates| rates.bytes_per_second)),
+        subnet: port.subnet,
+        leaf: port.leaf,
+        leaf_guid: port.leaf_guid,
+        out_bytes_per_second: out,
+        in_bytes_per_second: received,
+        age_seconds,
+    }
+}
+
+/// Columns of links, and the switches that they lead to.
+fn links(gpus: &[Gpu], all: &[GpuLink], rates: &ByElement) -> (Links, Vec<Switch>) {
+    let place = |id: i32| gpus.iter().position(|gpu| gpu.id == id);
+    let (mut columns, mut switches) = (Links::default(), Vec::<Switch>::new());
+    let mut sorted: Vec<(usize, &GpuLink)> =
+        all.iter().filter_map(|link| Some((place(link.gpu)?, link))).collect();
+    sorted.sort_by_key(|(gpu, link)| (*gpu, link.link));
+    for (gpu, link) in sorted {
+        let mut kind = link.remote_kind.as_str();
+        let remote = match (kind, link.remote_gpu) {
+            ("switch", _) if !link.remote_pci.is_empty() => {
+                let known = switches.iter().position(|switch| switch.pci == link.remote_pci);
+                Some(known.unwrap_or_else(|| {
+                    switches.push(Switch { pci: link.remote_pci.clone() });
+                    switches.len() - 1
+                }))
+            }
+            ("gpu", Some(id)) => place(id),
+            _ => None,
+        };
+        if kind == "gpu" && remote.is_none() {
+            kind = "elsewhere";
+        }
+        let element = usize::try_from(link.link).ok();
+        let of_link = element.and_then(|element| rates.get(&(link.gpu, element)));
+        let (out, received, age) = now_of(of_link);
+        columns.gpu.push(gpu);
+        columns.link.push(link.link);
+        columns.active.push(link.is_active);
+        columns.version.push(link.version);
+        columns.bytes_per_second.push(of_link.and_then(|r| r.bytes_per_second).or(link.bytes_per_second));
+        columns.remote_kind.push(kind.to_owned());
+        columns.remote.push(remote);
+        columns.remote_link.push(link.remote_link);
+        columns.out_bytes_per_second.push(out);
+        columns.in_bytes_per_second.push(received);
+        columns.age_seconds.push(age);
+    }
+    (columns, switches)
+}
+
+/// Active links between two things, as one; between two GPUs by the end at the first.
+fn logical(links: &Links) -> Vec<Logical> {
+    let mut all: Vec<Logical> = Vec::new();
+    for place in (0..links.gpu.len()).filter(|place| links.active[*place]) {
+        let (gpu, kind, remote) = (links.gpu[place], &links.remote_kind[place], links.remote[place]);
+        if kind == "gpu" && remote.is_some_and(|remote| remote < gpu) {
+            continue;
+        }
+        let same = |one: &&mut Logical| one.gpu == gpu && one.remote == remote && one.remote_kind == *kind;
+        match all.iter_mut().find(same) {
+            Some(one) => one.links.push(place),
+            None => all.push(Logical {
+                gpu,
+                remote_kind: kind.clone(),
+                remote,
+                links: vec![place],
+                bytes_per_second: None,
+                out_bytes_per_second: None,
+                in_bytes_per_second: None,
+            }),
+        }
+    }
+    for one in &mut all {
+        let of = |column: &[Option<f64>]| sum(one.links.iter().map(|place| column[*place]));
+        one.out_bytes_per_second = of(&links.out_bytes_per_second);
+        one.in_bytes_per_second = of(&links.in_bytes_per_second);
+        let speeds = one.links.iter().map(|place| links.bytes_per_second[*place]);
+        one.bytes_per_second = speeds.flatten().reduce(|one, other| one.saturating_add(other));
+    }
+    all
+}
+
+/// The sum of what is there; absent where nothing is.
+pub fn sum(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    values.flatten().reduce(|one, other| one + other)
+}

@@ -1,0 +1,219 @@
+//! Hosts, their links, and rates over time.
+
+use super::seed::{self, LEAF_1, N2, Run, START_MS, SUBNET};
+use super::*;
+use serde_json::json;
+use throughline_sample::catalogue::*;
+use throughline_sample::wire::*;
+
+/// `n2` with two GPUs: two links between them, one to a switch, one to a GPU of `n10`, one that is down. From START on
+/// GPU a's link i sends (i + 1) kB/s, is read each 5 s, and its port sends 1 MB/s.
+async fn seeded() -> (Database, Router) {
+    let database = seed::fabric().await;
+    let gpu = |uuid: &str, index| GpuInfo {
+        uuid: uuid.into(),
+        index,
+        name: "H200".into(),
+        pci_bus_id: format!("0000:0{index}:00.0"),
+        source: "nvml".into(),
+        link_count: 5,
+        numa_node: Some(index),
+        nearest_hcas: vec!["mlx5_0".into()],
+        ..GpuInfo::default()
+    };
+    let link = |gpu: &str, link, kind: &str, remote: &str| GpuLinkInfo {
+        gpu_uuid: gpu.into(),
+        link,
+        active: kind != "unknown",
+        version: Some(4),
+        speed_bytes_per_second: Some(25_000),
+        remote_type: kind.into(),
+        remote_pci_bus_id: if kind == "switch" { remote.into() } else { String::new() },
+        remote_gpu_uuid: if kind == "gpu" { remote.into() } else { String::new() },
+        remote_link: (kind == "gpu").then_some(link),
+    };
+    let mut links = vec![link("GPU-a", 4, "unknown", "")];
+    for (number, kind, remote) in
+        [(0, "gpu", "GPU-b"), (1, "gpu", "GPU-b"), (2, "switch", "0000:c0:00.0"), (3, "gpu", "GPU-x")]
+    {
+        links.push(link("GPU-a", number, kind, remote));
+    }
+    links.extend([0, 1].map(|number| link("GPU-b", number, "gpu", "GPU-a")));
+    let elsewhere =
+        Batch { node: "n10".into(), gpus: vec![gpu("GPU-x", 0)], coverage: vec![], ..Batch::default() };
+    let mut elsewhere = elsewhere;
+    elsewhere.coverage = seed::hosts().coverage;
+    let mut inventory = seed::hosts();
+    inventory.gpus = vec![gpu("GPU-a", 0), gpu("GPU-b", 1)];
+    inventory.gpu_link_infos = links;
+    let reading = |seconds: i64| {
+        let sent = |number: u32| LinkValues {
+            link: number,
+            values: seed::values(&[
+                (&NVLINK_TRANSMIT_BYTES, seconds as u64 * (u64::from(number) + 1) * 1000),
+                (&NVLINK_RECEIVE_BYTES, 7),
+            ]),
+        };
+        let sample = |uuid: &str, links: Vec<u32>, source: &str| GpuLinksSample {
+            time: seed::at(seconds),
+            epoch: seed::at(-9),
+            gpu_uuid: uuid.into(),
+            source: source.into(),
+            links: links.into_iter().map(sent).collect(),
+        };
+        Batch {
+            node: "n2".into(),
+            gpu_links: vec![
+                sample("GPU-a", vec![0, 1, 2, 3], "nvml"),
+                sample("GPU-a", vec![0], "dcgm"),
+                sample("GPU-b", vec![0], "nvml"),
+            ],
+            host_ports: vec![HostPortSample {
+                time: seed::at(seconds),
+                epoch: seed::at(-9),
+                device: "mlx5_0".into(),
+                port: 1,
+                node_guid: N2,
+                source: "sysfs".into(),
+                values: seed::values(&[
+                    (&PORT_DATA_TRANSMITTED_BYTES, seconds as u64 * 1_000_000),
+                    (&PORT_DATA_RECEIVED_BYTES, 0),
+                    (&RATE_BYTES_PER_SECOND, seed::SPEED),
+                ]),
+            }],
+            ..Batch::default()
+        }
+    };
+    let run = Run { number: 7, user: "ada", start: 2, end: Some(28), hosts: vec!["n2", "n10"] };
+    let batches = [Batch::default(), inventory]
+        .into_iter()
+        .chain((0..=6).map(|n| reading(n * 5)))
+        .chain([seed::run(&run)]);
+    seed::write(&database, 2, batches.collect()).await;
+    seed::write(&database, 4, vec![elsewhere]).await;
+    let router = api_on(database.clone());
+    (database, router)
+}
+
+#[tokio::test]
+async fn a_host_with_its_gpus_switches_adapters_and_links() {
+    let (_, router) = seeded().await;
+    let told = get(&router, &format!("/nodes/n2?at={}&window=20", START_MS + 26_000)).await;
+    assert_eq!(told["boot_ms"], json!(START_MS - 3_600_000));
+    assert_eq!(
+        (&told["gpus"][1]["uuid"], &told["gpus"][1]["nearest_adapters"]),
+        (&json!("GPU-b"), &json!(["mlx5_0"]))
+    );
+    assert_eq!(
+        (&told["nv_switches"], &told["numa_nodes"]),
+        (&json!([{"pci": "0000:c0:00.0"}]), &json!([0, 1]))
+    );
+    let links = &told["links"];
+    assert_eq!(
+        (&links["gpu"], &links["link"]),
+        (&json!([0, 0, 0, 0, 0, 1, 1]), &json!([0, 1, 2, 3, 4, 0, 1]))
+    );
+    assert_eq!(links["active"], json!([true, true, true, true, false, true, true]));
+    assert_eq!(links["remote_kind"], json!(["gpu", "gpu", "switch", "elsewhere", "unknown", "gpu", "gpu"]));
+    assert_eq!(links["remote"], json!([1, 1, 0, null, null, 0, 0]));
+    assert_eq!(links["out_bytes_per_second"], json!([1000.0, 2000.0, 3000.0, 4000.0, null, 1000.0, null]));
+    assert_eq!(links["in_bytes_per_second"][0], json!(0.0));
+    assert_eq!(links["age_seconds"], json!([1.0, 1.0, 1.0, 1.0, null, 1.0, null]));
+    let logical = told["logical"].as_array().unwrap();
+    assert_eq!(logical.len(), 3);
+    let pair = json!({"gpu": 0, "remote_kind": "gpu", "remote": 1, "links": [0, 1], "bytes_per_second": 50_000, "out_bytes_per_second": 3000.0, "in_bytes_per_second": 0.0});
+    assert_eq!(logical[0], pair);
+    let adapter = &told["adapters"][0];
+    assert_eq!(
+        (&adapter["device"], &adapter["leaf"], &adapter["subnet"]),
+        (&json!("mlx5_0"), &json!("leaf1"), &json!(SUBNET))
+    );
+    assert_eq!(
+        (&adapter["link"], &adapter["leaf_guid"]),
+        (&json!(format!("{}.1", seed::guid(N2))), &json!(seed::guid(LEAF_1)))
+    );
+    assert_eq!((&adapter["out_bytes_per_second"], &adapter["state"]), (&json!(1e6), &json!("Active")));
+    assert_eq!(
+        told["jobs"],
+        json!([{"job_key": "slurm:7.0@1000", "user": "ada", "name": "name7", "ranks": 2}])
+    );
+    // Later the job has ended and nobody reads any more.
+    let late = get(&router, &format!("/nodes/n2?at={}", START_MS + 110_000)).await;
+    assert_eq!(
+        (
+            &late["jobs"],
+            &late["links"]["out_bytes_per_second"][0],
+            &late["adapters"][0]["out_bytes_per_second"]
+        ),
+        (&json!([]), &json!(null), &json!(null))
+    );
+}
+
+#[tokio::test]
+async fn rates_of_a_host_and_of_a_job_in_the_same_steps() {
+    let (_, router) = seeded().await;
+    let range = format!("from={START_MS}&to={}&points=6", START_MS + 30_000);
+    let told = get(&router, &format!("/nodes/n2/rates?{range}")).await;
+    assert_eq!((&told["step_seconds"], &told["fold"]), (&json!(5.0), &json!("link")));
+    let names: Vec<&str> =
+        told["links"].as_array().unwrap().iter().map(|link| link["name"].as_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "n2 GPU 0 link 0",
+            "n2 GPU 0 link 1",
+            "n2 GPU 0 link 2",
+            "n2 GPU 0 link 3",
+            "n2 GPU 1 link 0",
+            "n2 mlx5_0 port 1"
+        ]
+    );
+    assert_eq!(told["links"][1]["out"], json!(vec![2000.0; 6]));
+    assert_eq!(
+        (&told["links"][5]["out"], &told["links"][5]["bytes_per_second"]),
+        (&json!(vec![1e6; 6]), &json!(seed::SPEED))
+    );
+    let folded = get(&router, &format!("/nodes/n2/rates?{range}&fold=gpu")).await;
+    assert_eq!(
+        (&folded["links"][0]["out"], &folded["links"][0]["count"], &folded["links"][0]["name"]),
+        (&json!(vec![10_000.0; 6]), &json!(4), &json!("n2 GPU 0"))
+    );
+    // Of the job: all of its hosts, summed; n10 has no reading.
+    let job = get(&router, &format!("/jobs/slurm:7.0@1000/links?{range}")).await;
+    assert_eq!((&job["fold"], &job["times_ms"]), (&json!("host"), &told["times_ms"]));
+    let all: Vec<_> = job["links"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|link| (link["name"].clone(), link["out"][3].clone()))
+        .collect();
+    assert_eq!(all, [(json!("n2 NVLink"), json!(11_000.0)), (json!("n2 ports"), json!(1e6))]);
+    let one = get(&router, "/jobs/slurm:7.0@1000/links?host=n2&points=30").await;
+    // Of each second only those have a reading that end one.
+    assert_eq!((&one["step_seconds"], &one["fold"]), (&json!(1.0), &json!("link")));
+    assert_eq!(one["links"][0]["out"][4], json!(1000.0));
+}
+
+#[tokio::test]
+async fn hosts_page_by_page_and_what_is_none() {
+    let (_, router) = seeded().await;
+    let told = get(&router, "/nodes?limit=1").await;
+    assert_eq!(
+        told["nodes"],
+        json!([{"host": "n10", "gpus": 1, "adapters": 0, "boot_ms": START_MS - 3_600_000}])
+    );
+    let told = get(&router, &format!("/nodes?limit=1&next={}", told["next"].as_str().unwrap())).await;
+    assert_eq!(
+        (&told["nodes"][0]["host"], &told["nodes"][0]["gpus"], &told["next"]),
+        (&json!("n2"), &json!(2), &json!(null))
+    );
+    assert_eq!(get(&router, "/nodes?q=N1").await["nodes"].as_array().unwrap().len(), 1);
+    for (path, said) in [
+        ("/nodes/n3", "404 not_found: no host n3; /api/v1/nodes lists"),
+        ("/nodes/n2/rates?fold=all", "400 bad_parameter: fold = all; give one of link, gpu, host"),
+        ("/jobs/slurm:7.0@1000/links?host=n3", "400 bad_parameter: no rank of slurm:7.0@1000 was seen on n3"),
+    ] {
+        let told = refused(&router, path).await;
+        assert!(told.starts_with(said), "{path}: {told}");
+    }
+}

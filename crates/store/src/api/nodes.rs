@@ -1,0 +1,282 @@
+//! Hosts: what is in them and what runs there.
+
+use super::{At, milliseconds, moment};
+use crate::Error;
+use std::time::SystemTime;
+use tokio_postgres::{Client, Row};
+
+/// A host in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its name.
+    pub name: String,
+    /// GPUs, partitions not counted.
+    pub gpus: i64,
+    /// Adapters of InfiniBand.
+    pub adapters: i64,
+    /// When it booted, milliseconds.
+    pub boot: Option<i64>,
+}
+
+/// A host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// Its number in the tables.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// When it booted, milliseconds.
+    pub boot: Option<i64>,
+}
+
+/// A GPU or a partition of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gpu {
+    /// Its number in the tables.
+    pub id: i32,
+    /// Its host's.
+    pub host: i32,
+    /// UUID.
+    pub uuid: String,
+    /// Number on the host.
+    pub index: i32,
+    /// Product.
+    pub name: String,
+    /// PCI address.
+    pub pci: String,
+    /// NUMA node.
+    pub numa_node: Option<i32>,
+    /// Adapters with the shortest way to it.
+    pub nearest_adapters: Option<Vec<String>>,
+    /// The GPU that it is a partition of.
+    pub parent: Option<String>,
+}
+
+/// An NVLink, by its end at a GPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuLink {
+    /// The GPU's number in the tables.
+    pub gpu: i32,
+    /// Its number there.
+    pub link: i32,
+    /// Whether it is up.
+    pub is_active: bool,
+    /// Version of NVLink.
+    pub version: Option<i32>,
+    /// Of one direction.
+    pub bytes_per_second: Option<i64>,
+    /// gpu, switch, cpu or unknown.
+    pub remote_kind: String,
+    /// PCI address of what is there, where that is no GPU.
+    pub remote_pci: String,
+    /// Number in the tables of the GPU there.
+    pub remote_gpu: Option<i32>,
+    /// Number of the link there.
+    pub remote_link: Option<i32>,
+}
+
+/// A port of a host's own adapter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Port {
+    /// Its number in the tables.
+    pub id: i32,
+    /// Its host's.
+    pub host: i32,
+    /// As sysfs names the adapter.
+    pub device: String,
+    /// Port on it.
+    pub port: i32,
+    /// Node GUID of the adapter.
+    pub guid: Option<String>,
+    /// State by the fabric's word.
+    pub state: Option<String>,
+    /// Speed of one direction by the fabric's word.
+    pub bytes_per_second: Option<i64>,
+    /// The subnet that knows it.
+    pub subnet: Option<String>,
+    /// Name of the switch at the other end.
+    pub leaf: Option<String>,
+    /// Its GUID.
+    pub leaf_guid: Option<String>,
+}
+
+/// A job on a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobThere {
+    /// Its key.
+    pub key: String,
+    /// Whose it is.
+    pub user: Option<String>,
+    /// Its name.
+    pub name: Option<String>,
+    /// Ranks there.
+    pub ranks: i64,
+}
+
+/// Hosts behind a name, by name; of those whose name has `text` in it.
+///
+/// # Errors
+/// The database's.
+pub async fn list(
+    client: &Client,
+    text: Option<&str>,
+    behind: Option<&str>,
+    limit: i64,
+) -> Result<Vec<Listed>, Error> {
+    let sql = "SELECT k.name,
+                      (SELECT count(*) FROM gpu g WHERE g.node_id = k.id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL),
+                      (SELECT count(DISTINCT device) FROM host_port_key p WHERE p.node_id = k.id), n.boot_time
+               FROM node_key k LEFT JOIN node n ON n.node_id = k.id AND n.valid_to IS NULL
+               WHERE ($1::text IS NULL OR strpos(lower(k.name), lower($1)) > 0) AND ($2::text IS NULL OR k.name > $2)
+               ORDER BY k.name LIMIT $3";
+    let rows = client.query(sql, &[&text, &behind, &limit]).await.map_err(Error::sql("reading the hosts"))?;
+    let listed = |row: &Row| Listed {
+        name: row.get(0),
+        gpus: row.get(1),
+        adapters: row.get(2),
+        boot: row.get::<_, Option<SystemTime>>(3).map(milliseconds),
+    };
+    Ok(rows.iter().map(listed).collect())
+}
+
+/// Hosts with these names, as they were at a time.
+///
+/// # Errors
+/// The database's.
+pub async fn hosts(client: &Client, names: &[&str], at: At) -> Result<Vec<Host>, Error> {
+    let sql = format!(
+        "SELECT k.id, k.name, n.boot_time FROM node_key k LEFT JOIN node n ON n.node_id = k.id AND {}
+         WHERE k.name = ANY($1) ORDER BY array_position($1, k.name)",
+        at.valid("n")
+    );
+    let rows = client.query(&sql, &[&names]).await.map_err(Error::sql("reading hosts"))?;
+    let host = |row: &Row| Host {
+        id: row.get(0),
+        name: row.get(1),
+        boot: row.get::<_, Option<SystemTime>>(2).map(milliseconds),
+    };
+    Ok(rows.iter().map(host).collect())
+}
+
+/// GPUs of hosts at a time, by number.
+///
+/// # Errors
+/// The database's.
+pub async fn gpus(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Gpu>, Error> {
+    let sql = format!(
+        "SELECT g.gpu_id, g.node_id, g.uuid, g.index, g.name, g.pci_bus_id, g.numa_node, g.nearest_hcas, p.uuid
+         FROM gpu g LEFT JOIN gpu_key p ON p.id = g.parent_gpu_id
+         WHERE g.node_id = ANY($1) AND {} ORDER BY g.node_id, g.index, g.uuid",
+        at.valid("g")
+    );
+    let rows = client.query(&sql, &[&hosts]).await.map_err(Error::sql("reading the GPUs of hosts"))?;
+    let gpu = |row: &Row| Gpu {
+        id: row.get(0),
+        host: row.get(1),
+        uuid: row.get(2),
+        index: row.get(3),
+        name: row.get(4),
+        pci: row.get(5),
+        numa_node: row.get(6),
+        nearest_adapters: row.get(7),
+        parent: row.get(8),
+    };
+    Ok(rows.iter().map(gpu).collect())
+}
+
+/// NVLinks of GPUs at a time, by GPU and number.
+///
+/// # Errors
+/// The database's.
+pub async fn gpu_links(client: &Client, gpus: &[i32], at: At) -> Result<Vec<GpuLink>, Error> {
+    let sql = format!(
+        "SELECT gpu_id, link, active, version, speed_bytes_per_second, remote_type, remote_pci_bus_id, remote_gpu_id,
+                remote_link
+         FROM gpu_link l WHERE gpu_id = ANY($1) AND {} ORDER BY gpu_id, link",
+        at.valid("l")
+    );
+    let rows = client.query(&sql, &[&gpus]).await.map_err(Error::sql("reading the links of GPUs"))?;
+    let link = |row: &Row| GpuLink {
+        gpu: row.get(0),
+        link: row.get(1),
+        is_active: row.get(2),
+        version: row.get(3),
+        bytes_per_second: row.get(4),
+        remote_kind: row.get(5),
+        remote_pci: row.get(6),
+        remote_gpu: row.get(7),
+        remote_link: row.get(8),
+    };
+    Ok(rows.iter().map(link).collect())
+}
+
+/// Ports of hosts' own adapters, with what the fabric knew of them at a time.
+///
+/// # Errors
+/// The database's.
+pub async fn ports(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Port>, Error> {
+    let sql = format!(
+        "SELECT DISTINCT ON (h.node_id, h.device, h.port)
+                h.id, h.node_id, h.device, h.port, h.guid, p.state, p.rate_bytes_per_second, s.prefix,
+                coalesce(nullif(r.description, ''), rk.guid), rk.guid
+         FROM host_port_key h
+         LEFT JOIN ib_node_key k ON k.guid = h.guid
+         LEFT JOIN ib_port_key q ON q.ib_node_id = k.id AND q.port = h.port
+         LEFT JOIN ib_port p ON p.port_id = q.id AND {port}
+         LEFT JOIN subnet s ON s.id = k.subnet_id AND p.port_id IS NOT NULL
+         LEFT JOIN ib_port_key o ON o.id = p.remote_port_id
+         LEFT JOIN ib_node_key rk ON rk.id = o.ib_node_id
+         LEFT JOIN ib_node r ON r.ib_node_id = rk.id AND {remote}
+         WHERE h.node_id = ANY($1)
+         ORDER BY h.node_id, h.device, h.port, p.port_id IS NULL",
+        port = at.valid("p"),
+        remote = at.valid("r"),
+    );
+    let rows = client.query(&sql, &[&hosts]).await.map_err(Error::sql("reading the adapters of hosts"))?;
+    let port = |row: &Row| Port {
+        id: row.get(0),
+        host: row.get(1),
+        device: row.get(2),
+        port: row.get(3),
+        guid: row.get(4),
+        state: row.get(5),
+        bytes_per_second: row.get(6),
+        subnet: row.get(7),
+        leaf: row.get(8),
+        leaf_guid: row.get(9),
+    };
+    Ok(rows.iter().map(port).collect())
+}
+
+/// Jobs with ranks on a host at a time, by key.
+///
+/// # Errors
+/// The database's.
+pub async fn jobs(client: &Client, host: i32, at: At) -> Result<Vec<JobThere>, Error> {
+    let there = match at {
+        At::Latest => "r.end_time IS NULL".to_owned(),
+        At::Time(time) => {
+            let at = moment(time);
+            format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})")
+        }
+    };
+    let sql = format!(
+        "SELECT j.key, j.user_name, j.name, count(DISTINCT r.rank) FROM job_rank r JOIN job j ON j.id = r.job_id
+         WHERE r.node_id = $1 AND {there} GROUP BY j.id ORDER BY j.key"
+    );
+    let rows = client.query(&sql, &[&host]).await.map_err(Error::sql("reading the jobs of a host"))?;
+    let job = |row: &Row| JobThere { key: row.get(0), user: row.get(1), name: row.get(2), ranks: row.get(3) };
+    Ok(rows.iter().map(job).collect())
+}
+
+/// NUMA nodes that ranks on a host told of: the newest 256.
+///
+/// # Errors
+/// The database's.
+pub async fn numa_nodes(client: &Client, host: i32) -> Result<Vec<i32>, Error> {
+    let sql = "SELECT DISTINCT unnest(numa_nodes) AS numa FROM (
+                   SELECT numa_nodes FROM job_rank WHERE node_id = $1 AND numa_nodes IS NOT NULL
+                   ORDER BY start_time DESC LIMIT 256) ranks ORDER BY numa";
+    let rows = client.query(sql, &[&host]).await.map_err(Error::sql("reading a host's NUMA nodes"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}

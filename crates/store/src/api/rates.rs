@@ -1,0 +1,204 @@
+//! Rates of NVLinks and of hosts' ports over a grid of steps.
+//!
+//! Counters are cumulative: of each thing the last row in each step is enough, and is found by one step of the primary
+//! key, however often the thing was read.
+
+use super::{Grid, moment, seconds_between};
+use crate::Error;
+use std::collections::HashMap;
+use std::time::SystemTime;
+use tokio_postgres::{Client, Row};
+
+/// Two rows farther apart than this, and than three steps, have silence between them. Seconds.
+const SILENCE_SECONDS: f64 = 75.0;
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// All NVLinks of a GPU: element i is link i.
+    Nvlinks,
+    /// A port of a host's own adapter: one element.
+    Port,
+}
+
+/// Rates of one element, for each step of the grid.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// Bytes per second sent.
+    pub out: Vec<Option<f64>>,
+    /// Bytes per second received.
+    pub received: Vec<Option<f64>>,
+    /// Speed of one direction, as last told with the counters.
+    pub bytes_per_second: Option<i64>,
+    /// Seconds from the newest row to the end of the grid.
+    pub age_seconds: Option<f64>,
+}
+
+/// Rates by the number of the GPU or port in the tables, and by element.
+pub type ByElement = HashMap<(i32, usize), Rates>;
+
+/// A row.
+struct Sample {
+    step: i32,
+    time: SystemTime,
+    epoch: SystemTime,
+    transmit: Vec<Option<i64>>,
+    receive: Vec<Option<i64>>,
+    speed: Vec<Option<i64>>,
+}
+
+/// Rates of these GPUs' links or ports. Costs a step of an index for each of `ids` and each step of the grid.
+///
+/// # Errors
+/// The database's.
+pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) -> Result<ByElement, Error> {
+    let rows =
+        client.query(&query(counted, grid), &[&ids]).await.map_err(Error::sql("reading rates of links"))?;
+    let mut all = ByElement::new();
+    let mut before: Option<(i32, Sample)> = None;
+    for row in &rows {
+        let (id, sample) = (row.get::<_, i32>(0), sample(row, counted));
+        add(&mut all, grid, id, before.as_ref().filter(|(other, _)| *other == id).map(|(_, s)| s), &sample);
+        before = Some((id, sample));
+    }
+    Ok(all)
+}
+
+fn query(counted: Counted, grid: &Grid) -> String {
+    let (table, id, columns, source) = match counted {
+        Counted::Nvlinks => (
+            "nvlink_counters",
+            "gpu_id",
+            "c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second",
+            // Counters of two readers are never one series.
+            "CROSS JOIN LATERAL (
+                 SELECT source FROM (
+                     SELECT source FROM nvlink_counters c WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to}
+                     ORDER BY c.time DESC LIMIT 20) newest
+                 ORDER BY gpu_source_rank(source) LIMIT 1) s",
+        ),
+        Counted::Port => (
+            "host_port_counters",
+            "host_port_id",
+            "c.port_data_transmitted_bytes, c.port_data_received_bytes, c.rate_bytes_per_second",
+            "",
+        ),
+    };
+    let (from, to) = (moment(grid.from), moment(grid.to()));
+    #[allow(clippy::cast_possible_truncation)] // a constant
+    let oldest = moment(grid.from - (SILENCE_SECONDS * 1e3) as i64);
+    let source = source.replace("{oldest}", &oldest).replace("{to}", &to);
+    let of_source = if source.is_empty() { "" } else { "AND c.source = s.source" };
+    let step = format!("INTERVAL '{} milliseconds'", grid.step);
+    format!(
+        "SELECT k.id, b.step, c.time, c.epoch, {columns}
+         FROM unnest($1::integer[]) AS k (id) {source}
+         CROSS JOIN generate_series(-1, {last}) AS b (step)
+         CROSS JOIN LATERAL (
+             SELECT * FROM {table} c
+             WHERE c.{id} = k.id AND c.time > {oldest} AND c.time <= {to} {of_source}
+               AND c.time > CASE WHEN b.step < 0 THEN {oldest} ELSE {from} + b.step * {step} END
+               AND c.time <= {from} + (b.step + 1) * {step}
+             ORDER BY c.time DESC LIMIT 1) c
+         ORDER BY k.id, b.step",
+        last = grid.steps.saturating_sub(1),
+    )
+}
+
+fn sample(row: &Row, counted: Counted) -> Sample {
+    let values = |place: usize| match counted {
+        Counted::Nvlinks => row.get::<_, Option<Vec<Option<i64>>>>(place).unwrap_or_default(),
+        Counted::Port => vec![row.get::<_, Option<i64>>(place)],
+    };
+    Sample {
+        step: row.get(1),
+        time: row.get(2),
+        epoch: row.get(3),
+        transmit: values(4),
+        receive: values(5),
+        speed: values(6),
+    }
+}
+
+/// Adds what a row tells about the time since the one before.
+fn add(all: &mut ByElement, grid: &Grid, id: i32, before: Option<&Sample>, sample: &Sample) {
+    let end = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(grid.to()).unwrap_or(0));
+    for element in 0..sample.transmit.len().max(sample.receive.len()) {
+        let rates = all.entry((id, element)).or_insert_with(|| Rates {
+            out: vec![None; grid.steps],
+            received: vec![None; grid.steps],
+            ..Rates::default()
+        });
+        let speed = sample.speed.get(element).copied().flatten();
+        rates.bytes_per_second = speed.or(rates.bytes_per_second);
+        rates.age_seconds = Some(seconds_between(sample.time, end).max(0.0));
+        let Some(before) = before.filter(|before| before.epoch == sample.epoch) else { continue };
+        let seconds = seconds_between(before.time, sample.time);
+        #[allow(clippy::cast_precision_loss)] // milliseconds
+        let most = SILENCE_SECONDS.max(grid.step as f64 * 3.0 / 1e3);
+        if seconds <= 0.0 || seconds > most {
+            continue;
+        }
+        let steps = usize::try_from(before.step + 1).unwrap_or(0)..=usize::try_from(sample.step).unwrap_or(0);
+        for (into, now, then) in [
+            (&mut rates.out, &sample.transmit, &before.transmit),
+            (&mut rates.received, &sample.receive, &before.receive),
+        ] {
+            let value = |row: &[Option<i64>]| row.get(element).copied().flatten();
+            let rate = value(then).zip(value(now)).map(|(then, now)| increase(then, now) / seconds);
+            into.iter_mut().take(steps.end() + 1).skip(*steps.start()).for_each(|step| *step = rate);
+        }
+    }
+}
+
+/// `counter_increase` of the database: stored counters are 63 bits wide and start again at 0.
+#[allow(clippy::cast_precision_loss)] // for people
+fn increase(before: i64, after: i64) -> f64 {
+    (after.wrapping_sub(before) & i64::MAX) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, UNIX_EPOCH};
+
+    fn sample(step: i32, seconds: u64, epoch: u64, value: i64) -> Sample {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        let values = vec![Some(value), None];
+        Sample {
+            step,
+            time: at(seconds),
+            epoch: at(epoch),
+            transmit: values.clone(),
+            receive: vec![],
+            speed: values,
+        }
+    }
+
+    fn rates(samples: &[Sample]) -> Rates {
+        let grid = Grid { from: 100_000, step: 10_000, steps: 5 };
+        let mut all = ByElement::new();
+        for (place, one) in samples.iter().enumerate() {
+            add(&mut all, &grid, 1, place.checked_sub(1).and_then(|place| samples.get(place)), one);
+        }
+        assert_eq!(all[&(1, 1)].out, [None; 5], "an element that was not read");
+        all.remove(&(1, 0)).unwrap()
+    }
+
+    #[test]
+    fn steps_between_two_rows_have_their_rate() {
+        let told = rates(&[sample(-1, 100, 1, 0), sample(0, 110, 1, 50), sample(3, 140, 1, 350)]);
+        assert_eq!(told.out, [Some(5.0), Some(10.0), Some(10.0), Some(10.0), None]);
+        assert_eq!((told.bytes_per_second, told.age_seconds), (Some(350), Some(10.0)));
+        assert_eq!(told.received, [None; 5]);
+    }
+
+    #[test]
+    fn nothing_is_told_across_an_epoch_or_silence() {
+        let told = rates(&[sample(-1, 100, 1, 900), sample(0, 110, 105, 50), sample(1, 120, 105, 60)]);
+        assert_eq!(told.out, [None, Some(1.0), None, None, None]);
+        let told = rates(&[sample(-1, 30, 1, 0), sample(1, 120, 1, 50), sample(2, 130, 1, 60)]);
+        assert_eq!(told.out, [None, None, Some(1.0), None, None]);
+        assert_eq!(increase(i64::MAX, 0), 1.0);
+    }
+}
