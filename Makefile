@@ -9,11 +9,12 @@ ARGS    ?=
 RELEASE := target/release
 DEBUG   := target/debug
 
-.PHONY: help deps prefix build install demo test lint shim testdouble bench soak
+.PHONY: help deps prefix pages build install demo test lint shim testdouble bench soak
 
 help:
 	@sed -n '2,5s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
 	@echo "  make build       release binaries and the objects beside them, in $(RELEASE)"
+	@echo "  make pages       the pages that throughline serve embeds, in $(WEB)/dist"
 	@echo "  make install     puts what make build made below PREFIX (/usr), staged below DESTDIR"
 	@echo "  make lint        what make test checks before the tests"
 	@echo "  make bench       measurements against the standard tools, as ratios"
@@ -33,7 +34,22 @@ shim:
 testdouble:
 	@$(MAKE) --no-print-directory -C crates/gpu/testdouble OUT=$(CURDIR)/$(OUT)
 
-build: deps
+# Pages of throughline serve: built before the crate that embeds them. npm's own list says what is installed.
+WEB := crates/gateway/web
+PAGES := $(WEB)/dist/pages/index.html
+pages: deps
+	@$(MAKE) --no-print-directory $(PAGES)
+
+$(WEB)/node_modules/.package-lock.json: $(WEB)/package.json $(WEB)/package-lock.json
+	cd $(WEB) && npm ci --loglevel=error
+	@touch $@
+
+$(PAGES): $(WEB)/node_modules/.package-lock.json crates/gateway/openapi.yaml $(wildcard $(addprefix $(WEB)/,*.ts *.json index.html build/*)) \
+		$(shell find $(WEB)/src $(WEB)/public -type f ! -name schema.ts)
+	cd $(WEB) && npm run --silent build
+	@touch $@
+
+build: deps pages
 	$(CARGO) build --release --bins $(addprefix --package throughline-,cli agent fabric mpit-bridge)
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
 
@@ -53,7 +69,8 @@ lint: deps
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; \
 	 else echo "cargo-deny is not installed: licences not checked"; fi
 
-test: prefix lint
+test: prefix pages lint
+	cd $(WEB) && npm test --silent
 	$(CARGO) build --workspace --bins
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEBUG)/lib/throughline
 	$(CARGO) test --workspace

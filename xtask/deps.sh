@@ -17,6 +17,7 @@ openmpi-bin:/usr/bin/mpirun.openmpi
 libmpich-dev:/usr/bin/mpicc.mpich
 mpich:/usr/bin/mpirun.mpich
 nodejs:/usr/bin/node
+npm:/usr/bin/npm
 python3:/usr/bin/python3
 python3-pip:/usr/bin/pip3
 python3-mpi4py:/usr/lib/python3/dist-packages/mpi4py

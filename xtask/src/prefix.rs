@@ -1,4 +1,4 @@
-//! `cargo xtask prefix [fabric|postgres|all]`: makes the prefix that simulations and tests run from.
+//! `cargo xtask prefix [fabric|postgres|browser|all]`: makes the prefix that simulations and tests run from.
 
 use clap::{Args, ValueEnum};
 use throughline_prefix::{Prefix, Set};
@@ -10,7 +10,9 @@ enum Which {
     Fabric,
     /// PostgreSQL 17 with TimescaleDB.
     Postgres,
-    /// Both.
+    /// Chromium without a window, for tests of the pages.
+    Browser,
+    /// Every set.
     All,
 }
 
@@ -28,6 +30,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let sets: &[Set] = match arguments.which {
         Which::Fabric => &[Set::Fabric],
         Which::Postgres => &[Set::Postgres],
+        Which::Browser => &[Set::Browser],
         Which::All => &Set::ALL,
     };
     for &set in sets {

@@ -1,9 +1,11 @@
 //! Roles query and upkeep of `throughline serve`.
 //!
-//! [`query`] is the HTTP side for people and Prometheus, with [`read`] for Prometheus' remote-read and [`api`] for JSON; [`upkeep`] keeps the database within its retention.
-//! Neither takes batches, and what upkeep changes in the database is done by the store's functions.
+//! [`query`] is the HTTP side, with [`pages`] for people, [`read`] for Prometheus' remote-read and [`api`] for JSON;
+//! [`upkeep`] keeps the database within its retention. Neither takes batches, and what upkeep changes in the database is
+//! done by the store's functions.
 
 pub mod api;
+pub mod pages;
 pub mod query;
 pub mod read;
 pub mod upkeep;

@@ -1,13 +1,13 @@
-//! Role query: `/` tells what is here, `/api/v1/read` is Prometheus' remote-read, the rest of `/api/v1/` is the JSON API,
-//! `/metrics` and `/healthz` are those of every daemon.
+//! Role query: the pages, `/api/v1/read` is Prometheus' remote-read, the rest of `/api/v1/` is the JSON API, `/metrics`
+//! and `/healthz` are those of every daemon.
 
 use crate::api::{self, Api};
+use crate::pages;
 use crate::read::{self, Limits, Reader};
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::header;
-use axum::routing::{get, post};
+use axum::routing::post;
 use throughline_daemon::{Expose, http};
 use throughline_store::Database;
 use tokio::net::TcpListener;
@@ -29,7 +29,7 @@ pub async fn run(
 
 /// All pages of this role.
 pub fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits) -> Router {
-    let index = format!(
+    let about = format!(
         "throughline {version}: query\n\
          database: {place}\n\n\
          /api/v1/openapi.yaml   what the JSON API answers\n\
@@ -40,10 +40,13 @@ pub fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits) -> Ro
         version = env!("CARGO_PKG_VERSION"),
         place = database.place(),
     );
-    let index = get(move || async move { ([(header::CONTENT_TYPE, "text/plain; charset=utf-8")], index) });
     let history = post(read::read).with_state(Arc::new(Reader::new(database.clone(), limits)));
     let api = api::router(Arc::new(Api::new(database, limits)));
-    http::metrics_router(expose).route("/", index).route("/api/v1/read", history).nest("/api/v1", api)
+    http::metrics_router(expose)
+        .route("/api/v1/read", history)
+        .nest("/api/v1", api)
+        .merge(pages::router(about))
+        .fallback(pages::missing)
 }
 
 #[cfg(test)]
@@ -71,7 +74,12 @@ mod tests {
         let stop = CancellationToken::new();
         let nowhere = Database::from_url("postgresql://a@nowhere/b").unwrap();
         let server = tokio::spawn(run(listener, Arc::new(figures), nowhere, Limits::default(), stop.clone()));
-        assert!(fetch(address, "/").await.contains("database: nowhere/b"));
+        let first = fetch(address, "/").await;
+        if pages::are_built() {
+            assert!(first.contains("<div id=\"app\">"), "{first}");
+        } else {
+            assert!(first.contains("database: nowhere/b") && first.contains("make pages"), "{first}");
+        }
         assert!(
             fetch(address, "/metrics").await.contains("throughline_commits_total{source=\"collector\"} 3")
         );

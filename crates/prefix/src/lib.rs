@@ -9,10 +9,11 @@
 //! Layout of a prefix:
 //!
 //! ```text
-//! <prefix>/bin/PROGRAM          -> ../fabric/wrappers/PROGRAM or ../postgres/bin/PROGRAM
+//! <prefix>/bin/PROGRAM          -> ../SET/wrappers/PROGRAM or ../postgres/bin/PROGRAM
 //! <prefix>/lib                  -> fabric/libs: libraries for LD_LIBRARY_PATH, with libumad2sim.so
 //! <prefix>/fabric/usr/...       the machine's own suite, because libumad2sim is preloaded into our programs
 //! <prefix>/postgres/bin         -> usr/lib/postgresql/17/bin: wrappers that run under the set's own ld-linux
+//! <prefix>/browser/...         the machine's own suite: wrappers/chromium-headless-shell, its libraries and fonts
 //! <prefix>/.ready-SET           written last: the recipe a complete set was made by
 //! <prefix>/wheels/NAME-VERSION  packages of the Python Package Index, for their headers and libraries
 //! ```
@@ -47,17 +48,20 @@ pub enum Set {
     Fabric,
     /// PostgreSQL 17 with TimescaleDB, of Debian 13, with a loader and a C library of its own.
     Postgres,
+    /// Chromium without a window and a font, of the machine's own Debian suite: for tests of the pages.
+    Browser,
 }
 
 impl Set {
-    /// Both sets.
-    pub const ALL: [Set; 2] = [Set::Fabric, Set::Postgres];
+    /// Every set.
+    pub const ALL: [Set; 3] = [Set::Fabric, Set::Postgres, Set::Browser];
 
     /// The name of the set, which is also the name of its folder.
     pub fn name(self) -> &'static str {
         match self {
             Set::Fabric => "fabric",
             Set::Postgres => "postgres",
+            Set::Browser => "browser",
         }
     }
 }
@@ -138,7 +142,7 @@ impl Prefix {
         Ok(())
     }
 
-    /// The path of a program of either set, to be run as it is.
+    /// The path of a program of any set, to be run as it is.
     pub fn program(&self, name: &str) -> PathBuf {
         self.root.join("bin").join(name)
     }

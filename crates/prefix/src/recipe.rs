@@ -11,6 +11,36 @@ const TIMESCALE_SUITE: &str = "trixie";
 /// The PostgreSQL of that release.
 pub(crate) const POSTGRES_MAJOR: &str = "17";
 
+/// The machine's own C library and the libraries of its essential packages stay in use: programs of the machine's own
+/// suite run in the machine's own world, and our binaries load libumad2sim into theirs.
+const ESSENTIAL: [&str; 25] = [
+    "libacl",
+    "libattr",
+    "libaudit",
+    "libbz2",
+    "libc6",
+    "libcap-ng",
+    "libcap2",
+    "libcrypt1",
+    "libdb5",
+    "libdebconf",
+    "libgcc-s1",
+    "libgdbm",
+    "libgmp",
+    "liblzma",
+    "libmd0",
+    "libpam",
+    "libpcre2",
+    "libperl",
+    "libselinux",
+    "libsemanage",
+    "libsepol",
+    "libsystemd",
+    "libtinfo",
+    "libzstd",
+    "zlib1g",
+];
+
 /// How a set is made.
 pub(crate) struct Recipe {
     pub set: Set,
@@ -21,7 +51,7 @@ pub(crate) struct Recipe {
     /// Programs of the closure that are wanted too, where a release has them in packages of their own.
     companions: &'static [&'static str],
     /// Shared libraries of the closure that are left out, by the beginning of the package's name.
-    left_out: &'static [&'static str],
+    left_out: &'static [&'static [&'static str]],
     /// Programs that are started once to prove that the set works, with the argument that makes them end.
     pub probes: &'static [(&'static str, &'static str)],
     /// What someone without Debian should do instead.
@@ -37,7 +67,7 @@ impl Recipe {
     /// The folder, within the set, of the programs that people call.
     pub fn programs_folder(&self) -> &'static str {
         match self.set {
-            Set::Fabric => "wrappers",
+            Set::Fabric | Set::Browser => "wrappers",
             Set::Postgres => "bin",
         }
     }
@@ -49,7 +79,8 @@ impl Recipe {
         if self.packages.contains(&package) || self.companions.contains(&package) {
             return true;
         }
-        package_is_library(package) && !self.left_out.iter().any(|start| package.starts_with(start))
+        package_is_library(package)
+            && !self.left_out.iter().copied().flatten().any(|start| package.starts_with(start))
     }
 }
 
@@ -68,35 +99,7 @@ pub(crate) fn of(set: Set) -> Recipe {
             suite: None,
             packages: &["ibsim-utils", "libumad2sim0", "opensm", "infiniband-diags", "prometheus"],
             companions: &["promtool"],
-            // The machine's own C library and the libraries of its essential packages stay in use: these
-            // programs run in the machine's own world, and our binaries load libumad2sim into theirs.
-            left_out: &[
-                "libacl",
-                "libattr",
-                "libaudit",
-                "libbz2",
-                "libc6",
-                "libcap-ng",
-                "libcap2",
-                "libcrypt1",
-                "libdb5",
-                "libdebconf",
-                "libgcc-s1",
-                "libgdbm",
-                "libgmp",
-                "liblzma",
-                "libmd0",
-                "libpam",
-                "libpcre2",
-                "libperl",
-                "libselinux",
-                "libsemanage",
-                "libsepol",
-                "libsystemd",
-                "libtinfo",
-                "libzstd",
-                "zlib1g",
-            ],
+            left_out: &[&ESSENTIAL],
             probes: &[
                 ("ibsim", "-V"),
                 ("opensm", "--version"),
@@ -114,7 +117,7 @@ pub(crate) fn of(set: Set) -> Recipe {
             packages: &["postgresql-17", "postgresql-client-17", "postgresql-17-timescaledb"],
             companions: &[],
             // LLVM is a third of the closure and serves only jit, which the private cluster switches off.
-            left_out: &[
+            left_out: &[&[
                 "libllvm",
                 "libz3",
                 "libperl",
@@ -131,10 +134,21 @@ pub(crate) fn of(set: Set) -> Recipe {
                 "libbz2",
                 "libmd0",
                 "libbsd0",
-            ],
+            ]],
             probes: &[("postgres", "--version"), ("initdb", "--version"), ("psql", "--version")],
             by_hand: "PostgreSQL 15 or later with TimescaleDB, its folder of programs named by --pg-bin or \
                       THROUGHLINE_PG_BIN, or a server named by --database-url",
+        },
+        Set::Browser => Recipe {
+            set,
+            suite: None,
+            packages: &["chromium-headless-shell", "chromium-common", "fonts-dejavu-core"],
+            companions: &[],
+            // Drivers of graphics cards: pages are drawn in software, by Chromium's own SwiftShader.
+            left_out: &[&ESSENTIAL, &["libllvm", "libz3", "libgl1-mesa", "libvulkan"]],
+            probes: &[("chromium-headless-shell", "--version")],
+            by_hand: "Chromium, with a link to it named chromium-headless-shell in the folder bin of the folder \
+                      that THROUGHLINE_PREFIX names",
         },
     }
 }

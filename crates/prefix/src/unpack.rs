@@ -11,12 +11,13 @@ use std::process::Command;
 use crate::recipe::{POSTGRES_MAJOR, Recipe};
 use crate::{Error, Prefix, Set, apt, link, make_public_folder, remove_tree};
 
-/// Folders that nobody needs in a prefix: documentation, translations, and LLVM bitcode for jit.
-const USELESS: [&str; 6] = [
+/// What nobody needs in a prefix: documentation, translations, LLVM bitcode for jit, Vulkan's checks of programs.
+const USELESS: [&str; 7] = [
     "usr/share/doc",
     "usr/share/man",
     "usr/share/locale",
     "usr/share/lintian",
+    "usr/lib/chromium/libVkLayer_khronos_validation.so",
     "usr/lib/postgresql/17/lib/bitcode",
     "usr/lib/postgresql/17/lib/llvmjit.so",
 ];
@@ -49,6 +50,7 @@ pub(crate) fn unpack(
     match recipe.set {
         Set::Fabric => wrap_fabric(&tree, prefix)?,
         Set::Postgres => wrap_postgres(&tree, prefix)?,
+        Set::Browser => wrap_browser(&tree, prefix)?,
     }
     Ok(tree)
 }
@@ -80,8 +82,8 @@ pub(crate) fn file_names(folder: &Path) -> Result<Vec<OsString>, Error> {
     Ok(names)
 }
 
-/// Wrappers with the library path, and one folder of links to all libraries.
-fn wrap_fabric(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
+/// One folder of links to all libraries of a tree.
+fn link_libraries(tree: &Path) -> Result<(), Error> {
     let libs = tree.join("libs");
     make_public_folder(&libs)?;
     for folder in library_folders(tree)? {
@@ -92,6 +94,44 @@ fn wrap_fabric(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
             }
         }
     }
+    Ok(())
+}
+
+/// Chromium finds its own files beside its program; its libraries and fonts are those of the tree.
+fn wrap_browser(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
+    link_libraries(tree)?;
+    let place = prefix.root().join("browser");
+    let fonts = tree.join("fonts.conf");
+    let text = format!(
+        "<?xml version=\"1.0\"?>\n<!DOCTYPE fontconfig SYSTEM \"urn:fontconfig:fonts.dtd\">\n<fontconfig>\n\
+         <dir>{}</dir>\n<cachedir prefix=\"xdg\">fontconfig</cachedir>\n</fontconfig>\n",
+        place.join("usr/share/fonts").display(),
+    );
+    fs::write(&fonts, text).map_err(Error::io("write", &fonts))?;
+    // libpulse looks for a part of itself in a folder of its own.
+    for folder in library_folders(tree)? {
+        let own = folder.join("pulseaudio");
+        for name in if own.is_dir() { file_names(&own)? } else { Vec::new() } {
+            let part = own.join(&name);
+            link(&Path::new("..").join(relative(tree, &part)), &tree.join("libs").join(&name))?;
+        }
+    }
+    let libs = quoted(&place.join("libs"));
+    let wrappers = tree.join("wrappers");
+    make_public_folder(&wrappers)?;
+    let text = format!(
+        "LD_LIBRARY_PATH={libs}\nFONTCONFIG_FILE={}\n\
+         export LD_LIBRARY_PATH FONTCONFIG_FILE\nexec {} \"$@\"\n",
+        quoted(&place.join("fonts.conf")),
+        quoted(&place.join("usr/lib/chromium/chromium-headless-shell")),
+    );
+    write_wrapper(&wrappers.join("chromium-headless-shell"), &text)
+}
+
+/// Wrappers with the library path, and one folder of links to all libraries.
+fn wrap_fabric(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
+    link_libraries(tree)?;
+    let libs = tree.join("libs");
     for folder in library_folders(tree)? {
         let simulator = folder.join("umad2sim/libumad2sim.so");
         if simulator.exists() {

@@ -1,0 +1,94 @@
+// The only way to the server: the JSON API, with types made from its OpenAPI document, so that a change of the contract
+// fails the build. Errors become one type that says what is wrong and what to do.
+import type { components, operations, paths } from './schema.ts'
+
+type Schemas = components['schemas']
+export type Topology = Schemas['Topology']
+export type Load = Schemas['Load']
+export type Link = Schemas['Link']
+export type LinkEnd = Schemas['LinkEnd']
+export type Overlay = Schemas['Overlay']
+export type SearchResult = Schemas['Search']['results'][number]
+export type Node = Schemas['Node']
+export type Job = Schemas['Job']
+export type JobDetail = Schemas['JobDetail']
+export type Ranks = Schemas['Ranks']
+export type Matrix = Schemas['Matrix']
+export type Operations = Schemas['Operations']
+export type LinkRates = Schemas['LinkRates']
+export type { operations, paths }
+
+/** Longest time that the pages wait for an answer; the server's own limit is shorter. */
+const PATIENCE_MS = 30_000
+
+/** What went wrong, as the pages show it. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly code: string,
+    message: string,
+    readonly remedy: string,
+  ) {
+    super(message)
+  }
+}
+
+/** Anything that is thrown, as an error of ours. */
+export function asApiError(cause: unknown): ApiError {
+  if (cause instanceof ApiError) return cause
+  if (cause instanceof DOMException && cause.name === 'TimeoutError') {
+    return new ApiError(0, 'too_slow', `no answer within ${PATIENCE_MS / 1000} s`, 'the server or its database is slow: ask for a shorter time')
+  }
+  return new ApiError(0, 'unreachable', 'the server does not answer', 'is `throughline serve` running, and the network there?')
+}
+
+export type Query = Record<string, string | number | boolean | undefined>
+
+/** The address of an answer. Path parts must be encoded by the caller ([`part`]). */
+export function address(path: string, query: Query = {}): string {
+  const values = new URLSearchParams()
+  for (const [key, value] of Object.entries(query)) if (value !== undefined && value !== '') values.set(key, String(value))
+  const text = values.toString()
+  return `/api/v1${path}${text === '' ? '' : `?${text}`}`
+}
+
+export const part = (text: string) => encodeURIComponent(text)
+
+const TOKEN_KEY = 'throughline-token'
+/** The bearer token that the reader has given in this tab; it is kept nowhere else. */
+export const token = {
+  get: () => sessionStorage.getItem(TOKEN_KEY),
+  set: (value: string) => sessionStorage.setItem(TOKEN_KEY, value),
+}
+
+/** Fetches one answer. */
+export async function fetchJson<T>(url: string, signal?: AbortSignal): Promise<T> {
+  const limit = AbortSignal.timeout(PATIENCE_MS)
+  const secret = token.get()
+  const headers: Record<string, string> = { Accept: 'application/json' }
+  if (secret !== null) headers.Authorization = `Bearer ${secret}`
+  const response = await fetch(url, { headers, signal: signal ? either(signal, limit) : limit })
+  if (response.ok) return (await response.json()) as T
+  throw await errorOf(response)
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  const status = response.status
+  try {
+    const body = (await response.json()) as Partial<Schemas['Error']>
+    if (body.error) return new ApiError(status, body.error.code, body.error.message, body.error.remedy)
+  } catch {
+    // Not ours: a proxy's page.
+  }
+  return new ApiError(status, 'internal', `the server answered ${status} ${response.statusText}`.trim(), 'look into the log of `throughline serve`')
+}
+
+/** A signal that ends with the first of two. AbortSignal.any is too new for some browsers on site desktops. */
+function either(a: AbortSignal, b: AbortSignal): AbortSignal {
+  const both = new AbortController()
+  for (const one of [a, b]) {
+    if (one.aborted) both.abort(one.reason)
+    one.addEventListener('abort', () => both.abort(one.reason), { once: true })
+  }
+  return both.signal
+}

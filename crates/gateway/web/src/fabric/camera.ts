@@ -1,0 +1,86 @@
+// Which part of the unit square is seen: pan and zoom, as numbers only. Zooming in spreads the width fully and the
+// height much less: a fabric is many switches wide and few layers high, and both ends of a cable should stay in sight.
+
+export interface Camera {
+  /** Middle of what is seen, in the unit square. */
+  x: number
+  y: number
+  /** Magnification of the width; 1 shows all. */
+  zoom: number
+}
+export const WHOLE: Camera = { x: 0.5, y: 0.5, zoom: 1 }
+const ZOOM_MAX = 400
+/** Part of the canvas that the square fills at zoom 1. */
+const FILL = 0.94
+const HEIGHT_POWER = 0.35
+
+export interface Size {
+  width: number
+  height: number
+}
+/** Pixels = position × scale + shift. */
+export interface Mapping {
+  scaleX: number
+  scaleY: number
+  shiftX: number
+  shiftY: number
+}
+
+export function mapping(camera: Camera, size: Size): Mapping {
+  const scaleX = camera.zoom * FILL * size.width
+  const scaleY = camera.zoom ** HEIGHT_POWER * FILL * size.height
+  return { scaleX, scaleY, shiftX: size.width / 2 - camera.x * scaleX, shiftY: size.height / 2 - camera.y * scaleY }
+}
+
+const clamp = (value: number, low: number, high: number) => Math.min(Math.max(value, low), high)
+
+/** Keeps some of the square in sight. */
+export function kept(camera: Camera): Camera {
+  return { x: clamp(camera.x, -0.1, 1.1), y: clamp(camera.y, -0.1, 1.1), zoom: clamp(camera.zoom, 0.5, ZOOM_MAX) }
+}
+
+/** Moves what is seen with the hand: by pixels. */
+export function pan(camera: Camera, size: Size, dx: number, dy: number): Camera {
+  const map = mapping(camera, size)
+  return kept({ ...camera, x: camera.x - dx / map.scaleX, y: camera.y - dy / map.scaleY })
+}
+
+/** Zooms by a factor; the point under (px, py) stays where it is. */
+export function zoomAt(camera: Camera, size: Size, factor: number, px: number, py: number): Camera {
+  const zoom = clamp(camera.zoom * factor, 0.5, ZOOM_MAX)
+  const before = mapping(camera, size)
+  const after = mapping({ ...camera, zoom }, size)
+  const x = (px - before.shiftX) / before.scaleX
+  const y = (py - before.shiftY) / before.scaleY
+  return kept({
+    zoom,
+    x: x - (px - size.width / 2) / after.scaleX,
+    y: y - (py - size.height / 2) / after.scaleY,
+  })
+}
+
+/** A camera that shows the points with room around them, for a search's or a selection's sake. */
+export function around(points: readonly (readonly [number, number])[], zoomMax: number): Camera {
+  if (points.length === 0) return WHOLE
+  const xs = points.map(([x]) => x)
+  const ys = points.map(([, y]) => y)
+  const [left, right] = [Math.min(...xs), Math.max(...xs)]
+  const width = Math.max(right - left, 1e-6)
+  const zoom = clamp(0.6 / width, 1, zoomMax)
+  const y = (Math.min(...ys) + Math.max(...ys)) / 2
+  // The vertical stays near the middle: at this scale all layers nearly fit.
+  return kept({ x: (left + right) / 2, y: 0.5 + (y - 0.5) * 0.5, zoom })
+}
+
+/** As text for the URL, and back; undefined where it is the whole. */
+export function cameraText(camera: Camera): string | undefined {
+  const text = [camera.x.toFixed(4), camera.y.toFixed(3), camera.zoom.toPrecision(3)].join(',')
+  return text === '0.5000,0.500,1.00' ? undefined : text
+}
+
+export function cameraOf(text: string | null): Camera {
+  const parts = (text ?? '').split(',').map(Number)
+  const [x, y, zoom] = parts
+  if (parts.length !== 3 || parts.some((n) => !Number.isFinite(n))) return WHOLE
+  return kept({ x: x as number, y: y as number, zoom: zoom as number })
+}

@@ -1,0 +1,207 @@
+// The table of a chosen link: what it carried, counters of both ends, routes and jobs that cross it, events.
+import { useMemo } from 'preact/hooks'
+import { type Link, type LinkEnd, type Topology, address, part } from '../api/client.ts'
+import { useLive } from '../api/live.ts'
+import { Chart, type Series } from '../shell/chart.tsx'
+import { Panel } from '../shell/panel.tsx'
+import type { Preferences } from '../shell/preferences.ts'
+import { Kept, Status } from '../shell/status.tsx'
+import { moment, percent, rate } from '../text.ts'
+import { jobPath, nodePath } from '../url.ts'
+import { linkId, linkName } from './model.ts'
+import type { Pick } from './picture.ts'
+
+const RANGE_MS = 3_600_000
+const LIVE_MS = 5_000
+/** Names of routes that are written out; a core link carries thousands. */
+const NAMES_SHOWN = 24
+
+interface Props {
+  topology: Topology
+  link: number
+  query: URLSearchParams
+  preferences: Preferences
+  choose: (pick: Pick | null) => void
+}
+
+export function LinkPanel({ topology, link, query, preferences, choose }: Props) {
+  const t = query.get('t')
+  const past = t === null ? {} : { to: t, from: new Date(Date.parse(t) - RANGE_MS).toISOString() }
+  const url = address(`/fabric/${part(topology.subnet)}/links/${part(linkId(topology, link))}`, { ...past, points: 180 })
+  const live = useLive<Link>(url, t === null ? LIVE_MS : undefined, true)
+  const data = live.data
+  return (
+    <Panel title={linkName(topology, link)} close={() => choose(null)}>
+      <p class="row">
+        {[topology.links.a[link] as number, topology.links.b[link] as number].map((end) => (
+          <button key={end} type="button" onClick={() => choose({ node: end })}>
+            {topology.nodes.name[end]}
+          </button>
+        ))}
+      </p>
+      <Status of={[live]} what="link" />
+      {data && (
+        <Kept live={live}>
+          <Facts data={data} />
+          <Charts data={data} preferences={preferences} />
+          <Jobs data={data} />
+          <Counters a={data.ends.a} b={data.ends.b} />
+          <Routes data={data} />
+          <Events data={data} />
+        </Kept>
+      )}
+    </Panel>
+  )
+}
+
+/** The last value that is known. */
+function last(list: readonly (number | null)[]): number | null {
+  for (let i = list.length - 1; i >= 0; i -= 1) if (list[i] !== null && list[i] !== undefined) return list[i] as number
+  return null
+}
+
+function Facts({ data }: { data: Link }) {
+  const { a, b } = data.ends
+  const line = (series: Link['series']['ab']) => `${rate(last(series.bytes_per_second))}, ${percent(last(series.utilisation))} used, ${percent(last(series.waiting))} of time waiting`
+  return (
+    <dl>
+      <dt>Speed</dt>
+      <dd>
+        {rate(data.bytes_per_second)} each way ({data.width} {data.speed}), cabled since {moment(data.since_ms)}
+      </dd>
+      <dt>{a.name} sends</dt>
+      <dd>{line(data.series.ab)}</dd>
+      <dt>{b.name} sends</dt>
+      <dd>{line(data.series.ba)}</dd>
+      {[a, b].map((end) =>
+        end.host === null ? null : (
+          <>
+            <dt>Host</dt>
+            <dd>
+              <a href={nodePath(end.host)}>{end.host}</a>
+            </dd>
+          </>
+        ),
+      )}
+    </dl>
+  )
+}
+
+function Charts({ data, preferences }: { data: Link; preferences: Preferences }) {
+  const { a, b } = data.ends
+  const pair = (pick: (s: Link['series']['ab']) => readonly (number | null)[]): Series[] => [
+    { name: `${a.name} sends`, values: pick(data.series.ab) },
+    { name: `${b.name} sends`, values: pick(data.series.ba) },
+  ]
+  const times = data.times_ms
+  const used = useMemo(() => pair((s) => s.utilisation), [data])
+  const waits = useMemo(() => pair((s) => s.waiting), [data])
+  const errors = useMemo(() => [
+    { name: `at ${a.name}`, values: data.errors.a },
+    { name: `at ${b.name}`, values: data.errors.b },
+  ], [data])
+  const some = [...data.errors.a, ...data.errors.b].some((n) => (n ?? 0) > 0)
+  return (
+    <>
+      <Chart title="Utilisation" times={times} series={used} unit="share" height={120} preferences={preferences} />
+      <Chart title="Time waiting to send" times={times} series={waits} unit="share" height={100} preferences={preferences} />
+      {some && <Chart title="Errors" times={times} series={errors} unit="count" height={90} preferences={preferences} />}
+    </>
+  )
+}
+
+function Jobs({ data }: { data: Link }) {
+  const { jobs, is_complete } = data.jobs
+  return (
+    <>
+      <h3>Jobs whose hosts reach each other over it</h3>
+      {jobs.length === 0 ? <p class="dim">None{is_complete ? '' : ' that is known: not all were looked at'}.</p> : (
+        <ul>
+          {jobs.map((job) => (
+            <li key={job.job_key}>
+              <a href={jobPath(job.job_key)}>{job.name ?? job.job_key}</a> {job.user} {job.ab && job.ba ? 'both ways' : job.ab ? `from ${data.ends.a.name}` : `from ${data.ends.b.name}`}
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  )
+}
+
+function Counters({ a, b }: { a: LinkEnd; b: LinkEnd }) {
+  const names = [...new Set([...Object.keys(a.counters?.values ?? {}), ...Object.keys(b.counters?.values ?? {})])]
+  const cell = (end: LinkEnd, name: string) => {
+    if (end.counters?.saturated.includes(name)) return 'at its end'
+    const value = (end.counters?.values as Record<string, unknown> | undefined)?.[name]
+    return typeof value === 'number' ? value.toLocaleString('en') : '–'
+  }
+  return (
+    <table>
+      <caption>
+        Counters since {a.counters ? moment(a.counters.epoch_ms) : '–'} and {b.counters ? moment(b.counters.epoch_ms) : '–'}
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">Counter</th>
+          <th scope="col" class="n">
+            {a.name}[{a.port}]
+          </th>
+          <th scope="col" class="n">
+            {b.name}[{b.port}]
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        <tr>
+          <th scope="row">state</th>
+          <td class="n">{a.state ?? '–'}</td>
+          <td class="n">{b.state ?? '–'}</td>
+        </tr>
+        {names.map((name) => (
+          <tr key={name}>
+            <th scope="row">{name}</th>
+            <td class="n">{cell(a, name)}</td>
+            <td class="n">{cell(b, name)}</td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}
+
+function Routes({ data }: { data: Link }) {
+  const sides = [
+    { from: data.ends.a.name, routes: data.routes.ab },
+    { from: data.ends.b.name, routes: data.routes.ba },
+  ]
+  return (
+    <>
+      <h3>Routes</h3>
+      {sides.map(({ from, routes }) =>
+        routes === null ? null : (
+          <p key={from}>
+            {from} sends {routes.destinations} {routes.destinations === 1 ? 'destination' : 'destinations'} this way:{' '}
+            {routes.nodes.slice(0, NAMES_SHOWN).map((n) => n.name ?? n.guid ?? `LID ${n.lid}`).join(', ')}
+            {routes.destinations > NAMES_SHOWN ? ', …' : ''}
+          </p>
+        ),
+      )}
+    </>
+  )
+}
+
+function Events({ data }: { data: Link }) {
+  if (data.events.length === 0) return null
+  return (
+    <>
+      <h3>Events</h3>
+      <ul>
+        {data.events.map((event) => (
+          <li key={`${event.time_ms}${event.kind}${event.port}`}>
+            {moment(event.time_ms)} {event.kind}: {event.text}
+          </li>
+        ))}
+      </ul>
+    </>
+  )
+}

@@ -1,0 +1,94 @@
+// What the fabric page makes of the API's columns: names of links, values by end, places by GUID. Pure.
+import type { Load, Overlay, Topology } from '../api/client.ts'
+import { type Quantity, step } from '../colour.ts'
+import type { Pick, Steps } from './picture.ts'
+
+/** GUID.PORT of end a: how the API and the URL name a link. */
+export const linkId = (topology: Topology, i: number) =>
+  `${topology.nodes.guid[topology.links.a[i] as number]}.${topology.links.port_a[i]}`
+
+/** Both ends as people write them: leaf1[3] – spine2[7]. */
+export function linkName(topology: Topology, i: number): string {
+  const { a, b, port_a, port_b } = topology.links
+  const { name } = topology.nodes
+  return `${name[a[i] as number]}[${port_a[i]}] – ${name[b[i] as number]}[${port_b[i]}]`
+}
+
+/** Place of a node by its GUID, of a link by GUID.PORT of either end. */
+export function findNode(topology: Topology, guid: string | null): number | null {
+  const i = guid === null ? -1 : topology.nodes.guid.indexOf(guid)
+  return i < 0 ? null : i
+}
+export function findLink(topology: Topology, id: string | null): number | null {
+  if (id === null) return null
+  const [guid, port] = id.split('.')
+  const node = findNode(topology, guid ?? null)
+  if (node === null) return null
+  const { a, b, port_a, port_b } = topology.links
+  const i = a.findIndex((_, k) => (a[k] === node && port_a[k] === Number(port)) || (b[k] === node && port_b[k] === Number(port)))
+  return i < 0 ? null : i
+}
+
+/** What the URL says is chosen, as far as it is in this topology. */
+export function pickOf(topology: Topology, link: string | null, node: string | null): Pick | null {
+  const i = findLink(topology, link)
+  if (i !== null) return { link: i }
+  const n = findNode(topology, node)
+  return n === null ? null : { node: n }
+}
+
+export interface Values {
+  a: (number | null)[]
+  b: (number | null)[]
+}
+
+/** Values by end: what end a sends, what end b sends; errors by the end that counted them, a second. */
+export function valuesOf(load: Load, quantity: Quantity): Values {
+  if (quantity !== 'errors') return { a: load[quantity].ab, b: load[quantity].ba }
+  const perSecond = (list: readonly (number | null)[]) => list.map((n) => (n === null ? null : n / load.window_seconds))
+  return { a: perSecond(load.errors.a), b: perSecond(load.errors.b) }
+}
+
+/** Steps of colour; all unknown while the load is of another topology. */
+export function stepsOf(topology: Topology, load: Load | undefined, quantity: Quantity): Steps {
+  const count = topology.links.a.length
+  const steps = { a: new Uint8Array(count), b: new Uint8Array(count) }
+  if (load === undefined || load.topology !== topology.version) return steps
+  const values = valuesOf(load, quantity)
+  for (let i = 0; i < count; i += 1) {
+    steps.a[i] = step(quantity, values.a[i])
+    steps.b[i] = step(quantity, values.b[i])
+  }
+  return steps
+}
+
+/** A job's nodes and links by place, null while the overlay is of another topology. */
+export function jobPlaces(topology: Topology, overlay: Overlay | undefined) {
+  if (overlay === undefined || overlay.topology !== topology.version) return null
+  return { nodes: overlay.nodes, links: overlay.links.link }
+}
+
+/** Leaves that are open: `all`, or GUIDs with commas. */
+export function openLeaves(topology: Topology, text: string | null): (leaf: number) => boolean {
+  if (text === 'all') return () => true
+  const guids = new Set((text ?? '').split(',').filter((guid) => guid !== ''))
+  const open = new Set<number>()
+  topology.nodes.guid.forEach((guid, i) => {
+    if (guids.has(guid)) open.add(i)
+  })
+  return (leaf) => open.has(leaf)
+}
+
+/** The value of `open` with a leaf opened or folded. */
+export function toggled(topology: Topology, text: string | null, leaf: number): string {
+  const guid = topology.nodes.guid[leaf] as string
+  const leaves = topology.nodes.guid.filter((_, i) => topology.nodes.layer[i] === 1)
+  const now = text === 'all' ? leaves : (text ?? '').split(',').filter((g) => g !== '')
+  return now.includes(guid) ? now.filter((g) => g !== guid).join(',') : [...now, guid].join(',')
+}
+
+/** Links by their worse direction, the worst first; null is behind 0. */
+export function worstFirst(values: Values): number[] {
+  const worst = values.a.map((a, i) => Math.max(a ?? -1, values.b[i] ?? -1))
+  return worst.map((_, i) => i).sort((i, j) => (worst[j] as number) - (worst[i] as number))
+}

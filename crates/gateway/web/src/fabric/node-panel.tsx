@@ -1,0 +1,110 @@
+// What is known of a chosen switch or adapter: itself, and its links with what they carry.
+import type { Load, Topology } from '../api/client.ts'
+import { type Quantity, step } from '../colour.ts'
+import { Panel } from '../shell/panel.tsx'
+import type { Preferences } from '../shell/preferences.ts'
+import { percent, rate, short } from '../text.ts'
+import { nodePath } from '../url.ts'
+import { foldedHosts } from './layout.ts'
+import { valuesOf } from './model.ts'
+import { type Pick, linksOf } from './picture.ts'
+import { Swatch } from './swatch.tsx'
+
+interface Props {
+  topology: Topology
+  node: number
+  load: Load | undefined
+  quantity: Quantity
+  preferences: Preferences
+  isOpen: boolean
+  choose: (pick: Pick | null) => void
+  toggle: (leaf: number) => void
+}
+
+export function NodePanel({ topology, node, load, quantity, preferences, isOpen, choose, toggle }: Props) {
+  const { nodes, links } = topology
+  const values = load === undefined ? undefined : valuesOf(load, quantity)
+  const hosts = foldedHosts(nodes).get(node)
+  const host = nodes.host[node]
+  const list = (linksOf(topology)[node] ?? []).map((i) => {
+    const isA = links.a[i] === node
+    return {
+      i,
+      port: (isA ? links.port_a[i] : links.port_b[i]) as number,
+      other: (isA ? links.b[i] : links.a[i]) as number,
+      otherPort: isA ? links.port_b[i] : links.port_a[i],
+      out: isA ? values?.a[i] : values?.b[i],
+      back: isA ? values?.b[i] : values?.a[i],
+    }
+  })
+  list.sort((p, q) => p.port - q.port)
+  const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : percent(value))
+  return (
+    <Panel title={nodes.name[node] ?? ''} close={() => choose(null)}>
+      <dl>
+        <dt>Kind</dt>
+        <dd>{topology.kinds[nodes.kind[node] as number]}</dd>
+        <dt>GUID</dt>
+        <dd>
+          <code>{nodes.guid[node]}</code>
+        </dd>
+        <dt>LID</dt>
+        <dd>{nodes.lid[node]}</dd>
+        <dt>Layer</dt>
+        <dd>{nodes.layer[node] ?? 'reaches no host'}</dd>
+        {host && (
+          <>
+            <dt>Host</dt>
+            <dd>
+              <a href={nodePath(host)}>{host}</a>
+            </dd>
+          </>
+        )}
+      </dl>
+      {hosts && (
+        <button type="button" aria-expanded={isOpen} onClick={() => toggle(node)}>
+          {isOpen ? 'Fold' : 'Open'} its {hosts.length} hosts
+        </button>
+      )}
+      <table>
+        <caption>{list.length} links</caption>
+        <thead>
+          <tr>
+            <th scope="col" class="n">
+              Port
+            </th>
+            <th scope="col">To</th>
+            <th scope="col" class="n">
+              Speed
+            </th>
+            <th scope="col" class="n">
+              {quantity === 'errors' ? 'Here' : 'Out'}
+            </th>
+            <th scope="col" class="n">
+              {quantity === 'errors' ? 'There' : 'In'}
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {list.map(({ i, port, other, otherPort, out, back }) => (
+            <tr key={i}>
+              <td class="n">{port}</td>
+              <td>
+                <button type="button" class="plain" onClick={() => choose({ link: i })}>
+                  {nodes.name[other]}[{otherPort}]
+                </button>
+              </td>
+              <td class="n">{rate(links.bytes_per_second[i])}</td>
+              <td class="n">
+                <Swatch step={step(quantity, out)} preferences={preferences} /> {tell(out)}
+              </td>
+              <td class="n">
+                <Swatch step={step(quantity, back)} preferences={preferences} /> {tell(back)}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Panel>
+  )
+}

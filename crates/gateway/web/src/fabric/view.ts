@@ -1,0 +1,240 @@
+// The map as a thing on the page: canvases, hand and keys, one drawn frame for any number of changes. Says what was
+// chosen and which part is seen; what that means is the page's.
+import type { Topology } from '../api/client.ts'
+import { type Camera, type Size, WHOLE, mapping, pan, zoomAt } from './camera.ts'
+import { FONT, type Row, drawLabels, rows } from './labels.ts'
+import type { Placed } from './layout.ts'
+import { type Emphases, type Pick, type Steps, halves, lanes, marks, pickAt } from './picture.ts'
+import { type Look, Scene } from './scene.ts'
+
+export interface Told {
+  chosen: (pick: Pick | null) => void
+  opened: (leaf: number) => void
+  hovered: (pick: Pick | null, x: number, y: number) => void
+  /** After a movement has come to rest. */
+  moved: (camera: Camera) => void
+}
+
+const REACH_PX = 9
+/** A press that moves less than this is a click. */
+const CLICK_PX = 4
+const REST_MS = 200
+/** Frames further apart than this mean that graphics are drawn in software: then fewer pixels while moving. */
+const SLOW_FRAME_MS = 45
+const COARSE = 0.5
+const KEY_PAN_PX = 60
+const KEY_ZOOM = 1.4
+
+export class FabricView {
+  camera: Camera = WHOLE
+  private readonly scene: Scene
+  private readonly labels: CanvasRenderingContext2D
+  private readonly sizes: ResizeObserver
+  private size: Size = { width: 1, height: 1 }
+  private frame = 0
+  private drawnAt = 0
+  private pace = 0
+  private isMoving = false
+  private rest: ReturnType<typeof setTimeout> | undefined
+  private topology: Topology | undefined
+  private placed: Placed | undefined
+  private lane: Float32Array = new Float32Array()
+  private rows: Row[] = []
+  private always: number[] = []
+  private text = { ink: '#000', halo: '#fff' }
+  private readonly fingers = new Map<number, { x: number; y: number }>()
+  private travelled = 0
+  private readonly stop = new AbortController()
+
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    labels: HTMLCanvasElement,
+    private readonly told: Told,
+  ) {
+    this.scene = new Scene(canvas)
+    const context = labels.getContext('2d')
+    if (context === null) throw new Error('this browser cannot draw text on a canvas')
+    this.labels = context
+    this.sizes = new ResizeObserver(() => this.resized())
+    this.sizes.observe(canvas)
+    this.listen()
+  }
+
+  setLook(look: Look, text: { ink: string; halo: string }): void {
+    this.scene.setLook(look)
+    this.text = text
+    this.wake()
+  }
+
+  setGraph(topology: Topology, placed: Placed): void {
+    if (this.topology !== topology) this.lane = lanes(topology.links)
+    this.topology = topology
+    this.placed = placed
+    this.labels.font = FONT
+    this.rows = rows(topology, placed, (text) => this.labels.measureText(text).width)
+  }
+
+  /** Colours and what stands out; `always` are nodes whose names are always shown. */
+  setState(steps: Steps, emphases: Emphases, always: number[]): void {
+    if (!this.topology || !this.placed) return
+    this.always = always
+    this.scene.setHalves(halves(this.topology, this.placed, this.lane, steps, emphases))
+    this.scene.setMarks(marks(this.topology, this.placed, emphases))
+    this.wake()
+  }
+
+  setCamera(camera: Camera): void {
+    this.camera = camera
+    this.wake()
+  }
+
+  destroy(): void {
+    this.stop.abort()
+    this.sizes.disconnect()
+    cancelAnimationFrame(this.frame)
+    clearTimeout(this.rest)
+    this.scene.destroy()
+  }
+
+  private resized(): void {
+    this.size = { width: this.canvas.clientWidth, height: this.canvas.clientHeight }
+    this.wake()
+  }
+
+  private wake(): void {
+    if (this.frame === 0) this.frame = requestAnimationFrame((now) => this.draw(now))
+  }
+
+  /** Radius of a mark: as much as its neighbours leave, within what can be seen and what is not clumsy. */
+  private radius(scaleX: number): number {
+    return Math.min(Math.max((this.placed?.pitch ?? 1) * scaleX * 0.36, 2.2), 8)
+  }
+
+  private lineWidth(): number {
+    return Math.min(1 + Math.log2(Math.max(this.camera.zoom, 1)) * 0.35, 2.6)
+  }
+
+  /** Device pixels for each of CSS: fewer while moving where frames come slowly. */
+  private ratio(now: number): number {
+    const gap = now - this.drawnAt
+    this.drawnAt = now
+    // A longer gap is a rest of the hand, not a slow frame.
+    if (this.isMoving && gap < 1000) this.pace += (gap - this.pace) * 0.3
+    const full = Math.min(window.devicePixelRatio || 1, 2)
+    return this.isMoving && this.pace > SLOW_FRAME_MS ? full * COARSE : full
+  }
+
+  private draw(now: number): void {
+    this.frame = 0
+    if (!this.topology || !this.placed || this.size.width === 0) return
+    const map = mapping(this.camera, this.size)
+    const ratio = this.ratio(now)
+    const radius = this.radius(map.scaleX)
+    this.scene.draw(map, this.size, ratio, radius, this.lineWidth())
+    const surface = this.labels.canvas
+    const sharp = Math.min(window.devicePixelRatio || 1, 2)
+    const [w, h] = [Math.round(this.size.width * sharp), Math.round(this.size.height * sharp)]
+    if (surface.width !== w || surface.height !== h) {
+      surface.width = w
+      surface.height = h
+    }
+    this.labels.setTransform(sharp, 0, 0, sharp, 0, 0)
+    this.labels.clearRect(0, 0, this.size.width, this.size.height)
+    drawLabels(this.labels, this.topology, this.placed, this.rows, this.always, map, this.size, radius, this.text)
+    this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn ?? '0') + 1)
+  }
+
+  private move(camera: Camera): void {
+    this.camera = camera
+    this.isMoving = true
+    this.wake()
+    clearTimeout(this.rest)
+    this.rest = setTimeout(() => {
+      this.isMoving = false
+      this.wake()
+      this.told.moved(this.camera)
+    }, REST_MS)
+  }
+
+  private pick(x: number, y: number): Pick | null {
+    if (!this.topology || !this.placed) return null
+    const map = mapping(this.camera, this.size)
+    return pickAt(this.topology, this.placed, this.lane, map, this.lineWidth() + 1.2, x, y, REACH_PX)
+  }
+
+  private listen(): void {
+    const { canvas } = this
+    const options = { signal: this.stop.signal }
+    canvas.addEventListener('pointerdown', (event) => this.pressed(event), options)
+    canvas.addEventListener('pointermove', (event) => this.dragged(event), options)
+    canvas.addEventListener('pointerup', (event) => this.released(event), options)
+    canvas.addEventListener('pointercancel', (event) => this.fingers.delete(event.pointerId), options)
+    canvas.addEventListener('pointerleave', () => this.told.hovered(null, 0, 0), options)
+    canvas.addEventListener('dblclick', (event) => this.doubled(event), options)
+    canvas.addEventListener('keydown', (event) => this.key(event), options)
+    const wheel = (event: WheelEvent) => {
+      event.preventDefault()
+      const lines = event.deltaMode === WheelEvent.DOM_DELTA_LINE ? 16 : 1
+      this.move(zoomAt(this.camera, this.size, Math.exp(-event.deltaY * lines * 0.0015), event.offsetX, event.offsetY))
+    }
+    canvas.addEventListener('wheel', wheel, { ...options, passive: false })
+  }
+
+  private pressed(event: PointerEvent): void {
+    if (event.button !== 0) return
+    this.canvas.setPointerCapture(event.pointerId)
+    this.fingers.set(event.pointerId, { x: event.offsetX, y: event.offsetY })
+    this.travelled = this.fingers.size > 1 ? CLICK_PX : 0
+  }
+
+  private dragged(event: PointerEvent): void {
+    const before = this.fingers.get(event.pointerId)
+    if (before === undefined) {
+      this.told.hovered(this.pick(event.offsetX, event.offsetY), event.offsetX, event.offsetY)
+      return
+    }
+    const now = { x: event.offsetX, y: event.offsetY }
+    const [dx, dy] = [now.x - before.x, now.y - before.y]
+    this.travelled += Math.abs(dx) + Math.abs(dy)
+    this.fingers.set(event.pointerId, now)
+    if (this.travelled < CLICK_PX) return
+    const other = [...this.fingers].find(([id]) => id !== event.pointerId)?.[1]
+    if (other === undefined) {
+      this.move(pan(this.camera, this.size, dx, dy))
+    } else {
+      const spread = Math.hypot(now.x - other.x, now.y - other.y) / Math.max(Math.hypot(before.x - other.x, before.y - other.y), 1)
+      this.move(zoomAt(this.camera, this.size, spread, (now.x + other.x) / 2, (now.y + other.y) / 2))
+    }
+  }
+
+  private released(event: PointerEvent): void {
+    if (!this.fingers.delete(event.pointerId) || this.travelled >= CLICK_PX) return
+    this.told.chosen(this.pick(event.offsetX, event.offsetY))
+  }
+
+  private doubled(event: MouseEvent): void {
+    const pick = this.pick(event.offsetX, event.offsetY)
+    if (pick !== null && 'node' in pick && this.placed?.folded.has(pick.node)) this.told.opened(pick.node)
+    else this.move(zoomAt(this.camera, this.size, 2, event.offsetX, event.offsetY))
+  }
+
+  private key(event: KeyboardEvent): void {
+    if (event.ctrlKey || event.metaKey || event.altKey) return
+    const [x, y] = [this.size.width / 2, this.size.height / 2]
+    const moves: Record<string, () => Camera> = {
+      ArrowLeft: () => pan(this.camera, this.size, KEY_PAN_PX, 0),
+      ArrowRight: () => pan(this.camera, this.size, -KEY_PAN_PX, 0),
+      ArrowUp: () => pan(this.camera, this.size, 0, KEY_PAN_PX),
+      ArrowDown: () => pan(this.camera, this.size, 0, -KEY_PAN_PX),
+      '+': () => zoomAt(this.camera, this.size, KEY_ZOOM, x, y),
+      '=': () => zoomAt(this.camera, this.size, KEY_ZOOM, x, y),
+      '-': () => zoomAt(this.camera, this.size, 1 / KEY_ZOOM, x, y),
+      '0': () => WHOLE,
+    }
+    if (event.key === 'Escape') this.told.chosen(null)
+    const made = moves[event.key]
+    if (made === undefined) return
+    event.preventDefault()
+    this.move(made())
+  }
+}

@@ -1,0 +1,133 @@
+// One job: who and where, its operations, who sends to whom, and all of it over time beside the links of its hosts.
+import { type Job, type JobDetail, address, part } from '../api/client.ts'
+import { useLive } from '../api/live.ts'
+import type { Preferences } from '../shell/preferences.ts'
+import { Kept, Status } from '../shell/status.tsx'
+import { bytes, duration, moment, percent, short } from '../text.ts'
+import { fabricPath, nodePath } from '../url.ts'
+import { MatrixView } from './matrix.tsx'
+import { Timeline } from './timeline.tsx'
+
+/** Hosts that are written out; the rest stand in the matrix folded by node. */
+const HOSTS_SHOWN = 32
+
+export function JobPage({ id, query, preferences }: { id: string; query: URLSearchParams; preferences: Preferences }) {
+  const live = useLive<JobDetail>(address(`/jobs/${part(id)}`), 5_000)
+  const data = live.data
+  return (
+    <section class="page wide">
+      <Status of={[live]} what="job" />
+      {data ? (
+        <>
+          <Kept live={live}>
+            <Head job={data.job} data={data} />
+          </Kept>
+          <Body data={data} query={query} preferences={preferences} />
+        </>
+      ) : (
+        <h1>Job {id}</h1>
+      )}
+    </section>
+  )
+}
+
+function Head({ job, data }: { job: Job; data: JobDetail }) {
+  const facts: [string, string | null | undefined][] = [
+    ['User', job.user],
+    ['Account', job.account],
+    ['Queue', job.queue],
+    ['Started', moment(job.start_ms)],
+    [job.end_ms === null ? 'Runs for' : 'Ran for', duration(job.duration_seconds)],
+    ['Ended', job.end_ms === null ? null : moment(job.end_ms)],
+    ['Ranks', `${job.ranks}${job.world_size === null ? '' : ` of ${job.world_size}`} on ${job.nodes} ${job.nodes === 1 ? 'node' : 'nodes'}`],
+    ['Lost, silent', job.ranks_lost + job.ranks_silent === 0 ? null : `${job.ranks_lost}, ${job.ranks_silent}`],
+    ['In MPI', job.totals === null ? null : `${percent(job.totals.mpi_time_share)} of the ranks' time`],
+    ['Sent', job.totals === null ? null : `${bytes(job.totals.bytes)} in ${short(job.totals.calls)} calls`],
+    ['Library', data.libraries.join(', ')],
+    ['Command', job.command],
+  ]
+  return (
+    <>
+      <div class="toolbar">
+        <h1>
+          Job {job.native_id ?? job.job_key} {job.name !== null && <small>{job.name}</small>}
+        </h1>
+        <span class={`state ${job.state}`}>{job.state}</span>
+        <span class="spring" />
+        <a class="button" href={fabricPath({ job: job.job_key })}>
+          Show on the fabric map
+        </a>
+      </div>
+      <dl class="facts">
+        {facts.map(([name, value]) =>
+          value === null || value === undefined || value === '' ? null : (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ),
+        )}
+        <div>
+          <dt>Hosts</dt>
+          <dd>
+            {data.hosts.slice(0, HOSTS_SHOWN).map(({ host, ranks }) => (
+              <span key={host}>
+                <a href={nodePath(host)}>{host}</a> ({ranks}){' '}
+              </span>
+            ))}
+            {data.hosts.length > HOSTS_SHOWN && `and ${data.hosts.length - HOSTS_SHOWN} more`}
+          </dd>
+        </div>
+      </dl>
+    </>
+  )
+}
+
+function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchParams; preferences: Preferences }) {
+  const isLive = data.job.end_ms === null
+  const shared = { job: data.job.job_key, isLive, query, preferences }
+  return (
+    <>
+      <div class="columns">
+        <Operations data={data} />
+        <MatrixView {...shared} kinds={data.matrices} />
+      </div>
+      <Timeline {...shared} operations={data.operations.map((o) => o.operation)} />
+    </>
+  )
+}
+
+function Operations({ data }: { data: JobDetail }) {
+  return (
+    <section aria-label="Operations">
+      <h2>Operations</h2>
+      <table data-testid="operations">
+        <caption class="hidden">Operations of all ranks, those with the most time first</caption>
+        <thead>
+          <tr>
+            <th scope="col">Operation</th>
+            {['Time', 'of ranks', 'Calls', 'Bytes', 'Longest'].map((title) => (
+              <th key={title} scope="col" class="n">
+                {title}
+              </th>
+            ))}
+            <th scope="col">Algorithms</th>
+          </tr>
+        </thead>
+        <tbody>
+          {data.operations.map((o) => (
+            <tr key={o.operation}>
+              <th scope="row">{o.operation}</th>
+              <td class="n">{duration(o.elapsed_seconds)}</td>
+              <td class="n">{percent(o.time_share)}</td>
+              <td class="n">{short(o.calls)}</td>
+              <td class="n">{bytes(o.bytes)}</td>
+              <td class="n">{duration(o.longest_seconds)}</td>
+              <td>{o.algorithms.map((a) => a.algorithm).filter((a) => a !== '').join(', ')}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  )
+}

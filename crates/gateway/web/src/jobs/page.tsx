@@ -1,0 +1,162 @@
+// Jobs: those that run now, and those that ended; sorted and searched by the server, so that all of them count.
+import { useEffect, useState } from 'preact/hooks'
+import { type Job, address } from '../api/client.ts'
+import { useLive } from '../api/live.ts'
+import { Kept, Status } from '../shell/status.tsx'
+import { bytes, duration, moment, percent } from '../text.ts'
+import { fabricPath, jobPath, oneOf, setQuery } from '../url.ts'
+
+const LIVE_MS = 2_000
+const PAGE = 100
+const REST_MS = 250
+const STATES = ['live', 'ended'] as const
+const SORTS = ['start', 'end', 'duration', 'user', 'name', 'nodes', 'ranks', 'key'] as const
+type Sort = (typeof SORTS)[number]
+
+interface Jobs {
+  as_of_ms: number
+  total: number | null
+  jobs: Job[]
+  next: string | null
+}
+
+/** The sort that a click on a column asks for: that column, or its other direction. */
+export function nextSort(now: { sort: Sort; order: string }, column: Sort): { sort: Sort; order: string } {
+  const natural = ['user', 'name', 'key'].includes(column) ? 'asc' : 'desc'
+  if (now.sort !== column) return { sort: column, order: natural }
+  return { sort: column, order: now.order === 'asc' ? 'desc' : 'asc' }
+}
+
+export function JobsPage({ query }: { query: URLSearchParams }) {
+  const state = oneOf(STATES, query.get('state'))
+  const sort = oneOf(SORTS, query.get('sort'))
+  const order = query.get('order') === 'asc' ? 'asc' : 'desc'
+  const q = query.get('q') ?? undefined
+  const next = query.get('next') ?? undefined
+  const url = address('/jobs', { state, sort, order, q, limit: PAGE, totals: true, next })
+  const live = useLive<Jobs>(url, state === 'live' ? LIVE_MS : 15_000, true)
+  const [words, setWords] = useState(q ?? '')
+  useEffect(() => setWords(q ?? ''), [q])
+  useEffect(() => {
+    if (words === (q ?? '')) return undefined
+    const timer = setTimeout(() => setQuery({ q: words, next: undefined }), REST_MS)
+    return () => clearTimeout(timer)
+  }, [words])
+  const data = live.data
+  const sorted = { sort, order }
+  return (
+    <section class="page wide">
+      <div class="toolbar">
+        <h1>Jobs</h1>
+        <div class="tabs" role="group" aria-label="Which jobs">
+          {STATES.map((name) => (
+            <button key={name} type="button" aria-pressed={state === name} onClick={() => setQuery({ state: name === 'live' ? undefined : name, next: undefined }, true)}>
+              {name === 'live' ? 'Running' : 'Ended'}
+            </button>
+          ))}
+        </div>
+        <label>
+          Filter <input type="search" value={words} onInput={(e) => setWords(e.currentTarget.value)} placeholder="key, user, name, queue, command" />
+        </label>
+        <span class="spring" />
+        {data && (
+          <span class="dim">
+            {data.total === null ? '' : `${data.total} jobs, `}as of {moment(data.as_of_ms)}
+          </span>
+        )}
+      </div>
+      <Status of={[live]} what="jobs" />
+      {data && (
+        <Kept live={live}>
+          <Table jobs={data.jobs} sorted={sorted} state={state} />
+          <p class="row">
+            {next !== undefined && (
+              <button type="button" onClick={() => setQuery({ next: undefined }, true)}>
+                First page
+              </button>
+            )}
+            {data.next !== null && (
+              <button type="button" onClick={() => setQuery({ next: data.next ?? undefined }, true)}>
+                Next page
+              </button>
+            )}
+          </p>
+        </Kept>
+      )}
+    </section>
+  )
+}
+
+const COLUMNS: readonly [title: string, sort: Sort | null, numeric: boolean][] = [
+  ['Job', 'key', false],
+  ['Name', 'name', false],
+  ['User', 'user', false],
+  ['State', null, false],
+  ['Started', 'start', true],
+  ['Runs for', 'duration', true],
+  ['Ended', 'end', true],
+  ['Nodes', 'nodes', true],
+  ['Ranks', 'ranks', true],
+  ['In MPI', null, true],
+  ['Bytes sent', null, true],
+]
+
+function Table({ jobs, sorted, state }: { jobs: Job[]; sorted: { sort: Sort; order: string }; state: string }) {
+  if (jobs.length === 0) return <p class="dim">{state === 'live' ? 'No job runs that fits.' : 'No ended job fits.'}</p>
+  return (
+    <table class="list" data-testid="jobs">
+      <caption class="hidden">{state === 'live' ? 'Running jobs' : 'Ended jobs'}</caption>
+      <thead>
+        <tr>
+          {COLUMNS.map(([title, column, numeric]) => {
+            const isSorted = column !== null && sorted.sort === column
+            return (
+              <th key={title} scope="col" class={numeric ? 'n' : ''} aria-sort={isSorted ? (sorted.order === 'asc' ? 'ascending' : 'descending') : undefined}>
+                {column === null ? (
+                  title
+                ) : (
+                  <button type="button" class="plain" onClick={() => setQuery({ ...nextSort(sorted as { sort: Sort; order: string }, column), next: undefined })}>
+                    {title}
+                    {isSorted ? (sorted.order === 'asc' ? ' ▲' : ' ▼') : ''}
+                  </button>
+                )}
+              </th>
+            )
+          })}
+          <th scope="col">
+            <span class="hidden">Map</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {jobs.map((job) => (
+          <tr key={job.job_key}>
+            <th scope="row">
+              <a href={jobPath(job.job_key)}>{job.job_key}</a>
+            </th>
+            <td>{job.name ?? job.command?.split('/').pop() ?? '–'}</td>
+            <td>{job.user ?? '–'}</td>
+            <td>
+              <span class={`state ${job.state}`}>{job.state}</span>
+            </td>
+            <td class="n">{moment(job.start_ms)}</td>
+            <td class="n">{duration(job.duration_seconds)}</td>
+            <td class="n">{moment(job.end_ms)}</td>
+            <td class="n">{job.nodes}</td>
+            <td class="n">
+              {job.ranks}
+              {job.world_size !== null && job.world_size !== job.ranks ? ` of ${job.world_size}` : ''}
+            </td>
+            <td class="n">{percent(job.totals?.mpi_time_share)}</td>
+            <td class="n">{bytes(job.totals?.bytes)}</td>
+            <td>
+              <a href={fabricPath({ job: job.job_key })} aria-label={`Map of ${job.job_key}`}>
+                map
+              </a>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}

@@ -1,0 +1,128 @@
+// Lines over time, drawn by uPlot: one way for all pages. Charts of one group share the pointer's time and the zoom.
+// A table of the last values stands in for the drawing where it is read out.
+import { useEffect, useRef } from 'preact/hooks'
+import uPlot from 'uplot'
+import 'uplot/dist/uPlot.min.css'
+import { bytes, clock, duration, percent, rate, short } from '../text.ts'
+import type { Preferences } from './preferences.ts'
+
+export interface Series {
+  name: string
+  values: readonly (number | null)[]
+}
+export type Unit = 'share' | 'rate' | 'bytes' | 'count' | 'seconds'
+
+/** Line colours that colour-blind readers can tell apart (Okabe and Ito's order, adapted to each ground). */
+const LINES = {
+  light: ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8a6d00', '#3a9bd0', '#5b5b5b', '#8c2d04'],
+  dark: ['#56b4e9', '#ff8f3f', '#2fd1a2', '#e59ac5', '#f0e442', '#9ccbff', '#c2c2c2', '#ffb48a'],
+}
+export const AXES = { light: { ink: '#4b5563', grid: '#e5e8ee' }, dark: { ink: '#aab4c2', grid: '#29303a' } }
+/** Room for the numbers of the y axis: the same in all charts, so that times stand under each other. */
+export const AXIS_PX = 72
+
+export const FORMAT: Record<Unit, (value: number | null) => string> = {
+  share: percent,
+  rate,
+  bytes,
+  count: (value) => short(value),
+  seconds: duration,
+}
+
+interface Props {
+  title: string
+  times: readonly number[]
+  series: readonly Series[]
+  unit: Unit
+  height: number
+  preferences: Preferences
+  /** Charts of the same group move the pointer together. */
+  group?: string
+  /** First and last time of the axis, ms since 1970; without it, those of the values. */
+  span?: readonly [number, number]
+  /** Chosen by dragging over the chart, ms since 1970. */
+  zoomed?: (from: number, to: number) => void
+}
+
+export function Chart({ title, times, series, unit, height, preferences, group, span, zoomed }: Props) {
+  const place = useRef<HTMLDivElement>(null)
+  const chart = useRef<uPlot | null>(null)
+  const zoom = useRef(zoomed)
+  zoom.current = zoomed
+  const spanned = useRef(span)
+  spanned.current = span
+  const names = series.map((s) => s.name).join('\n')
+  const data = () => [times.map((t) => t / 1000), ...series.map((s) => [...s.values])] as uPlot.AlignedData
+  useEffect(() => {
+    const box = place.current
+    if (box === null) return undefined
+    const lines = LINES[preferences.theme]
+    const made = new uPlot(
+      {
+        width: Math.max(box.clientWidth, 120),
+        height,
+        legend: { live: true },
+        cursor: { drag: { x: true, y: false, setScale: false }, ...(group === undefined ? {} : { sync: { key: group } }) },
+        scales: { x: { range: (_u, low, high) => spanOf(spanned.current, low, high) }, y: { range: (_u, _low, high) => [0, unit === 'share' ? Math.max(high ?? 0, 0.05) * 1.05 : Math.max(high ?? 0, 1e-9) * 1.1] } },
+        axes: axes(preferences, unit),
+        series: [
+          { value: (_u, t) => (t === null ? '–' : clock(t * 1000)) },
+          ...series.map((s, i) => ({
+            label: s.name,
+            stroke: lines[i % lines.length] as string,
+            width: 1.5,
+            points: { show: false },
+            value: (_u: uPlot, v: number | null) => FORMAT[unit](v),
+          })),
+        ],
+        hooks: { setSelect: [(u) => selected(u, zoom.current)] },
+      },
+      data(),
+      box,
+    )
+    chart.current = made
+    const sizes = new ResizeObserver(() => made.setSize({ width: Math.max(box.clientWidth, 120), height }))
+    sizes.observe(box)
+    return () => {
+      sizes.disconnect()
+      made.destroy()
+      chart.current = null
+    }
+  }, [names, unit, height, group, preferences.theme])
+  useEffect(() => chart.current?.setData(data()), [times, series, span?.[0], span?.[1]])
+  return (
+    <figure class="chart">
+      <figcaption>{title}</figcaption>
+      <div ref={place} role="img" aria-label={`${title}: ${series.map((s) => `${s.name} at most ${FORMAT[unit](largest(s.values))}`).join(', ')}`} />
+    </figure>
+  )
+}
+
+/** Ends of the time axis in seconds: those that were asked for, else those of the values. */
+export function spanOf(span: readonly [number, number] | undefined, low: number | null, high: number | null): [number, number] {
+  if (span !== undefined) return [span[0] / 1000, span[1] / 1000]
+  return [low ?? 0, high ?? 1]
+}
+
+/** Axes with times of this machine's zone below and values of the unit at the left. */
+export function axes(preferences: Preferences, unit: Unit): uPlot.Axis[] {
+  const { ink, grid } = AXES[preferences.theme]
+  const shared = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '11px system-ui, sans-serif' }
+  return [
+    { ...shared, size: 28 },
+    { ...shared, size: AXIS_PX, values: (_u, splits) => splits.map((v) => FORMAT[unit](v)), space: 26 },
+  ]
+}
+
+/** Tells of a range that was dragged over, and takes the mark away. */
+export function selected(u: uPlot, told: ((from: number, to: number) => void) | undefined): void {
+  if (u.select.width < 4) return
+  const from = u.posToVal(u.select.left, 'x') * 1000
+  const to = u.posToVal(u.select.left + u.select.width, 'x') * 1000
+  u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
+  told?.(Math.floor(from), Math.ceil(to))
+}
+
+function largest(values: readonly (number | null)[]): number | null {
+  return values.reduce<number | null>((high, v) => (v === null ? high : Math.max(high ?? v, v)), null)
+}

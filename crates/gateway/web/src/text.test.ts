@@ -1,0 +1,21 @@
+import { expect, it } from 'vitest'
+import { byName, duration, matches, percent, rate, short } from './text.ts'
+
+it('numbers have three digits and a prefix', () => {
+  expect(short(0)).toBe('0')
+  expect(short(999)).toBe('999')
+  expect(short(999.9)).toBe('1.00 k')
+  expect(short(12_240_000_000)).toBe('12.2 G')
+  expect(short(-1500)).toBe('-1.50 k')
+  expect(rate(12.2e9)).toBe('12.2 GB/s')
+  expect(rate(null)).toBe('–')
+})
+it('shares and durations', () => {
+  expect([0, 0.0004, 0.05, 0.9, 1].map(percent)).toEqual(['0 %', '<0.1 %', '5.0 %', '90 %', '100 %'])
+  expect([0.0000021, 0.25, 3, 59.6, 65, 7500, 90000].map(duration)).toEqual(['2.10 µs', '250 ms', '3.0 s', '1 min', '1 min 5 s', '2 h 5 min', '1 d 1 h'])
+})
+it('names are ordered by their numbers and found by words', () => {
+  expect(['leaf10', 'leaf2', 'leaf1'].sort(byName)).toEqual(['leaf1', 'leaf2', 'leaf10'])
+  expect(matches('Leaf001[3] – spine2[7]', 'leaf spine2')).toBe(true)
+  expect(matches('leaf001', 'leaf spine')).toBe(false)
+})

@@ -1,0 +1,77 @@
+// Numbers, times and names as people read them: one way for all pages.
+
+const DECIMAL = ['', 'k', 'M', 'G', 'T', 'P', 'E'] as const
+
+/** A number with a decimal prefix and three digits: 12.2 G. */
+export function short(value: number | null | undefined, unit = ''): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return '–'
+  let size = Math.abs(value)
+  let i = 0
+  while (size >= 999.5 && i < DECIMAL.length - 1) {
+    size /= 1000
+    i += 1
+  }
+  const digits = size >= 99.95 || Number.isInteger(size) ? 0 : size >= 9.995 ? 1 : 2
+  const sign = value < 0 ? '-' : ''
+  const tail = `${DECIMAL[i]}${unit}`
+  return `${sign}${size.toFixed(digits)}${tail === '' ? '' : ` ${tail}`}`
+}
+
+/** Bytes. */
+export const bytes = (value: number | null | undefined) => short(value, 'B')
+/** Bytes a second. */
+export const rate = (value: number | null | undefined) => short(value, 'B/s')
+
+/** A share as per cent: 3 digits below 10 %, whole above. */
+export function percent(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return '–'
+  const p = value * 100
+  return `${p === 0 ? '0' : p < 0.1 ? '<0.1' : p < 9.95 ? p.toFixed(1) : p.toFixed(0)} %`
+}
+
+/** Seconds as the two largest units: 2 h 5 min. */
+export function duration(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return '–'
+  if (seconds < 0.001) return `${short(seconds * 1e6)} µs`
+  if (seconds < 1) return `${short(seconds * 1e3)} ms`
+  if (seconds < 59.5) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`
+  const whole = Math.round(seconds)
+  const parts: [number, string][] = [
+    [Math.floor(whole / 86400), 'd'],
+    [Math.floor(whole / 3600) % 24, 'h'],
+    [Math.floor(whole / 60) % 60, 'min'],
+    [whole % 60, 's'],
+  ]
+  const first = parts.findIndex(([n]) => n > 0)
+  return parts
+    .slice(first, first + 2)
+    .filter(([n]) => n > 0)
+    .map(([n, unit]) => `${n} ${unit}`)
+    .join(' ')
+}
+
+const pad = (n: number) => String(n).padStart(2, '0')
+
+/** A time of this machine's zone: 2026-01-31 12:00:05. */
+export function moment(time: string | number | Date | null | undefined): string {
+  if (time === null || time === undefined) return '–'
+  const d = new Date(time)
+  if (Number.isNaN(d.getTime())) return '–'
+  return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock(d)}`
+}
+
+/** The hour of a time: 12:00:05. */
+export function clock(time: string | number | Date): string {
+  const d = new Date(time)
+  return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`
+}
+
+/** Compares names as people do: leaf2 before leaf10. */
+const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' })
+export const byName = (a: string, b: string) => collator.compare(a, b)
+
+/** Whether every word of `words` occurs in `text`, whatever the case. */
+export function matches(text: string, words: string): boolean {
+  const low = text.toLowerCase()
+  return words.toLowerCase().split(/\s+/).every((word) => low.includes(word))
+}

@@ -1,0 +1,25 @@
+import { expect, it } from 'vitest'
+import { fabricPath, jobPath, nodePath, oneOf, place, withValues } from './url.ts'
+
+it('paths lead to pages and back', () => {
+  expect(place('/')).toEqual({ page: 'fabric' })
+  expect(place('/fabric')).toEqual({ page: 'fabric' })
+  expect(place(jobPath('slurm:4711.0@1000'))).toEqual({ page: 'job', id: 'slurm:4711.0@1000' })
+  expect(place(jobPath('a/b %'))).toEqual({ page: 'job', id: 'a/b %' })
+  expect(place(nodePath('node 1'))).toEqual({ page: 'node', name: 'node 1' })
+  expect(place('/other')).toEqual({ page: 'missing', path: '/other' })
+  expect(place('/jobs/1/2').page).toBe('missing')
+  expect(place('/jobs/%E0%A4%A').page).toBe('missing')
+})
+it('one view has one URL', () => {
+  expect(withValues('b=1', { a: '2' })).toBe(withValues('a=2', { b: '1' }))
+  expect(withValues('a=1&b=2', { a: undefined, b: '' })).toBe('')
+  expect(withValues('', { open: '0x01,0x02', t: '2026-01-01T00:00:00.000Z' })).toBe('open=0x01,0x02&t=2026-01-01T00:00:00.000Z')
+  expect(fabricPath({ job: undefined })).toBe('/fabric')
+  expect(new URLSearchParams(fabricPath({ job: 'a&b=c' }).split('?')[1]).get('job')).toBe('a&b=c')
+})
+it('unknown words fall back to the first', () => {
+  expect(oneOf(['a', 'b'], 'b')).toBe('b')
+  expect(oneOf(['a', 'b'], 'c')).toBe('a')
+  expect(oneOf(['a', 'b'], null)).toBe('a')
+})

@@ -1,0 +1,100 @@
+// State lives in the URL, so that a view can be sent to a colleague: reading, writing, and the paths of the pages.
+import { useEffect, useState } from 'preact/hooks'
+
+/** A page and what is in its path. */
+export type Place =
+  | { page: 'fabric' }
+  | { page: 'jobs' }
+  | { page: 'job'; id: string }
+  | { page: 'nodes' }
+  | { page: 'node'; name: string }
+  | { page: 'missing'; path: string }
+
+/** Which page a path is. */
+export function place(path: string): Place {
+  const parts = path.split('/').filter((part) => part !== '')
+  let second = ''
+  try {
+    second = decodeURIComponent(parts[1] ?? '')
+  } catch {
+    return { page: 'missing', path }
+  }
+  if (parts.length === 0) return { page: 'fabric' }
+  if (parts.length === 1 && parts[0] === 'fabric') return { page: 'fabric' }
+  if (parts.length === 1 && parts[0] === 'jobs') return { page: 'jobs' }
+  if (parts.length === 1 && parts[0] === 'nodes') return { page: 'nodes' }
+  if (parts.length === 2 && parts[0] === 'jobs') return { page: 'job', id: second }
+  if (parts.length === 2 && parts[0] === 'nodes') return { page: 'node', name: second }
+  return { page: 'missing', path }
+}
+
+export const jobPath = (id: string | number) => `/jobs/${encodeURIComponent(String(id))}`
+export const nodePath = (name: string) => `/nodes/${encodeURIComponent(name)}`
+export function fabricPath(query: Record<string, string | undefined>): string {
+  const text = withValues('', query)
+  return text === '' ? '/fabric' : `/fabric?${text}`
+}
+
+/** A query string with some values set, or taken away where undefined or empty. Keys keep an order of their own, so
+ * that one view has one URL. */
+export function withValues(query: string, values: Record<string, string | undefined>): string {
+  const all = new URLSearchParams(query)
+  for (const [key, value] of Object.entries(values)) {
+    if (value === undefined || value === '') all.delete(key)
+    else all.set(key, value)
+  }
+  all.sort()
+  // Commas and colons are harmless in a query and readable.
+  return all.toString().replaceAll('%2C', ',').replaceAll('%3A', ':')
+}
+
+/** One of a list of words, else the first. */
+export function oneOf<T extends string>(list: readonly T[], value: string | null): T {
+  return list.find((item) => item === value) ?? (list[0] as T)
+}
+
+const CHANGED = 'throughline:url'
+
+/** Goes to another page, without loading everything anew. */
+export function go(url: string): void {
+  history.pushState(null, '', url)
+  window.dispatchEvent(new Event(CHANGED))
+}
+
+/** Changes values of the query. `push` makes a step that Back undoes: for a choice, not for each move of a slider. */
+export function setQuery(values: Record<string, string | undefined>, push = false): void {
+  const query = withValues(location.search, values)
+  const url = location.pathname + (query === '' ? '' : `?${query}`)
+  if (url === location.pathname + location.search) return
+  if (push) history.pushState(null, '', url)
+  else history.replaceState(null, '', url)
+  window.dispatchEvent(new Event(CHANGED))
+}
+
+/** Path and query of now, anew whenever they change. */
+export function useUrl(): { path: string; query: URLSearchParams } {
+  const [url, setUrl] = useState(location.pathname + location.search)
+  useEffect(() => {
+    const changed = () => setUrl(location.pathname + location.search)
+    window.addEventListener('popstate', changed)
+    window.addEventListener(CHANGED, changed)
+    return () => {
+      window.removeEventListener('popstate', changed)
+      window.removeEventListener(CHANGED, changed)
+    }
+  }, [])
+  const at = url.indexOf('?')
+  return at < 0
+    ? { path: url, query: new URLSearchParams() }
+    : { path: url.slice(0, at), query: new URLSearchParams(url.slice(at)) }
+}
+
+/** Follows links within the pages by `go`, unless the reader wants a new tab. */
+export function followLinks(event: MouseEvent): void {
+  if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return
+  const link = (event.target as Element | null)?.closest?.('a[href]')
+  if (!(link instanceof HTMLAnchorElement) || link.target !== '' || link.origin !== location.origin) return
+  if (link.hasAttribute('download') || place(link.pathname).page === 'missing') return
+  event.preventDefault()
+  go(link.pathname + link.search)
+}
