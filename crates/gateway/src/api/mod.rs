@@ -14,6 +14,7 @@ mod nodes;
 mod page;
 mod problem;
 mod question;
+mod search;
 
 pub use problem::Problem;
 
@@ -90,6 +91,9 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/subnets", get(fabric::subnets))
         .route("/fabric/{subnet}/topology", get(fabric::topology))
         .route("/fabric/{subnet}/load", get(fabric::load))
+        .route("/fabric/{subnet}/links/{link}", get(fabric::link))
+        .route("/fabric/{subnet}/jobs/{job}", get(fabric::job))
+        .route("/search", get(search::search))
         .route("/nodes", get(nodes::nodes))
         .route("/nodes/{host}", get(nodes::node))
         .route("/nodes/{host}/rates", get(link_rates::node))

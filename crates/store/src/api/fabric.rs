@@ -65,6 +65,8 @@ pub struct End {
     pub node: i32,
     /// The port on the node.
     pub port: i32,
+    /// Its LID; 0 where nobody tells. A switch has one for all of its ports.
+    pub lid: i32,
 }
 
 /// A cable.
@@ -188,7 +190,7 @@ pub async fn links(client: &Client, subnet: i32, at: At) -> Result<Vec<Link>, Er
         "SELECT l.port_a_id, a.ib_node_id, a.port, l.port_b_id, b.ib_node_id, b.port,
                 greatest(pa.rate_bytes_per_second, pb.rate_bytes_per_second, 0),
                 coalesce(nullif(pa.width, ''), pb.width, ''), coalesce(nullif(pa.speed, ''), pb.speed, ''),
-                coalesce(nullif(pa.state, ''), pb.state, '')
+                coalesce(nullif(pa.state, ''), pb.state, ''), coalesce(pa.lid, 0), coalesce(pb.lid, 0)
          FROM ib_node_key k
          JOIN ib_port_key a ON a.ib_node_id = k.id
          JOIN ib_link l ON l.port_a_id = a.id AND {link}
@@ -201,13 +203,14 @@ pub async fn links(client: &Client, subnet: i32, at: At) -> Result<Vec<Link>, Er
         port_b = at.valid("pb"),
     );
     let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading a subnet's links"))?;
-    let end = |row: &Row, from: usize| End {
+    let end = |row: &Row, from: usize, lid: usize| End {
         port_id: row.get(from),
         node: row.get(from + 1),
         port: row.get(from + 2),
+        lid: row.get(lid),
     };
     let link = |row: &Row| Link {
-        ends: [end(row, 0), end(row, 3)],
+        ends: [end(row, 0, 10), end(row, 3, 11)],
         bytes_per_second: row.get(6),
         width: row.get(7),
         speed: row.get(8),

@@ -6,9 +6,11 @@
 pub mod fabric;
 pub mod happenings;
 pub mod jobs;
+pub mod links;
 pub mod load;
 pub mod nodes;
 pub mod rates;
+pub mod search;
 pub mod traffic;
 
 use crate::Error;

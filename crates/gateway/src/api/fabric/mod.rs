@@ -1,8 +1,14 @@
-//! `/subnets` and `/fabric/…`: topology and load of a subnet.
+//! `/subnets` and `/fabric/…`: topology and load of a subnet; one link, and a job over the map.
 
+mod link;
 mod load;
+mod overlay;
+mod routes;
 mod shape;
 pub mod topology;
+
+pub use link::link;
+pub use overlay::job;
 
 use super::answer::{self, Body};
 use super::fresh::Fresh;

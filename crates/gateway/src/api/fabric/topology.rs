@@ -26,6 +26,8 @@ pub struct Port {
     pub node: usize,
     /// The port on the node.
     pub number: i32,
+    /// Its LID; 0 where nobody tells.
+    pub lid: i32,
 }
 
 /// A topology and its parts.
@@ -43,6 +45,10 @@ pub struct Topology {
     pub place_of: HashMap<i32, usize>,
     /// Links by the place of a node and its port; true where that end is `a`.
     pub link_at: HashMap<(usize, i32), (usize, bool)>,
+    /// Links by a port's number in the tables; true where that end is `a`.
+    pub link_of_port: HashMap<i32, (usize, bool)>,
+    /// Nodes by LID.
+    pub node_of_lid: HashMap<usize, usize>,
     /// The answer, but for the time that was asked for.
     pub body: Body,
 }
@@ -192,8 +198,9 @@ impl Topology {
         place_of: HashMap<i32, usize>,
         links: &[Link],
     ) -> Result<Topology, Problem> {
-        let port =
-            |end: &End| Some(Port { id: end.port_id, node: *place_of.get(&end.node)?, number: end.port });
+        let port = |end: &End| {
+            Some(Port { id: end.port_id, node: *place_of.get(&end.node)?, number: end.port, lid: end.lid })
+        };
         // The end nearer to the hosts is `a`. A link of which a node is not known is none.
         let mut found: Vec<([Port; 2], &Link)> = links
             .iter()
@@ -206,6 +213,11 @@ impl Topology {
         found.sort_by_key(|(ends, _)| (ends[0].node, ends[0].number, ends[1].node, ends[1].number));
         let (mut widths, mut speeds, mut states) = (Words::default(), Words::default(), Words::default());
         let (mut ends, mut link_at) = (Vec::with_capacity(found.len()), HashMap::new());
+        let (mut link_of_port, mut node_of_lid) = (HashMap::new(), HashMap::new());
+        let lids = columns.nodes.lid.iter().enumerate();
+        node_of_lid.extend(
+            lids.filter_map(|(node, lid)| Some((usize::try_from(*lid).ok().filter(|lid| *lid > 0)?, node))),
+        );
         for (place, ([a, b], link)) in found.into_iter().enumerate() {
             let out = &mut columns.links;
             out.a.push(a.node);
@@ -218,6 +230,14 @@ impl Topology {
             out.state.push(states.place(&link.state));
             link_at.insert((a.node, a.number), (place, true));
             link_at.insert((b.node, b.number), (place, false));
+            link_of_port.insert(a.id, (place, true));
+            link_of_port.insert(b.id, (place, false));
+            // Adapters have a LID for each port.
+            for end in [a, b] {
+                if let Some(lid) = usize::try_from(end.lid).ok().filter(|lid| *lid > 0) {
+                    node_of_lid.insert(lid, end.node);
+                }
+            }
             // Ordered by port: the first one found is the first port.
             for (end, other) in [(a, b), (b, a)] {
                 let is_end =
@@ -237,12 +257,9 @@ impl Topology {
             ends,
             place_of,
             link_at,
+            link_of_port,
+            node_of_lid,
         })
-    }
-
-    /// Whether a node is a switch.
-    pub fn is_switch(&self, node: usize) -> bool {
-        self.columns.nodes.kind[node] == SWITCH
     }
 
     /// The name of a node's kind.

@@ -4,6 +4,7 @@ mod contract;
 mod fabric;
 mod happenings;
 mod jobs;
+mod links;
 mod nodes;
 mod refusals;
 mod schema;

@@ -19,7 +19,7 @@ pub const SPINE: u64 = 0x21;
 const AGGREGATION: u64 = 0x31;
 pub const N2: u64 = 0x102;
 pub const N10: u64 = 0x110;
-const STRANGER: u64 = 0x1ff;
+pub const STRANGER: u64 = 0x1ff;
 
 /// HDR: 200 Gbit/s.
 pub const SPEED: u64 = 25_000_000_000;

@@ -1,0 +1,358 @@
+//! `/fabric/{subnet}/links/{link}`: one link, its ends, counters, rates, events, jobs and routes.
+
+use super::super::happenings::EventTold;
+use super::super::problem::Problem;
+use super::super::question::Question;
+use super::super::{Api, answer, jobs};
+use super::load::share;
+use super::routes::Routes;
+use super::subnet;
+use super::topology::{Port, Topology};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use throughline_store::api::happenings::{self, Which};
+use throughline_store::api::links::{self, Counters, JobPort, PortFacts, Ranks, Series};
+use throughline_store::api::{At, Grid, now};
+use tokio_postgres::Client;
+
+/// Events, jobs and destinations that are listed.
+const LISTED: usize = 100;
+
+/// A range that ends no longer ago than this ends now, milliseconds.
+const NOW_MS: i64 = 5_000;
+
+#[derive(Serialize)]
+struct LinkTold {
+    subnet: String,
+    link: String,
+    name: String,
+    from_ms: i64,
+    to_ms: i64,
+    since_ms: i64,
+    bytes_per_second: i64,
+    width: String,
+    speed: String,
+    ends: Both<EndTold>,
+    step_seconds: f64,
+    times_ms: Vec<i64>,
+    series: Directions<SeriesTold>,
+    errors: Both<Vec<Option<f64>>>,
+    events: Vec<EventTold>,
+    jobs: Jobs,
+    routes: Directions<Option<RoutesTold>>,
+}
+
+#[derive(Serialize)]
+struct Both<T> {
+    a: T,
+    b: T,
+}
+
+#[derive(Serialize)]
+struct Directions<T> {
+    ab: T,
+    ba: T,
+}
+
+#[derive(Serialize)]
+struct EndTold {
+    guid: String,
+    name: String,
+    kind: &'static str,
+    host: Option<String>,
+    lid: i32,
+    port: i32,
+    port_guid: Option<String>,
+    state: Option<String>,
+    physical_state: Option<String>,
+    counters: Option<CountersTold>,
+}
+
+#[derive(Serialize)]
+struct CountersTold {
+    time_ms: i64,
+    epoch_ms: i64,
+    values: BTreeMap<&'static str, i64>,
+    saturated: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct SeriesTold {
+    bytes_per_second: Vec<Option<f64>>,
+    utilisation: Vec<Option<f64>>,
+    peak: Vec<Option<f64>>,
+    waiting: Vec<Option<f64>>,
+}
+
+#[derive(Default, Serialize)]
+struct Jobs {
+    is_complete: bool,
+    jobs: Vec<JobTold>,
+}
+
+#[derive(Serialize)]
+struct JobTold {
+    job_key: String,
+    user: Option<String>,
+    name: Option<String>,
+    ab: bool,
+    ba: bool,
+}
+
+#[derive(Serialize)]
+struct RoutesTold {
+    destinations: usize,
+    is_complete: bool,
+    nodes: Vec<Destination>,
+}
+
+#[derive(Serialize)]
+struct Destination {
+    lid: usize,
+    guid: Option<String>,
+    name: Option<String>,
+}
+
+/// What the database tells of a link.
+struct Read {
+    facts: HashMap<i32, PortFacts>,
+    since: Option<i64>,
+    counters: [Option<Counters>; 2],
+    series: HashMap<i32, Series>,
+    events: Vec<happenings::Event>,
+    tables: HashMap<i32, Vec<u8>>,
+    job_ports: Vec<JobPort>,
+}
+
+/// `GET /fabric/{subnet}/links/{link}`.
+pub async fn link(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let (from, to) = question.last_hour()?;
+    let points = question.points()?;
+    let (guid, port) = parse(question.path("link"))?;
+    question.done()?;
+    let told = api
+        .ask(async |client| {
+            let subnet = subnet(client, question.path("subnet")).await?;
+            let is_now = to >= now(client).await? - NOW_MS;
+            let at = if is_now { At::Latest } else { At::Time(to) };
+            let topology = api.topology(client, &subnet, at).await?;
+            let node = topology.columns.nodes.guid.iter().position(|known| *known == guid);
+            let found = node.and_then(|node| topology.link_at.get(&(node, port)).copied());
+            let Some((place, _)) = found else {
+                let message = format!("no cable at port {port} of {guid} in {} at that time", subnet.prefix);
+                let remedy =
+                    "/api/v1/fabric/{subnet}/topology?at= lists those that there were; `to` is the time";
+                return Err(Problem::not_found(message, remedy));
+            };
+            let grid = Grid::new(from, to, points);
+            let read = read(client, &topology, subnet.id, place, &grid, (from, to), at).await?;
+            let (crossing, routes) = crossing(&topology, place, read.tables.clone(), &read.job_ports);
+            let jobs = name(client, crossing).await?;
+            Ok(tell(&subnet.prefix, &topology, place, &grid, read, jobs, routes))
+        })
+        .await?;
+    answer::json(&told, &question.headers)
+}
+
+/// GUID and port of a link's name.
+fn parse(text: &str) -> Result<(String, i32), Problem> {
+    let parts = text.to_ascii_lowercase();
+    let parts = parts.split_once('.').and_then(|(guid, port)| {
+        let digits = guid.strip_prefix("0x")?;
+        let is_guid = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        Some((is_guid.then(|| guid.to_owned())?, port.parse().ok()?))
+    });
+    parts.ok_or_else(|| {
+        let remedy = "give GUID.PORT of one end, as 0x0002c90300000001.7";
+        Problem::parameter("link", format!("{text} names no link"), remedy)
+    })
+}
+
+async fn read(
+    client: &Client,
+    topology: &Topology,
+    subnet: i32,
+    place: usize,
+    grid: &Grid,
+    (from, to): (i64, i64),
+    at: At,
+) -> Result<Read, Problem> {
+    let ends = topology.ends[place];
+    let ports = ends.map(|end| end.id);
+    let events = async |end: Port| {
+        let which = Which {
+            from,
+            to,
+            guid: Some(&topology.columns.nodes.guid[end.node]),
+            port: Some(end.number),
+            limit: LISTED as i64,
+            ..Which::default()
+        };
+        happenings::events(client, &which).await
+    };
+    let mut all_events = events(ends[0]).await?;
+    for event in events(ends[1]).await? {
+        // One of a cable names both ends.
+        if !all_events.contains(&event) {
+            all_events.push(event);
+        }
+    }
+    all_events.sort_by_key(|event| std::cmp::Reverse(event.time));
+    all_events.truncate(LISTED);
+    let ranks = match at {
+        At::Latest => Ranks::Running,
+        At::Time(time) => Ranks::RunningAt(time),
+    };
+    Ok(Read {
+        facts: links::facts(client, &ports, at).await?,
+        since: links::since(client, ports, at).await?,
+        counters: [
+            links::counters(client, ports[0], to).await?,
+            links::counters(client, ports[1], to).await?,
+        ],
+        series: links::series(client, &ports, grid).await?,
+        events: all_events,
+        tables: links::tables(client, subnet, at).await?,
+        job_ports: links::job_ports(client, ranks).await?,
+    })
+}
+
+/// Jobs that cross a link in either direction, by number, and where its switches send by it.
+type Crossing = (Vec<(i32, [bool; 2])>, [Option<RoutesTold>; 2]);
+
+fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, ports: &[JobPort]) -> Crossing {
+    let routes = Routes::new(topology, tables);
+    let of_link = [true, false].map(|from_a| {
+        let lids = routes.destinations(place, from_a)?;
+        let nodes = lids.iter().take(LISTED).map(|lid| {
+            let node = topology.node_of_lid.get(lid);
+            Destination {
+                lid: *lid,
+                guid: node.map(|node| topology.columns.nodes.guid[*node].clone()),
+                name: node.map(|node| topology.columns.nodes.name[*node].clone()),
+            }
+        });
+        Some(RoutesTold {
+            destinations: lids.len(),
+            is_complete: lids.len() <= LISTED,
+            nodes: nodes.collect(),
+        })
+    });
+    let by_job = ports.chunk_by(|one, other| one.job == other.job);
+    let crossing = by_job.filter_map(|ports| {
+        let ids: Vec<i32> = ports.iter().map(|port| port.port_id).collect();
+        let pairs = routes.crossed(&ids).pairs.get(&place).copied()?;
+        Some((ports.first()?.job, pairs.map(|pairs| pairs > 0)))
+    });
+    (crossing.collect(), of_link)
+}
+
+async fn name(client: &Client, mut crossing: Vec<(i32, [bool; 2])>) -> Result<Jobs, Problem> {
+    let is_complete = crossing.len() <= LISTED;
+    crossing.truncate(LISTED);
+    let ids: Vec<i32> = crossing.iter().map(|(id, _)| *id).collect();
+    let mut names = links::job_names(client, &ids).await?;
+    let told = crossing.into_iter().filter_map(|(id, [ab, ba])| {
+        let (job_key, user, name) = names.remove(&id)?;
+        Some(JobTold { job_key, user, name, ab, ba })
+    });
+    Ok(Jobs { is_complete, jobs: told.collect() })
+}
+
+fn tell(
+    subnet: &str,
+    topology: &Topology,
+    place: usize,
+    grid: &Grid,
+    mut read: Read,
+    jobs: Jobs,
+    [ab, ba]: [Option<RoutesTold>; 2],
+) -> LinkTold {
+    let [a, b] = topology.ends[place];
+    let nodes = &topology.columns.nodes;
+    let (width, speed) = topology.words(place);
+    let names = [a, b].map(|end| format!("{}[{}]", nodes.name[end.node], end.number));
+    let bytes_per_second = topology.speeds[place];
+    let series = |sender: &Port, receiver: &Port| {
+        tell_series(read.series.get(&sender.id), read.series.get(&receiver.id), bytes_per_second, grid.steps)
+    };
+    let directions = Directions { ab: series(&a, &b), ba: series(&b, &a) };
+    let errors = |end: &Port| {
+        read.series.get(&end.id).map_or_else(|| vec![None; grid.steps], |series| series.errors.clone())
+    };
+    let errors = Both { a: errors(&a), b: errors(&b) };
+    let [counters_a, counters_b] = read.counters;
+    let mut end = |end: &Port, counters: Option<Counters>| {
+        let facts = read.facts.remove(&end.id);
+        EndTold {
+            guid: nodes.guid[end.node].clone(),
+            name: nodes.name[end.node].clone(),
+            kind: topology.kind(end.node),
+            host: nodes.host[end.node].clone(),
+            lid: facts.as_ref().map_or(nodes.lid[end.node], |facts| facts.lid),
+            port: end.number,
+            port_guid: facts.as_ref().map(|facts| facts.guid.clone()),
+            state: facts.as_ref().map(|facts| facts.state.clone()),
+            physical_state: facts.map(|facts| facts.physical_state),
+            counters: counters.map(|counters| CountersTold {
+                time_ms: counters.time,
+                epoch_ms: counters.epoch,
+                values: counters.values,
+                saturated: counters.saturated,
+            }),
+        }
+    };
+    LinkTold {
+        subnet: subnet.to_owned(),
+        link: format!("{}.{}", nodes.guid[a.node], a.number),
+        name: names.join(" - "),
+        from_ms: grid.from,
+        to_ms: grid.to(),
+        since_ms: read.since.unwrap_or_default(),
+        bytes_per_second,
+        width: width.to_owned(),
+        speed: speed.to_owned(),
+        ends: Both { a: end(&a, counters_a), b: end(&b, counters_b) },
+        step_seconds: jobs::step_seconds(grid),
+        times_ms: grid.ends(),
+        series: directions,
+        errors,
+        events: read.events.into_iter().map(EventTold::from).collect(),
+        jobs,
+        routes: Directions { ab, ba },
+    }
+}
+
+/// One direction: by the sender's word, or where nobody read that by the receiver's.
+fn tell_series(sender: Option<&Series>, receiver: Option<&Series>, speed: i64, steps: usize) -> SeriesTold {
+    let value = |series: Option<&Series>, of: fn(&Series) -> &Vec<Option<f64>>, step: usize| {
+        series.and_then(|series| of(series)[step])
+    };
+    let own = |series: Option<&Series>, step: usize| series.and_then(|series| series.speed[step]);
+    let mut told = SeriesTold {
+        bytes_per_second: Vec::with_capacity(steps),
+        utilisation: Vec::with_capacity(steps),
+        peak: Vec::with_capacity(steps),
+        waiting: Vec::with_capacity(steps),
+    };
+    for step in 0..steps {
+        let sent = value(sender, |series| &series.out, step);
+        let (rate, peak, own_speed) = match sent {
+            Some(_) => (sent, value(sender, |series| &series.out_peak, step), own(sender, step)),
+            None => (
+                value(receiver, |series| &series.received, step),
+                value(receiver, |series| &series.received_peak, step),
+                own(receiver, step),
+            ),
+        };
+        told.bytes_per_second.push(rate.map(f64::round));
+        told.utilisation.push(rate.and_then(|rate| share(rate, own_speed, speed)));
+        told.peak.push(peak.and_then(|peak| share(peak, own_speed, speed)));
+        let waiting = value(sender, |series| &series.waiting, step);
+        told.waiting.push(waiting.and_then(|waiting| share(waiting, own(sender, step), speed)));
+    }
+    told
+}

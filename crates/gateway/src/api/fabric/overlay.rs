@@ -1,0 +1,78 @@
+//! `/fabric/{subnet}/jobs/{job}`: a job over the map: its adapters and the links between them.
+
+use super::super::problem::Problem;
+use super::super::question::Question;
+use super::super::{Api, answer, jobs};
+use super::routes::Routes;
+use super::subnet;
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::sync::Arc;
+use throughline_store::api::At;
+use throughline_store::api::links::{self, Ranks};
+
+#[derive(Serialize)]
+struct Overlay {
+    subnet: String,
+    topology: String,
+    job_key: String,
+    nodes: Vec<usize>,
+    links: Links,
+    is_complete: bool,
+}
+
+#[derive(Default, Serialize)]
+struct Links {
+    link: Vec<usize>,
+    ab: Vec<u64>,
+    ba: Vec<u64>,
+}
+
+/// `GET /fabric/{subnet}/jobs/{job}`.
+pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    question.done()?;
+    let (subnet, topology, job_key, ports, tables) = api
+        .ask(async |client| {
+            let job = jobs::find(client, question.path("job")).await?;
+            let subnet = subnet(client, question.path("subnet")).await?;
+            // As it was when the job ended.
+            let at = job.end.map_or(At::Latest, At::Time);
+            let topology = api.topology(client, &subnet, at).await?;
+            let ports: Vec<i32> = links::job_ports(client, Ranks::Of(job.id))
+                .await?
+                .into_iter()
+                .map(|port| port.port_id)
+                .filter(|port| topology.link_of_port.contains_key(port))
+                .collect();
+            let tables = links::tables(client, subnet.id, at).await?;
+            Ok((subnet, topology, job.key, ports, tables))
+        })
+        .await?;
+    let made = tokio::task::spawn_blocking(move || {
+        let crossed = Routes::new(&topology, tables).crossed(&ports);
+        let mut nodes: Vec<usize> = ports
+            .iter()
+            .filter_map(|port| topology.link_of_port.get(port))
+            .map(|(link, is_a)| topology.ends[*link][usize::from(!is_a)].node)
+            .collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let mut links = Links::default();
+        for (link, [ab, ba]) in crossed.pairs {
+            links.link.push(link);
+            links.ab.push(ab);
+            links.ba.push(ba);
+        }
+        Overlay {
+            subnet: subnet.prefix,
+            topology: topology.version.clone(),
+            job_key,
+            nodes,
+            links,
+            is_complete: crossed.is_complete,
+        }
+    });
+    let told = made.await.map_err(|error| Problem::internal(error.to_string()))?;
+    answer::json(&told, &question.headers)
+}

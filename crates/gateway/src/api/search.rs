@@ -1,0 +1,51 @@
+//! `/search`: nodes of fabrics, hosts and jobs by what people know of them.
+
+use super::problem::Problem;
+use super::question::Question;
+use super::{Api, answer};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use std::sync::Arc;
+use throughline_store::api::search::{self, Found};
+
+#[derive(Serialize)]
+struct Search {
+    is_complete: bool,
+    results: Vec<Hit>,
+}
+
+#[derive(Serialize)]
+struct Hit {
+    kind: String,
+    name: String,
+    subnet: Option<String>,
+    guid: Option<String>,
+    lid: Option<i32>,
+    host: Option<String>,
+    job_key: Option<String>,
+}
+
+/// `GET /search`.
+pub async fn search(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let (word, limit) = (question.text("q")?, question.limit()?);
+    question.done()?;
+    let Some(word) = word.map(str::trim).filter(|word| !word.is_empty()) else {
+        let remedy = "give q: part of a name, a GUID, a LID, or a job's key or id";
+        return Err(Problem::parameter("q", "nothing to search for", remedy));
+    };
+    let mut found = api.ask(async |client| Ok(search::search(client, word, limit as i64 + 1).await?)).await?;
+    let is_complete = found.len() <= limit;
+    found.truncate(limit);
+    let told = |found: Found| Hit {
+        kind: if found.kind == "ca" { "adapter".to_owned() } else { found.kind },
+        name: found.name,
+        subnet: found.subnet,
+        guid: found.guid,
+        lid: found.lid,
+        host: found.host,
+        job_key: found.job_key,
+    };
+    let results = found.into_iter().map(told).collect();
+    answer::json(&Search { is_complete, results }, &question.headers)
+}

@@ -1,0 +1,281 @@
+//! One cable: what its ports are, their counters now, and what they carried over time; forwarding tables and the ports
+//! of jobs, which say who goes over it.
+
+use super::load::errors_of;
+use super::{At, Grid, milliseconds, moment, seconds_between};
+use crate::Error;
+use std::collections::{BTreeMap, HashMap};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use throughline_sample::catalogue::Table;
+use tokio_postgres::{Client, Row};
+
+/// Two rows farther apart than this, and than three steps, have silence between them. Seconds.
+const SILENCE_SECONDS: f64 = 75.0;
+
+/// How far back counters are looked for, milliseconds: every port has a row a minute.
+const COUNTERS_MS: i64 = 120_000;
+
+/// A port as it is said to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortFacts {
+    /// Port GUID.
+    pub guid: String,
+    /// LID.
+    pub lid: i32,
+    /// Active, Armed, Initialize, Down.
+    pub state: String,
+    /// LinkUp, Polling …
+    pub physical_state: String,
+}
+
+/// Counters of a port.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Counters {
+    /// When they were read, milliseconds.
+    pub time: i64,
+    /// Since when they count.
+    pub epoch: i64,
+    /// By the names of the catalogue; what is read more rarely as of its last reading.
+    pub values: BTreeMap<&'static str, i64>,
+    /// Names of those that stood at their largest value.
+    pub saturated: Vec<String>,
+}
+
+/// What a port carried in each step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Series {
+    /// Bytes per second sent, mean of the step.
+    pub out: Vec<Option<f64>>,
+    /// Largest between two readings.
+    pub out_peak: Vec<Option<f64>>,
+    /// Bytes per second received.
+    pub received: Vec<Option<f64>>,
+    /// Largest between two readings.
+    pub received_peak: Vec<Option<f64>>,
+    /// Bytes per second that could have been sent while data waited.
+    pub waiting: Vec<Option<f64>>,
+    /// Errors counted in the step.
+    pub errors: Vec<Option<f64>>,
+    /// Speed of the link in the step, by the port's own word.
+    pub speed: Vec<Option<i64>>,
+}
+
+/// A port of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobPort {
+    /// The job's number in the tables.
+    pub job: i32,
+    /// The fabric port's.
+    pub port_id: i32,
+}
+
+/// Facts of ports at a time, by their number in the tables.
+///
+/// # Errors
+/// The database's.
+pub async fn facts(client: &Client, ports: &[i32], at: At) -> Result<HashMap<i32, PortFacts>, Error> {
+    let sql = format!(
+        "SELECT port_id, port_guid, lid, state, physical_state FROM ib_port p WHERE port_id = ANY($1) AND {}",
+        at.valid("p")
+    );
+    let rows = client.query(&sql, &[&ports]).await.map_err(Error::sql("reading the ports of a link"))?;
+    let facts = |row: &Row| {
+        let facts =
+            PortFacts { guid: row.get(1), lid: row.get(2), state: row.get(3), physical_state: row.get(4) };
+        (row.get(0), facts)
+    };
+    Ok(rows.iter().map(facts).collect())
+}
+
+/// Since when the cable between two ports was there at a time, milliseconds.
+///
+/// # Errors
+/// The database's.
+pub async fn since(client: &Client, ports: [i32; 2], at: At) -> Result<Option<i64>, Error> {
+    let sql = format!(
+        "SELECT valid_from FROM ib_link l
+         WHERE port_a_id = least($1::integer, $2) AND port_b_id = greatest($1::integer, $2) AND {}",
+        at.valid("l")
+    );
+    let row = client.query_opt(&sql, &[&ports[0], &ports[1]]).await.map_err(Error::sql("reading a link"))?;
+    Ok(row.map(|row| milliseconds(row.get(0))))
+}
+
+/// The counters of a port as of a time.
+///
+/// # Errors
+/// The database's.
+pub async fn counters(client: &Client, port: i32, at: i64) -> Result<Option<Counters>, Error> {
+    let sql = format!(
+        "SELECT time, epoch, to_jsonb(c), saturated FROM ib_port_counters c
+         WHERE port_id = $1 AND time <= {} AND time > {} ORDER BY time DESC LIMIT 1000",
+        moment(at),
+        moment(at - COUNTERS_MS)
+    );
+    let rows = client.query(&sql, &[&port]).await.map_err(Error::sql("reading the counters of a port"))?;
+    let Some(newest) = rows.first() else { return Ok(None) };
+    let epoch: SystemTime = newest.get(1);
+    let mut values = BTreeMap::new();
+    for row in rows.iter().filter(|row| row.get::<_, SystemTime>(1) == epoch) {
+        let fields: serde_json::Value = row.get(2);
+        for metric in Table::IbPortCounters.metrics() {
+            if let Some(value) = fields[metric.name].as_i64() {
+                values.entry(metric.name).or_insert(value);
+            }
+        }
+    }
+    Ok(Some(Counters {
+        time: milliseconds(newest.get(0)),
+        epoch: milliseconds(epoch),
+        values,
+        saturated: newest.get::<_, Option<Vec<String>>>(3).unwrap_or_default(),
+    }))
+}
+
+/// What ports carried over time, by their number in the tables.
+///
+/// # Errors
+/// The database's.
+pub async fn series(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashMap<i32, Series>, Error> {
+    let rows = client.query(&series_query(grid), &[&ports]).await;
+    let rows = rows.map_err(Error::sql("reading what a link carried"))?;
+    let empty = || Series {
+        out: vec![None; grid.steps],
+        out_peak: vec![None; grid.steps],
+        received: vec![None; grid.steps],
+        received_peak: vec![None; grid.steps],
+        waiting: vec![None; grid.steps],
+        errors: vec![None; grid.steps],
+        speed: vec![None; grid.steps],
+    };
+    let mut all: HashMap<i32, Series> = HashMap::new();
+    for row in &rows {
+        add(all.entry(row.get(0)).or_insert_with(empty), row, grid);
+    }
+    Ok(all)
+}
+
+fn series_query(grid: &Grid) -> String {
+    let increase = |column: &str| format!("counter_increase(lag(c.{column}) OVER w, c.{column})::float8");
+    format!(
+        "WITH pairs AS (
+             SELECT c.port_id, c.time, lag(c.time) OVER w AS before,
+                    extract(epoch FROM c.time - lag(c.time) OVER w)::float8 AS seconds,
+                    {out} AS out, {received} AS received,
+                    CASE WHEN c.transmit_wait >= lag(c.transmit_wait) OVER w
+                         THEN (c.transmit_wait - lag(c.transmit_wait) OVER w)::float8 END * c.transmit_wait_tick_bytes AS wait,
+                    greatest(({errors}) - lag({errors}) OVER w, 0)::float8 AS errors, c.rate_bytes_per_second AS speed
+             FROM ib_port_counters c
+             WHERE c.port_id = ANY($1) AND c.time > {from} - INTERVAL '{silence} seconds' AND c.time <= {to}
+               AND (c.transmit_data_bytes IS NOT NULL OR c.receive_data_bytes IS NOT NULL)
+             WINDOW w AS (PARTITION BY c.port_id, c.epoch ORDER BY c.time)
+         )
+         SELECT port_id, {step} AS step, sum(out) / sum(seconds) FILTER (WHERE out IS NOT NULL), max(out / seconds),
+                sum(received) / sum(seconds) FILTER (WHERE received IS NOT NULL), max(received / seconds),
+                sum(wait) / sum(seconds) FILTER (WHERE wait IS NOT NULL), sum(errors), max(speed), min(before), min(time)
+         FROM pairs
+         WHERE seconds > 0 AND seconds <= {most} AND time > {from} GROUP BY port_id, step ORDER BY port_id, step",
+        out = increase("transmit_data_bytes"),
+        received = increase("receive_data_bytes"),
+        errors = errors_of("c"),
+        from = moment(grid.from),
+        to = moment(grid.to()),
+        step = grid.step_of("time"),
+        silence = SILENCE_SECONDS,
+        most = SILENCE_SECONDS.max(grid.step as f64 * 3.0 / 1e3),
+    )
+}
+
+/// Puts a step's sums into their place. A port that stood still has a row a minute: the steps before the first row of
+/// this one and behind the row before had the same rates.
+fn add(series: &mut Series, row: &Row, grid: &Grid) {
+    let Ok(step) = usize::try_from(row.get::<_, i32>(1)) else { return };
+    if step >= grid.steps {
+        return;
+    }
+    let (before, first): (SystemTime, SystemTime) = (row.get(9), row.get(10));
+    let begin = UNIX_EPOCH + Duration::from_millis(u64::try_from(grid.from).unwrap_or(0));
+    let since = seconds_between(begin, before) * 1e3 / grid.step as f64;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a step of the grid
+    let filled = if seconds_between(before, first) * 1e3 > grid.step as f64 {
+        since.ceil().max(0.0) as usize
+    } else {
+        step
+    };
+    for place in filled..=step {
+        series.out[place] = row.get(2);
+        series.out_peak[place] = row.get(3);
+        series.received[place] = row.get(4);
+        series.received_peak[place] = row.get(5);
+        series.waiting[place] = row.get(6);
+        series.errors[place] = if place == step { row.get(7) } else { Some(0.0) };
+        series.speed[place] = row.get(8);
+    }
+}
+
+/// Forwarding tables of a subnet's switches at a time, by the switch's number in the tables: entry i is the output port
+/// for LID i, 255 where there is none.
+///
+/// # Errors
+/// The database's.
+pub async fn tables(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32, Vec<u8>>, Error> {
+    let sql = format!(
+        "SELECT t.ib_node_id, t.linear_forwarding_table FROM ib_node_key k JOIN ib_lft t ON t.ib_node_id = k.id AND {}
+         WHERE k.subnet_id = $1",
+        at.valid("t")
+    );
+    let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading forwarding tables"))?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
+
+/// Which ranks' ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// Of this job, whenever they ran.
+    Of(i32),
+    /// That run now.
+    Running,
+    /// That ran at this time, milliseconds.
+    RunningAt(i64),
+}
+
+/// Fabric ports of ranks, by job: those that a rank has queue pairs on or, where that is not known, all of its host's.
+/// As `job_rank_ports`, without a row for each rank.
+///
+/// # Errors
+/// The database's.
+pub async fn job_ports(client: &Client, ranks: Ranks) -> Result<Vec<JobPort>, Error> {
+    let which = match ranks {
+        Ranks::Of(id) => format!("r.job_id = {id}"),
+        Ranks::Running => "r.end_time IS NULL".to_owned(),
+        Ranks::RunningAt(time) => {
+            let at = moment(time);
+            format!("r.start_time <= {at} AND (r.end_time IS NULL OR r.end_time > {at})")
+        }
+    };
+    let sql = format!(
+        "WITH places AS MATERIALIZED (SELECT DISTINCT r.job_id, r.node_id, r.hca_ports FROM job_rank r WHERE {which})
+         SELECT DISTINCT r.job_id, p.id
+         FROM places r
+         JOIN host_port_key h ON h.node_id = r.node_id
+             AND (r.hca_ports IS NULL OR h.device || '/' || h.port = ANY (r.hca_ports))
+         JOIN ib_node_key g ON g.guid = h.guid
+         JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+         ORDER BY 1, 2"
+    );
+    let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the ports of jobs"))?;
+    Ok(rows.iter().map(|row| JobPort { job: row.get(0), port_id: row.get(1) }).collect())
+}
+
+/// Key, user and name of jobs, by their number in the tables.
+///
+/// # Errors
+/// The database's.
+pub async fn job_names(
+    client: &Client,
+    ids: &[i32],
+) -> Result<HashMap<i32, (String, Option<String>, Option<String>)>, Error> {
+    let sql = "SELECT id, key, user_name, name FROM job WHERE id = ANY($1)";
+    let rows = client.query(sql, &[&ids]).await.map_err(Error::sql("reading the names of jobs"))?;
+    Ok(rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2), row.get(3)))).collect())
+}

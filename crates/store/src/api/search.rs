@@ -1,0 +1,68 @@
+//! Nodes of fabrics, hosts and jobs by what people know of them.
+
+use crate::Error;
+use tokio_postgres::{Client, Row};
+
+/// Something that fits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// switch, ca, router, host or job.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Prefix of its subnet.
+    pub subnet: Option<String>,
+    /// Node GUID.
+    pub guid: Option<String>,
+    /// LID.
+    pub lid: Option<i32>,
+    /// The host that it is or belongs to.
+    pub host: Option<String>,
+    /// Key of the job.
+    pub job_key: Option<String>,
+}
+
+/// How well something fits: 0 is the same, 1 begins with it, 2 has it somewhere.
+const SEARCH: &str = "
+    WITH asked AS (SELECT lower($1::text) AS word, CASE WHEN $1 ~ '^[0-9]{1,6}$' THEN $1::integer END AS lid),
+    found AS (
+        SELECT n.type AS kind, coalesce(nullif(n.description, ''), k.guid) AS name, s.prefix AS subnet, k.guid, n.lid,
+               (SELECT h.name FROM node h WHERE h.valid_to IS NULL AND k.guid = ANY (h.hca_guids) LIMIT 1) AS host,
+               NULL::text AS job_key,
+               CASE WHEN n.lid = a.lid OR k.guid = a.word OR lower(n.description) = a.word THEN 0
+                    WHEN starts_with(k.guid, a.word) OR starts_with(lower(n.description), a.word) THEN 1 ELSE 2 END AS rank
+        FROM asked a, ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND n.valid_to IS NULL
+        JOIN subnet s ON s.id = k.subnet_id
+        WHERE n.lid = a.lid OR starts_with(k.guid, a.word) OR strpos(lower(n.description), a.word) > 0
+        UNION ALL
+        SELECT 'host', k.name, NULL, NULL, NULL, k.name, NULL,
+               CASE WHEN lower(k.name) = a.word THEN 0 WHEN starts_with(lower(k.name), a.word) THEN 1 ELSE 2 END
+        FROM asked a, node_key k WHERE strpos(lower(k.name), a.word) > 0
+        UNION ALL
+        (SELECT 'job', coalesce(nullif(j.name, ''), j.key), NULL, NULL, NULL, NULL, j.key,
+               CASE WHEN lower(j.key) = a.word OR j.native_id = a.word THEN 0
+                    WHEN starts_with(lower(j.key), a.word) THEN 1 ELSE 2 END
+        FROM asked a, job j
+        WHERE strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name)), a.word) > 0
+        ORDER BY 8, j.end_time IS NOT NULL, j.id DESC LIMIT $2)
+    )
+    SELECT kind, name, subnet, guid, lid, host, job_key FROM found
+    ORDER BY rank, kind = 'job', name, guid, job_key LIMIT $2";
+
+/// What fits a word best; at most `limit`.
+///
+/// # Errors
+/// The database's.
+pub async fn search(client: &Client, word: &str, limit: i64) -> Result<Vec<Found>, Error> {
+    let rows = client.query(SEARCH, &[&word, &limit]).await.map_err(Error::sql("searching"))?;
+    let found = |row: &Row| Found {
+        kind: row.get(0),
+        name: row.get(1),
+        subnet: row.get(2),
+        guid: row.get(3),
+        lid: row.get(4),
+        host: row.get(5),
+        job_key: row.get(6),
+    };
+    Ok(rows.iter().map(found).collect())
+}
