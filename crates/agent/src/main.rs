@@ -80,7 +80,10 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
-    cli.log.start()?;
+    match cli.command {
+        Command::Gpu(_) => cli.log.start_quietly()?,
+        Command::Run | Command::Once | Command::CheckConfig => cli.log.start()?,
+    }
     let mut config: Config = throughline_daemon::config::load("agent", cli.config.as_deref())?;
     let places = config.resolve(cli.state_dir.as_deref())?;
     if let Command::CheckConfig = cli.command {

@@ -65,6 +65,53 @@ fn topo_draws_the_papers_node() {
 }
 
 #[test]
+fn topo_writes_gpus_that_reach_a_switch_alike_on_one_line() {
+    let drawn = |scenario: &str| text(&gpu(&Node::bare().with_gpus(scenario), &["topo"]));
+    let dgx2 = drawn("dgx2-v100");
+    assert_eq!(dgx2.matches(" ══1══ switch ").count(), 12, "{dgx2}");
+    assert!(dgx2.contains("GPU 8-15 ══1══ switch 00000000:c6:00.0  25.8 GB/s each\n"), "{dgx2}");
+    let faults = drawn("faults");
+    let shared = "links, 1 down\nGPU 0, 1, 4, 5 ══4══ switch 00000000:07:00.0  100 GB/s each\n";
+    assert!(faults.contains(shared), "{faults}");
+    assert!(faults.contains("GPU 2 ══3══ switch 00000000:07:00.0  75.0 GB/s\n"), "{faults}");
+    assert!(drawn("pcie-only").contains("links: none\n"));
+    // Nothing but the drawing: what the source logs is for a daemon.
+    let loud = Node::bare().with_gpus("pcie-only").command("gpu");
+    let mut quiet = std::process::Command::new(loud.get_program());
+    quiet.args(["gpu", "topo"]).envs(loud.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    assert_eq!(String::from_utf8_lossy(&quiet.output().unwrap().stderr), "");
+}
+
+#[test]
+fn commands_read_by_the_library_that_a_site_has_switched_on() {
+    let library = bench::nvml_double().parent().unwrap().join("libamd_smi.so");
+    let amd = || {
+        Node::bare()
+            .with_gpus("mi300x")
+            .with("NVML__LIBRARY", "libthroughline-no-such-library.so.1")
+            .with("AMD_SMI__ENABLED", "true")
+    };
+    let node = amd().with("AMD_SMI__LIBRARY", library.to_str().unwrap());
+    let drawn = text(&gpu(&node, &["topo", "--physical"]));
+    assert!(drawn.contains("8 GPUs, 28 logical links"), "{drawn}");
+    assert!(drawn.contains("GPU 0 ══1══ GPU 7  64.0 GB/s") && drawn.contains("xGMI link 6"), "{drawn}");
+    let shown = text(&gpu(&node, &["top", "--links", "--count", "1", "--interval", "0.1"]));
+    assert!(shown.contains("xGMI link 0") && !shown.contains("NVLink"), "{shown}");
+    let told = json(&gpu(&node, &["doctor", "--json"]));
+    let of = |source: &str| -> Vec<Value> {
+        let checks = told["checks"].as_array().unwrap().iter();
+        checks.filter(|check| check["source"] == source).map(|check| check["grade"].clone()).collect()
+    };
+    assert_eq!((of("amd_smi"), of("nvml")), (vec!["ok".into(); 2], vec!["absent".into()]), "{told}");
+    // Switched on and not there is a problem, and both libraries say why.
+    let missing = amd().with("AMD_SMI__LIBRARY", "/nowhere/libamd_smi.so");
+    assert_eq!(gpu(&missing, &["doctor"]).status.code(), Some(2));
+    let said = gpu(&missing, &["topo"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("nvml: cannot open") && said.contains("amd_smi: cannot open"), "{said}");
+}
+
+#[test]
 fn topo_tells_programs_the_mesh_of_a_dgx_1() {
     let node = json(&gpu(&Node::bare().with_gpus("dgx1-v100"), &["topo", "--json"]));
     let links = node["logical_links"].as_array().unwrap();
@@ -150,7 +197,7 @@ fn doctor_finds_what_can_be_read_and_what_not() {
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(
-        said.contains("1 GPUs can't be read")
+        said.contains("1 GPU can't be read")
             && said.contains("of them down")
             && said.contains("no_permission"),
         "{said}"

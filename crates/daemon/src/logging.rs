@@ -10,9 +10,9 @@ pub struct LogOptions {
     /// Form of log lines on standard error
     #[arg(long, value_enum, default_value = "text", global = true, value_name = "FORM")]
     pub log_format: LogFormat,
-    /// Which log lines: error, warn, info, debug, trace, or per module (info,throughline_fabric=debug)
-    #[arg(long, default_value = "info", global = true, value_name = "LEVEL")]
-    pub log_level: String,
+    /// Which log lines: error, warn, info, debug, trace, or per module (info,throughline_fabric=debug) [default: info]
+    #[arg(long, global = true, value_name = "LEVEL")]
+    pub log_level: Option<String>,
 }
 
 /// Form of log lines.
@@ -30,11 +30,22 @@ impl LogOptions {
     /// # Errors
     /// A level that is no level (64).
     pub fn start(&self) -> Result<(), crate::Failure> {
-        let filter = EnvFilter::try_new(&self.log_level).map_err(|error| {
-            crate::Failure::usage(format!(
-                "--log-level {}: {error}; for instance info or debug",
-                self.log_level
-            ))
+        self.start_at("info")
+    }
+
+    /// The same for a command that draws for people, whom lines about its own doings would only disturb: without
+    /// `--log-level` warnings and errors are shown.
+    ///
+    /// # Errors
+    /// As [`LogOptions::start`].
+    pub fn start_quietly(&self) -> Result<(), crate::Failure> {
+        self.start_at("warn")
+    }
+
+    fn start_at(&self, otherwise: &str) -> Result<(), crate::Failure> {
+        let level = self.log_level.as_deref().unwrap_or(otherwise);
+        let filter = EnvFilter::try_new(level).map_err(|error| {
+            crate::Failure::usage(format!("--log-level {level}: {error}; for instance info or debug"))
         })?;
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
         // A closed standard error must not stop a daemon: the library would panic to tell of it.

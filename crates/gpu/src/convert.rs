@@ -70,6 +70,8 @@ pub struct Converter {
 
 #[derive(Default)]
 struct GpuMemory {
+    /// The source of its records.
+    source: &'static str,
     links: Counting,
     pcie: Counting,
     /// Sampler and restart that the PCIe sums belong to.
@@ -179,6 +181,7 @@ impl Converter {
         let mut time = 0;
         for (gpu, raw) in survey.gpus.iter().zip(&poll.gpus) {
             let memory = self.gpus.entry(gpu.uuid.clone()).or_default();
+            memory.source = self.source;
             time = utc(raw.links_monotonic_nanoseconds);
             read += links(gpu, raw, time, memory, &mut converted);
             read += pcie(gpu, raw, utc(raw.pcie_monotonic_nanoseconds), self.sampler, memory, &mut converted);
@@ -208,7 +211,7 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
         Some(((link, metric.id), value.unsigned().ok()?))
     });
     if memory.links.advance(time, counters) {
-        into.batch.events.push(reset_event(gpu, time, "NVLink"));
+        into.batch.events.push(reset_event(gpu, time, link_kind(memory.source)));
     }
     let mut by_link: BTreeMap<u32, wire::Values> = BTreeMap::new();
     let mut read = health(raw, &mut by_link, into);
@@ -336,7 +339,8 @@ fn link_states(
         if before.is_some_and(|before| before != up) {
             let (kind, severity) = if up { ("link.up", "info") } else { ("link.down", "warning") };
             let word = if up { "up again" } else { "down" };
-            let text = format!("{} of GPU {} ({}) is {word}", link_name(link), gpu.index, gpu.uuid);
+            let text =
+                format!("{} of GPU {} ({}) is {word}", link_name(memory.source, link), gpu.index, gpu.uuid);
             into.batch.events.push(event(gpu, time, kind, severity, text));
         }
     }
@@ -389,12 +393,21 @@ fn pcie(
     read
 }
 
-/// What a link is called.
+/// What the links are called that a source reads.
+fn link_kind(source: &str) -> &'static str {
+    match source {
+        "amd_smi" => "xGMI link",
+        "level_zero" => "Xe link",
+        _ => "NVLink",
+    }
+}
+
+/// What a link is called, by the source that reads it.
 #[must_use]
-pub fn link_name(link: u32) -> String {
+pub fn link_name(source: &str, link: u32) -> String {
     match link.checked_sub(field::C2C_FIRST_LINK) {
         Some(c2c) => format!("C2C link {c2c}"),
-        None => format!("NVLink {link}"),
+        None => format!("{} {link}", link_kind(source)),
     }
 }
 

@@ -1,7 +1,8 @@
 //! `gpu doctor`: what can be read here, by which source, and how to allow the rest.
 
-use super::read::Readings;
+use super::read::{Readings, why};
 use crate::config::{Config, Places as Folders};
+use crate::sources::gpu_sources;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,7 +11,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::ExitStatus;
 use throughline_gpu::place::places;
-use throughline_gpu::{SourceStatus, State};
+use throughline_gpu::{GpuConfig, SourceStatus, State, Vendor};
 use throughline_sample::wire::Batch;
 
 /// Where distributions and vendors put libraries; a library in another place is set by its path.
@@ -69,24 +70,34 @@ impl Finding {
 
 /// Prints all checks.
 pub async fn run(config: &Config, folders: &Folders, as_json: bool) -> anyhow::Result<ExitCode> {
-    let mut findings = nvml(config).await?;
+    let mut findings = Vec::new();
+    if !config.nvml.enabled {
+        let text = "switched off in the configuration: [nvml] enabled = false";
+        findings.push(finding("library", Vendor::Nvml.name(), Grade::Absent, text));
+    }
+    for settings in gpu_sources(config) {
+        findings.extend(tried(config, settings).await?);
+    }
     findings.push(profiling(&config.proc.root));
-    findings.extend(others(&config.proc.root));
+    findings.push(cupti(config));
+    findings.extend(others(config));
+    if is_running(&config.proc.root, "nv-hostengine") {
+        let text = "nv-hostengine runs: where it profiles, it holds the performance monitor";
+        findings.push(finding("DCGM's daemon", "dcgm", Grade::Good, text));
+    }
     let text = if as_json { document(&folders.node, &findings) } else { sheet(&folders.node, &findings) };
     std::io::stdout().write_all(text.as_bytes())?;
     let bad = findings.iter().any(|finding| finding.grade == Grade::Bad);
     Ok(if bad { ExitCode::from(ExitStatus::Found as u8) } else { ExitCode::SUCCESS })
 }
 
-async fn nvml(config: &Config) -> anyhow::Result<Vec<Finding>> {
-    if !config.nvml.enabled {
-        let text = "switched off in the configuration: [nvml] enabled = false";
-        return Ok(vec![finding("library", "nvml", Grade::Absent, text)]);
-    }
-    let mut readings = Readings::start(config, Duration::from_secs(1))?;
+/// What one of the libraries that are switched on gives, by reading once.
+async fn tried(config: &Config, settings: GpuConfig) -> anyhow::Result<Vec<Finding>> {
+    let vendor = settings.vendor;
+    let mut readings = Readings::start(settings, Duration::from_secs(1))?;
     let read = readings.next().await;
     let mut findings = match read {
-        Ok(batch) => {
+        Ok(batch) if vendor == Vendor::Nvml => {
             let mut findings = read_by_nvml(config, &readings.status(), &batch);
             findings.push(match readings.processes().await {
                 Ok(count) => {
@@ -97,23 +108,43 @@ async fn nvml(config: &Config) -> anyhow::Result<Vec<Finding>> {
             });
             findings
         }
-        Err(status) => vec![unread(&status)],
+        Ok(batch) => {
+            let text = format!("{} GPUs", batch.gpus.len());
+            vec![finding("library", vendor.name(), Grade::Good, text), links(vendor.name(), &batch)]
+        }
+        Err(status) => vec![unread(vendor, &status)],
     };
     readings.stop().await;
     findings.sort_by_key(|finding| finding.what != "library");
     Ok(findings)
 }
 
-/// Why NVML gives nothing.
-fn unread(status: &SourceStatus) -> Finding {
+/// Why a library gives nothing.
+fn unread(vendor: Vendor, status: &SourceStatus) -> Finding {
     let grade = match status.state {
-        State::LibraryMissing | State::NoGpu => Grade::Absent,
+        State::NoGpu => Grade::Absent,
+        // NVML is looked for on every node; the others where somebody switched them on.
+        State::LibraryMissing if vendor == Vendor::Nvml => Grade::Absent,
         _ => Grade::Bad,
     };
-    // The detail ends in the remedy already.
-    let text =
-        status.detail.clone().unwrap_or_else(|| format!("no reading came in time ({})", status.state.name()));
-    finding("library", "nvml", grade, text)
+    // The reason ends in the remedy already.
+    finding("library", vendor.name(), grade, why(status))
+}
+
+/// How many links there are, and whether all are up.
+fn links(source: &'static str, batch: &Batch) -> Finding {
+    let (all, active) = batch
+        .gpu_link_infos
+        .iter()
+        .fold((0, 0), |(all, active), link| (all + 1, active + u32::from(link.active)));
+    match (all, active) {
+        (0, _) => finding("links", source, Grade::Absent, "these GPUs have no links to other devices"),
+        (all, active) if all == active => finding("links", source, Grade::Good, format!("{all}, all up")),
+        (all, active) => {
+            finding("links", source, Grade::Bad, format!("{all}, {} of them down", all - active))
+                .remedy("see `throughline-agent gpu topo --physical`; partitioned GPUs have their links off")
+        }
+    }
 }
 
 /// What NVML reads, and what not.
@@ -127,22 +158,14 @@ fn read_by_nvml(config: &Config, status: &SourceStatus, batch: &Batch) -> Vec<Fi
     );
     let mut findings = vec![finding("library", "nvml", Grade::Good, library)];
     if status.unreadable_gpus > 0 {
-        let text = format!("{} GPUs can't be read", status.unreadable_gpus);
+        let text = match status.unreadable_gpus {
+            1 => "1 GPU can't be read".to_owned(),
+            several => format!("{several} GPUs can't be read"),
+        };
         let remedy = "look at the kernel's log for Xid lines, and at permissions of /dev/nvidia*";
         findings.push(finding("GPUs", "nvml", Grade::Bad, text).remedy(remedy));
     }
-    let (all, active) = batch
-        .gpu_link_infos
-        .iter()
-        .fold((0, 0), |(all, active), link| (all + 1, active + u32::from(link.active)));
-    findings.push(match (all, active) {
-        (0, _) => finding("links", "nvml", Grade::Absent, "these GPUs have no NVLink"),
-        (all, active) if all == active => finding("links", "nvml", Grade::Good, format!("{all}, all up")),
-        (all, active) => {
-            finding("links", "nvml", Grade::Bad, format!("{all}, {} of them down", all - active))
-                .remedy("see `throughline-agent gpu topo --physical`; partitioned GPUs have their links off")
-        }
-    });
+    findings.push(links("nvml", batch));
     findings.push(pcie(config, batch));
     for coverage in &batch.coverage {
         let mut reasons: Vec<_> = coverage.reasons.iter().collect();
@@ -217,26 +240,53 @@ fn profiling(proc: &Path) -> Finding {
     }
 }
 
-/// What else is on the node that GPUs could be read by.
-fn others(proc: &Path) -> Vec<Finding> {
-    let libraries = [
-        ("CUPTI", "cupti", "libcupti.so"),
-        ("DCGM", "dcgm", "libdcgm.so"),
-        ("AMD SMI", "amd_smi", "libamd_smi.so"),
-        ("Level Zero", "level_zero", "libze_loader.so"),
-    ];
-    let mut findings: Vec<Finding> = libraries
-        .into_iter()
-        .map(|(what, source, name)| match library(name) {
-            Some(path) => finding(what, source, Grade::Good, format!("{} is here", path.display())),
-            None => finding(what, source, Grade::Absent, format!("no {name} in the usual folders")),
-        })
-        .collect();
-    if is_running(proc, "nv-hostengine") {
-        let text = "nv-hostengine runs: where it profiles, it holds the performance monitor";
-        findings.push(finding("DCGM's daemon", "dcgm", Grade::Good, text));
+/// Whether CUPTI could be asked. It is not: that would take the performance monitor from whoever has it, the agent too.
+fn cupti(config: &Config) -> Finding {
+    let wanted = &config.cupti.library;
+    let found = if wanted.components().count() > 1 {
+        wanted.exists().then(|| wanted.clone())
+    } else {
+        library(&wanted.to_string_lossy())
+    };
+    match (config.cupti.enabled, found) {
+        (true, Some(path)) => {
+            let text = format!("switched on, {} is here", path.display());
+            finding("CUPTI", "cupti", Grade::Good, text)
+                .remedy("while no agent runs, `throughline-agent once` tells whether it may sample here")
+        }
+        (true, None) => {
+            let text = format!("switched on, and {} is not here", wanted.display());
+            finding("CUPTI", "cupti", Grade::Bad, text)
+                .remedy("set cupti.library to the path of libcupti.so of CUDA 12.6 to 13.1")
+        }
+        (false, Some(path)) => finding(
+            "CUPTI",
+            "cupti",
+            Grade::Good,
+            format!("{} is here, switched off", path.display()),
+        )
+        .remedy(
+            "cupti.enabled = true samples bursts on links; it takes the performance monitor from profilers",
+        ),
+        (false, None) => {
+            let text = format!("no {} in the usual folders, switched off", wanted.display());
+            finding("CUPTI", "cupti", Grade::Absent, text)
+        }
     }
-    findings
+}
+
+/// What else is on the node that GPUs could be read by, of what is switched off.
+fn others(config: &Config) -> impl Iterator<Item = Finding> {
+    let libraries = [
+        ("DCGM", "dcgm", "libdcgm.so", config.dcgm.enabled),
+        ("AMD SMI", "amd_smi", "libamd_smi.so", config.amd_smi.enabled),
+        ("Level Zero", "level_zero", "libze_loader.so", config.level_zero.enabled),
+    ];
+    libraries.into_iter().filter(|(.., is_on)| !is_on).map(|(what, source, name, _)| match library(name) {
+        Some(path) => finding(what, source, Grade::Good, format!("{} is here, switched off", path.display()))
+            .remedy(format!("{source}.enabled = true reads GPUs by it")),
+        None => finding(what, source, Grade::Absent, format!("no {name} in the usual folders")),
+    })
 }
 
 /// The file of a library, whatever its version.

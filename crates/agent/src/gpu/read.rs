@@ -1,11 +1,11 @@
 //! Readings for commands: a source of their own, and a word where there is none.
 
 use crate::config::Config;
-use crate::sources::gpu_settings;
+use crate::sources::gpu_sources;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::Failure;
-use throughline_gpu::{GpuSource, SourceStatus, State, default_clock};
+use throughline_gpu::{GpuConfig, GpuSource, SourceStatus, State, Vendor, default_clock};
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
@@ -22,18 +22,44 @@ pub struct Readings {
     source: GpuSource,
     records: mpsc::Receiver<Batch>,
     interval: Duration,
+    vendor: Vendor,
 }
 
 impl Readings {
-    /// Starts it.
+    /// Starts one.
     ///
     /// # Errors
     /// The system gives no thread.
-    pub fn start(config: &Config, interval: Duration) -> anyhow::Result<Self> {
+    pub fn start(settings: GpuConfig, interval: Duration) -> anyhow::Result<Self> {
         let (records, receiver) = mpsc::channel(BATCHES);
-        let settings = throughline_gpu::GpuConfig { interval, ..gpu_settings(config) };
-        let source = GpuSource::start(settings, default_clock(), records)?;
-        Ok(Self { source, records: receiver, interval })
+        let vendor = settings.vendor;
+        let source = GpuSource::start(GpuConfig { interval, ..settings }, default_clock(), records)?;
+        Ok(Self { source, records: receiver, interval, vendor })
+    }
+
+    /// The first of the libraries that are switched on by which a GPU can be read, with its first reading.
+    ///
+    /// # Errors
+    /// The system gives no thread; inside: what each library says of itself where none gives one.
+    pub async fn first(
+        config: &Config,
+        interval: Duration,
+    ) -> anyhow::Result<Result<(Self, Batch), Nothing>> {
+        let mut refusals = Vec::new();
+        for settings in gpu_sources(config) {
+            let mut readings = Self::start(settings, interval)?;
+            match readings.next().await {
+                Ok(batch) => return Ok(Ok((readings, batch))),
+                Err(status) => refusals.push((readings.vendor, *status)),
+            }
+            readings.stop().await;
+        }
+        Ok(Err(Nothing(refusals)))
+    }
+
+    /// Whose library it is.
+    pub fn vendor(&self) -> Vendor {
+        self.vendor
     }
 
     /// The next reading.
@@ -90,13 +116,30 @@ impl Readings {
     }
 }
 
-/// Says that there is nothing to read; the exit status is that of something missing.
-///
-/// # Errors
-/// Always: the failure to print.
-pub fn nothing(status: &SourceStatus) -> anyhow::Result<ExitCode> {
-    let why =
-        status.detail.clone().unwrap_or_else(|| format!("no reading came in time ({})", status.state.name()));
-    Err(Failure::unavailable(format!("no GPU can be read: {why}; `throughline-agent gpu doctor` tells more"))
-        .into())
+/// What each library says of itself where none can be read by.
+pub struct Nothing(Vec<(Vendor, SourceStatus)>);
+
+impl Nothing {
+    /// Of one library.
+    pub fn of(vendor: Vendor, status: SourceStatus) -> Self {
+        Self(vec![(vendor, status)])
+    }
+
+    /// Says that there is nothing to read; the exit status is that of something missing.
+    ///
+    /// # Errors
+    /// Always: the failure to print.
+    pub fn tell(&self) -> anyhow::Result<ExitCode> {
+        let each = self.0.iter().map(|(vendor, status)| format!("{}: {}", vendor.name(), why(status)));
+        let each = each.collect::<Vec<_>>().join("; ");
+        let why = if each.is_empty() { "every source is switched off".to_owned() } else { each };
+        let text = format!("no GPU can be read ({why}); `throughline-agent gpu doctor` tells more");
+        Err(Failure::unavailable(text).into())
+    }
+}
+
+/// Why a source gives no reading, with the remedy.
+pub fn why(status: &SourceStatus) -> String {
+    let untold = || format!("no reading came in time ({})", status.state.name());
+    status.detail.clone().unwrap_or_else(untold)
 }

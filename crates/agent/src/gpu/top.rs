@@ -1,7 +1,7 @@
 //! `gpu top`: how much of each link is used.
 
 use super::draw::{percent, rate};
-use super::read::{Readings, nothing};
+use super::read::{Nothing, Readings};
 use crate::config::Config;
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -33,9 +33,18 @@ pub struct How {
 /// Prints readings until their number is reached or the program is stopped.
 pub async fn run(config: &Config, how: &How) -> anyhow::Result<ExitCode> {
     let stop = stop_signal()?;
-    let mut readings = Readings::start(config, how.interval)?;
-    let mut gpus: Vec<GpuInfo> = Vec::new();
-    let mut before: Option<Batch> = None;
+    let first = tokio::select! {
+        first = Readings::first(config, how.interval) => first?,
+        () = stop.cancelled() => return Ok(ExitCode::SUCCESS),
+    };
+    let (mut readings, mut before) = match first {
+        Ok(first) => first,
+        Err(nothing) => return nothing.tell(),
+    };
+    let whole = |batch: &Batch| -> Vec<GpuInfo> {
+        batch.gpus.iter().filter(|gpu| gpu.parent_uuid.is_empty()).cloned().collect()
+    };
+    let mut gpus = whole(&before);
     let mut shown = 0;
     let screen = if how.json || how.count.is_some() { None } else { Screen::open()? };
     while how.count.is_none_or(|count| shown < count) {
@@ -48,25 +57,24 @@ pub async fn run(config: &Config, how: &How) -> anyhow::Result<ExitCode> {
             Ok(batch) => batch,
             Err(status) => {
                 drop(screen);
+                let vendor = readings.vendor();
                 readings.stop().await;
-                return nothing(&status);
+                return Nothing::of(vendor, *status).tell();
             }
         };
         if !batch.gpus.is_empty() {
-            gpus = batch.gpus.iter().filter(|gpu| gpu.parent_uuid.is_empty()).cloned().collect();
+            gpus = whole(&batch);
         }
-        if let Some(before) = &before {
-            let now = links(before, &batch);
-            let text = if how.json { lines(&gpus, &now) } else { table(&gpus, &now, how.links) };
-            show(screen.as_ref(), &text)?;
-            shown += 1;
-            if let Some(screen) = &screen
-                && screen.key(Duration::ZERO)? == Some(b'q')
-            {
-                break;
-            }
+        let now = links(&before, &batch);
+        let text = if how.json { lines(&gpus, &now) } else { table(&gpus, &now, how.links) };
+        show(screen.as_ref(), &text)?;
+        shown += 1;
+        if let Some(screen) = &screen
+            && screen.key(Duration::ZERO)? == Some(b'q')
+        {
+            break;
         }
-        before = Some(batch);
+        before = batch;
     }
     readings.stop().await;
     Ok(ExitCode::SUCCESS)
@@ -166,6 +174,7 @@ fn table(gpus: &[GpuInfo], uses: &[Use], each: bool) -> String {
         "{:<7} {:>11} {:>11}  {:>7}  {:<22} {:>11} {:>11}  {time}",
         "", "links sent", "received", "of all", "busiest", "PCIe sent", "received"
     );
+    let source = gpus.first().map_or("", |gpu| gpu.source.as_str());
     let mut of_gpu: BTreeMap<&str, Vec<&Use>> = BTreeMap::new();
     uses.iter().for_each(|one| of_gpu.entry(one.gpu.as_str()).or_default().push(one));
     for gpu in gpus {
@@ -177,11 +186,11 @@ fn table(gpus: &[GpuInfo], uses: &[Use], each: bool) -> String {
         let speed = sum(on_links().filter(|one| one.transmit.is_some()), |one| one.speed);
         let more = sent.zip(received).map(|(sent, received)| sent.max(received));
         let busiest = on_links()
-            .filter_map(|one| Some((one.busiest()?, one.link?)))
+            .filter_map(|one| Some((one.busiest().filter(|share| *share > 0.0)?, one.link?)))
             .reduce(|a, b| if b.0 > a.0 { b } else { a });
         let busiest = busiest.map_or_else(
             || "-".to_owned(),
-            |(share, link)| format!("{} {}", link_name(link), percent(Some(share))),
+            |(share, link)| format!("{} {}", link_name(source, link), percent(Some(share))),
         );
         let _ = writeln!(
             text,
@@ -198,7 +207,7 @@ fn table(gpus: &[GpuInfo], uses: &[Use], each: bool) -> String {
             let _ = writeln!(
                 text,
                 "  {:<13} {:>11} {:>11}  {:>7} {:>7} {state}",
-                one.link.map(link_name).unwrap_or_default(),
+                one.link.map(|link| link_name(source, link)).unwrap_or_default(),
                 rate(one.transmit),
                 rate(one.receive),
                 percent(one.share(one.transmit)),
@@ -206,8 +215,14 @@ fn table(gpus: &[GpuInfo], uses: &[Use], each: bool) -> String {
             );
         }
     }
+    if uses.is_empty() {
+        let _ = writeln!(text, "{NOTHING_COUNTED}");
+    }
     text
 }
+
+/// Said where no GPU gives a number.
+const NOTHING_COUNTED: &str = "no bytes are counted here: `throughline-agent gpu doctor` tells why";
 
 fn lines(gpus: &[GpuInfo], uses: &[Use]) -> String {
     let mut text = String::new();

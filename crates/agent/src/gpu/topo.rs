@@ -1,7 +1,7 @@
 //! `gpu topo`: the node drawn in a terminal.
 
 use super::draw::{Leaf, rate, tree};
-use super::read::{Readings, nothing};
+use super::read::Readings;
 use crate::config::{Config, Places as Folders};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -20,12 +20,12 @@ pub async fn run(
     physical: bool,
     as_json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let mut readings = Readings::start(config, Duration::from_secs(1))?;
-    let read = readings.next().await;
-    readings.stop().await;
-    let batch = match read {
-        Ok(batch) => batch,
-        Err(status) => return nothing(&status),
+    let batch = match Readings::first(config, Duration::from_secs(1)).await? {
+        Ok((readings, batch)) => {
+            readings.stop().await;
+            batch
+        }
+        Err(nothing) => return nothing.tell(),
     };
     let here = places(&config.sysfs.root, batch.gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
     let text = if as_json {
@@ -77,7 +77,9 @@ fn drawing(node: &str, batch: &Batch, here: &Places, physical: bool) -> String {
             Some((distance, names)) => format!("nearest {} ({})", names.join(", "), distance.name()),
             None => "no adapter known".to_owned(),
         };
-        let _ = writeln!(text, "GPU {:<2} {}  {}  {numa}  {nearest}", gpu.index, gpu.name, gpu.pci_bus_id);
+        // Where sysfs shows no GPU nothing is known of any: that is said once, below.
+        let place = if here.gpus.is_empty() { String::new() } else { format!("  {numa}  {nearest}") };
+        let _ = writeln!(text, "GPU {:<2} {}  {}{place}", gpu.index, gpu.name, gpu.pci_bus_id);
         for part in batch.gpus.iter().filter(|part| part.parent_uuid == gpu.uuid) {
             let _ = writeln!(text, "       partition {} {}  {}", part.index, part.name, part.uuid);
         }
@@ -97,31 +99,85 @@ fn drawing(node: &str, batch: &Batch, here: &Places, physical: bool) -> String {
         });
     }
     let down = batch.gpu_link_infos.iter().filter(|link| !link.active).count();
-    let _ = writeln!(text, "\nlinks{}", if down > 0 { format!(", {down} down") } else { String::new() });
-    for link in &logical {
-        let speed = rate(link.bytes_per_second.map(|speed| speed as f64));
-        let what = if link.c2c { " C2C" } else { "" };
-        let _ =
-            writeln!(text, "{} ══{}{what}══ {}  {speed}", name(&link.from), link.links.len(), name(&link.to));
-        for one in link.links.iter().filter(|_| physical) {
-            let far = one.remote_link.map_or_else(String::new, |far| format!(" to its link {far}"));
-            let speed = info(batch, &gpus, &link.from, one.link).and_then(|info| info.speed_bytes_per_second);
-            let _ = writeln!(
-                text,
-                "       {}{far}  {}",
-                link_name(one.link),
-                rate(speed.map(|speed| speed as f64))
-            );
-        }
-    }
-    for link in batch.gpu_link_infos.iter().filter(|link| !link.active && physical) {
-        let gpu = gpus
-            .iter()
-            .find(|gpu| gpu.uuid == link.gpu_uuid)
-            .map_or_else(String::new, |gpu| gpu.index.to_string());
-        let _ = writeln!(text, "GPU {gpu}  {} down", link_name(link.link));
+    let heading = match (logical.is_empty(), down) {
+        (true, 0) => "links: none".to_owned(),
+        (_, 0) => "links".to_owned(),
+        (_, down) => format!("links, {down} down"),
+    };
+    let _ = writeln!(text, "\n{heading}");
+    if physical {
+        each_link(&mut text, batch, &gpus, &logical);
+    } else {
+        together(&logical).iter().for_each(|line| {
+            let _ = writeln!(text, "{line}");
+        });
     }
     text
+}
+
+/// One logical link, from whatever is written at its beginning.
+fn line(from: &str, link: &LogicalLink) -> String {
+    let speed = rate(link.bytes_per_second.map(|speed| speed as f64));
+    let what = if link.c2c { " C2C" } else { "" };
+    format!("{from} ══{}{what}══ {}  {speed}", link.links.len(), name(&link.to))
+}
+
+/// Logical links as lines. GPUs that reach the same switch alike share one: 16 GPUs with 6 switches each would be 96.
+fn together(logical: &[LogicalLink]) -> Vec<String> {
+    let mut lines: Vec<(Vec<u32>, &LogicalLink)> = Vec::new();
+    for link in logical {
+        let Device::Gpu(from) = link.from else { continue };
+        let alike = |other: &LogicalLink| {
+            matches!(link.to, Device::Switch(_))
+                && (&other.to, other.links.len(), other.bytes_per_second, other.c2c)
+                    == (&link.to, link.links.len(), link.bytes_per_second, link.c2c)
+        };
+        match lines.iter_mut().find(|(_, other)| alike(other)) {
+            Some((gpus, _)) => gpus.push(from),
+            None => lines.push((vec![from], link)),
+        }
+    }
+    let written = lines.into_iter().map(|(gpus, link)| match gpus.as_slice() {
+        [_] => line(&name(&link.from), link),
+        gpus => format!("{} each", line(&format!("GPU {}", ranges(gpus)), link)),
+    });
+    written.collect()
+}
+
+/// Numbers in their order, as `0-3, 5`.
+fn ranges(numbers: &[u32]) -> String {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for number in numbers {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *number => *last = *number,
+            _ => runs.push((*number, *number)),
+        }
+    }
+    let written = runs.iter().map(|(first, last)| match last - first {
+        0 => first.to_string(),
+        1 => format!("{first}, {last}"),
+        _ => format!("{first}-{last}"),
+    });
+    written.collect::<Vec<_>>().join(", ")
+}
+
+/// Every logical link with its physical ones, and those that are down.
+fn each_link(text: &mut String, batch: &Batch, gpus: &[GpuInfo], logical: &[LogicalLink]) {
+    let source = gpus.first().map_or("", |gpu| gpu.source.as_str());
+    for link in logical {
+        let _ = writeln!(text, "{}", line(&name(&link.from), link));
+        for one in &link.links {
+            let far = one.remote_link.map_or_else(String::new, |far| format!(" to its link {far}"));
+            let speed = info(batch, gpus, &link.from, one.link).and_then(|info| info.speed_bytes_per_second);
+            let speed = rate(speed.map(|speed| speed as f64));
+            let _ = writeln!(text, "       {}{far}  {speed}", link_name(source, one.link));
+        }
+    }
+    for link in batch.gpu_link_infos.iter().filter(|link| !link.active) {
+        let gpu = gpus.iter().find(|gpu| gpu.uuid == link.gpu_uuid);
+        let gpu = gpu.map_or_else(String::new, |gpu| gpu.index.to_string());
+        let _ = writeln!(text, "GPU {gpu}  {} down", link_name(source, link.link));
+    }
 }
 
 fn document(node: &str, batch: &Batch, here: &Places) -> Value {
@@ -174,4 +230,15 @@ fn document(node: &str, batch: &Batch, here: &Places) -> Value {
         "node": node, "gpus": listed, "adapters": adapters.collect::<Vec<_>>(), "logical_links": links,
         "links_down": down,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_follow_one_another_are_written_as_a_range() {
+        assert_eq!(ranges(&[0, 1, 2, 3, 5, 8, 9]), "0-3, 5, 8, 9");
+        assert_eq!(ranges(&[7]), "7");
+    }
 }

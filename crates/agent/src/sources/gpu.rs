@@ -8,12 +8,13 @@ use std::sync::Arc;
 use throughline_daemon::Seconds;
 use throughline_gpu::convert::SOURCE;
 use throughline_gpu::{End, GpuConfig, GpuSource, SourceStatus, State, Vendor};
+use throughline_sample::catalogue::gpu_source_rank;
 
 /// Name of the source in records and figures.
 pub const NAME: &str = SOURCE;
 
 /// What the configuration says to the source.
-pub fn settings(config: &Config) -> GpuConfig {
+fn settings(config: &Config) -> GpuConfig {
     let settings = &config.nvml;
     GpuConfig {
         library: settings.library.clone(),
@@ -32,23 +33,54 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
     begin(config, start)
 }
 
-/// Starts DCGM's. NVML's tells what there is; without it DCGM's does.
+/// Starts DCGM's.
 pub fn start_dcgm(start: Start) -> anyhow::Result<Box<dyn Source>> {
-    let section = &start.config.dcgm;
-    let config = other(start.config, Vendor::Dcgm, &section.library, section.interval_seconds);
-    begin(GpuConfig { tells_inventory: !start.config.nvml.enabled, ..config }, start)
+    let config = settings_of(start.config, Vendor::Dcgm);
+    begin(config, start)
 }
 
 /// Starts AMD's.
 pub fn start_amd_smi(start: Start) -> anyhow::Result<Box<dyn Source>> {
-    let section = &start.config.amd_smi;
-    begin(other(start.config, Vendor::AmdSmi, &section.library, section.interval_seconds), start)
+    let config = settings_of(start.config, Vendor::AmdSmi);
+    begin(config, start)
 }
 
 /// Starts Intel's.
 pub fn start_level_zero(start: Start) -> anyhow::Result<Box<dyn Source>> {
-    let section = &start.config.level_zero;
-    begin(other(start.config, Vendor::LevelZero, &section.library, section.interval_seconds), start)
+    let config = settings_of(start.config, Vendor::LevelZero);
+    begin(config, start)
+}
+
+/// What the configuration says to the source of a vendor's library.
+fn settings_of(config: &Config, vendor: Vendor) -> GpuConfig {
+    match vendor {
+        Vendor::Nvml => settings(config),
+        Vendor::Dcgm => {
+            let section = &config.dcgm;
+            let other = other(config, vendor, &section.library, section.interval_seconds);
+            // NVML's tells what there is; without it DCGM's does.
+            GpuConfig { tells_inventory: !config.nvml.enabled, ..other }
+        }
+        Vendor::AmdSmi => other(config, vendor, &config.amd_smi.library, config.amd_smi.interval_seconds),
+        Vendor::LevelZero => {
+            other(config, vendor, &config.level_zero.library, config.level_zero.interval_seconds)
+        }
+    }
+}
+
+/// The vendors' libraries that are switched on, in the order in which sources are believed, each as a source of its own
+/// that tells what there is.
+pub fn switched_on(config: &Config) -> Vec<GpuConfig> {
+    let is_on = |vendor: &Vendor| match vendor {
+        Vendor::Nvml => config.nvml.enabled,
+        Vendor::AmdSmi => config.amd_smi.enabled,
+        Vendor::LevelZero => config.level_zero.enabled,
+        Vendor::Dcgm => config.dcgm.enabled,
+    };
+    let mut vendors: Vec<Vendor> = Vendor::ALL.into_iter().filter(is_on).collect();
+    vendors.sort_by_key(|vendor| gpu_source_rank(vendor.name()));
+    let settings = vendors.into_iter().map(|vendor| settings_of(config, vendor));
+    settings.map(|settings| GpuConfig { tells_inventory: true, ..settings }).collect()
 }
 
 /// What the configuration says to a source of another vendor.

@@ -21,7 +21,7 @@ use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
 use throughline_sample::wire::{Batch, Event};
 use tokio::sync::{Notify, mpsc};
 
-pub use gpu::settings as gpu_settings;
+pub use gpu::switched_on as gpu_sources;
 pub use mpi::NAME as MPI;
 
 /// How long one source may take to stop; what it still holds then is lost and the rest is delivered.

@@ -167,7 +167,7 @@ impl Cli {
         let mut log = self.log;
         if self.options.stats {
             // Engines tell their cost at this level when they are closed.
-            log.log_level.push_str(engine::COST_DIRECTIVE);
+            log.log_level.get_or_insert_with(|| "info".to_owned()).push_str(engine::COST_DIRECTIVE);
         }
         log.start()?;
         match self.command {
