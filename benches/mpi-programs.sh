@@ -4,7 +4,8 @@
 #   apt-get install --no-install-recommends netpipe-openmpi netpipe-mpich2 lammps hpcc python3-mpi4py
 # mpi4py on MPICH is PyPI's, in a virtual environment in target/mpich-python, made when missing;
 # THROUGHLINE_MPICH_PYTHON=DIR/bin/python3 names another one. Needs an idle machine of at least 2 cores and about 12
-# minutes. Options: --runs, --minutes, --seconds, --scale, --ranks, --only, --mpi; `--help` tells them.
+# minutes; on a virtual machine, whose processors others use too, many short runs decide sooner: --seconds 1.5 --minutes 30.
+# Options: --runs, --minutes, --seconds, --scale, --ranks, --only, --mpi; `--help` tells them.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --release -q -p throughline-benches -p throughline-mpit-bridge

@@ -121,28 +121,29 @@ fn one(
         println!("  {title}: left out, {missing} is not there: {}", small.remedy);
         return Ok(());
     }
-    // The first one reads the program from disk; how long it takes is told by the second.
-    bench.run(&small, false)?;
     let (seconds, shown) = bench.run(&small, false)?;
     if shown.status != Some(0) {
         println!("  {title}: left out, it fails without the shim as well ({:?}):", shown.status);
         shown.last_words().for_each(|line| println!("    | {line}"));
         return Ok(());
     }
-    let scale = cli.scale.unwrap_or((cli.seconds / seconds).round().clamp(1.0, LARGEST_SCALE) as u32);
+    let scale = match cli.scale {
+        Some(scale) => scale,
+        None => scale_for(bench, &at_scale, cli.seconds, seconds)?,
+    };
     let program = at_scale(scale);
     let (pairs, same) = measure(bench, &program, cli.runs, until)?;
     let (with, without) = pairs.seconds();
     let Some(interval) = pairs.interval() else { return Ok(()) };
-    // A program that only starts and ends shows what that costs, which no ratio to itself tells.
-    let goal = if program.only_starts { String::new() } else { format!("<= {GOAL}") };
+    let goal = if program.is_only_told { String::new() } else { format!("<= {GOAL}") };
     let is_met = interval.is_within(GOAL);
     table.interval(&title, with, without, (interval.low, interval.high), &goal, is_met);
     println!(
-        "    {} pairs, scale {scale}; median ratio {:.4}; added: {:+.4} s",
+        "    {} pairs, scale {scale}; median ratio {:.4}; added: {:+.4} s; fastest runs: ratio {:.4}",
         pairs.len(),
         interval.median,
-        with - without
+        with - without,
+        pairs.ratio_of_fastest()
     );
     if !is_met && !interval.is_decided(GOAL) && !goal.is_empty() {
         println!("    not decided: too noisy; repeat on an idle machine, or with more --minutes");
@@ -155,6 +156,26 @@ fn one(
         }
     }
     Ok(())
+}
+
+/// The work that takes so many seconds. A first run reads the program from disk and start and end are in each, so the
+/// guess is corrected by runs of its own.
+fn scale_for(
+    bench: &Bench,
+    at_scale: &impl Fn(u32) -> Program,
+    wanted: f64,
+    mut seconds: f64,
+) -> anyhow::Result<u32> {
+    const GUESSES: usize = 3;
+    let mut scale = 1.0;
+    for _ in 0..GUESSES {
+        if seconds > wanted * 0.7 {
+            break;
+        }
+        scale = (scale * wanted / seconds).round().clamp(1.0, LARGEST_SCALE);
+        seconds = bench.run(&at_scale(scale as u32), false)?.0;
+    }
+    Ok(scale as u32)
 }
 
 /// Lines of output in each run, or how the first run that differed did so.
@@ -182,7 +203,7 @@ fn measure(bench: &Bench, program: &Program, runs: usize, until: Instant) -> any
         pairs.push(with, without);
         let interval = pairs.interval().filter(|_| pairs.len() >= runs);
         let is_enough = interval.is_some_and(|interval| {
-            program.only_starts || interval.is_decided(GOAL) || Instant::now() >= until
+            program.is_only_told || interval.is_decided(GOAL) || Instant::now() >= until
         });
         if is_enough || pairs.len() >= MOST_PAIRS {
             return Ok((pairs, same));

@@ -62,6 +62,12 @@ impl Pairs {
         (median(&self.with), median(&self.without))
     }
 
+    /// The fastest run with the shim against the fastest without: what disturbs a machine only adds.
+    pub fn ratio_of_fastest(&self) -> f64 {
+        let fastest = |seconds: &[f64]| seconds.iter().copied().fold(f64::INFINITY, f64::min);
+        fastest(&self.with) / fastest(&self.without)
+    }
+
     /// What the median ratio may be; `None` with fewer than [`FEWEST`] pairs.
     pub fn interval(&self) -> Option<Interval> {
         let mut ratios: Vec<f64> = self.with.iter().zip(&self.without).map(|(a, b)| a / b).collect();
@@ -126,6 +132,10 @@ mod tests {
         let disturbed = of(&[1.0, 1.002, 1.001, 0.999, 1.003, 1.0, 0.998, 3.0, 1.002]).unwrap();
         assert!((disturbed.median - quiet.median).abs() < 0.001 && disturbed.high == 1.003);
         assert!(quiet.is_within(1.01) && quiet.is_decided(1.01));
+        let mut pairs = Pairs::default();
+        pairs.push(1.2, 1.0);
+        pairs.push(1.1, 3.0);
+        assert!((pairs.ratio_of_fastest() - 1.1).abs() < 1e-9);
     }
 
     #[test]
