@@ -3,7 +3,8 @@
  * alternate with blocks of the same calls through PMPI_X (past it). Printed: `WHAT ADDED`, the median over all pairs
  * of neighbouring blocks of the difference in a call's nanoseconds; on standard error also the medians both ways.
  *
- *   overhead CALLS      2 ranks: 8-byte round trips (halved: one send and one receive) and 8-byte allreduces
+ *   overhead CALLS      2 ranks: 8-byte round trips (halved: one send and one receive), 8-byte allreduces, and tests of
+ *                       16 requests of which none is complete
  */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
@@ -11,10 +12,11 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { BLOCK = 5000 };
+enum { BLOCK = 5000, PENDING = 16 };
 
 static int rank;
-static char out[8], in[8];
+static char out[8], in[8], pending_in[PENDING];
+static MPI_Request pending[PENDING];
 
 static double now(void) {
     struct timespec t;
@@ -46,6 +48,16 @@ static void allreduce_past(void) {
 static void allreduce_through(void) {
     double mine = 1, sum;
     for (int i = 0; i < BLOCK; i++) MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void testany_past(void) {
+    int index, flag;
+    for (int i = 0; i < BLOCK; i++) PMPI_Testany(PENDING, pending, &index, &flag, MPI_STATUS_IGNORE);
+}
+
+static void testany_through(void) {
+    int index, flag;
+    for (int i = 0; i < BLOCK; i++) MPI_Testany(PENDING, pending, &index, &flag, MPI_STATUS_IGNORE);
 }
 
 static int ascending(const void *a, const void *b) {
@@ -99,6 +111,12 @@ int main(int argc, char **argv) {
     /* A round trip has two messages one after the other, each a send and a receive on the critical path. */
     compare("sendrecv", calls, messages_past, messages_through, 4);
     compare("allreduce", calls, allreduce_past, allreduce_through, 1);
+    for (int i = 0; i < PENDING; i++)
+        MPI_Irecv(&pending_in[i], 1, MPI_BYTE, 1 - rank, i + 1, MPI_COMM_WORLD, &pending[i]);
+    compare("testany", calls, testany_past, testany_through, 1);
+    PMPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < PENDING; i++) MPI_Send(out, 1, MPI_BYTE, 1 - rank, i + 1, MPI_COMM_WORLD);
+    MPI_Waitall(PENDING, pending, (MPI_Status[PENDING]){{0}});
     MPI_Finalize();
     return 0;
 }
