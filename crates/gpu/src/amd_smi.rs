@@ -10,12 +10,10 @@ use std::path::Path;
 
 use crate::code::Code;
 use crate::field::{self, value_type};
-use crate::frame::{
-    GpuPoll, GpuProcesses, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey,
-};
-use crate::library::{OpenError, Opened, text};
+use crate::frame::{GpuPoll, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey};
+use crate::library::{calls, text};
 use crate::poll::monotonic_nanoseconds;
-use crate::reader::{GivenUp, Reader};
+use crate::reader::{GivenUp, Reader, not_told};
 
 /// `AMDSMI_INIT_AMD_GPUS`.
 const INIT_GPUS: u64 = 2;
@@ -63,39 +61,23 @@ struct LinkMetrics {
 }
 const _: () = assert!(size_of::<LinkMetrics>() == 3648 && std::mem::offset_of!(LinkMetrics, links) == 8);
 
-/// The calls.
-struct Calls {
-    init: unsafe extern "C" fn(u64) -> u32,
-    shut_down: unsafe extern "C" fn() -> u32,
-    sockets: unsafe extern "C" fn(*mut u32, *mut Handle) -> u32,
-    processors: unsafe extern "C" fn(Handle, *mut u32, *mut Handle) -> u32,
-    uuid: unsafe extern "C" fn(Handle, *mut c_uint, *mut c_char) -> u32,
-    bdf: unsafe extern "C" fn(Handle, *mut u64) -> u32,
-    asic: Option<unsafe extern "C" fn(Handle, *mut c_void) -> u32>,
-    links: unsafe extern "C" fn(Handle, *mut LinkMetrics) -> u32,
-    _keep_loaded: Opened,
+calls! {
+    /// The calls.
+    struct Calls {
+        init: unsafe extern "C" fn(u64) -> u32 = "amdsmi_init",
+        shut_down: unsafe extern "C" fn() -> u32 = "amdsmi_shut_down",
+        sockets: unsafe extern "C" fn(*mut u32, *mut Handle) -> u32 = "amdsmi_get_socket_handles",
+        processors: unsafe extern "C" fn(Handle, *mut u32, *mut Handle) -> u32 = "amdsmi_get_processor_handles",
+        uuid: unsafe extern "C" fn(Handle, *mut c_uint, *mut c_char) -> u32 = "amdsmi_get_gpu_device_uuid",
+        bdf: unsafe extern "C" fn(Handle, *mut u64) -> u32 = "amdsmi_get_gpu_device_bdf",
+        links: unsafe extern "C" fn(Handle, *mut LinkMetrics) -> u32 = "amdsmi_get_link_metrics",
+    }
+    optional {
+        asic: unsafe extern "C" fn(Handle, *mut c_void) -> u32 = "amdsmi_get_gpu_asic_info",
+    }
 }
 
 impl Calls {
-    fn open(path: &Path) -> Result<Self, OpenError> {
-        let opened = Opened::open(path)?;
-        // SAFETY: each name is looked up as the type that amdsmi.h declares for it; the pointers live beside the
-        // library.
-        unsafe {
-            Ok(Self {
-                init: opened.required("amdsmi_init")?,
-                shut_down: opened.required("amdsmi_shut_down")?,
-                sockets: opened.required("amdsmi_get_socket_handles")?,
-                processors: opened.required("amdsmi_get_processor_handles")?,
-                uuid: opened.required("amdsmi_get_gpu_device_uuid")?,
-                bdf: opened.required("amdsmi_get_gpu_device_bdf")?,
-                asic: opened.optional("amdsmi_get_gpu_asic_info"),
-                links: opened.required("amdsmi_get_link_metrics")?,
-                _keep_loaded: opened,
-            })
-        }
-    }
-
     /// All GPUs.
     fn handles(&self) -> Result<Vec<Handle>, Code> {
         let mut sockets: [Handle; HANDLES] = [std::ptr::null_mut(); HANDLES];
@@ -294,12 +276,7 @@ impl Reader for AmdReader {
     }
 
     fn processes(&mut self) -> Processes {
-        let gpus = self.gpus.iter().map(|gpu| GpuProcesses {
-            uuid: gpu.uuid.clone(),
-            pids: Vec::new(),
-            code: Code::FUNCTION_NOT_FOUND.0,
-        });
-        Processes { gpus: gpus.collect() }
+        not_told(self.gpus.iter().map(|gpu| &gpu.uuid))
     }
 }
 

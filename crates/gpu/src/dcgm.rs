@@ -10,12 +10,10 @@ use std::path::Path;
 
 use crate::code::Code;
 use crate::field::{self, value_type};
-use crate::frame::{
-    GpuPoll, GpuProcesses, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey,
-};
-use crate::library::{OpenError, Opened, text};
+use crate::frame::{GpuPoll, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey};
+use crate::library::{calls, text};
 use crate::poll::monotonic_nanoseconds;
-use crate::reader::{GivenUp, Reader};
+use crate::reader::{GivenUp, Reader, not_told};
 
 /// `DCGM_FI_DEV_NAME`, `…_UUID`, `…_PCI_BUSID`.
 const NAME: u16 = 50;
@@ -89,39 +87,18 @@ impl Value {
     }
 }
 
-/// The calls.
-struct Calls {
-    init: unsafe extern "C" fn() -> c_int,
-    shut_down: unsafe extern "C" fn() -> c_int,
-    connect: unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int,
-    disconnect: unsafe extern "C" fn(Handle) -> c_int,
-    devices: unsafe extern "C" fn(Handle, *mut c_uint, *mut c_int) -> c_int,
-    field_group: unsafe extern "C" fn(Handle, c_int, *const c_ushort, *const c_char, *mut usize) -> c_int,
-    watch: unsafe extern "C" fn(Handle, usize, usize, c_longlong, c_double, c_int) -> c_int,
-    update: unsafe extern "C" fn(Handle, c_int) -> c_int,
-    latest: unsafe extern "C" fn(Handle, c_int, *const c_ushort, c_uint, *mut Value) -> c_int,
-    _keep_loaded: Opened,
-}
-
-impl Calls {
-    fn open(path: &Path) -> Result<Self, OpenError> {
-        let opened = Opened::open(path)?;
-        // SAFETY: each name is looked up as the type that DCGM's headers declare for it; the pointers live beside the
-        // library.
-        unsafe {
-            Ok(Self {
-                init: opened.required("dcgmInit")?,
-                shut_down: opened.required("dcgmShutdown")?,
-                connect: opened.required("dcgmConnect")?,
-                disconnect: opened.required("dcgmDisconnect")?,
-                devices: opened.required("dcgmGetAllDevices")?,
-                field_group: opened.required("dcgmFieldGroupCreate")?,
-                watch: opened.required("dcgmWatchFields")?,
-                update: opened.required("dcgmUpdateAllFields")?,
-                latest: opened.required("dcgmGetLatestValuesForFields")?,
-                _keep_loaded: opened,
-            })
-        }
+calls! {
+    /// The calls.
+    struct Calls {
+        init: unsafe extern "C" fn() -> c_int = "dcgmInit",
+        shut_down: unsafe extern "C" fn() -> c_int = "dcgmShutdown",
+        connect: unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int = "dcgmConnect",
+        disconnect: unsafe extern "C" fn(Handle) -> c_int = "dcgmDisconnect",
+        devices: unsafe extern "C" fn(Handle, *mut c_uint, *mut c_int) -> c_int = "dcgmGetAllDevices",
+        field_group: unsafe extern "C" fn(Handle, c_int, *const c_ushort, *const c_char, *mut usize) -> c_int = "dcgmFieldGroupCreate",
+        watch: unsafe extern "C" fn(Handle, usize, usize, c_longlong, c_double, c_int) -> c_int = "dcgmWatchFields",
+        update: unsafe extern "C" fn(Handle, c_int) -> c_int = "dcgmUpdateAllFields",
+        latest: unsafe extern "C" fn(Handle, c_int, *const c_ushort, c_uint, *mut Value) -> c_int = "dcgmGetLatestValuesForFields",
     }
 }
 
@@ -338,12 +315,7 @@ impl Reader for DcgmReader {
     }
 
     fn processes(&mut self) -> Processes {
-        let gpus = self.gpus.iter().map(|gpu| GpuProcesses {
-            uuid: gpu.uuid.clone(),
-            pids: Vec::new(),
-            code: Code::FUNCTION_NOT_FOUND.0,
-        });
-        Processes { gpus: gpus.collect() }
+        not_told(self.gpus.iter().map(|gpu| &gpu.uuid))
     }
 }
 

@@ -12,12 +12,10 @@ use std::path::Path;
 
 use crate::code::Code;
 use crate::field::{self, value_type};
-use crate::frame::{
-    GpuPoll, GpuProcesses, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey,
-};
-use crate::library::{OpenError, Opened, text};
+use crate::frame::{GpuPoll, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey};
+use crate::library::{calls, text};
 use crate::poll::monotonic_nanoseconds;
-use crate::reader::{GivenUp, Reader};
+use crate::reader::{GivenUp, Reader, not_told};
 
 /// `ZES_STRUCTURE_TYPE_…`.
 const DEVICE_PROPERTIES: u32 = 0x1;
@@ -97,41 +95,22 @@ struct Throughput {
 type Enumerate = unsafe extern "C" fn(Handle, *mut u32, *mut Handle) -> u32;
 type Properties = unsafe extern "C" fn(Handle, *mut c_void) -> u32;
 
-/// The calls.
-struct Calls {
-    init: unsafe extern "C" fn(u32) -> u32,
-    drivers: unsafe extern "C" fn(*mut u32, *mut Handle) -> u32,
-    devices: Enumerate,
-    properties: Properties,
-    pci: Properties,
-    ports: Enumerate,
-    port_properties: unsafe extern "C" fn(Handle, *mut PortProperties) -> u32,
-    port_state: unsafe extern "C" fn(Handle, *mut PortState) -> u32,
-    throughput: unsafe extern "C" fn(Handle, *mut Throughput) -> u32,
-    _keep_loaded: Opened,
+calls! {
+    /// The calls.
+    struct Calls {
+        init: unsafe extern "C" fn(u32) -> u32 = "zesInit",
+        drivers: unsafe extern "C" fn(*mut u32, *mut Handle) -> u32 = "zesDriverGet",
+        devices: Enumerate = "zesDeviceGet",
+        properties: Properties = "zesDeviceGetProperties",
+        pci: Properties = "zesDevicePciGetProperties",
+        ports: Enumerate = "zesDeviceEnumFabricPorts",
+        port_properties: unsafe extern "C" fn(Handle, *mut PortProperties) -> u32 = "zesFabricPortGetProperties",
+        port_state: unsafe extern "C" fn(Handle, *mut PortState) -> u32 = "zesFabricPortGetState",
+        throughput: unsafe extern "C" fn(Handle, *mut Throughput) -> u32 = "zesFabricPortGetThroughput",
+    }
 }
 
 impl Calls {
-    fn open(path: &Path) -> Result<Self, OpenError> {
-        let opened = Opened::open(path)?;
-        // SAFETY: each name is looked up as the type that zes_api.h declares for it; the pointers live beside the
-        // library.
-        unsafe {
-            Ok(Self {
-                init: opened.required("zesInit")?,
-                drivers: opened.required("zesDriverGet")?,
-                devices: opened.required("zesDeviceGet")?,
-                properties: opened.required("zesDeviceGetProperties")?,
-                pci: opened.required("zesDevicePciGetProperties")?,
-                ports: opened.required("zesDeviceEnumFabricPorts")?,
-                port_properties: opened.required("zesFabricPortGetProperties")?,
-                port_state: opened.required("zesFabricPortGetState")?,
-                throughput: opened.required("zesFabricPortGetThroughput")?,
-                _keep_loaded: opened,
-            })
-        }
-    }
-
     /// What a call lists of something.
     fn listed(call: Enumerate, of: Handle) -> Result<Vec<Handle>, Code> {
         let mut handles: [Handle; HANDLES] = [std::ptr::null_mut(); HANDLES];
@@ -348,11 +327,6 @@ impl Reader for ZeroReader {
     }
 
     fn processes(&mut self) -> Processes {
-        let gpus = self.gpus.iter().map(|gpu| GpuProcesses {
-            uuid: gpu.uuid.clone(),
-            pids: Vec::new(),
-            code: Code::FUNCTION_NOT_FOUND.0,
-        });
-        Processes { gpus: gpus.collect() }
+        not_told(self.gpus.iter().map(|gpu| &gpu.uuid))
     }
 }

@@ -92,6 +92,44 @@ impl Opened {
     }
 }
 
+/// Declares the calls of a library as a structure, with an `open` that looks each up: those without which it is of no use,
+/// and those that older ones lack. The types must be those that the vendor's header declares for the names.
+macro_rules! calls {
+    (
+        $(#[$about:meta])*
+        struct $calls:ident {
+            $($call:ident: $type:ty = $symbol:literal,)*
+        }
+        $(optional {
+            $($maybe:ident: $maybe_type:ty = $maybe_symbol:literal,)*
+        })?
+    ) => {
+        $(#[$about])*
+        struct $calls {
+            $($call: $type,)*
+            $($($maybe: Option<$maybe_type>,)*)?
+            // The pointers are of it.
+            _keep_loaded: $crate::library::Opened,
+        }
+
+        impl $calls {
+            fn open(path: &std::path::Path) -> Result<Self, $crate::library::OpenError> {
+                let opened = $crate::library::Opened::open(path)?;
+                // SAFETY: each name is looked up as the type that the vendor's header declares for it; the pointers live
+                // beside the library.
+                unsafe {
+                    Ok(Self {
+                        $($call: opened.required($symbol)?,)*
+                        $($($maybe: opened.optional($maybe_symbol),)*)?
+                        _keep_loaded: opened,
+                    })
+                }
+            }
+        }
+    };
+}
+pub(crate) use calls;
+
 /// Why the loader did not open a library. The cause is below the error, and tells a missing file only by words.
 fn refusal(path: &str, error: &libloading::Error) -> OpenError {
     let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);

@@ -5,7 +5,8 @@
 
 use std::time::Duration;
 
-use crate::frame::{Hello, Poll, ProblemKind, Processes, Survey};
+use crate::code::Code;
+use crate::frame::{GpuProcesses, Hello, Poll, ProblemKind, Processes, Survey};
 
 /// What ends the sampler: its kind, and words for people with the remedy.
 pub type GivenUp = (ProblemKind, String);
@@ -35,4 +36,14 @@ pub trait Reader {
 
     /// The processes on each GPU.
     fn processes(&mut self) -> Processes;
+}
+
+/// The answer of a library that does not tell which processes are on its GPUs.
+pub(crate) fn not_told<'u>(uuids: impl Iterator<Item = &'u String>) -> Processes {
+    let untold = |uuid: &String| GpuProcesses {
+        uuid: uuid.clone(),
+        pids: Vec::new(),
+        code: Code::FUNCTION_NOT_FOUND.0,
+    };
+    Processes { gpus: uuids.map(untold).collect() }
 }
