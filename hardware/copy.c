@@ -1,12 +1,11 @@
-/* Copies N GB of pinned memory to the GPU and back, in pieces: traffic of a known size for hardware/gpu.sh.
- *   copy BYTES [SECONDS]   with SECONDS it goes on for so long and prints how many bytes went each way.
+/* Copies pinned memory to the GPU or from it, in pieces: traffic of a known size and direction for hardware/gpu.sh.
+ *   copy BYTES to|from   prints how many bytes went.
  * The CUDA driver is opened at run time; declarations are our own. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { PIECE = 64 << 20 };
 
@@ -38,17 +37,14 @@ static void check(int code, const char *what)
 	}
 }
 
-static double now(void)
-{
-	struct timespec time;
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
-
 int main(int argc, char **argv)
 {
-	unsigned long long bytes = argc > 1 ? strtoull(argv[1], NULL, 10) : 1ull << 30, done = 0, device_memory = 0;
-	double until = argc > 2 ? now() + atof(argv[2]) : 0;
+	if (argc != 3 || (strcmp(argv[2], "to") != 0 && strcmp(argv[2], "from") != 0)) {
+		fprintf(stderr, "usage: copy BYTES to|from\n");
+		return 64;
+	}
+	unsigned long long bytes = strtoull(argv[1], NULL, 10), done = 0, device_memory = 0;
+	int is_to = strcmp(argv[2], "to") == 0;
 	library = dlopen("libcuda.so.1", RTLD_NOW);
 	if (!library) {
 		fprintf(stderr, "%s\n", dlerror());
@@ -70,10 +66,11 @@ int main(int argc, char **argv)
 	check(set_current(context), "cuCtxSetCurrent");
 	check(alloc(&device_memory, PIECE), "cuMemAlloc");
 	check(alloc_host(&host_memory, PIECE), "cuMemAllocHost");
-	while (until > 0 ? now() < until : done < bytes) {
-		check(to_device(device_memory, host_memory, PIECE), "cuMemcpyHtoD");
-		check(to_host(host_memory, device_memory, PIECE), "cuMemcpyDtoH");
-		done += PIECE;
+	for (; done < bytes; done += PIECE) {
+		if (is_to)
+			check(to_device(device_memory, host_memory, PIECE), "cuMemcpyHtoD");
+		else
+			check(to_host(host_memory, device_memory, PIECE), "cuMemcpyDtoH");
 	}
 	printf("%llu\n", done);
 	return 0;

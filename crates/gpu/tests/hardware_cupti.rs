@@ -1,16 +1,22 @@
 //! Checks of CUPTI on a real NVIDIA GPU, as root; `hardware/gpu.sh` runs them. Each needs the driver, a GPU, and a libcupti
 //! of CUDA 12.6 to 13.1: `THROUGHLINE_CUPTI_LIBRARY`, else NVIDIA's package from the Python Package Index.
 //!
-//! What they find is printed, not only passed: figures of real hardware go into docs/CUPTI.md.
+//! What they find is printed, not only passed: figures of real hardware go into docs/CUPTI.md. The last test here runs
+//! them on the test doubles, so that they are known to run.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::path::PathBuf;
+mod bench;
+
+use bench::checks::{Copies, on_doubles};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use throughline_gpu::cupti::api::Library;
 use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
 use throughline_gpu::{SourceStatus, State, default_clock};
-use throughline_sample::catalogue::by_id;
+use throughline_sample::catalogue::{PM_PCIE_READ_BYTES, PM_PCIE_WRITE_BYTES, by_id};
+use throughline_sample::increase;
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;
 
@@ -66,6 +72,49 @@ fn start() {
         }
     }
     assert_eq!(status.state, State::Running);
+    println!("  start-up {:?} s", status.start_seconds);
+    let query = ["--query-compute-apps=pid,name", "--format=csv,noheader"];
+    let contexts = Command::new("nvidia-smi").args(query).output().unwrap().stdout;
+    let contexts = String::from_utf8_lossy(&contexts).trim().replace('\n', "; ");
+    println!("  processes with a context while sampler {:?} samples: [{contexts}]", status.pid);
+    drop(source);
+    let library = Library::open(Path::new("libcuda.so.1"), &library()).unwrap();
+    for device in library.start().unwrap() {
+        println!("  GPU {} {}: chip {:?}", device.index, device.name, library.chip(device.index));
+    }
+}
+
+/// PCIe bytes of the first GPU that the performance monitor saw last: written by the GPU, and read by it.
+fn pcie(records: &mut mpsc::Receiver<Batch>, known: &mut Option<(u64, u64)>) {
+    while let Ok(batch) = records.try_recv() {
+        let Some(sample) = batch.gpu_pm.first() else { continue };
+        let value = |metric| sample.values.as_ref()?.get(metric);
+        *known = value(&PM_PCIE_WRITE_BYTES).zip(value(&PM_PCIE_READ_BYTES)).or(*known);
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU, libcupti, and copies that hardware/gpu.sh makes while it waits"]
+fn copy() {
+    let copies = Copies::from_environment();
+    let (source, mut records) = source(None);
+    // A reading that began after `polls` holds all that was before it.
+    let mut settled = |source: &CuptiSource| {
+        let polls = source.status().polls;
+        until(source, |status| status.polls > polls + 1);
+        let mut known = None;
+        pcie(&mut records, &mut known);
+        known
+    };
+    for direction in ["to", "from"] {
+        let Some(before) = settled(&source) else {
+            println!("  PM sampling has no PCIe on this GPU: {:?}", source.status());
+            return;
+        };
+        copies.make(direction, || std::thread::sleep(Duration::from_millis(50)));
+        let after = settled(&source).unwrap();
+        copies.tell("PM sampling", direction, increase(before.0, after.0), increase(before.1, after.1));
+    }
 }
 
 #[test]
@@ -122,4 +171,20 @@ fn killed() {
     let begin = Instant::now();
     let again = until(&source, |status| status.starts > 1 && status.state == State::Running);
     println!("  killed, and sampled again after {:.3} s: {:?}", begin.elapsed().as_secs_f64(), again.ends);
+}
+
+#[test]
+fn the_checks_run_on_the_doubles() {
+    let said = on_doubles("start", "hgx-h200", "traffic * * tx_step=100 rx_step=50\n");
+    for line in ["nvlink_transmit_bytes ", "start-up Some(", "GPU 7 NVIDIA H200: chip Ok(\"GH100\")"] {
+        assert!(said.contains(line), "{line} is not in\n{said}");
+    }
+    let said = on_doubles("copy", "hgx-h200", "pcie 0 tx_step=70 rx_step=30\n");
+    assert!(
+        said.contains("PM sampling, copied to the GPU") && said.contains("copied from the GPU"),
+        "{said}"
+    );
+    assert!(on_doubles("clocks", "hgx-h200", "").contains("with 1,000 samples a second: 1980 MHz"));
+    assert!(on_doubles("killed", "hgx-h200", "").contains("killed, and sampled again after"));
+    // Two samplers at the same time: each process's double knows only itself. And another user can't be had by everyone.
 }

@@ -1,6 +1,7 @@
 //! What tests of this crate run on: the test double, built once, and a source that reads it.
 #![allow(clippy::unwrap_used, dead_code)] // each test binary uses its part
 
+pub mod checks;
 pub mod cupti;
 
 use std::collections::BTreeMap;
