@@ -10,10 +10,7 @@ use crate::reader::GivenUp;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// There is no such library.
-    #[error(
-        "cannot open {path}: {cause}; on a node without GPUs of this vendor this is to be expected, otherwise set \
-             the library's path"
-    )]
+    #[error("cannot open {path}: {cause}; on a node without GPUs of this vendor this is to be expected")]
     Missing {
         /// What was to be opened.
         path: String,

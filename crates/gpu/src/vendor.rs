@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::frame::ProblemKind;
 use crate::nvml::NvmlOptions;
 use crate::reader::{GivenUp, Reader};
 use crate::{amd_smi, dcgm, level_zero, nvml};
@@ -56,11 +57,17 @@ impl Vendor {
         options: NvmlOptions,
         body: &mut dyn FnMut(&mut dyn Reader) -> T,
     ) -> Result<T, GivenUp> {
-        match self {
+        let done = match self {
             Self::Nvml => nvml::with_reader(library, options, body),
             Self::Dcgm => dcgm::with_reader(library, body),
             Self::AmdSmi => amd_smi::with_reader(library, body),
             Self::LevelZero => level_zero::with_reader(library, body),
-        }
+        };
+        done.map_err(|(kind, text)| match kind {
+            ProblemKind::LibraryMissing => {
+                (kind, format!("{text}; otherwise set {}.library to its path", self.name()))
+            }
+            _ => (kind, text),
+        })
     }
 }

@@ -31,7 +31,7 @@ fn no_library_is_a_counted_state_and_it_is_looked_for_again() {
     let status = bench.until_status(|status| status.ends.get(&End::LibraryMissing) >= Some(&2));
     assert_ne!(status.state, State::Running);
     let detail = bench.until_status(|status| status.detail.is_some()).detail.unwrap();
-    assert!(detail.contains("/nowhere/libnvidia-ml.so.1"), "{detail}");
+    assert!(detail.contains("/nowhere/libnvidia-ml.so.1") && detail.contains("set nvml.library"), "{detail}");
     assert_eq!(status.polls, 0);
     assert_eq!(ends(&status).len(), 1, "no other reason: {:?}", status.ends);
 }
