@@ -4,6 +4,7 @@
 //! Prints a table with each goal, and ends with status 2 where one is missed. What is not installed is named with the
 //! command that gets it, and left out. Must not install anything.
 
+mod calls;
 mod catalogue;
 mod pairs;
 mod run;
@@ -11,6 +12,7 @@ mod run;
 #[allow(dead_code)] // the fabric's bench has other kinds of rows, too
 mod table;
 
+use calls::Calls;
 use catalogue::{Mpi, Program};
 use clap::Parser;
 use pairs::{FEWEST, Pairs, WIDEST};
@@ -28,6 +30,10 @@ const FOUND: u8 = 2;
 const GOAL: f64 = 1.01;
 /// Largest work of a program against its work at scale 1: a program that ends at once is no reason to ask for more.
 const LARGEST_SCALE: f64 = 64.0;
+/// What a call may cost, in seconds: the goal of benches/shim/run.sh for Open MPI.
+const CALL_SECONDS: f64 = 40e-9;
+/// Ranks push what they have called last before they end; it is here after this long.
+const PUSHED: Duration = Duration::from_millis(300);
 /// Most pairs of one program, whatever the time.
 const MOST_PAIRS: usize = 100;
 
@@ -69,7 +75,8 @@ fn main() -> anyhow::Result<ExitCode> {
     let folder = tempfile::tempdir()?;
     let bench = Bench::new(folder.path(), cli.ranks)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let receiver = runtime.block_on(start_receiver(bench.socket()))?;
+    let calls = Calls::default();
+    let receiver = runtime.block_on(start_receiver(bench.socket(), calls.clone()))?;
 
     let mut table = Table::new(&format!(
         "seconds of whole programs, {} ranks: medians with the shim and without, turn by turn; the ratio of neighbouring \
@@ -87,7 +94,13 @@ fn main() -> anyhow::Result<ExitCode> {
         let left = end.saturating_duration_since(Instant::now());
         let until = Instant::now() + left / u32::try_from(wanted.len() - done)?;
         let at_scale = |scale| catalogue::all(scale, folder.path()).swap_remove(*index);
-        one(&bench, &cli, at_scale, until, &mut table)?;
+        if let Some(seconds) = one(&bench, &cli, at_scale, until, &mut table)? {
+            let (calls, bound) = calls_of(&calls, seconds);
+            println!(
+                "    {calls} calls of a rank: at {} ns each {bound:.2} % of the time",
+                CALL_SECONDS * 1e9
+            );
+        }
     }
     let status = receiver.status();
     table.holds(
@@ -98,34 +111,45 @@ fn main() -> anyhow::Result<ExitCode> {
     Ok(if table.is_met() { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })
 }
 
-/// The agent's part that ranks talk to; what it makes of their frames is let go.
-async fn start_receiver(socket: &Path) -> anyhow::Result<Receiver> {
+/// Most calls of a rank of a program, and how many percent of its time they may take.
+fn calls_of(calls: &Calls, seconds: f64) -> (u64, f64) {
+    std::thread::sleep(PUSHED);
+    let most = calls.most_of_a_rank();
+    (most, most as f64 * CALL_SECONDS / seconds * 100.0)
+}
+
+/// The agent's part that ranks talk to; of what it makes of their frames only calls are counted.
+async fn start_receiver(socket: &Path, calls: Calls) -> anyhow::Result<Receiver> {
     let (sender, mut records) = tokio::sync::mpsc::channel(64);
     let config = Config { socket: socket.to_owned(), node: "bench".into(), ..Config::default() };
     let receiver = Receiver::start(config, Arc::new(|time| time), sender)?;
-    tokio::spawn(async move { while records.recv().await.is_some() {} });
+    tokio::spawn(async move {
+        while let Some(batch) = records.recv().await {
+            calls.take(batch);
+        }
+    });
     Ok(receiver)
 }
 
-/// One program's lines of the table.
+/// One program's lines of the table; seconds without the shim, if it runs here.
 fn one(
     bench: &Bench,
     cli: &Cli,
     at_scale: impl Fn(u32) -> Program,
     until: Instant,
     table: &mut Table,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Option<f64>> {
     let small = at_scale(1);
     let title = format!("{}, {}", small.name, small.mpi.name());
     if let Some(missing) = bench.missing(&small) {
         println!("  {title}: left out, {missing} is not there: {}", small.remedy);
-        return Ok(());
+        return Ok(None);
     }
     let (seconds, shown) = bench.run(&small, false)?;
     if shown.status != Some(0) {
         println!("  {title}: left out, it fails without the shim as well ({:?}):", shown.status);
         shown.last_words().for_each(|line| println!("    | {line}"));
-        return Ok(());
+        return Ok(None);
     }
     let scale = match cli.scale {
         Some(scale) => scale,
@@ -134,7 +158,7 @@ fn one(
     let program = at_scale(scale);
     let (pairs, same) = measure(bench, &program, cli.runs, until)?;
     let (with, without) = pairs.seconds();
-    let Some(interval) = pairs.interval() else { return Ok(()) };
+    let Some(interval) = pairs.interval() else { return Ok(None) };
     let goal = if program.is_only_told { String::new() } else { format!("<= {GOAL}") };
     let is_met = interval.is_within(GOAL);
     table.interval(&title, with, without, (interval.low, interval.high), &goal, is_met);
@@ -155,7 +179,7 @@ fn one(
             println!("    {difference}");
         }
     }
-    Ok(())
+    Ok(Some(without))
 }
 
 /// The work that takes so many seconds. A first run reads the program from disk and start and end are in each, so the
