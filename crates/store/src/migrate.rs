@@ -1,7 +1,10 @@
 //! Brings a database to the schema of this build: immutable SQL files, each applied once, in one transaction
 //! per file, under an advisory lock. Comments of metric columns come from the catalogue.
 
+use std::time::Duration;
+
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 
 use throughline_sample::catalogue::{Kind, Table};
 
@@ -10,6 +13,11 @@ use crate::{Database, Error};
 
 /// Number of the advisory lock that one migrating process holds: "tlmigrat" as ASCII.
 const MIGRATION_LOCK: i64 = 0x746c_6d69_6772_6174;
+
+/// PostgreSQL ends a GRANT with "tuple concurrently updated" where somebody else changed the rights of a table at that
+/// moment, as TimescaleDB does with each new chunk: tried again so many times, after a pause each.
+const GRANT_RETRIES: usize = 20;
+const GRANT_PAUSE: Duration = Duration::from_millis(100);
 
 /// One immutable SQL file.
 struct Migration {
@@ -210,5 +218,15 @@ async fn grant_reading(client: &Client) -> Result<(), Error> {
          ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {READ_ROLE}; \
          REVOKE SELECT ON batch_quarantine FROM {READ_ROLE};"
     );
+    for _ in 0..GRANT_RETRIES {
+        match client.batch_execute(&grants).await {
+            // Another server made a chunk meanwhile, which writes to the same rows of the catalogue.
+            Err(error) if error.code() == Some(&SqlState::INTERNAL_ERROR) => {
+                tracing::debug!(%error, "lost a race for granting, trying again");
+                tokio::time::sleep(GRANT_PAUSE).await;
+            }
+            other => return other.map_err(Error::sql(what)),
+        }
+    }
     client.batch_execute(&grants).await.map_err(Error::sql(what))
 }

@@ -155,3 +155,23 @@ async fn the_reading_role_reads_and_writes_nothing() {
         assert!(error.as_db_error().is_some(), "{error}");
     }
 }
+
+#[tokio::test]
+async fn another_server_that_makes_chunks_meanwhile_is_no_failure() {
+    let database = testing::database().await;
+    let mut other = database.connect().await.unwrap();
+    let transaction = other.transaction().await.unwrap();
+    transaction.batch_execute("GRANT INSERT ON events TO throughline_read").await.unwrap();
+    let starting = tokio::spawn({
+        let database = database.clone();
+        async move { migrate(&database).await }
+    });
+    // It waits for the row; then the row is another one.
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    let watcher = database.connect().await.unwrap();
+    while watcher.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    transaction.commit().await.unwrap();
+    starting.await.unwrap().unwrap();
+}
