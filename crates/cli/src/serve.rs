@@ -180,9 +180,10 @@ async fn serve(
     let figures = SelfFigures::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if config.query.enabled {
+        let (limits, access) = (config.query.limits()?, config.query.access());
+        let server = query::Server::new(Arc::new(figures.clone()), database.clone(), limits, &access)?;
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
-        let limits = config.query.limits()?;
-        roles.spawn(query::run(listener, Arc::new(figures.clone()), database.clone(), limits, stop.clone()));
+        roles.spawn(server.run(listener, stop.clone()));
     }
     let collect = if config.collect.enabled {
         Some(http::listen("collect", config.collect.listen, "collect.listen").await?)

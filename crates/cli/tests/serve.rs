@@ -46,6 +46,7 @@ fn wrong_configurations_end_with_64_and_one_message_that_names_the_key() {
         ("[collect]\nlisten_on = '127.0.0.1:1'\n", "server.toml, line 2"),
         ("[collect]\nlisten = '0.0.0.0:9463'\n", "collect.listen"),
         ("[collect]\nlisten = 9463\n", "line 2"),
+        ("[query]\nlisten = '0.0.0.0:9460'\n", "query.tls and query.token_file"),
         ("[retention]\ndefault_seconds = 0\n", "retention.default_seconds"),
         ("[retention.table_seconds]\nports = 5\n", "retention.table_seconds.ports"),
         ("[database]\nurl = 'postgresql://host:port/x'\n", "database.url"),

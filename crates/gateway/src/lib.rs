@@ -4,8 +4,10 @@
 //! [`upkeep`] keeps the database within its retention. Neither takes batches, and what upkeep changes in the database is
 //! done by the store's functions.
 
+pub mod access;
 pub mod api;
 pub mod pages;
 pub mod query;
 pub mod read;
+pub mod tls;
 pub mod upkeep;

@@ -1,34 +1,61 @@
 //! Role query: the pages, `/api/v1/read` is Prometheus' remote-read, the rest of `/api/v1/` is the JSON API, `/metrics`
 //! and `/healthz` are those of every daemon.
 
+use crate::access::{self, Access, Guard, Peer};
 use crate::api::{self, Api};
 use crate::pages;
 use crate::read::{self, Limits, Reader};
+use crate::tls::{ServerTls, TlsListener};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::post;
-use throughline_daemon::{Expose, http};
+use throughline_daemon::{Expose, Failure, http};
 use throughline_store::Database;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-/// Serves until `stop` is cancelled.
-///
-/// # Errors
-/// The listener breaks.
-pub async fn run(
-    listener: TcpListener,
-    expose: Arc<dyn Expose>,
-    database: Database,
-    limits: Limits,
-    stop: CancellationToken,
-) -> anyhow::Result<()> {
-    Ok(http::serve(listener, router(expose, database, limits), stop).await?)
+/// The role, with everything that can be wrong about it known.
+pub struct Server {
+    router: Router,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Server {
+    /// Reads the files of `access`.
+    ///
+    /// # Errors
+    /// A file of the token, certificate or key can't be used; the message names the key of the configuration.
+    pub fn new(
+        expose: Arc<dyn Expose>,
+        database: Database,
+        limits: Limits,
+        access: &Access,
+    ) -> Result<Server, Failure> {
+        let tls = access.tls.as_ref().map(ServerTls::read).transpose()?;
+        Ok(Server { router: router(expose, database, limits, access.guard()?), tls })
+    }
+
+    /// Serves until `stop` is cancelled.
+    ///
+    /// # Errors
+    /// The listener breaks.
+    pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> anyhow::Result<()> {
+        let service = self.router.into_make_service_with_connect_info::<Peer>();
+        let stopped = stop.cancelled_owned();
+        match self.tls {
+            Some(tls) => {
+                axum::serve(TlsListener::new(listener, tls), service).with_graceful_shutdown(stopped).await?;
+            }
+            None => axum::serve(listener, service).with_graceful_shutdown(stopped).await?,
+        }
+        Ok(())
+    }
 }
 
 /// All pages of this role.
-pub fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits) -> Router {
+fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits, guard: Guard) -> Router {
     let about = format!(
         "throughline {version}: query\n\
          database: {place}\n\n\
@@ -47,6 +74,7 @@ pub fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits) -> Ro
         .nest("/api/v1", api)
         .merge(pages::router(about))
         .fallback(pages::missing)
+        .layer(axum::middleware::from_fn_with_state(Arc::new(guard), access::guard))
 }
 
 #[cfg(test)]
@@ -73,7 +101,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let nowhere = Database::from_url("postgresql://a@nowhere/b").unwrap();
-        let server = tokio::spawn(run(listener, Arc::new(figures), nowhere, Limits::default(), stop.clone()));
+        let server = Server::new(Arc::new(figures), nowhere, Limits::default(), &Access::default()).unwrap();
+        let server = tokio::spawn(server.run(listener, stop.clone()));
         let first = fetch(address, "/").await;
         if pages::are_built() {
             assert!(first.contains("<div id=\"app\">"), "{first}");

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Failure;
 use throughline_delivery::TlsFiles;
+use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::read::Limits;
+use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
 use throughline_store::{Database, Retention};
 
@@ -83,6 +85,15 @@ pub struct QueryConfig {
     pub enabled: bool,
     /// Where; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Certificate and key, for HTTPS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ServerTls>,
+    /// File with the token that has to be sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// A reverse proxy that knows its users.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Proxy>,
     /// Samples read from the database for one remote-read.
     pub max_samples: u64,
     /// Time of one statement.
@@ -97,6 +108,9 @@ impl Default for QueryConfig {
         Self {
             enabled: true,
             listen: ([127, 0, 0, 1], 9460).into(),
+            tls: None,
+            token_file: None,
+            proxy: None,
             max_samples: limits.samples,
             max_seconds: limits.time.as_secs(),
             max_parallel: limits.parallel,
@@ -105,6 +119,11 @@ impl Default for QueryConfig {
 }
 
 impl QueryConfig {
+    /// Who may ask.
+    pub fn access(&self) -> Access {
+        Access { tls: self.tls.clone(), token_file: self.token_file.clone(), proxy: self.proxy.clone() }
+    }
+
     /// Bounds of what one question may cost.
     ///
     /// # Errors
@@ -180,6 +199,9 @@ impl ServerConfig {
         if let Some(url) = &self.database.url {
             Database::from_url(url).map_err(|error| Failure::usage(format!("database.url: {error}")))?;
         }
+        if self.query.enabled {
+            self.query.access().check(self.query.listen, "query.listen")?;
+        }
         self.query.limits()?;
         self.upkeep_options().map(drop)
     }
@@ -254,12 +276,14 @@ mod tests {
         let without = ServerConfig {
             database: DatabaseConfig::default(),
             collect: CollectConfig { tls: None, ..all.collect.clone() },
+            query: QueryConfig { tls: None, token_file: None, proxy: None, ..all.query.clone() },
             retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
             ..all.clone()
         };
         assert_eq!(without, ServerConfig::default());
         assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
         assert!(all.collect.tls.is_some());
+        assert!(all.query.tls.is_some() && all.query.token_file.is_some() && all.query.proxy.is_some());
         assert_eq!(all.retention.table_seconds.len(), 1);
     }
 
@@ -271,6 +295,9 @@ mod tests {
             ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
             ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
             ("[upkeep]\ninterval_seconds = 0", "upkeep.interval_seconds"),
+            ("[query]\nlisten = '0.0.0.0:9460'", "query.listen"),
+            ("[query]\nlisten = '[::]:9460'\ntoken_file = '/t'", "query.tls"),
+            ("[query]\nproxy = { user_header = 'X-User', addresses = [] }", "query.proxy.addresses"),
             ("[query]\nmax_samples = 0", "query.max_samples"),
             ("[query]\nmax_parallel = 1000", "query.max_parallel"),
             ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use throughline_daemon::SelfFigures;
 use throughline_dashboard_check::{Prometheus, Window};
+use throughline_gateway::access::Access;
 use throughline_gateway::query;
 use throughline_gateway::read::Limits;
 use throughline_store::Database;
@@ -66,7 +67,9 @@ async fn gateway(database: &Database) -> (String, CancellationToken) {
     let address = listener.local_addr().unwrap().to_string();
     let stop = CancellationToken::new();
     let figures = Arc::new(SelfFigures::default());
-    tokio::spawn(query::run(listener, figures, database.clone(), Limits::default(), stop.clone()));
+    let server =
+        query::Server::new(figures, database.clone(), Limits::default(), &Access::default()).unwrap();
+    tokio::spawn(server.run(listener, stop.clone()));
     (address, stop)
 }
 
