@@ -75,6 +75,7 @@ void *tl_next_find(enum tl_form form, int operation, const void *caller) {
     case TL_FORM_FORTRAN: snprintf(symbol, sizeof symbol, "mpi_%s_", fortran_names[operation]); break;
     case TL_FORM_F08TS: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_", fortran_names[operation]); break;
     case TL_FORM_F08TS_LARGE: snprintf(symbol, sizeof symbol, "mpi_%s_f08ts_large_", fortran_names[operation]); break;
+    case TL_FORM_F08TS_C: snprintf(symbol, sizeof symbol, "mpi_%s_c_f08ts_", fortran_names[operation]); break;
     default: snprintf(symbol, sizeof symbol, "mpi_%s_f08_", fortran_names[operation]); break;
     }
     void *found = tl_find_for(symbol, caller);

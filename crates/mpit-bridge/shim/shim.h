@@ -48,7 +48,7 @@ enum {
     TL_MEMBERS_LIMIT = 1 << 24 /* translated members of all communicators together: 64 MiB of int */
 };
 
-/* Which form a wrapper has; decides how arrays of counts and of handles are read. The last two are those of MPICH's
+/* Which form a wrapper has; decides how arrays of counts and of handles are read. The last three are those of MPICH's
  * mpi_f08 where there is a buffer, which comes as a descriptor (wrappers_fortran.c). */
 enum tl_form {
     TL_FORM_C,
@@ -57,6 +57,7 @@ enum tl_form {
     TL_FORM_F08,
     TL_FORM_F08TS,
     TL_FORM_F08TS_LARGE,
+    TL_FORM_F08TS_C, /* the same by another name */
     TL_FORM_COUNT
 };
 
@@ -370,7 +371,7 @@ static inline int tl_is_fortran(enum tl_form form) {
 }
 /* Counts in arrays have 64 bits. */
 static inline int tl_is_large(enum tl_form form) {
-    return form == TL_FORM_LARGE || form == TL_FORM_F08TS_LARGE;
+    return form == TL_FORM_LARGE || form >= TL_FORM_F08TS_LARGE;
 }
 
 /* Starts a call; NULL when it is to pass through unrecorded: inside another one, or no memory. */

@@ -5,8 +5,9 @@
  *
  * Open MPI: mpi_x_ serves mpif.h and `use mpi`, mpi_x_f08_ serves `use mpi_f08`.
  * MPICH: only `use mpi_f08` needs any, as the others call MPI_X. There mpi_x_f08_ is an operation without a buffer;
- * one with a buffer is mpi_x_f08ts_, or mpi_x_f08ts_large_ with large counts, and its buffer comes as a descriptor of
- * ISO_Fortran_binding.h, in which the address stands first. MPI-IO has no large form there.
+ * one with a buffer is mpi_x_f08ts_, and its buffer comes as a descriptor of ISO_Fortran_binding.h, in which the
+ * address stands first. Large counts are mpi_x_f08ts_large_ in MPICH 4.0, where MPI-IO has none, and mpi_x_c_f08ts_ in
+ * later ones.
  */
 #include "clock.h"
 #include "persistent.h"
@@ -159,6 +160,8 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
     TL_FORTRAN(mpi_##name##_f08ts_, TL_FORM_F08TS, Name, parameters, note)
 #define TL_F2008TS_LARGE(number, Name, name, parameters, note) \
     TL_FORTRAN(mpi_##name##_f08ts_large_, TL_FORM_F08TS_LARGE, Name, parameters, note)
+#define TL_F2008TS_C(number, Name, name, parameters, note) \
+    TL_FORTRAN(mpi_##name##_c_f08ts_, TL_FORM_F08TS_C, Name, parameters, note)
 
 #ifdef TL_MPICH_FORTRAN
 TL_COUNTED_OPERATIONS(TL_F2008TS)
@@ -174,6 +177,8 @@ TL_MESSAGES_COUNTED_4(TL_F2008TS_LARGE)
 TL_COLLECTIVES_COUNTED(TL_F2008TS_LARGE)
 TL_COLLECTIVES_COUNTED_4(TL_F2008TS_LARGE)
 TL_WINDOWS_COUNTED(TL_F2008TS_LARGE)
+TL_COUNTED_OPERATIONS(TL_F2008TS_C)
+TL_COUNTED_OPERATIONS_4(TL_F2008TS_C)
 #else
 #define TL_FORTRAN_LISTS(X) TL_COUNTED_OPERATIONS(X) TL_UNCOUNTED_OPERATIONS(X)
 TL_FORTRAN_LISTS(TL_F77)

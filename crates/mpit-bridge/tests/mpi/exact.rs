@@ -293,10 +293,16 @@ fn objects_export_only_what_their_library_has() {
         let annotation = |symbol: &String| {
             ["throughline_", "cali_", "nvtx"].iter().any(|prefix| symbol.starts_with(prefix))
         };
+        // MPICH's mpi_f08 has one name for large counts in 4.0 and another one since, which only compiled calls have.
+        let large_in_fortran = |symbol: &String| {
+            let plain = symbol.replace("_f08ts_large_", "_f08ts_").replace("_c_f08ts_", "_f08ts_");
+            plain != *symbol && theirs.contains(&plain)
+        };
         assert_eq!(ours.iter().any(inside), name.contains("openmpi"));
         let more: Vec<_> = ours
             .iter()
-            .filter(|symbol| !theirs.contains(symbol) && !inside(symbol) && !annotation(symbol))
+            .filter(|symbol| !theirs.contains(symbol) && !inside(symbol))
+            .filter(|symbol| !annotation(symbol) && !large_in_fortran(symbol))
             .collect();
         assert!(more.is_empty(), "{mpi:?} lacks {more:?} of {name}");
         let needed = stdout(&succeeded(Command::new("readelf").arg("-d").arg(&object)));

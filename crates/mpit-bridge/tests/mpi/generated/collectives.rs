@@ -35,11 +35,13 @@ pub fn forms(
     let [blocking, immediate, persistent] = names;
     g.emit(blocking, counted, arguments.to_vec());
     account(g, blocking);
-    let mut list = arguments.to_vec();
-    list.push(Arg::Request(0));
-    g.emit(immediate, counted, list);
-    account(g, immediate);
-    g.complete(comm, 1);
+    if !g.frees_arrays(immediate, arguments) {
+        let mut list = arguments.to_vec();
+        list.push(Arg::Request(0));
+        g.emit(immediate, counted, list);
+        account(g, immediate);
+        g.complete(comm, 1);
+    }
     if g.library.newest {
         let mut list = arguments.to_vec();
         list.extend([Arg::Name("MPI_INFO_NULL"), Arg::Request(0)]);
@@ -50,7 +52,7 @@ pub fn forms(
         for _ in 0..starts {
             g.start(1);
             account(g, persistent);
-            g.complete(comm, 1);
+            g.complete_persistent(comm, 1);
         }
         g.free(comm, 1);
     }

@@ -1,5 +1,5 @@
 ! What stands around the generated statements; compiled with F77 (mpif.h), F90 (module mpi) or F08 defined, and
-! with MPICH where it is one. One thread.
+! with MPICH_4_0 where it is one. One thread.
 #ifdef F08
 #define HANDLE(kind) type(kind)
 #else
@@ -38,7 +38,7 @@ program generated
   integer(kind=MPI_ADDRESS_KIND) :: sd_c(NUMBER), rd_c(NUMBER), addresses(NUMBER)
   logical :: flag
   ! MPICH 4.0's module mpi declares this argument of MPI_Parrived so.
-#if defined(F90) && defined(MPICH)
+#if defined(F90) && defined(MPICH_4_0)
   integer :: arrived
 #else
   logical :: arrived

@@ -214,7 +214,7 @@ fn persistent(g: &mut Generator) {
             }
             x.got(g, "recv_init", BLOCK);
             x.sent(g, name);
-            g.complete(x.comm, 2);
+            g.complete_persistent(x.comm, 2);
         }
         g.free(x.comm, 2);
         g.end_step(x.comm);
@@ -244,7 +244,7 @@ fn partitioned(g: &mut Generator) {
         for name in ["Pready", "Pready_range", "Pready_list", "Parrived"] {
             g.timed(x.comm, name, 1);
         }
-        g.complete(x.comm, 2);
+        g.complete_persistent(x.comm, 2);
         whole.sent(g, "psend_init");
         whole.got(g, "precv_init", whole.size.a);
     }

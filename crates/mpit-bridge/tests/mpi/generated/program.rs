@@ -16,6 +16,10 @@ pub struct Library {
     pub large: bool,
     /// It is an MPICH: what that one fails in, also without the shim, is left out. Each place says what and why.
     pub mpich: bool,
+    /// It is one of MPICH 4.0, which fails in other things than later ones.
+    pub mpich_4_0: bool,
+    /// It is an Open MPI 5.
+    pub open_mpi_5: bool,
 }
 
 pub fn generate(seed: u64, ranks: usize, threads: usize, language: Language, library: Library) -> Generator {
