@@ -16,25 +16,52 @@ fn source(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge").join(file)
 }
 
-/// `allreduce CALLS PAUSE_MS STATUS FILE` of the shim's own tests, for MPICH.
-fn program() -> &'static Path {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-allreduce");
-        let mut compiler = Command::new("mpicc.mpich");
-        compiler.arg("-O1").arg("-o").arg(&program).arg(source("tests/programs/allreduce.c"));
-        assert!(compiler.status().expect("MPICH is installed (make deps)").success());
-        program
-    })
+#[derive(Clone, Copy)]
+enum Library {
+    Mpich,
+    OpenMpi,
+}
+
+const BOTH: [Library; 2] = [Library::Mpich, Library::OpenMpi];
+
+impl Library {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mpich => "mpich",
+            Self::OpenMpi => "openmpi",
+        }
+    }
+
+    /// `allreduce CALLS PAUSE_MS STATUS FILE` of the shim's own tests.
+    fn program(self) -> &'static Path {
+        static BUILT: [OnceLock<PathBuf>; 2] = [OnceLock::new(), OnceLock::new()];
+        BUILT[self as usize].get_or_init(|| {
+            let name = format!("agent-allreduce.{}", self.name());
+            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+            let mut compiler = Command::new(format!("mpicc.{}", self.name()));
+            compiler.arg("-O1").arg("-o").arg(&program).arg(source("tests/programs/allreduce.c"));
+            assert!(compiler.status().expect("both libraries are installed (make deps)").success());
+            program
+        })
+    }
+
+    fn launcher(self) -> Command {
+        let mut run = Command::new(format!("mpirun.{}", self.name()));
+        if let Self::OpenMpi = self {
+            run.args(["--oversubscribe", "--mca", "btl", "self,vader"]);
+            run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        }
+        run
+    }
 }
 
 /// Starts it with the shim, pushing as often as it can. It makes the file `late` when most of its calls are done.
-fn start(socket: &Path, calls: u64, pause_ms: u64) -> Child {
-    let object = make("mpit-bridge/shim", "agent-shim").join("libthroughline-mpich.so");
-    let mut run = Command::new("mpirun.mpich");
+fn start(library: Library, socket: &Path, calls: u64, pause_ms: u64) -> Child {
+    let object = make("mpit-bridge/shim", "agent-shim").join(format!("libthroughline-{}.so", library.name()));
+    let mut run = library.launcher();
     run.args(["-n", &RANKS.to_string(), "env"])
         .arg(format!("LD_PRELOAD={}", object.display()))
-        .arg(program());
+        .arg(library.program());
     run.args([&calls.to_string(), &pause_ms.to_string(), "0"])
         .arg(late(socket))
         .env("THROUGHLINE_SOCKET", socket);
@@ -64,7 +91,7 @@ fn all_calls(calls: u64) -> String {
 fn stopped_and_continued() {
     let node = Node::bare();
     let agent = node.run();
-    let running = start(&node.socket(), 2000, 5);
+    let running = start(Library::Mpich, &node.socket(), 2000, 5);
     agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
     agent.signal(SIGSTOP);
     // However fast the machine is, the program has lived long enough for four frames to every one that fits.
@@ -86,26 +113,30 @@ fn lost(metrics: &str) -> f64 {
 
 #[test]
 fn stopped_until_the_program_has_ended() {
-    let node = Node::bare();
-    let agent = node.run();
-    let running = start(&node.socket(), 40, 20);
-    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
-    agent.signal(SIGSTOP);
-    unharmed(running);
-    agent.signal(SIGCONT);
-    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 0"]);
+    for library in BOTH {
+        let node = Node::bare();
+        let agent = node.run();
+        let running = start(library, &node.socket(), 40, 20);
+        agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
+        agent.signal(SIGSTOP);
+        unharmed(running);
+        agent.signal(SIGCONT);
+        agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 0"]);
+    }
 }
 
 #[test]
 fn killed_and_restarted() {
-    let node = Node::bare();
-    let mut agent = node.run();
-    let running = start(&node.socket(), 200, 20);
-    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
-    agent.kill();
-    let agent = node.run();
-    unharmed(running);
-    agent.wait_for(&[&all_calls(200), "throughline_connected_ranks{source=\"mpi\"} 0"]);
+    for library in BOTH {
+        let node = Node::bare();
+        let mut agent = node.run();
+        let running = start(library, &node.socket(), 200, 20);
+        agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
+        agent.kill();
+        let agent = node.run();
+        unharmed(running);
+        agent.wait_for(&[&all_calls(200), "throughline_connected_ranks{source=\"mpi\"} 0"]);
+    }
 }
 
 /// Its spool can grow no further (RLIMIT_FSIZE, as a full disk): ranks notice nothing, the agent lives on, says so, and
@@ -114,7 +145,7 @@ fn killed_and_restarted() {
 fn no_room_for_the_spool() {
     let node = Node::bare();
     let agent = node.run_with_file_limit(16 * 1024);
-    let running = start(&node.socket(), 100, 20);
+    let running = start(Library::Mpich, &node.socket(), 100, 20);
     unharmed(running);
     agent.wait_for(&[&all_calls(100), "throughline_connected_ranks{source=\"mpi\"} 0"]);
     agent.wait_for(&["throughline_spool_"]);

@@ -1,10 +1,9 @@
-//! Whatever happens to the agent, the program's output and exit status stay the same.
+//! Whatever happens to the agent, the program's output and exit status stay the same. The real agent stopped, killed and
+//! without room is in the agent's own tests; what programs do to themselves in conduct.rs.
 
 use crate::support::*;
-use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket};
-use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 fn both_ways(mpi: Mpi, program: &Path, arguments: &[&str], socket: &Path) -> (Output, Output) {
     let plain = mpi.run(2).arg(program).args(arguments).output().unwrap();
@@ -27,22 +26,6 @@ fn agent_absent() {
             assert_eq!(plain.status.code(), expected);
             assert_eq!(comparable(&shimmed), comparable(&plain), "{}", stderr(&shimmed));
         }
-    }
-}
-
-#[test]
-fn agent_stopped() {
-    let _alone = alone_blocking();
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("stopped");
-    // What a stopped process looks like from outside: connections wait and nobody reads.
-    let listening = socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
-    bind(listening.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
-    listen(&listening, Backlog::new(16).unwrap()).unwrap();
-    for mpi in BOTH {
-        let program = mpi.compile("tests/programs/allreduce.c", folder.path());
-        let (plain, shimmed) = both_ways(mpi, &program, &["60", "20", "3"], &path);
-        assert_eq!(comparable(&shimmed), comparable(&plain), "{}", stderr(&shimmed));
     }
 }
 
@@ -74,32 +57,6 @@ async fn agent_replaced_in_mid_run() {
         assert_eq!(second.seen.row(0, 2)[1], (40 * 8192, 40));
         assert!(second.seen.ranks.values().all(|rank| rank.ending == "clean"));
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn rank_without_finalize_is_lost() {
-    let _alone = alone().await;
-    let folder = tempfile::tempdir().unwrap();
-    let source = "#include <mpi.h>\n#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n\
-        int main(int n, char **v) {\n  int x = 1, y; MPI_Init(&n, &v);\n\
-        MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n\
-        /* A forked child must neither speak for its parent nor take its connection along. */\n\
-        pid_t child = fork(); if (child == 0) exit(0); waitpid(child, NULL, 0);\n\
-        MPI_Allreduce(&x, &y, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);\n\
-        if (n > 1) abort();\n  exit(0);\n}\n";
-    std::fs::write(folder.path().join("exit.c"), source).unwrap();
-    let program = folder.path().join("exit");
-    succeeded(Command::new("mpicc.mpich").arg("-o").arg(&program).arg(folder.path().join("exit.c")));
-    let mut agent = Agent::start(&folder.path().join("s"));
-    for arguments in [&[][..], &["abort"]] {
-        let mut command = run_with_shim(Mpi::Mpich, 1, &agent.socket);
-        command.arg(&program).args(arguments).env("THROUGHLINE_PUSH_MS", "10");
-        agent.run(command, 1).await;
-    }
-    agent.until_ended(2).await; // a program that fails is not waited for
-    assert_eq!(agent.seen.ranks.len(), 2);
-    assert!(agent.seen.ranks.values().all(|rank| rank.ending == "lost"), "{:?}", agent.seen.ranks);
-    assert_eq!(agent.seen.cell(0, "allreduce", 4), Some((2, 8)), "exit() still delivers");
 }
 
 /// The shim uses MPI_T itself; a program that does so too must not notice, nor get another thread level.
