@@ -13,6 +13,7 @@ mod golden;
 mod regions;
 mod requests;
 mod sanitized;
+mod spawn;
 mod support;
 mod surroundings;
 mod trace;

@@ -136,11 +136,16 @@ impl Mpi {
 
     /// `mpirun -n RANKS` of this MPI, for a program behind it.
     pub fn run(self, ranks: u32) -> Command {
+        self.run_over("self,vader", ranks)
+    }
+
+    /// The same, Open MPI by these of its transports.
+    pub fn run_over(self, transports: &str, ranks: u32) -> Command {
         let mut command = Command::new(self.command("mpirun"));
         command.arg("-n").arg(ranks.to_string());
         command.env_remove("LD_PRELOAD").env_remove("THROUGHLINE_SOCKET");
         if self == Self::Open {
-            command.args(["--oversubscribe", "--mca", "btl", "self,vader"]);
+            command.args(["--oversubscribe", "--mca", "btl", transports]);
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
         command
@@ -154,7 +159,11 @@ pub fn exec() -> Command {
 
 /// `mpirun -n RANKS throughline-exec`, telling to `socket`.
 pub fn run_with_shim(mpi: Mpi, ranks: u32, socket: &Path) -> Command {
-    let mut command = mpi.run(ranks);
+    with_shim(mpi.run(ranks), socket)
+}
+
+/// The same of a launcher's command that has no program yet.
+pub fn with_shim(mut command: Command, socket: &Path) -> Command {
     command.env("THROUGHLINE_SOCKET", socket).env("THROUGHLINE_LIB_DIR", plain_shim());
     command.arg(env!("CARGO_BIN_EXE_throughline-exec"));
     command
