@@ -81,7 +81,8 @@ static int hydra_launcher(char *text, size_t size) {
         const char *port = option(line, (size_t)length, "--control-port");
         if (!port) continue;
         const char *group = option(line, (size_t)length, "--pgid");
-        snprintf(text, size, "hydra %s %s", port, group ? group : "0");
+        /* MPICH 5 has one proxy for spawned processes, too; those of two spawns it does not tell apart. */
+        snprintf(text, size, "hydra %s %s%s", port, group ? group : "0", getenv("PMI_SPAWNED") ? " spawned" : "");
         return 1;
     }
     return 0;
