@@ -73,7 +73,7 @@ test: prefix pages lint
 	cd $(WEB) && npm test --silent
 	$(CARGO) build --workspace --bins
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEBUG)/lib/throughline
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 bench: build prefix
 	@benches/run.sh

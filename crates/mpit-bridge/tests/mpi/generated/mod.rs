@@ -24,7 +24,7 @@ use model::{Model, Sums};
 use program::{Library, generate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 use std::time::Duration;
 use throughline_mpit_bridge::operations;
 
@@ -184,16 +184,27 @@ fn limited(command: &Command) -> Command {
     limited
 }
 
+/// MPICH 4.0's schedules of nonblocking collectives fail now and then among threads, without the shim too (3 ranks of
+/// 4 threads: one run of three), and say this. Such a run tells nothing.
+const BROKEN_SCHEDULE: &str = "MPIDU_Sched_progress_state";
+/// How often a run is tried that the library broke off so.
+const TRIES: usize = 8;
+
+/// Whether the run came to its end; false if the library broke it off by a fault of its own.
+fn came_to_its_end(run: &Run, output: &Output, how: &str) -> bool {
+    let is_known = run.mpi == Mpi::Mpich && run.threads > 1 && stderr(output).contains(BROKEN_SCHEDULE);
+    let told = format!("{run:?} fails {how}: {}\n{}\n{}", output.status, stdout(output), stderr(output));
+    assert!(output.status.success() || is_known, "{told}");
+    output.status.success()
+}
+
 /// What the library itself can't run says nothing about the shim.
-fn runs_without_shim(run: &Run, program: &Path, folder: &Path) {
-    let mut command = run.mpi.run(u32::try_from(run.ranks).unwrap());
-    let output = limited(command.arg(program).arg(folder)).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{run:?} fails without the shim: {}\n{}",
-        output.status,
-        stderr(&output)
-    );
+fn runs_without_shim(run: &Run, program: &Path, folder: &Path) -> bool {
+    let plain = || {
+        let mut command = run.mpi.run(u32::try_from(run.ranks).unwrap());
+        limited(command.arg(program).arg(folder)).output().unwrap()
+    };
+    (0..TRIES).any(|_| came_to_its_end(run, &plain(), "without the shim"))
 }
 
 /// Generates, runs and compares.
@@ -202,27 +213,43 @@ pub async fn exact(run: Run) {
     let g = run.generate();
     assert_eq!(missing(&g), Vec::<String>::new(), "functions of the table that the generator does not know");
     let program = run.compile(&g, folder.path());
-    if run.plain_first {
-        runs_without_shim(&run, &program, folder.path());
+    if run.plain_first && !runs_without_shim(&run, &program, folder.path()) {
+        println!("left out, the library breaks it off without the shim, {TRIES} times of {TRIES}: {run:?}");
+        return;
     }
-    let mut agent = Agent::start(&folder.path().join("s"));
+    for _ in 0..TRIES {
+        if ran_exactly(&run, &g, &program, folder.path()).await {
+            println!("exact: {run:?}");
+            return;
+        }
+    }
+    panic!("{run:?}: the library broke off {TRIES} runs");
+}
+
+/// One run under the shim; false if it did not come to its end by a fault of the library.
+async fn ran_exactly(run: &Run, g: &Generator, program: &Path, folder: &Path) -> bool {
+    let mut agent = Agent::start(&folder.join("s"));
     let ranks = u32::try_from(run.ranks).unwrap();
     let mut command = match run.sanitizer {
         None => run_with_shim(run.mpi, ranks, &agent.socket),
         Some(sanitizer) => sanitizer.run(run.mpi, ranks, &agent.socket),
     };
-    let command = limited(command.arg(program).arg(folder.path()));
+    let command = limited(command.arg(program).arg(folder));
     let output = agent.run_within(command, run.ranks, LIMIT).await;
-    assert!(output.status.success(), "{run:?}: {}\n{}", stdout(&output), stderr(&output));
+    if !came_to_its_end(run, &output, "under the shim") {
+        agent.receiver.stop().await;
+        return false;
+    }
     if run.sanitizer.is_some() {
         assert_clean(&output);
     }
     let mut model = g.model.times(run.threads as u64);
     model.add(&g.once);
     add_tests(&mut model, &stdout(&output));
-    compare(&run, &model, &agent.seen);
+    compare(run, &model, &agent.seen);
     assert_eq!(agent.receiver.status().unknown_messages, model.unknown, "{run:?}");
     agent.receiver.stop().await;
+    true
 }
 
 /// One test for each shape that is run always.
@@ -261,7 +288,6 @@ async fn all_shapes() {
             for (language, threads) in [(Language::C, 1), (Language::C, 4), (fortran, 1)] {
                 let run = Run { plain_first: true, ..Run::new(mpi, language, ranks, threads) };
                 exact(run).await;
-                println!("exact: {run:?}");
             }
         }
     }
