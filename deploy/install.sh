@@ -53,4 +53,5 @@ for file in "$top"/deploy/udev/*; do put 644 "$file" lib/udev/rules.d; done
     put 644 "$top/deploy/$file" "share/throughline/$(dirname "$file")"
 done
 for file in "$top"/dashboards/*.json; do put 644 "$file" share/throughline/dashboards; done
+put 644 "$top/dashboards/site.toml" share/throughline/dashboards
 echo "installed below $root; next: $prefix/share/throughline/config, and deploy/README.md"

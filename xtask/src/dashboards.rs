@@ -1,11 +1,12 @@
-//! `cargo xtask dashboards`: runs every query of every dashboard and alert rule on a running installation.
+//! `cargo xtask dashboards` writes `dashboards/*.json` from their definitions; `cargo xtask dashboards check` runs every
+//! query of every dashboard and alert rule on a running installation.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, Subcommand};
 use throughline_dashboard_check::{
     Error, Files, GrafanaRule, Prometheus, PrometheusRules, Sources, Sql, Window, check, saturated_by_promql,
     saturated_by_sql,
@@ -19,6 +20,19 @@ const SATURATION: (&str, &str) = ("throughline-link-saturated", "InfinibandLinkS
 /// The task's arguments.
 #[derive(Debug, Args)]
 pub struct Arguments {
+    /// Without one: write the files.
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Run every query of the dashboards and alert rules on a running installation.
+    Check(Check),
+}
+
+#[derive(Debug, Args)]
+struct Check {
     /// Database, for instance `postgresql://throughline_read@%2Frun%2Fthroughline/throughline` or `host=... dbname=...`;
     /// without it queries in SQL are left out.
     #[arg(long)]
@@ -34,12 +48,35 @@ pub struct Arguments {
     root: PathBuf,
 }
 
-/// Prints each finding and the saturated links on standard output; status 2 when there is a finding.
+/// Writes the files, or prints each finding and the saturated links on standard output; status 2 when there is a finding.
 pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run_async(arguments))
+    match &arguments.action {
+        None => write(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../dashboards"))),
+        Some(Action::Check(check)) => {
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run_check(check))
+        }
+    }
 }
 
-async fn run_async(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+/// Writes each dashboard, and removes the file of one that is no more.
+fn write(folder: &Path) -> anyhow::Result<ExitCode> {
+    let files = throughline_dashboards::files(&throughline_dashboards::Site::default());
+    for entry in std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))? {
+        let path = entry?.path();
+        let is_made =
+            files.iter().any(|(name, _)| path.file_name().is_some_and(|found| found == name.as_str()));
+        if path.extension().is_some_and(|extension| extension == "json") && !is_made {
+            std::fs::remove_file(&path).with_context(|| format!("removing {}", path.display()))?;
+        }
+    }
+    for (name, text) in files {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_check(arguments: &Check) -> anyhow::Result<ExitCode> {
     let files = Files::read(&arguments.root)?;
     let sql = match &arguments.database_url {
         Some(url) => Some(Sql::connect(url).await?),

@@ -25,7 +25,7 @@ enum Task {
     Metrics,
     /// Write the bindings of crates/cupti-sys from NVIDIA's headers, which pip downloads.
     Cupti(cupti::Arguments),
-    /// Run every query of the dashboards and alert rules on a running installation.
+    /// Write dashboards/*.json from their definitions, or run every query of them on a running installation.
     Dashboards(dashboards::Arguments),
 }
 

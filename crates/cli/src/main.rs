@@ -3,6 +3,7 @@
 //! Each module has `Arguments` (clap) and `pub async fn run(arguments, &Site) -> anyhow::Result<ExitCode>`.
 //! Nothing is done here that belongs to one subcommand, and nothing is printed but the final error.
 
+mod dashboards;
 mod db;
 mod demo;
 mod job;
@@ -50,6 +51,8 @@ enum Command {
     CheckConfig(serve::CheckArguments),
     /// Show each source with the age of its newest row, and each job with its top operations
     Status(status::Arguments),
+    /// Write the Grafana dashboards with this site's colours and addresses
+    Dashboards(dashboards::Arguments),
     /// Show what jobs did with MPI: list, show, top, matrix, diff, trace
     Job(job::Arguments),
     /// Show the whole path on simulated hardware with a real MPI program and a database of its own
@@ -76,6 +79,7 @@ async fn run(command: Command, site: &Site) -> anyhow::Result<ExitCode> {
         Command::Db(arguments) => db::run(arguments, site).await,
         Command::CheckConfig(arguments) => serve::check_config(arguments, site).await,
         Command::Status(arguments) => status::run(arguments, site).await,
+        Command::Dashboards(arguments) => dashboards::run(&arguments),
         Command::Job(arguments) => job::run(arguments, site).await,
         Command::Demo(arguments) => demo::run(arguments, site).await,
     }

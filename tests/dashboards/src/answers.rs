@@ -100,6 +100,17 @@ impl Answer {
             .map(|name| format!("the panel names column '{name}', which the answer lacks"))
             .collect()
     }
+
+    /// Patterns (`/.../`) that match no column, each as a problem.
+    #[must_use]
+    pub fn unmatched(&self, patterns: &[&str]) -> Vec<String> {
+        let matches = |pattern: &str| {
+            let inner = pattern.trim_start_matches('/').trim_end_matches('/');
+            regex::Regex::new(inner).is_ok_and(|found| self.columns.iter().any(|c| found.is_match(&c.name)))
+        };
+        let unmatched = patterns.iter().filter(|pattern| !matches(pattern));
+        unmatched.map(|pattern| format!("the panel's pattern {pattern} matches no column")).collect()
+    }
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use crate::files::Files;
 use crate::prometheus::{Prometheus, Series};
 use crate::rules::{PrometheusRules, selectors};
 use crate::{Error, Finding, Sql, lint};
-use std::collections::BTreeSet;
+use serde_json::Value;
 
-/// Rows of a dashboard that must be there, one for each layer, each with SQL and PromQL panels.
-const LAYERS: [&str; 3] = ["Fabric", "GPU links", "MPI"];
+/// Dashboards that must be there, one for each layer, each with SQL and PromQL panels: fabric, GPU links, MPI.
+const LAYERS: [&str; 3] = ["throughline-fabric", "throughline-node", "throughline-jobs"];
 /// Values of a single-valued variable that are tried: the newest job may have just begun.
 const TRIED_VALUES: usize = 5;
 
@@ -47,14 +47,15 @@ pub async fn check(files: &Files, sources: &Sources, window: Window) -> Result<R
     let prometheus_rules = PrometheusRules::parse(&files.prometheus_rules)?;
     let findings = lint(&dashboards, &grafana_rules, &files.data_source_uids()?);
     let mut run = Run { sources, report: Report { findings, ..Report::default() } };
-    let mut layers = BTreeSet::new();
     for (name, dashboard) in &dashboards {
         run.dashboard(name, dashboard, window).await;
-        layers.extend(complete_layers(dashboard));
     }
-    for layer in LAYERS.iter().filter(|layer| !layers.contains(**layer)) {
-        let problem = format!("no row '{layer}' with panels by SQL and by PromQL");
-        run.report.findings.push(Finding::new("dashboards", problem));
+    for layer in LAYERS {
+        let found = dashboards.iter().find(|(_, dashboard)| dashboard.uid == layer);
+        if !found.is_some_and(|(_, dashboard)| asks_both(dashboard)) {
+            let problem = format!("no dashboard '{layer}' with panels by SQL and by PromQL");
+            run.report.findings.push(Finding::new("dashboards", problem));
+        }
     }
     for rule in &grafana_rules {
         run.grafana_rule(rule, window).await;
@@ -63,23 +64,10 @@ pub async fn check(files: &Files, sources: &Sources, window: Window) -> Result<R
     Ok(run.report)
 }
 
-/// Rows that have at least one panel of each language.
-fn complete_layers(dashboard: &Dashboard) -> BTreeSet<&str> {
-    let mut complete = BTreeSet::new();
-    let (mut row, mut sql, mut promql) = ("", false, false);
-    for panel in &dashboard.panels {
-        if panel.kind == "row" {
-            (row, sql, promql) = (panel.title.as_str(), false, false);
-        }
-        for target in panel.targets.iter().chain(panel.panels.iter().flat_map(|inner| &inner.targets)) {
-            sql |= target.sql.is_some();
-            promql |= target.expr.is_some();
-        }
-        if sql && promql {
-            complete.insert(row);
-        }
-    }
-    complete
+/// Whether a dashboard has at least one panel of each language.
+fn asks_both(dashboard: &Dashboard) -> bool {
+    let targets = || dashboard.query_panels().flat_map(|panel| &panel.targets);
+    targets().any(|target| target.sql.is_some()) && targets().any(|target| target.expr.is_some())
 }
 
 struct Run<'a> {
@@ -100,7 +88,10 @@ impl Run<'_> {
                 expander.multiple.push(variable.name.clone());
             }
             let values = self.variable(name, variable, &expander).await;
-            if variable.multi || variable.include_all || variable.kind != "query" {
+            if variable.kind == "custom" {
+                let chosen = variable.current.get("value").and_then(Value::as_str).unwrap_or_default();
+                expander.values.insert(variable.name.clone(), vec![chosen.to_owned()]);
+            } else if variable.multi || variable.include_all || variable.kind != "query" {
                 expander.values.insert(variable.name.clone(), values);
             } else {
                 // Without a choice Grafana puts an empty text.
@@ -108,6 +99,12 @@ impl Run<'_> {
                 expander.values.insert(variable.name.clone(), vec![first]);
                 choices.push((variable.name.clone(), values.into_iter().take(TRIED_VALUES).collect()));
             }
+        }
+        for annotation in &dashboard.annotations.list {
+            let Some(target) = &annotation.target else { continue };
+            let problems = self.annotation(target, &expander).await;
+            let place = format!("{name}, annotation '{}'", annotation.name);
+            problems.into_iter().for_each(|problem| self.find(&place, problem));
         }
         for panel in dashboard.query_panels() {
             let place = format!("{name}, panel '{}'", panel.title);
@@ -144,6 +141,24 @@ impl Run<'_> {
             }
         }
         first
+    }
+
+    /// Marks have a time and a text. There may be none: nothing need have happened.
+    async fn annotation(&mut self, target: &Target, expander: &Expander) -> Vec<String> {
+        let text = target.sql.as_deref().unwrap_or_default();
+        let statement = match expander.expand(text, Language::Sql) {
+            Ok(statement) => statement,
+            Err(error) => return vec![error.0],
+        };
+        let Some(sql) = &self.sources.sql else {
+            self.report.left_out += 1;
+            return Vec::new();
+        };
+        self.report.queries += 1;
+        match sql.query(&statement).await {
+            Ok(answer) => answer.missing(&[String::from("time"), String::from("text")]),
+            Err(problem) => vec![problem],
+        }
     }
 
     /// Values of a variable; its own query runs too.
@@ -198,6 +213,7 @@ impl Run<'_> {
                 Ok(answer) => {
                     let mut problems = answer.problems();
                     problems.extend(answer.missing(&panel.named_columns()));
+                    problems.extend(answer.unmatched(&panel.patterns()));
                     if target.format.as_deref() == Some("time_series") {
                         problems.extend(answer.problems_as_series());
                     }

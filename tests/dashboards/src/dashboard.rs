@@ -23,9 +23,36 @@ pub struct Dashboard {
     /// Links at the top.
     #[serde(default)]
     pub links: Vec<Value>,
+    /// Marks in every chart.
+    #[serde(default)]
+    pub annotations: Annotations,
     /// A stored dashboard's number; must not be in a provisioned file.
     #[serde(default)]
     pub id: Option<i64>,
+}
+
+/// List of annotations.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Annotations {
+    /// Queries, and Grafana's own list.
+    pub list: Vec<Annotation>,
+}
+
+/// One kind of marks.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Annotation {
+    /// Shown name.
+    #[serde(default)]
+    pub name: String,
+    /// 1 for Grafana's own, which has no query.
+    #[serde(default, rename = "builtIn")]
+    pub built_in: u32,
+    /// Where it runs.
+    #[serde(default)]
+    pub datasource: Option<DataSource>,
+    /// The query.
+    #[serde(default)]
+    pub target: Option<Target>,
 }
 
 /// List of variables.
@@ -58,6 +85,12 @@ pub struct Variable {
     /// More than one value can be chosen.
     #[serde(default)]
     pub multi: bool,
+    /// The choice at first: `{"text", "value"}`, or empty for the first value.
+    #[serde(default)]
+    pub current: Value,
+    /// Values of a menu.
+    #[serde(default)]
+    pub options: Vec<Value>,
     /// There is an entry for all values.
     #[serde(default, rename = "includeAll")]
     pub include_all: bool,
@@ -110,6 +143,9 @@ pub struct Panel {
     /// Links of the panel's title.
     #[serde(default)]
     pub links: Vec<Value>,
+    /// What the kind of panel is told.
+    #[serde(default)]
+    pub options: Value,
     /// What Grafana does with the answer before it draws.
     #[serde(default)]
     pub transformations: Vec<Value>,
@@ -232,6 +268,16 @@ impl Panel {
         self.links.iter().chain(of_fields.into_iter().flatten()).chain(of_single.flatten()).collect()
     }
 
+    /// Patterns of overrides, each of which must match a column: only of tables, where series have no names of their own.
+    #[must_use]
+    pub fn patterns(&self) -> Vec<&str> {
+        let entries = self.field_config.overrides.iter().filter(|_| self.kind == "table");
+        entries
+            .filter(|entry| entry.matcher.get("id").and_then(Value::as_str) == Some("byRegexp"))
+            .filter_map(|entry| entry.matcher.get("options").and_then(Value::as_str))
+            .collect()
+    }
+
     /// Columns that overrides, transformations and links name, and that an answer must therefore have.
     #[must_use]
     pub fn named_columns(&self) -> Vec<String> {
@@ -257,6 +303,7 @@ impl Panel {
             let url = link.get("url").and_then(Value::as_str).unwrap_or_default();
             names.extend(crate::expand::data_fields(url));
         }
+        names.extend(self.options.get("xField").and_then(Value::as_str).map(str::to_owned));
         names.retain(|name| !made_here.contains(name));
         names.sort();
         names.dedup();

@@ -267,7 +267,8 @@ pub fn data_fields(url: &str) -> Vec<String> {
     url.split("${__data.fields")
         .skip(1)
         .filter_map(|rest| rest.split_once('}'))
-        .map(|(field, _)| field.trim_matches(|c| matches!(c, '.' | '[' | ']' | '"')).to_owned())
+        .map(|(field, _)| field.split_once("]:").map_or(field, |(field, _)| field))
+        .map(|field| field.trim_matches(|c| matches!(c, '.' | '[' | ']' | '"')).to_owned())
         .collect()
 }
 
@@ -332,7 +333,7 @@ mod tests {
     #[test]
     fn fields_of_links() {
         assert_eq!(
-            data_fields("?a=${__data.fields.UUID}&b=${__data.fields[\"Switch GUID\"]}&${x}"),
+            data_fields("?a=${__data.fields.UUID}&b=${__data.fields[\"Switch GUID\"]:percentencode}&${x}"),
             ["UUID", "Switch GUID"]
         );
     }

@@ -11,6 +11,7 @@
 
 mod alerts;
 mod answers;
+mod bounds;
 mod check;
 mod dashboard;
 mod expand;
@@ -23,7 +24,7 @@ mod sql;
 pub use alerts::{GrafanaRule, saturated_by_promql, saturated_by_sql};
 pub use check::{Report, Sources, check};
 pub use dashboard::{Dashboard, Panel, Target, Variable};
-pub use expand::{Expander, UnknownDollar, Window};
+pub use expand::{Expander, Language, UnknownDollar, Window};
 pub use files::Files;
 pub use lint::lint;
 pub use prometheus::Prometheus;

@@ -3,6 +3,7 @@
 
 use crate::Finding;
 use crate::alerts::GrafanaRule;
+use crate::bounds;
 use crate::dashboard::{Dashboard, Panel, Target, Variable};
 use serde_json::Value;
 use std::collections::HashSet;
@@ -39,7 +40,11 @@ const UID_BYTES: usize = 40;
 const SQL_PLUGIN: &str = "grafana-postgresql-datasource";
 const PROMETHEUS_PLUGIN: &str = "prometheus";
 /// What a link may take from Grafana beside the dashboard's variables.
-const LINK_VARIABLES: [&str; 5] = ["__url_time_range", "__all_variables", "__data.", "__field.", "__value."];
+const LINK_VARIABLES: [&str; 2] = ["__url_time_range", "__all_variables"];
+/// What a link of a field or panel may take from its row.
+const ROW_VARIABLES: [&str; 3] = ["__data.fields", "__field.", "__value."];
+/// Formats of a variable in a URL that keep `&` and `/` of a value from changing the URL.
+const LINK_FORMATS: [&str; 2] = ["percentencode", "queryparam"];
 
 /// Everything that is wrong with the form of these dashboards and rules; `data_sources` are the identifiers of
 /// those that the repository provisions.
@@ -94,6 +99,26 @@ fn of_dashboard(name: &str, dashboard: &Dashboard, all: &[(String, Dashboard)], 
             find(format!("variable {}: {problem}", variable.name));
         }
     }
+    for annotation in dashboard.annotations.list.iter().filter(|annotation| annotation.built_in == 0) {
+        let problem = match &annotation.target {
+            None => Some(String::from("no query")),
+            Some(_) if annotation.name.is_empty() => Some(String::from("no name")),
+            Some(target) if target.datasource != annotation.datasource => {
+                let uid = annotation.datasource.as_ref().map_or("", |source| source.uid.as_str());
+                Some(format!("'{uid}' is no data-source variable of its query"))
+            }
+            Some(target) => of_target(target, dashboard).into_iter().next(),
+        };
+        if let Some(problem) = problem {
+            find(format!("annotation '{}': {problem}", annotation.name));
+        }
+    }
+    for link in dashboard.links.iter().filter(|link| link.get("type").and_then(Value::as_str) == Some("link"))
+    {
+        if let Some(problem) = of_link(link, dashboard, all) {
+            find(problem);
+        }
+    }
     let mut ids = HashSet::new();
     for panel in &dashboard.panels {
         if panel.id == 0 || !ids.insert(panel.id) {
@@ -104,7 +129,7 @@ fn of_dashboard(name: &str, dashboard: &Dashboard, all: &[(String, Dashboard)], 
             find(format!("panel '{}': {problem}", panel.title));
         }
         for link in panel.all_links() {
-            if let Some(problem) = of_link(link, all) {
+            if let Some(problem) = of_link(link, dashboard, all) {
                 find(format!("panel '{}': {problem}", panel.title));
             }
         }
@@ -126,10 +151,21 @@ fn of_variable(variable: &Variable, dashboard: &Dashboard) -> Vec<String> {
         if ![SQL_PLUGIN, PROMETHEUS_PLUGIN].contains(&plugin) {
             problems.push(format!("plugin '{plugin}' is not used here"));
         }
+    } else if variable.kind == "custom" {
+        let value = |of: &Value| of.get("value").cloned().unwrap_or_default();
+        if !variable.options.iter().any(|option| value(option) == value(&variable.current)) {
+            problems.push(String::from("its choice at first is none of its options"));
+        }
     } else if variable.kind == "query" {
         if variable.query.as_str() != Some(variable.definition.as_str()) {
             problems.push(String::from("definition differs from query"));
         }
+        let chosen = variable.current.get("value");
+        let all = serde_json::json!(["$__all"]);
+        if chosen.is_some_and(|chosen| *chosen != all || !variable.include_all) {
+            problems.push(String::from("its choice at first is a value of one site"));
+        }
+        problems.extend(bounds::problems(&variable.definition));
         let source = variable.datasource.as_ref();
         if source.is_none_or(|source| plugin_of(&source.uid, dashboard) != Some(SQL_PLUGIN)) {
             problems.push(String::from("its data source is no variable of the PostgreSQL plugin"));
@@ -167,6 +203,11 @@ fn of_panel(panel: &Panel, dashboard: &Dashboard) -> Vec<String> {
             problems.push(format!("no {what}"));
         }
     }
+    for name in names_of_variables(&panel.title).chain(names_of_variables(&panel.description)) {
+        if dashboard.variable(name).is_none() {
+            problems.push(format!("unknown '${{{name}}}' in its title or description"));
+        }
+    }
     if panel.all_links().is_empty() {
         problems.push(String::from("no link"));
     }
@@ -191,18 +232,18 @@ fn of_panel(panel: &Panel, dashboard: &Dashboard) -> Vec<String> {
     problems
 }
 
-fn of_target(target: &Target, dashboard: &Dashboard) -> Option<String> {
+fn of_target(target: &Target, dashboard: &Dashboard) -> Vec<String> {
     let Some(source) = &target.datasource else {
-        return Some(format!("query {} has no data source", target.ref_id));
+        return vec![format!("query {} has no data source", target.ref_id)];
     };
     let Some(plugin) = plugin_of(&source.uid, dashboard) else {
-        return Some(format!(
+        return vec![format!(
             "data source '{}' of query {} is no data-source variable",
             source.uid, target.ref_id
-        ));
+        )];
     };
     if plugin != source.kind {
-        return Some(format!("data source '{}' is a {plugin}, not a {}", source.uid, source.kind));
+        return vec![format!("data source '{}' is a {plugin}, not a {}", source.uid, source.kind)];
     }
     let complete = match plugin {
         SQL_PLUGIN => {
@@ -214,23 +255,39 @@ fn of_target(target: &Target, dashboard: &Dashboard) -> Option<String> {
         _ => target.expr.as_deref().is_some_and(|expr| !expr.trim().is_empty()) && target.legend.is_some(),
     };
     let form = if plugin == SQL_PLUGIN { "rawSql, rawQuery and format" } else { "expr and legendFormat" };
-    (!complete).then(|| format!("query {} needs {form}", target.ref_id))
+    let mut problems = bounds::problems(target.sql.as_deref().unwrap_or_default());
+    if !complete {
+        problems.push(format!("query {} needs {form}", target.ref_id));
+    }
+    problems
 }
 
-/// A link has a title; one to a dashboard names one that is there and sets variables that it has.
-fn of_link(link: &Value, all: &[(String, Dashboard)]) -> Option<String> {
+/// Names in `${...}`, without formats.
+fn names_of_variables(text: &str) -> impl Iterator<Item = &str> {
+    text.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| {
+        // A field's name may have a colon: its format stands behind the bracket.
+        name.split_once("]:").or_else(|| name.split_once(':')).map_or(name, |(name, _)| name)
+    })
+}
+
+/// A link has a title; it takes only what is there; one to a dashboard names one that is there and sets variables that it
+/// has.
+fn of_link(link: &Value, dashboard: &Dashboard, all: &[(String, Dashboard)]) -> Option<String> {
     let text = |key: &str| link.get(key).and_then(Value::as_str).unwrap_or_default();
     let (title, url) = (text("title"), text("url"));
     if title.is_empty() || url.is_empty() {
         return Some(String::from("a link without title or URL"));
     }
-    for name in url.split("${").skip(1).filter_map(|rest| rest.split_once('}')).map(|(name, _)| name) {
-        if !LINK_VARIABLES
-            .iter()
-            .any(|known| name == *known || (known.ends_with('.') && name.starts_with(known)))
-            && !name.starts_with("__data.fields[")
-        {
+    for name in names_of_variables(url) {
+        let is_of_row = ROW_VARIABLES.iter().any(|known| name.starts_with(known));
+        if !is_of_row && !LINK_VARIABLES.contains(&name) && dashboard.variable(name).is_none() {
             return Some(format!("link '{title}': unknown '${{{name}}}'"));
+        }
+        let safe = LINK_FORMATS.iter().any(|format| {
+            url.contains(&format!("${{{name}:{format}}}")) || url.contains(&format!("${{{name}]:{format}}}"))
+        });
+        if is_of_row && !safe {
+            return Some(format!("link '{title}': '${{{name}}}' needs a format, like :percentencode"));
         }
     }
     let rest = url.strip_prefix("/d/")?;
@@ -239,10 +296,11 @@ fn of_link(link: &Value, all: &[(String, Dashboard)]) -> Option<String> {
         return Some(format!("link '{title}': there is no dashboard '{uid}'"));
     };
     let query = rest.split_once('?').map_or("", |(_, query)| query);
-    let unknown = query
+    let set = query
         .split('&')
         .filter_map(|part| part.strip_prefix("var-"))
         .filter_map(|part| part.split('=').next())
-        .find(|name| target.variable(name).is_none())?;
+        .chain(url.split("${").filter_map(|part| part.split_once(":queryparam}").map(|(name, _)| name)));
+    let unknown = set.into_iter().find(|name| target.variable(name).is_none())?;
     Some(format!("link '{title}': dashboard '{uid}' has no variable '{unknown}'"))
 }

@@ -3,8 +3,8 @@
 use crate::support::{DRIVEN_PORTS, Seed, files, reader, server};
 use std::collections::BTreeSet;
 use throughline_dashboard_check::{
-    Files, GrafanaRule, PrometheusRules, Report, Sources, Window, check, saturated_by_promql,
-    saturated_by_sql,
+    Dashboard, Expander, Files, GrafanaRule, Language, PrometheusRules, Report, Sources, Window, check,
+    saturated_by_promql, saturated_by_sql,
 };
 use throughline_sample::Guid;
 
@@ -77,21 +77,96 @@ async fn a_renamed_column_is_found() {
     let sources = Sources { sql: Some(reader(&database).await), prometheus: None };
     let before = check(&files(), &sources, seed.window()).await.unwrap();
     assert!(before.findings.is_empty() && before.left_out > 0, "{}", text(&before));
-    for (table, column, panel) in [
-        ("ib_port_counters", "transmit_data_bytes", "Hottest links"),
-        ("ib_port_counters", "symbol_error", "Ports with the most errors"),
-        ("nvlink_link_counters", "transmit_bytes", "NVLink rate by link"),
-        ("mpi_ops", "operation", "Calls by operation"),
+    for (table, column, place) in [
+        ("ib_port_counters", "transmit_data_bytes", "throughline.json, panel 'Hottest links'"),
+        ("ib_port_counters", "symbol_error", "throughline-fabric.json, panel 'Ports with the most errors'"),
+        ("ib_port_named", "width", "throughline-switch.json, panel 'Ports'"),
+        ("ib_node", "description", "throughline-link.json, variable guid"),
+        ("nvlink_link_counters", "transmit_bytes", "throughline-node.json, panel 'NVLinks'"),
+        ("gpu", "nearest_hcas", "throughline-node.json, panel 'GPUs, NVSwitches, adapters'"),
+        ("job_rank", "ending", "throughline-jobs.json, panel 'Jobs'"),
+        ("mpi_ops", "operation", "throughline-job.json, panel 'Calls by operation'"),
+        ("job_summary", "first_seen", "throughline-compare.json, panel 'Both jobs'"),
+        ("self_stats", "value", "throughline-health.json, panel 'Rows written'"),
+        ("events", "text", "throughline.json, annotation 'Warnings and errors'"),
     ] {
         let rename = |from: &str, to: &str| format!("ALTER TABLE {table} RENAME COLUMN {from} TO {to}");
         owner.batch_execute(&rename(column, "renamed")).await.unwrap();
         let report = check(&files(), &sources, seed.window()).await.unwrap();
         let found = |finding: &throughline_dashboard_check::Finding| {
-            finding.place.contains(panel) && finding.problem.contains(column)
+            finding.place == place && finding.problem.contains(column)
         };
         assert!(report.findings.iter().any(found), "{table}.{column}: {}", text(&report));
         owner.batch_execute(&rename("renamed", column)).await.unwrap();
     }
+}
+
+/// The files with another choice in every menu that has so many.
+fn with_choice(number: usize) -> (Files, bool) {
+    let (mut files, mut is_other) = (files(), false);
+    for (_, text) in &mut files.dashboards {
+        let mut dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
+        for variable in dashboard["templating"]["list"].as_array_mut().unwrap() {
+            let Some(option) = variable["options"].get(number).filter(|_| variable["type"] == "custom")
+            else {
+                continue;
+            };
+            variable["current"] = option.clone();
+            is_other = true;
+        }
+        *text = dashboard.to_string();
+    }
+    (files, is_other)
+}
+
+#[tokio::test]
+async fn every_choice_of_every_menu_answers() {
+    let seed = Seed::make();
+    let database = seed.store().await;
+    let sources = Sources { sql: Some(reader(&database).await), prometheus: None };
+    let mut tried = 0;
+    while let (files, true) = with_choice(tried + 1) {
+        let report = check(&files, &sources, seed.window()).await.unwrap();
+        assert!(report.findings.is_empty(), "choice {}: {}", tried + 1, text(&report));
+        tried += 1;
+    }
+    assert!(tried >= 10, "the menu of NVLink figures has more than {tried}");
+}
+
+/// Lines of the graph of GPUs end at circles of it, folded and unfolded, and unfolding shows each physical link.
+#[tokio::test]
+async fn lines_of_the_topology_end_at_its_circles() {
+    let seed = Seed::make();
+    let database = seed.store().await;
+    let sql = reader(&database).await;
+    let node = files().dashboards.into_iter().find(|(name, _)| name == "throughline-node.json").unwrap();
+    let dashboard = Dashboard::parse(&node.0, &node.1).unwrap();
+    let graph = dashboard.query_panels().find(|panel| panel.kind == "nodeGraph").unwrap();
+    let mut circles_by_choice = Vec::new();
+    for links in ["logical", "physical"] {
+        let mut expander = Expander::new(seed.window());
+        for (name, value) in [("node", "n0"), ("links", links)] {
+            expander.values.insert(name.to_owned(), vec![value.to_owned()]);
+        }
+        let mut answers = Vec::new();
+        for target in &graph.targets {
+            let statement = expander.expand(target.sql.as_deref().unwrap(), Language::Sql).unwrap();
+            answers.push(sql.query(&statement).await.unwrap());
+        }
+        let [nodes, edges] = answers.as_slice() else { panic!("nodes and edges") };
+        let circles: BTreeSet<&str> = nodes.rows.iter().filter_map(|row| nodes.cell(row, "id")).collect();
+        assert_eq!(circles.len(), nodes.rows.len(), "each circle once");
+        let lines: BTreeSet<&str> = edges.rows.iter().filter_map(|row| edges.cell(row, "id")).collect();
+        assert_eq!(lines.len(), edges.rows.len(), "each line once");
+        for row in &edges.rows {
+            for end in ["source", "target"] {
+                assert!(circles.contains(edges.cell(row, end).unwrap()), "{links}: {row:?} of {circles:?}");
+            }
+        }
+        circles_by_choice.push((nodes.rows.len(), edges.rows.len()));
+    }
+    // Two GPUs with four links between them, and one adapter near both.
+    assert_eq!(circles_by_choice, [(3, 1 + 2), (3 + 4, 2 * 4 + 2)]);
 }
 
 #[tokio::test]
@@ -121,15 +196,20 @@ async fn damaged_queries_are_found() {
     for (from, to, problem) in [
         ("FROM mpi_op_totals", "FROM mpi_op_totalz", "mpi_op_totalz"),
         ("sum(calls)::bigint AS", "NULL::bigint AS", "NULL in every row"),
-        ("ORDER BY 1, 2\\n\"", "ORDER BY 2, 1\\n\"", "order of 'time'"),
-        ("AS \\\"Longest call\\\"", "AS \\\"Longest\\\"", "names column 'Longest call'"),
+        (
+            "FROM cells\\nGROUP BY 1, 2\\nORDER BY 1, 2",
+            "FROM cells\\nGROUP BY 1, 2\\nORDER BY 2, 1",
+            "order of 'time'",
+        ),
+        ("AS \\\"Share of MPI time\\\"", "AS \\\"Share\\\"", "names column 'Share of MPI time'"),
+        ("/^(Up to|Bytes)$/", "/^(Until|Byte)$/", "matches no column"),
         (
             "infiniband_switch_port_symbol_error_total",
             "infiniband_switch_port_symbol_errors_total",
             "is empty",
         ),
         ("{{switch}}[{{port}}]", "{{hca}}[{{port}}]", "names label 'hca'"),
-        ("AND kind = 'logical'", "AND kind = 'none'", "is empty"),
+        ("AND kind = ${kind:sqlstring}", "AND kind = 'none'", "is empty"),
         ("sum by (operation) (rate(", "sum by (operation) (rte(", "unknown function"),
         ("throughline_source_up == 0", "throughline_source_upp == 0", "no series 'throughline_source_upp'"),
         ("{source=\"mad\"}", "{source=\"madd\"}", "no series 'throughline_records_total{source=\"madd\"}'"),

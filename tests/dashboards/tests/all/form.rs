@@ -15,31 +15,57 @@ async fn the_files_are_well_formed() {
 
 #[tokio::test]
 async fn what_is_wrong_in_a_dashboard_is_found() {
-    for (from, to, problem) in [
-        ("\"id\": 6,", "\"id\": 5,", "used twice"),
-        ("\"unit\": \"percentunit\"", "\"unit\": \"\"", "no unit"),
-        ("\"title\": \"Hottest links\"", "\"title\": \"\"", "no title"),
-        ("\"description\": \"The 20", "\"descriptions\": \"The 20", "no description"),
-        ("\"type\": \"stat\"", "\"type\": \"grafana-clock-panel\"", "not built in"),
-        ("\"x\": 6,", "\"x\": 5,", "overlap"),
-        ("\"schemaVersion\": 39", "\"schemaVersion\": 16", "schemaVersion"),
-        ("\"uid\": \"${database}\"", "\"uid\": \"my-database\"", "is no variable of the PostgreSQL plugin"),
-        ("\"uid\": \"${prometheus}\"", "\"uid\": \"prometheus\"", "is no data-source variable"),
-        ("\"title\": \"GPU links\"", "\"title\": \"GPUs\"", "no row 'GPU links'"),
-        ("$__timeFilter(time)", "$__timeFliter(time)", "unknown macro '$__timeFliter()'"),
-        ("${gpu:sqlstring}", "${gpus:sqlstring}", "unknown '$gpus'"),
-        ("$__rate_interval", "$__rate_intervall", "unknown '$__rate_intervall'"),
-        ("var-switch=", "var-leaf=", "no variable 'leaf'"),
-        ("/d/throughline/", "/d/throughput/", "no dashboard 'throughput'"),
-        ("${__url_time_range}", "${__time_range}", "unknown '${__time_range}'"),
-        ("\"format\": \"time_series\"", "\"format\": \"graph\"", "rawSql, rawQuery and format"),
+    for (file, from, to, problem) in [
+        ("", "\"id\": 6,", "\"id\": 2,", "used twice"),
+        ("", "\"unit\": \"percentunit\"", "\"unit\": \"\"", "no unit"),
+        ("", "\"title\": \"Hottest links\"", "\"title\": \"\"", "no title"),
+        ("", "\"description\": \"The 10", "\"descriptions\": \"The 10", "no description"),
+        ("", "\"type\": \"stat\"", "\"type\": \"grafana-clock-panel\"", "not built in"),
+        ("", "\"x\": 4,", "\"x\": 3,", "overlap"),
+        ("", "\"schemaVersion\": 39", "\"schemaVersion\": 16", "schemaVersion"),
+        ("", "\"title\": \"Fabric\",", "\"title\": \"\",", "a link without title"),
+        ("", "var-guid=", "var-leaf=", "no variable 'leaf'"),
+        ("", "/d/throughline-fabric?", "/d/throughput?", "no dashboard 'throughput'"),
+        ("", "${__url_time_range}", "${__time_range}", "unknown '${__time_range}'"),
+        ("", "${database:queryparam}", "${databases:queryparam}", "unknown '${databases}'"),
+        ("", "]:percentencode}", "]}", "needs a format"),
+        ("", "\"format\": \"time_series\"", "\"format\": \"graph\"", "rawSql, rawQuery and format"),
+        ("", "WHERE $__timeFilter(time)", "WHERE true", "'ib_port_counters' is read without a bound"),
+        ("", "ib_port_rates($__timeFrom()", "ib_port_rates('2020-01-01'", "does not begin at a time"),
+        ("-fabric", "\"uid\": \"${database}\"", "\"uid\": \"my-database\"", "is no data-source variable"),
+        ("-fabric", "\"uid\": \"${prometheus}\"", "\"uid\": \"prometheus\"", "is no data-source variable"),
+        ("-fabric", "$__rate_interval", "$__rate_intervall", "unknown '$__rate_intervall'"),
+        (
+            "-fabric",
+            "\"uid\": \"throughline-fabric\"",
+            "\"uid\": \"fabric\"",
+            "no dashboard 'throughline-fabric'",
+        ),
+        ("-fabric", "$__timeFilter(e.time)", "true", "annotation 'Events of the fabric': 'events' is read"),
+        ("-node", "${gpu:sqlstring}", "${gpus:sqlstring}", "unknown '$gpus'"),
+        ("-node", "NVLinks: ${metric}", "NVLinks: ${metrics}", "unknown '${metrics}' in its title"),
+        (
+            "-node",
+            "\"value\": \"rate sent\"\n        },",
+            "\"value\": \"sent\"\n        },",
+            "none of its options",
+        ),
+        ("-job", "$__timeFilter(time)", "$__timeFliter(time)", "unknown macro '$__timeFliter()'"),
+        ("-job", "WHERE job_id = (SELECT", "WHERE job_id > (SELECT", "is read for all jobs"),
+        (
+            "-job",
+            "\"current\": {},\n        \"datasource\"",
+            "\"current\": {\"value\": \"slurm:1\"},\n        \"datasource\"",
+            "a value of one site",
+        ),
     ] {
         let mut files = files();
-        let text = &mut files.dashboards[0].1;
-        assert!(text.contains(from), "{from}");
+        let name = format!("throughline{file}.json");
+        let (_, text) = files.dashboards.iter_mut().find(|(found, _)| *found == name).unwrap();
+        assert!(text.contains(from), "{name}: {from}");
         *text = text.replacen(from, to, 1);
         let found = problems(&files).await;
-        assert!(found.contains(problem), "{from} to {to}: expected '{problem}', got\n{found}");
+        assert!(found.contains(problem), "{name}, {from} to {to}: expected '{problem}', got\n{found}");
     }
 }
 

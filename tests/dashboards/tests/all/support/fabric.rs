@@ -114,6 +114,7 @@ fn sample(end: i64, tick: i64, port: &Port, sent: u64, received: u64) -> IbPortS
         values.put(metric, if metric.id == c::SYMBOL_ERROR.id { errors } else { 0 });
     }
     values.put(&c::PORT_RATE_BYTES_PER_SECOND, port.rate);
+    values.put(&c::TRANSMIT_WAIT_TICK_BYTES, 64);
     IbPortSample {
         time: tick_time(end, tick),
         epoch: end - 3600 * SECOND,
@@ -147,7 +148,12 @@ fn round(end: i64, tick: i64, ib_ports: Vec<IbPortSample>) -> Batch {
         subnet_prefix: PREFIX,
         ib_ports,
         coverage: vec![coverage],
-        self_stats: vec![stat(&c::SOURCE_UP, 1.0), stat(&c::RECORDS, records)],
+        self_stats: vec![
+            stat(&c::SOURCE_UP, 1.0),
+            stat(&c::RECORDS, records),
+            stat(&c::MADS_SENT, records),
+            stat(&c::MAD_TIMEOUTS, 0.0),
+        ],
         ..Batch::default()
     }
 }
@@ -174,7 +180,8 @@ fn topology(end: i64, ports: &[Port]) -> Batch {
         nodes: u32::try_from(ib_nodes.len()).unwrap(),
         links: u32::try_from(ports.len() / 2).unwrap(),
     };
-    Batch { subnet_prefix: PREFIX, ib_nodes, ib_topology_marks: vec![mark], ..Batch::default() }
+    let events = super::host::events_of_fabric(end);
+    Batch { subnet_prefix: PREFIX, ib_nodes, ib_topology_marks: vec![mark], events, ..Batch::default() }
 }
 
 fn port_info(port: &Port) -> IbPortInfo {

@@ -6,6 +6,8 @@
 
 pub mod daemon;
 mod fabric;
+mod host;
+mod jobs;
 mod node;
 mod open_metrics;
 pub mod server;

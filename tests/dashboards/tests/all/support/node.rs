@@ -1,10 +1,10 @@
 //! Two hosts with two GPUs each, and a job of four ranks on them that began before the first sample.
 
-use super::{SECOND, TICK_SECONDS, TICKS, tick_time};
+use super::{SECOND, TICK_SECONDS, TICKS, host, jobs, tick_time};
 use throughline_sample::catalogue as c;
 use throughline_sample::wire::{
     Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, GpuPmSample, Job, JobRank, LinkValues,
-    MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, NodeInfo, SelfStat, Values,
+    MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, Names, NodeInfo, SelfStat, Values,
 };
 
 pub const JOB: &str = "slurm:4711";
@@ -19,7 +19,10 @@ pub fn batches(end: i64) -> Vec<Batch> {
     for (at, name) in NODES.iter().enumerate() {
         let node = u32::try_from(at).unwrap();
         batches.push(inventory(end, node, name));
+        batches.extend(jobs::ended(end, node, name));
         batches.extend((0..TICKS).map(|tick| round(end, tick, node, name)));
+        batches.extend(host::batches(end, node, name));
+        batches.push(jobs::details(end, name, ranks_of(node)));
     }
     batches
 }
@@ -50,6 +53,7 @@ fn inventory(end: i64, node: u32, name: &str) -> Batch {
             pci_bus_id: format!("0000:{index:02x}:00.0"),
             source: String::from("nvml"),
             link_count: LINKS,
+            nearest_hcas: vec![String::from("mlx5_0")],
             ..GpuInfo::default()
         });
         batch.gpu_link_infos.extend((0..LINKS).map(|link| GpuLinkInfo {
@@ -81,6 +85,9 @@ fn inventory(end: i64, node: u32, name: &str) -> Batch {
         mpi_library: String::from("Open MPI v4.1.4"),
         start,
         host: name.to_owned(),
+        gpus: Some(Names { name: vec![gpu(node, rank % GPUS_PER_NODE)] }),
+        hca_ports: Some(Names { name: vec![String::from("mlx5_0/1")] }),
+        cpus: format!("{}-{}", 8 * rank, 8 * rank + 7),
         ..JobRank::default()
     }));
     batch
@@ -154,6 +161,13 @@ fn nvlink_values(tick: i64, index: u32, link: u32) -> Values {
     for metric in [&c::NVLINK_REPLAY_ERRORS, &c::NVLINK_RECOVERY_ERRORS, &c::NVLINK_CRC_ERRORS] {
         values.put(metric, 0);
     }
+    if tick % 10 == 0 {
+        // One poll of ten asks for these.
+        for metric in [&c::NVLINK_SYMBOL_ERRORS, &c::NVLINK_EFFECTIVE_ERRORS, &c::NVLINK_FEC_CORRECTED_BLOCKS]
+        {
+            values.put(metric, tick.cast_unsigned());
+        }
+    }
     values.put(&c::NVLINK_SPEED_BYTES_PER_SECOND, LINK_SPEED);
     values.put(&c::NVLINK_UP, 1);
     values
@@ -168,6 +182,7 @@ fn mpi(batch: &mut Batch, time: i64, epoch: i64, tick: i64, rank: u32) {
         bytes: count(tick, calls) * size_class_bytes,
         elapsed_nanoseconds: count(tick, calls) * nanoseconds,
         longest_nanoseconds: nanoseconds * 50,
+        received_bytes: Some(count(tick, calls) * size_class_bytes),
         ..MpiOpCell::default()
     };
     batch.mpi_ops.push(MpiRankBin {

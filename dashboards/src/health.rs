@@ -1,0 +1,268 @@
+//! Health: whether everything is read, delivered and stored, and what that costs.
+
+use crate::dashboard::Dashboard;
+use crate::link::{self, HEALTH, NODE, OVERVIEW, field, to};
+use crate::overview::event_panel;
+use crate::panel::{BYTES, COUNT, Panel, SECONDS, SHARE, Show};
+use crate::site::Site;
+use crate::sql::events;
+
+/// The dashboard.
+pub fn dashboard(site: &Site) -> Dashboard {
+    let dashboard = Dashboard::new(
+        site,
+        HEALTH,
+        "Throughline: health of the monitoring",
+        "Is everything read, delivered and stored? What is missing in the other dashboards has its reason here.",
+    )
+    .time("now-1h", "30s")
+    .events("Sources and counters", "orange", true, &events("e.severity IN ('warning', 'error') AND e.ib_port IS NULL"))
+    .link(to(OVERVIEW, "Overview", &[]))
+    .row(1, "Now");
+    let dashboard = now(dashboard, site);
+    let dashboard = sources(dashboard.row(10, "Sources"));
+    let dashboard = delivery(dashboard.row(20, "Delivery and database"));
+    crawler(dashboard.row(30, "Crawler")).row(40, "Events").panel(event_panel(
+        41,
+        "e.severity <> 'debug'",
+        24,
+    ))
+}
+
+/// The newest value of a figure of each daemon within the time range, as a common table expression.
+fn newest(name: &str) -> String {
+    format!(
+        "newest AS (
+  SELECT DISTINCT ON (source, instance) source, instance, time, value
+  FROM self_stats
+  WHERE $__timeFilter(time) AND name = '{name}'
+  ORDER BY source, instance, time DESC
+)"
+    )
+}
+
+/// How much a counter of each daemon rises a second; a restarted daemon counts from 0.
+fn rate_of(name: &str, by: &str) -> String {
+    format!(
+        "WITH steps AS (
+  SELECT time, {by} AS metric,
+         CASE WHEN value >= lag(value) OVER w THEN value - lag(value) OVER w
+              WHEN lag(value) OVER w IS NOT NULL THEN value END AS risen
+  FROM self_stats
+  WHERE $__timeFilter(time) AND name = '{name}'
+  WINDOW w AS (PARTITION BY source, instance ORDER BY time)
+)
+SELECT $__timeGroupAlias(time, $__interval), metric, sum(risen) / ($__interval_ms / 1000.0) AS value
+FROM steps
+WHERE risen IS NOT NULL
+GROUP BY 1, 2
+ORDER BY 1, 2"
+    )
+}
+
+/// The highest value of a figure over time.
+fn gauge(name: &str, by: &str) -> String {
+    format!(
+        "SELECT $__timeGroupAlias(time, $__interval), {by} AS metric, max(value) AS value
+FROM self_stats
+WHERE $__timeFilter(time) AND name = '{name}'
+GROUP BY 1, 2
+ORDER BY 1, 2"
+    )
+}
+
+fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let small = |id, title: &str, description: &str, sql: &str| {
+        Panel::stat(id, title, description, (4, 4)).rows(sql).link(link::to_alerts())
+    };
+    dashboard
+        .panel(
+            small(2, "Sources that can't be read", "Sources of any daemon that say so in their newest figure.", &format!("WITH {}\nSELECT count(*) FILTER (WHERE value = 0) AS down FROM newest", newest("source_up")))
+                .scale(&site.errors),
+        )
+        .panel(
+            small(3, "Daemons that fell silent", "Daemons that told figures in the time range and none in its last two minutes.", "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - INTERVAL '2 minutes') AS silent
+FROM (SELECT instance, max(time) AS last FROM self_stats WHERE $__timeFilter(time) GROUP BY 1) daemons")
+                .scale(&site.errors),
+        )
+        .panel(
+            small(4, "Oldest undelivered entry", "Age of the oldest entry in any spool that waits for the acknowledgement of its commit.", &format!("WITH {}\nSELECT max(value) AS lag FROM newest", newest("delivery_lag_seconds")))
+                .unit(SECONDS),
+        )
+        .panel(
+            small(5, "Dropped records", "Records that daemons dropped in the time range because a bound was reached.", "SELECT coalesce(sum(risen), 0) AS dropped
+FROM (SELECT max(value) - min(value) AS risen FROM self_stats WHERE $__timeFilter(time) AND name = 'dropped_records' GROUP BY source, instance) daemons")
+                .scale(&site.errors),
+        )
+        .panel(
+            small(6, "Batches set aside", "Batches that could not be stored since the collectors began.", &format!("WITH {}\nSELECT sum(value) AS batches FROM newest", newest("quarantined_entries")))
+                .scale(&site.errors),
+        )
+        .panel(
+            small(7, "Size of the database", "Size on disk by its newest figure.", &format!("WITH {}\nSELECT max(value) AS bytes FROM newest", newest("database_bytes")))
+                .unit(BYTES),
+        )
+}
+
+fn sources(dashboard: Dashboard) -> Dashboard {
+    let table = "WITH up AS (
+  SELECT DISTINCT ON (source, instance) source, instance, time, value
+  FROM self_stats
+  WHERE $__timeFilter(time) AND name = 'source_up'
+  ORDER BY source, instance, time DESC
+), covered AS (
+  SELECT DISTINCT ON (source, instance) source, instance, expected, read, failed, elapsed_seconds, reasons
+  FROM coverage
+  WHERE $__timeFilter(time)
+  ORDER BY source, instance, time DESC
+)
+SELECT u.instance AS \"Daemon\", u.source AS \"Source\", CASE WHEN u.value > 0 THEN 'up' ELSE 'down' END AS \"State\",
+       extract(epoch FROM $__timeTo()::timestamptz - u.time)::float8 AS \"Age\",
+       c.read::float8 / nullif(c.expected, 0) AS \"Read\", c.failed AS \"Failed\", c.elapsed_seconds AS \"Round\",
+       c.reasons::text AS \"Reasons\"
+FROM up u
+LEFT JOIN covered c ON c.source = u.source AND c.instance = u.instance
+ORDER BY u.value, 4 DESC, 1, 2
+LIMIT 500";
+    let read = "SELECT $__timeGroupAlias(time, $__interval), source AS metric, sum(read)::float8 / nullif(sum(expected), 0) AS value
+FROM coverage
+WHERE $__timeFilter(time)
+GROUP BY 1, 2
+ORDER BY 1, 2";
+    let round = "SELECT $__timeGroupAlias(time, $__interval), source AS metric, max(elapsed_seconds) AS value
+FROM coverage
+WHERE $__timeFilter(time)
+GROUP BY 1, 2
+ORDER BY 1, 2";
+    let to_node = || to(NODE, "Node", &[]);
+    dashboard
+        .panel(
+            Panel::table(11, "Sources", "Each source of each daemon, those that can't be read first: how old its word is, the share of its last round that it could read, and why not the rest.", (24, 9))
+                .rows(table)
+                .field("Daemon", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Daemon"))])])])
+                .fields_like("/^(Age|Round)$/", &[Show::Unit(SECONDS)])
+                .field("Read", &[Show::Unit(SHARE)])
+                .link(link::to_alerts()),
+        )
+        .panel(
+            Panel::series(12, "Share that was read", "What each source read of what it was to read, over all daemons.", (12, 8))
+                .over_time(read)
+                .unit(SHARE)
+                .link(to_node()),
+        )
+        .panel(
+            Panel::series(13, "Longest round", "How long the slowest round of each source took.", (12, 8))
+                .over_time(round)
+                .unit(SECONDS)
+                .link(to_node()),
+        )
+        .panel(
+            Panel::series(14, "Records by source", "Records per second that sources hand on, over all daemons.", (12, 8))
+                .over_time(&rate_of("records", "source"))
+                .unit("cps")
+                .link(to_node()),
+        )
+        .panel(
+            Panel::series(15, "Records by source (Prometheus)", "The same from Prometheus.", (12, 8))
+                .promql("sum by (source) (rate(throughline_records_total[$__rate_interval]))", "{{source}}")
+                .unit("cps")
+                .link(link::to_alerts()),
+        )
+}
+
+fn delivery(dashboard: Dashboard) -> Dashboard {
+    let panel = |id, title: &str, description: &str, sql: &str, unit| {
+        Panel::series(id, title, description, (8, 8)).over_time(sql).unit(unit).link(link::to_alerts())
+    };
+    let spools = "SELECT $__timeGroupAlias(time, $__interval), instance AS metric, max(value) AS value
+FROM self_stats
+WHERE $__timeFilter(time) AND name = 'spool_bytes' AND instance IN (
+  SELECT instance FROM self_stats WHERE $__timeFilter(time) AND name = 'spool_bytes'
+  GROUP BY 1 ORDER BY max(value) DESC LIMIT 20)
+GROUP BY 1, 2
+ORDER BY 1, 2";
+    dashboard
+        .panel(panel(
+            21,
+            "Rows written",
+            "Rows per second that the collectors commit.",
+            &rate_of("rows_written", "instance"),
+            "cps",
+        ))
+        .panel(panel(
+            22,
+            "Waiting in spools",
+            "Bytes in the spools of the 20 daemons with most.",
+            spools,
+            BYTES,
+        ))
+        .panel(panel(
+            23,
+            "Oldest undelivered entry",
+            "Highest age of an entry that waits for the acknowledgement of its commit.",
+            &gauge("delivery_lag_seconds", "'oldest'::text"),
+            SECONDS,
+        ))
+        .panel(panel(
+            24,
+            "Time of a transaction",
+            "How long the last transaction of each collector took.",
+            &gauge("commit_seconds", "instance"),
+            SECONDS,
+        ))
+        .panel(panel(
+            25,
+            "Size of the database",
+            "Bytes on disk.",
+            &gauge("database_bytes", "'database'::text"),
+            BYTES,
+        ))
+        .panel(panel(
+            26,
+            "Error of clocks",
+            "Highest estimated error of a node's clock: rows of different nodes are as far apart.",
+            &gauge("clock_error_seconds", "'highest'::text"),
+            SECONDS,
+        ))
+}
+
+fn crawler(dashboard: Dashboard) -> Dashboard {
+    let panel = |id, title: &str, description: &str, sql: &str, unit| {
+        Panel::series(id, title, description, (12, 8)).over_time(sql).unit(unit).link(link::to_alerts())
+    };
+    let terms = "SELECT s.prefix AS \"Subnet\", t.name AS \"Crawler\", t.began_at AS \"Since\", t.ended_at AS \"Until\",
+       t.covered_to AS \"Newest reading\"
+FROM crawler_term t
+JOIN subnet s ON s.id = t.subnet_id
+WHERE coalesce(t.ended_at, 'infinity') >= $__timeFrom() AND t.began_at <= $__timeTo()
+ORDER BY t.began_at DESC
+LIMIT 50";
+    dashboard
+        .panel(panel(
+            31,
+            "Management datagrams",
+            "MADs per second that each crawler sends.",
+            &rate_of("mads_sent", "instance"),
+            "cps",
+        ))
+        .panel(
+            panel(
+                32,
+                "Unanswered datagrams",
+                "MADs per second that got no answer in time.",
+                &rate_of("mad_timeouts", "instance"),
+                "cps",
+            )
+            .field("value", &[Show::Unit(COUNT)]),
+        )
+        .panel(
+            Panel::table(
+                33,
+                "Who sweeps",
+                "Crawlers that had a subnet in the time range, newest first; at most one has it at any time.",
+                (24, 5),
+            )
+            .rows(terms)
+            .link(link::to_alerts()),
+        )
+}

@@ -1,0 +1,298 @@
+//! Job: operations, sizes, ranks, variables of one job, and under them what its nodes' links carried at the same time.
+
+use crate::dashboard::{Dashboard, jobs};
+use crate::job_links;
+use crate::link::{self, COMPARE, JOB as UID, JOBS, LINK, NODE, field, to};
+use crate::panel::{BYTES, BYTES_PER_SECOND, COUNT, Panel, SECONDS, SHARE, Show, TEXT};
+use crate::site::Site;
+use crate::sql::{JOB, events, op_cells_in_range};
+
+/// Ranks that the matrix shows; more are on our own page.
+const MATRIX_RANKS: u32 = 64;
+/// Events of the job, and of the nodes where it runs.
+const EVENTS: &str = "e.job_key = ${job:sqlstring} OR e.severity <> 'debug' AND (e.instance IN (SELECT r.host FROM job_rank r JOIN job j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
+  OR e.ib_guid IN (SELECT p.guid FROM job_rank_ports p WHERE p.job_key = ${job:sqlstring} UNION SELECT p.remote_guid FROM job_rank_ports p WHERE p.job_key = ${job:sqlstring}))";
+
+/// The dashboard.
+pub fn dashboard(site: &Site) -> Dashboard {
+    let ends =
+        "SELECT coalesce(j.start_time, j.first_seen) AS time, j.end_time AS \"timeEnd\", 'the job' AS title,
+       j.key AS text
+FROM job j
+WHERE j.key = ${job:sqlstring}";
+    let dashboard = Dashboard::new(
+        site,
+        UID,
+        "Throughline: job",
+        "One job's MPI operations, sizes, ranks and variables, over what the links of its nodes carried at the same time.",
+    )
+    .choose("job", "Job", "Jobs that ran in the time range, newest first", jobs())
+    .menu("kind", "Traffic", "logical: what calls asked for; wire: what the library sent", &["logical", "wire"])
+    .menu("measure", "Measure", "What the matrix of ranks shows", &["bytes", "messages"])
+    .events("The job", "blue", true, ends)
+    .events("Events of the job and its nodes", "orange", true, &events(EVENTS))
+    .link(to(JOBS, "Jobs", &[]))
+    .row(1, "Summary");
+    let dashboard = summary(dashboard, site);
+    // Operations and links below one another, as wide as the page, with the same time axis and a shared cross-hair.
+    let dashboard = over_time(dashboard.row(10, "Operations and links on one time axis"));
+    let dashboard = job_links::panels(dashboard, site);
+    let dashboard = sizes(dashboard.row(30, "Operations"));
+    let dashboard = ranks(dashboard.row(40, "Ranks"), site);
+    variables(dashboard.row(50, "Inside the MPI library"))
+}
+
+fn summary(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let figures = "SELECT CASE WHEN s.end_time IS NULL THEN 'running' ELSE 'ended' END AS state,
+       coalesce(s.user_name, '?') AS user, coalesce(s.name, s.command, '?') AS what, s.nodes AS nodes, s.ranks AS ranks,
+       justify_hours(date_trunc('second', coalesce(s.end_time, now()) - coalesce(s.start_time, s.first_seen)))::text AS duration,
+       s.ranks_lost + s.ranks_silent AS \"ranks lost\"
+FROM job_summary s
+WHERE s.job_key = ${job:sqlstring}";
+    let share = format!(
+        "SELECT sum(elapsed_seconds) / nullif(sum(observed_seconds), 0) AS \"share of time in MPI\"
+FROM mpi_rank_totals
+WHERE job_id = {JOB}"
+    );
+    let bytes = format!(
+        "SELECT sum(bytes)::float8 AS \"handed over\", sum(received_bytes)::float8 AS received FROM mpi_rank_totals WHERE job_id = {JOB}"
+    );
+    dashboard
+        .panel(
+            Panel::stat(2, "Job", "State, user, size and length of the job.", (16, 4))
+                .rows(figures)
+                .all_fields()
+                .link(link::to_page(site, "Job page", "/jobs/${job:percentencode}"))
+                .link(to(JOBS, "Jobs", &[]))
+                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+        )
+        .panel(
+            Panel::stat(3, "In MPI", "Share of the ranks' time that they spent inside MPI since the job began; 100 % only communicates.", (3, 4))
+                .rows(&share)
+                .unit(SHARE)
+                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+        )
+        .panel(
+            Panel::stat(4, "Bytes", "What callers passed to send since the job began, and what receives and collectives gave them where that is known.", (5, 4))
+                .rows(&bytes)
+                .all_fields()
+                .unit(BYTES)
+                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+        )
+}
+
+fn over_time(dashboard: Dashboard) -> Dashboard {
+    let cells = op_cells_in_range();
+    let chart = |value: &str| {
+        format!(
+            "WITH {cells}
+SELECT $__timeGroupAlias(time, $__interval), operation AS metric, {value} AS value
+FROM cells
+GROUP BY 1, 2
+ORDER BY 1, 2"
+        )
+    };
+    let compare = || to(COMPARE, "Compare with another", &[("job_a", "${job}")]);
+    dashboard
+        .panel(
+            Panel::series(
+                11,
+                "Share of time inside MPI",
+                "Mean share of a rank's time that it spends inside each operation; 100 % is a job that only communicates.",
+                (24, 8),
+            )
+            .stacked()
+            .over_time(&chart("sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM cells)"))
+            .unit(SHARE)
+            .link(compare()),
+        )
+        .panel(
+            Panel::series(12, "Bytes by operation", "Bytes per second that callers of each operation passed to send, all ranks of the job.", (24, 8))
+                .over_time(&chart("sum(bytes) / ($__interval_ms / 1000.0)"))
+                .unit(BYTES_PER_SECOND)
+                .link(compare()),
+        )
+        .panel(
+            Panel::series(13, "Calls by operation", "MPI calls per second of all ranks of the job.", (24, 7))
+                .over_time(&chart("sum(calls) / ($__interval_ms / 1000.0)"))
+                .unit("ops")
+                .link(compare()),
+        )
+}
+
+fn sizes(dashboard: Dashboard) -> Dashboard {
+    let totals = format!(
+        "SELECT operation AS \"Operation\", sum(calls)::bigint AS \"Calls\", sum(bytes)::bigint AS \"Bytes\",
+       sum(elapsed_seconds) AS \"Time\", sum(elapsed_seconds) / nullif(sum(sum(elapsed_seconds)) OVER (), 0) AS \"Share of MPI time\",
+       sum(elapsed_seconds) / nullif(sum(calls), 0) AS \"Mean call\", max(longest_seconds) AS \"Longest call\"
+FROM mpi_op_totals
+WHERE job_id = {JOB}
+GROUP BY operation
+ORDER BY 4 DESC"
+    );
+    // One order for both charts: size classes from small to large.
+    let by_size = |value: &str| {
+        format!(
+            "SELECT CASE WHEN size_class_bytes = 0 THEN 'none' ELSE '≤ ' || pg_size_pretty(size_class_bytes) END AS \"Size\",
+       operation AS \"Operation\", {value} AS \"Value\"
+FROM mpi_op_cell_totals
+WHERE job_id = {JOB}
+GROUP BY size_class_bytes, operation
+ORDER BY size_class_bytes, operation"
+        )
+    };
+    let bars = |id, title: &str, description: &str, value: &str, unit: &str| {
+        Panel::bars(id, title, description, (12, 9), "Size\\Operation")
+            .rows(&by_size(value))
+            .transform(
+                "groupingToMatrix",
+                serde_json::json!({
+                    "rowField": "Size", "columnField": "Operation", "valueField": "Value", "emptyValue": "null",
+                }),
+            )
+            .unit(unit)
+            .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")]))
+    };
+    dashboard
+        .panel(bars(31, "Time by size of message", "Time of all ranks inside each operation by the size of its message since the job began.", "sum(elapsed_seconds)", SECONDS))
+        .panel(bars(32, "Bytes by size of message", "Bytes that callers passed to send by the size of the message since the job began.", "sum(bytes)::float8", BYTES))
+        .panel(
+            Panel::table(33, "Operations of the job", "Each operation since the job began, over all ranks: calls, bytes passed to send, time inside, and the longest single call.", (24, 8))
+                .rows(&totals)
+                .field("Bytes", &[Show::Unit(BYTES)])
+                .fields_like("/^(Time|Mean call|Longest call)$/", &[Show::Unit(SECONDS)])
+                .field("Share of MPI time", &[Show::Unit(SHARE)])
+                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+        )
+        .panel(
+            Panel::table(34, "Size classes, regions, algorithms", "Each operation since the job began by the size of its message, the region of the program and what the library did, the 100 that took most time.", (24, 9))
+                .rows(&format!(
+                    "SELECT operation AS \"Operation\", size_class_bytes AS \"Up to\", region AS \"Region\", algorithm AS \"Algorithm\",
+       algorithm_source AS \"Known by\", sum(calls)::bigint AS \"Calls\", sum(bytes)::bigint AS \"Bytes\",
+       sum(elapsed_seconds) AS \"Time\", max(longest_seconds) AS \"Longest call\"
+FROM mpi_op_cell_totals
+WHERE job_id = {JOB}
+GROUP BY 1, 2, 3, 4, 5
+ORDER BY 8 DESC
+LIMIT 100"
+                ))
+                .fields_like("/^(Up to|Bytes)$/", &[Show::Unit(BYTES)])
+                .fields_like("/^(Time|Longest call)$/", &[Show::Unit(SECONDS)])
+                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+        )
+}
+
+fn ranks(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let matrix = format!(
+        "WITH pairs AS (
+  SELECT rank, peer, CASE ${{measure:sqlstring}} WHEN 'messages' THEN messages ELSE bytes END AS value
+  FROM mpi_peer_totals
+  WHERE job_id = {JOB} AND kind = ${{kind:sqlstring}} AND rank < {MATRIX_RANKS} AND peer < {MATRIX_RANKS}
+), ranks AS (
+  SELECT generate_series(0, (SELECT max(greatest(rank, peer)) FROM pairs)) AS rank
+)
+SELECT s.rank::text AS \"From\", d.rank::text AS \"To\", p.value AS \"Traffic\"
+FROM ranks s CROSS JOIN ranks d
+LEFT JOIN pairs p ON p.rank = s.rank AND p.peer = d.rank
+ORDER BY s.rank, d.rank"
+    );
+    let table = format!(
+        "SELECT r.rank AS \"Rank\", r.host AS \"Node\", t.elapsed_seconds / nullif(t.observed_seconds, 0) AS \"In MPI\",
+       t.calls AS \"Calls\", t.bytes AS \"Bytes\", coalesce(r.ending, 'running') AS \"State\", r.cpus AS \"CPUs\",
+       (SELECT string_agg('GPU ' || g.index, ', ' ORDER BY g.index) FROM gpu g WHERE g.valid_to IS NULL AND g.uuid = ANY (r.gpu_uuids)) AS \"GPUs\",
+       array_to_string(r.hca_ports, ', ') AS \"Adapter ports\", p.guid AS \"GUID\", p.port AS \"Port\"
+FROM (SELECT DISTINCT ON (rank) * FROM job_rank WHERE job_id = {JOB} ORDER BY rank, start_time DESC) r
+LEFT JOIN mpi_rank_totals t ON t.job_id = r.job_id AND t.rank = r.rank AND t.job_id = {JOB}
+LEFT JOIN LATERAL (SELECT guid, port FROM job_rank_ports p WHERE p.job_id = r.job_id AND p.rank = r.rank AND p.start_time = r.start_time
+                   ORDER BY p.device, p.port LIMIT 1) p ON true
+ORDER BY r.rank
+LIMIT 500"
+    );
+    dashboard
+        .panel(
+            Panel::table(
+                41,
+                "From rank to rank: ${measure}",
+                "Rows send, columns receive, since the job began. Logical: by the calls' arguments (a collective counts its \
+                 send buffer to each other member). Wire: messages that really went. The first 64 ranks; the job page has all.",
+                (12, 12),
+            )
+            .rows(&matrix)
+            .matrix("From", "To", "Traffic")
+            .link(link::to_page(site, "All ranks, on the job page", "/jobs/${job:percentencode}?kind=${kind}&measure=${measure}"))
+            .link(to(JOBS, "Jobs", &[])),
+        )
+        .panel(
+            Panel::table(42, "Ranks", "Where each rank runs, and what it did in MPI since it began.", (12, 12))
+                .rows(&table)
+                .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+                .field("Adapter ports", &[Show::Links(vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])])])
+                .field("In MPI", &[Show::Unit(SHARE)])
+                .field("Bytes", &[Show::Unit(BYTES)])
+                .field("GUID", &[Show::Hidden])
+                .field("Port", &[Show::Hidden])
+                .link(to(NODE, "Node", &[])),
+        )
+        .panel(
+            Panel::table(43, "Regions of the program", "Annotated regions since the job began over all ranks: visits, time in them, and the part of it inside MPI.", (24, 6))
+                .rows(&format!(
+                    "SELECT region AS \"Region\", count(DISTINCT rank) AS \"Ranks\", sum(visits)::bigint AS \"Visits\",
+       sum(elapsed_seconds) AS \"Time\", sum(mpi_seconds) AS \"In MPI\",
+       sum(mpi_seconds) / nullif(sum(elapsed_seconds), 0) AS \"Share in MPI\"
+FROM mpi_region_totals
+WHERE job_id = {JOB}
+GROUP BY region
+ORDER BY 4 DESC
+LIMIT 100"
+                ))
+                .fields_like("/^(Time|In MPI)$/", &[Show::Unit(SECONDS)])
+                .field("Share in MPI", &[Show::Unit(SHARE)])
+                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+        )
+}
+
+fn variables(dashboard: Dashboard) -> Dashboard {
+    let values = "SELECT $__timeGroupAlias(time, $__interval), name AS metric, max(value) AS value
+FROM mpi_pvars
+WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
+GROUP BY 1, 2
+ORDER BY 1, 2";
+    let by_rank = "WITH newest AS (
+  SELECT DISTINCT ON (rank, name, element) rank, name, element, variable_class, value
+  FROM mpi_pvars
+  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
+  ORDER BY rank, name, element, time DESC
+)
+SELECT rank AS \"Rank\", name AS \"Variable\", variable_class AS \"Class\", sum(value) AS \"Sum\", max(value) AS \"Highest\"
+FROM newest
+GROUP BY rank, name, variable_class
+ORDER BY 2, 1
+LIMIT 500";
+    let settings = format!(
+        "SELECT name AS \"Setting\", string_agg(DISTINCT value, ' | ') AS \"Values\", count(*) > 1 AS \"Ranks differ\"
+FROM job_setting
+WHERE job_id = {JOB}
+GROUP BY name
+ORDER BY 1
+LIMIT 200"
+    );
+    let jobs = || to(JOBS, "Jobs", &[]);
+    dashboard
+        .panel(
+            Panel::series(51, "MPI performance variables", "MPI_T variables that the MPI library offers, highest value of all ranks and elements (for queue lengths an element is a peer).", (24, 8))
+                .over_time(values)
+                .unit(COUNT)
+                .link(jobs()),
+        )
+        .panel(
+            Panel::table(52, "MPI performance variables by rank", "Newest value of each variable in each rank: the sum and the highest of its elements.", (12, 9))
+                .rows(by_rank)
+                .field("Rank", &[Show::Unit(TEXT)])
+                .link(jobs()),
+        )
+        .panel(
+            Panel::table(53, "Settings of the MPI library", "Control variables that decide algorithms, and whether all ranks have the same.", (12, 9))
+                .rows(&settings)
+                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+        )
+}

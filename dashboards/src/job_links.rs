@@ -1,0 +1,119 @@
+//! What the links of a job's nodes carried: charts below those of its operations, and totals while it ran.
+
+use crate::dashboard::Dashboard;
+use crate::link::{self, FABRIC, LINK, NODE, field, to};
+use crate::panel::{BYTES, BYTES_PER_SECOND, Panel, SHARE, Show};
+use crate::site::Site;
+use crate::sql::{JOB, PORTS_OF_JOB, mean};
+
+/// Series of a chart, the busiest ones.
+const SERIES: u32 = 16;
+
+/// Nodes of the job, on tables with a `node_id`.
+fn nodes_of_job() -> String {
+    format!("ANY (ARRAY(SELECT DISTINCT node_id FROM job_rank WHERE job_id = {JOB}))")
+}
+
+/// Adds the panels.
+pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let nvlink = by_busiest(
+        "nvlink_rates",
+        &format!(
+            "gpu_id = ANY (ARRAY(SELECT gpu_id FROM gpu WHERE valid_to IS NULL AND node_id = {}))",
+            nodes_of_job()
+        ),
+        "link_name",
+        "transmit_bytes_per_second",
+    );
+    let ports = by_busiest(
+        "host_port_rates",
+        &format!(
+            "host_port_id = ANY (ARRAY(SELECT id FROM host_port_key WHERE node_id = {}))",
+            nodes_of_job()
+        ),
+        "node_name || ' ' || device || '/' || port",
+        "transmit_bytes_per_second",
+    );
+    let of_fabric = format!("port_id = ANY ({PORTS_OF_JOB})");
+    let utilisation = by_busiest("ib_port_rates", &of_fabric, "link_name", "transmit_utilisation");
+    let whole = |id, title: &str, description: &str, sql: &str, unit| {
+        Panel::series(id, title, description, (24, 7)).over_time(sql).unit(unit)
+    };
+    dashboard
+        .panel(
+            whole(21, "NVLinks of its nodes", "Bytes per second that each physical NVLink of the job's nodes sends, the 16 busiest.", &nvlink, BYTES_PER_SECOND)
+                .link(to(NODE, "Node", &[])),
+        )
+        .panel(
+            whole(22, "Adapter ports of its nodes", "Bytes per second that each adapter port of the job's nodes sends, by the host's own counters, the 16 busiest.", &ports, BYTES_PER_SECOND)
+                .link(to(NODE, "Node", &[])),
+        )
+        .panel(
+            whole(23, "Utilisation of its links into the fabric", "Share of its own speed that each adapter port of the job's ranks sends, by the fabric's counters, the 16 busiest.", &utilisation, SHARE)
+                .marks(&site.utilisation)
+                .link(to(LINK, "Link", &[]))
+                .link(link::to_page(site, "The job on the fabric map", "/fabric?job=${job:percentencode}")),
+        )
+        .panel(waiting(site))
+        .panel(totals(site))
+}
+
+/// A rate of the busiest links that a condition leaves, over time.
+fn by_busiest(function: &str, condition: &str, name: &str, column: &str) -> String {
+    format!(
+        "WITH rates AS (
+  SELECT time, {name} AS link, interval_seconds, {column} AS rate
+  FROM {function}($__timeFrom(), $__timeTo())
+  WHERE {condition}
+), busiest AS (
+  SELECT link FROM rates GROUP BY link ORDER BY sum(rate * interval_seconds) DESC NULLS LAST, link LIMIT {SERIES}
+)
+SELECT $__timeGroupAlias(time, $__interval), link AS metric, {} AS value
+FROM rates
+WHERE link IN (SELECT link FROM busiest)
+GROUP BY 1, 2
+ORDER BY 1, 2",
+        mean("rate"),
+    )
+}
+
+fn waiting(site: &Site) -> Panel {
+    let ports = format!(
+        "port_id = ANY ({PORTS_OF_JOB}) OR port_id = ANY (ARRAY(SELECT remote_port_id FROM job_rank_ports WHERE job_id = {JOB}))"
+    );
+    let sql = by_busiest("ib_port_rates", &ports, "link_name", "transmit_wait_ratio");
+    Panel::series(
+        24,
+        "Waiting at its links into the fabric",
+        "Share of the time in which the job's adapter ports, and the switch ports that they hang on, had data and could not send.",
+        (24, 7),
+    )
+    .over_time(&sql)
+    .unit(SHARE)
+    .marks(&site.waiting)
+    .link(to(FABRIC, "Fabric", &[]))
+}
+
+fn totals(site: &Site) -> Panel {
+    let sql = format!(
+        "SELECT kind AS \"Kind\", node_name AS \"Node\", link AS \"Link\", direction AS \"Direction\", bytes AS \"Bytes\",
+       p95_bytes_per_second AS \"95th percentile\", max_bytes_per_second AS \"Highest\",
+       p95_utilisation AS \"95th percentile of speed\", max_utilisation AS \"Highest of speed\"
+FROM job_links({JOB})
+ORDER BY max_utilisation DESC NULLS LAST, bytes DESC
+LIMIT 100"
+    );
+    Panel::table(
+        25,
+        "Links of its nodes while it ran",
+        "Each adapter port, NVLink and fabric port of the job's nodes between its start and its end, whatever the time range. \
+         What else ran on the nodes is in it too.",
+        (24, 9),
+    )
+    .rows(&sql)
+    .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+    .field("Bytes", &[Show::Unit(BYTES)])
+    .fields_like("/^(95th percentile|Highest)$/", &[Show::Unit(BYTES_PER_SECOND)])
+    .fields_like("/ of speed$/", &[Show::Bar(&site.utilisation)])
+    .link(to(NODE, "Node", &[]))
+}

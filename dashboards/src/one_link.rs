@@ -1,0 +1,193 @@
+//! Link: one cable, both directions, both ends. It is named by one of its ends.
+
+use crate::dashboard::Dashboard;
+use crate::fabric::error_table;
+use crate::link::{self, FABRIC, JOB, LINK, NODE, SWITCH, field, to};
+use crate::overview::event_panel;
+use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show};
+use crate::site::Site;
+use crate::sql::{PORT, errors_over_time, events, mean};
+
+/// Events at either end.
+const EVENTS: &str = "(e.ib_guid, e.ib_port) IN (SELECT n.guid, n.port FROM ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer
+    UNION ALL SELECT n.remote_guid, n.remote_port FROM ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer)
+  OR (e.remote_ib_guid = ${guid:sqlstring} AND e.remote_ib_port = ${port:sqlstring}::integer)";
+
+/// Both ends, as an array.
+fn both_ends() -> String {
+    format!(
+        "ANY (ARRAY(SELECT {PORT} UNION ALL SELECT remote_port_id FROM ib_port WHERE valid_to IS NULL AND port_id = {PORT}))"
+    )
+}
+
+/// The dashboard.
+pub fn dashboard(site: &Site) -> Dashboard {
+    let dashboard = Dashboard::new(
+        site,
+        LINK,
+        "Throughline: link",
+        "One cable: both directions, waiting and errors at both ends, events, and the jobs at its ends.",
+    )
+    .choose(
+        "guid",
+        "End",
+        "The switch or adapter at one end",
+        "SELECT coalesce(nullif(description, ''), guid) AS __text, guid AS __value
+FROM ib_node
+WHERE valid_to IS NULL
+ORDER BY type DESC, 1",
+    )
+    .choose(
+        "port",
+        "Port",
+        "Its port",
+        "SELECT p.port
+FROM ib_port p
+JOIN ib_node n ON n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL
+WHERE p.valid_to IS NULL AND n.guid = ${guid:sqlstring} AND p.remote_port_id IS NOT NULL
+ORDER BY 1",
+    )
+    .events("Events of this link", "orange", true, &events(EVENTS))
+    .link(to(FABRIC, "Fabric", &[]))
+    .row(1, "Now");
+    let dashboard = now(dashboard, site);
+    let dashboard = over_time(dashboard.row(10, "Over time"), site);
+    let both = both_ends();
+    dashboard
+        .row(20, "Errors, events, jobs")
+        .panel(error_table(21, site, &format!("port_id = {both}"), (24, 5)))
+        .panel(
+            Panel::series(22, "Errors", "Errors in each step of the chart, at both ends together.", (12, 8))
+                .over_time(&errors_over_time(&format!("c.port_id = {both}")))
+                .unit(COUNT)
+                .link(to(SWITCH, "Switch", &[("guid", "${guid}")])),
+        )
+        .panel(event_panel(23, "e.ib_guid = ${guid:sqlstring} OR e.remote_ib_guid = ${guid:sqlstring}", 12))
+        .panel(jobs(site))
+}
+
+fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let figures = "SELECT n.description || ' [' || n.port || ']' AS \"from\",
+       coalesce(n.remote_description || ' [' || n.remote_port || ']', 'nothing') AS \"to\", n.state AS state,
+       n.width || ' ' || n.speed AS \"width and speed\"
+FROM ib_port_named n
+WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer";
+    let utilisation = format!(
+        "SELECT {} AS sending, {} AS receiving, {} AS waiting
+FROM ib_port_rates($__timeTo()::timestamptz - INTERVAL '2 minutes', $__timeTo())
+WHERE port_id = {PORT}",
+        mean("transmit_utilisation"),
+        mean("receive_utilisation"),
+        mean("transmit_wait_ratio"),
+    );
+    dashboard
+        .panel(
+            Panel::stat(2, "Cable", "Both ends, its state, width and speed as the newest discovery found them.", (14, 4))
+                .rows(figures)
+                .all_fields()
+                .link(link::to_page(site, "On the fabric map", "/fabric?link=${guid}.${port}"))
+                .link(to(SWITCH, "Switch", &[("guid", "${guid}")])),
+        )
+        .panel(
+            Panel::stat(
+                3,
+                "At the end of the time range",
+                "Share of its own speed in each direction, and of the time in which it had data and could not send, mean of \
+                 the last two minutes.",
+                (10, 4),
+            )
+            .rows(&utilisation)
+            .all_fields()
+            .unit(SHARE)
+            .scale(&site.utilisation)
+            .link(link::to_alerts()),
+        )
+}
+
+/// A rate of this port over time under one name for each column.
+fn of_port(columns: &[(&str, &str)]) -> String {
+    let columns: String =
+        columns.iter().map(|(column, name)| format!(",\n       {} AS \"{name}\"", mean(column))).collect();
+    format!(
+        "SELECT $__timeGroupAlias(time, $__interval){columns}
+FROM ib_port_rates($__timeFrom(), $__timeTo())
+WHERE port_id = {PORT}
+GROUP BY 1
+ORDER BY 1"
+    )
+}
+
+fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let to_switch = || to(SWITCH, "Switch", &[("guid", "${guid}")]);
+    let waiting = format!(
+        "SELECT $__timeGroupAlias(time, $__interval), description || ' [' || port || ']' AS metric, {} AS waiting
+FROM ib_port_rates($__timeFrom(), $__timeTo())
+WHERE port_id = {}
+GROUP BY 1, 2
+ORDER BY 1, 2",
+        mean("transmit_wait_ratio"),
+        both_ends(),
+    );
+    dashboard
+        .panel(
+            Panel::series(11, "Utilisation", "Share of the link's own speed in each direction.", (24, 9))
+                .over_time(&of_port(&[("transmit_utilisation", "sent"), ("receive_utilisation", "received")]))
+                .unit(SHARE)
+                .marks(&site.utilisation)
+                .link(to_switch())
+                .link(link::to_alerts()),
+        )
+        .panel(
+            Panel::series(
+                12,
+                "Waiting at both ends",
+                "Share of the time in which each end had data and could not send. Only where the device tells its tick.",
+                (24, 8),
+            )
+            .over_time(&waiting)
+            .unit(SHARE)
+            .marks(&site.waiting)
+            .link(to_switch()),
+        )
+        .panel(
+            Panel::series(13, "Bytes", "Bytes per second in each direction.", (12, 8))
+                .over_time(&of_port(&[("transmit_bytes_per_second", "sent"), ("receive_bytes_per_second", "received")]))
+                .unit(BYTES_PER_SECOND)
+                .link(to_switch()),
+        )
+        .panel(
+            Panel::series(14, "Packets", "Packets per second in each direction: many and small, or few and large.", (12, 8))
+                .over_time(&of_port(&[
+                    ("transmit_packets_per_second", "sent"),
+                    ("receive_packets_per_second", "received"),
+                ]))
+                .unit("pps")
+                .link(to_switch()),
+        )
+}
+
+fn jobs(site: &Site) -> Panel {
+    let sql = format!(
+        "SELECT p.job_key AS \"Job\", p.node_name AS \"Node\", p.device || '/' || p.port AS \"Adapter port\",
+       count(DISTINCT p.rank) AS \"Ranks\", bool_and(p.is_exact) AS \"Known exactly\", min(p.start_time) AS \"Start\",
+       max(p.end_time) AS \"End\"
+FROM job_rank_ports p
+WHERE (p.port_id = {PORT} OR p.remote_port_id = {PORT})
+  AND p.start_time <= $__timeTo() AND coalesce(p.end_time, $__timeTo()) >= $__timeFrom()
+GROUP BY 1, 2, 3
+ORDER BY 6 DESC
+LIMIT 50"
+    );
+    Panel::table(
+        24,
+        "Jobs of the host at its end",
+        "Jobs whose ranks used the adapter port at an end of this cable in the time range. Between switches there is none: \
+         which jobs' routes cross such a link is on the fabric map.",
+        (24, 7),
+    )
+    .rows(&sql)
+    .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
+    .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+    .link(to(JOB, "Job", &[]))
+    .link(link::to_page(site, "Routes over it, on the fabric map", "/fabric?link=${guid}.${port}"))
+}

@@ -1,0 +1,240 @@
+//! Overview: what an administrator keeps open on a wall.
+
+use crate::dashboard::{Dashboard, map};
+use crate::link::{self, FABRIC, HEALTH, JOB, JOBS, LINK, NODE, SWITCH, field, of_row_to_link, to};
+use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
+use crate::site::Site;
+use crate::sql::{Hot, event_table, events, hottest, mean};
+
+/// The dashboard.
+pub fn dashboard(site: &Site) -> Dashboard {
+    let dashboard = Dashboard::new(
+        site,
+        link::OVERVIEW,
+        "Throughline: overview",
+        "The fabric, the nodes and the jobs on one page; each figure leads to the page that explains it.",
+    )
+    .events("Warnings and errors", "orange", true, &events("e.severity IN ('warning', 'error')"))
+    .row(1, "Now");
+    let dashboard = now(dashboard, site);
+    let dashboard = jobs_and_nodes(dashboard.row(10, "Jobs and nodes"), site);
+    dashboard.row(20, "Events").panel(event_panel(21, "e.severity <> 'debug'", 24))
+}
+
+/// A table of events whose rows lead to the link or the job that they are about.
+pub fn event_panel(id: u32, condition: &str, width: u32) -> Panel {
+    Panel::table(
+        id,
+        "Events",
+        "What happened in the time range, newest first: links, nodes, sources, counters, jobs.",
+        (width, 8),
+    )
+    .rows(&event_table(condition))
+    .unit(TEXT)
+    .field("Time", &[Show::Width(170)])
+    .field("What", &[Show::Width(420), Show::Links(vec![of_row_to_link()])])
+    .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
+    .link(to(HEALTH, "Health of the monitoring", &[]))
+}
+
+/// How many link directions are over the alert's threshold.
+fn saturated() -> String {
+    let mean_utilisation = mean("r.transmit_utilisation");
+    format!(
+        "SELECT count(*) FILTER (WHERE utilisation > 0.90) AS saturated
+FROM (
+  SELECT {mean_utilisation} AS utilisation
+  FROM ib_port_rates($__timeTo()::timestamptz - INTERVAL '3 minutes', $__timeTo()) r
+  GROUP BY r.port_id
+) links"
+    )
+}
+
+fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let saturated = saturated();
+    let traffic = "SELECT $__timeGroupAlias(time, $__interval),
+       sum(transmit_bytes_per_second * interval_seconds) / ($__interval_ms / 1000.0) AS traffic
+FROM ib_port_rates($__timeFrom(), $__timeTo())
+WHERE node_type = 'ca'
+GROUP BY 1
+ORDER BY 1";
+    let small = (4, 4);
+    dashboard
+        .panel(
+            Panel::stat(
+                2,
+                "Link directions over 90 %",
+                "Directions of cables whose mean over the last 3 minutes is over 90 % of their own data rate. 5 minutes \
+                 of it fire the alert.",
+                small,
+            )
+            .rows(&saturated)
+            .scale(&site.errors)
+            .link(to(FABRIC, "Fabric", &[]))
+            .link(link::to_alerts()),
+        )
+        .panel(
+            Panel::stat(4, "Traffic into the fabric", "Bytes per second that all ports of hosts send.", (6, 4))
+                .over_time(traffic)
+                .unit(BYTES_PER_SECOND)
+                .link(to(FABRIC, "Fabric", &[])),
+        )
+        .panel(
+            Panel::stat(5, "Switches, adapters, links", "What the newest discovery found.", (5, 4))
+                .rows(
+                    "SELECT count(*) FILTER (WHERE type = 'switch') AS switches,
+       count(*) FILTER (WHERE type = 'ca') AS adapters,
+       (SELECT count(*) FROM ib_link WHERE valid_to IS NULL) AS links
+FROM ib_node
+WHERE valid_to IS NULL",
+                )
+                .all_fields()
+                .unit(COUNT)
+                .link(to(FABRIC, "Fabric", &[]))
+                .link(map(site)),
+        )
+        .panel(
+            Panel::stat(7, "Jobs running", "Jobs of which a rank runs at the end of the time range, and ranks of them.", (5, 4))
+                .rows(
+                    "SELECT count(DISTINCT job_id) AS jobs, count(*) AS ranks
+FROM job_rank
+WHERE start_time <= $__timeTo() AND coalesce(end_time, 'infinity') > $__timeTo()",
+                )
+                .all_fields()
+                .link(to(JOBS, "Jobs", &[]))
+                .link(link::to_page(site, "Jobs page", "/jobs")),
+        )
+        .panel(
+            Panel::stat(
+                3,
+                "Ports read in the last sweep",
+                "Share of the fabric's ports that the newest sweep could read. A port that was not read has no value, \
+                 never 0.",
+                small,
+            )
+            .rows("SELECT sum(read)::float8 / nullif(sum(expected), 0) AS share FROM source_coverage WHERE source = 'mad'")
+            .unit(SHARE)
+            .link(to(HEALTH, "Health of the monitoring", &[])),
+        )
+        .panel(hottest_table(6, site, Hot::Utilisation, "true", 10))
+}
+
+/// The table of the hottest links, whose ends lead to switch and link.
+pub fn hottest_table(id: u32, site: &Site, by: Hot, condition: &str, count: u32) -> Panel {
+    let (title, what, order) = match by {
+        Hot::Utilisation => ("Hottest links", "the highest mean utilisation of their own data rate", 5),
+        Hot::Waiting => {
+            ("Links that wait most", "the largest share of time with data and no way to send it", 9)
+        }
+    };
+    let sql = format!(
+        "WITH {}
+SELECT r.description AS \"From\", r.port AS \"Port\", n.remote_description AS \"To\", n.remote_port AS \"To port\",
+       {} AS \"Mean utilisation\",
+       max(r.transmit_utilisation) AS \"Highest utilisation\",
+       {} AS \"Mean rate\",
+       max(r.rate_bytes_per_second) AS \"Link speed\",
+       {} AS \"Waiting\",
+       r.guid AS \"GUID\", CASE WHEN r.node_type = 'switch' THEN r.guid ELSE n.remote_guid END AS \"Switch GUID\"
+FROM ib_port_rates($__timeFrom(), $__timeTo()) r
+JOIN ib_port_named n ON n.port_id = r.port_id
+WHERE r.port_id = ANY (ARRAY(SELECT port_id FROM hottest))
+GROUP BY r.port_id, 1, 2, 3, 4, 10, 11
+ORDER BY {order} DESC NULLS LAST
+LIMIT {count}",
+        hottest(by, condition, count),
+        mean("r.transmit_utilisation"),
+        mean("r.transmit_bytes_per_second"),
+        mean("r.transmit_wait_ratio"),
+    );
+    let description = format!(
+        "The {count} directions of cables with {what} in the time range. The first end sends. Click it for the link, or the \
+         switch beside it."
+    );
+    let to_switch = to(SWITCH, "This switch", &[("guid", &field("Switch GUID"))]);
+    Panel::table(id, title, &description, (24, 9))
+        .rows(&sql)
+        .field("From", &[Show::Links(vec![of_row_to_link(), to_switch.clone()])])
+        .field("To", &[Show::Links(vec![of_row_to_link(), to_switch])])
+        .field("Port", &[Show::Unit(TEXT), Show::Width(70)])
+        .field("To port", &[Show::Unit(TEXT), Show::Width(80)])
+        .field("Mean utilisation", &[Show::Bar(&site.utilisation)])
+        .field("Highest utilisation", &[Show::Bar(&site.utilisation)])
+        .field("Mean rate", &[Show::Unit(BYTES_PER_SECOND)])
+        .field("Link speed", &[Show::Unit(BYTES_PER_SECOND)])
+        .field("Waiting", &[Show::Bar(&site.waiting)])
+        .field("GUID", &[Show::Hidden])
+        .field("Switch GUID", &[Show::Hidden])
+        .link(to(LINK, "Link", &[]))
+        .link(link::to_alerts())
+        .link(map(site))
+}
+
+fn jobs_and_nodes(dashboard: Dashboard, site: &Site) -> Dashboard {
+    let jobs = "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", coalesce(j.name, j.command) AS \"What\",
+       count(DISTINCT r.rank) AS \"Ranks\", count(DISTINCT r.host) AS \"Nodes\",
+       coalesce(j.start_time, j.first_seen) AS \"Start\"
+FROM job j
+JOIN job_rank r ON r.job_id = j.id
+WHERE r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') > $__timeTo()
+GROUP BY j.id
+ORDER BY 4 DESC, 6 DESC
+LIMIT 20";
+    let nodes = format!(
+        "WITH nvlink AS (
+  SELECT node_name, max(utilisation) AS utilisation, sum(sent) AS sent
+  FROM (
+    SELECT node_name, link_name, {} AS utilisation, {} AS sent
+    FROM nvlink_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())
+    GROUP BY 1, 2
+  ) links
+  GROUP BY 1
+), host AS (
+  SELECT node_name, max(utilisation) AS utilisation
+  FROM (
+    SELECT node_name, host_port_id, {} AS utilisation
+    FROM host_port_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())
+    GROUP BY 1, 2
+  ) ports
+  GROUP BY 1
+)
+SELECT n.name AS \"Node\", (SELECT count(*) FROM gpu g WHERE g.node_id = n.node_id AND g.valid_to IS NULL) AS \"GPUs\",
+       v.utilisation AS \"Busiest NVLink\", v.sent AS \"Sent over NVLink\", h.utilisation AS \"Busiest port\"
+FROM node n
+LEFT JOIN nvlink v ON v.node_name = n.name
+LEFT JOIN host h ON h.node_name = n.name
+WHERE n.valid_to IS NULL
+ORDER BY greatest(v.utilisation, h.utilisation) DESC NULLS LAST, 1
+LIMIT 20",
+        mean("transmit_utilisation"),
+        mean("transmit_bytes_per_second"),
+        mean("transmit_utilisation"),
+    );
+    dashboard
+        .panel(
+            Panel::table(
+                11,
+                "Running jobs",
+                "Jobs of which a rank runs at the end of the time range, largest first.",
+                (12, 9),
+            )
+            .rows(jobs)
+            .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
+            .link(to(JOBS, "All jobs", &[])),
+        )
+        .panel(
+            Panel::table(
+                12,
+                "Busiest nodes",
+                "Nodes by their busiest NVLink or adapter port in the last minute.",
+                (12, 9),
+            )
+            .rows(&nodes)
+            .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+            .field("Busiest NVLink", &[Show::Bar(&site.utilisation)])
+            .field("Busiest port", &[Show::Bar(&site.utilisation)])
+            .field("Sent over NVLink", &[Show::Unit(BYTES_PER_SECOND)])
+            .link(to(NODE, "Node", &[]))
+            .link(link::to_page(site, "Nodes page", "/nodes")),
+        )
+}

@@ -1,0 +1,192 @@
+//! Pieces of queries that several panels share. Rates come from the `*_rates` functions: they know epochs, wraps and rows
+//! that were left out.
+
+use crate::site::Scale;
+
+/// The mean over time of a rate: rows stand for `interval_seconds` each.
+pub fn mean(column: &str) -> String {
+    format!(
+        "sum({column} * interval_seconds) / nullif(sum(interval_seconds) FILTER (WHERE {column} IS NOT NULL), 0)"
+    )
+}
+
+/// The job that is chosen.
+pub const JOB: &str = "(SELECT id FROM job WHERE key = ${job:sqlstring})";
+
+/// The fabric port that is chosen.
+pub const PORT: &str = "(SELECT k.id FROM ib_port_key k JOIN ib_node_key n ON n.id = k.ib_node_id
+  WHERE n.guid = ${guid:sqlstring} AND k.port = ${port:sqlstring}::integer)";
+
+/// Fabric ports of the hosts of the job that is chosen, as an array.
+pub const PORTS_OF_JOB: &str = "ARRAY(SELECT DISTINCT port_id FROM job_rank_ports
+  WHERE job_id = (SELECT id FROM job WHERE key = ${job:sqlstring}) AND port_id IS NOT NULL)";
+
+/// The colour of a scale for a number in SQL; NULL where the number is.
+pub fn colour(scale: &Scale, number: &str) -> String {
+    let steps: String = scale
+        .steps()
+        .iter()
+        .rev()
+        .map(|(from, colour)| format!(" WHEN {number} >= {from} THEN '{colour}'"))
+        .collect();
+    format!("CASE{steps} END")
+}
+
+/// The colour of a scale's lowest step: of what stands still, or is not known.
+pub fn idle_colour(scale: &Scale) -> &str {
+    scale.steps().first().map_or("#8e8e8e", |(_, colour)| colour)
+}
+
+/// Which fabric ports rank highest, as a common table expression `hottest (port_id)`. Made of the first and the last row of
+/// each port in the time range, so that rates need be made for these only.
+pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
+    let order = match by {
+        Hot::Utilisation => "sum(counter_increase(c.first_data, c.last_data) / nullif(c.speed, 0)::float8)",
+        Hot::Waiting => {
+            "sum(greatest(c.last_wait - c.first_wait, 0) * coalesce(c.tick, 8) / nullif(c.speed, 0)::float8)"
+        }
+    };
+    format!(
+        "hottest AS (
+  SELECT c.port_id
+  FROM (
+    SELECT port_id, first(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL) AS first_data,
+           last(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL) AS last_data,
+           min(transmit_wait) AS first_wait, max(transmit_wait) AS last_wait,
+           max(transmit_wait_tick_bytes) AS tick, max(rate_bytes_per_second) AS speed
+    FROM ib_port_counters
+    WHERE $__timeFilter(time)
+    GROUP BY port_id, epoch
+  ) c
+  JOIN ib_port_named n ON n.port_id = c.port_id
+  WHERE {condition}
+  GROUP BY c.port_id
+  ORDER BY {order} DESC NULLS LAST, c.port_id
+  LIMIT {count}
+)"
+    )
+}
+
+/// What makes a fabric port hot.
+#[derive(Clone, Copy, Debug)]
+pub enum Hot {
+    /// Bytes sent, as a share of its speed.
+    Utilisation,
+    /// Time in which it had data and could not send.
+    Waiting,
+}
+
+/// Error counters of a fabric port: column, and what people call it.
+pub const PORT_ERRORS: [(&str, &str); 9] = [
+    ("symbol_error", "Symbol errors"),
+    ("link_error_recovery", "Recoveries"),
+    ("link_downed", "Downed"),
+    ("receive_errors", "Receive errors"),
+    ("receive_remote_physical_errors", "Remote errors"),
+    ("transmit_discards", "Discards"),
+    ("local_link_integrity_errors", "Integrity"),
+    ("excessive_buffer_overrun_errors", "Overruns"),
+    ("vl15_dropped", "VL15 dropped"),
+];
+
+/// How much each error counter of a port rose in the time range, as a common table expression `risen` with a column for
+/// each of [`PORT_ERRORS`]; `condition` is on `ib_port_counters`.
+pub fn risen(condition: &str) -> String {
+    let each =
+        |make: &dyn Fn(&str) -> String| PORT_ERRORS.map(|(column, _)| make(column)).join(",\n         ");
+    let in_epoch = each(&|column| format!("max({column}) - min({column}) AS {column}"));
+    let over_epochs = each(&|column| format!("sum({column}) AS {column}"));
+    format!(
+        "risen AS (
+  SELECT port_id,
+         {over_epochs}
+  FROM (
+  SELECT port_id, epoch,
+         {in_epoch}
+  FROM ib_port_counters
+  WHERE $__timeFilter(time) AND {condition}
+  GROUP BY port_id, epoch
+  ) epochs
+  GROUP BY port_id
+)"
+    )
+}
+
+/// The columns of [`risen`] with people's names, and their sum.
+pub fn risen_columns() -> (String, String) {
+    let named = PORT_ERRORS.map(|(column, name)| format!("{column} AS \"{name}\"")).join(", ");
+    let sum = PORT_ERRORS.map(|(column, _)| format!("coalesce({column}, 0)")).join(" + ");
+    (named, sum)
+}
+
+/// Errors in each step of the chart, one series for each counter that can be read; `condition` is on `ib_port_counters`.
+pub fn errors_over_time(condition: &str) -> String {
+    let columns = PORT_ERRORS.map(|(column, name)| format!("('{name}', {column})")).join(", ");
+    format!(
+        "WITH steps AS (
+  SELECT c.time, e.metric, e.value - max(e.value) OVER w AS errors
+  FROM ib_port_counters c
+  CROSS JOIN LATERAL (VALUES {columns}) e (metric, value)
+  WHERE $__timeFilter(c.time) AND e.value IS NOT NULL AND {condition}
+  WINDOW w AS (PARTITION BY c.port_id, c.epoch, e.metric ORDER BY c.time ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+)
+SELECT $__timeGroupAlias(time, $__interval), metric, sum(errors) AS errors
+FROM steps
+WHERE errors IS NOT NULL
+GROUP BY 1, 2
+ORDER BY 1, 2"
+    )
+}
+
+/// A query of events for annotations and tables; `condition` is on `events e`.
+pub fn events(condition: &str) -> String {
+    format!(
+        "SELECT e.time, e.kind AS title, e.text, e.severity || ',' || e.source AS tags
+FROM events e
+WHERE $__timeFilter(e.time) AND ({condition})
+ORDER BY e.time DESC
+LIMIT 300"
+    )
+}
+
+/// A table of events with the columns that links need.
+pub fn event_table(condition: &str) -> String {
+    format!(
+        "SELECT e.time AS \"Time\", e.severity AS \"Severity\", e.kind AS \"Kind\", e.text AS \"What\",
+       e.before AS \"Before\", e.after AS \"After\", e.instance AS \"Told by\", e.ib_guid AS \"GUID\",
+       e.ib_port AS \"Port\", e.job_key AS \"Job\"
+FROM events e
+WHERE $__timeFilter(e.time) AND ({condition})
+ORDER BY e.time DESC
+LIMIT 200"
+    )
+}
+
+/// What each rank's counters of MPI operations rose by from row to row, as a common table expression `cells` with
+/// `time`, `rank`, `operation`, `size_class_bytes`, `calls`, `bytes`, `elapsed`. `job` is an expression, `bounds` a
+/// condition on `m.time`. A rank that began in the range counts from 0.
+pub fn op_cells(job: &str, from: &str, bounds: &str) -> String {
+    let rose = |column: &str| {
+        format!(
+            "counter_increase(coalesce(lag(m.{column}) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END), m.{column}) AS {column}"
+        )
+    };
+    format!(
+        "cells AS (
+  SELECT m.time, m.rank, m.operation, m.size_class_bytes,
+         {},
+         {},
+         m.elapsed_seconds - coalesce(lag(m.elapsed_seconds) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END) AS elapsed
+  FROM mpi_ops m
+  WHERE {bounds} AND m.job_id = {job}
+  WINDOW w AS (PARTITION BY m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch ORDER BY m.time)
+)",
+        rose("calls"),
+        rose("bytes"),
+    )
+}
+
+/// The same for the job and the time range that are chosen.
+pub fn op_cells_in_range() -> String {
+    op_cells(JOB, "$__timeFrom()", "$__timeFilter(m.time)")
+}

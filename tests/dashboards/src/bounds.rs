@@ -1,0 +1,105 @@
+//! Whether each query says which time it reads: on a site's database, a hypertable without a bound is read for minutes.
+
+/// Hypertables, and views of them that have every row.
+const UNBOUNDED: [&str; 19] = [
+    "ib_port_counters",
+    "ib_port_lane_counters",
+    "ib_port_lane_values",
+    "host_port_counters",
+    "nvlink_counters",
+    "nvlink_link_counters",
+    "nvlink_metrics",
+    "gpu_pcie_counters",
+    "gpu_pm_counters",
+    "mpi_ops",
+    "mpi_peers",
+    "mpi_pvars",
+    "mpi_regions",
+    "mpi_trace",
+    "mpi_clock",
+    "events",
+    "coverage",
+    "self_stats",
+    "pvar_table",
+];
+/// Functions of rates: their first argument is where they begin.
+const RATES: &str = "_rates(";
+/// Views of totals, which read one job where a job is named, and else all.
+const TOTALS: &str = "_totals";
+
+/// What of a query has no bound.
+#[must_use]
+pub fn problems(sql: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (at, _) in sql.match_indices(RATES) {
+        let begins = sql[at + RATES.len()..].trim_start();
+        if !["$__timeFrom()", "$__timeTo()"].iter().any(|bound| begins.starts_with(bound)) {
+            problems.push(format!("'{}' does not begin at a time of the time range", word_at(sql, at)));
+        }
+    }
+    for keyword in ["FROM ", "JOIN "] {
+        for (at, _) in sql.match_indices(keyword) {
+            let table = word_at(sql, at + keyword.len());
+            let rest = within(&sql[at..]);
+            let is_bounded = rest.contains("$__timeFilter(") || rest.contains("time >= ");
+            if UNBOUNDED.contains(&table) && !is_bounded {
+                problems.push(format!("'{table}' is read without a bound of time"));
+            }
+            if table.ends_with(TOTALS) && !rest.contains("job_id = ") {
+                problems.push(format!("'{table}' is read for all jobs"));
+            }
+        }
+    }
+    problems
+}
+
+/// The name that a place of the text is in or before.
+fn word_at(sql: &str, at: usize) -> &str {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let from = sql[..at].rfind(|c| !is_name(c)).map_or(0, |before| before + 1);
+    let until = sql[at..].find(|c| !is_name(c)).map_or(sql.len(), |after| at + after);
+    &sql[from..until]
+}
+
+/// The text up to the parenthesis that closes around its beginning: the rest of a subquery.
+fn within(sql: &str) -> &str {
+    let mut depth = 0;
+    for (at, c) in sql.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        if depth < 0 {
+            return &sql[..at];
+        }
+    }
+    sql
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bound_belongs_to_its_own_subquery() {
+        for bounded in [
+            "SELECT 1 FROM events e WHERE $__timeFilter(e.time)",
+            "SELECT 1 FROM a JOIN mpi_ops m ON m.time >= a.began",
+            "SELECT 1 FROM ib_port_rates($__timeFrom(), $__timeTo())",
+            "SELECT 1 FROM nvlink_rates($__timeTo()::timestamptz - INTERVAL '1 minute', $__timeTo())",
+            "SELECT 1 FROM mpi_op_totals WHERE job_id = 7",
+            "SELECT 1 FROM source_coverage",
+        ] {
+            assert_eq!(problems(bounded), Vec::<String>::new(), "{bounded}");
+        }
+        for unbounded in [
+            "SELECT 1 FROM events e WHERE e.kind = 'x'",
+            "SELECT (SELECT count(*) FROM mpi_ops) FROM events WHERE $__timeFilter(time)",
+            "SELECT 1 FROM ib_port_rates('-infinity', $__timeTo())",
+            "SELECT sum(bytes) FROM mpi_op_totals",
+        ] {
+            assert_eq!(problems(unbounded).len(), 1, "{unbounded}");
+        }
+    }
+}
