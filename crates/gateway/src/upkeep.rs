@@ -1,4 +1,5 @@
-//! Role upkeep: retention, jobs that nobody speaks of any more, and figures about the database. Of several servers on one database one does it.
+//! Role upkeep: rows of one minute, retention, jobs that nobody speaks of any more, and figures about the database. Of
+//! several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try.
@@ -8,9 +9,10 @@ use std::time::Duration;
 use anyhow::Context;
 use throughline_daemon::SelfFigures;
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
+    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, LATE_READINGS, MINUTES_LAG_SECONDS,
+    MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
 };
-use throughline_store::{Database, Retention, RetentionWay, apply_retention, close_silent};
+use throughline_store::{Database, Retention, RetentionWay, apply_retention, close_silent, make_minutes};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +28,9 @@ const RETRY: Duration = Duration::from_secs(5);
 
 /// How often sizes are asked for: cheap, and a scrape every 15 s sees each value a few times.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(60);
+
+/// How long minutes are made at a time before the rest has its turn: after a week without upkeep there is much to do.
+const MINUTES_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest time for one statement of a round; dropping a chunk takes a fraction of a second, but waits for
 /// whoever reads it.
@@ -57,6 +62,8 @@ pub async fn run(database: Database, options: Options, figures: SelfFigures, sto
     figures.add(SOURCE, &DROPPED_CHUNKS, 0);
     figures.add(SOURCE, &COMMIT_FAILURES, 0);
     figures.add(SOURCE, &SILENT_RANKS, 0);
+    figures.add(SOURCE, &MINUTES_MADE, 0);
+    figures.add(SOURCE, &LATE_READINGS, 0);
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
@@ -114,16 +121,20 @@ async fn hold(
                     );
                 }
             }
-            measure(&client, figures).await
+            measure(&client, figures).await?;
+            roll(&mut client, options, figures).await
         };
-        tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
+        let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
         if state.failing {
             tracing::info!("upkeep goes on");
         }
         state.failing = false;
         figures.set(SOURCE, &SOURCE_UP, 1.0);
         figures.set(SOURCE, &ROUND_SECONDS, started.elapsed().as_secs_f64());
-        tokio::time::sleep_until((started + FIGURES_INTERVAL).min(retention_due.max(Instant::now()))).await;
+        if !is_behind {
+            tokio::time::sleep_until((started + FIGURES_INTERVAL).min(retention_due.max(Instant::now())))
+                .await;
+        }
     }
 }
 
@@ -144,6 +155,18 @@ async fn retain(
         tracing::info!(way, dropped = done.dropped_chunks, changed = done.changed_policies, "retention");
     }
     Ok(())
+}
+
+/// Makes rows of minutes; whether there is more to do.
+async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> anyhow::Result<bool> {
+    let made = make_minutes(client, &options.retention, MINUTES_PATIENCE).await?;
+    figures.add(SOURCE, &MINUTES_MADE, made.minutes);
+    figures.add(SOURCE, &LATE_READINGS, made.late);
+    if let Some(lag) = made.lag {
+        figures.set(SOURCE, &MINUTES_LAG_SECONDS, lag.as_secs_f64());
+    }
+    tracing::debug!(minutes = made.minutes, late = made.late, rows = made.rows, "rows of minutes");
+    Ok(made.is_behind)
 }
 
 async fn measure(client: &Client, figures: &SelfFigures) -> anyhow::Result<()> {

@@ -6,7 +6,8 @@ use std::time::Duration;
 use throughline_daemon::SelfFigures;
 use throughline_gateway::upkeep::{self, Options};
 use throughline_sample::catalogue::{
-    DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, SILENT_RANKS, SOURCE_UP,
+    DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, MINUTES_LAG_SECONDS, MINUTES_MADE, SILENT_RANKS,
+    SOURCE_UP,
 };
 use throughline_store::{Retention, testing};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,11 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     let old = "INSERT INTO events (time, instance, source, kind, severity, text) \
                VALUES (now() - interval '30 days', 'n', 's', 'k', 'info', 'old'), (now(), 'n', 's', 'k', 'info', 'new')";
     client.batch_execute(old).await.unwrap();
+    let readings = "INSERT INTO subnet (prefix) VALUES ('0x1'); INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2'); \
+                    INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 1); \
+                    INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes) \
+                    SELECT now() - n * interval '10 s', 1, 'epoch', 'mad', 9000 - n * 100 FROM generate_series(1, 60) n";
+    client.batch_execute(readings).await.unwrap();
     let options = Options {
         retention: Retention::for_all(Duration::from_secs(7 * 24 * 3600)),
         interval: Duration::from_secs(1),
@@ -50,9 +56,18 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     // On the full edition a policy does it, and nothing is counted here.
     assert!(first.get("upkeep", &DROPPED_CHUNKS).unwrap() <= 1.0);
 
-    // While the first holds the lock nobody else gets it; when it ends, the next one does.
+    until("making minutes", async || {
+        let query = "SELECT transmit_bytes_per_second FROM ib_port_minutes WHERE seconds = 60";
+        let rows = client.query(query, &[]).await.unwrap();
+        !rows.is_empty() && rows.iter().all(|row| row.get::<_, f32>(0) == 10.0)
+    })
+    .await;
+    assert!(first.get("upkeep", &MINUTES_MADE).unwrap() >= 5.0);
+    assert!((150.0..300.0).contains(&first.get("upkeep", &MINUTES_LAG_SECONDS).unwrap()));
+
+    // While the first holds the lock ("thru" of its name in ASCII) nobody else gets it; when it ends, the next one does.
     let locks = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
-                 WHERE locktype = 'advisory' AND d.datname = current_database()";
+                 WHERE locktype = 'advisory' AND d.datname = current_database() AND classid = 1953002101";
     assert_eq!(client.query_one(locks, &[]).await.unwrap().get::<_, i64>(0), 1);
     let (second, second_stop) = (SelfFigures::default(), CancellationToken::new());
     let idle = start(&second, &second_stop);

@@ -6,6 +6,7 @@
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
+//! * [`make_minutes`]: one row a minute of ports and links, kept longer than readings.
 //! * [`Pool`]: connections for queries, bounded in number and time.
 //! * [`api`]: what the JSON API asks.
 //! * [`history`]: samples of the past as the series that Prometheus knows.
@@ -19,6 +20,7 @@ mod database;
 mod error;
 pub mod history;
 mod migrate;
+mod minutes;
 mod pool;
 mod retention;
 mod silence;
@@ -30,6 +32,7 @@ pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, Private
 pub use database::{Database, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use migrate::{Migrated, migrate, schema_version};
+pub use minutes::{Horizons, MinutesMade, make_minutes};
 pub use pool::{Lent, NoConnection, Pool};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use silence::{Silenced, close_silent};

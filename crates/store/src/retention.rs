@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use crate::Error;
 
 /// The hypertables that retention may be set for.
-const HYPERTABLES: [&str; 15] = [
+const HYPERTABLES: [&str; 18] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -26,28 +26,50 @@ const HYPERTABLES: [&str; 15] = [
     "events",
     "coverage",
     "self_stats",
+    "ib_port_minutes",
+    "host_port_minutes",
+    "nvlink_minutes",
 ];
+
+/// What is made of readings and kept longer than they.
+const MINUTES: [&str; 3] = ["ib_port_minutes", "host_port_minutes", "nvlink_minutes"];
 
 /// Raw samples are kept for a week unless configured: what people look at when a job ran badly yesterday.
 const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Rows of a minute are kept for a year unless configured: a port has 1,440 a day of some 150 bytes, a hundredth of what
+/// readings once a second take.
+const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 
 /// How long rows are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     default: Duration,
+    minutes: Duration,
     tables: BTreeMap<String, Duration>,
 }
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { default: DEFAULT_RAW, tables: BTreeMap::new() }
+        Self { default: DEFAULT_RAW, minutes: DEFAULT_MINUTES, tables: BTreeMap::new() }
     }
 }
 
 impl Retention {
     /// The same time for all tables.
     pub fn for_all(keep: Duration) -> Self {
-        Self { default: keep, tables: BTreeMap::new() }
+        Self { default: keep, minutes: keep, tables: BTreeMap::new() }
+    }
+
+    /// Another time for the tables of minutes.
+    #[must_use]
+    pub fn with_minutes(self, keep: Duration) -> Self {
+        Self { minutes: keep, ..self }
+    }
+
+    /// How long rows of minutes are kept, unless a table has its own time.
+    pub fn minutes(&self) -> Duration {
+        self.minutes
     }
 
     /// Another time for one table.
@@ -67,7 +89,8 @@ impl Retention {
 
     /// How long a table's rows are kept.
     pub fn of(&self, table: &str) -> Duration {
-        self.tables.get(table).copied().unwrap_or(self.default)
+        let usual = if MINUTES.contains(&table) { self.minutes } else { self.default };
+        self.tables.get(table).copied().unwrap_or(usual)
     }
 }
 
@@ -164,6 +187,9 @@ mod tests {
         retention.set("mpi_ops", Duration::from_secs(5)).unwrap();
         assert_eq!(retention.of("mpi_ops"), Duration::from_secs(5));
         assert_eq!(retention.of("events"), Duration::from_secs(60));
+        assert_eq!(retention.of("nvlink_minutes"), Duration::from_secs(60));
+        let longer = retention.clone().with_minutes(Duration::from_secs(90));
+        assert_eq!(longer.of("nvlink_minutes"), Duration::from_secs(90));
         assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));
     }
 }

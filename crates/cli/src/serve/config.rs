@@ -168,13 +168,20 @@ impl Default for UpkeepConfig {
 pub struct RetentionConfig {
     /// For tables that are not named below.
     pub default_seconds: u64,
+    /// For the tables of minutes that are not named below.
+    pub minutes_seconds: u64,
     /// By hypertable, in seconds.
     pub table_seconds: BTreeMap<String, u64>,
 }
 
 impl Default for RetentionConfig {
     fn default() -> Self {
-        Self { default_seconds: Retention::default().of("").as_secs(), table_seconds: BTreeMap::new() }
+        let usual = Retention::default();
+        Self {
+            default_seconds: usual.of("").as_secs(),
+            minutes_seconds: usual.minutes().as_secs(),
+            table_seconds: BTreeMap::new(),
+        }
     }
 }
 
@@ -222,8 +229,10 @@ impl ServerConfig {
                 "{key} = {seconds}: must be from 1 to {RETENTION_SECONDS_MAX} seconds"
             )))
         };
+        let minutes = time("retention.minutes_seconds", self.retention.minutes_seconds)?;
         let mut retention =
-            Retention::for_all(time("retention.default_seconds", self.retention.default_seconds)?);
+            Retention::for_all(time("retention.default_seconds", self.retention.default_seconds)?)
+                .with_minutes(minutes);
         for (table, seconds) in &self.retention.table_seconds {
             let key = format!("retention.table_seconds.{table}");
             retention
@@ -294,6 +303,7 @@ mod tests {
             ("[collect]\nlisten = 'nowhere'", "line 2"),
             ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
             ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
+            ("[retention]\nminutes_seconds = 0", "retention.minutes_seconds"),
             ("[upkeep]\ninterval_seconds = 0", "upkeep.interval_seconds"),
             ("[query]\nlisten = '0.0.0.0:9460'", "query.listen"),
             ("[query]\nlisten = '[::]:9460'\ntoken_file = '/t'", "query.tls"),

@@ -5,7 +5,8 @@
 //! ([`throughline_store::history`]), so that scraped and older samples are the same series.
 //!
 //! Of the hints two are used: `series` asks for labels only, and for `rate` and `increase` a sample in each quarter of
-//! their range is enough. Everything else gets every sample: thinning would change what it says.
+//! their range is enough. Everything else gets every sample: thinning would change what it says. Where readings are gone,
+//! and where a sample a minute is enough, the rows of one minute answer (`throughline_store::history`).
 
 mod answer;
 mod chunk;
@@ -23,11 +24,12 @@ use futures::StreamExt;
 use message::{ReadRequest, ResponseType};
 use plan::Plan;
 use prost::Message;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_store::history::{Asked, Family, HistoryError, Samples, Series, Take};
-use throughline_store::{Database, NoConnection, Pool};
+use throughline_store::{Database, Horizons, NoConnection, Pool};
 use tokio::sync::mpsc;
+use tokio_postgres::Client;
 use tokio_stream::wrappers::ReceiverStream;
 
 /// Largest question, once unpacked: a few conditions.
@@ -44,6 +46,9 @@ const PIECES: usize = 16;
 
 /// How long a question waits for one of the connections.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long it is believed which time is in which tables: minutes are made each minute, and chunks dropped more rarely.
+const HORIZONS_AGE: Duration = Duration::from_secs(30);
 
 /// Bounds of what one question may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +71,7 @@ impl Default for Limits {
 pub struct Reader {
     pool: Pool,
     limits: Limits,
+    horizons: Mutex<Option<(Instant, Horizons)>>,
 }
 
 /// Why there is no answer: a status and a sentence.
@@ -81,7 +87,18 @@ impl Reader {
     /// Reads this database.
     #[must_use]
     pub fn new(database: Database, limits: Limits) -> Reader {
-        Reader { pool: Pool::new(database, limits.parallel, limits.time), limits }
+        Reader { pool: Pool::new(database, limits.parallel, limits.time), limits, horizons: Mutex::default() }
+    }
+
+    /// Which time is in which tables, as of a while ago at most.
+    async fn horizons(&self, client: &Client) -> Result<Horizons, HistoryError> {
+        let known = *self.horizons.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, horizons)) = known.filter(|(since, _)| since.elapsed() < HORIZONS_AGE) {
+            return Ok(horizons);
+        }
+        let horizons = Horizons::read(client).await?;
+        *self.horizons.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), horizons));
+        Ok(horizons)
     }
 
     /// Answers all queries, in order.
@@ -93,13 +110,15 @@ impl Reader {
             Out::Stream(_) => self.limits.samples,
             Out::Whole(_) => self.limits.samples.min(WHOLE_SAMPLES_MAX),
         };
+        let horizons = self.horizons(client).await.map_err(|error| self.refusal(error, most, begun))?;
         let mut left = most;
         for (index, plan) in plans.iter().enumerate() {
             if let Out::Whole(whole) = &mut out {
                 whole.begin();
             }
             for family in &plan.families {
-                let asked = Asked { family, range: plan.range, thinning: plan.thinning, limit: left };
+                let asked =
+                    Asked { family, range: plan.range, thinning: plan.thinning, limit: left, horizons };
                 let failed = |error: HistoryError| self.refusal(error, most, begun);
                 let equal = matchers::equal(&plan.matchers);
                 let found = asked.series(client, &equal).await.map_err(|error| failed(error.into()))?;

@@ -2,9 +2,10 @@ use super::chunk::unpack::unpack;
 use super::message::*;
 use super::*;
 use axum::body::to_bytes;
+use std::time::Duration;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
-use throughline_store::{Content, Entry, Writer, testing};
+use throughline_store::{Content, Entry, Retention, Writer, make_minutes, testing};
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-01-01T00:00:00Z, in seconds.
@@ -214,4 +215,71 @@ async fn questions_beyond_the_number_of_connections_wait_and_none_is_lost() {
     };
     let all = futures::future::join_all((0..10).map(|_| ask())).await;
     assert!(all.iter().all(|answer| answer == &all[0] && answer[0].len() == 2));
+}
+
+/// What Prometheus makes of a counter's samples: a fall is a beginning from 0.
+fn increase(points: &Points) -> f64 {
+    points.windows(2).map(|p| if p[1].1 >= p[0].1 { p[1].1 - p[0].1 } else { p[1].1 }).sum()
+}
+
+#[tokio::test]
+async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are_gone() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    // Two hours each 5 s from 03:00 on; in minute 30 counting began anew and came farther than it was before.
+    let seed = format!(
+        "INSERT INTO subnet (prefix) VALUES ('0x1');
+         INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2');
+         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
+             valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));
+         INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 7);
+         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, rate_bytes_per_second)
+         SELECT to_timestamp({START} + 10800 + n * 5), 1,
+                to_timestamp(CASE WHEN n < 364 THEN {START} ELSE {START} + 10800 + 363 * 5 + 1 END), 'mad',
+                CASE WHEN n < 364 THEN n ELSE (n - 364) * 1000 END, 25000 FROM generate_series(0, 1440) n"
+    );
+    client.batch_execute(&seed).await.unwrap();
+    let always = Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
+    let mut upkeep = database.connect().await.unwrap();
+    make_minutes(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
+    let name = "infiniband_switch_port_transmit_data_bytes_total";
+    let ask = async |name: &str, func: &str, range_ms| {
+        let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
+        let mut query = query(&[(MatchType::Equal, NAME, name), (MatchType::Equal, "port", "7")], func);
+        query.end_timestamp_ms = (START + 7 * 3600) * 1000;
+        query.hints = Some(ReadHints { func: func.into(), range_ms, ..ReadHints::default() });
+        let told = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
+        told.into_iter().flatten().map(|(_, points)| points).next().unwrap_or_default()
+    };
+    let whole = ask(name, "", 0).await;
+    assert_eq!(whole.len(), 1441);
+    let expected = 363.0 + 1_076_000.0;
+    assert_eq!(increase(&whole), expected);
+    // Each quarter of the range is a minute: the readings themselves are not looked at.
+    let thinned = ask(name, "rate", 240_000).await;
+    assert!((120..125).contains(&thinned.len()), "{}", thinned.len());
+    assert_eq!(increase(&thinned), expected, "the beginning in the middle of a minute is not hidden");
+    // What is denser is made of readings.
+    assert!(ask(name, "rate", 60_000).await.len() > 400);
+    let speed = "infiniband_switch_port_rate_bytes_per_second";
+    assert_eq!(ask(speed, "", 0).await.len(), 1441);
+
+    // The first hour's readings go.
+    let drop = format!("SELECT drop_chunks('ib_port_counters', older_than => to_timestamp({START} + 14400))");
+    client.query(&drop, &[]).await.unwrap();
+    let mixed = ask(name, "", 0).await;
+    assert_eq!(increase(&mixed), expected);
+    let at = (START + 14400) * 1000;
+    // One a minute, the last of the epoch before and the beginning; behind it all.
+    assert_eq!(mixed.iter().filter(|point| point.0 < at).count(), 62);
+    assert_eq!(mixed.iter().filter(|point| point.0 >= at).count(), 721);
+    assert_eq!(ask(speed, "", 0).await.iter().filter(|point| point.0 < at).count(), 61);
+    client.batch_execute("SELECT drop_chunks('ib_port_counters', older_than => now())").await.unwrap();
+    assert_eq!(increase(&ask(name, "", 0).await), expected);
+    assert_eq!(ask(name, "series", 0).await.len(), 0);
+    let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
+    let mut labels = query(&[(MatchType::Equal, NAME, name)], "series");
+    labels.end_timestamp_ms = (START + 7 * 3600) * 1000;
+    let told = answers(&reader, vec![labels], ResponseType::StreamedXorChunks).await;
+    assert_eq!(told[0].len(), 1, "a series whose readings are gone is a series still");
 }

@@ -2,8 +2,9 @@
 //! of jobs, which say who goes over it.
 
 use super::load::errors_of;
-use super::{At, Grid, milliseconds, moment, seconds_between};
+use super::{At, Grid, milliseconds, moment, seconds_between, steps_of_minutes};
 use crate::Error;
+use crate::minutes::Kind;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Table;
@@ -132,13 +133,15 @@ pub async fn counters(client: &Client, port: i32, at: i64) -> Result<Option<Coun
     }))
 }
 
-/// What ports carried over time, by their number in the tables.
+/// What ports carried over time, by their number in the tables. Steps of whole minutes are made of the rows of minutes,
+/// which are few and kept longer; what of those is not made yet, of readings.
 ///
 /// # Errors
 /// The database's.
 pub async fn series(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashMap<i32, Series>, Error> {
-    let rows = client.query(&series_query(grid), &[&ports]).await;
-    let rows = rows.map_err(Error::sql("reading what a link carried"))?;
+    let what = "reading what a link carried";
+    let of_minutes = steps_of_minutes(client, Kind::IbPorts, grid, true).await?;
+    let rest = grid.behind(of_minutes);
     let empty = || Series {
         out: vec![None; grid.steps],
         out_peak: vec![None; grid.steps],
@@ -149,10 +152,42 @@ pub async fn series(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashM
         speed: vec![None; grid.steps],
     };
     let mut all: HashMap<i32, Series> = HashMap::new();
-    for row in &rows {
-        add(all.entry(row.get(0)).or_insert_with(empty), row, grid);
+    if of_minutes > 0 {
+        let query = minutes_query(grid, rest.from);
+        for row in client.query(&query, &[&ports]).await.map_err(Error::sql(what))? {
+            let Ok(step) = usize::try_from(row.get::<_, i32>(1)) else { continue };
+            if step < of_minutes {
+                put(all.entry(row.get(0)).or_insert_with(empty), &row, step);
+            }
+        }
+    }
+    if rest.steps > 0 {
+        for row in client.query(&series_query(&rest), &[&ports]).await.map_err(Error::sql(what))? {
+            add(all.entry(row.get(0)).or_insert_with(empty), &row, &rest, of_minutes);
+        }
     }
     Ok(all)
+}
+
+fn minutes_query(grid: &Grid, until: i64) -> String {
+    let mean = |column: &str| {
+        format!(
+            "sum({column}::float8 * seconds) / nullif(sum(seconds::float8) FILTER (WHERE {column} IS NOT NULL), 0)"
+        )
+    };
+    let step = format!("floor((extract(epoch FROM time) * 1000 - {}) / {})::integer", grid.from, grid.step);
+    format!(
+        "SELECT port_id, {step} AS step, {out}, max(transmit_peak_bytes_per_second)::float8, {received},
+                max(receive_peak_bytes_per_second)::float8, {waiting}, sum(errors)::float8, max(rate_bytes_per_second)
+         FROM ib_port_minutes
+         WHERE port_id = ANY($1) AND time >= {from} AND time < {until} AND seconds > 0
+         GROUP BY port_id, step ORDER BY port_id, step",
+        out = mean("transmit_bytes_per_second"),
+        received = mean("receive_bytes_per_second"),
+        waiting = mean("transmit_wait_bytes_per_second"),
+        from = moment(grid.from),
+        until = moment(until),
+    )
 }
 
 fn series_query(grid: &Grid) -> String {
@@ -187,8 +222,8 @@ fn series_query(grid: &Grid) -> String {
 }
 
 /// Puts a step's sums into their place. A port that stood still has a row a minute: the steps before the first row of
-/// this one and behind the row before had the same rates.
-fn add(series: &mut Series, row: &Row, grid: &Grid) {
+/// this one and behind the row before had the same rates. The grid's steps are those from `first_step` on.
+fn add(series: &mut Series, row: &Row, grid: &Grid, first_step: usize) {
     let Ok(step) = usize::try_from(row.get::<_, i32>(1)) else { return };
     if step >= grid.steps {
         return;
@@ -203,14 +238,22 @@ fn add(series: &mut Series, row: &Row, grid: &Grid) {
         step
     };
     for place in filled..=step {
-        series.out[place] = row.get(2);
-        series.out_peak[place] = row.get(3);
-        series.received[place] = row.get(4);
-        series.received_peak[place] = row.get(5);
-        series.waiting[place] = row.get(6);
-        series.errors[place] = if place == step { row.get(7) } else { Some(0.0) };
-        series.speed[place] = row.get(8);
+        put(series, row, first_step + place);
+        if place < step {
+            series.errors[first_step + place] = Some(0.0);
+        }
     }
+}
+
+/// Puts a row's sums into a step.
+fn put(series: &mut Series, row: &Row, step: usize) {
+    series.out[step] = row.get(2);
+    series.out_peak[step] = row.get(3);
+    series.received[step] = row.get(4);
+    series.received_peak[step] = row.get(5);
+    series.waiting[step] = row.get(6);
+    series.errors[step] = row.get(7);
+    series.speed[step] = row.get(8);
 }
 
 /// Forwarding tables of a subnet's switches at a time, by the switch's number in the tables: entry i is the output port

@@ -3,10 +3,11 @@
 //! Of each port four rows at most are read, however long the window: its newest and the one before, and the rows on both
 //! sides of the window's beginning. What lies between needs no looking at, as counters are cumulative. Rows that say
 //! nothing new are left out of the table (`throughline-fabric`, `sweep::thin`), so a port without a row in the last
-//! round stood still: [`Reading::rates`] knows.
+//! round stood still: [`Reading::rates`] knows. Where readings are gone, the window is made of the minutes that it touches.
 
-use super::{milliseconds, moment, seconds_between};
-use crate::Error;
+use super::{MINUTE_MS, milliseconds, moment, seconds_between};
+use crate::minutes::Kind;
+use crate::{Error, Horizons};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::{Client, Row};
 
@@ -165,7 +166,7 @@ const ERRORS: [&str; 7] = [
 ];
 
 /// The sum of what is there of the error counters, NULL where nothing is.
-pub(super) fn errors_of(row: &str) -> String {
+pub(crate) fn errors_of(row: &str) -> String {
     let all: Vec<String> = ERRORS.iter().map(|name| format!("{row}.{name}")).collect();
     let sum: Vec<String> = all.iter().map(|name| format!("coalesce({name}, 0)")).collect();
     format!("CASE WHEN num_nonnulls({}) > 0 THEN {} END", all.join(", "), sum.join(" + "))
@@ -198,10 +199,58 @@ pub async fn round(client: &Client, prefix: &str, at: i64, is_latest: bool) -> R
 /// # Errors
 /// The database's.
 pub async fn readings(client: &Client, ports: &[i32], window: &Window) -> Result<Vec<Reading>, Error> {
+    if !window.is_latest {
+        let horizons = Horizons::read(client).await?;
+        if horizons.minutes_only_until(Kind::IbPorts).is_some_and(|until| until >= window.at) {
+            return of_minutes(client, ports, window).await;
+        }
+    }
     let rows =
         client.query(&query(window), &[&ports]).await.map_err(Error::sql("reading ports' counters"))?;
     let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(window.at).unwrap_or(0));
     Ok(rows.iter().map(|row| reading(row, at)).collect())
+}
+
+/// Means of the minutes that a window touches, as readings at both of its ends would tell them.
+async fn of_minutes(client: &Client, ports: &[i32], window: &Window) -> Result<Vec<Reading>, Error> {
+    #[allow(clippy::cast_possible_truncation)] // milliseconds
+    let begin = window.at - (window.seconds * 1e3) as i64;
+    let mean = |column: &str| {
+        format!(
+            "sum({column}::float8 * seconds) / nullif(sum(seconds::float8) FILTER (WHERE {column} IS NOT NULL), 0)"
+        )
+    };
+    let sql = format!(
+        "SELECT m.port_id, {out}, {received}, {waiting}, max(m.rate_bytes_per_second), sum(m.errors)::bigint
+         FROM unnest($1::integer[]) WITH ORDINALITY AS p (id, place)
+         JOIN ib_port_minutes m ON m.port_id = p.id AND m.time > {begin} AND m.time < {at} AND m.seconds > 0
+         GROUP BY m.port_id, p.place ORDER BY p.place",
+        out = mean("m.transmit_bytes_per_second"),
+        received = mean("m.receive_bytes_per_second"),
+        waiting = mean("m.transmit_wait_bytes_per_second"),
+        begin = moment(begin - MINUTE_MS),
+        at = moment(window.at),
+    );
+    let rows = client.query(&sql, &[&ports]).await.map_err(Error::sql("reading ports' minutes"))?;
+    let reading = |row: &Row| {
+        let within = |place: usize| Increase {
+            within: row.get::<_, Option<f64>>(place).map(|rate| rate * window.seconds),
+            ..Increase::default()
+        };
+        Reading {
+            port_id: row.get(0),
+            first_age: Some(window.seconds),
+            transmit: within(1),
+            receive: within(2),
+            // Told in bytes already.
+            wait: within(3),
+            tick_bytes: Some(1),
+            bytes_per_second: row.get(4),
+            errors: row.get(5),
+            ..Reading::default()
+        }
+    };
+    Ok(rows.iter().map(reading).collect())
 }
 
 fn query(window: &Window) -> String {

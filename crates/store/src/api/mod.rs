@@ -13,7 +13,8 @@ pub mod rates;
 pub mod search;
 pub mod traffic;
 
-use crate::Error;
+use crate::minutes::Kind;
+use crate::{Error, Horizons};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio_postgres::Client;
 
@@ -63,6 +64,9 @@ pub(crate) fn seconds_between(from: SystemTime, to: SystemTime) -> f64 {
     }
 }
 
+/// Milliseconds of a minute.
+const MINUTE_MS: i64 = 60_000;
+
 /// Lengths of steps, seconds: what people divide hours and days by.
 const STEPS: [i64; 22] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400,
@@ -108,11 +112,31 @@ impl Grid {
         (1..).take(self.steps).map(|place| self.from + place * self.step).collect()
     }
 
+    /// Its steps from one on.
+    fn behind(&self, steps: usize) -> Grid {
+        let skipped = self.step * i64::try_from(steps).unwrap_or(i64::MAX);
+        Grid { from: self.from + skipped, step: self.step, steps: self.steps.saturating_sub(steps) }
+    }
+
     /// SQL for the step that a time is in, from 0; its end belongs to it.
     fn step_of(&self, time: &str) -> String {
         let Grid { from, step, .. } = self;
         format!("(ceil((extract(epoch FROM {time}) * 1000 - {from}) / {step})::integer - 1)")
     }
+}
+
+/// How many steps of a grid, from its first, are answered by rows of one minute (`crate::minutes`): of those that begin
+/// where readings are gone, or where `is_enough` says that minutes are as good, those whose minutes are made.
+async fn steps_of_minutes(client: &Client, kind: Kind, grid: &Grid, is_enough: bool) -> Result<usize, Error> {
+    if grid.step % MINUTE_MS != 0 || grid.from % MINUTE_MS != 0 {
+        return Ok(0);
+    }
+    let horizons = Horizons::read(client).await?;
+    let Some(made) = horizons.made_until() else { return Ok(0) };
+    let wanted = if is_enough { Some(made) } else { horizons.minutes_only_until(kind) };
+    let begun = (wanted.unwrap_or(grid.from) - grid.from + grid.step - 1).div_euclid(grid.step);
+    let whole = (made - grid.from).div_euclid(grid.step);
+    Ok(usize::try_from(begun.min(whole)).unwrap_or(0).min(grid.steps))
 }
 
 /// The database's clock.

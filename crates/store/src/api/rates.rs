@@ -3,8 +3,9 @@
 //! Counters are cumulative: of each thing the last row in each step is enough, and is found by one step of the primary
 //! key, however often the thing was read.
 
-use super::{Grid, moment, seconds_between};
+use super::{Grid, moment, seconds_between, steps_of_minutes};
 use crate::Error;
+use crate::minutes::Kind;
 use std::collections::HashMap;
 use std::time::SystemTime;
 use tokio_postgres::{Client, Row};
@@ -47,71 +48,99 @@ struct Sample {
     speed: Vec<Option<i64>>,
 }
 
+/// Which rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rows {
+    Readings,
+    Minutes,
+}
+
 /// Rates of these GPUs' links or ports. Costs a step of an index for each of `ids` and each step of the grid.
 ///
 /// # Errors
 /// The database's.
 pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) -> Result<ByElement, Error> {
-    let rows =
-        client.query(&query(counted, grid), &[&ids]).await.map_err(Error::sql("reading rates of links"))?;
+    let kind = match counted {
+        Counted::Nvlinks => Kind::Nvlinks,
+        Counted::Port => Kind::HostPorts,
+    };
+    let of_minutes = steps_of_minutes(client, kind, grid, false).await?;
+    let mut samples: Vec<(i32, Sample)> = Vec::new();
+    let parts = [(Rows::Minutes, 0, of_minutes), (Rows::Readings, of_minutes, grid.steps)];
+    for (rows, first, end) in parts.into_iter().filter(|(_, first, end)| first < end) {
+        let part = Grid { steps: end - first, ..grid.behind(first) };
+        let found = client.query(&query(counted, &part, rows), &[&ids]).await;
+        let first = i32::try_from(first).unwrap_or(i32::MAX);
+        for row in found.map_err(Error::sql("reading rates of links"))? {
+            samples.push((row.get(0), sample(&row, counted, first)));
+        }
+    }
+    samples.sort_by_key(|(id, sample)| (*id, sample.time));
     let mut all = ByElement::new();
-    let mut before: Option<(i32, Sample)> = None;
-    for row in &rows {
-        let (id, sample) = (row.get::<_, i32>(0), sample(row, counted));
-        add(&mut all, grid, id, before.as_ref().filter(|(other, _)| *other == id).map(|(_, s)| s), &sample);
-        before = Some((id, sample));
+    for (place, (id, sample)) in samples.iter().enumerate() {
+        let before = place.checked_sub(1).and_then(|before| samples.get(before));
+        add(&mut all, grid, *id, before.filter(|(other, _)| other == id).map(|(_, before)| before), sample);
     }
     Ok(all)
 }
 
-fn query(counted: Counted, grid: &Grid) -> String {
-    let (table, id, columns, source) = match counted {
-        Counted::Nvlinks => (
-            "nvlink_counters",
-            "gpu_id",
-            "c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second",
-            // Counters of two readers are never one series.
-            "CROSS JOIN LATERAL (
-                 SELECT source FROM (
-                     SELECT source FROM nvlink_counters c WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to}
-                     ORDER BY c.time DESC LIMIT 20) newest
-                 ORDER BY gpu_source_rank(source) LIMIT 1) s",
-        ),
+fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
+    let (kind, columns) = match counted {
+        Counted::Nvlinks => (Kind::Nvlinks, "c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second"),
         Counted::Port => (
-            "host_port_counters",
-            "host_port_id",
+            Kind::HostPorts,
             "c.port_data_transmitted_bytes, c.port_data_received_bytes, c.rate_bytes_per_second",
-            "",
         ),
+    };
+    // A minute is named by its beginning, and the reading at its end belongs to it.
+    let (table, time, order, least, most, silence) = match rows {
+        Rows::Readings => (kind.readings(), "c.time", "c.time DESC", ">", "<=", SILENCE_SECONDS),
+        Rows::Minutes => {
+            (kind.table(), "c.last_time", "c.time DESC, c.epoch DESC", ">=", "<", SILENCE_SECONDS + 60.0)
+        }
     };
     let (from, to) = (moment(grid.from), moment(grid.to()));
     #[allow(clippy::cast_possible_truncation)] // a constant
-    let oldest = moment(grid.from - (SILENCE_SECONDS * 1e3) as i64);
-    let source = source.replace("{oldest}", &oldest).replace("{to}", &to);
-    let of_source = if source.is_empty() { "" } else { "AND c.source = s.source" };
+    let oldest = moment(grid.from - (silence * 1e3) as i64);
+    let (source, of_source) = match counted {
+        // Counters of two readers are never one series.
+        Counted::Nvlinks => (
+            format!(
+                "CROSS JOIN LATERAL (
+                     SELECT source FROM (
+                         SELECT source FROM {table} c WHERE c.gpu_id = k.id AND c.time > {oldest} AND c.time <= {to}
+                         ORDER BY c.time DESC LIMIT 20) newest
+                     ORDER BY gpu_source_rank(source) LIMIT 1) s"
+            ),
+            "AND c.source = s.source",
+        ),
+        Counted::Port => (String::new(), ""),
+    };
     let step = format!("INTERVAL '{} milliseconds'", grid.step);
     format!(
-        "SELECT k.id, b.step, c.time, c.epoch, {columns}
+        "SELECT k.id, b.step, {time}, c.epoch, {columns}
          FROM unnest($1::integer[]) AS k (id) {source}
          CROSS JOIN generate_series(-1, {last}) AS b (step)
          CROSS JOIN LATERAL (
              SELECT * FROM {table} c
-             WHERE c.{id} = k.id AND c.time > {oldest} AND c.time <= {to} {of_source}
-               AND c.time > CASE WHEN b.step < 0 THEN {oldest} ELSE {from} + b.step * {step} END
-               AND c.time <= {from} + (b.step + 1) * {step}
-             ORDER BY c.time DESC LIMIT 1) c
+             WHERE c.{id} = k.id AND c.time > {oldest} AND c.time <= {to} {of_source} AND {time} IS NOT NULL
+               AND c.time {least} CASE WHEN b.step < 0 THEN {oldest} ELSE {from} + b.step * {step} END
+               AND c.time {most} {from} + (b.step + 1) * {step}
+             ORDER BY {order} LIMIT 1) c
          ORDER BY k.id, b.step",
+        id = kind.id(),
         last = grid.steps.saturating_sub(1),
     )
 }
 
-fn sample(row: &Row, counted: Counted) -> Sample {
+/// A row; its step is counted from `first` on.
+fn sample(row: &Row, counted: Counted, first: i32) -> Sample {
     let values = |place: usize| match counted {
         Counted::Nvlinks => row.get::<_, Option<Vec<Option<i64>>>>(place).unwrap_or_default(),
         Counted::Port => vec![row.get::<_, Option<i64>>(place)],
     };
     Sample {
-        step: row.get(1),
+        step: row.get::<_, i32>(1) + first,
         time: row.get(2),
         epoch: row.get(3),
         transmit: values(4),

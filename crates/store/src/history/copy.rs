@@ -1,14 +1,15 @@
 //! Samples out of hypertables, by COPY in its binary form: a row costs a tenth of what a query's row costs.
 
-use super::family::{Family, Keys, Place};
+use super::family::{Keys, Place};
 use super::series::{Known, Series, seconds};
-use super::{Asked, HistoryError, Range, Samples};
+use super::{Asked, HistoryError, Range, Samples, Thinning};
 use crate::Error;
+use crate::minutes::Kind;
 use bytes::{Buf, Bytes};
 use futures::TryStreamExt;
 use std::collections::HashMap;
 use std::fmt::Write;
-use throughline_sample::catalogue::{Metric, gpu_source_rank};
+use throughline_sample::catalogue::{self, Metric, gpu_source_rank};
 use tokio_postgres::Client;
 
 /// From 1970 to 2000, where PostgreSQL counts from; microseconds.
@@ -21,6 +22,9 @@ const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 /// stands in each of some tens of rows.
 const LOOKED_AT: u32 = 500;
 
+/// Milliseconds of a minute.
+const MINUTE: i64 = 60_000;
+
 /// What makes a row: which series or array, its time, its value or values.
 struct Query {
     sql: String,
@@ -30,6 +34,8 @@ struct Query {
     is_float: bool,
     /// The fourth column is the source of the row.
     has_sources: bool,
+    /// The column behind all others is when the counter began anew, if it did so before this row and after the last.
+    has_beginnings: bool,
 }
 
 /// Samples of a series, and the rank of whom they are from.
@@ -49,12 +55,26 @@ pub(super) async fn samples(
     round: &[Series],
     limit: u64,
 ) -> Result<Vec<Samples>, HistoryError> {
-    let query = match &asked.family.place {
-        Place::Column { keys, metric } => column(keys, metric, asked.range, round),
-        Place::Figure(metric) => figure(metric, asked.range, round),
-        Place::Info(_) => return Ok(vec![Samples::default(); round.len()]),
+    let queries = match &asked.family.place {
+        Place::Column { keys, metric } => columns(keys, metric, asked, round),
+        Place::Figure(metric) => vec![figure(metric, asked.range, round)],
+        Place::Info(_) => Vec::new(),
     };
     let mut held = vec![Held { samples: Samples::default(), source: NO_SOURCE }; round.len()];
+    let mut left = limit;
+    for query in queries {
+        left -= rows(client, &query, &mut held, left).await?.ok_or(HistoryError::TooMany(asked.limit))?;
+    }
+    Ok(held.into_iter().map(|held| held.samples).collect())
+}
+
+/// Reads the rows of a query; how many samples they had, or `None` where that is more than `limit`.
+async fn rows(
+    client: &Client,
+    query: &Query,
+    held: &mut [Held],
+    limit: u64,
+) -> Result<Option<u64>, HistoryError> {
     let failed = |error| HistoryError::from(Error::sql("reading samples")(error));
     let copy = format!("COPY ({}) TO STDOUT (FORMAT binary)", query.sql);
     let rows = client.copy_out(copy.as_str()).await.map_err(failed)?;
@@ -65,14 +85,14 @@ pub(super) async fn samples(
             header(&mut data).ok_or_else(damaged)?;
         }
         while data.has_remaining() {
-            let Some(taken) = row(&mut data, &query, &mut held).ok_or_else(damaged)? else { break };
+            let Some(taken) = row(&mut data, query, held).ok_or_else(damaged)? else { break };
             read += taken;
         }
         if read > limit {
-            return Err(HistoryError::TooMany(asked.limit));
+            return Ok(None);
         }
     }
-    Ok(held.into_iter().map(|held| held.samples).collect())
+    Ok(Some(read))
 }
 
 fn damaged() -> HistoryError {
@@ -99,6 +119,11 @@ fn row(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>
     let value = field(data)?;
     let source = if query.has_sources { field(data)? } else { None };
     let source = source.as_deref().map_or(NO_SOURCE, |name| gpu_source_rank(&String::from_utf8_lossy(name)));
+    let began = if query.has_beginnings { field(data)? } else { None };
+    let began = match began {
+        Some(mut began) => Some((began.try_get_i64().ok()? + POSTGRES_EPOCH).div_euclid(1_000)),
+        None => None,
+    };
     let Some(mut value) = value else { return Some(Some(0)) };
     let mut taken = 0;
     let mut put = |element: i32, value: f64| {
@@ -107,6 +132,10 @@ fn row(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>
             *held = Held { samples: Samples::default(), source };
         }
         if source == held.source {
+            // Within the minute it may have come farther than it was before.
+            if let Some(began) = began.filter(|began| *began < time) {
+                held.samples.push(began, 0.0);
+            }
             held.samples.push(time, value);
             taken += 1;
         }
@@ -146,7 +175,69 @@ fn time_range(range: Range) -> String {
     format!("time >= to_timestamp({}) AND time <= to_timestamp({})", seconds(range.from), seconds(range.to))
 }
 
-fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query {
+/// Until when minutes are the better source for a column, and of which kind: where readings are gone, and where no more
+/// than a sample a minute is wanted.
+fn minutes_until(metric: &Metric, asked: &Asked<'_>) -> Option<(Kind, i64)> {
+    let kind = Kind::keeping(metric.table, metric.name)?;
+    let is_sparse = matches!(asked.thinning, Thinning::Every(interval) if interval >= MINUTE);
+    let until = if is_sparse && metric.kind == catalogue::Kind::Counter {
+        asked.horizons.made_until()
+    } else {
+        asked.horizons.minutes_only_until(kind)
+    };
+    until.filter(|until| *until > asked.range.from).map(|until| (kind, until))
+}
+
+/// Minutes first, readings behind them.
+fn columns(keys: &Keys, metric: &Metric, asked: &Asked<'_>, round: &[Series]) -> Vec<Query> {
+    let Range { from, to } = asked.range;
+    let Some((kind, until)) = minutes_until(metric, asked) else {
+        return vec![column(keys, metric, asked.range, round)];
+    };
+    let mut queries = vec![minutes(kind, keys, metric, Range { from, to: to.min(until) }, round)];
+    if to > until {
+        // A reading at the very end of a minute belongs to it.
+        queries.push(column(keys, metric, Range { from: until + 1, to }, round));
+    }
+    queries
+}
+
+/// The last reading of each minute, and 0 at the time from which a counter that began anew counts.
+fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query {
+    let (places, list) = places(round);
+    let source = if keys.has_sources { ", source" } else { "" };
+    let began = match metric.kind {
+        catalogue::Kind::Counter => {
+            "CASE WHEN lag(epoch) OVER same < epoch
+                  THEN greatest(epoch, lag(last_time) OVER same + INTERVAL '1 ms') END"
+        }
+        catalogue::Kind::Gauge => "NULL::timestamptz",
+    };
+    // A minute has the readings behind its beginning and the one at its end.
+    let sql = format!(
+        "SELECT * FROM (SELECT {id}, last_time, {column} {source}, {began} FROM {table}
+           WHERE {id} = ANY ('{{{list}}}'::integer[]) AND {column} IS NOT NULL AND last_time IS NOT NULL
+             AND time > to_timestamp({from}) - INTERVAL '2 minutes' AND time < to_timestamp({to})
+           WINDOW same AS (PARTITION BY {id} {source} ORDER BY time, epoch)) m
+         WHERE last_time >= to_timestamp({from}) AND last_time <= to_timestamp({to})",
+        id = keys.id,
+        column = metric.name,
+        table = kind.table(),
+        from = seconds(range.from),
+        to = seconds(range.to),
+    );
+    Query {
+        sql,
+        places,
+        is_array: metric.table.has_arrays(),
+        is_float: false,
+        has_sources: keys.has_sources,
+        has_beginnings: true,
+    }
+}
+
+/// Places in the round by id and element, and all ids in a row.
+fn places(round: &[Series]) -> (HashMap<(i32, i32), usize>, String) {
     let mut places = HashMap::with_capacity(round.len());
     let mut ids: Vec<i32> = Vec::new();
     for (place, series) in round.iter().enumerate() {
@@ -159,6 +250,11 @@ fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query
     ids.dedup();
     let mut list = String::new();
     ids.iter().for_each(|id| _ = write!(list, "{}{id}", if list.is_empty() { "" } else { "," }));
+    (places, list)
+}
+
+fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query {
+    let (places, list) = places(round);
     // No ORDER BY: rows of a chunk lie in the order of time nearly always, and what does not is sorted later.
     let sql = format!(
         "SELECT {id}, time, {column} {source} FROM {table} WHERE {id} = ANY ('{{{list}}}'::integer[]) AND {range} \
@@ -169,7 +265,14 @@ fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query
         table = metric.table.name(),
         range = time_range(range),
     );
-    Query { sql, places, is_array: metric.table.has_arrays(), is_float: false, has_sources: keys.has_sources }
+    Query {
+        sql,
+        places,
+        is_array: metric.table.has_arrays(),
+        is_float: false,
+        has_sources: keys.has_sources,
+        has_beginnings: false,
+    }
 }
 
 fn figure(metric: &Metric, range: Range, round: &[Series]) -> Query {
@@ -189,7 +292,7 @@ fn figure(metric: &Metric, range: Range, round: &[Series]) -> Query {
         quoted(metric.name),
         time_range(range),
     );
-    Query { sql, places, is_array: false, is_float: true, has_sources: false }
+    Query { sql, places, is_array: false, is_float: true, has_sources: false, has_beginnings: false }
 }
 
 /// A string constant: COPY takes no parameters.
@@ -199,25 +302,28 @@ fn quoted(text: &str) -> String {
 }
 
 /// Whether a series has any sample, by its newest rows in the range.
-pub(super) async fn has_samples(
-    client: &Client,
-    family: &Family,
-    range: Range,
-    series: &Series,
-) -> Result<bool, Error> {
-    let (Place::Column { keys, metric }, Known::Rows { id, element }) = (&family.place, &series.known) else {
+pub(super) async fn has_samples(client: &Client, asked: &Asked<'_>, series: &Series) -> Result<bool, Error> {
+    let (Place::Column { keys, metric }, Known::Rows { id, element }) = (&asked.family.place, &series.known)
+    else {
         // Figures and infos are only found where they have some.
         return Ok(true);
     };
     let subscript = if metric.table.has_arrays() { format!("[{}]", element + 1) } else { String::new() };
-    let sql = format!(
-        "SELECT EXISTS (SELECT FROM (SELECT {column} AS value FROM {table} WHERE {key} = {id} AND {range} \
-         ORDER BY time DESC LIMIT {LOOKED_AT}) newest WHERE value{subscript} IS NOT NULL)",
-        column = metric.name,
-        table = metric.table.name(),
-        key = keys.id,
-        range = time_range(range),
-    );
+    let is_in = |table: &str| {
+        format!(
+            "EXISTS (SELECT FROM (SELECT {column} AS value FROM {table} WHERE {key} = {id} AND {range} \
+             ORDER BY time DESC LIMIT {LOOKED_AT}) newest WHERE value{subscript} IS NOT NULL)",
+            column = metric.name,
+            key = keys.id,
+            range = time_range(asked.range),
+        )
+    };
+    let mut sql = format!("SELECT {}", is_in(metric.table.name()));
+    if let Some(kind) = Kind::keeping(metric.table, metric.name)
+        && asked.horizons.minutes_only_until(kind).is_some_and(|until| until > asked.range.from)
+    {
+        _ = write!(sql, " OR {}", is_in(kind.table()));
+    }
     let row = client.query_one(sql.as_str(), &[]).await.map_err(Error::sql("looking for samples"))?;
     Ok(row.get(0))
 }
@@ -232,7 +338,8 @@ mod tests {
 
     fn query(is_array: bool) -> Query {
         let places = [((7, 0), 0), ((7, 2), 1)].into();
-        Query { sql: String::new(), places, is_array, is_float: false, has_sources: false }
+        let sql = String::new();
+        Query { sql, places, is_array, is_float: false, has_sources: false, has_beginnings: false }
     }
 
     fn bytes(parts: &[&[u8]]) -> Bytes {

@@ -5,6 +5,9 @@
 //! name and labels that it has in a daemon's `/metrics`, and as `instance` what a scrape gives it: the node's name, or
 //! the subnet's prefix.
 //!
+//! Of bytes and speeds of ports and NVLinks there is a sample a minute too (`crate::minutes`), kept longer than readings:
+//! they answer where readings are gone, and where thinning would leave no more than one a minute anyway.
+//!
 //! Not here: `throughline_mpi_*`. A page shows totals since the agent's start, which the database does not keep by
 //! node; a total that begins elsewhere would be a jump where history and scrape meet.
 
@@ -18,7 +21,7 @@ pub use family::{Family, families};
 pub use samples::{Samples, Thinning};
 pub use series::{Equal, Series};
 
-use crate::Error;
+use crate::{Error, Horizons};
 use series::Known;
 use tokio_postgres::Client;
 
@@ -48,6 +51,8 @@ pub struct Asked<'a> {
     pub thinning: Thinning,
     /// Samples that may be read from the database.
     pub limit: u64,
+    /// Which time is in which tables.
+    pub horizons: Horizons,
 }
 
 /// What stopped a reading.
@@ -91,7 +96,7 @@ impl Asked<'_> {
     /// # Errors
     /// The database's.
     pub async fn has_samples(&self, client: &Client, series: &Series) -> Result<bool, Error> {
-        copy::has_samples(client, self.family, self.range, series).await
+        copy::has_samples(client, self, series).await
     }
 
     /// Reads the samples of these series and hands each that has any on. The number of samples that were

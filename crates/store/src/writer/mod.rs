@@ -16,6 +16,7 @@ mod inventory;
 mod job_facts;
 mod jobs;
 mod keys;
+mod late;
 mod rows;
 mod rows_mpi;
 mod rows_trace;
@@ -235,6 +236,7 @@ impl Session {
         let mut rows = Rows::new();
         let mut stock = inventory::Inventory::default();
         let mut newest = committed.clone();
+        let mut written = Vec::new();
         for entry in entries {
             // The lock above made a row for each spool.
             let last = newest.entry(entry.spool_id).or_insert(-1);
@@ -251,6 +253,7 @@ impl Session {
                 Content::Batch(batch) => {
                     outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
                     stock.add(batch, keys).map_err(Failed::Data)?;
+                    written.push(batch);
                 }
                 Content::Undecodable { reason, .. } => {
                     quarantine(&transaction, entry, reason).await?;
@@ -267,6 +270,8 @@ impl Session {
                 };
             }
         }
+        // Last, behind every wait for other writers: upkeep waits for whoever got so far.
+        late::note(&transaction, &written, keys).await?;
         advance_ledger(&transaction, &committed, &newest).await?;
         transaction.commit().await.map_err(failed("committing"))?;
         Ok(outcome)

@@ -210,3 +210,38 @@ async fn what_is_no_link_and_no_word() {
         assert!(told.starts_with(said), "{path}: {told}");
     }
 }
+
+#[tokio::test]
+async fn where_readings_are_gone_minutes_answer() {
+    let (database, router) = seeded().await;
+    let link =
+        format!("/fabric/{SUBNET}/links/{}.3?from={START_MS}&to={}", seed::guid(LEAF_1), START_MS + 120_000);
+    let host = "/nodes/n2/rates".to_owned() + &format!("?from={START_MS}&to={}", START_MS + 120_000);
+    let load = format!("/fabric/{SUBNET}/load?at={}&window=60", START_MS + 60_000);
+    let steps = |body: &Value| body["series"]["ab"]["utilisation"].clone();
+    let share = |body: &Value, place: usize| body["utilisation"]["ab"][place].clone();
+    let place = |body: &Value| {
+        (0..body["utilisation"]["ab"].as_array().unwrap().len())
+            .find(|place| share(body, *place) == 0.1)
+            .unwrap()
+    };
+    let (before, now) = (get(&router, &format!("{link}&points=2")).await, get(&router, &load).await);
+    assert_eq!(steps(&before), json!([0.1, 0.5]));
+    let place = place(&now);
+    let mut upkeep = database.connect().await.unwrap();
+    let always = throughline_store::Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
+    throughline_store::make_minutes(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
+    let made = get(&router, &format!("{link}&points=2")).await;
+    assert_eq!((steps(&made), &made["errors"]), (steps(&before), &before["errors"]));
+    upkeep.batch_execute("SELECT drop_chunks('ib_port_counters', older_than => now())").await.unwrap();
+    let gone = get(&router, &format!("{link}&points=2")).await;
+    assert_eq!(steps(&gone), json!([0.1, 0.5]));
+    assert_eq!(gone["series"]["ab"]["peak"], before["series"]["ab"]["peak"]);
+    assert_eq!(
+        steps(&get(&router, &format!("{link}&points=120")).await)[0],
+        Value::Null,
+        "finer there is nothing"
+    );
+    assert_eq!(share(&get(&router, &load).await, place), 0.1);
+    assert_eq!(get(&router, &host).await["links"].as_array().unwrap().len(), 1);
+}

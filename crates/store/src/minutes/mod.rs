@@ -1,0 +1,358 @@
+//! Rows of one minute, made of readings and kept longer than they: mean and largest rate of each port and NVLink, and for
+//! how much of the minute it was nearly full.
+//!
+//! [`make_minutes`] makes them in order, some time after each minute has passed. Writers note what comes later than that
+//! in `minute_late` (`writer/late.rs`), and those minutes are made again, of that thing only. The two meet in
+//! `minute_state.noticed_until`: it is moved before a minute is made, while nobody writes (an advisory lock that writers
+//! share), so each reading is either committed before or noted. What was being made when a server was killed is made by
+//! the next one from `made_until` on; a minute that is made twice is the same.
+
+mod sql;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use throughline_sample::catalogue::Table;
+use tokio_postgres::{Client, Transaction};
+
+use crate::{Error, Retention};
+
+/// Two readings farther apart have silence between them: each port and link has a row a minute.
+pub(crate) const SILENCE: Duration = Duration::from_secs(75);
+
+/// How long after its end a minute is made: the reading after it is there by then, unless it is late.
+const SETTLED: Duration = Duration::from_secs(150);
+
+/// Minutes of one transaction, when there is much to make up for.
+const SLICE: Duration = Duration::from_secs(600);
+
+/// Notes of one transaction.
+const NOTES: i64 = 100_000;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What a table of minutes is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// Ports of the fabric.
+    IbPorts,
+    /// Ports of hosts' own adapters.
+    HostPorts,
+    /// NVLinks of a GPU.
+    Nvlinks,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::IbPorts, Kind::HostPorts, Kind::Nvlinks];
+
+    /// The table of minutes, and the name of the kind in `minute_late`.
+    pub(crate) const fn table(self) -> &'static str {
+        match self {
+            Kind::IbPorts => "ib_port_minutes",
+            Kind::HostPorts => "host_port_minutes",
+            Kind::Nvlinks => "nvlink_minutes",
+        }
+    }
+
+    /// The table of readings.
+    pub(crate) const fn readings(self) -> &'static str {
+        match self {
+            Kind::IbPorts => "ib_port_counters",
+            Kind::HostPorts => "host_port_counters",
+            Kind::Nvlinks => "nvlink_counters",
+        }
+    }
+
+    /// Column of the thing in both tables.
+    pub(crate) const fn id(self) -> &'static str {
+        match self {
+            Kind::IbPorts => "port_id",
+            Kind::HostPorts => "host_port_id",
+            Kind::Nvlinks => "gpu_id",
+        }
+    }
+
+    /// The kind whose minutes keep a column of a table of readings.
+    pub(crate) fn keeping(table: Table, column: &str) -> Option<Kind> {
+        let (kind, columns) = match table {
+            Table::IbPortCounters => {
+                (Kind::IbPorts, ["transmit_data_bytes", "receive_data_bytes", "rate_bytes_per_second"])
+            }
+            Table::HostPortCounters => (
+                Kind::HostPorts,
+                ["port_data_transmitted_bytes", "port_data_received_bytes", "rate_bytes_per_second"],
+            ),
+            Table::NvlinkCounters => {
+                (Kind::Nvlinks, ["transmit_bytes", "receive_bytes", "speed_bytes_per_second"])
+            }
+            _ => return None,
+        };
+        columns.contains(&column).then_some(kind)
+    }
+
+    /// The table of all such things.
+    const fn keys(self) -> &'static str {
+        match self {
+            Kind::IbPorts => "ib_port_key",
+            Kind::HostPorts => "host_port_key",
+            Kind::Nvlinks => "gpu_key",
+        }
+    }
+}
+
+/// Which time is in which tables; milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Horizons {
+    /// Until when minutes are made.
+    made_until: Option<i64>,
+    /// From when on there may be readings, for each kind.
+    readings_from: [Option<i64>; 3],
+}
+
+impl Horizons {
+    /// Asks the database. Costs some milliseconds, more with thousands of chunks.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn read(client: &Client) -> Result<Horizons, Error> {
+        let sql = "SELECT h.name, (extract(epoch FROM s.made_until) * 1000)::bigint, \
+                   (SELECT (extract(epoch FROM min(c.range_start)) * 1000)::bigint \
+                    FROM timescaledb_information.chunks c \
+                    WHERE c.hypertable_schema = 'public' AND c.hypertable_name = h.name) \
+                   FROM minute_state s, unnest($1::text[]) WITH ORDINALITY AS h (name, place) ORDER BY h.place";
+        let tables = Kind::ALL.map(Kind::readings);
+        let rows = client.query(sql, &[&&tables[..]]).await;
+        let rows = rows.map_err(Error::sql("asking which time is in which tables"))?;
+        let mut horizons = Horizons::default();
+        for (from, row) in horizons.readings_from.iter_mut().zip(&rows) {
+            horizons.made_until = row.get(1);
+            *from = row.get(2);
+        }
+        Ok(horizons)
+    }
+
+    /// Until when minutes are made.
+    pub(crate) fn made_until(&self) -> Option<i64> {
+        self.made_until
+    }
+
+    /// Until when there are minutes only: readings are gone, if there were any.
+    pub(crate) fn minutes_only_until(&self, kind: Kind) -> Option<i64> {
+        let made = self.made_until?;
+        let place = Kind::ALL.iter().position(|other| *other == kind)?;
+        // A reading at the very beginning of a chunk is still there.
+        Some(self.readings_from[place].map_or(made, |from| (from - 1).min(made)))
+    }
+}
+
+/// What a call of [`make_minutes`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MinutesMade {
+    /// Minutes of time that were made.
+    pub minutes: u64,
+    /// Notes of late readings whose minutes were made again.
+    pub late: u64,
+    /// Rows of the tables of minutes that were written.
+    pub rows: u64,
+    /// Whether there is more to do.
+    pub is_behind: bool,
+    /// Time since the end of the last minute that is made.
+    pub lag: Option<Duration>,
+}
+
+/// Things and for each the minutes to make: from, until.
+#[derive(Default)]
+struct Wanted {
+    ids: Vec<i32>,
+    since: Vec<SystemTime>,
+    until: Vec<SystemTime>,
+}
+
+impl Wanted {
+    fn push(&mut self, id: i32, since: SystemTime, until: SystemTime) {
+        self.ids.push(id);
+        self.since.push(since);
+        self.until.push(until);
+    }
+
+    /// From the first minute to the end of the last.
+    fn span(&self) -> Option<(SystemTime, SystemTime)> {
+        Some((*self.since.iter().min()?, *self.until.iter().max()?))
+    }
+}
+
+/// Makes the minutes that have passed, then again those of late readings; goes on for about `patience`. Connect as the
+/// writer; one caller at a time.
+///
+/// Notes of readings that are older than `retention` keeps readings are dropped: others of their minutes may be gone.
+///
+/// # Errors
+/// The database is away or refuses; what was made so far stays.
+pub async fn make_minutes(
+    client: &mut Client,
+    retention: &Retention,
+    patience: Duration,
+) -> Result<MinutesMade, Error> {
+    let begun = Instant::now();
+    let mut made = MinutesMade { is_behind: true, ..MinutesMade::default() };
+    while begun.elapsed() < patience {
+        let is_behind = slice(client, &mut made).await?;
+        let late = make_late(client, retention).await?;
+        made.late += late.notes;
+        made.rows += late.rows;
+        if !is_behind && late.notes == 0 {
+            made.is_behind = false;
+            break;
+        }
+    }
+    let lag = "SELECT extract(epoch FROM now() - made_until)::float8 FROM minute_state";
+    let row = client.query_one(lag, &[]).await.map_err(Error::sql(WHAT))?;
+    made.lag = row.get::<_, Option<f64>>(0).map(|seconds| Duration::from_secs_f64(seconds.max(0.0)));
+    Ok(made)
+}
+
+const WHAT: &str = "making minutes of readings";
+
+/// Makes the next minutes; whether there are more.
+async fn slice(client: &mut Client, made: &mut MinutesMade) -> Result<bool, Error> {
+    let sql = format!(
+        "SELECT s.made_until, date_trunc('minute', now() - INTERVAL '{} seconds') FROM minute_state s",
+        SETTLED.as_secs()
+    );
+    let row = client.query_one(sql.as_str(), &[]).await.map_err(Error::sql(WHAT))?;
+    let (last, target): (Option<SystemTime>, SystemTime) = (row.get(0), row.get(1));
+    if last.is_some_and(|last| last >= target) {
+        return Ok(false);
+    }
+    // Time without any chunk has no readings.
+    let tables = Kind::ALL.map(Kind::readings);
+    let next = "SELECT min(range_start) FROM timescaledb_information.chunks WHERE hypertable_schema = 'public' \
+                AND hypertable_name = ANY($1::text[]) AND range_end > coalesce($2, '-infinity'::timestamptz)";
+    let row = client.query_one(next, &[&&tables[..], &last]).await.map_err(Error::sql(WHAT))?;
+    // What was read at its very beginning belongs to the minute before.
+    let first = row.get::<_, Option<SystemTime>>(0).map_or(target, |first| first - MINUTE);
+    let since = last.map_or(first, |last| last.max(first)).min(target);
+    let until = (since + SLICE).min(target);
+    notice(client, until).await?;
+    let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    if until > since {
+        for kind in Kind::ALL {
+            let sql = format!("SELECT id FROM {} ORDER BY id", kind.keys());
+            let mut wanted = Wanted::default();
+            for row in transaction.query(sql.as_str(), &[]).await.map_err(Error::sql(WHAT))? {
+                wanted.push(row.get(0), since, until);
+            }
+            made.rows += make(&transaction, kind, &wanted).await?;
+        }
+    }
+    let advance = "UPDATE minute_state SET made_until = $1";
+    transaction.execute(advance, &[&until]).await.map_err(Error::sql(WHAT))?;
+    transaction.commit().await.map_err(Error::sql(WHAT))?;
+    made.minutes += until.duration_since(since).unwrap_or_default().as_secs() / MINUTE.as_secs();
+    Ok(until < target)
+}
+
+/// From here on writers note what they write for minutes before `until`. Waits for those who write now.
+async fn notice(client: &mut Client, until: SystemTime) -> Result<(), Error> {
+    let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    // The lock of minutes_noticed().
+    let lock = "SELECT pg_advisory_xact_lock(x'746c6d696e757465'::bigint)";
+    transaction.execute(lock, &[]).await.map_err(Error::sql(WHAT))?;
+    let advance = "UPDATE minute_state SET noticed_until = greatest(noticed_until, $1)";
+    transaction.execute(advance, &[&until]).await.map_err(Error::sql(WHAT))?;
+    transaction.commit().await.map_err(Error::sql(WHAT))
+}
+
+/// What [`make_late`] did.
+#[derive(Default)]
+struct Late {
+    notes: u64,
+    rows: u64,
+}
+
+/// Makes minutes again for which readings came late: those of one kind and one hour.
+async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, Error> {
+    let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    let taking = format!(
+        "WITH first AS (SELECT kind, since FROM minute_late ORDER BY kind, since LIMIT 1),
+              oldest AS (SELECT l.ctid FROM minute_late l, first f
+                       WHERE l.kind = f.kind AND l.since < f.since + INTERVAL '1 hour' ORDER BY l.since LIMIT {NOTES}),
+              taken AS (DELETE FROM minute_late WHERE ctid = ANY (ARRAY (SELECT ctid FROM oldest)) RETURNING kind, id, since, until)
+         SELECT kind, id, since, until, now(), (SELECT made_until FROM minute_state) FROM taken"
+    );
+    let rows = transaction.query(taking.as_str(), &[]).await.map_err(Error::sql(WHAT))?;
+    let Some(first) = rows.first() else { return Ok(Late::default()) };
+    let kind = Kind::ALL.into_iter().find(|kind| kind.table() == first.get::<_, &str>(0));
+    let (now, made_until): (SystemTime, Option<SystemTime>) = (first.get(4), first.get(5));
+    let mut late = Late { notes: rows.len() as u64, rows: 0 };
+    if let (Some(kind), Some(made_until)) = (kind, made_until) {
+        let oldest = now - retention.of(kind.readings());
+        let mut times: BTreeMap<i32, Vec<(SystemTime, SystemTime)>> = BTreeMap::new();
+        for row in rows.iter().filter(|row| row.get::<_, SystemTime>(2) > oldest) {
+            let (since, until): (SystemTime, SystemTime) = (row.get(2), row.get(3));
+            // A reading changes what is known of the time since the one before and until the one after.
+            let span = (minute(since - SILENCE), (minute(until + SILENCE) + MINUTE).min(made_until));
+            times.entry(row.get(1)).or_default().push(span);
+        }
+        let mut wanted = Wanted::default();
+        for (id, spans) in times {
+            for (since, until) in united(spans).into_iter().filter(|(since, until)| since < until) {
+                wanted.push(id, since, until);
+            }
+        }
+        late.rows = make(&transaction, kind, &wanted).await?;
+    }
+    transaction.commit().await.map_err(Error::sql(WHAT))?;
+    Ok(late)
+}
+
+/// Makes minutes of things, in place of what there was of them.
+async fn make(transaction: &Transaction<'_>, kind: Kind, wanted: &Wanted) -> Result<u64, Error> {
+    let Some((since, until)) = wanted.span() else { return Ok(0) };
+    // Each thing has its few rows in the index: whatever is known of the tables, nothing is quicker, and the planner
+    // knows little of the newest chunk.
+    let steps = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off; \
+                 SET LOCAL jit = off";
+    transaction.batch_execute(steps).await.map_err(Error::sql(WHAT))?;
+    for statement in [sql::removal(kind, since, until), sql::making(kind, since, until)] {
+        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&wanted.ids, &wanted.since, &wanted.until];
+        let written = transaction.execute(statement.as_str(), &parameters).await.map_err(Error::sql(WHAT))?;
+        if statement.starts_with("INSERT") {
+            return Ok(written);
+        }
+    }
+    Ok(0)
+}
+
+/// The beginning of a time's minute.
+fn minute(time: SystemTime) -> SystemTime {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    UNIX_EPOCH + Duration::from_secs(since - since % MINUTE.as_secs())
+}
+
+/// Spans without overlaps, in order.
+fn united(mut spans: Vec<(SystemTime, SystemTime)>) -> Vec<(SystemTime, SystemTime)> {
+    spans.sort_unstable();
+    let mut all: Vec<(SystemTime, SystemTime)> = Vec::new();
+    for (since, until) in spans {
+        match all.last_mut() {
+            Some(last) if since <= last.1 => last.1 = last.1.max(until),
+            _ => all.push((since, until)),
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_united_and_begin_with_a_minute() {
+        let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+        assert_eq!(minute(at(1_000_000_019)), at(999_999_960));
+        let spans = vec![(at(300), at(360)), (at(0), at(60)), (at(60), at(120)), (at(330), at(340))];
+        assert_eq!(united(spans), [(at(0), at(120)), (at(300), at(360))]);
+    }
+}
