@@ -4,7 +4,7 @@
  * of neighbouring blocks of the difference in a call's nanoseconds; on standard error also the medians both ways.
  *
  *   overhead CALLS      2 ranks: 8-byte round trips (halved: one send and one receive), 8-byte allreduces, and tests of
- *                       16 requests of which none is complete
+ *                       16 requests of which none is complete, then in turn with a test of one
  */
 #define _POSIX_C_SOURCE 200809L
 #include <mpi.h>
@@ -58,6 +58,22 @@ static void testany_past(void) {
 static void testany_through(void) {
     int index, flag;
     for (int i = 0; i < BLOCK; i++) MPI_Testany(PENDING, pending, &index, &flag, MPI_STATUS_IGNORE);
+}
+
+static void in_turn_past(void) {
+    int index, flag;
+    for (int i = 0; i < BLOCK; i++) {
+        PMPI_Testany(PENDING, pending, &index, &flag, MPI_STATUS_IGNORE);
+        PMPI_Test(&pending[0], &flag, MPI_STATUS_IGNORE);
+    }
+}
+
+static void in_turn_through(void) {
+    int index, flag;
+    for (int i = 0; i < BLOCK; i++) {
+        MPI_Testany(PENDING, pending, &index, &flag, MPI_STATUS_IGNORE);
+        MPI_Test(&pending[0], &flag, MPI_STATUS_IGNORE);
+    }
 }
 
 static int ascending(const void *a, const void *b) {
@@ -114,6 +130,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < PENDING; i++)
         MPI_Irecv(&pending_in[i], 1, MPI_BYTE, 1 - rank, i + 1, MPI_COMM_WORLD, &pending[i]);
     compare("testany", calls, testany_past, testany_through, 1);
+    compare("in_turn", calls, in_turn_past, in_turn_through, 2);
     PMPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < PENDING; i++) MPI_Send(out, 1, MPI_BYTE, 1 - rank, i + 1, MPI_COMM_WORLD);
     MPI_Waitall(PENDING, pending, (MPI_Status[PENDING]){{0}});

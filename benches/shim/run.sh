@@ -50,6 +50,7 @@ for mpi in openmpi mpich; do
         line "$mpi $call of 8 bytes, THROUGHLINE_SHIM=off, added" "$(figure "$call" "$folder/off")" ns 5
     done
     line "$mpi testany of 16 pending requests, added" "$(figure testany "$folder/on")" ns 40
+    line "$mpi testany and test of them in turn, each" "$(figure in_turn "$folder/on")" ns 40
 done
 
 cc -O2 -shared -fPIC -o "$folder/libmpistub.so" "$bridge/tests/programs/stub_mpi.c"

@@ -83,7 +83,7 @@
 #define TL_NOTE_WAITANY (tl_note_time(call), tl_completed_any(call, &tl_looked, index, status))
 #define TL_NOTE_WAITSOME (tl_note_time(call), tl_completed_some(call, &tl_looked, outcount, indices, statuses))
 #define TL_NOTE_POLL(succeeded, completed) \
-    if (tl_note_poll(call, succeeded)) { \
+    if (tl_note_poll(call, tl_operation, succeeded)) { \
         tl_requests_kept(&tl_looked, call); \
         completed; \
     }
@@ -92,7 +92,7 @@
 #define TL_NOTE_TESTANY TL_NOTE_POLL(*(const int *)flag, tl_completed_any(call, &tl_looked, index, status))
 #define TL_NOTE_TESTSOME \
     TL_NOTE_POLL(*(const int *)outcount > 0, tl_completed_some(call, &tl_looked, outcount, indices, statuses))
-#define TL_NOTE_IPROBE tl_note_poll(call, *(const int *)flag)
+#define TL_NOTE_IPROBE tl_note_poll(call, tl_operation, *(const int *)flag)
 #define TL_NOTE_START tl_persistent_started(call, &tl_looked)
 #define TL_NOTE_REQUEST_FREE (tl_note_time(call), tl_requests_freed(&tl_looked))
 #define TL_NOTE_CANCEL (tl_note_time(call), tl_requests_cancelled(&tl_looked))

@@ -12,22 +12,22 @@ static uint64_t like_timed(const struct tl_polls *polls, uint64_t count, uint64_
 
 int tl_note_timed_poll(struct tl_call *call, int succeeded) {
     struct tl_thread *self = call->self;
-    struct tl_polls *polls = &self->polls;
+    struct tl_polls *polls = tl_polls_of(self, call->operation);
     if (!call->start) {
         call->start = tl_ticks();
         call->ticks = like_timed(polls, 1, call->start);
         call->start -= call->ticks;
     }
-    if (polls->untimed) {
-        uint64_t others = like_timed(polls, polls->untimed, call->start);
-        TL_ADD(&polls->cell->ticks, others);
-        if (polls->operation == call->operation) call->others_ticks = others;
+    uint64_t untimed = (uint64_t)(polls->granted - polls->left);
+    if (untimed) {
+        call->others_ticks = like_timed(polls, untimed, call->start);
+        TL_ADD(&polls->cell->ticks, call->others_ticks);
     }
     tl_note_time(call);
-    int is_dense = polls->operation == call->operation && call->start - polls->last < TL_POLLS_DENSE * (polls->untimed + 1);
+    int is_dense = polls->table && call->start - polls->last < TL_POLLS_DENSE * (untimed + 1);
+    int granted = !succeeded && is_dense && self->last_cell ? TL_POLLS_FEWEST + (int)(call->start & TL_POLLS_SPREAD) : 0;
     *polls = (struct tl_polls){
-        .left = !succeeded && is_dense && self->last_cell ? TL_POLLS_FEWEST + (int)(call->start & TL_POLLS_SPREAD) : 0,
-        .operation = call->operation, .table = self->table, .cell = self->last_cell, .last = call->start, .ticks = call->ticks,
+        .left = granted, .granted = granted, .table = self->table, .cell = self->last_cell, .last = call->start, .ticks = call->ticks,
     };
     return 1;
 }

@@ -21,11 +21,18 @@ static inline int tl_is_poll(int operation) {
            operation == TL_OP_Testsome || operation == TL_OP_Iprobe || operation == TL_OP_Improbe;
 }
 
+/* Programs ask for arrivals and departures in turn, by different functions: each has its own row. */
+_Static_assert(TL_OP_Improbe - TL_OP_Test < TL_POLL_KINDS && TL_OP_Testsome > TL_OP_Test && TL_OP_Iprobe > TL_OP_Test,
+               "numbers of polls are close together");
+static inline struct tl_polls *tl_polls_of(struct tl_thread *self, int operation) {
+    return &self->polls[operation - TL_OP_Test];
+}
+
 /* Is this call to be timed? Only with a poll's operation it may not. */
-static inline int tl_is_timed(const struct tl_thread *self, int operation) {
-    const struct tl_polls *polls = &self->polls;
-    return !tl_is_poll(operation) || !polls->left || polls->operation != operation || polls->table != self->table ||
-           TL_LOAD(&tl_tracing);
+static inline int tl_is_timed(struct tl_thread *self, int operation) {
+    if (!tl_is_poll(operation)) return 1;
+    const struct tl_polls *polls = tl_polls_of(self, operation);
+    return !polls->left || polls->table != self->table || TL_LOAD(&tl_tracing);
 }
 
 /* Are its requests only looked up if it succeeds (requests.h)? Whether MPI_Testall may be given statuses hangs on them. */
@@ -33,14 +40,14 @@ static inline int tl_looks_later(int operation, int is_timed) {
     return !is_timed && operation != TL_OP_Testall;
 }
 
-/* Accounts a poll's time and count. 0 where that was all: it has failed and was not timed. */
+/* Accounts a poll's time and count. 0 where that was all: it has failed and was not timed. The operation is the call's,
+ * as a constant: in a program that does nothing but ask, each instruction here shows. */
 int tl_note_timed_poll(struct tl_call *call, int succeeded);
-static inline int tl_note_poll(struct tl_call *call, int succeeded) {
-    struct tl_polls *polls = &call->self->polls;
+static inline int tl_note_poll(struct tl_call *call, int operation, int succeeded) {
+    struct tl_polls *polls = tl_polls_of(call->self, operation);
     if (call->start || succeeded) return tl_note_timed_poll(call, succeeded);
     TL_ADD(&polls->cell->calls, 1);
     polls->left--;
-    polls->untimed++;
     return 0;
 }
 

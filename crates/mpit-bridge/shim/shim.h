@@ -121,14 +121,14 @@ struct tl_type {
     int64_t size;
 };
 
-/* A row of tests or probes that fail (polls.h). */
+enum { TL_POLL_KINDS = 12 }; /* polls.h */
+
+/* A row of tests or probes by one function that fail (polls.h). */
 struct tl_polls {
-    int left;                /* of the next ones, this many are not timed */
-    int operation;
+    int granted, left;       /* so many after the last timed one were not to be timed, and so many are still to come */
     struct tl_table *table;
     struct tl_cell *cell;    /* where they are counted */
-    uint64_t untimed;        /* since the last one that was timed, */
-    uint64_t last, ticks;    /* which began then and took so long */
+    uint64_t last, ticks;    /* when that one began, and how long it took */
 };
 
 /* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
@@ -142,7 +142,7 @@ struct tl_thread {
     struct tl_cell *last_cell; /* where it was recorded; NULL: nowhere */
     struct tl_table *table; /* of the innermost region */
     struct tl_comm *last_comm;
-    struct tl_polls polls;
+    struct tl_polls polls[TL_POLL_KINDS];
     struct tl_type types[TL_TYPES_KNOWN];
     uint64_t unknown_messages; /* peer or communicator not translatable */
     uint64_t lost_calls;       /* no memory for their row */

@@ -59,6 +59,7 @@ enum { NO_SUCH_FUNCTION = 16 };
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
         const enum tl_form tl_form = the_form; \
         (void)tl_form; \
+        enum { tl_operation = TL_OP_##Name }; \
         int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)); \
         void *tl_after = tl_next(the_form, TL_OP_##Name); \
         if (TL_UNLIKELY(!tl_after)) return NO_SUCH_FUNCTION; \

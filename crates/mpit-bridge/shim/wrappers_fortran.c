@@ -122,6 +122,7 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
         const enum tl_form tl_form = the_form; \
         (void)tl_form; \
+        enum { tl_operation = TL_OP_##Name }; \
         void (*next)(parameters(TL_DECLARE, TL_COMMA), int *); \
         void *after = tl_next(the_form, TL_OP_##Name); \
         if (TL_UNLIKELY(!after)) { \

@@ -51,9 +51,12 @@ static int testsome(void) {
     return count > 0 && come == 0;
 }
 
+/* Two functions in turn; for the second nothing ever comes. */
 static int iprobe(void) {
-    int flag;
+    int flag, never;
+    MPI_Message none;
     MPI_Iprobe(1, MESSAGES, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    MPI_Improbe(1, GO, MPI_COMM_WORLD, &never, &none, MPI_STATUS_IGNORE);
     return flag;
 }
 
@@ -66,7 +69,9 @@ static void ask(const char *name, int (*operation)(void), int receives) {
         if (operation()) exit(1); /* nothing can have come */
     MPI_Send(&go, 1, MPI_INT, 1, GO, MPI_COMM_WORLD);
     while (!operation()) calls++;
-    printf("%s %ld %lld\n", name, calls, now() - begin);
+    long long lasted = now() - begin;
+    printf("%s %ld %lld\n", name, calls, lasted);
+    if (!receives) printf("improbe %ld %lld\n", calls, lasted);
     if (!receives) MPI_Recv(buffers[0], BYTES, MPI_BYTE, 1, MESSAGES, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
