@@ -19,7 +19,8 @@ pub fn dashboard(site: &Site) -> Dashboard {
         site,
         COMPARE,
         "Throughline: compare two jobs",
-        "Two jobs side by side, each since its own start: operations, sizes, time in MPI, links of their nodes.",
+        "Two jobs side by side, each since its own start: operations, sizes, time in MPI, links of their \
+             nodes.",
     )
     .time("now-24h", "")
     .choose("job_a", "Job A", "The newest 500 jobs", &newest(""))
@@ -109,7 +110,8 @@ fn curves(dashboard: Dashboard) -> Dashboard {
             11,
             "Share of time inside MPI",
             "Mean share of a rank's time inside MPI, by the seconds since each job's start.",
-            "sum(elapsed) FILTER (WHERE which = WHICH) / step.seconds / max(ranks) FILTER (WHERE which = WHICH)",
+            "sum(elapsed) FILTER (WHERE which = WHICH) / step.seconds / max(ranks) FILTER (WHERE which = \
+                 WHICH)",
             SHARE,
         ))
         .panel(trend(

@@ -116,7 +116,9 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
             Panel::series(
                 13,
                 "Utilisation of the hottest links",
-                "Share of the link's own data rate in the sending direction, for the 10 directions with the highest mean.",
+
+                    "Share of the link's own data rate in the sending direction, for the 10 directions with \
+                     the highest mean.",
                 half,
             )
             .over_time(&of_hottest(Hot::Utilisation, "transmit_utilisation"))
@@ -239,7 +241,8 @@ LIMIT 20",
         size,
     )
     .rows(&sql)
-    .fields_like("/ errors$|^Recoveries$|^Downed$|^Discards$|^Integrity$|^Overruns$|^VL15/", &[Show::Coloured(&site.errors)])
+    .fields_like(
+        "/ errors$|^Recoveries$|^Downed$|^Discards$|^Integrity$|^Overruns$|^VL15/", &[Show::Coloured(&site.errors)])
     .field("Link", &[Show::Width(340), Show::Links(vec![of_row_to_link()])])
     .field("GUID", &[Show::Hidden])
     .field("Port", &[Show::Hidden])
@@ -263,7 +266,9 @@ fn errors(dashboard: Dashboard, site: &Site) -> Dashboard {
             Panel::series(
                 32,
                 "Errors",
-                "Errors in each step of the chart, over all ports of the chosen switches and of their neighbours.",
+
+                    "Errors in each step of the chart, over all ports of the chosen switches and of their \
+                     neighbours.",
                 (12, 9),
             )
             .over_time(&errors_over_time(CHOSEN_COUNTERS))

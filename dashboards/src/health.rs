@@ -13,10 +13,16 @@ pub fn dashboard(site: &Site) -> Dashboard {
         site,
         HEALTH,
         "Throughline: health of the monitoring",
-        "Is everything read, delivered and stored? What is missing in the other dashboards has its reason here.",
+        "Is everything read, delivered and stored? What is missing in the other dashboards has its \
+             reason here.",
     )
     .time("now-1h", "30s")
-    .events("Sources and counters", "orange", true, &events("e.severity IN ('warning', 'error') AND e.ib_port IS NULL"))
+    .events(
+        "Sources and counters",
+        "orange",
+        true,
+        &events("e.severity IN ('warning', 'error') AND e.ib_port IS NULL"),
+    )
     .link(to(OVERVIEW, "Overview", &[]))
     .row(1, "Now");
     let dashboard = now(dashboard, site);
@@ -71,41 +77,45 @@ ORDER BY 1, 2"
     )
 }
 
+/// Daemons that told figures once in the time range and no more at its end.
+const SILENT: &str =
+    "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - INTERVAL '2 minutes') AS silent
+FROM (SELECT instance, max(time) AS last FROM self_stats WHERE $__timeFilter(time) GROUP BY 1) daemons";
+/// Records dropped in the time range.
+const DROPPED: &str = "SELECT coalesce(sum(risen), 0) AS dropped
+FROM (
+  SELECT max(value) - min(value) AS risen
+  FROM self_stats
+  WHERE $__timeFilter(time) AND name = 'dropped_records'
+  GROUP BY source, instance
+) daemons";
+
 fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
     let small = |id, title: &str, description: &str, sql: &str| {
         Panel::stat(id, title, description, (4, 4)).rows(sql).link(link::to_alerts())
     };
-    dashboard
-        .panel(
-            small(2, "Sources that can't be read", "Sources of any daemon that say so in their newest figure.", &format!("WITH {}\nSELECT count(*) FILTER (WHERE value = 0) AS down FROM newest", newest("source_up")))
-                .scale(&site.errors),
-        )
-        .panel(
-            small(3, "Daemons that fell silent", "Daemons that told figures in the time range and none in its last two minutes.", "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - INTERVAL '2 minutes') AS silent
-FROM (SELECT instance, max(time) AS last FROM self_stats WHERE $__timeFilter(time) GROUP BY 1) daemons")
-                .scale(&site.errors),
-        )
-        .panel(
-            small(4, "Oldest undelivered entry", "Age of the oldest entry in any spool that waits for the acknowledgement of its commit.", &format!("WITH {}\nSELECT max(value) AS lag FROM newest", newest("delivery_lag_seconds")))
-                .unit(SECONDS),
-        )
-        .panel(
-            small(5, "Dropped records", "Records that daemons dropped in the time range because a bound was reached.", "SELECT coalesce(sum(risen), 0) AS dropped
-FROM (SELECT max(value) - min(value) AS risen FROM self_stats WHERE $__timeFilter(time) AND name = 'dropped_records' GROUP BY source, instance) daemons")
-                .scale(&site.errors),
-        )
-        .panel(
-            small(6, "Batches set aside", "Batches that could not be stored since the collectors began.", &format!("WITH {}\nSELECT sum(value) AS batches FROM newest", newest("quarantined_entries")))
-                .scale(&site.errors),
-        )
-        .panel(
-            small(7, "Size of the database", "Size on disk by its newest figure.", &format!("WITH {}\nSELECT max(value) AS bytes FROM newest", newest("database_bytes")))
-                .unit(BYTES),
-        )
+    let of_newest =
+        |figure: &str, value: &str| format!("WITH {}\nSELECT {value} FROM newest", newest(figure));
+    let down = of_newest("source_up", "count(*) FILTER (WHERE value = 0) AS down");
+    let lag = of_newest("delivery_lag_seconds", "max(value) AS lag");
+    let aside = of_newest("quarantined_entries", "sum(value) AS batches");
+    let size = of_newest("database_bytes", "max(value) AS bytes");
+    let about = "Sources of any daemon that say so in their newest figure.";
+    let dashboard = dashboard.panel(small(2, "Sources that can't be read", about, &down).scale(&site.errors));
+    let about = "Daemons that told figures in the time range and none in its last two minutes.";
+    let dashboard = dashboard.panel(small(3, "Daemons that fell silent", about, SILENT).scale(&site.errors));
+    let about = "Age of the oldest entry in any spool that waits for the acknowledgement of its commit.";
+    let dashboard = dashboard.panel(small(4, "Oldest undelivered entry", about, &lag).unit(SECONDS));
+    let about = "Records that daemons dropped in the time range because a bound was reached.";
+    let dashboard = dashboard.panel(small(5, "Dropped records", about, DROPPED).scale(&site.errors));
+    let about = "Batches that could not be stored since the collectors began.";
+    let dashboard = dashboard.panel(small(6, "Batches set aside", about, &aside).scale(&site.errors));
+    let about = "Size on disk by its newest figure.";
+    dashboard.panel(small(7, "Size of the database", about, &size).unit(BYTES))
 }
 
-fn sources(dashboard: Dashboard) -> Dashboard {
-    let table = "WITH up AS (
+/// Each source of each daemon with its last round.
+const SOURCES: &str = "WITH up AS (
   SELECT DISTINCT ON (source, instance) source, instance, time, value
   FROM self_stats
   WHERE $__timeFilter(time) AND name = 'source_up'
@@ -124,43 +134,66 @@ FROM up u
 LEFT JOIN covered c ON c.source = u.source AND c.instance = u.instance
 ORDER BY u.value, 4 DESC, 1, 2
 LIMIT 500";
-    let read = "SELECT $__timeGroupAlias(time, $__interval), source AS metric, sum(read)::float8 / nullif(sum(expected), 0) AS value
+
+/// What each source read of what it was to read.
+const READ: &str = "SELECT $__timeGroupAlias(time, $__interval), source AS metric, sum(read)::float8 / nullif(sum(expected), 0) AS value
 FROM coverage
 WHERE $__timeFilter(time)
 GROUP BY 1, 2
 ORDER BY 1, 2";
-    let round = "SELECT $__timeGroupAlias(time, $__interval), source AS metric, max(elapsed_seconds) AS value
+
+/// The slowest round of each source.
+const ROUND: &str =
+    "SELECT $__timeGroupAlias(time, $__interval), source AS metric, max(elapsed_seconds) AS value
 FROM coverage
 WHERE $__timeFilter(time)
 GROUP BY 1, 2
 ORDER BY 1, 2";
+
+fn sources(dashboard: Dashboard) -> Dashboard {
     let to_node = || to(NODE, "Node", &[]);
     dashboard
         .panel(
-            Panel::table(11, "Sources", "Each source of each daemon, those that can't be read first: how old its word is, the share of its last round that it could read, and why not the rest.", (24, 9))
-                .rows(table)
-                .field("Daemon", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Daemon"))])])])
-                .fields_like("/^(Age|Round)$/", &[Show::Unit(SECONDS)])
-                .field("Read", &[Show::Unit(SHARE)])
-                .link(link::to_alerts()),
+            Panel::table(
+                11,
+                "Sources",
+                "Each source of each daemon, those that can't be read first: how old its word is, the share \
+                 of its last round that it could read, and why not the rest.",
+                (24, 9),
+            )
+            .rows(SOURCES)
+            .field("Daemon", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Daemon"))])])])
+            .fields_like("/^(Age|Round)$/", &[Show::Unit(SECONDS)])
+            .field("Read", &[Show::Unit(SHARE)])
+            .link(link::to_alerts()),
         )
         .panel(
-            Panel::series(12, "Share that was read", "What each source read of what it was to read, over all daemons.", (12, 8))
-                .over_time(read)
-                .unit(SHARE)
-                .link(to_node()),
+            Panel::series(
+                12,
+                "Share that was read",
+                "What each source read of what it was to read, over all daemons.",
+                (12, 8),
+            )
+            .over_time(READ)
+            .unit(SHARE)
+            .link(to_node()),
         )
         .panel(
             Panel::series(13, "Longest round", "How long the slowest round of each source took.", (12, 8))
-                .over_time(round)
+                .over_time(ROUND)
                 .unit(SECONDS)
                 .link(to_node()),
         )
         .panel(
-            Panel::series(14, "Records by source", "Records per second that sources hand on, over all daemons.", (12, 8))
-                .over_time(&rate_of("records", "source"))
-                .unit("cps")
-                .link(to_node()),
+            Panel::series(
+                14,
+                "Records by source",
+                "Records per second that sources hand on, over all daemons.",
+                (12, 8),
+            )
+            .over_time(&rate_of("records", "source"))
+            .unit("cps")
+            .link(to_node()),
         )
         .panel(
             Panel::series(15, "Records by source (Prometheus)", "The same from Prometheus.", (12, 8))
@@ -220,7 +253,7 @@ ORDER BY 1, 2";
         .panel(panel(
             26,
             "Error of clocks",
-            "Highest estimated error of a node's clock: rows of different nodes are as far apart.",
+            "Highest estimated error of a node's clock: rows of different nodes are as far apart. Only where clocks are kept by NTP or PTP.",
             &gauge("clock_error_seconds", "'highest'::text"),
             SECONDS,
         ))

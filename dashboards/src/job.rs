@@ -10,8 +10,12 @@ use crate::sql::{JOB, events, op_cells_in_range};
 /// Ranks that the matrix shows; more are on our own page.
 const MATRIX_RANKS: u32 = 64;
 /// Events of the job, and of the nodes where it runs.
-const EVENTS: &str = "e.job_key = ${job:sqlstring} OR e.severity <> 'debug' AND (e.instance IN (SELECT r.host FROM job_rank r JOIN job j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
-  OR e.ib_guid IN (SELECT p.guid FROM job_rank_ports p WHERE p.job_key = ${job:sqlstring} UNION SELECT p.remote_guid FROM job_rank_ports p WHERE p.job_key = ${job:sqlstring}))";
+const EVENTS: &str = "e.job_key = ${job:sqlstring} OR e.severity <> 'debug' AND (
+  e.instance IN (SELECT r.host FROM job_rank r JOIN job j ON j.id = r.job_id WHERE j.key = ${job:sqlstring})
+  OR e.ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN job j ON j.id = r.job_id
+                   JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring})
+  OR e.remote_ib_guid IN (SELECT unnest(n.hca_guids) FROM job_rank r JOIN job j ON j.id = r.job_id
+                   JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL WHERE j.key = ${job:sqlstring}))";
 
 /// The dashboard.
 pub fn dashboard(site: &Site) -> Dashboard {
@@ -24,10 +28,25 @@ WHERE j.key = ${job:sqlstring}";
         site,
         UID,
         "Throughline: job",
-        "One job's MPI operations, sizes, ranks and variables, over what the links of its nodes carried at the same time.",
+        "One job's MPI operations, sizes, ranks and variables, over what the links of its nodes carried \
+             at the same time.",
     )
     .choose("job", "Job", "Jobs that ran in the time range, newest first", jobs())
-    .menu("kind", "Traffic", "logical: what calls asked for; wire: what the library sent", &["logical", "wire"])
+    .choose(
+        "variable",
+        "MPI variable",
+        "What the chart of one variable by rank shows",
+        "SELECT DISTINCT name
+FROM mpi_pvars
+WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
+ORDER BY 1",
+    )
+    .menu(
+        "kind",
+        "Traffic",
+        "logical: what calls asked for; wire: what the library sent",
+        &["logical", "wire"],
+    )
     .menu("measure", "Measure", "What the matrix of ranks shows", &["bytes", "messages"])
     .events("The job", "blue", true, ends)
     .events("Events of the job and its nodes", "orange", true, &events(EVENTS))
@@ -67,17 +86,29 @@ WHERE job_id = {JOB}"
                 .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
         .panel(
-            Panel::stat(3, "In MPI", "Share of the ranks' time that they spent inside MPI since the job began; 100 % only communicates.", (3, 4))
-                .rows(&share)
-                .unit(SHARE)
-                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+            Panel::stat(
+                3,
+                "In MPI",
+                "Share of the ranks' time that they spent inside MPI since the job began; 100 % only \
+                 communicates.",
+                (3, 4),
+            )
+            .rows(&share)
+            .unit(SHARE)
+            .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
         .panel(
-            Panel::stat(4, "Bytes", "What callers passed to send since the job began, and what receives and collectives gave them where that is known.", (5, 4))
-                .rows(&bytes)
-                .all_fields()
-                .unit(BYTES)
-                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+            Panel::stat(
+                4,
+                "Bytes",
+                "What callers passed to send since the job began, and what receives and collectives gave \
+                 them where that is known.",
+                (5, 4),
+            )
+            .rows(&bytes)
+            .all_fields()
+            .unit(BYTES)
+            .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
 }
 
@@ -98,19 +129,27 @@ ORDER BY 1, 2"
             Panel::series(
                 11,
                 "Share of time inside MPI",
-                "Mean share of a rank's time that it spends inside each operation; 100 % is a job that only communicates.",
+                "Mean share of a rank's time that it spends inside each operation; 100 % is a job that \
+                     only communicates.",
                 (24, 8),
             )
             .stacked()
-            .over_time(&chart("sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM cells)"))
+            .over_time(&chart(
+                "sum(elapsed) / ($__interval_ms / 1000.0) / (SELECT count(DISTINCT rank) FROM cells)",
+            ))
             .unit(SHARE)
             .link(compare()),
         )
         .panel(
-            Panel::series(12, "Bytes by operation", "Bytes per second that callers of each operation passed to send, all ranks of the job.", (24, 8))
-                .over_time(&chart("sum(bytes) / ($__interval_ms / 1000.0)"))
-                .unit(BYTES_PER_SECOND)
-                .link(compare()),
+            Panel::series(
+                12,
+                "Bytes by operation",
+                "Bytes per second that callers of each operation passed to send, all ranks of the job.",
+                (24, 8),
+            )
+            .over_time(&chart("sum(bytes) / ($__interval_ms / 1000.0)"))
+            .unit(BYTES_PER_SECOND)
+            .link(compare()),
         )
         .panel(
             Panel::series(13, "Calls by operation", "MPI calls per second of all ranks of the job.", (24, 7))
@@ -154,10 +193,14 @@ ORDER BY size_class_bytes, operation"
             .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")]))
     };
     dashboard
-        .panel(bars(31, "Time by size of message", "Time of all ranks inside each operation by the size of its message since the job began.", "sum(elapsed_seconds)", SECONDS))
-        .panel(bars(32, "Bytes by size of message", "Bytes that callers passed to send by the size of the message since the job began.", "sum(bytes)::float8", BYTES))
+        .panel(bars(31, "Time by size of message",
+            "Time of all ranks inside each operation by the size of its message since the job began.", "sum(elapsed_seconds)", SECONDS))
+        .panel(bars(32, "Bytes by size of message",
+            "Bytes that callers passed to send by the size of the message since the job began.", "sum(bytes)::float8", BYTES))
         .panel(
-            Panel::table(33, "Operations of the job", "Each operation since the job began, over all ranks: calls, bytes passed to send, time inside, and the longest single call.", (24, 8))
+            Panel::table(33, "Operations of the job",
+                "Each operation since the job began, over all ranks: calls, bytes passed to send, time \
+                 inside, and the longest single call.", (24, 8))
                 .rows(&totals)
                 .field("Bytes", &[Show::Unit(BYTES)])
                 .fields_like("/^(Time|Mean call|Longest call)$/", &[Show::Unit(SECONDS)])
@@ -165,7 +208,9 @@ ORDER BY size_class_bytes, operation"
                 .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
         .panel(
-            Panel::table(34, "Size classes, regions, algorithms", "Each operation since the job began by the size of its message, the region of the program and what the library did, the 100 that took most time.", (24, 9))
+            Panel::table(34, "Size classes, regions, algorithms",
+                "Each operation since the job began by the size of its message, the region of the program \
+                 and what the library did, the 100 that took most time.", (24, 9))
                 .rows(&format!(
                     "SELECT operation AS \"Operation\", size_class_bytes AS \"Up to\", region AS \"Region\", algorithm AS \"Algorithm\",
        algorithm_source AS \"Known by\", sum(calls)::bigint AS \"Calls\", sum(bytes)::bigint AS \"Bytes\",
@@ -200,7 +245,7 @@ ORDER BY s.rank, d.rank"
         "SELECT r.rank AS \"Rank\", r.host AS \"Node\", t.elapsed_seconds / nullif(t.observed_seconds, 0) AS \"In MPI\",
        t.calls AS \"Calls\", t.bytes AS \"Bytes\", coalesce(r.ending, 'running') AS \"State\", r.cpus AS \"CPUs\",
        (SELECT string_agg('GPU ' || g.index, ', ' ORDER BY g.index) FROM gpu g WHERE g.valid_to IS NULL AND g.uuid = ANY (r.gpu_uuids)) AS \"GPUs\",
-       array_to_string(r.hca_ports, ', ') AS \"Adapter ports\", p.guid AS \"GUID\", p.port AS \"Port\"
+       array_to_string(r.hca_ports, ', ') AS \"Adapter ports\", p.guid AS \"GUID\", p.port::text AS \"Port\"
 FROM (SELECT DISTINCT ON (rank) * FROM job_rank WHERE job_id = {JOB} ORDER BY rank, start_time DESC) r
 LEFT JOIN mpi_rank_totals t ON t.job_id = r.job_id AND t.rank = r.rank AND t.job_id = {JOB}
 LEFT JOIN LATERAL (SELECT guid, port FROM job_rank_ports p WHERE p.job_id = r.job_id AND p.rank = r.rank AND p.start_time = r.start_time
@@ -223,7 +268,8 @@ LIMIT 500"
             .link(to(JOBS, "Jobs", &[])),
         )
         .panel(
-            Panel::table(42, "Ranks", "Where each rank runs, and what it did in MPI since it began.", (12, 12))
+            Panel::table(42, "Ranks",
+                "Where each rank runs, and what it did in MPI since it began.", (12, 12))
                 .rows(&table)
                 .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
                 .field("Adapter ports", &[Show::Links(vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])])])
@@ -234,7 +280,9 @@ LIMIT 500"
                 .link(to(NODE, "Node", &[])),
         )
         .panel(
-            Panel::table(43, "Regions of the program", "Annotated regions since the job began over all ranks: visits, time in them, and the part of it inside MPI.", (24, 6))
+            Panel::table(43, "Regions of the program",
+                "Annotated regions since the job began over all ranks: visits, time in them, and the part of \
+                 it inside MPI. Only where a program names regions.", (24, 6))
                 .rows(&format!(
                     "SELECT region AS \"Region\", count(DISTINCT rank) AS \"Ranks\", sum(visits)::bigint AS \"Visits\",
        sum(elapsed_seconds) AS \"Time\", sum(mpi_seconds) AS \"In MPI\",
@@ -251,13 +299,15 @@ LIMIT 100"
         )
 }
 
-fn variables(dashboard: Dashboard) -> Dashboard {
-    let values = "SELECT $__timeGroupAlias(time, $__interval), name AS metric, max(value) AS value
+/// Each MPI_T variable, highest of all ranks.
+const VARIABLES: &str = "SELECT $__timeGroupAlias(time, $__interval), name AS metric, max(value) AS value
 FROM mpi_pvars
 WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
 GROUP BY 1, 2
 ORDER BY 1, 2";
-    let by_rank = "WITH newest AS (
+
+/// The newest value of each variable in each rank.
+const VARIABLES_BY_RANK: &str = "WITH newest AS (
   SELECT DISTINCT ON (rank, name, element) rank, name, element, variable_class, value
   FROM mpi_pvars
   WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring})
@@ -268,6 +318,22 @@ FROM newest
 GROUP BY rank, name, variable_class
 ORDER BY 2, 1
 LIMIT 500";
+
+/// The variable of the menu in each rank.
+const ONE_VARIABLE: &str = "WITH readings AS (
+  SELECT time, rank, element, value
+  FROM mpi_pvars
+  WHERE $__timeFilter(time) AND job_id = (SELECT id FROM job WHERE key = ${job:sqlstring}) AND name = ${variable:sqlstring}
+), highest AS (
+  SELECT rank FROM readings GROUP BY rank ORDER BY max(value) DESC, rank LIMIT 32
+)
+SELECT $__timeGroupAlias(time, $__interval), 'rank ' || rank AS metric, max(value) AS value
+FROM readings
+WHERE rank IN (SELECT rank FROM highest)
+GROUP BY 1, 2
+ORDER BY 1, 2";
+
+fn variables(dashboard: Dashboard) -> Dashboard {
     let settings = format!(
         "SELECT name AS \"Setting\", string_agg(DISTINCT value, ' | ') AS \"Values\", count(*) > 1 AS \"Ranks differ\"
 FROM job_setting
@@ -279,20 +345,49 @@ LIMIT 200"
     let jobs = || to(JOBS, "Jobs", &[]);
     dashboard
         .panel(
-            Panel::series(51, "MPI performance variables", "MPI_T variables that the MPI library offers, highest value of all ranks and elements (for queue lengths an element is a peer).", (24, 8))
-                .over_time(values)
-                .unit(COUNT)
-                .link(jobs()),
+            Panel::series(
+                51,
+                "MPI performance variables",
+                "MPI_T variables that the MPI library offers, highest value of all ranks and elements (for \
+                 queue lengths an element is a peer).",
+                (24, 8),
+            )
+            .over_time(VARIABLES)
+            .unit(COUNT)
+            .link(jobs()),
         )
         .panel(
-            Panel::table(52, "MPI performance variables by rank", "Newest value of each variable in each rank: the sum and the highest of its elements.", (12, 9))
-                .rows(by_rank)
-                .field("Rank", &[Show::Unit(TEXT)])
-                .link(jobs()),
+            Panel::series(
+                54,
+                "${variable} by rank",
+                "The variable of the menu in each rank, highest of its elements, for the 32 ranks with the \
+                 highest values.",
+                (24, 8),
+            )
+            .over_time(ONE_VARIABLE)
+            .unit(COUNT)
+            .link(jobs()),
         )
         .panel(
-            Panel::table(53, "Settings of the MPI library", "Control variables that decide algorithms, and whether all ranks have the same.", (12, 9))
-                .rows(&settings)
-                .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
+            Panel::table(
+                52,
+                "MPI performance variables by rank",
+                "Newest value of each variable in each rank: the sum and the highest of its elements.",
+                (12, 9),
+            )
+            .rows(VARIABLES_BY_RANK)
+            .field("Rank", &[Show::Unit(TEXT)])
+            .link(jobs()),
+        )
+        .panel(
+            Panel::table(
+                53,
+                "Settings of the MPI library",
+                "Control variables that decide algorithms, and whether all ranks have the same. Only where the \
+                 library tells them.",
+                (12, 9),
+            )
+            .rows(&settings)
+            .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
         )
 }

@@ -41,18 +41,42 @@ pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
     };
     dashboard
         .panel(
-            whole(21, "NVLinks of its nodes", "Bytes per second that each physical NVLink of the job's nodes sends, the 16 busiest.", &nvlink, BYTES_PER_SECOND)
-                .link(to(NODE, "Node", &[])),
+            whole(
+                21,
+                "NVLinks of its nodes",
+                "Bytes per second that each physical NVLink of the job's nodes sends, the 16 busiest.",
+                &nvlink,
+                BYTES_PER_SECOND,
+            )
+            .link(to(NODE, "Node", &[])),
         )
         .panel(
-            whole(22, "Adapter ports of its nodes", "Bytes per second that each adapter port of the job's nodes sends, by the host's own counters, the 16 busiest.", &ports, BYTES_PER_SECOND)
-                .link(to(NODE, "Node", &[])),
+            whole(
+                22,
+                "Adapter ports of its nodes",
+                "Bytes per second that each adapter port of the job's nodes sends, by the host's own \
+                 counters, the 16 busiest.",
+                &ports,
+                BYTES_PER_SECOND,
+            )
+            .link(to(NODE, "Node", &[])),
         )
         .panel(
-            whole(23, "Utilisation of its links into the fabric", "Share of its own speed that each adapter port of the job's ranks sends, by the fabric's counters, the 16 busiest.", &utilisation, SHARE)
-                .marks(&site.utilisation)
-                .link(to(LINK, "Link", &[]))
-                .link(link::to_page(site, "The job on the fabric map", "/fabric?job=${job:percentencode}")),
+            whole(
+                23,
+                "Utilisation of its links into the fabric",
+                "Share of its own speed that each adapter port of the job's nodes sends, by the fabric's \
+                 counters, the 16 busiest.",
+                &utilisation,
+                SHARE,
+            )
+            .marks(&site.utilisation)
+            .link(to(LINK, "Link", &[]))
+            .link(link::to_page(
+                site,
+                "The job on the fabric map",
+                "/fabric?job=${job:percentencode}",
+            )),
         )
         .panel(waiting(site))
         .panel(totals(site))
@@ -79,13 +103,14 @@ ORDER BY 1, 2",
 
 fn waiting(site: &Site) -> Panel {
     let ports = format!(
-        "port_id = ANY ({PORTS_OF_JOB}) OR port_id = ANY (ARRAY(SELECT remote_port_id FROM job_rank_ports WHERE job_id = {JOB}))"
+        "port_id = ANY ({PORTS_OF_JOB}) OR port_id = ANY (ARRAY(SELECT remote_port_id FROM ib_port WHERE valid_to IS NULL AND port_id = ANY ({PORTS_OF_JOB})))"
     );
     let sql = by_busiest("ib_port_rates", &ports, "link_name", "transmit_wait_ratio");
     Panel::series(
         24,
         "Waiting at its links into the fabric",
-        "Share of the time in which the job's adapter ports, and the switch ports that they hang on, had data and could not send.",
+        "Share of the time in which the job's adapter ports, and the switch ports that they hang on, had \
+             data and could not send.",
         (24, 7),
     )
     .over_time(&sql)

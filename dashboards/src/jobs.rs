@@ -4,24 +4,37 @@ use crate::dashboard::Dashboard;
 use crate::link::{self, COMPARE, JOB, JOBS, OVERVIEW, field, to};
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SECONDS, Show};
 use crate::site::Site;
-use crate::sql::events;
+use crate::sql::{JOBS_IN_RANGE, RUNNING_JOBS, events};
 
-/// The dashboard.
-pub fn dashboard(site: &Site) -> Dashboard {
-    let running = "WITH steps AS (
+/// How many jobs and ranks ran at each moment.
+fn running() -> String {
+    format!(
+        "WITH steps AS (
   SELECT generate_series($__timeFrom()::timestamptz, $__timeTo()::timestamptz, make_interval(secs => $__interval_ms / 1000.0)) AS time
 )
 SELECT s.time, count(DISTINCT r.job_id) AS jobs, count(r.rank) AS ranks
 FROM steps s
-LEFT JOIN job_rank r ON r.start_time <= s.time AND coalesce(r.end_time, 'infinity') > s.time
-  AND r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') >= $__timeFrom()
+LEFT JOIN job_rank r ON r.job_id = ANY (ARRAY({JOBS_IN_RANGE}))
+  AND r.start_time <= s.time AND coalesce(r.end_time, 'infinity') > s.time
 GROUP BY 1
-ORDER BY 1";
-    let figures = "SELECT count(DISTINCT job_id) FILTER (WHERE coalesce(end_time, 'infinity') > $__timeTo()) AS running,
+ORDER BY 1"
+    )
+}
+
+/// Jobs and lost ranks of the time range.
+fn figures() -> String {
+    format!(
+        "SELECT count(DISTINCT job_id) FILTER (WHERE coalesce(end_time, 'infinity') > $__timeTo()) AS running,
        count(DISTINCT job_id) AS \"in the time range\",
        count(*) FILTER (WHERE ending IN ('lost', 'silent')) AS \"ranks lost\"
 FROM job_rank
-WHERE start_time <= $__timeTo() AND coalesce(end_time, 'infinity') >= $__timeFrom()";
+WHERE job_id = ANY (ARRAY({JOBS_IN_RANGE})) AND start_time <= $__timeTo()
+  AND coalesce(end_time, 'infinity') >= $__timeFrom()"
+    )
+}
+
+/// The dashboard.
+pub fn dashboard(site: &Site) -> Dashboard {
     Dashboard::new(site, JOBS, "Throughline: jobs", "Jobs that run, and jobs that ran in the time range.")
         .time("now-6h", "30s")
         .events("Lost ranks and jobs", "orange", true, &events("e.job_key IS NOT NULL AND e.severity <> 'debug'"))
@@ -36,14 +49,15 @@ WHERE start_time <= $__timeTo() AND coalesce(end_time, 'infinity') >= $__timeFro
                  MPI_Finalize or with their node.",
                 (8, 5),
             )
-            .rows(figures)
+            .rows(&figures())
             .all_fields()
             .unit(COUNT)
             .link(link::to_page(site, "Jobs page", "/jobs")),
         )
         .panel(
-            Panel::series(3, "Jobs and ranks running", "How many jobs ran at each moment, and how many ranks they had.", (16, 5))
-                .over_time(running)
+            Panel::series(3, "Jobs and ranks running",
+                "How many jobs ran at each moment, and how many ranks they had.", (16, 5))
+                .over_time(&running())
                 .points(200)
                 .field("ranks", &[Show::Unit(COUNT)])
                 .link(to(OVERVIEW, "Overview", &[])),
@@ -53,14 +67,14 @@ WHERE start_time <= $__timeTo() AND coalesce(end_time, 'infinity') >= $__timeFro
             11,
             "Running jobs",
             "Jobs of which a rank runs at the end of the time range, newest first.",
-            "coalesce(s.end_time, 'infinity') > $__timeTo()",
+            &format!("{RUNNING_JOBS}\n  ORDER BY id DESC LIMIT 200"),
         ))
         .row(20, "Ended")
         .panel(table(
             21,
             "Jobs that ended",
             "Jobs that ended in the time range, newest first.",
-            "s.end_time <= $__timeTo() AND s.end_time >= $__timeFrom()",
+            "SELECT id FROM job WHERE end_time <= $__timeTo() AND end_time >= $__timeFrom()\n  ORDER BY end_time DESC LIMIT 200",
         ))
         .row(30, "All together")
         .panel(
@@ -70,14 +84,15 @@ WHERE start_time <= $__timeTo() AND coalesce(end_time, 'infinity') >= $__timeFro
                 "Bytes per second that callers passed to send, all ranks of all nodes, from Prometheus.",
                 (24, 9),
             )
-            .promql("sum by (operation) (rate(throughline_mpi_bytes_total[$__rate_interval]))", "{{operation}}")
+            .promql(
+                "sum by (operation) (rate(throughline_mpi_bytes_total[$__rate_interval]))", "{{operation}}")
             .unit(BYTES_PER_SECOND)
             .link(to(JOB, "Job", &[])),
         )
 }
 
-fn table(id: u32, title: &str, description: &str, condition: &str) -> Panel {
-    // Jobs are chosen by the times in `job` first, so that ranks are counted for these only.
+fn table(id: u32, title: &str, description: &str, ids: &str) -> Panel {
+    // `job_summary` counts the ranks of each job that it is asked for.
     let sql = format!(
         "SELECT s.job_key AS \"Job\", coalesce(s.user_name, '?') AS \"User\", coalesce(s.name, s.command) AS \"What\",
        coalesce(s.queue, '') AS \"Queue\", s.nodes AS \"Nodes\", s.ranks AS \"Ranks\",
@@ -85,7 +100,7 @@ fn table(id: u32, title: &str, description: &str, condition: &str) -> Panel {
        extract(epoch FROM least(coalesce(s.end_time, $__timeTo()), $__timeTo()) - coalesce(s.start_time, s.first_seen))::float8 AS \"Duration\",
        s.ranks_lost + s.ranks_silent AS \"Ranks lost\", array_to_string(s.libraries, ', ') AS \"MPI library\"
 FROM job_summary s
-WHERE coalesce(s.start_time, s.first_seen) <= $__timeTo() AND {condition}
+WHERE s.id = ANY (ARRAY({ids}))
 ORDER BY 7 DESC
 LIMIT 200"
     );

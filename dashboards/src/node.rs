@@ -109,7 +109,8 @@ ORDER BY source_id, 2";
                 .link(to(OVERVIEW, "Overview", &[])),
         )
         .panel(
-            Panel::table(4, "Logical links", "Pairs of ends, their physical links, and what these carry together in one direction.", (8, 9))
+            Panel::table(4, "Logical links",
+                "Pairs of ends, their physical links, and what these carry together in one direction.", (8, 9))
                 .rows(logical)
                 .field("Capacity", &[Show::Unit(BYTES_PER_SECOND)])
                 .link(unfold("Unfold physical links", "physical")),
@@ -176,7 +177,9 @@ LIMIT 200",
             Panel::series(
                 11,
                 "NVLinks: ${metric}",
-                "The figure of the menu for each physical NVLink of the chosen GPUs; of rates, the 24 busiest.",
+
+                    "The figure of the menu for each physical NVLink of the chosen GPUs; of rates, the 24 \
+                     busiest.",
                 (24, 10),
             )
             .over_time(&by_menu())
@@ -187,7 +190,9 @@ LIMIT 200",
             .link(link::to_alerts()),
         )
         .panel(
-            Panel::table(12, "NVLinks", "Mean rate of each physical NVLink in the time range against the link's own speed in one direction.", (24, 9))
+            Panel::table(12, "NVLinks",
+                "Mean rate of each physical NVLink in the time range against the link's own speed in one \
+                 direction.", (24, 9))
                 .rows(&table)
                 .field("GPU", &[Show::Unit(TEXT), Show::Links(only.clone())])
                 .field("Link", &[Show::Unit(TEXT)])
@@ -197,13 +202,15 @@ LIMIT 200",
                 .link(back()),
         )
         .panel(
-            Panel::series(13, "PCIe by GPU", "Bytes per second that each GPU sends and receives over PCIe, by one source for each GPU.", (12, 9))
+            Panel::series(13, "PCIe by GPU",
+                "Bytes per second that each GPU sends and receives over PCIe, by one source for each GPU.", (12, 9))
                 .over_time(&by_gpu("gpu_pcie_rates", &[("transmit_bytes_per_second", "sent"), ("receive_bytes_per_second", "received")], &[]))
                 .unit(BYTES_PER_SECOND)
                 .link(back()),
         )
         .panel(
-            Panel::series(14, "NVLink by GPU (Prometheus)", "Bytes per second over all NVLinks of a GPU, from Prometheus.", (12, 9))
+            Panel::series(14, "NVLink by GPU (Prometheus)",
+                "Bytes per second over all NVLinks of a GPU, from Prometheus.", (12, 9))
                 .promql("sum by (gpu) (rate(throughline_nvlink_transmit_bytes_total{gpu=~\"$gpu\"}[$__rate_interval]))", "{{gpu}} sent")
                 .promql("sum by (gpu) (rate(throughline_nvlink_receive_bytes_total{gpu=~\"$gpu\"}[$__rate_interval]))", "{{gpu}} received")
                 .unit(BYTES_PER_SECOND)
@@ -331,28 +338,42 @@ ORDER BY 1, 2"
     let of_row = vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])];
     dashboard
         .panel(
-            Panel::table(21, "Adapter ports", "The host's own InfiniBand ports by its own counters, and the switch port at the other end. Errors are symbol errors, links downed, receive errors and discards in the time range.", (24, 6))
-                .rows(&table)
-                .field("Adapter port", &[Show::Links(of_row.clone())])
-                .field("Switch", &[Show::Links(of_row)])
-                .field("Switch port", &[Show::Unit(TEXT)])
-                .fields_like("/^(Sent|Received|Link speed)$/", &[Show::Unit(BYTES_PER_SECOND)])
-                .fields_like("/^(Sending|Receiving)$/", &[Show::Bar(&site.utilisation)])
-                .field("Errors", &[Show::Coloured(&site.errors)])
-                .field("GUID", &[Show::Hidden])
-                .field("Port", &[Show::Hidden])
-                .link(to(FABRIC, "Fabric", &[])),
+            Panel::table(
+                21,
+                "Adapter ports",
+                "The host's own InfiniBand ports by its own counters, and the switch port at the other end. \
+                 Errors are symbol errors, links downed, receive errors and discards in the time range.",
+                (24, 6),
+            )
+            .rows(&table)
+            .field("Adapter port", &[Show::Links(of_row.clone())])
+            .field("Switch", &[Show::Links(of_row)])
+            .field("Switch port", &[Show::Unit(TEXT)])
+            .fields_like("/^(Sent|Received|Link speed)$/", &[Show::Unit(BYTES_PER_SECOND)])
+            .fields_like("/^(Sending|Receiving)$/", &[Show::Bar(&site.utilisation)])
+            .field("Errors", &[Show::Coloured(&site.errors)])
+            .field("GUID", &[Show::Hidden])
+            .field("Port", &[Show::Hidden])
+            .link(to(FABRIC, "Fabric", &[])),
         )
         .panel(
-            Panel::series(22, "Utilisation of adapter ports", "Share of the port's own speed in each direction.", (12, 8))
-                .over_time(&chart([("transmit_utilisation", "sent"), ("receive_utilisation", "received")]))
-                .unit(SHARE)
-                .marks(&site.utilisation)
-                .link(to(FABRIC, "Fabric", &[])),
+            Panel::series(
+                22,
+                "Utilisation of adapter ports",
+                "Share of the port's own speed in each direction.",
+                (12, 8),
+            )
+            .over_time(&chart([("transmit_utilisation", "sent"), ("receive_utilisation", "received")]))
+            .unit(SHARE)
+            .marks(&site.utilisation)
+            .link(to(FABRIC, "Fabric", &[])),
         )
         .panel(
             Panel::series(23, "Bytes of adapter ports", "Bytes per second in each direction.", (12, 8))
-                .over_time(&chart([("transmit_bytes_per_second", "sent"), ("receive_bytes_per_second", "received")]))
+                .over_time(&chart([
+                    ("transmit_bytes_per_second", "sent"),
+                    ("receive_bytes_per_second", "received"),
+                ]))
                 .unit(BYTES_PER_SECOND)
                 .link(to(FABRIC, "Fabric", &[])),
         )

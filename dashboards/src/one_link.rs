@@ -82,7 +82,8 @@ WHERE port_id = {PORT}",
     );
     dashboard
         .panel(
-            Panel::stat(2, "Cable", "Both ends, its state, width and speed as the newest discovery found them.", (14, 4))
+            Panel::stat(2, "Cable",
+                "Both ends, its state, width and speed as the newest discovery found them.", (14, 4))
                 .rows(figures)
                 .all_fields()
                 .link(link::to_page(site, "On the fabric map", "/fabric?link=${guid}.${port}"))
@@ -141,7 +142,8 @@ ORDER BY 1, 2",
             Panel::series(
                 12,
                 "Waiting at both ends",
-                "Share of the time in which each end had data and could not send. Only where the device tells its tick.",
+                "Share of the time in which each end had data and could not send. Only where the device \
+                     tells its tick.",
                 (24, 8),
             )
             .over_time(&waiting)
@@ -151,38 +153,54 @@ ORDER BY 1, 2",
         )
         .panel(
             Panel::series(13, "Bytes", "Bytes per second in each direction.", (12, 8))
-                .over_time(&of_port(&[("transmit_bytes_per_second", "sent"), ("receive_bytes_per_second", "received")]))
+                .over_time(&of_port(&[
+                    ("transmit_bytes_per_second", "sent"),
+                    ("receive_bytes_per_second", "received"),
+                ]))
                 .unit(BYTES_PER_SECOND)
                 .link(to_switch()),
         )
         .panel(
-            Panel::series(14, "Packets", "Packets per second in each direction: many and small, or few and large.", (12, 8))
-                .over_time(&of_port(&[
-                    ("transmit_packets_per_second", "sent"),
-                    ("receive_packets_per_second", "received"),
-                ]))
-                .unit("pps")
-                .link(to_switch()),
+            Panel::series(
+                14,
+                "Packets",
+                "Packets per second in each direction: many and small, or few and large.",
+                (12, 8),
+            )
+            .over_time(&of_port(&[
+                ("transmit_packets_per_second", "sent"),
+                ("receive_packets_per_second", "received"),
+            ]))
+            .unit("pps")
+            .link(to_switch()),
         )
 }
 
 fn jobs(site: &Site) -> Panel {
     let sql = format!(
-        "SELECT p.job_key AS \"Job\", p.node_name AS \"Node\", p.device || '/' || p.port AS \"Adapter port\",
-       count(DISTINCT p.rank) AS \"Ranks\", bool_and(p.is_exact) AS \"Known exactly\", min(p.start_time) AS \"Start\",
-       max(p.end_time) AS \"End\"
-FROM job_rank_ports p
-WHERE (p.port_id = {PORT} OR p.remote_port_id = {PORT})
-  AND p.start_time <= $__timeTo() AND coalesce(p.end_time, $__timeTo()) >= $__timeFrom()
-GROUP BY 1, 2, 3
+        "WITH ends AS (
+  SELECT guid, port FROM ib_port_named WHERE port_id = {PORT}
+  UNION ALL SELECT remote_guid, remote_port FROM ib_port_named WHERE port_id = {PORT}
+)
+SELECT j.key AS \"Job\", r.host AS \"Node\", h.device || '/' || h.port AS \"Adapter port\",
+       count(DISTINCT r.rank) AS \"Ranks on the node\",
+       count(DISTINCT r.rank) FILTER (WHERE h.device || '/' || h.port = ANY (r.hca_ports)) AS \"Known to use the port\",
+       min(r.start_time) AS \"Start\", max(r.end_time) AS \"End\"
+FROM ends e
+JOIN node n ON n.valid_to IS NULL AND e.guid = ANY (n.hca_guids)
+LEFT JOIN host_port_key h ON h.node_id = n.node_id AND h.guid = e.guid AND h.port = e.port
+JOIN job_rank r ON r.node_id = n.node_id AND r.start_time <= $__timeTo()
+  AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
+JOIN job j ON j.id = r.job_id
+GROUP BY j.id, r.host, h.device, h.port
 ORDER BY 6 DESC
 LIMIT 50"
     );
     Panel::table(
         24,
         "Jobs of the host at its end",
-        "Jobs whose ranks used the adapter port at an end of this cable in the time range. Between switches there is none: \
-         which jobs' routes cross such a link is on the fabric map.",
+        "Jobs on the host at an end of this cable in the time range, and how many of their ranks are known to use its \
+         adapter port. Only where an end is a host: which jobs' routes cross other links is on the fabric map.",
         (24, 7),
     )
     .rows(&sql)

@@ -89,7 +89,8 @@ WHERE n.valid_to IS NULL AND n.guid = ${guid:sqlstring}";
             Panel::table(
                 3,
                 "Ports",
-                "Each port with what is at its other end, and its mean rates in the time range. Click one for its link.",
+                "Each port with what is at its other end, and its mean rates in the time range. Click \
+                     one for its link.",
                 (24, 12),
             )
             .rows(&ports)
@@ -147,7 +148,8 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
             Panel::series(
                 14,
                 "Waiting by port",
-                "Share of the time in which a port had data and could not send. Only where the device tells its tick.",
+                "Share of the time in which a port had data and could not send. Only where the device \
+                     tells its tick.",
                 (24, 8),
             )
             .over_time(&of_ports("transmit_wait_ratio"))

@@ -4,7 +4,7 @@ use crate::dashboard::{Dashboard, map};
 use crate::link::{self, FABRIC, HEALTH, JOB, JOBS, LINK, NODE, SWITCH, field, of_row_to_link, to};
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
 use crate::site::Site;
-use crate::sql::{Hot, event_table, events, hottest, mean};
+use crate::sql::{Hot, RUNNING_JOBS, event_table, events, hottest, mean};
 
 /// The dashboard.
 pub fn dashboard(site: &Site) -> Dashboard {
@@ -26,7 +26,7 @@ pub fn event_panel(id: u32, condition: &str, width: u32) -> Panel {
     Panel::table(
         id,
         "Events",
-        "What happened in the time range, newest first: links, nodes, sources, counters, jobs.",
+        "What happened in the time range, newest first: links, nodes, sources, counters, jobs. Only where something happened.",
         (width, 8),
     )
     .rows(&event_table(condition))
@@ -94,12 +94,13 @@ WHERE valid_to IS NULL",
                 .link(map(site)),
         )
         .panel(
-            Panel::stat(7, "Jobs running", "Jobs of which a rank runs at the end of the time range, and ranks of them.", (5, 4))
-                .rows(
+            Panel::stat(7, "Jobs running",
+                "Jobs of which a rank runs at the end of the time range, and ranks of them.", (5, 4))
+                .rows(&format!(
                     "SELECT count(DISTINCT job_id) AS jobs, count(*) AS ranks
 FROM job_rank
-WHERE start_time <= $__timeTo() AND coalesce(end_time, 'infinity') > $__timeTo()",
-                )
+WHERE job_id = ANY (ARRAY({RUNNING_JOBS})) AND start_time <= $__timeTo() AND coalesce(end_time, 'infinity') > $__timeTo()",
+                ))
                 .all_fields()
                 .link(to(JOBS, "Jobs", &[]))
                 .link(link::to_page(site, "Jobs page", "/jobs")),
@@ -171,15 +172,17 @@ LIMIT {count}",
 }
 
 fn jobs_and_nodes(dashboard: Dashboard, site: &Site) -> Dashboard {
-    let jobs = "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", coalesce(j.name, j.command) AS \"What\",
+    let jobs = format!(
+        "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", coalesce(j.name, j.command) AS \"What\",
        count(DISTINCT r.rank) AS \"Ranks\", count(DISTINCT r.host) AS \"Nodes\",
        coalesce(j.start_time, j.first_seen) AS \"Start\"
 FROM job j
 JOIN job_rank r ON r.job_id = j.id
-WHERE r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') > $__timeTo()
+WHERE j.id = ANY (ARRAY({RUNNING_JOBS})) AND r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') > $__timeTo()
 GROUP BY j.id
 ORDER BY 4 DESC, 6 DESC
-LIMIT 20";
+LIMIT 20"
+    );
     let nodes = format!(
         "WITH nvlink AS (
   SELECT node_name, max(utilisation) AS utilisation, sum(sent) AS sent
@@ -218,7 +221,7 @@ LIMIT 20",
                 "Jobs of which a rank runs at the end of the time range, largest first.",
                 (12, 9),
             )
-            .rows(jobs)
+            .rows(&jobs)
             .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
             .link(to(JOBS, "All jobs", &[])),
         )

@@ -6,20 +6,34 @@ use crate::site::Scale;
 /// The mean over time of a rate: rows stand for `interval_seconds` each.
 pub fn mean(column: &str) -> String {
     format!(
-        "sum({column} * interval_seconds) / nullif(sum(interval_seconds) FILTER (WHERE {column} IS NOT NULL), 0)"
+        "sum({column} * interval_seconds) / nullif(sum(interval_seconds) FILTER (WHERE {column} IS NOT \
+             NULL), 0)"
     )
 }
 
 /// The job that is chosen.
 pub const JOB: &str = "(SELECT id FROM job WHERE key = ${job:sqlstring})";
 
+/// Jobs that ran at the end of the time range, as a query of their ids. Made from `job` alone, which has a row a job, so that
+/// ranks are looked up for these only.
+pub const RUNNING_JOBS: &str = "SELECT id FROM job
+  WHERE coalesce(start_time, first_seen) <= $__timeTo() AND (end_time IS NULL OR end_time > $__timeTo())";
+
+/// Jobs that ran in the time range.
+pub const JOBS_IN_RANGE: &str = "SELECT id FROM job
+  WHERE coalesce(start_time, first_seen) <= $__timeTo() AND (end_time IS NULL OR end_time >= $__timeFrom())";
+
 /// The fabric port that is chosen.
 pub const PORT: &str = "(SELECT k.id FROM ib_port_key k JOIN ib_node_key n ON n.id = k.ib_node_id
   WHERE n.guid = ${guid:sqlstring} AND k.port = ${port:sqlstring}::integer)";
 
-/// Fabric ports of the hosts of the job that is chosen, as an array.
-pub const PORTS_OF_JOB: &str = "ARRAY(SELECT DISTINCT port_id FROM job_rank_ports
-  WHERE job_id = (SELECT id FROM job WHERE key = ${job:sqlstring}) AND port_id IS NOT NULL)";
+/// Fabric ports of the adapters of the job's nodes, as an array: also of nodes of which it is not known which of their ports
+/// the ranks use.
+pub const PORTS_OF_JOB: &str = "ARRAY(SELECT p.id FROM job_rank r
+  JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
+  JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
+  JOIN ib_port_key p ON p.ib_node_id = k.id
+  WHERE r.job_id = (SELECT id FROM job WHERE key = ${job:sqlstring}))";
 
 /// The colour of a scale for a number in SQL; NULL where the number is.
 pub fn colour(scale: &Scale, number: &str) -> String {
@@ -154,7 +168,7 @@ pub fn event_table(condition: &str) -> String {
     format!(
         "SELECT e.time AS \"Time\", e.severity AS \"Severity\", e.kind AS \"Kind\", e.text AS \"What\",
        e.before AS \"Before\", e.after AS \"After\", e.instance AS \"Told by\", e.ib_guid AS \"GUID\",
-       e.ib_port AS \"Port\", e.job_key AS \"Job\"
+       e.ib_port::text AS \"Port\", e.job_key AS \"Job\"
 FROM events e
 WHERE $__timeFilter(e.time) AND ({condition})
 ORDER BY e.time DESC
@@ -168,7 +182,8 @@ LIMIT 200"
 pub fn op_cells(job: &str, from: &str, bounds: &str) -> String {
     let rose = |column: &str| {
         format!(
-            "counter_increase(coalesce(lag(m.{column}) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END), m.{column}) AS {column}"
+            "counter_increase(coalesce(lag(m.{column}) OVER w, CASE WHEN m.epoch >= {from} THEN 0 END), \
+                 m.{column}) AS {column}"
         )
     };
     format!(

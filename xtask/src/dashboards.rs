@@ -93,11 +93,15 @@ async fn run_check(arguments: &Check) -> anyhow::Result<ExitCode> {
     for finding in &report.findings {
         println!("{finding}");
     }
+    for note in &report.notes {
+        println!("may be: {note}");
+    }
     for line in saturated(&files, &sources, &window).await? {
         println!("{line}");
     }
     let (queries, left_out, found) = (report.queries, report.left_out, report.findings.len());
-    println!("{queries} queries ran, {left_out} left out, {found} findings");
+    let empty = report.notes.len();
+    println!("{queries} queries ran, {left_out} left out, {empty} empty as may be, {found} findings");
     Ok(if found == 0 { ExitCode::SUCCESS } else { ExitCode::from(FOUND_SOMETHING) })
 }
 

@@ -1,5 +1,8 @@
 //! What a query answered, and what is wrong with it for the panel that asked.
 
+/// The problem of an answer without rows.
+pub const EMPTY: &str = "the answer is empty";
+
 /// What Grafana makes of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnKind {
@@ -49,7 +52,7 @@ impl Answer {
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         if self.rows.is_empty() {
-            return vec![String::from("the answer is empty")];
+            return vec![String::from(EMPTY)];
         }
         let mut problems = Vec::new();
         for (at, column) in self.columns.iter().enumerate() {

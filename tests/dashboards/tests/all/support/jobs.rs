@@ -3,8 +3,8 @@
 use super::node::JOB;
 use super::{SECOND, TICKS, tick_time};
 use throughline_sample::wire::{
-    Batch, Job, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiRankRegions,
-    MpiRegionCell, Names,
+    Batch, Job, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers,
+    MpiRankRegions, MpiRegionCell, Names,
 };
 
 /// The job that ended.
@@ -60,7 +60,17 @@ pub fn ended(end: i64, node: u32, name: &str) -> Vec<Batch> {
             source: String::from("pmpi"),
             cells: vec![cell("allreduce", 8192), cell("bcast", 1 << 16)],
         };
-        Batch { node: name.to_owned(), mpi_ops: vec![bin], ..Batch::default() }
+        let variable = MpiPvarSample {
+            time: tick_time(end, tick),
+            job_key: ENDED.to_owned(),
+            rank: node,
+            name: String::from("unexpected_recvq_length"),
+            element: 0,
+            value: (tick % 5) as f64,
+            source: String::from("mpit"),
+            variable_class: String::from("level"),
+        };
+        Batch { node: name.to_owned(), mpi_ops: vec![bin], mpi_pvars: vec![variable], ..Batch::default() }
     }));
     batches.push(told(Vec::new(), rank(true)));
     batches
