@@ -212,4 +212,5 @@ fn count_records(batch: &Batch) -> usize {
         + batch.coverage.len()
         + batch.self_stats.len()
         + batch.ib_nodes.len()
+        + batch.ib_multicast_tables.len()
 }

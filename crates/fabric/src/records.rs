@@ -2,7 +2,7 @@
 
 mod inventory;
 
-pub use inventory::{changed_nodes, inventory, memory, remembered, topology};
+pub use inventory::{changed_nodes, inventory, memory, multicast, remembered, topology};
 
 use crate::mad::{Counters, LANES, LaneCounters, counter_metrics, lane_metrics};
 use crate::sweep::thin::{Row, Thinner};

@@ -56,6 +56,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 14, name: "gpu_pm", sql: include_str!("../migrations/V014__gpu_pm.sql") },
     Migration { version: 15, name: "gpu_sources", sql: include_str!("../migrations/V015__gpu_sources.sql") },
     Migration { version: 16, name: "minutes", sql: include_str!("../migrations/V016__minutes.sql") },
+    Migration { version: 17, name: "multicast", sql: include_str!("../migrations/V017__multicast.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -129,6 +129,36 @@ async fn what_changed_and_what_is_gone_ends_and_history_stays() {
     assert_eq!(bench.number("SELECT count(*) FROM ib_lft").await, 3);
 }
 
+/// The switch's multicast table as a walk at `generation` seconds read it.
+fn multicast(generation: i64, ports: &[u8]) -> Batch {
+    let entry = IbMulticastEntry { mlid: 0xC000, ports: ports.to_vec() };
+    let table = IbMulticastTable {
+        generation: START + generation * SECOND,
+        guid: SWITCH,
+        entries: if ports.is_empty() { vec![] } else { vec![entry] },
+    };
+    Batch { subnet_prefix: PREFIX, ib_multicast_tables: vec![table], ..Batch::default() }
+}
+
+#[tokio::test]
+async fn a_multicast_table_is_kept_as_long_as_it_is_the_same() {
+    let mut bench = Bench::new().await;
+    bench.send(fabric(0, 2)).await;
+    for (generation, ports) in [(1, &[1, 2][..]), (60, &[1, 2]), (120, &[1, 2, 3]), (180, &[])] {
+        bench.send(multicast(generation, ports)).await;
+    }
+    let tables = "SELECT multicast_forwarding_table::text || ' ' || (valid_to IS NULL) FROM ib_mft ORDER BY valid_from";
+    assert_eq!(
+        bench.texts(tables).await,
+        ["{\"49152\": [1, 2]} false", "{\"49152\": [1, 2, 3]} false", "{} true"]
+    );
+    // It ends with its switch.
+    let mut gone = fabric(240, 2);
+    gone.ib_nodes.remove(0);
+    bench.send(gone).await;
+    assert_eq!(bench.number("SELECT count(*) FROM ib_mft WHERE valid_to IS NULL").await, 0);
+}
+
 #[tokio::test]
 async fn a_late_message_does_not_undo_the_present() {
     let mut bench = Bench::new().await;

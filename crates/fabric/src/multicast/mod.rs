@@ -12,7 +12,7 @@ mod tree;
 mod tests;
 
 pub use groups::{Group, Member, mtu_bytes, rate_name};
-pub use read::read;
+pub use read::{cost, read};
 pub use text::{group_document, group_text, groups_table};
 pub use tree::{Tree, TreeLink};
 

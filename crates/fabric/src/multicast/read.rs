@@ -5,7 +5,7 @@ use crate::ask::{Ask, ask};
 use crate::discover::Failure;
 use crate::engine::{Engine, EngineError};
 use crate::mad::{MAX_MULTICAST_LID, MFT_BLOCK_LIDS, MFT_POSITION_PORTS, MIN_MULTICAST_LID, attribute};
-use crate::topology::Topology;
+use crate::topology::{Node, Topology};
 use std::sync::atomic::AtomicBool;
 
 /// Bits of the modifier below the position.
@@ -23,10 +23,8 @@ pub fn read(
 ) -> Result<(MulticastTables, Vec<Failure>), EngineError> {
     let mut asks = Vec::new();
     for (index, node) in topology.nodes.iter().enumerate() {
-        let Some(info) = node.switch else { continue };
-        // Port 0 is in the table, too.
-        let positions = (usize::from(node.port_count) + 1).div_ceil(MFT_POSITION_PORTS) as u32;
-        for block in 0..u32::from(info.multicast_blocks()) {
+        let (blocks, positions) = extent(node);
+        for block in 0..blocks {
             asks.extend((0..positions).map(|position| Ask {
                 node: index,
                 attribute: attribute::MULTICAST_FORWARDING_TABLE,
@@ -49,6 +47,20 @@ pub fn read(
         }
     })?;
     Ok((tables, failures))
+}
+
+/// Blocks and positions of a node's table; none of what is no switch.
+fn extent(node: &Node) -> (u32, u32) {
+    // Port 0 is in the table, too.
+    let positions = (usize::from(node.port_count) + 1).div_ceil(MFT_POSITION_PORTS) as u32;
+    (node.switch.map_or(0, |info| u32::from(info.multicast_blocks())), positions)
+}
+
+/// SMPs that [`read`] sends.
+#[must_use]
+pub fn cost(topology: &Topology) -> u64 {
+    let extents = topology.nodes.iter().map(extent);
+    extents.map(|(blocks, positions)| u64::from(blocks) * u64::from(positions)).sum()
 }
 
 /// Takes the port masks of one block and position (14.2.5.12): bit i of an entry is port 16 x position + i.

@@ -71,6 +71,19 @@ fn a_tree_over_all_switches() {
 }
 
 #[test]
+fn tables_become_records_of_their_switches() {
+    let topology = ring();
+    let tables = tables(&topology, [&[1, 3], &[0, 2], &[]]);
+    let batches = crate::records::multicast(&topology, &tables, &[0, 2], 7);
+    let [batch] = &batches[..] else { panic!("{batches:?}") };
+    let [first, second] = &batch.ib_multicast_tables[..] else { panic!("{batch:?}") };
+    assert_eq!((first.generation, first.guid), (7, 0x100));
+    assert_eq!((first.entries[0].mlid, first.entries[0].ports.as_slice()), (u32::from(MLID), &[1, 3][..]));
+    assert_eq!((second.guid, second.entries.len()), (0x120, 0), "an empty table is told, too");
+    assert!(crate::records::multicast(&topology, &tables, &[], 7).is_empty());
+}
+
+#[test]
 fn what_is_no_tree_is_told() {
     let circle = tree([&[1, 2, 3], &[1, 2], &[1, 2]]);
     assert_eq!((circle.links.len(), circle.circles.len()), (2, 1));

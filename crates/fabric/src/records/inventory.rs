@@ -2,9 +2,12 @@
 
 use crate::link::{Speed, Width, rate_bytes_per_second};
 use crate::mad::{DirectedPath, NodeKind, PhysicalState, PortInfo, PortState};
+use crate::multicast::MulticastTables;
 use crate::topology::{Node, NodeIndex, Port, PortEnd, Topology};
 use std::collections::HashMap;
-use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo, IbTopologyMark};
+use throughline_sample::wire::{
+    Batch, IbMulticastEntry, IbMulticastTable, IbNodeInfo, IbPortInfo, IbTopologyMark,
+};
 use throughline_sample::{Guid, Message};
 
 /// Encoded inventory above which a further entry is begun; one node more adds at most 70 kB.
@@ -46,6 +49,34 @@ pub fn changed_nodes(
 ) -> Vec<Batch> {
     let nodes = nodes.iter().filter_map(|index| topology.nodes.get(*index));
     batches(nodes.map(|node| node_record(topology, node, generation, tables(node))))
+}
+
+/// Multicast forwarding tables of some switches as batches, each small enough for a spool entry; none without any.
+#[must_use]
+pub fn multicast(
+    topology: &Topology,
+    tables: &MulticastTables,
+    switches: &[NodeIndex],
+    generation: i64,
+) -> Vec<Batch> {
+    let mut batches: Vec<Batch> = Vec::new();
+    let mut bytes = INVENTORY_BYTES;
+    for index in switches {
+        let Some((node, table)) = topology.nodes.get(*index).zip(tables.of(*index)) else { continue };
+        let entries = table
+            .iter()
+            .map(|(mlid, ports)| IbMulticastEntry { mlid: u32::from(*mlid), ports: ports.iter().collect() });
+        let record = IbMulticastTable { generation, guid: node.guid.0, entries: entries.collect() };
+        bytes += record.encoded_len();
+        if bytes > INVENTORY_BYTES {
+            batches.push(Batch::default());
+            bytes = record.encoded_len();
+        }
+        if let Some(last) = batches.last_mut() {
+            last.ib_multicast_tables.push(record);
+        }
+    }
+    batches
 }
 
 /// Records as batches of limited size; at least one.

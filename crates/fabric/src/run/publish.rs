@@ -4,13 +4,17 @@
 use super::memory::Memory;
 use super::shared::{Found, Shared};
 use super::survey::NAME;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Instant;
 use throughline_fabric::discover::Discovery;
+use throughline_fabric::discover::Failure;
 use throughline_fabric::events::{Happened, Watch, WatchSettings};
 use throughline_fabric::mad::PortInfo;
+use throughline_fabric::multicast::MulticastTables;
 use throughline_fabric::records;
 use throughline_fabric::topology::{Node, NodeIndex, Topology};
+use throughline_sample::Guid;
 use throughline_sample::catalogue::{
     DROPPED_RECORDS, FAILED_READS, RECORDS, ROUND_SECONDS, SOURCE_UP, UNANSWERED_NODES,
 };
@@ -91,6 +95,22 @@ impl Publication {
         }
         self.last = Some(topology);
         published
+    }
+
+    /// Publishes the multicast tables of a whole walk; the store keeps those that it has. One that was not read whole
+    /// stays as it is.
+    pub fn publish_multicast(&self, tables: &MulticastTables, failures: &[Failure], began: i64) {
+        let Some(topology) = &self.last else { return };
+        let unread: BTreeSet<Guid> = failures.iter().filter_map(|failure| failure.guid).collect();
+        let is_read = |node: &Node| node.switch.is_some() && !unread.contains(&node.guid);
+        let read: Vec<NodeIndex> =
+            (0..topology.nodes.len()).filter(|index| is_read(&topology.nodes[*index])).collect();
+        let figures = &self.shared.publisher.figures;
+        for batch in records::multicast(topology, tables, &read, began) {
+            figures.add(NAME, &RECORDS, batch.ib_multicast_tables.len() as u64);
+            self.shared.publisher.append(batch, SpoolClass::Precious);
+        }
+        figures.add(NAME, &FAILED_READS, failures.len() as u64);
     }
 
     fn events(&mut self, topology: &Topology, published: Published) -> Vec<Happened> {

@@ -22,6 +22,7 @@ use throughline_fabric::discover::{self, Discovery, Look};
 use throughline_fabric::engine::{Engine, EngineError};
 use throughline_fabric::events::{FABRIC_CUT_OFF, FABRIC_SEEN, Happened};
 use throughline_fabric::mad::LFT_BLOCK_LIDS;
+use throughline_fabric::multicast;
 use throughline_fabric::names::NameFile;
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::stop::Stop;
@@ -41,6 +42,9 @@ const SHORTEST_LIGHT_GAP: Duration = Duration::from_millis(200);
 /// has no buffers to speak of: a large subnet is looked at less often instead. It is less than half of what one
 /// `ibnetdiscover` sends while it runs.
 const LIGHT_MADS_PER_SECOND: f64 = 10_000.0;
+/// SMPs for multicast tables in a second on average, at most: a switch that does not say how much of its table is in use
+/// costs a hundred of them.
+const MULTICAST_MADS_PER_SECOND: f64 = 500.0;
 /// How many times that rate looks may have while something asks for each of them: a storm of traps.
 const ASKED_FACTOR: u32 = 4;
 /// Every node's neighbours are asked who they are within this time, or within one sweep if that is shorter.
@@ -85,6 +89,8 @@ struct Survey {
     light_mads: u64,
     /// From when on a light walk may read tables again.
     tables_after: Instant,
+    /// From when on multicast tables may be read again.
+    multicast_after: Instant,
     turn: u64,
     /// Light walks that still read all tables.
     table_looks: u32,
@@ -107,6 +113,7 @@ impl Survey {
             wants_whole: true,
             light_mads: 0,
             tables_after: Instant::now(),
+            multicast_after: Instant::now(),
             turn: 0,
             table_looks: 0,
             doubted: BTreeSet::new(),
@@ -226,6 +233,20 @@ impl Survey {
         }
         let tables = how.tables;
         self.take(found, began, is_whole, tables, known.as_deref());
+        if is_whole { self.read_multicast(engine, began) } else { Ok(()) }
+    }
+
+    /// Reads multicast tables after a whole walk, unless it is the administrator who tells: that one keeps none. What
+    /// was found stays while the fabric is not to be seen.
+    fn read_multicast(&mut self, engine: &mut Engine, began: i64) -> Result<(), EngineError> {
+        let is_due = !self.is_cut_off && !self.asking.is_told() && Instant::now() >= self.multicast_after;
+        let Some(topology) = self.publication.topology().filter(|_| is_due) else { return Ok(()) };
+        // Below 2^53.
+        #[allow(clippy::cast_precision_loss)]
+        let pause = multicast::cost(&topology) as f64 / MULTICAST_MADS_PER_SECOND;
+        self.multicast_after = Instant::now() + Duration::from_secs_f64(pause);
+        let (tables, failures) = multicast::read(engine, &topology, self.parts.stop.flag())?;
+        self.publication.publish_multicast(&tables, &failures, began);
         Ok(())
     }
 

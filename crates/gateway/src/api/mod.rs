@@ -93,6 +93,8 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/fabric/{subnet}/load", get(fabric::load))
         .route("/fabric/{subnet}/links/{link}", get(fabric::link))
         .route("/fabric/{subnet}/jobs/{job}", get(fabric::job))
+        .route("/fabric/{subnet}/groups", get(fabric::groups))
+        .route("/fabric/{subnet}/groups/{mlid}", get(fabric::group))
         .route("/search", get(search::search))
         .route("/nodes", get(nodes::nodes))
         .route("/nodes/{host}", get(nodes::node))

@@ -271,6 +271,26 @@ pub async fn tables(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32,
     Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
+/// Multicast forwarding tables of a subnet's switches at a time, by the switch's number in the tables: ports by multicast
+/// LID.
+///
+/// # Errors
+/// The database's.
+pub async fn multicast(client: &Client, subnet: i32, at: At) -> Result<HashMap<i32, MulticastTable>, Error> {
+    let sql = format!(
+        "SELECT t.ib_node_id, t.multicast_forwarding_table FROM ib_node_key k
+         JOIN ib_mft t ON t.ib_node_id = k.id AND {} WHERE k.subnet_id = $1",
+        at.valid("t")
+    );
+    let rows = client.query(&sql, &[&subnet]).await.map_err(Error::sql("reading multicast tables"))?;
+    // What the writer made is always of this form; anything else counts as no entry.
+    let table = |row: &Row| serde_json::from_value(row.get(1)).unwrap_or_default();
+    Ok(rows.iter().map(|row| (row.get(0), table(row))).collect())
+}
+
+/// Ports of a switch by multicast LID.
+pub type MulticastTable = BTreeMap<u16, Vec<u8>>;
+
 /// Which ranks' ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ranks {

@@ -127,7 +127,9 @@ pub async fn list(
                       (SELECT count(*) FROM gpu g WHERE g.node_id = k.id AND g.valid_to IS NULL AND g.parent_gpu_id IS NULL),
                       (SELECT count(DISTINCT device) FROM host_port_key p WHERE p.node_id = k.id), n.boot_time
                FROM node_key k LEFT JOIN node n ON n.node_id = k.id AND n.valid_to IS NULL
-               WHERE ($1::text IS NULL OR strpos(lower(k.name), lower($1)) > 0) AND ($2::text IS NULL OR k.name > $2)
+               WHERE (n.node_id IS NOT NULL OR EXISTS (SELECT FROM gpu g WHERE g.node_id = k.id)
+                      OR EXISTS (SELECT FROM host_port_key p WHERE p.node_id = k.id))
+                 AND ($1::text IS NULL OR strpos(lower(k.name), lower($1)) > 0) AND ($2::text IS NULL OR k.name > $2)
                ORDER BY k.name LIMIT $3";
     let rows = client.query(sql, &[&text, &behind, &limit]).await.map_err(Error::sql("reading the hosts"))?;
     let listed = |row: &Row| Listed {

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use throughline_sample::wire::{Batch, GpuLinkInfo, IbNodeInfo};
+use throughline_sample::wire::{Batch, GpuLinkInfo, IbMulticastTable, IbNodeInfo};
 use throughline_sample::{Guid, to_rfc3339};
 use tokio_postgres::Transaction;
 
@@ -94,6 +94,11 @@ const IB_PORT: Versioned = Versioned {
         ("remote_port_id", "integer"),
     ],
 };
+const IB_MFT: Versioned = Versioned {
+    table: "ib_mft",
+    key: &[("ib_node_id", "integer")],
+    attributes: &[("multicast_forwarding_table", "jsonb")],
+};
 
 /// A finished discovery of one subnet.
 struct Mark {
@@ -114,6 +119,7 @@ pub(super) struct Inventory {
     ib_nodes: BTreeMap<i32, Value>,
     ib_ports: BTreeMap<i32, Value>,
     tables: BTreeMap<i32, (String, Vec<u8>)>,
+    multicast: BTreeMap<i32, Value>,
     marks: Vec<Mark>,
 }
 
@@ -159,6 +165,10 @@ impl Inventory {
         }
         for node in &batch.ib_nodes {
             self.add_ib_node(batch.subnet_prefix, node, keys, batch_time)?;
+        }
+        for table in &batch.ib_multicast_tables {
+            let id = keys.ib_node(batch.subnet_prefix, table.guid)?;
+            self.multicast.insert(id, multicast_row(id, table, batch_time));
         }
         for mark in &batch.ib_topology_marks {
             self.marks.push(Mark {
@@ -227,6 +237,7 @@ impl Inventory {
             run(transaction, "links", INSERT_LINKS, &changed).await?;
         }
         apply_tables(transaction, self.tables).await?;
+        IB_MFT.apply(transaction, self.multicast.into_values().collect()).await?;
         for mark in self.marks {
             mark.finish(transaction).await?;
         }
@@ -373,6 +384,13 @@ async fn apply_tables(
     Ok(())
 }
 
+fn multicast_row(id: i32, table: &IbMulticastTable, batch_time: i64) -> Value {
+    let at = to_rfc3339(if table.generation > EARLIEST_TIME { table.generation } else { batch_time });
+    let entries: serde_json::Map<String, Value> =
+        table.entries.iter().map(|entry| (entry.mlid.to_string(), json!(entry.ports.as_slice()))).collect();
+    json!({"ib_node_id": id, "multicast_forwarding_table": entries, "at": at})
+}
+
 fn gpu_link_row(id: i32, link: &GpuLinkInfo, keys: &Keys, at: &str) -> Result<Value, String> {
     let remote = match link.remote_gpu_uuid.as_str() {
         "" => None,
@@ -439,7 +457,7 @@ WHERE k.id = n.ib_node_id AND k.subnet_id = $1 AND n.valid_to IS NULL AND n.gene
 RETURNING n.ib_node_id";
 
 /// Ends what belongs to nodes ($1) that are gone since a time ($2): ports, links at either end, tables.
-const END_PARTS_OF_NODES: [&str; 4] = [
+const END_PARTS_OF_NODES: [&str; 5] = [
     "UPDATE ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
     "UPDATE ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
@@ -447,5 +465,7 @@ WHERE valid_to IS NULL AND port_a_id IN (SELECT id FROM ib_port_key WHERE ib_nod
     "UPDATE ib_link SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE valid_to IS NULL AND port_b_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = ANY($1))",
     "UPDATE ib_lft SET valid_to = greatest($2::text::timestamptz, valid_from)
+WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
+    "UPDATE ib_mft SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE ib_node_id = ANY($1) AND valid_to IS NULL",
 ];

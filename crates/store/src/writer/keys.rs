@@ -153,8 +153,9 @@ impl Keys {
             }
             self.note_ib_node(prefix, guid, missing);
         }
-        for node in &batch.ib_nodes {
-            self.note_ib_node(prefix, node.guid, missing);
+        let tables = batch.ib_multicast_tables.iter().map(|table| table.guid);
+        for guid in batch.ib_nodes.iter().map(|node| node.guid).chain(tables) {
+            self.note_ib_node(prefix, guid, missing);
         }
         let is_crawled = batch.node.is_empty() && prefix != 0 || !batch.ib_topology_marks.is_empty();
         if is_crawled && !self.subnets.contains_key(&prefix) {

@@ -1,5 +1,7 @@
-//! `/subnets` and `/fabric/…`: topology and load of a subnet; one link, and a job over the map.
+//! `/subnets` and `/fabric/…`: topology and load of a subnet; one link, and a job or a
+//! multicast group over the map.
 
+mod group;
 mod link;
 mod load;
 mod overlay;
@@ -7,6 +9,7 @@ mod routes;
 mod shape;
 pub mod topology;
 
+pub use group::{group, groups};
 pub use link::link;
 pub use overlay::job;
 

@@ -31,13 +31,15 @@ struct Links {
 
 /// `GET /fabric/{subnet}/jobs/{job}`.
 pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let is_given = question.text("at")?.is_some();
+    let asked = question.at()?;
     question.done()?;
     let (subnet, topology, job_key, ports, tables) = api
         .ask(async |client| {
             let job = jobs::find(client, question.path("job")).await?;
             let subnet = subnet(client, question.path("subnet")).await?;
-            // As it was when the job ended.
-            let at = job.end.map_or(At::Latest, At::Time);
+            // Unless told otherwise, as it was when the job ended.
+            let at = if is_given { asked } else { job.end.map_or(At::Latest, At::Time) };
             let topology = api.topology(client, &subnet, at).await?;
             let ports: Vec<i32> = links::job_ports(client, Ranks::Of(job.id))
                 .await?

@@ -7,6 +7,7 @@ use super::*;
 fn example(path: &str) -> String {
     path.replace("{subnet}", "0xfe80000000000000")
         .replace("{link}", "0x0000000000000001.1")
+        .replace("{mlid}", "0xc000")
         .replace("{host}", "n1")
         .replace("{job}", "slurm%3A1%40%31")
 }
