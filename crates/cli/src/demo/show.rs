@@ -44,15 +44,18 @@ pub fn whereabouts<'a>(started: &Started, daemons: impl Iterator<Item = &'a Chil
     format!("{}\nLogs: {}\n", table(&["process", "what", "pid", "metrics"], &rows), logs.display())
 }
 
-/// Three things to try.
+/// Things to try.
 pub fn suggestions(started: &Started, program: &Path, server_state: &Path) -> String {
     let socket = started.database.socket_folder().unwrap_or_default();
     format!(
-        "Try in another terminal:\n  \
+        "Look:\n  \
+         http://{server}/ in a browser: fabric map, jobs, nodes\n\
+         Try in another terminal:\n  \
          {psql} -h {socket} -U {user} {name} -c \"SELECT link_name, max(transmit_utilisation) AS used \
          FROM ib_port_rates(now() - interval '1 minute') GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 5\"\n  \
          curl -s http://{crawler}/metrics | grep switch_port_transmit_data_bytes | head\n  \
          {program} status --state-dir {state}\n",
+        server = started.server_address,
         psql = started.psql.display(),
         socket = socket.display(),
         user = throughline_store::READ_ROLE,

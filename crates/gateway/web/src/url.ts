@@ -53,6 +53,22 @@ export function oneOf<T extends string>(list: readonly T[], value: string | null
   return list.find((item) => item === value) ?? (list[0] as T)
 }
 
+/** Parameters from and to of a range that ends at a time of the URL; none for now. What is no time goes on as it is:
+ * the API says what is wrong with it. */
+export function rangeBefore(time: string | null | undefined, milliseconds: number): { from?: string; to?: string } {
+  if (time === null || time === undefined) return {}
+  const end = Date.parse(time)
+  return Number.isNaN(end) ? { to: time } : { from: new Date(end - milliseconds).toISOString(), to: time }
+}
+
+/** Values of the query that are none of those that a page knows, each in words. */
+export function unknownValues(query: URLSearchParams, known: Record<string, readonly string[]>): string[] {
+  return Object.entries(known).flatMap(([key, list]) => {
+    const value = query.get(key)
+    return value === null || list.includes(value) ? [] : [`${key} is one of ${list.join(', ')}, not ${value}`]
+  })
+}
+
 const CHANGED = 'throughline:url'
 
 /** Goes to another page, without loading everything anew. */

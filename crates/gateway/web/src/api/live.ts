@@ -44,8 +44,11 @@ export function useLive<T>(url: string | null, every?: number, keep = false): Li
   const [round, setRound] = useState(0)
   const keepNow = useRef(keep)
   keepNow.current = keep
+  const of = useRef(url)
   useEffect(() => {
-    if (!keepNow.current) setHeld({ since: 0, slow: false })
+    // Asking again keeps what is there; another address does not, unless told to.
+    if (!keepNow.current && of.current !== url) setHeld({ since: 0, slow: false })
+    of.current = url
     if (url === null) return undefined
     const stop = new AbortController()
     let timer: ReturnType<typeof setTimeout> | undefined

@@ -15,7 +15,8 @@ interface Props {
   topology: Topology
   placed: Placed
   steps: Steps
-  job: { nodes: readonly number[]; links: readonly number[] } | null
+  /** Nodes and links of a job or a multicast group. */
+  overlaid: { nodes: readonly number[]; links: readonly number[] } | null
   pick: Pick | null
   load: Load | undefined
   quantity: Quantity
@@ -28,12 +29,14 @@ interface Props {
 const INK = { light: { ink: '#3c4654', accent: '#0b57d0', paper: '#ffffff' }, dark: { ink: '#b9c2cf', accent: '#7cb7ff', paper: '#14181f' } }
 
 export function FabricCanvas(props: Props) {
-  const { topology, placed, steps, job, pick, preferences, query } = props
+  const { topology, placed, steps, overlaid, pick, preferences, query } = props
   const drawing = useRef<HTMLCanvasElement>(null)
   const names = useRef<HTMLCanvasElement>(null)
   const view = useRef<FabricView | null>(null)
   const [failure, setFailure] = useState('')
   const [hover, setHover] = useState<{ pick: Pick; x: number; y: number } | null>(null)
+  /** The view that the address was given last. */
+  const told = useRef<string | undefined>(undefined)
   const latest = useRef(props)
   latest.current = props
 
@@ -44,7 +47,10 @@ export function FabricCanvas(props: Props) {
         chosen: (chosen) => latest.current.choose(chosen),
         opened: (leaf) => latest.current.toggle(leaf),
         hovered: (found, x, y) => setHover(found === null ? null : { pick: found, x, y }),
-        moved: (camera) => setQuery({ view: cameraText(camera) }),
+        moved: (camera) => {
+          told.current = cameraText(camera)
+          setQuery({ view: told.current })
+        },
       })
     } catch (cause) {
       setFailure(cause instanceof Error ? cause.message : String(cause))
@@ -59,13 +65,16 @@ export function FabricCanvas(props: Props) {
   }, [preferences.theme, preferences.palette])
   useEffect(() => view.current?.setGraph(topology, placed), [topology, placed])
   useEffect(() => {
-    const emphases = emphasise(topology, linksOf(topology), pick, job)
-    const always = [...endsOf(topology, pick), ...(job !== null && job.nodes.length <= 64 ? job.nodes : [])]
+    const emphases = emphasise(topology, linksOf(topology), pick, overlaid)
+    const always = [...endsOf(topology, pick), ...(overlaid !== null && overlaid.nodes.length <= 64 ? overlaid.nodes : [])]
     view.current?.setState(steps, emphases, always)
-  }, [topology, placed, steps, pick, job])
+  }, [topology, placed, steps, pick, overlaid])
   const asked = query.get('view')
   useEffect(() => {
-    if (view.current !== null && cameraText(view.current.camera) !== (asked ?? undefined)) view.current.setCamera(cameraOf(asked))
+    // What the hand itself has written there is no order: it may have moved on meanwhile.
+    if (view.current === null || (asked ?? undefined) === told.current) return
+    told.current = asked ?? undefined
+    view.current.setCamera(cameraOf(asked))
   }, [asked])
   // A search says `find` to bring what it found into sight.
   const find = query.get('find')
@@ -79,7 +88,7 @@ export function FabricCanvas(props: Props) {
     setQuery({ find: undefined, view: cameraText(camera) })
   }, [find, pick, placed])
 
-  const label = `Map of ${topology.nodes.guid.length} nodes and ${topology.links.a.length} links. Arrow keys move it, plus and minus zoom, 0 shows all, Escape ends a choice. The table has the same data.`
+  const label = `Map of ${topology.nodes.guid.length} nodes and ${topology.links.a.length} links. Arrow keys move it, plus and minus zoom, 0 shows all, Enter chooses what is nearest to the middle, Escape ends a choice. The table has the same data.`
   if (failure !== '') return <p class="banner bad">The map can't be drawn: {failure}.</p>
   return (
     <div class="map">

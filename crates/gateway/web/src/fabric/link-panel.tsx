@@ -7,7 +7,7 @@ import { Panel } from '../shell/panel.tsx'
 import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status } from '../shell/status.tsx'
 import { moment, percent, rate } from '../text.ts'
-import { jobPath, nodePath } from '../url.ts'
+import { jobPath, nodePath, rangeBefore } from '../url.ts'
 import { linkId, linkName } from './model.ts'
 import type { Pick } from './picture.ts'
 
@@ -26,8 +26,7 @@ interface Props {
 
 export function LinkPanel({ topology, link, query, preferences, choose }: Props) {
   const t = query.get('t')
-  const past = t === null ? {} : { to: t, from: new Date(Date.parse(t) - RANGE_MS).toISOString() }
-  const url = address(`/fabric/${part(topology.subnet)}/links/${part(linkId(topology, link))}`, { ...past, points: 180 })
+  const url = address(`/fabric/${part(topology.subnet)}/links/${part(linkId(topology, link))}`, { ...rangeBefore(t, RANGE_MS), points: 180 })
   const live = useLive<Link>(url, t === null ? LIVE_MS : undefined, true)
   const data = live.data
   return (

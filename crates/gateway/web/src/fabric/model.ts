@@ -1,5 +1,5 @@
 // What the fabric page makes of the API's columns: names of links, values by end, places by GUID. Pure.
-import type { Load, Overlay, Topology } from '../api/client.ts'
+import type { Load, Overlay, Topology, Tree } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'
 import type { Pick, Steps } from './picture.ts'
 
@@ -62,11 +62,14 @@ export function stepsOf(topology: Topology, load: Load | undefined, quantity: Qu
   return steps
 }
 
-/** A job's nodes and links by place, null while the overlay is of another topology. */
-export function jobPlaces(topology: Topology, overlay: Overlay | undefined) {
+/** Nodes and links of what is laid over the map by place, null while it is of another topology. */
+export function overlaidPlaces(topology: Topology, overlay: Overlay | Tree | undefined) {
   if (overlay === undefined || overlay.topology !== topology.version) return null
   return { nodes: overlay.nodes, links: overlay.links.link }
 }
+
+/** A multicast LID as people write it. */
+export const mlidText = (mlid: number) => `0x${mlid.toString(16)}`
 
 /** Leaves that are open: `all`, or GUIDs with commas. */
 export function openLeaves(topology: Topology, text: string | null): (leaf: number) => boolean {

@@ -1,19 +1,19 @@
 // The fabric map: the whole subnet drawn, coloured by what links carry, now or at any past time.
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { type Load, type Overlay, type Topology, address, part } from '../api/client.ts'
-import { type Live, useLive } from '../api/live.ts'
+import { type Load, type Overlay, type Topology, type Tree, address, part } from '../api/client.ts'
+import { useLive } from '../api/live.ts'
 import { QUANTITIES, type Quantity, colours, legend } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { Kept, Status, Unknown } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
 import { moment } from '../text.ts'
-import { oneOf, setQuery } from '../url.ts'
+import { oneOf, setQuery, unknownValues } from '../url.ts'
 import { FabricCanvas } from './canvas.tsx'
-import { JobChoice } from './job.tsx'
 import { layout } from './layout.ts'
 import { LinkPanel } from './link-panel.tsx'
-import { jobPlaces, linkId, openLeaves, pickOf, stepsOf, toggled } from './model.ts'
+import { linkId, openLeaves, overlaidPlaces, pickOf, stepsOf, toggled } from './model.ts'
 import { NodePanel } from './node-panel.tsx'
+import { Overlaid, OverlayChoice, useOverlay } from './overlay.tsx'
 import type { Pick } from './picture.ts'
 import { LinkTable } from './table.tsx'
 
@@ -56,8 +56,7 @@ function useFabric(subnet: string, query: URLSearchParams) {
   const base = `/fabric/${part(subnet)}`
   const topology = useLive<Topology>(address(`${base}/topology`, { at }), undefined, true)
   const load = useLive<Load>(address(`${base}/load`, { at, window }), at === undefined ? LIVE_MS : undefined, true)
-  const job = query.get('job')
-  const overlay = useLive<Overlay>(job === null ? null : address(`${base}/jobs/${part(job)}`))
+  const overlay = useOverlay(base, query)
   const wanted = load.data?.topology
   const [asked, setAsked] = useState('')
   useEffect(() => {
@@ -72,16 +71,18 @@ function useFabric(subnet: string, query: URLSearchParams) {
 function Subnet({ subnet, others, query, preferences }: Shown) {
   const { at, window, topology, load, overlay } = useFabric(subnet, query)
   const quantity = oneOf(QUANTITIES, query.get('colour'))
-  const answers: Live<unknown>[] = [topology, load, overlay]
   const shown = topology.data
   const isTable = query.get('table') === '1'
   return (
     <section class="fabric" aria-label="Fabric map">
       <Toolbar subnet={subnet} others={others} query={query} quantity={quantity} window={window} />
-      <Status of={answers} what="fabric" />
+      <Unknown list={unknownValues(query, { colour: QUANTITIES, window: WINDOWS })} />
+      <Status of={[topology, load]} what="fabric" />
+      <Status of={[overlay]} what={`${query.get('job') === null ? 'multicast group' : 'job'} on the map`} />
       <Legend quantity={quantity} preferences={preferences} load={load.data} />
       <div class="stage">
-        {shown && (
+        {shown && shown.nodes.guid.length === 0 && <p>Nothing is known of the fabric at this time: the slider below spans what is.</p>}
+        {shown && shown.nodes.guid.length > 0 && (
           <Kept live={load.error ? load : topology}>
             <Stage {...{ query, preferences, quantity, isTable }} topology={shown} load={load.data} overlay={overlay.data} />
           </Kept>
@@ -99,7 +100,7 @@ interface StageProps {
   isTable: boolean
   topology: Topology
   load: Load | undefined
-  overlay: Overlay | undefined
+  overlay: Overlay | Tree | undefined
 }
 
 /** Map or table, and the panel of what is chosen. */
@@ -107,7 +108,7 @@ function Stage({ query, preferences, quantity, isTable, topology, load, overlay 
   const open = query.get('open')
   const placed = useMemo(() => layout(topology, openLeaves(topology, open)), [topology, open])
   const steps = useMemo(() => stepsOf(topology, load, quantity), [topology, load, quantity])
-  const job = useMemo(() => jobPlaces(topology, overlay), [topology, overlay])
+  const overlaid = useMemo(() => overlaidPlaces(topology, overlay), [topology, overlay])
   const [link, node] = [query.get('link'), query.get('node')]
   const pick = useMemo(() => pickOf(topology, link, node), [topology, link, node])
   const choose = (chosen: Pick | null) => setQuery(chosenQuery(topology, chosen), true)
@@ -119,8 +120,9 @@ function Stage({ query, preferences, quantity, isTable, topology, load, overlay 
       {isTable ? (
         <LinkTable {...{ topology, quantity, preferences, choose }} load={matching} />
       ) : (
-        <FabricCanvas {...{ topology, placed, steps, job, pick, preferences, query, choose, toggle, quantity }} load={matching} />
+        <FabricCanvas {...{ topology, placed, steps, overlaid, pick, preferences, query, choose, toggle, quantity }} load={matching} />
       )}
+      {overlay !== undefined && <Overlaid overlay={overlay} topology={topology} />}
       {missing && (
         <p class="note" role="status">
           {link ?? node} is not part of the fabric at this time.{' '}
@@ -187,7 +189,7 @@ function Toolbar({ subnet, others, query, quantity, window }: ToolbarProps) {
           ))}
         </select>
       </label>
-      <JobChoice query={query} />
+      <OverlayChoice base={`/fabric/${part(subnet)}`} query={query} />
       <span class="spring" />
       <button type="button" aria-pressed={allOpen} onClick={() => setQuery({ open: allOpen ? undefined : 'all' }, true)}>
         {allOpen ? 'Fold hosts' : 'Open all hosts'}

@@ -125,24 +125,24 @@ export function linksOf(topology: Topology): number[][] {
   return list
 }
 
-/** What stands out: what is chosen with its ends and their neighbours, on top of a job's nodes and links. */
+/** What stands out: what is chosen with its ends and their neighbours, on top of a job's or a multicast group's. */
 export function emphasise(
   topology: Topology,
   near: number[][],
   pick: Pick | null,
-  job: { nodes: readonly number[]; links: readonly number[] } | null,
+  overlaid: { nodes: readonly number[]; links: readonly number[] } | null,
 ): Emphases {
   const nodes = new Uint8Array(topology.nodes.guid.length)
   const links = new Uint8Array(topology.links.a.length)
-  if (job !== null) {
+  if (overlaid !== null) {
     nodes.fill(DIM)
     links.fill(DIM)
-    for (const i of job.nodes) {
+    for (const i of overlaid.nodes) {
       nodes[i] = LIT
       const leaf = topology.nodes.leaf[i]
       if (leaf !== null && leaf !== undefined && nodes[leaf] === DIM) nodes[leaf] = PLAIN
     }
-    for (const i of job.links) {
+    for (const i of overlaid.links) {
       links[i] = LIT
       for (const end of [topology.links.a[i] as number, topology.links.b[i] as number]) {
         if (nodes[end] === DIM) nodes[end] = PLAIN
@@ -150,7 +150,7 @@ export function emphasise(
     }
   }
   if (pick === null) return { nodes, links }
-  if (job === null) {
+  if (overlaid === null) {
     nodes.fill(DIM)
     links.fill(DIM)
   }

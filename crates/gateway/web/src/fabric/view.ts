@@ -16,6 +16,8 @@ export interface Told {
 }
 
 const REACH_PX = 9
+/** The same for the Enter key, which takes what is nearest to the middle. */
+const KEY_REACH_PX = 120
 /** A press that moves less than this is a click. */
 const CLICK_PX = 4
 const REST_MS = 200
@@ -156,10 +158,10 @@ export class FabricView {
     }, REST_MS)
   }
 
-  private pick(x: number, y: number): Pick | null {
+  private pick(x: number, y: number, reach = REACH_PX): Pick | null {
     if (!this.topology || !this.placed) return null
     const map = mapping(this.camera, this.size)
-    return pickAt(this.topology, this.placed, this.lane, map, this.lineWidth() + 1.2, x, y, REACH_PX)
+    return pickAt(this.topology, this.placed, this.lane, map, this.lineWidth() + 1.2, x, y, reach)
   }
 
   private listen(): void {
@@ -232,6 +234,7 @@ export class FabricView {
       '0': () => WHOLE,
     }
     if (event.key === 'Escape') this.told.chosen(null)
+    if (event.key === 'Enter') this.told.chosen(this.pick(x, y, KEY_REACH_PX))
     const made = moves[event.key]
     if (made === undefined) return
     event.preventDefault()

@@ -5,9 +5,9 @@ import { type Matrix, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { ramp } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { Kept, Status, Unknown } from '../shell/status.tsx'
 import { bytes, short } from '../text.ts'
-import { oneOf, setQuery } from '../url.ts'
+import { oneOf, setQuery, unknownValues } from '../url.ts'
 import { dense, largestCells, paint, rowName, smallest } from './cells.ts'
 
 const FOLDS = ['rank', 'node'] as const
@@ -39,6 +39,7 @@ export function MatrixView({ job, kinds, isLive, query, preferences }: Props) {
         <Choice name="measure" list={MEASURES} value={measure} titles={{}} />
         {kinds.length > 1 && <Choice name="kind" list={kinds} value={kind} titles={{ logical: 'by the calls', wire: 'messages of the library' }} />}
       </div>
+      <Unknown list={unknownValues(query, { fold: FOLDS, measure: MEASURES, ...(kinds.length > 0 ? { kind: kinds } : {}) })} />
       <Status of={[live]} what="matrix" />
       {data && (
         <Kept live={live}>

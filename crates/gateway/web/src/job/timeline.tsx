@@ -6,10 +6,10 @@ import { useLive } from '../api/live.ts'
 import { colours, ramp, rgb, step } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { Kept, Status, Unknown } from '../shell/status.tsx'
 import { Strip, type StripRow } from '../shell/strip.tsx'
 import { moment, percent, rate } from '../text.ts'
-import { oneOf, setQuery } from '../url.ts'
+import { oneOf, setQuery, unknownValues } from '../url.ts'
 
 const POINTS = 300
 const GROUP = 'job'
@@ -36,7 +36,7 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
   const range = { from, to, points: POINTS }
   const fold = oneOf(FOLDS, query.get('links'))
   const byRank = useLive<Operations>(address(`${base}/operations`, { ...range, by: 'rank', operation }), every, true)
-  const byOperation = useLive<Operations>(address(`${base}/operations`, { ...range, by: 'operation', rank: rank ?? undefined }), every, true)
+  const byOperation = useLive<Operations>(address(`${base}/operations`, { ...range, by: 'operation', rank: rankText ?? undefined }), every, true)
   const links = useLive<LinkRates>(address(`${base}/links`, { ...range, fold }), every, true)
   const zoomed = (start: number, end: number) => setQuery({ from: new Date(start).toISOString(), to: new Date(end).toISOString() }, true)
   const first = byRank.data ?? byOperation.data ?? links.data
@@ -63,11 +63,18 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
             ))}
           </select>
         </label>
-        {rank !== null && (
-          <button type="button" onClick={() => setQuery({ rank: undefined })}>
-            All ranks (now {rank})
-          </button>
-        )}
+        <label>
+          Rank{' '}
+          <input
+            type="number"
+            class="rank"
+            min={0}
+            value={rank ?? ''}
+            placeholder="all"
+            onChange={(e) => setQuery({ rank: e.currentTarget.value })}
+            data-testid="rank"
+          />
+        </label>
         <span class="spring" />
         <span class="dim">
           {first && `${moment(first.from_ms)} to ${moment(first.to_ms)}, steps of ${first.step_seconds} s`}
@@ -78,6 +85,7 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
           </button>
         )}
       </div>
+      <Unknown list={unknownValues(query, { links: FOLDS })} />
       <Status of={[byRank, byOperation, links]} what="series" />
       {byRank.data && (
         <Kept live={byRank}>

@@ -2,15 +2,16 @@
 import { useEffect, useState } from 'preact/hooks'
 import { type Job, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { Kept, Status, Unknown } from '../shell/status.tsx'
 import { bytes, duration, moment, percent } from '../text.ts'
-import { fabricPath, jobPath, oneOf, setQuery } from '../url.ts'
+import { fabricPath, jobPath, oneOf, setQuery, unknownValues } from '../url.ts'
 
 const LIVE_MS = 2_000
 const PAGE = 100
 const REST_MS = 250
 const STATES = ['live', 'ended'] as const
 const SORTS = ['start', 'end', 'duration', 'user', 'name', 'nodes', 'ranks', 'key'] as const
+const ORDERS = ['desc', 'asc'] as const
 type Sort = (typeof SORTS)[number]
 
 interface Jobs {
@@ -30,7 +31,7 @@ export function nextSort(now: { sort: Sort; order: string }, column: Sort): { so
 export function JobsPage({ query }: { query: URLSearchParams }) {
   const state = oneOf(STATES, query.get('state'))
   const sort = oneOf(SORTS, query.get('sort'))
-  const order = query.get('order') === 'asc' ? 'asc' : 'desc'
+  const order = oneOf(ORDERS, query.get('order'))
   const q = query.get('q') ?? undefined
   const next = query.get('next') ?? undefined
   const url = address('/jobs', { state, sort, order, q, limit: PAGE, totals: true, next })
@@ -65,6 +66,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
           </span>
         )}
       </div>
+      <Unknown list={unknownValues(query, { state: STATES, sort: SORTS, order: ORDERS })} />
       <Status of={[live]} what="jobs" />
       {data && (
         <Kept live={live}>

@@ -19,6 +19,7 @@ export function NodesPage({ query }: { query: URLSearchParams }) {
   const next = query.get('next') ?? undefined
   const live = useLive<Nodes>(address('/nodes', { q, limit: PAGE, next }), 15_000, true)
   const [words, setWords] = useState(q ?? '')
+  useEffect(() => setWords(q ?? ''), [q])
   useEffect(() => {
     if (words === (q ?? '')) return undefined
     const timer = setTimeout(() => setQuery({ q: words, next: undefined }), REST_MS)
@@ -37,7 +38,7 @@ export function NodesPage({ query }: { query: URLSearchParams }) {
       {data && data.nodes.length === 0 && <p class="dim">No agent speaks for a node that fits.</p>}
       {data && data.nodes.length > 0 && (
         <Kept live={live}>
-          <table class="list">
+          <table class="list" data-testid="nodes">
             <caption class="hidden">Nodes</caption>
             <thead>
               <tr>

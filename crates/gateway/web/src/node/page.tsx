@@ -8,7 +8,7 @@ import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
 import { moment, rate } from '../text.ts'
-import { jobPath, setQuery } from '../url.ts'
+import { jobPath, rangeBefore, setQuery } from '../url.ts'
 import { type Line, type Spot, draw, share } from './drawing.ts'
 import { Adapters, LogicalLinks } from './tables.tsx'
 
@@ -20,8 +20,7 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
   const at = query.get('t') ?? undefined
   const base = `/nodes/${part(name)}`
   const live = useLive<Node>(address(base, { at }), at === undefined ? LIVE_MS : undefined, true)
-  const range = at === undefined ? {} : { to: at, from: new Date(Date.parse(at) - RANGE_MS).toISOString() }
-  const rates = useLive<LinkRates>(address(`${base}/rates`, { ...range, fold: 'gpu', points: 300 }), at === undefined ? RATES_MS : undefined, true)
+  const rates = useLive<LinkRates>(address(`${base}/rates`, { ...rangeBefore(at, RANGE_MS), fold: 'gpu', points: 300 }), at === undefined ? RATES_MS : undefined, true)
   const data = live.data
   const unfold = query.get('unfold')
   const list = useMemo(() => new Set((unfold ?? '').split(',').filter((s) => s !== '')), [unfold])

@@ -7,6 +7,7 @@ import { JobsPage } from '../jobs/page.tsx'
 import { NodePage } from '../node/page.tsx'
 import { NodesPage } from '../node/list.tsx'
 import { type Place, followLinks, oneOf, place, useUrl } from '../url.ts'
+import { Boundary } from './boundary.tsx'
 import { type Preferences, THEMES, usePreferences } from './preferences.ts'
 import { Search } from './search.tsx'
 
@@ -45,7 +46,9 @@ export function App() {
         <Choices preferences={preferences} />
       </header>
       <main id="main" tabIndex={-1}>
-        <Page now={now} query={query} preferences={preferences} />
+        <Boundary key={path}>
+          <Page now={now} query={query} preferences={preferences} />
+        </Boundary>
       </main>
     </div>
   )

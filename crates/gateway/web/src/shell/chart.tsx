@@ -80,6 +80,8 @@ export function Chart({ title, times, series, unit, height, preferences, group, 
       data(),
       box,
     )
+    // The drawing has a name of its own; its parts are for the eye.
+    made.root.setAttribute('aria-hidden', 'true')
     chart.current = made
     const sizes = new ResizeObserver(() => made.setSize({ width: Math.max(box.clientWidth, 120), height }))
     sizes.observe(box)

@@ -30,6 +30,16 @@ export function Status({ of, what }: { of: readonly Live<unknown>[]; what: strin
   )
 }
 
+/** Says what of the address means nothing here. */
+export function Unknown({ list }: { list: readonly string[] }) {
+  if (list.length === 0) return null
+  return (
+    <p class="banner stale" role="status" data-testid="unknown">
+      {list.map((text) => `In the address, ${text}: the first is shown. `)}
+    </p>
+  )
+}
+
 function sentence(text: string): string {
   const trimmed = text.trim().replace(/\.$/, '')
   return trimmed === '' ? '' : `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}.`

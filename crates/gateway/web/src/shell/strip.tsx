@@ -97,6 +97,8 @@ export function Strip(props: Props) {
       const cell = cellAt(made, latest.current)
       if (cell !== null) latest.current.choose?.(cell.row)
     })
+    // The drawing has a name of its own; its parts are for the eye.
+    made.root.setAttribute('aria-hidden', 'true')
     chart.current = made
     const sizes = new ResizeObserver(() => made.setSize({ width: Math.max(box.clientWidth, 120), height }))
     sizes.observe(box)

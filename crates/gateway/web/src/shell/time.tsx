@@ -29,7 +29,9 @@ export function TimeBar({ at, shown, table: name }: { at: string | undefined; sh
   const [span, setSpan] = useState<(typeof SPANS)[number]>('3600')
   const [held, setHeld] = useState<number | null>(null)
   const table = range.data?.tables.find((t) => t.table === name)
-  const asked = at === undefined ? null : Date.parse(at)
+  const parsed = at === undefined ? null : Date.parse(at)
+  // What is no time is the API's to complain of.
+  const asked = parsed === null || Number.isNaN(parsed) ? null : parsed
   const end = Math.max(table?.to_ms ?? 0, asked ?? 0)
   const oldest = table?.from_ms ?? end
   let from = span === 'all' ? oldest : Math.max(oldest, end - Number(span) * 1000)

@@ -1,0 +1,83 @@
+// What is laid over the map: a job that runs now or that the URL names, or a multicast group; and what it lights, in words.
+import type { Groups, Job, Overlay, Topology, Tree } from '../api/client.ts'
+import { address, part } from '../api/client.ts'
+import { type Live, useLive } from '../api/live.ts'
+import { jobPath, setQuery } from '../url.ts'
+import { mlidText } from './model.ts'
+
+/** Jobs offered; others are laid over the map from their own page. */
+const OFFERED = 100
+const JOBS_MS = 10_000
+/** The crawler reads multicast tables once a minute. */
+const GROUPS_MS = 30_000
+/** Jobs move and the topology changes, but not often. */
+const OVERLAY_MS = 20_000
+
+export const jobTitle = (job: Pick<Job, 'job_key' | 'name' | 'user'>) =>
+  [job.name ?? job.job_key, job.user === null ? '' : `(${job.user})`].join(' ').trim()
+
+/** The job or the group that the URL names; of both the job. */
+export function useOverlay(base: string, query: URLSearchParams): Live<Overlay | Tree> {
+  const [job, group, at] = [query.get('job'), query.get('group'), query.get('t') ?? undefined]
+  const tree = group === null ? null : address(`${base}/groups/${part(group)}`, { at })
+  return useLive<Overlay | Tree>(job === null ? tree : address(`${base}/jobs/${part(job)}`, { at: at ?? 'latest' }), OVERLAY_MS)
+}
+
+/** Menus of jobs and groups. */
+export function OverlayChoice({ base, query }: { base: string; query: URLSearchParams }) {
+  const live = useLive<{ jobs: Job[] }>(address('/jobs', { state: 'live', limit: OFFERED }), JOBS_MS)
+  const groups = useLive<Groups>(address(`${base}/groups`, { at: query.get('t') ?? undefined }), GROUPS_MS, true)
+  const chosen = query.get('job')
+  const group = chosen === null ? query.get('group') : null
+  const jobs = live.data?.jobs ?? []
+  const trees = groups.data?.groups ?? []
+  const isListed = chosen === null || jobs.some((job) => job.job_key === chosen)
+  const isKnown = group === null || trees.some((tree) => mlidText(tree.mlid) === group)
+  return (
+    <>
+      <label>
+        Job{' '}
+        <select value={chosen ?? ''} onChange={(e) => setQuery({ job: e.currentTarget.value, group: undefined }, true)} data-testid="job">
+          <option value="">none</option>
+          {!isListed && <option value={chosen}>{chosen}</option>}
+          {jobs.map((job) => (
+            <option key={job.job_key} value={job.job_key}>
+              {jobTitle(job)}
+            </option>
+          ))}
+        </select>
+      </label>
+      {chosen !== null && <a href={jobPath(chosen)}>open job</a>}
+      {(trees.length > 0 || group !== null) && (
+        <label>
+          Multicast{' '}
+          <select value={group ?? ''} onChange={(e) => setQuery({ group: e.currentTarget.value, job: undefined }, true)} data-testid="group">
+            <option value="">none</option>
+            {!isKnown && <option value={group}>{group}</option>}
+            {trees.map((tree) => (
+              <option key={tree.mlid} value={mlidText(tree.mlid)}>
+                {mlidText(tree.mlid)} ({tree.adapters} adapters)
+              </option>
+            ))}
+          </select>
+        </label>
+      )}
+    </>
+  )
+}
+
+/** What is laid over the map, in words. */
+export function Overlaid({ overlay, topology }: { overlay: Overlay | Tree; topology: Topology }) {
+  const count = (n: number, one: string) => `${n} ${one}${n === 1 ? '' : 's'}`
+  const isTree = 'mlid' in overlay
+  const name = isTree ? `Multicast ${mlidText(overlay.mlid)}` : overlay.job_key
+  const links = `${count(overlay.links.link.length, 'link')} ${isTree ? 'that carry it' : 'between them'}`
+  const isPart = !isTree && !overlay.is_complete
+  return (
+    <p class="note overlaid" role="status" data-testid="overlaid">
+      {overlay.topology !== topology.version
+        ? `${name} was placed on the fabric of another time: it is not shown here.`
+        : `${name}: ${count(overlay.nodes.length, 'adapter')}, ${links} are lit${isPart ? ', as far as forwarding tables are known' : ''}.`}
+    </p>
+  )
+}

@@ -1,0 +1,144 @@
+// Jobs, one job and one node: sorting, filters, the matrix, the charts on one time axis, links that unfold.
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { SITE, launch, query, tab, until } from './browser.ts'
+
+const JOB_PATH = `/jobs/${encodeURIComponent('slurm:41.0@1000')}`
+
+let browser: Browser
+beforeAll(async () => {
+  browser = await launch()
+})
+afterAll(() => browser.close())
+
+const rows = (page: Page, table: string) => page.locator(`[data-testid=${table}] tbody tr`)
+
+describe('jobs', () => {
+  it('are sorted and searched by the server, and the address keeps it', async () => {
+    const { page, errors, close } = await tab(browser, '/jobs')
+    await rows(page, 'jobs').nth(1).waitFor()
+    await page.getByRole('button', { name: 'Nodes' }).click()
+    await until('the most nodes are first', async () => (await rows(page, 'jobs').first().innerText()).includes('slurm:41'))
+    await page.getByRole('button', { name: /^Nodes/ }).click()
+    await until('the least are first', async () => (await rows(page, 'jobs').first().innerText()).includes('slurm:42'))
+    expect(await page.locator('th[aria-sort]').getAttribute('aria-sort')).toBe('ascending')
+    await page.getByLabel('Filter').fill('grace')
+    await until('one is left', async () => (await rows(page, 'jobs').count()) === 1)
+    expect(Object.fromEntries(query(page))).toEqual({ order: 'asc', q: 'grace', sort: 'nodes' })
+    await page.reload()
+    await until('the same after a reload', async () => (await rows(page, 'jobs').count()) === 1)
+    expect(await page.getByLabel('Filter').inputValue()).toBe('grace')
+    await page.getByLabel('Filter').fill('')
+    await page.getByRole('group', { name: 'Which jobs' }).getByRole('button', { name: 'Ended' }).click()
+    await until('the ended one', async () => /slurm:40[^]*ended/.test(await page.getByTestId('jobs').innerText()))
+    expect(errors).toEqual([])
+    await close()
+  })
+})
+
+describe('a job', () => {
+  it('shows who sends to whom, by ranks and by nodes, to the keys too', async () => {
+    const { page, errors, close } = await tab(browser, JOB_PATH)
+    const matrix = page.getByTestId('matrix')
+    await matrix.waitFor()
+    expect(await matrix.getAttribute('width')).toBe('12')
+    // Each rank sends to the next, and the last one most.
+    expect(await rows(page, 'largest').first().innerText()).toMatch(/rank 11 on n6\s+rank 0 on n1/)
+    await matrix.focus()
+    await page.keyboard.press('ArrowRight')
+    await page.keyboard.press('ArrowRight')
+    await until('the cell is told', async () => /rank 0 on n1 to rank 1 on n1: \d/.test(await page.getByTestId('cell').innerText()))
+    await page.getByRole('button', { name: 'folded by node' }).click()
+    await until('a row for each node', async () => (await matrix.getAttribute('width')) === '6')
+    await page.getByRole('button', { name: 'messages' }).click()
+    await until('counted in messages', async () => (await page.getByTestId('largest').innerText()).includes('messages'))
+    expect(Object.fromEntries(query(page))).toEqual({ fold: 'node', measure: 'messages' })
+    expect(errors).toEqual([])
+    await close()
+  })
+
+  it('shows operations, NVLinks and ports of the same seconds on one axis', async () => {
+    const { page, errors, close } = await tab(browser, JOB_PATH)
+    const charts = page.locator('[aria-label="Over time"] figure.chart')
+    await until('four charts', async () => (await charts.count()) >= 4)
+    const titles = await charts.locator('figcaption').allInnerTexts()
+    expect(titles[0]).toMatch(/rank by rank/)
+    expect(titles[1]).toMatch(/operation/)
+    expect(titles.slice(2).join()).toMatch(/NVLink.*Ports/s)
+    // Times stand under each other: all drawings begin and end at the same pixels.
+    const boxes = await charts.locator('.u-over').evaluateAll((all) => all.map((e) => [e.getBoundingClientRect().left, e.getBoundingClientRect().right].map(Math.round).join()))
+    expect(new Set(boxes).size).toBe(1)
+    // A range is dragged over one of them, and all follow.
+    await charts.nth(1).scrollIntoViewIfNeeded()
+    const box = (await charts.nth(1).locator('.u-over').boundingBox()) as { x: number; y: number; width: number; height: number }
+    await page.mouse.move(box.x + box.width * 0.3, box.y + 40)
+    await page.mouse.down()
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 50, { steps: 4 })
+    await page.mouse.up()
+    await until('the range is in the address', async () => query(page).get('from') !== null && query(page).get('to') !== null)
+    await page.getByTestId('rank').fill('3')
+    await page.getByTestId('rank').press('Enter')
+    await until('one rank is shown', async () => (await charts.nth(1).innerText()).includes('Rank 3'))
+    const before = new URL(page.url()).search
+    await page.reload()
+    await until('the same after a reload', async () => (await charts.count()) >= 4 && (await charts.nth(1).innerText()).includes('Rank 3'))
+    expect(new URL(page.url()).search).toBe(before)
+    await page.getByRole('button', { name: 'Whole job' }).click()
+    await until('the whole job', async () => query(page).get('from') === null)
+    expect(errors).toEqual([])
+    await close()
+  })
+})
+
+describe('a node', () => {
+  it('unfolds logical links into physical ones and keeps that in the address', async () => {
+    const { page, errors, close } = await tab(browser, '/nodes/n1')
+    const links = rows(page, 'logical')
+    await until('two pairs of GPUs, and each to the switch', async () => (await links.count()) === 6)
+    const lines = () => page.locator('[data-testid=node] g.half.physical').count()
+    expect(await lines()).toBe(0)
+    await links.first().getByRole('button').press('Enter')
+    await until('its two links', async () => (await links.count()) === 8 && (await lines()) === 2)
+    expect(query(page).get('unfold')).toBe('0')
+    await page.reload()
+    await until('the same after a reload', async () => (await links.count()) === 8)
+    await page.getByRole('button', { name: 'Unfold all links' }).click()
+    await until('all links', async () => (await lines()) === 12)
+    await until('rates flow', async () => /GB\/s/.test(await page.getByTestId('logical').innerText()))
+    await page.getByTestId('adapters').getByRole('link', { name: 'leaf1' }).click()
+    await until('its cable on the map', async () => query(page).get('link') !== null && new URL(page.url()).pathname === '/fabric')
+    expect(errors).toEqual([])
+    await close()
+  })
+
+  it('was otherwise at a past time', async () => {
+    const { jobs } = (await (await fetch(`${SITE}/api/v1/jobs?state=ended`)).json()) as { jobs: { end_ms: number }[] }
+    // Both jobs had ranks there a minute before one of them ended.
+    const { page, close } = await tab(browser, `/nodes/n4?t=${new Date((jobs[0]?.end_ms ?? 0) - 60_000).toISOString()}`)
+    await until('both jobs', async () => /name41[^]*name40|name40[^]*name41/.test(await page.locator('main').innerText()))
+    await page.getByTestId('live').click()
+    await until('one job', async () => !/name40/.test(await page.locator('main').innerText()))
+    await close()
+  })
+})
+
+describe('a token', () => {
+  it('is asked for, once', async () => {
+    const context = await browser.newContext()
+    const page = await context.newPage()
+    // As a server with a token answers: here it is the browser's side that is tested.
+    await page.route('**/api/**', (route) =>
+      route.request().headers().authorization === 'Bearer secret'
+        ? route.continue()
+        : route.fulfill({ status: 401, json: { error: { code: 'unauthorized', message: 'this server wants a token', remedy: 'send one' } } }),
+    )
+    await page.goto(`${SITE}/jobs`)
+    await page.getByText(/This server wants a token/).waitFor()
+    await page.getByLabel('Token').fill('secret')
+    await page.keyboard.press('Enter')
+    await rows(page, 'jobs').nth(1).waitFor()
+    await page.reload()
+    await rows(page, 'jobs').nth(1).waitFor()
+    await context.close()
+  })
+})

@@ -1,0 +1,150 @@
+// Every page opens with rows, names and no complaint; wrong addresses say what is wrong with them.
+import type { Browser, Page } from 'playwright-core'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { mapDrawn, nameless, query, tab, until, launch } from './browser.ts'
+
+const JOB = 'slurm:41.0@1000'
+const JOB_PATH = `/jobs/${encodeURIComponent(JOB)}`
+
+let browser: Browser
+beforeAll(async () => {
+  browser = await launch()
+})
+afterAll(() => browser.close())
+
+const rows = (page: Page, table: string) => page.locator(`[data-testid=${table}] tbody tr`)
+
+const PAGES: [path: string, title: string, table: string | null, least: number][] = [
+  ['/', 'Fabric', null, 0],
+  ['/fabric?table=1', 'Fabric', 'links', 24],
+  ['/jobs', 'Jobs', 'jobs', 2],
+  ['/jobs?state=ended', 'Jobs', 'jobs', 1],
+  [JOB_PATH, 'Job', 'operations', 2],
+  ['/nodes', 'Nodes', 'nodes', 16],
+  ['/nodes/n1', 'Node', 'logical', 6],
+]
+
+describe('each page', () => {
+  it.each(PAGES)('%s opens with rows, names and no complaint', async (path, title, table, least) => {
+    for (const dark of [false, true]) {
+      const { page, errors, strangers, close } = await tab(browser, path, { dark })
+      if (table === null) await mapDrawn(page)
+      else {
+        await rows(page, table).nth(least - 1).waitFor()
+        expect(await rows(page, table).count()).toBe(least)
+      }
+      expect(await page.title()).toContain(title)
+      expect(await page.getByRole('heading', { level: 1 }).count()).toBe(1)
+      expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe(dark ? 'dark' : 'light')
+      expect(await nameless(page)).toEqual([])
+      expect(await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)).toBe(false)
+      expect(errors).toEqual([])
+      expect(strangers).toEqual([])
+      await close()
+    }
+  })
+
+  it('says what it shows to whoever reads the table of links', async () => {
+    const { page, close } = await tab(browser, '/fabric?table=1&colour=waiting')
+    // The first cable waits half of its time, and nothing else waits: it is the first row.
+    const first = rows(page, 'links').first()
+    await until('the waiting link is first', async () => (await first.innerText()).includes('50 %'))
+    expect(await first.innerText()).toMatch(/leaf1\[1\].*n1 mlx5_0\[1\]|n1 mlx5_0\[1\].*leaf1\[1\]/)
+    await page.getByLabel('Filter').fill('spine2')
+    await until('the filter holds', async () => (await rows(page, 'links').count()) === 4)
+    await close()
+  })
+})
+
+describe('the way around', () => {
+  it('leads from jobs to a job, its map, its host and back', async () => {
+    const { page, errors, close } = await tab(browser, '/jobs')
+    await page.getByRole('link', { name: JOB, exact: true }).click()
+    await rows(page, 'operations').first().waitFor()
+    expect(new URL(page.url()).pathname).toBe(JOB_PATH)
+    await page.getByRole('link', { name: 'n2', exact: true }).first().click()
+    await page.getByRole('heading', { name: 'Node n2' }).waitFor()
+    await page.goBack()
+    await page.getByRole('link', { name: 'Show on the fabric map' }).click()
+    await mapDrawn(page)
+    expect(query(page).get('job')).toBe(JOB)
+    await page.goBack()
+    await page.goBack()
+    await rows(page, 'jobs').first().waitFor()
+    expect(errors).toEqual([])
+    await close()
+  })
+
+  it('finds switches, hosts and jobs, by the keys alone', async () => {
+    const { page, errors, close } = await tab(browser, '/jobs')
+    const field = page.getByRole('combobox', { name: /search/i })
+    await field.focus()
+    await page.keyboard.type('leaf3')
+    await page.getByRole('option', { name: /leaf3/ }).waitFor()
+    await page.keyboard.press('Enter')
+    await page.getByTestId('panel').getByRole('heading', { name: 'leaf3', exact: true }).waitFor()
+    expect(query(page).get('node')).toBe('0x0000000000000102')
+    await field.fill('grace')
+    await page.getByRole('option').first().waitFor()
+    await field.fill('nothing-is-called-so')
+    await page.getByText('Nothing is called nothing-is-called-so').waitFor()
+    expect(errors).toEqual([])
+    await close()
+  })
+
+  it('lets the keyboard skip to the content', async () => {
+    const { page, close } = await tab(browser, '/jobs')
+    await rows(page, 'jobs').first().waitFor()
+    await page.keyboard.press('Tab')
+    expect(await page.evaluate(() => document.activeElement?.textContent?.trim())).toBe('Skip to content')
+    await page.keyboard.press('Enter')
+    expect(await page.evaluate(() => document.activeElement?.id)).toBe('main')
+    await close()
+  })
+
+  it('keeps theme and colours of the reader', async () => {
+    const { page, close } = await tab(browser, '/jobs')
+    await page.getByLabel('Theme').selectOption('dark')
+    await page.getByLabel('Colours').selectOption('blind')
+    await page.reload()
+    await rows(page, 'jobs').first().waitFor()
+    expect(await page.evaluate(() => document.documentElement.dataset.theme)).toBe('dark')
+    expect(await page.getByLabel('Colours').inputValue()).toBe('blind')
+    await close()
+  })
+})
+
+/** What a wrong address is, and what the page says. */
+const WRONG: [path: string, says: RegExp][] = [
+  ['/nowhere', /No such page/],
+  ['/jobs/no:such', /No job\. .*no:such/],
+  ['/nodes/nobody', /No node\. .*nobody/],
+  ['/fabric?subnet=0x0000000000000001', /No fabric\. .*0x0000000000000001.*0xfe80000000000000/s],
+  ['/fabric?t=yesterday', /No fabric\. .*yesterday/s],
+  ['/fabric?t=yesterday&link=0x0000000000000100.1', /No fabric\. .*yesterday/s],
+  ['/fabric?t=1999-01-01T00:00:00Z', /Nothing is known of the fabric at this time/],
+  ['/fabric?link=0x0000000000000bad.1', /0x0000000000000bad\.1 is not part of the fabric/],
+  ['/fabric?node=0xbad', /0xbad is not part of the fabric/],
+  ['/fabric?job=no:such', /No job on the map\. .*no:such/],
+  ['/fabric?group=7', /No multicast group on the map\. .*0xc000/s],
+  ['/fabric?group=0xc123', /No multicast group on the map\. .*0xc123/s],
+  ['/fabric?colour=pink', /colour is one of utilisation, waiting, errors, not pink/],
+  ['/jobs?state=late', /state is one of live, ended, not late/],
+  ['/jobs?next=broken', /No jobs\. .*next/],
+  [`${JOB_PATH}?from=then`, /No series\. .*then/],
+  [`${JOB_PATH}?from=2026-01-02T00:00:00Z&to=2026-01-01T00:00:00Z`, /No series\. .*from/],
+  [`${JOB_PATH}?rank=x`, /Rank = x/],
+  [`${JOB_PATH}?fold=twice`, /fold is one of rank, node, not twice/],
+  ['/nodes/n1?t=noon', /No node\. .*noon/],
+]
+
+describe('wrong addresses', () => {
+  it.each(WRONG)('%s says what is wrong', async (path, says) => {
+    const { page, errors, close } = await tab(browser, path)
+    await until(`${path} says ${says}`, async () => says.test(await page.locator('main').innerText()))
+    expect(await page.getByTestId('broken').count()).toBe(0)
+    // The browser itself tells of each refused request.
+    expect(errors.filter((text) => !/the server responded with a status of 4\d\d/.test(text))).toEqual([])
+    await close()
+  })
+})
