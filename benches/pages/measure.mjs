@@ -44,7 +44,7 @@ function watch() {
   window.fetch = async (url, options) => {
     const begun = performance.now()
     const answer = await own(url, options)
-    if (String(url).includes(window.watched)) waiting = { begun }
+    if (String(url).endsWith(window.watched)) waiting = { begun }
     return answer
   }
   // The first task after the frame in which it was drawn.
@@ -150,7 +150,7 @@ async function live(browser, address, watched, sign, goals, what) {
   await page.waitForTimeout(LENGTH * 1000)
   stop()
   const { answered, painted } = await page.evaluate((path) => {
-    const answers = performance.getEntriesByType('resource').filter((entry) => entry.name.includes(path))
+    const answers = performance.getEntriesByType('resource').filter((entry) => entry.name.endsWith(path))
     return { answered: answers.map((entry) => entry.responseEnd - entry.startTime), painted: window.kept.painted }
   }, watched)
   judge(`${what}, request to painted, median`, median(painted), goals[0], 'ms', spread(painted))
@@ -166,8 +166,8 @@ await moving(browser, '/fabric?open=all', `the map of ${hosts} hosts, all of the
 await browser.close()
 if (!isLarge) {
   const unheld = await launch(UNHELD)
-  await live(unheld, '/fabric', '/load', { element: '[data-testid=map]', attribute: 'data-drawn' }, [196, 100], `map of ${hosts} hosts`)
-  await live(unheld, '/jobs', '/api/v1/jobs?', { element: 'main' }, [18, 10], `page of ${jobs} live jobs`)
+  await live(unheld, '/fabric', '/load?window=10', { element: '[data-testid=map]', attribute: 'data-drawn' }, [196, 100], `map of ${hosts} hosts`)
+  await live(unheld, '/jobs', '/api/v1/jobs?state=live&sort=start&order=desc&limit=100', { element: 'main' }, [18, 10], `page of ${jobs} live jobs`)
   await unheld.close()
 }
 process.exit(isMissed ? 2 : 0)

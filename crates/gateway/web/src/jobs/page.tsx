@@ -1,5 +1,5 @@
 // Jobs: those that run now, and those that ended; sorted and searched by the server, so that all of them count.
-import { useEffect, useState } from 'preact/hooks'
+import { useEffect, useMemo, useState } from 'preact/hooks'
 import { type Job, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { Kept, Status, Unknown } from '../shell/status.tsx'
@@ -7,6 +7,9 @@ import { bytes, duration, moment, percent } from '../text.ts'
 import { fabricPath, jobPath, oneOf, setQuery, unknownValues } from '../url.ts'
 
 const LIVE_MS = 2_000
+const ENDED_MS = 15_000
+/** Sums of MPI cost the database some work for each job: they come apart, and less often than who runs. */
+const SUMS_MS = 10_000
 const PAGE = 100
 const REST_MS = 250
 const STATES = ['live', 'ended'] as const
@@ -34,8 +37,10 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const order = oneOf(ORDERS, query.get('order'))
   const q = query.get('q') ?? undefined
   const next = query.get('next') ?? undefined
-  const url = address('/jobs', { state, sort, order, q, limit: PAGE, totals: true, next })
-  const live = useLive<Jobs>(url, state === 'live' ? LIVE_MS : 15_000, true)
+  const asked = { state, sort, order, q, limit: PAGE, next }
+  const live = useLive<Jobs>(address('/jobs', asked), state === 'live' ? LIVE_MS : ENDED_MS, true)
+  const sums = useLive<Jobs>(address('/jobs', { ...asked, totals: true }), SUMS_MS, true)
+  const totals = useMemo(() => new Map((sums.data?.jobs ?? []).map((job) => [job.job_key, job.totals])), [sums.data])
   const [words, setWords] = useState(q ?? '')
   useEffect(() => setWords(q ?? ''), [q])
   useEffect(() => {
@@ -68,9 +73,10 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
       </div>
       <Unknown list={unknownValues(query, { state: STATES, sort: SORTS, order: ORDERS })} />
       <Status of={[live]} what="jobs" />
+      {live.error === undefined && <Status of={[sums]} what="sums of MPI" />}
       {data && (
         <Kept live={live}>
-          <Table jobs={data.jobs} sorted={sorted} state={state} />
+          <Table jobs={data.jobs} totals={totals} sorted={sorted} state={state} />
           <p class="row">
             {next !== undefined && (
               <button type="button" onClick={() => setQuery({ next: undefined }, true)}>
@@ -103,7 +109,7 @@ const COLUMNS: readonly [title: string, sort: Sort | null, numeric: boolean][] =
   ['Bytes sent', null, true],
 ]
 
-function Table({ jobs, sorted, state }: { jobs: Job[]; sorted: { sort: Sort; order: string }; state: string }) {
+function Table({ jobs, totals, sorted, state }: { jobs: Job[]; totals: Map<string, Job['totals']>; sorted: { sort: Sort; order: string }; state: string }) {
   if (jobs.length === 0) return <p class="dim">{state === 'live' ? 'No job runs that fits.' : 'No ended job fits.'}</p>
   return (
     <table class="list" data-testid="jobs">
@@ -149,8 +155,8 @@ function Table({ jobs, sorted, state }: { jobs: Job[]; sorted: { sort: Sort; ord
               {job.ranks}
               {job.world_size !== null && job.world_size !== job.ranks ? ` of ${job.world_size}` : ''}
             </td>
-            <td class="n">{percent(job.totals?.mpi_time_share)}</td>
-            <td class="n">{bytes(job.totals?.bytes)}</td>
+            <td class="n">{percent(totals.get(job.job_key)?.mpi_time_share)}</td>
+            <td class="n">{bytes(totals.get(job.job_key)?.bytes)}</td>
             <td>
               <a href={fabricPath({ job: job.job_key })} aria-label={`Map of ${job.job_key}`}>
                 map
