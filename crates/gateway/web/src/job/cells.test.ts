@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import type { Matrix } from '../api/client.ts'
-import { dense, largestCells, logShare, paint, rowName, smallest } from './cells.ts'
+import { dense, largestCells, logShare, paint, rowName, sideOf, smallest } from './cells.ts'
 
 const matrix: Matrix = {
   job_key: 'j',
@@ -41,4 +41,8 @@ it('names ranks with their host and nodes by theirs', () => {
   expect(rowName(matrix, 2)).toBe('rank 2 on n2')
   expect(rowName({ ...matrix, fold: 'node' }, 1)).toBe('n1')
   expect(rowName({ ...matrix, host_of: [null, null, null] }, 1)).toBe('rank 1')
+})
+
+it('gives each of 1,024 ranks a point of the picture', () => {
+  expect([4, 400, 700, 1024, 5000].map(sideOf)).toEqual([400, 400, 700, 1024, 1024])
 })

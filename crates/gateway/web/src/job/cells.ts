@@ -2,6 +2,13 @@
 import type { Matrix } from '../api/client.ts'
 import { ramp } from '../colour.ts'
 
+/** Least and largest side of the drawing, pixels. */
+const SIDE_LEAST = 400
+const SIDE_MOST = 1024
+
+/** Side of the drawing in pixels: large enough that each of up to 1,024 rows has one. */
+export const sideOf = (size: number) => Math.min(Math.max(size, SIDE_LEAST), SIDE_MOST)
+
 /** Values row by row; 0 where nothing was sent. */
 export function dense(matrix: Matrix): Float64Array {
   const values = new Float64Array(matrix.size * matrix.size)

@@ -8,7 +8,7 @@ import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status, Unknown } from '../shell/status.tsx'
 import { bytes, short } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
-import { dense, largestCells, paint, rowName, smallest } from './cells.ts'
+import { dense, largestCells, paint, rowName, sideOf, smallest } from './cells.ts'
 
 const FOLDS = ['rank', 'node'] as const
 const MEASURES = ['bytes', 'messages'] as const
@@ -119,6 +119,8 @@ function Drawing({ matrix, values, preferences, cell, setCell, label }: DrawingP
   const { size } = matrix
   useEffect(() => {
     const context = canvas.current?.getContext('2d')
+    // Through the object model: the content security policy allows no style attributes.
+    if (canvas.current) canvas.current.style.width = canvas.current.style.height = `${sideOf(size)}px`
     context?.putImageData(new ImageData(paint(values, GROUND[preferences.theme]), size, size), 0, 0)
   }, [values, preferences.theme])
   const point = (event: PointerEvent) => {
