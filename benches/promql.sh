@@ -2,13 +2,30 @@
 # PromQL over the database by remote-read against the same samples in Prometheus' own storage, in one run: SERIES
 # (1000) ports, an hour at 5 s. Seeds a database of its own; prints medians of RUNS (7), each query in turn on both, and
 # the most memory of `throughline serve`. Ends with status 2 where a ratio is above 1.5, memory above 200 MB, or an
-# answer differs. PROMETHEUS and PROMTOOL name other programs than the prefix's, for instance of Prometheus 3.
+# answer differs, or where a query over the limit is not refused with the reason. PROMETHEUS and PROMTOOL name other programs
+# than the prefix's (2.42, which takes whole answers). `--prometheus 3` builds Prometheus 3 from its Go module
+# (benches/prometheus3) into the prefix first, some minutes the first time: it takes answers as a stream. Needs Go 1.24.
 set -eu
 cd "$(dirname "$0")/.."
+version=2
+while [ $# -gt 0 ]; do
+    case $1 in
+    --prometheus) version=${2:?"--prometheus 2 or 3"} && shift ;;
+    *) echo "$1: there is only --prometheus 2 or 3" >&2 && exit 64 ;;
+    esac
+    shift
+done
 series=${SERIES:-1000} runs=${RUNS:-7} goal=${GOAL:-1.5} memory_goal_mb=${MEMORY_MB:-200}
 throughline=${THROUGHLINE:-target/release/throughline}
 prefix=$(cargo xtask prefix fabric | tail -n 1)
 prometheus=${PROMETHEUS:-$prefix/fabric/usr/bin/prometheus} promtool=${PROMTOOL:-$prefix/fabric/usr/bin/promtool}
+
+if [ "$version" = 3 ]; then
+    command -v go >/dev/null || { echo "go is not there: install golang-go of Debian 13, or Go 1.24 or later" >&2 && exit 69; }
+    module=github.com/prometheus/prometheus/cmd
+    (cd benches/prometheus3 && go build -trimpath -ldflags "-s -w" -o "$prefix/prometheus3/" $module/prometheus $module/promtool)
+    prometheus=$prefix/prometheus3/prometheus promtool=$prefix/prometheus3/promtool
+fi
 
 folder=$(mktemp -d) started=
 # shellcheck disable=SC2317 # the trap calls it
@@ -123,6 +140,22 @@ for expression in 'sum(rate(infiniband_hca_port_transmit_data_bytes_total[1m]))'
     *) cmp -s "$folder/own.answer" "$folder/remote.answer" || { echo "  the answers differ: MISSED"; status=2; } ;;
     esac
 done
+# Beyond the limit: refused before anything is sent, and Prometheus tells why among the warnings.
+THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \
+    THROUGHLINE__QUERY__MAX_SAMPLES=100000 "$throughline" serve --state-dir "$folder/state" \
+    >"$folder/small.out" 2>"$folder/small.log" &
+started="$started $!"
+printf 'remote_read:\n  - url: http://%s/api/v1/read\n    read_recent: true\n' \
+    "$(word_after listening\ query= "$folder/small.out")" >"$folder/small.yml"
+start small $((20002 + $$ % 20000))
+ask small $((20002 + $$ % 20000)) 'max(infiniband_hca_port_transmit_data_bytes_total)' >/dev/null
+if grep -q 'query.max_samples' "$folder/small.answer" "$folder/small.log"; then
+    echo "  a query over the limit is refused: $(grep -ho 'more than [0-9]* samples, the limit query.max_samples' \
+        "$folder/small.answer" "$folder/small.log" | head -n 1)"
+else
+    echo "  a query over the limit is not refused: MISSED: $(head -c 300 "$folder/small.answer")"
+    status=2
+fi
 memory=$(sed -n "s/^VmHWM:[^0-9]*\([0-9]*\) kB/\1/p" "/proc/$serve/status")
 judge "most memory of throughline serve, MB" "$((memory / 1000))" "$memory_goal_mb"
 exit "$status"

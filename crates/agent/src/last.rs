@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use throughline_daemon::{Expose, Page};
 use throughline_host::sysfs::{Text, Tree};
 use throughline_sample::catalogue::{NVLINK_HEALTH, Table, by_id, gpu_source_rank};
-use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, Values};
+use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, SelfStat, Values};
 
 /// Unchanged rows may be left out but for a heartbeat each minute; twice that and some more is silence.
 const STALE_AFTER: Duration = Duration::from_secs(150);
@@ -155,6 +155,11 @@ impl LastValues {
             keep(link_infos, (link.gpu_uuid.clone(), link.link), link.clone());
         }
         mpi.observe(batch, Instant::now());
+    }
+
+    /// MPI's totals as records with this time: those that changed since the last call, or all.
+    pub fn mpi_records(&self, time: i64, all: bool) -> Vec<SelfStat> {
+        self.lock().mpi.records(time, all)
     }
 
     /// Takes over what adapters there are.

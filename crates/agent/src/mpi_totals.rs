@@ -1,16 +1,16 @@
-//! MPI figures of a node for `/metrics`: totals per operation over all ranks that ever ran, jobs that run now.
+//! MPI figures of a node for `/metrics`, and as records that are read back as the same series: totals per operation over all ranks that ever ran, jobs that run now.
 //!
 //! Ranks send cumulative cells; a total grows by the differences, so that it does not fall when a job ends.
 //! Rank by rank and peer by peer are for the database: as series they would be too many.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
-use throughline_daemon::Page;
+use throughline_daemon::{Page, Value};
 use throughline_sample::catalogue::{
     MPI_BYTES, MPI_CALLS, MPI_ELAPSED_SECONDS, MPI_LONGEST_SECONDS, MPI_RECEIVED_BYTES, MPI_WAIT_SECONDS,
-    Table,
+    Metric, Table,
 };
-use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin};
+use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin, SelfStat};
 
 /// Most ranks whose cells are remembered: several jobs of one rank per hardware thread on a large node.
 const RANKS_MAX: usize = 8192;
@@ -33,6 +33,8 @@ pub struct MpiTotals {
     totals: BTreeMap<String, Total>,
     ranks: HashMap<(String, u32), Rank>,
     jobs: BTreeMap<String, RunningJob>,
+    /// What was last told of each operation and metric as a record.
+    told: HashMap<(String, u32), f64>,
 }
 
 #[derive(Debug, Default)]
@@ -142,28 +144,58 @@ impl MpiTotals {
         }
     }
 
-    /// Adds the series.
-    pub fn expose(&self, page: &mut Page) {
-        let prefix = Table::MpiOps.prometheus_prefixes().first().copied().unwrap_or_default();
+    /// Every series of an operation and its value now.
+    fn values(&self) -> Vec<(&'static Metric, &str, Value)> {
         let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
         for cell in self.ranks.values().flat_map(|rank| rank.cells.values()) {
             let most = longest.entry(&cell.operation).or_default();
             *most = cell.longest_nanoseconds.max(*most);
         }
+        let mut values = Vec::new();
         for (operation, total) in &self.totals {
-            let labels = [("operation", operation.as_str())];
-            page.metric(&MPI_CALLS, prefix, &labels, total.calls);
-            page.metric(&MPI_BYTES, prefix, &labels, total.bytes);
-            page.metric(&MPI_ELAPSED_SECONDS, prefix, &labels, seconds(total.elapsed_nanoseconds));
+            let mut tell = |metric, value: Value| values.push((metric, operation.as_str(), value));
+            tell(&MPI_CALLS, total.calls.into());
+            tell(&MPI_BYTES, total.bytes.into());
+            tell(&MPI_ELAPSED_SECONDS, seconds(total.elapsed_nanoseconds).into());
             if let Some(wait) = total.wait_nanoseconds {
-                page.metric(&MPI_WAIT_SECONDS, prefix, &labels, seconds(wait));
+                tell(&MPI_WAIT_SECONDS, seconds(wait).into());
             }
             if let Some(received) = total.received_bytes {
-                page.metric(&MPI_RECEIVED_BYTES, prefix, &labels, received);
+                tell(&MPI_RECEIVED_BYTES, received.into());
             }
             if let Some(longest) = longest.get(operation.as_str()) {
-                page.metric(&MPI_LONGEST_SECONDS, prefix, &labels, seconds(*longest));
+                tell(&MPI_LONGEST_SECONDS, seconds(*longest).into());
             }
+        }
+        values
+    }
+
+    /// The same values as records with this time (UTC nanoseconds), so that they can be read back: those that changed
+    /// since the last call, or all.
+    pub fn records(&mut self, time: i64, all: bool) -> Vec<SelfStat> {
+        let mut told = std::mem::take(&mut self.told);
+        let mut records = Vec::new();
+        for (metric, operation, value) in self.values() {
+            #[allow(clippy::cast_precision_loss)] // As Prometheus takes it from the page.
+            let value = match value {
+                Value::Whole(value) => value as f64,
+                Value::Real(value) => value,
+            };
+            let name = metric.figure_name();
+            let before = told.insert((operation.to_owned(), metric.id), value);
+            if all || before != Some(value) {
+                records.push(SelfStat { time, source: operation.to_owned(), name, value });
+            }
+        }
+        self.told = told;
+        records
+    }
+
+    /// Adds the series.
+    pub fn expose(&self, page: &mut Page) {
+        let prefix = Table::MpiOps.prometheus_prefixes().first().copied().unwrap_or_default();
+        for (metric, operation, value) in self.values() {
+            page.metric(metric, prefix, &[("operation", operation)], value);
         }
         for (key, running) in self.jobs.iter().filter(|(_, running)| !running.ranks.is_empty()) {
             let job = running.job.clone().unwrap_or_default();
@@ -242,6 +274,30 @@ mod tests {
             assert!(text.contains(line), "{line} is not in\n{text}");
         }
         assert!(!text.contains("wait_seconds"), "absent is not zero");
+    }
+
+    #[test]
+    fn records_have_what_changed_and_at_times_everything() {
+        let (mut totals, now) = (MpiTotals::default(), Instant::now());
+        totals.observe(&bin(0, 1, 5), now);
+        let told = |totals: &mut MpiTotals, all| {
+            let records = totals.records(9, all);
+            assert!(records.iter().all(|record| (record.time, record.source.as_str()) == (9, "allreduce")));
+            records.into_iter().map(|record| (record.name, record.value)).collect::<Vec<_>>()
+        };
+        let all = [
+            ("mpi_calls", 10.0),
+            ("mpi_bytes", 80.0),
+            ("mpi_elapsed_seconds", 10.0),
+            ("mpi_received_bytes", 5.0),
+            ("mpi_longest_seconds", 0.5),
+        ];
+        let all: Vec<(String, f64)> = all.map(|(name, value)| (name.to_owned(), value)).to_vec();
+        assert_eq!(told(&mut totals, false), all);
+        assert_eq!(told(&mut totals, false), []);
+        assert_eq!(told(&mut totals, true), all);
+        totals.observe(&bin(0, 1, 6), now);
+        assert_eq!(told(&mut totals, false).len(), 4, "all but the longest");
     }
 
     #[test]

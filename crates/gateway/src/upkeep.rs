@@ -159,13 +159,15 @@ async fn retain(
 
 /// Makes rows of minutes; whether there is more to do.
 async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> anyhow::Result<bool> {
+    let begun = Instant::now();
     let made = make_minutes(client, &options.retention, MINUTES_PATIENCE).await?;
     figures.add(SOURCE, &MINUTES_MADE, made.minutes);
     figures.add(SOURCE, &LATE_READINGS, made.late);
     if let Some(lag) = made.lag {
         figures.set(SOURCE, &MINUTES_LAG_SECONDS, lag.as_secs_f64());
     }
-    tracing::debug!(minutes = made.minutes, late = made.late, rows = made.rows, "rows of minutes");
+    let seconds = begun.elapsed().as_secs_f64();
+    tracing::debug!(minutes = made.minutes, late = made.late, rows = made.rows, seconds, "rows of minutes");
     Ok(made.is_behind)
 }
 

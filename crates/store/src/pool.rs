@@ -7,6 +7,9 @@ use crate::{Database, Error};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::Client;
 
+/// How long a new connection may take to take a setting.
+const SETTING_LIMIT: Duration = Duration::from_secs(10);
+
 /// Connections to a database, as reader.
 #[derive(Debug)]
 pub struct Pool {
@@ -69,7 +72,9 @@ impl Pool {
         if self.is_small {
             setting.push_str("; SET jit = off");
         }
-        client.batch_execute(&setting).await.map_err(Error::sql("limiting the time of queries"))?;
+        let what = "limiting the time of queries";
+        let set = tokio::time::timeout(SETTING_LIMIT, client.batch_execute(&setting)).await;
+        set.map_err(|_| Error::late(what, SETTING_LIMIT.as_secs()))?.map_err(Error::sql(what))?;
         Ok(Lent { client: Some(client), pool: self, _permit: permit })
     }
 }

@@ -63,7 +63,10 @@ impl Api {
         let lent = self.pool.get(PATIENCE).await?;
         let Some(client) = lent.client() else { return Err(Problem::internal("no connection")) };
         let begun = Instant::now();
-        match question(client).await {
+        // A database that hangs does not end its statements by itself.
+        let asked = tokio::time::timeout(self.limits.answer_within(), question(client)).await;
+        let slow = || Problem::too_slow(self.limits.time.as_secs());
+        match asked.unwrap_or_else(|_| Err(slow())) {
             Ok(answer) => {
                 lent.give_back();
                 Ok(answer)
@@ -73,9 +76,7 @@ impl Api {
                 lent.give_back();
                 Err(problem)
             }
-            Err(_) if begun.elapsed() >= self.limits.time => {
-                Err(Problem::too_slow(self.limits.time.as_secs()))
-            }
+            Err(_) if begun.elapsed() >= self.limits.time => Err(slow()),
             Err(problem) => Err(problem),
         }
     }

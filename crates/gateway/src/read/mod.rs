@@ -67,6 +67,15 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// How long an answer of the database is waited for: a statement ends by itself after its time, unless the database
+    /// hangs.
+    #[must_use]
+    pub fn answer_within(&self) -> Duration {
+        self.time + self.time / 4 + Duration::from_secs(1)
+    }
+}
+
 /// What answers.
 pub struct Reader {
     pool: Pool,
@@ -110,15 +119,24 @@ impl Reader {
             Out::Stream(_) => self.limits.samples,
             Out::Whole(_) => self.limits.samples.min(WHOLE_SAMPLES_MAX),
         };
-        let horizons = self.horizons(client).await.map_err(|error| self.refusal(error, most, begun))?;
+        let horizons = tokio::time::timeout(self.limits.answer_within(), self.horizons(client)).await;
+        let horizons =
+            horizons.map_err(|_| self.hangs())?.map_err(|error| self.refusal(error, most, begun))?;
+        let patience = self.limits.answer_within();
         let mut left = most;
         for (index, plan) in plans.iter().enumerate() {
             if let Out::Whole(whole) = &mut out {
                 whole.begin();
             }
             for family in &plan.families {
-                let asked =
-                    Asked { family, range: plan.range, thinning: plan.thinning, limit: left, horizons };
+                let asked = Asked {
+                    family,
+                    range: plan.range,
+                    thinning: plan.thinning,
+                    limit: left,
+                    horizons,
+                    patience,
+                };
                 let failed = |error: HistoryError| self.refusal(error, most, begun);
                 let equal = matchers::equal(&plan.matchers);
                 let found = asked.series(client, &equal).await.map_err(|error| failed(error.into()))?;
@@ -138,6 +156,12 @@ impl Reader {
         }
         lent.give_back();
         Ok(out)
+    }
+
+    fn hangs(&self) -> Refusal {
+        let seconds = self.limits.time.as_secs();
+        let why = format!("the database did not answer within {seconds} s, the limit query.max_seconds");
+        (StatusCode::GATEWAY_TIMEOUT, why)
     }
 
     fn refusal(&self, error: HistoryError, most: u64, begun: Instant) -> Refusal {

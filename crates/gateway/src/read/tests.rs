@@ -53,7 +53,14 @@ async fn seeded() -> Database {
                     name: RECORDS.name.into(),
                     value: tick as f64,
                 })
-                .to_vec(),
+                .into_iter()
+                .chain((tick % 6 == 0).then(|| SelfStat {
+                    time,
+                    source: "allreduce".into(),
+                    name: "mpi_calls".into(),
+                    value: (tick / 12) as f64,
+                }))
+                .collect(),
             ..Batch::default()
         }
     };
@@ -150,6 +157,13 @@ async fn both_forms_have_the_same_series_and_samples() {
             query(&[(MatchType::Equal, NAME, SENT), (MatchType::NotEqual, "link", "0")], "series"),
             query(&[(MatchType::Equal, NAME, SENT), (MatchType::Equal, "link", "0")], "rate"),
             query(&[(MatchType::Regex, NAME, ".*gpu_info")], ""),
+            query(
+                &[
+                    (MatchType::Regex, NAME, "throughline_mpi_calls_total"),
+                    (MatchType::Equal, "operation", "allreduce"),
+                ],
+                "",
+            ),
         ]
     };
     let whole = answers(&reader, queries(), ResponseType::Samples).await;
@@ -168,6 +182,10 @@ async fn both_forms_have_the_same_series_and_samples() {
     assert_eq!(whole[3], [(format!("{NAME}={SENT},gpu=GPU-a,instance=n1,link=1"), vec![])]);
     assert_eq!(whole[4][0].1, [0, 3, 6, 9, 12].map(|tick| sent[tick]));
     assert!(whole[5][0].0.contains("name=H200") && whole[5][0].1.len() == 3, "{:?}", whole[5]);
+    let labels = format!("{NAME}=throughline_mpi_calls_total,instance=n1,operation=allreduce");
+    assert_eq!((&whole[6][0].0, whole[6][0].1.last()), (&labels, Some(&(at(12), 1.0))));
+    // Told once a minute while it stands still.
+    assert!(whole[6][0].1.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 60_000));
 }
 
 #[tokio::test]
@@ -192,6 +210,19 @@ async fn what_cannot_be_answered_is_refused_with_the_reason() {
     let nowhere = Arc::new(Reader::new(nowhere, Limits::default()));
     let (status, why) = refused(&nowhere, sent(), ResponseType::StreamedXorChunks).await;
     assert!(status == 503 && why.contains("is it running?"), "{status} {why}");
+
+    let database = seeded().await;
+    let limits = Limits { time: Duration::from_millis(300), parallel: 1, ..Limits::default() };
+    let slow = Arc::new(Reader::new(database.clone(), limits));
+    let mut holder = database.connect().await.unwrap();
+    let transaction = holder.transaction().await.unwrap();
+    transaction.batch_execute("LOCK TABLE nvlink_counters IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    for form in [ResponseType::Samples, ResponseType::StreamedXorChunks] {
+        let (status, why) = refused(&slow, sent(), form).await;
+        assert!(status == 504 && why.contains("query.max_seconds"), "{status} {why}");
+    }
+    transaction.rollback().await.unwrap();
+    assert_eq!(answers(&slow, vec![sent()], ResponseType::Samples).await[0].len(), 2);
 
     let body = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
     let status = async |headers: HeaderMap, bytes| {
@@ -259,6 +290,9 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     let thinned = ask(name, "rate", 240_000).await;
     assert!((120..125).contains(&thinned.len()), "{}", thinned.len());
     assert_eq!(increase(&thinned), expected, "the beginning in the middle of a minute is not hidden");
+    let apart = |points: &Points| points.windows(2).map(|pair| pair[1].0 - pair[0].0).max();
+    assert!(apart(&ask(name, "rate", 300_000).await) <= Some(75_000), "no farther apart than a quarter");
+    assert!(ask(name, "rate", 3_600_000).await.len() < 20);
     // What is denser is made of readings.
     assert!(ask(name, "rate", 60_000).await.len() > 400);
     let speed = "infiniband_switch_port_rate_bytes_per_second";

@@ -113,6 +113,14 @@ pub struct Metric {
 }
 
 impl Metric {
+    /// The name under which a daemon tells it among the figures about itself (`self_stats`): that of its page, without
+    /// what all of them begin with. MPI's totals of a node are told so, the operation in the place of the source.
+    #[must_use]
+    pub fn figure_name(&self) -> String {
+        let prefix = self.table.prometheus_prefixes().first().copied().unwrap_or_default();
+        format!("{}{}", prefix.strip_prefix("throughline_").unwrap_or(prefix), self.name)
+    }
+
     /// The Prometheus name under one of the table's prefixes.
     #[must_use]
     pub fn prometheus_name(&self, prefix: &str) -> String {

@@ -6,7 +6,7 @@ use super::{Asked, HistoryError, Range, Samples, Thinning};
 use crate::Error;
 use crate::minutes::Kind;
 use bytes::{Buf, Bytes};
-use futures::TryStreamExt;
+use futures::{FutureExt, TryStreamExt};
 use std::collections::HashMap;
 use std::fmt::Write;
 use throughline_sample::catalogue::{self, Metric, gpu_source_rank};
@@ -57,13 +57,14 @@ pub(super) async fn samples(
 ) -> Result<Vec<Samples>, HistoryError> {
     let queries = match &asked.family.place {
         Place::Column { keys, metric } => columns(keys, metric, asked, round),
-        Place::Figure(metric) => vec![figure(metric, asked.range, round)],
+        Place::Figure { name, .. } => vec![figure(name, asked.range, round)],
         Place::Info(_) => Vec::new(),
     };
     let mut held = vec![Held { samples: Samples::default(), source: NO_SOURCE }; round.len()];
     let mut left = limit;
     for query in queries {
-        left -= rows(client, &query, &mut held, left).await?.ok_or(HistoryError::TooMany(asked.limit))?;
+        left -=
+            rows(client, asked, &query, &mut held, left).await?.ok_or(HistoryError::TooMany(asked.limit))?;
     }
     Ok(held.into_iter().map(|held| held.samples).collect())
 }
@@ -71,16 +72,23 @@ pub(super) async fn samples(
 /// Reads the rows of a query; how many samples they had, or `None` where that is more than `limit`.
 async fn rows(
     client: &Client,
+    asked: &Asked<'_>,
     query: &Query,
     held: &mut [Held],
     limit: u64,
 ) -> Result<Option<u64>, HistoryError> {
-    let failed = |error| HistoryError::from(Error::sql("reading samples")(error));
     let copy = format!("COPY ({}) TO STDOUT (FORMAT binary)", query.sql);
-    let rows = client.copy_out(copy.as_str()).await.map_err(failed)?;
+    let failing = |error| Error::sql("reading samples")(error);
+    let rows = asked.in_time(async { client.copy_out(copy.as_str()).await.map_err(failing) }).await?;
     futures::pin_mut!(rows);
     let (mut read, mut is_first) = (0, true);
-    while let Some(mut data) = rows.try_next().await.map_err(failed)? {
+    loop {
+        // A message is a row: a clock for each of those that are there already would cost more than they do.
+        let next = match rows.try_next().now_or_never() {
+            Some(next) => next.map_err(failing)?,
+            None => asked.in_time(async { rows.try_next().await.map_err(failing) }).await?,
+        };
+        let Some(mut data) = next else { break };
         if std::mem::take(&mut is_first) {
             header(&mut data).ok_or_else(damaged)?;
         }
@@ -188,6 +196,19 @@ fn minutes_until(metric: &Metric, asked: &Asked<'_>) -> Option<(Kind, i64)> {
     until.filter(|until| *until > asked.range.from).map(|until| (kind, until))
 }
 
+/// How the samples of a question are thinned once they are read: those of minutes are a minute apart already, and must not
+/// end up farther apart than was asked.
+pub(super) fn thinning(asked: &Asked<'_>) -> Thinning {
+    match (&asked.family.place, asked.thinning) {
+        (Place::Column { metric, .. }, Thinning::Every(interval))
+            if minutes_until(metric, asked).is_some() =>
+        {
+            Thinning::Every((interval - MINUTE).max(1))
+        }
+        (_, thinning) => thinning,
+    }
+}
+
 /// Minutes first, readings behind them.
 fn columns(keys: &Keys, metric: &Metric, asked: &Asked<'_>, round: &[Series]) -> Vec<Query> {
     let Range { from, to } = asked.range;
@@ -275,7 +296,7 @@ fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query
     }
 }
 
-fn figure(metric: &Metric, range: Range, round: &[Series]) -> Query {
+fn figure(name: &str, range: Range, round: &[Series]) -> Query {
     let mut places = HashMap::with_capacity(round.len());
     let mut values = String::new();
     for (place, series) in round.iter().enumerate() {
@@ -289,7 +310,7 @@ fn figure(metric: &Metric, range: Range, round: &[Series]) -> Query {
     let sql = format!(
         "SELECT v.place::integer, time, value FROM (VALUES {values}) AS v (place, instance, source) \
          JOIN self_stats s ON s.instance = v.instance AND s.source = v.source WHERE name = {} AND {}",
-        quoted(metric.name),
+        quoted(name),
         time_range(range),
     );
     Query { sql, places, is_array: false, is_float: true, has_sources: false, has_beginnings: false }

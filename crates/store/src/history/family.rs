@@ -17,8 +17,8 @@ pub struct Family {
 pub(super) enum Place {
     /// A column of a hypertable, one value or one array a row.
     Column { keys: &'static Keys, metric: &'static Metric },
-    /// Rows of `self_stats` by name.
-    Figure(&'static Metric),
+    /// Rows of `self_stats` by name; their source is this label.
+    Figure { metric: &'static Metric, name: String, label: &'static str },
     /// Rows of the inventory: 1 while they are valid.
     Info(&'static Info),
 }
@@ -112,17 +112,17 @@ impl Family {
     /// Whether its values only grow.
     #[must_use]
     pub fn is_counter(&self) -> bool {
-        match self.place {
-            Place::Column { metric, .. } | Place::Figure(metric) => metric.kind == Kind::Counter,
+        match &self.place {
+            Place::Column { metric, .. } | Place::Figure { metric, .. } => metric.kind == Kind::Counter,
             Place::Info(_) => false,
         }
     }
 
     /// Names of the labels besides the name itself, ordered.
     pub fn labels(&self) -> Vec<&'static str> {
-        match self.place {
+        match &self.place {
             Place::Column { keys, .. } => keys.labels.iter().map(|(name, _)| *name).collect(),
-            Place::Figure(_) => vec!["instance", "source"],
+            Place::Figure { label, .. } => vec!["instance", label],
             Place::Info(info) => info.labels.iter().map(|(name, _)| *name).collect(),
         }
     }
@@ -141,13 +141,13 @@ pub fn families() -> &'static [Family] {
                 }));
             }
         }
-        let prefix = Table::SelfStats.prometheus_prefixes().first().copied().unwrap_or_default();
-        all.extend(
-            Table::SelfStats
-                .metrics()
-                .iter()
-                .map(|metric| Family { name: metric.prometheus_name(prefix), place: Place::Figure(metric) }),
-        );
+        for (table, label) in [(Table::SelfStats, "source"), (Table::MpiOps, "operation")] {
+            let prefix = table.prometheus_prefixes().first().copied().unwrap_or_default();
+            all.extend(table.metrics().iter().map(|metric| Family {
+                name: metric.prometheus_name(prefix),
+                place: Place::Figure { metric, name: metric.figure_name(), label },
+            }));
+        }
         all.extend(
             infos::ALL.iter().map(|info| Family { name: info.name.to_owned(), place: Place::Info(info) }),
         );
@@ -173,10 +173,10 @@ mod tests {
             "throughline_pcie_receive_bytes_total",
             "throughline_source_up",
             "infiniband_switch_uplink_info",
+            "throughline_mpi_calls_total",
         ] {
             assert!(names.contains(&name), "{name}");
         }
-        assert!(!names.iter().any(|name| name.starts_with("throughline_mpi_")));
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             let labels = family.labels();
             assert!(labels.windows(2).all(|pair| pair[0] < pair[1]), "{}", family.name);
             assert!(labels.contains(&"instance"), "{}", family.name);
-            if let Place::Column { metric, .. } | Place::Figure(metric) = family.place {
+            if let Place::Column { metric, .. } | Place::Figure { metric, .. } = &family.place {
                 let of_table = metric.table.labels();
                 assert!(of_table.iter().all(|label| labels.contains(label)), "{}", family.name);
                 assert_eq!(labels.len(), of_table.len() + 1, "{}", family.name);

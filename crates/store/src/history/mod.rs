@@ -8,8 +8,8 @@
 //! Of bytes and speeds of ports and NVLinks there is a sample a minute too (`crate::minutes`), kept longer than readings:
 //! they answer where readings are gone, and where thinning would leave no more than one a minute anyway.
 //!
-//! Not here: `throughline_mpi_*`. A page shows totals since the agent's start, which the database does not keep by
-//! node; a total that begins elsewhere would be a jump where history and scrape meet.
+//! `throughline_mpi_*` are totals of a node since its agent's start. They can't be made of the ranks' own rows, which do
+//! not tell when that was; so agents tell them among the figures about themselves, and those are read back.
 
 mod copy;
 mod family;
@@ -23,6 +23,7 @@ pub use series::{Equal, Series};
 
 use crate::{Error, Horizons};
 use series::Known;
+use std::time::Duration;
 use tokio_postgres::Client;
 
 /// Samples of a round of series that are in memory at once: 32 MB.
@@ -53,6 +54,8 @@ pub struct Asked<'a> {
     pub limit: u64,
     /// Which time is in which tables.
     pub horizons: Horizons,
+    /// How long each answer of the database is waited for.
+    pub patience: Duration,
 }
 
 /// What stopped a reading.
@@ -88,7 +91,7 @@ impl Asked<'_> {
     /// # Errors
     /// The database's.
     pub async fn series(&self, client: &Client, equal: &[Equal<'_>]) -> Result<Vec<Series>, Error> {
-        series::find(client, self.family, self.range, equal).await
+        self.in_time(series::find(client, self.family, self.range, equal)).await
     }
 
     /// Whether any sample of a series lies in the range. Looks at the newest few hundred rows of it only.
@@ -96,7 +99,12 @@ impl Asked<'_> {
     /// # Errors
     /// The database's.
     pub async fn has_samples(&self, client: &Client, series: &Series) -> Result<bool, Error> {
-        copy::has_samples(client, self, series).await
+        self.in_time(copy::has_samples(client, self, series)).await
+    }
+
+    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let answer = tokio::time::timeout(self.patience, asked).await;
+        answer.unwrap_or_else(|_| Err(Error::late("reading history", self.patience.as_secs())))
     }
 
     /// Reads the samples of these series and hands each that has any on. The number of samples that were
@@ -110,6 +118,7 @@ impl Asked<'_> {
         series: &[Series],
         to: &mut impl Take,
     ) -> Result<u64, HistoryError> {
+        let thinning = copy::thinning(self);
         let (mut read, mut done) = (0, 0);
         while done < series.len() {
             let each = if done == 0 { 0 } else { read / done as u64 };
@@ -130,7 +139,7 @@ impl Asked<'_> {
                 return Err(HistoryError::TooMany(self.limit));
             }
             for (series, mut samples) in round.iter().zip(held) {
-                samples.finish(self.family.is_counter(), self.thinning);
+                samples.finish(self.family.is_counter(), thinning);
                 if !samples.is_empty() {
                     to.take(series, &samples).await?;
                 }

@@ -4,7 +4,6 @@ use super::family::{Family, Place};
 use super::{Range, infos};
 use crate::Error;
 use std::fmt::Write;
-use throughline_sample::catalogue::Metric;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 
@@ -58,7 +57,7 @@ pub(super) async fn find(
             let known = |row: &Row| Known::Rows { id: row.get(0), element: row.get(1) };
             rows.iter().map(|row| Series { labels: texts(row, keys.labels), known: known(row) }).collect()
         }
-        Place::Figure(metric) => figures(client, metric, range, equal).await?,
+        Place::Figure { name, label, .. } => figures(client, name, label, range, equal).await?,
         Place::Info(info) => infos::find(client, info, range, equal).await?,
     };
     found.sort_by(|a, b| a.labels.cmp(&b.labels));
@@ -95,11 +94,10 @@ pub(super) fn texts(row: &Row, labels: &[(&'static str, &str)]) -> Labels {
     all.filter(|(_, value)| !value.is_empty()).collect()
 }
 
-const FIGURE_LABELS: &[(&str, &str)] = &[("instance", "instance"), ("source", "source")];
-
 async fn figures(
     client: &Client,
-    metric: &Metric,
+    name: &str,
+    label: &'static str,
     range: Range,
     equal: &[Equal<'_>],
 ) -> Result<Vec<Series>, Error> {
@@ -115,9 +113,10 @@ async fn figures(
            SELECT FROM self_stats s WHERE s.name = $1 AND s.source = p.source AND s.instance = p.instance \
            AND s.time >= to_timestamp($2) AND s.time <= to_timestamp($3))"
         .to_owned();
-    let rows = ask(client, &mut sql, FIGURE_LABELS, equal, &[&metric.name, &from, &to]).await?;
+    let labels = [("instance", "instance"), (label, "source")];
+    let rows = ask(client, &mut sql, &labels, equal, &[&name, &from, &to]).await?;
     let series = |row: &Row| Series {
-        labels: texts(row, FIGURE_LABELS),
+        labels: texts(row, &labels),
         known: Known::Figures { instance: row.get(2), source: row.get(3) },
     };
     Ok(rows.iter().map(series).collect())

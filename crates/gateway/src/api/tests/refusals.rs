@@ -69,3 +69,27 @@ async fn the_connections_only_read() {
     });
     write.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_database_that_hangs_is_not_waited_for() {
+    let limits = Limits { time: Duration::from_millis(200), parallel: 1, ..Limits::default() };
+    let api = Arc::new(Api::new(testing::database().await, limits));
+    let mut process = 0;
+    api.ask(async |client| {
+        process = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get::<_, i32>(0);
+        Ok(())
+    })
+    .await
+    .unwrap();
+    let send = |signal: &str| {
+        let status = std::process::Command::new("kill").args([signal, &process.to_string()]).status();
+        assert!(status.unwrap().success());
+    };
+    let router = super::super::router(api);
+    // The connection's own server process: it answers nothing any more, and its limit of time does not end anything.
+    send("-STOP");
+    let told = refused(&router, "/subnets").await;
+    send("-CONT");
+    assert!(told.starts_with("504 too_slow") && told.contains("query.max_seconds"), "{told}");
+    assert_eq!(get(&router, "/subnets").await["subnets"], serde_json::json!([]));
+}

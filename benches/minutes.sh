@@ -1,0 +1,61 @@
+#!/bin/sh
+# How long upkeep takes for the rows of one minute of PORTS (10000) fabric ports that were read each INTERVAL (5) seconds,
+# all of them busy. Seeds a database of its own with MINUTES (10) minutes, lets `throughline serve` make them, and prints
+# seconds a minute: what upkeep has to do each minute. Ends with status 2 where that is above GOAL (10) seconds.
+set -eu
+cd "$(dirname "$0")/.."
+ports=${PORTS:-10000} interval=${INTERVAL:-5} minutes=${MINUTES:-10} goal=${GOAL:-10}
+throughline=${THROUGHLINE:-target/release/throughline}
+
+folder=$(mktemp -d) started=
+# shellcheck disable=SC2317 # the trap calls it
+finish() {
+    for process in $started; do
+        kill "$process" 2>/dev/null || true
+        wait "$process" 2>/dev/null || true
+    done
+    "$throughline" db stop --state-dir "$folder/state" >/dev/null 2>&1 || true
+    rm -rf "$folder"
+}
+trap finish EXIT INT TERM
+# The database's user must reach its folder.
+chmod 755 "$folder"
+mkdir "$folder/state"
+"$throughline" db start --state-dir "$folder/state" >/dev/null
+psql=$("$throughline" db status --state-dir "$folder/state" | sed -n 's/^psql *//p' | sed 's/-U throughline_read/-U throughline/')
+
+# Whole minutes that have passed long enough for upkeep to make them.
+begin=$(($(date +%s) / 60 * 60 - 240 - minutes * 60))
+echo "seeding $minutes minutes of $ports ports, read each $interval s"
+$psql -q -v ON_ERROR_STOP=1 <<SQL
+INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
+INSERT INTO ib_node_key (subnet_id, guid) SELECT 1, '0x' || lpad(to_hex(g), 16, '0') FROM generate_series(1, $ports) g;
+INSERT INTO ib_port_key (ib_node_id, port) SELECT id, 1 FROM ib_node_key ORDER BY id;
+INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes, transmit_packets,
+    receive_packets, transmit_wait, transmit_wait_tick_bytes, rate_bytes_per_second, link_downed, symbol_error)
+SELECT to_timestamp($begin + t * $interval), k.id, to_timestamp($begin), 'mad', t::bigint * 1000000 * (1 + k.id % 97),
+    t::bigint * 1000000, t * 5000, t * 4000, t * 300, 8, 25000000000, 0, 0
+FROM generate_series(0, $minutes * 60 / $interval + 75 / $interval) t, ib_port_key k;
+ANALYZE ib_port_counters, ib_port_key, ib_node_key;
+UPDATE minute_state SET made_until = to_timestamp($begin), noticed_until = to_timestamp($begin);
+SQL
+THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__ENABLED=false \
+    "$throughline" --log-level info,throughline_gateway=debug serve --state-dir "$folder/state" \
+    >"$folder/serve.out" 2>"$folder/serve.log" &
+started="$started $!"
+for _ in $(seq 3000); do
+    ! grep -q 'rows of minutes' "$folder/serve.log" || break
+    sleep 0.1
+done
+told=$(sed -n 's|.*rows of minutes||p' "$folder/serve.log" | head -n 1)
+rows=$($psql -At -c 'SELECT count(*) FROM ib_port_minutes WHERE seconds = 60')
+echo "$told, $rows whole rows of a port and minute"
+word() { echo "$told" | tr ' ' '\n' | sed -n "s/^$1=//p"; }
+awk -v made="$(word minutes)" -v seconds="$(word seconds)" -v goal="$goal" -v rows="$rows" \
+    -v expected="$((ports * minutes))" -v ports="$ports" 'BEGIN {
+    if (rows < expected) { printf "of %d rows %d are whole\n", expected, rows; exit 1 }
+    each = seconds / made
+    verdict = each <= goal ? "met" : "MISSED"
+    printf "one minute of %d ports: %.2f s; at most %s: %s\n", ports, each, goal, verdict
+    exit each > goal ? 2 : 0
+}'
