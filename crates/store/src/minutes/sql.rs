@@ -166,13 +166,16 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
                          WINDOW near AS (PARTITION BY epoch, is_other ORDER BY time),
                                 before AS (PARTITION BY epoch ORDER BY time ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
                      ) w
+                     OFFSET 0 -- Computed once, not in each place that it is used in.
                  ) r
-                 CROSS JOIN LATERAL (VALUES
-                     (true, r.known_since, r.out, r.received, NULL::float8, NULL::bigint),
-                     (false, r.waited_since, NULL, NULL, r.wait_rate, r.new_errors))
-                     AS p (is_bytes, since, out, received, wait_rate, errors)
+                 CROSS JOIN (VALUES (true), (false)) AS k (is_bytes)
+                 CROSS JOIN LATERAL (
+                     SELECT k.is_bytes, CASE WHEN k.is_bytes THEN r.known_since ELSE r.waited_since END AS since,
+                            CASE WHEN k.is_bytes THEN r.out END AS out, CASE WHEN k.is_bytes THEN r.received END AS received,
+                            CASE WHEN NOT k.is_bytes THEN r.wait_rate END AS wait_rate,
+                            CASE WHEN NOT k.is_bytes THEN r.new_errors END AS errors) p
                  {pieces}
-                 WHERE CASE WHEN p.is_bytes THEN NOT r.is_other ELSE r.wait IS NOT NULL OR r.errors IS NOT NULL END
+                 WHERE r.time > a.since AND coalesce(p.since, a.since) < a.until AND CASE WHEN p.is_bytes THEN NOT r.is_other ELSE r.wait IS NOT NULL OR r.errors IS NOT NULL END
                    AND g.minute >= a.since AND g.minute < a.until
              ) piece
              GROUP BY minute, epoch
@@ -225,9 +228,10 @@ fn nvlinks(time: &str) -> String {
                              WHERE c.gpu_id = a.id AND {time} AND (u.transmit IS NOT NULL OR u.receive IS NOT NULL)
                              WINDOW near AS (PARTITION BY c.source, c.epoch, u.link ORDER BY c.time)
                          ) w
+                         OFFSET 0
                      ) r
                      {pieces}
-                     WHERE g.minute >= a.since AND g.minute < a.until
+                     WHERE r.time > a.since AND coalesce(r.known_since, a.since) < a.until AND g.minute >= a.since AND g.minute < a.until
                  ) piece
                  GROUP BY minute, source, epoch, link
              )
