@@ -57,6 +57,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 15, name: "gpu_sources", sql: include_str!("../migrations/V015__gpu_sources.sql") },
     Migration { version: 16, name: "minutes", sql: include_str!("../migrations/V016__minutes.sql") },
     Migration { version: 17, name: "multicast", sql: include_str!("../migrations/V017__multicast.sql") },
+    Migration { version: 18, name: "wait_ratio", sql: include_str!("../migrations/V018__wait_ratio.sql") },
 ];
 
 /// What a call of [`migrate`] did.
