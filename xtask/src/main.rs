@@ -1,6 +1,7 @@
 //! Development tasks: `cargo xtask NAME`. One module per task; each task is a thin caller of a crate, so
 //! nothing that the product needs may live here.
 
+mod alerts;
 mod cupti;
 mod dashboards;
 mod metrics;
@@ -25,6 +26,8 @@ enum Task {
     Metrics,
     /// Write the bindings of crates/cupti-sys from NVIDIA's headers, which pip downloads.
     Cupti(cupti::Arguments),
+    /// Write the alert rules of Prometheus and Grafana, and their table in docs/ALERTS.md, from alerts/.
+    Alerts(alerts::Arguments),
     /// Write dashboards/*.json from their definitions, or run every query of them on a running installation.
     Dashboards(dashboards::Arguments),
 }
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         Task::Prefix(arguments) => prefix::run(&arguments).map(|()| ExitCode::SUCCESS),
         Task::Metrics => metrics::run().map(|()| ExitCode::SUCCESS),
         Task::Cupti(arguments) => cupti::run(&arguments),
+        Task::Alerts(arguments) => alerts::run(&arguments).map(|()| ExitCode::SUCCESS),
         Task::Dashboards(arguments) => dashboards::run(&arguments),
     };
     match result {

@@ -41,6 +41,13 @@ impl Capability {
         less(self.active, self.enabled)
     }
 
+    /// The data rate that a degraded link could have, bytes per second; `None` for one that is as good as it is set to.
+    #[must_use]
+    pub fn possible_rate_bytes_per_second(&self) -> Option<u64> {
+        let (width, speed) = self.enabled.filter(|_| self.is_degraded())?;
+        Some(rate_bytes_per_second(width, speed))
+    }
+
     /// Whether a setting keeps the link below what both ends support.
     #[must_use]
     pub fn is_limited(&self) -> bool {
@@ -132,5 +139,10 @@ mod tests {
         assert_eq!(of(slow, slow, full), (false, true));
         assert_eq!(of(None, full, full), (false, false), "no link");
         assert_eq!(of(narrow, None, None), (false, false), "not known");
+
+        // EDR: 4 lanes of 25.78125 GBd, 64 of 66 bits are data.
+        let possible =
+            |active| Capability { active, enabled: full, supported: full }.possible_rate_bytes_per_second();
+        assert_eq!((possible(narrow), possible(full)), (Some(12_500_000_000), None));
     }
 }

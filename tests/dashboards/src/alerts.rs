@@ -1,18 +1,20 @@
-//! Grafana's file-provisioned alert rules, and which links a saturation alert fires for.
+//! Grafana's file-provisioned alert rules: what they are, what their queries answer, and which links an alert on
+//! saturation fires for. When a rule fires is told by [`crate::States`].
 //!
-//! A rule is a query, a reduction to the last value and a threshold with a recovery threshold; it fires when its
-//! condition has held at every evaluation of its pending time. That is evaluated here as Grafana does.
+//! A rule is a query, a reduction to the last value and a threshold with a recovery threshold; a second query may tell
+//! more of a row for the annotations.
 
 use crate::expand::{Expander, Language, Window, duration};
 use crate::prometheus::Prometheus;
 use crate::rules::PrometheusRules;
+use crate::states::{Instance, States};
 use crate::{Error, Finding, Sql};
 use serde::Deserialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Labels of one alert instance.
-type Labels = BTreeMap<String, String>;
+pub type Labels = BTreeMap<String, String>;
 
 /// The part of a rule that says when it fires.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct GrafanaRule {
     pub data_source: String,
     /// The query's text.
     pub sql: String,
+    /// The text of the query whose labels annotations take, where there is one.
+    pub jobs_sql: Option<String>,
     /// Seconds back that a query sees.
     pub range_seconds: i64,
     /// Seconds from one evaluation to the next.
@@ -35,8 +39,12 @@ pub struct GrafanaRule {
     pub threshold: f64,
     /// Once firing, resolves below this.
     pub recovery: f64,
-    /// Dashboard and panel that it leads to.
-    pub panel: (String, u64),
+    /// What happens without rows: `NoData`, `Alerting`, `KeepLast` or `OK`.
+    pub no_data: String,
+    /// What happens when a query fails.
+    pub on_error: String,
+    /// Texts, as templates.
+    pub annotations: BTreeMap<String, String>,
     problems: Vec<String>,
 }
 
@@ -77,7 +85,11 @@ impl GrafanaRule {
         let of_kind = |kind: &str| {
             entries.iter().find(|entry| entry.pointer("/model/type").and_then(Value::as_str) == Some(kind))
         };
-        let query = entries.iter().find(|entry| entry.pointer("/model/rawSql").is_some());
+        let queries: Vec<&Value> =
+            entries.iter().filter(|entry| entry.pointer("/model/rawSql").is_some()).collect();
+        let query = queries.first();
+        let text_of =
+            |entry: &&Value| entry.pointer("/model/rawSql").and_then(Value::as_str).map(str::to_owned);
         let threshold = of_kind("threshold");
         let parameter = |of: &str| {
             threshold?.pointer(&format!("/model/conditions/0/{of}/params/0")).and_then(Value::as_f64)
@@ -92,12 +104,18 @@ impl GrafanaRule {
             title: text("/title"),
             data_source: source.unwrap_or_default().to_owned(),
             sql: sql.unwrap_or_default().to_owned(),
+            jobs_sql: queries.get(1).and_then(text_of),
             range_seconds: range.unwrap_or(0),
             interval_seconds: seconds(&group.interval).max(1),
             pending_seconds: seconds(&text("/for")),
             threshold: fires_above.unwrap_or(f64::NAN),
             recovery: parameter("unloadEvaluator").or(fires_above).unwrap_or(f64::NAN),
-            panel: (text("/dashboardUid"), rule.get("panelId").and_then(Value::as_u64).unwrap_or(0)),
+            no_data: text("/noDataState"),
+            on_error: text("/execErrState"),
+            annotations: rule
+                .get("annotations")
+                .and_then(|found| serde_json::from_value(found.clone()).ok())
+                .unwrap_or_default(),
             problems: Vec::new(),
         };
         parsed.problems = parsed.problems_of_form(rule, entries, group);
@@ -116,9 +134,15 @@ impl GrafanaRule {
                 problems.push(format!("{} is '{found}', expected one of {}", &key[1..], allowed.join(", ")));
             }
         }
-        for key in
-            ["/annotations/summary", "/annotations/description", "/labels/severity", "/for", "/title", "/uid"]
-        {
+        for key in [
+            "/annotations/summary",
+            "/annotations/description",
+            "/annotations/dashboard",
+            "/labels/severity",
+            "/for",
+            "/title",
+            "/uid",
+        ] {
             if text(key).is_empty() {
                 problems.push(format!("{} is missing", key[1..].replace('/', ".")));
             }
@@ -172,8 +196,12 @@ impl GrafanaRule {
 
     /// The value of each instance at one evaluation: the last row of each set of labels.
     pub async fn evaluate(&self, sql: &Sql, at: i64) -> Result<BTreeMap<Labels, f64>, String> {
+        self.ask(&self.sql, sql, at).await
+    }
+
+    async fn ask(&self, query: &str, sql: &Sql, at: i64) -> Result<BTreeMap<Labels, f64>, String> {
         let window = Window::new(at - self.range_seconds * 1_000_000_000, at);
-        let statement = Expander::new(window).expand(&self.sql, Language::Sql).map_err(|error| error.0)?;
+        let statement = Expander::new(window).expand(query, Language::Sql).map_err(|error| error.0)?;
         let answer = sql.query(&statement).await?;
         let mut values = BTreeMap::new();
         for row in &answer.rows {
@@ -195,29 +223,38 @@ impl GrafanaRule {
         Ok(values)
     }
 
-    /// Instances that fire at `until`, with evaluations since `from` at the rule's interval.
-    pub async fn firing(&self, sql: &Sql, from: i64, until: i64) -> Result<BTreeSet<Labels>, String> {
+    /// One evaluation as Grafana makes it: both queries, their values joined where the labels of one include the
+    /// other's. `Ok(None)` is no data: of any query without a row.
+    ///
+    /// # Errors
+    /// The first query's that failed.
+    pub async fn instances(&self, sql: &Sql, at: i64) -> Result<Option<Vec<Instance>>, String> {
+        let values = self.evaluate(sql, at).await?;
+        let jobs = match &self.jobs_sql {
+            Some(query) => Some(self.ask(query, sql, at).await?),
+            None => None,
+        };
+        if values.is_empty() || jobs.as_ref().is_some_and(BTreeMap::is_empty) {
+            return Ok(None);
+        }
+        let jobs = jobs.unwrap_or_default();
+        let instance = |(labels, value): (Labels, f64)| {
+            let includes = |more: &&Labels| labels.iter().all(|(name, text)| more.get(name) == Some(text));
+            let more = jobs.keys().find(includes).cloned();
+            Instance { labels, value, more }
+        };
+        Ok(Some(values.into_iter().map(instance).collect()))
+    }
+
+    /// The rule's states after evaluations from `from` to `until` at its interval.
+    pub async fn run(&self, sql: &Sql, from: i64, until: i64) -> States {
+        let mut states = States::default();
         let interval = self.interval_seconds * 1_000_000_000;
-        let mut held_since: BTreeMap<Labels, i64> = BTreeMap::new();
-        let mut firing = BTreeSet::new();
         let steps = (until - from) / interval;
         for at in (0..=steps).rev().map(|step| until - step * interval) {
-            let values = self.evaluate(sql, at).await?;
-            held_since.retain(|labels, _| {
-                let limit = if firing.contains(labels) { self.recovery } else { self.threshold };
-                values.get(labels).is_some_and(|value| *value > limit)
-            });
-            for (labels, _) in values.iter().filter(|(_, value)| **value > self.threshold) {
-                held_since.entry(labels.clone()).or_insert(at);
-            }
-            let pending = self.pending_seconds * 1_000_000_000;
-            firing = held_since
-                .iter()
-                .filter(|(_, since)| at - **since >= pending)
-                .map(|(l, _)| l.clone())
-                .collect();
+            states.step(self, at, self.instances(sql, at).await);
         }
-        Ok(firing)
+        states
     }
 }
 
@@ -235,11 +272,9 @@ pub async fn saturated_by_sql(
         .iter()
         .find(|rule| rule.uid == uid)
         .ok_or_else(|| Error::Rule(format!("{uid} is not there")))?;
-    let firing = rule
-        .firing(sql, window.from, window.to)
-        .await
-        .map_err(|cause| Error::Rule(format!("{uid}: {cause}")))?;
-    Ok(ports(firing.iter()))
+    rule.evaluate(sql, window.to).await.map_err(|cause| Error::Rule(format!("{uid}: {cause}")))?;
+    let states = rule.run(sql, window.from, window.to).await;
+    Ok(ports(states.firing().into_iter().map(|instance| &instance.labels)))
 }
 
 /// The sending ports for which the Prometheus rule of this name holds during its pending time up to the window's

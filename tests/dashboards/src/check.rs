@@ -9,6 +9,7 @@ use crate::prometheus::{Prometheus, Series};
 use crate::rules::{PrometheusRules, selectors};
 use crate::{Error, Finding, Sql, lint};
 use serde_json::Value;
+use throughline_alerts::{Rule, Set, THRESHOLDS};
 
 /// Dashboards that must be there, one for each layer, each with SQL and PromQL panels: fabric, GPU links, MPI.
 const LAYERS: [&str; 3] = ["throughline-fabric", "throughline-node", "throughline-jobs"];
@@ -35,7 +36,7 @@ pub struct Report {
     pub left_out: usize,
     /// What is wrong.
     pub findings: Vec<Finding>,
-    /// Panels without rows whose description says that a site may have none.
+    /// Panels and rules without rows of which it is said that a site may have none.
     pub notes: Vec<Finding>,
 }
 
@@ -51,7 +52,10 @@ pub async fn check(files: &Files, sources: &Sources, window: Window) -> Result<R
     let grafana_rules = GrafanaRule::parse(&files.grafana_rules)?;
     let prometheus_rules = PrometheusRules::parse(&files.prometheus_rules)?;
     let findings = lint(&dashboards, &grafana_rules, &files.data_source_uids()?);
-    let mut run = Run { sources, report: Report { findings, ..Report::default() } };
+    let set = Set::new(THRESHOLDS).map_err(|error| Error::Rule(error.to_string()))?;
+    let of_set = |chosen: fn(&Rule) -> bool| set.rules().filter(|rule| chosen(rule)).cloned().collect();
+    let (optional, sums) = (of_set(|rule| rule.is_optional), of_set(|rule| rule.increase.is_some()));
+    let mut run = Run { sources, optional, sums, report: Report { findings, ..Report::default() } };
     for (name, dashboard) in &dashboards {
         run.dashboard(name, dashboard, window).await;
     }
@@ -77,6 +81,10 @@ fn asks_both(dashboard: &Dashboard) -> bool {
 
 struct Run<'a> {
     sources: &'a Sources,
+    /// Rules over what a site may lack.
+    optional: Vec<Rule>,
+    /// Rules over sums of counters.
+    sums: Vec<Rule>,
     report: Report,
 }
 
@@ -263,10 +271,19 @@ impl Run<'_> {
         };
         self.report.queries += 1;
         match rule.evaluate(sql, window.to).await {
-            Ok(values) if values.is_empty() => self.find(&place, "the answer is empty"),
+            Ok(values) if values.is_empty() => {
+                let is_optional = self.optional.iter().any(|optional| optional.uid == rule.uid);
+                self.find_empty(&place, "the answer is empty", is_optional);
+            }
             Ok(_) => {}
             Err(problem) => self.find(&place, problem),
         }
+    }
+
+    /// Emptiness, which is wrong or the way of some sites.
+    fn find_empty(&mut self, place: &str, problem: impl Into<String>, is_optional: bool) {
+        let finding = Finding::new(place, problem);
+        if is_optional { self.report.notes.push(finding) } else { self.report.findings.push(finding) }
     }
 
     /// Recording rules answer; alerting rules are valid, and the series that they read are there.
@@ -274,7 +291,8 @@ impl Run<'_> {
         for (name, expression) in rules.records() {
             match self.promql(&rules.expanded(expression), &window).await {
                 Some(Ok(series)) if series.is_empty() => {
-                    self.find(&format!("rule {name}"), "the answer is empty")
+                    let is_optional = self.optional.iter().any(|rule| recorded(rule) == Some(name));
+                    self.find_empty(&format!("rule {name}"), "the answer is empty", is_optional);
                 }
                 Some(Err(problem)) => self.find(&format!("rule {name}"), problem),
                 _ => {}
@@ -291,11 +309,20 @@ impl Run<'_> {
                 if let Some(Ok(series)) = self.promql(&format!("count({selector})"), &window).await
                     && series.is_empty()
                 {
-                    self.find(&format!("rule {name}"), format!("there is no series '{selector}'"));
+                    // Of the counters of a sum some may be on no device of a site.
+                    let is_optional = self.optional.iter().any(|rule| rule.name == name)
+                        || self.sums.iter().any(|rule| rule.name == name);
+                    let problem = format!("there is no series '{selector}'");
+                    self.find_empty(&format!("rule {name}"), problem, is_optional);
                 }
             }
         }
     }
+}
+
+/// The name under which a rule's value is recorded.
+fn recorded(rule: &Rule) -> Option<&str> {
+    rule.record.as_deref().or(rule.increase.as_ref().map(|increase| increase.record.as_str()))
 }
 
 /// An empty answer, values that are all NaN, and labels that the legend names and no series has.

@@ -20,8 +20,10 @@ mod lint;
 mod prometheus;
 mod rules;
 mod sql;
+mod states;
+mod template;
 
-pub use alerts::{GrafanaRule, saturated_by_promql, saturated_by_sql};
+pub use alerts::{GrafanaRule, Labels, saturated_by_promql, saturated_by_sql};
 pub use check::{Report, Sources, check};
 pub use dashboard::{Dashboard, Panel, Target, Variable};
 pub use expand::{Expander, Language, UnknownDollar, Window};
@@ -30,6 +32,7 @@ pub use lint::lint;
 pub use prometheus::Prometheus;
 pub use rules::PrometheusRules;
 pub use sql::Sql;
+pub use states::{Instance, State, States};
 
 /// Something that is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]

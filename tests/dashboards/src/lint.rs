@@ -71,13 +71,9 @@ pub fn lint(
             let problem = format!("data source '{}' is not provisioned", rule.data_source);
             findings.push(Finding::new(format!("rule {}", rule.uid), problem));
         }
-        let (uid, panel) = &rule.panel;
-        let found = dashboards.iter().find(|(_, dashboard)| dashboard.uid == *uid);
-        if !found.is_some_and(|(_, dashboard)| dashboard.query_panels().any(|found| found.id == *panel)) {
-            findings.push(Finding::new(
-                format!("rule {}", rule.uid),
-                format!("no panel {panel} of dashboard '{uid}'"),
-            ));
+        let url = rule.annotations.get("dashboard").map_or("", String::as_str);
+        if let Some(problem) = of_rule_link(url, dashboards) {
+            findings.push(Finding::new(format!("rule {}", rule.uid), problem));
         }
     }
     findings
@@ -260,6 +256,18 @@ fn of_target(target: &Target, dashboard: &Dashboard) -> Vec<String> {
         problems.push(format!("query {} needs {form}", target.ref_id));
     }
     problems
+}
+
+/// A rule leads to a dashboard that is there, by variables that it has.
+fn of_rule_link(url: &str, all: &[(String, Dashboard)]) -> Option<String> {
+    let path = url.strip_prefix("/d/").unwrap_or_default();
+    let (uid, query) = path.split_once('?').unwrap_or((path, ""));
+    let Some((_, target)) = all.iter().find(|(_, dashboard)| dashboard.uid == uid) else {
+        return Some(format!("there is no dashboard '{uid}'"));
+    };
+    let mut names = query.split('&').filter_map(|part| part.strip_prefix("var-")?.split('=').next());
+    let unknown = names.find(|name| target.variable(name).is_none())?;
+    Some(format!("dashboard '{uid}' has no variable '{unknown}'"))
 }
 
 /// Names in `${...}`, without formats.

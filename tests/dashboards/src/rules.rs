@@ -97,7 +97,7 @@ const WORDS: [&str; 8] = ["and", "or", "unless", "bool", "offset", "start", "end
 /// Words that a list of labels in parentheses may follow, with or without a space.
 const LABEL_LISTS: [&str; 6] = ["by", "without", "on", "ignoring", "group_left", "group_right"];
 /// Series that Prometheus makes itself.
-const OWN_SERIES: [&str; 2] = ["up", "ALERTS"];
+const OWN_SERIES: [&str; 3] = ["up", "ALERTS", "ALERTS_FOR_STATE"];
 
 /// The selectors of an expression (`name` or `name{label="x"}`), without those of series that Prometheus makes
 /// itself.
@@ -154,9 +154,19 @@ fn replace_name(text: &str, name: &str, by: &str) -> String {
     while let Some(at) = rest.find(name) {
         let (before, after) = (&rest[..at], &rest[at + name.len()..]);
         out.push_str(before);
-        let alone = !before.ends_with(part_of_name) && !after.starts_with(part_of_name);
-        out.push_str(if alone { by } else { name });
         rest = after;
+        if before.ends_with(part_of_name) || after.starts_with(part_of_name) {
+            out.push_str(name);
+            continue;
+        }
+        // An expression has no offset, but a range of its values has.
+        let Some(offset) = after.strip_prefix(" offset ") else {
+            out.push_str(by);
+            continue;
+        };
+        let end = offset.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(offset.len());
+        out.push_str(&format!("last_over_time({by}[1m:15s] offset {})", &offset[..end]));
+        rest = &offset[end..];
     }
     out.push_str(rest);
     out
@@ -173,6 +183,10 @@ mod tests {
         let alert = rules.alert("A").unwrap();
         assert_eq!(rules.expanded(&alert.expr), "((rate(x[1m])) / 2) > 1");
         assert_eq!(alert.pending, "5m");
+        assert_eq!(
+            rules.expanded("a:b:c offset 5m > 0"),
+            "last_over_time((rate(x[1m]))[1m:15s] offset 5m) > 0"
+        );
     }
 
     #[test]

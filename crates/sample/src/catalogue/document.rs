@@ -1,6 +1,6 @@
 //! The catalogue as a document: `docs/METRICS.md`.
 
-use super::exporter::EXPORTER_SERIES;
+use super::exporter::{EXPORTER_SERIES, SWITCH_POSSIBLE_RATE};
 use super::infiniband::{HCA_UPLINK_INFO, HCA_UPLINK_LABELS, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS};
 use super::{Kind, Table, Width};
 use std::fmt::Write;
@@ -75,7 +75,8 @@ pub fn to_markdown() -> String {
     text.push_str(
         "\n## Series of infiniband_exporter 0.10\n\nGauges on the crawler's page besides counters and ",
     );
-    text.push_str("uplinks, for dashboards and rules made for that exporter.\n\n");
+    text.push_str("uplinks, for dashboards and rules made for that exporter; ");
+    let _ = writeln!(text, "`{}` is ours.\n", SWITCH_POSSIBLE_RATE.name);
     text.push_str("| name | labels | meaning |\n| --- | --- | --- |\n");
     for series in EXPORTER_SERIES {
         let _ = writeln!(text, "| `{}` | `{}` | {} |", series.name, series.labels.join("`, `"), series.help);

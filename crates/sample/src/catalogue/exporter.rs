@@ -27,6 +27,12 @@ pub static SWITCH_RAW_RATE: ExporterSeries = series(
     &["guid", "port"],
     "Signalling rate of a switch port's link in one direction, with line coding.",
 );
+/// Ours: only for links that are less than they could be, so that its being there is what alerts ask.
+pub static SWITCH_POSSIBLE_RATE: ExporterSeries = series(
+    "infiniband_switch_port_possible_rate_bytes_per_second",
+    &["guid", "port"],
+    "Data rate that both ends of a switch port's link are set to use, only where the link has fewer lanes or less speed.",
+);
 /// Of the adapter's fastest link.
 pub static HCA_RATE: ExporterSeries = series(
     "infiniband_hca_rate_bytes_per_second",
@@ -86,10 +92,11 @@ pub static LAST_EXECUTION: ExporterSeries = series(
 );
 
 /// All of them, for documents and tests.
-pub static EXPORTER_SERIES: [&ExporterSeries; 13] = [
+pub static EXPORTER_SERIES: [&ExporterSeries; 14] = [
     &SWITCH_INFO,
     &HCA_INFO,
     &SWITCH_RAW_RATE,
+    &SWITCH_POSSIBLE_RATE,
     &HCA_RATE,
     &HCA_RAW_RATE,
     &SWITCH_COLLECT_ERROR,

@@ -216,8 +216,12 @@ async fn damaged_queries_are_found() {
         ("{{switch}}[{{port}}]", "{{hca}}[{{port}}]", "names label 'hca'"),
         ("AND kind = ${kind:sqlstring}", "AND kind = 'none'", "is empty"),
         ("sum by (operation) (rate(", "sum by (operation) (rte(", "unknown function"),
-        ("throughline_source_up == 0", "throughline_source_upp == 0", "no series 'throughline_source_upp'"),
-        ("{source=\"mad\"}", "{source=\"madd\"}", "no series 'throughline_records_total{source=\"madd\"}'"),
+        ("1 - throughline_source_up", "1 - throughline_source_upp", "no series 'throughline_source_upp'"),
+        (
+            "{source=\"mad\"}",
+            "{source=\"madd\"}",
+            "no series 'throughline_last_round_timestamp_seconds{source=\"madd\"}'",
+        ),
         ("c.source = 'mad'", "c.source = 'madd'", "is empty"),
         ("(infiniband_hca_port_rate_bytes_per_second > 0)", "(", "parse error"),
     ] {

@@ -74,11 +74,15 @@ async fn what_is_wrong_in_a_rule_is_found() {
     for (from, to, problem) in [
         ("noDataState: KeepLast", "noDataState: Keep", "noDataState is 'Keep'"),
         ("execErrState: KeepLast", "# execErrState", "execErrState is ''"),
-        ("condition: C", "condition: D", "condition 'D'"),
+        ("condition: C", "condition: D2", "condition 'D2'"),
         ("expression: B", "expression: X", "expression of 'C'"),
-        ("params: [0.80]", "params: [0.95]", "above the threshold"),
+        ("params: [0.8]", "params: [0.95]", "above the threshold"),
         ("for: 5m", "for: 90s", "no multiple of the interval"),
-        ("panelId: 6", "panelId: 1", "no panel 1"),
+        (
+            "dashboard: >-\n            /d/throughline",
+            "dashboard: >-\n            /d/thoroughline",
+            "no dashboard 'thoroughline",
+        ),
         ("{{ .Labels.node }}", "{{ $labels.node }}", "environment variable"),
         ("datasourceUid: throughline-postgres", "datasourceUid: postgres", "not provisioned"),
     ] {

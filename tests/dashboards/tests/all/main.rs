@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod against_data;
+mod alerts;
 mod form;
 mod remote_read;
 mod scrape;

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 use throughline_daemon::{Families, Piece, label_text};
+use throughline_fabric::capability::Capability;
 use throughline_fabric::link::signalling_bytes_per_second;
 use throughline_fabric::mad::{NodeKind, counter_metrics};
 use throughline_fabric::scrape::Asked;
 use throughline_fabric::sweep::PortReading;
-use throughline_fabric::topology::{Node, NodeIndex, Topology};
+use throughline_fabric::topology::{Node, NodeIndex, PortEnd, Topology};
 use throughline_sample::catalogue::{
     COLLECT_ERRORS, COLLECT_TIMEOUTS, COLLECTOR_DURATION, ExporterSeries, HCA_COLLECT_ERROR,
     HCA_COLLECT_TIMEOUT, HCA_INFO, HCA_PORT_PREFIX, HCA_RATE, HCA_RAW_RATE, HCA_UPLINK_INFO,
     HCA_UPLINK_LABELS, Kind, LAST_EXECUTION, PORT_RATE_BYTES_PER_SECOND, SWITCH_COLLECT_ERROR,
-    SWITCH_COLLECT_TIMEOUT, SWITCH_INFO, SWITCH_PORT_PREFIX, SWITCH_RAW_RATE, SWITCH_UPLINK_INFO,
-    SWITCH_UPLINK_LABELS,
+    SWITCH_COLLECT_TIMEOUT, SWITCH_INFO, SWITCH_PORT_PREFIX, SWITCH_POSSIBLE_RATE, SWITCH_RAW_RATE,
+    SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS,
 };
 
 /// What is told of a sweep as a whole.
@@ -115,6 +116,7 @@ fn rates(out: &mut Families, side: Side, topology: &Topology, shown: &[(&PortRea
                 out.series(labels, rate);
             }
         }
+        possible_rates(out, topology, shown);
         return;
     }
     let mut fastest: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -128,6 +130,21 @@ fn rates(out: &mut Families, side: Side, topology: &Topology, shown: &[(&PortRea
     fastest.iter().filter(|(_, rates)| rates.0 > 0).for_each(|(labels, rates)| out.series(labels, rates.0));
     begin(out, &HCA_RAW_RATE);
     fastest.iter().filter(|(_, rates)| rates.1 > 0).for_each(|(labels, rates)| out.series(labels, rates.1));
+}
+
+/// What degraded links could carry. No family where there is none: most fabrics, most of the time.
+fn possible_rates(out: &mut Families, topology: &Topology, shown: &[(&PortReading, String)]) {
+    let possible = |reading: &PortReading| {
+        let there = topology.nodes[reading.node].port(reading.port)?.remote;
+        let here = PortEnd { node: reading.node, port: reading.port };
+        Capability::of(topology, here, there).possible_rate_bytes_per_second()
+    };
+    let mut degraded =
+        shown.iter().filter_map(|(reading, labels)| Some((labels, possible(reading)?))).peekable();
+    if degraded.peek().is_some() {
+        begin(out, &SWITCH_POSSIBLE_RATE);
+        degraded.for_each(|(labels, rate)| out.series(labels, rate));
+    }
 }
 
 /// Whether a reason says that nobody answered.

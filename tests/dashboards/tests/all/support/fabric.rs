@@ -109,6 +109,8 @@ fn sample(end: i64, tick: i64, port: &Port, sent: u64, received: u64) -> IbPortS
     } else {
         values.put(&c::TRANSMIT_WAIT, sent / 100_000);
     }
+    values.put(&c::FEC_UNCORRECTED_BLOCKS, 0);
+    values.put(&c::FEC_CORRECTED_SYMBOLS, 0);
     let errors = if (port.guid, port.port) == (0xa1, 2) { tick.cast_unsigned() } else { 0 };
     for metric in c::Table::IbPortCounters.metrics().iter().filter(|metric| (10..=22).contains(&metric.id)) {
         values.put(metric, if metric.id == c::SYMBOL_ERROR.id { errors } else { 0 });
@@ -137,22 +139,26 @@ fn round(end: i64, tick: i64, ib_ports: Vec<IbPortSample>) -> Batch {
         elapsed_seconds: 0.01,
         ..Coverage::default()
     };
-    let stat = |metric: &c::Metric, value: f64| SelfStat {
+    let stat = |source: &str, metric: &c::Metric, value: f64| SelfStat {
         time,
-        source: String::from("mad"),
+        source: source.to_owned(),
         name: metric.name.to_owned(),
         value,
     };
     let records = (tick + 1) as f64 * read as f64;
+    let ended = (time / SECOND) as f64;
     Batch {
         subnet_prefix: PREFIX,
         ib_ports,
         coverage: vec![coverage],
         self_stats: vec![
-            stat(&c::SOURCE_UP, 1.0),
-            stat(&c::RECORDS, records),
-            stat(&c::MADS_SENT, records),
-            stat(&c::MAD_TIMEOUTS, 0.0),
+            stat("mad", &c::SOURCE_UP, 1.0),
+            stat("mad", &c::RECORDS, records),
+            stat("mad", &c::LAST_ROUND_TIMESTAMP_SECONDS, ended),
+            stat("spool", &c::RECORDS, (tick + 1) as f64),
+            stat("spool", &c::DROPPED_RECORDS, 0.0),
+            stat("mad", &c::MADS_SENT, records),
+            stat("mad", &c::MAD_TIMEOUTS, 0.0),
         ],
         ..Batch::default()
     }
@@ -171,6 +177,7 @@ fn topology(end: i64, ports: &[Port]) -> Batch {
         lid: u32::try_from(*guid).unwrap(),
         system_guid: *guid,
         ports: ports.iter().filter(|port| port.guid == *guid).map(port_info).collect(),
+        linear_forwarding_table: forwarding_table(*guid),
         ..IbNodeInfo::default()
     };
     let ib_nodes: Vec<IbNodeInfo> = guids.iter().map(node).collect();
@@ -184,13 +191,30 @@ fn topology(end: i64, ports: &[Port]) -> Batch {
     Batch { subnet_prefix: PREFIX, ib_nodes, ib_topology_marks: vec![mark], events, ..Batch::default() }
 }
 
+/// The output port for each LID, which is the GUID of the fabric's nodes: hosts of the other leaf by the spine of their
+/// number, even or odd.
+fn forwarding_table(guid: u64) -> Vec<u8> {
+    let hosts = HOSTS_PER_LEAF * LEAVES.len() as u64;
+    let out = |lid: u64| {
+        let Some(number) = lid.checked_sub(0xc0).filter(|number| *number < hosts) else { return 255 };
+        let leaf = number / HOSTS_PER_LEAF;
+        let port = match guid {
+            0xb0..0xc0 => 1 + leaf,
+            own if own == 0xa1 + leaf => 1 + number % HOSTS_PER_LEAF,
+            _ => 5 + number % 2,
+        };
+        u8::try_from(port).unwrap()
+    };
+    if is_switch(guid) { (0..0xc0 + hosts).map(out).collect() } else { Vec::new() }
+}
+
 fn port_info(port: &Port) -> IbPortInfo {
     IbPortInfo {
         port: port.port,
         port_guid: port.guid + u64::from(port.port),
         lid: u32::try_from(port.guid).unwrap(),
         state: String::from("Active"),
-        width: String::from("4X"),
+        width: if (port.guid, port.port) == (0xa2, 2) { "2X" } else { "4X" }.to_owned(),
         speed: if port.rate == HDR { "50.0 Gbps" } else { "25.78125 Gbps" }.to_owned(),
         rate_bytes_per_second: port.rate,
         remote_guid: Some(port.remote.0),

@@ -5,6 +5,7 @@
 #![allow(clippy::cast_precision_loss)]
 
 pub mod daemon;
+pub mod driven;
 mod fabric;
 mod host;
 mod jobs;
@@ -16,7 +17,8 @@ pub use fabric::DRIVEN_PORTS;
 
 use std::path::PathBuf;
 use std::time::{SystemTime, UNIX_EPOCH};
-use throughline_dashboard_check::{Files, Sql, Window};
+pub use throughline_dashboard_check::Window;
+use throughline_dashboard_check::{Files, Sql};
 use throughline_sample::wire::Batch;
 use throughline_store::{Content, Database, Entry, Writer, testing};
 

@@ -3,8 +3,9 @@
 use super::{SECOND, TICK_SECONDS, TICKS, host, jobs, tick_time};
 use throughline_sample::catalogue as c;
 use throughline_sample::wire::{
-    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, GpuPmSample, Job, JobRank, LinkValues,
-    MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, Names, NodeInfo, SelfStat, Values,
+    Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, GpuPcieSample, GpuPmSample, HostPortSample, Job, JobRank,
+    LinkValues, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankPeers, Names, NodeInfo, SelfStat,
+    Values,
 };
 
 pub const JOB: &str = "slurm:4711";
@@ -24,6 +25,7 @@ pub fn batches(end: i64) -> Vec<Batch> {
         batches.extend(host::batches(end, node, name));
         batches.push(jobs::details(end, name, ranks_of(node)));
     }
+    batches.extend((0..TICKS).map(|tick| server(end, tick)));
     batches
 }
 
@@ -124,7 +126,47 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
             batch.self_stats.push(SelfStat { time, source: source.to_owned(), name, value });
         }
     }
+    let [records, _] = spool(time, tick);
+    batch.self_stats.push(records);
     batch
+}
+
+/// The adapter of a node that is not in [`NODES`].
+pub fn host_port(time: i64, epoch: i64, tick: i64, node_guid: u64) -> HostPortSample {
+    let mut values = Values::default();
+    values.put(&c::PORT_DATA_TRANSMITTED_BYTES, count(tick, 1_000_000_000));
+    values.put(&c::PORT_DATA_RECEIVED_BYTES, count(tick, 1_000_000_000));
+    let (device, source) = (String::from("mlx5_0"), String::from("sysfs"));
+    HostPortSample { time, epoch, device, port: 1, values: Some(values), node_guid, source }
+}
+
+/// What a daemon tells of its spool.
+pub fn spool(time: i64, tick: i64) -> [SelfStat; 2] {
+    [(&c::RECORDS, (tick + 1) as f64), (&c::DROPPED_RECORDS, 0.0)].map(|(metric, value)| SelfStat {
+        time,
+        source: String::from("spool"),
+        name: metric.name.to_owned(),
+        value,
+    })
+}
+
+/// What the server tells of itself.
+fn server(end: i64, tick: i64) -> Batch {
+    let time = tick_time(end, tick);
+    let stat = |source: &str, metric: &c::Metric, value: f64| SelfStat {
+        time,
+        source: source.to_owned(),
+        name: metric.name.to_owned(),
+        value,
+    };
+    let self_stats = vec![
+        stat("collector", &c::SOURCE_UP, 1.0),
+        stat("collector", &c::COMMITS, (tick + 1) as f64),
+        stat("collector", &c::COMMIT_FAILURES, 0.0),
+        stat("upkeep", &c::SOURCE_UP, 1.0),
+        stat("upkeep", &c::DATABASE_BYTES, 2e7 + tick as f64 * 1e4),
+    ];
+    Batch { node: String::from("db0"), self_stats, ..Batch::default() }
 }
 
 /// What the performance monitors of the node's GPUs were sampled for: bursts of twice the mean.
@@ -158,15 +200,21 @@ fn nvlink_values(tick: i64, index: u32, link: u32) -> Values {
     let rate = u64::from(link + 1) * 5_000_000_000 + u64::from(index);
     values.put(&c::NVLINK_TRANSMIT_BYTES, count(tick, rate));
     values.put(&c::NVLINK_RECEIVE_BYTES, count(tick, rate / 2));
-    for metric in [&c::NVLINK_REPLAY_ERRORS, &c::NVLINK_RECOVERY_ERRORS, &c::NVLINK_CRC_ERRORS] {
+    for metric in [
+        &c::NVLINK_REPLAY_ERRORS,
+        &c::NVLINK_RECOVERY_ERRORS,
+        &c::NVLINK_CRC_ERRORS,
+        &c::NVLINK_RECOVERY_FAILURES,
+        &c::NVLINK_EFFECTIVE_BER,
+    ] {
         values.put(metric, 0);
     }
     if tick % 10 == 0 {
         // One poll of ten asks for these.
-        for metric in [&c::NVLINK_SYMBOL_ERRORS, &c::NVLINK_EFFECTIVE_ERRORS, &c::NVLINK_FEC_CORRECTED_BLOCKS]
-        {
+        for metric in [&c::NVLINK_SYMBOL_ERRORS, &c::NVLINK_FEC_CORRECTED_BLOCKS] {
             values.put(metric, tick.cast_unsigned());
         }
+        values.put(&c::NVLINK_EFFECTIVE_ERRORS, 0);
     }
     values.put(&c::NVLINK_SPEED_BYTES_PER_SECOND, LINK_SPEED);
     values.put(&c::NVLINK_UP, 1);

@@ -34,6 +34,11 @@ impl Families {
         self.0.entry(name.to_owned()).or_default().1.push(line);
     }
 
+    fn gauge(&mut self, name: &str, labels: &str, value: f64, time: i64) {
+        let line = format!("{name}{{{labels}}} {value} {}", seconds(time));
+        self.0.entry(name.to_owned()).or_default().1.push(line);
+    }
+
     fn values(&mut self, table: Table, prefix: &str, labels: &str, values: &Values, time: i64) {
         for metric in table.metrics() {
             if let Some(value) = values.get(metric) {
@@ -50,6 +55,7 @@ pub fn text(seed: &Seed) -> String {
     for batch in &seed.batches {
         fabric(&mut families, batch, &nodes);
         gpus(&mut families, batch);
+        gpu_infos(&mut families, seed, batch);
         own(&mut families, batch);
     }
     mpi(&mut families, &seed.batches);
@@ -87,6 +93,17 @@ fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeI
             if remote.r#type == "switch" { "SW" } else { "CA" },
         );
         families.info(name, &ends, sample.time);
+        let name = if switch { c::SWITCH_INFO.name } else { c::HCA_INFO.name };
+        let one = format!("{own}=\"{}\",lid=\"{}\"", node.description, node.lid);
+        let node_labels =
+            format!("instance=\"{}\",guid=\"{}\",{one}", Guid(batch.subnet_prefix), Guid(node.guid));
+        if sample.port == 1 {
+            families.info(name, &node_labels, sample.time);
+        }
+        if switch && port.width == "2X" {
+            let rate = port.rate_bytes_per_second as f64 * 2.0;
+            families.gauge(c::SWITCH_POSSIBLE_RATE.name, &labels, rate, sample.time);
+        }
     }
 }
 
@@ -108,6 +125,30 @@ fn gpus(families: &mut Families, batch: &Batch) {
         let labels = format!("instance=\"{}\",gpu=\"{}\"", batch.node, sample.gpu_uuid);
         let values = sample.values.as_ref().unwrap();
         families.values(Table::GpuPmCounters, "throughline_gpu_pm_", &labels, values, sample.time);
+    }
+}
+
+/// The inventory comes once, and is on the page at each scrape.
+fn gpu_infos(families: &mut Families, seed: &Seed, batch: &Batch) {
+    let times = || (0..super::TICKS).map(|tick| super::tick_time(seed.end, tick));
+    for gpu in &batch.gpus {
+        let labels = format!(
+            "instance=\"{}\",gpu=\"{}\",index=\"{}\",name=\"{}\",pci=\"{}\"",
+            batch.node, gpu.uuid, gpu.index, gpu.name, gpu.pci_bus_id
+        );
+        times().for_each(|time| families.info("throughline_gpu_info", &labels, time));
+    }
+    for link in &batch.gpu_link_infos {
+        let labels = format!(
+            "instance=\"{}\",gpu=\"{}\",link=\"{}\",remote_type=\"{}\",remote_gpu=\"{}\",remote_link=\"{}\"",
+            batch.node,
+            link.gpu_uuid,
+            link.link,
+            link.remote_type,
+            link.remote_gpu_uuid,
+            link.remote_link.map_or_else(String::new, |link| link.to_string())
+        );
+        times().for_each(|time| families.info("throughline_nvlink_info", &labels, time));
     }
 }
 
