@@ -87,7 +87,8 @@ word_after() {
     cat "$2" >&2
     exit 1
 }
-THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0 \
+# Without upkeep, which would make the minutes of the seeded hour meanwhile.
+THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__ENABLED=false THROUGHLINE__UPKEEP__ENABLED=false \
     "$throughline" serve --state-dir "$folder/state" >"$folder/serve.out" 2>"$folder/serve.log" &
 serve=$! started="$started $!"
 query=$(word_after listening\ query= "$folder/serve.out")
