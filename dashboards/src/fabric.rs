@@ -4,8 +4,9 @@ use crate::dashboard::{Dashboard, map, switches};
 use crate::link::{self, FABRIC, HEALTH, LINK, SWITCH, field, of_row_to_link, to};
 use crate::overview::{event_panel, hottest_table};
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show};
+use crate::ranges::{Hot, hottest, port_rates};
 use crate::site::Site;
-use crate::sql::{Hot, errors_over_time, events, hottest, mean, risen, risen_columns};
+use crate::sql::{errors_over_time, events, mean, risen, risen_columns};
 
 /// Ports of the chosen switches, or at the other end of their cables.
 const CHOSEN: &str = "(n.guid = ANY (ARRAY[${switch:sqlstring}]::text[]) OR n.remote_guid = ANY (ARRAY[${switch:sqlstring}]::text[]))";
@@ -50,12 +51,12 @@ fn of_hottest(by: Hot, column: &str) -> String {
     format!(
         "WITH {}
 SELECT $__timeGroupAlias(time, $__interval), link_name AS metric, {} AS value
-FROM ib_port_rates($__timeFrom(), $__timeTo())
-WHERE port_id = ANY (ARRAY(SELECT port_id FROM hottest))
+FROM {} rates
 GROUP BY 1, 2
 ORDER BY 1, 2",
         hottest(by, CHOSEN, 10),
         mean(column),
+        port_rates("port_id = ANY (ARRAY(SELECT port_id FROM hottest))"),
     )
 }
 
@@ -72,13 +73,13 @@ fn heat() -> String {
         "SELECT \"time\"{tenths}
 FROM (
   SELECT $__timeGroupAlias(r.time, $__interval), r.port_id, {} AS utilisation
-  FROM ib_port_rates($__timeFrom(), $__timeTo()) r
-  WHERE r.port_id = ANY (ARRAY(SELECT n.port_id FROM ib_port_named n WHERE {CHOSEN}))
+  FROM {} r
   GROUP BY 1, 2
 ) ports
 GROUP BY 1
 ORDER BY 1",
         mean("r.transmit_utilisation"),
+        port_rates(&format!("port_id = ANY (ARRAY(SELECT n.port_id FROM ib_port_named n WHERE {CHOSEN}))")),
     )
 }
 
@@ -146,16 +147,20 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
 /// What hosts and switches send altogether, and the hottest links by Prometheus.
 fn totals(dashboard: Dashboard, site: &Site) -> Dashboard {
     let half = (12, 9);
-    let of_all = "SELECT $__timeGroupAlias(time, $__interval),
+    let of_all = format!(
+        "SELECT $__timeGroupAlias(time, $__interval),
        sum(transmit_bytes_per_second * interval_seconds) FILTER (WHERE node_type = 'ca') / ($__interval_ms / 1000.0) AS \"from hosts\",
        sum(transmit_bytes_per_second * interval_seconds) FILTER (WHERE node_type = 'switch') / ($__interval_ms / 1000.0) AS \"from switches\"
-FROM ib_port_rates($__timeFrom(), $__timeTo())
+FROM {} rates
 GROUP BY 1
-ORDER BY 1";
+ORDER BY 1",
+        port_rates("true"),
+    );
     dashboard
         .panel(
             Panel::series(15, "Traffic", "Bytes per second that ports of hosts and of switches send.", half)
-                .over_time(of_all)
+                .over_time(&of_all)
+                .step("1m")
                 .unit(BYTES_PER_SECOND)
                 .link(to(SWITCH, "Switch", &[])),
         )
@@ -186,8 +191,7 @@ fn by_switch(dashboard: Dashboard, site: &Site) -> Dashboard {
     let sql = format!(
         "WITH ports AS (
   SELECT port_id, guid, {} AS utilisation, {} AS waiting, {} AS sent
-  FROM ib_port_rates($__timeFrom(), $__timeTo())
-  WHERE node_type = 'switch'
+  FROM {} rates
   GROUP BY 1, 2
 ), known AS (
   SELECT ib_node_id, count(*) FILTER (WHERE state = 'Active') AS active
@@ -208,6 +212,7 @@ LIMIT 200",
         mean("transmit_utilisation"),
         mean("transmit_wait_ratio"),
         mean("transmit_bytes_per_second"),
+        port_rates("node_type = 'switch'"),
     );
     dashboard.panel(
         Panel::table(21, "Switches", "Switches by their busiest port in the time range.", (24, 8))

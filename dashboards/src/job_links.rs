@@ -3,6 +3,7 @@
 use crate::dashboard::Dashboard;
 use crate::link::{self, FABRIC, LINK, NODE, field, to};
 use crate::panel::{BYTES, BYTES_PER_SECOND, Panel, SHARE, Show};
+use crate::ranges::{host_rates, nvlink_rates, port_rates};
 use crate::site::Site;
 use crate::sql::{JOB, PORTS_OF_JOB, mean};
 
@@ -17,25 +18,23 @@ fn nodes_of_job() -> String {
 /// Adds the panels.
 pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
     let nvlink = by_busiest(
-        "nvlink_rates",
-        &format!(
+        &nvlink_rates(&format!(
             "gpu_id = ANY (ARRAY(SELECT gpu_id FROM gpu WHERE valid_to IS NULL AND node_id = {}))",
             nodes_of_job()
-        ),
+        )),
         "link_name",
         "transmit_bytes_per_second",
     );
     let ports = by_busiest(
-        "host_port_rates",
-        &format!(
+        &host_rates(&format!(
             "host_port_id = ANY (ARRAY(SELECT id FROM host_port_key WHERE node_id = {}))",
             nodes_of_job()
-        ),
+        )),
         "node_name || ' ' || device || '/' || port",
         "transmit_bytes_per_second",
     );
     let of_fabric = format!("port_id = ANY ({PORTS_OF_JOB})");
-    let utilisation = by_busiest("ib_port_rates", &of_fabric, "link_name", "transmit_utilisation");
+    let utilisation = by_busiest(&port_rates(&of_fabric), "link_name", "transmit_utilisation");
     let whole = |id, title: &str, description: &str, sql: &str, unit| {
         Panel::series(id, title, description, (24, 7)).over_time(sql).unit(unit)
     };
@@ -82,13 +81,12 @@ pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
         .panel(totals(site))
 }
 
-/// A rate of the busiest links that a condition leaves, over time.
-fn by_busiest(function: &str, condition: &str, name: &str, column: &str) -> String {
+/// One of some rates over time, of the busiest links.
+fn by_busiest(rates: &str, name: &str, column: &str) -> String {
     format!(
         "WITH rates AS (
   SELECT time, {name} AS link, interval_seconds, {column} AS rate
-  FROM {function}($__timeFrom(), $__timeTo())
-  WHERE {condition}
+  FROM {rates} links
 ), busiest AS (
   SELECT link FROM rates GROUP BY link ORDER BY sum(rate * interval_seconds) DESC NULLS LAST, link LIMIT {SERIES}
 )
@@ -105,7 +103,7 @@ fn waiting(site: &Site) -> Panel {
     let ports = format!(
         "port_id = ANY ({PORTS_OF_JOB}) OR port_id = ANY (ARRAY(SELECT remote_port_id FROM ib_port WHERE valid_to IS NULL AND port_id = ANY ({PORTS_OF_JOB})))"
     );
-    let sql = by_busiest("ib_port_rates", &ports, "link_name", "transmit_wait_ratio");
+    let sql = by_busiest(&port_rates(&format!("({ports})")), "link_name", "transmit_wait_ratio");
     Panel::series(
         24,
         "Waiting at its links into the fabric",

@@ -20,6 +20,7 @@ mod one_link;
 mod one_switch;
 mod overview;
 mod panel;
+mod ranges;
 mod site;
 mod sql;
 

@@ -5,6 +5,7 @@ use crate::link::{self, FABRIC, JOB, LINK, NODE, OVERVIEW, field, to};
 use crate::node_graph::{LINKS, edges, nodes};
 use crate::overview::event_panel;
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
+use crate::ranges::{host_rates, nvlink_rates};
 use crate::site::Site;
 use crate::sql::{events, mean};
 
@@ -126,8 +127,7 @@ fn by_menu() -> String {
         "WITH rates AS (
   SELECT time, 'GPU ' || gpu_index || ' link ' || lpad(link::text, 2, '0') AS link, interval_seconds,
          CASE ${{metric:sqlstring}}{rates} END AS rate
-  FROM nvlink_rates($__timeFrom(), $__timeTo())
-  WHERE {GPUS} AND ${{metric:sqlstring}} NOT LIKE '%errors'
+  FROM {} rates
 ), busiest AS (
   SELECT link FROM rates GROUP BY link ORDER BY sum(rate * interval_seconds) DESC NULLS LAST, link LIMIT 24
 ), counted AS (
@@ -149,6 +149,7 @@ FROM counted
 WHERE errors IS NOT NULL
 GROUP BY 1, 2
 ORDER BY 1, 2",
+        nvlink_rates(&format!("{GPUS} AND ${{metric:sqlstring}} NOT LIKE '%errors'")),
         mean("rate"),
     )
 }
@@ -158,10 +159,9 @@ fn gpu_links(dashboard: Dashboard, site: &Site) -> Dashboard {
         "SELECT r.gpu_index AS \"GPU\", r.link AS \"Link\", max(coalesce('GPU ' || o.index || ' link ' || l.remote_link, l.remote_type)) AS \"To\",
        {} AS \"Sent\", {} AS \"Received\", max(r.speed_bytes_per_second) AS \"Link speed\",
        {} AS \"Sending\", {} AS \"Receiving\", r.gpu AS \"UUID\"
-FROM nvlink_rates($__timeFrom(), $__timeTo()) r
+FROM {} r
 LEFT JOIN gpu_link l ON l.gpu_id = r.gpu_id AND l.link = r.link AND l.valid_to IS NULL
 LEFT JOIN gpu o ON o.gpu_id = l.remote_gpu_id AND o.valid_to IS NULL
-WHERE r.{GPUS}
 GROUP BY r.gpu_index, r.gpu, r.link
 ORDER BY 7 DESC NULLS LAST, 1, 2
 LIMIT 200",
@@ -169,6 +169,7 @@ LIMIT 200",
         mean("r.receive_bytes_per_second"),
         mean("r.transmit_utilisation"),
         mean("r.receive_utilisation"),
+        nvlink_rates(GPUS),
     );
     let only = vec![to(NODE, "Only this GPU", &[("node", "${node}"), ("gpu", &field("UUID"))])];
     let back = || to(NODE, "All GPUs of this node", &[("node", "${node}")]);
@@ -289,8 +290,7 @@ fn port_table() -> String {
     format!(
         "WITH rates AS (
   SELECT host_port_id, {} AS sent, {} AS received, {} AS sending, {} AS receiving, max(rate_bytes_per_second) AS speed
-  FROM host_port_rates($__timeFrom(), $__timeTo())
-  WHERE {PORTS}
+  FROM {} rates
   GROUP BY 1
 ), risen AS (
   SELECT host_port_id, sum(errors) AS errors, sum(waited) AS waited
@@ -320,6 +320,7 @@ ORDER BY 1",
         mean("receive_bytes_per_second"),
         mean("transmit_utilisation"),
         mean("receive_utilisation"),
+        host_rates(PORTS),
     )
 }
 
@@ -328,10 +329,10 @@ fn ports(dashboard: Dashboard, site: &Site) -> Dashboard {
         let columns = columns.map(|(column, name)| format!("{} AS \"{name}\"", mean(column))).join(", ");
         format!(
             "SELECT $__timeGroupAlias(time, $__interval), device || '/' || port AS metric, {columns}
-FROM host_port_rates($__timeFrom(), $__timeTo())
-WHERE {PORTS}
+FROM {} rates
 GROUP BY 1, 2
-ORDER BY 1, 2"
+ORDER BY 1, 2",
+            host_rates(PORTS),
         )
     };
     let table = port_table();

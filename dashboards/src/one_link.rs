@@ -5,6 +5,7 @@ use crate::fabric::error_table;
 use crate::link::{self, FABRIC, JOB, LINK, NODE, SWITCH, field, to};
 use crate::overview::event_panel;
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show};
+use crate::ranges::port_rates;
 use crate::site::Site;
 use crate::sql::{PORT, errors_over_time, events, mean};
 
@@ -109,10 +110,14 @@ WHERE port_id = {PORT}",
 fn of_port(columns: &[(&str, &str)]) -> String {
     let columns: String =
         columns.iter().map(|(column, name)| format!(",\n       {} AS \"{name}\"", mean(column))).collect();
+    // Packets are not in rows of minutes.
+    let rates = match columns.contains("packets") {
+        true => format!("(SELECT * FROM ib_port_rates($__timeFrom(), $__timeTo()) WHERE port_id = {PORT})"),
+        false => port_rates(&format!("port_id = {PORT}")),
+    };
     format!(
         "SELECT $__timeGroupAlias(time, $__interval){columns}
-FROM ib_port_rates($__timeFrom(), $__timeTo())
-WHERE port_id = {PORT}
+FROM {rates} rates
 GROUP BY 1
 ORDER BY 1"
     )
@@ -122,12 +127,11 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
     let to_switch = || to(SWITCH, "Switch", &[("guid", "${guid}")]);
     let waiting = format!(
         "SELECT $__timeGroupAlias(time, $__interval), description || ' [' || port || ']' AS metric, {} AS waiting
-FROM ib_port_rates($__timeFrom(), $__timeTo())
-WHERE port_id = {}
+FROM {} rates
 GROUP BY 1, 2
 ORDER BY 1, 2",
         mean("transmit_wait_ratio"),
-        both_ends(),
+        port_rates(&format!("port_id = {}", both_ends())),
     );
     dashboard
         .panel(

@@ -5,6 +5,7 @@ use crate::fabric::error_table;
 use crate::link::{self, FABRIC, LINK, SWITCH, field, to};
 use crate::overview::event_panel;
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
+use crate::ranges::port_rates;
 use crate::site::Site;
 use crate::sql::{errors_over_time, events, mean};
 
@@ -50,9 +51,8 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
     let ports = format!(
         "WITH rates AS (
   SELECT port_id, {} AS sent, {} AS received, {} AS sent_utilisation, {} AS received_utilisation,
-         max(transmit_utilisation) AS highest, {} AS waiting
-  FROM ib_port_rates($__timeFrom(), $__timeTo())
-  WHERE {PORTS}
+         max(peak_utilisation) AS highest, {} AS waiting
+  FROM {} rates
   GROUP BY 1
 )
 SELECT n.port AS \"Port\", coalesce(n.remote_description || ' [' || n.remote_port || ']', '') AS \"Neighbour\",
@@ -69,6 +69,7 @@ LIMIT 200",
         mean("transmit_utilisation"),
         mean("receive_utilisation"),
         mean("transmit_wait_ratio"),
+        port_rates(PORTS),
     );
     let figures = "SELECT coalesce(nullif(max(description), ''), max(guid)) AS switch, max(lid)::text AS lid,
        (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state = 'Active' AND p.ib_node_id = max(n.ib_node_id)) AS \"active ports\",
@@ -109,11 +110,11 @@ fn of_ports(column: &str) -> String {
     format!(
         "SELECT $__timeGroupAlias(time, $__interval), lpad(port::text, 2, '0') || substring(link_name FROM ' > .*') AS metric,
        {} AS value
-FROM ib_port_rates($__timeFrom(), $__timeTo())
-WHERE {PORTS} AND port > 0
+FROM {} rates
 GROUP BY 1, 2
 ORDER BY 1, 2",
         mean(column),
+        port_rates(&format!("{PORTS} AND port > 0")),
     )
 }
 

@@ -3,8 +3,9 @@
 use crate::dashboard::{Dashboard, map};
 use crate::link::{self, FABRIC, HEALTH, JOB, JOBS, LINK, NODE, SWITCH, field, of_row_to_link, to};
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
+use crate::ranges::{Hot, hottest, port_rates};
 use crate::site::Site;
-use crate::sql::{Hot, RUNNING_JOBS, event_table, events, hottest, mean};
+use crate::sql::{RUNNING_JOBS, event_table, events, mean};
 
 /// The dashboard.
 pub fn dashboard(site: &Site) -> Dashboard {
@@ -52,12 +53,14 @@ FROM (
 
 fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
     let saturated = saturated();
-    let traffic = "SELECT $__timeGroupAlias(time, $__interval),
+    let traffic = format!(
+        "SELECT $__timeGroupAlias(time, $__interval),
        sum(transmit_bytes_per_second * interval_seconds) / ($__interval_ms / 1000.0) AS traffic
-FROM ib_port_rates($__timeFrom(), $__timeTo())
-WHERE node_type = 'ca'
+FROM {} rates
 GROUP BY 1
-ORDER BY 1";
+ORDER BY 1",
+        port_rates("node_type = 'ca'"),
+    );
     let small = (4, 4);
     dashboard
         .panel(
@@ -75,7 +78,8 @@ ORDER BY 1";
         )
         .panel(
             Panel::stat(4, "Traffic into the fabric", "Bytes per second that all ports of hosts send.", (6, 4))
-                .over_time(traffic)
+                .over_time(&traffic)
+                .step("1m")
                 .unit(BYTES_PER_SECOND)
                 .link(to(FABRIC, "Fabric", &[])),
         )
@@ -132,14 +136,13 @@ pub fn hottest_table(id: u32, site: &Site, by: Hot, condition: &str, count: u32)
         "WITH {}
 SELECT r.description AS \"From\", r.port AS \"Port\", n.remote_description AS \"To\", n.remote_port AS \"To port\",
        {} AS \"Mean utilisation\",
-       max(r.transmit_utilisation) AS \"Highest utilisation\",
+       max(r.peak_utilisation) AS \"Highest utilisation\",
        {} AS \"Mean rate\",
        max(r.rate_bytes_per_second) AS \"Link speed\",
        {} AS \"Waiting\",
        r.guid AS \"GUID\", CASE WHEN r.node_type = 'switch' THEN r.guid ELSE n.remote_guid END AS \"Switch GUID\"
-FROM ib_port_rates($__timeFrom(), $__timeTo()) r
+FROM {} r
 JOIN ib_port_named n ON n.port_id = r.port_id
-WHERE r.port_id = ANY (ARRAY(SELECT port_id FROM hottest))
 GROUP BY r.port_id, 1, 2, 3, 4, 10, 11
 ORDER BY {order} DESC NULLS LAST
 LIMIT {count}",
@@ -147,6 +150,7 @@ LIMIT {count}",
         mean("r.transmit_utilisation"),
         mean("r.transmit_bytes_per_second"),
         mean("r.transmit_wait_ratio"),
+        port_rates("port_id = ANY (ARRAY(SELECT port_id FROM hottest))"),
     );
     let description = format!(
         "The {count} directions of cables with {what} in the time range. The first end sends. Click it for the link, or the \

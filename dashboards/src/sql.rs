@@ -51,45 +51,6 @@ pub fn idle_colour(scale: &Scale) -> &str {
     scale.steps().first().map_or("#8e8e8e", |(_, colour)| colour)
 }
 
-/// Which fabric ports rank highest, as a common table expression `hottest (port_id)`. Made of the first and the last row of
-/// each port in the time range, so that rates need be made for these only.
-pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
-    let order = match by {
-        Hot::Utilisation => "sum(counter_increase(c.first_data, c.last_data) / nullif(c.speed, 0)::float8)",
-        Hot::Waiting => {
-            "sum(greatest(c.last_wait - c.first_wait, 0) * coalesce(c.tick, 8) / nullif(c.speed, 0)::float8)"
-        }
-    };
-    format!(
-        "hottest AS (
-  SELECT c.port_id
-  FROM (
-    SELECT port_id, first(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL) AS first_data,
-           last(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL) AS last_data,
-           min(transmit_wait) AS first_wait, max(transmit_wait) AS last_wait,
-           max(transmit_wait_tick_bytes) AS tick, max(rate_bytes_per_second) AS speed
-    FROM ib_port_counters
-    WHERE $__timeFilter(time)
-    GROUP BY port_id, epoch
-  ) c
-  JOIN ib_port_named n ON n.port_id = c.port_id
-  WHERE {condition}
-  GROUP BY c.port_id
-  ORDER BY {order} DESC NULLS LAST, c.port_id
-  LIMIT {count}
-)"
-    )
-}
-
-/// What makes a fabric port hot.
-#[derive(Clone, Copy, Debug)]
-pub enum Hot {
-    /// Bytes sent, as a share of its speed.
-    Utilisation,
-    /// Time in which it had data and could not send.
-    Waiting,
-}
-
 /// Error counters of a fabric port: column, and what people call it.
 pub const PORT_ERRORS: [(&str, &str); 9] = [
     ("symbol_error", "Symbol errors"),

@@ -1,9 +1,15 @@
 //! Whether each query says which time it reads: on a site's database, a hypertable without a bound is read for minutes.
 
 /// Hypertables, and views of them that have every row.
-const UNBOUNDED: [&str; 19] = [
+const UNBOUNDED: [&str; 25] = [
     "ib_port_counters",
     "ib_port_lane_counters",
+    "ib_port_minutes",
+    "ib_port_minutes_named",
+    "host_port_minutes",
+    "host_port_minutes_named",
+    "nvlink_minutes",
+    "nvlink_link_minutes",
     "ib_port_lane_values",
     "host_port_counters",
     "nvlink_counters",

@@ -1,12 +1,14 @@
 //! Every query of the dashboards and rules on a seeded TimescaleDB and a real Prometheus; and that the check
 //! fails when something is wrong.
 use crate::support::{DRIVEN_PORTS, Seed, files, reader, server};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 use throughline_dashboard_check::{
     Dashboard, Expander, Files, GrafanaRule, Language, PrometheusRules, Report, Sources, Window, check,
     saturated_by_promql, saturated_by_sql,
 };
 use throughline_sample::Guid;
+use throughline_store::{Retention, make_minutes};
 
 fn driven() -> BTreeSet<(String, String)> {
     DRIVEN_PORTS.iter().map(|(guid, port)| (Guid(*guid).to_string(), port.to_string())).collect()
@@ -136,6 +138,44 @@ async fn every_choice_of_every_menu_answers() {
         tried += 1;
     }
     assert!(tried >= 10, "the menu of NVLink figures has more than {tried}");
+}
+
+/// Over long ranges rows of minutes are read: the same panels answer, and tell the same of the hottest links.
+#[tokio::test]
+async fn long_ranges_are_answered_by_the_minute() {
+    let seed = Seed::make();
+    let database = seed.store().await;
+    let mut upkeep = database.connect().await.unwrap();
+    make_minutes(&mut upkeep, &Retention::default(), Duration::from_secs(60)).await.unwrap();
+    let sources = Sources { sql: Some(reader(&database).await), prometheus: None };
+    let mut by_minutes = files();
+    for (_, text) in &mut by_minutes.dashboards {
+        *text = text.replace("INTERVAL '6 hours'", "INTERVAL '6 minutes'");
+    }
+    let report = check(&by_minutes, &sources, seed.window()).await.unwrap();
+    // Packets are not in rows of minutes, and the last two and a half minutes are not made yet.
+    assert!(report.findings.is_empty() && report.notes.is_empty(), "{}", text(&report));
+
+    // Minutes in which all was made: the load of the driven links was the same throughout.
+    let sql = sources.sql.as_ref().unwrap();
+    let mut hottest = Vec::new();
+    for files in [files(), by_minutes] {
+        let (name, text) = &files.dashboards[files.dashboards.len() - 1];
+        let dashboard = Dashboard::parse(name, text).unwrap();
+        let panel = dashboard.query_panels().find(|panel| panel.title == "Hottest links").unwrap();
+        let statement = panel.targets[0].sql.as_deref().unwrap();
+        let statement = Expander::new(seed.window()).expand(statement, Language::Sql).unwrap();
+        let answer = sql.query(&statement).await.unwrap();
+        let of_row = |row: &Vec<Option<String>>| {
+            let mean: f64 = answer.cell(row, "Mean utilisation").unwrap().parse().unwrap();
+            let cell = |name: &str| answer.cell(row, name).unwrap().to_owned();
+            ((cell("GUID"), cell("Port")), (mean * 100.0).round())
+        };
+        let rows: BTreeMap<_, _> = answer.rows.iter().map(of_row).collect();
+        hottest.push(driven().into_iter().map(|port| rows.get(&port).copied()).collect::<Vec<_>>());
+    }
+    assert_eq!(hottest[0], vec![Some(95.0); DRIVEN_PORTS.len()]);
+    assert_eq!(hottest[1], hottest[0]);
 }
 
 /// Lines of the graph of GPUs end at circles of it, folded and unfolded, and unfolding shows each physical link.

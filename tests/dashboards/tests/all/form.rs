@@ -30,7 +30,7 @@ async fn what_is_wrong_in_a_dashboard_is_found() {
         ("", "${database:queryparam}", "${databases:queryparam}", "unknown '${databases}'"),
         ("", "]:percentencode}", "]}", "needs a format"),
         ("", "\"format\": \"time_series\"", "\"format\": \"graph\"", "rawSql, rawQuery and format"),
-        ("", "WHERE $__timeFilter(time)", "WHERE true", "'ib_port_counters' is read without a bound"),
+        ("", " AND $__timeFilter(time)", "", "'ib_port_minutes_named' is read without a bound"),
         ("", "ib_port_rates($__timeFrom()", "ib_port_rates('2020-01-01'", "does not begin at a time"),
         ("-fabric", "\"uid\": \"${database}\"", "\"uid\": \"my-database\"", "is no data-source variable"),
         ("-fabric", "\"uid\": \"${prometheus}\"", "\"uid\": \"prometheus\"", "is no data-source variable"),

@@ -1,0 +1,134 @@
+//! Rates over the time range, from readings or, where the range is long, from rows of minutes: these are few, and kept when
+//! readings are gone. Which of the two is a constant when the database plans, so that the other is never read.
+//!
+//! Each is a subquery with the same columns either way; `condition` is put into both halves, where it can be used early.
+
+/// Ranges above this are read by the minute. A chart has some 600 points: each is about a minute then.
+const LONG: &str = "INTERVAL '6 hours'";
+
+/// Whether the range is long, as a condition that reads no row.
+fn long() -> String {
+    format!("$__timeTo()::timestamptz - $__timeFrom()::timestamptz > {LONG}")
+}
+
+fn short() -> String {
+    format!("$__timeTo()::timestamptz - $__timeFrom()::timestamptz <= {LONG}")
+}
+
+/// Fabric ports: the columns of `ib_port_rates` but packets and ticks, and the highest utilisation within a row.
+pub fn port_rates(condition: &str) -> String {
+    let names = "time, port_id, guid, port, description, node_type, link_name";
+    let rates =
+        "transmit_bytes_per_second, receive_bytes_per_second, transmit_utilisation, receive_utilisation";
+    format!(
+        "(
+    SELECT {names}, interval_seconds, {rates}, transmit_utilisation AS peak_utilisation, transmit_wait_ratio,
+           rate_bytes_per_second
+    FROM ib_port_rates($__timeFrom(), $__timeTo())
+    WHERE {} AND {condition}
+    UNION ALL
+    SELECT {names}, seconds::float8, {rates}, transmit_peak_utilisation, transmit_wait_ratio, rate_bytes_per_second
+    FROM ib_port_minutes_named
+    WHERE {} AND $__timeFilter(time) AND {condition}
+  )",
+        short(),
+        long(),
+    )
+}
+
+/// Ports of hosts' adapters.
+pub fn host_rates(condition: &str) -> String {
+    let columns =
+        "transmit_bytes_per_second, receive_bytes_per_second, transmit_utilisation, receive_utilisation,
+           rate_bytes_per_second";
+    format!(
+        "(
+    SELECT time, host_port_id, node_name, device, port, interval_seconds, {columns}
+    FROM host_port_rates($__timeFrom(), $__timeTo())
+    WHERE {} AND {condition}
+    UNION ALL
+    SELECT time, host_port_id, node_name, device, port, seconds::float8, {columns}
+    FROM host_port_minutes_named
+    WHERE {} AND $__timeFilter(time) AND {condition}
+  )",
+        short(),
+        long(),
+    )
+}
+
+/// NVLinks, each by one source.
+pub fn nvlink_rates(condition: &str) -> String {
+    let columns =
+        "transmit_bytes_per_second, receive_bytes_per_second, transmit_utilisation, receive_utilisation,
+           speed_bytes_per_second";
+    format!(
+        "(
+    SELECT time, gpu_id, gpu, node_name, gpu_index, link, link_name, interval_seconds, {columns}
+    FROM nvlink_rates($__timeFrom(), $__timeTo())
+    WHERE {} AND {condition}
+    UNION ALL
+    SELECT m.time, m.gpu_id, m.gpu, n.name, g.index, m.link,
+           coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, m.gpu) || ' link ' || m.link, m.seconds::float8,
+           {columns}
+    FROM (
+      SELECT *, gpu_source_rank(source) AS rank, min(gpu_source_rank(source)) OVER (PARTITION BY gpu_id, link) AS best
+      FROM nvlink_link_minutes
+      WHERE {} AND $__timeFilter(time) AND {condition}
+    ) m
+    LEFT JOIN gpu g ON g.gpu_id = m.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN node_key n ON n.id = g.node_id
+    WHERE m.rank = m.best
+  )",
+        short(),
+        long(),
+    )
+}
+
+/// What makes a fabric port hot.
+#[derive(Clone, Copy, Debug)]
+pub enum Hot {
+    /// Bytes sent, as a share of its speed.
+    Utilisation,
+    /// Time in which it had data and could not send.
+    Waiting,
+}
+
+/// Which fabric ports rank highest, as a common table expression `hottest (port_id)`. Made of the first and the last reading
+/// of each port in the time range, or of its minutes, so that rates need be made for these only; `condition` is on
+/// `ib_port_named n`.
+pub fn hottest(by: Hot, condition: &str, count: u32) -> String {
+    let (by_readings, by_minutes) = match by {
+        Hot::Utilisation => (
+            "counter_increase(first(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL),
+                            last(transmit_data_bytes, time) FILTER (WHERE transmit_data_bytes IS NOT NULL))",
+            "transmit_bytes_per_second",
+        ),
+        Hot::Waiting => (
+            "greatest(max(transmit_wait) - min(transmit_wait), 0) * coalesce(max(transmit_wait_tick_bytes), 8)",
+            "transmit_wait_bytes_per_second",
+        ),
+    };
+    format!(
+        "hottest AS (
+  SELECT c.port_id
+  FROM (
+    SELECT port_id, {by_readings}::float8 AS bytes, max(rate_bytes_per_second) AS speed
+    FROM ib_port_counters
+    WHERE {} AND $__timeFilter(time)
+    GROUP BY port_id, epoch
+    UNION ALL
+    SELECT port_id, sum({by_minutes} * seconds), max(rate_bytes_per_second)
+    FROM ib_port_minutes
+    WHERE {} AND $__timeFilter(time)
+    GROUP BY port_id
+  ) c
+  JOIN ib_port_named n ON n.port_id = c.port_id
+  WHERE {condition}
+  GROUP BY c.port_id
+  ORDER BY sum(c.bytes / nullif(c.speed, 0)) DESC NULLS LAST, c.port_id
+  LIMIT {count}
+)",
+        short(),
+        long(),
+    )
+}
