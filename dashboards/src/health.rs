@@ -205,7 +205,7 @@ fn sources(dashboard: Dashboard) -> Dashboard {
 
 fn delivery(dashboard: Dashboard) -> Dashboard {
     let panel = |id, title: &str, description: &str, sql: &str, unit| {
-        Panel::series(id, title, description, (8, 8)).over_time(sql).unit(unit).link(link::to_alerts())
+        Panel::series(id, title, description, (8, 7)).over_time(sql).unit(unit).link(link::to_alerts())
     };
     let spools = "SELECT $__timeGroupAlias(time, $__interval), instance AS metric, max(value) AS value
 FROM self_stats
@@ -249,6 +249,13 @@ ORDER BY 1, 2";
             "Bytes on disk.",
             &gauge("database_bytes", "'database'::text"),
             BYTES,
+        ))
+        .panel(panel(
+            27,
+            "Rows of minutes",
+            "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.",
+            &gauge("rollup_lag_seconds", "'behind'::text"),
+            SECONDS,
         ))
         .panel(panel(
             26,
