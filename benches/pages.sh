@@ -5,7 +5,7 @@
 # software. Prints each figure against its goal; ends with status 2 where one is missed. PARTS names other sizes.
 set -eu
 cd "$(dirname "$0")/.."
-web=crates/gateway/web
+self=$PWD/benches/pages.sh web=crates/gateway/web
 [ -d "$web/node_modules/playwright-core" ] || {
     echo "playwright-core is missing: \`make pages\` puts it into $web/node_modules" >&2
     exit 69
@@ -13,7 +13,7 @@ web=crates/gateway/web
 if [ -z "${HOSTS:-}" ]; then
     status=0
     for part in ${PARTS:-1428 8008}; do
-        HOSTS=$part "$0" || status=$?
+        HOSTS=$part "$self" || status=$?
     done
     exit "$status"
 fi

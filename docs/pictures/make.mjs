@@ -29,7 +29,7 @@ const map = async (page) => {
 }
 const panel = async (page) => {
   await map(page)
-  await page.locator('.panel table').waitFor()
+  await page.locator('.panel table:not(.u-legend)').first().waitFor()
 }
 const charts = async (page) => {
   await page.locator('[aria-label="Over time"] figure.chart').nth(2).waitFor()
@@ -38,7 +38,7 @@ const charts = async (page) => {
 /** Name, address, what to wait for, and what to do then. `tour`: which variants the tour shows. */
 const SHOTS = [
   { name: 'fabric', url: '/fabric', ready: map, tour: [1280, 'light'] },
-  { name: 'fabric-open', url: `/fabric?open=${leaf}&node=${leaf}&find=1`, ready: panel },
+  { name: 'leaf', url: `/fabric?open=${leaf}&node=${leaf}&find=1`, ready: panel, tour: [1280, 'light'] },
   { name: 'link', url: `/fabric?link=${link}&window=60`, ready: panel, tour: [1280, 'light'] },
   { name: 'fabric-waiting', url: '/fabric?colour=waiting&window=60&palette=blind', ready: map },
   { name: 'fabric-past', url: `/fabric?t=${minutesAgo(1)}&window=60`, ready: map },
@@ -64,7 +64,7 @@ for (const shot of SHOTS) {
     await page.goto(site + shot.url)
     await shot.ready(page)
     // What is asked for again and again has come once more, and charts have their size.
-    await page.waitForTimeout(3000)
+    await page.waitForTimeout(2000)
     const file = path.join(folder, out === '' ? `${shot.name}.png` : `${shot.name}-${width}-${colorScheme}.png`)
     await writePng(page, await page.screenshot(), file)
     console.log(`${file} ${fs.statSync(file).size}`)
