@@ -41,6 +41,8 @@ const BUFFER_BYTES: usize = 64 << 10;
 const LIMIT: Duration = Duration::from_secs(5);
 /// Most adapters asked; a node has a few, and up to some hundred virtual functions.
 const DEVICES_MAX: usize = 256;
+/// What a kernel without adapters says of where processes have queue pairs.
+const NO_ADAPTERS: &str = "no_adapters";
 /// Most processes kept.
 const PROCESSES_MAX: usize = 65_536;
 
@@ -51,10 +53,11 @@ pub type PortsOfProcesses = BTreeMap<u32, Vec<String>>;
 ///
 /// # Errors
 /// Why it does not tell, in one word: `not_supported` by an old kernel, `no_permission`, `no_answer`,
-/// `not_understood`. A kernel without any RDMA has no adapters: then no process uses one.
+/// `not_understood`, and `no_adapters` by one that has none: adapters of a node may be seen by another kernel than the
+/// agent's (a `sysfs.root` of a host below a virtual machine, or of the demo), and this one knows nothing of them.
 pub fn ports_of_processes() -> Result<PortsOfProcesses, &'static str> {
     let socket = match open() {
-        Err(error) if error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT) => return Ok(BTreeMap::new()),
+        Err(error) if error.raw_os_error() == Some(nix::libc::EPROTONOSUPPORT) => return Err(NO_ADAPTERS),
         opened => opened.map_err(|error| reason(&error))?,
     };
     let mut devices = BTreeMap::new();
@@ -66,6 +69,9 @@ pub fn ports_of_processes() -> Result<PortsOfProcesses, &'static str> {
         }
     })
     .map_err(|error| reason(&error))?;
+    if devices.is_empty() {
+        return Err(NO_ADAPTERS);
+    }
     let mut counts = Counts::default();
     for (index, name) in &devices {
         let asked = ask(&socket, CMD_RES_QP_GET, Some(*index), &mut |message| {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { byName, duration, matches, percent, rate, short } from './text.ts'
+import { byName, duration, mark, matches, percent, rate, short } from './text.ts'
 
 it('numbers have three digits and a prefix', () => {
   expect(short(0)).toBe('0')
@@ -18,4 +18,8 @@ it('names are ordered by their numbers and found by words', () => {
   expect(['leaf10', 'leaf2', 'leaf1'].sort(byName)).toEqual(['leaf1', 'leaf2', 'leaf10'])
   expect(matches('Leaf001[3] – spine2[7]', 'leaf spine2')).toBe(true)
   expect(matches('leaf001', 'leaf spine')).toBe(false)
+})
+it('marks of time are hours of 24, and days at their beginning', () => {
+  const at = (h: number, m: number, s: number) => new Date(2026, 0, 31, h, m, s).getTime() / 1000
+  expect([mark(at(13, 5, 0), 300), mark(at(13, 5, 10), 10), mark(at(0, 0, 0), 3600), mark(at(12, 0, 0), 86_400)]).toEqual(['13:05', '13:05:10', '01-31', '01-31'])
 })

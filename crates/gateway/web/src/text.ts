@@ -66,6 +66,14 @@ export function clock(time: string | number | Date): string {
   return `${pad(d.getHours())}:${pad(d.getMinutes())}:${pad(d.getSeconds())}`
 }
 
+/** A mark of a time axis whose marks are `step` seconds apart: the hour, or the day at its beginning. */
+export function mark(seconds: number, step: number): string {
+  const d = new Date(seconds * 1000)
+  const isDay = d.getHours() + d.getMinutes() + d.getSeconds() === 0
+  if (isDay || step >= 86_400) return `${pad(d.getMonth() + 1)}-${pad(d.getDate())}`
+  return step < 60 ? clock(d) : clock(d).slice(0, 5)
+}
+
 /** Compares names as people do: leaf2 before leaf10. */
 const collator = new Intl.Collator('en', { numeric: true, sensitivity: 'base' })
 export const byName = (a: string, b: string) => collator.compare(a, b)

@@ -4,9 +4,11 @@ import type { Node } from '../api/client.ts'
 
 export interface Spot {
   id: string
-  kind: 'nvswitch' | 'gpu' | 'cpu' | 'adapter' | 'leaf'
+  /** `end`: what NVLinks lead to that is no other spot, above their GPU. */
+  kind: 'nvswitch' | 'gpu' | 'cpu' | 'adapter' | 'leaf' | 'end'
   x: number
   y: number
+  width: number
   title: string
   note: string
 }
@@ -32,6 +34,11 @@ const ROW_PX = 110
 /** Height of arcs between neighbours, and for each GPU further. */
 const ARC_PX = 46
 const ARC_FURTHER_PX = 26
+/** Widest box, and the room between two. */
+const BOX_PX = 160
+const BETWEEN_PX = 8
+/** How far above a GPU its links to something else end. */
+const END_PX = 70
 /** Distance of the physical links of one logical link. */
 const APART_PX = 9
 
@@ -53,7 +60,7 @@ function gpuRow(node: Node): number {
   let reach = node.nv_switches.length > 0 ? ROW_PX : 40
   for (const l of node.logical) {
     if (l.remote_kind === 'gpu' && l.remote !== null) reach = Math.max(reach, arcHeight(l.gpu, l.remote) / 2 + 30)
-    if (l.remote === null) reach = Math.max(reach, 90)
+    if (l.remote === null) reach = Math.max(reach, END_PX + 20)
   }
   return SWITCH_Y + reach
 }
@@ -68,7 +75,7 @@ export function draw(node: Node, unfolded: (logical: number) => boolean): Drawin
   const leafY = adapterY + ROW_PX
   const spots: Spot[] = []
   const add = (kind: Spot['kind'], i: number, count: number, y: number, title: string, note: string) => {
-    spots.push({ id: `${kind}${i}`, kind, x: spread(count, i), y, title, note })
+    spots.push({ id: `${kind}${i}`, kind, x: spread(count, i), y, width: Math.min(BOX_PX, WIDTH / count - BETWEEN_PX), title, note })
   }
   node.nv_switches.forEach((s, i) => add('nvswitch', i, node.nv_switches.length, SWITCH_Y, `NVSwitch ${i}`, s.pci))
   node.gpus.forEach((g, i) => add('gpu', i, node.gpus.length, gpuY, `GPU ${g.index}`, g.name))
@@ -76,6 +83,11 @@ export function draw(node: Node, unfolded: (logical: number) => boolean): Drawin
   node.adapters.forEach((a, i) => add('adapter', i, node.adapters.length, adapterY, `${a.device} port ${a.port}`, a.state ?? ''))
   node.adapters.forEach((a, i) => {
     if (a.leaf !== null) add('leaf', i, node.adapters.length, leafY, a.leaf, '')
+  })
+  node.logical.forEach((l, at) => {
+    if (l.remote !== null) return
+    const x = spread(node.gpus.length, l.gpu)
+    spots.push({ id: `end${at}`, kind: 'end', x, y: gpuY - END_PX - 10, width: 64, title: remoteName(node, l), note: '' })
   })
   const lines = node.logical.flatMap((l, at) => linesOf(node, l, at, { gpuY }, unfolded(at)))
   return { width: WIDTH, height: (node.adapters.length > 0 ? leafY : cpuY) + 40, spots, lines }
@@ -95,7 +107,7 @@ function linesOf(node: Node, l: Node['logical'][number], at: number, { gpuY }: {
       to = [spread(node.nv_switches.length, l.remote) + aside / 3, SWITCH_Y + 20]
       control = [(from[0] + to[0]) / 2 + aside, (from[1] + to[1]) / 2]
     } else {
-      to = [from[0] + aside, gpuY - 70]
+      to = [from[0] + aside, gpuY - END_PX]
       control = middle(from, to)
     }
     const [first, second] = halvesOfCurve(from, control, to)
@@ -107,7 +119,7 @@ function linesOf(node: Node, l: Node['logical'][number], at: number, { gpuY }: {
 export function remoteName(node: Node, l: Node['logical'][number]): string {
   if (l.remote_kind === 'gpu' && l.remote !== null) return `GPU ${node.gpus[l.remote]?.index ?? l.remote}`
   if (l.remote_kind === 'switch' && l.remote !== null) return `NVSwitch ${l.remote}`
-  return l.remote_kind === 'elsewhere' ? 'a GPU of another host' : l.remote_kind
+  return l.remote_kind === 'elsewhere' ? 'a GPU of another host' : l.remote_kind === 'cpu' ? 'CPU' : l.remote_kind
 }
 
 /** Share of a speed. */

@@ -128,6 +128,9 @@ function Picture({ data, preferences, isUnfolded, toggle }: PictureProps) {
   )
 }
 
+/** Width of a letter of a note, with the box's margin. */
+const NOTE_LETTER_PX = 6.4
+
 /** Which CPU a GPU hangs at, and its nearest adapters. */
 function Affinities({ data, spots }: { data: Node; spots: Map<string, Spot> }) {
   const lines: [Spot, Spot][] = []
@@ -176,16 +179,19 @@ function LinkLine({ data, line, palette, toggle }: LineProps) {
 }
 
 function Box({ spot }: { spot: Spot }) {
-  const width = spot.kind === 'cpu' ? 130 : 116
+  const { width } = spot
+  const height = spot.kind === 'end' ? 24 : 40
+  const letters = Math.floor(width / NOTE_LETTER_PX)
   return (
     <g class={`spot ${spot.kind}`}>
-      <rect x={spot.x - width / 2} y={spot.y - 20} width={width} height={40} rx={spot.kind === 'leaf' ? 2 : 8} />
+      <title>{`${spot.title} ${spot.note}`}</title>
+      <rect x={spot.x - width / 2} y={spot.y - height / 2} width={width} height={height} rx={spot.kind === 'leaf' ? 2 : 8} />
       <text x={spot.x} y={spot.note === '' ? spot.y + 4 : spot.y - 2}>
         {spot.title}
       </text>
       {spot.note !== '' && (
         <text class="note" x={spot.x} y={spot.y + 12}>
-          {spot.note.length > 20 ? `${spot.note.slice(0, 19)}…` : spot.note}
+          {spot.note.length > letters ? `${spot.note.slice(0, letters - 1)}…` : spot.note}
         </text>
       )}
     </g>

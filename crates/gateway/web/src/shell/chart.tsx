@@ -3,7 +3,7 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { bytes, clock, duration, percent, rate, short } from '../text.ts'
+import { bytes, clock, duration, mark, percent, rate, short } from '../text.ts'
 import type { Preferences } from './preferences.ts'
 
 export interface Series {
@@ -111,7 +111,7 @@ export function axes(preferences: Preferences, unit: Unit): uPlot.Axis[] {
   const { ink, grid } = AXES[preferences.theme]
   const shared = { stroke: ink, grid: { stroke: grid, width: 1 }, ticks: { stroke: grid, width: 1 }, font: '11px system-ui, sans-serif' }
   return [
-    { ...shared, size: 28 },
+    { ...shared, size: 28, values: (_u, splits, _axis, _space, step) => splits.map((v) => mark(v, step)) },
     { ...shared, size: AXIS_PX, values: (_u, splits) => splits.map((v) => FORMAT[unit](v)), space: 26 },
   ]
 }
