@@ -7,22 +7,7 @@ cd "$(dirname "$0")/.."
 ports=${PORTS:-10000} interval=${INTERVAL:-5} minutes=${MINUTES:-10} goal=${GOAL:-10}
 throughline=${THROUGHLINE:-target/release/throughline}
 
-folder=$(mktemp -d) started=
-# shellcheck disable=SC2317 # the trap calls it
-finish() {
-    for process in $started; do
-        kill "$process" 2>/dev/null || true
-        wait "$process" 2>/dev/null || true
-    done
-    "$throughline" db stop --state-dir "$folder/state" >/dev/null 2>&1 || true
-    rm -rf "$folder"
-}
-trap finish EXIT INT TERM
-# The database's user must reach its folder.
-chmod 755 "$folder"
-mkdir "$folder/state"
-"$throughline" db start --state-dir "$folder/state" >/dev/null
-psql=$("$throughline" db status --state-dir "$folder/state" | sed -n 's/^psql *//p' | sed 's/-U throughline_read/-U throughline/')
+. benches/database.sh
 
 # Whole minutes that have passed long enough for upkeep to make them.
 begin=$(($(date +%s) / 60 * 60 - 240 - minutes * 60))

@@ -27,24 +27,9 @@ if [ "$version" = 3 ]; then
     prometheus=$prefix/prometheus3/prometheus promtool=$prefix/prometheus3/promtool
 fi
 
-folder=$(mktemp -d) started=
-# shellcheck disable=SC2317 # the trap calls it
-finish() {
-    for process in $started; do
-        kill "$process" 2>/dev/null || true
-        wait "$process" 2>/dev/null || true
-    done
-    "$throughline" db stop --state-dir "$folder/state" >/dev/null 2>&1 || true
-    rm -rf "$folder"
-}
-trap finish EXIT INT TERM
-# The database's user must reach its folder.
-chmod 755 "$folder"
-mkdir "$folder/state"
+. benches/database.sh
 
 echo "seeding $series series of an hour at 5 s"
-"$throughline" db start --state-dir "$folder/state" >/dev/null
-psql=$("$throughline" db status --state-dir "$folder/state" | sed -n 's/^psql *//p' | sed 's/-U throughline_read/-U throughline/')
 # On a whole hour, two hours ago: where Prometheus keeps blocks and no head.
 end=$(($(date +%s) / 3600 * 3600 - 7200)) begin=$(($(date +%s) / 3600 * 3600 - 10800))
 $psql -q -v ON_ERROR_STOP=1 <<EOF

@@ -2,22 +2,7 @@
 # into: a fat tree of two layers, a sweep of all ports each PAUSE (1) seconds and operations of all jobs all the while.
 # Needs hosts, jobs and throughline; sets folder, started, query and psql. Everything is stopped and removed at the end.
 # shellcheck shell=sh disable=SC2034,SC2154 # what it needs and what it sets
-folder=$(mktemp -d) started=
-# shellcheck disable=SC2317 # the trap calls it
-finish() {
-    for process in $started; do
-        kill "$process" 2>/dev/null || true
-        wait "$process" 2>/dev/null || true
-    done
-    "$throughline" db stop --state-dir "$folder/state" >/dev/null 2>&1 || true
-    rm -rf "$folder"
-}
-trap finish EXIT INT TERM
-# The database's user must reach its folder.
-chmod 755 "$folder"
-mkdir "$folder/state"
-"$throughline" db start --state-dir "$folder/state" >/dev/null
-psql=$("$throughline" db status --state-dir "$folder/state" | sed -n 's/^psql *//p' | sed 's/-U throughline_read/-U throughline/')
+. benches/database.sh
 
 # 21 hosts a leaf, 18 spines; nodes are numbered hosts, leaves, spines. Links are pairs of (node, port).
 leaves=$(((hosts + 20) / 21))
