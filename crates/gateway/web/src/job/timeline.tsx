@@ -1,6 +1,6 @@
 // A job over time: what each rank spends in MPI, the operations of all or of one rank, and under them what the NVLinks
 // and ports of its hosts carried in the same seconds, on one time axis.
-import { useMemo } from 'preact/hooks'
+import { useMemo, useState } from 'preact/hooks'
 import { type LinkRates, type Operations, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { colours, ramp, rgb, step } from '../colour.ts'
@@ -65,15 +65,7 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
         </label>
         <label>
           Rank{' '}
-          <input
-            type="number"
-            class="rank"
-            min={0}
-            value={rank ?? ''}
-            placeholder="all"
-            onChange={(e) => setQuery({ rank: e.currentTarget.value })}
-            data-testid="rank"
-          />
+          <RankField rank={rank} />
         </label>
         <span class="spring" />
         <span class="dim">
@@ -103,6 +95,28 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
         </Kept>
       )}
     </section>
+  )
+}
+
+/** What is being typed is kept here: the series are drawn anew while somebody types, and that would take it away. */
+function RankField({ rank }: { rank: number | null }) {
+  const [typed, setTyped] = useState<string>()
+  const chosen = (text: string) => {
+    setTyped(undefined)
+    setQuery({ rank: text })
+  }
+  return (
+    <input
+      type="number"
+      class="rank"
+      min={0}
+      value={typed ?? rank ?? ''}
+      placeholder="all"
+      onInput={(e) => setTyped(e.currentTarget.value)}
+      onChange={(e) => chosen(e.currentTarget.value)}
+      onBlur={() => setTyped(undefined)}
+      data-testid="rank"
+    />
   )
 }
 
