@@ -39,8 +39,8 @@ INSERT INTO job_rank (job_id, rank, node_id, host, pid, world_size, mpi_library,
 SELECT j.id, r, k.id, k.name, 1000 + r, 16, 'Open MPI v4.1.4', j.start_time
 FROM job j, generate_series(0, 15) r JOIN LATERAL (SELECT 1) one ON true, node_key k
 WHERE k.id = 1 + (j.id * 4 + r / 4) % $hosts;
-INSERT INTO job_node (job_id, node_id, first_seen, last_seen)
-SELECT DISTINCT job_id, node_id, start_time, now() FROM job_rank;
+INSERT INTO job_node (job_id, node_id, first_seen, last_seen, reported_at)
+SELECT DISTINCT job_id, node_id, start_time, now(), now() FROM job_rank;
 ANALYZE ib_node_key, ib_node, ib_port_key, ib_port, ib_link, node_key, node, job, job_rank, job_node;
 SQL
 cat >"$folder/sweep.sql" <<SQL
@@ -54,6 +54,8 @@ SELECT clock_timestamp(), '0xfe80000000000000', 'mad', count(*), count(*), 0, 0.
 INSERT INTO mpi_ops (time, job_id, rank, operation, size_class_bytes, epoch, source, calls, bytes, elapsed_seconds)
 SELECT clock_timestamp(), r.job_id, r.rank, 'allreduce', 8, r.start_time, 'pmpi', 1, 8, 0.1 FROM job_rank r
 WHERE r.rank < 4 ON CONFLICT DO NOTHING;
+-- Agents speak of each job once a minute.
+UPDATE job_node SET last_seen = now(), reported_at = now() WHERE job_id % 60 = extract(second FROM now())::integer;
 SQL
 ingest() {
     while :; do

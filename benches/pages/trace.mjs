@@ -1,7 +1,15 @@
-// Time of the page's main thread in each frame, from Chromium's own trace.
+// Time of the page's main thread in each frame, from Chromium's own trace: the processor time that its tasks used, and
+// the time that passed in them, which also has what they waited for: the drawing of graphics in software, and other
+// processes on the same cores.
 
-/** Records while `act` runs; resolves to the milliseconds that the main thread was busy, frame by frame. */
+/** Records while `act` runs; resolves to what the main thread did, frame by frame: lists of milliseconds `used` and
+ * `passed`. */
 export async function framesDuring(browser, act) {
+  return frames(await traced(browser, act))
+}
+
+/** All events of Chromium's trace while `act` runs. */
+export async function traced(browser, act) {
   const session = await browser.newBrowserCDPSession()
   const events = []
   session.on('Tracing.dataCollected', ({ value }) => events.push(...value))
@@ -12,7 +20,7 @@ export async function framesDuring(browser, act) {
   await session.send('Tracing.end')
   await ended
   await session.detach()
-  return frames(events)
+  return events
 }
 
 /** Tasks of the thread that runs animation frames, summed from the end of one frame to the end of the next. */
@@ -21,33 +29,34 @@ export function frames(events) {
   const counts = new Map()
   for (const e of animations) counts.set(`${e.pid}.${e.tid}`, (counts.get(`${e.pid}.${e.tid}`) ?? 0) + 1)
   const [thread] = [...counts].sort((a, b) => b[1] - a[1])[0] ?? []
-  if (thread === undefined) return []
+  if (thread === undefined) return { used: [], passed: [] }
   const isOfThread = (e) => `${e.pid}.${e.tid}` === thread
   const starts = animations.filter(isOfThread).map((e) => e.ts).sort((a, b) => a - b)
   const tasks = events
     .filter((e) => isOfThread(e) && e.ph === 'X' && (e.name === 'RunTask' || e.name === 'ThreadControllerImpl::RunTask'))
     .sort((a, b) => a.ts - b.ts)
-  // A task within a task is counted with the outer one.
-  const outer = []
-  for (const task of tasks) {
-    const last = outer[outer.length - 1]
-    if (last === undefined || task.ts >= last.ts + last.dur) outer.push(task)
-  }
-  const list = []
-  let sum = 0
+  const used = []
+  const passed = []
+  let sums = { used: 0, passed: 0 }
   let next = 0
-  for (const task of outer) {
-    sum += task.dur / 1000
-    const end = task.ts + task.dur
+  let last = Number.NEGATIVE_INFINITY
+  for (const task of tasks) {
+    // A task within a task is counted with the outer one.
+    if (task.ts < last) continue
+    last = task.ts + task.dur
+    if (task.tdur === undefined) throw new Error('this Chromium does not tell the processor time of tasks')
+    sums.used += task.tdur / 1000
+    sums.passed += task.dur / 1000
     let isFrame = false
-    while (next < starts.length && starts[next] <= end) {
+    while (next < starts.length && starts[next] <= last) {
       isFrame = true
       next += 1
     }
     if (!isFrame) continue
-    list.push(sum)
-    sum = 0
+    used.push(sums.used)
+    passed.push(sums.passed)
+    sums = { used: 0, passed: 0 }
   }
   // What came before the first frame is not of one.
-  return list.slice(1)
+  return { used: used.slice(1), passed: passed.slice(1) }
 }
