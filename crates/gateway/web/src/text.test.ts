@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { byName, duration, mark, matches, percent, rate, short } from './text.ts'
+import { byName, counted, duration, mark, matches, percent, rate, short } from './text.ts'
 
 it('numbers have three digits and a prefix', () => {
   expect(short(0)).toBe('0')
@@ -9,6 +9,9 @@ it('numbers have three digits and a prefix', () => {
   expect(short(-1500)).toBe('-1.50 k')
   expect(rate(12.2e9)).toBe('12.2 GB/s')
   expect(rate(null)).toBe('–')
+})
+it('counts things', () => {
+  expect([0, 1, 2].map((n) => counted(n, 'job'))).toEqual(['0 jobs', '1 job', '2 jobs'])
 })
 it('shares and durations', () => {
   expect([0, 0.0004, 0.05, 0.9, 1].map(percent)).toEqual(['0 %', '<0.1 %', '5.0 %', '90 %', '100 %'])

@@ -50,6 +50,9 @@ export function duration(seconds: number | null | undefined): string {
     .join(' ')
 }
 
+/** So many of a thing: 1 job, 2 jobs. */
+export const counted = (n: number, one: string) => `${n} ${one}${n === 1 ? '' : 's'}`
+
 const pad = (n: number) => String(n).padStart(2, '0')
 
 /** A time of this machine's zone: 2026-01-31 12:00:05. */

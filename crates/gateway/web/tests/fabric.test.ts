@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Topology } from '../src/api/client.ts'
 import { cameraOf, mapping } from '../src/fabric/camera.ts'
 import { layout } from '../src/fabric/layout.ts'
-import { SITE, colours, launch, mapDrawn, query, tab, until } from './browser.ts'
+import { SITE, colours, drawn, launch, mapDrawn, query, tab, until } from './browser.ts'
 
 const JOB = 'slurm:41.0@1000'
 const LEAF2 = '0x0000000000000101'
@@ -118,17 +118,54 @@ describe('the map', () => {
     await close()
   })
 
-  it('a found switch comes into sight', async () => {
-    const { page, close } = await tab(browser, '/fabric')
+  it('a found leaf comes into sight, and its spines with it', async () => {
+    const far = '0.9000,0.900,40.0'
+    const { page, close } = await tab(browser, `/fabric?view=${far}`)
     await mapDrawn(page)
     const field = page.getByRole('combobox', { name: /search/i })
-    await field.fill('spine2')
-    await page.getByRole('option', { name: /spine2/ }).click()
-    await until('the view moved there', async () => query(page).get('view') !== null && query(page).get('find') === null)
-    const at = await spot(page, 'spine2')
-    const box = (await page.getByTestId('map').boundingBox()) as { x: number; width: number }
-    expect(at.x).toBeGreaterThan(box.x)
-    expect(at.x).toBeLessThan(box.x + box.width)
+    await field.fill('leaf2')
+    await page.getByRole('option', { name: /leaf2/ }).click()
+    await until('the view moved there', async () => query(page).get('find') === null && query(page).get('view') !== far)
+    await panel(page).waitFor()
+    const box = (await page.getByTestId('map').boundingBox()) as { x: number; y: number; width: number; height: number }
+    for (const name of ['leaf2', 'spine1', 'spine2']) {
+      const at = await spot(page, name)
+      expect([at.x > box.x, at.x < box.x + box.width, at.y > box.y, at.y < box.y + box.height], name).toEqual([true, true, true, true])
+    }
+    await close()
+  })
+
+  it('is moved by hand and wheel without a new surface to draw on, and is sharp at rest', async () => {
+    const { page, errors, close } = await tab(browser, '/fabric?t=' + PAST())
+    await mapDrawn(page)
+    const whole = await page.getByTestId('map').screenshot()
+    await page.getByTestId('map').evaluate((canvas) => {
+      const made = { count: 0 }
+      new MutationObserver((all) => (made.count += all.length)).observe(canvas, { attributeFilter: ['width', 'height'] })
+      Object.assign(window, { made })
+    })
+    const box = (await page.getByTestId('map').boundingBox()) as { x: number; y: number; width: number; height: number }
+    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2]
+    await page.mouse.move(x, y)
+    const before = await drawn(page)
+    for (let i = 0; i < 20; i += 1) {
+      await page.mouse.wheel(0, i < 10 ? -60 : 60)
+      await page.waitForTimeout(20)
+    }
+    await page.mouse.down()
+    for (let i = 1; i <= 20; i += 1) await page.mouse.move(x + 10 * Math.min(i, 20 - i), y)
+    await page.mouse.up()
+    await page.mouse.move(box.x + box.width + 5, box.y - 5)
+    await mapDrawn(page)
+    expect(await drawn(page)).toBeGreaterThan(before + 1)
+    expect(await page.evaluate(() => (window as unknown as { made: { count: number } }).made.count)).toBe(0)
+    await page.getByTestId('map').focus()
+    await page.keyboard.press('0')
+    await until('all is shown again', async () => query(page).get('view') === null)
+    await mapDrawn(page)
+    await page.getByTestId('map').blur()
+    expect((await page.getByTestId('map').screenshot()).equals(whole)).toBe(true)
+    expect(errors).toEqual([])
     await close()
   })
 })
@@ -189,6 +226,9 @@ describe('over the map', () => {
     await page.getByTestId('job').selectOption(JOB)
     // Six hosts on two leaves: their cables, and of each leaf both ways up.
     await page.getByTestId('overlaid').getByText(`${JOB}: 6 adapters, 10 links between them are lit.`).waitFor()
+    // Beside the map: over it, it would hide names.
+    const [note, map] = [await page.getByTestId('overlaid').boundingBox(), await page.getByTestId('map').boundingBox()]
+    expect((note?.y ?? 0) + (note?.height ?? 0)).toBeLessThanOrEqual(map?.y ?? 0)
     await mapDrawn(page)
     expect((await page.getByTestId('map').screenshot()).equals(plain)).toBe(false)
     await page.getByTestId('job').selectOption('')

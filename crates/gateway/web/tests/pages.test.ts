@@ -102,6 +102,14 @@ describe('the way around', () => {
     await close()
   })
 
+  it('counts jobs in words', async () => {
+    const { page, close } = await tab(browser, '/jobs')
+    await page.getByText(/^2 jobs, as of/).waitFor()
+    await page.getByLabel('Filter').fill('slurm:41')
+    await page.getByText(/^1 job, as of/).waitFor()
+    await close()
+  })
+
   it('keeps theme and colours of the reader', async () => {
     const { page, close } = await tab(browser, '/jobs')
     await page.getByLabel('Theme').selectOption('dark')

@@ -59,18 +59,27 @@ export function zoomAt(camera: Camera, size: Size, factor: number, px: number, p
   })
 }
 
-/** A camera that shows the points with room around them, for a search's or a selection's sake. */
+/** A camera that has all of the points in sight, with room around them, for a search's or a selection's sake. */
 export function around(points: readonly (readonly [number, number])[], zoomMax: number): Camera {
   if (points.length === 0) return WHOLE
-  const xs = points.map(([x]) => x)
-  const ys = points.map(([, y]) => y)
-  const [left, right] = [Math.min(...xs), Math.max(...xs)]
-  const width = Math.max(right - left, 1e-6)
-  const zoom = clamp(0.6 / width, 1, zoomMax)
-  const y = (Math.min(...ys) + Math.max(...ys)) / 2
-  // The vertical stays near the middle: at this scale all layers nearly fit.
-  return kept({ x: (left + right) / 2, y: 0.5 + (y - 0.5) * 0.5, zoom })
+  const [left, right] = ends(points.map(([x]) => x))
+  const [top, bottom] = ends(points.map(([, y]) => y))
+  const wide = ROOM / Math.max(right - left, 1e-6)
+  const high = (ROOM / Math.max(bottom - top, 1e-6)) ** (1 / HEIGHT_POWER)
+  const zoom = clamp(Math.min(wide, high), 1, zoomMax)
+  // Half of what is seen. No more than the square is shown, and of the height what lies nearest to its middle: at this
+  // scale all layers nearly fit.
+  const half = 0.5 / FILL
+  const x = clamp((left + right) / 2, Math.min(half / zoom - EDGE, 0.5), Math.max(1 - half / zoom + EDGE, 0.5))
+  const tall = half / zoom ** HEIGHT_POWER - EDGE
+  const y = clamp(0.5, Math.min(bottom - tall, (top + bottom) / 2), Math.max(top + tall, (top + bottom) / 2))
+  return kept({ x, y, zoom })
 }
+
+/** Share of what is seen that points may lie apart, and room that is left beside them. */
+const ROOM = 0.94
+const EDGE = 0.03
+const ends = (list: number[]): [number, number] => [Math.min(...list), Math.max(...list)]
 
 /** As text for the URL, and back; undefined where it is the whole. */
 export function cameraText(camera: Camera): string | undefined {

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, colours, rgb } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { percent, short } from '../text.ts'
+import { counted, percent, short } from '../text.ts'
 import { setQuery } from '../url.ts'
 import { around, cameraOf, cameraText } from './camera.ts'
 import { type Placed, HOST_ROWS } from './layout.ts'
@@ -80,15 +80,13 @@ export function FabricCanvas(props: Props) {
   const find = query.get('find')
   useEffect(() => {
     if (find === null || pick === null) return
-    const points = endsOf(topology, pick)
-      .map((i) => (isPlaced(placed, i) ? i : (topology.nodes.leaf[i] ?? i)))
-      .filter((i) => isPlaced(placed, i))
+    const points = foundWithNeighbours(topology, placed, pick)
       .map((i) => [placed.x[i] as number, placed.y[i] as number] as const)
     const camera = around(points, Math.max(1, 0.1 / placed.pitch / HOST_ROWS))
     setQuery({ find: undefined, view: cameraText(camera) })
   }, [find, pick, placed])
 
-  const label = `Map of ${topology.nodes.guid.length} nodes and ${topology.links.a.length} links. Arrow keys move it, plus and minus zoom, 0 shows all, Enter chooses what is nearest to the middle, Escape ends a choice. The table has the same data.`
+  const label = `Map of ${counted(topology.nodes.guid.length, 'node')} and ${counted(topology.links.a.length, 'link')}. Arrow keys move it, plus and minus zoom, 0 shows all, Enter chooses what is nearest to the middle, Escape ends a choice. The table has the same data.`
   if (failure !== '') return <p class="banner bad">The map can't be drawn: {failure}.</p>
   return (
     <div class="map">
@@ -102,6 +100,14 @@ export function FabricCanvas(props: Props) {
 function endsOf(topology: Topology, pick: Pick | null): number[] {
   if (pick === null) return []
   return 'node' in pick ? [pick.node] : [topology.links.a[pick.link] as number, topology.links.b[pick.link] as number]
+}
+
+/** What was found, or the leaf that it is folded into, and what hangs on it: a leaf without its spines says little. */
+function foundWithNeighbours(topology: Topology, placed: Placed, pick: Pick): number[] {
+  const found = endsOf(topology, pick).map((i) => (isPlaced(placed, i) ? i : (topology.nodes.leaf[i] ?? i)))
+  const near = linksOf(topology)
+  const others = 'link' in pick ? [] : found.flatMap((i) => near[i] ?? []).flatMap((i) => [topology.links.a[i] as number, topology.links.b[i] as number])
+  return [...new Set([...found, ...others])].filter((i) => isPlaced(placed, i))
 }
 
 /** What lies under the pointer. */
@@ -127,7 +133,7 @@ function Tip({ topology, load, quantity, placed, hover }: Props & { hover: { pic
     const i = hover.pick.node
     const hosts = placed.folded.get(i)?.length
     text = [topology.nodes.name[i] ?? '', `${topology.kinds[topology.nodes.kind[i] as number]}, LID ${topology.nodes.lid[i]}`]
-    if (hosts !== undefined) text.push(`${hosts} hosts: double click opens or folds them`)
+    if (hosts !== undefined) text.push(`${counted(hosts, 'host')}: double click opens or folds`)
   }
   return (
     <div ref={at} class="tip" aria-hidden="true">

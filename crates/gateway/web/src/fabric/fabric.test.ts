@@ -6,7 +6,7 @@ import { fixture } from './fixture.ts'
 import { layout } from './layout.ts'
 import { findLink, findNode, linkId, linkName, openLeaves, pickOf, stepsOf, toggled, valuesOf, worstFirst } from './model.ts'
 import { emphasise, halves, isPlaced, lanes, linksOf, marks, pickAt } from './picture.ts'
-import { DIM, LIT, PLAIN } from './scene.ts'
+import { DIM, HALF, LIT, MARK, PLAIN } from './scene.ts'
 
 const topology = fixture()
 const folded = layout(topology, () => false)
@@ -51,14 +51,14 @@ describe('picture', () => {
   it('gives each end of a link its own half, and folded links one stub a leaf', () => {
     const data = halves(topology, folded, lanes(topology.links), steps, zeroes())
     const between = topology.links.a.filter((a) => a >= 8).length
-    expect(data.length / 6).toBe(2 * between + 2 * 4)
+    expect(data.length / HALF).toBe(2 * between + 2 * 4)
   })
   it('draws what stands out last, and high steps over low ones', () => {
     const some = { a: new Uint8Array(steps.a), b: new Uint8Array(steps.b) }
     some.a[8] = 5
     const emphases = emphasise(topology, linksOf(topology), { link: 10 }, null)
     const data = halves(topology, folded, lanes(topology.links), some, emphases)
-    const looks = Array.from({ length: data.length / 6 }, (_, i) => data[i * 6 + 5] as number)
+    const looks = Array.from({ length: data.length / HALF }, (_, i) => data[i * HALF + 5] as number)
     expect(Math.floor((looks.at(-1) as number) / 8)).toBe(LIT)
     expect(Math.floor((looks[0] as number) / 8)).toBe(DIM)
     const plain = looks.filter((l) => Math.floor(l / 8) === PLAIN).map((l) => l % 8)
@@ -82,8 +82,8 @@ describe('picture', () => {
     expect([e.links[8], e.links[9]]).toEqual([LIT, DIM])
   })
   it('has a mark for each placed node', () => {
-    expect(marks(topology, folded, zeroes()).length / 4).toBe(10)
-    expect(marks(topology, opened, zeroes()).length / 4).toBe(12)
+    expect(marks(topology, folded, zeroes()).length / MARK).toBe(10)
+    expect(marks(topology, opened, zeroes()).length / MARK).toBe(12)
   })
   it('finds what lies under the pointer', () => {
     const size = { width: 1000, height: 500 }

@@ -6,7 +6,7 @@ import { Chart, type Series } from '../shell/chart.tsx'
 import { Panel } from '../shell/panel.tsx'
 import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status } from '../shell/status.tsx'
-import { moment, percent, rate } from '../text.ts'
+import { counted, moment, percent, rate } from '../text.ts'
 import { jobPath, nodePath, rangeBefore } from '../url.ts'
 import { linkId, linkName } from './model.ts'
 import type { Pick } from './picture.ts'
@@ -179,7 +179,7 @@ function Routes({ data }: { data: Link }) {
       {sides.map(({ from, routes }) =>
         routes === null ? null : (
           <p key={from}>
-            {from} sends {routes.destinations} {routes.destinations === 1 ? 'destination' : 'destinations'} this way:{' '}
+            {from} sends {counted(routes.destinations, 'destination')} this way:{' '}
             {routes.nodes.slice(0, NAMES_SHOWN).map((n) => n.name ?? n.guid ?? `LID ${n.lid}`).join(', ')}
             {routes.destinations > NAMES_SHOWN ? ', …' : ''}
           </p>

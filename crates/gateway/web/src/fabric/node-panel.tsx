@@ -3,7 +3,7 @@ import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'
 import { Panel } from '../shell/panel.tsx'
 import type { Preferences } from '../shell/preferences.ts'
-import { percent, rate, short } from '../text.ts'
+import { counted, percent, rate, short } from '../text.ts'
 import { nodePath } from '../url.ts'
 import { foldedHosts } from './layout.ts'
 import { valuesOf } from './model.ts'
@@ -63,11 +63,11 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
       </dl>
       {hosts && (
         <button type="button" aria-expanded={isOpen} onClick={() => toggle(node)}>
-          {isOpen ? 'Fold' : 'Open'} its {hosts.length} hosts
+          {isOpen ? 'Fold' : 'Open'} its {counted(hosts.length, 'host')}
         </button>
       )}
       <table>
-        <caption>{list.length} links</caption>
+        <caption>{counted(list.length, 'link')}</caption>
         <thead>
           <tr>
             <th scope="col" class="n">

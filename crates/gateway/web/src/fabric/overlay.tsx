@@ -2,6 +2,7 @@
 import type { Groups, Job, Overlay, Topology, Tree } from '../api/client.ts'
 import { address, part } from '../api/client.ts'
 import { type Live, useLive } from '../api/live.ts'
+import { counted } from '../text.ts'
 import { jobPath, setQuery } from '../url.ts'
 import { mlidText } from './model.ts'
 
@@ -56,7 +57,7 @@ export function OverlayChoice({ base, query }: { base: string; query: URLSearchP
             {!isKnown && <option value={group}>{group}</option>}
             {trees.map((tree) => (
               <option key={tree.mlid} value={mlidText(tree.mlid)}>
-                {mlidText(tree.mlid)} ({tree.adapters} adapters)
+                {mlidText(tree.mlid)} ({counted(tree.adapters, 'adapter')})
               </option>
             ))}
           </select>
@@ -68,16 +69,15 @@ export function OverlayChoice({ base, query }: { base: string; query: URLSearchP
 
 /** What is laid over the map, in words. */
 export function Overlaid({ overlay, topology }: { overlay: Overlay | Tree; topology: Topology }) {
-  const count = (n: number, one: string) => `${n} ${one}${n === 1 ? '' : 's'}`
   const isTree = 'mlid' in overlay
   const name = isTree ? `Multicast ${mlidText(overlay.mlid)}` : overlay.job_key
-  const links = `${count(overlay.links.link.length, 'link')} ${isTree ? 'that carry it' : 'between them'}`
+  const links = `${counted(overlay.links.link.length, 'link')} ${isTree ? 'that carry it' : 'between them'}`
   const isPart = !isTree && !overlay.is_complete
   return (
-    <p class="note overlaid" role="status" data-testid="overlaid">
+    <span class="overlaid" role="status" data-testid="overlaid">
       {overlay.topology !== topology.version
         ? `${name} was placed on the fabric of another time: it is not shown here.`
-        : `${name}: ${count(overlay.nodes.length, 'adapter')}, ${links} are lit${isPart ? ', as far as forwarding tables are known' : ''}.`}
-    </p>
+        : `${name}: ${counted(overlay.nodes.length, 'adapter')}, ${links} are lit${isPart ? ', as far as forwarding tables are known' : ''}.`}
+    </span>
   )
 }

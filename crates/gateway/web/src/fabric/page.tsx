@@ -1,4 +1,5 @@
 // The fabric map: the whole subnet drawn, coloured by what links carry, now or at any past time.
+import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { type Load, type Overlay, type Topology, type Tree, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
@@ -79,7 +80,9 @@ function Subnet({ subnet, others, query, preferences }: Shown) {
       <Unknown list={unknownValues(query, { colour: QUANTITIES, window: WINDOWS })} />
       <Status of={[topology, load]} what="fabric" />
       <Status of={[overlay]} what={`${query.get('job') === null ? 'multicast group' : 'job'} on the map`} />
-      <Legend quantity={quantity} preferences={preferences} load={load.data} />
+      <Legend quantity={quantity} preferences={preferences} load={load.data}>
+        {shown && overlay.data !== undefined && <Overlaid overlay={overlay.data} topology={shown} />}
+      </Legend>
       <div class="stage">
         {shown && shown.nodes.guid.length === 0 && <p>Nothing is known of the fabric at this time: the slider below spans what is.</p>}
         {shown && shown.nodes.guid.length > 0 && (
@@ -122,7 +125,6 @@ function Stage({ query, preferences, quantity, isTable, topology, load, overlay 
       ) : (
         <FabricCanvas {...{ topology, placed, steps, overlaid, pick, preferences, query, choose, toggle, quantity }} load={matching} />
       )}
-      {overlay !== undefined && <Overlaid overlay={overlay} topology={topology} />}
       {missing && (
         <p class="note" role="status">
           {link ?? node} is not part of the fabric at this time.{' '}
@@ -201,7 +203,14 @@ function Toolbar({ subnet, others, query, quantity, window }: ToolbarProps) {
   )
 }
 
-function Legend({ quantity, preferences, load }: { quantity: Quantity; preferences: Preferences; load: Load | undefined }) {
+interface LegendProps {
+  quantity: Quantity
+  preferences: Preferences
+  load: Load | undefined
+  children: ComponentChildren
+}
+
+function Legend({ quantity, preferences, load, children }: LegendProps) {
   const list = colours(preferences.palette, preferences.theme)
   return (
     <div class="legend">
@@ -215,6 +224,7 @@ function Legend({ quantity, preferences, load }: { quantity: Quantity; preferenc
         </span>
       ))}
       <span class="spring" />
+      {children}
       {load?.round && (
         <span>
           read {load.round.read} of {load.round.expected} ports at {moment(load.round.time_ms)}

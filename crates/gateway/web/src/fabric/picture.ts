@@ -3,7 +3,7 @@
 import type { Topology } from '../api/client.ts'
 import type { Mapping } from './camera.ts'
 import type { Placed } from './layout.ts'
-import { DIM, type Emphasis, LIT, PLAIN, look } from './scene.ts'
+import { DIM, type Emphasis, HALF, LIT, MARK, PLAIN, look } from './scene.ts'
 
 /** What stands out, by place in the topology. */
 export interface Emphases {
@@ -86,10 +86,10 @@ function sorted(list: Half[]): Float32Array {
   const starts = new Int32Array(25)
   for (const half of list) starts[key(half) + 1] = (starts[key(half) + 1] as number) + 1
   for (let k = 1; k < starts.length; k += 1) starts[k] = (starts[k] as number) + (starts[k - 1] as number)
-  const data = new Float32Array(list.length * 6)
+  const data = new Float32Array(list.length * HALF)
   for (const half of list) {
     const k = key(half)
-    const at = (starts[k] as number) * 6
+    const at = (starts[k] as number) * HALF
     starts[k] = (starts[k] as number) + 1
     data.set([half.x, half.y, half.middleX, half.middleY, half.lane, look(half.step, half.emphasis)], at)
   }
@@ -104,10 +104,10 @@ export function marks(topology: Topology, placed: Placed, emphases: Emphases): F
     if (isPlaced(placed, i)) order.push([emphases.nodes[i] as Emphasis, i])
   })
   order.sort(([p, i], [q, j]) => rank(p) - rank(q) || i - j)
-  const data = new Float32Array(order.length * 4)
+  const data = new Float32Array(order.length * MARK)
   order.forEach(([emphasis, i], k) => {
     const shape = topology.nodes.kind[i] === switchKind ? 1 : 0
-    data.set([placed.x[i] as number, placed.y[i] as number, shape, look(0, emphasis)], k * 4)
+    data.set([placed.x[i] as number, placed.y[i] as number, shape, look(0, emphasis)], k * MARK)
   })
   return data
 }

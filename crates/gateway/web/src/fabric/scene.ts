@@ -1,12 +1,20 @@
-// Draws the fabric with WebGL 2: each half of a link and each node is one instance of a quad, so that a frame is two
-// draw calls whatever the size of the fabric, and panning changes two uniforms. Knows positions and steps, no meaning.
+// Draws the fabric with WebGL 2: each half of a link and each node is two triangles whose vertices look their place up in
+// a texture, so that a frame is two draw calls whatever the size of the fabric, and panning changes two uniforms. Instances
+// of a quad would be a draw call each where graphics are drawn in software. Nor does any call here wait for the graphics:
+// there that would be tenths of a second. Knows positions and steps, no meaning.
 import * as twgl from 'twgl.js'
 import type { Mapping, Size } from './camera.ts'
 
-/** Numbers for each half of a link: x and y of its end, x and y of the middle, lane, look (see [`look`]). */
-const HALF = 6
+/** Numbers for each half of a link: x and y of its end, x and y of the middle, lane, look (see [`look`]), two of none. */
+export const HALF = 8
 /** Numbers for each node: x, y, shape (0 host, 1 switch, 2 leaf with folded hosts), look. */
-const MARK = 4
+export const MARK = 4
+/** Numbers of a point of the texture. */
+const POINT = 4
+/** Points of a row of the texture: every browser has twice as many, and as many rows are room for a million links. */
+const ROW = 1024
+/** Two triangles. */
+const VERTICES = 6
 
 /** How much something stands out. */
 export const PLAIN = 0
@@ -16,11 +24,19 @@ export type Emphasis = 0 | 1 | 2
 /** Step of colour and emphasis in one number. */
 export const look = (step: number, emphasis: Emphasis) => step + 8 * emphasis
 
-const HALF_VERTEX = `#version 300 es
+/** The corner of a vertex, from (0, -1) to (1, 1), and points of the texture. */
+const LOOKED_UP = `#version 300 es
 precision highp float;
-in vec2 corner;
-in vec4 ends;
-in vec2 kind;
+uniform highp sampler2D items;
+vec2 corner_of(int vertex) {
+  int i = vertex % ${VERTICES};
+  return vec2(i == 1 || i == 3 || i == 4 ? 1.0 : 0.0, i == 2 || i >= 4 ? 1.0 : -1.0);
+}
+vec4 point_of(int i) {
+  return texelFetch(items, ivec2(i % ${ROW}, i / ${ROW}), 0);
+}
+`
+const HALF_VERTEX = `${LOOKED_UP}
 uniform vec2 scale, shift, size;
 uniform float width, spacing;
 uniform vec3 palette[6];
@@ -28,6 +44,10 @@ out vec4 colour;
 out float across;
 out float reach;
 void main() {
+  int item = gl_VertexID / ${VERTICES};
+  vec2 corner = corner_of(gl_VertexID);
+  vec4 ends = point_of(item * 2);
+  vec2 kind = point_of(item * 2 + 1).xy;
   float emphasis = floor(kind.y / 8.0);
   int step = int(kind.y - 8.0 * emphasis + 0.5);
   vec2 from = ends.xy * scale + shift;
@@ -53,10 +73,7 @@ void main() {
   float alpha = colour.a * cover;
   result = vec4(colour.rgb * alpha, alpha);
 }`
-const MARK_VERTEX = `#version 300 es
-precision highp float;
-in vec2 corner;
-in vec4 mark;
+const MARK_VERTEX = `${LOOKED_UP}
 uniform vec2 scale, shift, size;
 uniform float radius;
 uniform vec3 ink, accent, paper;
@@ -67,6 +84,8 @@ flat out float shape;
 out float alpha;
 out vec3 edge;
 void main() {
+  vec2 corner = corner_of(gl_VertexID);
+  vec4 mark = point_of(gl_VertexID / ${VERTICES});
   float emphasis = floor(mark.w / 8.0);
   shape = mark.z;
   extent = radius * (shape == 0.0 ? 0.75 : 1.0) * (emphasis == 2.0 ? 1.35 : 1.0);
@@ -103,9 +122,9 @@ export interface Look {
 
 interface Layer {
   program: twgl.ProgramInfo
-  array: twgl.VertexArrayInfo
-  buffer: WebGLBuffer
-  capacity: number
+  items: WebGLTexture
+  /** Rows of the texture. */
+  rows: number
   count: number
 }
 
@@ -113,6 +132,11 @@ export class Scene {
   private readonly gl: WebGL2RenderingContext
   private readonly halves: Layer
   private readonly marks: Layer
+  /** Where coarse frames are drawn. Resizing the canvas for them instead would wait for all that is being drawn. */
+  private coarse: { frame: WebGLFramebuffer; texture: WebGLTexture; w: number; h: number } | undefined
+  /** Frames that are being drawn: what is signalled when one is done, and when it was begun. */
+  private readonly underWay: { done: WebGLSync; begun: number }[] = []
+  private doneAt = 0
   private theme: Look = { palette: [], ink: [0, 0, 0], accent: [0, 0, 0], paper: [1, 1, 1] }
 
   /** Throws where the browser has no WebGL 2. */
@@ -120,8 +144,8 @@ export class Scene {
     const gl = canvas.getContext('webgl2', { antialias: false, alpha: true, premultipliedAlpha: true })
     if (gl === null) throw new Error('this browser has no WebGL 2: the table of links has the same data')
     this.gl = gl
-    this.halves = layer(gl, HALF_VERTEX, HALF_FRAGMENT, HALF, { ends: [4, 0], kind: [2, 16] })
-    this.marks = layer(gl, MARK_VERTEX, MARK_FRAGMENT, MARK, { mark: [4, 0] })
+    this.halves = layer(gl, HALF_VERTEX, HALF_FRAGMENT)
+    this.marks = layer(gl, MARK_VERTEX, MARK_FRAGMENT)
     gl.enable(gl.BLEND)
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA)
   }
@@ -130,25 +154,44 @@ export class Scene {
     this.theme = theme
   }
 
-  /** Replaces the halves of links: `data` has 6 numbers for each, those to be on top last. */
+  /** Replaces the halves of links: [`HALF`] numbers for each, those to be on top last. */
   setHalves(data: Float32Array): void {
     fill(this.gl, this.halves, data, HALF)
   }
 
-  /** Replaces the nodes: 4 numbers for each. */
+  /** Replaces the nodes: [`MARK`] numbers for each. */
   setMarks(data: Float32Array): void {
     fill(this.gl, this.marks, data, MARK)
   }
 
-  /** Draws a frame; sizes are in CSS pixels. */
-  draw(map: Mapping, size: Size, ratio: number, radius: number, width: number): void {
+  /** How many frames are still being drawn, and what the last one that is done took, in milliseconds. */
+  progress(now: number): { waiting: number; took: number | undefined } {
+    const { gl, underWay } = this
+    let took: number | undefined
+    for (let first = underWay[0]; first !== undefined; first = underWay[0]) {
+      if (!gl.isContextLost() && gl.getSyncParameter(first.done, gl.SYNC_STATUS) !== gl.SIGNALED) break
+      gl.deleteSync(first.done)
+      underWay.shift()
+      // It may have waited for the one before.
+      took = now - Math.max(first.begun, this.doneAt)
+      this.doneAt = now
+    }
+    return { waiting: underWay.length, took }
+  }
+
+  /** Draws a frame; sizes are in CSS pixels, of which the canvas has `full` pixels each. With a share below 1 only so many
+   * pixels of it are drawn each way, and made larger. */
+  draw(map: Mapping, size: Size, full: number, share: number, radius: number, width: number): void {
     const gl = this.gl
+    const [wide, high] = [Math.round(size.width * full), Math.round(size.height * full)]
+    if (this.canvas.width !== wide || this.canvas.height !== high) {
+      this.canvas.width = wide
+      this.canvas.height = high
+    }
+    const ratio = full * share
     const w = Math.round(size.width * ratio)
     const h = Math.round(size.height * ratio)
-    if (this.canvas.width !== w || this.canvas.height !== h) {
-      this.canvas.width = w
-      this.canvas.height = h
-    }
+    gl.bindFramebuffer(gl.FRAMEBUFFER, share < 1 ? this.coarseFrame(w, h) : null)
     gl.viewport(0, 0, w, h)
     gl.clearColor(0, 0, 0, 0)
     gl.clear(gl.COLOR_BUFFER_BIT)
@@ -161,15 +204,33 @@ export class Scene {
     this.paint(this.halves, { ...shared, palette, width: width * ratio, spacing: (width + 1.2) * ratio })
     const { ink, accent, paper } = this.theme
     this.paint(this.marks, { ...shared, ink, accent, paper, radius: radius * ratio })
+    if (share < 1) {
+      gl.bindFramebuffer(gl.DRAW_FRAMEBUFFER, null)
+      gl.blitFramebuffer(0, 0, w, h, 0, 0, wide, high, gl.COLOR_BUFFER_BIT, gl.LINEAR)
+    }
+    const done = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0)
+    if (done !== null) this.underWay.push({ done, begun: performance.now() })
+    gl.flush()
+  }
+
+  private coarseFrame(w: number, h: number): WebGLFramebuffer {
+    const gl = this.gl
+    if (this.coarse?.w === w && this.coarse.h === h) return this.coarse.frame
+    const { frame, texture } = this.coarse ?? { frame: gl.createFramebuffer(), texture: gl.createTexture() }
+    gl.bindTexture(gl.TEXTURE_2D, texture)
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, w, h, 0, gl.RGBA, gl.UNSIGNED_BYTE, null)
+    gl.bindFramebuffer(gl.FRAMEBUFFER, frame)
+    gl.framebufferTexture2D(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.TEXTURE_2D, texture, 0)
+    this.coarse = { frame, texture, w, h }
+    return frame
   }
 
   private paint(layer: Layer, uniforms: Record<string, unknown>): void {
     if (layer.count === 0) return
     const gl = this.gl
     gl.useProgram(layer.program.program)
-    gl.bindVertexArray(layer.array.vertexArrayObject ?? null)
-    twgl.setUniforms(layer.program, uniforms)
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, 4, layer.count)
+    twgl.setUniforms(layer.program, { ...uniforms, items: layer.items })
+    gl.drawArrays(gl.TRIANGLES, 0, layer.count * VERTICES)
   }
 
   destroy(): void {
@@ -177,32 +238,27 @@ export class Scene {
   }
 }
 
-function layer(
-  gl: WebGL2RenderingContext,
-  vertex: string,
-  fragment: string,
-  numbers: number,
-  fields: Record<string, [count: number, offset: number]>,
-): Layer {
+function layer(gl: WebGL2RenderingContext, vertex: string, fragment: string): Layer {
   const problems: string[] = []
   const program = twgl.createProgramInfo(gl, [vertex, fragment], (text) => problems.push(text))
   if (!program?.program) throw new Error(`the drawing program is refused by this browser: ${problems.join(' ')}`)
-  const buffer = gl.createBuffer()
-  const attributes: Record<string, unknown> = { corner: { numComponents: 2, data: [0, -1, 1, -1, 0, 1, 1, 1] } }
-  for (const [name, [count, offset]] of Object.entries(fields)) {
-    attributes[name] = { numComponents: count, buffer, type: gl.FLOAT, stride: numbers * 4, offset, divisor: 1 }
-  }
-  const info = twgl.createBufferInfoFromArrays(gl, attributes as twgl.Arrays)
-  return { program, array: twgl.createVertexArrayInfo(gl, program, info), buffer, capacity: 0, count: 0 }
+  const items = gl.createTexture()
+  gl.bindTexture(gl.TEXTURE_2D, items)
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST)
+  gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST)
+  return { program, items, rows: 0, count: 0 }
 }
 
 function fill(gl: WebGL2RenderingContext, layer: Layer, data: Float32Array, numbers: number): void {
-  gl.bindBuffer(gl.ARRAY_BUFFER, layer.buffer)
-  if (data.length > layer.capacity) {
-    gl.bufferData(gl.ARRAY_BUFFER, data, gl.DYNAMIC_DRAW)
-    layer.capacity = data.length
-  } else {
-    gl.bufferSubData(gl.ARRAY_BUFFER, 0, data)
+  gl.bindTexture(gl.TEXTURE_2D, layer.items)
+  const whole = Math.floor(data.length / (ROW * POINT))
+  const rest = data.subarray(whole * ROW * POINT)
+  const rows = whole + (rest.length > 0 ? 1 : 0)
+  if (rows > layer.rows) {
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, ROW, rows, 0, gl.RGBA, gl.FLOAT, null)
+    layer.rows = rows
   }
+  if (whole > 0) gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, ROW, whole, gl.RGBA, gl.FLOAT, data)
+  if (rest.length > 0) gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, whole, rest.length / POINT, 1, gl.RGBA, gl.FLOAT, rest)
   layer.count = data.length / numbers
 }

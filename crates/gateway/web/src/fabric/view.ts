@@ -21,9 +21,14 @@ const KEY_REACH_PX = 120
 /** A press that moves less than this is a click. */
 const CLICK_PX = 4
 const REST_MS = 200
-/** Frames further apart than this mean that graphics are drawn in software: then fewer pixels while moving. */
+/** Frames that take longer than this are drawn in software: then with fewer pixels while moving. */
 const SLOW_FRAME_MS = 45
 const COARSE = 0.5
+/** Between looks whether frames are drawn: a part of what the last one took, from this on. */
+const LOOK_MS = 4
+const LOOK_SHARE = 0.2
+/** Frames that may be under way at once: a second one keeps a fast card busy, and makes a slow one lag. */
+const UNDER_WAY = 2
 const KEY_PAN_PX = 60
 const KEY_ZOOM = 1.4
 
@@ -34,8 +39,12 @@ export class FabricView {
   private readonly sizes: ResizeObserver
   private size: Size = { width: 1, height: 1 }
   private frame = 0
-  private drawnAt = 0
-  private pace = 0
+  /** Whether something changed since the last frame was begun. */
+  private isWanted = false
+  private looking: ReturnType<typeof setTimeout> | undefined
+  /** What the last frame with all pixels took. */
+  private took = 0
+  private isCoarse = false
   private isMoving = false
   private rest: ReturnType<typeof setTimeout> | undefined
   private topology: Topology | undefined
@@ -94,6 +103,7 @@ export class FabricView {
     this.stop.abort()
     this.sizes.disconnect()
     cancelAnimationFrame(this.frame)
+    clearTimeout(this.looking)
     clearTimeout(this.rest)
     this.scene.destroy()
   }
@@ -103,8 +113,23 @@ export class FabricView {
     this.wake()
   }
 
+  /** Draws with the next frame, but none while enough are under way: more would make the page wait for the graphics. */
   private wake(): void {
-    if (this.frame === 0) this.frame = requestAnimationFrame((now) => this.draw(now))
+    this.isWanted = true
+    if (this.frame === 0 && this.looking === undefined) this.look()
+  }
+
+  private look(): void {
+    this.looking = undefined
+    const { waiting, took } = this.scene.progress(performance.now())
+    if (took !== undefined && !this.isCoarse) this.took = took
+    const mayDraw = waiting < (this.took > SLOW_FRAME_MS ? 1 : UNDER_WAY)
+    if (this.isWanted && mayDraw && this.frame === 0) this.frame = requestAnimationFrame(() => this.draw())
+    if (waiting > 0) this.lookSoon()
+  }
+
+  private lookSoon(): void {
+    this.looking = setTimeout(() => this.look(), Math.max(LOOK_MS, Math.min(this.took, REST_MS) * LOOK_SHARE))
   }
 
   /** Radius of a mark: as much as its neighbours leave, within what can be seen and what is not clumsy. */
@@ -116,25 +141,16 @@ export class FabricView {
     return Math.min(1 + Math.log2(Math.max(this.camera.zoom, 1)) * 0.35, 2.6)
   }
 
-  /** Device pixels for each of CSS: fewer while moving where frames come slowly. */
-  private ratio(now: number): number {
-    const gap = now - this.drawnAt
-    this.drawnAt = now
-    // A longer gap is a rest of the hand, not a slow frame.
-    if (this.isMoving && gap < 1000) this.pace += (gap - this.pace) * 0.3
-    const full = Math.min(window.devicePixelRatio || 1, 2)
-    return this.isMoving && this.pace > SLOW_FRAME_MS ? full * COARSE : full
-  }
-
-  private draw(now: number): void {
+  private draw(): void {
     this.frame = 0
     if (!this.topology || !this.placed || this.size.width === 0) return
+    this.isWanted = false
     const map = mapping(this.camera, this.size)
-    const ratio = this.ratio(now)
     const radius = this.radius(map.scaleX)
-    this.scene.draw(map, this.size, ratio, radius, this.lineWidth())
-    const surface = this.labels.canvas
     const sharp = Math.min(window.devicePixelRatio || 1, 2)
+    this.isCoarse = this.isMoving && this.took > SLOW_FRAME_MS
+    this.scene.draw(map, this.size, sharp, this.isCoarse ? COARSE : 1, radius, this.lineWidth())
+    const surface = this.labels.canvas
     const [w, h] = [Math.round(this.size.width * sharp), Math.round(this.size.height * sharp)]
     if (surface.width !== w || surface.height !== h) {
       surface.width = w
@@ -143,6 +159,7 @@ export class FabricView {
     this.labels.setTransform(sharp, 0, 0, sharp, 0, 0)
     this.labels.clearRect(0, 0, this.size.width, this.size.height)
     drawLabels(this.labels, this.topology, this.placed, this.rows, this.always, map, this.size, radius, this.text)
+    if (this.looking === undefined) this.lookSoon()
     this.canvas.dataset.drawn = String(Number(this.canvas.dataset.drawn ?? '0') + 1)
   }
 

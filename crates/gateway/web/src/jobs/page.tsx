@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import { type Job, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { Kept, Status, Unknown } from '../shell/status.tsx'
-import { bytes, duration, moment, percent } from '../text.ts'
+import { bytes, counted, duration, moment, percent } from '../text.ts'
 import { fabricPath, jobPath, oneOf, setQuery, unknownValues } from '../url.ts'
 
 const LIVE_MS = 2_000
@@ -67,7 +67,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
         <span class="spring" />
         {data && (
           <span class="dim">
-            {data.total === null ? '' : `${data.total} jobs, `}as of {moment(data.as_of_ms)}
+            {data.total === null ? '' : `${counted(data.total, 'job')}, `}as of {moment(data.as_of_ms)}
           </span>
         )}
       </div>

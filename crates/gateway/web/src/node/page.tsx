@@ -7,7 +7,7 @@ import { Chart, type Series } from '../shell/chart.tsx'
 import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
-import { moment, rate } from '../text.ts'
+import { counted, moment, rate } from '../text.ts'
 import { jobPath, rangeBefore, setQuery } from '../url.ts'
 import { type Line, type Spot, draw, share } from './drawing.ts'
 import { Adapters, LogicalLinks } from './tables.tsx'
@@ -168,7 +168,7 @@ function LinkLine({ data, line, palette, toggle }: LineProps) {
     line.link === null
       ? [l.out_bytes_per_second, l.in_bytes_per_second, l.bytes_per_second]
       : [data.links.out_bytes_per_second[line.link] ?? null, data.links.in_bytes_per_second[line.link] ?? null, data.links.bytes_per_second[line.link] ?? null]
-  const tip = `${line.link === null ? `${l.links.length} links` : `link ${data.links.link[line.link]}`}: out ${rate(out)}, in ${rate(back)} of ${rate(speed)}`
+  const tip = `${line.link === null ? counted(l.links.length, 'link') : `link ${data.links.link[line.link]}`}: out ${rate(out)}, in ${rate(back)} of ${rate(speed)}`
   return (
     <g class={`half ${line.link === null ? 'logical' : 'physical'}`} onClick={() => toggle(line.logical)}>
       <title>{tip}</title>

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import uPlot from 'uplot'
 import { rgb } from '../colour.ts'
-import { clock } from '../text.ts'
+import { clock, counted } from '../text.ts'
 import { AXES, AXIS_PX, axes, selected, spanOf } from './chart.tsx'
 import type { Preferences } from './preferences.ts'
 
@@ -124,7 +124,7 @@ export function Strip(props: Props) {
           </span>
         )}
       </figcaption>
-      <div ref={place} role="img" aria-label={`${title}: ${rows.length} rows, ${times.length} steps of time`} />
+      <div ref={place} role="img" aria-label={`${title}: ${counted(rows.length, 'row')}, ${counted(times.length, 'step')} of time`} />
     </figure>
   )
 }
