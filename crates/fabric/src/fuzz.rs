@@ -214,7 +214,11 @@ fn file(kind: Kind, bytes: &[u8]) {
     if let Ok(saved) = offline::read_bytes(kind, bytes) {
         let topology = &saved.topology;
         let _ = (topology.to_json(), topology.to_text(), topology.signature());
-        let mut sweeps = SavedSweeps::new(saved.snapshots.clone(), topology, Selection { unlinked: true });
+        let mut sweeps = SavedSweeps::new(
+            saved.snapshots.clone(),
+            topology,
+            Selection { unlinked: true, ..Selection::default() },
+        );
         while sweeps.advance().is_some() {}
         if let [first, .., last] = topology.nodes.as_slice() {
             let _ = topology.route(first.guid, last.guid);

@@ -40,7 +40,7 @@ fn values(port: &PortReading, counters: &Counters) -> (Values, Vec<u32>) {
 }
 
 /// What is known of a port besides its counters.
-fn gauges(port: &PortReading) -> impl Iterator<Item = (&'static Metric, u64)> {
+pub fn gauges(port: &PortReading) -> impl Iterator<Item = (&'static Metric, u64)> {
     let rate = port.rate_bytes_per_second.map(|rate| (&PORT_RATE_BYTES_PER_SECOND, rate));
     rate.into_iter().chain(port.tick_bytes.map(|bytes| (&TRANSMIT_WAIT_TICK_BYTES, bytes)))
 }

@@ -12,9 +12,10 @@ pub const WORD_BYTES: u64 = 4;
 /// Payload of a full packet at the usual 4 KiB MTU, to make packet counts of byte counts.
 const PACKET_BYTES: f64 = 4096.0;
 
-/// PortXmitWait ticks in a second of waiting. Real switches count far faster; the counter has 32 bits and
-/// sticks at its end, and at this speed that takes over an hour.
-const WAIT_TICKS_PER_SECOND: f64 = 1e6;
+/// Bytes that a link could have carried in one tick of PortXmitWait. Ibsim does not tell it, so the crawler is
+/// told by its configuration. Real switches count far faster (8 bytes); the counter has 32 bits and sticks at its
+/// end, which a port of 100 Gb/s reaches in 6 hours of waiting.
+pub const WAIT_TICK_BYTES: u32 = 65_536;
 
 /// Where cumulative data begins, in words and packets. The simulator counts its own MADs (72 words a hop) on
 /// every port until the demo takes the port over; from there on, counters must not step back, or the crawler
@@ -88,7 +89,10 @@ impl Counters {
             let bytes = load.carried * seconds;
             let words = whole(&mut rest.words, bytes / WORD_BYTES as f64);
             let packets = whole(&mut rest.packets, bytes / PACKET_BYTES);
-            let ticks = whole(&mut rest.ticks, load.waiting * seconds * WAIT_TICKS_PER_SECOND);
+            let ticks = whole(
+                &mut rest.ticks,
+                load.waiting * seconds * link.bytes_per_second / f64::from(WAIT_TICK_BYTES),
+            );
             let from = self.ports.entry(link.id.from).or_default();
             from.transmit_words += words;
             from.transmit_packets += packets;
@@ -182,7 +186,7 @@ mod tests {
             }
             before = after;
         }
-        counters.advance(network.links(), &network.load(&demand), Duration::from_secs(20_000));
+        counters.advance(network.links(), &network.load(&demand), Duration::from_secs(1_000_000_000_000));
         assert!(counters.ports().any(|(_, values)| values.transmit_wait == u32::MAX));
     }
 

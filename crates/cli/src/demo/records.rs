@@ -60,8 +60,8 @@ pub struct BusyLink {
     pub bytes_per_second: f64,
     /// Share of the link's speed.
     pub utilisation: f64,
-    /// Share of time in which the port had to wait, in ticks per second.
-    pub wait_ticks_per_second: f64,
+    /// Share of time in which the port had data and could not send.
+    pub waiting: Option<f64>,
 }
 
 /// Rows of each of [`SOURCES`] that are newer than `since`.
@@ -134,7 +134,8 @@ pub async fn busy_links(client: &Client, seconds: f64, limit: i64) -> anyhow::Re
     let query = "SELECT guid, port, link_name, \
                  sum(transmit_bytes_per_second * interval_seconds) / sum(interval_seconds), \
                  sum(transmit_utilisation * interval_seconds) / sum(interval_seconds) AS utilisation, \
-                 coalesce(sum(transmit_wait_ticks_per_second * interval_seconds) / sum(interval_seconds), 0)::double precision \
+                 sum(transmit_wait_ratio * interval_seconds) \
+                     / sum(interval_seconds) FILTER (WHERE transmit_wait_ratio IS NOT NULL) \
                  FROM ib_port_rates(now() - make_interval(secs => $1)) \
                  WHERE transmit_utilisation IS NOT NULL AND interval_seconds > 0 \
                  GROUP BY guid, port, link_name ORDER BY utilisation DESC, guid, port LIMIT $2";
@@ -147,7 +148,7 @@ pub async fn busy_links(client: &Client, seconds: f64, limit: i64) -> anyhow::Re
             name: row.get(2),
             bytes_per_second: row.get(3),
             utilisation: row.get(4),
-            wait_ticks_per_second: row.get(5),
+            waiting: row.get(5),
         })
     };
     Ok(rows.iter().filter_map(link).collect())

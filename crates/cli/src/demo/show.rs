@@ -132,10 +132,11 @@ fn links(busy: &[BusyLink], network: &Network, job: Option<&JobRow>) -> String {
                 Some(ranks) => (ranks, job.map_or("-".to_owned(), |job| job.key.clone())),
                 None => ("-".to_owned(), "-".to_owned()),
             };
-            vec![link.name.clone(), rate(link.bytes_per_second), percent(link.utilisation), ranks, job]
+            let waits = link.waiting.map_or("-".to_owned(), percent);
+            vec![link.name.clone(), rate(link.bytes_per_second), percent(link.utilisation), waits, ranks, job]
         })
         .collect();
-    table(&["busiest links", "sent", "used", "ranks", "job"], &rows)
+    table(&["busiest links", "sent", "used", "waits", "ranks", "job"], &rows)
 }
 
 fn ranks_over(network: &Network, link: LinkId) -> String {

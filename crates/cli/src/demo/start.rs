@@ -1,5 +1,6 @@
 //! Starts everything, each thing as soon as what it needs is there, and tells what is being waited for.
 
+use super::counters::WAIT_TICK_BYTES;
 use super::doubles::{Gpus, Sysfs};
 use super::flows::{Hop, Network, PortId};
 use super::inject::{Injector, Plan};
@@ -266,7 +267,7 @@ fn start_crawler(
         &config,
         &format!(
             "[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = \"http://{collect}\"\n\n\
-             [sweep]\ninterval_seconds = {SWEEP_SECONDS}\n"
+             [sweep]\ninterval_seconds = {SWEEP_SECONDS}\nassumed_tick_bytes = {WAIT_TICK_BYTES}\n"
         ),
     )?;
     let recipe = Recipe::new("fabric", &programs.fabric, &folder)

@@ -73,7 +73,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     };
     let chosen = nodes::select(&topology, &options.node)?;
     let mut engine = super::fabric::engine(&live.port, Class::Performance, live.settings)?;
-    let unlinked = Selection { unlinked: !options.ports.is_empty() };
+    let unlinked = Selection { unlinked: !options.ports.is_empty(), ..Selection::default() };
     let mut sweeper = Sweeper::new(&mut engine, &topology, 0, unlinked, None);
     // What each agent can do, and that it is there.
     sweeper.sweep(&mut engine, ClockPoint::now(), stop.flag())?;

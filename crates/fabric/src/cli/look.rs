@@ -41,7 +41,7 @@ pub fn look(fabric: &FabricOptions, interval: Option<Duration>, sets: Sets) -> a
     // Nodes answer in any order; a report has one.
     failures.sort_by_key(|failure| (failure.guid, failure.port, failure.what));
     // A port without a link keeps its errors: LinkDownedCounter above all.
-    let mut counting = source.counters(&topology, Selection { unlinked: true })?;
+    let mut counting = source.counters(&topology, Selection { unlinked: true, ..Selection::default() })?;
     counting.read(sets);
     let mut before = Vec::new();
     // Of nothing there is nothing to wait for.

@@ -67,7 +67,8 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
     let topology = source.discover(Need::default(), &stop)?.topology;
-    let mut counting = source.counters(&topology, Selection { unlinked: options.all_ports })?;
+    let mut counting =
+        source.counters(&topology, Selection { unlinked: options.all_ports, ..Selection::default() })?;
     if counting.is_empty() {
         return Err(Failure::unavailable(NOTHING_TO_READ).into());
     }

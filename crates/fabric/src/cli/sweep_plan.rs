@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use throughline_daemon::Failure;
 use throughline_fabric::sweep::plan::{Cost, costs};
-use throughline_fabric::sweep::{ClockPoint, Selection, Sweeper};
+use throughline_fabric::sweep::{ClockPoint, Sweeper};
 use throughline_fabric::topology::aligned;
 use throughline_fabric::transport::Class;
 
@@ -25,7 +25,7 @@ pub fn run(fabric: &FabricOptions, config: &Config, json: bool) -> anyhow::Resul
         return Err(Failure::usage("a plan's cost is asked from the fabric itself: leave --from out").into());
     };
     let mut engine = super::fabric::engine(&live.port, Class::Performance, live.settings)?;
-    let selection = Selection { unlinked: sweep.all_ports };
+    let selection = sweep.selection();
     let level = config.mad.service_level.0;
     let chosen = |node: &_| sweep.class_of(node);
     let mut sweeper = Sweeper::choosing(&mut engine, &topology, level, selection, &chosen, None);

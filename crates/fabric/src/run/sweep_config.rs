@@ -5,7 +5,7 @@ use std::time::Duration;
 use throughline_daemon::Seconds;
 use throughline_fabric::mad::NodeKind;
 use throughline_fabric::sweep::plan::{Intervals, Plan};
-use throughline_fabric::sweep::{Sets, thin};
+use throughline_fabric::sweep::{Selection, Sets, thin};
 use throughline_fabric::topology::Node;
 use throughline_sample::Guid;
 use wildmatch::WildMatch;
@@ -35,6 +35,8 @@ pub struct Sweep {
     pub thin: bool,
     /// Data since the last row that count as unchanged.
     pub quiet_bytes: u64,
+    /// Bytes of one tick of PortXmitWait on devices that do not tell; 0: unknown.
+    pub assumed_tick_bytes: u32,
     /// Nodes with intervals or sets of their own; the first that fits counts.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "classes")]
     pub class: Vec<Class>,
@@ -89,6 +91,7 @@ impl Default for Sweep {
             hosts_left_out: Vec::new(),
             thin: true,
             quiet_bytes: thin::DEFAULT_QUIET_BYTES,
+            assumed_tick_bytes: 0,
             class: Vec::new(),
         }
     }
@@ -112,6 +115,12 @@ impl Sweep {
             slow_interval: self.slow_interval_seconds.duration(),
         };
         Plan::new(&std::iter::once(usual).chain(classes).collect::<Vec<_>>())
+    }
+
+    /// What of a topology is swept, and what is taken for known of it.
+    pub fn selection(&self) -> Selection {
+        let assumed = (self.assumed_tick_bytes != 0).then_some(self.assumed_tick_bytes.into());
+        Selection { unlinked: self.all_ports, assumed_tick_bytes: assumed }
     }
 
     /// The class of a node; `None` leaves it out.

@@ -17,7 +17,7 @@ use throughline_fabric::records::{self, SOURCE};
 use throughline_fabric::stop::Stop;
 use throughline_fabric::sweep::plan::{self, Cost, Plan};
 use throughline_fabric::sweep::thin::Thinner;
-use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sweeper, memory};
+use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Sweeper, memory};
 use throughline_fabric::transport::{Class, Transport};
 use throughline_sample::catalogue::{
     CLEARED_COUNTERS, FAILED_READS, LEFT_OUT_RECORDS, OVERRUNS, RECORDS, ROUND_SECONDS, SOURCE_UP,
@@ -141,7 +141,7 @@ impl Sweeps {
     /// `None` only after the engine was given away, at the end.
     fn planned(&mut self, found: &Found, former: Option<Sweeper>) -> Option<Sweeper> {
         let config = &self.config.sweep;
-        let selection = Selection { unlinked: config.all_ports };
+        let selection = config.selection();
         let level = self.config.mad.service_level.0;
         let is_first = former.is_none();
         let engine = self.engine.as_mut()?;

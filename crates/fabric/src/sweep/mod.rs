@@ -68,7 +68,7 @@ pub struct PortReading {
     pub rate_bytes_per_second: Option<u64>,
     /// Lanes of its link, as discovered.
     pub link_lanes: Option<u8>,
-    /// Bytes that the link could have carried in one tick of PortXmitWait, where the device tells.
+    /// Bytes that the link could have carried in one tick of PortXmitWait, where the device tells or it is assumed.
     pub tick_bytes: Option<u64>,
     /// UTC nanoseconds of the last reply; 0 when nothing was ever read.
     pub time: i64,
@@ -152,4 +152,6 @@ pub struct Coverage {
 pub struct Selection {
     /// Also ports without a link: their error counters stay readable on switches.
     pub unlinked: bool,
+    /// Bytes of one tick of PortXmitWait on devices that do not tell (PortSamplesControl).
+    pub assumed_tick_bytes: Option<u64>,
 }

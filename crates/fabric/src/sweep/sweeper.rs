@@ -46,6 +46,7 @@ pub struct Sweeper {
     /// Optional attributes that turned out to be missing in the present sweep.
     unsupported: usize,
     wants_ticks: bool,
+    assumed_tick_bytes: Option<u64>,
 }
 
 impl Sweeper {
@@ -82,6 +83,7 @@ impl Sweeper {
             clock: ClockPoint::now(),
             unsupported: 0,
             wants_ticks: false,
+            assumed_tick_bytes: selection.assumed_tick_bytes,
         };
         let manager_lid = manager_lid(topology);
         for (index, node) in topology.nodes.iter().enumerate() {
@@ -126,6 +128,8 @@ impl Sweeper {
         self.readings.push(PortReading {
             rate_bytes_per_second: link.map(|(width, speed)| rate_bytes_per_second(width, speed)),
             link_lanes: link.map(|(width, _)| width.lanes()),
+            // The manager's port, which is not asked.
+            tick_bytes: self.targets[target].optional.is_asked.then_some(self.assumed_tick_bytes).flatten(),
             epoch,
             counters,
             ..PortReading::new(index, node.guid, node.kind, port.number, lid)
@@ -387,6 +391,13 @@ impl Sweeper {
         }
     }
 
+    /// It does not tell its tick, or may not be asked.
+    fn assume(&mut self, target: usize) {
+        for reading in &mut self.readings[self.targets[target].ports.clone()] {
+            reading.tick_bytes = self.assumed_tick_bytes;
+        }
+    }
+
     /// Epochs and totals, once all replies are in.
     fn settle(&mut self, elapsed: Duration) -> Coverage {
         let mut coverage = Coverage { elapsed, unsupported: self.unsupported, ..Coverage::default() };
@@ -452,6 +463,7 @@ impl Work for Sweeper {
                 self.learn(position, control);
             } else {
                 queue.believe(self.targets[position].engine);
+                self.assume(position);
             }
             return;
         }

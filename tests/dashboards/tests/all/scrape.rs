@@ -21,6 +21,10 @@ const TREE: FatTree =
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes per second that the first leaf's first port is made to send, in 4-byte words: about half of EDR.
 const WORDS_PER_SECOND: u64 = 1_500_000_000;
+/// Bytes that the crawler takes for a tick of waiting: ibsim does not tell.
+const TICK_BYTES: u64 = 65_536;
+/// Ticks a second that the same port is made to wait: half of the time.
+const TICKS_PER_SECOND: u64 = 12_500_000_000 / TICK_BYTES / 2;
 
 struct Site {
     fabric: SimFabric,
@@ -57,6 +61,7 @@ impl Site {
         command.arg("run").env("THROUGHLINE__HTTP__LISTEN", "127.0.0.1:0");
         command.env("THROUGHLINE__DELIVERY__COLLECTOR", &collector);
         command.env("THROUGHLINE__SWEEP__INTERVAL_SECONDS", "0.5");
+        command.env("THROUGHLINE__SWEEP__ASSUMED_TICK_BYTES", TICK_BYTES.to_string());
         let crawler = daemon(command, "crawler", &["fabric"]);
 
         let adapter = AdapterDouble::create(&at("sys"), "mlx5_0", FatTree::host_guid(1)).unwrap();
@@ -92,12 +97,16 @@ impl Site {
         text
     }
 
-    /// Traffic since `start` on the first leaf's port 1 and on the agent's adapter.
+    /// Traffic and waiting since `start` on the first leaf's port 1, and traffic on the agent's adapter.
     fn drive(&mut self, start: Instant) {
         let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap();
         let words = WORDS_PER_SECOND * milliseconds / 1000;
         let switch = FatTree::switch_id(0);
-        let command = format!("PerformanceSet \"{switch}\"[1] PortCountersExtended.PortXmitData={words}");
+        let ticks = TICKS_PER_SECOND * milliseconds / 1000;
+        let command = format!(
+            "PerformanceSet \"{switch}\"[1] PortCountersExtended.PortXmitData={words}\n\
+             PerformanceSet \"{switch}\"[1] PortCounters.PortXmitWait={ticks}"
+        );
         self.fabric.console(&command).unwrap();
         self.adapter.set_counter("port_xmit_data", words).unwrap();
     }
@@ -136,6 +145,10 @@ async fn a_prometheus_scrapes_all_daemons_and_answers_rate_over_port_counters() 
         format!(
             "guid_port:infiniband_link_utilisation:ratio_rate2m{{{sending},node=\"leaf001\",\
              uplink=\"node0001 mlx5_0\",uplink_port=\"1\"}} * 12.5e9"
+        ),
+        format!(
+            "rate(infiniband_switch_port_transmit_wait_total{{{sending}}}[30s]) \
+             * infiniband_switch_port_transmit_wait_tick_bytes"
         ),
         String::from("sum(rate(throughline_rows_written_total[30s])) * 1e9"),
         // As rules made for infiniband_exporter 0.10 have it: rate and share, named by a join with the uplink.
@@ -186,9 +199,8 @@ async fn a_prometheus_scrapes_all_daemons_and_answers_rate_over_port_counters() 
 async fn fabric_panels_answer(prometheus: &Prometheus, database: &throughline_store::Database) {
     let sources = Sources { sql: Some(reader(database).await), prometheus: Some(prometheus.clone()) };
     let report = check(&Files::read(&root()).unwrap(), &sources, last_minute()).await.unwrap();
-    // There is no GPU and no MPI program here, nothing has happened, and ibsim does not tell how long a tick of waiting is.
-    // The seeded database has all of that.
-    let others = ["nvlink", "gpu", "pcie", "mpi", "panel 'events'", "waiting"];
+    // There is no GPU and no MPI program here, and nothing has happened. The seeded database has all of that.
+    let others = ["nvlink", "gpu", "pcie", "mpi", "panel 'events'"];
     let of_fabric = |finding: &&throughline_dashboard_check::Finding| {
         ["throughline-fabric.json", "throughline-switch.json", "rule "]
             .iter()

@@ -5,6 +5,7 @@ use throughline_daemon::{Families, Piece, label_text};
 use throughline_fabric::capability::Capability;
 use throughline_fabric::link::signalling_bytes_per_second;
 use throughline_fabric::mad::{NodeKind, counter_metrics};
+use throughline_fabric::records::gauges;
 use throughline_fabric::scrape::Asked;
 use throughline_fabric::sweep::PortReading;
 use throughline_fabric::topology::{Node, NodeIndex, PortEnd, Topology};
@@ -13,7 +14,7 @@ use throughline_sample::catalogue::{
     HCA_COLLECT_TIMEOUT, HCA_INFO, HCA_PORT_PREFIX, HCA_RATE, HCA_RAW_RATE, HCA_UPLINK_INFO,
     HCA_UPLINK_LABELS, Kind, LAST_EXECUTION, PORT_RATE_BYTES_PER_SECOND, SWITCH_COLLECT_ERROR,
     SWITCH_COLLECT_TIMEOUT, SWITCH_INFO, SWITCH_PORT_PREFIX, SWITCH_POSSIBLE_RATE, SWITCH_RAW_RATE,
-    SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS,
+    SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS, TRANSMIT_WAIT_TICK_BYTES,
 };
 
 /// What is told of a sweep as a whole.
@@ -89,11 +90,14 @@ fn counters(out: &mut Families, side: Side, shown: &[(&PortReading, String)], as
         out.begin(&format!("{prefix}{}", metric.name), metric.kind, metric.help);
         values.for_each(|(labels, value)| out.series(labels, metric.width.reduce(value)));
     }
-    let metric = &PORT_RATE_BYTES_PER_SECOND;
-    out.begin(&format!("{prefix}{}", metric.name), metric.kind, metric.help);
-    for (reading, labels) in shown {
-        if let Some(rate) = reading.rate_bytes_per_second {
-            out.series(labels, rate);
+    for metric in [&PORT_RATE_BYTES_PER_SECOND, &TRANSMIT_WAIT_TICK_BYTES] {
+        let value =
+            |reading| gauges(reading).find(|(known, _)| known.id == metric.id).map(|(_, value)| value);
+        let mut values =
+            shown.iter().filter_map(|(reading, labels)| Some((labels, value(*reading)?))).peekable();
+        if values.peek().is_some() {
+            out.begin(&format!("{prefix}{}", metric.name), metric.kind, metric.help);
+            values.for_each(|(labels, value)| out.series(labels, value));
         }
     }
 }
