@@ -33,9 +33,11 @@ fn traffic() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-traffic");
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge/demo/traffic.c");
-        let made = Command::new("mpicc.openmpi").arg("-O1").arg("-o").arg(&program).arg(source).output();
-        let made = made.expect("Open MPI is installed (make deps)");
+        let bridge = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge");
+        let mut compiler = Command::new("mpicc.openmpi");
+        compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+        compiler.arg("-I").arg(bridge.join("include")).arg(bridge.join("demo/traffic.c"));
+        let made = compiler.output().expect("Open MPI is installed (make deps)");
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         program
     })

@@ -55,6 +55,9 @@ const LINKS_SHOWN: i64 = 10;
 /// How long one run of the MPI program takes before the next begins.
 const RUN_SECONDS: u32 = 180;
 
+/// The same of the first one: soon there is a job that has ended, to look at and to compare with.
+const FIRST_RUN_SECONDS: u32 = 40;
+
 /// With `--once`, how long every source may take to deliver. Seconds on an idle machine.
 const ONCE_LIMIT: Duration = Duration::from_secs(240);
 
@@ -217,7 +220,8 @@ async fn one_round(
         }
     };
     if ended {
-        let recipe = mpi.run(&started.rank_script, &layout.run(), RUN_SECONDS);
+        let seconds = if stack.mpi.is_none() { FIRST_RUN_SECONDS } else { RUN_SECONDS };
+        let recipe = mpi.run(&started.rank_script, &layout.run(), seconds);
         stack.mpi = Some(recipe.start(&layout.logs())?);
     }
     tokio::time::sleep(ROUND).await;

@@ -117,8 +117,10 @@ impl Stack {
     fn launch(&self, mpi: &str, options: &[&str]) -> Command {
         let traffic = self.folder.path().join(format!("traffic-{mpi}"));
         if !traffic.is_file() {
-            let source = crates().join("mpit-bridge/demo/traffic.c");
-            done(Command::new(format!("mpicc.{mpi}")).arg("-O1").arg("-o").arg(&traffic).arg(source));
+            let bridge = crates().join("mpit-bridge");
+            let mut compiler = Command::new(format!("mpicc.{mpi}"));
+            compiler.args(["-O1", "-o"]).arg(&traffic).arg("-I").arg(bridge.join("include"));
+            done(compiler.arg(bridge.join("demo/traffic.c")));
         }
         // Where `make test` has them already: four objects take a while.
         let objects = Path::new(env!("CARGO_BIN_EXE_throughline")).with_file_name("lib/throughline");

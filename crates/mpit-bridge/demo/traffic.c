@@ -1,7 +1,8 @@
 /*
  * traffic: a small MPI program whose traffic is worth looking at. Neighbouring even/odd ranks exchange
  * much (the heavy pairs), a ring carries little, and collectives of a few sizes run in between, so that
- * a rank x rank matrix shows which pairs dominate. It must stay plain MPI-2: any library runs it.
+ * a rank x rank matrix shows which pairs dominate. Its two parts have names (regions). It must stay plain MPI-2: any
+ * library runs it.
  *
  *   traffic [--seconds S | --rounds N] [--pair-bytes B] [--pause-ms M] [--quiet]
  *
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "throughline.h"
 
 enum {
     RING_BYTES = 4096,        /* to the next rank, once a round */
@@ -77,12 +79,16 @@ static void heavy_pairs(int rank, int size, const struct options *o, char *out, 
 
 static void one_round(int rank, int size, long round, const struct options *o, char *out, char *in,
                       double *sums) {
+    throughline_region_begin("neighbours");
     heavy_pairs(rank, size, o, out, in);
     MPI_Sendrecv(out, RING_BYTES, MPI_BYTE, (rank + 1) % size, TAG_RING, in, RING_BYTES, MPI_BYTE,
                  (rank + size - 1) % size, TAG_RING, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    throughline_region_end("neighbours");
+    throughline_region_begin("everybody");
     MPI_Allreduce(out, sums, ALLREDUCE_BYTES / (int)sizeof(double), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Alltoall(out, ALLTOALL_BYTES, MPI_BYTE, in, ALLTOALL_BYTES, MPI_BYTE, MPI_COMM_WORLD);
     if (round % 10 == 0) MPI_Bcast(in, BCAST_BYTES, MPI_BYTE, 0, MPI_COMM_WORLD);
+    throughline_region_end("everybody");
     if (o->pause_ms > 0) {
         struct timespec pause = {o->pause_ms / 1000, (o->pause_ms % 1000) * 1000000L};
         nanosleep(&pause, NULL);

@@ -15,6 +15,9 @@ pub const RANKS: usize = 4;
 /// The program's text, so that the demo needs no source tree.
 const SOURCE: &str = include_str!("../../../mpit-bridge/demo/traffic.c");
 
+/// The header of regions that it includes.
+const HEADER: &str = include_str!("../../../mpit-bridge/include/throughline.h");
+
 /// Pause between rounds. Most of a round is this pause, so that the traffic is as even as the clock and not as
 /// uneven as a busy machine.
 const PAUSE_MILLISECONDS: u32 = 100;
@@ -67,7 +70,9 @@ impl Mpi {
         let made = program.with_extension("new");
         let output = {
             let draft = program.with_extension("draft.c");
-            fs::write(&draft, SOURCE).with_context(|| format!("writing {}", draft.display()))?;
+            for (path, text) in [(&draft, SOURCE), (&folder.join("throughline.h"), HEADER)] {
+                fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
+            }
             let output = tokio::process::Command::new(&self.compiler)
                 .args(["-O2", "-o"])
                 .args([&made, &draft])
