@@ -49,8 +49,8 @@ for mpi in openmpi mpich; do
         line "$mpi $call of 8 bytes, added" "$(figure "$call" "$folder/on")" ns "$goal"
         line "$mpi $call of 8 bytes, THROUGHLINE_SHIM=off, added" "$(figure "$call" "$folder/off")" ns 5
     done
-    line "$mpi testany of 16 pending requests, added" "$(figure testany "$folder/on")" ns 40
-    line "$mpi testany and test of them in turn, each" "$(figure in_turn "$folder/on")" ns 40
+    line "$mpi testany of 16 pending requests, added" "$(figure testany "$folder/on")" ns 10
+    line "$mpi testany and test of them in turn, each" "$(figure in_turn "$folder/on")" ns 10
 done
 
 cc -O2 -shared -fPIC -o "$folder/libmpistub.so" "$bridge/tests/programs/stub_mpi.c"
@@ -83,6 +83,11 @@ for threads in 1 4; do
         "$(figure "isend_waitall_$threads" "$folder/on")" ns 60
     line "stub, $threads threads, Send, processor time added" "$(figure "send_$threads" "$folder/on")" ns 60
     line "stub, $threads threads, Allreduce, processor time added" "$(figure "allreduce_$threads" "$folder/on")" ns 60
+    if test "$threads" = 1; then # with several, requests are looked up before each call
+        line "stub, a test that fails, in a row, processor time added" "$(figure test_1 "$folder/on")" ns 5
+        line "stub, the same of 16 requests (Testany)" "$(figure testany_1 "$folder/on")" ns 5
+        line "stub, the same of 16 requests, THROUGHLINE_SHIM=off" "$(figure testany_1 "$folder/off")" ns 5
+    fi
     line "stub, $threads threads, Isend x 64 + Waitall, THROUGHLINE_SHIM=off" \
         "$(figure "isend_waitall_$threads" "$folder/off")" ns 5
     test "$threads" != 1 || line "flush thread, pushing each second, share of a core" "$(figure flush_share "$folder/on")" % 0.02

@@ -23,16 +23,18 @@ int MPI_Isend(const void *, int, int, int, int, int, int *), PMPI_Isend(const vo
 int MPI_Waitall(int, int *, void *), PMPI_Waitall(int, int *, void *);
 int MPI_Send(const void *, int, int, int, int, int), PMPI_Send(const void *, int, int, int, int, int);
 int MPI_Recv(void *, int, int, int, int, int, void *), PMPI_Recv(void *, int, int, int, int, int, void *);
+int MPI_Test(int *, int *, void *), PMPI_Test(int *, int *, void *);
+int MPI_Testany(int, int *, int *, int *, void *), PMPI_Testany(int, int *, int *, int *, void *);
 int MPI_Allreduce(const void *, void *, int, int, int, int), PMPI_Allreduce(const void *, void *, int, int, int, int);
 
 enum {
-    WINDOW = 64, ROUNDS = 100, KINDS = 4, RANKS = 1024, WORLD = 0x44000000, COMMS = 64, TYPE = 0x4c00080b,
+    WINDOW = 64, ROUNDS = 100, KINDS = 6, PENDING = 16, RANKS = 1024, WORLD = 0x44000000, COMMS = 64, TYPE = 0x4c00080b,
     SUM = 0x58000003, THREADS = 64, SHARE_SECONDS = 10
 };
 static long blocks;
 static int threads;
 static double added[THREADS][KINDS];
-static const char *const kinds[KINDS] = {"isend_waitall", "send", "recv", "allreduce"};
+static const char *const kinds[KINDS] = {"isend_waitall", "send", "recv", "allreduce", "test", "testany"};
 
 static double now(clockid_t id) {
     struct timespec t;
@@ -53,13 +55,13 @@ static unsigned next(unsigned *random) {
 #define TL_BLOCK(way, kind, each, after) \
     __attribute__((noinline)) static void way##_##kind(int first, unsigned random) { \
         double out = 0, in = 0; \
-        int requests[WINDOW]; \
-        (void)out, (void)in, (void)requests; \
+        int requests[WINDOW] = {0}, index = 0, flag = 0; \
+        (void)out, (void)in, (void)requests, (void)index, (void)flag; \
         for (int round = 0; round < ROUNDS; round++) { \
             for (int i = 0; i < WINDOW; i++) { \
                 int comm = WORLD + first + (int)(next(&random) >> 20) % (COMMS / threads); \
                 int peer = (int)(random >> 22); \
-                (void)peer; \
+                (void)peer, (void)comm; \
                 each; \
             } \
             after; \
@@ -70,7 +72,10 @@ static unsigned next(unsigned *random) {
     TL_BLOCK(way, send, P##MPI_Send(&out, 1, TYPE, peer, 0, comm), ) \
     TL_BLOCK(way, recv, P##MPI_Recv(&in, 1, TYPE, peer, 0, comm, (void *)1), ) \
     TL_BLOCK(way, allreduce, P##MPI_Allreduce(&out, &in, 1, TYPE, SUM, comm), ) \
-    static void (*const way[KINDS])(int, unsigned) = {way##_isend_waitall, way##_send, way##_recv, way##_allreduce};
+    TL_BLOCK(way, test, P##MPI_Test(requests, &flag, (void *)1), ) \
+    TL_BLOCK(way, testany, P##MPI_Testany(PENDING, requests, &index, &flag, (void *)1), ) \
+    static void (*const way[KINDS])(int, unsigned) = {way##_isend_waitall, way##_send, way##_recv, way##_allreduce, \
+                                                      way##_test, way##_testany};
 TL_BLOCKS(past, P)
 TL_BLOCKS(through, )
 TL_BLOCKS(warm, )

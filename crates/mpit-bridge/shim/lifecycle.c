@@ -15,6 +15,7 @@
 #include "clock.h"
 #include "composure.h"
 #include "flush.h"
+#include "polls.h"
 #include "pvars.h"
 #include "shim.h"
 #include "sync.h"
@@ -107,6 +108,11 @@ static int world_of_session(tl_handle session) {
     return known;
 }
 
+static void start_recording(void) {
+    static int times;
+    TL_STORE(&tl_recording, ++times);
+}
+
 /* Called once in a process. */
 static void start(const tl_handle *session) {
     debugging = getenv("THROUGHLINE_DEBUG") != NULL;
@@ -139,7 +145,7 @@ static void start(const tl_handle *session) {
         tl_trace_start();
         tl_sync_start();
     }
-    TL_STORE(&tl_recording, 1);
+    start_recording();
     tl_debug("rank %d of %d, %s", tl_world_rank, tl_world_size, tl_library_version());
 }
 
@@ -152,7 +158,7 @@ static void resume(const tl_handle *session) {
         return;
     }
     if (!started || !__atomic_exchange_n(&paused, 0, __ATOMIC_ACQ_REL)) return;
-    if (session ? world_of_session(tl_same(*session)) : world_of_init()) TL_STORE(&tl_recording, 1);
+    if (session ? world_of_session(tl_same(*session)) : world_of_init()) start_recording();
 }
 
 static void begin(const tl_handle *session) {
@@ -177,6 +183,7 @@ void tl_finishing(void) {
     started = 0;
     TL_STORE(&tl_recording, 0);
     struct tl_composure before = tl_composed();
+    if (tl_self) tl_polls_settle(tl_self);
     tl_trace_finish();
     tl_sync_last();
     if (tl_flush_stop()) {
@@ -194,6 +201,7 @@ void tl_session_finishing(void) {
     TL_STORE(&tl_recording, 0);
     __atomic_store_n(&paused, 1, __ATOMIC_RELEASE);
     struct tl_composure before = tl_composed();
+    if (tl_self) tl_polls_settle(tl_self);
     tl_pvars_stop();
     tl_comms_stop();
     tl_as_before(&before);

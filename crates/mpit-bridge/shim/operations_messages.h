@@ -82,17 +82,23 @@
 #define TL_NOTE_WAITALL (tl_note_time(call), tl_completed_all(call, &tl_looked, statuses))
 #define TL_NOTE_WAITANY (tl_note_time(call), tl_completed_any(call, &tl_looked, index, status))
 #define TL_NOTE_WAITSOME (tl_note_time(call), tl_completed_some(call, &tl_looked, outcount, indices, statuses))
-#define TL_NOTE_POLL(succeeded, completed) \
-    if (tl_note_poll(call, tl_operation, succeeded)) { \
+/* Has a poll brought anything? `in` is where its arguments are, with a dot, or nothing. */
+#define TL_CAME_Test(in) *(const int *)in flag
+#define TL_CAME_Testall(in) *(const int *)in flag
+#define TL_CAME_Testany(in) *(const int *)in flag
+#define TL_CAME_Testsome(in) (*(const int *)in outcount > 0)
+#define TL_CAME_Iprobe(in) *(const int *)in flag
+#define TL_CAME_Improbe(in) *(const int *)in flag
+#define TL_NOTE_POLL(Name, completed) \
+    if (tl_note_poll(call, tl_operation, TL_CAME_##Name())) { \
         tl_requests_kept(&tl_looked, call); \
         completed; \
     }
-#define TL_NOTE_TEST TL_NOTE_POLL(*(const int *)flag, tl_completed_if(call, &tl_looked, flag, status))
-#define TL_NOTE_TESTALL TL_NOTE_POLL(*(const int *)flag, tl_completed_if(call, &tl_looked, flag, statuses))
-#define TL_NOTE_TESTANY TL_NOTE_POLL(*(const int *)flag, tl_completed_any(call, &tl_looked, index, status))
-#define TL_NOTE_TESTSOME \
-    TL_NOTE_POLL(*(const int *)outcount > 0, tl_completed_some(call, &tl_looked, outcount, indices, statuses))
-#define TL_NOTE_IPROBE tl_note_poll(call, tl_operation, *(const int *)flag)
+#define TL_NOTE_TEST TL_NOTE_POLL(Test, tl_completed_if(call, &tl_looked, flag, status))
+#define TL_NOTE_TESTALL TL_NOTE_POLL(Testall, tl_completed_if(call, &tl_looked, flag, statuses))
+#define TL_NOTE_TESTANY TL_NOTE_POLL(Testany, tl_completed_any(call, &tl_looked, index, status))
+#define TL_NOTE_TESTSOME TL_NOTE_POLL(Testsome, tl_completed_some(call, &tl_looked, outcount, indices, statuses))
+#define TL_NOTE_IPROBE tl_note_poll(call, tl_operation, TL_CAME_Iprobe())
 #define TL_NOTE_START tl_persistent_started(call, &tl_looked)
 #define TL_NOTE_REQUEST_FREE (tl_note_time(call), tl_requests_freed(&tl_looked))
 #define TL_NOTE_CANCEL (tl_note_time(call), tl_requests_cancelled(&tl_looked))
@@ -127,17 +133,20 @@
     X(131, Waitall, waitall, TL_WAITALL, TL_NOTE_WAITALL) \
     X(132, Waitany, waitany, TL_WAITANY, TL_NOTE_WAITANY) \
     X(133, Waitsome, waitsome, TL_WAITSOME, TL_NOTE_WAITSOME) \
-    X(134, Test, test, TL_TEST, TL_NOTE_TEST) \
-    X(135, Testall, testall, TL_TESTALL, TL_NOTE_TESTALL) \
-    X(136, Testany, testany, TL_TESTANY, TL_NOTE_TESTANY) \
-    X(137, Testsome, testsome, TL_WAITSOME, TL_NOTE_TESTSOME) \
     X(138, Probe, probe, TL_PROBE, TL_NOTE_TIME) \
-    X(139, Iprobe, iprobe, TL_IPROBE, TL_NOTE_IPROBE) \
     X(140, Start, start, TL_START, TL_NOTE_START) \
     X(141, Startall, startall, TL_STARTALL, TL_NOTE_START) \
     X(142, Request_free, request_free, TL_START, TL_NOTE_REQUEST_FREE) \
     X(143, Cancel, cancel, TL_START, TL_NOTE_CANCEL) \
-    X(144, Mprobe, mprobe, TL_MPROBE, TL_NOTE_TIME) \
+    X(144, Mprobe, mprobe, TL_MPROBE, TL_NOTE_TIME)
+
+/* Those that programs call again and again until they succeed: polls.h. */
+#define TL_MESSAGES_POLLS(X) \
+    X(134, Test, test, TL_TEST, TL_NOTE_TEST) \
+    X(135, Testall, testall, TL_TESTALL, TL_NOTE_TESTALL) \
+    X(136, Testany, testany, TL_TESTANY, TL_NOTE_TESTANY) \
+    X(137, Testsome, testsome, TL_WAITSOME, TL_NOTE_TESTSOME) \
+    X(139, Iprobe, iprobe, TL_IPROBE, TL_NOTE_IPROBE) \
     X(145, Improbe, improbe, TL_IMPROBE, TL_NOTE_IPROBE)
 
 #define TL_MESSAGES_BUFFERED_4(X) \

@@ -16,6 +16,7 @@
 
 #include "bins.h"
 #include "clock.h"
+#include "polls.h"
 
 enum {
     DEPTH_LIMIT = 64, /* regions open in one thread; deeper ones count in the one around them */
@@ -124,6 +125,7 @@ static void switch_to(struct tl_thread *self, int region, uint64_t now) {
     TL_STORE(&stack->since, now);
     struct tl_table *table = tl_table_find(self, region);
     self->table = table ? table : self->tables[0];
+    tl_polls_interrupt();
 }
 
 static int is_open_below(const struct tl_stack *stack, int depth, int region) {

@@ -180,7 +180,7 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
 }
 
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few) {
-    if (!tl_wants_status(looked, self, form, given)) return given;
+    if (!tl_wants_status(looked, form, given)) return given;
     if (looked->count <= TL_LOOKED_FEW) return few;
     void *many = room(&self->statuses, &self->statuses_bytes, (size_t)looked->count * TL_STATUS_BYTES);
     return many ? many : given;
@@ -213,6 +213,11 @@ static int is_active(const struct tl_found *found) {
     if (!found->entry) return 0;
     const struct tl_capture *persistent = tl_found_persistent(found);
     return !persistent || persistent->active;
+}
+
+static int receives(const struct tl_found *found) {
+    const struct tl_capture *persistent = tl_found_persistent(found);
+    return persistent ? persistent->receives : (int)(found->held & RECEIVES);
 }
 
 /* The word in the table now: what was found, perhaps with a mark of MPI_Cancel since. */
@@ -258,9 +263,9 @@ static void complete(const struct tl_call *call, struct tl_found *found, const v
     run_to(run, call, persistent ? cell_bits(persistent->where) : (uint32_t)(held >> FLAGS));
     run->done.ticks += ticks;
     run->done.requests++;
-    int receives = persistent ? persistent->receives : (int)(held & RECEIVES);
-    if (!receives || (status && tl_is_ignored(call->form, status))) status = NULL;
-    int64_t bytes = receives ? received_bytes(persistent, held, status) : -1;
+    int is_receive = receives(found);
+    if (!is_receive || (status && tl_is_ignored(call->form, status))) status = NULL;
+    int64_t bytes = is_receive ? received_bytes(persistent, held, status) : -1;
     if (bytes >= 0) {
         run->done.bytes += (uint64_t)bytes;
         run->done.receives++;
@@ -321,6 +326,7 @@ void tl_completed_all(struct tl_call *call, struct tl_looked *looked, const void
             run.done.ticks += share(&shares);
             run.done.requests++;
         } else if (is_active(found)) {
+            if (TL_UNLIKELY(looked->unasked && ignored && receives(found))) TL_ADD(&call->self->untracked_requests, 1);
             complete(call, found, ignored ? NULL : status_at(statuses, i), share(&shares), &run);
         }
     }

@@ -125,11 +125,25 @@ enum { TL_POLL_KINDS = 12 }; /* polls.h */
 
 /* A row of tests or probes by one function that fail (polls.h). */
 struct tl_polls {
-    int granted, left;       /* so many after the last timed one were not to be timed, and so many are still to come */
+    struct tl_cell *cell;    /* where they are counted; NULL: there is no row */
+    uint64_t from, until;    /* its calls when the last one was timed, and when the next one is to be */
     struct tl_table *table;
-    struct tl_cell *cell;    /* where they are counted */
     uint64_t last, ticks;    /* when that one began, and how long it took */
+    int pace;                /* how long the next stretch without a timed one may be */
 };
+
+/* What a call of a row that goes on needs (polls_quick.h), in the thread's own memory and in one cache line: between two
+ * calls the program has emptied the caches. */
+struct tl_row_now {
+    struct tl_cell *cell;
+    uint64_t until;
+    void *next;               /* the function that is wrapped */
+    const void *ignored;      /* the status that C programs pass where they want none */
+    struct tl_thread *self;
+    int recording;            /* tl_recording as it was */
+    short calls;              /* 0: the next call is to be timed; else of which form calls are, enum tl_form + 1 */
+    short handle_bytes;       /* of C's handles */
+} __attribute__((aligned(TL_CACHE_LINE)));
 
 /* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
 struct tl_thread {
@@ -225,11 +239,13 @@ struct tl_library {
 };
 
 extern struct tl_library tl_library;
-extern int tl_recording;    /* 1 between MPI_Init and MPI_Finalize, unless switched off; read in each wrapper */
+extern int tl_recording;    /* not 0 between MPI_Init and MPI_Finalize, unless switched off; read in each wrapper. Another
+                               number after each pause */
 extern int tl_tracing;      /* 1 in trace mode (trace.h); read where a call has been noted */
 extern int tl_world_size, tl_world_rank;
 extern int tl_shared_comms; /* several threads may use one communicator: its sums need atomic additions */
 extern __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
+extern __thread struct tl_row_now tl_rows[TL_POLL_KINDS] __attribute__((tls_model("initial-exec")));
 
 /* library.c */
 void *tl_find(const char *symbol);

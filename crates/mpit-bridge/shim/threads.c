@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
+#include "polls.h"
 #include "regions.h"
 
 __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
+__thread struct tl_row_now tl_rows[TL_POLL_KINDS] __attribute__((tls_model("initial-exec")));
 
 static struct tl_thread *all_threads;
 static uint64_t refused;
@@ -23,6 +25,7 @@ static struct tl_thread passing = {.depth = 1};
 static void thread_ended(void *area) {
     struct tl_thread *thread = area;
     tl_regions_close(thread);
+    tl_polls_settle(thread);
     tl_self = NULL;
     __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
 }

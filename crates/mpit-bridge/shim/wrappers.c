@@ -5,7 +5,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
-#include "polls.h"
+#include "polls_quick.h"
 #include "regions.h"
 #include "requests.h"
 #include "shim.h"
@@ -54,14 +54,12 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_VALUE_comm(name) name
 #define TL_VALUE_int(name) name
 
-#define TL_WRAPPER(symbol, the_form, Name, parameters, note) \
-    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
-    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
+#define TL_WRAPPER_BODY(the_form, Name, parameters, note, caller) \
         const enum tl_form tl_form = the_form; \
         (void)tl_form; \
         enum { tl_operation = TL_OP_##Name }; \
         int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)); \
-        void *tl_after = tl_next(the_form, TL_OP_##Name); \
+        void *tl_after = tl_next_for(the_form, TL_OP_##Name, caller); \
         if (TL_UNLIKELY(!tl_after)) return NO_SUCH_FUNCTION; \
         __builtin_memcpy(&tl_following, &tl_after, sizeof tl_following); \
         struct tl_thread *tl_me; \
@@ -81,6 +79,39 @@ enum { NO_SUCH_FUNCTION = 16 };
         } \
         TL_TRACE_AFTER(tl_status == 0) \
         tl_me->depth = 0; \
+        return tl_status;
+
+#define TL_WRAPPER(symbol, the_form, Name, parameters, note) \
+    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
+    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
+        TL_WRAPPER_BODY(the_form, Name, parameters, note, TL_CALLER) \
+    }
+
+/* Polls have two ways through: polls_quick.h. */
+#define TL_POLL_WRAPPER(symbol, the_form, Name, parameters, note) \
+    static __attribute__((noinline)) int usual_##symbol(parameters(TL_DECLARE, TL_COMMA), const void *tl_caller) { \
+        TL_WRAPPER_BODY(the_form, Name, parameters, note, tl_caller) \
+    } \
+    TL_CAME(symbol, the_form, Name, parameters, note) \
+    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
+    TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
+        const enum tl_form tl_form = the_form; \
+        struct tl_row_now *tl_row = &tl_rows[TL_POLL_KIND(TL_OP_##Name)]; \
+        if (!tl_quick_begin(tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name)) \
+            return usual_##symbol(parameters(TL_PASS, TL_COMMA), TL_CALLER); \
+        uint64_t tl_kept[TL_KEPT_FEW]; \
+        tl_quick_keep(tl_kept, tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name); \
+        parameters(TL_QUICK, TL_NOTHING) \
+        int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)); \
+        __builtin_memcpy(&tl_following, &tl_row->next, sizeof tl_following); \
+        struct arguments_##symbol tl_given = {parameters(TL_PASS, TL_COMMA)}; \
+        TL_IN_MEMORY(tl_given); \
+        int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
+        if (TL_LIKELY(tl_status == 0)) { \
+            if (TL_LIKELY(!(TL_CAME_##Name(tl_given.)))) tl_quick_count(tl_row); \
+            else came_##symbol(tl_row, tl_kept, &tl_given); \
+        } \
+        TL_STORE(&tl_row->self->depth, 0); \
         return tl_status; \
     }
 
@@ -89,6 +120,9 @@ enum { NO_SUCH_FUNCTION = 16 };
 TL_COUNTED_OPERATIONS(TL_C_WRAPPER)
 TL_UNCOUNTED_OPERATIONS(TL_C_WRAPPER)
 TL_FILES_OPENING(TL_C_WRAPPER)
+#define TL_C_POLL(number, Name, name, parameters, note) \
+    TL_POLL_WRAPPER(MPI_##Name, TL_FORM_C, Name, parameters, note)
+TL_POLLING_OPERATIONS(TL_C_POLL)
 #ifdef TL_HAVE_MPI_4
 TL_COUNTED_OPERATIONS_4(TL_C_WRAPPER)
 TL_UNCOUNTED_OPERATIONS_4(TL_C_WRAPPER)

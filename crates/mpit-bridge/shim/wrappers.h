@@ -80,13 +80,12 @@
     if (tl_is_ignored(tl_form, name)) name = name##_own;
 #define TL_BEFORE_waited(name) \
     uint64_t name##_own[TL_STATUS_BYTES / sizeof(uint64_t)]; \
-    if (tl_wants_status(&tl_looked, tl_me, tl_form, name)) name = name##_own;
+    if (tl_wants_status(&tl_looked, tl_form, name)) name = name##_own;
 #define TL_BEFORE_statuses(name) \
     uint64_t name##_own[TL_LOOKED_FEW * TL_STATUS_BYTES / sizeof(uint64_t)]; \
     name = tl_statuses(&tl_looked, tl_me, tl_form, name, name##_own);
-/* MPICH 4.0's MPI_Testall takes what it never set in statuses for errors, and not where they are ignored. */
 #define TL_BEFORE_tested(name) \
-    tl_looked.unasked = tl_library.family == TL_FAMILY_MPICH; \
+    tl_looked.unasked = tl_is_unasked(); \
     TL_BEFORE_statuses(name)
 #define TL_BEFORE_pending(name) \
     struct tl_looked tl_looked; \

@@ -11,7 +11,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
-#include "polls.h"
+#include "polls_quick.h"
 #include "regions.h"
 #include "requests.h"
 #include "shim.h"
@@ -117,14 +117,12 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
 
 /* A Fortran program calls only what its library has; where the next function is missing there is nothing
  * to do, and the error code, which is optional in mpi_f08, says so. */
-#define TL_FORTRAN(symbol, the_form, Name, parameters, note) \
-    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \
-    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
+#define TL_FORTRAN_BODY(the_form, Name, parameters, note, caller) \
         const enum tl_form tl_form = the_form; \
         (void)tl_form; \
         enum { tl_operation = TL_OP_##Name }; \
         void (*next)(parameters(TL_DECLARE, TL_COMMA), int *); \
-        void *after = tl_next(the_form, TL_OP_##Name); \
+        void *after = tl_next_for(the_form, TL_OP_##Name, caller); \
         if (TL_UNLIKELY(!after)) { \
             if (error) *error = 16; \
             return; \
@@ -150,13 +148,52 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
             parameters(TL_NOTED, TL_NOTHING) \
         } \
         TL_TRACE_AFTER(!error || *error == 0) \
-        tl_me->depth = 0; \
+        tl_me->depth = 0;
+
+#define TL_FORTRAN(symbol, the_form, Name, parameters, note) \
+    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \
+    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
+        TL_FORTRAN_BODY(the_form, Name, parameters, note, TL_CALLER) \
+    }
+
+/* Polls have two ways through: polls_quick.h. */
+#define TL_FORTRAN_POLL(symbol, the_form, Name, parameters, note) \
+    static __attribute__((noinline)) void usual_##symbol(parameters(TL_DECLARE, TL_COMMA), int *error, \
+                                                         const void *tl_caller) { \
+        TL_FORTRAN_BODY(the_form, Name, parameters, note, tl_caller) \
+    } \
+    TL_CAME(symbol, the_form, Name, parameters, note) \
+    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \
+    TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
+        const enum tl_form tl_form = the_form; \
+        struct tl_row_now *tl_row = &tl_rows[TL_POLL_KIND(TL_OP_##Name)]; \
+        if (!tl_quick_begin(tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name)) { \
+            usual_##symbol(parameters(TL_PASS, TL_COMMA), error, TL_CALLER); \
+            return; \
+        } \
+        uint64_t tl_kept[TL_KEPT_FEW]; \
+        tl_quick_keep(tl_kept, tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name); \
+        parameters(TL_QUICK, TL_NOTHING) \
+        void (*next)(parameters(TL_DECLARE, TL_COMMA), int *); \
+        __builtin_memcpy(&next, &tl_row->next, sizeof next); \
+        struct arguments_##symbol tl_given = {parameters(TL_PASS, TL_COMMA)}; \
+        TL_IN_MEMORY(tl_given); \
+        next(parameters(TL_PASS, TL_COMMA), error); \
+        if (TL_LIKELY(!error || *error == 0)) { \
+            if (TL_LIKELY(!(TL_CAME_##Name(tl_given.)))) tl_quick_count(tl_row); \
+            else came_##symbol(tl_row, tl_kept, &tl_given); \
+        } \
+        TL_STORE(&tl_row->self->depth, 0); \
     }
 
 #define TL_F77(number, Name, name, parameters, note) \
     TL_FORTRAN(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
 #define TL_F2008(number, Name, name, parameters, note) \
     TL_FORTRAN(mpi_##name##_f08_, TL_FORM_F08, Name, parameters, note)
+#define TL_F77_POLL(number, Name, name, parameters, note) \
+    TL_FORTRAN_POLL(mpi_##name##_, TL_FORM_FORTRAN, Name, parameters, note)
+#define TL_F2008_POLL(number, Name, name, parameters, note) \
+    TL_FORTRAN_POLL(mpi_##name##_f08_, TL_FORM_F08, Name, parameters, note)
 #define TL_F2008TS(number, Name, name, parameters, note) \
     TL_FORTRAN(mpi_##name##_f08ts_, TL_FORM_F08TS, Name, parameters, note)
 #define TL_F2008TS_LARGE(number, Name, name, parameters, note) \
@@ -171,6 +208,7 @@ TL_BUFFERED_OPERATIONS(TL_F2008TS)
 TL_BUFFERED_OPERATIONS_4(TL_F2008TS)
 TL_PLAIN_OPERATIONS(TL_F2008)
 TL_PLAIN_OPERATIONS_4(TL_F2008)
+TL_POLLING_OPERATIONS(TL_F2008_POLL)
 #undef TL_F_count
 #define TL_F_count(name) int64_t name = *(const int64_t *)name##_f; (void)name;
 TL_MESSAGES_COUNTED(TL_F2008TS_LARGE)
@@ -184,6 +222,8 @@ TL_COUNTED_OPERATIONS_4(TL_F2008TS_C)
 #define TL_FORTRAN_LISTS(X) TL_COUNTED_OPERATIONS(X) TL_UNCOUNTED_OPERATIONS(X)
 TL_FORTRAN_LISTS(TL_F77)
 TL_FORTRAN_LISTS(TL_F2008)
+TL_POLLING_OPERATIONS(TL_F77_POLL)
+TL_POLLING_OPERATIONS(TL_F2008_POLL)
 #ifdef TL_HAVE_MPI_4
 #define TL_FORTRAN_LISTS_4(X) TL_COUNTED_OPERATIONS_4(X) TL_UNCOUNTED_OPERATIONS_4(X)
 TL_FORTRAN_LISTS_4(TL_F77)
