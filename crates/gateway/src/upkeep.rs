@@ -1,4 +1,4 @@
-//! Role upkeep: rows of one minute, retention, jobs that nobody speaks of any more, and figures about the database. Of
+//! Role upkeep: rows of one minute, blocks of an hour, retention, jobs that nobody speaks of any more, and figures about the database. Of
 //! several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
@@ -9,10 +9,12 @@ use std::time::Duration;
 use anyhow::Context;
 use throughline_daemon::SelfFigures;
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, LATE_READINGS, MINUTES_LAG_SECONDS,
-    MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
+    BLOCKS_MADE, COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, LATE_READINGS,
+    MINUTES_LAG_SECONDS, MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
 };
-use throughline_store::{Database, Retention, RetentionWay, apply_retention, close_silent, make_minutes};
+use throughline_store::{
+    BlocksMade, Database, Retention, RetentionWay, apply_retention, close_silent, make_blocks, make_minutes,
+};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
@@ -31,6 +33,9 @@ const FIGURES_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long minutes are made at a time before the rest has its turn: after a week without upkeep there is much to do.
 const MINUTES_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long blocks are made at a time: minutes come first.
+const BLOCKS_PATIENCE: Duration = Duration::from_secs(20);
 
 /// Longest time for one statement of a round; dropping a chunk takes a fraction of a second, but waits for
 /// whoever reads it.
@@ -64,6 +69,7 @@ pub async fn run(database: Database, options: Options, figures: SelfFigures, sto
     figures.add(SOURCE, &SILENT_RANKS, 0);
     figures.add(SOURCE, &MINUTES_MADE, 0);
     figures.add(SOURCE, &LATE_READINGS, 0);
+    figures.add(SOURCE, &BLOCKS_MADE, 0);
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
@@ -157,7 +163,7 @@ async fn retain(
     Ok(())
 }
 
-/// Makes rows of minutes; whether there is more to do.
+/// Makes rows of minutes, then blocks; whether there is more to do.
 async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let made = make_minutes(client, &options.retention, MINUTES_PATIENCE).await?;
@@ -168,7 +174,16 @@ async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> 
     }
     let seconds = begun.elapsed().as_secs_f64();
     tracing::debug!(minutes = made.minutes, late = made.late, rows = made.rows, seconds, "rows of minutes");
-    Ok(made.is_behind)
+    if made.is_behind {
+        return Ok(true);
+    }
+    let begun = Instant::now();
+    let packed = make_blocks(client, &options.retention, BLOCKS_PATIENCE).await?;
+    figures.add(SOURCE, &BLOCKS_MADE, packed.blocks);
+    let seconds = begun.elapsed().as_secs_f64();
+    let BlocksMade { blocks, samples, bytes, is_behind } = packed;
+    tracing::debug!(blocks, samples, bytes, seconds, "blocks of readings");
+    Ok(is_behind)
 }
 
 async fn measure(client: &Client, figures: &SelfFigures) -> anyhow::Result<()> {

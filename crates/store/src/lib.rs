@@ -7,6 +7,7 @@
 //! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
 //! * [`make_minutes`]: one row a minute of ports and links, kept longer than readings.
+//! * [`make_blocks`]: readings of an hour packed as Prometheus packs them.
 //! * [`Pool`]: connections for queries, bounded in number and time.
 //! * [`api`]: what the JSON API asks.
 //! * [`history`]: samples of the past as the series that Prometheus knows.
@@ -15,6 +16,8 @@
 //! It must not know where batches come from, nor decide what is shown to people.
 
 pub mod api;
+mod binary;
+mod blocks;
 mod cluster;
 mod database;
 mod error;
@@ -28,6 +31,7 @@ mod terms;
 pub mod testing;
 mod writer;
 
+pub use blocks::{BlocksMade, make_blocks};
 pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
 pub use database::{Database, READ_ROLE, WRITE_ROLE};
 pub use error::Error;

@@ -58,6 +58,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 16, name: "minutes", sql: include_str!("../migrations/V016__minutes.sql") },
     Migration { version: 17, name: "multicast", sql: include_str!("../migrations/V017__multicast.sql") },
     Migration { version: 18, name: "wait_ratio", sql: include_str!("../migrations/V018__wait_ratio.sql") },
+    Migration { version: 19, name: "blocks", sql: include_str!("../migrations/V019__blocks.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -8,28 +8,8 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::Error;
-
-/// The hypertables that retention may be set for.
-const HYPERTABLES: [&str; 18] = [
-    "ib_port_counters",
-    "ib_port_lane_counters",
-    "host_port_counters",
-    "nvlink_counters",
-    "gpu_pcie_counters",
-    "gpu_pm_counters",
-    "mpi_ops",
-    "mpi_peers",
-    "mpi_pvars",
-    "mpi_regions",
-    "mpi_trace",
-    "mpi_clock",
-    "events",
-    "coverage",
-    "self_stats",
-    "ib_port_minutes",
-    "host_port_minutes",
-    "nvlink_minutes",
-];
+use crate::minutes::Kind;
+use throughline_sample::catalogue::HYPERTABLES;
 
 /// What is made of readings and kept longer than they.
 const MINUTES: [&str; 3] = ["ib_port_minutes", "host_port_minutes", "nvlink_minutes"];
@@ -89,8 +69,15 @@ impl Retention {
 
     /// How long a table's rows are kept.
     pub fn of(&self, table: &str) -> Duration {
-        let usual = if MINUTES.contains(&table) { self.minutes } else { self.default };
-        self.tables.get(table).copied().unwrap_or(usual)
+        if let Some(own) = self.tables.get(table) {
+            return *own;
+        }
+        match Kind::ALL.into_iter().find(|kind| kind.blocks() == table) {
+            // Nobody looks at a block whose readings are gone.
+            Some(kind) => self.of(kind.readings()),
+            None if MINUTES.contains(&table) => self.minutes,
+            None => self.default,
+        }
     }
 }
 
@@ -190,6 +177,8 @@ mod tests {
         assert_eq!(retention.of("nvlink_minutes"), Duration::from_secs(60));
         let longer = retention.clone().with_minutes(Duration::from_secs(90));
         assert_eq!(longer.of("nvlink_minutes"), Duration::from_secs(90));
+        retention.set("nvlink_counters", Duration::from_secs(7)).unwrap();
+        assert_eq!(retention.of("nvlink_blocks"), Duration::from_secs(7));
         assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));
     }
 }

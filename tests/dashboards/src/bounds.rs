@@ -1,31 +1,15 @@
 //! Whether each query says which time it reads: on a site's database, a hypertable without a bound is read for minutes.
 
-/// Hypertables, and views of them that have every row.
-const UNBOUNDED: [&str; 25] = [
-    "ib_port_counters",
-    "ib_port_lane_counters",
-    "ib_port_minutes",
+use throughline_sample::catalogue::HYPERTABLES;
+
+/// Views of hypertables that have every row.
+const UNBOUNDED: [&str; 7] = [
     "ib_port_minutes_named",
-    "host_port_minutes",
     "host_port_minutes_named",
-    "nvlink_minutes",
     "nvlink_link_minutes",
     "ib_port_lane_values",
-    "host_port_counters",
-    "nvlink_counters",
     "nvlink_link_counters",
     "nvlink_metrics",
-    "gpu_pcie_counters",
-    "gpu_pm_counters",
-    "mpi_ops",
-    "mpi_peers",
-    "mpi_pvars",
-    "mpi_regions",
-    "mpi_trace",
-    "mpi_clock",
-    "events",
-    "coverage",
-    "self_stats",
     "pvar_table",
 ];
 /// Functions of rates: their first argument is where they begin.
@@ -48,7 +32,7 @@ pub fn problems(sql: &str) -> Vec<String> {
             let table = word_at(sql, at + keyword.len());
             let rest = within(&sql[at..]);
             let is_bounded = rest.contains("$__timeFilter(") || rest.contains("time >= ");
-            if UNBOUNDED.contains(&table) && !is_bounded {
+            if (HYPERTABLES.contains(&table) || UNBOUNDED.contains(&table)) && !is_bounded {
                 problems.push(format!("'{table}' is read without a bound of time"));
             }
             if table.ends_with(TOTALS) && !rest.contains("job_id = ") {

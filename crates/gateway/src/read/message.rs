@@ -164,7 +164,7 @@ pub struct Chunk {
     /// 1: XOR.
     #[prost(int32, tag = "3")]
     pub encoding: i32,
-    /// See [`super::chunk`].
-    #[prost(bytes = "vec", tag = "4")]
-    pub data: Vec<u8>,
+    /// The samples.
+    #[prost(bytes = "bytes", tag = "4")]
+    pub data: bytes::Bytes,
 }

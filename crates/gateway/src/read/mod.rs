@@ -9,7 +9,6 @@
 //! and where a sample a minute is enough, the rows of one minute answer (`throughline_store::history`).
 
 mod answer;
-mod chunk;
 mod matchers;
 pub mod message;
 mod plan;
@@ -19,7 +18,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use message::{ReadRequest, ResponseType};
 use plan::Plan;
@@ -43,6 +42,9 @@ const WHOLE_SAMPLES_MAX: u64 = 5_000_000;
 
 /// Pieces of a stream that wait for the network.
 const PIECES: usize = 16;
+
+/// Series are sent together up to so much: each piece is a handful of system calls here and there.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// How long a question waits for one of the connections.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -88,8 +90,25 @@ type Refusal = (StatusCode, String);
 
 /// Where an answer's series go.
 enum Out {
-    Stream(mpsc::Sender<Result<Bytes, Refusal>>),
+    Stream(Pieces),
     Whole(Whole),
+}
+
+/// A stream under construction.
+struct Pieces {
+    to: mpsc::Sender<Result<Bytes, Refusal>>,
+    /// What is not sent yet.
+    open: BytesMut,
+}
+
+impl Pieces {
+    async fn send(&mut self) -> Result<(), HistoryError> {
+        if self.open.is_empty() {
+            return Ok(());
+        }
+        let piece = std::mem::take(&mut self.open).freeze();
+        self.to.send(Ok(piece)).await.map_err(|_| HistoryError::Gone)
+    }
 }
 
 impl Reader {
@@ -136,6 +155,7 @@ impl Reader {
                     limit: left,
                     horizons,
                     patience,
+                    takes_chunks: matches!(out, Out::Stream(_)),
                 };
                 let failed = |error: HistoryError| self.refusal(error, most, begun);
                 let equal = matchers::equal(&plan.matchers);
@@ -187,7 +207,9 @@ impl Reader {
                 ),
             ),
             HistoryError::Database(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-            HistoryError::Damaged | HistoryError::Gone => internal(&error.to_string()),
+            HistoryError::Damaged | HistoryError::DamagedBlock { .. } | HistoryError::Gone => {
+                internal(&error.to_string())
+            }
         }
     }
 }
@@ -203,8 +225,9 @@ impl Out {
         match self {
             Out::Whole(whole) => whole.add(family, series, samples),
             Out::Stream(pieces) => {
-                for piece in answer::streamed(query, family, series, samples) {
-                    pieces.send(Ok(piece)).await.map_err(|_| HistoryError::Gone)?;
+                answer::streamed(query, family, series, samples, &mut pieces.open);
+                if pieces.open.len() >= PIECE_BYTES {
+                    pieces.send().await?;
                 }
             }
         }
@@ -307,8 +330,12 @@ async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
 async fn stream(reader: Arc<Reader>, plans: Vec<Plan>) -> Result<Response, Refusal> {
     let (pieces, mut taken) = mpsc::channel(PIECES);
     tokio::spawn(async move {
-        if let Err(refusal) = reader.answer(&plans, Out::Stream(pieces.clone())).await {
-            _ = pieces.send(Err(refusal)).await;
+        let out = Out::Stream(Pieces { to: pieces.clone(), open: BytesMut::new() });
+        match reader.answer(&plans, out).await {
+            // Nobody is there any more to tell that the last piece did not arrive.
+            Ok(Out::Stream(mut last)) => _ = last.send().await,
+            Ok(Out::Whole(_)) => {}
+            Err(refusal) => _ = pieces.send(Err(refusal)).await,
         }
     });
     let first = taken.recv().await.transpose()?;

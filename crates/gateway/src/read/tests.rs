@@ -1,11 +1,11 @@
-use super::chunk::unpack::unpack;
 use super::message::*;
 use super::*;
 use axum::body::to_bytes;
 use std::time::Duration;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
-use throughline_store::{Content, Entry, Retention, Writer, make_minutes, testing};
+use throughline_store::history::Chunk;
+use throughline_store::{Content, Entry, Retention, Writer, make_blocks, make_minutes, testing};
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-01-01T00:00:00Z, in seconds.
@@ -133,7 +133,13 @@ async fn answers(
         assert_eq!(crc32c::crc32c(&message), sum);
         let message = ChunkedReadResponse::decode(message).unwrap();
         for series in message.chunked_series {
-            let points = series.chunks.iter().flat_map(|chunk| unpack(&chunk.data)).collect();
+            let mut points = Points::new();
+            for chunk in series.chunks {
+                let packed = Chunk { first: chunk.min_time_ms, last: chunk.max_time_ms, data: chunk.data };
+                let before = points.len();
+                packed.unpack(&mut points).unwrap();
+                assert_eq!((points[before].0, points.last().unwrap().0), (packed.first, packed.last));
+            }
             all[message.query_index as usize].push((text(&series.labels), points));
         }
     }
@@ -316,4 +322,65 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     labels.end_timestamp_ms = (START + 7 * 3600) * 1000;
     let told = answers(&reader, vec![labels], ResponseType::StreamedXorChunks).await;
     assert_eq!(told[0].len(), 1, "a series whose readings are gone is a series still");
+}
+
+#[tokio::test]
+async fn packed_hours_say_the_same_in_both_forms_and_count() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    // Two hours each 5 s of a port, and one that has a row a minute and never changes.
+    let seed = format!(
+        "INSERT INTO subnet (prefix) VALUES ('0x1');
+         INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2');
+         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
+             valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));
+         INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 7), (1, 8);
+         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
+         SELECT to_timestamp({START} + n * 5), 1, to_timestamp({START}), 'mad', n * n FROM generate_series(0, 1439) n
+         UNION ALL
+         SELECT to_timestamp({START} + n * 60), 2, to_timestamp({START}), 'mad', 7 FROM generate_series(0, 119) n;
+         UPDATE minute_state SET made_until = to_timestamp({START} + 7200), blocks_until = to_timestamp({START})"
+    );
+    client.batch_execute(&seed).await.unwrap();
+    let name = "infiniband_switch_port_transmit_data_bytes_total";
+    let asked = |func: &str, range_ms| {
+        let mut query = query(&[(MatchType::Equal, NAME, name)], func);
+        query.start_timestamp_ms += 7_000;
+        query.end_timestamp_ms = (START + 7 * 3600) * 1000;
+        query.hints = Some(ReadHints { func: func.into(), range_ms, ..ReadHints::default() });
+        query
+    };
+    let ask = async |func: &str, range_ms, form| {
+        let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
+        answers(&reader, vec![asked(func, range_ms)], form).await.remove(0)
+    };
+    let (whole, stream) = (ResponseType::Samples, ResponseType::StreamedXorChunks);
+    let rows = ask("", 0, stream).await;
+    assert_eq!(rows.iter().map(|(_, points)| points.len()).collect::<Vec<_>>(), [1438, 119 + 118 * 3]);
+    let mut upkeep = database.connect().await.unwrap();
+    let always = Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
+    let made = make_blocks(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
+    assert_eq!((made.blocks, made.samples), (4, 1440 + 120));
+    client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
+    assert_eq!(ask("", 0, whole).await, rows);
+    assert_eq!(ask("", 0, stream).await, rows);
+    // Thinning leaves out what has to be unpacked anyway.
+    assert_eq!(ask("rate", 60_000, stream).await, rows);
+    let thinned = ask("rate", 60_000, whole).await;
+    assert!((470..500).contains(&thinned[0].1.len()), "{}", thinned[0].1.len());
+    assert_eq!(increase(&thinned[0].1), increase(&rows[0].1));
+    for (most, status) in [(1500, 422), (1560, 200)] {
+        let reader = Arc::new(Reader::new(database.clone(), Limits { samples: most, ..Limits::default() }));
+        for form in [whole, stream] {
+            assert_eq!(super::tests::ask(&reader, vec![asked("", 0)], form).await.status(), status, "{most}");
+        }
+    }
+    client.batch_execute("UPDATE ib_port_blocks SET samples = 'damaged' WHERE metric > 0").await.unwrap();
+    for form in [whole, stream] {
+        let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
+        let response = super::tests::ask(&reader, vec![asked("", 0)], form).await;
+        assert_eq!(response.status(), 500);
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        assert!(String::from_utf8_lossy(&body).contains("DELETE FROM ib_port_blocks WHERE"), "{body:?}");
+    }
 }

@@ -242,6 +242,31 @@ impl Table {
     }
 }
 
+/// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
+pub const HYPERTABLES: [&str; 21] = [
+    "ib_port_counters",
+    "ib_port_lane_counters",
+    "host_port_counters",
+    "nvlink_counters",
+    "gpu_pcie_counters",
+    "gpu_pm_counters",
+    "mpi_ops",
+    "mpi_peers",
+    "mpi_pvars",
+    "mpi_regions",
+    "mpi_trace",
+    "mpi_clock",
+    "events",
+    "coverage",
+    "self_stats",
+    "ib_port_minutes",
+    "host_port_minutes",
+    "nvlink_minutes",
+    "ib_port_blocks",
+    "host_port_blocks",
+    "nvlink_blocks",
+];
+
 /// The metric with this number, `None` for a number that this build does not know.
 #[must_use]
 pub fn by_id(id: u32) -> Option<&'static Metric> {

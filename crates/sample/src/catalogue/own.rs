@@ -74,4 +74,5 @@ metrics! { ALL, SelfStats:
     980 MINUTES_MADE "rollups_made" Counter Count Wraps(63), "Minutes of time for which rows of one minute were made of readings.", "counted by the daemon";
     981 LATE_READINGS "late_readings" Counter Count Wraps(63), "Notes of readings that came after their minutes were made, and for which those were made again.", "counted by the daemon";
     982 MINUTES_LAG_SECONDS "rollup_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.", "asked from the database";
+    983 BLOCKS_MADE "blocks_made" Counter Count Wraps(63), "Hours of one port or GPU whose readings were packed for remote-read; made again where readings came late.", "counted by the daemon";
 }

@@ -1,22 +1,18 @@
 //! Samples out of hypertables, by COPY in its binary form: a row costs a tenth of what a query's row costs.
 
 use super::family::{Keys, Place};
+use super::samples::Form;
 use super::series::{Known, Series, seconds};
-use super::{Asked, HistoryError, Range, Samples, Thinning};
+use super::{Asked, HistoryError, Range, Samples, Thinning, blocks};
 use crate::Error;
+use crate::binary::{begins_row, elements, field, header, int4, milliseconds, time};
 use crate::minutes::Kind;
 use bytes::{Buf, Bytes};
 use futures::{FutureExt, TryStreamExt};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use throughline_sample::catalogue::{self, Metric, gpu_source_rank};
 use tokio_postgres::Client;
-
-/// From 1970 to 2000, where PostgreSQL counts from; microseconds.
-const POSTGRES_EPOCH: i64 = 946_684_800_000_000;
-
-/// What the binary form begins with: a signature of 11 bytes, flags, the length of an extension.
-const SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 
 /// Newest rows that are looked at to tell whether a series has samples: a metric that is read more rarely than others
 /// stands in each of some tens of rows.
@@ -25,11 +21,12 @@ const LOOKED_AT: u32 = 500;
 /// Milliseconds of a minute.
 const MINUTE: i64 = 60_000;
 
+/// Places in a round of series, by the first column of a row and the element of its array.
+pub(super) type Places = HashMap<(i32, i32), usize>;
+
 /// What makes a row: which series or array, its time, its value or values.
 struct Query {
     sql: String,
-    /// Places in the round, by the row's first column and the element of its array.
-    places: HashMap<(i32, i32), usize>,
     is_array: bool,
     is_float: bool,
     /// The fourth column is the source of the row.
@@ -40,13 +37,23 @@ struct Query {
 
 /// Samples of a series, and the rank of whom they are from.
 #[derive(Clone)]
-struct Held {
+pub(super) struct Held {
     samples: Samples,
     source: usize,
 }
 
 /// Behind every source of GPUs: no sample yet, or rows that have no source.
-const NO_SOURCE: usize = usize::MAX;
+pub(super) const NO_SOURCE: usize = usize::MAX;
+
+impl Held {
+    /// Where samples of a source belong, if there are none of a better one; those of worse ones go.
+    pub fn of(&mut self, source: usize) -> Option<&mut Samples> {
+        if source < self.source {
+            *self = Held { samples: Samples::default(), source };
+        }
+        (source == self.source).then_some(&mut self.samples)
+    }
+}
 
 /// Reads a round of series.
 pub(super) async fn samples(
@@ -55,16 +62,22 @@ pub(super) async fn samples(
     round: &[Series],
     limit: u64,
 ) -> Result<Vec<Samples>, HistoryError> {
-    let queries = match &asked.family.place {
-        Place::Column { keys, metric } => columns(keys, metric, asked, round),
-        Place::Figure { name, .. } => vec![figure(name, asked.range, round)],
-        Place::Info(_) => Vec::new(),
-    };
     let mut held = vec![Held { samples: Samples::default(), source: NO_SOURCE }; round.len()];
     let mut left = limit;
+    let (places, queries) = match &asked.family.place {
+        Place::Column { keys, metric } => {
+            let places = places(round);
+            let queries = columns(client, keys, metric, asked, &places, &mut held).await?;
+            let packed = held.iter().map(|held| held.samples.len()).sum();
+            left = left.checked_sub(packed).ok_or(HistoryError::TooMany(asked.limit))?;
+            (places, queries)
+        }
+        Place::Figure { name, .. } => figure(name, asked.range, round),
+        Place::Info(_) => (Places::new(), Vec::new()),
+    };
     for query in queries {
-        left -=
-            rows(client, asked, &query, &mut held, left).await?.ok_or(HistoryError::TooMany(asked.limit))?;
+        let read = rows(client, asked, &query, &places, &mut held, left).await?;
+        left -= read.ok_or(HistoryError::TooMany(asked.limit))?;
     }
     Ok(held.into_iter().map(|held| held.samples).collect())
 }
@@ -74,14 +87,43 @@ async fn rows(
     client: &Client,
     asked: &Asked<'_>,
     query: &Query,
+    places: &Places,
     held: &mut [Held],
     limit: u64,
 ) -> Result<Option<u64>, HistoryError> {
-    let copy = format!("COPY ({}) TO STDOUT (FORMAT binary)", query.sql);
+    let mut read = 0;
+    let is_whole = each_row(client, asked, &query.sql, |data| {
+        let Some(taken) = row(data, query, places, held).ok_or_else(damaged)? else {
+            return Ok(Next::End);
+        };
+        read += taken;
+        Ok(if read > limit { Next::Enough } else { Next::More })
+    });
+    Ok(is_whole.await?.then_some(read))
+}
+
+/// What comes after a row.
+pub(super) enum Next {
+    /// Another row.
+    More,
+    /// Nothing: it was the mark of the end.
+    End,
+    /// No row is wanted any more.
+    Enough,
+}
+
+/// Takes the rows of a query, one after the other; whether to their end.
+pub(super) async fn each_row(
+    client: &Client,
+    asked: &Asked<'_>,
+    sql: &str,
+    mut take: impl FnMut(&mut Bytes) -> Result<Next, HistoryError>,
+) -> Result<bool, HistoryError> {
+    let copy = format!("COPY ({sql}) TO STDOUT (FORMAT binary)");
     let failing = |error| Error::sql("reading samples")(error);
     let rows = asked.in_time(async { client.copy_out(copy.as_str()).await.map_err(failing) }).await?;
     futures::pin_mut!(rows);
-    let (mut read, mut is_first) = (0, true);
+    let mut is_first = true;
     loop {
         // A message is a row: a clock for each of those that are there already would cost more than they do.
         let next = match rows.try_next().now_or_never() {
@@ -93,74 +135,48 @@ async fn rows(
             header(&mut data).ok_or_else(damaged)?;
         }
         while data.has_remaining() {
-            let Some(taken) = row(&mut data, query, held).ok_or_else(damaged)? else { break };
-            read += taken;
-        }
-        if read > limit {
-            return Ok(None);
+            match take(&mut data)? {
+                Next::More => {}
+                Next::End => break,
+                Next::Enough => return Ok(false),
+            }
         }
     }
-    Ok(Some(read))
+    Ok(true)
 }
 
-fn damaged() -> HistoryError {
+pub(super) fn damaged() -> HistoryError {
     HistoryError::Damaged
 }
 
-fn header(data: &mut Bytes) -> Option<()> {
-    (data.len() >= SIGNATURE.len() + 8 && data.starts_with(SIGNATURE)).then_some(())?;
-    data.advance(SIGNATURE.len() + 4);
-    let extension = usize::try_from(data.get_i32()).ok()?;
-    (data.len() >= extension).then(|| data.advance(extension))
-}
-
 /// Takes a row; how many samples it had. `None` inside at the mark of the end, outside for a damaged one.
-fn row(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>> {
-    let columns = data.try_get_i16().ok()?;
-    if columns == -1 {
+fn row(data: &mut Bytes, query: &Query, places: &Places, held: &mut [Held]) -> Option<Option<u64>> {
+    if !begins_row(data)? {
         return Some(None);
     }
-    let mut id = field(data)??;
-    let mut time = field(data)??;
-    let (id, time) = (id.try_get_i32().ok()?, time.try_get_i64().ok()?);
-    let time = (time + POSTGRES_EPOCH).div_euclid(1_000);
+    let (id, time) = (int4(data)?, time(data)?);
     let value = field(data)?;
     let source = if query.has_sources { field(data)? } else { None };
-    let source = source.as_deref().map_or(NO_SOURCE, |name| gpu_source_rank(&String::from_utf8_lossy(name)));
+    let source = source.as_deref().map_or(NO_SOURCE, rank);
     let began = if query.has_beginnings { field(data)? } else { None };
     let began = match began {
-        Some(mut began) => Some((began.try_get_i64().ok()? + POSTGRES_EPOCH).div_euclid(1_000)),
+        Some(mut began) => Some(milliseconds(began.try_get_i64().ok()?)),
         None => None,
     };
     let Some(mut value) = value else { return Some(Some(0)) };
     let mut taken = 0;
     let mut put = |element: i32, value: f64| {
-        let Some(held) = query.places.get(&(id, element)).map(|place| &mut held[*place]) else { return };
-        if source < held.source {
-            *held = Held { samples: Samples::default(), source };
+        let Some(held) = places.get(&(id, element)).map(|place| &mut held[*place]) else { return };
+        let Some(samples) = held.of(source) else { return };
+        // Within the minute it may have come farther than it was before.
+        if let Some(began) = began.filter(|began| *began < time) {
+            samples.push(began, 0.0);
         }
-        if source == held.source {
-            // Within the minute it may have come farther than it was before.
-            if let Some(began) = began.filter(|began| *began < time) {
-                held.samples.push(began, 0.0);
-            }
-            held.samples.push(time, value);
-            taken += 1;
-        }
+        samples.push(time, value);
+        taken += 1;
     };
     if query.is_array {
-        // Dimensions, a flag for NULLs, the type of elements; length and first subscript of the one dimension.
-        let dimensions = value.try_get_i32().ok()?;
-        if dimensions == 1 && value.len() >= 16 {
-            value.advance(8);
-            let length = value.get_i32();
-            value.advance(4);
-            for element in 0..length {
-                if let Some(mut one) = field(&mut value)? {
-                    put(element, one.try_get_i64().ok()? as f64);
-                }
-            }
-        }
+        elements(value, |element, value| put(element, value as f64))?;
     } else if query.is_float {
         put(0, value.try_get_f64().ok()?);
     } else {
@@ -169,18 +185,18 @@ fn row(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>
     Some(Some(taken))
 }
 
-/// A field; `None` inside for NULL.
-fn field(data: &mut Bytes) -> Option<Option<Bytes>> {
-    let length = data.try_get_i32().ok()?;
-    if length < 0 {
-        return Some(None);
-    }
-    let length = length as usize;
-    (data.len() >= length).then(|| Some(data.split_to(length)))
+/// The rank of a source of GPUs by its name.
+pub(super) fn rank(name: &[u8]) -> usize {
+    gpu_source_rank(&String::from_utf8_lossy(name))
 }
 
+/// Times are told to the millisecond: all that are read as the last one belong to it.
 fn time_range(range: Range) -> String {
-    format!("time >= to_timestamp({}) AND time <= to_timestamp({})", seconds(range.from), seconds(range.to))
+    format!(
+        "time >= to_timestamp({}) AND time < to_timestamp({})",
+        seconds(range.from),
+        seconds(range.to + 1)
+    )
 }
 
 /// Until when minutes are the better source for a column, and of which kind: where readings are gone, and where no more
@@ -196,36 +212,49 @@ fn minutes_until(metric: &Metric, asked: &Asked<'_>) -> Option<(Kind, i64)> {
     until.filter(|until| *until > asked.range.from).map(|until| (kind, until))
 }
 
-/// How the samples of a question are thinned once they are read: those of minutes are a minute apart already, and must not
+/// What is made of the samples of a question once they are read. Those of minutes are a minute apart already, and must not
 /// end up farther apart than was asked.
-pub(super) fn thinning(asked: &Asked<'_>) -> Thinning {
-    match (&asked.family.place, asked.thinning) {
+pub(super) fn form(asked: &Asked<'_>) -> Form {
+    let thinning = match (&asked.family.place, asked.thinning) {
         (Place::Column { metric, .. }, Thinning::Every(interval))
             if minutes_until(metric, asked).is_some() =>
         {
             Thinning::Every((interval - MINUTE).max(1))
         }
         (_, thinning) => thinning,
-    }
+    };
+    let is_coarse = matches!(asked.thinning, Thinning::Every(interval) if interval >= MINUTE);
+    Form { is_counter: asked.family.is_counter(), thinning, is_coarse, takes_chunks: asked.takes_chunks }
 }
 
-/// Minutes first, readings behind them.
-fn columns(keys: &Keys, metric: &Metric, asked: &Asked<'_>, round: &[Series]) -> Vec<Query> {
-    let Range { from, to } = asked.range;
-    let Some((kind, until)) = minutes_until(metric, asked) else {
-        return vec![column(keys, metric, asked.range, round)];
-    };
-    let mut queries = vec![minutes(kind, keys, metric, Range { from, to: to.min(until) }, round)];
-    if to > until {
+/// Minutes first, behind them blocks, which are read here, and of what these have not the readings.
+async fn columns(
+    client: &Client,
+    keys: &Keys,
+    metric: &Metric,
+    asked: &Asked<'_>,
+    places: &Places,
+    held: &mut [Held],
+) -> Result<Vec<Query>, HistoryError> {
+    let Range { mut from, to } = asked.range;
+    let ids: BTreeSet<i32> = places.keys().map(|(id, _)| *id).collect();
+    let ids: Vec<i32> = ids.into_iter().collect();
+    let mut queries = Vec::new();
+    if let Some((kind, until)) = minutes_until(metric, asked) {
+        queries.push(minutes(kind, keys, metric, Range { from, to: to.min(until) }, &ids));
         // A reading at the very end of a minute belongs to it.
-        queries.push(column(keys, metric, Range { from: until + 1, to }, round));
+        from = until + 1;
     }
-    queries
+    if from <= to {
+        let rest =
+            blocks::read(client, asked, (keys, metric), Range { from, to }, (&ids, places), held).await?;
+        queries.extend(rest.iter().map(|(range, ids)| column(keys, metric, *range, ids)));
+    }
+    Ok(queries)
 }
 
 /// The last reading of each minute, and 0 at the time from which a counter that began anew counts.
-fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query {
-    let (places, list) = places(round);
+fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, ids: &[i32]) -> Query {
     let source = if keys.has_sources { ", source" } else { "" };
     let began = match metric.kind {
         catalogue::Kind::Counter => {
@@ -237,11 +266,12 @@ fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, round: &[Seri
     // A minute has the readings behind its beginning and the one at its end.
     let sql = format!(
         "SELECT * FROM (SELECT {id}, last_time, {column} {source}, {began} FROM {table}
-           WHERE {id} = ANY ('{{{list}}}'::integer[]) AND {column} IS NOT NULL AND last_time IS NOT NULL
+           WHERE {id} = ANY ({list}) AND {column} IS NOT NULL AND last_time IS NOT NULL
              AND time > to_timestamp({from}) - INTERVAL '2 minutes' AND time < to_timestamp({to})
            WINDOW same AS (PARTITION BY {id} {source} ORDER BY time, epoch)) m
          WHERE last_time >= to_timestamp({from}) AND last_time <= to_timestamp({to})",
         id = keys.id,
+        list = list(ids),
         column = metric.name,
         table = kind.table(),
         from = seconds(range.from),
@@ -249,7 +279,6 @@ fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, round: &[Seri
     );
     Query {
         sql,
-        places,
         is_array: metric.table.has_arrays(),
         is_float: false,
         has_sources: keys.has_sources,
@@ -257,30 +286,30 @@ fn minutes(kind: Kind, keys: &Keys, metric: &Metric, range: Range, round: &[Seri
     }
 }
 
-/// Places in the round by id and element, and all ids in a row.
-fn places(round: &[Series]) -> (HashMap<(i32, i32), usize>, String) {
-    let mut places = HashMap::with_capacity(round.len());
-    let mut ids: Vec<i32> = Vec::new();
-    for (place, series) in round.iter().enumerate() {
-        if let Known::Rows { id, element } = series.known {
-            places.insert((id, element), place);
-            ids.push(id);
-        }
-    }
-    ids.sort_unstable();
-    ids.dedup();
-    let mut list = String::new();
-    ids.iter().for_each(|id| _ = write!(list, "{}{id}", if list.is_empty() { "" } else { "," }));
-    (places, list)
+fn places(round: &[Series]) -> Places {
+    let place = |(place, series): (usize, &Series)| match series.known {
+        Known::Rows { id, element } => Some(((id, element), place)),
+        _ => None,
+    };
+    round.iter().enumerate().filter_map(place).collect()
 }
 
-fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query {
-    let (places, list) = places(round);
+/// Ids as a constant.
+pub(super) fn list(ids: &[i32]) -> String {
+    let mut list = "'{".to_owned();
+    ids.iter()
+        .enumerate()
+        .for_each(|(place, id)| _ = write!(list, "{}{id}", if place > 0 { "," } else { "" }));
+    list + "}'::integer[]"
+}
+
+fn column(keys: &Keys, metric: &Metric, range: Range, ids: &[i32]) -> Query {
     // No ORDER BY: rows of a chunk lie in the order of time nearly always, and what does not is sorted later.
     let sql = format!(
-        "SELECT {id}, time, {column} {source} FROM {table} WHERE {id} = ANY ('{{{list}}}'::integer[]) AND {range} \
+        "SELECT {id}, time, {column} {source} FROM {table} WHERE {id} = ANY ({list}) AND {range} \
          AND {column} IS NOT NULL",
         id = keys.id,
+        list = list(ids),
         source = if keys.has_sources { ", source" } else { "" },
         column = metric.name,
         table = metric.table.name(),
@@ -288,7 +317,6 @@ fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query
     );
     Query {
         sql,
-        places,
         is_array: metric.table.has_arrays(),
         is_float: false,
         has_sources: keys.has_sources,
@@ -296,7 +324,7 @@ fn column(keys: &Keys, metric: &Metric, range: Range, round: &[Series]) -> Query
     }
 }
 
-fn figure(name: &str, range: Range, round: &[Series]) -> Query {
+fn figure(name: &str, range: Range, round: &[Series]) -> (Places, Vec<Query>) {
     let mut places = HashMap::with_capacity(round.len());
     let mut values = String::new();
     for (place, series) in round.iter().enumerate() {
@@ -313,7 +341,8 @@ fn figure(name: &str, range: Range, round: &[Series]) -> Query {
         quoted(name),
         time_range(range),
     );
-    Query { sql, places, is_array: false, is_float: true, has_sources: false, has_beginnings: false }
+    let query = Query { sql, is_array: false, is_float: true, has_sources: false, has_beginnings: false };
+    (places, vec![query])
 }
 
 /// A string constant: COPY takes no parameters.
@@ -352,15 +381,19 @@ pub(super) async fn has_samples(client: &Client, asked: &Asked<'_>, series: &Ser
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::binary::POSTGRES_EPOCH;
 
     fn held() -> Vec<Held> {
         vec![Held { samples: Samples::default(), source: NO_SOURCE }; 2]
     }
 
     fn query(is_array: bool) -> Query {
-        let places = [((7, 0), 0), ((7, 2), 1)].into();
         let sql = String::new();
-        Query { sql, places, is_array, is_float: false, has_sources: false, has_beginnings: false }
+        Query { sql, is_array, is_float: false, has_sources: false, has_beginnings: false }
+    }
+
+    fn taken(data: &mut Bytes, query: &Query, held: &mut [Held]) -> Option<Option<u64>> {
+        row(data, query, &[((7, 0), 0), ((7, 2), 1)].into(), held)
     }
 
     fn bytes(parts: &[&[u8]]) -> Bytes {
@@ -373,7 +406,7 @@ mod tests {
             &[&[0, 3], &[0, 0, 0, 4], &7i32.to_be_bytes(), &[0, 0, 0, 8], &1_500i64.to_be_bytes()];
         let mut held = held();
         let mut plain = bytes(&[head, &[&[0, 0, 0, 8], &9i64.to_be_bytes()]].concat());
-        assert_eq!(row(&mut plain, &query(false), &mut held), Some(Some(1)));
+        assert_eq!(taken(&mut plain, &query(false), &mut held), Some(Some(1)));
         let array: &[&[u8]] = &[
             &48i32.to_be_bytes(),
             &1i32.to_be_bytes(),
@@ -388,10 +421,10 @@ mod tests {
             &6i64.to_be_bytes(),
         ];
         let mut links = bytes(&[head, array].concat());
-        assert_eq!(row(&mut links, &query(true), &mut held), Some(Some(2)));
+        assert_eq!(taken(&mut links, &query(true), &mut held), Some(Some(2)));
         let mut null = bytes(&[head, &[&(-1i32).to_be_bytes()]].concat());
-        assert_eq!(row(&mut null, &query(false), &mut held), Some(Some(0)));
-        assert_eq!(row(&mut bytes(&[&[0xff, 0xff]]), &query(false), &mut held), Some(None));
+        assert_eq!(taken(&mut null, &query(false), &mut held), Some(Some(0)));
+        assert_eq!(taken(&mut bytes(&[&[0xff, 0xff]]), &query(false), &mut held), Some(None));
         let time = POSTGRES_EPOCH / 1_000 + 1;
         assert_eq!(held[0].samples.points(), [(time, 9.0), (time, 5.0)]);
         assert_eq!(held[1].samples.points(), [(time, 6.0)]);
@@ -411,7 +444,7 @@ mod tests {
         .concat();
         let mut held = held();
         for length in 0..whole.len() {
-            assert_eq!(row(&mut Bytes::copy_from_slice(&whole[..length]), &query(false), &mut held), None);
+            assert_eq!(taken(&mut Bytes::copy_from_slice(&whole[..length]), &query(false), &mut held), None);
         }
     }
 
@@ -435,7 +468,7 @@ mod tests {
         let query = Query { has_sources: true, ..query(false) };
         let mut held = held();
         while !data.is_empty() {
-            row(&mut data, &query, &mut held).unwrap();
+            taken(&mut data, &query, &mut held).unwrap();
         }
         let values: Vec<f64> = held[0].samples.points().iter().map(|point| point.1).collect();
         assert_eq!(values, [9.0, 10.0]);

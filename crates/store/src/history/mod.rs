@@ -8,16 +8,21 @@
 //! Of bytes and speeds of ports and NVLinks there is a sample a minute too (`crate::minutes`), kept longer than readings:
 //! they answer where readings are gone, and where thinning would leave no more than one a minute anyway.
 //!
+//! Of ports and NVLinks there are blocks besides (`crate::blocks`): what they have is not read from rows.
+//!
 //! `throughline_mpi_*` are totals of a node since its agent's start. They can't be made of the ranks' own rows, which do
 //! not tell when that was; so agents tell them among the figures about themselves, and those are read back.
 
+mod blocks;
 mod copy;
 mod family;
 mod infos;
 mod samples;
 mod series;
 
+pub use crate::blocks::Chunk;
 pub use family::{Family, families};
+pub(crate) use samples::is_gap;
 pub use samples::{Samples, Thinning};
 pub use series::{Equal, Series};
 
@@ -29,8 +34,9 @@ use tokio_postgres::Client;
 /// Samples of a round of series that are in memory at once: 32 MB.
 const HELD_SAMPLES: u64 = 2_000_000;
 
-/// Series of the first round, before it is known how many samples each has.
-const FIRST_ROUND: usize = 64;
+/// Series of the first round at most, before it is known how many samples each has: as many as there may be with a sample
+/// a second.
+const FIRST_ROUND: u64 = 500;
 
 /// A range of time, both ends included; milliseconds since 1970, as Prometheus counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +62,8 @@ pub struct Asked<'a> {
     pub horizons: Horizons,
     /// How long each answer of the database is waited for.
     pub patience: Duration,
+    /// Whether chunks are taken as they are packed: [`Samples::chunks`], not [`Samples::points`].
+    pub takes_chunks: bool,
 }
 
 /// What stopped a reading.
@@ -67,9 +75,24 @@ pub enum HistoryError {
     /// The range has more samples than may be read for one query.
     #[error("more than {0} samples")]
     TooMany(u64),
-    /// Not the binary form of COPY.
-    #[error("the database sent rows that are not in PostgreSQL's binary form of COPY")]
+    /// Not the binary form of COPY, or not a chunk.
+    #[error(
+        "the database sent rows that are not in PostgreSQL's binary form of COPY, or chunks that end too early"
+    )]
     Damaged,
+    /// A block is not what was written. Readings answer where there is none.
+    #[error(
+        "a block in {table} is damaged; DELETE FROM {table} WHERE {id} AND time = to_timestamp({begin}) has its readings \
+         read instead"
+    )]
+    DamagedBlock {
+        /// The table.
+        table: &'static str,
+        /// Which port or GPU, as a condition.
+        id: String,
+        /// When the block begins, seconds since 1970.
+        begin: i64,
+    },
     /// Whoever takes the samples has gone.
     #[error("the reader has gone")]
     Gone,
@@ -118,28 +141,30 @@ impl Asked<'_> {
         series: &[Series],
         to: &mut impl Take,
     ) -> Result<u64, HistoryError> {
-        let thinning = copy::thinning(self);
+        let form = copy::form(self);
+        let seconds = (self.range.to - self.range.from).unsigned_abs() / 1000;
         let (mut read, mut done) = (0, 0);
         while done < series.len() {
             let each = if done == 0 { 0 } else { read / done as u64 };
             let round = match each {
-                0 if done == 0 => FIRST_ROUND,
-                each => usize::try_from(HELD_SAMPLES / each.max(1)).unwrap_or(usize::MAX).max(1),
+                0 if done == 0 => (HELD_SAMPLES / seconds.max(1)).min(FIRST_ROUND),
+                each => HELD_SAMPLES / each.max(1),
             };
+            let round = usize::try_from(round).unwrap_or(usize::MAX).max(1);
             let round = &series[done..series.len().min(done.saturating_add(round))];
             done += round.len();
             let held = match round.first().map(|series| &series.known) {
                 Some(Known::Valid(_)) => infos::samples(round, self.range),
                 _ => copy::samples(client, self, round, self.limit - read).await?,
             };
-            read += held.iter().map(|samples| samples.len() as u64).sum::<u64>();
+            read += held.iter().map(Samples::len).sum::<u64>();
             // Series of a family are alike: what the rest will have is known before anything is handed on, so that a
             // refusal comes instead of an answer and not in the middle of it.
             if read / done as u64 * series.len() as u64 > self.limit {
                 return Err(HistoryError::TooMany(self.limit));
             }
             for (series, mut samples) in round.iter().zip(held) {
-                samples.finish(self.family.is_counter(), thinning);
+                samples.finish(&form).ok_or(HistoryError::Damaged)?;
                 if !samples.is_empty() {
                     to.take(series, &samples).await?;
                 }

@@ -1,5 +1,7 @@
 //! The samples of one series: in order, gaps of unchanged counters filled, thinned where that was asked. Pure.
 
+use crate::blocks::{Chunk, chunks};
+
 /// Rows of counters that did not change are left out, but for one a minute and the last before a change. A gap up to
 /// so long is such a one; a longer one is silence. Milliseconds.
 const UNCHANGED_MAX: i64 = 75_000;
@@ -19,11 +21,41 @@ pub enum Thinning {
     Every(i64),
 }
 
+/// What is made of samples as they are read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Form {
+    pub is_counter: bool,
+    pub thinning: Thinning,
+    /// No more than a sample a minute is wanted: nothing is filled, and what is packed is unpacked to be thinned.
+    pub is_coarse: bool,
+    pub takes_chunks: bool,
+}
+
+/// Whether readings of a counter at both ends say that it stood still between.
+pub(crate) fn is_gap(before: (i64, f64), now: (i64, f64)) -> bool {
+    before.1 == now.1 && is_long(now.0 - before.0)
+}
+
+/// Whether a time without readings is filled where the counter stood still.
+fn is_long(length: i64) -> bool {
+    length > FILL_EVERY && length <= UNCHANGED_MAX
+}
+
 /// Times and values of one series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Samples {
     /// (Milliseconds since 1970, value), by time once finished.
     points: Vec<(i64, f64)>,
+    /// Chunks out of blocks, by time once finished; none overlaps others or points.
+    packed: Vec<Packed>,
+}
+
+/// A chunk that lies whole in the range that was asked for.
+#[derive(Clone, Debug, PartialEq)]
+struct Packed {
+    chunk: Chunk,
+    /// Whether there is a gap in it to be filled.
+    is_gappy: bool,
 }
 
 impl Samples {
@@ -31,24 +63,68 @@ impl Samples {
         self.points.push((time, value));
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.points.len()
+    pub(super) fn push_chunk(&mut self, chunk: Chunk, is_gappy: bool) {
+        self.packed.push(Packed { chunk, is_gappy });
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.points.len() as u64 + self.packed.iter().map(|packed| packed.chunk.count()).sum::<u64>()
     }
 
     /// Whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.points.is_empty()
+        self.points.is_empty() && self.packed.is_empty()
     }
 
-    /// (Milliseconds since 1970, value), times strictly rising.
+    /// (Milliseconds since 1970, value), times strictly rising. All there are, unless chunks were asked for.
     #[must_use]
     pub fn points(&self) -> &[(i64, f64)] {
         &self.points
     }
 
-    /// Brings rows as they came out of the database into the form of a series.
-    pub(super) fn finish(&mut self, is_counter: bool, thinning: Thinning) {
+    /// All of them in chunks, by time.
+    #[must_use]
+    pub fn chunks(&self) -> Vec<Chunk> {
+        let (mut all, mut done) = (Vec::with_capacity(self.packed.len() + 1), 0);
+        for Packed { chunk, .. } in &self.packed {
+            let before = done + self.points[done..].partition_point(|point| point.0 < chunk.first);
+            all.extend(chunks(&self.points[done..before]));
+            all.push(chunk.clone());
+            done = before;
+        }
+        all.extend(chunks(&self.points[done..]));
+        all
+    }
+
+    /// Brings rows and blocks as they came out of the database into the form of a series. Where chunks are taken, those
+    /// stay as they are that need no change. `None` for a chunk that can't be unpacked.
+    pub(super) fn finish(&mut self, form: &Form) -> Option<()> {
+        self.packed.sort_by_key(|packed| packed.chunk.first);
+        self.order();
+        if !self.packed.is_empty() {
+            // Thinning is a leave to leave out: what is packed as finely as that costs less as it is.
+            let stays = !form.is_counter || !form.is_coarse && !self.has_gap();
+            if form.takes_chunks && stays {
+                return Some(());
+            }
+            for Packed { chunk, .. } in std::mem::take(&mut self.packed) {
+                chunk.unpack(&mut self.points)?;
+            }
+            self.order();
+        }
+        if form.is_counter {
+            if !form.is_coarse {
+                self.fill();
+            }
+            if let Thinning::Every(interval) = form.thinning {
+                self.thin(interval);
+            }
+        }
+        Some(())
+    }
+
+    fn order(&mut self) {
         let is_rising = self.points.windows(2).all(|pair| pair[0].0 < pair[1].0);
         if !is_rising {
             self.points.sort_by_key(|point| point.0);
@@ -57,18 +133,32 @@ impl Samples {
             self.points.dedup_by_key(|point| point.0);
             self.points.reverse();
         }
-        match thinning {
-            Thinning::Every(interval) if is_counter => self.thin(interval),
-            _ if is_counter => self.fill(),
-            _ => {}
+    }
+
+    /// Whether something may have to be filled; between chunks only times are looked at.
+    fn has_gap(&self) -> bool {
+        let mut chunks = self.packed.iter().peekable();
+        let mut end: Option<(i64, Option<f64>)> = None;
+        let mut is_found = false;
+        let mut follows = |time: i64, value: Option<f64>, last: (i64, Option<f64>)| {
+            is_found |= end.is_some_and(|(before, known)| {
+                let may_stand = known.is_none() || value.is_none() || known == value;
+                may_stand && is_long(time - before)
+            });
+            end = Some(last);
+        };
+        for point in &self.points {
+            while let Some(Packed { chunk, .. }) = chunks.next_if(|next| next.chunk.first < point.0) {
+                follows(chunk.first, None, (chunk.last, None));
+            }
+            follows(point.0, Some(point.1), (point.0, Some(point.1)));
         }
+        chunks.for_each(|Packed { chunk, .. }| follows(chunk.first, None, (chunk.last, None)));
+        is_found || self.packed.iter().any(|packed| packed.is_gappy)
     }
 
     fn fill(&mut self) {
-        let is_gap = |pair: &[(i64, f64)]| {
-            let length = pair[1].0 - pair[0].0;
-            pair[0].1 == pair[1].1 && length > FILL_EVERY && length <= UNCHANGED_MAX
-        };
+        let is_gap = |pair: &[(i64, f64)]| is_gap(pair[0], pair[1]);
         if !self.points.windows(2).any(is_gap) {
             return;
         }
@@ -108,8 +198,9 @@ mod tests {
     use super::*;
 
     fn finished(points: &[(i64, f64)], is_counter: bool, thinning: Thinning) -> Vec<(i64, f64)> {
-        let mut samples = Samples { points: points.to_vec() };
-        samples.finish(is_counter, thinning);
+        let mut samples = Samples { points: points.to_vec(), packed: Vec::new() };
+        let is_coarse = matches!(thinning, Thinning::Every(60_000..));
+        samples.finish(&Form { is_counter, thinning, is_coarse, takes_chunks: true }).unwrap();
         samples.points
     }
 
@@ -126,6 +217,9 @@ mod tests {
         for kept in [[(0, 7.0), (60_000, 8.0)], [(0, 7.0), (76_000, 7.0)], [(0, 7.0), (15_000, 7.0)]] {
             assert_eq!(finished(&kept, true, Thinning::None), kept);
         }
+        // Thinned for rate(…[1m]), which would find one sample, and no more where a sample a minute is enough.
+        let filled = |every| finished(&[(0, 7.0), (60_000, 7.0)], true, Thinning::Every(every)).len();
+        assert_eq!((filled(15_000), filled(30_000), filled(60_000)), (5, 3, 2));
         // A gauge says nothing about the time between.
         assert_eq!(finished(&[(0, 7.0), (60_000, 7.0)], false, Thinning::None).len(), 2);
     }

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Table;
 use tokio_postgres::{Client, Transaction};
 
-use crate::{Error, Retention};
+use crate::{Error, Retention, blocks};
 
 /// Two readings farther apart have silence between them: each port and link has a row a minute.
 pub(crate) const SILENCE: Duration = Duration::from_secs(75);
@@ -54,13 +54,18 @@ impl Kind {
         }
     }
 
+    /// The table of readings in the catalogue.
+    pub(crate) const fn catalogue(self) -> Table {
+        match self {
+            Kind::IbPorts => Table::IbPortCounters,
+            Kind::HostPorts => Table::HostPortCounters,
+            Kind::Nvlinks => Table::NvlinkCounters,
+        }
+    }
+
     /// The table of readings.
     pub(crate) const fn readings(self) -> &'static str {
-        match self {
-            Kind::IbPorts => "ib_port_counters",
-            Kind::HostPorts => "host_port_counters",
-            Kind::Nvlinks => "nvlink_counters",
-        }
+        self.catalogue().name()
     }
 
     /// Column of the thing in both tables.
@@ -91,7 +96,7 @@ impl Kind {
     }
 
     /// The table of all such things.
-    const fn keys(self) -> &'static str {
+    pub(crate) const fn keys(self) -> &'static str {
         match self {
             Kind::IbPorts => "ib_port_key",
             Kind::HostPorts => "host_port_key",
@@ -105,6 +110,8 @@ impl Kind {
 pub struct Horizons {
     /// Until when minutes are made.
     made_until: Option<i64>,
+    /// Until when there may be blocks.
+    blocks_until: Option<i64>,
     /// From when on there may be readings, for each kind.
     readings_from: [Option<i64>; 3],
 }
@@ -118,8 +125,8 @@ impl Horizons {
         let sql = "SELECT h.name, (extract(epoch FROM s.made_until) * 1000)::bigint, \
                    (SELECT (extract(epoch FROM min(c.range_start)) * 1000)::bigint \
                     FROM timescaledb_information.chunks c \
-                    WHERE c.hypertable_schema = 'public' AND c.hypertable_name = h.name) \
-                   FROM minute_state s, unnest($1::text[]) WITH ORDINALITY AS h (name, place) ORDER BY h.place";
+                    WHERE c.hypertable_schema = 'public' AND c.hypertable_name = h.name), \
+                   (extract(epoch FROM s.blocks_until) * 1000)::bigint FROM minute_state s, unnest($1::text[]) WITH ORDINALITY AS h (name, place) ORDER BY h.place";
         let tables = Kind::ALL.map(Kind::readings);
         let rows = client.query(sql, &[&&tables[..]]).await;
         let rows = rows.map_err(Error::sql("asking which time is in which tables"))?;
@@ -127,6 +134,7 @@ impl Horizons {
         for (from, row) in horizons.readings_from.iter_mut().zip(&rows) {
             horizons.made_until = row.get(1);
             *from = row.get(2);
+            horizons.blocks_until = row.get(3);
         }
         Ok(horizons)
     }
@@ -134,6 +142,12 @@ impl Horizons {
     /// Until when minutes are made.
     pub(crate) fn made_until(&self) -> Option<i64> {
         self.made_until
+    }
+
+    /// The time for which there may be blocks besides readings: from, until.
+    pub(crate) fn blocks(&self, kind: Kind) -> Option<(i64, i64)> {
+        let place = Kind::ALL.iter().position(|other| *other == kind)?;
+        Some((self.readings_from[place]?, self.blocks_until?))
     }
 
     /// Until when there are minutes only: readings are gone, if there were any.
@@ -286,6 +300,11 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
     let (now, made_until): (SystemTime, Option<SystemTime>) = (first.get(4), first.get(5));
     let mut late = Late { notes: rows.len() as u64, rows: 0 };
     if let (Some(kind), Some(made_until)) = (kind, made_until) {
+        let (ids, (since, until)): (Vec<i32>, (Vec<SystemTime>, Vec<SystemTime>)) = rows
+            .iter()
+            .map(|row| (row.get::<_, i32>(1), (row.get::<_, SystemTime>(2), row.get::<_, SystemTime>(3))))
+            .unzip();
+        blocks::forget(&transaction, kind, &ids, &since, &until).await?;
         let oldest = now - retention.of(kind.readings());
         let mut times: BTreeMap<i32, Vec<(SystemTime, SystemTime)>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.get::<_, SystemTime>(2) > oldest) {

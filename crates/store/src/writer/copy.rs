@@ -3,19 +3,17 @@
 //! Format: docs "COPY", section Binary Format: a signature, then per row the number of fields and per field
 //! its length (-1 for NULL) and content in network byte order, at the end -1.
 
+use crate::binary::POSTGRES_EPOCH;
 use bytes::{BufMut, Bytes, BytesMut};
 
 const SIGNATURE: &[u8; 11] = b"PGCOPY\n\xff\r\n\0";
-
-/// Seconds from 1970 to 2000, where PostgreSQL's time begins.
-const POSTGRES_EPOCH_MICROSECONDS: i64 = 946_684_800_000_000;
 
 /// Object identifiers of array elements' types (pg_type).
 const INT8_OID: u32 = 20;
 const TEXT_OID: u32 = 25;
 
 /// Rows of one table.
-pub(super) struct RowBuffer {
+pub(crate) struct RowBuffer {
     bytes: BytesMut,
     rows: u64,
     columns: i16,
@@ -81,7 +79,7 @@ impl RowBuffer {
     /// UTC nanoseconds since 1970, kept to the microsecond before.
     pub fn time(&mut self, nanoseconds: i64) {
         self.field(8);
-        self.bytes.put_i64(nanoseconds.div_euclid(1000) - POSTGRES_EPOCH_MICROSECONDS);
+        self.bytes.put_i64(nanoseconds.div_euclid(1000) - POSTGRES_EPOCH);
     }
 
     /// PostgreSQL's text has no NUL byte; one in a name from outside is replaced.
@@ -93,8 +91,13 @@ impl RowBuffer {
     }
 
     fn plain_text(&mut self, value: &str) {
+        self.bytes(value.as_bytes());
+    }
+
+    /// A `bytea`.
+    pub fn bytes(&mut self, value: &[u8]) {
         self.field(length_of(value.len()));
-        self.bytes.put_slice(value.as_bytes());
+        self.bytes.put_slice(value);
     }
 
     pub fn optional_text(&mut self, value: Option<&str>) {

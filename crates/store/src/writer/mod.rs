@@ -10,7 +10,7 @@
 //! Only a database that is away, or that refuses for a reason of its own, is an error to the caller, who
 //! keeps the batches and tries again.
 
-mod copy;
+pub(crate) mod copy;
 mod fence;
 mod inventory;
 mod job_facts;

@@ -1,14 +1,16 @@
 //! PromQL over the database, by a real Prometheus with our remote-read, held against the same samples in Prometheus'
 //! own storage.
+use crate::support::server::Server;
 use crate::support::{Seed, TICK_SECONDS, server};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use throughline_daemon::SelfFigures;
 use throughline_dashboard_check::{Prometheus, Window};
 use throughline_gateway::access::Access;
 use throughline_gateway::query;
 use throughline_gateway::read::Limits;
-use throughline_store::Database;
+use throughline_store::{Database, Retention, make_blocks};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -83,27 +85,60 @@ async fn ask(api: &Prometheus, expression: &str, window: &Window) -> BTreeMap<St
 async fn promql_over_the_database_is_promql_over_prometheus_own_storage() {
     let seed = Seed::make();
     let oracle = server::with_history(&seed.open_metrics()).await;
-    let (address, stop) = gateway(&seed.store().await).await;
-    let configuration = format!(
-        "remote_read:\n  - url: http://{address}/api/v1/read\n    read_recent: true\n    filter_external_labels: false\n"
-    );
-    let ours = server::start(tempfile::tempdir().unwrap(), &configuration).await;
+    let database = seed.store().await;
+    let (address, stop) = gateway(&database).await;
+    let ours = server::start(tempfile::tempdir().unwrap(), &configuration(&address)).await;
 
     let mut window = seed.window();
-    window.step = std::time::Duration::from_secs(TICK_SECONDS.cast_unsigned());
+    window.step = Duration::from_secs(TICK_SECONDS.cast_unsigned());
+    exact(&oracle, &ours, &window).await;
+    thinned(&oracle, &ours, &window).await;
+
+    // The same of the same samples packed. What a server knows of blocks is as of half a minute ago: another one.
+    stop.cancel();
+    pack(&database).await;
+    let (address, stop) = gateway(&database).await;
+    let ours = server::start(tempfile::tempdir().unwrap(), &configuration(&address)).await;
+    exact(&oracle, &ours, &window).await;
+    thinned(&oracle, &ours, &window).await;
+    stop.cancel();
+}
+
+/// Packs the hours of the readings as if they had passed, and takes the readings away.
+async fn pack(database: &Database) {
+    let mut client = database.connect().await.unwrap();
+    let passed = "UPDATE minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'";
+    client.batch_execute(passed).await.unwrap();
+    let made = make_blocks(&mut client, &Retention::default(), Duration::from_secs(600)).await.unwrap();
+    assert!(made.samples > 10_000, "{made:?}");
+    // Nobody made its minutes.
+    let gone = "UPDATE minute_state SET made_until = NULL; \
+                DELETE FROM ib_port_counters; DELETE FROM host_port_counters; DELETE FROM nvlink_counters";
+    client.batch_execute(gone).await.unwrap();
+}
+
+fn configuration(address: &str) -> String {
+    format!(
+        "remote_read:\n  - url: http://{address}/api/v1/read\n    read_recent: true\n    filter_external_labels: false\n"
+    )
+}
+
+async fn exact(oracle: &Server, ours: &Server, window: &Window) {
     let mut empty = 0;
     for expression in EXACT {
         let (expected, got) =
-            (ask(&oracle.api, expression, &window).await, ask(&ours.api, expression, &window).await);
+            (ask(&oracle.api, expression, window).await, ask(&ours.api, expression, window).await);
         assert_eq!(got, expected, "{expression}");
         empty += usize::from(expected.is_empty());
     }
     // Of those some ask for what is not there.
     assert!(EXACT.len() >= 30 && empty <= 5, "{empty} of {} queries had no answer", EXACT.len());
+}
 
+async fn thinned(oracle: &Server, ours: &Server, window: &Window) {
     for expression in THINNED {
         let (expected, got) =
-            (ask(&oracle.api, expression, &window).await, ask(&ours.api, expression, &window).await);
+            (ask(&oracle.api, expression, window).await, ask(&ours.api, expression, window).await);
         assert!(expected.keys().eq(got.keys()) && !got.is_empty(), "{expression}");
         for (labels, points) in &got {
             let last = |points: &[(f64, String)]| points.last().unwrap().1.parse::<f64>().unwrap();
@@ -115,5 +150,4 @@ async fn promql_over_the_database_is_promql_over_prometheus_own_storage() {
             );
         }
     }
-    stop.cancel();
 }

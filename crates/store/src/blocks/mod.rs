@@ -1,0 +1,201 @@
+//! Blocks: the readings of a thing and an hour, packed as Prometheus packs them, one row for each series. Remote-read
+//! hands them on as they are, where unpacking rows would take ten times as long (docs/BENCHMARKS.md).
+//!
+//! A block says nothing that the readings do not say: it is there besides them, and where it is not, readings answer.
+//! [`make_blocks`] makes those of each hour when the hour's minutes are made: what is to be made stands in `block_wanted`,
+//! for all things once an hour, and for those for which readings came late. Of a late reading the writer leaves a note in
+//! the transaction that stores it (`writer/late.rs`), and a block with a note is not read (`history/blocks.rs`); whoever
+//! takes the note away takes away the block's mark with it ([`forget`]), in one transaction, and wants it anew. So no
+//! question sees an older state than rows would show, whenever upkeep is killed. A block that is made twice is the same.
+
+mod form;
+mod pack;
+mod xor;
+
+pub(crate) use form::chunks as chunks_of;
+pub(crate) use pack::number;
+pub use xor::{Chunk, chunks};
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use throughline_sample::catalogue::Table;
+use tokio_postgres::{Client, Transaction};
+
+use crate::minutes::Kind;
+use crate::{Error, Retention};
+
+/// Time of a block: that of a chunk of readings, so that both go together.
+pub(crate) const BLOCK: Duration = Duration::from_secs(3600);
+
+/// How far back blocks are made where there are none yet: what is older has readings only, and goes soon.
+const FIRST: Duration = Duration::from_secs(24 * 3600);
+
+/// In the place of a metric's number: the block is made, whatever it has.
+pub(crate) const MADE: i32 = 0;
+
+const WHAT: &str = "making blocks of readings";
+
+/// What a call of [`make_blocks`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlocksMade {
+    /// Blocks: a thing and an hour each.
+    pub blocks: u64,
+    /// Samples that were packed.
+    pub samples: u64,
+    /// Bytes that they take.
+    pub bytes: u64,
+    /// Whether there is more to do.
+    pub is_behind: bool,
+}
+
+impl Kind {
+    /// The table of blocks.
+    pub(crate) const fn blocks(self) -> &'static str {
+        match self {
+            Kind::IbPorts => "ib_port_blocks",
+            Kind::HostPorts => "host_port_blocks",
+            Kind::Nvlinks => "nvlink_blocks",
+        }
+    }
+
+    /// The kind of a table of readings that has blocks.
+    pub(crate) fn of(table: Table) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.catalogue() == table)
+    }
+
+    /// Things of one transaction. A GPU's links have a hundred times the samples of a port.
+    const fn slice(self) -> i64 {
+        match self {
+            Kind::IbPorts | Kind::HostPorts => 250,
+            Kind::Nvlinks => 8,
+        }
+    }
+
+    /// Things whose readings are read at once.
+    const fn group(self) -> usize {
+        match self {
+            Kind::IbPorts | Kind::HostPorts => 25,
+            Kind::Nvlinks => 1,
+        }
+    }
+}
+
+/// Makes the blocks that are wanted, newest first; goes on for about `patience`. Connect as the writer; one caller at a
+/// time, the one who makes minutes.
+///
+/// # Errors
+/// The database is away or refuses; what was made so far stays.
+pub async fn make_blocks(
+    client: &mut Client,
+    retention: &Retention,
+    patience: Duration,
+) -> Result<BlocksMade, Error> {
+    let begun = Instant::now();
+    let mut made = BlocksMade { is_behind: true, ..BlocksMade::default() };
+    while begun.elapsed() < patience {
+        while want_next(client).await? {}
+        if !slice(client, retention, &mut made).await? {
+            made.is_behind = false;
+            break;
+        }
+    }
+    Ok(made)
+}
+
+/// Wants the blocks of the next hour whose minutes are made; whether there was one.
+async fn want_next(client: &mut Client) -> Result<bool, Error> {
+    let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    // Time without any chunk has no readings.
+    let next = format!(
+        "SELECT greatest(s.blocks_until, date_bin('1 hour', c.first, 'epoch'),
+                         CASE WHEN s.blocks_until IS NULL THEN date_bin('1 hour', s.made_until - INTERVAL '{} seconds', 'epoch') END),
+                s.made_until
+         FROM minute_state s, LATERAL (SELECT min(range_start) AS first FROM timescaledb_information.chunks
+             WHERE hypertable_schema = 'public' AND hypertable_name = ANY ($1::text[])
+               AND range_end > coalesce(s.blocks_until, '-infinity')) c
+         WHERE c.first IS NOT NULL AND s.made_until IS NOT NULL",
+        FIRST.as_secs()
+    );
+    let tables = Kind::ALL.map(Kind::readings);
+    let row = transaction.query_opt(next.as_str(), &[&&tables[..]]).await.map_err(Error::sql(WHAT))?;
+    let Some(row) = row else { return Ok(false) };
+    let (begin, made_until): (SystemTime, SystemTime) = (row.get(0), row.get(1));
+    let end = begin + BLOCK;
+    if end > made_until {
+        return Ok(false);
+    }
+    for kind in Kind::ALL {
+        let want = format!(
+            "INSERT INTO block_wanted (kind, time, id) SELECT $1, $2, id FROM {} ON CONFLICT DO NOTHING",
+            kind.keys()
+        );
+        transaction.execute(&want, &[&kind.blocks(), &begin]).await.map_err(Error::sql(WHAT))?;
+    }
+    let advance = "UPDATE minute_state SET blocks_until = $1";
+    transaction.execute(advance, &[&end]).await.map_err(Error::sql(WHAT))?;
+    transaction.commit().await.map_err(Error::sql(WHAT))?;
+    Ok(true)
+}
+
+/// Makes some blocks of one kind and hour; whether any was wanted.
+async fn slice(client: &mut Client, retention: &Retention, made: &mut BlocksMade) -> Result<bool, Error> {
+    let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
+    let newest = "SELECT kind, time, now() FROM block_wanted ORDER BY time DESC, kind LIMIT 1";
+    let Some(row) = transaction.query_opt(newest, &[]).await.map_err(Error::sql(WHAT))? else {
+        return Ok(false);
+    };
+    let (name, begin, now): (&str, SystemTime, SystemTime) = (row.get(0), row.get(1), row.get(2));
+    let kind = Kind::ALL.into_iter().find(|kind| kind.blocks() == name);
+    let take = format!(
+        "WITH few AS (SELECT id FROM block_wanted WHERE kind = $1 AND time = $2 ORDER BY id LIMIT {})
+         DELETE FROM block_wanted w USING few WHERE w.kind = $1 AND w.time = $2 AND w.id = few.id RETURNING w.id",
+        kind.map_or(i64::MAX, Kind::slice)
+    );
+    let rows = transaction.query(&take, &[&name, &begin]).await.map_err(Error::sql(WHAT))?;
+    let mut ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
+    ids.sort_unstable();
+    // A block of readings that are about to go would only be there a little longer than they.
+    if let Some(kind) = kind.filter(|kind| begin + BLOCK > now - retention.of(kind.readings())) {
+        pack::pack(&transaction, kind, begin, &ids, made).await?;
+        made.blocks += ids.len() as u64;
+    }
+    transaction.commit().await.map_err(Error::sql(WHAT))?;
+    Ok(true)
+}
+
+/// Takes away the marks of the blocks that readings came late for, and wants them anew: things, and for each the times of
+/// its first and last late reading. For the transaction that takes the notes away.
+pub(crate) async fn forget(
+    transaction: &Transaction<'_>,
+    kind: Kind,
+    ids: &[i32],
+    since: &[SystemTime],
+    until: &[SystemTime],
+) -> Result<(), Error> {
+    let what = "forgetting blocks of late readings";
+    let (Some(first), Some(last)) = (since.iter().min(), until.iter().max()) else { return Ok(()) };
+    let touched = "SELECT DISTINCT a.id, b.time FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
+                   CROSS JOIN LATERAL generate_series(date_bin('1 hour', a.since, 'epoch'), a.until, INTERVAL '1 hour') AS b (time)
+                   WHERE b.time < (SELECT blocks_until FROM minute_state)";
+    // The whole time stands in the statement, so that other chunks are no part of its plan.
+    let forget = format!(
+        "WITH touched AS ({touched}) DELETE FROM {table} m USING touched t
+         WHERE m.metric = {MADE} AND m.{id} = t.id AND m.time = t.time AND m.time > to_timestamp({}) AND m.time <= to_timestamp({})",
+        seconds(*first) - BLOCK.as_secs_f64(),
+        seconds(*last),
+        table = kind.blocks(),
+        id = kind.id(),
+    );
+    transaction.execute(&forget, &[&ids, &since, &until]).await.map_err(Error::sql(what))?;
+    let want = format!(
+        "INSERT INTO block_wanted (kind, time, id) SELECT '{}', t.time, t.id FROM ({touched}) t ON CONFLICT DO NOTHING",
+        kind.blocks()
+    );
+    transaction.execute(&want, &[&ids, &since, &until]).await.map_err(Error::sql(what))?;
+    Ok(())
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}

@@ -1,0 +1,219 @@
+//! Readings of some things and one hour out of the database, and into blocks.
+
+use super::form::Writer;
+use super::{BLOCK, BlocksMade, MADE, WHAT, seconds};
+use crate::Error;
+use crate::binary::{begins_row, elements, field, header, int4, time};
+use crate::minutes::Kind;
+use crate::writer::copy::RowBuffer;
+use bytes::{Buf, Bytes};
+use futures::{SinkExt, TryStreamExt};
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::{SystemTime, UNIX_EPOCH};
+use throughline_sample::catalogue::{self, Metric};
+use tokio_postgres::Transaction;
+
+/// Bytes of blocks that are held before they are written: rows of a metric are written together, so that they lie together.
+const HELD_BYTES: u64 = 32 << 20;
+
+/// One row of a table of blocks.
+struct Row {
+    metric: i32,
+    id: i32,
+    source: String,
+    element: i32,
+    samples: Option<Vec<u8>>,
+}
+
+/// Makes the blocks of these things and the hour from `begin` on, in place of what there is of them.
+pub(super) async fn pack(
+    transaction: &Transaction<'_>,
+    kind: Kind,
+    begin: SystemTime,
+    ids: &[i32],
+    made: &mut BlocksMade,
+) -> Result<(), Error> {
+    let metrics = kind.catalogue().metrics();
+    // Each thing's rows lie in the order of time in the index, whatever is known of the newest chunk.
+    let steps = "SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off; \
+                 SET LOCAL jit = off";
+    transaction.batch_execute(steps).await.map_err(Error::sql(WHAT))?;
+    let removal = format!(
+        "DELETE FROM {} WHERE metric = ANY ($1) AND {} = ANY ($2) AND time = to_timestamp({})",
+        kind.blocks(),
+        kind.id(),
+        seconds(begin)
+    );
+    let numbers: Vec<i32> =
+        std::iter::once(MADE).chain(metrics.iter().map(|metric| number(metric))).collect();
+    transaction.execute(&removal, &[&numbers, &ids]).await.map_err(Error::sql(WHAT))?;
+
+    let mut slice = Slice::new(kind, begin);
+    for group in ids.chunks(kind.group()) {
+        read(transaction, &mut slice, group).await?;
+        if slice.held >= HELD_BYTES {
+            slice.write(transaction).await?;
+        }
+    }
+    // What says that a block is made.
+    let mark = |id: &i32| Row { metric: MADE, id: *id, source: String::new(), element: 0, samples: None };
+    slice.rows.extend(ids.iter().map(mark));
+    slice.write(transaction).await?;
+    made.samples += slice.samples;
+    made.bytes += slice.bytes;
+    Ok(())
+}
+
+/// Reads the readings of a few things.
+async fn read(transaction: &Transaction<'_>, slice: &mut Slice, ids: &[i32]) -> Result<(), Error> {
+    let (kind, list) = (slice.kind, ids.iter().map(ToString::to_string).collect::<Vec<_>>());
+    let columns: Vec<&str> = kind.catalogue().metrics().iter().map(|metric| metric.name).collect();
+    let query = format!(
+        "COPY (SELECT {id}, time, source, {} FROM {} WHERE {id} = ANY ('{{{}}}'::integer[]) \
+         AND time >= to_timestamp({}) AND time < to_timestamp({}) ORDER BY {id}, time) TO STDOUT (FORMAT binary)",
+        columns.join(", "),
+        kind.readings(),
+        list.join(","),
+        seconds(slice.begin),
+        seconds(slice.begin + BLOCK),
+        id = kind.id(),
+    );
+    let mut readings = pin!(transaction.copy_out(query.as_str()).await.map_err(Error::sql(WHAT))?);
+    let mut is_first = true;
+    while let Some(mut data) = readings.try_next().await.map_err(Error::sql(WHAT))? {
+        if std::mem::take(&mut is_first) {
+            header(&mut data).ok_or_else(damaged)?;
+        }
+        while data.has_remaining() && slice.take(&mut data).ok_or_else(damaged)? {}
+    }
+    slice.end_thing();
+    Ok(())
+}
+
+fn damaged() -> Error {
+    let cause = "the rows are not in PostgreSQL's binary form of COPY".to_owned();
+    Error::Refused { what: WHAT.to_owned(), cause, state: String::new() }
+}
+
+/// Series of one thing and source: for each column its elements.
+type Open = Vec<Vec<Option<Writer>>>;
+
+/// Blocks under construction.
+struct Slice {
+    kind: Kind,
+    begin: SystemTime,
+    metrics: &'static [&'static Metric],
+    id: Option<i32>,
+    open: BTreeMap<String, Open>,
+    rows: Vec<Row>,
+    /// Bytes of the rows that are not written yet.
+    held: u64,
+    samples: u64,
+    bytes: u64,
+}
+
+impl Slice {
+    fn new(kind: Kind, begin: SystemTime) -> Slice {
+        let metrics = kind.catalogue().metrics();
+        let (open, rows) = (BTreeMap::new(), Vec::new());
+        Slice { kind, begin, metrics, id: None, open, rows, held: 0, samples: 0, bytes: 0 }
+    }
+
+    /// Takes a row of readings, by thing and time; whether there was one. `None` for a damaged one.
+    fn take(&mut self, data: &mut Bytes) -> Option<bool> {
+        if !begins_row(data)? {
+            return Some(false);
+        }
+        let (id, time) = (int4(data)?, time(data)?);
+        if self.id != Some(id) {
+            self.end_thing();
+            self.id = Some(id);
+        }
+        let source = field(data)??;
+        // Of ports there is one series, whoever read it.
+        let source = if self.kind == Kind::Nvlinks { std::str::from_utf8(&source).ok()? } else { "" };
+        if !self.open.contains_key(source) {
+            self.open.insert(source.to_owned(), self.metrics.iter().map(|_| Vec::new()).collect());
+        }
+        let open = self.open.get_mut(source)?;
+        let begin = milliseconds(self.begin);
+        for (metric, series) in self.metrics.iter().zip(open) {
+            let Some(mut value) = field(data)? else { continue };
+            let mut put = |element: i32, value: i64| {
+                // No device has so many links that this is large.
+                let element = element as usize;
+                if series.len() <= element {
+                    series.resize_with(element + 1, || None);
+                }
+                let writer = || Writer::new(begin, metric.kind == catalogue::Kind::Counter);
+                series[element].get_or_insert_with(writer).push(time, value as f64);
+            };
+            if metric.table.has_arrays() {
+                elements(value, put)?;
+            } else {
+                put(0, value.try_get_i64().ok()?);
+            }
+        }
+        Some(true)
+    }
+
+    /// The readings of a thing are complete.
+    fn end_thing(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        for (source, open) in std::mem::take(&mut self.open) {
+            for (metric, series) in self.metrics.iter().zip(open) {
+                for (element, writer) in series.into_iter().enumerate() {
+                    let Some((bytes, samples)) = writer.and_then(Writer::finish) else { continue };
+                    self.held += bytes.len() as u64;
+                    self.samples += samples;
+                    self.bytes += bytes.len() as u64;
+                    let (metric, element, source) = (number(metric), element as i32, source.clone());
+                    self.rows.push(Row { metric, id, source, element, samples: Some(bytes) });
+                }
+            }
+        }
+    }
+
+    /// Writes the rows that are held.
+    async fn write(&mut self, transaction: &Transaction<'_>) -> Result<(), Error> {
+        let mut rows = std::mem::take(&mut self.rows);
+        // As a question reads them: all things of a metric.
+        rows.sort_by(|a, b| {
+            (a.metric, a.id, &a.source, a.element).cmp(&(b.metric, b.id, &b.source, b.element))
+        });
+        self.held = 0;
+        let mut buffer = RowBuffer::new(6);
+        for row in rows {
+            buffer.row();
+            buffer.time(milliseconds(self.begin) * 1_000_000);
+            buffer.int4(row.id);
+            buffer.int4(row.metric);
+            buffer.text(&row.source);
+            buffer.int4(row.element);
+            match row.samples {
+                Some(samples) => buffer.bytes(&samples),
+                None => buffer.null(),
+            }
+        }
+        let copy = format!(
+            "COPY {} (time, {}, metric, source, element, samples) FROM STDIN (FORMAT binary)",
+            self.kind.blocks(),
+            self.kind.id()
+        );
+        let mut sink = pin!(transaction.copy_in(copy.as_str()).await.map_err(Error::sql(WHAT))?);
+        sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;
+        sink.close().await.map_err(Error::sql(WHAT))
+    }
+}
+
+/// The number by which a metric stands in tables of blocks.
+pub(crate) fn number(metric: &Metric) -> i32 {
+    // The catalogue's numbers are of four digits at most.
+    metric.id.cast_signed()
+}
+
+fn milliseconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+}
