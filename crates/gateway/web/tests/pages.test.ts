@@ -110,6 +110,30 @@ describe('the way around', () => {
     await close()
   })
 
+  it('a list of many jobs is as new at its end as at its beginning', async () => {
+    const { page, errors, close } = await tab(browser, '/nodes')
+    let answers = 0
+    await page.route('**/api/v1/jobs?*', async (route) => {
+      const answer = await route.fetch()
+      const told = (await answer.json()) as { jobs: { job_key: string; duration_seconds: number }[] }
+      const one = told.jobs[0]
+      if (one === undefined || !/state=live/.test(route.request().url())) return route.fulfill({ response: answer })
+      answers += route.request().url().includes('totals') ? 0 : 1
+      // Running for as many seconds as there were answers.
+      const jobs = Array.from({ length: 100 }, (_, i) => ({ ...one, job_key: `slurm:${i}.0@1000`, duration_seconds: answers }))
+      return route.fulfill({ response: answer, json: { ...told, jobs } })
+    })
+    await page.getByRole('link', { name: 'Jobs' }).click()
+    const first = rows(page, 'jobs').first()
+    await until('several answers are shown', async () => Number.parseFloat((await first.innerText()).match(/([\d.]+) s/)?.[1] ?? '0') >= 3)
+    const last = rows(page, 'jobs').nth(99)
+    await last.scrollIntoViewIfNeeded()
+    await until('the end is new', async () => Number.parseFloat((await last.innerText()).match(/([\d.]+) s/)?.[1] ?? '0') >= 3)
+    expect(await last.innerText()).toContain('slurm:99.0@1000')
+    expect(errors).toEqual([])
+    await close()
+  })
+
   it('keeps theme and colours of the reader', async () => {
     const { page, close } = await tab(browser, '/jobs')
     await page.getByLabel('Theme').selectOption('dark')

@@ -1,5 +1,5 @@
 // Puts the map's view into the page, and tells screen readers what the drawing shows.
-import { useEffect, useRef, useState } from 'preact/hooks'
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, colours, rgb } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
@@ -64,11 +64,12 @@ export function FabricCanvas(props: Props) {
     view.current?.setLook({ palette, ink: rgb(text.ink), accent: rgb(text.accent), paper: rgb(text.paper) }, { ink: text.ink, halo: text.paper })
   }, [preferences.theme, preferences.palette])
   useEffect(() => view.current?.setGraph(topology, placed), [topology, placed])
+  const near = useMemo(() => linksOf(topology), [topology])
+  const emphases = useMemo(() => emphasise(topology, near, pick, overlaid), [topology, near, pick, overlaid])
   useEffect(() => {
-    const emphases = emphasise(topology, linksOf(topology), pick, overlaid)
     const always = [...endsOf(topology, pick), ...(overlaid !== null && overlaid.nodes.length <= 64 ? overlaid.nodes : [])]
     view.current?.setState(steps, emphases, always)
-  }, [topology, placed, steps, pick, overlaid])
+  }, [topology, placed, steps, emphases])
   const asked = query.get('view')
   useEffect(() => {
     // What the hand itself has written there is no order: it may have moved on meanwhile.
@@ -80,7 +81,7 @@ export function FabricCanvas(props: Props) {
   const find = query.get('find')
   useEffect(() => {
     if (find === null || pick === null) return
-    const points = foundWithNeighbours(topology, placed, pick)
+    const points = foundWithNeighbours(topology, near, placed, pick)
       .map((i) => [placed.x[i] as number, placed.y[i] as number] as const)
     const camera = around(points, Math.max(1, 0.1 / placed.pitch / HOST_ROWS))
     setQuery({ find: undefined, view: cameraText(camera) })
@@ -103,9 +104,8 @@ function endsOf(topology: Topology, pick: Pick | null): number[] {
 }
 
 /** What was found, or the leaf that it is folded into, and what hangs on it: a leaf without its spines says little. */
-function foundWithNeighbours(topology: Topology, placed: Placed, pick: Pick): number[] {
+function foundWithNeighbours(topology: Topology, near: number[][], placed: Placed, pick: Pick): number[] {
   const found = endsOf(topology, pick).map((i) => (isPlaced(placed, i) ? i : (topology.nodes.leaf[i] ?? i)))
-  const near = linksOf(topology)
   const others = 'link' in pick ? [] : found.flatMap((i) => near[i] ?? []).flatMap((i) => [topology.links.a[i] as number, topology.links.b[i] as number])
   return [...new Set([...found, ...others])].filter((i) => isPlaced(placed, i))
 }

@@ -31,33 +31,56 @@ export function lanes(links: Topology['links']): Float32Array {
   return result
 }
 
-/** A half of a link before sorting. */
-interface Half {
-  x: number
-  y: number
-  middleX: number
-  middleY: number
-  lane: number
-  step: number
-  emphasis: Emphasis
+/** Takes one half of a link: its end, its middle, its lane and its looks. */
+type Taker = (x: number, y: number, middleX: number, middleY: number, lane: number, step: number, emphasis: Emphasis) => void
+
+const rank = (emphasis: Emphasis) => (emphasis === DIM ? 0 : emphasis === PLAIN ? 1 : 2)
+const stronger = (a: Emphasis, b: Emphasis): Emphasis => (rank(a) >= rank(b) ? a : b)
+/** Ranks of emphasis times steps of colour, and the end of the last. */
+const KEYS = 25
+
+/** Halves of all links between placed nodes, and stubs for what is folded: dim below plain below lit, and within them low
+ * steps below high ones. A counting sort that makes no object of a half: large fabrics have tens of thousands, and each
+ * answer brings them anew. */
+export function halves(topology: Topology, placed: Placed, lane: Float32Array, steps: Steps, emphases: Emphases): Float32Array {
+  const starts = new Int32Array(KEYS)
+  let count = 0
+  eachHalf(topology, placed, lane, steps, emphases, (_x, _y, _middleX, _middleY, _lane, step, emphasis) => {
+    const next = rank(emphasis) * 8 + step + 1
+    starts[next] = (starts[next] as number) + 1
+    count += 1
+  })
+  for (let k = 1; k < KEYS; k += 1) starts[k] = (starts[k] as number) + (starts[k - 1] as number)
+  const data = new Float32Array(count * HALF)
+  eachHalf(topology, placed, lane, steps, emphases, (x, y, middleX, middleY, shift, step, emphasis) => {
+    const key = rank(emphasis) * 8 + step
+    const at = (starts[key] as number) * HALF
+    starts[key] = (starts[key] as number) + 1
+    data[at] = x
+    data[at + 1] = y
+    data[at + 2] = middleX
+    data[at + 3] = middleY
+    data[at + 4] = shift
+    data[at + 5] = look(step, emphasis)
+  })
+  return data
 }
 
-/** Halves of all links between placed nodes, and stubs for what is folded, with what must be seen last. */
-export function halves(topology: Topology, placed: Placed, lane: Float32Array, steps: Steps, emphases: Emphases): Float32Array {
+function eachHalf(topology: Topology, placed: Placed, lane: Float32Array, steps: Steps, emphases: Emphases, take: Taker): void {
   const { a: ends, b: others } = topology.links
-  const list: Half[] = []
+  const { x, y } = placed
   const stubs = new Map<number, { down: number; up: number; emphasis: Emphasis }>()
   for (let i = 0; i < ends.length; i += 1) {
     const a = ends[i] as number
     const b = others[i] as number
     const emphasis = emphases.links[i] as Emphasis
     if (isPlaced(placed, a) && isPlaced(placed, b)) {
-      const middleX = ((placed.x[a] as number) + (placed.x[b] as number)) / 2
-      const middleY = ((placed.y[a] as number) + (placed.y[b] as number)) / 2
+      const middleX = ((x[a] as number) + (x[b] as number)) / 2
+      const middleY = ((y[a] as number) + (y[b] as number)) / 2
       const shift = lane[i] as number
-      list.push({ x: placed.x[a] as number, y: placed.y[a] as number, middleX, middleY, lane: shift, step: steps.a[i] as number, emphasis })
+      take(x[a] as number, y[a] as number, middleX, middleY, shift, steps.a[i] as number, emphasis)
       // Seen from the other end the sides are swapped.
-      list.push({ x: placed.x[b] as number, y: placed.y[b] as number, middleX, middleY, lane: -shift, step: steps.b[i] as number, emphasis })
+      take(x[b] as number, y[b] as number, middleX, middleY, -shift, steps.b[i] as number, emphasis)
       continue
     }
     const [leaf, out, back] = isPlaced(placed, b) ? [b, steps.b[i], steps.a[i]] : [a, steps.a[i], steps.b[i]]
@@ -69,31 +92,10 @@ export function halves(topology: Topology, placed: Placed, lane: Float32Array, s
     stubs.set(leaf, stub)
   }
   for (const [leaf, stub] of stubs) {
-    const x = placed.x[leaf] as number
-    const y = placed.y[leaf] as number
-    const shared = { middleX: x, middleY: y + placed.stub / 2, lane: 0, emphasis: stub.emphasis }
-    list.push({ ...shared, x, y, step: stub.down }, { ...shared, x, y: y + placed.stub, step: stub.up })
+    const [left, top] = [x[leaf] as number, y[leaf] as number]
+    take(left, top, left, top + placed.stub / 2, 0, stub.down, stub.emphasis)
+    take(left, top + placed.stub, left, top + placed.stub / 2, 0, stub.up, stub.emphasis)
   }
-  return sorted(list)
-}
-
-const rank = (emphasis: Emphasis) => (emphasis === DIM ? 0 : emphasis === PLAIN ? 1 : 2)
-const stronger = (a: Emphasis, b: Emphasis): Emphasis => (rank(a) >= rank(b) ? a : b)
-
-/** Counting sort: dim below plain below lit, and within them low steps below high ones. */
-function sorted(list: Half[]): Float32Array {
-  const key = (half: Half) => rank(half.emphasis) * 8 + half.step
-  const starts = new Int32Array(25)
-  for (const half of list) starts[key(half) + 1] = (starts[key(half) + 1] as number) + 1
-  for (let k = 1; k < starts.length; k += 1) starts[k] = (starts[k] as number) + (starts[k - 1] as number)
-  const data = new Float32Array(list.length * HALF)
-  for (const half of list) {
-    const k = key(half)
-    const at = (starts[k] as number) * HALF
-    starts[k] = (starts[k] as number) + 1
-    data.set([half.x, half.y, half.middleX, half.middleY, half.lane, look(half.step, half.emphasis)], at)
-  }
-  return data
 }
 
 /** Marks of all placed nodes: hosts round, switches square; lit ones last. */

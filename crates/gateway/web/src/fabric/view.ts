@@ -52,6 +52,8 @@ export class FabricView {
   private lane: Float32Array = new Float32Array()
   private rows: Row[] = []
   private always: number[] = []
+  /** What marks are drawn of. */
+  private marked: { emphases: Emphases; placed: Placed } | undefined
   private text = { ink: '#000', halo: '#fff' }
   private readonly fingers = new Map<number, { x: number; y: number }>()
   private travelled = 0
@@ -90,7 +92,9 @@ export class FabricView {
     if (!this.topology || !this.placed) return
     this.always = always
     this.scene.setHalves(halves(this.topology, this.placed, this.lane, steps, emphases))
-    this.scene.setMarks(marks(this.topology, this.placed, emphases))
+    // Loads come every few seconds and change no mark.
+    if (this.marked?.emphases !== emphases || this.marked.placed !== this.placed) this.scene.setMarks(marks(this.topology, this.placed, emphases))
+    this.marked = { emphases, placed: this.placed }
     this.wake()
   }
 

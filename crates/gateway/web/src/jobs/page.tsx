@@ -3,8 +3,9 @@ import { useEffect, useMemo, useState } from 'preact/hooks'
 import { type Job, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { Kept, Status, Unknown } from '../shell/status.tsx'
-import { bytes, counted, duration, moment, percent } from '../text.ts'
-import { fabricPath, jobPath, oneOf, setQuery, unknownValues } from '../url.ts'
+import { counted, moment } from '../text.ts'
+import { oneOf, setQuery, unknownValues } from '../url.ts'
+import { JobRow } from './row.tsx'
 
 const LIVE_MS = 2_000
 const ENDED_MS = 15_000
@@ -138,31 +139,7 @@ function Table({ jobs, totals, sorted, state }: { jobs: Job[]; totals: Map<strin
       </thead>
       <tbody>
         {jobs.map((job) => (
-          <tr key={job.job_key}>
-            <th scope="row">
-              <a href={jobPath(job.job_key)}>{job.job_key}</a>
-            </th>
-            <td>{job.name ?? job.command?.split('/').pop() ?? '–'}</td>
-            <td>{job.user ?? '–'}</td>
-            <td>
-              <span class={`state ${job.state}`}>{job.state}</span>
-            </td>
-            <td class="n">{moment(job.start_ms)}</td>
-            <td class="n">{duration(job.duration_seconds)}</td>
-            <td class="n">{moment(job.end_ms)}</td>
-            <td class="n">{job.nodes}</td>
-            <td class="n">
-              {job.ranks}
-              {job.world_size !== null && job.world_size !== job.ranks ? ` of ${job.world_size}` : ''}
-            </td>
-            <td class="n">{percent(totals.get(job.job_key)?.mpi_time_share)}</td>
-            <td class="n">{bytes(totals.get(job.job_key)?.bytes)}</td>
-            <td>
-              <a href={fabricPath({ job: job.job_key })} aria-label={`Map of ${job.job_key}`}>
-                map
-              </a>
-            </td>
-          </tr>
+          <JobRow key={job.job_key} job={job} totals={totals.get(job.job_key)} />
         ))}
       </tbody>
     </table>

@@ -1,0 +1,76 @@
+// One job in the list. Times of all that run change with each answer, so rows far from what is seen wait until they come
+// near: a hundred rows laid out and painted anew cost more than all the rest of an answer.
+import { Component, createRef } from 'preact'
+import type { Job } from '../api/client.ts'
+import { bytes, duration, moment, percent } from '../text.ts'
+import { fabricPath, jobPath } from '../url.ts'
+
+/** How far from what is seen a row is near: a turn of the wheel. */
+const NEAR_PX = 120
+
+interface Props {
+  job: Job
+  totals: Job['totals'] | undefined
+}
+
+const told = new WeakMap<Element, (isNear: boolean) => void>()
+/** One watcher for all rows, made when the first one comes. */
+let watcher: IntersectionObserver | undefined
+const watch = () =>
+  (watcher ??= new IntersectionObserver((seen) => seen.forEach((entry) => told.get(entry.target)?.(entry.isIntersecting)), { rootMargin: `${NEAR_PX}px` }))
+
+export class JobRow extends Component<Props> {
+  private readonly row = createRef<HTMLTableRowElement>()
+  private isNear = true
+  /** Whether it shows an answer before the last one. */
+  private isOld = false
+
+  componentDidMount() {
+    if (this.row.current === null) return
+    told.set(this.row.current, (isNear) => {
+      this.isNear = isNear
+      if (isNear && this.isOld) this.forceUpdate()
+    })
+    watch().observe(this.row.current)
+  }
+
+  componentWillUnmount() {
+    if (this.row.current !== null) watch().unobserve(this.row.current)
+  }
+
+  shouldComponentUpdate() {
+    this.isOld = !this.isNear
+    return this.isNear
+  }
+
+  render({ job, totals }: Props) {
+    this.isOld = false
+    return (
+      <tr ref={this.row}>
+        <th scope="row">
+          <a href={jobPath(job.job_key)}>{job.job_key}</a>
+        </th>
+        <td>{job.name ?? job.command?.split('/').pop() ?? '–'}</td>
+        <td>{job.user ?? '–'}</td>
+        <td>
+          <span class={`state ${job.state}`}>{job.state}</span>
+        </td>
+        <td class="n">{moment(job.start_ms)}</td>
+        <td class="n">{duration(job.duration_seconds)}</td>
+        <td class="n">{moment(job.end_ms)}</td>
+        <td class="n">{job.nodes}</td>
+        <td class="n">
+          {job.ranks}
+          {job.world_size !== null && job.world_size !== job.ranks ? ` of ${job.world_size}` : ''}
+        </td>
+        <td class="n">{percent(totals?.mpi_time_share)}</td>
+        <td class="n">{bytes(totals?.bytes)}</td>
+        <td>
+          <a href={fabricPath({ job: job.job_key })} aria-label={`Map of ${job.job_key}`}>
+            map
+          </a>
+        </td>
+      </tr>
+    )
+  }
+}
