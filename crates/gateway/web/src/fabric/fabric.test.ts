@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import type { Load } from '../api/client.ts'
 import { WHOLE, around, cameraOf, cameraText, mapping, pan, zoomAt } from './camera.ts'
 import { fixture } from './fixture.ts'
+import { drawLabels, rows } from './labels.ts'
 import { layout } from './layout.ts'
 import { findLink, findNode, linkId, linkName, openLeaves, pickOf, stepsOf, toggled, valuesOf, worstFirst } from './model.ts'
 import { emphasise, halves, isPlaced, lanes, linksOf, marks, pickAt } from './picture.ts'
@@ -94,6 +95,24 @@ describe('picture', () => {
     const [p, q] = [at(8), at(13)]
     expect(pickAt(topology, folded, lane, map, 2, p[0] * 0.4 + q[0] * 0.6, p[1] * 0.4 + q[1] * 0.6, 9)).toEqual({ link: 10 })
     expect(pickAt(topology, folded, lane, map, 2, 2, 499, 9)).toBe(null)
+  })
+})
+
+describe('names', () => {
+  it('do not touch, though one of them is always drawn', () => {
+    const drawn: [text: string, x: number, y: number][] = []
+    const context = { fillText: (text: string, x: number, y: number) => drawn.push([text, x, y]), strokeText: () => undefined } as unknown as CanvasRenderingContext2D
+    const size = { width: 260, height: 600 }
+    const list = rows(topology, folded, () => 60)
+    for (const always of [[], [9], [9, 16]]) {
+      drawn.length = 0
+      drawLabels(context, topology, folded, list, always, mapping(WHOLE, size), size, 4, { ink: '#000', halo: '#fff' })
+      for (const i of always) expect(drawn.map(([text]) => text)).toContain(topology.nodes.name[i])
+      drawn.forEach(([text, x, y], k) => {
+        const touching = drawn.filter(([, x2, y2], l) => l !== k && y === y2 && Math.abs(x - x2) < 60)
+        expect(touching, `${text} with ${always.length} always drawn`).toEqual([])
+      })
+    }
   })
 })
 

@@ -62,7 +62,10 @@ export function drawLabels(
   context.lineJoin = 'round'
   context.strokeStyle = colours.halo
   context.fillStyle = colours.ink
-  const forced = new Set(always)
+  const named = always.filter((i) => isPlaced(placed, i))
+  // A name that is always drawn takes the room of its neighbours' names.
+  const isFree = (i: number, room: number) =>
+    named.every((j) => placed.y[i] !== placed.y[j] || Math.abs((placed.x[i] as number) - (placed.x[j] as number)) * map.scaleX >= room)
   const write = (i: number) => {
     const x = (placed.x[i] as number) * map.scaleX + map.shiftX
     const y = (placed.y[i] as number) * map.scaleY + map.shiftY
@@ -82,8 +85,8 @@ export function drawLabels(
     if (stride > Math.max(10, row.nodes.length / 4)) continue
     for (let k = 0; k < row.nodes.length; k += stride) {
       const i = row.nodes[k] as number
-      if (!forced.has(i)) write(i)
+      if (isFree(i, room)) write(i)
     }
   }
-  for (const i of always) if (isPlaced(placed, i)) write(i)
+  for (const i of named) write(i)
 }
