@@ -201,20 +201,32 @@ void tl_note_alltoallw(tl_callp call, const void *sendbuf, const void *sendcount
     else note_blocks(call, sendcounts, sendtypes, 0, comm);
 }
 
-/* In an intercommunicator the counts describe the own group, whose size is not kept: peers stay unknown. */
+/* Members of the own group of an intercommunicator. */
+static int own_size(const struct tl_comm *comm) {
+    int size = 0;
+    return tl_library.comm_size(comm->handle, &size) == 0 ? size : 0;
+}
+
+/* Between two groups the counts are those that the own group receives. Each member hands over as many elements in all, and
+ * in which parts they are scattered there, only the other group knows. */
 void tl_note_reduce_scatter(tl_callp call, const void *recvcounts, tl_handle type, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
-    if (comm && comm->inter) {
-        record(call, 0, 0);
-        unknown(call->self, 1);
+    if (!comm || !comm->inter) {
+        note_blocks(call, recvcounts, NULL, type, handle);
         return;
     }
-    note_blocks(call, recvcounts, NULL, type, handle);
+    int64_t total = 0;
+    for (int i = own_size(comm); i-- > 0;) total += count_at(call, recvcounts, i);
+    total *= bytes_of(call, 1, type);
+    record(call, comm->size ? total / comm->size : 0, total);
+    unknown(call->self, (uint64_t)comm->size);
 }
 
 void tl_note_reduce_scatter_block(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
     int64_t block = bytes_of(call, count, type);
-    record(call, block, comm ? block * comm->size : 0);
+    int64_t total = comm ? block * (comm->inter ? own_size(comm) : comm->size) : 0;
+    if (comm && comm->inter && comm->size) block = total / comm->size;
+    record(call, block, total);
     to_everyone(call->self, comm, block);
 }

@@ -1,6 +1,6 @@
 //! Steps of collective operations between two groups: even and odd ranks. Each sends to the other group only.
 
-use super::collectives::{Forms, Part, forms};
+use super::collectives::{Forms, NOBODY_KNOWS, Part, forms};
 use super::generator::*;
 use super::language::{Arg, Statement};
 
@@ -74,6 +74,27 @@ fn sums(g: &mut Generator) {
     });
 }
 
+/// What one group sums up is scattered in the other, which alone knows in which parts. Both have as many elements.
+fn scattered_sums(g: &mut Generator) {
+    const SHARED_BY_ANY: i64 = 12; // 1 to 4 members
+    let kind = g.summable().kind;
+    let (each, shift) = (g.random.between(1, BLOCK / 5), g.random.between(0, 3));
+    let (all, total) = (each * SHARED_BY_ANY, bytes(kind, each * SHARED_BY_ANY));
+    let list = |count| [Arg::Out, Arg::In, count, Arg::Type(kind), Arg::Name("MPI_SUM"), Arg::Comm(BETWEEN)];
+    let blocks: Forms = ["Reduce_scatter_block", "Ireduce_scatter_block", "Reduce_scatter_block_init"];
+    forms(g, blocks, true, BETWEEN, &list(Arg::ShareBetween(all)), |member| {
+        let block = total / member.partners().len() as u64;
+        Part { class: block, bytes: total, to: to_all(member, |_| block) }
+    });
+    g.then(Statement::Shares("rc", all, shift));
+    let vectors: Forms = ["Reduce_scatter", "Ireduce_scatter", "Reduce_scatter_init"];
+    forms(g, vectors, true, BETWEEN, &list(Arg::Numbers("rc")), |member| Part {
+        class: total / member.partners().len() as u64,
+        bytes: total,
+        to: vec![(NOBODY_KNOWS, 0); member.partners().len()],
+    });
+}
+
 /// Everyone to everyone in the other group.
 fn everyone(g: &mut Generator, size: Size) {
     let bytes = size.bytes(0);
@@ -131,6 +152,7 @@ pub fn all(g: &mut Generator) {
     rooted(g, size);
     everyone(g, size);
     sums(g);
+    scattered_sums(g);
     vectors(g);
     g.end_step(BETWEEN);
 }

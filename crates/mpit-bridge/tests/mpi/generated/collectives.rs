@@ -11,6 +11,9 @@ pub struct Part {
     pub to: Vec<(usize, u64)>,
 }
 
+/// In place of a rank: a message whose receiver its sender can't know.
+pub const NOBODY_KNOWS: usize = usize::MAX;
+
 /// Names of the three forms.
 pub type Forms = [&'static str; 3];
 
@@ -28,7 +31,10 @@ pub fn forms(
             let part = part(&member);
             g.model.call(member.world(), name, part.class, part.bytes);
             for (to, bytes) in part.to {
-                g.model.message(member.world(), member.partners()[to], bytes);
+                match member.partners().get(to) {
+                    Some(receiver) => g.model.message(member.world(), *receiver, bytes),
+                    None => g.model.unknown += 1,
+                }
             }
         }
     };

@@ -12,6 +12,7 @@ pub const BLOCK: i64 = 300;
 /// reversed, if there is more than one.
 pub const WORLD: usize = 0;
 pub const PLAIN: [usize; 4] = [0, 1, 2, 3];
+pub const OWN_HALF: usize = 2;
 pub const LINE: usize = 4;
 pub const GRAPH: usize = 5;
 pub const RING: usize = 6;

@@ -1,5 +1,6 @@
 //! Statements of the generated program, and how they are written in C and in Fortran.
 
+use super::generator::OWN_HALF;
 use std::fmt::Write;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub enum Arg {
     Affine(usize, i64, i64),
     /// The root of a collective between two groups: rank 0 of the even ones.
     RootBetween,
+    /// So many elements, divided by the size of the own one of the two groups.
+    ShareBetween(i64),
     /// Rank of the member so many places after the own one.
     After(usize, i64),
     /// A number of type MPI_Aint, MPI_Offset, MPI_Count.
@@ -61,6 +64,9 @@ pub enum Statement {
     Call(&'static str, bool, Vec<Arg>),
     /// `array[i] = a + b * own rank + c * i` for the members i of a communicator, or for so many.
     Fill(&'static str, usize, Option<usize>, [i64; 3]),
+    /// The array holds the shares of so many elements for the members of the own one of two groups; the first one's is by
+    /// so many smaller, the last one's larger.
+    Shares(&'static str, i64, i64),
     /// The array `many` holds this datatype for each member.
     Types(usize),
     /// Waits until this many requests are complete, without completing them.
@@ -93,6 +99,7 @@ impl Arg {
             Self::Offset(a, b) => format!("{a} + {b} * x->rank[0]"),
             Self::Affine(comm, a, b) => format!("({a} + {b} * x->rank[{comm}])"),
             Self::RootBetween => "x->root_between".into(),
+            Self::ShareBetween(all) => format!("{all} / x->size[{OWN_HALF}]"),
             Self::After(comm, shift) => format!("(x->rank[{comm}] + {shift}) % x->size[{comm}]"),
             Self::Type(index) => format!("types[{index}]"),
             Self::Numbers(name) if large => format!("{name}_c"),
@@ -125,6 +132,10 @@ impl Arg {
             }
             Self::Affine(comm, a, b) => format!("{a}+({b})*ranks({},t)", comm + 1),
             Self::RootBetween => "root_between".into(),
+            Self::ShareBetween(all) if large => {
+                format!("int({all}/sizes({},t),MPI_COUNT_KIND)", OWN_HALF + 1)
+            }
+            Self::ShareBetween(all) => format!("{all}/sizes({},t)", OWN_HALF + 1),
             Self::After(comm, shift) => format!("mod(ranks({0},t)+{shift},sizes({0},t))", comm + 1),
             Self::Aint(value) => number(*value, "MPI_ADDRESS_KIND"),
             Self::Offset(a, b) => {
@@ -161,6 +172,15 @@ pub fn c(statements: &[Statement], text: &mut String) {
                 writeln!(
                     text,
                     "for (int i = 0; i < {count}; i++) {name}_c[i] = {name}[i] = {a} + {b} * x->rank[{comm}] + {c} * i;"
+                )
+                .unwrap();
+            }
+            Statement::Shares(name, all, shift) => {
+                let own = format!("x->size[{OWN_HALF}]");
+                writeln!(
+                    text,
+                    "for (int i = 0; i < {own}; i++) {name}_c[i] = {name}[i] = \
+                     {all} / {own} - (i == 0) * {shift} + (i == {own} - 1) * {shift};"
                 )
                 .unwrap();
             }
@@ -211,6 +231,15 @@ pub fn fortran(language: Language, statements: &[Statement], text: &mut String) 
                     writeln!(text, " {name}_c(i) = {value}").unwrap();
                 }
                 text.push_str("end do\n");
+            }
+            Statement::Shares(name, all, shift) => {
+                let own = format!("sizes({},t)", OWN_HALF + 1);
+                writeln!(
+                    text,
+                    "{name}(1:{own}) = {all}/{own}\n{name}(1) = {name}(1) - {shift}\n\
+                     {name}({own}) = {name}({own}) + {shift}\n{name}_c(1:{own}) = {name}(1:{own})"
+                )
+                .unwrap();
             }
             Statement::Alone(inner) => fortran(language, inner, text),
             Statement::Types(kind) => writeln!(text, "many = types({})", kind + 1).unwrap(),
