@@ -56,12 +56,14 @@ export class JobRow extends Component<Props> {
           <span class={`state ${job.state}`}>{job.state}</span>
         </td>
         <td class="n">{moment(job.start_ms)}</td>
-        <td class="n">{duration(job.duration_seconds)}</td>
+        <td class="n">
+          <span class="ticking">{duration(job.duration_seconds)}</span>
+        </td>
         <td class="n">{moment(job.end_ms)}</td>
         <td class="n">{job.nodes}</td>
         <td class="n">
           {job.ranks}
-          {job.world_size !== null && job.world_size !== job.ranks ? ` of ${job.world_size}` : ''}
+          {job.world_size !== null && job.world_size !== job.ranks ? ` of ${job.world_size}` : null}
         </td>
         <td class="n">{percent(totals?.mpi_time_share)}</td>
         <td class="n">{bytes(totals?.bytes)}</td>
