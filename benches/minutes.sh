@@ -1,10 +1,12 @@
 #!/bin/sh
 # How long upkeep takes for the rows of one minute of PORTS (10000) fabric ports that were read each INTERVAL (5) seconds,
 # all of them busy. Seeds a database of its own with MINUTES (10) minutes, lets `throughline serve` make them, and prints
-# seconds a minute: what upkeep has to do each minute. Ends with status 2 where that is above GOAL (10) seconds.
+# seconds a minute: what upkeep has to do each minute. Then the same for the blocks of these readings, as if their hour had
+# passed, and what a sample takes on disk; a block that has MINUTES of its hour costs more a minute than a whole one. Ends
+# with status 2 where a minute takes more than GOAL (10) seconds, or its blocks more than PACKING_GOAL (5).
 set -eu
 cd "$(dirname "$0")/.."
-ports=${PORTS:-10000} interval=${INTERVAL:-5} minutes=${MINUTES:-10} goal=${GOAL:-10}
+ports=${PORTS:-10000} interval=${INTERVAL:-5} minutes=${MINUTES:-10} goal=${GOAL:-10} packing_goal=${PACKING_GOAL:-5}
 throughline=${THROUGHLINE:-target/release/throughline}
 
 . benches/database.sh
@@ -24,18 +26,26 @@ FROM generate_series(0, $minutes * 60 / $interval + 75 / $interval) t, ib_port_k
 ANALYZE ib_port_counters, ib_port_key, ib_node_key;
 UPDATE minute_state SET made_until = to_timestamp($begin), noticed_until = to_timestamp($begin);
 SQL
-THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__ENABLED=false \
-    "$throughline" --log-level info,throughline_gateway=debug serve --state-dir "$folder/state" \
-    >"$folder/serve.out" 2>"$folder/serve.log" &
-started="$started $!"
-for _ in $(seq 3000); do
-    ! grep -q 'rows of minutes' "$folder/serve.log" || break
-    sleep 0.1
-done
+# Runs upkeep until it has told this.
+upkeep_until() {
+    THROUGHLINE__QUERY__ENABLED=false THROUGHLINE__COLLECT__ENABLED=false \
+        "$throughline" --log-level info,throughline_gateway=debug serve --state-dir "$folder/state" \
+        >"$folder/serve.out" 2>"$folder/serve.log" &
+    upkeep=$!
+    started="$started $upkeep"
+    for _ in $(seq 3000); do
+        ! grep -q "$1" "$folder/serve.log" || break
+        sleep 0.1
+    done
+    kill "$upkeep"
+    wait "$upkeep" || true
+}
+upkeep_until 'rows of minutes'
 told=$(sed -n 's|.*rows of minutes||p' "$folder/serve.log" | head -n 1)
 rows=$($psql -At -c 'SELECT count(*) FROM ib_port_minutes WHERE seconds = 60')
 echo "$told, $rows whole rows of a port and minute"
 word() { echo "$told" | tr ' ' '\n' | sed -n "s/^$1=//p"; }
+status=0
 awk -v made="$(word minutes)" -v seconds="$(word seconds)" -v goal="$goal" -v rows="$rows" \
     -v expected="$((ports * minutes))" -v ports="$ports" 'BEGIN {
     if (rows < expected) { printf "of %d rows %d are whole\n", expected, rows; exit 1 }
@@ -43,4 +53,21 @@ awk -v made="$(word minutes)" -v seconds="$(word seconds)" -v goal="$goal" -v ro
     verdict = each <= goal ? "met" : "MISSED"
     printf "one minute of %d ports: %.2f s; at most %s: %s\n", ports, each, goal, verdict
     exit each > goal ? 2 : 0
-}'
+}' || status=$?
+
+$psql -q -c "UPDATE minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'"
+upkeep_until 'blocks of readings.*is_behind=false'
+disk=$($psql -At -c "SELECT hypertable_size('ib_port_blocks')")
+sed -n 's/.*blocks of readings//p' "$folder/serve.log" | tr ' ' '\n' | awk -F= -v goal="$packing_goal" -v ports="$ports" \
+    -v readings="$((minutes * 60 + 75))" -v disk="$disk" '
+    { sum[$1] += $2 }
+    END {
+        if (!sum["samples"]) { print "nothing was packed"; exit 1 }
+        each = sum["seconds"] / readings * 60
+        verdict = each <= goal ? "met" : "MISSED"
+        printf "packing %d samples, %.2f bytes a sample, on disk with the index %.2f\n", sum["samples"],
+            sum["bytes"] / sum["samples"], disk / sum["samples"]
+        printf "blocks of one minute of %d ports: %.2f s; at most %s: %s\n", ports, each, goal, verdict
+        exit each > goal ? 2 : 0
+    }' || status=$?
+exit "$status"

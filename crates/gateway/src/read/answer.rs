@@ -1,13 +1,21 @@
 //! The two forms of an answer, made of one series after the other.
 
 use super::matchers::NAME;
-use super::message::{Label, Sample, TimeSeries};
+use super::message::Label;
 use bytes::{BufMut, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use throughline_store::history::{Chunk, Family, Samples, Series};
 
 /// Chunks of one message: 512 of 120 samples are below the megabyte that Prometheus makes its own messages of.
 const CHUNKS: usize = 512;
+
+/// Keys of `TimeSeries.samples`, `Sample.value` and `Sample.timestamp`: number and wire type.
+const SAMPLE_KEY: u8 = 2 << 3 | 2;
+const VALUE_KEY: u8 = 1 << 3 | 1;
+const TIME_KEY: u8 = 2 << 3;
+
+/// Bytes that are compressed at once: Snappy looks no farther back.
+const PACKED_AT_ONCE: usize = 64 << 10;
 
 /// `Chunk.Encoding.XOR` of `prompb/types.proto`.
 const XOR: u64 = 1;
@@ -91,41 +99,117 @@ fn chunk_len(chunk: &Chunk) -> usize {
     numbers.iter().sum::<usize>() + key_len(DATA) + encoded_len_varint(data as u64) + data
 }
 
-/// A `ReadResponse` under construction.
-#[derive(Default)]
+/// A `ReadResponse` under construction, compressed as Snappy's block format while it grows: what is compressed by itself may
+/// be put behind other such pieces.
 pub struct Whole {
-    /// Encoded results, the last one open.
-    results: Vec<Vec<u8>>,
+    results: Vec<Packed>,
+    /// What is not compressed yet of the last result.
+    open: Vec<u8>,
+    encoder: Box<snap::raw::Encoder>,
+}
+
+/// Compressed bytes without their length, and what they were.
+#[derive(Default)]
+struct Packed {
+    bytes: Vec<u8>,
+    length: usize,
+}
+
+impl Packed {
+    fn add(&mut self, encoder: &mut snap::raw::Encoder, raw: &[u8]) -> Result<(), snap::Error> {
+        let packed = encoder.compress_vec(raw)?;
+        // The length is a varint: its last byte is below 0x80.
+        let head = packed.iter().take_while(|byte| **byte >= 0x80).count() + 1;
+        self.bytes.extend_from_slice(packed.get(head..).unwrap_or_default());
+        self.length += raw.len();
+        Ok(())
+    }
 }
 
 impl Whole {
+    /// Without any query's result.
+    #[must_use]
+    pub fn new() -> Whole {
+        Whole { results: Vec::new(), open: Vec::new(), encoder: Box::new(snap::raw::Encoder::new()) }
+    }
+
     /// The next query's result begins.
-    pub fn begin(&mut self) {
-        self.results.push(Vec::new());
+    ///
+    /// # Errors
+    /// As [`Whole::compressed`].
+    pub fn begin(&mut self) -> Result<(), snap::Error> {
+        self.pack()?;
+        self.results.push(Packed::default());
+        Ok(())
+    }
+
+    fn pack(&mut self) -> Result<(), snap::Error> {
+        if let Some(result) = self.results.last_mut().filter(|_| !self.open.is_empty()) {
+            result.add(&mut self.encoder, &self.open)?;
+        }
+        self.open.clear();
+        Ok(())
     }
 
     /// Adds a series to it.
-    pub fn add(&mut self, family: &Family, series: &Series, samples: Option<&Samples>) {
+    ///
+    /// # Errors
+    /// As [`Whole::compressed`].
+    pub fn add(
+        &mut self,
+        family: &Family,
+        series: &Series,
+        samples: Option<&Samples>,
+    ) -> Result<(), snap::Error> {
         let points = samples.map_or(&[][..], Samples::points);
-        let samples =
-            points.iter().map(|(timestamp, value)| Sample { value: *value, timestamp: *timestamp }).collect();
-        let series = TimeSeries { labels: labels(family, series), samples };
-        if let Some(result) = self.results.last_mut() {
-            prost::encoding::message::encode(FIRST_FIELD, &series, result);
+        let mut head = Vec::new();
+        for label in labels(family, series) {
+            prost::encoding::message::encode(LABELS, &label, &mut head);
         }
+        let length = |point: &(i64, f64)| sample_len(point.0);
+        let samples: usize = points.iter().map(|point| 2 + length(point)).sum();
+        encode_key(FIRST_FIELD, WireType::LengthDelimited, &mut self.open);
+        encode_varint((head.len() + samples) as u64, &mut self.open);
+        self.open.extend_from_slice(&head);
+        for point in points {
+            // Of 20 bytes at most, so that its length is a byte.
+            self.open.extend_from_slice(&[SAMPLE_KEY, length(point) as u8, VALUE_KEY]);
+            self.open.extend_from_slice(&point.1.to_le_bytes());
+            self.open.push(TIME_KEY);
+            encode_varint(point.0.cast_unsigned(), &mut self.open);
+            if self.open.len() >= PACKED_AT_ONCE {
+                self.pack()?;
+            }
+        }
+        Ok(())
     }
 
-    /// The message, compressed as Snappy's block format.
+    /// The message.
     ///
     /// # Errors
     /// More than 4 GiB.
-    pub fn compressed(self) -> Result<Vec<u8>, snap::Error> {
-        let mut message = Vec::with_capacity(self.results.iter().map(|result| result.len() + 11).sum());
-        for result in self.results {
-            encode_key(FIRST_FIELD, WireType::LengthDelimited, &mut message);
-            encode_varint(result.len() as u64, &mut message);
-            message.extend_from_slice(&result);
+    pub fn compressed(mut self) -> Result<Vec<u8>, snap::Error> {
+        self.pack()?;
+        let mut all = Packed::default();
+        for result in &self.results {
+            let mut head = Vec::new();
+            encode_key(FIRST_FIELD, WireType::LengthDelimited, &mut head);
+            encode_varint(result.length as u64, &mut head);
+            all.add(&mut self.encoder, &head)?;
+            all.bytes.extend_from_slice(&result.bytes);
+            all.length += result.length;
         }
-        snap::raw::Encoder::new().compress_vec(&message)
+        if u32::try_from(all.length).is_err() {
+            return Err(snap::Error::TooBig { given: all.length as u64, max: u64::from(u32::MAX) });
+        }
+        let mut message = Vec::with_capacity(all.bytes.len() + 5);
+        encode_varint(all.length as u64, &mut message);
+        message.extend_from_slice(&all.bytes);
+        Ok(message)
     }
+}
+
+/// Length of a `Sample`: its value and its time, both always there.
+fn sample_len(time: i64) -> usize {
+    10 + encoded_len_varint(time.cast_unsigned())
 }

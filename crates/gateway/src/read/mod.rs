@@ -106,7 +106,8 @@ impl Pieces {
         if self.open.is_empty() {
             return Ok(());
         }
-        let piece = std::mem::take(&mut self.open).freeze();
+        let next = BytesMut::with_capacity(PIECE_BYTES * 2);
+        let piece = std::mem::replace(&mut self.open, next).freeze();
         self.to.send(Ok(piece)).await.map_err(|_| HistoryError::Gone)
     }
 }
@@ -145,7 +146,7 @@ impl Reader {
         let mut left = most;
         for (index, plan) in plans.iter().enumerate() {
             if let Out::Whole(whole) = &mut out {
-                whole.begin();
+                whole.begin().map_err(|error| internal(&error.to_string()))?;
             }
             for family in &plan.families {
                 let asked = Asked {
@@ -207,9 +208,10 @@ impl Reader {
                 ),
             ),
             HistoryError::Database(error) => (StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
-            HistoryError::Damaged | HistoryError::DamagedBlock { .. } | HistoryError::Gone => {
-                internal(&error.to_string())
-            }
+            HistoryError::Damaged
+            | HistoryError::DamagedBlock { .. }
+            | HistoryError::TooLarge
+            | HistoryError::Gone => internal(&error.to_string()),
         }
     }
 }
@@ -223,7 +225,7 @@ impl Out {
         samples: Option<&Samples>,
     ) -> Result<(), HistoryError> {
         match self {
-            Out::Whole(whole) => whole.add(family, series, samples),
+            Out::Whole(whole) => whole.add(family, series, samples).map_err(|_| HistoryError::TooLarge)?,
             Out::Stream(pieces) => {
                 answer::streamed(query, family, series, samples, &mut pieces.open);
                 if pieces.open.len() >= PIECE_BYTES {
@@ -315,13 +317,10 @@ fn question(headers: &HeaderMap, body: &[u8]) -> Result<(Vec<Plan>, ResponseType
 }
 
 async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
-    let Out::Whole(whole) = reader.answer(plans, Out::Whole(Whole::default())).await? else {
+    let Out::Whole(whole) = reader.answer(plans, Out::Whole(Whole::new())).await? else {
         return Err(internal("an answer of the wrong form"));
     };
-    let packed = tokio::task::spawn_blocking(|| whole.compressed()).await;
-    let body = packed
-        .map_err(|error| internal(&error.to_string()))?
-        .map_err(|error| internal(&error.to_string()))?;
+    let body = whole.compressed().map_err(|error| internal(&error.to_string()))?;
     let kind = [(header::CONTENT_TYPE, "application/x-protobuf"), (header::CONTENT_ENCODING, "snappy")];
     Ok((kind, body).into_response())
 }

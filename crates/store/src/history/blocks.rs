@@ -42,8 +42,13 @@ pub(super) async fn read(
     held: &mut [Held],
 ) -> Result<Rest, HistoryError> {
     let horizons = Kind::of(metric.table).and_then(|kind| Some((kind, asked.horizons.blocks(kind)?)));
+    let Some((kind, (from, until))) = horizons else { return Ok(vec![(range, ids.to_vec())]) };
+    // Before it there are no readings.
+    let range = Range { from: range.from.max(from), ..range };
+    if range.from > range.to {
+        return Ok(Vec::new());
+    }
     let all = || vec![(range, ids.to_vec())];
-    let Some((kind, (from, until))) = horizons else { return Ok(all()) };
     // Readings of an hour that is not there whole any more are rows.
     let first = range.from.div_euclid(LENGTH).max((from + LENGTH - 1).div_euclid(LENGTH)) * LENGTH;
     let end = until.min((range.to.div_euclid(LENGTH) + 1) * LENGTH);
@@ -56,7 +61,7 @@ pub(super) async fn read(
         None => Ok(Next::End),
         Some((what, part)) => {
             match what {
-                MADE => _ = made.insert((part.id, part.begin)),
+                MADE => made.extend(ids_of(&part.samples).map(|id| (id, part.begin))),
                 LATE => _ = late.insert((part.id, part.begin)),
                 _ => parts.push(part),
             }
@@ -79,30 +84,37 @@ pub(super) async fn read(
 /// Marks, notes and series of the blocks from `first` on. Ids come out of a subquery: with a thousand constants, reckoning
 /// how many rows they have takes longer than to read them.
 fn statement(kind: Kind, metric: &Metric, ids: &[i32], first: i64, end: i64) -> String {
+    let ids = list(ids);
     let of_blocks = |metric: i32| {
         format!(
-            "SELECT {id}, time, metric, element, source, samples FROM {blocks} WHERE metric = {metric} \
-             AND {id} = ANY ((SELECT {ids})::integer[]) AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
+            "FROM {blocks} WHERE metric = {metric} AND {id} = ANY ((SELECT {ids})::integer[]) \
+             AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
             id = kind.id(),
             blocks = kind.blocks(),
-            ids = list(ids),
             first = seconds(first),
             end = seconds(end),
         )
     };
-    // No note is longer than an hour.
+    // Marks of an hour in one row: a row each costs as much as a series. No note is longer than an hour.
     format!(
-        "{series} UNION ALL {marks} UNION ALL \
-         SELECT l.id, b.time, {LATE}, 0, '', NULL FROM minute_late l, \
+        "SELECT {id}, time, metric, element, source, samples {series} \
+         UNION ALL SELECT 0, time, {MADE}, 0, '', string_agg(int4send({id}), '') {marks} GROUP BY time \
+         UNION ALL SELECT l.id, b.time, {LATE}, 0, '', NULL FROM minute_late l, \
              generate_series(date_bin('1 hour', l.since, 'epoch'), l.until, INTERVAL '1 hour') AS b (time) \
-         WHERE l.kind = '{kind}' AND l.id = ANY ((SELECT {ids})::integer[]) AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",
+         WHERE l.kind = '{kind}' AND l.id = ANY ((SELECT {ids})::integer[]) \
+             AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",
+        id = kind.id(),
         series = of_blocks(number(metric)),
         marks = of_blocks(MADE),
         kind = kind.table(),
-        ids = list(ids),
         before = seconds(first - LENGTH),
         end = seconds(end),
     )
+}
+
+/// The ids of a row of marks, four bytes each.
+fn ids_of(row: &Bytes) -> impl Iterator<Item = i32> {
+    row.as_chunks().0.iter().map(|id| i32::from_be_bytes(*id))
 }
 
 /// Takes a row of the statement; `None` inside at the mark of the end, outside for a damaged one.

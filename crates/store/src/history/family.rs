@@ -51,12 +51,13 @@ macro_rules! port_keys {
             element: $element,
             from: concat!(
                 "FROM ib_port_key k JOIN ib_node_key nk ON nk.id = k.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
-                 JOIN LATERAL (SELECT type FROM ib_node n WHERE n.ib_node_id = nk.id \
-                 ORDER BY n.valid_from DESC LIMIT 1) n ON n.type ",
-                $comparison,
-                " 'switch' ",
+                 LEFT JOIN ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL ",
                 $more,
-                " WHERE true"
+                // Of those that are gone the last row is looked for, one by one.
+                " WHERE coalesce(n.type, (SELECT g.type FROM ib_node g WHERE g.ib_node_id = nk.id \
+                 ORDER BY g.valid_from DESC LIMIT 1)) ",
+                $comparison,
+                " 'switch'"
             ),
             labels: $labels,
             has_sources: false,

@@ -1,12 +1,13 @@
 //! Info metrics: the inventory's rows as series with value 1 while they are valid.
 
-use super::series::{Equal, Known, Labels, Series, Validity, ask, seconds, texts};
+use super::series::{Equal, Known, Labels, Parameter, Series, Validity, ask, seconds, texts};
 use super::{Range, Samples};
 use crate::Error;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use throughline_sample::catalogue::{HCA_INFO, HCA_UPLINK_INFO, SWITCH_INFO, SWITCH_UPLINK_INFO};
 use tokio_postgres::Client;
+use tokio_postgres::types::Type;
 
 /// A sample stands for so long: a fifth of the time after which Prometheus takes a series for gone. Milliseconds.
 const EVERY: i64 = 60_000;
@@ -165,8 +166,9 @@ pub(super) async fn find(
         info.from[0], info.from[1]
     );
     let (from, to) = (seconds(range.from), seconds(range.to));
+    let given: [Parameter<'_>; 2] = [(&from, Type::FLOAT8), (&to, Type::FLOAT8)];
     let mut valid: BTreeMap<Labels, Validity> = BTreeMap::new();
-    for row in ask(client, &mut sql, info.labels, equal, &[&from, &to]).await? {
+    for row in ask(client, &mut sql, info.labels, equal, &given).await? {
         valid.entry(texts(&row, info.labels)).or_default().push((row.get(0), row.get(1)));
     }
     let series = |(labels, mut ranges): (Labels, Validity)| {

@@ -31,12 +31,12 @@ use series::Known;
 use std::time::Duration;
 use tokio_postgres::Client;
 
-/// Samples of a round of series that are in memory at once: 32 MB.
+/// Samples of two rounds of series, which are in memory at once: 32 MB.
 const HELD_SAMPLES: u64 = 2_000_000;
 
-/// Series of the first round at most, before it is known how many samples each has: as many as there may be with a sample
-/// a second.
-const FIRST_ROUND: u64 = 500;
+/// Series of a round at most: the first ones are on their way while the next are read. The first round has as many as there
+/// may be with a sample a second, as it is not known how many samples each has.
+const ROUND: usize = 500;
 
 /// A range of time, both ends included; milliseconds since 1970, as Prometheus counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,9 @@ pub enum HistoryError {
         /// When the block begins, seconds since 1970.
         begin: i64,
     },
+    /// Whoever takes the samples can't hold more.
+    #[error("an answer in one message of more than 4 GiB")]
+    TooLarge,
     /// Whoever takes the samples has gone.
     #[error("the reader has gone")]
     Gone,
@@ -141,35 +144,54 @@ impl Asked<'_> {
         series: &[Series],
         to: &mut impl Take,
     ) -> Result<u64, HistoryError> {
-        let form = copy::form(self);
         let seconds = (self.range.to - self.range.from).unsigned_abs() / 1000;
-        let (mut read, mut done) = (0, 0);
+        let (mut read, mut done, mut last) = (0, 0, None);
         while done < series.len() {
-            let each = if done == 0 { 0 } else { read / done as u64 };
-            let round = match each {
-                0 if done == 0 => (HELD_SAMPLES / seconds.max(1)).min(FIRST_ROUND),
-                each => HELD_SAMPLES / each.max(1),
-            };
-            let round = usize::try_from(round).unwrap_or(usize::MAX).max(1);
-            let round = &series[done..series.len().min(done.saturating_add(round))];
+            let each = if done == 0 { seconds } else { read / done as u64 };
+            let round = usize::try_from(HELD_SAMPLES / 2 / each.max(1)).unwrap_or(usize::MAX).clamp(1, ROUND);
+            let round = &series[done..series.len().min(done + round)];
             done += round.len();
-            let held = match round.first().map(|series| &series.known) {
-                Some(Known::Valid(_)) => infos::samples(round, self.range),
-                _ => copy::samples(client, self, round, self.limit - read).await?,
-            };
+            // While one round is handed on, the database reads the next one.
+            let next = self.fetch(client, round, self.limit - read);
+            let (next, handed) = tokio::join!(next, self.hand_on(last.take(), to));
+            let (held, ()) = (next?, handed?);
             read += held.iter().map(Samples::len).sum::<u64>();
             // Series of a family are alike: what the rest will have is known before anything is handed on, so that a
             // refusal comes instead of an answer and not in the middle of it.
             if read / done as u64 * series.len() as u64 > self.limit {
                 return Err(HistoryError::TooMany(self.limit));
             }
-            for (series, mut samples) in round.iter().zip(held) {
-                samples.finish(&form).ok_or(HistoryError::Damaged)?;
-                if !samples.is_empty() {
-                    to.take(series, &samples).await?;
-                }
+            last = Some((round, held));
+        }
+        self.hand_on(last, to).await?;
+        Ok(read)
+    }
+
+    async fn fetch(
+        &self,
+        client: &Client,
+        round: &[Series],
+        limit: u64,
+    ) -> Result<Vec<Samples>, HistoryError> {
+        match round.first().map(|series| &series.known) {
+            Some(Known::Valid(_)) => Ok(infos::samples(round, self.range)),
+            _ => copy::samples(client, self, round, limit).await,
+        }
+    }
+
+    async fn hand_on(
+        &self,
+        round: Option<(&[Series], Vec<Samples>)>,
+        to: &mut impl Take,
+    ) -> Result<(), HistoryError> {
+        let Some((series, held)) = round else { return Ok(()) };
+        let form = copy::form(self);
+        for (series, mut samples) in series.iter().zip(held) {
+            samples.finish(&form).ok_or(HistoryError::Damaged)?;
+            if !samples.is_empty() {
+                to.take(series, &samples).await?;
             }
         }
-        Ok(read)
+        Ok(())
     }
 }

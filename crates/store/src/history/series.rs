@@ -4,7 +4,7 @@ use super::family::{Family, Place};
 use super::{Range, infos};
 use crate::Error;
 use std::fmt::Write;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
 /// A label that must have this value.
@@ -64,19 +64,23 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Runs a query that ends within its WHERE, with the labels that must be equal. The first parameters are `given`.
+/// A parameter of a query and its type.
+pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
+
+/// Runs a query that ends within its WHERE, with the labels that must be equal. The first parameters are `given`. Types are
+/// told, so that there is one round trip.
 pub(super) async fn ask(
     client: &Client,
     sql: &mut String,
     labels: &[(&str, &str)],
     equal: &[Equal<'_>],
-    given: &[&(dyn ToSql + Sync)],
+    given: &[Parameter<'_>],
 ) -> Result<Vec<Row>, Error> {
     let mut parameters = given.to_vec();
     for Equal { label, value } in equal {
         match labels.iter().find(|(name, _)| name == label) {
             Some((_, expression)) => {
-                parameters.push(value);
+                parameters.push((value, Type::TEXT));
                 _ = write!(sql, " AND coalesce({expression}, '') = ${}", parameters.len());
             }
             // A label that no series of the family has is as good as empty.
@@ -84,7 +88,7 @@ pub(super) async fn ask(
             None => return Ok(Vec::new()),
         }
     }
-    client.query(sql.as_str(), &parameters).await.map_err(Error::sql("finding series"))
+    client.query_typed(sql.as_str(), &parameters).await.map_err(Error::sql("finding series"))
 }
 
 /// Labels from the third column on; an empty one is no label.
@@ -114,7 +118,8 @@ async fn figures(
            AND s.time >= to_timestamp($2) AND s.time <= to_timestamp($3))"
         .to_owned();
     let labels = [("instance", "instance"), (label, "source")];
-    let rows = ask(client, &mut sql, &labels, equal, &[&name, &from, &to]).await?;
+    let given: [Parameter<'_>; 3] = [(&name, Type::TEXT), (&from, Type::FLOAT8), (&to, Type::FLOAT8)];
+    let rows = ask(client, &mut sql, &labels, equal, &given).await?;
     let series = |row: &Row| Series {
         labels: texts(row, &labels),
         known: Known::Figures { instance: row.get(2), source: row.get(3) },
