@@ -26,7 +26,7 @@ FROM generate_series(0, $minutes * 60 / $interval + 75 / $interval) t, ib_port_k
 ANALYZE ib_port_counters, ib_port_key, ib_node_key;
 UPDATE minute_state SET made_until = to_timestamp($begin), noticed_until = to_timestamp($begin);
 SQL
-# Runs upkeep until it has told this.
+# Runs upkeep until it has told this; from one round to the next without work it waits a minute.
 upkeep_until() {
     THROUGHLINE__QUERY__ENABLED=false THROUGHLINE__COLLECT__ENABLED=false \
         "$throughline" --log-level info,throughline_gateway=debug serve --state-dir "$folder/state" \
@@ -56,7 +56,7 @@ awk -v made="$(word minutes)" -v seconds="$(word seconds)" -v goal="$goal" -v ro
 }' || status=$?
 
 $psql -q -c "UPDATE minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'"
-upkeep_until 'blocks of readings.*is_behind=false'
+upkeep_until 'blocks of readings blocks=0 '
 disk=$($psql -At -c "SELECT hypertable_size('ib_port_blocks')")
 sed -n 's/.*blocks of readings//p' "$folder/serve.log" | tr ' ' '\n' | awk -F= -v goal="$packing_goal" -v ports="$ports" \
     -v readings="$((minutes * 60 + 75))" -v disk="$disk" '
