@@ -66,13 +66,15 @@ export const query = (page: Page) => new URL(page.url()).searchParams
 /** How often the map was drawn. */
 export const drawn = async (page: Page) => Number((await page.getByTestId('map').getAttribute('data-drawn')) ?? '0')
 
-/** Waits until the map is drawn and rests. */
+/** Waits until the map is drawn with what links carry, and rests. */
 export async function mapDrawn(page: Page): Promise<void> {
-  await page.getByTestId('map').waitFor()
+  const map = page.getByTestId('map')
+  await map.waitFor()
   let last = -1
   await until('the map is drawn', async () => {
-    const now = await drawn(page)
-    const rests = now > 0 && now === last
+    const said = await map.evaluate((canvas) => ({ ...(canvas as HTMLElement).dataset }))
+    const now = Number(said.drawn ?? '0')
+    const rests = said.still === 'true' && said.loaded === 'true' && now > 0 && now === last
     last = now
     if (!rests) await page.waitForTimeout(300)
     return rests

@@ -29,7 +29,7 @@ interface Props {
 const INK = { light: { ink: '#3c4654', accent: '#0b57d0', paper: '#ffffff' }, dark: { ink: '#b9c2cf', accent: '#7cb7ff', paper: '#14181f' } }
 
 export function FabricCanvas(props: Props) {
-  const { topology, placed, steps, overlaid, pick, preferences, query } = props
+  const { topology, placed, steps, overlaid, pick, load, preferences, query } = props
   const drawing = useRef<HTMLCanvasElement>(null)
   const names = useRef<HTMLCanvasElement>(null)
   const view = useRef<FabricView | null>(null)
@@ -68,7 +68,7 @@ export function FabricCanvas(props: Props) {
   const emphases = useMemo(() => emphasise(topology, near, pick, overlaid), [topology, near, pick, overlaid])
   useEffect(() => {
     const always = [...endsOf(topology, pick), ...(overlaid !== null && overlaid.nodes.length <= 64 ? overlaid.nodes : [])]
-    view.current?.setState(steps, emphases, always)
+    view.current?.setState(steps, emphases, always, load !== undefined)
   }, [topology, placed, steps, emphases])
   const asked = query.get('view')
   useEffect(() => {

@@ -1,5 +1,6 @@
 // The map as a thing on the page: canvases, hand and keys, one drawn frame for any number of changes. Says what was
-// chosen and which part is seen; what that means is the page's.
+// chosen and which part is seen; what that means is the page's. For tests the canvas's data tell how often it was drawn,
+// whether with loads, and whether nothing more is to come.
 import type { Topology } from '../api/client.ts'
 import { type Camera, type Size, WHOLE, mapping, pan, zoomAt } from './camera.ts'
 import { FONT, type Row, drawLabels, rows } from './labels.ts'
@@ -87,9 +88,10 @@ export class FabricView {
     this.rows = rows(topology, placed, (text) => this.labels.measureText(text).width)
   }
 
-  /** Colours and what stands out; `always` are nodes whose names are always shown. */
-  setState(steps: Steps, emphases: Emphases, always: number[]): void {
+  /** Colours and what stands out; `always` are nodes whose names are always shown. `isLoaded`: colours are of loads. */
+  setState(steps: Steps, emphases: Emphases, always: number[], isLoaded: boolean): void {
     if (!this.topology || !this.placed) return
+    this.canvas.dataset.loaded = String(isLoaded)
     this.always = always
     this.scene.setHalves(halves(this.topology, this.placed, this.lane, steps, emphases))
     // Loads come every few seconds and change no mark.
@@ -120,6 +122,7 @@ export class FabricView {
   /** Draws with the next frame, but none while enough are under way: more would make the page wait for the graphics. */
   private wake(): void {
     this.isWanted = true
+    this.canvas.dataset.still = 'false'
     if (this.frame === 0 && this.looking === undefined) this.look()
   }
 
@@ -130,6 +133,7 @@ export class FabricView {
     const mayDraw = waiting < (this.took > SLOW_FRAME_MS ? 1 : UNDER_WAY)
     if (this.isWanted && mayDraw && this.frame === 0) this.frame = requestAnimationFrame(() => this.draw())
     if (waiting > 0) this.lookSoon()
+    else if (!this.isWanted && !this.isMoving) this.canvas.dataset.still = 'true'
   }
 
   private lookSoon(): void {
