@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{self as c, Kind, Metric, Table};
-use throughline_sample::wire::{Batch, IbNodeInfo, Values};
+use throughline_sample::wire::{Batch, IbNodeInfo, MpiOpCell, MpiRankBin, Values};
 
 /// Lines of each family, and whether it is a counter.
 #[derive(Default)]
@@ -61,10 +61,21 @@ pub fn text(seed: &Seed) -> String {
     mpi(&mut families, &seed.batches);
     let mut text = String::new();
     for (family, (kind, lines)) in families.0 {
+        in_order(&lines);
         let kind = if kind == Kind2::Counter { "counter" } else { "gauge" };
         writeln!(text, "# TYPE {family} {kind}\n{}", lines.join("\n")).unwrap();
     }
     text + "# EOF\n"
+}
+
+/// promtool takes what is out of order where its transactions happen to end, and some of the time only.
+fn in_order(lines: &[String]) {
+    let mut newest = BTreeMap::new();
+    for line in lines {
+        let (series, time) = line.split_once("} ").unwrap();
+        let time: i64 = time.split_once(' ').unwrap().1.parse().unwrap();
+        assert!(newest.insert(series, time).is_none_or(|before| before < time), "out of order: {line}");
+    }
 }
 
 fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeInfo>) {
@@ -162,15 +173,23 @@ fn own(families: &mut Families, batch: &Batch) {
     }
 }
 
-/// An agent shows the totals of all its ranks by operation.
+/// An agent shows the totals of all its ranks by operation, those of ended jobs included.
 fn mpi(families: &mut Families, batches: &[Batch]) {
-    for batch in batches.iter().filter(|batch| !batch.mpi_ops.is_empty()) {
-        let cells = || batch.mpi_ops.iter().flat_map(|bin| &bin.cells);
+    let mut told: BTreeMap<(&str, i64), Vec<&MpiRankBin>> = BTreeMap::new();
+    for batch in batches {
+        for bin in &batch.mpi_ops {
+            told.entry((&batch.node, bin.time)).or_default().push(bin);
+        }
+    }
+    let mut latest: BTreeMap<(&str, &str, u32), &[MpiOpCell]> = BTreeMap::new();
+    for ((node, time), bins) in told {
+        latest.extend(bins.iter().map(|bin| ((node, bin.job_key.as_str(), bin.rank), bin.cells.as_slice())));
+        let cells =
+            || latest.range((node, "", 0)..).take_while(|(of, _)| of.0 == node).flat_map(|(_, cells)| *cells);
         let operations: BTreeSet<&str> = cells().map(|cell| cell.operation.as_str()).collect();
         for operation in operations {
-            let labels = format!("instance=\"{}\",operation=\"{operation}\"", batch.node);
-            let time = batch.mpi_ops[0].time;
-            let sum = |of: fn(&throughline_sample::wire::MpiOpCell) -> u64| {
+            let labels = format!("instance=\"{node}\",operation=\"{operation}\"");
+            let sum = |of: fn(&MpiOpCell) -> u64| {
                 cells().filter(|cell| cell.operation == operation).map(of).sum::<u64>() as f64
             };
             families.metric(&c::MPI_CALLS, "throughline_mpi_", &labels, sum(|cell| cell.calls), time);
