@@ -108,6 +108,9 @@ describe('names', () => {
       drawn.length = 0
       drawLabels(context, topology, folded, list, always, mapping(WHOLE, size), size, 4, { ink: '#000', halo: '#fff' })
       for (const i of always) expect(drawn.map(([text]) => text)).toContain(topology.nodes.name[i])
+      for (const [text, x] of drawn) {
+        if (!always.some((i) => topology.nodes.name[i] === text)) expect(Math.min(x, size.width - x), `${text} is whole`).toBeGreaterThanOrEqual(30)
+      }
       drawn.forEach(([text, x, y], k) => {
         const touching = drawn.filter(([, x2, y2], l) => l !== k && y === y2 && Math.abs(x - x2) < 60)
         expect(touching, `${text} with ${always.length} always drawn`).toEqual([])

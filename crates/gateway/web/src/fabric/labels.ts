@@ -44,6 +44,12 @@ export function rows(topology: Topology, placed: Placed, measure: (text: string)
 /** A node's name as the map shows it. */
 export const nameOf = (topology: Topology, i: number) => topology.nodes.name[i] ?? ''
 
+/** Where a name stands whose node is in sight: beside it, or as near as it is whole. */
+function within(x: number, width: number, whole: number): number {
+  const side = width / 2 + 2
+  return x < 0 || x > whole || side * 2 > whole ? x : Math.min(Math.max(x, side), whole - side)
+}
+
 /** Draws names for a frame. `always` are drawn whatever is beside them. */
 export function drawLabels(
   context: CanvasRenderingContext2D,
@@ -66,8 +72,8 @@ export function drawLabels(
   // A name that is always drawn takes the room of its neighbours' names.
   const isFree = (i: number, room: number) =>
     named.every((j) => placed.y[i] !== placed.y[j] || Math.abs((placed.x[i] as number) - (placed.x[j] as number)) * map.scaleX >= room)
-  const write = (i: number) => {
-    const x = (placed.x[i] as number) * map.scaleX + map.shiftX
+  const across = (i: number) => (placed.x[i] as number) * map.scaleX + map.shiftX
+  const write = (i: number, x = across(i)) => {
     const y = (placed.y[i] as number) * map.scaleY + map.shiftY
     if (x < -80 || x > size.width + 80 || y < -20 || y > size.height + 20) return
     const layer = topology.nodes.layer[i]
@@ -83,9 +89,14 @@ export function drawLabels(
     const stride = Math.max(1, Math.ceil(room / Math.max(row.pitch * map.scaleX, 1e-6)))
     // Names of rows with hundreds of nodes say nothing while only every tenth is named.
     if (stride > Math.max(10, row.nodes.length / 4)) continue
+    let end = Number.NEGATIVE_INFINITY
     for (let k = 0; k < row.nodes.length; k += stride) {
       const i = row.nodes[k] as number
-      if (isFree(i, room)) write(i)
+      if (!isFree(i, room)) continue
+      const x = within(across(i), row.width, size.width)
+      if (x - end < room) continue
+      write(i, x)
+      end = x
     }
   }
   for (const i of named) write(i)
