@@ -88,6 +88,22 @@ describe('a job', () => {
     expect(errors).toEqual([])
     await close()
   })
+
+  it('keeps a rank that is being typed while series arrive', async () => {
+    const { page, errors, close } = await tab(browser, JOB_PATH)
+    const charts = page.locator('[aria-label="Over time"] figure.chart')
+    await until('four charts', async () => (await charts.count()) >= 4)
+    const field = page.getByTestId('rank')
+    await field.pressSequentially('3')
+    const seconds = () => page.locator('[aria-label="Over time"] .toolbar .dim').innerText()
+    const before = await seconds()
+    await until('series of a later time', async () => (await seconds()) !== before)
+    expect(await field.inputValue()).toBe('3')
+    await field.press('Enter')
+    await until('one rank is shown', async () => (await charts.nth(1).innerText()).includes('Rank 3'))
+    expect(errors).toEqual([])
+    await close()
+  })
 })
 
 describe('a node', () => {
