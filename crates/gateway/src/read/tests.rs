@@ -254,6 +254,17 @@ async fn questions_beyond_the_number_of_connections_wait_and_none_is_lost() {
     assert!(all.iter().all(|answer| answer == &all[0] && answer[0].len() == 2));
 }
 
+/// A switch, whose ports 7 and 8 have the ids 1 and 2.
+fn one_switch() -> String {
+    format!(
+        "INSERT INTO subnet (prefix) VALUES ('0x1');
+         INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2');
+         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
+             valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));
+         INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 7), (1, 8)"
+    )
+}
+
 /// What Prometheus makes of a counter's samples: a fall is a beginning from 0.
 fn increase(points: &Points) -> f64 {
     points.windows(2).map(|p| if p[1].1 >= p[0].1 { p[1].1 - p[0].1 } else { p[1].1 }).sum()
@@ -265,15 +276,12 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     let client = database.connect().await.unwrap();
     // Two hours each 5 s from 03:00 on; in minute 30 counting began anew and came farther than it was before.
     let seed = format!(
-        "INSERT INTO subnet (prefix) VALUES ('0x1');
-         INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2');
-         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
-             valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));
-         INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 7);
+        "{};
          INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, rate_bytes_per_second)
          SELECT to_timestamp({START} + 10800 + n * 5), 1,
                 to_timestamp(CASE WHEN n < 364 THEN {START} ELSE {START} + 10800 + 363 * 5 + 1 END), 'mad',
-                CASE WHEN n < 364 THEN n ELSE (n - 364) * 1000 END, 25000 FROM generate_series(0, 1440) n"
+                CASE WHEN n < 364 THEN n ELSE (n - 364) * 1000 END, 25000 FROM generate_series(0, 1440) n",
+        one_switch()
     );
     client.batch_execute(&seed).await.unwrap();
     let always = Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
@@ -330,16 +338,13 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
     let client = database.connect().await.unwrap();
     // Two hours each 5 s of a port, and one that has a row a minute and never changes.
     let seed = format!(
-        "INSERT INTO subnet (prefix) VALUES ('0x1');
-         INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x2');
-         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation,
-             valid_from) VALUES (1, '0x2', 'switch', 's', 1, 1, 1, '0x2', 1, to_timestamp({START}));
-         INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 7), (1, 8);
+        "{};
          INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
          SELECT to_timestamp({START} + n * 5), 1, to_timestamp({START}), 'mad', n * n FROM generate_series(0, 1439) n
          UNION ALL
          SELECT to_timestamp({START} + n * 60), 2, to_timestamp({START}), 'mad', 7 FROM generate_series(0, 119) n;
-         UPDATE minute_state SET made_until = to_timestamp({START} + 7200), blocks_until = to_timestamp({START})"
+         UPDATE minute_state SET made_until = to_timestamp({START} + 7200), blocks_until = to_timestamp({START})",
+        one_switch()
     );
     client.batch_execute(&seed).await.unwrap();
     let name = "infiniband_switch_port_transmit_data_bytes_total";
