@@ -59,6 +59,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 17, name: "multicast", sql: include_str!("../migrations/V017__multicast.sql") },
     Migration { version: 18, name: "wait_ratio", sql: include_str!("../migrations/V018__wait_ratio.sql") },
     Migration { version: 19, name: "blocks", sql: include_str!("../migrations/V019__blocks.sql") },
+    Migration {
+        version: 20,
+        name: "longer_chunks",
+        sql: include_str!("../migrations/V020__longer_chunks.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

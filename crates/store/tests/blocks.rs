@@ -11,7 +11,9 @@ use std::time::Duration;
 use batches::{PREFIX, SECOND, START, entry, port_sample};
 use throughline_sample::catalogue::{SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
 use throughline_sample::wire::Batch;
-use throughline_store::history::{Asked, HistoryError, Range, Samples, Series, Take, Thinning, families};
+use throughline_store::history::{
+    Asked, HistoryError, Kept, Range, Samples, Series, Take, Thinning, families,
+};
 use throughline_store::{
     BlocksMade, Database, Error, Horizons, Retention, apply_retention, make_blocks, make_minutes, testing,
 };
@@ -47,7 +49,7 @@ impl Take for Taken {
                 let before = points.len();
                 chunk.unpack(&mut points).unwrap();
                 assert_eq!((points[before].0, points.last().unwrap().0), (chunk.first, chunk.last));
-                assert!(points.len() - before <= 120);
+                assert!(points.len() - before <= 720);
                 self.chunks += 1;
             }
         }
@@ -59,7 +61,7 @@ impl Take for Taken {
 }
 
 async fn asked(
-    database: &Database,
+    (database, kept): (&Database, &Kept),
     name: &str,
     range: Range,
     thinning: Thinning,
@@ -69,18 +71,27 @@ async fn asked(
     let family = families().iter().find(|family| family.name == name).unwrap();
     let horizons = Horizons::read(&client).await.unwrap();
     let limit = 10_000_000;
-    let asked = Asked { family, range, thinning, limit, horizons, patience: PATIENCE, takes_chunks };
+    let asked = Asked { family, range, thinning, limit, horizons, kept, patience: PATIENCE, takes_chunks };
     let series = asked.series(&client, &[]).await.unwrap();
     let mut taken = Taken { all: Told::new(), chunks: 0, takes_chunks };
     let read = asked.read(&client, &series, &mut taken).await?;
     Ok((taken.all, read))
 }
 
+/// The second of the two questions has blocks in memory.
 async fn told(database: &Database, name: &str, range: Range) -> Told {
-    let whole = asked(database, name, range, Thinning::None, false).await.unwrap();
-    let chunks = asked(database, name, range, Thinning::None, true).await.unwrap();
+    told_with((database, &none_kept()), name, range).await
+}
+
+async fn told_with(from: (&Database, &Kept), name: &str, range: Range) -> Told {
+    let whole = asked(from, name, range, Thinning::None, false).await.unwrap();
+    let chunks = asked(from, name, range, Thinning::None, true).await.unwrap();
     assert_eq!(whole, chunks, "both forms have the same samples and count the same");
     whole.0
+}
+
+fn none_kept() -> Kept {
+    Kept::new(16 << 20)
 }
 
 /// All of `hours` from the beginning.
@@ -245,7 +256,10 @@ async fn every_answer_is_that_of_rows() {
     for name in [BYTES, LINKS] {
         for interval in [15_000, 59_000] {
             let thinned =
-                asked(&database, name, hours(0, 3), Thinning::Every(interval), true).await.unwrap().0;
+                asked((&database, &none_kept()), name, hours(0, 3), Thinning::Every(interval), true)
+                    .await
+                    .unwrap()
+                    .0;
             let whole = told(&database, name, hours(0, 3)).await;
             for (labels, points) in &whole {
                 assert_eq!(increase(&thinned[labels]), increase(points), "{name} {labels}");
@@ -274,6 +288,7 @@ fn batch(ports: &[u32], seconds: impl Iterator<Item = i64> + Clone) -> Batch {
 /// A switch with two ports and the readings of two hours, in a database; the writer goes on with what is late.
 struct Site {
     database: Database,
+    kept: Kept,
     writer: throughline_store::Writer,
     sequence: u64,
 }
@@ -282,7 +297,7 @@ impl Site {
     async fn new() -> Site {
         let database = testing::database().await;
         let writer = throughline_store::Writer::new(database.clone());
-        let mut site = Site { database, writer, sequence: 0 };
+        let mut site = Site { database, kept: none_kept(), writer, sequence: 0 };
         let whole = (0..2 * HOUR).step_by(5).filter(|second| !(4000..4600).contains(second));
         site.write(batch(&[1, 2], whole)).await;
         let client = site.database.connect().await.unwrap();
@@ -300,9 +315,9 @@ impl Site {
         assert_eq!(outcome.quarantined, 0);
     }
 
-    /// Samples of each port in the two hours.
+    /// Samples of each port in the two hours, by one server that asks again and again.
     async fn told(&self) -> Vec<usize> {
-        told(&self.database, BYTES, hours(0, 2)).await.values().map(Vec::len).collect()
+        told_with((&self.database, &self.kept), BYTES, hours(0, 2)).await.values().map(Vec::len).collect()
     }
 }
 
@@ -333,6 +348,31 @@ async fn what_comes_late_is_seen_at_once_and_packed_again() {
     // It is the blocks that answer.
     client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
     assert_eq!(site.told().await, [1320, 1440]);
+}
+
+#[tokio::test]
+async fn what_was_read_answers_from_memory_while_it_holds() {
+    let site = Site::new().await;
+    let client = site.database.connect().await.unwrap();
+    minutes_made(&site.database).await;
+    blocks_made(&site.database).await.unwrap();
+    assert_eq!(site.told().await, [1320, 1320]);
+    // Nothing but marks is left to be read.
+    let gone = "DELETE FROM ib_port_blocks WHERE metric > 0; DELETE FROM ib_port_counters";
+    client.batch_execute(gone).await.unwrap();
+    assert_eq!(site.told().await, [1320, 1320]);
+    assert!(
+        told(&site.database, BYTES, hours(0, 2)).await.is_empty(),
+        "who has none in memory finds nothing"
+    );
+    // One is made anew, of readings that are gone: all of its port is read again, and nothing of the other one.
+    let want = format!("INSERT INTO block_wanted VALUES ('ib_port_blocks', to_timestamp({BEGIN}), 1)");
+    client.batch_execute(&want).await.unwrap();
+    blocks_made(&site.database).await.unwrap();
+    assert_eq!(site.told().await, [1320]);
+    // Without a mark there is no block.
+    client.batch_execute("DELETE FROM ib_port_blocks WHERE metric = 0 AND port_id = 2").await.unwrap();
+    assert!(site.told().await.is_empty());
 }
 
 #[tokio::test]
@@ -441,8 +481,10 @@ async fn a_damaged_block_is_told_with_the_remedy_and_that_helps() {
             TRANSMIT_DATA_BYTES.id
         );
         client.batch_execute(&damaged).await.unwrap();
-        let error =
-            asked(&site.database, BYTES, hours(0, 2), Thinning::None, true).await.unwrap_err().to_string();
+        let error = asked((&site.database, &none_kept()), BYTES, hours(0, 2), Thinning::None, true)
+            .await
+            .unwrap_err()
+            .to_string();
         let remedy = error.split_once("damaged; ").unwrap().1.split_once(" has its").unwrap().0;
         assert!(
             error.contains("ib_port_blocks")

@@ -100,6 +100,8 @@ pub struct QueryConfig {
     pub max_seconds: u64,
     /// Remote-reads answered at once; each holds a connection to the database.
     pub max_parallel: usize,
+    /// Megabytes of packed hours that stay in memory for the next remote-read; 0 for none.
+    pub cache_mb: usize,
 }
 
 impl Default for QueryConfig {
@@ -114,6 +116,7 @@ impl Default for QueryConfig {
             max_samples: limits.samples,
             max_seconds: limits.time.as_secs(),
             max_parallel: limits.parallel,
+            cache_mb: limits.kept_bytes >> 20,
         }
     }
 }
@@ -140,6 +143,7 @@ impl QueryConfig {
             samples: within("max_samples", self.max_samples, SAMPLES_MAX)?,
             time: Duration::from_secs(within("max_seconds", self.max_seconds, QUERY_SECONDS_MAX)?),
             parallel: usize::try_from(parallel).unwrap_or(usize::MAX),
+            kept_bytes: self.cache_mb.saturating_mul(1 << 20),
         })
     }
 }

@@ -1,13 +1,12 @@
 //! The two forms of an answer, made of one series after the other.
 
 use super::matchers::NAME;
-use super::message::Label;
 use bytes::{BufMut, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
 use throughline_store::history::{Chunk, Family, Samples, Series};
 
-/// Chunks of one message: 512 of 120 samples are below the megabyte that Prometheus makes its own messages of.
-const CHUNKS: usize = 512;
+/// Chunks of one message: 85 of 720 samples are below the megabyte that Prometheus makes its own messages of.
+const CHUNKS: usize = 85;
 
 /// Keys of `TimeSeries.samples`, `Sample.value` and `Sample.timestamp`: number and wire type.
 const SAMPLE_KEY: u8 = 2 << 3 | 2;
@@ -20,7 +19,9 @@ const PACKED_AT_ONCE: usize = 64 << 10;
 /// `Chunk.Encoding.XOR` of `prompb/types.proto`.
 const XOR: u64 = 1;
 
-/// Fields of `ChunkedSeries`, `Chunk` and `ChunkedReadResponse`.
+/// Fields of `Label`, `ChunkedSeries`, `Chunk` and `ChunkedReadResponse`.
+const LABEL_NAME: u32 = 1;
+const LABEL_VALUE: u32 = 2;
 const LABELS: u32 = 1;
 const CHUNK: u32 = 2;
 const DATA: u32 = 4;
@@ -29,12 +30,23 @@ const QUERY: u32 = 2;
 /// Field of the results in `ReadResponse`, and of the series in a result.
 const FIRST_FIELD: u32 = 1;
 
-/// The labels of a series with its name, ordered: the name's label comes before all others of ours.
-fn labels(family: &Family, series: &Series) -> Vec<Label> {
-    let name = Label { name: NAME.to_owned(), value: family.name.clone() };
-    let others =
-        series.labels.iter().map(|(name, value)| Label { name: (*name).to_owned(), value: value.clone() });
-    std::iter::once(name).chain(others).collect()
+/// The labels of a series with its name as field `labels`, ordered: the name's label comes before all others of ours.
+fn labels(family: &Family, series: &Series) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    let others = series.labels.iter().map(|(name, value)| (*name, value.as_str()));
+    for (name, value) in std::iter::once((NAME, family.name.as_str())).chain(others) {
+        let fields = [(LABEL_NAME, name), (LABEL_VALUE, value)];
+        let length =
+            fields.map(|(key, text)| key_len(key) + encoded_len_varint(text.len() as u64) + text.len());
+        encode_key(LABELS, WireType::LengthDelimited, &mut out);
+        encode_varint(length.iter().sum::<usize>() as u64, &mut out);
+        for (key, text) in fields {
+            encode_key(key, WireType::LengthDelimited, &mut out);
+            encode_varint(text.len() as u64, &mut out);
+            out.extend_from_slice(text.as_bytes());
+        }
+    }
+    out
 }
 
 /// Adds the messages of a stream for one series, framed: length as a varint, CRC-32C in four bytes, the message, which is a
@@ -46,10 +58,7 @@ pub fn streamed(
     samples: Option<&Samples>,
     out: &mut BytesMut,
 ) {
-    let mut head = Vec::new();
-    for label in labels(family, series) {
-        prost::encoding::message::encode(LABELS, &label, &mut head);
-    }
+    let head = labels(family, series);
     let index = if query == 0 { 0 } else { key_len(QUERY) + encoded_len_varint(query as u64) };
     let all = samples.map_or_else(Vec::new, Samples::chunks);
     // Labels alone are a message too.
@@ -69,15 +78,7 @@ pub fn streamed(
         encode_varint(length as u64, out);
         out.put_slice(&head);
         for chunk in chunks {
-            encode_key(CHUNK, WireType::LengthDelimited, out);
-            encode_varint(chunk_len(chunk) as u64, out);
-            for (place, number) in numbers(chunk) {
-                encode_key(place, WireType::Varint, out);
-                encode_varint(number, out);
-            }
-            encode_key(DATA, WireType::LengthDelimited, out);
-            encode_varint(chunk.data.len() as u64, out);
-            out.put_slice(&chunk.data);
+            put_chunk(chunk, out);
         }
         if query > 0 {
             encode_key(QUERY, WireType::Varint, out);
@@ -86,6 +87,24 @@ pub fn streamed(
         let crc = crc32c::crc32c(&out[sum + 4..]);
         out[sum..sum + 4].copy_from_slice(&crc.to_be_bytes());
     }
+}
+
+/// Adds a chunk as field `chunks`.
+fn put_chunk(chunk: &Chunk, out: &mut BytesMut) {
+    // Six keys and numbers of at most 10 bytes each, put together before they are added: there are thousands.
+    let mut head = [0; 66];
+    let mut open = &mut head[..];
+    encode_key(CHUNK, WireType::LengthDelimited, &mut open);
+    encode_varint(chunk_len(chunk) as u64, &mut open);
+    for (place, number) in numbers(chunk) {
+        encode_key(place, WireType::Varint, &mut open);
+        encode_varint(number, &mut open);
+    }
+    encode_key(DATA, WireType::LengthDelimited, &mut open);
+    encode_varint(chunk.data.len() as u64, &mut open);
+    let length = 66 - open.len();
+    out.put_slice(&head[..length]);
+    out.put_slice(&chunk.data);
 }
 
 /// The numbers of a `Chunk` and their fields: time of the first sample, of the last one, encoding.
@@ -162,10 +181,7 @@ impl Whole {
         samples: Option<&Samples>,
     ) -> Result<(), snap::Error> {
         let points = samples.map_or(&[][..], Samples::points);
-        let mut head = Vec::new();
-        for label in labels(family, series) {
-            prost::encoding::message::encode(LABELS, &label, &mut head);
-        }
+        let head = labels(family, series);
         let length = |point: &(i64, f64)| sample_len(point.0);
         let samples: usize = points.iter().map(|point| 2 + length(point)).sum();
         encode_key(FIRST_FIELD, WireType::LengthDelimited, &mut self.open);

@@ -23,9 +23,11 @@ use futures::StreamExt;
 use message::{ReadRequest, ResponseType};
 use plan::Plan;
 use prost::Message;
+use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_store::history::{Asked, Family, HistoryError, Samples, Series, Take};
+use throughline_store::history::{Asked, Family, HistoryError, Kept, Samples, Series, Take};
 use throughline_store::{Database, Horizons, NoConnection, Pool};
 use tokio::sync::mpsc;
 use tokio_postgres::Client;
@@ -61,11 +63,13 @@ pub struct Limits {
     pub time: Duration,
     /// Questions answered at once; each holds a connection.
     pub parallel: usize,
+    /// Bytes of packed hours that stay in memory for the next question.
+    pub kept_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { samples: 50_000_000, time: Duration::from_secs(60), parallel: 8 }
+        Limits { samples: 50_000_000, time: Duration::from_secs(60), parallel: 8, kept_bytes: 64 << 20 }
     }
 }
 
@@ -82,6 +86,7 @@ impl Limits {
 pub struct Reader {
     pool: Pool,
     limits: Limits,
+    kept: Kept,
     horizons: Mutex<Option<(Instant, Horizons)>>,
 }
 
@@ -99,15 +104,28 @@ struct Pieces {
     to: mpsc::Sender<Result<Bytes, Refusal>>,
     /// What is not sent yet.
     open: BytesMut,
+    /// What was sent, the first one first: memory that is used again costs less than new one, page by page.
+    sent: VecDeque<Bytes>,
 }
 
 impl Pieces {
+    fn new(to: mpsc::Sender<Result<Bytes, Refusal>>) -> Pieces {
+        Pieces { to, open: BytesMut::with_capacity(PIECE_BYTES * 2), sent: VecDeque::new() }
+    }
+
     async fn send(&mut self) -> Result<(), HistoryError> {
         if self.open.is_empty() {
             return Ok(());
         }
-        let next = BytesMut::with_capacity(PIECE_BYTES * 2);
+        let is_done = self.sent.front().is_some_and(Bytes::is_unique);
+        let done = if is_done { self.sent.pop_front() } else { None };
+        let mut next = match done.map(Bytes::try_into_mut) {
+            Some(Ok(done)) => done,
+            _ => BytesMut::with_capacity(PIECE_BYTES * 2),
+        };
+        next.clear();
         let piece = std::mem::replace(&mut self.open, next).freeze();
+        self.sent.push_back(piece.clone());
         self.to.send(Ok(piece)).await.map_err(|_| HistoryError::Gone)
     }
 }
@@ -116,7 +134,8 @@ impl Reader {
     /// Reads this database.
     #[must_use]
     pub fn new(database: Database, limits: Limits) -> Reader {
-        Reader { pool: Pool::new(database, limits.parallel, limits.time), limits, horizons: Mutex::default() }
+        let pool = Pool::new(database, limits.parallel, limits.time);
+        Reader { pool, limits, kept: Kept::new(limits.kept_bytes), horizons: Mutex::default() }
     }
 
     /// Which time is in which tables, as of a while ago at most.
@@ -155,16 +174,20 @@ impl Reader {
                     thinning: plan.thinning,
                     limit: left,
                     horizons,
+                    kept: &self.kept,
                     patience,
                     takes_chunks: matches!(out, Out::Stream(_)),
                 };
                 let failed = |error: HistoryError| self.refusal(error, most, begun);
                 let equal = matchers::equal(&plan.matchers);
                 let found = asked.series(client, &equal).await.map_err(|error| failed(error.into()))?;
-                let wanted: Vec<_> =
-                    found.into_iter().filter(|series| matchers::matches(&plan.matchers, series)).collect();
+                let matches = |series: &Series| matchers::matches(&plan.matchers, series);
+                let wanted = match found.iter().all(matches) {
+                    true => Cow::Borrowed(&*found),
+                    false => found.iter().filter(|series| matches(series)).cloned().collect(),
+                };
                 if plan.labels_only {
-                    for series in &wanted {
+                    for series in wanted.iter() {
                         if asked.has_samples(client, series).await.map_err(|error| failed(error.into()))? {
                             out.put(index, family, series, None).await.map_err(failed)?;
                         }
@@ -329,7 +352,7 @@ async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
 async fn stream(reader: Arc<Reader>, plans: Vec<Plan>) -> Result<Response, Refusal> {
     let (pieces, mut taken) = mpsc::channel(PIECES);
     tokio::spawn(async move {
-        let out = Out::Stream(Pieces { to: pieces.clone(), open: BytesMut::new() });
+        let out = Out::Stream(Pieces::new(pieces.clone()));
         match reader.answer(&plans, out).await {
             // Nobody is there any more to tell that the last piece did not arrive.
             Ok(Out::Stream(mut last)) => _ = last.send().await,

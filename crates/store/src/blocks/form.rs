@@ -72,7 +72,7 @@ impl Writer {
     fn close(&mut self) {
         let Some((last, _)) = self.before else { return };
         let data = std::mem::take(&mut self.packer).finish();
-        // Within an hour, and 120 samples of at most 18 bytes.
+        // Within an hour, and 720 samples of at most 18 bytes.
         let since = |time: i64| ((time - self.begin) as u32).to_be_bytes();
         self.bytes.push(u8::from(std::mem::take(&mut self.is_gappy)));
         self.bytes.extend_from_slice(&since(self.first));
@@ -132,24 +132,24 @@ mod tests {
 
     #[test]
     fn chunks_tell_their_gaps_and_the_last_of_a_millisecond_holds() {
-        let mut points: Vec<(i64, f64)> = (0..130).map(|i| (i * 5_000, i as f64)).collect();
-        points.push((129 * 5_000, 500.0));
-        points.extend([(129 * 5_000 + 60_000, 500.0), (129 * 5_000 + 61_000, 501.0)]);
+        let mut points: Vec<(i64, f64)> = (0..730).map(|i| (i * 1_000, i as f64)).collect();
+        points.push((729_000, 900.0));
+        points.extend([(789_000, 900.0), (790_000, 901.0)]);
         let gaps = |is_counter| {
             let chunks = chunks(BEGIN, written(&points, is_counter)).unwrap();
             chunks.iter().map(|(chunk, is_gappy)| (chunk.count(), *is_gappy)).collect::<Vec<_>>()
         };
-        assert_eq!(gaps(true), [(120, false), (12, true)]);
-        assert_eq!(gaps(false), [(120, false), (12, false)]);
+        assert_eq!(gaps(true), [(720, false), (12, true)]);
+        assert_eq!(gaps(false), [(720, false), (12, false)]);
         let mut last = Vec::new();
         chunks(BEGIN, written(&points, true)).unwrap()[1].0.unpack(&mut last).unwrap();
-        assert_eq!(last[9], (BEGIN + 129 * 5_000, 500.0));
+        assert_eq!(last[9], (BEGIN + 729_000, 900.0));
         assert!(Writer::new(BEGIN, true).finish().is_none());
     }
 
     #[test]
     fn every_damage_is_found() {
-        let points: Vec<(i64, f64)> = (0..130).map(|i| (i * 5_000, i as f64)).collect();
+        let points: Vec<(i64, f64)> = (0..730).map(|i| (i * 1_000, i as f64)).collect();
         let whole = written(&points, true);
         for length in 0..whole.len() {
             assert_eq!(chunks(BEGIN, whole.slice(..length)), None, "{length} bytes");

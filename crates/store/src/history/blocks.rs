@@ -1,18 +1,25 @@
 //! Samples out of blocks (`crate::blocks`), and what of a question they leave to rows.
 //!
 //! A block counts where its mark is there and no note of a late reading lies in its time, both as of one moment: one
-//! statement. Rows are read after it and have at least what was there then.
+//! statement. Rows are read after it and have at least what was there then. Blocks stay in memory (`kept`): the next
+//! question asks for their marks only, and once more where one was made anew since.
 
-use super::copy::{Held, NO_SOURCE, Next, Places, damaged, each_row, list, rank};
+use super::copy::{Held, NO_SOURCE, Places, failing, next, rank};
 use super::family::Keys;
-use super::series::seconds;
+use super::kept::{Block, Key, Strip};
+use super::series::{Parameter, seconds};
 use super::{Asked, HistoryError, Range};
-use crate::binary::{begins_row, field, int4, time};
 use crate::blocks::{BLOCK, MADE, chunks_of, number};
 use crate::minutes::Kind;
 use bytes::Bytes;
-use std::collections::HashSet;
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Metric;
+use tokio_postgres::types::Type;
+use tokio_postgres::{Client, Row};
 
 /// In the place of a metric's number: readings came late for the block.
 const LATE: i32 = -1;
@@ -20,21 +27,30 @@ const LATE: i32 = -1;
 /// Milliseconds of a block.
 const LENGTH: i64 = BLOCK.as_millis() as i64;
 
-/// One series of a block, as it came.
-struct Part {
-    id: i32,
-    begin: i64,
-    element: i32,
-    source: usize,
-    samples: Bytes,
+/// Bytes of a mark in a row of them: the id, and the transaction that made it.
+const MARK: usize = 8;
+
+/// Blocks of a metric and some things in a time of whole hours.
+struct Wanted<'a> {
+    asked: &'a Asked<'a>,
+    keys: &'a Keys,
+    kind: Kind,
+    metric: i32,
+    /// Rising.
+    ids: &'a [i32],
+    first: i64,
+    end: i64,
 }
+
+/// For each thing its hours, one thing behind the other.
+type Cells<T> = Vec<Option<T>>;
 
 /// What of the question rows have to answer: times and ids.
 pub(super) type Rest = Vec<(Range, Vec<i32>)>;
 
-/// Puts what blocks have of a range among the samples of a round; the rest.
+/// Puts what blocks have of a range among the samples of a round; the rest. Ids rise.
 pub(super) async fn read(
-    client: &tokio_postgres::Client,
+    client: &Client,
     asked: &Asked<'_>,
     (keys, metric): (&Keys, &Metric),
     range: Range,
@@ -48,103 +64,189 @@ pub(super) async fn read(
     if range.from > range.to {
         return Ok(Vec::new());
     }
-    let all = || vec![(range, ids.to_vec())];
     // Readings of an hour that is not there whole any more are rows.
     let first = range.from.div_euclid(LENGTH).max((from + LENGTH - 1).div_euclid(LENGTH)) * LENGTH;
     let end = until.min((range.to.div_euclid(LENGTH) + 1) * LENGTH);
     if first >= end {
-        return Ok(all());
+        return Ok(vec![(range, ids.to_vec())]);
     }
-    let (mut parts, mut made, mut late) = (Vec::new(), HashSet::new(), HashSet::new());
-    let sql = statement(kind, metric, ids, first, end);
-    each_row(client, asked, &sql, |data| match part(data, keys).ok_or_else(damaged)? {
-        None => Ok(Next::End),
-        Some((what, part)) => {
-            match what {
-                MADE => made.extend(ids_of(&part.samples).map(|id| (id, part.begin))),
-                LATE => _ = late.insert((part.id, part.begin)),
-                _ => parts.push(part),
-            }
-            Ok(Next::More)
+    let wanted = Wanted { asked, keys, kind, metric: number(metric), ids, first, end };
+    let blocks = wanted.read(client).await?;
+    for (cell, block) in blocks.iter().enumerate() {
+        let (id, _) = wanted.of(cell);
+        for strip in block.iter().flat_map(|block| &block.series) {
+            let Some(place) = places.get(&(id, strip.element)) else { continue };
+            put(strip, range, &mut held[*place]).ok_or_else(|| wanted.damage(cell))?;
         }
-    })
-    .await?;
-    made.retain(|block| !late.contains(block));
-    for part in parts.into_iter().filter(|part| made.contains(&(part.id, part.begin))) {
-        let Some(place) = places.get(&(part.id, part.element)) else { continue };
-        put(&part, range, &mut held[*place]).ok_or_else(|| HistoryError::DamagedBlock {
-            table: kind.blocks(),
-            id: format!("{} = {}", keys.id, part.id),
-            begin: part.begin / 1000,
-        })?;
     }
-    Ok(rest(range, ids, first, end, &made))
+    Ok(rest(range, ids, first..end, |thing, hour| blocks[thing * wanted.hours() + hour].is_some()))
 }
 
-/// Marks, notes and series of the blocks from `first` on. Ids come out of a subquery: with a thousand constants, reckoning
-/// how many rows they have takes longer than to read them.
-fn statement(kind: Kind, metric: &Metric, ids: &[i32], first: i64, end: i64) -> String {
-    let ids = list(ids);
-    let of_blocks = |metric: i32| {
-        format!(
-            "FROM {blocks} WHERE metric = {metric} AND {id} = ANY ((SELECT {ids})::integer[]) \
-             AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
-            id = kind.id(),
-            blocks = kind.blocks(),
-            first = seconds(first),
-            end = seconds(end),
-        )
-    };
-    // Marks of an hour in one row: a row each costs as much as a series. No note is longer than an hour.
-    format!(
-        "SELECT {id}, time, metric, element, source, samples {series} \
-         UNION ALL SELECT 0, time, {MADE}, 0, '', string_agg(int4send({id}), '') {marks} GROUP BY time \
-         UNION ALL SELECT l.id, b.time, {LATE}, 0, '', NULL FROM minute_late l, \
-             generate_series(date_bin('1 hour', l.since, 'epoch'), l.until, INTERVAL '1 hour') AS b (time) \
-         WHERE l.kind = '{kind}' AND l.id = ANY ((SELECT {ids})::integer[]) \
-             AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",
-        id = kind.id(),
-        series = of_blocks(number(metric)),
-        marks = of_blocks(MADE),
-        kind = kind.table(),
-        before = seconds(first - LENGTH),
-        end = seconds(end),
-    )
-}
-
-/// The ids of a row of marks, four bytes each.
-fn ids_of(row: &Bytes) -> impl Iterator<Item = i32> {
-    row.as_chunks().0.iter().map(|id| i32::from_be_bytes(*id))
-}
-
-/// Takes a row of the statement; `None` inside at the mark of the end, outside for a damaged one.
-fn part(data: &mut Bytes, keys: &Keys) -> Option<Option<(i32, Part)>> {
-    if !begins_row(data)? {
-        return Some(None);
+impl Wanted<'_> {
+    fn hours(&self) -> usize {
+        ((self.end - self.first) / LENGTH) as usize
     }
-    let (id, begin, what, element) = (int4(data)?, time(data)?, int4(data)?, int4(data)?);
-    let source = field(data)??;
-    let source = if keys.has_sources { rank(&source) } else { NO_SOURCE };
-    let samples = field(data)?.unwrap_or_default();
-    Some(Some((what, Part { id, begin, element, source, samples })))
+
+    /// Id and begin of a cell.
+    fn of(&self, cell: usize) -> (i32, i64) {
+        (self.ids[cell / self.hours()], self.first + (cell % self.hours()) as i64 * LENGTH)
+    }
+
+    /// The cell of an id and a begin; `None` for what was not asked for.
+    fn cell(&self, id: i32, begin: i64) -> Option<usize> {
+        let is_asked = (self.first..self.end).contains(&begin);
+        let thing = self.ids.binary_search(&id).ok().filter(|_| is_asked)?;
+        Some(thing * self.hours() + ((begin - self.first) / LENGTH) as usize)
+    }
+
+    fn key(&self, cell: usize) -> Key {
+        let (id, begin) = self.of(cell);
+        Key { kind: self.kind, metric: self.metric, id, begin }
+    }
+
+    /// The blocks that count.
+    async fn read(&self, client: &Client) -> Result<Cells<Arc<Block>>, HistoryError> {
+        let cells = 0..self.ids.len() * self.hours();
+        let mut blocks: Cells<_> = cells.map(|cell| self.asked.kept.block(&self.key(cell))).collect();
+        loop {
+            let of_things = self.ids.iter().zip(blocks.chunks(self.hours()));
+            let fresh = of_things.filter(|(_, blocks)| blocks.iter().any(Option::is_none));
+            let fresh: Vec<i32> = fresh.map(|(id, _)| *id).collect();
+            let (stamps, mut rows) = self.ask(client, &fresh).await?;
+            let mut is_whole = true;
+            for (cell, (block, stamp)) in blocks.iter_mut().zip(stamps).enumerate() {
+                *block = match (block.take(), stamp) {
+                    (_, None) => None,
+                    (_, Some(stamp)) if fresh.binary_search(&self.of(cell).0).is_ok() => {
+                        Some(self.keep(cell, stamp, &rows.remove(&cell).unwrap_or_default())?)
+                    }
+                    (known, Some(stamp)) => {
+                        let known = known.filter(|known| known.stamp == stamp);
+                        is_whole &= known.is_some();
+                        known
+                    }
+                }
+            }
+            if is_whole {
+                return Ok(blocks);
+            }
+        }
+    }
+
+    /// A block of the rows of its series.
+    fn keep(&self, cell: usize, stamp: u32, rows: &[Row]) -> Result<Arc<Block>, HistoryError> {
+        let (_, begin) = self.of(cell);
+        let strip = |row: &Row| {
+            let source =
+                if self.keys.has_sources { rank(row.get::<_, &str>(4).as_bytes()) } else { NO_SOURCE };
+            // On its own: the message that it came in is larger, and would stay with it.
+            let samples = Bytes::copy_from_slice(row.get::<_, Option<&[u8]>>(5).unwrap_or_default());
+            Some(Strip { element: row.get(3), source, chunks: chunks_of(begin, samples)? })
+        };
+        let series = rows.iter().map(strip).collect::<Option<_>>().ok_or_else(|| self.damage(cell))?;
+        let block = Arc::new(Block { stamp, series });
+        self.asked.kept.keep_block(self.key(cell), Arc::clone(&block));
+        Ok(block)
+    }
+
+    /// Asks for the stamps of blocks that count, and for the series of the `fresh` things.
+    async fn ask(
+        &self,
+        client: &Client,
+        fresh: &[i32],
+    ) -> Result<(Cells<u32>, HashMap<usize, Vec<Row>>), HistoryError> {
+        let sql = self.statement(fresh);
+        let mut parameters: Vec<Parameter<'_>> = vec![(&self.ids, Type::INT4_ARRAY)];
+        parameters.extend((!fresh.is_empty()).then_some((&fresh as _, Type::INT4_ARRAY)));
+        let asked = async { client.query_typed_raw(&sql, parameters).await.map_err(failing) };
+        let mut rows = pin!(self.asked.in_time(asked).await?);
+        let (mut stamps, mut late, mut series) =
+            (vec![None; self.ids.len() * self.hours()], Vec::new(), HashMap::new());
+        while let Some(row) = next(self.asked, &mut rows).await? {
+            let (id, begin) = (row.get(0), milliseconds(row.get(1)));
+            match row.get::<_, i32>(2) {
+                MADE => marks(row.get(5)).for_each(|(id, stamp)| {
+                    if let Some(cell) = self.cell(id, begin) {
+                        stamps[cell] = Some(stamp);
+                    }
+                }),
+                LATE => late.extend(self.cell(id, begin)),
+                _ => {
+                    if let Some(cell) = self.cell(id, begin) {
+                        series.entry(cell).or_insert_with(Vec::new).push(row);
+                    }
+                }
+            }
+        }
+        late.into_iter().for_each(|cell| stamps[cell] = None);
+        Ok((stamps, series))
+    }
+
+    /// Marks and notes of all things and series of the `fresh` ones. Ids come out of a subquery: with a thousand
+    /// constants, reckoning how many rows they have takes longer than to read them.
+    fn statement(&self, fresh: &[i32]) -> String {
+        let (kind, id, first, end) = (self.kind, self.kind.id(), seconds(self.first), seconds(self.end));
+        let of_blocks = |metric: i32, ids: &str| {
+            format!(
+                "FROM {blocks} WHERE metric = {metric} AND {id} = ANY ((SELECT {ids}::integer[])::integer[]) \
+                 AND time >= to_timestamp({first}) AND time < to_timestamp({end})",
+                blocks = kind.blocks(),
+            )
+        };
+        // Marks of an hour in one row: a row each costs as much as a series. No note is longer than an hour.
+        let mut sql = format!(
+            "SELECT 0, time, {MADE}, 0, '', string_agg(int4send({id}) || xidsend(xmin), '') {marks} GROUP BY time \
+             UNION ALL SELECT l.id, b.time, {LATE}, 0, '', NULL FROM minute_late l, \
+                 generate_series(date_bin('1 hour', l.since, 'epoch'), l.until, INTERVAL '1 hour') AS b (time) \
+             WHERE l.kind = '{table}' AND l.id = ANY ((SELECT $1::integer[])::integer[]) \
+                 AND l.since >= to_timestamp({before}) AND l.since < to_timestamp({end})",
+            marks = of_blocks(MADE, "$1"),
+            table = kind.table(),
+            before = seconds(self.first - LENGTH),
+        );
+        if !fresh.is_empty() {
+            let series = of_blocks(self.metric, "$2");
+            _ = write!(sql, " UNION ALL SELECT {id}, time, metric, element, source, samples {series}");
+        }
+        sql
+    }
+
+    fn damage(&self, cell: usize) -> HistoryError {
+        let (id, begin) = self.of(cell);
+        HistoryError::DamagedBlock {
+            table: self.kind.blocks(),
+            id: format!("{} = {id}", self.keys.id),
+            begin: begin / 1000,
+        }
+    }
+}
+
+/// The things of a row of marks, and by which transaction each was made.
+fn marks(row: &[u8]) -> impl Iterator<Item = (i32, u32)> {
+    let marks = row.as_chunks::<MARK>().0.iter();
+    marks.map(|[a, b, c, d, stamp @ ..]| (i32::from_be_bytes([*a, *b, *c, *d]), u32::from_be_bytes(*stamp)))
+}
+
+fn milliseconds(time: SystemTime) -> i64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
 /// Puts a series of a block among the samples, as far as it lies in the range. `None` for a damaged one.
-fn put(part: &Part, range: Range, held: &mut Held) -> Option<()> {
-    for (chunk, is_gappy) in chunks_of(part.begin, part.samples.clone())? {
+fn put(strip: &Strip, range: Range, held: &mut Held) -> Option<()> {
+    for (chunk, is_gappy) in &strip.chunks {
         if chunk.last < range.from || chunk.first > range.to {
             continue;
         }
         if chunk.first >= range.from && chunk.last <= range.to {
-            if let Some(samples) = held.of(part.source) {
-                samples.push_chunk(chunk, is_gappy);
+            if let Some(samples) = held.of(strip.source) {
+                samples.push_chunk(chunk.clone(), *is_gappy);
             }
             continue;
         }
         let mut points = Vec::new();
         chunk.unpack(&mut points)?;
         for (time, value) in points.into_iter().filter(|(time, _)| (range.from..=range.to).contains(time)) {
-            if let Some(samples) = held.of(part.source) {
+            if let Some(samples) = held.of(strip.source) {
                 samples.push(time, value);
             }
         }
@@ -153,7 +255,12 @@ fn put(part: &Part, range: Range, held: &mut Held) -> Option<()> {
 }
 
 /// What is not in blocks; neighbouring times of the same things together.
-fn rest(range: Range, ids: &[i32], first: i64, end: i64, made: &HashSet<(i32, i64)>) -> Rest {
+fn rest(
+    range: Range,
+    ids: &[i32],
+    hours: std::ops::Range<i64>,
+    is_made: impl Fn(usize, usize) -> bool,
+) -> Rest {
     let mut rest: Rest = Vec::new();
     let mut add = |from: i64, to: i64, ids: Vec<i32>| {
         let range = Range { from: from.max(range.from), to: to.min(range.to) };
@@ -165,12 +272,12 @@ fn rest(range: Range, ids: &[i32], first: i64, end: i64, made: &HashSet<(i32, i6
             _ => rest.push((range, ids)),
         }
     };
-    add(i64::MIN, first - 1, ids.to_vec());
-    for begin in (first..end).step_by(LENGTH as usize) {
-        let missing = ids.iter().copied().filter(|id| !made.contains(&(*id, begin))).collect();
-        add(begin, begin + LENGTH - 1, missing);
+    add(i64::MIN, hours.start - 1, ids.to_vec());
+    for (hour, begin) in hours.clone().step_by(LENGTH as usize).enumerate() {
+        let missing = ids.iter().enumerate().filter(|(thing, _)| !is_made(*thing, hour));
+        add(begin, begin + LENGTH - 1, missing.map(|(_, id)| *id).collect());
     }
-    add(end, i64::MAX, ids.to_vec());
+    add(hours.end, i64::MAX, ids.to_vec());
     rest
 }
 
@@ -182,15 +289,17 @@ mod tests {
     fn rows_answer_what_blocks_do_not_have() {
         let hour = |n: i64| n * LENGTH;
         let range = Range { from: hour(10) + 5, to: hour(14) + 7 };
-        let made = |blocks: &[(i32, i64)]| blocks.iter().map(|(id, n)| (*id, hour(*n))).collect();
-        let ask = |blocks| rest(range, &[1, 2], hour(10), hour(13), &made(blocks));
+        // Of the things 1 and 2 in the hours 10 to 12.
+        let ask = |made: &[(usize, usize)]| {
+            rest(range, &[1, 2], hour(10)..hour(13), |thing, hour| made.contains(&(thing + 1, hour + 10)))
+        };
         assert_eq!(ask(&[]), [(range, vec![1, 2])]);
-        let whole: Vec<(i32, i64)> = [1, 2].iter().flat_map(|id| (10..13).map(|n| (*id, n))).collect();
+        let whole: Vec<_> = [1, 2].iter().flat_map(|id| (10..13).map(|n| (*id, n))).collect();
         let tail = (Range { from: hour(13), to: range.to }, vec![1, 2]);
         assert_eq!(ask(&whole), std::slice::from_ref(&tail));
-        let one: Vec<(i32, i64)> = whole.iter().copied().filter(|block| *block != (2, 11)).collect();
+        let one: Vec<_> = whole.iter().copied().filter(|block| *block != (2, 11)).collect();
         assert_eq!(ask(&one), [(Range { from: hour(11), to: hour(12) - 1 }, vec![2]), tail]);
-        let early = rest(range, &[1], hour(11), hour(13), &made(&[(1, 11), (1, 12)]));
+        let early = rest(range, &[1], hour(11)..hour(13), |_, _| true);
         assert_eq!(early[0].0, Range { from: range.from, to: hour(11) - 1 });
         assert_eq!(early[1].0, Range { from: hour(13), to: range.to });
     }

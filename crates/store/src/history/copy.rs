@@ -8,9 +8,10 @@ use crate::Error;
 use crate::binary::{begins_row, elements, field, header, int4, milliseconds, time};
 use crate::minutes::Kind;
 use bytes::{Buf, Bytes};
-use futures::{FutureExt, TryStreamExt};
+use futures::{FutureExt, Stream, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
+use std::pin::pin;
 use throughline_sample::catalogue::{self, Metric, gpu_source_rank};
 use tokio_postgres::Client;
 
@@ -103,7 +104,7 @@ async fn rows(
 }
 
 /// What comes after a row.
-pub(super) enum Next {
+enum Next {
     /// Another row.
     More,
     /// Nothing: it was the mark of the end.
@@ -113,24 +114,17 @@ pub(super) enum Next {
 }
 
 /// Takes the rows of a query, one after the other; whether to their end.
-pub(super) async fn each_row(
+async fn each_row(
     client: &Client,
     asked: &Asked<'_>,
     sql: &str,
     mut take: impl FnMut(&mut Bytes) -> Result<Next, HistoryError>,
 ) -> Result<bool, HistoryError> {
     let copy = format!("COPY ({sql}) TO STDOUT (FORMAT binary)");
-    let failing = |error| Error::sql("reading samples")(error);
     let rows = asked.in_time(async { client.copy_out(copy.as_str()).await.map_err(failing) }).await?;
-    futures::pin_mut!(rows);
+    let mut rows = pin!(rows);
     let mut is_first = true;
-    loop {
-        // A message is a row: a clock for each of those that are there already would cost more than they do.
-        let next = match rows.try_next().now_or_never() {
-            Some(next) => next.map_err(failing)?,
-            None => asked.in_time(async { rows.try_next().await.map_err(failing) }).await?,
-        };
-        let Some(mut data) = next else { break };
+    while let Some(mut data) = next(asked, &mut rows).await? {
         if std::mem::take(&mut is_first) {
             header(&mut data).ok_or_else(damaged)?;
         }
@@ -145,7 +139,23 @@ pub(super) async fn each_row(
     Ok(true)
 }
 
-pub(super) fn damaged() -> HistoryError {
+/// The next of the rows that a statement has.
+pub(super) async fn next<T>(
+    asked: &Asked<'_>,
+    rows: &mut (impl Stream<Item = Result<T, tokio_postgres::Error>> + Unpin),
+) -> Result<Option<T>, Error> {
+    // A message is a row: a clock for each of those that are there already would cost more than they do.
+    match rows.try_next().now_or_never() {
+        Some(next) => next.map_err(failing),
+        None => asked.in_time(async { rows.try_next().await.map_err(failing) }).await,
+    }
+}
+
+pub(super) fn failing(error: tokio_postgres::Error) -> Error {
+    Error::sql("reading samples")(error)
+}
+
+fn damaged() -> HistoryError {
     HistoryError::Damaged
 }
 
@@ -213,11 +223,11 @@ fn minutes_until(metric: &Metric, asked: &Asked<'_>) -> Option<(Kind, i64)> {
 }
 
 /// What is made of the samples of a question once they are read. Those of minutes are a minute apart already, and must not
-/// end up farther apart than was asked.
+/// end up farther apart than was asked: of pieces much shorter than a minute each has at most one of them.
 pub(super) fn form(asked: &Asked<'_>) -> Form {
     let thinning = match (&asked.family.place, asked.thinning) {
         (Place::Column { metric, .. }, Thinning::Every(interval))
-            if minutes_until(metric, asked).is_some() =>
+            if interval > MINUTE / 2 && minutes_until(metric, asked).is_some() =>
         {
             Thinning::Every((interval - MINUTE).max(1))
         }
@@ -241,7 +251,11 @@ async fn columns(
     let ids: Vec<i32> = ids.into_iter().collect();
     let mut queries = Vec::new();
     if let Some((kind, until)) = minutes_until(metric, asked) {
-        queries.push(minutes(kind, keys, metric, Range { from, to: to.min(until) }, &ids));
+        let range = Range { from, to: to.min(until) };
+        // Before the first one there is none: not worth asking.
+        if asked.horizons.minutes_from(kind).is_some_and(|first| first <= range.to) {
+            queries.push(minutes(kind, keys, metric, range, &ids));
+        }
         // A reading at the very end of a minute belongs to it.
         from = until + 1;
     }
@@ -295,7 +309,7 @@ fn places(round: &[Series]) -> Places {
 }
 
 /// Ids as a constant.
-pub(super) fn list(ids: &[i32]) -> String {
+fn list(ids: &[i32]) -> String {
     let mut list = "'{".to_owned();
     ids.iter()
         .enumerate()

@@ -119,6 +119,14 @@ impl Family {
         }
     }
 
+    /// How its series are found, if they are those of a hypertable.
+    pub(super) fn keys(&self) -> Option<&'static Keys> {
+        match self.place {
+            Place::Column { keys, .. } => Some(keys),
+            Place::Figure { .. } | Place::Info(_) => None,
+        }
+    }
+
     /// Names of the labels besides the name itself, ordered.
     pub fn labels(&self) -> Vec<&'static str> {
         match &self.place {

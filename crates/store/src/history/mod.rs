@@ -8,7 +8,8 @@
 //! Of bytes and speeds of ports and NVLinks there is a sample a minute too (`crate::minutes`), kept longer than readings:
 //! they answer where readings are gone, and where thinning would leave no more than one a minute anyway.
 //!
-//! Of ports and NVLinks there are blocks besides (`crate::blocks`): what they have is not read from rows.
+//! Of ports and NVLinks there are blocks besides (`crate::blocks`): what they have is not read from rows. [`Kept`] has those
+//! that were read lately.
 //!
 //! `throughline_mpi_*` are totals of a node since its agent's start. They can't be made of the ranks' own rows, which do
 //! not tell when that was; so agents tell them among the figures about themselves, and those are read back.
@@ -17,18 +18,21 @@ mod blocks;
 mod copy;
 mod family;
 mod infos;
+mod kept;
 mod samples;
 mod series;
 
 pub use crate::blocks::Chunk;
 pub use family::{Family, families};
+pub use kept::Kept;
 pub(crate) use samples::is_gap;
 pub use samples::{Samples, Thinning};
 pub use series::{Equal, Series};
 
 use crate::{Error, Horizons};
 use series::Known;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
 /// Samples of two rounds of series, which are in memory at once: 32 MB.
@@ -60,6 +64,8 @@ pub struct Asked<'a> {
     pub limit: u64,
     /// Which time is in which tables.
     pub horizons: Horizons,
+    /// What was read before.
+    pub kept: &'a Kept,
     /// How long each answer of the database is waited for.
     pub patience: Duration,
     /// Whether chunks are taken as they are packed: [`Samples::chunks`], not [`Samples::points`].
@@ -112,12 +118,22 @@ pub trait Take: Send {
 }
 
 impl Asked<'_> {
-    /// The series that there may be in the range, ordered by labels; `equal` are labels that must have a value.
+    /// The series that there may be in the range, ordered by labels. Labels in `equal` must have a value: others than those
+    /// may be left out.
     ///
     /// # Errors
     /// The database's.
-    pub async fn series(&self, client: &Client, equal: &[Equal<'_>]) -> Result<Vec<Series>, Error> {
-        self.in_time(series::find(client, self.family, self.range, equal)).await
+    pub async fn series(&self, client: &Client, equal: &[Equal<'_>]) -> Result<Arc<[Series]>, Error> {
+        let keys = self.family.keys();
+        if let Some(known) = keys.and_then(|keys| self.kept.series(keys)) {
+            return Ok(known);
+        }
+        let now = Instant::now();
+        let found = self.in_time(series::find(client, self.family, self.range, equal)).await?.into();
+        if let Some(keys) = keys.filter(|_| equal.is_empty()) {
+            self.kept.keep_series(keys, now, &found);
+        }
+        Ok(found)
     }
 
     /// Whether any sample of a series lies in the range. Looks at the newest few hundred rows of it only.

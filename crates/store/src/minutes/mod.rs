@@ -32,7 +32,7 @@ const NOTES: i64 = 100_000;
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a table of minutes is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
     /// Ports of the fabric.
     IbPorts,
@@ -44,6 +44,11 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) const ALL: [Kind; 3] = [Kind::IbPorts, Kind::HostPorts, Kind::Nvlinks];
+
+    /// Its place in [`Kind::ALL`].
+    const fn place(self) -> usize {
+        self as usize
+    }
 
     /// The table of minutes, and the name of the kind in `minute_late`.
     pub(crate) const fn table(self) -> &'static str {
@@ -114,6 +119,8 @@ pub struct Horizons {
     blocks_until: Option<i64>,
     /// From when on there may be readings, for each kind.
     readings_from: [Option<i64>; 3],
+    /// From when on there may be minutes, for each kind.
+    minutes_from: [Option<i64>; 3],
 }
 
 impl Horizons {
@@ -122,19 +129,28 @@ impl Horizons {
     /// # Errors
     /// The database's.
     pub async fn read(client: &Client) -> Result<Horizons, Error> {
-        let sql = "SELECT h.name, (extract(epoch FROM s.made_until) * 1000)::bigint, \
-                   (SELECT (extract(epoch FROM min(c.range_start)) * 1000)::bigint \
-                    FROM timescaledb_information.chunks c \
-                    WHERE c.hypertable_schema = 'public' AND c.hypertable_name = h.name), \
-                   (extract(epoch FROM s.blocks_until) * 1000)::bigint FROM minute_state s, unnest($1::text[]) WITH ORDINALITY AS h (name, place) ORDER BY h.place";
-        let tables = Kind::ALL.map(Kind::readings);
-        let rows = client.query(sql, &[&&tables[..]]).await;
+        let first = |table: &str| {
+            format!(
+                "(SELECT (extract(epoch FROM min(c.range_start)) * 1000)::bigint FROM timescaledb_information.chunks c \
+                 WHERE c.hypertable_schema = 'public' AND c.hypertable_name = {table})"
+            )
+        };
+        let sql = format!(
+            "SELECT (extract(epoch FROM s.made_until) * 1000)::bigint, (extract(epoch FROM s.blocks_until) * 1000)::bigint, \
+             {}, {} FROM minute_state s, unnest($1::text[], $2::text[]) WITH ORDINALITY AS h (readings, minutes, place) \
+             ORDER BY h.place",
+            first("h.readings"),
+            first("h.minutes"),
+        );
+        let (readings, minutes) = (Kind::ALL.map(Kind::readings), Kind::ALL.map(Kind::table));
+        let rows = client.query(&sql, &[&&readings[..], &&minutes[..]]).await;
         let rows = rows.map_err(Error::sql("asking which time is in which tables"))?;
         let mut horizons = Horizons::default();
-        for (from, row) in horizons.readings_from.iter_mut().zip(&rows) {
-            horizons.made_until = row.get(1);
-            *from = row.get(2);
-            horizons.blocks_until = row.get(3);
+        for (place, row) in rows.iter().enumerate() {
+            horizons.made_until = row.get(0);
+            horizons.blocks_until = row.get(1);
+            horizons.readings_from[place] = row.get(2);
+            horizons.minutes_from[place] = row.get(3);
         }
         Ok(horizons)
     }
@@ -146,16 +162,19 @@ impl Horizons {
 
     /// The time for which there may be blocks besides readings: from, until.
     pub(crate) fn blocks(&self, kind: Kind) -> Option<(i64, i64)> {
-        let place = Kind::ALL.iter().position(|other| *other == kind)?;
-        Some((self.readings_from[place]?, self.blocks_until?))
+        Some((self.readings_from[kind.place()]?, self.blocks_until?))
+    }
+
+    /// From when on there may be minutes.
+    pub(crate) fn minutes_from(&self, kind: Kind) -> Option<i64> {
+        self.minutes_from[kind.place()]
     }
 
     /// Until when there are minutes only: readings are gone, if there were any.
     pub(crate) fn minutes_only_until(&self, kind: Kind) -> Option<i64> {
         let made = self.made_until?;
-        let place = Kind::ALL.iter().position(|other| *other == kind)?;
         // A reading at the very beginning of a chunk is still there.
-        Some(self.readings_from[place].map_or(made, |from| (from - 1).min(made)))
+        Some(self.readings_from[kind.place()].map_or(made, |from| (from - 1).min(made)))
     }
 }
 

@@ -1,0 +1,137 @@
+//! What was read lately: a dashboard asks for the same hours of the same ports again and again.
+//!
+//! Blocks: all that the database has to tell is whether they still hold. With each stands the transaction that made it
+//! (`xmin` of its mark): a block that is made anew has another one, so what is kept here and has the stamp that the database
+//! tells is the block that it would send. What no longer holds, or was not asked for lately, makes way.
+//!
+//! Series: which there are is believed for [`SERIES_AGE`], so that the panels of a page, which are asked for together, need it
+//! once. A new port's series are there so much later.
+
+use super::family::Keys;
+use super::series::Series;
+use crate::blocks::Chunk;
+use crate::minutes::Kind;
+use quick_cache::{Weighter, sync::Cache};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long it is believed which series there are: less than from one reading of a fabric to the next.
+const SERIES_AGE: Duration = Duration::from_secs(2);
+
+/// Bytes that are reckoned for an entry, and for a chunk besides its data.
+const ENTRY: usize = 150;
+const CHUNK: usize = 64;
+
+/// Bytes of a usual entry, from which the cache reckons how many there will be.
+const USUAL: usize = 3_000;
+
+/// Blocks in memory, bounded by their bytes, and the series of each kind of thing.
+#[derive(Debug)]
+pub struct Kept {
+    blocks: Cache<Key, Arc<Block>, Bytes>,
+    series: Mutex<Vec<KeptSeries>>,
+}
+
+/// All series of these keys, as of then.
+#[derive(Debug)]
+struct KeptSeries {
+    keys: &'static Keys,
+    since: Instant,
+    all: Arc<[Series]>,
+}
+
+/// A block of one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Key {
+    pub kind: Kind,
+    pub metric: i32,
+    pub id: i32,
+    /// Milliseconds since 1970.
+    pub begin: i64,
+}
+
+/// The series of a block; none where the metric has no samples in it.
+#[derive(Debug)]
+pub(super) struct Block {
+    pub stamp: u32,
+    pub series: Vec<Strip>,
+}
+
+/// One series of a block.
+#[derive(Debug)]
+pub(super) struct Strip {
+    pub element: i32,
+    pub source: usize,
+    /// With each whether it has a gap to be filled.
+    pub chunks: Vec<(Chunk, bool)>,
+}
+
+#[derive(Clone, Debug)]
+struct Bytes;
+
+impl Weighter<Key, Arc<Block>> for Bytes {
+    fn weight(&self, _: &Key, block: &Arc<Block>) -> u64 {
+        let chunks = block.series.iter().flat_map(|strip| &strip.chunks);
+        (ENTRY + chunks.map(|(chunk, _)| chunk.data.len() + CHUNK).sum::<usize>()) as u64
+    }
+}
+
+impl Kept {
+    /// Keeps at most so many bytes of blocks.
+    #[must_use]
+    pub fn new(bytes: usize) -> Kept {
+        Kept { blocks: Cache::with_weighter(bytes / USUAL, bytes as u64, Bytes), series: Mutex::default() }
+    }
+
+    pub(super) fn block(&self, key: &Key) -> Option<Arc<Block>> {
+        self.blocks.get(key)
+    }
+
+    pub(super) fn keep_block(&self, key: Key, block: Arc<Block>) {
+        self.blocks.insert(key, block);
+    }
+
+    /// All series of these keys, if that was asked just now.
+    pub(super) fn series(&self, keys: &Keys) -> Option<Arc<[Series]>> {
+        let kept = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = kept.iter().find(|kept| std::ptr::eq(kept.keys, keys))?;
+        (found.since.elapsed() < SERIES_AGE).then(|| Arc::clone(&found.all))
+    }
+
+    /// Keeps them, as of `since`; that there are none is asked again.
+    pub(super) fn keep_series(&self, keys: &'static Keys, since: Instant, all: &Arc<[Series]>) {
+        let mut kept = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| !std::ptr::eq(kept.keys, keys) && kept.since.elapsed() < SERIES_AGE);
+        if !all.is_empty() {
+            kept.push(KeptSeries { keys, since, all: Arc::clone(all) });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(bytes: usize) -> Arc<Block> {
+        let chunk = Chunk { first: 0, last: 1, data: vec![0; bytes].into() };
+        Arc::new(Block {
+            stamp: 1,
+            series: vec![Strip { element: 0, source: 0, chunks: vec![(chunk, false)] }],
+        })
+    }
+
+    #[test]
+    fn no_more_is_kept_than_there_is_room_for() {
+        let key = |id| Key { kind: Kind::IbPorts, metric: 1, id, begin: 0 };
+        let kept = Kept::new(1 << 20);
+        kept.keep_block(key(1), block(100));
+        assert!(kept.block(&key(1)).is_some() && kept.block(&Key { begin: 1, ..key(1) }).is_none());
+        for id in 10..2_000 {
+            kept.keep_block(key(id), block(3_000));
+        }
+        assert!((500_000..=1 << 20).contains(&kept.blocks.weight()), "{}", kept.blocks.weight());
+        let none = Kept::new(0);
+        none.keep_block(key(1), block(100));
+        assert!(none.block(&key(1)).is_none());
+    }
+}
