@@ -308,7 +308,9 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     assert!(apart(&ask(name, "rate", 300_000).await) <= Some(75_000), "no farther apart than a quarter");
     assert!(ask(name, "rate", 3_600_000).await.len() < 20);
     // What is denser is made of readings.
-    assert!(ask(name, "rate", 60_000).await.len() > 400);
+    let dense = ask(name, "rate", 60_000).await;
+    assert!((481..500).contains(&dense.len()), "one in 15 s: {}", dense.len());
+    assert_eq!(increase(&dense), expected);
     let speed = "infiniband_switch_port_rate_bytes_per_second";
     assert_eq!(ask(speed, "", 0).await.len(), 1441);
 
@@ -321,6 +323,11 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     // One a minute, the last of the epoch before and the beginning; behind it all.
     assert_eq!(mixed.iter().filter(|point| point.0 < at).count(), 62);
     assert_eq!(mixed.iter().filter(|point| point.0 >= at).count(), 721);
+    // Thinned, the readings only: minutes are farther apart already.
+    let dense = ask(name, "rate", 60_000).await;
+    assert_eq!(dense.iter().filter(|point| point.0 < at).count(), 62);
+    assert!((241..250).contains(&dense.iter().filter(|point| point.0 >= at).count()));
+    assert_eq!(increase(&dense), expected);
     assert_eq!(ask(speed, "", 0).await.iter().filter(|point| point.0 < at).count(), 61);
     client.batch_execute("SELECT drop_chunks('ib_port_counters', older_than => now())").await.unwrap();
     assert_eq!(increase(&ask(name, "", 0).await), expected);
@@ -330,6 +337,44 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     labels.end_timestamp_ms = (START + 7 * 3600) * 1000;
     let told = answers(&reader, vec![labels], ResponseType::StreamedXorChunks).await;
     assert_eq!(told[0].len(), 1, "a series whose readings are gone is a series still");
+}
+
+#[tokio::test]
+async fn a_series_is_one_message_however_long_it_is() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let seed = format!(
+        "{};
+         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes)
+         SELECT to_timestamp({START} + n), 1, to_timestamp({START}), 'mad', n::bigint * n FROM generate_series(0, 69999) n",
+        one_switch()
+    );
+    client.batch_execute(&seed).await.unwrap();
+    let reader = Arc::new(Reader::new(database, Limits::default()));
+    let mut query =
+        query(&[(MatchType::Equal, NAME, "infiniband_switch_port_transmit_data_bytes_total")], "");
+    query.end_timestamp_ms = (START + 100_000) * 1000;
+    let told = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
+    assert_eq!(told[0].iter().map(|(_, points)| points.len()).collect::<Vec<_>>(), [70_000]);
+}
+
+#[tokio::test]
+async fn memory_of_pieces_that_are_gone_is_used_again_and_none_that_is_not() {
+    let (to, mut taken) = mpsc::channel(PIECES);
+    let mut pieces = Pieces::new(to);
+    let mut waiting = VecDeque::new();
+    for round in 0..100u8 {
+        pieces.open.resize(PIECE_BYTES + usize::from(round), round);
+        pieces.send().await.unwrap();
+        waiting.push_back((round, taken.recv().await.unwrap().unwrap()));
+        // Some are held for a while, as the network does.
+        if waiting.len() > usize::from(round % 7) {
+            let (round, piece): (u8, Bytes) = waiting.pop_front().unwrap();
+            assert_eq!(piece.len(), PIECE_BYTES + usize::from(round));
+            assert!(piece.iter().all(|byte| *byte == round));
+        }
+    }
+    assert!(pieces.sent.len() <= 10, "{}", pieces.sent.len());
 }
 
 #[tokio::test]
