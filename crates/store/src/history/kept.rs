@@ -110,6 +110,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use super::super::series::Known;
     use super::*;
 
     fn block(bytes: usize) -> Arc<Block> {
@@ -133,5 +134,20 @@ mod tests {
         let none = Kept::new(0);
         none.keep_block(key(1), block(100));
         assert!(none.block(&key(1)).is_none());
+    }
+    #[test]
+    fn series_are_believed_for_two_seconds_and_none_is_asked_again() {
+        let named = |name: &str| super::super::families().iter().find(|family| family.name == name).unwrap();
+        let ports = named("infiniband_switch_port_transmit_data_bytes_total").keys().unwrap();
+        let links = named("throughline_nvlink_transmit_bytes_total").keys().unwrap();
+        let known = Known::Rows { id: 1, element: 0 };
+        let one: Arc<[Series]> = [Series { labels: vec![("port", "7".to_owned())], known }].into();
+        let (kept, now) = (Kept::new(0), Instant::now());
+        kept.keep_series(ports, now + SERIES_AGE, &one);
+        kept.keep_series(links, now, &[].into());
+        assert_eq!(kept.series(ports), Some(Arc::clone(&one)));
+        assert_eq!(kept.series(links), None);
+        kept.keep_series(ports, now.checked_sub(SERIES_AGE).unwrap(), &one);
+        assert_eq!(kept.series(ports), None);
     }
 }
