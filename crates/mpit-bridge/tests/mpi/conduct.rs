@@ -52,17 +52,28 @@ async fn unharmed(mode: &str, ranks: u32, end: End) {
             (ours.1, theirs.1) = (0, 0);
             assert!(!stderr(&shimmed).contains("throughline"), "{mode}, {mpi:?}: {}", stderr(&shimmed));
         }
-        // Hydra either passes the status of a rank that ends without MPI_Finalize on, or notices first that it has left
-        // and ends with 1 and words of its own: a race that it runs without the shim too.
-        if mpi == Mpi::Mpich && ours.2 == Some(1) && ours.0.contains("CLEANING UP REMAINING PROCESSES") {
-            assert!(ours.0.starts_with(&theirs.0), "{mode}: {}", ours.0);
-            ours = theirs.clone();
+        if mpi == Mpi::Mpich && end != End::Clean {
+            leave_out_hydra(&mut ours, &mut theirs);
         }
         assert_eq!(ours, theirs, "{mode}, {mpi:?}: {}", stderr(&shimmed));
         for rank in 0..ranks {
             let calls = agent.seen.cell(rank, "allreduce", 8).map_or(0, |cell| cell.0);
             let expected = if end == End::Lost { 10..=20 } else { 20..=20 };
             assert!(expected.contains(&calls), "{mode}, {mpi:?}: {calls} allreduces of rank {rank}");
+        }
+    }
+}
+
+/// Hydra either passes the status of a rank that ends without MPI_Finalize on, or notices first that it has left and
+/// ends with 1 and words of its own: a race that it runs with the shim and without (3 of 120 runs without, MPICH 4.0.2).
+/// Where it did so in one of two runs, what the program printed is left to compare.
+fn leave_out_hydra(ours: &mut Comparable, theirs: &mut Comparable) {
+    const WORDS: &str = "\n=   BAD TERMINATION";
+    let noticed = |run: &Comparable| run.2 == Some(1) && run.0.contains(WORDS);
+    if noticed(ours) != noticed(theirs) {
+        for run in [ours, theirs] {
+            run.0.truncate(run.0.find(WORDS).unwrap_or(run.0.len()));
+            run.2 = None;
         }
     }
 }

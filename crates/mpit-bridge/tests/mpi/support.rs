@@ -368,9 +368,12 @@ pub fn shown(output: &Output) -> (String, String, Option<i32>) {
     (stdout(output), stderr(output), output.status.code())
 }
 
+/// What a run printed, the lines of its errors and its status.
+pub type Comparable = (String, usize, Option<i32>);
+
 /// The same without what differs in each run: MPI libraries explain an end with pids, in an order that differs, and
 /// complain of themselves with times.
-pub fn comparable(output: &Output) -> (String, usize, Option<i32>) {
+pub fn comparable(output: &Output) -> Comparable {
     let (out, err, status) = shown(output);
     // Of two ranks that crash at once, one may be killed before UCX has shown where it was.
     let changes =
