@@ -51,7 +51,7 @@ int tl_note_timed_poll(struct tl_call *call, int succeeded) {
         .ticks = call->ticks,
         .pace = pace,
     };
-    void *next = tl_next_functions[call->form][call->operation];
+    void *next = __atomic_load_n(&tl_next_functions[call->form][call->operation], __ATOMIC_ACQUIRE);
     tl_rows[TL_POLL_KIND(call->operation)] = (struct tl_row_now){
         .cell = cell,
         .until = polls->until,
