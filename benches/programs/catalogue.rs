@@ -48,7 +48,8 @@ pub struct Program {
 pub fn all(scale: u32, folder: &Path) -> Vec<Program> {
     let mut programs = Vec::new();
     for mpi in [Mpi::Openmpi, Mpi::Mpich] {
-        programs.extend([own_set(mpi, scale, folder), netpipe(mpi, scale)]);
+        programs.push(own_set(mpi, scale, folder));
+        programs.extend([netpipe(mpi, 1 << 20, 100 * scale), netpipe(mpi, 1 << 14, 2_000 * scale)]);
         programs.extend([ring(mpi, 1 << 16, 3_000 * scale), ring(mpi, 8, 60_000 * scale), hello(mpi)]);
     }
     programs.push(lammps(scale));
@@ -87,18 +88,22 @@ fn own_set(mpi: Mpi, scale: u32, folder: &Path) -> Program {
     })
 }
 
-fn netpipe(mpi: Mpi, scale: u32) -> Program {
+/// So many messages of each size from 1 byte on: left to itself it repeats until a time is over, and always takes as long.
+/// Up to 16 KiB it is nothing but calls, as with [`ring`].
+fn netpipe(mpi: Mpi, largest: u32, repeats: u32) -> Program {
     let (name, package) = match mpi {
         Mpi::Openmpi => ("NPopenmpi", "netpipe-openmpi"),
         Mpi::Mpich => ("NPmpich2", "netpipe-mpich2"),
     };
-    let repeats = (2_000 * scale).to_string();
-    let command = [name, "-n", &repeats, "-u", "16384", "-o", "np.out"];
+    let (repeats, upper) = (repeats.to_string(), largest.to_string());
+    let command = [name, "-n", &repeats, "-u", &upper, "-o", "np.out"];
     let remedy = format!("apt-get install --no-install-recommends {package}");
     // `  0:  1 bytes  2000 times -->  6.1 Mbps in 1.2 usec`
-    program("netpipe", mpi, &command, &remedy, |line| {
+    let mut made = program(&format!("netpipe to {} KiB", largest >> 10), mpi, &command, &remedy, |line| {
         Some(line.split("-->").next()?.trim().to_owned()).filter(|kept| kept.contains("bytes"))
-    })
+    });
+    made.is_only_told = largest <= 1 << 14;
+    made
 }
 
 /// Debian's mpi4py is Open MPI's. For MPICH it is PyPI's, in a virtual environment whose interpreter
