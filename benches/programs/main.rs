@@ -16,7 +16,7 @@ use calls::Calls;
 use catalogue::{Mpi, Program};
 use clap::Parser;
 use pairs::{FEWEST, Pairs, WIDEST};
-use run::{Bench, Shown};
+use run::{Bench, Between, Shown};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -60,6 +60,9 @@ struct Cli {
     /// Only programs whose name contains this
     #[arg(long)]
     only: Option<String>,
+    /// Also run each with wrappers that only count their calls: the least that any tool between program and MPI costs
+    #[arg(long)]
+    least: bool,
     /// Only this library
     #[arg(long)]
     mpi: Option<Mpi>,
@@ -74,6 +77,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let cli = Cli::parse();
     let folder = tempfile::tempdir()?;
     let bench = Bench::new(folder.path(), cli.ranks)?;
+    if cli.least {
+        bench.make_least()?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let calls = Calls::default();
     let receiver = runtime.block_on(start_receiver(bench.socket(), calls.clone()))?;
@@ -145,7 +151,7 @@ fn one(
         println!("  {title}: left out, {missing} is not there: {}", small.remedy);
         return Ok(None);
     }
-    let (seconds, shown) = bench.run(&small, false)?;
+    let (seconds, shown) = bench.run(&small, Between::Nothing)?;
     if shown.status != Some(0) {
         println!("  {title}: left out, it fails without the shim as well ({:?}):", shown.status);
         shown.last_words().for_each(|line| println!("    | {line}"));
@@ -156,7 +162,7 @@ fn one(
         None => scale_for(bench, &at_scale, cli.seconds, seconds)?,
     };
     let program = at_scale(scale);
-    let (pairs, same) = measure(bench, &program, cli.runs, until)?;
+    let Measured { pairs, least, same } = measure(bench, &program, cli, until)?;
     let (with, without) = pairs.seconds();
     let Some(interval) = pairs.interval() else { return Ok(None) };
     let goal = if program.is_only_told { String::new() } else { format!("<= {GOAL}") };
@@ -169,6 +175,15 @@ fn one(
         with - without,
         pairs.ratio_of_fastest()
     );
+    if let Some(floor) = least.interval() {
+        println!(
+            "    wrappers that only count: median ratio {:.4}, {:.3}-{:.3}; fastest runs: {:.4}",
+            floor.median,
+            floor.low,
+            floor.high,
+            least.ratio_of_fastest()
+        );
+    }
     if !is_met && !interval.is_decided(GOAL) && !goal.is_empty() {
         println!("    not decided: too noisy; repeat on an idle machine, or with more --minutes");
     }
@@ -197,7 +212,7 @@ fn scale_for(
             break;
         }
         scale = (scale * wanted / seconds).round().clamp(1.0, LARGEST_SCALE);
-        seconds = bench.run(&at_scale(scale as u32), false)?.0;
+        seconds = bench.run(&at_scale(scale as u32), Between::Nothing)?.0;
     }
     Ok(scale as u32)
 }
@@ -205,32 +220,46 @@ fn scale_for(
 /// Lines of output in each run, or how the first run that differed did so.
 type Same = Result<usize, String>;
 
+/// What the runs of a program said.
+struct Measured {
+    /// With the shim against without.
+    pairs: Pairs,
+    /// With wrappers that only count against without; empty where that was not asked for.
+    least: Pairs,
+    same: Same,
+}
+
 /// Pairs of neighbouring runs, until they decide or the time is over.
-fn measure(bench: &Bench, program: &Program, runs: usize, until: Instant) -> anyhow::Result<(Pairs, Same)> {
-    let mut pairs = Pairs::default();
+fn measure(bench: &Bench, program: &Program, cli: &Cli, until: Instant) -> anyhow::Result<Measured> {
+    let (mut pairs, mut least) = (Pairs::default(), Pairs::default());
     let mut expected: Option<Shown> = None;
     let mut same = Ok(0);
+    let kinds = [Between::Nothing, Between::Shim, Between::Least];
+    let kinds = &kinds[..if cli.least { 3 } else { 2 }];
     loop {
-        let mut seconds = [0.0; 2];
+        let mut seconds = [0.0; 3];
         // The order turns, so that what changes slowly pulls the ratios to both sides.
-        for turn in 0..2 {
-            let is_with = (turn + pairs.len()) % 2 == 1;
-            let (taken, shown) = bench.run(program, is_with)?;
-            seconds[usize::from(is_with)] = taken;
+        for turn in 0..kinds.len() {
+            let index = (turn + pairs.len()) % kinds.len();
+            let (taken, shown) = bench.run(program, kinds[index])?;
+            seconds[index] = taken;
             let first = expected.get_or_insert_with(|| shown.clone());
             same = same.and_then(|_| match first.difference(&shown) {
                 None => Ok(first.lines.len()),
-                Some(how) => Err(format!("{} the shim: {how}", if is_with { "with" } else { "without" })),
+                Some(how) => Err(format!("{}: {how}", kinds[index].words())),
             });
         }
-        let [without, with] = seconds;
+        let [without, with, counting] = seconds;
         pairs.push(with, without);
-        let interval = pairs.interval().filter(|_| pairs.len() >= runs);
+        if cli.least {
+            least.push(counting, without);
+        }
+        let interval = pairs.interval().filter(|_| pairs.len() >= cli.runs);
         let is_enough = interval.is_some_and(|interval| {
             program.is_only_told || interval.is_decided(GOAL) || Instant::now() >= until
         });
         if is_enough || pairs.len() >= MOST_PAIRS {
-            return Ok((pairs, same));
+            return Ok(Measured { pairs, least, same });
         }
     }
 }

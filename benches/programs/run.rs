@@ -19,6 +19,28 @@ pub struct Bench {
     ranks: u32,
 }
 
+/// What stands between the program and MPI in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Between {
+    /// Nothing.
+    Nothing,
+    /// The shim, as users load it.
+    Shim,
+    /// Wrappers that only count (least.c).
+    Least,
+}
+
+impl Between {
+    /// As a difference is told.
+    pub fn words(self) -> &'static str {
+        match self {
+            Between::Nothing => "without the shim",
+            Between::Shim => "with the shim",
+            Between::Least => "with wrappers that only count",
+        }
+    }
+}
+
 /// What must be the same in each run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shown {
@@ -52,7 +74,8 @@ impl Bench {
     /// A folder with all that programs need.
     pub fn new(folder: &Path, ranks: u32) -> anyhow::Result<Self> {
         for mpi in [Mpi::Openmpi, Mpi::Mpich] {
-            compile(mpi, folder).unwrap_or_else(|error| println!("left out: OSU-style set: {error:#}"));
+            compile(mpi, folder, "osu.c", &osu(mpi), &[])
+                .unwrap_or_else(|error| println!("left out: OSU-style set: {error:#}"));
         }
         // What MPICH's ABI calls its library, for programs of other builds.
         if let Some(library) = Search::of_system("").cache.get("libmpich.so.12") {
@@ -77,8 +100,15 @@ impl Bench {
         [word, launcher(program.mpi)].into_iter().find(|word| find(word).is_none())
     }
 
+    /// Makes what [`Between::Least`] loads.
+    pub fn make_least(&self) -> anyhow::Result<()> {
+        [Mpi::Openmpi, Mpi::Mpich]
+            .into_iter()
+            .try_for_each(|mpi| compile(mpi, &self.folder, "least.c", &least(mpi), &["-shared", "-fPIC"]))
+    }
+
     /// Seconds of one run, and what it showed.
-    pub fn run(&self, program: &Program, is_with: bool) -> anyhow::Result<(f64, Shown)> {
+    pub fn run(&self, program: &Program, between: Between) -> anyhow::Result<(f64, Shown)> {
         for (name, text) in &program.files {
             std::fs::write(self.folder.join(name), text)?;
         }
@@ -95,8 +125,15 @@ impl Bench {
             command.args(["--oversubscribe", "--mca", "btl", "self,vader"]);
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         }
-        if is_with {
-            command.env("THROUGHLINE_SOCKET", &self.socket).arg(&self.exec);
+        match between {
+            Between::Nothing => {}
+            Between::Shim => {
+                command.env("THROUGHLINE_SOCKET", &self.socket).arg(&self.exec);
+            }
+            Between::Least => {
+                let library = self.folder.join(least(program.mpi));
+                command.arg("env").arg(format!("LD_PRELOAD={}", library.display()));
+            }
         }
         command.args(&program.command);
         let begin = Instant::now();
@@ -123,14 +160,19 @@ fn launcher(mpi: Mpi) -> String {
     format!("mpirun.{}", mpi.name())
 }
 
-fn compile(mpi: Mpi, folder: &Path) -> anyhow::Result<()> {
+fn osu(mpi: Mpi) -> String {
+    format!("osu.{}", mpi.name())
+}
+
+fn least(mpi: Mpi) -> String {
+    format!("libleast.{}.so", mpi.name())
+}
+
+fn compile(mpi: Mpi, folder: &Path, source: &str, made: &str, options: &[&str]) -> anyhow::Result<()> {
     let compiler = format!("mpicc.{}", mpi.name());
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/programs/osu.c");
+    let source = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/programs")).join(source);
     let mut command = Command::new(&compiler);
-    command
-        .args(["-O2", "-Wall", "-Wextra", "-o"])
-        .arg(folder.join(format!("osu.{}", mpi.name())))
-        .arg(source);
+    command.args(["-O2", "-Wall", "-Wextra"]).args(options).arg("-o").arg(folder.join(made)).arg(source);
     let status = command.status().with_context(|| format!("{compiler} is not there: make deps"))?;
     ensure!(status.success(), "{compiler}: {status}");
     Ok(())
