@@ -69,14 +69,10 @@ TL_QUICK_FUNCTION void tl_quick_keep(uint64_t *kept, const struct tl_row_now *ro
         else __builtin_memcpy(to, from, 4);
         return;
     }
-    size_t bytes = (size_t)many * 4, at = 0;
-    if (each == 8) bytes *= 2;
-    if (TL_LIKELY(bytes >= 16)) {
-        for (; at + 16 < bytes; at += 16) __builtin_memcpy(to + at, from + at, 16);
-        __builtin_memcpy(to + bytes - 16, from + bytes - 16, 16); /* may overlap: no tail of its own */
-        return;
-    }
-    if (bytes & 8) __builtin_memcpy(to, from, 8), at = 8;
+    size_t bytes = (size_t)many * each, at = 0;
+    for (; at + 64 <= bytes; at += 64) __builtin_memcpy(to + at, from + at, 64);
+    for (; at + 16 <= bytes; at += 16) __builtin_memcpy(to + at, from + at, 16);
+    if (bytes & 8) __builtin_memcpy(to + at, from + at, 8), at += 8;
     if (bytes & 4) __builtin_memcpy(to + at, from + at, 4);
 }
 
