@@ -89,7 +89,6 @@ fn own_set(mpi: Mpi, scale: u32, folder: &Path) -> Program {
 }
 
 /// So many messages of each size from 1 byte on: left to itself it repeats until a time is over, and always takes as long.
-/// Up to 16 KiB it is nothing but calls, as with [`ring`].
 fn netpipe(mpi: Mpi, largest: u32, repeats: u32) -> Program {
     let (name, package) = match mpi {
         Mpi::Openmpi => ("NPopenmpi", "netpipe-openmpi"),
@@ -99,11 +98,9 @@ fn netpipe(mpi: Mpi, largest: u32, repeats: u32) -> Program {
     let command = [name, "-n", &repeats, "-u", &upper, "-o", "np.out"];
     let remedy = format!("apt-get install --no-install-recommends {package}");
     // `  0:  1 bytes  2000 times -->  6.1 Mbps in 1.2 usec`
-    let mut made = program(&format!("netpipe to {} KiB", largest >> 10), mpi, &command, &remedy, |line| {
+    program(&format!("netpipe to {} KiB", largest >> 10), mpi, &command, &remedy, |line| {
         Some(line.split("-->").next()?.trim().to_owned()).filter(|kept| kept.contains("bytes"))
-    });
-    made.is_only_told = largest <= 1 << 14;
-    made
+    })
 }
 
 /// Debian's mpi4py is Open MPI's. For MPICH it is PyPI's, in a virtual environment whose interpreter
