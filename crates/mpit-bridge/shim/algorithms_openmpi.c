@@ -51,8 +51,6 @@ __asm__(
     ".cfi_startproc\n"
     "  movq tl_self@gottpoff(%rip), %r11\n"
     "  movq %fs:(%r11), %r11\n"
-    "  testq %r11, %r11\n"
-    "  je 1f\n"
     "  cmpl $0, 12(%r11)\n" /* depth */
     "  je 1f\n"
     "  cmpl $0, 16(%r11)\n" /* algorithm */

@@ -59,6 +59,7 @@ static int switched_off(void) {
 /* The child of a fork shares the socket and has no flush thread: it must neither speak nor wait. */
 static void in_child(void) {
     TL_STORE(&tl_recording, 0);
+    if (tl_thread_attached()) tl_polls_interrupt(tl_self);
     tl_trace_stop();
     if (started) tl_channel_close();
     started = 0;
@@ -68,7 +69,7 @@ static void in_child(void) {
 static void at_exit(void) {
     if (!started || getpid() != owner) return;
     started = 0;
-    TL_STORE(&tl_recording, 0);
+    tl_recording_stop();
     struct tl_composure before = tl_composed();
     tl_trace_finish();
     tl_sync_last();
@@ -108,11 +109,6 @@ static int world_of_session(tl_handle session) {
     return known;
 }
 
-static void start_recording(void) {
-    static int times;
-    TL_STORE(&tl_recording, ++times);
-}
-
 /* Called once in a process. */
 static void start(const tl_handle *session) {
     debugging = getenv("THROUGHLINE_DEBUG") != NULL;
@@ -145,7 +141,7 @@ static void start(const tl_handle *session) {
         tl_trace_start();
         tl_sync_start();
     }
-    start_recording();
+    TL_STORE(&tl_recording, 1);
     tl_debug("rank %d of %d, %s", tl_world_rank, tl_world_size, tl_library_version());
 }
 
@@ -158,7 +154,7 @@ static void resume(const tl_handle *session) {
         return;
     }
     if (!started || !__atomic_exchange_n(&paused, 0, __ATOMIC_ACQ_REL)) return;
-    if (session ? world_of_session(tl_same(*session)) : world_of_init()) start_recording();
+    if (session ? world_of_session(tl_same(*session)) : world_of_init()) TL_STORE(&tl_recording, 1);
 }
 
 static void begin(const tl_handle *session) {
@@ -181,9 +177,9 @@ void tl_finishing(void) {
     if (!__atomic_exchange_n(&initialized, 0, __ATOMIC_ACQ_REL)) return;
     if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return;
     started = 0;
-    TL_STORE(&tl_recording, 0);
+    tl_recording_stop();
     struct tl_composure before = tl_composed();
-    if (tl_self) tl_polls_settle(tl_self);
+    if (tl_thread_attached()) tl_polls_settle(tl_self);
     tl_trace_finish();
     tl_sync_last();
     if (tl_flush_stop()) {
@@ -198,10 +194,10 @@ void tl_finishing(void) {
 /* The groups that translation needs belong to the sessions; the flush thread goes on until the process ends. */
 void tl_session_finishing(void) {
     if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return;
-    TL_STORE(&tl_recording, 0);
+    tl_recording_stop();
     __atomic_store_n(&paused, 1, __ATOMIC_RELEASE);
     struct tl_composure before = tl_composed();
-    if (tl_self) tl_polls_settle(tl_self);
+    if (tl_thread_attached()) tl_polls_settle(tl_self);
     tl_pvars_stop();
     tl_comms_stop();
     tl_as_before(&before);

@@ -39,7 +39,7 @@ void tl_origin_look(void) {
     dl_iterate_phdr(note_library, &libraries);
     if (!libraries.several) return;
     tl_debug("two MPI libraries in this process: recording ends");
-    TL_STORE(&tl_recording, 0);
+    tl_recording_stop();
     __atomic_store_n(&tl_several_libraries, 1, __ATOMIC_RELEASE);
     /* What was found so far was right for the first one's callers only. */
     for (int form = 0; form < TL_FORM_COUNT; form++)

@@ -23,6 +23,27 @@ static int is_quick(int operation) {
     return TL_LOAD(&tl_recording) && !TL_LOAD(&tl_tracing) && !(asks_requests && tl_shared_comms);
 }
 
+/* The calls that are not timed from now on take the quick way, where they may; those by another form do not any more. */
+static void open_row(struct tl_thread *self, enum tl_form form, int operation) {
+    /* What is not seen here stays for the next call to see; what is, tells that tl_recording is 0 by now. */
+    if (TL_LOAD(&self->interrupted) && __atomic_exchange_n(&self->interrupted, 0, __ATOMIC_ACQUIRE))
+        tl_polls_interrupt(self);
+    for (int i = 0; i < TL_POLL_FORMS; i++) tl_row_end(&self->rows[i * TL_POLL_KINDS + TL_POLL_KIND(operation)]);
+    const struct tl_polls *polls = tl_polls_of(self, operation);
+    void *next = __atomic_load_n(&tl_next_functions[form][operation], __ATOMIC_ACQUIRE);
+    if (!next || polls->until <= polls->from || !is_quick(operation)) return;
+    struct tl_row_now *row = &self->rows[tl_row_number(form, operation)];
+    *row = (struct tl_row_now){
+        .left = (int)(polls->until - polls->from),
+        .handle_bytes = tl_is_fortran(form) ? (int)sizeof(int) : tl_library.handle_bytes,
+        .next = next,
+        .cell = polls->cell,
+        .ignored = tl_library.status_ignore,
+        .asked = row,
+    };
+    self->rows_open |= UINT64_C(1) << tl_row_number(form, operation);
+}
+
 int tl_note_timed_poll(struct tl_call *call, int succeeded) {
     struct tl_thread *self = call->self;
     struct tl_polls *polls = tl_polls_of(self, call->operation);
@@ -51,22 +72,12 @@ int tl_note_timed_poll(struct tl_call *call, int succeeded) {
         .ticks = call->ticks,
         .pace = pace,
     };
-    void *next = __atomic_load_n(&tl_next_functions[call->form][call->operation], __ATOMIC_ACQUIRE);
-    tl_rows[TL_POLL_KIND(call->operation)] = (struct tl_row_now){
-        .cell = cell,
-        .until = polls->until,
-        .next = next,
-        .ignored = tl_library.status_ignore,
-        .self = self,
-        .recording = TL_LOAD(&tl_recording),
-        .calls = next && polls->until > from && is_quick(call->operation) ? (short)(call->form + 1) : 0,
-        .handle_bytes = (short)tl_library.handle_bytes,
-    };
+    open_row(self, call->form, call->operation);
     return 1;
 }
 
 void tl_polls_settle(struct tl_thread *self) {
-    tl_polls_interrupt();
+    tl_polls_interrupt(self);
     for (int kind = 0; kind < TL_POLL_KINDS; kind++) {
         struct tl_polls *polls = &self->polls[kind];
         uint64_t untimed = polls->cell ? TL_LOAD(&polls->cell->calls) - polls->from : 0;

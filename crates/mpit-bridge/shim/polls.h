@@ -3,8 +3,8 @@
  * the library takes 10 to 50 ns for that, and reading the clock twice and looking up the requests as much again. So one of
  * many is timed and stands for those after it. Each is counted, and what succeeds is always accounted whole.
  *
- * Those that are not timed take a way of their own through the wrapper (polls_quick.h), while this thread's entry in
- * tl_rows says so. Must not call MPI.
+ * Those that are not timed take a way of their own through the wrapper (polls_quick.h), while the thread's row says so.
+ * Must not call MPI.
  */
 #ifndef THROUGHLINE_POLLS_H
 #define THROUGHLINE_POLLS_H
@@ -34,6 +34,12 @@ static inline struct tl_polls *tl_polls_of(struct tl_thread *self, int operation
     return &self->polls[TL_POLL_KIND(operation)];
 }
 
+/* The row of a wrapper: constant in it. Polls have no buffers, and so only three forms. */
+static inline int tl_row_number(enum tl_form form, int operation) {
+    int place = form == TL_FORM_C ? 0 : form == TL_FORM_FORTRAN ? 1 : 2;
+    return place * TL_POLL_KINDS + TL_POLL_KIND(operation);
+}
+
 /* Is this call to be timed? Only with a poll's operation it may not. */
 static inline int tl_is_timed(struct tl_thread *self, int operation) {
     if (!tl_is_poll(operation)) return 1;
@@ -55,9 +61,16 @@ static inline int tl_note_poll(struct tl_call *call, int operation, int succeede
     return 0;
 }
 
-/* The thread goes on in another region: its rows' next calls are looked at again. */
-static inline void tl_polls_interrupt(void) {
-    for (int kind = 0; kind < TL_POLL_KINDS; kind++) tl_rows[kind].calls = 0;
+/* No program has a row for an array of requests: the next call does not ask for the same as the one before. */
+static inline void tl_row_end(struct tl_row_now *row) {
+    row->left = 0;
+    row->asked = row;
+}
+
+/* The thread goes on in another region, or recording has ended: its rows' next calls are looked at again. */
+static inline void tl_polls_interrupt(struct tl_thread *self) {
+    for (; self->rows_open; self->rows_open &= self->rows_open - 1)
+        tl_row_end(&self->rows[__builtin_ctzll(self->rows_open)]);
 }
 
 /* The thread will not poll any more: its rows end. */

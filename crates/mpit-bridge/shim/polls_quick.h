@@ -1,8 +1,9 @@
 /*
  * The way through a wrapper for a poll that is neither timed nor, as long as it fails, looked at: the next function is
- * called, and the cell's number of calls goes up by one. All that it reads and writes are a few cache lines: programs
- * that poll have others to keep. It keeps the requests as they were, as they are looked up if the poll succeeds.
- * Included by the files of wrappers, which have the rest.
+ * called, and the cell's number of calls goes up by one. It keeps the requests as they were, as they are looked up if the
+ * poll succeeds. Programs that do little else poll every 25 ns, and notice each ten instructions and each cache line: one
+ * that asks for the same requests as before takes some 40 and three. Included by the files of wrappers, which have the
+ * rest.
  */
 #ifndef THROUGHLINE_POLLS_QUICK_H
 #define THROUGHLINE_POLLS_QUICK_H
@@ -50,61 +51,131 @@ TL_QUICK_FUNCTION int tl_quick_ignores(const struct tl_row_now *row, enum tl_for
     return tl_is_fortran(form) ? tl_is_ignored(form, status) : status == row->ignored;
 }
 
-/* Begins a call of a row: 0 where it has to go the usual way. */
-TL_QUICK_FUNCTION int tl_quick_begin(const struct tl_row_now *row, enum tl_form form, int many, const void *asked) {
-    if (TL_UNLIKELY(row->calls != (short)(form + 1) || TL_LOAD(&tl_recording) != row->recording)) return 0;
-    if (TL_UNLIKELY((unsigned)many > TL_KEPT_FEW || (many > 0 && !asked))) return 0;
-    if (TL_UNLIKELY(row->self->depth)) return 0;
-    TL_STORE(&row->self->depth, 1);
+/* May a call take the quick way, as far as the thread is concerned? */
+TL_QUICK_FUNCTION int tl_quick_may(const struct tl_thread *self) {
+    return TL_LIKELY(!(TL_LOAD(&self->depth) | TL_LOAD(&self->interrupted)));
+}
+
+/* So many bytes of handles, of four or of eight each; some may be copied twice. No loop: it takes registers that would have
+ * to be saved, and compilers make a call of it. */
+TL_QUICK_FUNCTION void tl_quick_copy(uint64_t *kept, const void *asked, size_t bytes) {
+    const char *from = asked;
+    char *to = (char *)kept;
+    _Static_assert(TL_KEPT_FEW * sizeof *kept <= 4 * 32, "so many pieces");
+    if (bytes == 8) {
+        __builtin_memcpy(to, from, 8);
+    } else if (bytes >= 32) {
+        __builtin_memcpy(to, from, 32);
+        if (bytes > 64) __builtin_memcpy(to + 32, from + 32, 32);
+        if (bytes > 96) __builtin_memcpy(to + 64, from + 64, 32);
+        __builtin_memcpy(to + bytes - 32, from + bytes - 32, 32);
+    } else if (bytes >= 16) {
+        __builtin_memcpy(to, from, 16);
+        __builtin_memcpy(to + bytes - 16, from + bytes - 16, 16);
+    } else {
+        __builtin_memcpy(to, from, 4);
+        if (bytes == 12) __builtin_memcpy(to + 4, from + 4, 8);
+    }
+}
+
+/* Keeps the requests of a call; `kept` has room for TL_KEPT_FEW. 0 where it has to go the usual way. */
+TL_QUICK_FUNCTION int tl_quick_keep(uint64_t *kept, struct tl_row_now *row, int many, const void *asked) {
+    if (TL_UNLIKELY(row->left <= 0)) return 0;
+    if (__builtin_constant_p(many) && many == 0) return 1;
+    if (TL_UNLIKELY(many <= 0 || many > TL_KEPT_FEW || !asked)) return 0;
+    if (__builtin_constant_p(many) && many == 1) {
+        if (TL_LIKELY(row->handle_bytes == 8)) __builtin_memcpy(kept, asked, 8);
+        else __builtin_memcpy(kept, asked, 4);
+        return 1;
+    }
+    row->asked = asked;
+    row->many = many;
+    row->bytes = many * row->handle_bytes;
+    tl_quick_copy(kept, asked, (size_t)row->bytes);
     return 1;
 }
 
-/* Handles are words of four bytes each, or of eight; `kept` has room for TL_KEPT_FEW of the latter. */
-TL_QUICK_FUNCTION void tl_quick_keep(uint64_t *kept, const struct tl_row_now *row, enum tl_form form, int many, const void *asked) {
-    const char *from = asked;
-    char *to = (char *)kept;
-    size_t each = tl_is_fortran(form) ? sizeof(int) : (size_t)row->handle_bytes;
-    if (__builtin_constant_p(many) && many == 1) {
-        if (each == 8) __builtin_memcpy(to, from, 8);
-        else __builtin_memcpy(to, from, 4);
-        return;
-    }
-    size_t bytes = (size_t)many * each, at = 0;
-    for (; at + 64 <= bytes; at += 64) __builtin_memcpy(to + at, from + at, 64);
-    for (; at + 16 <= bytes; at += 16) __builtin_memcpy(to + at, from + at, 16);
-    if (bytes & 8) __builtin_memcpy(to + at, from + at, 8), at += 8;
-    if (bytes & 4) __builtin_memcpy(to + at, from + at, 4);
+/* The same for a call that asks for those of the call before, which is what most do. In a row that has ended there are
+ * none. */
+TL_QUICK_FUNCTION int tl_quick_keep_same(uint64_t *kept, struct tl_row_now *row, int many, const void *asked) {
+    if (__builtin_constant_p(many)) return tl_quick_keep(kept, row, many, asked);
+    if (TL_UNLIKELY(asked != row->asked || many != row->many)) return 0;
+    tl_quick_copy(kept, asked, (size_t)row->bytes);
+    return 1;
 }
 
 /* It has failed, and is one call more. */
-TL_QUICK_FUNCTION void tl_quick_count(struct tl_row_now *row) {
-    uint64_t calls = TL_LOAD(&row->cell->calls) + 1;
-    TL_STORE(&row->cell->calls, calls);
-    if (TL_UNLIKELY(calls >= row->until)) row->calls = 0;
+TL_QUICK_FUNCTION void tl_quick_count(struct tl_thread *self, struct tl_row_now *row) {
+    TL_ADD(&row->cell->calls, 1);
+    if (TL_UNLIKELY(--row->left == 0)) row->asked = row;
+    TL_STORE(&self->depth, 0);
 }
 
-/* What follows where it has succeeded: a function of its own, so that the quick way has a small frame. Its arguments
- * wait in memory, as registers that outlast a call have to be saved as well, and brought back each time. */
+/* What follows where it has succeeded: a function of its own, so that the quick way has a small frame. The arguments that
+ * it needs wait in memory, as registers that outlast a call have to be saved as well, and brought back each time. */
 #define TL_CAME(symbol, the_form, Name, parameters, note) \
     struct arguments_##symbol { \
-        parameters(TL_DECLARE, TL_SEMICOLON); \
+        parameters(TL_FIELD, TL_NOTHING) \
     }; \
-    static __attribute__((noinline, cold)) void came_##symbol(const struct tl_row_now *tl_row, const void *tl_kept, \
+    static __attribute__((noinline, cold)) void came_##symbol(struct tl_thread *tl_me, int tl_many, const void *tl_kept, \
                                                               const struct arguments_##symbol *tl_given) { \
         const enum tl_form tl_form = the_form; \
         enum { tl_operation = TL_OP_##Name }; \
-        struct tl_thread *tl_me = tl_row->self; \
         struct tl_looked tl_looked; \
         parameters(TL_TAKE, TL_NOTHING) \
         tl_me->algorithm = 0; \
-        tl_requests_look(&tl_looked, tl_me, tl_form, TL_MANY_##Name, tl_kept); \
+        tl_requests_look(&tl_looked, tl_me, tl_form, tl_many, tl_kept); \
         tl_looked.unasked = TL_OP_##Name == TL_OP_Testall && tl_is_unasked(); \
         struct tl_call tl_made = {tl_me, tl_operation, tl_form, 0, 0, 0, 0}; \
         struct tl_call *call = &tl_made; \
         note; \
+        TL_STORE(&tl_me->depth, 0); \
     }
-#define TL_SEMICOLON() ;
-#define TL_TAKE(kind, name) TL_DECLARE(kind, name) = tl_given->TL_PASS(kind, name); (void)TL_PASS(kind, name);
+#define TL_FIELD(kind, name) TL_WAITS_##kind(TL_DECLARE(kind, name);)
+#define TL_GIVE(kind, name) TL_WAITS_##kind(TL_PASS(kind, name), )
+#define TL_TAKE(kind, name) \
+    TL_WAITS_##kind(TL_DECLARE(kind, name) = tl_given->TL_PASS(kind, name); (void)TL_PASS(kind, name);)
+#define TL_WAITS_out(...) __VA_ARGS__
+#define TL_WAITS_waited(...) __VA_ARGS__
+#define TL_WAITS_statuses(...) __VA_ARGS__
+#define TL_WAITS_tested(...) __VA_ARGS__
+#define TL_WAITS_pending(...) /* the requests are in `tl_kept` */
+#define TL_WAITS_pendings(...)
+#define TL_WAITS_integer(...)
+#define TL_WAITS_rank(...) /* of messages that are probed for, nothing is recorded */
+#define TL_WAITS_comm(...)
+
+/* A way through, in C or in Fortran, which differ in the next function. The exported one is for calls that ask for the
+ * same as the one before; it goes on in `other_`, and that in `usual_`, where a call may not take them. */
+#define TL_POLL_WAY(symbol, the_form, Name, parameters, keep, otherwise, next_function, next_call, succeeded) \
+    const enum tl_form tl_form = the_form; \
+    struct tl_thread *tl_me = tl_self; \
+    struct tl_row_now *tl_row = &tl_me->rows[tl_row_number(tl_form, TL_OP_##Name)]; \
+    uint64_t tl_kept[TL_KEPT_FEW]; \
+    if (!tl_quick_may(tl_me) || !keep(tl_kept, tl_row, TL_MANY_##Name, TL_ASKED_##Name)) otherwise; \
+    TL_STORE(&tl_me->depth, 1); \
+    parameters(TL_QUICK, TL_NOTHING) \
+    struct arguments_##symbol tl_given = {parameters(TL_GIVE, TL_NOTHING)}; \
+    TL_IN_MEMORY(tl_given); \
+    struct tl_thread *tl_again = tl_me; \
+    TL_IN_MEMORY(tl_again); \
+    next_function; \
+    __builtin_memcpy(&tl_following, &tl_row->next, sizeof tl_following); \
+    next_call; \
+    TL_IN_MEMORY(tl_again); \
+    tl_me = tl_again; \
+    tl_row = &tl_me->rows[tl_row_number(tl_form, TL_OP_##Name)]; \
+    if (TL_LIKELY(succeeded)) { \
+        if (TL_UNLIKELY(TL_CAME_##Name(tl_given.))) \
+            came_##symbol(tl_me, TL_MANY_KEPT(Name), tl_kept, &tl_given); \
+        else \
+            tl_quick_count(tl_me, tl_row); \
+    } else { \
+        TL_STORE(&tl_me->depth, 0); \
+    }
+#define TL_MANY_KEPT(Name) (__builtin_constant_p(TL_MANY_##Name) ? TL_MANY_##Name : tl_row->many)
+/* Where the number of requests is fixed, there is no other way. */
+#define TL_OTHERWISE(symbol, Name) (__builtin_constant_p(TL_MANY_##Name) ? usual_##symbol : other_##symbol)
 #define TL_IN_MEMORY(variable) __asm__ volatile("" : "+m"(variable))
 
 #endif

@@ -98,7 +98,7 @@ static int switched_off(void) {
 
 static struct tl_thread *me(void) {
     if (switched_off()) return NULL;
-    struct tl_thread *self = tl_self ? tl_self : tl_thread_attach();
+    struct tl_thread *self = tl_thread_attached() ? tl_self : tl_thread_attach();
     if (!self || !self->table) return NULL; /* a thread that can't record */
     if (!self->stack) {
         tl_clock_start();
@@ -125,7 +125,7 @@ static void switch_to(struct tl_thread *self, int region, uint64_t now) {
     TL_STORE(&stack->since, now);
     struct tl_table *table = tl_table_find(self, region);
     self->table = table ? table : self->tables[0];
-    tl_polls_interrupt();
+    tl_polls_interrupt(self);
 }
 
 static int is_open_below(const struct tl_stack *stack, int depth, int region) {

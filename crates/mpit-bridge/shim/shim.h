@@ -121,7 +121,7 @@ struct tl_type {
     int64_t size;
 };
 
-enum { TL_POLL_KINDS = 12 }; /* polls.h */
+enum { TL_POLL_KINDS = 12, TL_POLL_FORMS = 3 }; /* polls.h */
 
 /* A row of tests or probes by one function that fail (polls.h). */
 struct tl_polls {
@@ -132,17 +132,16 @@ struct tl_polls {
     int pace;                /* how long the next stretch without a timed one may be */
 };
 
-/* What a call of a row that goes on needs (polls_quick.h), in the thread's own memory and in one cache line: between two
- * calls the program has emptied the caches. */
+/* What a call of a row that goes on needs (polls_quick.h), in one cache line: between two calls the program has emptied
+ * the caches. */
 struct tl_row_now {
+    int left;            /* so many calls may take the quick way; 0: the next one takes the usual way */
+    int handle_bytes;    /* of C's handles */
+    void *next;          /* the function that is wrapped */
     struct tl_cell *cell;
-    uint64_t until;
-    void *next;               /* the function that is wrapped */
-    const void *ignored;      /* the status that C programs pass where they want none */
-    struct tl_thread *self;
-    int recording;            /* tl_recording as it was */
-    short calls;              /* 0: the next call is to be timed; else of which form calls are, enum tl_form + 1 */
-    short handle_bytes;       /* of C's handles */
+    const void *ignored; /* the status that C programs pass where they want none */
+    const void *asked;   /* the array of requests of the call before; the row itself if there is none */
+    int many, bytes;     /* how many they were, and the size of that */
 } __attribute__((aligned(TL_CACHE_LINE)));
 
 /* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
@@ -151,11 +150,14 @@ struct tl_thread {
     int in_use;
     int depth;         /* inside a wrapper: calls that MPI makes to itself pass through */
     int algorithm;     /* slot of the algorithm seen inside the present call; 0: none */
+    int interrupted;   /* its rows of polls have ended (tl_recording_stop): written by others, taken back by the thread */
     int last_class;    /* size class of the call recorded last */
     int64_t last_bytes; /* what it handed over */
     struct tl_cell *last_cell; /* where it was recorded; NULL: nowhere */
     struct tl_table *table; /* of the innermost region */
     struct tl_comm *last_comm;
+    uint64_t rows_open;  /* bit n: rows[n].left may not be 0 */
+    struct tl_row_now rows[TL_POLL_FORMS * TL_POLL_KINDS];
     struct tl_polls polls[TL_POLL_KINDS];
     struct tl_type types[TL_TYPES_KNOWN];
     uint64_t unknown_messages; /* peer or communicator not translatable */
@@ -239,13 +241,13 @@ struct tl_library {
 };
 
 extern struct tl_library tl_library;
-extern int tl_recording;    /* not 0 between MPI_Init and MPI_Finalize, unless switched off; read in each wrapper. Another
-                               number after each pause */
+extern int tl_recording;    /* 1 between MPI_Init and MPI_Finalize, unless switched off; read in each wrapper */
 extern int tl_tracing;      /* 1 in trace mode (trace.h); read where a call has been noted */
 extern int tl_world_size, tl_world_rank;
 extern int tl_shared_comms; /* several threads may use one communicator: its sums need atomic additions */
+/* The thread's area; at first tl_nobody, so that wrappers need not ask whether there is one. */
 extern __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
-extern __thread struct tl_row_now tl_rows[TL_POLL_KINDS] __attribute__((tls_model("initial-exec")));
+extern struct tl_thread tl_nobody; /* always "inside a call" */
 
 /* library.c */
 void *tl_find(const char *symbol);
@@ -270,6 +272,12 @@ void *tl_memory(size_t size);
 
 /* threads.c */
 struct tl_thread *tl_thread_attach(void);
+/* NULL where the thread has none. */
+static inline struct tl_thread *tl_thread_attached(void) {
+    return tl_self == &tl_nobody ? NULL : tl_self;
+}
+/* From any thread: no call that begins from now on is recorded. */
+void tl_recording_stop(void);
 struct tl_thread *tl_threads(void);
 uint64_t tl_threads_refused(void);
 /* The row of an operation in a table; made where there is none yet. NULL without memory, which is counted. */
@@ -393,8 +401,7 @@ static inline int tl_is_large(enum tl_form form) {
 /* Starts a call; NULL when it is to pass through unrecorded: inside another one, or no memory. */
 static inline struct tl_thread *tl_enter(void) {
     struct tl_thread *self = tl_self;
-    if (TL_UNLIKELY(!self) && !(self = tl_thread_attach())) return NULL;
-    if (self->depth) return NULL;
+    if (TL_UNLIKELY(self->depth) && (self != &tl_nobody || !(self = tl_thread_attach()))) return NULL;
     self->depth = 1;
     self->algorithm = 0;
     return self;

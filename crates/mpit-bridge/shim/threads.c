@@ -9,8 +9,9 @@
 #include "polls.h"
 #include "regions.h"
 
-__thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
-__thread struct tl_row_now tl_rows[TL_POLL_KINDS] __attribute__((tls_model("initial-exec")));
+/* Everything passes through. An algorithm stands there already, so that none is noted. */
+struct tl_thread tl_nobody = {.depth = 1, .algorithm = 1};
+__thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec"))) = &tl_nobody;
 
 static struct tl_thread *all_threads;
 static uint64_t refused;
@@ -19,14 +20,14 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_made;
-/* Stands in for a thread that can't record: it is always "inside a call", so that everything passes through. */
-static struct tl_thread passing = {.depth = 1};
+/* The same for a thread that can't record. */
+static struct tl_thread passing = {.depth = 1, .algorithm = 1};
 
 static void thread_ended(void *area) {
     struct tl_thread *thread = area;
     tl_regions_close(thread);
     tl_polls_settle(thread);
-    tl_self = NULL;
+    tl_self = &tl_nobody;
     __atomic_store_n(&thread->in_use, 0, __ATOMIC_RELEASE);
 }
 
@@ -42,6 +43,7 @@ static struct tl_thread *take_area(void) {
     struct tl_thread *made = tl_memory(sizeof *made);
     if (!made || !tl_table_find(made, 0)) return NULL;
     made->number = thread_count++;
+    for (int i = 0; i < TL_POLL_FORMS * TL_POLL_KINDS; i++) tl_row_end(&made->rows[i]);
     made->next = all_threads;
     __atomic_store_n(&all_threads, made, __ATOMIC_RELEASE);
     return made;
@@ -63,6 +65,14 @@ struct tl_thread *tl_thread_attach(void) {
     tl_self = self ? self : &passing;
     if (self) pthread_setspecific(key, self);
     return self;
+}
+
+/* Threads that attach at the same time see either that recording has ended, or stand in the chain here. */
+void tl_recording_stop(void) {
+    TL_STORE(&tl_recording, 0);
+    pthread_mutex_lock(&lock);
+    for (struct tl_thread *t = all_threads; t; t = t->next) __atomic_store_n(&t->interrupted, 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&lock);
 }
 
 struct tl_thread *tl_threads(void) {

@@ -85,7 +85,7 @@ static void put(void *self, const struct tl_record *record) {
 void tl_trace_finish(void) {
     if (!TL_LOAD(&started)) return;
     tl_trace_stop();
-    struct tl_thread *self = tl_self ? tl_self : tl_thread_attach();
+    struct tl_thread *self = tl_thread_attached() ? tl_self : tl_thread_attach();
     if (self) tl_messages_finish(put, self);
 }
 

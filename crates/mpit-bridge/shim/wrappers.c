@@ -87,32 +87,25 @@ enum { NO_SUCH_FUNCTION = 16 };
         TL_WRAPPER_BODY(the_form, Name, parameters, note, TL_CALLER) \
     }
 
-/* Polls have two ways through: polls_quick.h. */
+/* Polls have three ways through: polls_quick.h. */
+#define TL_C_WAY(symbol, the_form, Name, parameters, keep, otherwise) \
+    TL_POLL_WAY(symbol, the_form, Name, parameters, keep, return otherwise, \
+                int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)), \
+                int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)), tl_status == 0) \
+    return tl_status;
 #define TL_POLL_WRAPPER(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) int usual_##symbol(parameters(TL_DECLARE, TL_COMMA), const void *tl_caller) { \
         TL_WRAPPER_BODY(the_form, Name, parameters, note, tl_caller) \
     } \
     TL_CAME(symbol, the_form, Name, parameters, note) \
+    static __attribute__((noinline)) int other_##symbol(parameters(TL_DECLARE, TL_COMMA), const void *tl_caller) { \
+        TL_C_WAY(symbol, the_form, Name, parameters, tl_quick_keep, \
+                 usual_##symbol(parameters(TL_PASS, TL_COMMA), tl_caller)) \
+    } \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
-        const enum tl_form tl_form = the_form; \
-        struct tl_row_now *tl_row = &tl_rows[TL_POLL_KIND(TL_OP_##Name)]; \
-        if (!tl_quick_begin(tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name)) \
-            return usual_##symbol(parameters(TL_PASS, TL_COMMA), TL_CALLER); \
-        uint64_t tl_kept[TL_KEPT_FEW]; \
-        tl_quick_keep(tl_kept, tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name); \
-        parameters(TL_QUICK, TL_NOTHING) \
-        int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)); \
-        __builtin_memcpy(&tl_following, &tl_row->next, sizeof tl_following); \
-        struct arguments_##symbol tl_given = {parameters(TL_PASS, TL_COMMA)}; \
-        TL_IN_MEMORY(tl_given); \
-        int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
-        if (TL_LIKELY(tl_status == 0)) { \
-            if (TL_LIKELY(!(TL_CAME_##Name(tl_given.)))) tl_quick_count(tl_row); \
-            else came_##symbol(tl_row, tl_kept, &tl_given); \
-        } \
-        TL_STORE(&tl_row->self->depth, 0); \
-        return tl_status; \
+        TL_C_WAY(symbol, the_form, Name, parameters, tl_quick_keep_same, \
+                 TL_OTHERWISE(symbol, Name)(parameters(TL_PASS, TL_COMMA), TL_CALLER)) \
     }
 
 #define TL_C_WRAPPER(number, Name, name, parameters, note) \

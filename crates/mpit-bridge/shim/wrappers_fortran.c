@@ -156,34 +156,26 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
         TL_FORTRAN_BODY(the_form, Name, parameters, note, TL_CALLER) \
     }
 
-/* Polls have two ways through: polls_quick.h. */
+/* Polls have three ways through: polls_quick.h. */
+#define TL_FORTRAN_WAY(symbol, the_form, Name, parameters, keep, otherwise) \
+    TL_POLL_WAY(symbol, the_form, Name, parameters, keep, { otherwise; return; }, \
+                void (*tl_following)(parameters(TL_DECLARE, TL_COMMA), int *), \
+                tl_following(parameters(TL_PASS, TL_COMMA), error), !error || *error == 0)
 #define TL_FORTRAN_POLL(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) void usual_##symbol(parameters(TL_DECLARE, TL_COMMA), int *error, \
                                                          const void *tl_caller) { \
         TL_FORTRAN_BODY(the_form, Name, parameters, note, tl_caller) \
     } \
     TL_CAME(symbol, the_form, Name, parameters, note) \
+    static __attribute__((noinline)) void other_##symbol(parameters(TL_DECLARE, TL_COMMA), int *error, \
+                                                         const void *tl_caller) { \
+        TL_FORTRAN_WAY(symbol, the_form, Name, parameters, tl_quick_keep, \
+                       usual_##symbol(parameters(TL_PASS, TL_COMMA), error, tl_caller)) \
+    } \
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
-        const enum tl_form tl_form = the_form; \
-        struct tl_row_now *tl_row = &tl_rows[TL_POLL_KIND(TL_OP_##Name)]; \
-        if (!tl_quick_begin(tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name)) { \
-            usual_##symbol(parameters(TL_PASS, TL_COMMA), error, TL_CALLER); \
-            return; \
-        } \
-        uint64_t tl_kept[TL_KEPT_FEW]; \
-        tl_quick_keep(tl_kept, tl_row, tl_form, TL_MANY_##Name, TL_ASKED_##Name); \
-        parameters(TL_QUICK, TL_NOTHING) \
-        void (*next)(parameters(TL_DECLARE, TL_COMMA), int *); \
-        __builtin_memcpy(&next, &tl_row->next, sizeof next); \
-        struct arguments_##symbol tl_given = {parameters(TL_PASS, TL_COMMA)}; \
-        TL_IN_MEMORY(tl_given); \
-        next(parameters(TL_PASS, TL_COMMA), error); \
-        if (TL_LIKELY(!error || *error == 0)) { \
-            if (TL_LIKELY(!(TL_CAME_##Name(tl_given.)))) tl_quick_count(tl_row); \
-            else came_##symbol(tl_row, tl_kept, &tl_given); \
-        } \
-        TL_STORE(&tl_row->self->depth, 0); \
+        TL_FORTRAN_WAY(symbol, the_form, Name, parameters, tl_quick_keep_same, \
+                       TL_OTHERWISE(symbol, Name)(parameters(TL_PASS, TL_COMMA), error, TL_CALLER)) \
     }
 
 #define TL_F77(number, Name, name, parameters, note) \
