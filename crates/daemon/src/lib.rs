@@ -14,6 +14,7 @@ mod large;
 mod logging;
 mod page;
 pub mod paths;
+pub mod peer;
 mod screen;
 mod seconds;
 mod self_figures;

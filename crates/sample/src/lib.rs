@@ -2,6 +2,7 @@
 //!
 //! Every other crate speaks in these types. Nothing here does I/O, reads a clock or knows tokio or SQL.
 
+pub mod admission;
 pub mod catalogue;
 mod ident;
 mod rate;
