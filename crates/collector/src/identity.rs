@@ -16,7 +16,10 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Identity {
     /// A process of this machine, by a connection without TLS.
-    Local,
+    Local {
+        /// Its user by the kernel's word; `None` where a token stands for it.
+        uid: Option<u32>,
+    },
     /// By certificate.
     Certified {
         /// DNS names of the certificate; its common name where it has none (RFC 9525, 2 and 6.3).
@@ -32,7 +35,7 @@ impl Identity {
         certificates: Option<&[CertificateDer<'_>]>,
         crawlers: &BTreeSet<String>,
     ) -> Result<Self, Status> {
-        let Some(certificates) = certificates else { return Ok(Identity::Local) };
+        let Some(certificates) = certificates else { return Ok(Identity::Local { uid: None }) };
         let own = certificates.first().ok_or_else(|| Status::unauthenticated("no certificate"))?;
         let names = names(own)?;
         let is_crawler = names.iter().any(|name| crawlers.contains(name));
