@@ -1,0 +1,307 @@
+//! How many rows a second `throughline serve` commits, beside another build of it: the builds run in turn, each with
+//! an empty private TimescaleDB, and are fed the same batches over gRPC by many nodes at once. Prints rows a second and
+//! the processor time of server and database for each row, and with two builds the ratio of the medians. Ends with status 2
+//! where a row is missing, or where the second build is slower than the first by more than the goal.
+#![allow(clippy::cast_precision_loss)] // figures for people
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+use throughline_delivery::{GrpcSink, Sink};
+use throughline_sample::Message;
+use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin, NodeInfo};
+use throughline_spool::{Class, Entry};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+/// Goal: the second build takes at most so many times the first one's time for a row.
+const RATIO_GOAL: f64 = 1.05;
+
+/// Entries of one node that wait for their acknowledgement, as an agent has them.
+const WINDOW: usize = 16;
+
+/// Longest wait for the rows of a run that are on their way at its end.
+const DRAIN: Duration = Duration::from_secs(60);
+
+/// Measures how many rows a second a server commits.
+#[derive(Debug, Parser)]
+struct Options {
+    /// A program `throughline`, built with --release; twice to compare two builds
+    #[arg(long = "throughline", default_value = "target/release/throughline")]
+    programs: Vec<PathBuf>,
+    /// Nodes that send at once
+    #[arg(long, default_value_t = 64)]
+    nodes: u32,
+    /// Ranks of each node
+    #[arg(long, default_value_t = 16)]
+    ranks: u32,
+    /// Cells of a rank in a batch
+    #[arg(long, default_value_t = 20)]
+    cells: u64,
+    /// Seconds of a run
+    #[arg(long, default_value_t = 15)]
+    seconds: u64,
+    /// Runs of each build
+    #[arg(long, default_value_t = 3)]
+    runs: u32,
+}
+
+/// Figures of one run.
+#[derive(Clone, Copy)]
+struct Run {
+    rows_per_second: f64,
+    server_microseconds_per_row: f64,
+    database_microseconds_per_row: f64,
+    server_bytes: u64,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<ExitCode> {
+    let options = Options::parse();
+    println!(
+        "{} nodes of {} ranks, {} cells a rank and batch, {} s a run, in turn",
+        options.nodes, options.ranks, options.cells, options.seconds
+    );
+    let mut all = vec![Vec::new(); options.programs.len()];
+    for _ in 0..options.runs {
+        for (runs, program) in all.iter_mut().zip(&options.programs) {
+            let run = measure(&options, program).await?;
+            println!(
+                "  {:>9.0} rows/s, server {:.2} µs, database {:.2} µs of processor a row, server at most {:.0} MiB  {}",
+                run.rows_per_second,
+                run.server_microseconds_per_row,
+                run.database_microseconds_per_row,
+                run.server_bytes as f64 / 1_048_576.0,
+                program.display()
+            );
+            runs.push(run);
+        }
+    }
+    let [first, second] = all.as_slice() else { return Ok(ExitCode::SUCCESS) };
+    let rate = median(first, |run| run.rows_per_second) / median(second, |run| run.rows_per_second);
+    let processor = |run: &Run| run.server_microseconds_per_row + run.database_microseconds_per_row;
+    let processor = median(second, processor) / median(first, processor);
+    let is_met = rate <= RATIO_GOAL;
+    println!(
+        "second against first: time a row {rate:.3}, processor a row {processor:.3} (goal: at most {RATIO_GOAL}) {}",
+        if is_met { "met" } else { "MISSED" }
+    );
+    Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(2) })
+}
+
+fn median(runs: &[Run], figure: impl Fn(&Run) -> f64) -> f64 {
+    let mut figures: Vec<f64> = runs.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+async fn measure(options: &Options, program: &Path) -> anyhow::Result<Run> {
+    let folder = tempfile::tempdir()?;
+    // The database's user must reach its folder.
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let server = Server::start(program, folder.path())?;
+    let stop = CancellationToken::new();
+    let url = format!("http://{}", server.collect);
+    let mut senders = tokio::task::JoinSet::new();
+    let (begin, before) = (Instant::now(), server.processor()?);
+    for node in 0..options.nodes {
+        senders.spawn(send(url.clone(), node, options.ranks, options.cells, stop.clone()));
+    }
+    tokio::time::sleep(Duration::from_secs(options.seconds)).await;
+    stop.cancel();
+    let mut rows = 0;
+    while let Some(sent) = senders.join_next().await {
+        rows += sent??;
+    }
+    let (elapsed, after) = (begin.elapsed().as_secs_f64(), server.processor()?);
+    // Acknowledged means committed; the figure has the server's rows about itself in addition.
+    let written = server.figure("throughline_rows_written_total")?;
+    ensure!(written >= rows as f64, "{rows} rows were acknowledged and only {written} written");
+    let microseconds = |before: f64, after: f64| (after - before) * 1e6 / rows as f64;
+    Ok(Run {
+        rows_per_second: rows as f64 / elapsed,
+        server_microseconds_per_row: microseconds(before.0, after.0),
+        database_microseconds_per_row: microseconds(before.1, after.1),
+        server_bytes: server.highest_bytes()?,
+    })
+}
+
+/// One node: batches as fast as they are acknowledged, until `stop`. Returns the rows that were.
+async fn send(
+    url: String,
+    node: u32,
+    ranks: u32,
+    cells: u64,
+    stop: CancellationToken,
+) -> anyhow::Result<u64> {
+    let sink = GrpcSink::new(&url)?;
+    let mut session = sink.connect().await?;
+    let (spool_id, mut sent, mut acknowledged) = (Uuid::new_v4(), 0_u64, 0_u64);
+    loop {
+        while sent - acknowledged < WINDOW as u64 && !stop.is_cancelled() {
+            sent += 1;
+            let payload = batch(node, ranks, cells, sent)?.encode_to_vec().into();
+            let entry =
+                Entry { spool_id, sequence: sent, class: Class::Cumulative(0), appended_ns: 0, payload };
+            session.entries.send(entry).await.context("the stream ended")?;
+        }
+        if sent == acknowledged {
+            // The first batch is inventory only.
+            return Ok((acknowledged - 1) * u64::from(ranks) * cells);
+        }
+        let ack = tokio::time::timeout(DRAIN, session.acks.recv()).await.context("no acknowledgement")?;
+        acknowledged = ack.context("the stream ended")??.sequence;
+    }
+}
+
+/// The first batch introduces the node and its ranks, each further one has a bin of each rank.
+fn batch(node: u32, ranks: u32, cells: u64, sequence: u64) -> anyhow::Result<Batch> {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_REALTIME)?;
+    let time = time.tv_sec() * 1_000_000_000 + time.tv_nsec();
+    let name = format!("n{node}");
+    let (job_key, start) = (format!("slurm:{}.0@1000", node / 4), 1_700_000_000_000_000_000);
+    let mut batch =
+        Batch { node: name.clone(), boot_id: "bench".into(), order: sequence, ..Batch::default() };
+    let first = node % 4 * ranks;
+    if sequence == 1 {
+        batch.nodes.push(NodeInfo { name: name.clone(), boot_id: "bench".into(), ..NodeInfo::default() });
+        batch.jobs.push(Job {
+            key: job_key.clone(),
+            scheduler: "slurm".into(),
+            native_id: (node / 4).to_string(),
+            uid: 1000,
+            user: "alice".into(),
+            start: time,
+            world_size: ranks * 4,
+            evidence: "cgroup".into(),
+            ..Job::default()
+        });
+        batch.job_ranks.extend((first..first + ranks).map(|rank| JobRank {
+            job_key: job_key.clone(),
+            rank,
+            pid: 1000 + rank,
+            world_size: ranks * 4,
+            mpi_library: "Open MPI v4.1.4".into(),
+            start: time,
+            host: name.clone(),
+            ..JobRank::default()
+        }));
+        return Ok(batch);
+    }
+    batch.mpi_ops.extend((first..first + ranks).map(|rank| MpiRankBin {
+        time,
+        epoch: start,
+        job_key: job_key.clone(),
+        rank,
+        source: "pmpi".into(),
+        cells: (0..cells).map(|cell| op_cell(cell, sequence)).collect(),
+    }));
+    Ok(batch)
+}
+
+fn op_cell(cell: u64, sequence: u64) -> MpiOpCell {
+    let operation = ["allreduce", "isend", "irecv", "waitall"][usize::try_from(cell % 4).unwrap_or(0)];
+    MpiOpCell {
+        operation: operation.into(),
+        size_class_bytes: 64 << (cell / 4 % 12),
+        calls: sequence * 100,
+        bytes: sequence * 819_200,
+        elapsed_nanoseconds: sequence * 1_000_000,
+        longest_nanoseconds: 50_000,
+        algorithm_source: "unknown".into(),
+        ..MpiOpCell::default()
+    }
+}
+
+/// A running server with its private database; ended when dropped.
+struct Server {
+    child: Child,
+    folder: PathBuf,
+    collect: SocketAddr,
+    query: SocketAddr,
+}
+
+impl Server {
+    fn start(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+        let mut server = Command::new(program);
+        server.args(["serve", "--log-level", "warn", "--state-dir"]).arg(folder.join("state"));
+        server.env("THROUGHLINE__COLLECT__LISTEN", "127.0.0.1:0");
+        server.env("THROUGHLINE__QUERY__LISTEN", "127.0.0.1:0");
+        let mut child = server
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("{}: build it with cargo build --release", program.display()))?;
+        let mut lines = BufReader::new(child.stdout.take().context("its standard output")?).lines();
+        let (mut collect, mut query) = (None, None);
+        while collect.is_none() || query.is_none() {
+            let line = lines.next().context("the server ended")??;
+            collect = collect.or_else(|| line.strip_prefix("listening collect=")?.parse().ok());
+            query = query.or_else(|| line.strip_prefix("listening query=")?.parse().ok());
+        }
+        let folder = folder.to_owned();
+        Ok(Self { child, folder, collect: collect.context("collect")?, query: query.context("query")? })
+    }
+
+    /// Sum of a figure over its labels.
+    fn figure(&self, name: &str) -> anyhow::Result<f64> {
+        let mut stream = TcpStream::connect(self.query)?;
+        write!(stream, "GET /metrics HTTP/1.0\r\nHost: {}\r\n\r\n", self.query)?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        ensure!(answer.starts_with("HTTP/1.0 200"), "{}", answer.lines().next().unwrap_or_default());
+        let lines = answer.lines().filter(|line| line.starts_with(name));
+        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum())
+    }
+
+    /// Seconds of processor time: of the server, and of the database's processes that run now.
+    fn processor(&self) -> anyhow::Result<(f64, f64)> {
+        let (mut server, mut database) = (0.0, 0.0);
+        for (pid, seconds) in processes()? {
+            if pid == self.child.id() {
+                server = seconds;
+            } else if std::fs::read_link(format!("/proc/{pid}/cwd"))
+                .is_ok_and(|at| at.starts_with(&self.folder))
+            {
+                // PostgreSQL's processes work in their data folder, and are no children of the server's.
+                database += seconds;
+            }
+        }
+        Ok((server, database))
+    }
+
+    fn highest_bytes(&self) -> anyhow::Result<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM")?;
+        Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * 1024)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Ok(pid) = i32::try_from(self.child.id()) {
+            let _ =
+                nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGTERM);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+/// Process id and processor seconds of each process.
+fn processes() -> anyhow::Result<Vec<(u32, f64)>> {
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK)?.unwrap_or(100) as f64;
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc")? {
+        let Ok(pid) = entry?.file_name().to_string_lossy().parse() else { continue };
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { continue };
+        let Some((_, rest)) = stat.rsplit_once(')') else { continue };
+        // utime and stime are the fields 14 and 15; the name is the second.
+        let ticks = rest.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<f64>().ok());
+        all.push((pid, ticks.sum::<f64>() / per_second));
+    }
+    Ok(all)
+}
