@@ -3,6 +3,7 @@
 //! `deploy/config/agent.toml` shows every key with its default; a test compares the two. Nothing is opened or
 //! created here.
 
+use crate::mpi_quota::Quota;
 use crate::values::{Name, SocketMode, VariableName};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -267,6 +268,8 @@ pub struct Mpi {
     pub trace_records_of_job: u64,
     /// Most readings of GPU links and host ports a second because jobs begin or end; 0 makes none.
     pub edge_samples_per_second: u32,
+    /// Of users and jobs.
+    pub quota: Quota,
 }
 
 /// Who may trace.
@@ -297,6 +300,7 @@ impl Default for Mpi {
             trace_records_per_second: 50_000,
             trace_records_of_job: 20_000_000,
             edge_samples_per_second: 4,
+            quota: Quota::default(),
         }
     }
 }

@@ -10,6 +10,7 @@ mod gpu;
 mod help;
 mod housekeeping;
 mod last;
+mod mpi_quota;
 mod mpi_totals;
 mod node;
 mod once;

@@ -5,6 +5,7 @@
 
 use crate::status::Malformed;
 use crate::trace;
+use throughline_sample::admission::clean_text;
 
 pub use crate::welcome::{Tracing, Welcome};
 
@@ -422,7 +423,8 @@ fn name(bytes: &[u8]) -> Result<String, Malformed> {
         return Err(Malformed::Body);
     }
     let text = String::from_utf8_lossy(bytes);
-    Ok(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect())
+    // Bytes that are no text become characters of three.
+    Ok(clean_text(&text, NAME_BYTES).into_owned())
 }
 
 fn algorithm_source(number: u16) -> Result<AlgorithmSource, Malformed> {

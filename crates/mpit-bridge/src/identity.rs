@@ -10,11 +10,16 @@ use crate::kernel::{Kernel, ScheduledJob, Verdict};
 use crate::process::Process;
 use crate::schedulers::{About, Claim, claim};
 use crate::status::Malformed;
+use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 
 /// Largest world: as many ranks as the shim keeps peers for.
 const WORLD_MAX: u64 = 1 << 20;
-/// Longest text kept of a HELLO, in characters.
-const TEXT_CHARACTERS: usize = 256;
+/// Longest text kept of a HELLO, in bytes.
+const TEXT_BYTES: usize = NAME_BYTES_MAX;
+/// Longest launcher's name for itself, and longest variable, in bytes: only their beginnings are used.
+const LONG_TEXT_BYTES: usize = 4 * NAME_BYTES_MAX;
+/// Most variables of a HELLO: a shim knows some thirty.
+const VARIABLES_MAX: usize = 128;
 /// What a rank says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
@@ -45,9 +50,9 @@ impl Hello {
                 2 => rank = Some(number(data)?),
                 3 => size = Some(number(data)?),
                 4 => epoch = Some(number(data)?),
-                6 => hello.library = clean(data, TEXT_CHARACTERS),
-                8 => hello.variables.extend(variable(data)),
-                9 => hello.launcher = Some(clean(data, 4 * TEXT_CHARACTERS)).filter(|text| !text.is_empty()),
+                6 => hello.library = clean(data, TEXT_BYTES),
+                8 if hello.variables.len() < VARIABLES_MAX => hello.variables.extend(variable(data)),
+                9 => hello.launcher = Some(clean(data, LONG_TEXT_BYTES)).filter(|text| !text.is_empty()),
                 _ => {}
             }
         }
@@ -126,7 +131,8 @@ pub(crate) fn identify(
     Ok(Identity { job_key, scheduler, native_id: id, step, about, evidence })
 }
 
-fn local(hello: &Hello, process: &Process, node: &str) -> Identity {
+/// A job that no scheduler vouches for.
+pub(crate) fn local(hello: &Hello, process: &Process, node: &str) -> Identity {
     let uid = process.uid;
     let (job_key, evidence) = match &hello.launcher {
         Some(launcher) => (format!("local:{:016x}@{uid}", hash(launcher.as_bytes())), "launcher"),
@@ -147,13 +153,15 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 fn variable(data: &[u8]) -> Option<(String, String)> {
-    let text = clean(data, 4 * TEXT_CHARACTERS);
+    let text = clean(data, LONG_TEXT_BYTES);
     text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
 }
 
-/// Text without control characters, cut to a length.
-fn clean(data: &[u8], characters: usize) -> String {
-    String::from_utf8_lossy(data).chars().filter(|c| !c.is_control()).take(characters).collect()
+/// Text without control characters or others that deceive, cut to a length.
+fn clean(data: &[u8], bytes: usize) -> String {
+    let text = String::from_utf8_lossy(data);
+    let plain: String = text.chars().filter(|c| !c.is_control()).take(bytes).collect();
+    clean_text(&plain, bytes).into_owned()
 }
 
 #[cfg(test)]

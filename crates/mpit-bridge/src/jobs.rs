@@ -2,6 +2,7 @@
 //!
 //! Pure: times come from the caller, records go back to it. A rank that connects anew is the one that was here.
 
+use crate::identity::Identity;
 use crate::member::{Member, RankKey};
 use crate::saved::{Saved, SavedRank};
 use std::collections::{BTreeMap, HashMap};
@@ -80,6 +81,17 @@ impl Jobs {
         let jobs = if is_first { vec![job.record.clone()] } else { Vec::new() };
         let batch = Batch { jobs, job_ranks: vec![rank.record.clone()], ..Batch::default() };
         (rank.record.start, Told { batch, edge: is_first, unknown: [None; 2] })
+    }
+
+    /// Whether another user's processes are in that job by the kernel's word: then a claim of it that only the
+    /// claimant's environment makes is false, as a scheduler's job has one owner.
+    pub fn belongs_to_other(&self, identity: &Identity, uid: u32) -> bool {
+        identity.evidence == "environment"
+            && self.jobs.values().any(|JobHere { record, .. }| {
+                record.evidence == "cgroup"
+                    && record.uid != uid
+                    && (&record.scheduler, &record.native_id) == (&identity.scheduler, &identity.native_id)
+            })
     }
 
     /// A rank is gone. Nothing comes of it where another connection speaks for it now.

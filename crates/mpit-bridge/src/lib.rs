@@ -3,7 +3,7 @@
 //! The shim itself is C (`shim/`), the frames are described in `protocol/README.md`. This crate never calls
 //! MPI and never waits for a rank or for its own reader; it trusts nothing that a rank says about itself.
 
-mod accept;
+mod config;
 mod cpus;
 pub mod exec;
 pub mod frame;
@@ -14,7 +14,10 @@ mod member;
 mod names;
 mod operations;
 mod outbox;
+mod over;
+mod pipe;
 mod process;
+mod quota;
 mod rank;
 mod receiver;
 mod saved;
@@ -25,14 +28,21 @@ mod status;
 mod throttle;
 pub mod trace;
 mod trace_box;
+mod variables;
+mod weigh;
 mod welcome;
+mod window;
 
+pub use config::{Config, JobEdge, Limits};
 pub use identity::{Hello, Identity, Refusal};
 pub use jobs::{Known, Places};
 pub use kernel::{Kernel, ScheduledJob, Verdict};
 pub use operations::{operation_name, operations};
-pub use receiver::{Clock, Config, JobEdge, Limits, Receiver};
+pub use over::OverQuota;
+pub use quota::QuotaLimits;
+pub use receiver::{Clock, Receiver};
 pub use schedulers::About;
 pub use socket::BindError;
-pub use status::{Malformed, Reason, Status};
+pub use status::{Malformed, Quota, Reason, Status};
 pub use trace_box::TraceLimits;
+pub use window::WindowLimits;

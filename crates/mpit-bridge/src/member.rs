@@ -6,8 +6,10 @@ use throughline_sample::wire::{Job, JobRank};
 
 /// A rank may have begun counting so much after its agent's present: clocks within one node are one clock.
 const AHEAD_NANOSECONDS: i64 = 60_000_000_000;
-/// A job began at most this long before its rank connected; an older claim is a wrong clock.
-const EPOCH_AGE_NANOSECONDS: i64 = 400 * 86_400 * 1_000_000_000;
+/// MPI begins after its process; the kernel counts starts in hundredths of a second, and a clock may have been set.
+const BEFORE_NANOSECONDS: i64 = 2_000_000_000;
+/// A rank whose process is not known any more began at most this long before it connected.
+const UNKNOWN_AGE_NANOSECONDS: i64 = 3_600_000_000_000;
 
 /// Which run of MPI in which process: the same when a rank connects anew, another for each other rank.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,14 +29,17 @@ pub(crate) struct Member {
     pub process: Process,
     pub host: String,
     pub start: i64,
+    /// When its process started, as the kernel says, UTC nanoseconds.
+    pub process_start: Option<i64>,
 }
 
 impl Member {
     pub(crate) fn new(identity: Identity, hello: Hello, process: Process, host: &str, now: i64) -> Self {
-        let age = now.saturating_sub(hello.epoch);
-        let plausible = (-AHEAD_NANOSECONDS..EPOCH_AGE_NANOSECONDS).contains(&age);
-        let start = if plausible { hello.epoch } else { now };
-        Self { identity, hello, process, host: host.to_owned(), start }
+        let process_start = process.age_nanoseconds.map(|age| now.saturating_sub(age));
+        let earliest = process_start.unwrap_or(now.saturating_sub(UNKNOWN_AGE_NANOSECONDS));
+        let plausible = earliest.saturating_sub(BEFORE_NANOSECONDS)..now.saturating_add(AHEAD_NANOSECONDS);
+        let start = if plausible.contains(&hello.epoch) { hello.epoch } else { now };
+        Self { identity, hello, process, host: host.to_owned(), start, process_start }
     }
 
     pub(crate) fn key(&self) -> RankKey {

@@ -1,17 +1,31 @@
-//! Records on their way to the agent: gathered from all ranks, handed over in few fragments, never waited for.
+//! Records on their way to the agent: gathered by user, handed over in small fragments, never waited for.
 //!
-//! Bounded: beyond the limit samples are dropped and counted. They are sums, so that the next ones tell all
-//! that these would have told.
+//! Bounded in bytes. Each user has a queue of his own and they take turns, so that one user's flood makes only his own
+//! records wait. Whoever has his share of the room reads no further frames ([`Outbox::room`]), so nothing that was read
+//! is lost; only beyond the hard bound are records dropped, and counted.
 
-use crate::status::{Counters, add};
+use crate::pipe::Pipe;
+use crate::quota::{User, fits};
+use crate::status::{Counters, Quota, add};
+use crate::weigh::{Weigh, rows, weight};
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use throughline_sample::wire::Batch;
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 
-/// Inventory records that may wait in addition: a job's end must not be lost to a burst of samples.
-const INVENTORY_LIMIT: usize = 65_536;
+/// What is handed over at once, unless a single record is larger: well below an entry of the spool.
+const FRAGMENT_BYTES: usize = 256 << 10;
+/// What is gathered of one user before the next one's turn.
+const TURN_BYTES: usize = 64 << 10;
+/// Rows of one kind in one part of a fragment that is too large: each has a few names at most.
+const ROWS_OF_PART: usize = 256;
+/// Jobs or ranks in such a part: each has a command or a list of CPUs.
+const INVENTORY_OF_PART: usize = 32;
+/// Most of one user's bytes that wait, in parts of the bound for all, when something can't wait for room: the end of
+/// ranks, which comes when their processes have gone.
+const HARD: (usize, usize) = (3, 2);
 
+/// The way of records but those of trace mode.
 #[derive(Debug)]
 pub(crate) struct Outbox {
     pending: Mutex<Pending>,
@@ -21,25 +35,16 @@ pub(crate) struct Outbox {
 
 #[derive(Debug, Default)]
 struct Pending {
-    batch: Batch,
-    /// Cells, peers and variables in it.
-    samples: usize,
+    queues: HashMap<u32, Queue>,
+    /// Users with something waiting, whose turn is next first.
+    turns: VecDeque<u32>,
+    bytes: usize,
 }
 
-/// Cells, peers and variables of a fragment: what its size depends on.
-fn samples(batch: &Batch) -> usize {
-    batch.mpi_ops.iter().map(|bin| bin.cells.len()).sum::<usize>()
-        + batch.mpi_peers.iter().map(|peers| peers.cells.len()).sum::<usize>()
-        + batch.mpi_pvars.len()
-        + batch.mpi_regions.iter().map(|regions| regions.cells.len()).sum::<usize>()
-}
-
-fn inventory(batch: &Batch) -> usize {
-    batch.jobs.len() + batch.job_ranks.len() + batch.job_comms.len() + batch.job_settings.len()
-}
-
-fn records(batch: &Batch) -> u64 {
-    (samples(batch) + inventory(batch)) as u64
+#[derive(Debug)]
+struct Queue {
+    user: Arc<User>,
+    parts: VecDeque<(Batch, usize)>,
 }
 
 impl Outbox {
@@ -52,96 +57,161 @@ impl Outbox {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a fragment.
-    pub(crate) fn put(&self, mut fragment: Batch) {
-        let more = samples(&fragment);
+    /// Whether more of a user may be read.
+    pub(crate) fn room(&self, user: &User) -> Result<(), Quota> {
+        let used = self.lock().bytes;
+        fits(user.waiting.load(Ordering::Relaxed), used, self.limit, 1).map_err(|_| Quota::Bytes)
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.lock().bytes
+    }
+
+    /// Adds a fragment of a user's ranks.
+    pub(crate) fn put(&self, user: &Arc<User>, fragment: Batch) {
+        let bytes = weight(&fragment);
+        if bytes == 0 {
+            return;
+        }
+        if bytes > 2 * TURN_BYTES {
+            for part in parts(fragment) {
+                self.put_part(user, part);
+            }
+        } else {
+            self.put_weighed(user, fragment, bytes);
+        }
+    }
+
+    fn put_part(&self, user: &Arc<User>, part: Batch) {
+        let bytes = weight(&part);
+        self.put_weighed(user, part, bytes);
+    }
+
+    fn put_weighed(&self, user: &Arc<User>, fragment: Batch, bytes: usize) {
         let mut pending = self.lock();
-        if inventory(&pending.batch) < INVENTORY_LIMIT {
-            pending.batch.jobs.append(&mut fragment.jobs);
-            pending.batch.job_ranks.append(&mut fragment.job_ranks);
-            pending.batch.job_comms.append(&mut fragment.job_comms);
-            pending.batch.job_settings.append(&mut fragment.job_settings);
+        if pending.bytes + bytes > self.limit / HARD.1 * HARD.0 {
+            drop(pending);
+            add(&self.counters.dropped, rows(&fragment) as u64);
+            user.exceeds(Quota::Bytes, 1);
+            return;
         }
-        if pending.samples + more <= self.limit {
-            pending.samples += more;
-            pending.batch.mpi_ops.append(&mut fragment.mpi_ops);
-            pending.batch.mpi_peers.append(&mut fragment.mpi_peers);
-            pending.batch.mpi_pvars.append(&mut fragment.mpi_pvars);
-            pending.batch.mpi_regions.append(&mut fragment.mpi_regions);
+        pending.bytes += bytes;
+        user.waiting.fetch_add(bytes, Ordering::Relaxed);
+        let pending = &mut *pending;
+        let queue = pending.queues.entry(user.uid).or_insert_with(|| {
+            pending.turns.push_back(user.uid);
+            Queue { user: user.clone(), parts: VecDeque::new() }
+        });
+        match queue.parts.back_mut() {
+            Some((last, of_last)) if *of_last + bytes <= TURN_BYTES => {
+                append(last, fragment);
+                *of_last += bytes;
+            }
+            _ => queue.parts.push_back((fragment, bytes)),
         }
-        drop(pending);
-        add(&self.counters.dropped, records(&fragment));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        records(&self.lock().batch) == 0
+        self.lock().turns.is_empty()
     }
 
-    /// Hands over what there is, if the channel has room. Returns false once the agent's end is closed.
-    pub(crate) fn flush(&self, to: &mpsc::Sender<Batch>) -> bool {
-        let taken = std::mem::take(&mut *self.lock());
-        let count = records(&taken.batch);
-        if count == 0 {
-            return !to.is_closed();
-        }
-        match to.try_send(taken.batch) {
-            Ok(()) => {
-                add(&self.counters.records, count);
-                true
-            }
-            Err(TrySendError::Full(batch)) => {
-                self.put_back(Pending { batch, samples: taken.samples });
-                true
-            }
-            Err(TrySendError::Closed(_)) => {
-                add(&self.counters.dropped, count);
-                false
-            }
+    /// Hands over what there is, as far as the pipe takes it. Returns false once the agent's end is closed.
+    pub(crate) fn flush(&self, pipe: &Pipe) -> bool {
+        loop {
+            let permit = match pipe.permit() {
+                Ok(Some(permit)) => permit,
+                Ok(None) => return true,
+                Err(_closed) => {
+                    while let Some((batch, _)) = self.lock().fragment() {
+                        add(&self.counters.dropped, rows(&batch) as u64);
+                    }
+                    return false;
+                }
+            };
+            let Some((batch, bytes)) = self.lock().fragment() else { return true };
+            add(&self.counters.records, rows(&batch) as u64);
+            permit.send(batch, bytes);
         }
     }
+}
 
-    /// What the channel did not take stays first.
-    fn put_back(&self, older: Pending) {
-        let newer = {
-            let mut pending = self.lock();
-            std::mem::replace(&mut *pending, older)
-        };
-        self.put(newer.batch);
+impl Pending {
+    /// The next fragment: each user's turn gives one part of his.
+    fn fragment(&mut self) -> Option<(Batch, usize)> {
+        let (mut batch, mut bytes) = (None::<Batch>, 0);
+        while bytes < FRAGMENT_BYTES
+            && let Some(uid) = self.turns.pop_front()
+        {
+            let Some(queue) = self.queues.get_mut(&uid) else { continue };
+            let Some((part, of_part)) = queue.parts.pop_front() else { continue };
+            queue.user.waiting.fetch_sub(of_part, Ordering::Relaxed);
+            self.bytes -= of_part;
+            bytes += of_part;
+            match &mut batch {
+                Some(batch) => append(batch, part),
+                none => *none = Some(part),
+            }
+            if queue.parts.is_empty() {
+                self.queues.remove(&uid);
+            } else {
+                self.turns.push_back(uid);
+            }
+        }
+        Some((batch?, bytes))
     }
+}
+
+/// Adds the records of a later fragment.
+fn append(to: &mut Batch, mut later: Batch) {
+    macro_rules! append {
+        ($($kind:ident),+) => { $(to.$kind.append(&mut later.$kind);)+ };
+    }
+    append!(jobs, job_ranks, job_comms, job_settings, mpi_ops, mpi_peers, mpi_pvars, mpi_regions, events);
+}
+
+/// A large fragment in small ones: inventory first, then rows in their order. A bin of many cells becomes several of the
+/// same time, which are the same rows.
+fn parts(mut fragment: Batch) -> Vec<Batch> {
+    let mut all = Vec::new();
+    for bin in std::mem::take(&mut fragment.mpi_ops) {
+        let cells_of_part = (TURN_BYTES / (bin.weight() / bin.cells.len().max(1)).max(1)).max(1);
+        let mut cells = bin.cells.into_iter().peekable();
+        while cells.peek().is_some() {
+            let cells: Vec<_> = cells.by_ref().take(cells_of_part).collect();
+            let bin = throughline_sample::wire::MpiRankBin {
+                cells,
+                job_key: bin.job_key.clone(),
+                source: bin.source.clone(),
+                ..bin
+            };
+            all.push(Batch { mpi_ops: vec![bin], ..Batch::default() });
+        }
+    }
+    macro_rules! split {
+        ($($kind:ident by $rows:expr),+) => { $(
+            let mut rows = std::mem::take(&mut fragment.$kind).into_iter().peekable();
+            while rows.peek().is_some() {
+                let $kind: Vec<_> = rows.by_ref().take($rows).collect();
+                all.push(Batch { $kind, ..Batch::default() });
+            }
+        )+ };
+    }
+    let samples = std::mem::take(&mut all);
+    split!(
+        jobs by INVENTORY_OF_PART,
+        job_ranks by INVENTORY_OF_PART,
+        job_comms by ROWS_OF_PART,
+        job_settings by ROWS_OF_PART,
+        mpi_pvars by ROWS_OF_PART,
+        mpi_peers by 1,
+        mpi_regions by 1,
+        events by ROWS_OF_PART
+    );
+    all.extend(samples);
+    all
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use throughline_sample::wire::{Job, MpiOpCell, MpiRankBin};
-
-    fn bin(time: i64, cells: usize) -> Batch {
-        let cells = vec![MpiOpCell::default(); cells];
-        Batch { mpi_ops: vec![MpiRankBin { time, cells, ..MpiRankBin::default() }], ..Batch::default() }
-    }
-
-    #[tokio::test]
-    async fn gathers_while_the_channel_is_full_and_keeps_the_order() {
-        let counters = Arc::new(Counters::default());
-        let outbox = Outbox::new(10, counters.clone());
-        let (to, mut from) = mpsc::channel(1);
-        outbox.put(bin(1, 2));
-        assert!(outbox.flush(&to));
-        outbox.put(bin(2, 4));
-        assert!(outbox.flush(&to), "full, not closed");
-        outbox.put(bin(3, 6));
-        outbox.put(Batch { jobs: vec![Job::default()], ..bin(4, 1) });
-        let times = |batch: Batch| batch.mpi_ops.iter().map(|bin| bin.time).collect::<Vec<_>>();
-        assert_eq!(times(from.recv().await.unwrap()), [1]);
-        assert!(outbox.flush(&to));
-        let second = from.recv().await.unwrap();
-        assert_eq!(second.jobs.len(), 1, "inventory is kept");
-        assert_eq!(times(second), [2, 3]);
-        let status = counters.status();
-        assert_eq!((status.records, status.dropped_records), (2 + 10 + 1, 1));
-        drop(from);
-        outbox.put(bin(5, 3));
-        assert!(!outbox.flush(&to));
-        assert_eq!(counters.status().dropped_records, 4);
-    }
-}
+#[path = "outbox_tests.rs"]
+mod tests;

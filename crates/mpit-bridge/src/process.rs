@@ -9,11 +9,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::{Uid, User};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
+use throughline_sample::admission::clean_text;
 
-/// Longest command line kept, in characters: enough to recognise a program, little enough for a row.
-const COMMAND_CHARACTERS: usize = 512;
+/// Longest command line kept, in bytes: enough to recognise a program, little enough for a row.
+const COMMAND_BYTES: usize = 512;
+/// Most bytes read of a file about a process: arguments can be megabytes long, a list of groups as well.
+const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Longest list of CPUs kept: 256 single CPUs.
 const CPUS_CHARACTERS: usize = 1024;
@@ -29,6 +33,8 @@ pub(crate) struct Process {
     pub user: String,
     /// Its start in clock ticks since boot.
     pub start_ticks: Option<u64>,
+    /// How long it has run, nanoseconds; `None` where its start is not known.
+    pub age_nanoseconds: Option<i64>,
     /// Its command line, words separated by spaces.
     pub command: String,
     /// CPUs that it may run on, as the kernel writes a list; empty if not known.
@@ -50,8 +56,14 @@ pub(crate) struct Opener {
 pub(crate) fn opener(socket: &impl AsFd) -> Option<Opener> {
     let credentials = getsockopt(socket, sockopt::PeerCredentials).ok()?;
     let pid = u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0)?;
-    let handle = getsockopt(socket, sockopt::PeerPidfd).ok().or_else(|| handle(pid));
-    Some(Opener { pid, uid: credentials.uid(), handle })
+    Some(Opener { pid, uid: credentials.uid(), handle: None })
+}
+
+impl Opener {
+    /// Takes a descriptor of the process, where the kernel has one.
+    pub(crate) fn hold(&mut self, socket: &impl AsFd) {
+        self.handle = getsockopt(socket, sockopt::PeerPidfd).ok().or_else(|| handle(self.pid));
+    }
 }
 
 /// A descriptor of a process; `None` if it has ended or the kernel has no such thing (before Linux 5.3).
@@ -75,9 +87,8 @@ impl Process {
     pub(crate) fn read(proc: &Path, topology: &Topology, opener: &Opener) -> Self {
         let (pid, uid) = (opener.pid, opener.uid);
         let folder = proc.join(pid.to_string());
-        let text = |name: &str| {
-            String::from_utf8_lossy(&std::fs::read(folder.join(name)).unwrap_or_default()).into_owned()
-        };
+        let text =
+            |name: &str| String::from_utf8_lossy(&read(&folder.join(name)).unwrap_or_default()).into_owned();
         let user =
             User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name).unwrap_or_default();
         let cpus = text("status")
@@ -85,12 +96,14 @@ impl Process {
             .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))
             .map(|list| list.trim().chars().take(CPUS_CHARACTERS).collect::<String>())
             .unwrap_or_default();
+        let start_ticks = start_ticks(&text("stat"));
         let found = Self {
             pid,
             uid,
             user: user.clone(),
-            start_ticks: start_ticks(&text("stat")),
-            command: command(text("cmdline").as_bytes()),
+            start_ticks,
+            age_nanoseconds: start_ticks.and_then(age),
+            command: command(&text("cmdline")),
             numa_nodes: topology.nodes_of(&parse_list(&cpus)),
             cpus,
         };
@@ -107,10 +120,28 @@ fn start_ticks(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
-fn command(words: &[u8]) -> String {
-    let text = String::from_utf8_lossy(words);
-    let text: String = text.trim_end_matches('\0').chars().take(COMMAND_CHARACTERS).collect();
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+/// The beginning of a file.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Nanoseconds since so many clock ticks after boot.
+fn age(start_ticks: u64) -> Option<i64> {
+    let per_second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    let started = i128::from(start_ticks) * 1_000_000_000 / i128::from(per_second.max(1));
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME).ok()?;
+    let now = i128::from(now.tv_sec()) * 1_000_000_000 + i128::from(now.tv_nsec());
+    i64::try_from(now - started).ok().map(|age| age.max(0))
+}
+
+/// Words separated by spaces, and nothing that harms a terminal.
+fn command(words: &str) -> String {
+    let words = words.trim_end_matches('\0');
+    let spaced: String =
+        words.chars().take(COMMAND_BYTES).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    clean_text(&spaced, COMMAND_BYTES).into_owned()
 }
 
 #[cfg(test)]
@@ -127,6 +158,7 @@ mod tests {
         let process = Process::read(Path::new("/proc"), &Topology::default(), &own);
         assert!(process.command.contains("mpit"), "{}", process.command);
         assert!(process.start_ticks.unwrap() > 0);
+        assert!((0..3_600_000_000_000).contains(&process.age_nanoseconds.unwrap()), "{process:?}");
         assert_eq!(process.start_ticks, start_of(Path::new("/proc"), process.pid));
         assert!(!parse_list(&process.cpus).is_empty(), "{}", process.cpus);
     }
@@ -161,6 +193,8 @@ mod tests {
 
     #[test]
     fn control_characters_in_commands_become_spaces() {
-        assert_eq!(command(b"./a\0-x\nrm\0\0"), "./a -x rm");
+        assert_eq!(command("./a\0-x\nrm\0\0"), "./a -x rm");
+        assert_eq!(command("./a\0\u{202e}x"), "./a \u{fffd}x");
+        assert!(command(&"漢".repeat(10_000)).len() <= COMMAND_BYTES);
     }
 }

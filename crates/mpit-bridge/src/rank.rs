@@ -4,11 +4,15 @@
 
 use crate::frame::{Bin, Cell, Field, Frame, Header, Name, Peer, PeerKind, Region, Variable, number};
 use crate::member::Member;
-use crate::names::Names;
+use crate::names::{Names, Refused};
 use crate::operations::operation_name;
-use crate::status::{Counters, Malformed, add};
-use crate::trace::{Comparisons, Kind, Record, Trace};
+use crate::quota::{Quotas, User};
+use crate::status::{Counters, Malformed, Quota, add};
+use crate::trace::{Comparisons, Kind, Point, Record, Trace};
+use crate::variables::{AllowList, ELEMENTS_MAX, Variables};
+use crate::window::{Window, WindowLimits};
 use std::sync::Arc;
+use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{MPI_BYTES, MPI_CALLS, PEER_BYTES, PEER_MESSAGES};
 use throughline_sample::wire::{
     Batch, JobComm, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin, MpiRankClock,
@@ -23,6 +27,8 @@ const WIRE_SOURCE: &str = "pml";
 const VARIABLE_SOURCE: &str = "mpi_t";
 /// Longest plausible way of a message through the socket; a larger difference of clocks is a time namespace.
 const DELAY_NANOSECONDS: i64 = 60_000_000_000;
+/// Most members of a communicator, and most communicators: what an `integer` column holds.
+const COMM_MAX: u32 = i32::MAX as u32;
 /// Tags of STATUS that have a meaning or may get one.
 const STATUS_TAGS: usize = 64;
 
@@ -33,22 +39,56 @@ pub(crate) struct Moment {
     pub utc: i64,
 }
 
+/// What a rank's frames are judged by.
+#[derive(Clone, Debug)]
+pub(crate) struct Judges {
+    pub counters: Arc<Counters>,
+    pub quotas: Arc<Quotas>,
+    pub user: Arc<User>,
+    pub variables: AllowList,
+    pub window: WindowLimits,
+}
+
 /// A rank's state between its frames.
 #[derive(Debug)]
 pub(crate) struct Rank {
-    member: Member,
+    job_key: String,
+    rank: u32,
+    world_size: u32,
+    /// Its epoch, in its records.
+    start: i64,
     next_sequence: u32,
+    /// What its CLOCK_MONOTONIC is behind the agent's: 0 but in a time namespace.
+    behind: i64,
     ended: Option<&'static str>,
     /// Figures of its shim already added to the counters, by tag.
     told: [u64; STATUS_TAGS],
     names: Names,
+    variables: Variables,
+    window: Window,
     counters: Arc<Counters>,
+    user: Arc<User>,
 }
 
 impl Rank {
-    pub(crate) fn new(member: Member, header: Header, counters: Arc<Counters>) -> Self {
-        let next_sequence = header.sequence.wrapping_add(1);
-        Self { member, next_sequence, ended: None, told: [0; STATUS_TAGS], names: Names::default(), counters }
+    /// A rank whose HELLO had this header and came then.
+    pub(crate) fn new(member: &Member, header: Header, came: Moment, judges: Judges) -> Self {
+        let Judges { counters, quotas, user, variables, window } = judges;
+        Self {
+            job_key: member.identity.job_key.clone(),
+            rank: member.hello.rank,
+            world_size: member.hello.world_size,
+            start: member.start,
+            next_sequence: header.sequence.wrapping_add(1),
+            behind: behind(header, came),
+            ended: None,
+            told: [0; STATUS_TAGS],
+            names: Names::new(&quotas, &user),
+            variables: Variables::new(variables),
+            window: Window::new(member.process_start.unwrap_or(came.utc), window),
+            counters,
+            user,
+        }
     }
 
     /// How it ended, once it has said so.
@@ -56,8 +96,8 @@ impl Rank {
         self.ended
     }
 
-    pub(crate) fn member(&self) -> &Member {
-        &self.member
+    pub(crate) fn job_key(&self) -> &str {
+        &self.job_key
     }
 
     /// Records of one frame.
@@ -65,18 +105,29 @@ impl Rank {
         if self.ended.is_some() || matches!(frame, Frame::Hello(_)) {
             return Err(Malformed::Order);
         }
-        let times = Times::new(header, now);
+        let times =
+            Times { offset: now.utc.saturating_sub(now.monotonic).saturating_add(self.behind), now: now.utc };
         let mut batch = Batch::default();
         match frame {
             Frame::Ops(bins) => batch.mpi_ops = self.bins(&bins, &times),
-            Frame::Peers(time, peers) => batch.mpi_peers = self.peers(times.utc(time), &peers)?,
-            Frame::Pvars(time, variables) => batch.mpi_pvars = self.variables(times.utc(time), &variables),
-            Frame::Names(time, names) => self.names(times.utc(time), names, &mut batch),
-            Frame::Regions(time, regions) => {
-                batch.mpi_regions.extend(self.regions(times.utc(time), &regions));
+            Frame::Peers(time, peers) => {
+                let records = self.peers(times.utc(time), &peers)?;
+                batch.mpi_peers =
+                    if self.is_admitted(times.utc(time), &times) { records } else { Vec::new() };
             }
-            Frame::Trace(trace) => batch.mpi_traces.extend(self.trace(trace, header, &times)?),
-            Frame::Clock(all) => batch.mpi_clocks.extend(self.comparisons(all, header, &times)?),
+            Frame::Pvars(time, variables) => {
+                if self.is_admitted(times.utc(time), &times) {
+                    batch.mpi_pvars = self.variables(times.utc(time), &variables);
+                }
+            }
+            Frame::Names(time, names) => self.names(times.utc(time), &times, names, &mut batch),
+            Frame::Regions(time, regions) => {
+                if self.is_admitted(times.utc(time), &times) {
+                    batch.mpi_regions.extend(self.regions(times.utc(time), &regions));
+                }
+            }
+            Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
+            Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),
             Frame::Status(fields) => self.told(&fields)?,
             Frame::Bye(fields) => {
                 self.told(&fields)?;
@@ -95,18 +146,34 @@ impl Rank {
         Ok(batch)
     }
 
+    /// Whether a record of this time may be stored; counts it if not.
+    fn is_admitted(&self, time: i64, times: &Times) -> bool {
+        self.judge(time, times).map_err(|why| self.counters.rejected(why, 1)).is_ok()
+    }
+
+    fn judge(&self, time: i64, times: &Times) -> Result<(), Rejection> {
+        if self.window.check(time, times.now)? { self.user.past(time) } else { Ok(()) }
+    }
+
     fn bins(&self, bins: &[Bin], times: &Times) -> Vec<MpiRankBin> {
         let known = bins.iter().filter(|bin| !bin.cells.is_empty());
+        let known = known.filter(|bin| self.is_admitted(times.utc(bin.end), times));
         known
             .map(|bin| MpiRankBin {
                 time: times.utc(bin.end),
-                epoch: self.member.start,
-                job_key: self.member.identity.job_key.clone(),
-                rank: self.member.hello.rank,
+                epoch: self.start,
+                job_key: self.job_key.clone(),
+                rank: self.rank,
                 source: SOURCE.to_owned(),
-                cells: bin.cells.iter().filter_map(|cell| self.cell(cell)).collect(),
+                cells: self.cells(&bin.cells),
             })
             .collect()
+    }
+
+    fn cells(&self, cells: &[Cell]) -> Vec<MpiOpCell> {
+        let mut all = Vec::with_capacity(cells.len());
+        all.extend(cells.iter().filter_map(|cell| self.cell(cell)));
+        all
     }
 
     fn cell(&self, cell: &Cell) -> Option<MpiOpCell> {
@@ -136,15 +203,15 @@ impl Rank {
 
     /// One record for each kind of traffic.
     fn peers(&self, time: i64, peers: &[Peer]) -> Result<Vec<MpiRankPeers>, Malformed> {
-        if peers.iter().any(|peer| peer.peer >= self.member.hello.world_size) {
+        if peers.iter().any(|peer| peer.peer >= self.world_size) {
             return Err(Malformed::Rank);
         }
         let kinds = [(PeerKind::Logical, "logical", SOURCE), (PeerKind::Wire, "wire", WIRE_SOURCE)];
         let rows = kinds.into_iter().map(|(kind, name, source)| MpiRankPeers {
             time,
-            epoch: self.member.start,
-            job_key: self.member.identity.job_key.clone(),
-            rank: self.member.hello.rank,
+            epoch: self.start,
+            job_key: self.job_key.clone(),
+            rank: self.rank,
             kind: name.to_owned(),
             source: source.to_owned(),
             cells: peers.iter().filter(|peer| peer.kind == kind).map(peer_cell).collect(),
@@ -153,18 +220,36 @@ impl Rank {
     }
 
     /// Keeps what numbers mean, and records what is told for the database.
-    fn names(&mut self, time: i64, names: Vec<Name>, batch: &mut Batch) {
+    fn names(&mut self, time: i64, times: &Times, names: Vec<Name>, batch: &mut Batch) {
+        let mut is_admitted = None;
         for name in names {
-            if !self.names.learn(&name) {
-                add(&self.counters.unknown_names, 1);
+            match self.names.learn(&name) {
+                Ok(()) => {}
+                Err(Refused::TooMany) => add(&self.counters.unknown_names, 1),
+                Err(Refused::OfUser) => {
+                    self.counters.rejected(Rejection::Quota, 1);
+                    self.user.exceeds(Quota::Names, 1);
+                }
             }
-            let (job_key, rank) = (self.member.identity.job_key.clone(), self.member.hello.rank);
+            if matches!(name, Name::Region(..) | Name::Algorithm(..)) {
+                continue; // they are part of other records
+            }
+            if !*is_admitted.get_or_insert_with(|| self.is_admitted(time, times)) {
+                continue;
+            }
+            let (job_key, rank) = (self.job_key.clone(), self.rank);
             match name {
+                Name::Communicator(comm, _, size, place)
+                    if comm > COMM_MAX || size > COMM_MAX || place.is_some_and(|place| place >= size) =>
+                {
+                    self.counters.rejected(Rejection::Number, 1);
+                }
                 Name::Communicator(comm, name, size, rank_in_comm) => {
-                    let epoch = self.member.start;
+                    let epoch = self.start;
                     let named = JobComm { time, epoch, job_key, rank, comm, name, size, rank_in_comm };
                     batch.job_comms.push(named);
                 }
+                Name::Setting(name, _) if name.is_empty() => self.counters.rejected(Rejection::Name, 1),
                 Name::Setting(name, value) => {
                     batch.job_settings.push(JobSetting { time, job_key, rank, name, value });
                 }
@@ -192,34 +277,56 @@ impl Rank {
         let cells: Vec<_> = regions.iter().filter_map(cell).collect();
         (!cells.is_empty()).then(|| MpiRankRegions {
             time,
-            epoch: self.member.start,
-            job_key: self.member.identity.job_key.clone(),
-            rank: self.member.hello.rank,
+            epoch: self.start,
+            job_key: self.job_key.clone(),
+            rank: self.rank,
             source: SOURCE.to_owned(),
             cells,
         })
     }
 
-    /// Records of trace mode. A beginning after the frame was sent is impossible, and would be a row that no
-    /// retention reaches.
-    fn trace(&self, trace: Trace, header: Header, times: &Times) -> Result<Option<MpiRankTrace>, Malformed> {
-        let latest = header.monotonic.saturating_add(DELAY_NANOSECONDS);
-        if trace.records.iter().any(|record| record.start > latest) {
-            return Err(Malformed::Body);
-        }
-        let world = self.member.hello.world_size;
-        if trace.records.iter().any(|record| record.peer.is_some_and(|peer| peer >= world)) {
+    /// Records of trace mode, each run of admitted ones with its number: what was rejected shows as a gap.
+    fn trace(&self, trace: Trace, times: &Times) -> Result<Vec<MpiRankTrace>, Malformed> {
+        if trace.records.iter().any(|record| record.peer.is_some_and(|peer| peer >= self.world_size)) {
             return Err(Malformed::Rank);
         }
-        let records: Vec<_> = trace.records.into_iter().map(|record| self.trace_record(record)).collect();
-        Ok((!records.is_empty()).then(|| MpiRankTrace {
-            epoch: self.member.start,
-            job_key: self.member.identity.job_key.clone(),
-            rank: self.member.hello.rank,
+        let is_admitted = |record: &Record| self.is_admitted(times.utc(record.start), times);
+        let runs = self.runs(trace.number, trace.records, is_admitted);
+        let traces = runs.map(|(number, records)| MpiRankTrace {
+            epoch: self.start,
+            job_key: self.job_key.clone(),
+            rank: self.rank,
             utc_offset: times.offset,
-            number: trace.number,
-            records,
-        }))
+            number,
+            records: records.into_iter().map(|record| self.trace_record(record)).collect(),
+        });
+        Ok(traces.collect())
+    }
+
+    /// Runs of admitted ones among numbered records.
+    fn runs<T>(
+        &self,
+        first: u64,
+        records: Vec<T>,
+        is_admitted: impl Fn(&T) -> bool,
+    ) -> impl Iterator<Item = (u64, Vec<T>)> {
+        let mut runs: Vec<(u64, Vec<T>)> = Vec::new();
+        // Numbers are stored as signed ones.
+        if first.saturating_add(records.len() as u64) > i64::MAX as u64 {
+            self.counters.rejected(Rejection::Number, records.len() as u64);
+            return runs.into_iter();
+        }
+        let mut follows = false;
+        for (number, record) in (first..).zip(records) {
+            let is_taken = is_admitted(&record);
+            match runs.last_mut() {
+                _ if !is_taken => {}
+                Some((_, run)) if follows => run.push(record),
+                _ => runs.push((number, vec![record])),
+            }
+            follows = is_taken;
+        }
+        runs.into_iter()
     }
 
     /// Nothing is left out, as that would shift the numbers of what follows.
@@ -234,43 +341,58 @@ impl Rank {
         record.to_wire(operation, &region)
     }
 
-    fn comparisons(
-        &self,
-        all: Comparisons,
-        header: Header,
-        times: &Times,
-    ) -> Result<Option<MpiRankClock>, Malformed> {
-        let latest = header.monotonic.saturating_add(DELAY_NANOSECONDS);
-        if all.points.iter().any(|point| point.time > latest) {
-            return Err(Malformed::Body);
-        }
-        Ok((!all.points.is_empty()).then(|| MpiRankClock {
-            epoch: self.member.start,
-            job_key: self.member.identity.job_key.clone(),
-            rank: self.member.hello.rank,
+    fn comparisons(&self, all: Comparisons, times: &Times) -> Vec<MpiRankClock> {
+        let is_admitted = |point: &Point| self.is_admitted(times.utc(point.time), times);
+        let runs = self.runs(all.number, all.points, is_admitted);
+        let clocks = runs.map(|(number, points)| MpiRankClock {
+            epoch: self.start,
+            job_key: self.job_key.clone(),
+            rank: self.rank,
             utc_offset: times.offset,
-            number: all.number,
-            points: all.points.into_iter().map(Into::into).collect(),
-        }))
+            number,
+            points: points.into_iter().map(Into::into).collect(),
+        });
+        clocks.collect()
     }
 
-    /// A value that is no number can't be stored and says nothing: absent.
-    fn variables(&self, time: i64, variables: &[Variable]) -> Vec<MpiPvarSample> {
-        let each = variables.iter().flat_map(|variable| {
-            let finite = variable.elements.iter().filter(|(_, value)| value.is_finite());
-            finite.map(move |(element, value)| (variable, *element, *value))
-        });
-        each.map(|(variable, element, value)| MpiPvarSample {
+    /// A value that is no number can't be stored and says nothing: absent. So are variables that the agent did not ask
+    /// for, and what exceeds the user's quota: the next reading comes soon.
+    fn variables(&mut self, time: i64, variables: &[Variable]) -> Vec<MpiPvarSample> {
+        let mut samples = Vec::new();
+        for variable in variables {
+            let elements = variable.elements.len();
+            if !self.variables.admit(&variable.name) {
+                add(&self.counters.unlisted_variables, elements as u64);
+                self.counters.rejected(Rejection::Name, elements as u64);
+                continue;
+            }
+            let taken = self.user.pvars(elements);
+            if taken < elements {
+                self.counters.rejected(Rejection::Quota, (elements - taken) as u64);
+                self.user.exceeds(Quota::Pvars, (elements - taken) as u64);
+            }
+            for &(element, value) in &variable.elements[..taken] {
+                if element >= ELEMENTS_MAX {
+                    self.counters.rejected(Rejection::Number, 1);
+                } else if value.is_finite() {
+                    samples.push(self.variable(time, variable, element, value));
+                }
+            }
+        }
+        samples
+    }
+
+    fn variable(&self, time: i64, variable: &Variable, element: u32, value: f64) -> MpiPvarSample {
+        MpiPvarSample {
             time,
-            job_key: self.member.identity.job_key.clone(),
-            rank: self.member.hello.rank,
+            job_key: self.job_key.clone(),
+            rank: self.rank,
             name: variable.name.clone(),
             element,
             value,
             source: VARIABLE_SOURCE.to_owned(),
             variable_class: variable.class.to_owned(),
-        })
-        .collect()
+        }
     }
 
     /// Adds what a shim says about itself: sums, of which the part already told is left out.
@@ -302,20 +424,22 @@ fn peer_cell(peer: &Peer) -> MpiPeerCell {
     }
 }
 
+/// How much a sender's CLOCK_MONOTONIC is behind: nothing, unless a container has a time namespace. Then its HELLO
+/// counts as just sent. Later frames may have waited for long in a socket, and are as old as they say.
+fn behind(hello: Header, came: Moment) -> i64 {
+    let delay = came.monotonic.saturating_sub(hello.monotonic);
+    if (-1_000_000..DELAY_NANOSECONDS).contains(&delay) { 0 } else { delay }
+}
+
 /// Turns a sender's times into UTC.
 struct Times {
     /// Added to the sender's CLOCK_MONOTONIC.
     offset: i64,
+    /// The agent's present, UTC.
+    now: i64,
 }
 
 impl Times {
-    fn new(header: Header, now: Moment) -> Self {
-        let delay = now.monotonic.saturating_sub(header.monotonic);
-        // One clock for both, unless a container has a time namespace: then the frame counts as just sent.
-        let shift = if (-1_000_000..DELAY_NANOSECONDS).contains(&delay) { 0 } else { delay };
-        Self { offset: now.utc.saturating_sub(now.monotonic).saturating_add(shift) }
-    }
-
     fn utc(&self, monotonic: i64) -> i64 {
         monotonic.saturating_add(self.offset).max(0)
     }

@@ -4,10 +4,16 @@ use super::*;
 use crate::frame::AlgorithmSource;
 use crate::identity::{Hello, Identity};
 use crate::process::Process;
+use crate::quota::QuotaLimits;
+use std::time::Instant;
 
 const NOW: Moment = Moment { monotonic: 5_000_100_000, utc: 1_700_000_000_000_000_000 };
 
 fn rank() -> Rank {
+    Rank::new(&member(), header(0), NOW, judges(QuotaLimits::default()))
+}
+
+fn member() -> Member {
     let hello = Hello {
         rank: 2,
         world_size: 4,
@@ -17,8 +23,14 @@ fn rank() -> Rank {
     };
     let identity = Identity { job_key: "slurm:5.0".into(), ..Identity::default() };
     let process = Process { pid: 42, uid: 7, command: "./a".into(), ..Process::default() };
-    let member = Member::new(identity, hello, process, "n1", NOW.utc);
-    Rank::new(member, header(0), Arc::default())
+    Member::new(identity, hello, process, "n1", NOW.utc)
+}
+
+fn judges(limits: QuotaLimits) -> Judges {
+    let counters = Arc::<Counters>::default();
+    let quotas = Quotas::new(limits, 16, counters.clone());
+    let (user, variables) = (quotas.user(7, Instant::now()), AllowList::new(None));
+    Judges { counters, quotas, user, variables, window: WindowLimits::default() }
 }
 
 fn header(sequence: u32) -> Header {
@@ -103,8 +115,8 @@ fn names_are_bounded() {
 
 #[test]
 fn a_time_namespace_does_not_move_the_time() {
-    let mut rank = rank();
     let far = Header { monotonic: 900_000_000_000_000, ..header(1) };
+    let mut rank = Rank::new(&member(), far, NOW, judges(QuotaLimits::default()));
     let bins = vec![Bin { end: far.monotonic - 50_000_000, cells: vec![cell(17)] }];
     let batch = rank.take(far, Frame::Ops(bins), NOW).unwrap();
     assert_eq!(batch.mpi_ops[0].time, NOW.utc - 50_000_000);
@@ -178,4 +190,110 @@ fn an_impossible_epoch_is_replaced() {
     let hello = Hello { world_size: 1, epoch: 5, ..Hello::default() };
     let member = Member::new(Identity::default(), hello, Process::default(), "n1", NOW.utc);
     assert_eq!(member.start, NOW.utc);
+}
+
+/// Attacks 1 and 2: a record of another time is left out alone.
+#[test]
+fn times_outside_the_window_are_rejected_record_by_record() {
+    const SECOND: i64 = 1_000_000_000;
+    let mut rank = rank();
+    let ahead = 5 * SECOND + 121 * SECOND;
+    let bin = |end| Bin { end, cells: vec![cell(17)] };
+    let bins =
+        vec![bin(5 * SECOND), bin(ahead), bin(5 * SECOND - 3601 * SECOND), bin(i64::MAX), bin(4 * SECOND)];
+    let taken = rank.take(header(1), Frame::Ops(bins), NOW).unwrap().mpi_ops;
+    assert_eq!(taken.len(), 2);
+    let status = rank.counters.status();
+    assert_eq!(
+        (status.rejected_for(Rejection::TimeFuture), status.rejected_for(Rejection::TimePast)),
+        (2, 1)
+    );
+    let peer = Peer { peer: 1, kind: PeerKind::Logical, bytes: 1, messages: 1 };
+    let region = Name::Region(1, "r".into());
+    let setting = Name::Setting("a".into(), "b".into());
+    let far = rank.take(header(2), Frame::Names(i64::MAX, vec![region, setting]), NOW).unwrap();
+    assert_eq!(far, Batch::default());
+    assert!(rank.names.region(1).is_some(), "what a number means has no time");
+    let far = rank.take(header(3), Frame::Peers(ahead, vec![peer]), NOW).unwrap();
+    assert_eq!(far, Batch::default());
+    let variable = Variable { name: "q".into(), class: "size", elements: vec![(0, 1.0)] };
+    let far = rank.take(header(4), Frame::Pvars(ahead, vec![variable]), NOW).unwrap();
+    assert_eq!(far, Batch::default());
+    assert_eq!(rank.counters.status().rejected_for(Rejection::TimeFuture), 5);
+}
+
+/// What is rejected of a trace shows as a gap in its numbers.
+#[test]
+fn traces_are_judged_record_by_record() {
+    let mut rank = rank();
+    let record = |start| Record {
+        kind: Kind::Call,
+        start,
+        end: start,
+        comm: 0,
+        bytes: 0,
+        peer: None,
+        tag: 0,
+        sequence: None,
+        operation: 17,
+        thread: 0,
+        region: 0,
+    };
+    let (good, late) = (record(4_000_000_000), record(4_000_000_000_000));
+    let records = vec![good, good, late, good, late];
+    let batch = rank.take(header(1), Frame::Trace(Trace { number: 10, records }), NOW).unwrap();
+    let runs: Vec<_> = batch.mpi_traces.iter().map(|run| (run.number, run.records.len())).collect();
+    assert_eq!(runs, [(10, 2), (13, 1)]);
+    let unstorable = Trace { number: u64::MAX - 1, records: vec![good] };
+    assert!(rank.take(header(2), Frame::Trace(unstorable), NOW).unwrap().mpi_traces.is_empty());
+    assert_eq!(rank.counters.status().rejected_for(Rejection::Number), 1);
+}
+
+#[test]
+fn numbers_that_no_column_holds_are_rejected() {
+    let mut rank = rank();
+    let names = vec![
+        Name::Communicator(u32::MAX, "x".into(), 2, Some(0)),
+        Name::Communicator(1, "x".into(), u32::MAX, None),
+        Name::Communicator(2, "x".into(), 2, Some(2)),
+        Name::Communicator(3, "x".into(), 2, Some(1)),
+        Name::Setting(String::new(), "v".into()),
+    ];
+    let batch = rank.take(header(1), Frame::Names(5_000_000_000, names), NOW).unwrap();
+    assert_eq!((batch.job_comms.len(), batch.job_settings.len()), (1, 0));
+    let variable = Variable { name: "q".into(), class: "size", elements: vec![(0, 1.0), (u32::MAX, 1.0)] };
+    let batch = rank.take(header(2), Frame::Pvars(5_000_000_000, vec![variable]), NOW).unwrap();
+    assert_eq!(batch.mpi_pvars.len(), 1);
+    let status = rank.counters.status();
+    assert_eq!((status.rejected_for(Rejection::Number), status.rejected_for(Rejection::Name)), (4, 1));
+}
+
+#[test]
+fn names_are_a_share_of_the_user() {
+    let judges = judges(QuotaLimits { name_bytes: 2000, ..QuotaLimits::default() });
+    let mut rank = Rank::new(&member(), header(0), NOW, judges.clone());
+    let names = (1..=100).map(|number| Name::Region(number, "r".repeat(52))).collect();
+    rank.take(header(1), Frame::Names(5_000_000_000, names), NOW).unwrap();
+    assert_eq!(rank.counters.status().rejected_for(Rejection::Quota), 90, "half of it are ten names");
+    assert!(judges.user.over.is_over());
+    drop(rank);
+    let mut again = Rank::new(&member(), header(0), NOW, judges);
+    let one = vec![Name::Region(1, "r".repeat(52))];
+    again.take(header(1), Frame::Names(5_000_000_000, one), NOW).unwrap();
+    assert!(again.names.region(1).is_some(), "given back with the rank");
+}
+
+#[test]
+fn a_start_is_held_against_the_kernel() {
+    let hour = 3_600_000_000_000;
+    let start = |age, epoch| {
+        let process = Process { age_nanoseconds: age, ..Process::default() };
+        let hello = Hello { world_size: 1, epoch, ..Hello::default() };
+        Member::new(Identity::default(), hello, process, "n1", NOW.utc).start
+    };
+    assert_eq!(start(Some(30 * hour), NOW.utc - 29 * hour), NOW.utc - 29 * hour);
+    assert_eq!(start(Some(30 * hour), NOW.utc - 31 * hour), NOW.utc, "before its process");
+    assert_eq!(start(None, NOW.utc - hour / 2), NOW.utc - hour / 2);
+    assert_eq!(start(None, NOW.utc - 400 * hour), NOW.utc);
+    assert_eq!(start(Some(hour), NOW.utc + hour), NOW.utc, "ahead");
 }

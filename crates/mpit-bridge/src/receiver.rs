@@ -2,24 +2,24 @@
 //!
 //! Each connection is a task of its own, so that none can hold up another; none ever waits for the agent.
 
-use crate::accept::Registry;
+use crate::config::Config;
 use crate::cpus::Topology;
-use crate::frame::Welcome;
 use crate::jobs::{Jobs, Places, Told, UNSEEN, Watched};
-use crate::kernel::Kernel;
 use crate::outbox::Outbox;
+use crate::pipe::Pipe;
 use crate::process::{handle, opener, start_of};
-use crate::rank::Moment;
+use crate::quota::{Quotas, User};
+use crate::rank::{Judges, Moment};
 use crate::saved::Saved;
 use crate::session;
 use crate::socket::{BindError, Listening, accept, listen_at, watch};
-use crate::status::{Counters, Reason, Status, add};
-use crate::trace_box::{TraceBox, TraceLimits};
+use crate::status::{Counters, Quota, Reason, Status, add};
+use crate::trace_box::TraceBox;
+use crate::variables::AllowList;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,6 +28,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
+
+/// The user id that no process has (credentials(7)).
+const NOBODY: u32 = u32::MAX;
+/// Users over quota that a status names.
+const OVER_QUOTA_NAMED: usize = 8;
 
 /// Turns CLOCK_MONOTONIC nanoseconds into UTC nanoseconds.
 pub type Clock = Arc<dyn Fn(i64) -> i64 + Send + Sync>;
@@ -45,112 +50,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long the last records may wait for the agent when it stops.
 const LAST_HAND_OVER: Duration = Duration::from_secs(2);
 
-/// Called when the first rank of a job is there, and when the last one has gone: quick, and from any thread.
-#[derive(Clone)]
-pub struct JobEdge(Arc<dyn Fn() + Send + Sync>);
-
-impl JobEdge {
-    /// Calls this function.
-    pub fn new(call: impl Fn() + Send + Sync + 'static) -> Self {
-        Self(Arc::new(call))
-    }
-}
-
-impl Default for JobEdge {
-    /// Tells nobody.
-    fn default() -> Self {
-        Self::new(|| {})
-    }
-}
-
-impl fmt::Debug for JobEdge {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JobEdge")
-    }
-}
-
-/// How the receiver works. The defaults suit an agent; `socket` and `node` have to be set.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where to listen.
-    pub socket: PathBuf,
-    /// Mode of the socket: who may write to it may connect.
-    pub mode: u32,
-    /// Name of this node, for records.
-    pub node: String,
-    /// What shims are told.
-    pub welcome: Welcome,
-    /// Bounds.
-    pub limits: Limits,
-    /// `/proc`, or a test's folder.
-    pub proc: PathBuf,
-    /// `/sys`, or a test's folder.
-    pub sys: PathBuf,
-    /// What the kernel says about jobs.
-    pub kernel: Kernel,
-    /// Where what is known of ranks waits for the next agent; nowhere if `None`.
-    pub state: Option<PathBuf>,
-    /// Identity of this boot: ranks of an earlier one are gone.
-    pub boot_id: String,
-    /// Told when a job begins or ends here.
-    pub job_edge: JobEdge,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            socket: PathBuf::from("/run/throughline/mpi.sock"),
-            mode: 0o666,
-            node: String::new(),
-            welcome: Welcome::default(),
-            limits: Limits::default(),
-            proc: PathBuf::from("/proc"),
-            sys: PathBuf::from("/sys"),
-            kernel: Kernel::default(),
-            state: None,
-            boot_id: String::new(),
-            job_edge: JobEdge::default(),
-        }
-    }
-}
-
-/// Bounds of the receiver, each against one way in which ranks could use up the node.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Ranks connected: a few jobs of one rank per hardware thread on the largest nodes.
-    pub connections: usize,
-    /// Of one user, so that nobody shuts others out.
-    pub connections_per_user: usize,
-    /// Malformed messages before a connection is closed.
-    pub malformed_messages: u32,
-    /// Frames read from one rank in a second; a shim sends about four.
-    pub frames_per_second: u32,
-    /// Time until HELLO.
-    pub hello: Duration,
-    /// How long a rank that lost its connection and runs may take to connect anew: longer than a shim's longest
-    /// pause of 30 s.
-    pub reconnect: Duration,
-    /// Cells, peers and variables that wait for the agent: about 100 bytes each.
-    pub pending_samples: usize,
-    /// Trace mode.
-    pub trace: TraceLimits,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            connections: 4096,
-            connections_per_user: 3072,
-            malformed_messages: 16,
-            frames_per_second: 100,
-            hello: Duration::from_secs(10),
-            reconnect: Duration::from_secs(45),
-            pending_samples: 200_000,
-            trace: TraceLimits::default(),
-        }
-    }
-}
-
 /// The running receiver.
 #[derive(Debug)]
 pub struct Receiver {
@@ -166,11 +65,14 @@ pub(crate) struct Shared {
     pub counters: Arc<Counters>,
     pub outbox: Outbox,
     pub traces: TraceBox,
+    pub quotas: Arc<Quotas>,
+    variables: AllowList,
+    /// Who stands for the agent itself, where records are nobody's.
+    own: Arc<User>,
     pub stop: CancellationToken,
     welcomes: Mutex<u32>,
     connections: AtomicU64,
     clock: ClockOf,
-    registry: Mutex<Registry>,
     jobs: Mutex<Jobs>,
 }
 
@@ -190,19 +92,22 @@ impl Receiver {
     /// The socket can't be bound.
     pub fn start(config: Config, clock: Clock, records: mpsc::Sender<Batch>) -> Result<Self, BindError> {
         let listening = listen_at(&config.socket, config.mode)?;
-        allow_descriptors(config.limits.connections);
-        let counters = Arc::new(Counters::default());
         let limits = config.limits;
+        let connections = allow_descriptors(limits.connections);
+        let counters = Arc::new(Counters::default());
+        let quotas = Quotas::new(limits.quota, connections, counters.clone());
         let shared = Arc::new(Shared {
             topology: Topology::read(&config.sys),
             welcomes: Mutex::new(0),
             connections: AtomicU64::new(0),
             clock: ClockOf(clock),
             counters: counters.clone(),
-            registry: Mutex::new(Registry::new(limits.connections, limits.connections_per_user)),
             jobs: Mutex::default(),
-            outbox: Outbox::new(limits.pending_samples, counters.clone()),
-            traces: TraceBox::new(limits.trace, counters, Instant::now()),
+            outbox: Outbox::new(limits.quota.waiting_bytes, counters.clone()),
+            traces: TraceBox::new(limits.trace, counters),
+            variables: AllowList::new(config.welcome.variables.as_deref()),
+            own: quotas.user(NOBODY, Instant::now()),
+            quotas,
             stop: CancellationToken::new(),
             config,
         });
@@ -214,7 +119,14 @@ impl Receiver {
     /// Its figures now.
     #[must_use]
     pub fn status(&self) -> Status {
-        Status { running_jobs: self.shared.jobs().counts().0 as u64, ..self.shared.counters.status() }
+        let (users, over_quota) = self.shared.quotas.over(OVER_QUOTA_NAMED);
+        Status {
+            running_jobs: self.shared.jobs().counts().0 as u64,
+            over_quota_users: users as u64,
+            over_quota,
+            waiting_bytes: self.shared.outbox.bytes() as u64,
+            ..self.shared.counters.status()
+        }
     }
 
     /// Process ids of the ranks that run here.
@@ -226,7 +138,7 @@ impl Receiver {
     /// Notes where processes compute; of those that are ranks it is told.
     pub fn place(&self, places: &BTreeMap<u32, Places>) {
         let job_ranks = self.shared.jobs().place(places);
-        self.shared.outbox.put(Batch { job_ranks, ..Batch::default() });
+        self.shared.outbox.put(&self.shared.own, Batch { job_ranks, ..Batch::default() });
     }
 
     /// Closes all connections, hands over what is left and closes the channel. Ranks go on and look for the
@@ -239,15 +151,27 @@ impl Receiver {
     }
 }
 
-/// Each rank takes two descriptors, connection and process, and the usual soft limit of 1,024 would refuse a large node's ranks. Where the
-/// hard limit is too low as well, accepting fails, is counted, and goes on when ranks have ended.
-fn allow_descriptors(connections: usize) {
+/// Each rank takes two descriptors, connection and process, three while it says hello, and the usual soft limit of 1,024
+/// would refuse a large node's ranks. Gives how many connections there may be: where the hard limit is too low as well,
+/// as many as leave the agent its own descriptors.
+fn allow_descriptors(connections: usize) -> usize {
     const OTHERS: u64 = 512; // the agent's own files, sockets and libraries
-    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return };
-    let wanted = (2 * connections as u64 + OTHERS).min(hard);
+    const OF_RANK: u64 = 3;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else { return connections };
+    let wanted = (OF_RANK * connections as u64 + OTHERS).min(hard);
     if soft < wanted && setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).is_err() {
         tracing::debug!(soft, wanted, "the limit of open files can't be raised");
     }
+    let has = getrlimit(Resource::RLIMIT_NOFILE).map_or(soft, |(soft, _)| soft);
+    let possible = usize::try_from(has.saturating_sub(OTHERS) / OF_RANK).unwrap_or(usize::MAX).max(1);
+    if possible < connections {
+        tracing::warn!(
+            possible,
+            connections,
+            "fewer MPI ranks than configured: raise the limit of open files"
+        );
+    }
+    possible.min(connections)
 }
 
 async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Batch>, watched: Vec<Watched>) {
@@ -255,7 +179,8 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
     for rank in watched {
         connections.spawn(watch_process(shared.clone(), rank));
     }
-    let hand_over = hand_over(&shared, &records);
+    let pipe = Pipe::new(records);
+    let hand_over = hand_over(&shared, &pipe);
     let accepting = accept_all(&shared, &listening, &mut connections);
     tokio::select! {
         () = shared.stop.cancelled() => {}
@@ -268,7 +193,7 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
     shared.save(true).await;
     let last = async {
         // The channel may be full of what the agent is still writing.
-        while !(shared.outbox.is_empty() && shared.traces.is_empty()) && shared.hand_over(&records) {
+        while !(shared.outbox.is_empty() && shared.traces.is_empty()) && shared.hand_over(&pipe) {
             sleep(HAND_OVER / 10).await;
         }
     };
@@ -277,7 +202,7 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
     }
 }
 
-/// Says that jobs still run, and saves what the next agent has to know.
+/// Says that jobs still run and who is over quota, and saves what the next agent has to know.
 async fn keep(shared: &Arc<Shared>) {
     let mut tick = interval(SAVE);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -287,8 +212,10 @@ async fn keep(shared: &Arc<Shared>) {
         shared.save(is_heartbeat).await;
         if is_heartbeat {
             let jobs = shared.jobs().heartbeat(shared.moment().utc);
-            shared.outbox.put(Batch { jobs, ..Batch::default() });
+            shared.outbox.put(&shared.own, Batch { jobs, ..Batch::default() });
         }
+        let events = shared.quotas.tick(Instant::now(), shared.moment().utc);
+        shared.outbox.put(&shared.own, Batch { events, ..Batch::default() });
     }
 }
 
@@ -314,18 +241,18 @@ async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) 
             let told = shared.jobs().leave(&job_key, &rank, None, shared.moment().utc, UNSEEN);
             if let Some(told) = told {
                 add(&shared.counters.unseen, 1);
-                shared.tell(told);
+                shared.tell(&shared.own, told);
             }
         }
     }
 }
 
-async fn hand_over(shared: &Shared, records: &mpsc::Sender<Batch>) {
+async fn hand_over(shared: &Shared, pipe: &Pipe) {
     let mut tick = interval(HAND_OVER);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tick.tick().await;
-        if !shared.hand_over(records) {
+        if !shared.hand_over(pipe) {
             return;
         }
     }
@@ -354,28 +281,45 @@ async fn accept_all(shared: &Arc<Shared>, listening: &Listening, connections: &m
     }
 }
 
+/// Takes a connection on its user's account, or closes it at once: whoever is over his quota costs others nothing.
 fn admit(shared: &Arc<Shared>, connection: OwnedFd, connections: &mut JoinSet<()>) {
-    let Some(opener) = opener(&connection) else {
+    let Some(mut opener) = opener(&connection) else {
         shared.counters.closed(Reason::Unknown);
         return;
     };
-    if let Err(why) = shared.registry().connect(opener.uid) {
-        shared.counters.closed(why);
-        return;
-    }
+    let now = Instant::now();
+    let user = shared.quotas.user(opener.uid, now);
+    let slot = match shared.quotas.connect(&user, now) {
+        Ok(slot) => slot,
+        Err(quota) => {
+            shared.counters.closed(match quota {
+                Quota::AllConnections => Reason::TooMany,
+                Quota::Connections => Reason::TooManyOfUser,
+                _ => Reason::TooFast,
+            });
+            return;
+        }
+    };
+    opener.hold(&connection);
     let shared = shared.clone();
     connections.spawn(async move {
-        let (pid, uid) = (opener.pid, opener.uid);
-        if let Err(error) = session::serve(&shared, connection, opener).await {
+        let pid = opener.pid;
+        if let Err(error) = session::serve(&shared, connection, opener, user, slot).await {
             tracing::debug!(%error, pid, "an MPI rank's connection failed");
         }
-        shared.registry().disconnect(uid);
     });
 }
 
 impl Shared {
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    /// What the frames of a user's rank are judged by.
+    pub(crate) fn judges(&self, user: &Arc<User>) -> Judges {
+        Judges {
+            counters: self.counters.clone(),
+            quotas: self.quotas.clone(),
+            user: user.clone(),
+            variables: self.variables.clone(),
+            window: self.config.limits.window,
+        }
     }
 
     pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
@@ -383,8 +327,8 @@ impl Shared {
     }
 
     /// Inventory first, as trace records refer to their job. Returns false once the agent's end is closed.
-    fn hand_over(&self, records: &mpsc::Sender<Batch>) -> bool {
-        self.outbox.flush(records) && self.traces.flush(records)
+    fn hand_over(&self, pipe: &Pipe) -> bool {
+        self.outbox.flush(pipe) && self.traces.flush(pipe)
     }
 
     pub(crate) fn next_connection(&self) -> u64 {
@@ -404,7 +348,7 @@ impl Shared {
     }
 
     /// Passes on what came of a rank's joining or leaving.
-    pub(crate) fn tell(&self, told: Told) {
+    pub(crate) fn tell(&self, user: &Arc<User>, told: Told) {
         if told.edge {
             (self.config.job_edge.0)();
         }
@@ -412,7 +356,7 @@ impl Shared {
         for job in told.batch.jobs.iter().filter(|job| job.end != 0) {
             self.traces.forget(&job.key);
         }
-        self.outbox.put(told.batch);
+        self.outbox.put(user, told.batch);
     }
 
     /// Takes over what an earlier agent knew; gives the ranks that may connect anew.
@@ -433,7 +377,7 @@ impl Shared {
         if before > 0 {
             tracing::info!(ranks = before, run = watched.len(), "ranks known from an earlier agent");
         }
-        self.tell(told);
+        self.tell(&self.own, told);
         watched
     }
 

@@ -5,6 +5,7 @@
 
 use crate::identity::Hello;
 use crate::kernel::ScheduledJob;
+use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 
 /// Longest scheduler id: PBS ids carry a host name.
 const ID_CHARACTERS: usize = 128;
@@ -111,7 +112,9 @@ fn sge(hello: &Hello) -> Option<Claim> {
 }
 
 fn about(hello: &Hello, name: &str, account: &str, queue: &str) -> About {
-    let text = |variable: &str| hello.variable(&[variable]).unwrap_or_default().to_owned();
+    let text = |variable: &str| {
+        clean_text(hello.variable(&[variable]).unwrap_or_default(), NAME_BYTES_MAX).into_owned()
+    };
     About { name: text(name), account: text(account), queue: text(queue), array_id: String::new() }
 }
 

@@ -4,24 +4,32 @@
 //! shim closed it, and a forked child may hold one open behind its parent's end: then the process is asked.
 
 use crate::frame::{FRAME_BYTES, Frame, Header, decode};
-use crate::identity::{Hello, identify};
+use crate::identity::{Hello, identify, local};
 use crate::member::{Member, RankKey};
 use crate::process::{Opener, Process};
-use crate::rank::Rank;
+use crate::quota::{Gate, Held, Resource, User};
+use crate::rank::{Moment, Rank};
 use crate::receiver::Shared;
 use crate::socket::{Received, receive, refuse_more, send, watch};
-use crate::status::{Malformed, Reason, add};
+use crate::status::{Malformed, Quota, Reason, add};
 use crate::throttle::Throttle;
+use crate::weigh::rows;
 use nix::sys::socket::UnixCredentials;
 use std::cell::RefCell;
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{sleep, timeout_at};
 
 /// Messages read from one connection before others get their turn.
 const TURN: u32 = 16;
+/// Seconds' worth of frames that one connection may send at once.
+const BURST_SECONDS: u32 = 2;
+/// Bytes of a frame that cost as much as a row.
+const BYTES_OF_ROW: usize = 128;
 
 thread_local! {
     /// Buffers for each worker thread, not for each rank: a message is decoded before the next await.
@@ -29,7 +37,20 @@ thread_local! {
         RefCell::new((vec![0; FRAME_BYTES + 1], nix::cmsg_space!(UnixCredentials)));
 }
 
+/// Why there may be something to read.
+#[derive(Clone, Copy)]
+enum Ready {
+    /// The connection says so.
+    Message,
+    /// The rank's process has ended.
+    Ended,
+}
+
+/// Between two looks whether there is room again.
+const ROOM_PAUSE: Duration = Duration::from_millis(50);
+
 /// What one readiness of a connection led to.
+#[derive(Debug)]
 enum Read {
     /// A message was read and this came of it.
     Message(Result<(), Malformed>),
@@ -37,15 +58,17 @@ enum Read {
     Closed,
 }
 
-/// Serves one connection.
+/// Serves one connection, which holds a slot of its user.
 pub(crate) async fn serve(
     shared: &Arc<Shared>,
     connection: OwnedFd,
     mut opener: Opener,
+    user: Arc<User>,
+    slot: Held,
 ) -> std::io::Result<()> {
     // Without a descriptor of it the process is not watched, and the connection's end is the rank's.
     let process = opener.handle.as_ref().and_then(|handle| watch(handle.try_clone().ok()?).ok());
-    let mut session = Session::new(shared.clone(), opener.pid);
+    let mut session = Session::new(shared.clone(), opener.pid, user.clone());
     let connection = watch(connection)?;
     let outcome = tokio::select! {
         () = shared.stop.cancelled() => {
@@ -56,20 +79,48 @@ pub(crate) async fn serve(
     };
     drop(connection);
     session.disconnected();
-    if session.rank.as_ref().is_some_and(|rank| rank.ended().is_none())
-        && let Some(process) = &process
-    {
-        let ended_at = shared.moment().utc;
-        tokio::select! {
-            () = shared.stop.cancelled() => return Ok(()),
-            () = ended(Some(process)) => session.left(shared.moment().utc),
-            // It runs, and no shim in it speaks any more: it may have become another program.
-            () = sleep(shared.config.limits.reconnect) => session.left(ended_at),
-        }
-    } else {
-        session.left(shared.moment().utc);
+    // What it knew and its slot are given back now: whoever is here without a connection is a few words.
+    let Some(gone) = session.gone() else { return outcome };
+    drop(slot);
+    let ended_at = shared.moment().utc;
+    let Some(process) = process.filter(|_| !gone.has_ended) else {
+        leave(shared, &user, &gone, ended_at).await;
+        return outcome;
+    };
+    let ghost = shared.quotas.hold(&user, Resource::Ghosts, 1);
+    let patience = if ghost.is_ok() { shared.config.limits.reconnect } else { Duration::ZERO };
+    if ghost.is_err() {
+        user.exceeds(Quota::Ghosts, 1);
     }
+    let end = tokio::select! {
+        biased;
+        () = shared.stop.cancelled() => return Ok(()),
+        () = ended(Some(&process)) => shared.moment().utc,
+        // It runs, and no shim in it speaks any more: it may have become another program.
+        () = sleep(patience) => ended_at,
+    };
+    leave(shared, &user, &gone, end).await;
     outcome
+}
+
+/// A rank without a connection.
+struct Gone {
+    job_key: String,
+    key: RankKey,
+    connection: u64,
+    ending: &'static str,
+    has_ended: bool,
+}
+
+/// The rank has gone: its end, and the job's if it was the last.
+async fn leave(shared: &Shared, user: &Arc<User>, gone: &Gone, end: i64) {
+    let Gone { job_key, key, connection, ending, .. } = gone;
+    // Thousands may end at the same moment.
+    while shared.outbox.room(user).is_err() && !shared.stop.is_cancelled() {
+        sleep(ROOM_PAUSE).await;
+    }
+    let told = shared.jobs().leave(job_key, key, Some(*connection), end, ending);
+    shared.tell(user, told.unwrap_or_default());
 }
 
 /// Waits for the end of a process; for ever where it is not watched.
@@ -90,15 +141,17 @@ struct Session {
     number: u64,
     rank: Option<Rank>,
     key: Option<RankKey>,
-    hello: Option<(Header, Hello)>,
+    hello: Option<(Header, Hello, Moment)>,
+    user: Arc<User>,
+    job: Option<Arc<Gate>>,
     malformed: u32,
     throttle: Throttle,
     is_connected: bool,
 }
 
 impl Session {
-    fn new(shared: Arc<Shared>, pid: u32) -> Self {
-        let throttle = Throttle::new(shared.config.limits.frames_per_second, Instant::now());
+    fn new(shared: Arc<Shared>, pid: u32, user: Arc<User>) -> Self {
+        let throttle = Throttle::new(shared.config.limits.frames_per_second, BURST_SECONDS, Instant::now());
         let number = shared.next_connection();
         Self {
             shared,
@@ -107,6 +160,8 @@ impl Session {
             rank: None,
             key: None,
             hello: None,
+            user,
+            job: None,
             malformed: 0,
             throttle,
             is_connected: false,
@@ -123,21 +178,13 @@ impl Session {
         let patience = Instant::now() + limits.hello;
         let mut turn = 0;
         loop {
-            let read = if self.rank.is_some() {
-                tokio::select! {
-                    biased;
-                    read = self.read(connection) => read?,
-                    // A child of it may hold the connection open; what it has sent is there already.
-                    () = ended(process) => match self.read_now(connection.get_ref()) {
-                        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
-                        read => read?,
-                    },
-                }
-            } else {
-                match timeout_at(patience.into(), self.read(connection)).await {
-                    Ok(read) => read?,
-                    Err(_elapsed) => return self.close(Reason::Silent),
-                }
+            let Some(ready) = self.ready(connection, process, patience).await? else {
+                return self.close(Reason::Silent);
+            };
+            let read = match (self.read(connection, ready).await, ready) {
+                (Err(error), Ready::Ended) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+                (Err(error), Ready::Message) if error.kind() == ErrorKind::WouldBlock => continue,
+                (read, _) => read?,
             };
             match read {
                 Read::Closed => return Ok(()),
@@ -151,8 +198,8 @@ impl Session {
                     }
                 }
             }
-            if let Some((header, hello)) = self.hello.take()
-                && let Err(why) = self.welcome(connection, opener, header, hello).await
+            if let Some(hello) = self.hello.take()
+                && let Err(why) = self.welcome(connection, opener, hello).await
             {
                 return self.close(why);
             }
@@ -188,14 +235,36 @@ impl Session {
         Ok(())
     }
 
-    async fn read(&mut self, connection: &AsyncFd<OwnedFd>) -> std::io::Result<Read> {
-        loop {
-            let mut ready = connection.readable().await?;
-            match ready.try_io(|connection| self.read_now(connection.get_ref())) {
-                Ok(read) => return read,
-                Err(_would_block) => {}
-            }
+    /// Waits until something is to be read, or the rank's process has ended. `None` where it says no HELLO in time.
+    async fn ready(
+        &self,
+        connection: &AsyncFd<OwnedFd>,
+        process: Option<&AsyncFd<OwnedFd>>,
+        patience: Instant,
+    ) -> std::io::Result<Option<Ready>> {
+        if self.rank.is_none() {
+            let ready = timeout_at(patience.into(), connection.readable()).await;
+            return ready.map_or(Ok(None), |ready| ready.map(|_| Some(Ready::Message)));
         }
+        tokio::select! {
+            biased;
+            ready = connection.readable() => ready.map(|_| Some(Ready::Message)),
+            // A child of it may hold the connection open; what it has sent is there already.
+            () = ended(process) => Ok(Some(Ready::Ended)),
+        }
+    }
+
+    /// Reads one message, in its user's turn. Would block if there is none.
+    async fn read(&mut self, connection: &AsyncFd<OwnedFd>, ready: Ready) -> std::io::Result<Read> {
+        let user = self.user.clone();
+        let _turns = match &self.job {
+            Some(job) => Some(user.pass(job, || self.shared.outbox.room(&user)).await),
+            None => None,
+        };
+        if matches!(ready, Ready::Ended) {
+            return self.read_now(connection.get_ref());
+        }
+        connection.try_io(Interest::READABLE, |connection| self.read_now(connection))
     }
 
     fn read_now(&mut self, connection: &OwnedFd) -> std::io::Result<Read> {
@@ -211,14 +280,29 @@ impl Session {
     }
 
     fn message(&mut self, bytes: &[u8]) -> Result<(), Malformed> {
+        // Frames without rows, and those that are refused, are work as well.
+        let mut cost = 1 + bytes.len() / BYTES_OF_ROW;
+        let outcome = self.take(bytes, &mut cost);
+        if let Some(job) = &self.job {
+            self.user.charge(job, cost);
+        }
+        outcome
+    }
+
+    fn take(&mut self, bytes: &[u8], cost: &mut usize) -> Result<(), Malformed> {
         let (header, frame) = decode(bytes)?;
+        let now = self.shared.moment();
         match (&mut self.rank, frame) {
-            (None, Frame::Hello(fields)) => self.hello = Some((header, Hello::read(&fields)?)),
+            (None, Frame::Hello(fields)) => self.hello = Some((header, Hello::read(&fields)?, now)),
             (None, _) => return Err(Malformed::NoHello),
             (Some(rank), frame) => {
-                let mut batch = rank.take(header, frame, self.shared.moment())?;
-                self.shared.traces.take(&mut batch, Instant::now());
-                self.shared.outbox.put(batch);
+                let mut batch = rank.take(header, frame, now)?;
+                *cost = rows(&batch).max(*cost);
+                let left_out = self.shared.traces.take(self.user.uid, &mut batch, Instant::now());
+                if left_out > 0 {
+                    self.user.exceeds(Quota::Traces, left_out);
+                }
+                self.shared.outbox.put(&self.user, batch);
             }
         }
         add(&self.shared.counters.frames, 1);
@@ -230,9 +314,11 @@ impl Session {
         &mut self,
         connection: &AsyncFd<OwnedFd>,
         opener: &mut Opener,
-        header: Header,
-        hello: Hello,
+        (header, hello, came): (Header, Hello, Moment),
     ) -> Result<(), Reason> {
+        let user = self.user.clone();
+        user.greet().await;
+        let greeting = user.greetings.acquire().await;
         // Names of users may come over the network, and /proc of a dying process may take its time.
         let (shared, pid, uid) = (self.shared.clone(), opener.pid, opener.uid);
         let opener = Opener { pid, uid, handle: opener.handle.take() };
@@ -243,26 +329,36 @@ impl Session {
             identity.map(|identity| Member::new(identity, hello, process, &config.node, shared.moment().utc))
         });
         let mut member = found.await.map_err(|_| Reason::Unknown)?.map_err(|_| Reason::WrongJob)?;
-        let (start, told) = self.shared.jobs().join(&member, self.number);
+        drop(greeting);
+        let shared = &self.shared;
+        let _ = user.name.set(member.process.user.clone()); // known already
+        let (start, told) = {
+            let mut jobs = shared.jobs();
+            if jobs.belongs_to_other(&member.identity, uid) {
+                add(&shared.counters.contested, 1);
+                member.identity = local(&member.hello, &member.process, &shared.config.node);
+            }
+            jobs.join(&member, self.number)
+        };
         member.start = start;
-        self.shared.tell(told);
+        shared.tell(&user, told);
         self.key = Some(member.key());
-        self.rank = Some(Rank::new(member, header, self.shared.counters.clone()));
-        add(&self.shared.counters.connected, 1);
+        self.job = Some(user.job(&member.identity.job_key, &shared.quotas.limits));
+        self.rank = Some(Rank::new(&member, header, came, shared.judges(&user)));
+        add(&shared.counters.connected, 1);
         self.is_connected = true;
-        let answer = self.shared.answer();
+        let answer = shared.answer();
         // A shim that can't take it goes on with its own settings.
         let _ = send(connection.get_ref(), &answer);
         Ok(())
     }
 
-    /// The rank has gone: its end, and the job's if it was the last.
-    fn left(&mut self, now: i64) {
-        let (Some(rank), Some(key)) = (&self.rank, &self.key) else { return };
-        let job_key = &rank.member().identity.job_key;
-        let ending = rank.ended().unwrap_or("lost");
-        let told = self.shared.jobs().leave(job_key, key, Some(self.number), now, ending);
-        self.shared.tell(told.unwrap_or_default());
+    /// What is left of a rank without its connection.
+    fn gone(self) -> Option<Gone> {
+        let (rank, key) = (self.rank?, self.key?);
+        let (job_key, connection) = (rank.job_key().to_owned(), self.number);
+        let (ending, has_ended) = (rank.ended().unwrap_or("lost"), rank.ended().is_some());
+        Some(Gone { job_key, key, connection, ending, has_ended })
     }
 
     fn disconnected(&mut self) {

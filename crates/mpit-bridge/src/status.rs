@@ -1,8 +1,10 @@
 //! What went on: counters of the receiver, one for each way in which something can fail.
 
+use crate::over::OverQuota;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use throughline_sample::admission::Rejection;
 
 /// Declares an enumeration whose values have a name and count separately.
 macro_rules! counted {
@@ -61,8 +63,10 @@ counted! {
     Reason {
         /// More connections than the limit.
         TooMany => "too_many_connections",
-        /// More connections of one user than the limit.
+        /// A user has as many as are still free.
         TooManyOfUser => "too_many_connections_of_user",
+        /// A user opens them faster than his quota.
+        TooFast => "connection_rate_of_user",
         /// Too many malformed messages.
         Malformed => "malformed",
         /// No HELLO in time.
@@ -73,6 +77,34 @@ counted! {
         WrongJob => "job_contradicted_by_cgroup",
         /// accept(2) failed, mostly for want of file descriptors.
         Accept => "accept_failed",
+    }
+}
+
+counted! {
+    /// What a user may have a share or a rate of.
+    Quota {
+        /// Connections at once, of all users: nobody's fault alone.
+        AllConnections => "connections_of_all",
+        /// Connections at once.
+        Connections => "connections",
+        /// Connections a second.
+        Connects => "connection_rate",
+        /// HELLOs a second.
+        Ranks => "rank_rate",
+        /// Ranks without a connection that may come back.
+        Ghosts => "lost_connections",
+        /// Bytes that wait for the agent.
+        Bytes => "bytes_waiting",
+        /// Bytes of names.
+        Names => "names",
+        /// Readings of performance variables a second.
+        Pvars => "pvars",
+        /// Rows a second.
+        Rows => "rows",
+        /// Rows a second of one job.
+        JobRows => "rows_of_job",
+        /// Trace records a second, or bytes of them that wait.
+        Traces => "trace_records",
     }
 }
 
@@ -97,6 +129,11 @@ pub(crate) struct Counters {
     pub reclaimed: AtomicU64,
     pub unseen: AtomicU64,
     pub unsaved: AtomicU64,
+    pub quota_events: AtomicU64,
+    pub unlisted_variables: AtomicU64,
+    pub contested: AtomicU64,
+    rejected: [AtomicU64; Rejection::ALL.len()],
+    quotas: [AtomicU64; Quota::ALL.len()],
     unknown_places: Mutex<[BTreeMap<&'static str, u64>; 2]>,
     malformed: [AtomicU64; Malformed::ALL.len()],
     closed: [AtomicU64; Reason::ALL.len()],
@@ -114,6 +151,18 @@ impl Counters {
 
     pub(crate) fn closed(&self, why: Reason) {
         add(&self.closed[why as usize], 1);
+    }
+
+    /// Counts records that may not be stored.
+    pub(crate) fn rejected(&self, why: Rejection, records: u64) {
+        if let Some(at) = Rejection::ALL.iter().position(|one| *one == why) {
+            add(&self.rejected[at], records);
+        }
+    }
+
+    /// Counts what a quota held up or left out.
+    pub(crate) fn quota(&self, quota: Quota, amount: u64) {
+        add(&self.quotas[quota as usize], amount);
     }
 
     fn places(&self) -> MutexGuard<'_, [BTreeMap<&'static str, u64>; 2]> {
@@ -149,7 +198,18 @@ impl Counters {
             mismatched_regions: read(&self.mismatched_regions),
             lost_rows: read(&self.lost_rows),
             unknown_names: read(&self.unknown_names),
-            running_jobs: 0, // the receiver's to tell
+            running_jobs: 0, // the receiver's to tell, as are those over quota
+            over_quota_users: 0,
+            over_quota: Vec::new(),
+            waiting_bytes: 0,
+            unlisted_variables: read(&self.unlisted_variables),
+            contested_claims: read(&self.contested),
+            rejected: Rejection::ALL
+                .iter()
+                .zip(&self.rejected)
+                .map(|(why, count)| (*why, read(count)))
+                .collect(),
+            quotas: Quota::ALL.iter().map(|quota| (*quota, read(&self.quotas[*quota as usize]))).collect(),
             reclaimed_ranks: read(&self.reclaimed),
             unseen_ends: read(&self.unseen),
             failed_saves: read(&self.unsaved),
@@ -209,6 +269,20 @@ pub struct Status {
     pub unknown_gpus: BTreeMap<&'static str, u64>,
     /// Ended ranks whose adapter ports never became known, by reason.
     pub unknown_ports: BTreeMap<&'static str, u64>,
+    /// Users who are over a quota now.
+    pub over_quota_users: u64,
+    /// The first of them.
+    pub over_quota: Vec<OverQuota>,
+    /// Bytes of records that wait for the agent.
+    pub waiting_bytes: u64,
+    /// Readings of performance variables that the agent's list does not name.
+    pub unlisted_variables: u64,
+    /// Claims of a job that the kernel says is another user's.
+    pub contested_claims: u64,
+    /// Records that were not admitted, by reason.
+    pub rejected: Vec<(Rejection, u64)>,
+    /// How often a quota held something up or left something out.
+    pub quotas: Vec<(Quota, u64)>,
     /// Refused messages by reason.
     pub malformed: Vec<(Malformed, u64)>,
     /// Closed or refused connections by reason.
@@ -216,6 +290,18 @@ pub struct Status {
 }
 
 impl Status {
+    /// Records that were not admitted for one reason.
+    #[must_use]
+    pub fn rejected_for(&self, why: Rejection) -> u64 {
+        self.rejected.iter().find(|(reason, _)| *reason == why).map_or(0, |(_, count)| *count)
+    }
+
+    /// How often one quota held something up or left something out.
+    #[must_use]
+    pub fn held_up_by(&self, quota: Quota) -> u64 {
+        self.quotas.iter().find(|(one, _)| *one == quota).map_or(0, |(_, count)| *count)
+    }
+
     /// All refused messages.
     #[must_use]
     pub fn malformed_messages(&self) -> u64 {

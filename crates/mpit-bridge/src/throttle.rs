@@ -1,31 +1,67 @@
-//! How fast one connection may send: a token bucket. A rank that sends more is read later, never closed.
+//! How fast somebody may send: a token bucket. Whoever sends more is read later.
 
 use std::time::{Duration, Instant};
 
-/// A bucket that fills at a steady rate and holds two seconds' worth.
+/// A bucket that fills at a steady rate and holds some seconds' worth.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     per_second: f64,
+    most: f64,
     tokens: f64,
     filled: Instant,
 }
 
 impl Throttle {
-    pub(crate) fn new(per_second: u32, now: Instant) -> Self {
+    /// A full bucket that holds so many seconds' worth.
+    pub(crate) fn new(per_second: u32, seconds: u32, now: Instant) -> Self {
         let per_second = f64::from(per_second.max(1));
-        Self { per_second, tokens: 2.0 * per_second, filled: now }
+        let most = per_second * f64::from(seconds);
+        Self { per_second, most, tokens: most, filled: now }
     }
 
-    /// Takes one token; otherwise says how long to wait for it.
-    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+    fn fill(&mut self, now: Instant) {
         let since = now.saturating_duration_since(self.filled).as_secs_f64();
         self.filled = now;
-        self.tokens = (self.tokens + since * self.per_second).min(2.0 * self.per_second);
-        if self.tokens >= 1.0 {
-            self.tokens -= 1.0;
-            return Ok(());
-        }
-        Err(Duration::from_secs_f64((1.0 - self.tokens) / self.per_second))
+        self.tokens = (self.tokens + since * self.per_second).min(self.most);
+    }
+
+    fn until(&self, tokens: f64) -> Duration {
+        Duration::from_secs_f64((tokens - self.tokens).max(0.0) / self.per_second)
+    }
+
+    /// Takes one token; otherwise gives how long to wait for it.
+    pub(crate) fn take(&mut self, now: Instant) -> Result<(), Duration> {
+        self.ready(now)?;
+        self.tokens -= 1.0;
+        Ok(())
+    }
+
+    /// Whether a token is there; otherwise how long to wait for it.
+    pub(crate) fn ready(&mut self, now: Instant) -> Result<(), Duration> {
+        self.fill(now);
+        if self.tokens >= 1.0 { Ok(()) } else { Err(self.until(1.0)) }
+    }
+
+    /// Takes tokens, there or not: what is owed has to be filled up first.
+    pub(crate) fn charge(&mut self, tokens: usize) {
+        self.tokens -= tokens as f64;
+    }
+
+    /// Takes as many tokens as are there, at most `wanted`.
+    pub(crate) fn take_up_to(&mut self, wanted: usize, now: Instant) -> usize {
+        self.fill(now);
+        // Between 0 and `wanted`: the conversion only cuts the fraction.
+        let taken = self.tokens.max(0.0).min(wanted as f64) as usize;
+        self.tokens -= taken as f64;
+        taken
+    }
+
+    /// Fills at another rate from now on, and holds a second's worth of it.
+    pub(crate) fn set_rate(&mut self, per_second: f64, now: Instant) {
+        self.fill(now);
+        self.per_second = per_second.max(1.0);
+        self.most = self.per_second;
+        self.tokens = self.tokens.min(self.most);
     }
 }
 
@@ -36,10 +72,21 @@ mod tests {
     #[test]
     fn two_seconds_at_once_and_then_the_rate() {
         let start = Instant::now();
-        let mut throttle = Throttle::new(10, start);
+        let mut throttle = Throttle::new(10, 2, start);
         assert_eq!((0..100).filter(|_| throttle.take(start).is_ok()).count(), 20);
         assert_eq!(throttle.take(start), Err(Duration::from_millis(100)));
         let later = start + Duration::from_millis(500);
         assert_eq!((0..100).filter(|_| throttle.take(later).is_ok()).count(), 5);
+    }
+
+    #[test]
+    fn what_is_owed_is_filled_up_first() {
+        let start = Instant::now();
+        let mut throttle = Throttle::new(10, 1, start);
+        throttle.charge(29);
+        assert_eq!(throttle.ready(start), Err(Duration::from_secs(2)));
+        assert_eq!(throttle.ready(start + Duration::from_secs(2)), Ok(()));
+        assert_eq!(throttle.take_up_to(5, start + Duration::from_secs(2)), 1);
+        assert_eq!(throttle.take_up_to(5, start + Duration::from_millis(2300)), 3);
     }
 }

@@ -1,28 +1,34 @@
 //! Records of trace mode on their way to the agent, apart from all others: they are many, and whatever is too
 //! much of them is left out before it could take the place of anything else.
 //!
-//! Three bounds, each counted: records a second of the node, records of a job, records that wait. What was left
-//! out shows as a gap in the numbers of the records that stay.
+//! Three bounds, each counted: records a second of the node, records of a job, bytes that wait. Users share the first
+//! and the last. What was left out shows as a gap in the numbers of the records that stay.
 
+use crate::pipe::Pipe;
+use crate::quota::fits;
 use crate::status::{Counters, add};
+use crate::throttle::Throttle;
+use crate::weigh::Weigh;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use throughline_sample::wire::{Batch, MpiRankClock, MpiRankTrace};
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::TrySendError;
 
-/// Records handed over in one fragment: some 500 KiB, so that it fits an entry of the spool.
-const FRAGMENT: usize = 4096;
-/// Records that wait for the agent.
-const PENDING: usize = 131_072;
+/// What is handed over in one fragment, unless a single frame is larger, so that it fits an entry of the spool.
+const FRAGMENT_BYTES: usize = 256 << 10;
+/// Bytes that wait for the agent, of which one user has at most as many as are free.
+const WAITING_BYTES: usize = 6 << 20;
 /// Jobs whose records are counted; further ones share one count.
 const JOBS: usize = 4096;
+/// Users whose rates are known; further ones share one.
+const USERS: usize = 256;
+/// A user who traced so long ago has no part in the rate.
+const ACTIVE: Duration = Duration::from_secs(2);
 
 /// Bounds of trace mode on this node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceLimits {
-    /// Records taken in a second, of all jobs together.
+    /// Records taken in a second, of all jobs together; users who trace at the same time share them evenly.
     pub records_per_second: u32,
     /// Records taken of one job.
     pub records_of_job: u64,
@@ -44,12 +50,25 @@ pub(crate) struct TraceBox {
 
 #[derive(Debug)]
 struct Inner {
-    waiting: VecDeque<Item>,
-    records: usize,
-    /// Records that may be taken now.
-    allowance: f64,
-    filled: Instant,
+    waiting: VecDeque<Waiting>,
+    bytes: usize,
+    users: HashMap<u32, Tracer>,
     jobs: HashMap<String, u64>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    item: Item,
+    uid: u32,
+    bytes: usize,
+}
+
+/// A user who traces.
+#[derive(Debug)]
+struct Tracer {
+    rate: Throttle,
+    bytes: usize,
+    last: Instant,
 }
 
 #[derive(Debug)]
@@ -63,6 +82,13 @@ impl Item {
         match self {
             Self::Trace(trace) => trace.records.len(),
             Self::Clock(clock) => clock.points.len(),
+        }
+    }
+
+    fn weight(&self) -> usize {
+        match self {
+            Self::Trace(trace) => trace.weight(),
+            Self::Clock(clock) => clock.weight(),
         }
     }
 
@@ -82,44 +108,67 @@ impl Item {
 }
 
 impl Inner {
-    /// How many of `wanted` records of a job may be taken, and counts them.
-    fn admit(&mut self, job: &str, wanted: usize, limits: TraceLimits, now: Instant) -> usize {
-        let rate = f64::from(limits.records_per_second);
-        let since = now.saturating_duration_since(self.filled).as_secs_f64();
-        self.filled = now;
-        self.allowance = (self.allowance + since * rate).min(rate);
+    /// How many of `wanted` records of a user's job may be taken, and counts them.
+    fn admit(&mut self, uid: u32, item: &Item, limits: TraceLimits, now: Instant) -> usize {
+        let since = |last| now.saturating_duration_since(last);
+        if self.users.len() >= USERS {
+            self.users.retain(|_, user| user.bytes > 0 || since(user.last) < ACTIVE);
+        }
+        let uid = if self.users.len() < USERS || self.users.contains_key(&uid) { uid } else { u32::MAX };
+        let others =
+            self.users.iter().filter(|(other, user)| **other != uid && since(user.last) < ACTIVE).count();
+        let tracer = self.users.entry(uid).or_insert_with(|| Tracer {
+            rate: Throttle::new(limits.records_per_second, 1, now),
+            bytes: 0,
+            last: now,
+        });
+        tracer.last = now;
+        tracer.rate.set_rate(f64::from(limits.records_per_second) / (others + 1) as f64, now);
+        if fits(tracer.bytes, self.bytes, WAITING_BYTES, item.weight()).is_err() {
+            return 0;
+        }
         // Beyond the limit of jobs the count without a name stands for all others.
+        let job = item.job();
         let name = if self.jobs.len() < JOBS || self.jobs.contains_key(job) { job } else { "" };
         let of_job = self.jobs.entry(name.to_owned()).or_default();
         let left = usize::try_from(limits.records_of_job.saturating_sub(*of_job)).unwrap_or(usize::MAX);
-        // Never negative, and at most a second's worth.
-        let taken = wanted.min(self.allowance as usize).min(left).min(PENDING - self.records.min(PENDING));
-        self.allowance -= taken as f64;
+        let taken = tracer.rate.take_up_to(item.records().min(left), now);
         *of_job += taken as u64;
-        self.records += taken;
         taken
     }
 
-    /// The next fragment; empty when nothing waits.
-    fn fragment(&mut self) -> Vec<Item> {
-        let (mut items, mut records) = (Vec::new(), 0);
+    fn push(&mut self, uid: u32, item: Item) {
+        let uid = if self.users.contains_key(&uid) { uid } else { u32::MAX };
+        let bytes = item.weight();
+        self.bytes += bytes;
+        if let Some(user) = self.users.get_mut(&uid) {
+            user.bytes += bytes;
+        }
+        self.waiting.push_back(Waiting { item, uid, bytes });
+    }
+
+    /// The next fragment and its weight; empty when nothing waits.
+    fn fragment(&mut self) -> (Vec<Item>, usize) {
+        let (mut items, mut bytes) = (Vec::new(), 0);
         while let Some(next) = self.waiting.front() {
-            if records > 0 && records + next.records() > FRAGMENT {
+            if bytes > 0 && bytes + next.bytes > FRAGMENT_BYTES {
                 break;
             }
-            records += next.records();
-            items.extend(self.waiting.pop_front());
+            let Some(next) = self.waiting.pop_front() else { break };
+            bytes += next.bytes;
+            if let Some(user) = self.users.get_mut(&next.uid) {
+                user.bytes -= next.bytes;
+            }
+            items.push(next.item);
         }
-        self.records -= records;
-        items
+        self.bytes -= bytes;
+        (items, bytes)
     }
 }
 
 impl TraceBox {
-    pub(crate) fn new(limits: TraceLimits, counters: Arc<Counters>, now: Instant) -> Self {
-        let allowance = f64::from(limits.records_per_second);
-        let inner =
-            Inner { waiting: VecDeque::new(), records: 0, allowance, filled: now, jobs: HashMap::new() };
+    pub(crate) fn new(limits: TraceLimits, counters: Arc<Counters>) -> Self {
+        let inner = Inner { waiting: VecDeque::new(), bytes: 0, users: HashMap::new(), jobs: HashMap::new() };
         Self { inner: Mutex::new(inner), limits, counters }
     }
 
@@ -128,21 +177,27 @@ impl TraceBox {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the trace records out of a fragment.
-    pub(crate) fn take(&self, fragment: &mut Batch, now: Instant) {
+    /// Takes the trace records out of a user's fragment; gives how many were left out.
+    pub(crate) fn take(&self, uid: u32, fragment: &mut Batch, now: Instant) -> u64 {
+        if fragment.mpi_traces.is_empty() && fragment.mpi_clocks.is_empty() {
+            return 0;
+        }
         let traces = std::mem::take(&mut fragment.mpi_traces).into_iter().map(Item::Trace);
         let clocks = std::mem::take(&mut fragment.mpi_clocks).into_iter().map(Item::Clock);
+        let mut left_out = 0;
         for mut item in clocks.chain(traces) {
             let wanted = item.records();
             let mut inner = self.lock();
-            let taken = inner.admit(item.job(), wanted, self.limits, now);
+            let taken = inner.admit(uid, &item, self.limits, now);
             item.truncate(taken);
             if taken > 0 {
-                inner.waiting.push_back(item);
+                inner.push(uid, item);
             }
             drop(inner);
-            add(&self.counters.dropped_traces, (wanted - taken) as u64);
+            left_out += (wanted - taken) as u64;
         }
+        add(&self.counters.dropped_traces, left_out);
+        left_out
     }
 
     /// A job has ended on this node.
@@ -154,35 +209,25 @@ impl TraceBox {
         self.lock().waiting.is_empty()
     }
 
-    /// Hands over what the channel has room for. Returns false once the agent's end is closed.
-    pub(crate) fn flush(&self, to: &mpsc::Sender<Batch>) -> bool {
+    /// Hands over what the pipe has room for. Returns false once the agent's end is closed.
+    pub(crate) fn flush(&self, pipe: &Pipe) -> bool {
         loop {
-            let items = self.lock().fragment();
-            let records = items.iter().map(Item::records).sum::<usize>();
-            if items.is_empty() {
-                return !to.is_closed();
-            }
-            match to.try_send(batch(items)) {
-                Ok(()) => add(&self.counters.records, records as u64),
-                Err(TrySendError::Full(back)) => {
-                    self.put_back(back, records);
-                    return true;
+            let permit = match pipe.permit() {
+                Ok(Some(permit)) => Some(permit),
+                Ok(None) => return true,
+                Err(_closed) => None,
+            };
+            let (items, bytes) = self.lock().fragment();
+            let records = items.iter().map(Item::records).sum::<usize>() as u64;
+            match permit {
+                None if items.is_empty() => return false,
+                None => add(&self.counters.dropped_traces, records),
+                Some(_) if items.is_empty() => return true,
+                Some(permit) => {
+                    add(&self.counters.records, records);
+                    permit.send(batch(items), bytes);
                 }
-                Err(TrySendError::Closed(_)) => {
-                    add(&self.counters.dropped_traces, records as u64);
-                    return false;
-                }
             }
-        }
-    }
-
-    fn put_back(&self, back: Batch, records: usize) {
-        let traces = back.mpi_traces.into_iter().map(Item::Trace);
-        let clocks = back.mpi_clocks.into_iter().map(Item::Clock);
-        let mut inner = self.lock();
-        inner.records += records;
-        for item in clocks.chain(traces).rev() {
-            inner.waiting.push_front(item);
         }
     }
 }
@@ -201,8 +246,8 @@ fn batch(items: Vec<Item>) -> Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
     use throughline_sample::wire::{MpiClockPoint, MpiTraceRecord};
+    use tokio::sync::mpsc;
 
     fn fragment(job: &str, number: u64, records: usize) -> Batch {
         let records = vec![MpiTraceRecord::default(); records];
@@ -221,43 +266,79 @@ mod tests {
     fn records_a_second_and_of_a_job_are_bounded_and_what_is_left_out_is_counted() {
         let limits = TraceLimits { records_per_second: 100, records_of_job: 150 };
         let (counters, start) = (Arc::new(Counters::default()), Instant::now());
-        let traces = TraceBox::new(limits, counters.clone(), start);
+        let traces = TraceBox::new(limits, counters.clone());
         let (to, mut from) = mpsc::channel(8);
-        traces.take(&mut fragment("a", 0, 80), start);
-        traces.take(&mut fragment("a", 80, 80), start);
-        assert!(traces.flush(&to));
+        let pipe = Pipe::new(to);
+        traces.take(1, &mut fragment("a", 0, 80), start);
+        assert_eq!(traces.take(1, &mut fragment("a", 80, 80), start), 60);
+        assert!(traces.flush(&pipe));
         assert_eq!(handed(&mut from), [(0, 80), (80, 20)]);
-        traces.take(&mut fragment("a", 160, 80), start + Duration::from_secs(9));
-        traces.take(&mut fragment("b", 0, 80), start + Duration::from_secs(9));
-        assert!(traces.flush(&to));
+        traces.take(1, &mut fragment("a", 160, 80), start + Duration::from_secs(9));
+        traces.take(1, &mut fragment("b", 0, 80), start + Duration::from_secs(9));
+        assert!(traces.flush(&pipe));
         assert_eq!(handed(&mut from), [(160, 50), (0, 50)]);
         assert_eq!(counters.status().dropped_trace_records, 60 + 30 + 30);
         traces.forget("a");
-        traces.take(&mut fragment("a", 240, 80), start + Duration::from_secs(99));
-        assert!(traces.flush(&to) && traces.is_empty());
+        traces.take(1, &mut fragment("a", 240, 80), start + Duration::from_secs(99));
+        assert!(traces.flush(&pipe) && traces.is_empty());
         assert_eq!(handed(&mut from), [(240, 80)]);
+    }
+
+    #[test]
+    fn users_share_the_rate_and_the_room() {
+        let limits = TraceLimits { records_per_second: 1000, records_of_job: u64::MAX };
+        let (counters, start) = (Arc::new(Counters::default()), Instant::now());
+        let traces = TraceBox::new(limits, counters);
+        let (to, mut from) = mpsc::channel(64);
+        let pipe = Pipe::new(to);
+        assert_eq!(traces.take(1, &mut fragment("flood", 0, 5000), start), 4000);
+        assert_eq!(traces.take(2, &mut fragment("other", 0, 400), start), 0, "has his half");
+        let later = start + Duration::from_secs(1);
+        assert_eq!(traces.take(1, &mut fragment("flood", 5000, 5000), later), 4500);
+        assert_eq!(traces.take(2, &mut fragment("other", 400, 400), later), 0);
+        assert!(traces.flush(&pipe));
+        assert_eq!(handed(&mut from), [(0, 1000), (0, 400), (5000, 500), (400, 400)]);
+        // Bytes that wait: a long agent's pause.
+        let limits = TraceLimits { records_per_second: 10_000_000, records_of_job: u64::MAX };
+        let traces = TraceBox::new(limits, Arc::default());
+        let long = |number| {
+            let mut fragment = fragment("flood", number, 1000);
+            for record in &mut fragment.mpi_traces[0].records {
+                record.region = "r".repeat(255);
+            }
+            fragment
+        };
+        let left_out: u64 = (0..100).map(|number| traces.take(1, &mut long(number), start)).sum();
+        assert!(left_out > 0 && traces.lock().bytes < WAITING_BYTES * 2 / 3);
+        assert_eq!(traces.take(2, &mut long(0), start), 0);
+        while !traces.is_empty() {
+            assert!(traces.flush(&pipe));
+            handed(&mut from);
+        }
+        assert_eq!(traces.lock().users.values().map(|user| user.bytes).sum::<usize>(), 0);
     }
 
     #[test]
     fn fragments_are_small_and_keep_their_order_while_the_channel_is_full() {
         let limits = TraceLimits { records_per_second: 1_000_000, records_of_job: u64::MAX };
         let (counters, start) = (Arc::new(Counters::default()), Instant::now());
-        let traces = TraceBox::new(limits, counters.clone(), start);
+        let traces = TraceBox::new(limits, counters.clone());
         let (to, mut from) = mpsc::channel(1);
-        let mut first = fragment("a", 0, FRAGMENT - 1);
+        let pipe = Pipe::new(to);
+        let mut first = fragment("a", 0, 1200);
         first.mpi_clocks =
             vec![MpiRankClock { points: vec![MpiClockPoint::default()], ..MpiRankClock::default() }];
         first.jobs = vec![throughline_sample::wire::Job::default()];
-        traces.take(&mut first, start);
+        traces.take(1, &mut first, start);
         assert_eq!((first.jobs.len(), first.mpi_traces.len()), (1, 0), "others are left alone");
-        traces.take(&mut fragment("a", 5000, 10), start);
-        assert!(traces.flush(&to) && !traces.is_empty());
-        assert_eq!(handed(&mut from), [(0, FRAGMENT - 1)]);
-        assert!(traces.flush(&to) && traces.is_empty());
-        assert_eq!(handed(&mut from), [(5000, 10)]);
-        traces.take(&mut fragment("a", 6000, PENDING + 10), start);
+        traces.take(1, &mut fragment("a", 5000, 900), start);
+        assert!(traces.flush(&pipe) && !traces.is_empty());
+        assert_eq!(handed(&mut from), [(0, 1200)]);
+        assert!(traces.flush(&pipe) && traces.is_empty());
+        assert_eq!(handed(&mut from), [(5000, 900)]);
+        traces.take(1, &mut fragment("a", 6000, 10), start);
         drop(from);
-        assert!(!traces.flush(&to));
-        assert_eq!(counters.status().dropped_trace_records, PENDING as u64 + 10);
+        assert!(!traces.flush(&pipe));
+        assert_eq!(counters.status().dropped_trace_records, 10);
     }
 }

@@ -17,8 +17,8 @@ use throughline_mpit_bridge::{
     BindError, Config, Kernel, Limits, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits, Verdict,
 };
 use throughline_sample::catalogue::{
-    Metric, RECLAIMED_RANKS, REFUSED_CONNECTIONS, STATE_FAILURES, UNKNOWN_RANK_GPUS, UNKNOWN_RANK_PORTS,
-    UNSEEN_ENDS,
+    CONTESTED_CLAIMS, Metric, OVER_QUOTA_USERS, QUOTA_LIMITED, RECLAIMED_RANKS, REFUSED_CONNECTIONS,
+    REJECTED_RECORDS, STATE_FAILURES, UNKNOWN_RANK_GPUS, UNKNOWN_RANK_PORTS, UNSEEN_ENDS, WAITING_BYTES,
 };
 use tokio::runtime::Handle;
 
@@ -135,10 +135,10 @@ fn welcome(settings: &Mpi) -> Welcome {
 }
 
 fn limits(settings: &Mpi) -> Limits {
-    let connections = settings.connections_max as usize;
     Limits {
-        connections,
-        connections_per_user: (connections * 3 / 4).max(1),
+        connections: settings.connections_max.max(1) as usize,
+        quota: settings.quota.limits(),
+        window: settings.quota.window(),
         trace: TraceLimits {
             records_per_second: settings.trace_records_per_second,
             records_of_job: settings.trace_records_of_job,
@@ -186,8 +186,10 @@ fn translate(status: &ReceiverStatus) -> Status {
     Status {
         health: Health::Up,
         state: "listening".to_owned(),
-        reason: (status.connected == 0)
-            .then(|| "no rank is connected: start MPI programs under throughline-exec".to_owned()),
+        reason: over_quota(status).or_else(|| {
+            (status.connected == 0)
+                .then(|| "no rank is connected: start MPI programs under throughline-exec".to_owned())
+        }),
         dropped: status.dropped_records + status.dropped_trace_records,
         failed: status.lost_frames
             + status.unknown_frames
@@ -201,6 +203,18 @@ fn translate(status: &ReceiverStatus) -> Status {
     }
 }
 
+/// Who is over quota, for people.
+fn over_quota(status: &ReceiverStatus) -> Option<String> {
+    let named = status.over_quota.iter().map(|over| {
+        let who = if over.user.is_empty() { "user" } else { over.user.as_str() };
+        format!("{who} ({}): {}", over.uid, over.quotas.join(", "))
+    });
+    let named = named.collect::<Vec<_>>().join("; ");
+    let more = status.over_quota_users.saturating_sub(status.over_quota.len() as u64);
+    let more = if more > 0 { format!("; and {more} more users") } else { String::new() };
+    (!named.is_empty()).then(|| format!("over quota, thinned: {named}{more}"))
+}
+
 /// Counts with a place of their own among the figures.
 fn counts(status: &ReceiverStatus) -> Vec<(&'static str, &'static Metric, u64)> {
     let refused = status.closed.iter().filter(|(_, count)| *count > 0);
@@ -211,8 +225,16 @@ fn counts(status: &ReceiverStatus) -> Vec<(&'static str, &'static Metric, u64)> 
         (NAME, &RECLAIMED_RANKS, status.reclaimed_ranks),
         (NAME, &UNSEEN_ENDS, status.unseen_ends),
         (NAME, &STATE_FAILURES, status.failed_saves),
+        (NAME, &OVER_QUOTA_USERS, status.over_quota_users),
+        (NAME, &WAITING_BYTES, status.waiting_bytes),
+        (NAME, &CONTESTED_CLAIMS, status.contested_claims),
     ];
-    own.into_iter().chain(refused).chain(gpus).chain(ports).collect()
+    let rejected = status.rejected.iter().filter(|(_, count)| *count > 0);
+    let rejected = rejected.map(|(why, count)| (why.reason(), &REJECTED_RECORDS, *count));
+    let quotas = status.quotas.iter().filter(|(_, count)| *count > 0);
+    let quotas = quotas.map(|(quota, count)| (quota.name(), &QUOTA_LIMITED, *count));
+    let own = own.into_iter().chain(rejected).chain(quotas);
+    own.chain(refused).chain(gpus).chain(ports).collect()
 }
 
 #[cfg(test)]
@@ -273,7 +295,9 @@ mod tests {
         settings.pvars = VariableName::new("a").ok().map(|name| vec![name]);
         settings.connections_max = 1;
         assert_eq!(welcome(&settings).variables, Some(vec!["a".to_owned()]));
-        assert_eq!((limits(&settings).connections, limits(&settings).connections_per_user), (1, 1));
+        settings.quota.accept_future_seconds = Duration::from_secs(7).into();
+        let limits = limits(&settings);
+        assert_eq!((limits.connections, limits.window.future), (1, Duration::from_secs(7)));
     }
 
     #[test]

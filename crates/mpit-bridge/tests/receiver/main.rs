@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use throughline_mpit_bridge::frame::Welcome;
-use throughline_mpit_bridge::{Config, Limits, Reason, Receiver, Status};
+use throughline_mpit_bridge::{Config, Limits, QuotaLimits, Reason, Receiver, Status};
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;
 
@@ -111,7 +111,14 @@ async fn last_words_of_a_rank_that_did_not_listen() {
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_messages_harm_nobody() {
     const MESSAGES: u64 = 100_000;
-    let mut agent = Agent::start(Limits { frames_per_second: 1_000_000, ..Limits::default() });
+    let quota = QuotaLimits {
+        rows_per_second_of_user: 100_000_000,
+        rows_per_second_of_job: 100_000_000,
+        ranks_per_second_of_user: 1_000_000,
+        connects_per_second_of_user: 1_000_000,
+        ..QuotaLimits::default()
+    };
+    let mut agent = Agent::start(Limits { frames_per_second: 1_000_000, quota, ..Limits::default() });
     let mut good = connect(&agent.socket, 0);
     agent.until_record("hello", |batch| !batch.job_ranks.is_empty()).await;
 
@@ -175,7 +182,8 @@ async fn a_flood_of_valid_frames_is_slowed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_of_connections_and_patience() {
-    let limits = Limits { connections: 3, hello: Duration::from_millis(200), ..Limits::default() };
+    // One user has at most as many as are free.
+    let limits = Limits { connections: 6, hello: Duration::from_millis(200), ..Limits::default() };
     let agent = Agent::start(limits);
     let _ranks: Vec<_> = (0..2).map(|rank| connect(&agent.socket, rank)).collect();
     agent.until_status("two ranks", |status| status.connected == 2).await;
@@ -185,7 +193,7 @@ async fn limits_of_connections_and_patience() {
     let _third = connect(&agent.socket, 2);
     agent.until_status("three ranks", |status| status.connected == 3).await;
     let fourth = Client::connect(&agent.socket).unwrap();
-    agent.until_status("no fourth", |status| status.closed_for(Reason::TooMany) == 1).await;
+    agent.until_status("no fourth", |status| status.closed_for(Reason::TooManyOfUser) == 1).await;
     assert!(fourth.is_closed());
 }
 

@@ -75,4 +75,9 @@ metrics! { ALL, SelfStats:
     981 LATE_READINGS "late_readings" Counter Count Wraps(63), "Notes of readings that came after their minutes were made, and for which those were made again.", "counted by the daemon";
     982 MINUTES_LAG_SECONDS "rollup_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.", "asked from the database";
     983 BLOCKS_MADE "blocks_made" Counter Count Wraps(63), "Hours of one port or GPU whose readings were packed for remote-read; made again where readings came late.", "counted by the daemon";
+    1100 OVER_QUOTA_USERS "over_quota_users" Gauge Count Wraps(63), "Users whose MPI ranks are over a quota now: read later or thinned.", "counted by the daemon";
+    1101 QUOTA_LIMITED "quota_limited" Counter Count Wraps(63), "Times that a quota of a user or job held MPI ranks up or left something of theirs out; the quota stands in the place of the source.", "counted by the daemon";
+    1102 WAITING_BYTES "waiting_bytes" Gauge Bytes Wraps(63), "Bytes of records in memory that wait for the next part.", "counted by the daemon";
+    1103 CONTESTED_CLAIMS "contested_claims" Counter Count Wraps(63), "MPI ranks whose environment names a job that the kernel says is another user's; they are recorded as no scheduler's job.", "counted by the daemon";
+    1140 REJECTED_RECORDS "rejected_records" Counter Count Wraps(63), "Records rejected, with the reason in the place of the source.", "counted by the daemon";
 }
