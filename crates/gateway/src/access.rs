@@ -1,10 +1,11 @@
-//! Who may ask: everybody on this machine unless told otherwise; from elsewhere those with the token, over TLS, or those
-//! whom a reverse proxy lets through.
+//! Who may read: on this machine root, the user of this process and the users that the configuration names, by the
+//! kernel's word; everybody else with the token, from other machines over TLS; or those whom a reverse proxy lets through.
 //!
 //! Guarded is what has data: `/api/` (but for the document of the API) and `/metrics`. The pages themselves are files
 //! without data, and ask for the token.
 
 use crate::api::Problem;
+use crate::origin::{self, Hosts};
 use crate::tls::ServerTls;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::HeaderMap;
@@ -17,6 +18,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use throughline_daemon::Failure;
+use throughline_daemon::peer::{LocalUsers, user_of_loopback};
+use tokio::sync::OnceCell;
 
 /// Shortest token: 128 bits as hexadecimal digits are 32, as words fewer; below 16 characters it can be tried out.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -46,6 +49,10 @@ pub struct Access {
     pub token_file: Option<PathBuf>,
     /// A reverse proxy in front.
     pub proxy: Option<Proxy>,
+    /// Users of this machine who need no token: names, numbers, and groups with `@` before them.
+    pub local_users: BTreeSet<String>,
+    /// Names of this server that requests may be addressed to, beside its own and its addresses.
+    pub hosts: BTreeSet<String>,
 }
 
 impl Access {
@@ -87,7 +94,9 @@ impl Access {
     /// The file can't be read, others may read it (77), or what it has is no token (64).
     pub fn guard(&self) -> Result<Guard, Failure> {
         let token = self.token_file.as_deref().map(token).transpose()?;
-        Ok(Guard { token, proxy: self.proxy.clone() })
+        let users = LocalUsers::new("query.local_users", self.local_users.iter().map(String::as_str))?;
+        let hosts = Hosts::new(&self.hosts, self.tls.is_none() && self.proxy.is_none());
+        Ok(Guard { token, proxy: self.proxy.clone(), users, hosts })
     }
 }
 
@@ -121,33 +130,73 @@ fn token(path: &Path) -> Result<String, Failure> {
 pub struct Guard {
     token: Option<String>,
     proxy: Option<Proxy>,
+    users: LocalUsers,
+    hosts: Hosts,
 }
 
 /// Where a connection comes from.
-#[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
+#[derive(Clone, Debug)]
+pub struct Peer {
+    address: SocketAddr,
+    /// This server's end; absent where it is not known.
+    own: Option<SocketAddr>,
+    /// The user of this machine at the other end, looked up at most once a connection.
+    user: Arc<OnceCell<Option<u32>>>,
+}
+
+impl Peer {
+    /// A connection between these ends.
+    #[must_use]
+    pub fn new(address: SocketAddr, own: Option<SocketAddr>) -> Peer {
+        Peer { address, own, user: Arc::default() }
+    }
+
+    /// The user of this machine at the other end; `None` for another machine's.
+    async fn user(&self) -> Option<u32> {
+        let (address, own) = (self.address, self.own?);
+        let look_up = async || {
+            // Reads a file as long as the machine has connections.
+            let found = tokio::task::spawn_blocking(move || user_of_loopback(own, address)).await;
+            found.unwrap_or_default()
+        };
+        *self.user.get_or_init(look_up).await
+    }
+}
 
 /// Refuses what may not be asked; for `axum::middleware::from_fn_with_state`.
 pub async fn guard(
     State(guard): State<Arc<Guard>>,
-    ConnectInfo(Peer(peer)): ConnectInfo<Peer>,
+    ConnectInfo(peer): ConnectInfo<Peer>,
     request: Request,
     next: Next,
 ) -> Response {
     let path = request.uri().path();
     let has_data = path.starts_with("/api/") || path.starts_with("/metrics");
-    if has_data
-        && path != DOCUMENT
-        && let Err(problem) = guard.lets_through(peer.ip(), request.headers())
-    {
-        return problem.into_response();
+    if has_data && path != DOCUMENT {
+        let allowed = guard.hosts.check(request.headers());
+        let allowed = match allowed {
+            Ok(()) => guard.lets_through(&peer, request.headers()).await,
+            refused => refused,
+        };
+        if let Err(problem) = allowed {
+            return origin::seal(problem.into_response());
+        }
     }
-    next.run(request).await
+    origin::seal(next.run(request).await)
 }
 
 impl Guard {
-    fn lets_through(&self, peer: IpAddr, headers: &HeaderMap) -> Result<(), Problem> {
-        if self.token.is_none() && self.proxy.is_none() {
+    async fn lets_through(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Problem> {
+        let address = peer.address.ip();
+        // A proxy on this machine may run as root, and its connections are everybody's.
+        let is_proxy =
+            self.proxy.as_ref().is_some_and(|proxy| proxy.addresses.contains(&address.to_canonical()));
+        // Who sends a token is judged by it.
+        let is_token_sent = self.token.is_some() && headers.contains_key("authorization");
+        if !(is_proxy || is_token_sent)
+            && let Some(user) = peer.user().await
+            && self.users.contains(user)
+        {
             return Ok(());
         }
         let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -160,10 +209,13 @@ impl Guard {
             };
         }
         let Some(proxy) = &self.proxy else {
-            return Err(Problem::unauthorized("this server wants a token"));
+            return Err(Problem::unauthorized(match self.token {
+                Some(_) => "this server wants a token",
+                None => "this server answers its own user, root and the users in query.local_users",
+            }));
         };
-        if !proxy.addresses.contains(&peer.to_canonical()) {
-            let message = format!("{peer} is not the address of the reverse proxy");
+        if !is_proxy {
+            let message = format!("{address} is not the address of the reverse proxy");
             let remedy =
                 "ask through the reverse proxy, or add the address to query.proxy.addresses in server.toml";
             return Err(Problem::forbidden(message, remedy));
@@ -204,7 +256,7 @@ mod tests {
 
     /// The status for a request from an address.
     async fn status(rules: &Guard, from: [u8; 4], path: &str, headers: &[(&str, &str)]) -> u16 {
-        let peer = MockConnectInfo(Peer((from, 1).into()));
+        let peer = MockConnectInfo(Peer::new((from, 1).into(), None));
         let all = ["/", "/api/v1/jobs", DOCUMENT, "/metrics", "/healthz"];
         let router = all.iter().fold(Router::new(), |router, path| router.route(path, get(async || "ok")));
         let layer = axum::middleware::from_fn_with_state(Arc::new(rules.clone()), guard);
@@ -218,7 +270,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_token_opens_what_has_data() {
-        let rules = Guard { token: Some(TOKEN.into()), proxy: None };
+        let rules = Guard { token: Some(TOKEN.into()), ..Guard::default() };
         let bearer = format!("Bearer {TOKEN}");
         for path in ["/api/v1/jobs", "/metrics"] {
             let ask = async |headers: Option<(&str, &str)>| {
@@ -240,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_proxy_is_believed_from_its_own_address_only() {
-        let rules = Guard { token: None, proxy: Some(proxy()) };
+        let rules = Guard { proxy: Some(proxy()), ..Guard::default() };
         let ask = async |from, headers| status(&rules, from, "/api/v1/jobs", headers).await;
         assert_eq!(ask([10, 0, 0, 5], &[("X-Forwarded-User", "ada")]).await, 200);
         assert_eq!(ask([10, 0, 0, 5], &[]).await, 403);
@@ -250,7 +302,7 @@ mod tests {
         let both = Guard { token: Some(TOKEN.into()), ..rules.clone() };
         let bearer = format!("Bearer {TOKEN}");
         assert_eq!(status(&both, [10, 0, 0, 6], "/metrics", &[("authorization", &bearer)]).await, 200);
-        assert_eq!(status(&Guard::default(), [10, 0, 0, 6], "/metrics", &[]).await, 200);
+        assert_eq!(status(&Guard::default(), [10, 0, 0, 6], "/metrics", &[]).await, 401);
     }
 
     #[test]
@@ -272,7 +324,9 @@ mod tests {
         assert!(
             refused(&Access { token_file: token_file.clone(), ..Access::default() }).contains("in the clear")
         );
-        assert!(Access { tls: Some(tls), token_file, proxy: None }.check(open, "query.listen").is_ok());
+        assert!(
+            Access { tls: Some(tls), token_file, ..Access::default() }.check(open, "query.listen").is_ok()
+        );
         assert!(Access { proxy: proxy.clone(), ..Access::default() }.check(open, "query.listen").is_ok());
         let nobody = proxy.map(|proxy| Proxy { addresses: BTreeSet::new(), ..proxy });
         assert!(refused(&Access { proxy: nobody, ..Access::default() }).contains("query.proxy.addresses"));

@@ -6,6 +6,8 @@
 
 pub mod access;
 pub mod api;
+mod connections;
+mod origin;
 pub mod pages;
 pub mod query;
 pub mod read;

@@ -3,6 +3,7 @@
 
 use crate::access::{self, Access, Guard, Peer};
 use crate::api::{self, Api};
+use crate::connections::CountedListener;
 use crate::pages;
 use crate::read::{self, Limits, Reader};
 use crate::tls::{ServerTls, TlsListener};
@@ -48,7 +49,9 @@ impl Server {
             Some(tls) => {
                 axum::serve(TlsListener::new(listener, tls), service).with_graceful_shutdown(stopped).await?;
             }
-            None => axum::serve(listener, service).with_graceful_shutdown(stopped).await?,
+            None => {
+                axum::serve(CountedListener::new(listener), service).with_graceful_shutdown(stopped).await?;
+            }
         }
         Ok(())
     }
@@ -86,7 +89,7 @@ mod tests {
 
     async fn fetch(address: std::net::SocketAddr, path: &str) -> String {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
-        let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();

@@ -1,6 +1,7 @@
 //! HTTPS: a listener whose connections have shaken hands. Files are read at the start of the server.
 
 use crate::access::Peer;
+use crate::connections::{Counted, CountedListener};
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
 use rustls::ServerConfig;
@@ -13,18 +14,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::Failure;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 /// How long a handshake may take: longer is nobody, or somebody who wants to hold connections.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Handshakes at a time: each costs a signature, and one that waits costs memory.
-const HANDSHAKES: usize = 64;
-
-/// After a failed accept (too many open files): a pause, so that it is not tried in a circle.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+/// Connections that have shaken hands and wait to be served.
+const READY_MAX: usize = 64;
 
 /// `tls` of the configuration: PEM files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,9 +71,10 @@ impl ServerTls {
     }
 }
 
-/// Hands connections on that have shaken hands; slow ones hold up nobody.
+/// Hands connections on that have shaken hands; slow ones hold up nobody, and have their places taken by others when
+/// all are taken.
 pub struct TlsListener {
-    ready: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
+    ready: mpsc::Receiver<(TlsStream<Counted<TcpStream>>, SocketAddr)>,
     address: std::io::Result<SocketAddr>,
 }
 
@@ -83,19 +82,14 @@ impl TlsListener {
     /// Takes connections of `listener` until this value is dropped.
     #[must_use]
     pub fn new(listener: TcpListener, acceptor: TlsAcceptor) -> TlsListener {
-        let (done, ready) = mpsc::channel(HANDSHAKES);
+        let (done, ready) = mpsc::channel(READY_MAX);
         let address = listener.local_addr();
+        let mut listener = CountedListener::new(listener);
         tokio::spawn(async move {
-            let slots = Arc::new(Semaphore::new(HANDSHAKES));
             loop {
-                let Ok(slot) = slots.clone().acquire_owned().await else { return };
-                let accepted = tokio::select! {
+                let (stream, peer) = tokio::select! {
                     () = done.closed() => return,
                     accepted = listener.accept() => accepted,
-                };
-                let Ok((stream, peer)) = accepted else {
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                    continue;
                 };
                 let (acceptor, done) = (acceptor.clone(), done.clone());
                 tokio::spawn(async move {
@@ -104,7 +98,6 @@ impl TlsListener {
                         Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
                         Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
                     }
-                    drop(slot);
                 });
             }
         });
@@ -113,7 +106,7 @@ impl TlsListener {
 }
 
 impl Listener for TlsListener {
-    type Io = TlsStream<TcpStream>;
+    type Io = TlsStream<Counted<TcpStream>>;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
@@ -134,13 +127,7 @@ impl Listener for TlsListener {
 
 impl Connected<IncomingStream<'_, TlsListener>> for Peer {
     fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Peer {
-        Peer(*stream.remote_addr())
-    }
-}
-
-impl Connected<IncomingStream<'_, TcpListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TcpListener>) -> Peer {
-        Peer(*stream.remote_addr())
+        Peer::new(*stream.remote_addr(), stream.io().get_ref().0.get_ref().local_addr().ok())
     }
 }
 
@@ -174,12 +161,12 @@ mod tests {
         let (files, certificate) = files(&folder);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let page = get(async |ConnectInfo(Peer(peer)): ConnectInfo<Peer>| format!("for {}", peer.ip()));
+        let page = get(async |ConnectInfo(peer): ConnectInfo<Peer>| format!("{peer:?}"));
         let service = Router::new().route("/", page).into_make_service_with_connect_info::<Peer>();
         let tls = TlsListener::new(listener, files.read().unwrap());
         let server = tokio::spawn(async move { axum::serve(tls, service).await });
         let mut silent = Vec::new();
-        for _ in 0..HANDSHAKES / 2 {
+        for _ in 0..crate::connections::CONNECTIONS_MAX + 50 {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
         let mut roots = RootCertStore::empty();
@@ -195,7 +182,7 @@ mod tests {
         stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("for 127.0.0.1"), "{answer}");
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("address: 127.0.0.1:"), "{answer}");
         server.abort();
         std::fs::remove_dir_all(&folder).unwrap();
     }

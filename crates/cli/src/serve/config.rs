@@ -94,6 +94,10 @@ pub struct QueryConfig {
     /// A reverse proxy that knows its users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
+    /// Users of this machine who may read without a token, beside root and the server's own: names, numbers, @GROUP.
+    pub local_users: BTreeSet<String>,
+    /// Names of this server in requests, beside the machine's own and addresses.
+    pub hosts: BTreeSet<String>,
     /// Samples read from the database for one remote-read.
     pub max_samples: u64,
     /// Time of one statement.
@@ -113,6 +117,8 @@ impl Default for QueryConfig {
             tls: None,
             token_file: None,
             proxy: None,
+            local_users: BTreeSet::new(),
+            hosts: BTreeSet::new(),
             max_samples: limits.samples,
             max_seconds: limits.time.as_secs(),
             max_parallel: limits.parallel,
@@ -124,7 +130,13 @@ impl Default for QueryConfig {
 impl QueryConfig {
     /// Who may ask.
     pub fn access(&self) -> Access {
-        Access { tls: self.tls.clone(), token_file: self.token_file.clone(), proxy: self.proxy.clone() }
+        Access {
+            tls: self.tls.clone(),
+            token_file: self.token_file.clone(),
+            proxy: self.proxy.clone(),
+            local_users: self.local_users.clone(),
+            hosts: self.hosts.clone(),
+        }
     }
 
     /// Bounds of what one question may cost.

@@ -61,7 +61,8 @@ impl Problem {
 
     /// No token, or a wrong one.
     pub fn unauthorized(message: &str) -> Problem {
-        let remedy = "send `Authorization: Bearer TOKEN` with the token of query.token_file";
+        let remedy = "send `Authorization: Bearer TOKEN` with the token of query.token_file, or add your user to \
+                      query.local_users in server.toml";
         Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message, remedy)
     }
 

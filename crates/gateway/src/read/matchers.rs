@@ -10,8 +10,14 @@ pub const NAME: &str = "__name__";
 /// Longest regular expression: Grafana's variables make some of thousands of characters.
 const REGEX_BYTES: usize = 64 * 1024;
 
-/// Memory that a compiled expression may take.
-const COMPILED_BYTES: usize = 8 << 20;
+/// Memory that a compiled expression may take: thousands of alternatives fit, repetitions of repetitions don't.
+const COMPILED_BYTES: usize = 1 << 20;
+
+/// Memory that looking for it may take, in each direction.
+const CACHE_BYTES: usize = 256 << 10;
+
+/// Brackets within brackets.
+const NESTING_MAX: u32 = 32;
 
 /// One condition.
 pub struct Matcher {
@@ -42,6 +48,8 @@ impl Matcher {
             // Prometheus' expressions hold for the whole value.
             regex::RegexBuilder::new(&format!("^(?s:{})$", matcher.value))
                 .size_limit(COMPILED_BYTES)
+                .dfa_size_limit(CACHE_BYTES)
+                .nest_limit(NESTING_MAX)
                 .build()
                 .map_err(|error| format!("the regular expression for '{}': {error}", matcher.name))
         };

@@ -15,12 +15,12 @@ mod plan;
 
 use answer::Whole;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use message::{ReadRequest, ResponseType};
+use message::{Query, ReadRequest, ResponseType};
 use plan::Plan;
 use prost::Message;
 use std::borrow::Cow;
@@ -29,12 +29,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_store::history::{Asked, Family, HistoryError, Kept, Samples, Series, Take};
 use throughline_store::{Database, Horizons, NoConnection, Pool};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_postgres::Client;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Largest question, once unpacked: a few conditions.
-const QUESTION_BYTES: usize = 4 << 20;
+/// Largest request, packed and once unpacked: a few conditions, of which one may have thousands of alternatives.
+const QUESTION_BYTES: usize = 1 << 20;
+
+/// How long the body of a request may take.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Regular expressions in one request: each takes up to 1.5 MiB, and `query.max_parallel` requests are read at once.
+const REGEXES_MAX: usize = 16;
 
 /// Selections in one question; Prometheus sends one.
 const QUERIES_MAX: usize = 16;
@@ -88,6 +94,8 @@ pub struct Reader {
     limits: Limits,
     kept: Kept,
     horizons: Mutex<Option<(Instant, Horizons)>>,
+    /// A place for each request that is read and answered at once.
+    gate: Arc<Semaphore>,
 }
 
 /// Why there is no answer: a status and a sentence.
@@ -135,7 +143,13 @@ impl Reader {
     #[must_use]
     pub fn new(database: Database, limits: Limits) -> Reader {
         let pool = Pool::new(database, limits.parallel, limits.time);
-        Reader { pool, limits, kept: Kept::new(limits.kept_bytes), horizons: Mutex::default() }
+        Reader {
+            pool,
+            limits,
+            kept: Kept::new(limits.kept_bytes),
+            horizons: Mutex::default(),
+            gate: Arc::new(Semaphore::new(limits.parallel)),
+        }
     }
 
     /// Which time is in which tables, as of a while ago at most.
@@ -287,32 +301,55 @@ fn no_connection(error: &NoConnection) -> Refusal {
 }
 
 /// `POST /api/v1/read`.
-pub async fn read(State(reader): State<Arc<Reader>>, headers: HeaderMap, body: Bytes) -> Response {
-    let refuse = |(status, why): Refusal| {
-        tracing::warn!(%status, why, "a remote-read was refused");
-        (status, format!("remote-read: {why}\n")).into_response()
-    };
-    let (plans, form) = match question(&headers, &body) {
-        Ok(question) => question,
-        Err(why) => return refuse((StatusCode::BAD_REQUEST, why)),
-    };
-    match form {
-        ResponseType::StreamedXorChunks => stream(reader, plans).await.unwrap_or_else(refuse),
-        ResponseType::Samples => whole(&reader, &plans).await.unwrap_or_else(refuse),
+pub async fn read(State(reader): State<Arc<Reader>>, request: Request) -> Response {
+    match answer_to(reader, request).await {
+        Ok(response) => response,
+        Err((status, why)) => {
+            tracing::warn!(%status, why, "a remote-read was refused");
+            (status, format!("remote-read: {why}\n")).into_response()
+        }
     }
 }
 
-/// Unpacks a question and checks all of it.
-fn question(headers: &HeaderMap, body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
-    let coding =
-        headers.get(header::CONTENT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or("snappy");
-    if coding != "snappy" {
-        return Err(format!("Content-Encoding is {coding}; expected snappy"));
+async fn answer_to(reader: Arc<Reader>, request: Request) -> Result<Response, Refusal> {
+    check_types(request.headers())?;
+    let body = axum::body::to_bytes(request.into_body(), QUESTION_BYTES);
+    let body = tokio::time::timeout(BODY_TIME, body).await;
+    let body = body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, format!("no body within {BODY_TIME:?}")))?;
+    let body = body.map_err(|error| {
+        (StatusCode::PAYLOAD_TOO_LARGE, format!("{error}; the most is {QUESTION_BYTES} bytes"))
+    })?;
+    // Expressions are compiled behind the same gate that bounds queries, and not on a thread that polls sockets.
+    let place = tokio::time::timeout(PATIENCE, reader.gate.clone().acquire_owned()).await;
+    let Ok(Ok(place)) = place else { return Err(no_connection(&NoConnection::Busy)) };
+    let planned = tokio::task::spawn_blocking(move || question(&body)).await;
+    let planned = planned.map_err(|_| internal("planning the request failed"))?;
+    let (plans, form) = planned.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    match form {
+        ResponseType::StreamedXorChunks => stream(reader, plans, place).await,
+        ResponseType::Samples => whole(&reader, &plans).await,
     }
+}
+
+/// A web page can make a browser send a body of a few plain types only, without being asked first: these are others.
+fn check_types(headers: &HeaderMap) -> Result<(), Refusal> {
+    let expected = [(header::CONTENT_TYPE, "application/x-protobuf"), (header::CONTENT_ENCODING, "snappy")];
+    for (name, value) in expected {
+        let sent = headers.get(&name).and_then(|sent| sent.to_str().ok()).unwrap_or("absent");
+        if sent.split(';').next().map(str::trim) != Some(value) {
+            let why = format!("{name} is {}; expected {value}", sent.escape_debug());
+            return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+        }
+    }
+    Ok(())
+}
+
+/// Unpacks a question and checks all of it.
+fn question(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
     let length =
         snap::raw::decompress_len(body).map_err(|error| format!("the body is not Snappy's: {error}"))?;
     if length > QUESTION_BYTES {
-        return Err(format!("a question of {length} bytes; the most is {QUESTION_BYTES}"));
+        return Err(format!("a request of {length} bytes; the most is {QUESTION_BYTES}"));
     }
     let body = snap::raw::Decoder::new()
         .decompress_vec(body)
@@ -331,10 +368,14 @@ fn question(headers: &HeaderMap, body: &[u8]) -> Result<(Vec<Plan>, ResponseType
         None => {
             return Err(format!(
                 "no form of the answer is known here: {:?}",
-                request.accepted_response_types
+                request.accepted_response_types.iter().take(QUERIES_MAX).collect::<Vec<_>>()
             ));
         }
     };
+    let regexes: usize = request.queries.iter().map(Query::regexes).sum();
+    if regexes > REGEXES_MAX {
+        return Err(format!("{regexes} regular expressions in one request; the most is {REGEXES_MAX}"));
+    }
     let plans = request.queries.iter().map(Plan::new).collect::<Result<_, _>>()?;
     Ok((plans, form))
 }
@@ -349,9 +390,14 @@ async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
 }
 
 /// The status is decided by the first piece: until then a refusal has its reason.
-async fn stream(reader: Arc<Reader>, plans: Vec<Plan>) -> Result<Response, Refusal> {
+async fn stream(
+    reader: Arc<Reader>,
+    plans: Vec<Plan>,
+    place: OwnedSemaphorePermit,
+) -> Result<Response, Refusal> {
     let (pieces, mut taken) = mpsc::channel(PIECES);
     tokio::spawn(async move {
+        let _place = place;
         let out = Out::Stream(Pieces::new(pieces.clone()));
         match reader.answer(&plans, out).await {
             // Nobody is there any more to tell that the last piece did not arrive.

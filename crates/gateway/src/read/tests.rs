@@ -96,7 +96,17 @@ fn query(matchers: &[(MatchType, &str, &str)], func: &str) -> Query {
 async fn ask(reader: &Arc<Reader>, queries: Vec<Query>, form: ResponseType) -> Response {
     let request = ReadRequest { queries, accepted_response_types: vec![form as i32] };
     let body = snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap();
-    read(State(reader.clone()), HeaderMap::new(), body.into()).await
+    read(State(reader.clone()), packed(&[], body)).await
+}
+
+/// A request as Prometheus sends it, but for these headers.
+fn packed(headers: &[(&'static str, &'static str)], body: Vec<u8>) -> Request {
+    let mut request = Request::new(Body::from(body));
+    let usual = [("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
+    for (name, value) in usual.iter().chain(headers) {
+        request.headers_mut().insert(*name, header::HeaderValue::from_static(value));
+    }
+    request
 }
 
 /// Labels as text, and samples; of each query.
@@ -230,18 +240,29 @@ async fn what_cannot_be_answered_is_refused_with_the_reason() {
     transaction.rollback().await.unwrap();
     assert_eq!(answers(&slow, vec![sent()], ResponseType::Samples).await[0].len(), 2);
 
-    let body = |bytes: &[u8]| Bytes::copy_from_slice(bytes);
-    let status = async |headers: HeaderMap, bytes| {
-        read(State(few.clone()), headers, body(bytes)).await.status().as_u16()
+    let status = async |headers, bytes: &[u8]| {
+        read(State(few.clone()), packed(headers, bytes.to_vec())).await.status().as_u16()
     };
-    assert_eq!(status(HeaderMap::new(), b"\xff\xff\xff\xff\xff\xff").await, 400);
-    assert_eq!(status(HeaderMap::new(), b"").await, 400);
-    let mut gzip = HeaderMap::new();
-    gzip.insert(header::CONTENT_ENCODING, header::HeaderValue::from_static("gzip"));
-    assert_eq!(status(gzip, b"").await, 400);
+    assert_eq!(status(&[], b"\xff\xff\xff\xff\xff\xff").await, 400);
+    assert_eq!(status(&[], b"").await, 400);
+    assert_eq!(status(&[("content-encoding", "gzip")], b"").await, 415);
+    // What a web page can send without asking first.
+    assert_eq!(status(&[("content-type", "text/plain")], b"").await, 415);
     // Unpacks to more than a question may have.
     let large = snap::raw::Encoder::new().compress_vec(&vec![0; QUESTION_BYTES + 1]).unwrap();
-    assert_eq!(status(HeaderMap::new(), &large).await, 400);
+    assert_eq!(status(&[], &large).await, 400);
+    assert_eq!(status(&[], &vec![0; QUESTION_BYTES + 1]).await, 413);
+    let many = vec![query(&[(MatchType::Regex, "port", "1")], ""); QUERIES_MAX];
+    let many = many.into_iter().map(|mut query| {
+        query.matchers.push(query.matchers[0].clone());
+        query
+    });
+    let (status, why) = {
+        let response = ask(&few, many.collect(), ResponseType::Samples).await;
+        let status = response.status().as_u16();
+        (status, axum::body::to_bytes(response.into_body(), 1 << 20).await.unwrap())
+    };
+    assert!(status == 400 && why.starts_with(b"remote-read: 32 regular expressions"), "{why:?}");
 }
 
 #[tokio::test]
