@@ -2,15 +2,16 @@
 //! the care of its clock.
 
 use crate::config::Config;
+use crate::health::AgentHealth;
 use crate::last::LastValues;
 use crate::node;
 use crate::sources::Sources;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{Clock, Expose, Page, SelfFigures};
+use throughline_daemon::{BoundState, Clock, Expose, Page, SelfFigures};
 use throughline_delivery::ShipStats;
 use throughline_host::sysfs::Tree;
-use throughline_sample::catalogue::DROPPED_RECORDS;
+use throughline_sample::catalogue::{DROPPED_RECORDS, HTTP_BOUND};
 use throughline_sample::wire::Batch;
 use throughline_spool::Spool;
 use tokio::sync::mpsc;
@@ -43,6 +44,10 @@ pub struct Own {
     pub spool: Spool,
     /// What was sent.
     pub shipped: Arc<ShipStats>,
+    /// What is wrong now.
+    pub health: AgentHealth,
+    /// Whether `/metrics` has its address.
+    pub http: BoundState,
 }
 
 impl Own {
@@ -51,6 +56,8 @@ impl Own {
         self.sources.tell(&self.figures);
         let told = throughline_delivery::figures(&self.spool.stats(), &self.shipped, self.clock.now());
         told.into_iter().for_each(|(part, metric, value)| self.figures.set(part, metric, value));
+        self.figures.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
+        self.health.observe();
         &self.figures
     }
 }

@@ -7,6 +7,7 @@ mod batcher;
 mod config;
 mod control;
 mod gpu;
+mod health;
 mod help;
 mod housekeeping;
 mod last;

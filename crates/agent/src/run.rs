@@ -6,6 +6,7 @@
 use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceRoom};
 use crate::config::{Config, Places};
 use crate::control::Control;
+use crate::health::AgentHealth;
 use crate::housekeeping::{self, Own};
 use crate::last::LastValues;
 use crate::placement;
@@ -13,7 +14,7 @@ use crate::sources::{self, Sources};
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
-use throughline_daemon::{Clock, Expose, GRACE, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{Clock, Expose, GRACE, Listening, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -47,10 +48,10 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     // Last, as its line on standard output says that ranks find the agent now.
     let listening = match sources.mistake() {
         Some(mistake) => Err(mistake),
-        None => http::listen("agent", config.http.listen, "http.listen").await.map_err(Into::into),
+        None => Listening::begin("agent", config.http.listen, "http.listen").await.map_err(Into::into),
     };
-    let listener = match listening {
-        Ok(listener) => listener,
+    let listening = match listening {
+        Ok(listening) => listening,
         Err(mistake) => {
             sources.stop().await;
             return Err(mistake);
@@ -61,7 +62,23 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, figures.clone());
     let outbox = Outbox::start(spool.clone(), sink);
     let shipped = outbox.shipped();
-    let own = Own { figures, clock, sources: sources.clone(), spool: spool.clone(), shipped };
+    let health = AgentHealth::new(
+        sources.clone(),
+        spool.clone(),
+        shipped.clone(),
+        clock.clone(),
+        !config.spool.memory_only,
+        config.mpi.enabled.then(|| places.mpi_socket.clone()),
+    );
+    let own = Own {
+        figures,
+        clock,
+        sources: sources.clone(),
+        spool: spool.clone(),
+        shipped,
+        health: health.clone(),
+        http: listening.state(),
+    };
 
     let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);
     let http_stop = CancellationToken::new();
@@ -88,7 +105,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
             stop.clone(),
         )),
         outbox,
-        http: tokio::spawn(http::serve(listener, http::metrics_router(pages), http_stop.clone())),
+        http: tokio::spawn(listening.serve(http::metrics_router(pages, Arc::new(health)), http_stop.clone())),
         http_stop,
     };
     tracing::info!(node = places.node, collector = %config.delivery.collector, "running");

@@ -1,8 +1,12 @@
 //! Starting the real binary: what is wrong is told in one message with its exit status, and nothing panics.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 struct Case {
@@ -79,21 +83,44 @@ fn wrong_usage_and_a_missing_file_are_told() {
     assert!(refused(&output, 64).contains("THROUGHLINE__MPI__COLOUR"));
 }
 
+/// Any local user may hold the port: the agent measures and delivers all the same, and takes the address once it is free.
 #[test]
-fn a_taken_port_names_the_key() {
+fn attack_14_a_local_user_holds_the_agents_address() {
     let case = Case::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap();
     let file = case.path().join("agent.toml");
-    std::fs::write(&file, format!("http.listen = '{}'\n", taken.local_addr().unwrap())).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_throughline-agent"))
+    std::fs::write(&file, format!("http.listen = '{address}'\n")).unwrap();
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_throughline-agent"))
         .args(["run", "--config"])
         .arg(&file)
         .arg("--state-dir")
         .arg(case.path().join("state"))
-        .output()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
         .unwrap();
-    let message = refused(&output, 69);
-    assert!(message.contains("http.listen") && message.contains("in use"), "{message}");
+    // Its other parts are there: ranks can connect, commands are taken.
+    let control = case.path().join("state/run/agent.sock");
+    let mut log = BufReader::new(agent.stderr.take().unwrap()).lines();
+    let line = log.find(|line| line.as_ref().unwrap().contains("another process")).unwrap().unwrap();
+    assert!(line.contains("http.listen") && line.contains(&address.to_string()), "{line}");
+    let spool = case.path().join("state/spool/meta");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !(spool.exists() && UnixStream::connect(&control).is_ok()) {
+        assert!(Instant::now() < deadline && agent.try_wait().unwrap().is_none());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(taken);
+    let mut out = BufReader::new(agent.stdout.take().unwrap()).lines();
+    assert_eq!(out.next().unwrap().unwrap(), format!("listening agent={address}"));
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    assert!(text.contains("throughline_http_bound{source=\"agent\"} 1"), "{text}");
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(agent.id() as i32), nix::sys::signal::SIGTERM).unwrap();
+    assert!(agent.wait().unwrap().success());
 }
 
 #[test]

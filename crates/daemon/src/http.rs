@@ -1,5 +1,6 @@
 //! The HTTP side of a daemon: listening, `/metrics` and `/healthz`.
 
+use crate::health::{self, Health};
 use crate::large::{self, Large, Piece, Scrape};
 use crate::{Expose, Failure, Format, Page};
 use axum::Router;
@@ -19,29 +20,51 @@ use tokio_util::sync::CancellationToken;
 /// # Errors
 /// The address can't be used (69, 77 without permission); the message names the configuration key.
 pub async fn listen(role: &str, address: SocketAddr, key: &str) -> Result<TcpListener, Failure> {
-    let describe = |error: std::io::Error| {
-        let remedy = format!("set {key} to a free address, or to port 0 for any");
-        Failure::from_io(format!("listening on {address} ({role})"), &error, &remedy)
-    };
-    let listener = TcpListener::bind(address).await.map_err(describe)?;
-    let real = listener.local_addr().map_err(describe)?;
-    let mut out = std::io::stdout().lock();
-    // A closed standard output does not stop a daemon.
-    let _ = writeln!(out, "listening {role}={real}").and_then(|()| out.flush());
+    let describe = |error| failure(role, address, key, &error);
+    let listener = bind(address).await.map_err(describe)?;
+    announce(role, &listener).map_err(describe)?;
     Ok(listener)
 }
 
-/// Routes `/metrics` (text 0.0.4, or OpenMetrics when asked for; gzip when accepted) and `/healthz`.
-pub fn metrics_router(expose: Arc<dyn Expose>) -> Router {
-    large_metrics_router(expose, Arc::new(Nothing))
+pub(crate) async fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+pub(crate) fn failure(role: &str, address: SocketAddr, key: &str, error: &std::io::Error) -> Failure {
+    let remedy = format!("set {key} to a free address, or to port 0 for any");
+    Failure::from_io(format!("listening on {address} ({role})"), error, &remedy)
+}
+
+/// Prints where a role listens.
+pub(crate) fn announce(role: &str, listener: &TcpListener) -> std::io::Result<()> {
+    let real = listener.local_addr()?;
+    let mut out = std::io::stdout().lock();
+    // A closed standard output does not stop a daemon.
+    let _ = writeln!(out, "listening {role}={real}").and_then(|()| out.flush());
+    Ok(())
+}
+
+/// Routes `/metrics` (text 0.0.4, or OpenMetrics when asked for; gzip when accepted) and `/healthz`, which answers 503
+/// while `health` reports a condition that is [`crate::Level::Failing`].
+pub fn metrics_router(expose: Arc<dyn Expose>, health: Arc<dyn Health>) -> Router {
+    large_metrics_router(expose, Arc::new(Nothing), health)
 }
 
 /// As [`metrics_router`], with a large part behind the daemon's own figures that answers queries.
-pub fn large_metrics_router(expose: Arc<dyn Expose>, large: Arc<dyn Large>) -> Router {
+pub fn large_metrics_router(
+    expose: Arc<dyn Expose>,
+    large: Arc<dyn Large>,
+    health: Arc<dyn Health>,
+) -> Router {
     Router::new()
         .route("/metrics", get(metrics))
-        .route("/healthz", get(|| async { "ok\n" }))
         .with_state(Pages { expose, large })
+        .route("/healthz", get(healthz).with_state(health))
+}
+
+async fn healthz(State(health): State<Arc<dyn Health>>) -> Response {
+    let (status, text) = health::page(&*health);
+    (status, [(header::CACHE_CONTROL, "no-store")], text).into_response()
 }
 
 /// No large part.
@@ -127,7 +150,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::SelfFigures;
+    use crate::{AlwaysHealthy, SelfFigures};
     use throughline_sample::catalogue::RECORDS;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -146,7 +169,11 @@ mod tests {
         let listener = listen("test", ([127, 0, 0, 1], 0).into(), "http.listen").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let server = tokio::spawn(serve(listener, metrics_router(Arc::new(figures)), stop.clone()));
+        let server = tokio::spawn(serve(
+            listener,
+            metrics_router(Arc::new(figures), Arc::new(AlwaysHealthy)),
+            stop.clone(),
+        ));
         let text = fetch(address, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
         assert!(text.contains("version=0.0.4") && text.contains("throughline_records_total"), "{text}");
         let ask = "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n";

@@ -1,7 +1,7 @@
 //! What every Throughline process does the same way.
 //!
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
-//! ([`paths`]), the `/metrics` page ([`Page`], [`Large`], [`http`]), figures about itself ([`SelfFigures`]), clean stop
+//! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`Large`], [`Health`], [`http`], [`Listening`]), figures about itself ([`SelfFigures`]), clean stop
 //! ([`stop_signal`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
 mod clock;
@@ -9,8 +9,10 @@ pub mod config;
 mod drain;
 mod exit;
 mod families;
+mod health;
 pub mod http;
 mod large;
+mod listening;
 mod logging;
 mod page;
 pub mod paths;
@@ -24,7 +26,9 @@ pub use clock::{Clock, boot_id};
 pub use drain::{GRACE, stop_signal};
 pub use exit::{ExitStatus, Failure, finish, usage};
 pub use families::{Families, label_text};
+pub use health::{AlwaysHealthy, Condition, Health, Level};
 pub use large::{Large, Piece, Scrape};
+pub use listening::{BoundState, Listening};
 pub use logging::{LogFormat, LogOptions};
 pub use page::{Expose, Format, Page, Value};
 pub use screen::Screen;

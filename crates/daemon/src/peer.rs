@@ -15,6 +15,9 @@ use std::path::Path;
 /// TCP_ESTABLISHED of the kernel's `enum` (include/net/tcp_states.h), as `/proc/net/tcp` writes it.
 const ESTABLISHED: &str = "01";
 
+/// TCP_LISTEN of the same `enum`.
+const LISTEN: &str = "0A";
+
 /// Users of this machine who may do something: root and the user of this process always, and those named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalUsers {
@@ -93,6 +96,20 @@ fn user_in(folder: &Path, own: SocketAddr, peer: SocketAddr) -> Option<u32> {
         let text = std::fs::read_to_string(folder.join(file)).ok()?;
         let (local, remote) = (hexadecimal(peer, *six), hexadecimal(own, *six));
         text.lines().skip(1).find_map(|line| owner(line, &local, &remote))
+    })
+}
+
+/// The user whose process listens at a TCP address of this machine, or at its port on all addresses.
+#[must_use]
+pub fn user_of_listener(address: SocketAddr) -> Option<u32> {
+    let port = format!(":{:04X}", address.port());
+    ["/proc/self/net/tcp", "/proc/self/net/tcp6"].iter().find_map(|file| {
+        let text = std::fs::read_to_string(file).ok()?;
+        text.lines().skip(1).find_map(|line| {
+            let mut fields = line.split_ascii_whitespace().skip(1);
+            let is_it = fields.next()?.ends_with(&port) && fields.nth(1)? == LISTEN;
+            if is_it { fields.nth(3)?.parse().ok() } else { None }
+        })
     })
 }
 

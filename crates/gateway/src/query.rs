@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::post;
-use throughline_daemon::{Expose, Failure, http};
+use throughline_daemon::{AlwaysHealthy, Expose, Failure, http};
 use throughline_store::Database;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -72,7 +72,7 @@ fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits, guard: Gu
     );
     let history = post(read::read).with_state(Arc::new(Reader::new(database.clone(), limits)));
     let api = api::router(Arc::new(Api::new(database, limits)));
-    http::metrics_router(expose)
+    http::metrics_router(expose, Arc::new(AlwaysHealthy))
         .route("/api/v1/read", history)
         .nest("/api/v1", api)
         .merge(pages::router(about))

@@ -70,6 +70,8 @@ pub struct Status {
     pub connected: Option<u64>,
     /// Jobs of which a rank runs here.
     pub jobs: Option<u64>,
+    /// What a person should know though it delivers: users over their share.
+    pub conditions: Vec<String>,
     /// Counts of its own, some of them by a reason that stands in the place of the source.
     pub counts: Vec<(&'static str, &'static Metric, u64)>,
 }

@@ -190,6 +190,7 @@ fn translate(status: &ReceiverStatus) -> Status {
             (status.connected == 0)
                 .then(|| "no rank is connected: start MPI programs under throughline-exec".to_owned())
         }),
+        conditions: over_quota(status).into_iter().collect(),
         dropped: status.dropped_records + status.dropped_trace_records,
         failed: status.lost_frames
             + status.unknown_frames

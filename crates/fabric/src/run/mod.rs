@@ -37,7 +37,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use throughline_daemon::{Clock, Failure, GRACE, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{
+    AlwaysHealthy, Clock, Failure, GRACE, Listening, SelfFigures, http, paths, stop_signal,
+};
 use throughline_delivery::Outbox;
 use throughline_fabric::engine::Engine;
 use throughline_fabric::names::NameFile;
@@ -77,7 +79,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let subnet_prefix = port.local().subnet_prefix;
         let spool =
             config.spool.open(&state_dir.join(SPOOL_FOLDER), format!("fabric {subnet_prefix:#018x}"))?;
-        let listener = http::listen("fabric", config.http.listen, "http.listen").await?;
+        let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
         let (commits, rounds) = tokio::sync::mpsc::channel(housekeeping::ROUNDS_WATCHED);
         let publisher = Publisher {
             spool: spool.clone(),
@@ -126,7 +128,8 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let own = Own { shared: shared.clone(), shipped: outbox.shipped() };
         let interval = config.sweep.interval_seconds.duration();
         let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
-        let router = http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages));
+        let router =
+            http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages), Arc::new(AlwaysHealthy));
         let http_stop = CancellationToken::new();
         let tasks = Tasks {
             threads,
@@ -138,7 +141,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
             delivered,
             outbox,
-            http: tokio::spawn(http::serve(listener, router, http_stop.clone())),
+            http: tokio::spawn(listening.serve(router, http_stop.clone())),
             http_stop,
         };
         let local = port.local();

@@ -80,4 +80,5 @@ metrics! { ALL, SelfStats:
     1102 WAITING_BYTES "waiting_bytes" Gauge Bytes Wraps(63), "Bytes of records in memory that wait for the next part.", "counted by the daemon";
     1103 CONTESTED_CLAIMS "contested_claims" Counter Count Wraps(63), "MPI ranks whose environment names a job that the kernel says is another user's; they are recorded as no scheduler's job.", "counted by the daemon";
     1140 REJECTED_RECORDS "rejected_records" Counter Count Wraps(63), "Records rejected, with the reason in the place of the source.", "counted by the daemon";
+    1120 HTTP_BOUND "http_bound" Gauge Count Wraps(63), "1 while /metrics and /healthz have their address, 0 while another process of this machine holds it: this daemon runs without them.", "counted by the daemon";
 }
