@@ -18,7 +18,7 @@ help:
 	@echo "  make install     puts what make build made below PREFIX (/usr), staged below DESTDIR"
 	@echo "  make lint        what make test checks before the tests"
 	@echo "  make bench       measurements against the standard tools, as ratios"
-	@echo "  make soak        the spool and crash tests and the crawler, longer"
+	@echo "  make soak        the spool and crash tests and the crawler, longer; an hour of faults (tests/chaos)"
 
 deps:
 	@xtask/deps.sh

@@ -9,6 +9,12 @@ PROPTEST_CASES=5000 cargo test --quiet -p throughline-spool --test model
 echo "== delivery: serve killed 20 times, writers at random, the database 30 s away"
 THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test crash_delivery -- --nocapture
 
+echo "== chaos: all real processes killed, stopped, filled, torn and partitioned, ${THROUGHLINE_CHAOS_MINUTES:-60} minutes"
+# Prints each fault with its time, and at the end PASS or FAIL with the seed; THROUGHLINE_CHAOS_SEED repeats one.
+# For an hour beside other work: cargo run -p throughline-chaos -- --minutes 60 --seed 18
+cargo build --quiet --workspace --bins
+cargo run --quiet -p throughline-chaos -- --minutes "${THROUGHLINE_CHAOS_MINUTES:-60}"
+
 echo "== fabric: 4 sweeps a second of 1,428 hosts with rows committed, ${THROUGHLINE_SOAK_MINUTES:-10} minutes"
 benches/fabric.sh soak --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
 
