@@ -2,7 +2,7 @@
 //! Pure. Judges what was read and names what could not be read; asks nobody.
 
 use crate::capability::{Capability, link_name};
-use crate::discover::{Failure, NEIGHBOUR};
+use crate::discover::{Failure, NEIGHBOUR, OTHER_FACTS, OTHER_PLACE};
 use crate::errors::Excess;
 use crate::mad::{NodeKind, PortState};
 use crate::topology::{NodeIndex, PortEnd, Topology};
@@ -32,6 +32,8 @@ impl Severity {
 /// What a finding is about. The names are part of the interface: scripts select by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
+    /// The walk ended at one of its bounds.
+    DiscoveryTruncated,
     /// No subnet manager is seen.
     SubnetManagerAbsent,
     /// Two ports have one LID.
@@ -56,7 +58,8 @@ pub enum Kind {
 
 impl Kind {
     /// All of them, for documents and tests.
-    pub const ALL: [Kind; 10] = [
+    pub const ALL: [Kind; 11] = [
+        Kind::DiscoveryTruncated,
         Kind::SubnetManagerAbsent,
         Kind::LidDuplicate,
         Kind::LidMissing,
@@ -73,6 +76,7 @@ impl Kind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Kind::DiscoveryTruncated => "discovery.truncated",
             Kind::SubnetManagerAbsent => "sm.absent",
             Kind::LidDuplicate => "lid.duplicate",
             Kind::LidMissing => "lid.missing",
@@ -99,6 +103,9 @@ impl Kind {
     #[must_use]
     pub const fn remedy(self) -> &'static str {
         match self {
+            Kind::DiscoveryTruncated => {
+                "look for a switch that is no real one; else raise the bound in [discovery]"
+            }
             Kind::SubnetManagerAbsent => "start a subnet manager (opensm, or the one of a switch)",
             Kind::LidDuplicate => "look for a second subnet manager (`sminfo`) and let one reassign LIDs",
             Kind::LidMissing => "see why the subnet manager does not configure it: its log, its M_Key",
@@ -147,6 +154,10 @@ pub struct Unread {
 #[must_use]
 pub fn of_topology(topology: &Topology, failures: &[Failure]) -> Vec<Finding> {
     let mut found = Vec::new();
+    if let Some(limit) = topology.truncated {
+        let what = format!("the discovery ended at {}: there is more than was looked at", limit.name());
+        found.push(Finding { kind: Kind::DiscoveryTruncated, node: None, ports: Vec::new(), what });
+    }
     manager(topology, &mut found);
     lids(topology, &mut found);
     for (index, node) in topology.nodes.iter().enumerate() {
@@ -316,7 +327,10 @@ fn unanswered(topology: &Topology, failures: &[Failure], found: &mut Vec<Finding
         let node = failure.guid.and_then(|guid| topology.node_by_guid(guid));
         let ports: Vec<u8> = failure.port.into_iter().collect();
         // NodeInfo is asked through a port: whoever is behind it is not known.
-        let (kind, what) = if failure.what == NEIGHBOUR {
+        let (kind, what) = if failure.reason == OTHER_FACTS || failure.reason == OTHER_PLACE {
+            let what = format!("who answers behind it claims to be another node: {}", failure.reason);
+            (Kind::NotDiscovered, what)
+        } else if failure.what == NEIGHBOUR {
             (Kind::NeighbourSilent, format!("link is up and nobody answers behind it: {}", failure.reason))
         } else {
             (Kind::NotDiscovered, format!("{} was not read: {}", failure.what, failure.reason))

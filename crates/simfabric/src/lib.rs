@@ -26,6 +26,7 @@ mod bits;
 mod commands;
 mod control;
 mod counters;
+mod liar;
 mod manager;
 mod model;
 mod multicast;

@@ -2,6 +2,7 @@
 //! no sockets. Everything random comes from one seeded generator.
 
 use crate::bits::{get, put};
+use crate::liar::{self, Liar};
 use crate::model::{End, Fabric, Redirect};
 use crate::notices::{Event, Notices};
 use crate::{manager, pma, sa, smp, traffic, travel};
@@ -141,6 +142,8 @@ pub(crate) struct World {
     pub is_sweeping: bool,
     pub notices: Notices,
     pub sm_key: u64,
+    /// Ports behind which everything is made up.
+    pub liars: Vec<Liar>,
 }
 
 /// When a MAD is answered.
@@ -167,6 +170,7 @@ impl World {
             is_sweeping: true,
             notices: Notices::default(),
             sm_key: DEFAULT_SM_KEY,
+            liars: Vec::new(),
         }
     }
 
@@ -284,6 +288,16 @@ impl World {
             self.counts.malformed += 1;
             return;
         }
+        if let Some((liar, rest)) = liar::behind(&self.fabric, &self.liars, from, &mad[129..129 + hops]) {
+            let asked = smp::read_header(&mad);
+            let mut data = [0; 64];
+            let result = liar::answer(&self.fabric, liar, rest, &asked, &mut data);
+            mad[3] = RESPONSE | pma::GET;
+            mad[64..128].copy_from_slice(&data);
+            put(&mut mad, 32, 16, u64::from(result.err().unwrap_or(0) | DIRECTION));
+            let round_trip = self.round_trip();
+            return self.reply(&Timing { done: now, due: now + round_trip }, PERMISSIVE_LID, mad, out);
+        }
         let Some((at, back)) = travel::directed(&self.fabric, from, &mad[129..129 + hops]) else {
             self.counts.unreachable += 1;
             return;
@@ -312,6 +326,7 @@ impl World {
             smp::STATUS_BUSY
         } else {
             let result = smp::get_attribute(&self.fabric, at, &asked, shows_key, &mut mad[64..128]);
+            liar::shown(&self.liars, at, &asked, &mut mad[64..128]);
             result.err().unwrap_or(0)
         };
         put(&mut mad, 32, 16, u64::from(status | DIRECTION));

@@ -3,7 +3,7 @@
 use super::FabricOptions;
 use std::path::Path;
 use throughline_daemon::Failure;
-use throughline_fabric::discover::{self, Discovery};
+use throughline_fabric::discover::{self, Discovery, Limits, Look};
 use throughline_fabric::engine::{Budget, Engine, EngineError, Settings};
 use throughline_fabric::key::Key;
 use throughline_fabric::port::{FabricPort, PortError};
@@ -58,7 +58,8 @@ pub fn key(file: Option<&Path>) -> Result<Key, Failure> {
     }
 }
 
-/// Asks the nodes, or the subnet administrator, and tells what could not be read.
+/// Asks the nodes, or the subnet administrator, and tells what could not be read. `how` says whether forwarding tables are
+/// read, and what the discovery may take.
 ///
 /// # Errors
 /// The local node does not answer (69), neither does the administrator (69), or the command was stopped.
@@ -67,19 +68,21 @@ pub fn discover(
     settings: Settings,
     sm_key: Key,
     choice: Choice,
-    tables: bool,
+    how: (bool, Limits),
     stop: &Stop,
 ) -> anyhow::Result<Discovery> {
+    let (tables, limits) = how;
     if choice == Choice::Administrator {
-        let found = told(port, settings, sm_key, tables, stop).map_err(unavailable)?;
+        let found = told(port, settings, sm_key, how, stop).map_err(unavailable)?;
         tell(&found.failures);
         return Ok(found);
     }
     let mut engine = engine(port, Class::Management, settings)?;
-    let found = discover::discover(&mut engine, tables, stop.flag())?;
+    let look = Look { limits, ..Look::whole(None, tables) };
+    let found = discover::look(&mut engine, &look, stop.flag())?;
     drop(engine);
     if choice == Choice::Auto && sa::is_shut_out(&found) {
-        match told(port, settings, sm_key, tables, stop) {
+        match told(port, settings, sm_key, how, stop) {
             Ok(told) => {
                 tracing::warn!(
                     "no node beyond the local one answers subnet management requests (an M_Key?): this is what \
@@ -96,6 +99,12 @@ pub fn discover(
                        `ibstat`, or choose another one with --ca and --port";
         return Err(Failure::unavailable(message).into());
     }
+    if let Some(limit) = found.topology.truncated {
+        let (nodes, key) = (found.topology.nodes.len(), limit.name());
+        tracing::warn!(
+            "the discovery ended at {key} with {nodes} nodes: there is more, or a switch that is no real one"
+        );
+    }
     tell(&found.failures);
     Ok(found)
 }
@@ -105,11 +114,11 @@ fn told(
     port: &FabricPort,
     settings: Settings,
     sm_key: Key,
-    tables: bool,
+    (tables, limits): (bool, Limits),
     stop: &Stop,
 ) -> anyhow::Result<Discovery> {
     let mut client = administrator(port, settings.budget, sm_key)?;
-    Ok(sa::discover(&mut client, port.local(), tables, stop.flag())?)
+    Ok(sa::discover(&mut client, port.local(), tables, &limits, stop.flag())?)
 }
 
 /// The exit status of an administrator that does not answer.

@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::{Failure, LogOptions};
+use throughline_fabric::discover::Limits;
 use throughline_fabric::engine::{self, Settings};
 use throughline_fabric::port::Via;
 use throughline_fabric::sa::Choice;
@@ -78,12 +79,28 @@ pub struct FabricOptions {
     /// MADs sent in any second at most, all kinds and repetitions together [default: no limit]
     #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mads_per_second: Option<u32>,
+    /// Nodes of a discovery at most [default: 65536]
+    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_nodes: Option<u32>,
+    /// Ports of all its nodes at most [default: 262144]
+    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_ports: Option<u32>,
     /// Say on standard error what was sent and what it cost on the wire
     #[arg(long, global = true)]
     pub stats: bool,
 }
 
 impl FabricOptions {
+    /// What a discovery may take, from the options and the defaults.
+    fn limits(&self) -> Limits {
+        let defaults = Limits::default();
+        Limits {
+            nodes: self.max_nodes.map_or(defaults.nodes, |number| number as usize),
+            ports: self.max_ports.map_or(defaults.ports, |number| number as usize),
+            ..defaults
+        }
+    }
+
     /// Settings of an engine, from the options and the defaults.
     fn settings(&self, defaults: Settings) -> Settings {
         Settings {

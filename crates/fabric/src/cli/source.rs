@@ -5,7 +5,7 @@ use super::FabricOptions;
 use std::collections::HashMap;
 use std::path::Path;
 use throughline_daemon::Failure;
-use throughline_fabric::discover::Discovery;
+use throughline_fabric::discover::{Discovery, Limits};
 use throughline_fabric::engine::{Engine, EngineError, Settings};
 use throughline_fabric::key::Key;
 use throughline_fabric::mad::MIN_MULTICAST_LID;
@@ -46,6 +46,8 @@ pub struct Live {
     pub sm_key: Key,
     /// Who is asked for the topology.
     pub choice: Choice,
+    /// What a discovery may take.
+    pub limits: Limits,
     /// Names of nodes in place of their descriptions.
     pub names: NameMap,
 }
@@ -71,6 +73,7 @@ pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
             }),
             sm_key: super::fabric::key(options.sm_key_file.as_deref())?,
             choice: options.discovery.unwrap_or_default(),
+            limits: options.limits(),
             names: names.map().clone(),
         })),
     }
@@ -105,7 +108,7 @@ impl Source {
                     live.settings,
                     live.sm_key,
                     live.choice,
-                    need.tables,
+                    (need.tables, live.limits),
                     stop,
                 )?;
                 live.names.apply(&mut found.topology.nodes);

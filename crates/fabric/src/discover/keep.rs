@@ -1,8 +1,8 @@
 //! What is kept of a known topology where a walk got no answer: absent is not gone. Pure.
 
-use crate::mad::NodeKind;
+use crate::mad::{MAX_UNICAST_LID, NodeKind};
 use crate::topology::{Node, NodeIndex, Port, PortEnd, Standing, Topology, Unanswered};
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use throughline_sample::Guid;
 
 pub(super) type Standings = BTreeMap<Guid, Unanswered>;
@@ -19,6 +19,43 @@ pub(super) fn is_cut_off(known: &Topology, local: Option<&Port>) -> bool {
     had && local.and_then(|port| port.info).is_some_and(|info| !info.is_linked())
 }
 
+/// End ports (port 0 of switches) with a base LID that another one has, too, and had before: readings by that LID are
+/// of the other one. `nodes` in the order in which they were found.
+pub(super) fn disputed(
+    nodes: &[Node],
+    known: Option<&Topology>,
+    standings: &Standings,
+) -> BTreeSet<(Guid, u8)> {
+    const NOBODY: u32 = u32::MAX;
+    let mut owners = vec![(NOBODY, 0u8); usize::from(MAX_UNICAST_LID) + 1];
+    let mut disputed = BTreeSet::new();
+    let had = |node: &Node, port: u8, lid: u16| {
+        // Of one that does not answer the manager may have given the LID to another one.
+        let known = known.filter(|_| !standings.contains_key(&node.guid));
+        let before = known.and_then(|known| known.node_by_guid(node.guid).map(|index| &known.nodes[index]));
+        before.and_then(|node| node.port(port)?.info).is_some_and(|info| info.lid == lid)
+    };
+    for (index, node) in nodes.iter().enumerate() {
+        let is_end = |port: &&Port| node.kind != NodeKind::Switch || port.number == 0;
+        for port in node.ports.iter().filter(is_end) {
+            let lid = port.info.map_or(0, |info| info.lid);
+            let Some(owner) = owners.get_mut(usize::from(lid)).filter(|_| lid != 0) else { continue };
+            if owner.0 == NOBODY {
+                *owner = (index as u32, port.number);
+                continue;
+            }
+            let first = &nodes[owner.0 as usize];
+            if had(node, port.number, lid) && !had(first, owner.1, lid) {
+                disputed.insert((first.guid, owner.1));
+                *owner = (index as u32, port.number);
+            } else {
+                disputed.insert((node.guid, port.number));
+            }
+        }
+    }
+    disputed
+}
+
 /// What a walk found, before it is put in order.
 pub(super) struct Found {
     pub nodes: Vec<Node>,
@@ -31,9 +68,15 @@ pub(super) struct Found {
 
 impl Found {
     /// Keeps what `known` says wherever the walk has no other word, and tells who did not answer.
-    pub fn keep(&mut self, known: &Topology) -> Standings {
+    /// Of a walk that ended at a bound nobody is taken for gone.
+    pub fn keep(&mut self, known: &Topology, is_truncated: bool) -> Standings {
         self.fill(known);
-        let standing = self.missing(known);
+        let mut standing = self.missing(known);
+        if is_truncated {
+            for node in known.nodes.iter().filter(|node| !self.by_guid.contains_key(&node.guid)) {
+                standing.entry(node.guid).or_insert_with(|| next(known, node.guid, false));
+            }
+        }
         for guid in standing.keys() {
             let Some(index) = known.node_by_guid(*guid) else { continue };
             let mut node = known.nodes[index].clone();

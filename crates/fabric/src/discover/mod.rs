@@ -10,21 +10,33 @@
 //! or lead elsewhere. Otherwise it stays, marked as [`Standing`] says. What could not be read is listed with its
 //! reason and hides nothing else. Nothing here decides when to walk, or what a change means.
 
+mod frontier;
 mod keep;
+mod limits;
 mod walk;
 
 use crate::engine::{Engine, EngineError};
 use crate::mad::DirectedPath;
 use crate::topology::Topology;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 use throughline_sample::Guid;
 
 pub use crate::topology::Standing;
+pub(crate) use limits::Taken;
+pub use limits::{
+    DEFAULT_MAX_MADS, DEFAULT_MAX_MEMORY_MB, DEFAULT_MAX_NODES, DEFAULT_MAX_PORTS, DEFAULT_MAX_TIME, Limit,
+    Limits,
+};
 
 /// What a [`Failure`] is about when a link is up and nobody answered behind it.
 pub const NEIGHBOUR: &str = "NodeInfo of the neighbour";
+
+/// Reason of a [`Failure`]: who answers has a GUID that another node has, and says something else of itself.
+pub const OTHER_FACTS: &str = "other_facts";
+/// Reason of a [`Failure`]: who answers claims a port that has its cable elsewhere.
+pub const OTHER_PLACE: &str = "other_place";
 
 /// What could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +62,8 @@ pub struct Discovery {
     pub elapsed: Duration,
     /// Requests sent, with repetitions.
     pub mads: u64,
+    /// Replies that were not believed, by reason.
+    pub rejected: BTreeMap<&'static str, u64>,
     /// The local port has no link and had one: nothing can be said of the rest of the subnet.
     pub is_cut_off: bool,
 }
@@ -71,6 +85,8 @@ pub struct Look<'a> {
     pub turn: u64,
     /// See [`Look::turn`]; at least 1, which asks all in each walk.
     pub turns: u64,
+    /// What the walk may take.
+    pub limits: Limits,
 }
 
 /// No node in particular.
@@ -82,7 +98,16 @@ impl<'a> Look<'a> {
     /// A whole walk.
     #[must_use]
     pub fn whole(known: Option<&'a Topology>, tables: bool) -> Look<'a> {
-        Look { known, whole: true, tables, nodes: &NOBODY, lids: &NOWHERE, turn: 0, turns: 1 }
+        Look {
+            known,
+            whole: true,
+            tables,
+            nodes: &NOBODY,
+            lids: &NOWHERE,
+            turn: 0,
+            turns: 1,
+            limits: Limits::default(),
+        }
     }
 
     /// A light walk that asks each neighbour.
@@ -116,6 +141,9 @@ pub fn look(engine: &mut Engine, how: &Look<'_>, stop: &AtomicBool) -> Result<Di
         engine.run(&mut walk, stop)?;
     }
     let mut found = walk.finish(how.known);
+    for (reason, count) in engine.take_rejected() {
+        *found.rejected.entry(reason).or_default() += count;
+    }
     found.elapsed = start.elapsed();
     found.mads = engine.stats().sent - sent;
     Ok(found)

@@ -1,6 +1,10 @@
 //! One walk: each reply queues what it makes known (ports of a new node, neighbours behind linked ports, table
-//! blocks of a switch). It keeps no clock and sends nothing itself.
+//! blocks of a switch), within the bounds of a discovery. It keeps no clock and sends nothing itself.
 
+mod neighbour;
+
+use super::frontier::Frontier;
+use super::limits::{Limit, Limits, Taken};
 use super::{Discovery, Failure, Look, keep};
 use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
 use crate::mad::{
@@ -8,12 +12,23 @@ use crate::mad::{
     Query, SwitchInfo, attribute,
 };
 use crate::topology::{Node, NodeIndex, Port, PortEnd, Topology};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 use throughline_sample::Guid;
 
 /// LinkSpeedActive of QDR (IBTA volume 1, 14.2.5.6).
 const QDR: u8 = 4;
+
+/// Memory of a node without its ports, with what the engine and the walk know of it: rounded up, and less than a
+/// tenth of it is for the outstanding requests of one.
+pub(super) const NODE_BYTES: usize = size_of::<Walked>() + 512;
+/// Memory of a port, with a request that is still to be sent.
+pub(super) const PORT_BYTES: usize = size_of::<Port>() + size_of::<Request>() + size_of::<Ask>();
+/// Places behind which a neighbour is requested at once: as many as an engine has outstanding requests. What waits
+/// beyond takes its turn by [`Frontier`].
+const PROBES_MAX: usize = 256;
+/// Failures of one discovery that are listed; further ones only hide what these show.
+pub(super) const FAILURES_MAX: usize = 65_536;
 
 /// What an outstanding request is about; its position is the request's tag.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +69,18 @@ pub(super) struct Walk<'a> {
     by_guid: HashMap<Guid, NodeIndex>,
     local: Option<PortEnd>,
     asked: Vec<Ask>,
+    /// Positions of it that are free again.
+    free: Vec<u32>,
+    limits: Limits,
+    taken: Taken,
+    truncated: Option<Limit>,
+    began: Option<Instant>,
+    frontier: Frontier,
+    /// Outstanding requests who is behind a port.
+    probes: usize,
     failures: Vec<Failure>,
+    /// Replies that were not believed, by reason.
+    rejected: BTreeMap<&'static str, u64>,
     /// End ports whose PortInfo was asked for in this walk.
     ports_asked: HashSet<PortEnd>,
     /// Switches that are known and being asked for who they are.
@@ -75,7 +101,15 @@ impl<'a> Walk<'a> {
             by_guid: HashMap::new(),
             local: None,
             asked: Vec::new(),
+            free: Vec::new(),
+            limits: how.limits,
+            taken: Taken::default(),
+            truncated: None,
+            began: None,
+            frontier: Frontier::default(),
+            probes: 0,
             failures: Vec::new(),
+            rejected: BTreeMap::new(),
             ports_asked: HashSet::new(),
             awaited: HashSet::new(),
             cables: Vec::new(),
@@ -102,21 +136,66 @@ impl<'a> Walk<'a> {
     }
 
     fn ask(&mut self, queue: &mut Queue, node: NodeId, attribute: u16, modifier: u32, ask: Ask) {
-        let tag = self.asked.len() as u64;
-        self.asked.push(ask);
+        if self.truncated == Some(Limit::Time) {
+            return;
+        }
+        if self.taken.mads >= self.limits.mads {
+            return self.truncate(Limit::Mads);
+        }
+        self.taken.mads += 1;
+        let tag = match self.free.pop() {
+            Some(tag) => {
+                self.asked[tag as usize] = ask;
+                u64::from(tag)
+            }
+            None => {
+                self.asked.push(ask);
+                self.asked.len() as u64 - 1
+            }
+        };
         queue.push(node, Request::new(Query { attribute, modifier, port_select: 0 }, tag));
+    }
+
+    /// A bound was reached: the walk goes no further. Longer routes than allowed are left out, and the rest goes on.
+    fn truncate(&mut self, limit: Limit) {
+        if self.goes_on() {
+            self.truncated = Some(limit);
+        }
+        if limit != Limit::Hops {
+            self.frontier.clear();
+        }
+    }
+
+    /// Whether the walk may still go on to further nodes.
+    fn goes_on(&self) -> bool {
+        self.truncated.is_none_or(|limit| limit == Limit::Hops)
+    }
+
+    /// Requests who is behind the next places, as many as may be outstanding.
+    fn advance(&mut self, queue: &mut Queue) {
+        while self.probes < PROBES_MAX {
+            let Some(end) = self.frontier.pop() else { return };
+            let path = self.nodes[end.node].found.path.through(end.port);
+            match path.filter(|path| path.ports().len() <= self.limits.hops) {
+                Some(path) => self.probe(queue, path, Some(end)),
+                None => {
+                    self.fail(queue, Ask::Neighbour(Some(end)), "more hops away than a route may have");
+                    self.truncate(Limit::Hops);
+                }
+            }
+        }
     }
 
     /// Asks who is at the end of a path.
     pub fn probe(&mut self, queue: &mut Queue, path: DirectedPath, behind: Option<PortEnd>) {
         let node = queue.add_node(Route::Directed(path));
+        self.probes += 1;
         self.ask(queue, node, attribute::NODE_INFO, 0, Ask::Neighbour(behind));
     }
 
-    fn probe_behind(&mut self, queue: &mut Queue, end: PortEnd) {
-        match self.nodes[end.node].found.path.through(end.port) {
-            Some(path) => self.probe(queue, path, Some(end)),
-            None => self.fail(queue, Ask::Neighbour(Some(end)), "more than 63 hops away"),
+    fn probe_behind(&mut self, end: PortEnd) {
+        if self.goes_on() {
+            self.frontier.push(end);
         }
     }
 
@@ -130,52 +209,13 @@ impl<'a> Walk<'a> {
             match self.by_guid.get(&guid) {
                 Some(node) => self.connect(here, PortEnd { node: *node, port }),
                 None => {
-                    self.probe_behind(queue, here);
+                    self.probe_behind(here);
                     any = true;
                 }
             }
         }
+        self.advance(queue);
         any
-    }
-
-    fn neighbour(&mut self, queue: &mut Queue, id: NodeId, behind: Option<PortEnd>, data: &[u8]) {
-        let Ok(info) = NodeInfo::decode(data) else { return };
-        let index = match self.by_guid.get(&info.node_guid) {
-            Some(index) => *index,
-            None => self.add(queue, id, &info),
-        };
-        let here = PortEnd { node: index, port: info.local_port };
-        if info.kind != NodeKind::Switch {
-            self.reached(queue, id, here, info.port_guid);
-        }
-        match behind {
-            None => self.local = Some(here),
-            Some(there) => self.connect(here, there),
-        }
-    }
-
-    /// Adds a node that answered, and asks it what this walk wants to know.
-    fn add(&mut self, queue: &mut Queue, id: NodeId, info: &NodeInfo) -> NodeIndex {
-        let index = self.nodes.len();
-        let Route::Directed(path) = *queue.route(id) else { return index };
-        let is_switch = info.kind == NodeKind::Switch;
-        let known = self
-            .trusted_node(info.node_guid)
-            .filter(|node| node.kind == info.kind && node.port_count == info.port_count);
-        let found = known.map_or_else(|| new_node(info, path), |node| as_known(node, path));
-        let wants_name = known.is_none_or(|node| node.description.is_empty() || self.is_due(node));
-        self.nodes.push(Walked { found, engine: Some(id), is_suspect: known.is_none() });
-        self.by_guid.insert(info.node_guid, index);
-        if is_switch {
-            self.ask(queue, id, attribute::SWITCH_INFO, 0, Ask::Switch(index));
-            if known.is_none() {
-                self.ask_switch_ports(queue, index);
-            }
-        }
-        if wants_name {
-            self.ask(queue, id, attribute::NODE_DESCRIPTION, 0, Ask::Description(index));
-        }
-        index
     }
 
     fn ask_switch_ports(&mut self, queue: &mut Queue, index: NodeIndex) {
@@ -183,29 +223,6 @@ impl<'a> Walk<'a> {
         for port in 0..=self.nodes[index].found.port_count {
             let end = PortEnd { node: index, port };
             self.ask(queue, id, attribute::PORT_INFO, u32::from(port), Ask::Port(end));
-        }
-    }
-
-    /// Takes a known end node as it is, behind a port.
-    fn take(&mut self, guid: Guid, behind: PortEnd) -> Option<NodeIndex> {
-        let path = self.nodes[behind.node].found.path.through(behind.port)?;
-        let found = as_known(self.trusted_node(guid)?, path);
-        let index = self.nodes.len();
-        self.nodes.push(Walked { found, engine: None, is_suspect: false });
-        self.by_guid.insert(guid, index);
-        Some(index)
-    }
-
-    /// An end node was reached through one of its ports: that port can be asked about itself.
-    fn reached(&mut self, queue: &mut Queue, id: NodeId, end: PortEnd, guid: Guid) {
-        let ports = &mut self.nodes[end.node].found.ports;
-        let place = ports.partition_point(|port| port.number < end.port);
-        if ports.get(place).is_none_or(|port| port.number != end.port) {
-            ports.insert(place, Port { number: end.port, guid: Some(guid), info: None, remote: None });
-        }
-        ports[place].guid = Some(guid);
-        if self.ports_asked.insert(end) {
-            self.ask(queue, id, attribute::PORT_INFO, u32::from(end.port), Ask::Port(end));
         }
     }
 
@@ -217,20 +234,12 @@ impl<'a> Walk<'a> {
         self.nodes[end.node].found.port_mut(end.port)
     }
 
-    fn connect(&mut self, here: PortEnd, there: PortEnd) {
-        for (end, remote) in [(here, there), (there, here)] {
-            if let Some(port) = self.port_mut(end) {
-                port.remote = Some(remote);
-            }
-        }
-    }
-
     fn port_info(&mut self, queue: &mut Queue, end: PortEnd, data: &[u8]) {
         let Ok(info) = PortInfo::decode(data) else { return };
         let Some(port) = self.port_mut(end) else { return };
         let before = port.info.replace(info);
         self.ask_fdr10(queue, end, before);
-        self.go_on(queue, end);
+        self.go_on(end);
     }
 
     /// A QDR link of a device that may do FDR10: the vendor's attribute says which of them it is.
@@ -260,7 +269,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on behind a port, if its link is up.
-    fn go_on(&mut self, queue: &mut Queue, end: PortEnd) {
+    fn go_on(&mut self, end: PortEnd) {
         let Some(info) = self.port(end).filter(|port| port.remote.is_none()).and_then(|port| port.info)
         else {
             return;
@@ -273,9 +282,9 @@ impl<'a> Walk<'a> {
             return;
         }
         match self.trust(end, &info) {
-            Trust::Ask => self.probe_behind(queue, end),
+            Trust::Ask => self.probe_behind(end),
             Trust::Leave => {}
-            Trust::Known(guid, port) => self.follow(queue, end, guid, port),
+            Trust::Known(guid, port) => self.follow(end, guid, port),
         }
     }
 
@@ -305,13 +314,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes on to a neighbour that is known. Switches say who they are, once; end nodes are taken as they are.
-    fn follow(&mut self, queue: &mut Queue, end: PortEnd, guid: Guid, port: u8) {
+    fn follow(&mut self, end: PortEnd, guid: Guid, port: u8) {
         let is_switch = self.trusted_node(guid).is_some_and(|node| node.kind == NodeKind::Switch);
         let reached = self.by_guid.get(&guid).copied();
         match reached.or_else(|| if is_switch { None } else { self.take(guid, end) }) {
             Some(node) => self.connect(end, PortEnd { node, port }),
+            // Beyond the bounds: it stays as it is known.
+            None if !self.goes_on() => {}
             None if is_switch && !self.awaited.insert(guid) => self.cables.push((end, guid, port)),
-            None => self.probe_behind(queue, end),
+            None => self.probe_behind(end),
         }
     }
 
@@ -335,6 +346,11 @@ impl<'a> Walk<'a> {
     fn ask_table(&mut self, queue: &mut Queue, index: NodeIndex, info: &SwitchInfo) {
         let Some(id) = self.nodes[index].engine else { return };
         let blocks = info.linear_blocks();
+        let bytes = usize::from(blocks) * LFT_BLOCK_LIDS;
+        if let Err(limit) = self.taken.check_table(&self.limits, bytes) {
+            return self.truncate(limit);
+        }
+        self.taken.table_bytes += bytes;
         self.nodes[index].found.forwarding = vec![LFT_NO_PORT; usize::from(blocks) * LFT_BLOCK_LIDS];
         for block in 0..blocks {
             let ask = Ask::Table(index, block);
@@ -366,13 +382,15 @@ impl<'a> Walk<'a> {
             Ask::Table(node, _) => ("LinearForwardingTable", Some(node), None),
         };
         let guid = node.map(|node| self.nodes[node].found.guid);
-        self.failures.push(Failure { guid, port, what, reason });
+        if self.failures.len() < FAILURES_MAX {
+            self.failures.push(Failure { guid, port, what, reason });
+        }
         match ask {
             Ask::Neighbour(Some(end)) => {
                 self.unanswered.insert(end);
             }
             // With what is known of the port, or of the switch, the walk goes on.
-            Ask::Port(end) => self.go_on(queue, end),
+            Ask::Port(end) => self.go_on(end),
             Ask::Switch(node) if self.nodes[node].found.switch.is_some() => {
                 self.nodes[node].is_suspect = true;
                 self.ask_switch_ports(queue, node);
@@ -414,20 +432,35 @@ impl<'a> Walk<'a> {
             torn_tables: self.torn_tables,
         };
         let standing = match known.filter(|_| !is_cut_off && !found.nodes.is_empty()) {
-            Some(known) => found.keep(known),
+            Some(known) => found.keep(known, self.truncated.is_some()),
             None => keep::Standings::new(),
         };
+        let (disputed, mut rejected) = (keep::disputed(&found.nodes, known, &standing), self.rejected);
+        if !disputed.is_empty() {
+            rejected.insert("duplicate_lid", disputed.len() as u64);
+        }
         let mut topology = Topology::new(found.nodes, self.local, subnet_prefix);
         topology.unanswered = standing;
-        Discovery { topology, failures: self.failures, is_cut_off, ..Discovery::default() }
+        topology.disputed = disputed;
+        topology.truncated = self.truncated;
+        Discovery { topology, failures: self.failures, is_cut_off, rejected, ..Discovery::default() }
     }
 }
 
 impl Work for Walk<'_> {
-    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, _now: Instant) {
+    fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant) {
         let Some(ask) = usize::try_from(tag).ok().and_then(|tag| self.asked.get(tag)).copied() else {
             return;
         };
+        // There are fewer than 2^32 outstanding.
+        self.free.push(tag as u32);
+        if let Ask::Neighbour(_) = ask {
+            self.probes -= 1;
+        }
+        if now.duration_since(*self.began.get_or_insert(now)) > self.limits.time && self.goes_on() {
+            self.truncate(Limit::Time);
+            queue.drop_pending();
+        }
         match outcome {
             Outcome::Reply(mad) => self.reply(queue, node, ask, mad),
             // Without the attribute there is no FDR10: the link is what PortInfo says.
@@ -437,6 +470,7 @@ impl Work for Walk<'_> {
             Outcome::Silent => self.fail(queue, ask, "silent"),
             Outcome::NotSent => self.fail(queue, ask, "not_sent"),
         }
+        self.advance(queue);
     }
 }
 

@@ -34,6 +34,14 @@ impl Engine {
             self.stats.unexpected += 1;
             return;
         };
+        if !is_redirection(&header)
+            && let Some(reason) = mad::implausible(&slot.request.query, &header, &self.buffer)
+        {
+            // As if it had not come: the request is repeated, and fails when nothing better comes.
+            self.stats.rejected += 1;
+            self.rejected[reason as usize] += 1;
+            return;
+        }
         self.heard(&slot, attempt, now);
         let is_live = matches!(slot.kind, Kind::Flying | Kind::Overdue);
         if header.status & STATUS_BUSY != 0 {

@@ -260,6 +260,16 @@ impl Queue {
         self.silent = 0;
     }
 
+    /// Forgets what has not been sent, without an outcome.
+    pub fn drop_pending(&mut self) {
+        self.ready.clear();
+        self.to_probe.clear();
+        for node in &mut self.nodes {
+            node.pending.clear();
+            node.is_ready = false;
+        }
+    }
+
     /// Forgets all requests, without an outcome.
     pub(super) fn drop_requests(&mut self) {
         self.ready.clear();

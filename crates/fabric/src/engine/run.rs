@@ -6,7 +6,7 @@ use super::settings::{MIN_REPEAT_TICKS, YIELD_SMPS_PER_SECOND};
 use super::slots::{Kind, NEVER, SLOTS, Slot, Slots, Tick};
 use super::window::Window;
 use super::{Budget, EngineError, GiveWay, Outcome, Settings, Stats, Work};
-use crate::mad::{self, MAD_BYTES, Mad};
+use crate::mad::{self, MAD_BYTES, Mad, REASONS, Reason};
 use crate::transport::{Arrival, Class, Destination, Transport};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -45,6 +45,8 @@ pub struct Engine {
     yield_pace: Budget,
     pub(super) buffer: Mad,
     pub(super) stats: Stats,
+    /// Replies that were not believed since somebody asked, by reason.
+    pub(super) rejected: [u64; REASONS],
 }
 
 /// A point in time, as others see it and as it is reckoned with here.
@@ -87,6 +89,7 @@ impl Engine {
             yield_pace: Budget::new(YIELD_SMPS_PER_SECOND),
             buffer: [0; MAD_BYTES],
             stats: Stats::default(),
+            rejected: [0; REASONS],
         }
     }
 
@@ -105,6 +108,12 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         Stats { silent_nodes: self.queue.silent_nodes() as u64, ..self.stats }
+    }
+
+    /// Replies that were not believed since the last call, by reason.
+    pub fn take_rejected(&mut self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let counts = std::mem::take(&mut self.rejected);
+        Reason::ALL.map(Reason::name).into_iter().zip(counts).filter(|(_, count)| *count > 0)
     }
 
     /// Requests that may be outstanding now: the window after what was lost.

@@ -33,6 +33,8 @@ pub struct Stats {
     pub probes: u64,
     /// Replies to nothing outstanding: late or duplicate.
     pub unexpected: u64,
+    /// Replies that can't be true: versions, modifier or contents are not those of an answer.
+    pub rejected: u64,
     /// Replies that were refused by their agent.
     pub refused: u64,
     /// Requests that their agent sent elsewhere.
@@ -76,6 +78,7 @@ impl std::fmt::Display for Stats {
             (self.spared, "spared"),
             (self.probes, "probes of silent nodes"),
             (self.unexpected, "unexpected"),
+            (self.rejected, "not plausible"),
             (self.refused, "refused"),
             (self.redirected, "redirected"),
             (self.transport_failures, "transport failures"),

@@ -89,6 +89,11 @@ kinds! {
     SM_GONE "sm.gone" Error "The master subnet manager does not answer: nobody gives LIDs and routes to what comes, or leads around what breaks.";
     FABRIC_CUT_OFF "fabric.cut_off" Error "The crawler's own port has no link: nothing is known of the fabric until it has.";
     FABRIC_SEEN "fabric.seen" Info "The crawler's own port has its link again.";
+    DISCOVERY_TRUNCATED "discovery.truncated" Error "A discovery reached one of its bounds and ended there: a fabric larger than configured, or one that lies. What was not reached stays as it was.";
+    TOPOLOGY_RETAINED "topology.retained" Warning "A discovery failed, was truncated or lost most of the fabric at once: the topology before stays in use until a second one shows the same.";
+    REPLY_REJECTED "reply.rejected" Warning "Replies can't be true, or contradict others: two places claim one GUID or LID, or contents are outside the specification. They are not believed.";
+    DEVICE_LOST "device.lost" Error "The crawler's device does not work any more: driver, adapter or simulator is gone. It is opened again until that succeeds.";
+    DEVICE_BACK "device.back" Info "The crawler's device works again.";
     TOPOLOGY_CHANGED "topology.changed" Warning "More happened at once than is told one by one; the inventory has all of it.";
     TRAP_IN_SERVICE "trap.64" Info "A port came into service.";
     TRAP_OUT_OF_SERVICE "trap.65" Warning "A port went out of service.";

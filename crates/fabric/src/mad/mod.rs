@@ -4,10 +4,12 @@
 //! SMPs 14.2, performance management 16.1. All fields are big-endian. Decoders take any bytes and never panic
 //! or read beyond them: what is too short is [`TooShort`].
 
+mod plausible;
 mod pma;
 pub mod sa;
 mod smp;
 
+pub use plausible::{REASONS, Reason, implausible};
 pub use pma::{
     CLEARABLE, ClassPortInfo, CounterSelection, Counters, LANES, LaneCounters, PortCounterSet, Redirection,
     SamplesControl, Taken, counter_index, counter_metrics, lane_metrics,
@@ -203,6 +205,8 @@ fn header(mad: &mut Mad, class: u8, query: &Query, transaction: u32) {
 pub struct ReplyHeader {
     /// Management class.
     pub class: u8,
+    /// Whether the versions of MAD and class are those of a request.
+    pub has_version: bool,
     /// Whether the method is GetResp.
     pub is_response: bool,
     /// Status without the direction bit; 0 is success.
@@ -227,6 +231,7 @@ pub fn reply_header(mad: &Mad) -> ReplyHeader {
     let status = be16(mad, 4);
     ReplyHeader {
         class: mad[1],
+        has_version: mad[0] == BASE_VERSION && mad[2] == CLASS_VERSION,
         is_response: mad[3] == METHOD_GET_RESP,
         status: if mad[1] == CLASS_SMP_DIRECTED { status & !DIRECTION_BIT } else { status },
         transaction: be32(mad, 12),

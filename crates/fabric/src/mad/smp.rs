@@ -2,6 +2,7 @@
 
 use super::{SMP_DATA_BYTES, TooShort, be16, be32, be64, expect, field};
 use throughline_sample::Guid;
+use throughline_sample::admission::is_deceptive;
 
 /// LIDs in one block of a linear forwarding table (14.2.5.10).
 pub const LFT_BLOCK_LIDS: usize = 64;
@@ -76,14 +77,14 @@ impl NodeInfo {
     }
 }
 
-/// NodeDescription (14.2.5.2): text up to its first NUL; bytes that are not UTF-8 and control characters are
-/// replaced, so that it can be printed anywhere.
+/// NodeDescription (14.2.5.2): text up to its first NUL; bytes that are not UTF-8, control characters and those that
+/// reorder or hide text are replaced, so that it can be printed and stored anywhere.
 #[must_use]
 pub fn node_description(data: &[u8]) -> String {
     let text = &data[..data.len().min(SMP_DATA_BYTES)];
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     let text = String::from_utf8_lossy(&text[..end]);
-    text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+    text.chars().map(|c| if is_deceptive(c) { '\u{FFFD}' } else { c }).collect()
 }
 
 /// Logical state of a port (14.2.5.6, PortState).

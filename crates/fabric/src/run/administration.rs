@@ -168,7 +168,13 @@ impl Watching {
 
     fn round(&mut self, client: &mut Client, wishes: &Receiver<Wish>) -> Result<(), SaError> {
         if let Ok(wish) = wishes.try_recv() {
-            let found = sa::discover(client, &self.local, wish.tables, self.stop.flag());
+            let found = sa::discover(
+                client,
+                &self.local,
+                wish.tables,
+                &self.config.discovery.limits(),
+                self.stop.flag(),
+            );
             // Who asked may be gone.
             let _ = wish.answer.try_send(found);
         }

@@ -7,13 +7,16 @@ use crate::cli::FabricOptions;
 use serde::{Deserialize, Deserializer, Serialize, de};
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 use throughline_daemon::Seconds;
 use throughline_delivery::{Endpoint, LEASE_LONGEST, LEASE_SHORTEST, SpoolSection, TlsFiles};
+use throughline_fabric::discover::{self, Limits};
 use throughline_fabric::engine::{self, Settings};
 use throughline_fabric::events::WatchSettings;
 use throughline_fabric::key::{Key, KeyFileError};
+use throughline_fabric::mad::MAX_HOPS;
 use throughline_fabric::port::Via;
 use throughline_fabric::sa::Choice;
 use throughline_fabric::scrape::CounterChoice;
@@ -138,6 +141,32 @@ pub struct Discovery {
     pub node_name_map: Option<PathBuf>,
     /// Whether the subnet manager is asked to report traps.
     pub traps: bool,
+    /// Nodes of one discovery.
+    pub max_nodes: NonZeroU32,
+    /// Ports of all its nodes.
+    pub max_ports: NonZeroU32,
+    /// Links of a directed route.
+    pub max_hops: Hops,
+    /// Its requests.
+    pub max_mads: NonZeroU32,
+    /// Memory of its topology.
+    pub max_memory_mb: NonZeroU32,
+    /// Its time.
+    pub max_seconds: Seconds,
+}
+
+impl Discovery {
+    /// What one discovery may take.
+    pub fn limits(&self) -> Limits {
+        Limits {
+            nodes: self.max_nodes.get() as usize,
+            ports: self.max_ports.get() as usize,
+            hops: usize::from(self.max_hops.0),
+            mads: u64::from(self.max_mads.get()),
+            bytes: (self.max_memory_mb.get() as usize) << 20,
+            time: self.max_seconds.duration(),
+        }
+    }
 }
 
 impl Default for Discovery {
@@ -148,8 +177,19 @@ impl Default for Discovery {
             node_name_map: None,
             source: Choice::default(),
             traps: true,
+            max_nodes: number(discover::DEFAULT_MAX_NODES),
+            max_ports: number(discover::DEFAULT_MAX_PORTS),
+            max_hops: Hops(MAX_HOPS as u8),
+            max_mads: number(discover::DEFAULT_MAX_MADS as usize),
+            max_memory_mb: number(discover::DEFAULT_MAX_MEMORY_MB),
+            max_seconds: discover::DEFAULT_MAX_TIME.into(),
         }
     }
+}
+
+/// A default, which is not 0 and has 32 bits.
+fn number(default: usize) -> NonZeroU32 {
+    u32::try_from(default).ok().and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MAX)
 }
 
 /// `[events]`
@@ -318,6 +358,7 @@ macro_rules! bounded {
 bounded!(Window, 1, engine::MAX_WINDOW as u8, "Requests outstanding at once.");
 bounded!(PerNode, 1, 8, "Requests outstanding at one node: more only fill its queue.");
 bounded!(Retries, 0, engine::MAX_RETRIES, "Repetitions of a request without an answer.");
+bounded!(Hops, 1, MAX_HOPS as u8, "Links of a directed route.");
 bounded!(FlapChanges, 2, 64, "Changes of a link that make it a flapping one.");
 bounded!(ServiceLevel, 0, 15, "A service level.");
 
@@ -344,6 +385,12 @@ impl Config {
         }
         if let Some(map) = &options.node_name_map {
             self.discovery.node_name_map = Some(map.clone());
+        }
+        if let Some(most) = options.max_nodes.and_then(NonZeroU32::new) {
+            self.discovery.max_nodes = most;
+        }
+        if let Some(most) = options.max_ports.and_then(NonZeroU32::new) {
+            self.discovery.max_ports = most;
         }
         if let Some(timeout) = options.timeout {
             self.mad.timeout_seconds = Duration::from_millis(timeout).into();

@@ -23,6 +23,7 @@ pub mod sweep_config;
 mod sweeps;
 mod told;
 mod trigger;
+mod trust;
 mod verbs;
 
 use crate::cli::fabric::device_failure;

@@ -4,7 +4,7 @@
 use super::memory::Memory;
 use super::shared::{Found, Shared};
 use super::survey::NAME;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 use throughline_fabric::discover::Discovery;
@@ -43,11 +43,13 @@ pub struct Publication {
     watch: Option<Watch>,
     /// Whether the last run's topology may still count.
     is_first: bool,
+    /// Nodes of the last discovery that was whole, or of the first one where none was.
+    believed: Option<HashSet<Guid>>,
 }
 
 impl Publication {
     pub fn new(shared: Arc<Shared>, memory: Memory, settings: WatchSettings) -> Publication {
-        Publication { shared, memory, settings, last: None, watch: None, is_first: true }
+        Publication { shared, memory, settings, last: None, watch: None, is_first: true, believed: None }
     }
 
     /// What was published last.
@@ -57,7 +59,25 @@ impl Publication {
 
     /// Begins anew, without the memory of the last run.
     pub fn forget(&mut self) {
-        (self.last, self.watch, self.is_first) = (None, None, false);
+        (self.last, self.watch, self.is_first, self.believed) = (None, None, false, None);
+    }
+
+    /// What of a discovery is believed: of a truncated one only nodes that were known before it, so that a liar's
+    /// nodes come neither into sweeps nor into the inventory, in whatever number and under whatever GUIDs.
+    pub fn believable(&mut self, topology: Topology) -> Topology {
+        if topology.truncated.is_none() {
+            return topology;
+        }
+        if self.believed.is_none() {
+            let before = Some(&self.memory).filter(|_| self.is_first).and_then(Memory::load);
+            let before = before.filter(|before| before.subnet_prefix == topology.subnet_prefix);
+            self.believed = before.map(|before| guids(&before));
+        }
+        let local = topology.local.map(|end| topology.nodes[end.node].guid);
+        match self.believed.as_ref().filter(|known| local.is_none_or(|local| known.contains(&local))) {
+            Some(known) => topology.retaining(|guid| known.contains(&guid)),
+            None => topology,
+        }
     }
 
     /// Publishes the result of a walk.
@@ -69,6 +89,8 @@ impl Publication {
             Some(difference) if difference.nodes.is_empty() && !difference.is_other => Published::TablesOnly,
             _ => Published::Changed,
         };
+        // What a truncated discovery did not reach is not gone.
+        let is_whole = is_whole && topology.truncated.is_none();
         let (nodes, links) = (topology.nodes.len(), topology.cables().count());
         let (elapsed, failures) = (found.elapsed.as_secs_f64(), found.failures.len());
         if published == Published::Changed {
@@ -90,8 +112,12 @@ impl Publication {
         // Exact up to 2^53.
         #[allow(clippy::cast_precision_loss)]
         figures.set(NAME, &UNANSWERED_NODES, topology.unanswered.len() as f64);
-        if published == Published::Changed && self.memory.keep(&topology, signature) {
+        let is_good = topology.truncated.is_none();
+        if published == Published::Changed && is_good && self.memory.keep(&topology, signature) {
             figures.add("topology_memory", &DROPPED_RECORDS, 1);
+        }
+        if is_good || self.believed.is_none() {
+            self.believed = Some(guids(&topology));
         }
         self.last = Some(topology);
         published
@@ -120,6 +146,9 @@ impl Publication {
                 Published::Changed => watch.compare(last, topology, now),
                 Published::Same | Published::TablesOnly => watch.pass(topology, now),
             };
+        }
+        if topology.truncated.is_some() {
+            return Vec::new();
         }
         // The first walk: held against what the last run left.
         let watch = self.watch.insert(Watch::new(self.settings, topology));
@@ -153,7 +182,7 @@ impl Publication {
             difference.is_none_or(|difference| index.is_some_and(|at| difference.tables.contains(&at)))
         };
         let batches = match difference {
-            Some(difference) if !is_whole && !difference.is_gone => {
+            Some(difference) if !is_whole && (!difference.is_gone || topology.truncated.is_some()) => {
                 let mut nodes = difference.nodes.clone();
                 nodes.extend(&difference.tables);
                 nodes.sort_unstable();
@@ -162,6 +191,10 @@ impl Publication {
                     return 0;
                 }
                 records::changed_nodes(topology, &nodes, began, is_changed)
+            }
+            None if topology.truncated.is_some() => {
+                let all: Vec<NodeIndex> = (0..topology.nodes.len()).collect();
+                records::changed_nodes(topology, &all, began, |_| true)
             }
             _ => records::inventory(topology, began, now, |node| is_whole || is_changed(node)),
         };
@@ -172,6 +205,10 @@ impl Publication {
         }
         records
     }
+}
+
+fn guids(topology: &Topology) -> HashSet<Guid> {
+    topology.nodes.iter().map(|node| node.guid).collect()
 }
 
 /// What is not as it was.

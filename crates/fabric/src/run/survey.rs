@@ -13,6 +13,7 @@ use super::publish::{Publication, Published};
 use super::shared::Shared;
 use super::told::Asking;
 use super::trigger::{Trigger, Wanted};
+use super::trust::Trust;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -99,6 +100,7 @@ struct Survey {
     is_told: bool,
     is_cut_off: bool,
     asking: Asking,
+    trust: Trust,
 }
 
 impl Survey {
@@ -120,6 +122,7 @@ impl Survey {
             is_told: false,
             is_cut_off: false,
             asking,
+            trust: Trust::default(),
         }
     }
 
@@ -208,6 +211,7 @@ impl Survey {
             lids: &wanted.lids,
             turn: self.turn,
             turns: self.turns(),
+            limits: self.parts.config.discovery.limits(),
         };
         let began = self.parts.shared.publisher.clock.now();
         let start = Instant::now();
@@ -262,6 +266,7 @@ impl Survey {
         let shared = self.parts.shared.clone();
         if found.topology.nodes.is_empty() {
             shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
+            self.trust.failed(&shared, known);
             if !std::mem::replace(&mut self.is_told, true) {
                 tracing::warn!("the local node does not answer subnet management requests; trying on");
             }
@@ -271,6 +276,10 @@ impl Survey {
         if self.tell_cut_off(&found) {
             return;
         }
+        if !self.trust.accepts(&shared, &found, known) {
+            return;
+        }
+        found.topology = self.publication.believable(found.topology);
         self.name(&mut found.topology);
         let is_new = |guid: &Guid| {
             known.is_none_or(|known| known.unanswered.get(guid).is_none_or(|node| node.looks == 0))

@@ -6,7 +6,7 @@
 
 use super::SaError;
 use super::client::Client;
-use crate::discover::{Discovery, Failure};
+use crate::discover::{Discovery, Failure, Limit, Limits, Taken};
 use crate::mad::sa::{
     ForwardingBlock, LinkRecord, NodeRecord, PortInfoRecord, Query, SwitchInfoRecord, attribute,
 };
@@ -30,14 +30,15 @@ pub fn discover(
     client: &mut Client,
     local: &LocalPort,
     tables: bool,
+    limits: &Limits,
     stop: &AtomicBool,
 ) -> Result<Discovery, SaError> {
     let start = Instant::now();
     let records = match all(client, tables, stop) {
-        Err(SaError::Cut { .. }) => Walk::new(client, tables, stop).from(local.lid)?,
+        Err(SaError::Cut { .. }) => Walk::new(client, tables, stop).from(local.lid, limits)?,
         other => other?,
     };
-    let (topology, mut failures) = assemble(&records, local);
+    let (topology, mut failures) = assemble(&records, local, limits);
     failures.extend(records.failures);
     Ok(Discovery { topology, failures, elapsed: start.elapsed(), ..Discovery::default() })
 }
@@ -51,6 +52,8 @@ struct Records {
     switches: Vec<SwitchInfoRecord>,
     blocks: Vec<ForwardingBlock>,
     failures: Vec<Failure>,
+    /// The bound at which requests ended.
+    truncated: Option<Limit>,
 }
 
 /// Whole tables.
@@ -64,7 +67,7 @@ fn all(client: &mut Client, tables: bool, stop: &AtomicBool) -> Result<Records, 
         true => table(attribute::LINEAR_FORWARDING_TABLE)?.decoded(ForwardingBlock::decode).collect(),
         false => Vec::new(),
     };
-    Ok(Records { nodes, ports, links, switches, blocks, failures: Vec::new() })
+    Ok(Records { nodes, ports, links, switches, blocks, failures: Vec::new(), truncated: None })
 }
 
 /// Record by record, from the local port along the links.
@@ -81,12 +84,17 @@ impl<'a> Walk<'a> {
         Walk { client, tables, stop, records: Records::default(), seen: BTreeSet::new() }
     }
 
-    fn from(mut self, local_lid: u16) -> Result<Records, SaError> {
+    fn from(mut self, local_lid: u16, limits: &Limits) -> Result<Records, SaError> {
         // The manager's port as well: a local port without a LID is no place to begin at.
         let mut lids: Vec<u16> =
             [local_lid, self.client.manager_lid()].into_iter().filter(|lid| *lid != 0).collect();
         while !lids.is_empty() {
             self.seen.extend(&lids);
+            // There are at most 2^16 LIDs, but a switch can claim any of them, and each has 255 ports.
+            if self.records.ports.len() > limits.ports {
+                self.records.truncated = Some(Limit::Ports);
+                break;
+            }
             let queries: Vec<Query> = lids.iter().map(|lid| Query::of_lid(attribute::NODE, *lid)).collect();
             let nodes = self.ask(&queries, "NodeRecord", NodeRecord::decode)?;
             let mut ports = Vec::new();
@@ -161,17 +169,31 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Makes nodes, ports and cables of records.
-fn assemble(records: &Records, local: &LocalPort) -> (Topology, Vec<Failure>) {
+/// Makes nodes, ports and cables of records, as many as the bounds allow: a record of a hundred bytes can claim 255
+/// ports.
+fn assemble(records: &Records, local: &LocalPort, limits: &Limits) -> (Topology, Vec<Failure>) {
+    let mut taken = Taken::default();
+    let mut truncated = records.truncated;
     let mut nodes: Vec<Node> = Vec::new();
     let mut by_guid: HashMap<Guid, NodeIndex> = HashMap::new();
     // A LID is that of a switch (port 0), or of one port of another node.
     let mut by_lid: HashMap<u16, PortEnd> = HashMap::new();
     for record in &records.nodes {
-        let index = *by_guid.entry(record.info.node_guid).or_insert_with(|| {
-            nodes.push(node(record));
-            nodes.len() - 1
-        });
+        let index = match by_guid.get(&record.info.node_guid) {
+            Some(index) => *index,
+            None => {
+                let is_switch = record.info.kind == NodeKind::Switch;
+                let ports = if is_switch { usize::from(record.info.port_count) + 1 } else { 1 };
+                if let Err(limit) = taken.check(limits, ports) {
+                    truncated = Some(limit);
+                    break;
+                }
+                taken.add(ports);
+                by_guid.insert(record.info.node_guid, nodes.len());
+                nodes.push(node(record));
+                nodes.len() - 1
+            }
+        };
         let is_switch = nodes[index].kind == NodeKind::Switch;
         let port = if is_switch { 0 } else { record.info.local_port };
         by_lid.insert(record.lid, PortEnd { node: index, port });
@@ -192,7 +214,12 @@ fn assemble(records: &Records, local: &LocalPort) -> (Topology, Vec<Failure>) {
         if let Some(end) = by_lid.get(&record.lid) {
             let top = record.info.linear_blocks();
             nodes[end.node].switch = Some(record.info);
-            if !records.blocks.is_empty() {
+            let bytes = usize::from(top) * LFT_BLOCK_LIDS;
+            let is_within = taken.check_table(limits, bytes);
+            if let Err(limit) = is_within {
+                truncated = Some(limit);
+            } else if !records.blocks.is_empty() {
+                taken.table_bytes += bytes;
                 nodes[end.node].forwarding = vec![LFT_NO_PORT; usize::from(top) * LFT_BLOCK_LIDS];
             }
         }
@@ -220,6 +247,7 @@ fn assemble(records: &Records, local: &LocalPort) -> (Topology, Vec<Failure>) {
     set_paths(&mut nodes, here);
     let mut topology = Topology::new(nodes, here, local.subnet_prefix);
     topology.source = Source::Administrator;
+    topology.truncated = truncated;
     (topology, failures)
 }
 

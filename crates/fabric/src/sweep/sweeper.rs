@@ -92,6 +92,10 @@ impl Sweeper {
             for port in node.physical_ports() {
                 let is_linked = port.info.is_some_and(|info| info.is_linked());
                 let lid = node.lid_of(port);
+                let end = if node.kind == NodeKind::Switch { 0 } else { port.number };
+                if topology.disputed.contains(&(node.guid, end)) {
+                    continue;
+                }
                 if !(is_linked || selection.unlinked && node.kind == NodeKind::Switch) || lid == 0 {
                     continue;
                 }

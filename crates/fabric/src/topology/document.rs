@@ -1,15 +1,19 @@
 //! The topology as the document that `discover --json` prints.
 
 use super::{Node, Source, Topology};
+use crate::discover::Limit;
 use crate::link::rate_bytes_per_second;
 use serde::Serialize;
 use throughline_sample::Guid;
 
-/// `{"nodes":[…]}`; with `"source":"sa"` where the subnet administrator told it.
+/// `{"nodes":[…]}`; with `"source":"sa"` where the subnet administrator told it, and with `"truncated":"max_nodes"` (or
+/// another bound) where the discovery ended at a bound.
 #[derive(Serialize)]
 struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    truncated: Option<&'static str>,
     nodes: Vec<NodeDocument>,
 }
 
@@ -45,7 +49,7 @@ impl Topology {
     pub fn to_json(&self) -> String {
         let source = (self.source != Source::default()).then(|| self.source.name());
         let nodes = self.nodes.iter().map(|node| self.node_document(node)).collect();
-        let document = Document { source, nodes };
+        let document = Document { source, truncated: self.truncated.map(Limit::name), nodes };
         // Only strings and numbers as values and no maps: this can't fail.
         serde_json::to_string(&document).unwrap_or_default()
     }

@@ -9,9 +9,10 @@ mod text;
 pub use fat_tree::{FatTree, FatTreeError};
 pub use text::{aligned, label};
 
+use crate::discover::Limit;
 use crate::link::{self, Speed, Width};
 use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use throughline_sample::Guid;
 
@@ -183,6 +184,10 @@ pub struct Topology {
     pub subnet_prefix: u64,
     /// Nodes that are known from before and did not answer. What is said of them is old.
     pub unanswered: BTreeMap<Guid, Unanswered>,
+    /// End ports (port 0 of switches) whose LID is another one's: they are not read by it.
+    pub disputed: BTreeSet<(Guid, u8)>,
+    /// The bound at which its discovery ended: there is more than this.
+    pub truncated: Option<Limit>,
     by_guid: HashMap<Guid, NodeIndex>,
     by_port_guid: HashMap<Guid, PortEnd>,
 }
@@ -209,6 +214,8 @@ impl Topology {
             local: local.map(moved),
             subnet_prefix,
             unanswered: BTreeMap::new(),
+            disputed: BTreeSet::new(),
+            truncated: None,
             by_guid: nodes.iter().enumerate().map(|(index, node)| (node.guid, index)).collect(),
             by_port_guid: HashMap::new(),
             nodes,
@@ -220,6 +227,30 @@ impl Topology {
                 }
             }
         }
+        topology
+    }
+
+    /// The same without the nodes that are not to stay: cables to them are open ends.
+    #[must_use]
+    pub fn retaining(mut self, stays: impl Fn(Guid) -> bool) -> Topology {
+        let mut place = Vec::with_capacity(self.nodes.len());
+        let mut next = 0;
+        for node in &self.nodes {
+            place.push(stays(node.guid).then_some(next));
+            next += usize::from(stays(node.guid));
+        }
+        let moved = |end: PortEnd| Some(PortEnd { node: place[end.node]?, port: end.port });
+        self.nodes.retain(|node| stays(node.guid));
+        for port in self.nodes.iter_mut().flat_map(|node| &mut node.ports) {
+            port.remote = port.remote.and_then(moved);
+        }
+        let mut topology = Topology::new(self.nodes, self.local.and_then(moved), self.subnet_prefix);
+        topology.source = self.source;
+        topology.truncated = self.truncated;
+        topology.unanswered = self.unanswered;
+        topology.unanswered.retain(|guid, _| stays(*guid));
+        topology.disputed = self.disputed;
+        topology.disputed.retain(|(guid, _)| stays(*guid));
         topology
     }
 

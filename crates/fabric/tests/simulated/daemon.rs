@@ -104,6 +104,11 @@ impl Daemon {
         Daemon { child, address, folder }
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn metrics(&self) -> String {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();

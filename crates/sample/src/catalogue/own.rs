@@ -74,6 +74,11 @@ metrics! { ALL, SelfStats:
     980 MINUTES_MADE "rollups_made" Counter Count Wraps(63), "Minutes of time for which rows of one minute were made of readings.", "counted by the daemon";
     981 LATE_READINGS "late_readings" Counter Count Wraps(63), "Notes of readings that came after their minutes were made, and for which those were made again.", "counted by the daemon";
     982 MINUTES_LAG_SECONDS "rollup_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.", "asked from the database";
+    1220 TRUNCATED_DISCOVERIES "truncated_discoveries" Counter Count Wraps(63), "Discoveries that ended at one of their bounds; the bound's key stands in the place of the source.", "counted by the daemon";
+    1221 TOPOLOGY_TRUNCATED "topology_truncated" Gauge Count Wraps(63), "1 while the topology in use is that of a discovery that ended at one of its bounds, 0 while it is whole.", "counted by the daemon";
+    1222 RETAINED_TOPOLOGIES "retained_topologies" Counter Count Wraps(63), "Discoveries that did not replace the topology in use, because they failed, were truncated or lost most of the fabric at once; the reason stands in the place of the source.", "counted by the daemon";
+    1223 REJECTED_REPLIES "rejected_replies" Counter Count Wraps(63), "Replies of the fabric that can't be true or contradict others, and are not believed; the reason stands in the place of the source.", "counted by the daemon";
+    1224 DEVICE_REOPENS "device_reopens" Counter Count Wraps(63), "Times that this part opened the crawler's device again after it had ceased to work.", "counted by the daemon";
     983 BLOCKS_MADE "blocks_made" Counter Count Wraps(63), "Hours of one port or GPU whose readings were packed for remote-read; made again where readings came late.", "counted by the daemon";
     1100 OVER_QUOTA_USERS "over_quota_users" Gauge Count Wraps(63), "Users whose MPI ranks are over a quota now: read later or thinned.", "counted by the daemon";
     1101 QUOTA_LIMITED "quota_limited" Counter Count Wraps(63), "Times that a quota of a user or job held MPI ranks up or left something of theirs out; the quota stands in the place of the source.", "counted by the daemon";

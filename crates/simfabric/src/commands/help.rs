@@ -29,6 +29,9 @@ Links
   cable NODE PORT NODE PORT   plugs a cable in; what was in either socket is out
   uncable NODE PORT
   width NODE PORT 4xEDR       width and speed of a link, at both ends
+  endless NODE PORT           a switch of 254 ports behind it, and behind each of those another one
+  claim NODE PORT OTHER       an adapter behind it that shows OTHER's GUID
+  honest                      nothing of that any more
 Subnet
   lid NODE PORT LID           another LID
   manager NODE [PORT] [PRIORITY]   the subnet manager moves there; `manager none`: it is gone

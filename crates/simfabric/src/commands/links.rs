@@ -1,9 +1,22 @@
 //! Commands on cables and links, and on nodes as far as all their cables go.
 
 use crate::counters::Counter;
+use crate::liar::{Liar, Lie};
 use crate::model::{End, Link};
 use crate::words::Words;
 use crate::world::World;
+
+/// What is made up behind a port.
+pub(super) fn lie(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> {
+    if name == "honest" {
+        world.liars.clear();
+        return Ok(());
+    }
+    let end = words.end_of(&world.fabric)?;
+    let lie = if name == "endless" { Lie::Endless } else { Lie::Claim(words.node(&world.fabric)?) };
+    world.liars.push(Liar { end, lie });
+    Ok(())
+}
 
 pub(super) fn topology(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<(), String> {
     let first = match name {

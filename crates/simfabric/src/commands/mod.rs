@@ -31,6 +31,7 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
         "dead" | "alive" | "pma-dead" | "rename" | "mkey" | "pma" | "redirect" => {
             nodes::node(world, &name, &mut words)?;
         }
+        "endless" | "claim" | "honest" => links::lie(world, &name, &mut words)?,
         "counter" | "clear" => counters::counter(world, &name, &mut words, now)?,
         "levels" | "traffic" | "clock" => counters::traffic(world, &name, &mut words, now)?,
         "link" | "cable" | "uncable" | "width" | "remove" | "restore" => {
