@@ -27,6 +27,7 @@ pub mod route;
 pub mod sa;
 pub mod scrape;
 pub mod sim;
+pub mod simulator;
 pub mod stop;
 pub mod sweep;
 pub mod sweep_text;

@@ -1,6 +1,7 @@
 //! The local port, whichever way it is reached: libibumad on real hardware and ibsim, or the socket of a
 //! simulated fabric. The one place where a transport is chosen; nothing here knows what a MAD says.
 
+use crate::simulator::{NoSimulator, Simulator};
 use crate::transport::sim::{SimError, SimPort};
 use crate::transport::{Class, LocalPort, Transport};
 use crate::umad::UmadPort;
@@ -69,6 +70,9 @@ pub enum PortError {
     /// By a simulated fabric.
     #[error(transparent)]
     Sim(#[from] SimError),
+    /// libumad2sim has no simulator.
+    #[error(transparent)]
+    NoSimulator(#[from] NoSimulator),
 }
 
 /// A local port, ready to open transports on it.
@@ -86,6 +90,9 @@ impl FabricPort {
     /// # Errors
     /// [`PortError`]: no library, no such device, nothing listens on the socket.
     pub fn find(via: &Via, device: Option<&str>, port: u8) -> Result<FabricPort, PortError> {
+        if let (Via::Umad, Some(simulator)) = (via, Simulator::preloaded()) {
+            simulator.wait()?;
+        }
         Ok(FabricPort(match via {
             Via::Umad => Back::Umad(UmadPort::find(device, port)?),
             Via::Sim(socket) => Back::Sim(SimPort::find(socket, device, port)?),

@@ -23,6 +23,8 @@ const IBSIM_START_LIMIT: Duration = Duration::from_secs(120);
 const OPENSM_START_LIMIT: Duration = Duration::from_secs(180);
 /// Time for a child to end after SIGTERM.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
+/// Name of the net in the fabric's folder.
+const NET_FILE: &str = "net";
 /// Pause between looks at a file or a child.
 const POLL: Duration = Duration::from_millis(20);
 /// LIDs that a simulated switch's table can hold (ibsim's own limit is 48 x 1024, its default 30 x 1024).
@@ -117,24 +119,10 @@ impl SimFabric {
     ) -> Result<SimFabric, SimError> {
         std::fs::create_dir_all(folder).map_err(io(format!("creating {}", folder.display())))?;
         let folder = folder.canonicalize().map_err(io(format!("finding {}", folder.display())))?;
-        let net_file = folder.join("net");
+        let net_file = folder.join(NET_FILE);
         std::fs::write(&net_file, net).map_err(io(format!("writing {}", net_file.display())))?;
         let socket_name = socket_name();
-        let (fifo, stdin) = console::fifo(&folder)?;
-        let mut ibsim = command(tools.program("ibsim"), options)
-            .args(limits(net))
-            .arg(&net_file)
-            .env("IBSIM_SOCKNAME", &socket_name)
-            .current_dir(&folder)
-            .stdin(stdin)
-            .stdout(Stdio::piped())
-            .stderr(log(&folder, "ibsim.log")?)
-            .spawn()
-            .map_err(io("starting ibsim"))?;
-        let console = match ibsim.stdout.take() {
-            Some(output) => Console::new(fifo, output),
-            None => return Err(io("starting ibsim")(std::io::Error::other("no standard output"))),
-        };
+        let (ibsim, console) = spawn_ibsim(tools, &folder, net, &socket_name, options)?;
         let mut fabric = SimFabric {
             tools: tools.clone(),
             folder,
@@ -149,6 +137,27 @@ impl SimFabric {
             fabric.start_opensm(options)?;
         }
         Ok(fabric)
+    }
+
+    /// Ends both programs without a word to their clients and starts them again under the same name, with `meanwhile` in
+    /// between.
+    ///
+    /// # Errors
+    /// As [`SimFabric::start`].
+    pub fn restart(
+        &mut self,
+        net: &str,
+        options: &SimOptions,
+        meanwhile: impl FnOnce(),
+    ) -> Result<(), SimError> {
+        if let Some(mut opensm) = self.opensm.take() {
+            stop(&mut opensm);
+        }
+        stop(&mut self.ibsim);
+        meanwhile();
+        (self.ibsim, self.console) = spawn_ibsim(&self.tools, &self.folder, net, &self.socket_name, options)?;
+        self.wait_for_ibsim()?;
+        if options.subnet_manager { self.start_opensm(options) } else { Ok(()) }
     }
 
     fn wait_for_ibsim(&mut self) -> Result<(), SimError> {
@@ -274,6 +283,31 @@ impl Drop for SimFabric {
             stop(opensm);
         }
         stop(&mut self.ibsim);
+    }
+}
+
+/// Starts ibsim on the net that lies in `folder`.
+fn spawn_ibsim(
+    tools: &SimTools,
+    folder: &Path,
+    net: &str,
+    socket_name: &str,
+    options: &SimOptions,
+) -> Result<(Child, Console), SimError> {
+    let (fifo, stdin) = console::fifo(folder)?;
+    let mut ibsim = command(tools.program("ibsim"), options)
+        .args(limits(net))
+        .arg(folder.join(NET_FILE))
+        .env("IBSIM_SOCKNAME", socket_name)
+        .current_dir(folder)
+        .stdin(stdin)
+        .stdout(Stdio::piped())
+        .stderr(log(folder, "ibsim.log")?)
+        .spawn()
+        .map_err(io("starting ibsim"))?;
+    match ibsim.stdout.take() {
+        Some(output) => Ok((ibsim, Console::new(fifo, output))),
+        None => Err(io("starting ibsim")(std::io::Error::other("no standard output"))),
     }
 }
 

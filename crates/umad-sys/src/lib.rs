@@ -275,6 +275,19 @@ impl Library {
     }
 }
 
+/// Has the kernel close all descriptors but the standard ones when this process executes a program. libumad2sim's
+/// sockets would stay open otherwise, and the next program with this process id could not bind them.
+///
+/// # Errors
+/// The kernel does not know the call (before 5.11).
+pub fn close_descriptors_on_exec() -> std::io::Result<()> {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: it only sets a flag of descriptors, whoever owns them.
+    let result =
+        unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// The mask that `umad_register` takes. Numbers beyond it can't be registered and are left out.
 fn method_mask(methods: &[u8]) -> [libc::c_long; METHODS / WORD_BITS] {
     let mut mask = [0; METHODS / WORD_BITS];

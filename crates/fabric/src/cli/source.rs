@@ -31,7 +31,7 @@ pub struct Need {
 /// A fabric to read.
 pub enum Source {
     /// Through the local port.
-    Live(Live),
+    Live(Box<Live>),
     /// From files.
     Saved(Box<Saved>),
 }
@@ -65,7 +65,7 @@ pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
             names.map().apply(&mut saved.topology.nodes);
             Ok(Source::Saved(Box::new(saved)))
         }
-        None => Ok(Source::Live(Live {
+        None => Ok(Source::Live(Box::new(Live {
             port: super::fabric::open(options)?,
             settings: options.settings(Settings {
                 m_key: super::fabric::key(options.m_key_file.as_deref())?,
@@ -75,7 +75,7 @@ pub fn open(options: &FabricOptions) -> anyhow::Result<Source> {
             choice: options.discovery.unwrap_or_default(),
             limits: options.limits(),
             names: names.map().clone(),
-        })),
+        }))),
     }
 }
 

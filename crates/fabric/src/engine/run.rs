@@ -7,7 +7,7 @@ use super::slots::{Kind, NEVER, SLOTS, Slot, Slots, Tick};
 use super::window::Window;
 use super::{Budget, EngineError, GiveWay, Outcome, Settings, Stats, Work};
 use crate::mad::{self, MAD_BYTES, Mad, REASONS, Reason};
-use crate::transport::{Arrival, Class, Destination, Transport};
+use crate::transport::{Arrival, Class, Destination, Transport, TransportError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -45,6 +45,8 @@ pub struct Engine {
     yield_pace: Budget,
     pub(super) buffer: Mad,
     pub(super) stats: Stats,
+    /// Why the last send that failed in this round did.
+    send_failure: Option<TransportError>,
     /// Replies that were not believed since somebody asked, by reason.
     pub(super) rejected: [u64; REASONS],
 }
@@ -89,6 +91,7 @@ impl Engine {
             yield_pace: Budget::new(YIELD_SMPS_PER_SECOND),
             buffer: [0; MAD_BYTES],
             stats: Stats::default(),
+            send_failure: None,
             rejected: [0; REASONS],
         }
     }
@@ -147,10 +150,15 @@ impl Engine {
     /// Works until nothing is queued or outstanding.
     ///
     /// # Errors
-    /// [`EngineError::Stopped`] once `stop` is set, [`EngineError::Transport`] when receiving fails for good.
-    /// What was queued is forgotten then, without an outcome.
+    /// [`EngineError::Stopped`] once `stop` is set, [`EngineError::Transport`] when receiving fails for good or
+    /// nothing at all could be sent. What was queued is forgotten then, without an outcome.
     pub fn run(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
-        let result = self.work_off(work, stop);
+        let sent = self.stats.sent;
+        let mut result = self.work_off(work, stop);
+        if let Some(error) = self.send_failure.take().filter(|_| result.is_ok() && self.stats.sent == sent) {
+            // Nothing could be sent at all.
+            result = Err(error.into());
+        }
         if result.is_err() {
             self.slots.clear();
             self.queue.drop_requests();
@@ -160,6 +168,7 @@ impl Engine {
 
     fn work_off(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
         let mut now = self.moment();
+        self.send_failure = None;
         self.unheard = Unheard::default();
         self.take_what_waits(work, now);
         let (mut failures, mut in_a_row) = (0, 0);
@@ -372,6 +381,7 @@ impl Engine {
             Err(error) => {
                 self.stats.transport_failures += 1;
                 tracing::debug!(%error, "a MAD was not sent");
+                self.send_failure = Some(error);
                 false
             }
         }

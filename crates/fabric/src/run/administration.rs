@@ -18,6 +18,7 @@ use throughline_fabric::discover::Discovery;
 use throughline_fabric::mad::sa::{Notice, trap};
 use throughline_fabric::port::FabricPort;
 use throughline_fabric::sa::{self, Client, SaError, Settings};
+use throughline_fabric::simulator::Simulator;
 use throughline_fabric::stop::Stop;
 use throughline_fabric::transport::{Class, LocalPort, Transport};
 use throughline_sample::catalogue::{
@@ -102,6 +103,7 @@ pub fn spawn(
             manager_due: Instant::now(),
             subscribe_due: Instant::now(),
             is_subscribed: false,
+            is_up: false,
         };
         thread.run(transport, &taken)
     })?;
@@ -123,6 +125,8 @@ struct Watching {
     manager_due: Instant,
     subscribe_due: Instant,
     is_subscribed: bool,
+    /// Whether the last round could use the transport.
+    is_up: bool,
 }
 
 impl Watching {
@@ -141,10 +145,14 @@ impl Watching {
                 None => Err(SaError::Transport("not open".to_owned())),
             };
             match result {
-                Ok(()) | Err(SaError::NoManager) => {}
+                Ok(()) | Err(SaError::NoManager) => self.is_up = true,
                 Err(SaError::Stopped) => break,
                 Err(error) => {
-                    if client.take().is_some() {
+                    // libumad2sim attaches once: its descriptor stays until the process is executed again.
+                    let is_simulated = Simulator::preloaded().is_some();
+                    let is_news = if is_simulated { self.is_up } else { client.take().is_some() };
+                    self.is_up = false;
+                    if is_news {
                         self.shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
                         tracing::warn!(%error, "the subnet administrator can't be asked");
                     }
@@ -152,6 +160,9 @@ impl Watching {
                     self.name_manager();
                     if self.stop.sleep(REOPEN_PAUSE) {
                         break;
+                    }
+                    if is_simulated && client.is_some() {
+                        continue;
                     }
                     client = self.port.open(Class::Administration).ok().map(|open| self.client(open));
                 }

@@ -6,6 +6,7 @@
 
 mod administration;
 pub mod config;
+mod device;
 mod exposition;
 mod hard_sweep;
 mod housekeeping;
@@ -152,14 +153,21 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             collector = %config.delivery.collector,
             "running"
         );
-        stop.cancelled().await;
+        let is_restart = tokio::select! {
+            () = stop.cancelled() => false,
+            () = shared.device.restart_wanted() => true,
+        };
+        stop.cancel();
         if timeout(GRACE, tasks.drain()).await.is_err() {
             tracing::warn!("stopped after {GRACE:?} with entries not delivered; they stay in the spool");
         }
-        Ok(ExitCode::SUCCESS)
+        anyhow::Ok(is_restart)
     });
     runtime.shutdown_background();
-    result
+    match result? {
+        true => Err(device::execute_again().into()),
+        false => Ok(ExitCode::SUCCESS),
+    }
 }
 
 /// Everything that runs.

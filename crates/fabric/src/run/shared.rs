@@ -1,5 +1,6 @@
 //! What the crawler's threads and tasks share: the newest topology, the last sweep, and the way to the spool.
 
+use super::device::Device;
 use super::hard_sweep::HardSweep;
 use super::sender::Sender;
 use super::standby::Duty;
@@ -94,6 +95,7 @@ struct State {
 pub struct Shared {
     pub publisher: Publisher,
     pub duty: Arc<Duty>,
+    pub device: Device,
     /// Whether the subnet manager sweeps hard.
     pub hard_sweep: HardSweep,
     state: Mutex<State>,
@@ -104,7 +106,8 @@ impl Shared {
     pub fn new(publisher: Publisher) -> Shared {
         let duty = publisher.duty.clone();
         let hard_sweep = HardSweep::default();
-        Shared { publisher, duty, hard_sweep, state: Mutex::default(), changed: Condvar::new() }
+        let device = Device::default();
+        Shared { publisher, duty, device, hard_sweep, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

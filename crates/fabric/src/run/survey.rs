@@ -55,8 +55,6 @@ const TURNS_MAX: u64 = 8;
 /// Light walks that read all forwarding tables after a change, unless the tables are still changing then. They are
 /// as far apart as [`LIGHT_MADS_PER_SECOND`] needs for the tables alone.
 const TABLE_LOOKS: u32 = 3;
-/// Wait after a transport broke before it is opened again.
-pub const REOPEN_PAUSE: Duration = Duration::from_secs(2);
 
 /// What the thread needs besides its transport.
 pub struct Parts {
@@ -146,10 +144,19 @@ impl Survey {
                 Ok(()) => {}
                 Err(EngineError::Stopped) => return Some(engine),
                 Err(EngineError::Transport(error)) => {
-                    self.parts.shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
                     tracing::warn!(%error, "discovery broke off");
-                    let Parts { config, port, stop, .. } = &self.parts;
-                    engine = reopen(engine, port, Class::Management, config, stop)?;
+                    let Parts { config, port, shared, stop, .. } = &self.parts;
+                    let broken = (engine, &error);
+                    match shared.device.reopen(
+                        (NAME, Class::Management),
+                        broken,
+                        port,
+                        config,
+                        (shared, stop),
+                    ) {
+                        Ok(opened) => engine = opened,
+                        Err(broken) => return broken.map(|engine| *engine),
+                    }
                 }
             }
             super::housekeeping::tell_stats(NAME, &engine.stats(), &self.parts.shared.publisher.figures);
@@ -273,6 +280,7 @@ impl Survey {
             return;
         }
         self.is_told = false;
+        shared.device.works(&shared, NAME);
         if self.tell_cut_off(&found) {
             return;
         }
@@ -350,26 +358,4 @@ fn time_for(mads: u64) -> Duration {
 fn table_mads(topology: &Topology) -> u64 {
     let tops = topology.nodes.iter().filter_map(|node| node.switch).map(|switch| switch.linear_top);
     tops.map(|top| u64::from(top) / LFT_BLOCK_LIDS as u64 + 1).sum()
-}
-
-/// Closes a broken transport and opens it again as soon as that works; `None` when the process stops.
-pub fn reopen(
-    broken: Engine,
-    port: &FabricPort,
-    class: Class,
-    config: &Config,
-    stop: &Stop,
-) -> Option<Engine> {
-    drop(broken);
-    loop {
-        if stop.sleep(REOPEN_PAUSE) {
-            return None;
-        }
-        match port.open(class) {
-            Ok(transport) => {
-                return Some(Engine::new(transport, config.mad.settings().for_class(class)));
-            }
-            Err(error) => tracing::debug!(%error, "opening the device again"),
-        }
-    }
 }

@@ -3,7 +3,6 @@
 use super::config::Config;
 use super::pace::Pace;
 use super::shared::{Found, LastSweep, Shared};
-use super::survey::reopen;
 use super::trigger::Trigger;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -121,10 +120,14 @@ impl Sweeps {
                 Ok(()) => {}
                 Err(EngineError::Stopped) => break,
                 Err(EngineError::Transport(error)) => {
-                    self.shared.publisher.figures.set(SOURCE, &SOURCE_UP, 0.0);
                     tracing::warn!(%error, "a sweep broke off");
-                    let broken = self.engine.take()?;
-                    self.engine = Some(reopen(broken, port, Class::Performance, &self.config, &self.stop)?);
+                    let (shared, stop) = (&*self.shared, &self.stop);
+                    let broken = (self.engine.take()?, &error);
+                    let part = (SOURCE, Class::Performance);
+                    match shared.device.reopen(part, broken, port, &self.config, (shared, stop)) {
+                        Ok(opened) => self.engine = Some(opened),
+                        Err(broken) => return broken.map(|engine| *engine),
+                    }
                     // The new engine knows no nodes: plan again, with the memory of epochs.
                     let former = self.sweeper.take().map(|(_, sweeper)| sweeper);
                     self.sweeper = self.planned(&found, former).map(|sweeper| (found.signature, sweeper));
@@ -267,6 +270,9 @@ impl Sweeps {
         figures.set(SOURCE, &ROUND_SECONDS, coverage.elapsed.as_secs_f64());
         tracing::debug!(elapsed_seconds = coverage.elapsed.as_secs_f64(), "swept");
         figures.set(SOURCE, &SOURCE_UP, f64::from(u8::from(read > 0)));
+        if read > 0 {
+            self.shared.device.works(&self.shared, SOURCE);
+        }
         self.shared.set_last(LastSweep {
             topology: found.topology.clone(),
             readings: Arc::new(readings.to_vec()),
