@@ -24,6 +24,12 @@ python3-mpi4py:/usr/lib/python3/dist-packages/mpi4py
 shellcheck:/usr/bin/shellcheck
 '
 
+# PostgreSQL does not run as root: what root starts runs as a user of its own, never as nobody.
+if [ "$(id -u)" = 0 ] && ! id throughline >/dev/null 2>&1 && ! id postgres >/dev/null 2>&1; then
+    echo "deps: making the system user throughline, as which root runs the database" >&2
+    useradd --system --no-create-home --shell /usr/sbin/nologin throughline
+fi
+
 missing=''
 for entry in $needed; do
     [ -e "${entry#*:}" ] || missing="$missing ${entry%%:*}"

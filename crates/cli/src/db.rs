@@ -19,7 +19,7 @@ use crate::serve::config::ServerConfig;
 /// Shown below the options.
 const HELP: &str = "\
 `throughline serve` needs only `install`, once: it makes, starts and stops the database by
-itself.
+itself. Started as root it becomes the user that STATE/db belongs to before it touches that folder.
 
 Examples:
   throughline db install                  110 MB in the state folder, no root needed
@@ -93,7 +93,8 @@ impl Place {
     /// The private cluster, for what only it can do.
     fn cluster(&self) -> Result<PrivateCluster, Failure> {
         self.refuse_operated()?;
-        PrivateCluster::find(&self.options).map_err(Failure::from)
+        let cluster = PrivateCluster::find(&self.options).map_err(Failure::from)?;
+        cluster.leave_root(&[]).map_err(Failure::from)
     }
 
     fn refuse_operated(&self) -> Result<(), Failure> {
@@ -111,6 +112,9 @@ impl Place {
         let found = match PrivateCluster::find(&self.options) {
             Err(Error::NoPostgres { .. }) if self.options.pg_bin.is_none() => {
                 let prefix = Prefix::locate().map_err(unavailable)?;
+                // The prefix lies in the state folder, which may belong to the database's user.
+                PrivateCluster::leave_root_for_prefix(&self.options.state_dir, prefix.root())
+                    .map_err(Failure::from)?;
                 prefix.ensure(Set::Postgres, &mut |line| eprintln!("{line}")).map_err(unavailable)?;
                 PrivateCluster::find(&self.options)
             }
@@ -154,6 +158,7 @@ impl Place {
 
     async fn stop(&self) -> anyhow::Result<ExitCode> {
         self.refuse_operated()?;
+        PrivateCluster::leave_root_in(&self.options.state_dir).map_err(Failure::from)?;
         let stopped = PrivateCluster::stop_in(&self.options.state_dir).await.map_err(Failure::from)?;
         writeln!(
             std::io::stdout(),
@@ -186,6 +191,7 @@ impl Place {
                 (database.clone(), serde_json::json!({ "kind": "operated", "state": "running" }))
             }
             None => {
+                PrivateCluster::leave_root_in(&self.options.state_dir).map_err(Failure::from)?;
                 PrivateCluster::check_access(&self.options.state_dir).map_err(Failure::from)?;
                 let status = PrivateCluster::status_of(&self.options.state_dir);
                 let (state, pid) = match status {
@@ -198,6 +204,7 @@ impl Place {
                 let report = serde_json::json!({
                     "kind": "private", "state": state, "pid": pid,
                     "folder": self.options.state_dir.join("db"),
+                    "free_bytes": database.disk_space().map(|space| space.free_bytes),
                     "programs": cluster.as_ref().map(|cluster| &cluster.installation().bin),
                     "psql": cluster.as_ref().filter(|_| pid.is_some()).map(|cluster| psql(cluster, &database)),
                 });

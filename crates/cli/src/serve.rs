@@ -10,13 +10,13 @@ use config::ServerConfig;
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use throughline_collector::Access;
 use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::{Backoff, TlsFiles};
 use throughline_gateway::{query, upkeep};
 use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Terms, Writer, migrate,
+    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, Terms, Writer, migrate,
 };
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -27,9 +27,9 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 /// Shown below the options.
 const HELP: &str = "\
 Prints `listening collect=ADDRESS` and `listening query=ADDRESS` on standard output. Without
---database-url it starts a PostgreSQL of its own in STATE/db, on a Unix socket only, as user
-postgres where it runs as root, and stops it when it ends. An operated database that is away is
-waited for.
+--database-url it starts a PostgreSQL of its own in STATE/db, on a Unix socket only, and stops it
+when it ends. Started as root it becomes the user that STATE/db belongs to, at first throughline
+or postgres, for good. A database that is away is waited for.
 
 Examples:
   throughline db install            once, where there is no PostgreSQL with TimescaleDB
@@ -97,6 +97,9 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
     let state_dir = paths::state_dir(site.state_dir.as_deref())?;
     let options = ClusterOptions { state_dir, pg_bin: config.database.pg_bin.clone() };
     let cluster = PrivateCluster::find(&options).map_err(Failure::from)?;
+    // Certificates, keys, tokens and sockets are from here on used as the database's user.
+    let run_dir = paths::run_dir(&options.state_dir, site.state_dir.is_some());
+    let cluster = cluster.leave_root(&[&run_dir]).map_err(Failure::from)?;
     let result = serve_privately(&config, &cluster, &stop).await;
     if cluster.stop_own().await.map_err(Failure::from)? {
         tracing::info!("private database stopped");
@@ -109,12 +112,47 @@ async fn serve_privately(
     cluster: &PrivateCluster,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let (database, started) = cluster.run(Lifetime::WithCaller).await.map_err(Failure::from)?;
+    let Some((database, started)) = start_privately(cluster, stop).await? else {
+        return Ok(ExitCode::SUCCESS);
+    };
     tracing::info!(folder = %cluster.folder().display(), ?started, "private database");
     let served = serve(config, &database, async { Ok(()) }, stop);
     tokio::select! {
         result = served => result,
         never = keep_running(cluster) => never,
+    }
+}
+
+/// Starts the private server and waits as long as what is left of the one before still ends or recovers: `serve`
+/// and its server may have been killed together a moment ago. `None`: stopped meanwhile.
+async fn start_privately(
+    cluster: &PrivateCluster,
+    stop: &CancellationToken,
+) -> anyhow::Result<Option<(Database, Started)>> {
+    let mut backoff = Backoff::default();
+    let mut waiting: Option<Instant> = None;
+    loop {
+        let error = match cluster.run(Lifetime::WithCaller).await {
+            Ok(running) => {
+                if let Some(since) = waiting {
+                    tracing::info!(seconds = since.elapsed().as_secs(), "the private database is there");
+                }
+                return Ok(Some(running));
+            }
+            Err(error) if error.is_temporary() => error,
+            Err(error) => return Err(Failure::from(error).into()),
+        };
+        match waiting {
+            None => tracing::warn!(%error, "the private database is not ready: trying again until it is"),
+            Some(since) => {
+                tracing::info!(%error, seconds = since.elapsed().as_secs(), "still waiting for the private database");
+            }
+        }
+        waiting.get_or_insert_with(Instant::now);
+        tokio::select! {
+            () = stop.cancelled() => return Ok(None),
+            () = tokio::time::sleep(backoff.next_pause()) => {}
+        }
     }
 }
 

@@ -30,6 +30,7 @@ mod wheels;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use nix::fcntl::{Flock, FlockArg};
 
@@ -40,6 +41,9 @@ pub const PREFIX_VARIABLE: &str = "THROUGHLINE_PREFIX";
 
 /// Where root keeps state, unless configured otherwise.
 const ROOT_STATE: &str = "/var/lib/throughline";
+
+/// Whether this process began as root.
+static AS_ROOT: OnceLock<bool> = OnceLock::new();
 
 /// A group of packages that is made, and found complete or not, as one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,7 +85,9 @@ impl Prefix {
         if let Some(folder) = non_empty(PREFIX_VARIABLE) {
             return Ok(Self::at(folder));
         }
-        let state = if nix::unistd::geteuid().is_root() {
+        // As it was first: a program that gave up root since goes on with the same prefix.
+        let is_root = *AS_ROOT.get_or_init(|| nix::unistd::geteuid().is_root());
+        let state = if is_root {
             PathBuf::from(ROOT_STATE)
         } else if let Some(folder) = non_empty("XDG_STATE_HOME") {
             folder.join("throughline")

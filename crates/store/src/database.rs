@@ -21,6 +21,26 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 /// lost machine is noticed and the batch tried again elsewhere.
 const LOST_PEER_LIMIT: Duration = Duration::from_secs(30);
 
+/// Below this a private cluster's disk counts as full: PostgreSQL needs a new segment of its log (16 MB) to do
+/// anything, and one more to end cleanly.
+const FULL_BYTES: u64 = 32 << 20;
+
+/// The disk of a private cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// The cluster's folder.
+    pub folder: PathBuf,
+    /// What an ordinary user may still write.
+    pub free_bytes: u64,
+}
+
+impl DiskSpace {
+    /// Whether PostgreSQL cannot go on with this.
+    pub fn is_full(&self) -> bool {
+        self.free_bytes < FULL_BYTES
+    }
+}
+
 /// A database and the ways to log in to it. Cheap to clone; holds no connection.
 #[derive(Clone, Debug)]
 pub struct Database {
@@ -105,6 +125,17 @@ impl Database {
         })
     }
 
+    /// What is free on the disk of a private cluster; `None` for an operated server, which may be anywhere.
+    pub fn disk_space(&self) -> Option<DiskSpace> {
+        let socket = self.socket_folder()?;
+        let folder = socket.parent().filter(|folder| folder.ends_with("db"))?;
+        let disk = nix::sys::statvfs::statvfs(folder).ok()?;
+        // The types of the fields differ between machines.
+        #[allow(clippy::unnecessary_cast, clippy::useless_conversion)]
+        let free_bytes = disk.blocks_available() as u64 * disk.fragment_size() as u64;
+        Some(DiskSpace { folder: folder.to_owned(), free_bytes })
+    }
+
     /// The database's name.
     pub fn name(&self) -> &str {
         self.writer.get_dbname().unwrap_or_default()
@@ -129,8 +160,10 @@ impl Database {
     async fn open(&self, config: &Config) -> Result<Client, Error> {
         let what = format!("connecting to database {}", self.place);
         let attempt = tokio::time::timeout(CONNECT_LIMIT, config.connect(NoTls)).await;
-        let (client, connection) =
-            attempt.map_err(|_| Error::late(&what, CONNECT_LIMIT.as_secs()))?.map_err(Error::sql(&what))?;
+        let (client, connection) = attempt
+            .map_err(|_| Error::late(&what, CONNECT_LIMIT.as_secs()))
+            .and_then(|opened| opened.map_err(Error::sql(&what)))
+            .map_err(|error| error.at(self))?;
         // Ends when the client is dropped or the server goes; the client's next call tells which.
         tokio::spawn(async move {
             if let Err(error) = connection.await {

@@ -70,6 +70,16 @@ pub enum Error {
         /// What to do.
         remedy: &'static str,
     },
+    /// The disk of the database is full: the same succeeds once there is space.
+    #[error("{what}: the database's disk is full{place}: {cause}; {FULL_REMEDY}")]
+    Full {
+        /// What was tried.
+        what: String,
+        /// Where and how much is free, with a space before; empty for a server on another machine.
+        place: String,
+        /// The server's message, or the system's.
+        cause: String,
+    },
     /// The caller may not use the database or its files.
     #[error(
         "{what}: {cause}; run as root or as the user that the database belongs to, or let its administrator \
@@ -103,6 +113,16 @@ const NO_DATABASE: &str = "3D000";
 const CONNECT_REMEDY: &str =
     "is it running? `throughline db status` tells, or check --database-url and the server's log";
 
+/// SQLSTATE of a full disk; the writing of the log reports it as an I/O error with the system's text.
+const DISK_FULL: &str = "53100";
+
+/// The system's text for ENOSPC, in the language that the server is started with.
+pub(crate) const NO_SPACE: &str = "No space left on device";
+
+/// What to do when the disk is full.
+const FULL_REMEDY: &str = "free some of it, give it another one, or shorten [retention] in server.toml; what agents and \
+                           crawlers send waits in their spools meanwhile";
+
 impl Error {
     /// The exit status that a program ends with for this error.
     pub fn status(&self) -> ExitStatus {
@@ -120,7 +140,28 @@ impl Error {
 
     /// Whether the same operation may succeed later without anybody changing anything here.
     pub fn is_temporary(&self) -> bool {
-        matches!(self, Error::Unavailable { .. })
+        match self {
+            Error::Unavailable { .. } | Error::Full { .. } => true,
+            Error::Io { cause, .. } => cause.kind() == std::io::ErrorKind::StorageFull,
+            _ => false,
+        }
+    }
+
+    /// The same error, with the place of a full disk and what is free there, where the server is on this machine.
+    /// A server that finds no space for its log ends, and what is seen of that is a lost connection: also then it
+    /// is the disk.
+    pub(crate) fn at(self, database: &crate::Database) -> Error {
+        let Some(space) = database.disk_space() else { return self };
+        let found = format!(" ({} MB free in {})", space.free_bytes >> 20, space.folder.display());
+        match self {
+            Error::Full { what, place, cause } if place.is_empty() => {
+                Error::Full { what, place: found, cause }
+            }
+            Error::Unavailable { what, cause, .. } if space.is_full() => {
+                Error::Full { what, place: found, cause }
+            }
+            other => other,
+        }
     }
 
     /// For `map_err` of file operations.
@@ -142,6 +183,9 @@ impl Error {
             // Wrong user, wrong password, or no such role.
             Some(refusal) if refusal.code().code().starts_with("28") => {
                 Error::Permission { what: what.to_owned(), cause: describe(refusal) }
+            }
+            Some(refusal) if refusal.code().code() == DISK_FULL || refusal.message().contains(NO_SPACE) => {
+                Error::Full { what: what.to_owned(), place: String::new(), cause: describe(refusal) }
             }
             Some(refusal) if is_about_the_statement(refusal.code().code()) => Error::Refused {
                 what: what.to_owned(),
@@ -233,4 +277,20 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_named_with_its_place_and_the_way_out() {
+        let place = " (3 MB free in /var/lib/throughline/db)".to_owned();
+        let error = Error::Full { what: "writing".to_owned(), place, cause: NO_SPACE.to_owned() };
+        let text = error.to_string();
+        assert!(error.is_temporary() && text.contains("3 MB free in /var/lib"), "{text}");
+        assert!(text.contains("[retention]") && !text.contains("is it running"), "{text}");
+        let file = Error::io("write", Path::new("/db/pg_hba.conf"), "free some");
+        assert!(file(std::io::ErrorKind::StorageFull.into()).is_temporary());
+    }
 }

@@ -33,7 +33,7 @@ mod writer;
 
 pub use blocks::{BlocksMade, make_blocks};
 pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
-pub use database::{Database, READ_ROLE, WRITE_ROLE};
+pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use migrate::{Migrated, migrate, schema_version};
 pub use minutes::{Horizons, MinutesMade, make_minutes};

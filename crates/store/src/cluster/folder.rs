@@ -1,7 +1,8 @@
 //! The cluster's place on disk and the user it belongs to. PostgreSQL refuses to run as root, so root hands
-//! the folder to another user.
+//! the folder to another user, once, when it is made; after that it is handled as that user only (see `root`).
 
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -10,8 +11,12 @@ use nix::unistd::{Gid, Uid, User};
 use super::STATE_REMEDY;
 use crate::Error;
 
-/// Users that root runs the server as, best first.
-const SERVER_USERS: [&str; 3] = ["throughline", "postgres", "nobody"];
+/// Users that root runs the server as, best first. Never nobody: files that belong to nobody belong to every
+/// program on the machine that was given no user of its own.
+const SERVER_USERS: [&str; 2] = ["throughline", "postgres"];
+
+/// The account that must not own a database.
+const NOBODY: &str = "nobody";
 
 /// The number in the socket's name; there is no TCP port.
 pub(super) const SOCKET_NUMBER: u16 = 5432;
@@ -27,41 +32,89 @@ pub(super) struct ServerUser {
 }
 
 impl ServerUser {
-    /// The owner of the files where there are some. Else the caller, or for root the first of throughline,
-    /// postgres and nobody that exists.
+    /// The owner of the files where there are some. Else the caller, or for root the owner of the place where
+    /// they will be, or throughline or postgres.
     pub fn choose(folder: &Path) -> Result<Self, Error> {
         let caller = nix::unistd::geteuid();
-        let owner = fs::metadata(folder).ok().map(|data| Uid::from_raw(data.uid()));
-        if !caller.is_root() {
-            if let Some(owner) = owner.filter(|owner| *owner != caller) {
-                return Err(Error::Permission {
-                    what: format!("using the database in {}", folder.display()),
-                    cause: format!("it belongs to {}", name_of(owner)),
-                });
-            }
-            let user = User::from_uid(caller).ok().flatten().ok_or_else(|| {
-                Error::Place(format!(
-                    "user id {caller} has no name (no entry in the user database), and PostgreSQL needs one; \
-                     run as a user with a name, or use an operated server with --database-url"
-                ))
-            })?;
-            return Ok(Self { name: user.name, uid: user.uid, gid: user.gid, differs: false });
+        if caller.is_root() {
+            return Self::choose_for_root(folder);
         }
-        let owner = owner.and_then(|owner| User::from_uid(owner).ok().flatten());
+        let owner = fs::metadata(folder).ok().map(|data| Uid::from_raw(data.uid()));
+        if let Some(owner) = owner.filter(|owner| *owner != caller) {
+            return Err(Error::Permission {
+                what: format!("using the database in {}", folder.display()),
+                cause: format!("it belongs to {}", name_of(owner)),
+            });
+        }
+        let user = User::from_uid(caller).ok().flatten().ok_or_else(|| {
+            Error::Place(format!(
+                "user id {caller} has no name (no entry in the user database), and PostgreSQL needs one; \
+                 run as a user with a name, or use an operated server with --database-url"
+            ))
+        })?;
+        Ok(Self { name: user.name, uid: user.uid, gid: user.gid, differs: false })
+    }
+
+    fn choose_for_root(folder: &Path) -> Result<Self, Error> {
+        let of = |user: User| Self { name: user.name, uid: user.uid, gid: user.gid, differs: true };
+        if let Some(owner) = owner_of_cluster(folder)? {
+            let user = User::from_uid(owner).ok().flatten();
+            return match user {
+                Some(user) if user.name != NOBODY => Ok(of(user)),
+                _ => Err(Error::Place(format!(
+                    "the database in {folder} belongs to {owner}, as which it is not run any more; give it to a \
+                     user of its own: useradd --system --no-create-home throughline; chown -R throughline: {folder}",
+                    folder = folder.display(),
+                    owner = name_of(owner),
+                ))),
+            };
+        }
+        let place = owner_of_place(folder).and_then(|uid| User::from_uid(uid).ok().flatten());
         let named = SERVER_USERS.iter().filter_map(|name| User::from_name(name).ok().flatten());
-        owner
+        place
             .into_iter()
+            .filter(|user| user.name != NOBODY)
             .chain(named)
             .find(|user| !user.uid.is_root())
-            .map(|user| Self { name: user.name, uid: user.uid, gid: user.gid, differs: true })
-            .ok_or_else(|| {
-                Error::Place(format!(
-                    "PostgreSQL does not run as root, and none of the users {} exists; make one, or run as an \
-                     ordinary user",
-                    SERVER_USERS.join(", ")
-                ))
-            })
+            .map(of)
+            .ok_or_else(|| Error::Place(NO_USER.to_owned()))
     }
+}
+
+/// The error of root on a machine without a user for the server.
+const NO_USER: &str = "PostgreSQL does not run as root, and there is neither a user throughline nor postgres; make one \
+                       (useradd --system --no-create-home throughline, or deploy/sysusers.d), or run as an ordinary user";
+
+/// The owner of a cluster's folder that is there and not root's. Root must not follow a link that somebody else
+/// put there, and a folder into which others write is nobody's in particular.
+fn owner_of_cluster(folder: &Path) -> Result<Option<Uid>, Error> {
+    let Ok(link) = fs::symlink_metadata(folder) else { return Ok(None) };
+    let data = fs::metadata(folder).map_err(Error::io("look at", folder, STATE_REMEDY))?;
+    let refused = |cause: String| Err(Error::Place(format!("{}: {cause}", folder.display())));
+    if link.is_symlink() && link.uid() != 0 {
+        let owner = name_of(Uid::from_raw(link.uid()));
+        return refused(format!(
+            "is a link of {owner}, which root does not follow; put the folder in its place"
+        ));
+    }
+    if !data.is_dir() {
+        return refused("is no folder; move it away".to_owned());
+    }
+    if data.uid() == 0 {
+        return Ok(None);
+    }
+    if data.mode() & 0o022 != 0 {
+        return refused(
+            "others than its owner may write into it; chmod go-w and see what they wrote".to_owned(),
+        );
+    }
+    Ok(Some(Uid::from_raw(data.uid())))
+}
+
+/// The owner of the nearest folder above that is there.
+fn owner_of_place(folder: &Path) -> Option<Uid> {
+    let data = folder.ancestors().skip(1).find_map(|path| fs::metadata(path).ok())?;
+    Some(Uid::from_raw(data.uid()))
 }
 
 fn name_of(uid: Uid) -> String {
@@ -94,56 +147,36 @@ pub(super) fn check_socket(folder: &Path) -> Result<(), Error> {
         .map_err(|failure| Error::Place(format!("{failure}, with --state-dir")))
 }
 
-/// Makes the state folder, enterable by all: the server may be another user.
-pub(super) fn make_state(state: &Path) -> Result<(), Error> {
-    let missing: Vec<&Path> = state.ancestors().take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(state).map_err(Error::io("make the folder", state, STATE_REMEDY))?;
-    for path in missing {
-        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).map_err(Error::io(
-            "set the mode of",
-            path,
-            STATE_REMEDY,
-        ))?;
-    }
-    Ok(())
-}
-
-/// Makes the cluster's folder and the socket's, the server's own.
-pub(super) fn make(folder: &Path, user: &ServerUser) -> Result<(), Error> {
-    check_way(folder, user)?;
+/// Makes the folders inside the cluster's own, as its user.
+pub(super) fn make(folder: &Path) -> Result<(), Error> {
     let data = data_folder(folder);
     // Left by an initdb that was killed: without PG_VERSION it is no cluster.
     if data.exists() {
         fs::remove_dir_all(&data).map_err(Error::io("remove", &data, STATE_REMEDY))?;
     }
-    for (path, mode) in [(folder.to_owned(), 0o700), (socket_folder(folder), 0o700)] {
-        if !path.exists() {
-            fs::create_dir(&path).map_err(Error::io("make the folder", &path, STATE_REMEDY))?;
-        }
-        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).map_err(Error::io(
-            "set the mode of",
-            &path,
-            STATE_REMEDY,
-        ))?;
-        give(&path, user)?;
+    let socket = socket_folder(folder);
+    if !socket.exists() {
+        fs::create_dir(&socket).map_err(Error::io("make the folder", &socket, STATE_REMEDY))?;
     }
-    Ok(())
+    let private = fs::Permissions::from_mode(0o700);
+    fs::set_permissions(&socket, private).map_err(Error::io("set the mode of", &socket, STATE_REMEDY))
 }
 
-/// Gives a file or folder to the server's user.
-pub(super) fn give(path: &Path, user: &ServerUser) -> Result<(), Error> {
-    if !user.differs {
-        return Ok(());
-    }
-    std::os::unix::fs::chown(path, Some(user.uid.as_raw()), Some(user.gid.as_raw())).map_err(Error::io(
-        "change the owner of",
-        path,
-        STATE_REMEDY,
-    ))
+/// Writes a file anew under its name: what was there, also a link, is replaced and not written through. A
+/// crash leaves the old one or the new one.
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), Error> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let _ = fs::remove_file(&new);
+    let mut options = fs::File::options();
+    options.write(true).create_new(true);
+    let written = options.open(&new).and_then(|mut file| file.write_all(text.as_bytes()));
+    written.and_then(|()| fs::rename(&new, path)).map_err(Error::io("write", path, STATE_REMEDY))
 }
 
 /// Whether the server's user can enter every folder above the cluster's.
-fn check_way(folder: &Path, user: &ServerUser) -> Result<(), Error> {
+pub(super) fn check_way(folder: &Path, user: &ServerUser) -> Result<(), Error> {
     if !user.differs {
         return Ok(());
     }

@@ -1,11 +1,13 @@
 //! Finds PostgreSQL programs whose installation has TimescaleDB. Runs `postgres --version`, nothing else.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use throughline_prefix::{Prefix, Set};
 
+use super::folder::ServerUser;
 use crate::Error;
 
 /// Environment variable that names the folder of PostgreSQL's programs.
@@ -35,11 +37,12 @@ pub(super) fn find(
     prefix: Option<&Prefix>,
     made_by: Option<&str>,
     data: &Path,
+    user: Option<&ServerUser>,
 ) -> Result<Installation, Error> {
     let mut passed_over = Vec::new();
     let mut found = Vec::new();
     for (bin, origin) in candidates(explicit, prefix) {
-        match examine(&bin, &origin) {
+        match examine(&bin, &origin, user) {
             Ok(installation) if made_by.is_none_or(|major| major == installation.major.to_string()) => {
                 return Ok(installation);
             }
@@ -91,22 +94,34 @@ fn candidates(explicit: Option<&Path>, prefix: Option<&Prefix>) -> Vec<(PathBuf,
 }
 
 /// What is in a folder of programs, or why it does not serve.
-fn examine(bin: &Path, origin: &str) -> Result<Installation, String> {
+fn examine(bin: &Path, origin: &str, user: Option<&ServerUser>) -> Result<Installation, String> {
     for program in ["postgres", "initdb", "pg_ctl"] {
         if !bin.join(program).is_file() {
             return Err(format!("no {program}"));
         }
     }
-    let major = major_version(&bin.join("postgres"))?;
-    if !share_folders(bin, major).iter().any(|share| share.join("extension/timescaledb.control").is_file()) {
+    let major = major_version(&bin.join("postgres"), user)?;
+    if !share_folders(bin, major, user)
+        .iter()
+        .any(|share| share.join("extension/timescaledb.control").is_file())
+    {
         return Err("no TimescaleDB".to_owned());
     }
     Ok(Installation { bin: bin.to_owned(), major, origin: origin.to_owned() })
 }
 
+/// A program to be run as the server's user: the prefix may belong to that user, so root does not run what is in it.
+fn as_user(program: &Path, user: Option<&ServerUser>) -> Command {
+    let mut command = Command::new(program);
+    if let Some(user) = user.filter(|user| user.differs) {
+        command.uid(user.uid.as_raw()).gid(user.gid.as_raw()).current_dir("/");
+    }
+    command
+}
+
 /// `postgres (PostgreSQL) 17.12 (Debian 17.12-0+deb13u1)` → 17.
-fn major_version(postgres: &Path) -> Result<u32, String> {
-    let output = Command::new(postgres).arg("--version").output().map_err(|error| error.to_string())?;
+fn major_version(postgres: &Path, user: Option<&ServerUser>) -> Result<u32, String> {
+    let output = as_user(postgres, user).arg("--version").output().map_err(|error| error.to_string())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.split_whitespace()
         .nth(2)
@@ -116,9 +131,9 @@ fn major_version(postgres: &Path) -> Result<u32, String> {
 
 /// Where the extension's control file may be, told by pg_config where there is one (Debian has it in a
 /// package of its own), else by the layouts of Debian and of a build from source.
-fn share_folders(bin: &Path, major: u32) -> Vec<PathBuf> {
+fn share_folders(bin: &Path, major: u32, user: Option<&ServerUser>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    if let Ok(output) = Command::new(bin.join("pg_config")).arg("--sharedir").output()
+    if let Ok(output) = as_user(&bin.join("pg_config"), user).arg("--sharedir").output()
         && output.status.success()
     {
         folders.push(PathBuf::from(String::from_utf8_lossy(&output.stdout).trim()));
@@ -155,7 +170,7 @@ mod tests {
     fn an_explicit_folder_is_used_when_it_has_the_extension() {
         let folder = tempfile::tempdir().unwrap();
         let bin = fake(folder.path(), 17, true);
-        let found = find(Some(&bin), None, None, Path::new("/d")).unwrap();
+        let found = find(Some(&bin), None, None, Path::new("/d"), None).unwrap();
         assert_eq!((found.major, found.bin), (17, bin));
     }
 
@@ -163,7 +178,7 @@ mod tests {
     fn without_the_extension_the_reason_and_the_remedy_are_told() {
         let folder = tempfile::tempdir().unwrap();
         let bin = fake(folder.path(), 17, false);
-        let error = find(Some(&bin), None, None, Path::new("/d")).unwrap_err().to_string();
+        let error = find(Some(&bin), None, None, Path::new("/d"), None).unwrap_err().to_string();
         assert!(error.contains("no TimescaleDB") && error.contains("throughline db install"), "{error}");
     }
 
@@ -171,8 +186,8 @@ mod tests {
     fn files_of_another_major_version_are_not_touched() {
         let folder = tempfile::tempdir().unwrap();
         let bin = fake(folder.path(), 17, true);
-        let error = find(Some(&bin), None, Some("16"), Path::new("/d")).unwrap_err();
+        let error = find(Some(&bin), None, Some("16"), Path::new("/d"), None).unwrap_err();
         assert!(matches!(error, Error::WrongMajor { .. }), "{error}");
-        assert!(find(Some(&bin), None, Some("17"), Path::new("/d")).is_ok());
+        assert!(find(Some(&bin), None, Some("17"), Path::new("/d"), None).is_ok());
     }
 }

@@ -6,10 +6,13 @@
 mod folder;
 mod installation;
 mod process;
+mod root;
 mod settings;
 
 use std::fs;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
 use throughline_prefix::Prefix;
@@ -29,6 +32,19 @@ const DATABASE: &str = "throughline";
 /// What to do when a file of the cluster cannot be handled.
 pub(crate) const STATE_REMEDY: &str =
     "check the owner and the free space, or choose another folder with --state-dir";
+
+/// The cluster's folder is its user's alone.
+const FOLDER_MODE: u32 = 0o700;
+
+/// The run-time folder is entered by everybody who has a socket to reach in it.
+const RUN_MODE: u32 = 0o755;
+
+/// How long a start waits for what is left of the server before to end, or for this one to recover: both take
+/// seconds after a kill. `serve` tries again for as long as it takes.
+const RUN_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often it tries again.
+const RUN_POLL: Duration = Duration::from_millis(500);
 
 /// Where the cluster lies and where its programs may be.
 #[derive(Clone, Debug)]
@@ -94,10 +110,54 @@ impl PrivateCluster {
         folder::check_socket(&folder)?;
         let prefix = Prefix::locate().ok();
         let made_by = folder::major_of(&folder);
-        let installation =
-            installation::find(options.pg_bin.as_deref(), prefix.as_ref(), made_by.as_deref(), &folder)?;
         let user = ServerUser::choose(&folder)?;
+        let (explicit, prefix) = (options.pg_bin.as_deref(), prefix.as_ref());
+        let installation = installation::find(explicit, prefix, made_by.as_deref(), &folder, Some(&user))?;
         Ok(Self { folder, installation, user, throw_away: false })
+    }
+
+    /// Where the caller is root: makes the cluster's folder and `also` (unless they are there) for the server's
+    /// user, and becomes that user for good, in all threads. Whoever has that user may put links into the
+    /// folder; then they lead nowhere that the user may not go itself. Everything that needs root is done before.
+    ///
+    /// # Errors
+    /// A folder cannot be made, or the server's user cannot enter it.
+    pub fn leave_root(mut self, also: &[&Path]) -> Result<Self, Error> {
+        if self.user.differs {
+            self.make_place()?;
+            for path in also {
+                root::make_folder(path, &self.user, RUN_MODE)?;
+            }
+            root::leave(&self.user)?;
+            self.user.differs = false;
+        }
+        Ok(self)
+    }
+
+    /// The same for a cluster that is there already, without looking for programs and making nothing. `false`:
+    /// there is none, and the caller is what it was.
+    ///
+    /// # Errors
+    /// No user to run as.
+    pub fn leave_root_in(state_dir: &Path) -> Result<bool, Error> {
+        let folder = state_dir.join("db");
+        if !nix::unistd::geteuid().is_root() || fs::symlink_metadata(&folder).is_err() {
+            return Ok(false);
+        }
+        root::leave(&ServerUser::choose(&folder)?)?;
+        Ok(true)
+    }
+
+    /// Before programs are put into a prefix: becomes the server's user, unless only root may write there.
+    ///
+    /// # Errors
+    /// No user to run as.
+    pub fn leave_root_for_prefix(state_dir: &Path, prefix: &Path) -> Result<(), Error> {
+        if !nix::unistd::geteuid().is_root() {
+            return Ok(());
+        }
+        let user = ServerUser::choose(&state_dir.join("db"))?;
+        if root::is_roots_alone(prefix) { Ok(()) } else { root::leave(&user) }
     }
 
     /// For tests: the files need not survive anything, so nothing is synced.
@@ -220,9 +280,28 @@ impl PrivateCluster {
     /// # Errors
     /// As [`PrivateCluster::start`] and [`PrivateCluster::prepare`].
     pub async fn run(&self, lifetime: Lifetime) -> Result<(Database, Started), Error> {
+        let deadline = Instant::now() + RUN_PATIENCE;
+        let mut found = None;
+        loop {
+            let error = match self.start_and_prepare(lifetime, &mut found).await {
+                Err(error @ Error::Unavailable { .. }) if Instant::now() < deadline => error,
+                other => return other.map_err(|error| error.at(&self.database())),
+            };
+            tracing::debug!(%error, "the database server is not ready");
+            tokio::time::sleep(RUN_POLL).await;
+        }
+    }
+
+    /// `found` is what the first start found: what a later try finds running was started by this one.
+    async fn start_and_prepare(
+        &self,
+        lifetime: Lifetime,
+        found: &mut Option<Started>,
+    ) -> Result<(Database, Started), Error> {
         let started = self.start(lifetime).await?;
+        let first = *found.get_or_insert(started);
         self.prepare().await?;
-        Ok((self.database(), started))
+        Ok((self.database(), if started == Started::Already { first } else { started }))
     }
 
     /// Stops it, letting nobody finish (fast); `false` when it did not run.
@@ -262,18 +341,25 @@ impl PrivateCluster {
         if folder::major_of(&self.folder).is_some() {
             return Ok(false);
         }
-        folder::make(&self.folder, &self.user)?;
+        folder::make(&self.folder)?;
         process::initdb(&self.folder, &self.installation, &self.user, ADMIN_ROLE, self.throw_away)?;
         Ok(true)
     }
 
-    /// One process at a time changes the cluster's state. The lock file is beside the folder, because the
-    /// folder belongs to another user.
+    /// The state folder, enterable by all, and the cluster's folder in it, its user's own.
+    fn make_place(&self) -> Result<(), Error> {
+        root::make_folder(&self.folder, &self.user, FOLDER_MODE)?;
+        folder::check_way(&self.folder, &self.user)
+    }
+
+    /// One process at a time changes the cluster's state.
     fn lock(&self) -> Result<Flock<fs::File>, Error> {
-        let state = self.folder.parent().unwrap_or(&self.folder);
-        folder::make_state(state)?;
-        let path = state.join("db.lock");
-        let open = fs::File::options().create(true).append(true).open(&path);
+        let path = self.folder.join("lock");
+        let open = fs::File::options()
+            .create(true)
+            .append(true)
+            .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits())
+            .open(&path);
         let file = open.map_err(Error::io("open the lock file", &path, STATE_REMEDY))?;
         Flock::lock(file, FlockArg::LockExclusive)
             .map_err(|(_, errno)| Error::io("lock", &path, STATE_REMEDY)(std::io::Error::from(errno)))
@@ -284,7 +370,11 @@ impl PrivateCluster {
         work: impl FnOnce(&Self) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let cluster = self.clone();
-        on_blocking_thread(move || work(&cluster)).await
+        on_blocking_thread(move || {
+            cluster.make_place()?;
+            root::with_files_of(&cluster.user, || work(&cluster))
+        })
+        .await
     }
 }
 

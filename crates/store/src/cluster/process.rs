@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::folder::{ServerUser, data_folder};
+use super::folder::{SOCKET_NUMBER, ServerUser, data_folder, socket_folder};
 use super::{Installation, Lifetime, STATE_REMEDY};
 use crate::Error;
+use crate::error::NO_SPACE;
 
 /// How long the server may take to come up: after a crash it replays up to `max_wal_size` of log.
 const START_LIMIT_SECONDS: &str = "120";
@@ -62,7 +63,7 @@ pub(super) fn initdb(
 
 /// Starts the server and waits until it answers. It goes on when this process ends.
 pub(super) fn start(folder: &Path, installation: &Installation, user: &ServerUser) -> Result<(), Error> {
-    wait_for_leftovers(folder);
+    wait_for_leftovers(folder)?;
     remove_misleading_pid(folder);
     let log = folder.join("start.log");
     // An old log would explain an old failure.
@@ -70,11 +71,43 @@ pub(super) fn start(folder: &Path, installation: &Installation, user: &ServerUse
     let mut command = program(installation, "pg_ctl", folder, user);
     command.args(["start", "--wait", "--silent", "--timeout", START_LIMIT_SECONDS]).arg("--log").arg(&log);
     command.arg("--pgdata").arg(data_folder(folder));
-    run(&mut command, "starting the database server", || {
+    let started = run(&mut command, STARTING, || {
         let log = newest_log(folder).unwrap_or(log.clone());
         format!("its log {} ends: {}", log.display(), tail(&fs::read_to_string(&log).unwrap_or_default()))
-    })
+    });
+    started.map_err(|error| temporary_where_so(error, running(folder).is_some()))
 }
+
+/// The operation in messages.
+const STARTING: &str = "starting the database server";
+
+/// Parts of PostgreSQL's messages when what is left of the server before it still ends, or its log is replayed.
+const NOT_YET: [&str; 7] = [
+    ".lock\" already exists",
+    "pre-existing shared memory block",
+    "lock file \"postmaster.pid\" already exists",
+    "lock file \"postmaster.pid\" is empty",
+    "the database system is starting up",
+    "the database system is shutting down",
+    "server did not start in time",
+];
+
+/// Tells a start that failed for good from one that will succeed by itself, and from a full disk.
+fn temporary_where_so(error: Error, runs: bool) -> Error {
+    let text = error.to_string();
+    let what = STARTING.to_owned();
+    if text.contains(NO_SPACE) {
+        return Error::Full { what, place: String::new(), cause: NO_SPACE.to_owned() };
+    }
+    if runs || NOT_YET.iter().any(|part| text.contains(part)) {
+        return Error::Unavailable { what, cause: text, remedy: NOT_YET_REMEDY };
+    }
+    error
+}
+
+/// What to do meanwhile: nothing.
+const NOT_YET_REMEDY: &str =
+    "the server before it still ends, or this one still recovers: it goes on by itself";
 
 /// The file that the server's log collector wrote last, if it came so far.
 fn newest_log(folder: &Path) -> Option<PathBuf> {
@@ -119,22 +152,45 @@ fn serves(pid: i32, folder: &Path) -> bool {
     line.split(|byte| *byte == 0).any(|word| word == data.as_os_str().as_encoded_bytes())
 }
 
-/// A pid file whose number now belongs to another living program keeps PostgreSQL from starting. Otherwise
-/// the file stays: by it PostgreSQL finds out that processes of a killed server still use the data.
+/// A lock file whose number now belongs to another living program, or to a killed server that nobody has reaped yet,
+/// keeps PostgreSQL from starting. Otherwise the files stay: by them PostgreSQL finds out that processes of a
+/// killed server still use the data.
 fn remove_misleading_pid(folder: &Path) {
-    let text = fs::read_to_string(pid_file(folder)).unwrap_or_default();
-    let Some(pid) = text.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else { return };
-    if Path::new(&format!("/proc/{pid}")).exists() && !serves(pid, folder) {
-        let _ = fs::remove_file(pid_file(folder));
+    for file in [pid_file(folder), socket_lock(folder)] {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        let Some(pid) = text.lines().next().and_then(|line| line.trim().parse::<i32>().ok()) else {
+            continue;
+        };
+        if Path::new(&format!("/proc/{pid}")).exists() && !serves(pid, folder) {
+            let _ = fs::remove_file(file);
+        }
     }
 }
 
-/// Waits until the processes of a server that was killed are gone: they see its end within moments.
-fn wait_for_leftovers(folder: &Path) {
+/// The lock beside the server's socket, by which it finds another server on the same socket.
+fn socket_lock(folder: &Path) -> PathBuf {
+    socket_folder(folder).join(format!(".s.PGSQL.{SOCKET_NUMBER}.lock"))
+}
+
+/// Waits until the processes of a server that was killed are gone: they see its end within moments. Longer than
+/// that the caller may try again; two servers must never use the same files.
+fn wait_for_leftovers(folder: &Path) -> Result<(), Error> {
     let deadline = Instant::now() + LEFTOVER_LIMIT;
-    while uses_as_working_folder(&data_folder(folder)) && Instant::now() < deadline {
+    while uses_as_working_folder(&data_folder(folder)) {
+        if Instant::now() > deadline {
+            return Err(Error::Unavailable {
+                what: STARTING.to_owned(),
+                cause: format!(
+                    "processes of the one before still use {} after {} s",
+                    data_folder(folder).display(),
+                    LEFTOVER_LIMIT.as_secs()
+                ),
+                remedy: NOT_YET_REMEDY,
+            });
+        }
         std::thread::sleep(STOP_POLL);
     }
+    Ok(())
 }
 
 /// Whether any process works in the folder, as all of a server's processes do. Those of others, whose
@@ -162,7 +218,7 @@ pub(super) fn mark_owner(folder: &Path, lifetime: Lifetime) -> Result<(), Error>
         Lifetime::Detached => "-\n".to_owned(),
         Lifetime::WithCaller => own_mark(),
     };
-    fs::write(&path, text).map_err(Error::io("write", &path, STATE_REMEDY))
+    super::folder::replace(&path, &text)
 }
 
 /// Whether this process is the one for whom the server runs.
@@ -280,6 +336,23 @@ mod tests {
         assert!(!is_own(folder.path()) && is_orphaned(folder.path()));
         mark_owner(folder.path(), Lifetime::Detached).unwrap();
         assert!(!is_own(folder.path()) && !is_orphaned(folder.path()));
+    }
+
+    #[test]
+    fn a_start_that_failed_for_now_is_told_from_one_that_failed_for_good() {
+        let failed = |output: &str| Error::Program {
+            program: STARTING.to_owned(),
+            output: output.to_owned(),
+            remedy: "see its log".to_owned(),
+        };
+        let block = "FATAL:  pre-existing shared memory block (key 5, ID 3) is still in use";
+        assert!(temporary_where_so(failed(block), false).is_temporary());
+        let other = "pg_ctl: another server might be running; trying to start server anyway";
+        assert!(temporary_where_so(failed(other), true).is_temporary());
+        let wrong = format!("{other} | FATAL:  configuration file contains errors");
+        assert!(!temporary_where_so(failed(&wrong), false).is_temporary());
+        let full = temporary_where_so(failed(&format!("could not write lock file: {NO_SPACE}")), false);
+        assert!(full.is_temporary() && full.to_string().contains("disk is full"), "{full}");
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::ADMIN_ROLE;
 use super::folder::{self, ServerUser, data_folder, socket_folder};
-use super::{ADMIN_ROLE, STATE_REMEDY};
 use crate::Error;
 use crate::database::{READ_ROLE, WRITE_ROLE};
 
@@ -27,8 +27,7 @@ pub(super) fn write(folder: &Path, user: &ServerUser, throw_away: bool) -> Resul
         ("pg_ident.conf", ident_conf(&user.name)),
     ] {
         let path = data.join(name);
-        fs::write(&path, text).map_err(Error::io("write", &path, STATE_REMEDY))?;
-        folder::give(&path, user)?;
+        folder::replace(&path, &text)?;
     }
     Ok(())
 }

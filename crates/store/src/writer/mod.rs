@@ -150,7 +150,7 @@ impl Writer {
             // A transaction may be open on it, and after a failover the server may be another one.
             self.session = None;
         }
-        result.map_err(Error::not_the_entries_fault)
+        result.map_err(|error| error.not_the_entries_fault().at(&self.database))
     }
 
     async fn write_all(&mut self, entries: &[Entry]) -> Result<WriteOutcome, Error> {
