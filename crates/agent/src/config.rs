@@ -95,13 +95,21 @@ pub struct Delivery {
     /// Certificates for an https:// collector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
+    /// File with the token of a collector on this machine that does not know this user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
     /// How long records gather before they go to the spool as one batch.
     pub batch_interval_seconds: Seconds,
 }
 
 impl Default for Delivery {
     fn default() -> Self {
-        Self { collector: Endpoint::default(), tls: None, batch_interval_seconds: Seconds::from_millis(1000) }
+        Self {
+            collector: Endpoint::default(),
+            tls: None,
+            token_file: None,
+            batch_interval_seconds: Seconds::from_millis(1000),
+        }
     }
 }
 
@@ -424,10 +432,12 @@ mod tests {
         expected.control.socket_mode = SocketMode::new("0600").ok();
         expected.cupti.leases = Some("/run/throughline/gpu-leases".into());
         expected.cupti.user = Some("throughline".to_owned());
-        assert!(example.delivery.tls.is_some());
+        assert!(example.delivery.tls.is_some() && example.delivery.token_file.is_some());
         expected.delivery.tls.clone_from(&example.delivery.tls);
+        expected.delivery.token_file.clone_from(&example.delivery.token_file);
         assert_eq!(example, expected);
         expected.delivery.tls = None;
+        expected.delivery.token_file = None;
         // A default that is filled in by serde would hide a key that the example lacks.
         let all = throughline_daemon::config::print(&expected).unwrap();
         for key in all.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {

@@ -33,7 +33,9 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     if !config.spool.memory_only {
         paths::create_dir(&places.state_dir)?;
     }
-    let sink = config.delivery.collector.sink(config.delivery.tls.as_ref())?;
+    let delivery = &config.delivery;
+    let sink =
+        delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
     let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
     let (clock, figures, last) =

@@ -3,21 +3,21 @@
 //!
 //! Only wiring: opens the database and the listeners, spawns the roles, waits, stops in order.
 
+mod collect;
 pub mod config;
 
 use crate::Site;
+use collect::Collect;
 use config::ServerConfig;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use throughline_collector::Access;
 use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
-use throughline_delivery::{Backoff, TlsFiles};
+use throughline_delivery::Backoff;
 use throughline_gateway::{query, upkeep};
-use throughline_store::{
-    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, Terms, Writer, migrate,
-};
+use throughline_store::{ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, migrate};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -26,10 +26,10 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Shown below the options.
 const HELP: &str = "\
-Prints `listening collect=ADDRESS` and `listening query=ADDRESS` on standard output. Without
---database-url it starts a PostgreSQL of its own in STATE/db, on a Unix socket only, and stops it
-when it ends. Started as root it becomes the user that STATE/db belongs to, at first throughline
-or postgres, for good. A database that is away is waited for.
+Prints `listening collect=ADDRESS`, `listening collect=unix:PATH` and `listening query=ADDRESS`
+on standard output. Without --database-url it starts a PostgreSQL of its own in STATE/db, on a
+Unix socket only, and stops it when it ends. Started as root it becomes the user that STATE/db
+belongs to, at first throughline or postgres, for good. A database that is away is waited for.
 
 Examples:
   throughline db install            once, where there is no PostgreSQL with TimescaleDB
@@ -89,18 +89,23 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
     }
     config.check()?;
     let stop = stop_signal()?;
+    // While this process may still raise its limits.
+    collect::raise_limits(&config.collect)?;
+    // Without a state folder there is no run folder either; an operated database needs neither.
+    let run_dir = paths::state_dir(site.state_dir.as_deref()).ok();
+    let run_dir = run_dir.map(|state| paths::run_dir(&state, site.state_dir.is_some()));
     if let Some(url) = config.database.url.clone() {
         let database = Database::from_url(&url).map_err(Failure::from)?;
         let wait = wait_for(&database, &stop);
-        return serve(&config, &database, wait, &stop).await;
+        return serve(&config, &database, run_dir.as_deref(), wait, &stop).await;
     }
     let state_dir = paths::state_dir(site.state_dir.as_deref())?;
     let options = ClusterOptions { state_dir, pg_bin: config.database.pg_bin.clone() };
     let cluster = PrivateCluster::find(&options).map_err(Failure::from)?;
     // Certificates, keys, tokens and sockets are from here on used as the database's user.
-    let run_dir = paths::run_dir(&options.state_dir, site.state_dir.is_some());
-    let cluster = cluster.leave_root(&[&run_dir]).map_err(Failure::from)?;
-    let result = serve_privately(&config, &cluster, &stop).await;
+    let shared: Vec<&Path> = run_dir.as_deref().into_iter().collect();
+    let cluster = cluster.leave_root(&shared).map_err(Failure::from)?;
+    let result = serve_privately(&config, &cluster, run_dir.as_deref(), &stop).await;
     if cluster.stop_own().await.map_err(Failure::from)? {
         tracing::info!("private database stopped");
     }
@@ -110,13 +115,14 @@ pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> 
 async fn serve_privately(
     config: &ServerConfig,
     cluster: &PrivateCluster,
+    run_dir: Option<&Path>,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let Some((database, started)) = start_privately(cluster, stop).await? else {
         return Ok(ExitCode::SUCCESS);
     };
     tracing::info!(folder = %cluster.folder().display(), ?started, "private database");
-    let served = serve(config, &database, async { Ok(()) }, stop);
+    let served = serve(config, &database, run_dir, async { Ok(()) }, stop);
     tokio::select! {
         result = served => result,
         never = keep_running(cluster) => never,
@@ -212,6 +218,7 @@ async fn wait_for(database: &Database, stop: &CancellationToken) -> anyhow::Resu
 async fn serve(
     config: &ServerConfig,
     database: &Database,
+    run_dir: Option<&Path>,
     ready: impl Future<Output = anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
@@ -224,7 +231,8 @@ async fn serve(
         roles.spawn(server.run(listener, stop.clone()));
     }
     let collect = if config.collect.enabled {
-        Some(http::listen("collect", config.collect.listen, "collect.listen").await?)
+        let listener = http::listen("collect", config.collect.listen, "collect.listen").await?;
+        Some(Collect::new(listener, &config.collect, run_dir)?)
     } else {
         None
     };
@@ -232,15 +240,9 @@ async fn serve(
     if stop.is_cancelled() {
         return Ok(ExitCode::SUCCESS);
     }
-    if let Some(listener) = collect {
-        let writer = Writer::new(database.clone());
+    if let Some(collect) = collect {
         let node = nix::sys::utsname::uname()?.nodename().to_string_lossy().into_owned();
-        let terms = Arc::new(tokio::sync::Mutex::new(Terms::new(database.clone())));
-        config.collect.tls.as_ref().map_or(Ok(()), TlsFiles::check).map_err(Failure::from)?;
-        let access = Access { tls: config.collect.tls.clone(), crawlers: config.collect.crawlers.clone() };
-        let work =
-            throughline_collector::run(listener, writer, terms, access, figures.clone(), node, stop.clone());
-        roles.spawn(work);
+        roles.spawn(collect.run(database.clone(), figures.clone(), node, stop.clone()));
     }
     if config.upkeep.enabled {
         let work = upkeep::run(database.clone(), config.upkeep_options()?, figures, stop.clone());

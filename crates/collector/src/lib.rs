@@ -13,27 +13,34 @@
 //! While the database is away nothing is read beyond the queue's bound: HTTP/2 flow control stops the
 //! senders, and their spools hold what they measure.
 
+mod accept;
 mod committer;
 mod identity;
+pub mod limits;
 mod own;
 mod queue;
 mod service;
 mod writer;
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use throughline_daemon::{Failure, SelfFigures};
-use throughline_delivery::TlsFiles;
+use throughline_daemon::peer::LocalUsers;
+use throughline_daemon::{Failure, SelfFigures, Token};
 use throughline_delivery::wire::collect_server::CollectServer;
+use throughline_delivery::{ServerTls, TlsFiles};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 
+use accept::{Accepting, Gate, Registry};
+
+pub use accept::Socket;
 pub use committer::{CommitError, Committer, Leaser};
+pub use limits::Limits;
 pub use service::STREAMS_MAX;
 pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
 
@@ -72,6 +79,14 @@ pub struct Access {
     pub tls: Option<TlsFiles>,
     /// Names of certificates that may speak for a subnet.
     pub crawlers: BTreeSet<String>,
+    /// Users of this machine who may send without a certificate.
+    pub users: LocalUsers,
+    /// What other users of this machine may send with.
+    pub token: Option<Token>,
+    /// The Unix socket beside the listener.
+    pub socket: Option<Socket>,
+    /// Connections in number.
+    pub limits: Limits,
 }
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
@@ -94,29 +109,54 @@ pub async fn run<C: Committer>(
     let give_up = CancellationToken::new();
     let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
     tokio::spawn(own::tell(node, figures.clone(), queue.clone(), room.clone(), stop.clone()));
-    let service = service::Service::new(queue, room, leaser, access.crawlers, figures, stop.clone());
-    let mut server = tonic::transport::Server::builder();
-    if let Some(files) = &access.tls {
-        server = server.tls_config(files.server()?)?;
-    }
+    let registry = Registry::new(access.limits, figures.clone());
+    let service = service::Service::new(queue, room, leaser, access.token, figures, stop.clone());
+    let tls = access.tls.map(ServerTls::new).transpose().map_err(Failure::from)?;
+    let gate = Gate::new(tls, access.crawlers, access.users);
+    let (accepting, connections) = Accepting::new(gate, registry.clone(), stop.clone());
+    accepting.tcp(listener);
+    let local = serve_socket(access.socket, &accepting, stop.clone());
     // The server is dropped, with its end of the queue, before the writer is waited for.
-    let served = server
+    let served = tonic::transport::Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(limits::CONNECTION_WINDOW_BYTES)
+        .max_concurrent_streams(limits::STREAMS_PER_CONNECTION)
+        .max_frame_size(limits::FRAME_BYTES_MAX)
+        .http2_max_header_list_size(limits::HEADER_BYTES_MAX)
+        .http2_max_pending_accept_reset_streams(Some(limits::RESET_STREAMS_MAX))
+        .http2_max_local_error_reset_streams(Some(limits::RESET_STREAMS_MAX))
         .http2_keepalive_interval(Some(KEEP_ALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(KEEP_ALIVE_TIMEOUT))
-        .tcp_nodelay(true)
-        .add_service(CollectServer::new(service))
-        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned());
+        .add_service(CollectServer::new(service).max_decoding_message_size(limits::MESSAGE_BYTES_MAX))
+        .serve_with_incoming_shutdown(connections, stop.clone().cancelled_owned());
     tokio::pin!(served);
     let result = tokio::select! {
-        result = &mut served => result,
+        result = &mut served => result.map_err(anyhow::Error::from),
+        // Never ends otherwise.
+        Err(failure) = local => Err(failure.into()),
         () = async { stop.cancelled().await; tokio::time::sleep(DRAIN).await } => {
             tracing::warn!("the database did not take the last batches in time: their senders keep them");
             give_up.cancel();
-            served.await
+            registry.close_all();
+            served.await.map_err(anyhow::Error::from)
         }
     };
     give_up.cancel();
     writer.await?;
-    Ok(result?)
+    result
+}
+
+/// Takes connections of the Unix socket until `stop`; its file goes with this future.
+async fn serve_socket(
+    socket: Option<Socket>,
+    accepting: &Accepting,
+    stop: CancellationToken,
+) -> Result<Infallible, Failure> {
+    if let Some(socket) = socket
+        && let Some(taken) = stop.run_until_cancelled(socket.take()).await
+        && let Some((listener, _mark)) = taken?
+    {
+        stop.run_until_cancelled(accepting.unix(listener)).await;
+    }
+    std::future::pending().await
 }

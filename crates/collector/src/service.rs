@@ -3,12 +3,11 @@
 //! Each stream has a task that decodes and queues. It waits for room in the queue and for nothing else, so a
 //! slow or hostile sender holds up only itself.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use throughline_daemon::SelfFigures;
+use throughline_daemon::{SelfFigures, Token};
 use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
 use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST};
@@ -20,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
+use crate::accept::{Peer, StreamPlace, sender};
 use crate::identity::Identity;
+use crate::limits::STREAMS_PER_SENDER;
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
 use crate::{Leaser, SOURCE};
 
@@ -32,7 +33,8 @@ pub(crate) struct Service {
     room: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
-    crawlers: BTreeSet<String>,
+    token: Option<Token>,
+    told: Seldom,
     next_stream: AtomicU64,
     figures: SelfFigures,
     stop: CancellationToken,
@@ -43,27 +45,46 @@ impl Service {
         queue: mpsc::Sender<Queued>,
         room: Arc<Semaphore>,
         leaser: Arc<dyn Leaser>,
-        crawlers: BTreeSet<String>,
+        token: Option<Token>,
         figures: SelfFigures,
         stop: CancellationToken,
     ) -> Self {
         figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
         figures.add(SOURCE, &REFUSED_ENTRIES, 0);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self { queue, room, streams, leaser, crawlers, next_stream: AtomicU64::new(0), figures, stop }
+        Self {
+            queue,
+            room,
+            streams,
+            leaser,
+            token,
+            told: Seldom::default(),
+            next_stream: AtomicU64::new(0),
+            figures,
+            stop,
+        }
     }
 }
 
 impl Service {
-    /// Who makes a request.
-    fn identity<T>(&self, request: &Request<T>) -> Result<Identity, Status> {
-        let certificates = request.peer_certs();
-        Identity::of(certificates.as_ref().map(|list| list.as_slice()), &self.crawlers).inspect_err(
-            |status| {
-                self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
-                tracing::warn!(%status, "a sender was refused");
-            },
-        )
+    /// Who makes a request, and its place among the streams of that sender.
+    fn identity<T>(&self, request: &Request<T>) -> Result<(Identity, StreamPlace), Status> {
+        let peer = request.extensions().get::<Peer>();
+        let peer = peer.ok_or_else(|| Status::internal("a connection without its peer"))?;
+        let authorization = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        let identity = sender(&peer.proof, authorization, self.token.as_ref());
+        let placed = identity.and_then(|identity| {
+            let place = peer.stream().ok_or_else(|| {
+                Status::resource_exhausted(format!("this sender has {STREAMS_PER_SENDER} streams already"))
+            })?;
+            Ok((identity, place))
+        });
+        placed.inspect_err(|status| {
+            self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+            if self.told.is_due() {
+                tracing::warn!(%status, "a sender was refused; others are counted for a minute");
+            }
+        })
     }
 }
 
@@ -81,7 +102,7 @@ impl Collect for Service {
                 "this collector has {STREAMS_MAX} senders already"
             )));
         };
-        let identity = self.identity(&request)?;
+        let (identity, stream_place) = self.identity(&request)?;
         let (acks, told) = mpsc::channel(ACKS_MAX);
         let stream = Stream {
             identity,
@@ -104,14 +125,15 @@ impl Collect for Service {
                 // A sender that reads no answers does not get this one either.
                 let _ = acks.try_send(Err(status));
             }
-            drop(place);
+            drop((place, stream_place));
             count(&figures);
         });
         Ok(Response::new(ReceiverStream::new(told)))
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
-        let allowed = self.identity(&request).and_then(|identity| identity.may_crawl());
+        let (identity, _place) = self.identity(&request)?;
+        let allowed = identity.may_crawl();
         let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
             self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
             tracing::warn!(%status, "a crawler's request was refused");
@@ -120,6 +142,24 @@ impl Collect for Service {
             Ok(grant) => Ok(Response::new(LeaseResponse { granted: grant.granted, holder: grant.holder })),
             Err(error) => Err(Status::unavailable(error.to_string())),
         }
+    }
+}
+
+/// From one line in the log about refused senders to the next: whoever is refused comes again each second.
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Whether it is time for a line in the log.
+#[derive(Default)]
+struct Seldom(Mutex<Option<Instant>>);
+
+impl Seldom {
+    fn is_due(&self) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
+        if is_due {
+            *last = Some(Instant::now());
+        }
+        is_due
     }
 }
 

@@ -317,7 +317,7 @@ fn certified(address: SocketAddr, tls: TlsFiles) -> (Sender, Arc<ShipStats>) {
 async fn with_tls_a_sender_is_who_its_certificate_says() {
     let (authority, other) = (Authority::new(), Authority::new());
     let tls = Some(authority.files("localhost"));
-    let access = Access { tls, crawlers: ["mgmt1".to_owned()].into() };
+    let access = Access { tls, crawlers: ["mgmt1".to_owned()].into(), ..Access::default() };
     let store = Memory::default();
     let collector = start_for(&store, None, access).await;
     let stored = || store.content.lock().unwrap().rows.len();

@@ -6,6 +6,7 @@
 
 mod clock;
 pub mod config;
+mod descriptors;
 mod drain;
 mod exit;
 mod families;
@@ -21,8 +22,10 @@ mod screen;
 mod seconds;
 mod self_figures;
 mod ticker;
+mod token;
 
 pub use clock::{Clock, boot_id};
+pub use descriptors::raise_descriptors;
 pub use drain::{GRACE, stop_signal};
 pub use exit::{ExitStatus, Failure, finish, usage};
 pub use families::{Families, label_text};
@@ -35,3 +38,4 @@ pub use screen::Screen;
 pub use seconds::Seconds;
 pub use self_figures::SelfFigures;
 pub use ticker::Ticker;
+pub use token::Token;

@@ -1,14 +1,17 @@
 //! Where a daemon delivers to, as its configuration says it.
 
+use crate::grpc::{TOKEN_KEY, UNIX};
 use crate::{GrpcSink, TlsFiles, UrlError};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
-use throughline_daemon::Failure;
+use std::path::{Path, PathBuf};
+use throughline_daemon::{Failure, Token, paths};
 
-/// Port on which `throughline serve` takes batches.
-const COLLECT_PORT: u16 = 9463;
+/// Name of the socket on which `throughline serve` takes batches, in the run-time folder.
+pub const COLLECT_SOCKET: &str = "collect.sock";
 
-/// A URL of a collector, `http://HOST:PORT` or `https://HOST:PORT`, checked while the configuration is read.
+/// A URL of a collector, checked while the configuration is read: `unix:PATH` on the same machine, where the kernel says
+/// who sends (a relative path lies in the run-time folder), `https://HOST:PORT`, or `http://HOST:PORT` on loopback.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint(String);
 
@@ -25,21 +28,34 @@ impl Endpoint {
         }
     }
 
-    /// The sink that delivers there. The certificates' files are read once to see that they can be.
+    /// The sink that delivers there. The files of certificates and token are read once to see that they can be.
     ///
     /// # Errors
     /// URL and certificates do not go together (64), or a file can't be used.
-    pub fn sink(&self, tls: Option<&TlsFiles>) -> Result<GrpcSink, Failure> {
-        let sink = GrpcSink::with_tls(&self.0, tls.cloned());
+    pub fn sink(
+        &self,
+        run_dir: &Path,
+        tls: Option<&TlsFiles>,
+        token_file: Option<&Path>,
+    ) -> Result<GrpcSink, Failure> {
+        let url = match self.0.strip_prefix(UNIX).map(Path::new).filter(|path| path.is_relative()) {
+            Some(path) => format!("{UNIX}{}", run_dir.join(path).display()),
+            None => self.0.clone(),
+        };
+        let sink = GrpcSink::with_tls(&url, tls.cloned());
         let sink = sink.map_err(|error| Failure::usage(format!("delivery.collector: {error}")))?;
+        if let Some(path) = url.strip_prefix(UNIX) {
+            paths::check_socket_path(Path::new(path))?;
+        }
         tls.map_or(Ok(()), TlsFiles::check)?;
-        Ok(sink)
+        token_file.map_or(Ok(()), |path| Token::read(TOKEN_KEY, path).map(drop))?;
+        Ok(sink.with_token(token_file.map(PathBuf::from)))
     }
 }
 
 impl Default for Endpoint {
     fn default() -> Self {
-        Self(format!("http://127.0.0.1:{COLLECT_PORT}"))
+        Self(format!("{UNIX}{COLLECT_SOCKET}"))
     }
 }
 
@@ -68,14 +84,21 @@ mod tests {
 
     #[test]
     fn urls() {
-        for good in ["http://127.0.0.1:9463", "http://[::1]:9463/"] {
-            assert!(Endpoint::new(good).unwrap().sink(None).is_ok(), "{good}");
+        let run = Path::new("/run/throughline");
+        for good in ["http://127.0.0.1:9463", "http://[::1]:9463/", "unix:collect.sock", "unix:/x/y"] {
+            assert!(Endpoint::new(good).unwrap().sink(run, None, None).is_ok(), "{good}");
         }
-        for bad in ["127.0.0.1:9463", "http://localhost", "http://", "", "http://far.example:1"] {
+        let usual = Endpoint::default().sink(run, None, None).unwrap();
+        assert_eq!(crate::Sink::name(&usual), "unix:/run/throughline/collect.sock");
+        let long = Endpoint::new(&format!("unix:/{}", "x".repeat(200))).unwrap();
+        assert!(long.sink(run, None, None).unwrap_err().to_string().contains("107"));
+        let none = Endpoint::default().sink(run, None, Some(Path::new("/nonexistent"))).unwrap_err();
+        assert!(none.to_string().contains("delivery.token_file"), "{none}");
+        for bad in ["127.0.0.1:9463", "http://localhost", "http://", "", "unix:", "http://far.example:1"] {
             assert!(Endpoint::new(bad).unwrap_err().contains(bad), "{bad}");
         }
         let encrypted = Endpoint::new("https://far.example:1").unwrap();
-        assert!(encrypted.sink(None).unwrap_err().to_string().contains("[delivery.tls]"));
+        assert!(encrypted.sink(run, None, None).unwrap_err().to_string().contains("[delivery.tls]"));
         assert!(Endpoint::new(&Endpoint::default().to_string()).is_ok());
     }
 }

@@ -1,16 +1,20 @@
 //! The gRPC client of a collector.
 
 use std::net::IpAddr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use throughline_daemon::Token;
 use throughline_spool::Entry;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
+use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint, Uri};
 use uuid::Uuid;
 
 use crate::sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
 use crate::tls::TlsFiles;
+use crate::unix;
 use crate::wire::collect_client::CollectClient;
 use crate::wire::{PutRequest, PutResponse};
 
@@ -22,11 +26,18 @@ const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Entries between the ship loop and the stream; more would only move the queue.
 const CHANNEL_ENTRIES: usize = 16;
 
+/// What a URL of a Unix socket begins with.
+pub(crate) const UNIX: &str = "unix:";
+/// The configuration's key of the token.
+pub(crate) const TOKEN_KEY: &str = "delivery.token_file";
+
 /// A URL that entries cannot be sent to.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum UrlError {
     /// No URL, or no http URL.
-    #[error("'{0}' is no URL of a collector: expected http://127.0.0.1:9463 or https://HOST:9463")]
+    #[error(
+        "'{0}' is no URL of a collector: expected unix:collect.sock, https://HOST:9463 or http://127.0.0.1:9463"
+    )]
     Malformed(String),
     /// A host beyond this machine without encryption.
     #[error(
@@ -42,12 +53,18 @@ pub enum UrlError {
     NotEncrypted(String),
 }
 
+/// What a request is authorised by.
+pub(crate) type Authorization = Option<MetadataValue<Ascii>>;
+
 /// A collector.
 #[derive(Debug, Clone)]
 pub struct GrpcSink {
     url: String,
     endpoint: Endpoint,
     tls: Option<TlsFiles>,
+    /// Of the URL `unix:PATH`.
+    socket: Option<PathBuf>,
+    token_file: Option<PathBuf>,
 }
 
 impl GrpcSink {
@@ -65,6 +82,18 @@ impl GrpcSink {
     /// The URL names nothing that entries may be sent to, or does not go with the certificates.
     pub fn with_tls(url: &str, tls: Option<TlsFiles>) -> Result<Self, UrlError> {
         let malformed = || UrlError::Malformed(url.to_owned());
+        if let Some(path) = url.strip_prefix(UNIX) {
+            if tls.is_some() {
+                return Err(UrlError::NotEncrypted(url.to_owned()));
+            }
+            // Two slashes as in other URLs name nothing.
+            let path = Path::new(path.strip_prefix("//").unwrap_or(path));
+            if path.file_name().is_none() {
+                return Err(malformed());
+            }
+            let endpoint = Endpoint::from_static("http://localhost");
+            return Ok(Self::of(url, endpoint, None, Some(path.to_owned())));
+        }
         let uri: Uri = url.trim_end_matches('/').parse().map_err(|_| malformed())?;
         let host = uri.host().ok_or_else(malformed)?;
         match uri.scheme_str() {
@@ -77,17 +106,41 @@ impl GrpcSink {
         if uri.port().is_none() || uri.path().len() > 1 {
             return Err(malformed());
         }
-        let endpoint = Endpoint::from(uri)
+        Ok(Self::of(url, Endpoint::from(uri), tls, None))
+    }
+
+    fn of(url: &str, endpoint: Endpoint, tls: Option<TlsFiles>, socket: Option<PathBuf>) -> Self {
+        let endpoint = endpoint
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
             .keep_alive_while_idle(true);
-        Ok(Self { url: url.to_owned(), endpoint, tls })
+        Self { url: url.to_owned(), endpoint, tls, socket, token_file: None }
+    }
+
+    /// With the token of this file, for a collector that wants one. It is read at each connection.
+    #[must_use]
+    pub fn with_token(self, token_file: Option<PathBuf>) -> Self {
+        Self { token_file, ..self }
+    }
+
+    /// What goes with each request.
+    pub(crate) fn authorization(&self) -> Result<Authorization, SinkError> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let token = Token::read(TOKEN_KEY, path).map_err(|failure| self.error(Reason::Connect, failure))?;
+        let mut value: MetadataValue<Ascii> =
+            token.authorization().parse().map_err(|error| self.error(Reason::Connect, error))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
     }
 
     /// A connection.
     pub(crate) async fn channel(&self) -> Result<Channel, SinkError> {
+        if let Some(path) = &self.socket {
+            let connected = self.endpoint.connect_with_connector(unix::connector(path)).await;
+            return connected.map_err(|e| self.error(Reason::Connect, root_cause(&e)));
+        }
         let mut endpoint = self.endpoint.clone();
         if let Some(files) = &self.tls {
             let tls = files.client().map_err(|e| self.error(Reason::Connect, e))?;
@@ -101,7 +154,7 @@ impl GrpcSink {
     }
 
     async fn open(&self) -> Result<Session, SinkError> {
-        let channel = self.channel().await?;
+        let (channel, authorization) = (self.channel().await?, self.authorization()?);
         let (entries, queue) = mpsc::channel::<Entry>(CHANNEL_ENTRIES);
         let requests = tokio_stream::StreamExt::map(ReceiverStream::new(queue), |entry| PutRequest {
             spool_id: bytes::Bytes::copy_from_slice(entry.spool_id.as_bytes()),
@@ -109,7 +162,8 @@ impl GrpcSink {
             batch: entry.payload,
         });
         let mut client = CollectClient::new(channel);
-        let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.put(requests)).await;
+        let request = authorized(requests, authorization.as_ref());
+        let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.put(request)).await;
         let mut responses = match opened {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return Err(self.status(&status)),
@@ -152,6 +206,15 @@ impl GrpcSink {
         };
         self.error(reason, format!("{}: {}", status.code(), status.message()))
     }
+}
+
+/// A request with what it is authorised by.
+pub(crate) fn authorized<T>(message: T, authorization: Option<&MetadataValue<Ascii>>) -> tonic::Request<T> {
+    let mut request = tonic::Request::new(message);
+    if let Some(value) = authorization {
+        request.metadata_mut().insert("authorization", value.clone());
+    }
+    request
 }
 
 fn ack(response: &PutResponse) -> Option<Ack> {
@@ -205,5 +268,7 @@ mod tests {
         {
             assert!(matches!(GrpcSink::new(url), Err(UrlError::Malformed(_))), "{url}");
         }
+        assert!(GrpcSink::new("unix:/run/x.sock").is_ok() && GrpcSink::new("unix:///run/x.sock").is_ok());
+        assert!(matches!(GrpcSink::new("unix:"), Err(UrlError::Malformed(_))));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tonic::transport::Channel;
 
 use crate::GrpcSink;
+use crate::grpc::{Authorization, authorized};
 use crate::sink::{Reason, SinkError};
 use crate::wire::collect_client::CollectClient;
 use crate::wire::{LeaseRequest, LeaseResponse};
@@ -20,7 +21,7 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// Asks a collector for leases.
 pub struct Leases {
     sink: GrpcSink,
-    client: Option<CollectClient<Channel>>,
+    client: Option<(CollectClient<Channel>, Authorization)>,
 }
 
 impl Leases {
@@ -36,13 +37,13 @@ impl Leases {
     /// The collector or its database is away, or the request is not valid.
     pub async fn ask(&mut self, request: LeaseRequest) -> Result<LeaseResponse, SinkError> {
         let work = async {
-            let mut client = match self.client.take() {
+            let (mut client, authorization) = match self.client.take() {
                 Some(client) => client,
-                None => CollectClient::new(self.sink.channel().await?),
+                None => (CollectClient::new(self.sink.channel().await?), self.sink.authorization()?),
             };
-            let answer = client.lease(request).await;
+            let answer = client.lease(authorized(request, authorization.as_ref())).await;
             let answer = answer.map_err(|status| self.sink.status(&status))?.into_inner();
-            self.client = Some(client);
+            self.client = Some((client, authorization));
             Ok(answer)
         };
         let answer = tokio::time::timeout(ANSWER_LIMIT, work).await;

@@ -14,16 +14,17 @@ mod ship;
 mod sink;
 mod stats;
 mod tls;
+mod unix;
 
 pub use backoff::Backoff;
-pub use endpoint::Endpoint;
+pub use endpoint::{COLLECT_SOCKET, Endpoint};
 pub use grpc::{GrpcSink, UrlError};
 pub use lease::{LEASE_LONGEST, LEASE_SHORTEST, Leases};
 pub use outbox::{Outbox, SpoolSection};
 pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
 pub use sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
 pub use stats::{ShipStats, figures};
-pub use tls::{TlsFileError, TlsFiles};
+pub use tls::{ServerTls, TlsFileError, TlsFiles};
 
 /// Messages, client and server generated from `proto/collect.proto`, whose comments document them.
 #[allow(missing_docs, clippy::all)]

@@ -1,11 +1,18 @@
 //! Files of mutual TLS, the same for both sides. Read when a connection is made, so that renewed certificates
 //! hold from the next connection on.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
 
 use serde::{Deserialize, Serialize};
 use throughline_daemon::Failure;
-use tonic::transport::{Certificate, ClientTlsConfig, Identity, ServerTlsConfig};
+use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// Largest file that is taken for certificates or a key; a chain of a few certificates is some kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -39,19 +46,19 @@ impl From<TlsFileError> for Failure {
     }
 }
 
-/// What the files hold.
+/// What the files hold, as PEM.
 struct Contents {
-    ca: Certificate,
-    identity: Identity,
+    ca: String,
+    certificate: String,
+    key: String,
 }
 
 impl TlsFiles {
     fn read(&self) -> Result<Contents, TlsFileError> {
-        let certificate = read("certificate", &self.certificate, "CERTIFICATE")?;
-        let key = read("key", &self.key, "PRIVATE KEY")?;
         Ok(Contents {
-            ca: Certificate::from_pem(read("ca", &self.ca, "CERTIFICATE")?),
-            identity: Identity::from_pem(certificate, key),
+            certificate: read("certificate", &self.certificate, "CERTIFICATE")?,
+            key: read("key", &self.key, "PRIVATE KEY")?,
+            ca: read("ca", &self.ca, "CERTIFICATE")?,
         })
     }
 
@@ -68,18 +75,100 @@ impl TlsFiles {
     /// # Errors
     /// As [`TlsFiles::check`].
     pub fn client(&self) -> Result<ClientTlsConfig, TlsFileError> {
-        let Contents { ca, identity } = self.read()?;
-        Ok(ClientTlsConfig::new().ca_certificate(ca).identity(identity))
+        let Contents { ca, certificate, key } = self.read()?;
+        let identity = Identity::from_pem(certificate, key);
+        Ok(ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca)).identity(identity))
     }
 
-    /// The side that listens; it takes only those who have a certificate of the authority.
+    /// The side that listens, for HTTP/2; it takes only those who have a certificate of the authority.
+    fn server(&self) -> Result<ServerConfig, TlsFileError> {
+        let contents = self.read()?;
+        let failed = |key: &'static str, path: &Path, cause: &dyn std::fmt::Display| TlsFileError {
+            key,
+            path: path.to_owned(),
+            cause: std::io::Error::new(std::io::ErrorKind::InvalidData, cause.to_string()),
+        };
+        let chain = |key, path, pem: &str| {
+            let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+            all.map_err(|error| failed(key, path, &error))
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in chain("ca", &self.ca, &contents.ca)? {
+            roots.add(certificate).map_err(|error| failed("ca", &self.ca, &error))?;
+        }
+        let own = chain("certificate", &self.certificate, &contents.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(contents.key.as_bytes())
+            .map_err(|error| failed("key", &self.key, &error))?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone())
+            .build()
+            .map_err(|error| failed("ca", &self.ca, &error))?;
+        let builder = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| failed("certificate", &self.certificate, &error))?;
+        // The key does not belong to the certificate, for instance.
+        let config = builder.with_client_cert_verifier(verifier).with_single_cert(own, key);
+        let mut config = config.map_err(|error| failed("key", &self.key, &error))?;
+        config.alpn_protocols = vec![b"h2".to_vec()];
+        // Senders stay connected for days: tickets would be sent for nothing.
+        config.send_tls13_tickets = 0;
+        Ok(config)
+    }
+}
+
+/// The side that listens. Files that were renewed hold from the next connection on; while they can't be used, the ones
+/// before do.
+#[derive(Debug)]
+pub struct ServerTls {
+    files: TlsFiles,
+    current: Mutex<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    config: Arc<ServerConfig>,
+    stamp: Stamp,
+}
+
+/// Changes with each of the three files: device, inode, length, time of the last change in nanoseconds.
+type Stamp = [Option<(u64, u64, u64, i64, i64)>; 3];
+
+impl ServerTls {
+    /// Reads the files.
     ///
     /// # Errors
-    /// As [`TlsFiles::check`].
-    pub fn server(&self) -> Result<ServerTlsConfig, TlsFileError> {
-        let Contents { ca, identity } = self.read()?;
-        Ok(ServerTlsConfig::new().client_ca_root(ca).identity(identity))
+    /// One is not there, can't be read, or does not hold what it should.
+    pub fn new(files: TlsFiles) -> Result<Self, TlsFileError> {
+        let stamp = stamp(&files);
+        let config = Arc::new(files.server()?);
+        Ok(Self { files, current: Mutex::new(Current { config, stamp }) })
     }
+
+    /// What holds for the next connection. Looks at the files: not for a thread that polls sockets.
+    #[must_use]
+    pub fn current(&self) -> Arc<ServerConfig> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamp = stamp(&self.files);
+        if stamp != current.stamp {
+            // Once for each change: the next look comes with the next change.
+            current.stamp = stamp;
+            match self.files.server() {
+                Ok(config) => {
+                    current.config = Arc::new(config);
+                    tracing::info!(certificate = %self.files.certificate.display(), "new TLS files");
+                }
+                Err(error) => tracing::error!("tls.{error}; the files before hold on"),
+            }
+        }
+        current.config.clone()
+    }
+}
+
+fn stamp(files: &TlsFiles) -> Stamp {
+    [&files.ca, &files.certificate, &files.key].map(|path| {
+        let facts = std::fs::metadata(path).ok()?;
+        Some((facts.dev(), facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec()))
+    })
 }
 
 fn read(key: &'static str, path: &Path, expected: &str) -> Result<String, TlsFileError> {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use throughline_daemon::{Failure, paths};
+use throughline_delivery::COLLECT_SOCKET;
 use throughline_fabric::sim::{SimFabric, SimOptions, SimTools};
 use throughline_fabric::topology::FatTree;
 use throughline_prefix::{Prefix, Set};
@@ -167,12 +168,13 @@ pub async fn start(
 
     let server = stack.server.as_mut().ok_or_else(|| anyhow!("serve is gone"))?;
     tell("waiting for the database and `throughline serve`");
-    let collect = server.address("collect", READY_LIMIT).await?;
+    server.address("collect", READY_LIMIT).await?;
+    let collect = collect_socket(layout)?;
     let server_address = server.address("query", READY_LIMIT).await?;
 
     let mut nodes = Vec::new();
     for (rank, host) in ranks.iter().enumerate() {
-        nodes.push(Node::make(layout, rank, *host, programs, collect)?);
+        nodes.push(Node::make(layout, rank, *host, programs, &collect)?);
     }
     let hosts = nodes.iter().map(|node| node.name.clone()).collect();
     let sockets: Vec<PathBuf> = nodes.iter().map(|node| node.socket.clone()).collect();
@@ -186,7 +188,7 @@ pub async fn start(
     stack.injector =
         Some(Injector::start(Plan { network: network.clone(), node_names, console, hosts: hosts_ports })?);
 
-    stack.crawler = Some(start_crawler(layout, programs, &crawler_environment, collect)?);
+    stack.crawler = Some(start_crawler(layout, programs, &crawler_environment, &collect)?);
     tell("waiting for the crawler and the agents");
     let crawler = stack.crawler.as_mut().ok_or_else(|| anyhow!("the crawler is gone"))?;
     let crawler_address = crawler.address("fabric", READY_LIMIT).await?;
@@ -219,6 +221,13 @@ fn start_server(layout: &Layout, programs: &Programs) -> anyhow::Result<Child> {
         .option("--config", &config)
         .option("--state-dir", layout.server())
         .start(&layout.logs())
+}
+
+/// Where the daemons deliver, as TOML: the socket, on which the kernel says that they are ours.
+fn collect_socket(layout: &Layout) -> Result<String, Failure> {
+    let path = paths::run_dir(&layout.server(), true).join(COLLECT_SOCKET);
+    paths::check_socket_path(&path)?;
+    Ok(toml::Value::String(format!("unix:{}", path.display())).to_string())
 }
 
 async fn start_fabric(
@@ -256,7 +265,7 @@ fn start_crawler(
     layout: &Layout,
     programs: &Programs,
     environment: &[(&'static str, OsString)],
-    collect: std::net::SocketAddr,
+    collect: &str,
 ) -> anyhow::Result<Child> {
     let state = layout.daemon("fabric");
     public_folder(&state)?;
@@ -266,7 +275,7 @@ fn start_crawler(
     write(
         &config,
         &format!(
-            "[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = \"http://{collect}\"\n\n\
+            "[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = {collect}\n\n\
              [sweep]\ninterval_seconds = {SWEEP_SECONDS}\nassumed_tick_bytes = {WAIT_TICK_BYTES}\n"
         ),
     )?;
@@ -294,7 +303,7 @@ impl Node {
         rank: usize,
         host: usize,
         programs: &Programs,
-        collect: std::net::SocketAddr,
+        collect: &str,
     ) -> anyhow::Result<Self> {
         let folder = layout.run_folder(&format!("agent-{rank}"))?;
         let socket = folder.join("mpi.sock");
@@ -305,7 +314,7 @@ impl Node {
         let config = folder.join("agent.toml");
         let text = format!(
             "node = \"{name}\"\nrun_dir = {run_dir}\n\n[http]\nlisten = \"127.0.0.1:0\"\n\n\
-             [delivery]\ncollector = \"http://{collect}\"\n\n[nvml]\nlibrary = {nvml}\n\n[sysfs]\nroot = {root}\n",
+             [delivery]\ncollector = {collect}\n\n[nvml]\nlibrary = {nvml}\n\n[sysfs]\nroot = {root}\n",
             run_dir = quoted(&folder),
             nvml = quoted(&programs.nvml),
             root = quoted(sysfs.root()),

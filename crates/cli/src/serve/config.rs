@@ -3,10 +3,13 @@
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
-use throughline_daemon::Failure;
-use throughline_delivery::TlsFiles;
+use throughline_collector::limits::CONNECTIONS_CEILING;
+use throughline_collector::{Access as Senders, Limits as Connections, Socket};
+use throughline_daemon::peer::LocalUsers;
+use throughline_daemon::{Failure, Token};
+use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::read::Limits;
 use throughline_gateway::tls::ServerTls;
@@ -69,11 +72,81 @@ pub struct CollectConfig {
     pub tls: Option<TlsFiles>,
     /// Names in the certificates of fabric crawlers.
     pub crawlers: BTreeSet<String>,
+    /// Unix socket, below the run-time folder where relative; empty for none.
+    pub socket: PathBuf,
+    /// Users of this machine who may send without a certificate.
+    pub local_users: Vec<String>,
+    /// File with the token that other users of this machine may send with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// Connections at once.
+    pub connections: usize,
+    /// Of these those of one certificate.
+    pub connections_per_sender: usize,
 }
 
 impl Default for CollectConfig {
     fn default() -> Self {
-        Self { enabled: true, listen: ([127, 0, 0, 1], 9463).into(), tls: None, crawlers: BTreeSet::new() }
+        let limits = Connections::default();
+        Self {
+            enabled: true,
+            listen: ([127, 0, 0, 1], 9463).into(),
+            tls: None,
+            crawlers: BTreeSet::new(),
+            socket: COLLECT_SOCKET.into(),
+            local_users: Vec::new(),
+            token_file: None,
+            connections: limits.connections,
+            connections_per_sender: limits.per_sender,
+        }
+    }
+}
+
+impl CollectConfig {
+    /// Who may send, and how many at once. Reads the token's file and looks up users.
+    ///
+    /// # Errors
+    /// A user is unknown, a number is out of range (64), or a file can't be used.
+    pub fn access(&self, run_dir: Option<&Path>) -> Result<Senders, Failure> {
+        let token = self.token_file.as_deref().map(|path| Token::read("collect.token_file", path));
+        Ok(Senders {
+            tls: self.tls.clone(),
+            crawlers: self.crawlers.clone(),
+            users: LocalUsers::new("collect.local_users", self.local_users.iter().map(String::as_str))?,
+            token: token.transpose()?,
+            socket: self.socket_in(run_dir),
+            limits: self.limits()?,
+        })
+    }
+
+    fn socket_in(&self, run_dir: Option<&Path>) -> Option<Socket> {
+        if self.socket.as_os_str().is_empty() {
+            return None;
+        }
+        let path = match run_dir {
+            Some(folder) => folder.join(&self.socket),
+            None if self.socket.is_absolute() => self.socket.clone(),
+            None => return None,
+        };
+        Some(Socket { path, is_required: self.socket != Path::new(COLLECT_SOCKET) })
+    }
+
+    /// Connections in number.
+    ///
+    /// # Errors
+    /// One is out of range (64).
+    pub fn limits(&self) -> Result<Connections, Failure> {
+        let within = |key: &str, value: usize, most: usize| {
+            if (1..=most).contains(&value) {
+                return Ok(value);
+            }
+            Err(Failure::usage(format!("collect.{key} = {value}: must be from 1 to {most}")))
+        };
+        Ok(Connections {
+            connections: within("connections", self.connections, CONNECTIONS_CEILING)?,
+            per_sender: within("connections_per_sender", self.connections_per_sender, CONNECTIONS_CEILING)?,
+            ..Connections::default()
+        })
     }
 }
 
@@ -218,6 +291,7 @@ impl ServerConfig {
                 "collect.listen",
                 self.collect.tls.as_ref(),
             )?;
+            self.collect.limits()?;
         }
         if let Some(url) = &self.database.url {
             Database::from_url(url).map_err(|error| Failure::usage(format!("database.url: {error}")))?;
@@ -271,7 +345,6 @@ impl ServerConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::path::Path;
     use throughline_daemon::config;
 
     fn read(text: &str) -> Result<ServerConfig, Failure> {
@@ -300,14 +373,14 @@ mod tests {
         let all = read(&keys.collect::<Vec<_>>().join("\n")).unwrap();
         let without = ServerConfig {
             database: DatabaseConfig::default(),
-            collect: CollectConfig { tls: None, ..all.collect.clone() },
+            collect: CollectConfig { tls: None, token_file: None, ..all.collect.clone() },
             query: QueryConfig { tls: None, token_file: None, proxy: None, ..all.query.clone() },
             retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
             ..all.clone()
         };
         assert_eq!(without, ServerConfig::default());
         assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
-        assert!(all.collect.tls.is_some());
+        assert!(all.collect.tls.is_some() && all.collect.token_file.is_some());
         assert!(all.query.tls.is_some() && all.query.token_file.is_some() && all.query.proxy.is_some());
         assert_eq!(all.retention.table_seconds.len(), 1);
     }
@@ -317,6 +390,8 @@ mod tests {
         for (text, key) in [
             ("[collect]\nlisten = '0.0.0.0:9463'", "collect.listen"),
             ("[collect]\nlisten = 'nowhere'", "line 2"),
+            ("[collect]\nconnections = 0", "collect.connections"),
+            ("[collect]\nconnections_per_sender = 0", "collect.connections_per_sender"),
             ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
             ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
             ("[retention]\nminutes_seconds = 0", "retention.minutes_seconds"),

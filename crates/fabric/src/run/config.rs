@@ -333,6 +333,9 @@ pub struct Delivery {
     /// Certificates for an https:// collector.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsFiles>,
+    /// File with the token of a collector on this machine that does not know this user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
 }
 
 /// A whole number within bounds, checked while it is read.
@@ -439,7 +442,15 @@ mod tests {
             .lines()
             .map(|line| if is_key(&line) { &line[1..] } else { line })
             .filter(|line| {
-                let of_machine = ["state_dir", "ca =", "m_key_file", "sm_key_file", "node_name_map", "tls ="];
+                let of_machine = [
+                    "state_dir",
+                    "ca =",
+                    "m_key_file",
+                    "sm_key_file",
+                    "node_name_map",
+                    "tls =",
+                    "token_file =",
+                ];
                 !of_machine.iter().any(|key| line.starts_with(key))
             })
             .map(|line| format!("{line}\n"))

@@ -60,8 +60,10 @@ const SPOOL_FOLDER: &str = "fabric-spool";
 /// # Errors
 /// What keeps it from starting, each with its exit status; afterwards nothing does.
 pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode> {
-    let state_dir = paths::state_dir(state_dir.or(config.state_dir.as_deref()))?;
-    let sink = config.delivery.collector.sink(config.delivery.tls.as_ref())?;
+    let explicit = state_dir.or(config.state_dir.as_deref());
+    let state_dir = paths::state_dir(explicit)?;
+    let (delivery, run_dir) = (&config.delivery, paths::run_dir(&state_dir, explicit.is_some()));
+    let sink = delivery.collector.sink(&run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
     let names = NameFile::open(config.discovery.node_name_map.as_deref())
         .map_err(|error| Failure::usage(error.to_string()))?;
     // The device first: without it there is nothing to listen for. Both classes, so that a refusal shows now.

@@ -64,7 +64,7 @@ metrics! { ALL, SelfStats:
     957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "told by the collector";
     958 FENCED_ENTRIES "fenced_entries" Counter Count Wraps(63), "Entries of a crawler left out because another one had the term of their subnet.", "counted by the daemon";
     970 RUNNING_JOBS "running_jobs" Gauge Count Wraps(63), "Jobs of which a rank runs on this node.", "counted by the daemon";
-    971 REFUSED_CONNECTIONS "refused_connections" Counter Count Wraps(63), "Connections of MPI ranks that were refused or closed by the agent; the reason stands in the place of the source.", "counted by the daemon";
+    971 REFUSED_CONNECTIONS "refused_connections" Counter Count Wraps(63), "Connections that were refused or closed: of MPI ranks by the agent, of senders by the collector; the reason stands in the place of the source.", "counted by the daemon";
     972 UNKNOWN_RANK_GPUS "unknown_rank_gpus" Counter Count Wraps(63), "Ranks of which it is not known which GPUs they used; the reason stands in the place of the source.", "counted by the daemon";
     973 UNKNOWN_RANK_PORTS "unknown_rank_ports" Counter Count Wraps(63), "Ranks of which it is not known which adapter ports they used; the reason stands in the place of the source.", "counted by the daemon";
     974 EXTRA_SAMPLES "extra_samples" Counter Count Wraps(63), "Readings of this part that were made because a job began or ended here.", "counted by the daemon";
@@ -86,4 +86,7 @@ metrics! { ALL, SelfStats:
     1103 CONTESTED_CLAIMS "contested_claims" Counter Count Wraps(63), "MPI ranks whose environment names a job that the kernel says is another user's; they are recorded as no scheduler's job.", "counted by the daemon";
     1140 REJECTED_RECORDS "rejected_records" Counter Count Wraps(63), "Records rejected, with the reason in the place of the source.", "counted by the daemon";
     1120 HTTP_BOUND "http_bound" Gauge Count Wraps(63), "1 while /metrics and /healthz have their address, 0 while another process of this machine holds it: this daemon runs without them.", "counted by the daemon";
+    1160 PENDING_HANDSHAKES "pending_handshakes" Gauge Count Wraps(63), "Connections to the collector that have not proved yet who they are.", "counted by the daemon";
+    1161 OPEN_CONNECTIONS "open_connections" Gauge Count Wraps(63), "Connections to the collector that are open, with or without a stream of entries.", "counted by the daemon";
+    1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: what is configured, or what the limit of open files leaves room for.", "counted by the daemon";
 }

@@ -1,0 +1,97 @@
+//! Role collect within `serve`: its open files, and a runtime of its own, so that no reader takes its threads.
+
+use super::config::CollectConfig;
+use anyhow::Context;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use throughline_daemon::{Failure, SelfFigures, raise_descriptors};
+use throughline_store::{Database, Terms, Writer};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Mutex;
+use tokio_util::sync::CancellationToken;
+
+/// Everything that role collect needs but the database.
+pub struct Collect {
+    listener: TcpListener,
+    access: throughline_collector::Access,
+    runtime: OwnRuntime,
+}
+
+/// Raises the limit of open files to what the connections of role collect need, as far as this process may.
+///
+/// # Errors
+/// A number of the configuration is out of range (64).
+pub fn raise_limits(config: &CollectConfig) -> Result<u64, Failure> {
+    if !config.enabled {
+        return Ok(raise_descriptors(0));
+    }
+    Ok(raise_descriptors(config.limits()?.descriptors()))
+}
+
+/// Ends without waiting: a runtime must not be waited for on a thread of another one.
+struct OwnRuntime(Option<Runtime>);
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Collect {
+    /// Reads the files that the configuration names. Where the limit of open files leaves no room for all connections,
+    /// fewer are taken.
+    ///
+    /// # Errors
+    /// A file can't be used, a user is unknown, or hardly an open file is left.
+    pub fn new(
+        listener: tokio::net::TcpListener,
+        config: &CollectConfig,
+        run_dir: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        config.tls.as_ref().map_or(Ok(()), throughline_delivery::TlsFiles::check).map_err(Failure::from)?;
+        let mut access = config.access(run_dir)?;
+        let wanted = access.limits.descriptors();
+        let descriptors = raise_limits(config)?;
+        access.limits = access.limits.within(descriptors)?;
+        if descriptors < wanted {
+            tracing::warn!(
+                descriptors,
+                wanted,
+                connections = access.limits.connections,
+                "the limit of open files leaves room for fewer connections: LimitNOFILE= in the unit, or `ulimit -n`, \
+                 raises it"
+            );
+        }
+        let runtime = Builder::new_multi_thread().thread_name("collect").enable_all().build();
+        let runtime = OwnRuntime(Some(runtime.context("threads of role collect")?));
+        Ok(Self { listener: listener.into_std()?, access, runtime })
+    }
+
+    /// Takes batches into this database until `stop`.
+    ///
+    /// # Errors
+    /// See [`throughline_collector::run`].
+    pub async fn run(
+        self,
+        database: Database,
+        figures: SelfFigures,
+        node: String,
+        stop: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let Self { listener, access, runtime } = self;
+        let Some(threads) = &runtime.0 else { return Ok(()) };
+        let work = threads.spawn(async move {
+            // Watched by the threads that use it.
+            let listener = tokio::net::TcpListener::from_std(listener)?;
+            let writer = Writer::new(database.clone());
+            let terms = Arc::new(Mutex::new(Terms::new(database)));
+            throughline_collector::run(listener, writer, terms, access, figures, node, stop).await
+        });
+        let result = work.await;
+        drop(runtime);
+        result?
+    }
+}
