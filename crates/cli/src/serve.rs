@@ -17,7 +17,9 @@ use std::time::{Duration, Instant};
 use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Backoff;
 use throughline_gateway::{query, upkeep};
-use throughline_store::{ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, migrate};
+use throughline_store::{
+    ClusterOptions, ClusterStatus, Database, Lifetime, PrivateCluster, Started, migrate,
+};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 

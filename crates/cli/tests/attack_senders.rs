@@ -290,6 +290,12 @@ fn as_stranger(url: &str, token_file: Option<&Path>) -> String {
     outcome.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
+/// Whom `serve` becomes when it is started as root.
+fn server_user() -> u32 {
+    let user = |name: &str| nix::unistd::User::from_name(name).unwrap().map(|user| user.uid.as_raw());
+    user("throughline").or_else(|| user("postgres")).unwrap()
+}
+
 #[test]
 fn attack_13_other_local_users_cannot_write() {
     if !nix::unistd::geteuid().is_root() {
@@ -300,7 +306,7 @@ fn attack_13_other_local_users_cannot_write() {
         let path = folder.join(name);
         std::fs::write(&path, text).unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
-        let owner: u32 = if name == "server.token" { 0 } else { STRANGER.parse().unwrap() };
+        let owner = if name == "server.token" { server_user() } else { STRANGER.parse().unwrap() };
         std::os::unix::fs::chown(&path, Some(owner), None).unwrap();
         path
     };
