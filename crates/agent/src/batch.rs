@@ -4,11 +4,26 @@
 
 use throughline_sample::Message;
 use throughline_sample::wire::Batch;
-use throughline_spool::Class;
+use throughline_spool::{Class, ENTRY_BYTES_MAX};
 
-/// Above this many encoded bytes a batch goes to the spool before its time: well below the spool's largest
-/// entry (2 MiB), so that the fragment that crosses the line still fits.
+/// Above this many encoded bytes a batch goes to the spool before its time.
 const EARLY_BYTES: usize = 512 << 10;
+
+/// Records of one entry, encoded. What is more is split by record: half of the spool's largest entry, so that one larger
+/// record still fits into an entry of its own.
+pub const PART_BYTES_MAX: usize = ENTRY_BYTES_MAX / 2;
+
+/// Records of one entry. An empty record takes 2 bytes encoded and some 200 decoded, and the collector counts elements.
+pub const PART_RECORDS_MAX: usize = 16_384;
+
+/// What a record takes in a batch beside itself: its tag (at most 2 bytes) and its length (at most 5).
+const RECORD_HEAD_BYTES: usize = 7;
+
+/// What is beside the records in an entry: the sender, with a name of at most 253 bytes.
+const SIGNATURE_BYTES: usize = 1024;
+
+/// Largest record. A larger one fits into no entry and is rejected alone.
+pub const RECORD_BYTES_MAX: usize = ENTRY_BYTES_MAX - SIGNATURE_BYTES - RECORD_HEAD_BYTES;
 
 /// Calls `$apply!` with the kinds of record that carry cumulative or momentary values: of two, the later one
 /// makes the earlier one superfluous.
@@ -116,17 +131,61 @@ impl Gathering {
     }
 
     /// Takes what was gathered: first what must not be thinned (jobs and inventory, which rows refer to), then
-    /// the rest. Empty when there is nothing.
-    pub fn take(&mut self) -> Vec<Ready> {
+    /// the rest, each in entries within their bounds. Empty when there is nothing.
+    pub fn take(&mut self) -> Taken {
         let Self { cumulative, precious, traces, .. } = std::mem::take(self);
-        let stream = kinds(&cumulative);
-        let classes = [
-            (precious, Class::Precious),
-            (cumulative, Class::Cumulative(stream)),
-            (traces, Class::Cumulative(TRACE_STREAM)),
-        ];
-        let ready = classes.into_iter().map(|(batch, class)| Ready { batch, class });
-        ready.filter(|ready| records(&ready.batch) > 0).collect()
+        let mut taken = Taken::default();
+        split(precious, |_| Class::Precious, &mut taken);
+        split(cumulative, |part| Class::Cumulative(kinds(part)), &mut taken);
+        split(traces, |_| Class::Cumulative(TRACE_STREAM), &mut taken);
+        taken
+    }
+}
+
+/// What was gathered, as entries.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// In the order in which they are to be appended.
+    pub ready: Vec<Ready>,
+    /// Records left out because each is larger than any entry.
+    pub too_large: u64,
+}
+
+/// Makes entries of a batch: one where it fits, which is the rule, and else as many as it takes.
+fn split(batch: Batch, class: impl Fn(&Batch) -> Class, taken: &mut Taken) {
+    let count = records(&batch);
+    if count == 0 {
+        return;
+    }
+    if count <= PART_RECORDS_MAX && batch.encoded_len() <= PART_BYTES_MAX {
+        taken.ready.push(Ready { class: class(&batch), batch });
+        return;
+    }
+    let (mut part, mut bytes, mut count) = (Batch::default(), 0, 0);
+    macro_rules! each {
+        ($($kind:ident),+) => { $(
+            for record in batch.$kind {
+                let length = record.encoded_len() + RECORD_HEAD_BYTES;
+                if length > RECORD_BYTES_MAX {
+                    taken.too_large += 1;
+                    continue;
+                }
+                if count == PART_RECORDS_MAX || (count > 0 && bytes + length > PART_BYTES_MAX) {
+                    let full = std::mem::take(&mut part);
+                    taken.ready.push(Ready { class: class(&full), batch: full });
+                    (bytes, count) = (0, 0);
+                }
+                bytes += length;
+                count += 1;
+                part.$kind.push(record);
+            }
+        )+ };
+    }
+    precious!(each);
+    cumulative!(each);
+    traces!(each);
+    if count > 0 {
+        taken.ready.push(Ready { class: class(&part), batch: part });
     }
 }
 
@@ -142,6 +201,7 @@ fn kinds(batch: &Batch) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
     use throughline_sample::wire::{Event, GpuLinksSample, HostPortSample, Job};
 
     fn sample() -> Batch {
@@ -153,12 +213,12 @@ mod tests {
         let mut gathering = Gathering::default();
         gathering.add(sample());
         gathering.add(Batch { jobs: vec![Job::default()], events: vec![Event::default()], ..sample() });
-        let ready = gathering.take();
+        let ready = gathering.take().ready;
         assert_eq!(ready.len(), 2);
         assert_eq!((ready[0].class, records(&ready[0].batch)), (Class::Precious, 2));
         assert!(matches!(ready[1].class, Class::Cumulative(_)));
         assert_eq!(ready[1].batch.gpu_links.len(), 2);
-        assert!(gathering.take().is_empty());
+        assert!(gathering.take().ready.is_empty());
     }
 
     #[test]
@@ -166,7 +226,7 @@ mod tests {
         let class = |fragment: Batch| {
             let mut gathering = Gathering::default();
             gathering.add(fragment);
-            gathering.take()[0].class
+            gathering.take().ready[0].class
         };
         let both = Batch { host_ports: vec![HostPortSample::default()], ..sample() };
         assert_eq!(class(sample()), class(sample()));
@@ -179,7 +239,7 @@ mod tests {
             Batch { mpi_traces: vec![Default::default()], mpi_clocks: vec![Default::default()], ..sample() };
         let mut gathering = Gathering::default();
         gathering.add(Batch { jobs: vec![Job::default()], ..traces });
-        let ready = gathering.take();
+        let ready = gathering.take().ready;
         assert_eq!(ready.iter().map(Ready::is_trace).collect::<Vec<_>>(), [false, false, true]);
         assert_eq!(records(&ready[2].batch), 2);
         assert_eq!((ready[0].batch.mpi_traces.len(), ready[1].batch.mpi_clocks.len()), (0, 0));
@@ -194,5 +254,82 @@ mod tests {
         assert!(gathering.is_large());
         gathering.take();
         assert!(!gathering.is_large());
+    }
+
+    /// A record of one of the kinds, with a number to know it by and a text of so many bytes.
+    fn numbered(kind: u8, number: i64, bytes: usize) -> Batch {
+        let text = "x".repeat(bytes);
+        let mut batch = Batch::default();
+        match kind {
+            0 => batch.events.push(Event { time: number, text, ..Event::default() }),
+            1 => batch.jobs.push(Job { start: number, command: text, ..Job::default() }),
+            2 => batch.host_ports.push(HostPortSample { time: number, device: text, ..Default::default() }),
+            3 => batch.gpu_links.push(GpuLinksSample { time: number, gpu_uuid: text, ..Default::default() }),
+            _ => batch.mpi_traces.push(throughline_sample::wire::MpiRankTrace {
+                epoch: number,
+                job_key: text,
+                ..Default::default()
+            }),
+        }
+        batch
+    }
+
+    fn numbers(batch: &Batch) -> Vec<i64> {
+        let mut all: Vec<i64> = batch.events.iter().map(|record| record.time).collect();
+        all.extend(batch.jobs.iter().map(|record| record.start));
+        all.extend(batch.host_ports.iter().map(|record| record.time));
+        all.extend(batch.gpu_links.iter().map(|record| record.time));
+        all.extend(batch.mpi_traces.iter().map(|record| record.epoch));
+        all
+    }
+
+    fn check(records: &[(u8, usize)]) {
+        let mut gathering = Gathering::default();
+        let mut expected = Vec::new();
+        for (number, (kind, bytes)) in records.iter().enumerate() {
+            let record = numbered(*kind, number as i64 + 1, *bytes);
+            // The text is all of the record but some 20 bytes.
+            if record.encoded_len() + RECORD_HEAD_BYTES <= RECORD_BYTES_MAX {
+                expected.push(number as i64 + 1);
+            }
+            gathering.add(record);
+        }
+        let taken = gathering.take();
+        assert_eq!(taken.too_large, (records.len() - expected.len()) as u64);
+        let mut arrived: Vec<i64> = taken.ready.iter().flat_map(|ready| numbers(&ready.batch)).collect();
+        arrived.sort_unstable();
+        assert_eq!(arrived, expected, "each exactly once");
+        for ready in &taken.ready {
+            let signed = Batch { node: "n".repeat(253), boot_id: "b".repeat(36), ..ready.batch.clone() };
+            assert!(signed.encoded_len() <= ENTRY_BYTES_MAX, "{}", signed.encoded_len());
+            assert!((1..=PART_RECORDS_MAX).contains(&super::records(&ready.batch)));
+        }
+        // What rows refer to goes before them.
+        let last_precious = taken.ready.iter().rposition(|ready| ready.class == Class::Precious);
+        let first_other = taken.ready.iter().position(|ready| ready.class != Class::Precious);
+        assert!(last_precious.zip(first_other).is_none_or(|(precious, other)| precious < other));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn attack_03_any_mix_of_records_arrives_in_entries_within_the_bound(
+            records in proptest::collection::vec(
+                (0_u8..5, prop_oneof![6 => 0_usize..2_000, 2 => 0_usize..600_000, 1 => 1_900_000_usize..2_300_000]),
+                0..40,
+            )
+        ) {
+            check(&records);
+        }
+    }
+
+    #[test]
+    fn attack_03_one_record_too_large_takes_no_other_with_it() {
+        // Before, this was one entry of 3 MiB, which the spool refused whole.
+        let mut records = vec![(2, 100); 500];
+        records.push((2, 3 << 20));
+        check(&records);
+        check(&vec![(0, 0); 3 * PART_RECORDS_MAX + 1]);
+        check(&[(3, RECORD_BYTES_MAX - 100), (3, 5)]);
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! It waits for no sink and no disk. It ends when every source has closed its channel, after the last batch.
 
-use crate::batch::{Gathering, Ready, records};
+use crate::batch::{Gathering, RECORD_BYTES_MAX, Ready, Taken, records};
 use crate::last::LastValues;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{Clock, SelfFigures, boot_id};
 use throughline_delivery::SpoolSection;
 use throughline_sample::Message;
-use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS};
+use throughline_sample::admission::Rejection;
+use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS, REJECTED_RECORDS};
 use throughline_sample::wire::Batch;
 use throughline_spool::Spool;
 use tokio::sync::mpsc;
@@ -55,6 +56,9 @@ fn microseconds_since_boot() -> u64 {
 
 /// Name in figures of what is left out of the spool because it fills up.
 const TRACES: &str = "trace";
+
+/// The reason in figures of records that fit into no entry, as [`Rejection::Size`] names it.
+const SIZE: &str = Rejection::Size.reason();
 
 /// Above these the spool gets no more records of trace mode: the rest of it is for what is sent always.
 #[derive(Clone, Copy, Debug)]
@@ -122,8 +126,17 @@ impl Batcher {
         self.append(&spool, gathering.take(), room);
     }
 
-    fn append(&mut self, spool: &Spool, ready: Vec<Ready>, room: TraceRoom) {
-        for ready in ready {
+    fn append(&mut self, spool: &Spool, taken: Taken, room: TraceRoom) {
+        if taken.too_large > 0 {
+            if self.figures.get(SIZE, &REJECTED_RECORDS).is_none() {
+                tracing::warn!(
+                    records = taken.too_large,
+                    "records larger than {RECORD_BYTES_MAX} bytes are rejected, each alone; counted from now on in rejected_records"
+                );
+            }
+            self.figures.add(SIZE, &REJECTED_RECORDS, taken.too_large);
+        }
+        for ready in taken.ready {
             if ready.is_trace() && !room.is_left(spool) {
                 self.figures.add(TRACES, &DROPPED_RECORDS, records(&ready.batch) as u64);
                 continue;

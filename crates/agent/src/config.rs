@@ -78,11 +78,13 @@ pub struct Config {
 pub struct Http {
     /// Address of `/metrics` and `/healthz`.
     pub listen: SocketAddr,
+    /// Whether `/metrics` shows the user and the command line of the jobs here: every local user may read it.
+    pub job_owners: bool,
 }
 
 impl Default for Http {
     fn default() -> Self {
-        Self { listen: (Ipv4Addr::LOCALHOST, HTTP_PORT).into() }
+        Self { listen: (Ipv4Addr::LOCALHOST, HTTP_PORT).into(), job_owners: false }
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use throughline_daemon::{BoundState, Clock, Expose, Page, SelfFigures};
 use throughline_delivery::ShipStats;
 use throughline_host::sysfs::Tree;
-use throughline_sample::catalogue::{DROPPED_RECORDS, HTTP_BOUND};
+use throughline_sample::catalogue::{DROPPED_RECORDS, HTTP_BOUND, LEFT_OUT_CELLS};
 use throughline_sample::wire::Batch;
 use throughline_spool::Spool;
 use tokio::sync::mpsc;
@@ -48,6 +48,8 @@ pub struct Own {
     pub health: AgentHealth,
     /// Whether `/metrics` has its address.
     pub http: BoundState,
+    /// What the sources last sent.
+    pub last: Arc<LastValues>,
 }
 
 impl Own {
@@ -57,6 +59,8 @@ impl Own {
         let told = throughline_delivery::figures(&self.spool.stats(), &self.shipped, self.clock.now());
         told.into_iter().for_each(|(part, metric, value)| self.figures.set(part, metric, value));
         self.figures.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
+        #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
+        self.figures.set(NAME, &LEFT_OUT_CELLS, self.last.left_out_cells() as f64);
         self.health.observe();
         &self.figures
     }

@@ -34,6 +34,8 @@ pub struct LastValues {
     inner: Mutex<Inner>,
     /// Sources that are switched on.
     enabled: Vec<&'static str>,
+    /// Whether the page shows whose jobs run here and what they run: any local user may read it.
+    shows_owners: bool,
 }
 
 #[derive(Debug, Default)]
@@ -85,8 +87,8 @@ impl Seen<Sourced> {
 
 impl LastValues {
     /// Of an agent with these sources.
-    pub fn new(enabled: Vec<&'static str>) -> Self {
-        Self { enabled, ..Self::default() }
+    pub fn new(enabled: Vec<&'static str>, shows_owners: bool) -> Self {
+        Self { enabled, shows_owners, ..Self::default() }
     }
 
     /// The values of a source as they are kept, unless another one is shown in its place.
@@ -160,6 +162,11 @@ impl LastValues {
     /// MPI's totals as records with this time: those that changed since the last call, or all.
     pub fn mpi_records(&self, time: i64, all: bool) -> Vec<SelfStat> {
         self.lock().mpi.records(time, all)
+    }
+
+    /// Cells of MPI so far that the totals leave out.
+    pub fn left_out_cells(&self) -> u64 {
+        self.lock().mpi.left_out()
     }
 
     /// Takes over what adapters there are.
@@ -269,7 +276,7 @@ impl Expose for LastValues {
             ];
             page.info("throughline_nvlink_info", "Where an NVLink leads to.", &labels);
         }
-        inner.mpi.expose(page);
+        inner.mpi.expose(page, self.shows_owners);
     }
 }
 
@@ -375,7 +382,7 @@ mod tests {
             let line = text.lines().find_map(|line| line.strip_prefix(SENT));
             assert_eq!(line.map(|number| number.trim().parse::<u64>().unwrap()), sent, "{text}");
         };
-        let both = LastValues::new(vec!["nvml", "dcgm", "sysfs"]);
+        let both = LastValues::new(vec!["nvml", "dcgm", "sysfs"], true);
         both.observe(&reading("dcgm", 7));
         shows(&both, None);
         both.observe(&reading("nvml", 1000));
@@ -385,7 +392,7 @@ mod tests {
         both.observe(&reading("cupti", 9));
         shows(&both, Some(1000));
         // Nothing better came in time, or it has been silent for long.
-        let later = LastValues::new(vec!["nvml", "dcgm"]);
+        let later = LastValues::new(vec!["nvml", "dcgm"], true);
         later.observe(&reading("dcgm", 7));
         later.lock().links.values_mut().for_each(|seen| seen.value.shown_from = seen.at);
         later.observe(&reading("nvml", 1000));
@@ -395,10 +402,10 @@ mod tests {
         later.observe(&reading("nvml", 1001));
         shows(&later, Some(1001));
         // Alone, or of another vendor: nobody is waited for.
-        let alone = LastValues::new(vec!["dcgm", "amd_smi"]);
+        let alone = LastValues::new(vec!["dcgm", "amd_smi"], true);
         alone.observe(&reading("dcgm", 7));
         shows(&alone, Some(7));
-        let other = LastValues::new(vec!["nvml", "amd_smi"]);
+        let other = LastValues::new(vec!["nvml", "amd_smi"], true);
         other.observe(&reading("amd_smi", 5));
         shows(&other, Some(5));
     }

@@ -4,6 +4,7 @@
 //! Rank by rank and peer by peer are for the database: as series they would be too many.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Page, Value};
 use throughline_sample::catalogue::{
@@ -12,17 +13,21 @@ use throughline_sample::catalogue::{
 };
 use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin, SelfStat};
 
-/// Most ranks whose cells are remembered: several jobs of one rank per hardware thread on a large node.
+/// Most ranks whose cells are cached: several jobs of one rank per hardware thread on a large node.
 const RANKS_MAX: usize = 8192;
 
 /// Most operations with a total. The shim names fewer than 200; a rank could claim others.
 const OPERATIONS_MAX: usize = 512;
 
-/// Most cells remembered of one rank: hundreds of regions and sizes; beyond it a total does not grow by them.
-const CELLS_MAX: usize = 16_384;
+/// Most cells cached of all ranks, some 100 bytes each: 256 ranks of 256 cells. A new cell beyond a user's share of them
+/// does not make its total grow, which is counted; the database has it all the same.
+const CELLS_MAX: usize = 65_536;
 
 /// Most jobs shown at once.
 const JOBS_MAX: usize = 1024;
+
+/// The owner of ranks whose job is not known; a share like any user's.
+const UNKNOWN_USER: u32 = u32::MAX;
 
 /// How long cells of an ended or silent rank are remembered, in case a late bin follows.
 const FORGET_AFTER: Duration = Duration::from_secs(600);
@@ -32,6 +37,13 @@ const FORGET_AFTER: Duration = Duration::from_secs(600);
 pub struct MpiTotals {
     totals: BTreeMap<String, Total>,
     ranks: HashMap<(String, u32), Rank>,
+    /// Cells of each user, and of all.
+    cells: HashMap<u32, usize>,
+    cells_of_all: usize,
+    /// Cells that found no place.
+    left_out: u64,
+    /// Makes keys of cells; random, so that nobody can choose two that are the same.
+    keys: RandomState,
     jobs: BTreeMap<String, RunningJob>,
     /// What was last told of each operation and metric as a record.
     told: HashMap<(String, u32), f64>,
@@ -39,6 +51,8 @@ pub struct MpiTotals {
 
 #[derive(Debug, Default)]
 struct Total {
+    /// Its number among the operations.
+    number: u16,
     calls: u64,
     bytes: u64,
     elapsed_nanoseconds: u64,
@@ -48,14 +62,52 @@ struct Total {
     received_bytes: Option<u64>,
 }
 
-/// What the cells of a rank are told apart by: operation, size class, region, algorithm.
-type CellKey = (String, u64, String, String);
+/// What is cached of a cell: the sums so far. Its operation, size class, region and algorithm are its key.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    /// Number of the operation.
+    operation: u16,
+    calls: u64,
+    bytes: u64,
+    elapsed_nanoseconds: u64,
+    longest_nanoseconds: u64,
+    wait_nanoseconds: Option<u64>,
+    received_bytes: Option<u64>,
+}
+
+impl Cell {
+    fn new(operation: u16, cell: &MpiOpCell) -> Self {
+        Self {
+            operation,
+            calls: cell.calls,
+            bytes: cell.bytes,
+            elapsed_nanoseconds: cell.elapsed_nanoseconds,
+            longest_nanoseconds: cell.longest_nanoseconds,
+            wait_nanoseconds: cell.wait_nanoseconds,
+            received_bytes: cell.received_bytes,
+        }
+    }
+
+    /// Before the first reading.
+    const fn zero(operation: u16) -> Self {
+        Self {
+            operation,
+            calls: 0,
+            bytes: 0,
+            elapsed_nanoseconds: 0,
+            longest_nanoseconds: 0,
+            wait_nanoseconds: None,
+            received_bytes: None,
+        }
+    }
+}
 
 #[derive(Debug)]
 struct Rank {
     epoch: i64,
     seen: Instant,
-    cells: HashMap<CellKey, MpiOpCell>,
+    uid: u32,
+    cells: HashMap<u64, Cell>,
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +118,7 @@ struct RunningJob {
 
 impl Total {
     /// A late bin repeats older values: no increase.
-    fn grow(&mut self, before: &MpiOpCell, now: &MpiOpCell) {
+    fn grow(&mut self, before: &Cell, now: &Cell) {
         self.calls += now.calls.saturating_sub(before.calls);
         self.bytes += now.bytes.saturating_sub(before.bytes);
         self.elapsed_nanoseconds += now.elapsed_nanoseconds.saturating_sub(before.elapsed_nanoseconds);
@@ -80,75 +132,134 @@ impl Total {
     }
 }
 
-fn cell_key(cell: &MpiOpCell) -> CellKey {
-    (cell.operation.clone(), cell.size_class_bytes, cell.region.clone(), cell.algorithm.clone())
-}
-
 impl MpiTotals {
     /// Takes over what ranks sent.
     pub fn observe(&mut self, batch: &Batch, now: Instant) {
+        // Jobs first: they tell whose ranks they are.
+        batch.jobs.iter().filter(|job| job.end == 0).for_each(|job| self.job(job));
         batch.mpi_ops.iter().for_each(|bin| self.bin(bin, now));
-        batch.jobs.iter().for_each(|job| self.job(job));
+        batch.jobs.iter().filter(|job| job.end != 0).for_each(|job| self.job(job));
         batch.job_ranks.iter().for_each(|rank| self.job_rank(rank));
-        if self.ranks.len() > RANKS_MAX / 2 {
-            self.ranks.retain(|_, rank| now.saturating_duration_since(rank.seen) < FORGET_AFTER);
+        if self.ranks.len() > RANKS_MAX / 2 || self.cells_of_all > CELLS_MAX / 2 {
+            let old = |rank: &Rank| now.saturating_duration_since(rank.seen) >= FORGET_AFTER;
+            let gone: Vec<_> = self.ranks.extract_if(|_, rank| old(rank)).collect();
+            gone.iter().for_each(|(_, rank)| self.release(rank.uid, rank.cells.len()));
         }
+    }
+
+    /// Gives back a user's cells.
+    fn release(&mut self, uid: u32, cells: usize) {
+        self.cells_of_all = self.cells_of_all.saturating_sub(cells);
+        if let Some(of_user) = self.cells.get_mut(&uid) {
+            *of_user = of_user.saturating_sub(cells);
+            if *of_user == 0 {
+                self.cells.remove(&uid);
+            }
+        }
+    }
+
+    /// Whether a user may have one of something more, of which there are `max`: at most three times what is free, so that
+    /// one alone gets three quarters, and the next always gets some.
+    fn has_share(of_user: usize, of_all: usize, max: usize) -> bool {
+        of_all < max && of_user <= 3 * (max - of_all)
+    }
+
+    fn uid_of(&self, job_key: &str) -> u32 {
+        self.jobs.get(job_key).and_then(|running| running.job.as_ref()).map_or(UNKNOWN_USER, |job| job.uid)
+    }
+
+    /// The number of an operation, if it is known or there is place for one more.
+    fn operation(&mut self, name: &str) -> Option<u16> {
+        if let Some(total) = self.totals.get(name) {
+            return Some(total.number);
+        }
+        let number =
+            u16::try_from(self.totals.len()).ok().filter(|number| usize::from(*number) < OPERATIONS_MAX)?;
+        self.totals.insert(name.to_owned(), Total { number, ..Total::default() });
+        Some(number)
     }
 
     fn bin(&mut self, bin: &MpiRankBin, now: Instant) {
         let key = (bin.job_key.clone(), bin.rank);
         if self.ranks.len() >= RANKS_MAX && !self.ranks.contains_key(&key) {
+            self.left_out += bin.cells.len() as u64;
             return;
         }
-        let rank = self.ranks.entry(key).or_insert_with(|| Rank {
-            epoch: bin.epoch,
-            seen: now,
-            cells: HashMap::new(),
-        });
+        let uid = self.uid_of(&bin.job_key);
+        let new = Rank { epoch: bin.epoch, seen: now, uid, cells: HashMap::new() };
+        // Taken out while its cells are looked at, as the totals change with them.
+        let mut rank = self.ranks.remove(&key).unwrap_or(new);
         rank.seen = now;
         if rank.epoch != bin.epoch {
             rank.epoch = bin.epoch;
-            rank.cells.clear();
+            self.release(rank.uid, rank.cells.len());
+            rank.cells = HashMap::new();
         }
         for cell in &bin.cells {
-            if self.totals.len() >= OPERATIONS_MAX && !self.totals.contains_key(&cell.operation) {
+            let Some(operation) = self.operation(&cell.operation) else {
+                self.left_out += 1;
                 continue;
+            };
+            let parts = (&cell.operation, cell.size_class_bytes, &cell.region, &cell.algorithm);
+            let id = self.keys.hash_one(parts);
+            let now = Cell::new(operation, cell);
+            let before = match rank.cells.get_mut(&id) {
+                Some(before) => std::mem::replace(before, now),
+                None => {
+                    let of_user = self.cells.entry(rank.uid).or_default();
+                    if !Self::has_share(*of_user, self.cells_of_all, CELLS_MAX) {
+                        self.left_out += 1;
+                        continue;
+                    }
+                    *of_user += 1;
+                    self.cells_of_all += 1;
+                    rank.cells.insert(id, now);
+                    Cell::zero(operation)
+                }
+            };
+            if let Some(total) = self.totals.get_mut(&cell.operation) {
+                total.grow(&before, &now);
             }
-            let key = cell_key(cell);
-            if rank.cells.len() >= CELLS_MAX && !rank.cells.contains_key(&key) {
-                continue;
-            }
-            let before = rank.cells.insert(key, cell.clone()).unwrap_or_default();
-            self.totals.entry(cell.operation.clone()).or_default().grow(&before, cell);
         }
+        self.ranks.insert(key, rank);
     }
 
     fn job(&mut self, job: &Job) {
         if job.end != 0 {
             self.jobs.remove(&job.key);
-        } else if self.jobs.len() < JOBS_MAX || self.jobs.contains_key(&job.key) {
+        } else if self.jobs.contains_key(&job.key) || self.has_job_share(job.uid) {
             self.jobs.entry(job.key.clone()).or_default().job = Some(job.clone());
         }
     }
 
+    fn has_job_share(&self, uid: u32) -> bool {
+        let is_his = |running: &&RunningJob| running.job.as_ref().is_some_and(|job| job.uid == uid);
+        let of_user = self.jobs.values().filter(is_his).count();
+        Self::has_share(of_user, self.jobs.len(), JOBS_MAX)
+    }
+
     fn job_rank(&mut self, rank: &JobRank) {
+        let Some(job) = self.jobs.get_mut(&rank.job_key) else { return };
         if rank.end == 0 {
-            if self.jobs.len() < JOBS_MAX || self.jobs.contains_key(&rank.job_key) {
-                self.jobs.entry(rank.job_key.clone()).or_default().ranks.insert(rank.rank);
-            }
-        } else if let Some(job) = self.jobs.get_mut(&rank.job_key) {
-            job.ranks.remove(&rank.rank);
-            if job.ranks.is_empty() {
-                self.jobs.remove(&rank.job_key);
-            }
+            job.ranks.insert(rank.rank);
+            return;
         }
+        job.ranks.remove(&rank.rank);
+        if job.ranks.is_empty() {
+            self.jobs.remove(&rank.job_key);
+        }
+    }
+
+    /// Cells so far that found no place among those cached.
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Every series of an operation and its value now.
     fn values(&self) -> Vec<(&'static Metric, &str, Value)> {
-        let mut longest: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut longest: HashMap<u16, u64> = HashMap::new();
         for cell in self.ranks.values().flat_map(|rank| rank.cells.values()) {
-            let most = longest.entry(&cell.operation).or_default();
+            let most = longest.entry(cell.operation).or_default();
             *most = cell.longest_nanoseconds.max(*most);
         }
         let mut values = Vec::new();
@@ -163,7 +274,7 @@ impl MpiTotals {
             if let Some(received) = total.received_bytes {
                 tell(&MPI_RECEIVED_BYTES, received.into());
             }
-            if let Some(longest) = longest.get(operation.as_str()) {
+            if let Some(longest) = longest.get(&total.number) {
                 tell(&MPI_LONGEST_SECONDS, seconds(*longest).into());
             }
         }
@@ -191,8 +302,8 @@ impl MpiTotals {
         records
     }
 
-    /// Adds the series.
-    pub fn expose(&self, page: &mut Page) {
+    /// Adds the series. Whose jobs they are and what they run is for those who may know it.
+    pub fn expose(&self, page: &mut Page, shows_owners: bool) {
         let prefix = Table::MpiOps.prometheus_prefixes().first().copied().unwrap_or_default();
         for (metric, operation, value) in self.values() {
             page.metric(metric, prefix, &[("operation", operation)], value);
@@ -201,11 +312,12 @@ impl MpiTotals {
             let job = running.job.clone().unwrap_or_default();
             let world = job.world_size.to_string();
             // Not `job`: Prometheus gives that name to the scrape's own label.
+            let (user, command) = if shows_owners { (&*job.user, &*job.command) } else { ("", "") };
             let labels = [
                 ("job_key", key.as_str()),
                 ("scheduler", &job.scheduler),
-                ("user", &job.user),
-                ("command", &job.command),
+                ("user", user),
+                ("command", command),
                 ("world_size", &world),
             ];
             page.info("throughline_job_info", "An MPI job with ranks on this node now.", &labels);
@@ -251,7 +363,7 @@ mod tests {
 
     fn text(totals: &MpiTotals) -> String {
         let mut page = Page::default();
-        totals.expose(&mut page);
+        totals.expose(&mut page, true);
         page.encode(Format::Text)
     }
 
@@ -324,6 +436,13 @@ mod tests {
         let shown = text(&totals);
         assert!(shown.contains("job_key=\"j\"") && shown.contains("user=\"ada\""), "{shown}");
         assert!(shown.contains("command=\"a\\nb\""), "{shown}");
+        let mut page = Page::default();
+        totals.expose(&mut page, false);
+        let others = page.encode(Format::Text);
+        assert!(
+            others.contains("job_key=\"j\"") && !others.contains("ada") && !others.contains("a\\nb"),
+            "{others}"
+        );
         totals.observe(&rank(0, 9), now);
         assert!(text(&totals).contains("throughline_job_info"));
         totals.observe(&rank(1, 9), now);
@@ -340,7 +459,53 @@ mod tests {
         totals.observe(&Batch { mpi_ops: bins, ..Batch::default() }, now);
         assert_eq!(totals.ranks.len(), RANKS_MAX);
         totals.observe(&Batch::default(), now + FORGET_AFTER);
-        assert!(totals.ranks.is_empty());
+        assert!(totals.ranks.is_empty() && totals.cells.is_empty() && totals.cells_of_all == 0);
         assert!(text(&totals).contains("throughline_mpi_calls_total{operation=\"send\"} 8192\n"));
+    }
+
+    /// A user with as many ranks and cells as there can be leaves others theirs.
+    #[test]
+    fn attack_03_one_users_cells_leave_others_theirs() {
+        let (mut totals, now) = (MpiTotals::default(), Instant::now());
+        let job = |key: &str, uid| Job { key: key.into(), uid, ..Job::default() };
+        let cells = |operation: &str, count: u64| -> Vec<MpiOpCell> {
+            let cell = |size_class_bytes| MpiOpCell {
+                operation: operation.into(),
+                size_class_bytes,
+                calls: 1,
+                ..Default::default()
+            };
+            (0..count).map(cell).collect()
+        };
+        let jobs = vec![job("greedy", 7), job("honest", 8)];
+        totals.observe(&Batch { jobs, ..Batch::default() }, now);
+        for rank in 0..200 {
+            let bin = MpiRankBin {
+                job_key: "greedy".into(),
+                rank,
+                cells: cells("send", 1000),
+                ..Default::default()
+            };
+            totals.observe(&Batch { mpi_ops: vec![bin], ..Batch::default() }, now);
+        }
+        for rank in 0..50 {
+            let bin = MpiRankBin {
+                job_key: "honest".into(),
+                rank,
+                cells: cells("bcast", 200),
+                ..Default::default()
+            };
+            totals.observe(&Batch { mpi_ops: vec![bin], ..Batch::default() }, now);
+        }
+        assert!(text(&totals).contains("throughline_mpi_calls_total{operation=\"bcast\"} 10000\n"));
+        assert!(totals.cells_of_all < CELLS_MAX && totals.left_out() > 100_000, "{}", totals.cells_of_all);
+        // Jobs, too.
+        let jobs = (0..2 * JOBS_MAX).map(|i| job(&format!("j{i}"), 7)).collect();
+        totals.observe(&Batch { jobs, ..Batch::default() }, now);
+        assert!(totals.jobs.len() < JOBS_MAX);
+        totals.observe(&Batch { jobs: vec![job("late", 9)], ..Batch::default() }, now);
+        assert!(totals.jobs.contains_key("late"));
+        totals.observe(&Batch::default(), now + FORGET_AFTER);
+        assert!(totals.cells.is_empty() && totals.cells_of_all == 0);
     }
 }

@@ -38,8 +38,11 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
     let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
-    let (clock, figures, last) =
-        (Arc::new(Clock::new()), SelfFigures::default(), Arc::new(LastValues::new(enabled)));
+    let (clock, figures, last) = (
+        Arc::new(Clock::new()),
+        SelfFigures::default(),
+        Arc::new(LastValues::new(enabled, config.http.job_owners)),
+    );
     let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone());
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
     // Without it the agent measures all the same.
@@ -80,6 +83,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         shipped,
         health: health.clone(),
         http: listening.state(),
+        last: last.clone(),
     };
 
     let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);

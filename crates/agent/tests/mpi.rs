@@ -58,7 +58,7 @@ fn start(socket: &Path, options: &[&str]) -> Child {
 
 #[test]
 fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
-    let node = Node::bare();
+    let node = Node::bare().with("HTTP__JOB_OWNERS", "true");
     let mut agent = node.run();
     let program = start(&node.socket(), &["--rounds", &ROUNDS.to_string(), "--pause-ms", "150"]);
     let running = agent.wait_for(&["throughline_job_info{", "throughline_connected_ranks{source=\"mpi\"} 4"]);

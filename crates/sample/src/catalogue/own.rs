@@ -86,7 +86,5 @@ metrics! { ALL, SelfStats:
     1103 CONTESTED_CLAIMS "contested_claims" Counter Count Wraps(63), "MPI ranks whose environment names a job that the kernel says is another user's; they are recorded as no scheduler's job.", "counted by the daemon";
     1140 REJECTED_RECORDS "rejected_records" Counter Count Wraps(63), "Records rejected, with the reason in the place of the source.", "counted by the daemon";
     1120 HTTP_BOUND "http_bound" Gauge Count Wraps(63), "1 while /metrics and /healthz have their address, 0 while another process of this machine holds it: this daemon runs without them.", "counted by the daemon";
-    1160 PENDING_HANDSHAKES "pending_handshakes" Gauge Count Wraps(63), "Connections to the collector that have not proved yet who they are.", "counted by the daemon";
-    1161 OPEN_CONNECTIONS "open_connections" Gauge Count Wraps(63), "Connections to the collector that are open, with or without a stream of entries.", "counted by the daemon";
-    1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: what is configured, or what the limit of open files leaves room for.", "counted by the daemon";
+    1121 LEFT_OUT_CELLS "left_out_cells" Counter Count Wraps(63), "Cells of MPI operations by which this node's totals in /metrics did not grow because their user had a full share of those cached; the records have them.", "counted by the daemon";
 }
