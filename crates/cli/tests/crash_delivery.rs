@@ -61,7 +61,9 @@ fn writer_process() {
     let (Ok(folder), Ok(name)) = (std::env::var(WRITER_FOLDER), std::env::var(WRITER_NAME)) else { return };
     let folder = PathBuf::from(folder);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let spool = Spool::open(&folder.join(name.split('.').next().unwrap()), Config::default()).unwrap();
+    // A spool belongs to one node, whatever its runs are called.
+    let node = name.split('.').next().unwrap().to_owned();
+    let spool = Spool::open(&folder.join(&node), Config::default()).unwrap();
     let stop = CancellationToken::new();
     let sink = MovingSink(folder.join("address"));
     let shipping = runtime.spawn({
@@ -85,7 +87,7 @@ fn writer_process() {
         let time = throughline_daemon::Clock::new().now();
         let event = Event { time, source: name.clone(), kind: "test".into(), ..Event::default() };
         let event = Event { text: number.to_string(), severity: "info".into(), ..event };
-        let batch = Batch { node: name.clone(), events: vec![event], ..Batch::default() };
+        let batch = Batch { node: node.clone(), events: vec![event], ..Batch::default() };
         spool.append(batch.encode_to_vec(), Class::Precious).unwrap();
         // In one write: a line is there wholly or not at all.
         out.write_all(format!("appended {number}\n").as_bytes()).unwrap();

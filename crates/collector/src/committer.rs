@@ -19,20 +19,30 @@ pub enum CommitError {
 /// Writes entries.
 pub trait Committer: Send + 'static {
     /// Commits these entries, which are in order for each spool id, with their ledger rows. After `Ok` all of
-    /// them are stored, known from before, or set aside, and may be acknowledged.
+    /// them are stored, known from before, or set aside, and may be acknowledged, but those that the outcome lists as
+    /// denied or deferred.
     fn commit(&mut self, entries: &[Entry])
     -> impl Future<Output = Result<WriteOutcome, CommitError>> + Send;
+
+    /// Commits an entry that was refused alone, without the records that are at fault.
+    fn isolate(&mut self, entry: &Entry) -> impl Future<Output = Result<WriteOutcome, CommitError>> + Send;
+}
+
+fn cause(error: &throughline_store::Error) -> CommitError {
+    if error.is_temporary() {
+        CommitError::Away(error.to_string())
+    } else {
+        CommitError::Refused(error.to_string())
+    }
 }
 
 impl Committer for Writer {
     async fn commit(&mut self, entries: &[Entry]) -> Result<WriteOutcome, CommitError> {
-        self.write(entries).await.map_err(|error| {
-            if error.is_temporary() {
-                CommitError::Away(error.to_string())
-            } else {
-                CommitError::Refused(error.to_string())
-            }
-        })
+        self.write(entries).await.map_err(|error| cause(&error))
+    }
+
+    async fn isolate(&mut self, entry: &Entry) -> Result<WriteOutcome, CommitError> {
+        Writer::isolate(self, entry).await.map_err(|error| cause(&error))
     }
 }
 

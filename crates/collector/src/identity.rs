@@ -4,13 +4,34 @@
 //! may speak for a subnet: a compute node can't make up rows of another one, nor of the fabric. Without TLS
 //! everybody is on this machine, and believed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
+use throughline_sample::Guid;
 use throughline_sample::wire::Batch;
 use tonic::Status;
 use tonic::transport::CertificateDer;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
+
+/// Names in the certificates of fabric crawlers, and the subnets of each; none means any subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Crawlers(BTreeMap<String, BTreeSet<u64>>);
+
+impl Crawlers {
+    /// A crawler and its subnets' prefixes.
+    #[must_use]
+    pub fn with(mut self, name: String, subnets: impl IntoIterator<Item = u64>) -> Self {
+        self.0.entry(name).or_default().extend(subnets);
+        self
+    }
+}
+
+impl<const N: usize> From<[String; N]> for Crawlers {
+    fn from(names: [String; N]) -> Self {
+        names.into_iter().fold(Self::default(), |all, name| all.with(name, []))
+    }
+}
 
 /// Who is on the other end of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,28 +45,25 @@ pub(crate) enum Identity {
     Certified {
         /// DNS names of the certificate; its common name where it has none (RFC 9525, 2 and 6.3).
         names: Vec<String>,
-        /// Whether one of them may speak for a subnet.
-        is_crawler: bool,
+        /// The one that is a crawler's, and its subnets; none means any.
+        crawler: Option<(String, BTreeSet<u64>)>,
     },
 }
 
 impl Identity {
     /// From the peer's certificates, its own first; `None` without TLS.
-    pub fn of(
-        certificates: Option<&[CertificateDer<'_>]>,
-        crawlers: &BTreeSet<String>,
-    ) -> Result<Self, Status> {
+    pub fn of(certificates: Option<&[CertificateDer<'_>]>, crawlers: &Crawlers) -> Result<Self, Status> {
         let Some(certificates) = certificates else { return Ok(Identity::Local { uid: None }) };
         let own = certificates.first().ok_or_else(|| Status::unauthenticated("no certificate"))?;
         let names = names(own)?;
-        let is_crawler = names.iter().any(|name| crawlers.contains(name));
-        Ok(Identity::Certified { names, is_crawler })
+        let crawler = names.iter().find_map(|name| Some((name.clone(), crawlers.0.get(name)?.clone())));
+        Ok(Identity::Certified { names, crawler })
     }
 
     /// Whether it may send this batch.
     pub fn may_send(&self, batch: &Batch) -> Result<(), Status> {
         match self {
-            _ if batch.node.is_empty() => self.may_crawl(),
+            _ if batch.node.is_empty() => self.may_crawl(batch.subnet_prefix),
             Identity::Certified { names, .. } if !names.contains(&batch.node) => {
                 Err(Status::permission_denied(format!(
                     "a batch of node '{}' came with the certificate of {}: [node] name and certificate must agree",
@@ -58,13 +76,40 @@ impl Identity {
     }
 
     /// Whether it may speak for a subnet.
-    pub fn may_crawl(&self) -> Result<(), Status> {
+    pub fn may_crawl(&self, prefix: u64) -> Result<(), Status> {
         match self {
-            Identity::Certified { names, is_crawler: false } => Err(Status::permission_denied(format!(
+            Identity::Certified { names, crawler: None } => Err(Status::permission_denied(format!(
                 "{} is not among collect.crawlers of the server's configuration",
                 names.join(", ")
             ))),
+            Identity::Certified { crawler: Some((name, subnets)), .. }
+                if !subnets.is_empty() && !subnets.contains(&prefix) =>
+            {
+                Err(Status::permission_denied(format!(
+                    "{name} is not a crawler of subnet {} by collect.crawlers of the server's configuration",
+                    Guid(prefix)
+                )))
+            }
             _ => Ok(()),
+        }
+    }
+
+    /// Names under which a spool may belong to the sender of a batch, which it [may send](Self::may_send), or of bytes
+    /// that are none. A node's is its own whatever its certificate's number is, and a crawler's its certificate's.
+    pub fn owners(&self, batch: Option<&Batch>) -> Arc<[String]> {
+        let crawler = match self {
+            Identity::Certified { crawler, .. } => {
+                crawler.as_ref().map(|(name, _)| format!("crawler:{name}"))
+            }
+            _ => Some("crawler:local".to_owned()),
+        };
+        match (batch, self) {
+            (Some(batch), _) if batch.node.is_empty() => crawler.into_iter().collect(),
+            (Some(batch), _) => [format!("node:{}", batch.node)].into(),
+            (None, Identity::Certified { names, .. }) => {
+                names.iter().map(|name| format!("node:{name}")).chain(crawler).collect()
+            }
+            (None, _) => ["local".to_owned()].into(),
         }
     }
 }

@@ -16,14 +16,12 @@
 mod accept;
 mod committer;
 mod identity;
-pub mod limits;
+mod judge;
 mod own;
 mod queue;
 mod service;
 mod writer;
 
-use std::collections::BTreeSet;
-use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +38,8 @@ use accept::{Accepting, Gate, Registry};
 
 pub use accept::Socket;
 pub use committer::{CommitError, Committer, Leaser};
-pub use limits::Limits;
+pub use identity::Crawlers;
+pub use judge::{ACCEPT_PAST, AcceptTimes};
 pub use service::STREAMS_MAX;
 pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
 
@@ -78,15 +77,9 @@ pub struct Access {
     /// Certificates; without them all senders are on this machine.
     pub tls: Option<TlsFiles>,
     /// Names of certificates that may speak for a subnet.
-    pub crawlers: BTreeSet<String>,
-    /// Users of this machine who may send without a certificate.
-    pub users: LocalUsers,
-    /// What other users of this machine may send with.
-    pub token: Option<Token>,
-    /// The Unix socket beside the listener.
-    pub socket: Option<Socket>,
-    /// Connections in number.
-    pub limits: Limits,
+    pub crawlers: Crawlers,
+    /// How far from now a record's time may be.
+    pub accept: AcceptTimes,
 }
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
@@ -109,13 +102,12 @@ pub async fn run<C: Committer>(
     let give_up = CancellationToken::new();
     let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
     tokio::spawn(own::tell(node, figures.clone(), queue.clone(), room.clone(), stop.clone()));
-    let registry = Registry::new(access.limits, figures.clone());
-    let service = service::Service::new(queue, room, leaser, access.token, figures, stop.clone());
-    let tls = access.tls.map(ServerTls::new).transpose().map_err(Failure::from)?;
-    let gate = Gate::new(tls, access.crawlers, access.users);
-    let (accepting, connections) = Accepting::new(gate, registry.clone(), stop.clone());
-    accepting.tcp(listener);
-    let local = serve_socket(access.socket, &accepting, stop.clone());
+    let service =
+        service::Service::new(queue, room, leaser, access.crawlers, access.accept, figures, stop.clone());
+    let mut server = tonic::transport::Server::builder();
+    if let Some(files) = &access.tls {
+        server = server.tls_config(files.server()?)?;
+    }
     // The server is dropped, with its end of the queue, before the writer is waited for.
     let served = tonic::transport::Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use throughline_daemon::{Clock, SelfFigures, Ticker};
 use throughline_sample::Message;
 use throughline_sample::wire::Batch;
-use throughline_store::{Content, Entry};
+use throughline_store::{Content, Entry, Sender as From};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -42,10 +42,12 @@ pub(crate) async fn tell(
         let self_stats = figures.records(clock.now());
         let batch = Batch { node: node.clone(), self_stats, ..Batch::default() };
         let bytes = batch.encoded_len();
-        let Ok(room) = room.clone().try_acquire_many_owned(units(bytes)) else { continue };
-        let entry = Entry { spool_id, sequence, content: Content::Batch(batch) };
+        // A name and two numbers each.
+        let decoded_bytes = 4 * bytes;
+        let Ok(room) = room.clone().try_acquire_many_owned(units(decoded_bytes)) else { continue };
+        let entry = Entry { spool_id, sequence, content: Content::Batch(batch), sender: From::default() };
         // Streams are numbered from 0 and never get so far.
-        let sender = Sender { stream: u64::MAX, acks: acks.clone(), _room: room };
-        let _ = queue.try_send(Queued { entry, bytes, sender });
+        let sender = Sender { stream: u64::MAX, acks: acks.clone(), ended: Arc::default(), _room: room };
+        let _ = queue.try_send(Queued { entry, bytes, decoded_bytes, sender });
     }
 }

@@ -1,5 +1,8 @@
 //! The way of an entry through the collector, and the bounds of that way.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use throughline_delivery::wire::PutResponse;
 use throughline_store::Entry;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
@@ -9,8 +12,6 @@ use tonic::Status;
 const UNIT_BYTES: usize = 1024;
 /// Memory for entries between their arrival and their commit, in units: 128 MiB.
 pub(crate) const QUEUE_UNITS: usize = (128 << 20) / UNIT_BYTES;
-/// A decoded batch takes a few times its encoded size.
-const DECODED_FACTOR: usize = 4;
 /// Entries in the queue: not the bound that matters, but a channel wants one.
 pub(crate) const QUEUE_ITEMS: usize = 16 * 1024;
 /// Acknowledgements of one stream that its sender has not taken yet. One is made for each transaction, so
@@ -22,6 +23,8 @@ pub(crate) struct Queued {
     pub entry: Entry,
     /// Encoded bytes.
     pub bytes: usize,
+    /// Memory that it takes.
+    pub decoded_bytes: usize,
     pub sender: Sender,
 }
 
@@ -30,11 +33,14 @@ pub(crate) struct Sender {
     /// Number of the stream.
     pub stream: u64,
     pub acks: mpsc::Sender<Result<PutResponse, Status>>,
+    /// Set when one of its entries was not stored: what it sent behind that must not be stored either, or the ledger
+    /// would take the one that is sent again for a repetition.
+    pub ended: Arc<AtomicBool>,
     /// The entry's part of the queue's memory; given back when it is done.
     pub _room: OwnedSemaphorePermit,
 }
 
-/// Units of room that an entry of so many bytes takes.
+/// Units of room that so many bytes take.
 pub(crate) fn units(bytes: usize) -> u32 {
-    u32::try_from(bytes * DECODED_FACTOR / UNIT_BYTES + 1).unwrap_or(u32::MAX)
+    u32::try_from(bytes / UNIT_BYTES + 1).unwrap_or(u32::MAX)
 }

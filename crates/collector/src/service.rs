@@ -3,25 +3,25 @@
 //! Each stream has a task that decodes and queues. It waits for room in the queue and for nothing else, so a
 //! slow or hostile sender holds up only itself.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
-use throughline_daemon::{SelfFigures, Token};
+use throughline_daemon::{Clock, SelfFigures};
 use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
 use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST};
+use throughline_sample::admission::is_deceptive;
 use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
-use throughline_store::{Content, Entry, TermRequest};
+use throughline_store::{Content, Entry, Sender as From, TermRequest};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
-use crate::accept::{Peer, StreamPlace, sender};
-use crate::identity::Identity;
-use crate::limits::STREAMS_PER_SENDER;
+use crate::identity::{Crawlers, Identity};
+use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
 use crate::{Leaser, SOURCE};
 
@@ -33,8 +33,8 @@ pub(crate) struct Service {
     room: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
-    token: Option<Token>,
-    told: Seldom,
+    crawlers: Crawlers,
+    accept: AcceptTimes,
     next_stream: AtomicU64,
     figures: SelfFigures,
     stop: CancellationToken,
@@ -45,24 +45,15 @@ impl Service {
         queue: mpsc::Sender<Queued>,
         room: Arc<Semaphore>,
         leaser: Arc<dyn Leaser>,
-        token: Option<Token>,
+        crawlers: Crawlers,
+        accept: AcceptTimes,
         figures: SelfFigures,
         stop: CancellationToken,
     ) -> Self {
         figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
         figures.add(SOURCE, &REFUSED_ENTRIES, 0);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self {
-            queue,
-            room,
-            streams,
-            leaser,
-            token,
-            told: Seldom::default(),
-            next_stream: AtomicU64::new(0),
-            figures,
-            stop,
-        }
+        Self { queue, room, streams, leaser, crawlers, accept, next_stream: AtomicU64::new(0), figures, stop }
     }
 }
 
@@ -110,6 +101,8 @@ impl Collect for Service {
             queue: self.queue.clone(),
             room: self.room.clone(),
             acks,
+            accept: self.accept,
+            ended: Arc::default(),
         };
         let (figures, streams, stop) = (self.figures.clone(), self.streams.clone(), self.stop.clone());
         let count = move |figures: &SelfFigures| {
@@ -132,8 +125,8 @@ impl Collect for Service {
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
-        let (identity, _place) = self.identity(&request)?;
-        let allowed = identity.may_crawl();
+        let allowed =
+            self.identity(&request).and_then(|identity| identity.may_crawl(request.get_ref().subnet_prefix));
         let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
             self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
             tracing::warn!(%status, "a crawler's request was refused");
@@ -192,6 +185,9 @@ struct Stream {
     queue: mpsc::Sender<Queued>,
     room: Arc<Semaphore>,
     acks: mpsc::Sender<Result<PutResponse, Status>>,
+    accept: AcceptTimes,
+    /// Set by the writer when an entry was not stored.
+    ended: Arc<AtomicBool>,
 }
 
 impl Stream {
@@ -215,10 +211,15 @@ impl Stream {
                     _ => return Ok(()),
                 },
             };
+            if self.ended.load(Relaxed) {
+                return Ok(()); // The writer has answered.
+            }
             let bytes = message.batch.len();
-            // Never more than there is: an entry is at most 4 MiB.
+            let measured = measure(&message.batch);
+            let decoded_bytes = bytes + measured.filter(Measure::fits).map_or(bytes, |measure| measure.bytes);
+            // Never more than there is.
             #[allow(clippy::cast_possible_truncation)]
-            let units = units(bytes).min(QUEUE_UNITS as u32);
+            let units = units(decoded_bytes).min(QUEUE_UNITS as u32);
             let room = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 // The sender is gone: it sends this again to whom it finds.
@@ -226,20 +227,40 @@ impl Stream {
                 room = self.room.clone().acquire_many_owned(units) => room,
             };
             let Ok(room) = room else { return Ok(()) };
-            let entry = decode(&message)?;
-            if let Content::Batch(batch) = &entry.content {
-                self.identity.may_send(batch)?;
-            }
-            let sender = Sender { stream: self.number, acks: self.acks.clone(), _room: room };
-            let queued = Queued { entry, bytes, sender };
+            let entry = self.judged(decode(&message, measured)?)?;
+            let (acks, ended) = (self.acks.clone(), self.ended.clone());
+            let sender = Sender { stream: self.number, acks, ended, _room: room };
+            let queued = Queued { entry, bytes, decoded_bytes, sender };
             if self.queue.send(queued).await.is_err() {
                 return Ok(()); // The writer has ended.
             }
         }
     }
+
+    /// The entry without what its sender may not report. An error is about the batch as a whole.
+    fn judged(&self, mut entry: Entry) -> Result<Entry, Status> {
+        match &mut entry.content {
+            Content::Batch(batch) => {
+                self.identity.may_send(batch)?;
+                let is_name = batch.node.len() <= NAME_BYTES_MAX && !batch.node.chars().any(is_deceptive);
+                if !is_name {
+                    return Err(Status::invalid_argument("the batch's node is no host name"));
+                }
+                entry.sender.owners = self.identity.owners(Some(batch));
+                let verdict = judge(batch, self.accept, Clock::new().now());
+                entry.sender.rejected = verdict.rejected;
+                entry.sender.oldest = verdict.oldest;
+            }
+            Content::Undecodable { .. } => entry.sender.owners = self.identity.owners(None),
+        }
+        Ok(entry)
+    }
 }
 
-fn decode(message: &PutRequest) -> Result<Entry, Status> {
+/// Bytes of an entry that is too large which go to the quarantine.
+const TOO_LARGE_BYTES: usize = 64 << 10;
+
+fn decode(message: &PutRequest, measured: Option<Measure>) -> Result<Entry, Status> {
     let spool_id = Uuid::from_slice(&message.spool_id).map_err(|_| {
         Status::invalid_argument(format!("spool_id has {} bytes, not 16", message.spool_id.len()))
     })?;
@@ -249,5 +270,25 @@ fn decode(message: &PutRequest) -> Result<Entry, Status> {
             message.sequence
         )));
     }
-    Ok(Entry::decode(spool_id, message.sequence, &message.batch))
+    let undecoded = |bytes: &[u8], reason: String| {
+        let content = Content::Undecodable { bytes: bytes.to_vec(), reason };
+        Entry { spool_id, sequence: message.sequence, content, sender: From::default() }
+    };
+    match measured {
+        None => Ok(undecoded(&message.batch, "failed to decode: it is no batch".to_owned())),
+        Some(size) if !size.fits() => {
+            let start = &message.batch[..message.batch.len().min(TOO_LARGE_BYTES)];
+            let reason = format!(
+                "{} bytes with {} elements that take {} bytes: more than {ELEMENTS_MAX} elements or \
+                 {DECODED_BYTES_MAX} bytes are not decoded",
+                message.batch.len(),
+                size.elements,
+                size.bytes
+            );
+            let mut entry = undecoded(start, reason);
+            entry.sender.rejected.push(too_large(&message.batch));
+            Ok(entry)
+        }
+        Some(_) => Ok(Entry::decode(spool_id, message.sequence, &message.batch)),
+    }
 }

@@ -1,25 +1,33 @@
 //! Gathers entries of many senders into one transaction, and answers after its commit.
 //!
+//! An entry that can't be stored now, for a reason of its own, ends its stream: its sender sends it again after a pause,
+//! and all others go on meanwhile.
+//!
 //! One writer a process: two that took turns could commit a later entry of a spool before an earlier one,
 //! which the ledger would then take for a repetition.
 
 use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use throughline_daemon::SelfFigures;
 use throughline_delivery::Backoff;
 use throughline_delivery::wire::PutResponse;
 use throughline_sample::Message;
+use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{
     COMMIT_FAILURES, COMMIT_SECONDS, COMMITS, DELIVERED_ENTRIES, DUPLICATE_ENTRIES, FAILED_READS,
-    FENCED_ENTRIES, QUARANTINED_ENTRIES, ROWS_WRITTEN, SOURCE_UP,
+    FENCED_ENTRIES, QUARANTINED_ENTRIES, REJECTED_RECORDS, ROWS_WRITTEN, SOURCE_UP,
 };
-use throughline_sample::wire::Batch;
 use throughline_store::{Content, Entry, WriteOutcome};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use uuid::Uuid;
 
+use crate::judge::count_records;
 use crate::queue::{Queued, Sender};
 use crate::{CommitError, Committer, SOURCE};
 
@@ -30,8 +38,12 @@ pub const GATHER: Duration = Duration::from_millis(100);
 pub const GATHER_BYTES: usize = 8 << 20;
 /// Records of one transaction at most (and one entry more): a few COPYs of the size at which they are fastest.
 pub const GATHER_RECORDS: usize = 40_000;
-/// How often an entry that is refused alone is tried before it is set aside.
+/// Memory of one transaction's entries at most (and one entry more).
+const GATHER_DECODED_BYTES: usize = 64 << 20;
+/// How often an entry that is refused alone is sent again before its records are tried one by one.
 const REFUSALS_MAX: usize = 3;
+/// Refused entries in memory.
+const REFUSED_ENTRIES_MAX: usize = 1024;
 
 /// Runs until all senders of `items` are gone, or `give_up`.
 pub(crate) async fn run<C: Committer>(
@@ -52,7 +64,17 @@ pub(crate) async fn run<C: Committer>(
     for metric in zero {
         figures.add(SOURCE, metric, 0);
     }
-    let mut writer = Writer { items, committer, figures, backoff: Backoff::default(), away: false };
+    for reason in Rejection::ALL {
+        figures.add(reason.reason(), &REJECTED_RECORDS, 0);
+    }
+    let mut writer = Writer {
+        items,
+        committer,
+        figures,
+        backoff: Backoff::default(),
+        away: false,
+        refused: HashMap::new(),
+    };
     tokio::select! {
         () = writer.work() => {}
         () = give_up.cancelled() => {}
@@ -65,14 +87,17 @@ struct Writer<C> {
     figures: SelfFigures,
     backoff: Backoff,
     away: bool,
+    /// How often an entry was refused alone.
+    refused: HashMap<(Uuid, u64), usize>,
 }
 
 impl<C: Committer> Writer<C> {
     async fn work(&mut self) {
         while let Some((mut entries, senders)) = self.gather().await {
-            self.store(&mut entries).await;
-            acknowledge(&entries, &senders);
-            self.figures.add(SOURCE, &DELIVERED_ENTRIES, entries.len() as u64);
+            let stored = self.store(&mut entries, &senders).await;
+            acknowledge(&entries, &senders, &stored);
+            let delivered = stored.iter().filter(|stored| **stored).count();
+            self.figures.add(SOURCE, &DELIVERED_ENTRIES, delivered as u64);
         }
     }
 
@@ -81,16 +106,17 @@ impl<C: Committer> Writer<C> {
         let mut next = self.items.recv().await?;
         let until = Instant::now() + GATHER;
         let (mut entries, mut senders) = (Vec::new(), Vec::new());
-        let (mut bytes, mut records) = (0, 0);
+        let (mut bytes, mut decoded_bytes, mut records) = (0, 0, 0);
         loop {
             bytes += next.bytes;
+            decoded_bytes += next.decoded_bytes;
             records += match &next.entry.content {
                 Content::Batch(batch) => count_records(batch),
                 Content::Undecodable { .. } => 1,
             };
             entries.push(next.entry);
             senders.push(next.sender);
-            if bytes >= GATHER_BYTES || records >= GATHER_RECORDS {
+            if bytes >= GATHER_BYTES || decoded_bytes >= GATHER_DECODED_BYTES || records >= GATHER_RECORDS {
                 break;
             }
             match tokio::time::timeout_at(until, self.items.recv()).await {
@@ -101,18 +127,24 @@ impl<C: Committer> Writer<C> {
         Some((entries, senders))
     }
 
-    /// Returns when every entry is committed or set aside: tries for as long as it takes, and halves what is
-    /// refused until the entry at fault stands alone. Entries stay in their order all the while.
-    async fn store(&mut self, entries: &mut [Entry]) {
+    /// Returns when every entry is committed, set aside, or left to be sent again; which of them may be acknowledged.
+    /// Tries for as long as the database is away, and halves what is refused until the entry at fault stands alone.
+    /// Entries stay in their order all the while.
+    async fn store(&mut self, entries: &mut [Entry], senders: &[Sender]) -> Vec<bool> {
+        let mut stored = vec![false; entries.len()];
+        // The last is the next.
         let mut parts = Vec::new();
         parts.push(0..entries.len());
-        let mut refusals = 0;
         while let Some(part) = parts.pop() {
+            if let Some(live) = live_parts(&part, senders) {
+                parts.extend(live);
+                continue;
+            }
             let started = Instant::now();
             match self.committer.commit(&entries[part.clone()]).await {
                 Ok(done) => {
-                    self.note_commit(done, started);
-                    refusals = 0;
+                    stored[part.clone()].fill(true);
+                    self.note_commit(done, started, part.start, senders, &mut stored);
                 }
                 Err(CommitError::Away(reason)) => {
                     self.wait(&reason).await;
@@ -124,18 +156,84 @@ impl<C: Committer> Writer<C> {
                     parts.push(part.start..middle);
                 }
                 Err(CommitError::Refused(reason)) => {
-                    self.wait(&reason).await;
-                    refusals += 1;
-                    if refusals == REFUSALS_MAX {
-                        set_aside(&mut entries[part.start], &reason);
+                    let (entry, sender) = (&mut entries[part.start], &senders[part.start]);
+                    if self.is_to_be_sent_again(entry, sender, &reason) {
+                        continue;
                     }
-                    parts.push(part);
+                    match self.isolate(entry, &reason).await {
+                        Some(done) => {
+                            stored[part.start] = true;
+                            self.note_commit(done, started, part.start, senders, &mut stored);
+                        }
+                        None => parts.push(part),
+                    }
                 }
+            }
+        }
+        stored
+    }
+
+    /// The first refusals of an entry end its stream: others go on, and its sender comes back after a pause.
+    fn is_to_be_sent_again(&mut self, entry: &Entry, sender: &Sender, reason: &str) -> bool {
+        if matches!(entry.content, Content::Undecodable { .. }) {
+            return false;
+        }
+        self.figures.add(SOURCE, &COMMIT_FAILURES, 1);
+        if self.refused.len() >= REFUSED_ENTRIES_MAX {
+            self.refused.clear();
+        }
+        let key = (entry.spool_id, entry.sequence);
+        let refusals = self.refused.entry(key).or_default();
+        *refusals += 1;
+        if *refusals >= REFUSALS_MAX {
+            self.refused.remove(&key);
+            return false;
+        }
+        tracing::warn!(spool = %entry.spool_id, sequence = entry.sequence, reason, "the database refuses an entry");
+        end(sender, Status::unavailable(format!("the database refuses entry {}: {reason}", entry.sequence)));
+        true
+    }
+
+    /// Stores an entry without the records at fault. `None`: it is to be tried again, as it is now.
+    async fn isolate(&mut self, entry: &mut Entry, reason: &str) -> Option<WriteOutcome> {
+        if matches!(entry.content, Content::Undecodable { .. }) {
+            // Even its bytes are refused: the fault is the database's.
+            self.wait(reason).await;
+            return None;
+        }
+        match self.committer.isolate(entry).await {
+            Ok(done) => Some(done),
+            Err(CommitError::Away(reason)) => {
+                self.wait(&reason).await;
+                None
+            }
+            Err(CommitError::Refused(reason)) => {
+                set_aside(entry, &reason);
+                None
             }
         }
     }
 
-    fn note_commit(&mut self, done: WriteOutcome, started: Instant) {
+    /// Counts what was committed from this place on, and ends the streams of what was not.
+    fn note_commit(
+        &mut self,
+        done: WriteOutcome,
+        started: Instant,
+        first: usize,
+        senders: &[Sender],
+        stored: &mut [bool],
+    ) {
+        for place in &done.denied {
+            stored[first + place] = false;
+            end(&senders[first + place], Status::permission_denied(OF_ANOTHER));
+        }
+        for place in &done.deferred {
+            stored[first + place] = false;
+            end(&senders[first + place], Status::resource_exhausted(TOO_MANY_CHUNKS));
+        }
+        for (reason, records) in &done.rejected {
+            self.figures.add(reason.reason(), &REJECTED_RECORDS, *records);
+        }
         if self.away {
             tracing::info!("the database takes batches again");
         }
@@ -178,10 +276,42 @@ fn set_aside(entry: &mut Entry, reason: &str) {
     }
 }
 
-/// Tells each sender the highest entry of each of its spools.
-fn acknowledge(entries: &[Entry], senders: &[Sender]) {
+/// Why an entry of somebody else's spool is refused.
+const OF_ANOTHER: &str = "the spool belongs to another sender: a node that has a new name needs a new spool, so move the \
+                          folder of the old one away";
+
+/// Why an entry waits.
+const TOO_MANY_CHUNKS: &str = "too much that is hours old at once: send it again later";
+
+/// Ends a stream whose entry was not stored.
+fn end(sender: &Sender, status: Status) {
+    if !sender.ended.swap(true, Relaxed) {
+        // A sender that reads no answers does not get this one either.
+        let _ = sender.acks.try_send(Err(status));
+    }
+}
+
+/// The parts of this one whose streams have not ended, the first last; `None` where that is all of it.
+fn live_parts(part: &Range<usize>, senders: &[Sender]) -> Option<Vec<Range<usize>>> {
+    let is_live = |place: usize| !senders[place].ended.load(Relaxed);
+    if part.clone().all(is_live) {
+        return None;
+    }
+    let mut parts: Vec<Range<usize>> = Vec::new();
+    for place in part.clone().filter(|place| is_live(*place)) {
+        match parts.last_mut() {
+            Some(last) if last.end == place => last.end += 1,
+            _ => parts.push(place..place + 1),
+        }
+    }
+    parts.reverse();
+    Some(parts)
+}
+
+/// Tells each sender the highest entry of each of its spools that was stored.
+fn acknowledge(entries: &[Entry], senders: &[Sender], stored: &[bool]) {
     let mut highest = HashMap::new();
-    for (entry, sender) in entries.iter().zip(senders) {
+    for ((entry, sender), _) in entries.iter().zip(senders).zip(stored).filter(|(_, stored)| **stored) {
         let place = highest.entry((sender.stream, entry.spool_id)).or_insert((0, sender));
         place.0 = entry.sequence.max(place.0);
     }
@@ -191,26 +321,4 @@ fn acknowledge(entries: &[Entry], senders: &[Sender]) {
         // session after a while.
         let _ = sender.acks.try_send(Ok(PutResponse { spool_id, acknowledged }));
     }
-}
-
-/// Records in a batch that become rows.
-fn count_records(batch: &Batch) -> usize {
-    let cells: usize = batch.mpi_ops.iter().map(|b| b.cells.len()).sum::<usize>()
-        + batch.mpi_peers.iter().map(|p| p.cells.len()).sum::<usize>()
-        + batch.mpi_traces.iter().map(|t| t.records.len()).sum::<usize>()
-        + batch.mpi_clocks.iter().map(|c| c.points.len()).sum::<usize>()
-        + batch.mpi_regions.iter().map(|r| r.cells.len()).sum::<usize>();
-    cells
-        + batch.ib_ports.len()
-        + batch.ib_port_lanes.len()
-        + batch.host_ports.len()
-        + batch.gpu_links.len()
-        + batch.gpu_pcie.len()
-        + batch.gpu_pm.len()
-        + batch.mpi_pvars.len()
-        + batch.events.len()
-        + batch.coverage.len()
-        + batch.self_stats.len()
-        + batch.ib_nodes.len()
-        + batch.ib_multicast_tables.len()
 }

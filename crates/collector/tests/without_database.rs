@@ -94,6 +94,10 @@ impl Committer for Memory {
         }
         Ok(done)
     }
+
+    async fn isolate(&mut self, _: &Entry) -> Result<WriteOutcome, CommitError> {
+        Err(CommitError::Refused("poison".into()))
+    }
 }
 
 struct Collector {

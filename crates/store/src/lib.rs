@@ -41,4 +41,4 @@ pub use pool::{Lent, NoConnection, Pool};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use silence::{Silenced, close_silent};
 pub use terms::{TermGrant, TermRequest, Terms};
-pub use writer::{Content, Entry, WriteOutcome, Writer};
+pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome, Writer};

@@ -64,6 +64,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "longer_chunks",
         sql: include_str!("../migrations/V020__longer_chunks.sql"),
     },
+    Migration { version: 21, name: "senders", sql: include_str!("../migrations/V021__senders.sql") },
 ];
 
 /// What a call of [`migrate`] did.
@@ -225,7 +226,7 @@ async fn grant_reading(client: &Client) -> Result<(), Error> {
     let grants = format!(
         "GRANT USAGE ON SCHEMA public TO {READ_ROLE}; GRANT SELECT ON ALL TABLES IN SCHEMA public TO {READ_ROLE}; \
          ALTER DEFAULT PRIVILEGES IN SCHEMA public GRANT SELECT ON TABLES TO {READ_ROLE}; \
-         REVOKE SELECT ON batch_quarantine FROM {READ_ROLE};"
+         REVOKE SELECT ON batch_quarantine, record_quarantine FROM {READ_ROLE};"
     );
     for _ in 0..GRANT_RETRIES {
         match client.batch_execute(&grants).await {

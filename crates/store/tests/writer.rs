@@ -275,7 +275,12 @@ async fn values_that_need_63_bits_and_wrong_tables_are_harmless() {
 async fn entries_need_not_hold_anything() {
     let (_, client, mut writer) = fresh().await;
     assert_eq!(writer.write(&[]).await.unwrap(), WriteOutcome::default());
-    let empty = Entry { spool_id: Uuid::nil(), sequence: 0, content: Content::Batch(Batch::default()) };
+    let empty = Entry {
+        spool_id: Uuid::nil(),
+        sequence: 0,
+        content: Content::Batch(Batch::default()),
+        sender: throughline_store::Sender::default(),
+    };
     assert_eq!(writer.write(&[empty]).await.unwrap(), WriteOutcome::default());
     assert_eq!(count(&client, "batch_ledger").await, 1);
 }

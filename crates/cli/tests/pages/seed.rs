@@ -4,7 +4,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::*;
 use throughline_sample::wire::*;
-use throughline_store::{Content, Database, Entry, Writer};
+use throughline_store::{Content, Database, Entry, Sender, Writer};
 
 const SECOND: i64 = 1_000_000_000;
 const PREFIX: u64 = 0xfe80_0000_0000_0000;
@@ -355,6 +355,7 @@ impl Site {
             spool_id: uuid::Uuid::from_u128(*spool),
             sequence: *sequence,
             content: Content::Batch(batch),
+            sender: Sender::default(),
         };
         let outcome = writer.write(&[entry]).await.map_err(|error| error.to_string())?;
         assert_eq!((outcome.quarantined, outcome.unknown_values), (0, 0));

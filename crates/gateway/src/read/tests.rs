@@ -5,7 +5,7 @@ use std::time::Duration;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
 use throughline_store::history::Chunk;
-use throughline_store::{Content, Entry, Retention, Writer, make_blocks, make_minutes, testing};
+use throughline_store::{Content, Entry, Retention, Sender, Writer, make_blocks, make_minutes, testing};
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-01-01T00:00:00Z, in seconds.
@@ -68,6 +68,7 @@ async fn seeded() -> Database {
         spool_id: uuid::Uuid::from_u128(1),
         sequence: tick as u64 + 1,
         content: Content::Batch(batch(tick)),
+        sender: Sender::default(),
     };
     let entries: Vec<Entry> = (0..13).map(entry).collect();
     let mut writer = Writer::new(database.clone());

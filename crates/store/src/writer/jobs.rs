@@ -18,6 +18,8 @@ use super::{Failed, failed};
 #[derive(Default)]
 pub(super) struct Jobs {
     jobs: BTreeMap<i32, Job>,
+    /// The node that reported each job last.
+    reported_by: BTreeMap<i32, String>,
     ranks: BTreeMap<(i32, i32, i64), Value>,
     nodes: BTreeMap<(i32, i32), Value>,
 }
@@ -35,6 +37,7 @@ impl Jobs {
                     "ended": job.end != 0,
                 });
                 self.nodes.insert((id, node), row);
+                self.reported_by.insert(id, batch.node.clone());
             }
             let known = self.jobs.entry(id).or_insert_with(|| job.clone());
             let start = [known.start, job.start].into_iter().filter(|start| *start != 0).min();
@@ -57,7 +60,9 @@ impl Jobs {
         if touched.is_empty() {
             return Ok(());
         }
-        let jobs = self.jobs.into_iter().map(|(id, job)| (id, job_row(id, &job))).collect();
+        let reported_by = &self.reported_by;
+        let jobs =
+            self.jobs.into_iter().map(|(id, job)| (id, job_row(id, &job, reported_by.get(&id)))).collect();
         execute(transaction, "jobs", UPDATE_JOBS, jobs).await?;
         execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks).await?;
         execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
@@ -69,8 +74,9 @@ impl Jobs {
     }
 }
 
-fn job_row(id: i32, job: &Job) -> Value {
+fn job_row(id: i32, job: &Job, reported_by: Option<&String>) -> Value {
     json!({
+        "reported_by": reported_by,
         "id": id, "scheduler": job.scheduler, "native_id": job.native_id, "step": job.step, "uid": job.uid,
         "user_name": job.user, "command": job.command, "start_time": optional_time(job.start),
         "end_time": optional_time(job.end), "world_size": job.world_size, "name": job.name,
@@ -93,9 +99,9 @@ fn rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>)
 /// A job key that begins again after its end runs. A job of which no rank is known ends by its own record.
 const UPDATE_JOBS: &str = "
 UPDATE job j SET (scheduler, native_id, step, uid, user_name, command, start_time, end_time, world_size, name,
-    account, queue, array_id, evidence) =
+    account, queue, array_id, evidence, reported_by) =
     (n.scheduler, n.native_id, n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name,
-    n.account, n.queue, n.array_id, n.evidence)
+    n.account, n.queue, n.array_id, n.evidence, n.reported_by)
 FROM (
     SELECT j.id, coalesce(nullif(s.scheduler, ''), j.scheduler) AS scheduler,
         coalesce(nullif(s.native_id, ''), j.native_id) AS native_id, coalesce(nullif(s.step, ''), j.step) AS step,
@@ -107,16 +113,16 @@ FROM (
         greatest(s.world_size, j.world_size) AS world_size, coalesce(nullif(s.name, ''), j.name) AS name,
         coalesce(nullif(s.account, ''), j.account) AS account, coalesce(nullif(s.queue, ''), j.queue) AS queue,
         coalesce(nullif(s.array_id, ''), j.array_id) AS array_id,
-        coalesce(nullif(s.evidence, ''), j.evidence) AS evidence
+        coalesce(nullif(s.evidence, ''), j.evidence) AS evidence, coalesce(j.reported_by, s.reported_by) AS reported_by
     FROM jsonb_to_recordset($1) AS s(id integer, scheduler text, native_id text, step text, uid bigint,
         user_name text, command text, start_time timestamptz, end_time timestamptz, world_size integer, name text,
-        account text, queue text, array_id text, evidence text)
+        account text, queue text, array_id text, evidence text, reported_by text)
     JOIN job j ON j.id = s.id
 ) n
 WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time, j.end_time,
-    j.world_size, j.name, j.account, j.queue, j.array_id, j.evidence) IS DISTINCT FROM ROW(n.scheduler, n.native_id,
+    j.world_size, j.name, j.account, j.queue, j.array_id, j.evidence, j.reported_by) IS DISTINCT FROM ROW(n.scheduler, n.native_id,
     n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name, n.account, n.queue,
-    n.array_id, n.evidence)";
+    n.array_id, n.evidence, n.reported_by)";
 
 /// A rank's own end counts more than what was concluded from silence.
 const UPSERT_RANKS: &str = "
@@ -133,7 +139,8 @@ ON CONFLICT (job_id, rank, start_time) DO UPDATE SET node_id = excluded.node_id,
     pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
     end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending),
     gpu_uuids = coalesce(excluded.gpu_uuids, r.gpu_uuids), hca_ports = coalesce(excluded.hca_ports, r.hca_ports),
-    cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes)";
+    cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes)
+WHERE r.node_id IS NULL OR r.node_id = excluded.node_id";
 
 /// `reported_at` is this server's time: a node whose clock is wrong is not silent.
 const UPSERT_NODES: &str = "

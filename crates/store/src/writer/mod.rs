@@ -2,114 +2,90 @@
 //!
 //! One call of [`Writer::write`] is one transaction: the ledger's rows of the spools are locked, what is
 //! committed already is left out, the rest becomes one binary COPY per table, the ledger is advanced, commit.
-//! A call that returns `Ok` may be acknowledged as a whole.
+//! A call that returns `Ok` may be acknowledged, but for what it denied or deferred.
 //!
-//! A batch never blocks its spool. When a COPY hits a row that is there already, the transaction is done
-//! again through staging tables and `ON CONFLICT DO NOTHING`; when the data itself cannot be stored, each
-//! batch gets a transaction of its own, and the one at fault goes to `batch_quarantine` with the reason.
-//! Only a database that is away, or that refuses for a reason of its own, is an error to the caller, who
-//! keeps the batches and tries again.
+//! A record never blocks its batch, nor a batch its spool. What a sender may not report is taken out record by record
+//! (`claims`), and counted. When a COPY hits a row that is there already, or the data itself cannot be stored, the
+//! entries are halved until the one at fault stands alone; that one goes through staging tables and `ON CONFLICT DO
+//! NOTHING`, and where it still cannot be stored its records are halved in turn (`isolate`). Only a database that is
+//! away, or that refuses for a reason of its own, is an error to the caller, who keeps the batches and tries again.
 
+mod chunks;
+mod claims;
 pub(crate) mod copy;
+mod devices;
+mod entry;
 mod fence;
 mod inventory;
+mod isolate;
 mod job_facts;
 mod jobs;
 mod keys;
 mod late;
+mod ledger;
+mod quarantine;
 mod rows;
 mod rows_mpi;
 mod rows_trace;
 mod statements;
+mod work;
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::time::Duration;
 
-use throughline_sample::Message;
 use throughline_sample::wire::Batch;
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{CancelToken, Client, NoTls, Transaction};
 use uuid::Uuid;
 
 use crate::{Database, Error};
+use chunks::{Chunks, Late};
+use claims::Claims;
+pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome};
 pub(crate) use jobs::SETTLE_JOBS;
 use keys::Keys;
-use rows::{Rows, TABLES};
+use ledger::{Ledger, Place};
+use rows::{Rows, TABLES, now_nanoseconds};
+use work::{Told, Work};
 
-/// How long one transaction may take before its connection is given up. A batch takes milliseconds; a server
-/// that needs a minute is stuck, and the batches are safe in their spools.
+/// How long one call may take before its connection is given up. A batch takes milliseconds; a server that needs a
+/// minute is stuck, and the batches are safe in their spools.
 const WRITE_LIMIT: Duration = Duration::from_secs(60);
+
+/// How long one statement may take. Beyond it the entries are at fault, or the server has much else to do: the caller
+/// halves them. Longer than [`LOCK_LIMIT`], so that whoever waits for a lock is not taken for slow.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long a statement may wait for a lock: somebody works on a table, and the entries are not at fault.
+const LOCK_LIMIT: Duration = Duration::from_secs(20);
+
+/// How long a server that is there takes to answer through another connection.
+const PING_LIMIT: Duration = Duration::from_secs(5);
 
 /// Times a transaction is begun again after a lost race with another writer (deadlock).
 const RACE_RETRIES: usize = 3;
 
-/// Batches kept in the quarantine, the newest: enough to find the cause, and a bound on its size.
-const QUARANTINED_BATCHES: i64 = 1000;
-
 /// Size of one message of a COPY.
 const COPY_CHUNK_BYTES: usize = 256 * 1024;
-
-/// One entry of a spool.
-#[derive(Clone, Debug)]
-pub struct Entry {
-    /// The spool's identity.
-    pub spool_id: Uuid,
-    /// Its number; within a spool numbers grow, and entries come in their order.
-    pub sequence: u64,
-    /// What it holds.
-    pub content: Content,
-}
-
-/// What an entry of a spool holds.
-#[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)] // Nearly all are batches, moved once each.
-pub enum Content {
-    /// A batch of records.
-    Batch(Batch),
-    /// Bytes that are no batch; they go to the quarantine.
-    Undecodable {
-        /// The bytes.
-        bytes: Vec<u8>,
-        /// Why they are no batch.
-        reason: String,
-    },
-}
-
-impl Entry {
-    /// An entry from the bytes of the wire; bytes that are no batch are kept for the quarantine.
-    pub fn decode(spool_id: Uuid, sequence: u64, bytes: &[u8]) -> Self {
-        let content = match Batch::decode(bytes) {
-            Ok(batch) => Content::Batch(batch),
-            Err(error) => Content::Undecodable { bytes: bytes.to_vec(), reason: error.to_string() },
-        };
-        Self { spool_id, sequence, content }
-    }
-}
-
-/// What became of the entries of one call; all of them may be acknowledged.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WriteOutcome {
-    /// Rows of samples committed (inventory not counted).
-    pub rows: u64,
-    /// Entries that were committed before, and left out.
-    pub duplicates: u64,
-    /// Entries set aside in `batch_quarantine`.
-    pub quarantined: u64,
-    /// Values of metrics that this build does not know, left out.
-    pub unknown_values: u64,
-    /// Entries of a crawler left out because another one had the term of their subnet.
-    pub fenced: u64,
-}
 
 /// Writes batches through one connection, opened when needed and opened again after it was lost.
 pub struct Writer {
     database: Database,
     session: Option<Session>,
+    /// Ends what the present connection does.
+    cancel: Option<CancelToken>,
 }
 
 /// A connection and what is only true for it.
 struct Session {
     client: Client,
     keys: Keys,
+    claims: Claims,
+    chunks: Chunks,
     statements: statements::Statements,
+    /// Spools of which an entry was deferred in this call: what is behind it must wait as well.
+    deferred: HashSet<Uuid>,
+    told: Told,
 }
 
 /// How rows reach their tables.
@@ -134,83 +110,152 @@ enum Failed {
 impl Writer {
     /// A writer to the database; connects with the first write.
     pub fn new(database: Database) -> Self {
-        Self { database, session: None }
+        Self { database, session: None, cancel: None }
     }
 
-    /// Commits the entries, in the order given. On `Ok` all of them may be acknowledged.
+    /// Commits the entries, in the order given. On `Ok` all of them may be acknowledged but those that are listed as
+    /// denied or deferred.
     ///
     /// # Errors
-    /// The database is away ([`Error::is_temporary`]) or refused a statement; nothing of what was not
-    /// committed before is acknowledged, and the caller tries the same entries again.
+    /// The database is away ([`Error::is_temporary`]) or refused a statement, or took too long for one; nothing of
+    /// what was not committed before is acknowledged, and the caller tries the same entries again, or fewer of them.
     pub async fn write(&mut self, entries: &[Entry]) -> Result<WriteOutcome, Error> {
-        let result = tokio::time::timeout(WRITE_LIMIT, self.write_all(entries)).await;
-        let result =
-            result.unwrap_or_else(|_| Err(Error::late("writing to the database", WRITE_LIMIT.as_secs())));
-        if result.is_err() {
-            // A transaction may be open on it, and after a failover the server may be another one.
-            self.session = None;
-        }
+        let entries: Vec<&Entry> = entries.iter().collect();
+        self.limited(async |session: &mut Session| session.write(&entries).await).await
+    }
+
+    /// Commits one entry that was refused, without the records that are at fault: its records are halved until those
+    /// stand alone.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub async fn isolate(&mut self, entry: &Entry) -> Result<WriteOutcome, Error> {
+        self.limited(async |session: &mut Session| session.isolate_or_set_aside(entry).await).await
+    }
+
+    /// Does work within [`WRITE_LIMIT`].
+    async fn limited(
+        &mut self,
+        work: impl AsyncFnOnce(&mut Session) -> Result<WriteOutcome, Error>,
+    ) -> Result<WriteOutcome, Error> {
+        let all = async {
+            let mut session = match self.session.take() {
+                Some(session) if !session.client.is_closed() => session,
+                _ => {
+                    let client = self.database.connect().await?;
+                    self.cancel = Some(client.cancel_token());
+                    Session::begin(client).await?
+                }
+            };
+            let outcome = work(&mut session).await?;
+            self.session = Some(session);
+            Ok(outcome)
+        };
+        let result = match tokio::time::timeout(WRITE_LIMIT, all).await {
+            Ok(result) => result,
+            Err(_) => Err(self.late().await),
+        };
+        // After an error nothing is left of the session: a transaction may be open on it, and after a failover the
+        // server may be another one.
         result.map_err(|error| error.not_the_entries_fault().at(&self.database))
     }
 
-    async fn write_all(&mut self, entries: &[Entry]) -> Result<WriteOutcome, Error> {
-        let mut session = match self.session.take() {
-            Some(session) if !session.client.is_closed() => session,
-            _ => Session {
-                client: self.database.connect().await?,
-                keys: Keys::default(),
-                statements: statements::Statements::default(),
-            },
+    /// Why a call took too long: the server is away, or it is there and the entries are too much for it.
+    async fn late(&mut self) -> Error {
+        let seconds = WRITE_LIMIT.as_secs();
+        let what = "writing to the database";
+        let ping = async {
+            if let Some(cancel) = self.cancel.take() {
+                // Without it the server would go on with what nobody waits for, and hold its locks.
+                _ = cancel.cancel_query(NoTls).await;
+            }
+            let client = self.database.connect().await?;
+            client.query_typed("SELECT 1", &[]).await.map_err(Error::sql(what))
         };
-        let outcome = session.write(entries).await?;
-        self.session = Some(session);
-        Ok(outcome)
+        match tokio::time::timeout(PING_LIMIT, ping).await {
+            Ok(Ok(_)) => Error::Refused {
+                what: what.to_owned(),
+                cause: format!("no end within {seconds} s, and the server answers others"),
+                state: TOO_SLOW.to_owned(),
+            },
+            _ => Error::late(what, seconds),
+        }
     }
 }
 
+/// SQLSTATE of a statement that was ended for its time.
+const TOO_SLOW: &str = "57014";
+
 impl Session {
-    async fn write(&mut self, entries: &[Entry]) -> Result<WriteOutcome, Error> {
-        let entries: Vec<&Entry> = entries.iter().collect();
-        match self.with_retries(&entries, Way::Direct).await {
-            Ok(outcome) => return Ok(outcome),
-            Err(Failed::Data(reason)) => {
-                tracing::debug!(reason, "rows refused, trying again row by row through staging tables");
-            }
-            Err(Failed::Database(error) | Failed::Race(error)) => return Err(error),
-        }
-        // One bad batch must not cost the others their place: each on its own from here.
+    async fn begin(client: Client) -> Result<Session, Error> {
+        let settings = format!(
+            "SET statement_timeout = {}; SET lock_timeout = {}",
+            STATEMENT_LIMIT.as_millis(),
+            LOCK_LIMIT.as_millis()
+        );
+        client.batch_execute(&settings).await.map_err(Error::sql("limiting the time of statements"))?;
+        Ok(Session {
+            client,
+            keys: Keys::default(),
+            claims: Claims::default(),
+            chunks: Chunks::default(),
+            statements: statements::Statements::default(),
+            deferred: HashSet::new(),
+            told: Told::default(),
+        })
+    }
+
+    async fn write(&mut self, entries: &[&Entry]) -> Result<WriteOutcome, Error> {
+        self.deferred.clear();
         let mut total = WriteOutcome::default();
-        for entry in entries {
+        // The last is the next, so that entries stay in their order.
+        let mut parts = vec![(0..entries.len(), Way::Direct)];
+        while let Some((part, way)) = parts.pop() {
+            let some = &entries[part.clone()];
             // What was set aside before must not fail again before the ledger is asked.
-            if self.is_committed(entry).await? {
+            if let ([entry], Way::Staged) = (some, way)
+                && self.is_committed(entry).await?
+            {
                 total.duplicates += 1;
                 continue;
             }
-            let outcome = match self.with_retries(&[entry], Way::Staged).await {
-                Ok(outcome) => outcome,
-                Err(Failed::Data(reason)) => self.set_aside(entry, &reason).await?,
+            match self.with_retries(some, part.start, way).await {
+                Ok(outcome) => total.add(outcome),
+                Err(Failed::Data(reason)) if part.len() > 1 => {
+                    tracing::debug!(reason, entries = part.len(), "rows refused, trying again in halves");
+                    let middle = part.start + part.len() / 2;
+                    parts.push((middle..part.end, Way::Direct));
+                    parts.push((part.start..middle, Way::Direct));
+                }
+                Err(Failed::Data(reason)) if way == Way::Direct => {
+                    tracing::debug!(reason, "rows refused, trying again through staging tables");
+                    parts.push((part, Way::Staged));
+                }
+                Err(Failed::Data(reason)) => total.add(self.isolate_for(some[0], &reason).await?),
                 Err(Failed::Database(error) | Failed::Race(error)) => return Err(error),
-            };
-            total.rows += outcome.rows;
-            total.duplicates += outcome.duplicates;
-            total.quarantined += outcome.quarantined;
-            total.unknown_values += outcome.unknown_values;
-            total.fenced += outcome.fenced;
+            }
         }
         Ok(total)
     }
 
     async fn is_committed(&self, entry: &Entry) -> Result<bool, Error> {
-        let query = "SELECT 1 FROM batch_ledger WHERE spool_id = $1 AND sequence >= $2";
+        let query = "SELECT 1 FROM batch_ledger WHERE spool_id = $1 AND sequence >= $2 \
+                     AND (owner IS NULL OR owner = ANY($3) OR cardinality($3) = 0)";
         let Ok(sequence) = i64::try_from(entry.sequence) else { return Ok(false) };
-        let row = self.client.query_opt(query, &[&entry.spool_id, &sequence]).await;
+        let owners: Vec<&str> = entry.sender.owners.iter().map(String::as_str).collect();
+        let row = self.client.query_opt(query, &[&entry.spool_id, &sequence, &owners]).await;
         Ok(row.map_err(Error::sql("reading the batch ledger"))?.is_some())
     }
 
-    async fn with_retries(&mut self, entries: &[&Entry], way: Way) -> Result<WriteOutcome, Failed> {
+    async fn with_retries(
+        &mut self,
+        entries: &[&Entry],
+        first: usize,
+        way: Way,
+    ) -> Result<WriteOutcome, Failed> {
         let mut tries = 0;
         loop {
-            match self.transaction(entries, way).await {
+            match self.transaction(entries, first, way).await {
                 Err(Failed::Race(error)) if tries < RACE_RETRIES => {
                     tries += 1;
                     tracing::debug!(%error, tries, "lost a race with another writer, trying again");
@@ -220,61 +265,92 @@ impl Session {
         }
     }
 
-    async fn transaction(&mut self, entries: &[&Entry], way: Way) -> Result<WriteOutcome, Failed> {
-        let batches = entries.iter().filter_map(|entry| match &entry.content {
-            Content::Batch(batch) => Some(batch),
-            Content::Undecodable { .. } => None,
-        });
+    /// One transaction with entries of which the first has this place in the call.
+    async fn transaction(
+        &mut self,
+        entries: &[&Entry],
+        first: usize,
+        way: Way,
+    ) -> Result<WriteOutcome, Failed> {
         // Outside the transaction: an identifier that is cached must be committed.
-        self.keys.resolve(&self.client, batches).await?;
-        let Self { client, keys, statements } = self;
+        self.keys.resolve(&self.client, entries.iter().filter_map(|entry| batch_of(entry))).await?;
+        self.claims.load(&self.client, entries, &self.keys).await?;
+        let now = now_nanoseconds();
+        self.chunks.load(&self.client, entries, now).await?;
+        let Self { client, keys, claims, chunks, statements, deferred, told } = self;
         let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
-        let committed = lock_ledger(&transaction, entries).await?;
+        let mut ledger = Ledger::lock(&transaction, entries).await?;
         let fence = writes.fence(&transaction).await?;
-        let mut outcome = WriteOutcome::default();
+        let mut work = Work::default();
         let mut rows = Rows::new();
-        let mut stock = inventory::Inventory::default();
-        let mut newest = committed.clone();
-        let mut written = Vec::new();
-        for entry in entries {
-            // The lock above made a row for each spool.
-            let last = newest.entry(entry.spool_id).or_insert(-1);
-            let sequence = sequence_number(entry)?;
-            if sequence <= *last {
-                outcome.duplicates += 1;
+        for (at, entry) in entries.iter().enumerate() {
+            if deferred.contains(&entry.spool_id) {
+                work.outcome.deferred.push(first + at);
                 continue;
             }
-            *last = sequence;
+            match ledger.place(entry)? {
+                Place::Denied => {
+                    match &entry.content {
+                        Content::Batch(_) => work.deny(entry, first + at),
+                        // Bytes that are no batch do not say whose they are, and sending them again makes them no
+                        // better: they go to the quarantine, and the spool stays where it is.
+                        Content::Undecodable { reason, .. } => {
+                            quarantine::batch(&transaction, entry, reason).await?;
+                            work.outcome.quarantined += 1;
+                            work.reject(entry, &entry.sender.rejected);
+                        }
+                    }
+                    continue;
+                }
+                Place::Duplicate => {
+                    work.outcome.duplicates += 1;
+                    continue;
+                }
+                Place::New => {}
+            }
             match &entry.content {
                 Content::Batch(batch) if fence.leaves_out(entry.spool_id, batch, keys) => {
-                    outcome.fenced += 1;
+                    work.outcome.fenced += 1;
                 }
-                Content::Batch(batch) => {
-                    outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
-                    stock.add(batch, keys).map_err(Failed::Data)?;
-                    written.push(batch);
-                }
+                Content::Batch(batch) => match chunks.admit(entry, batch, now, &mut work.chunks) {
+                    Late::Deferred => {
+                        deferred.insert(entry.spool_id);
+                        work.outcome.deferred.push(first + at);
+                        continue;
+                    }
+                    Late::Fits => work.add(entry, Cow::Borrowed(batch), claims, keys),
+                    Late::Less(batch, rejected) => {
+                        work.reject(entry, &rejected);
+                        work.add(entry, Cow::Owned(*batch), claims, keys);
+                    }
+                },
                 Content::Undecodable { reason, .. } => {
-                    quarantine(&transaction, entry, reason).await?;
-                    outcome.quarantined += 1;
+                    quarantine::batch(&transaction, entry, reason).await?;
+                    work.outcome.quarantined += 1;
                 }
             }
+            work.reject(entry, &entry.sender.rejected);
+            ledger.advance(entry)?;
         }
-        stock.apply(&transaction).await?;
-        for (table, buffer) in TABLES.iter().zip(rows.into_buffers()) {
-            if buffer.rows() > 0 {
-                outcome.rows += match way {
-                    Way::Direct => statements.copy(&transaction, table, buffer).await?,
-                    Way::Staged => statements.copy_staged(&transaction, table, buffer).await?,
-                };
-            }
+        let mut stock = inventory::Inventory::default();
+        for batch in &work.written {
+            work.outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
+            stock.add(batch, keys).map_err(Failed::Data)?;
         }
+        let due = told.events(&work, &mut rows);
+        claims.apply(&transaction).await?;
+        work.outcome.rows += write_rows(&transaction, stock, rows, statements, way).await?;
+        std::mem::take(&mut work.rejected).write(&transaction).await?;
         // Last, behind every wait for other writers: upkeep waits for whoever got so far.
+        let written: Vec<&Batch> = work.written.iter().map(Cow::as_ref).collect();
         late::note(&transaction, &written, keys).await?;
-        advance_ledger(&transaction, &committed, &newest).await?;
+        ledger.write(&transaction).await?;
         transaction.commit().await.map_err(failed("committing"))?;
-        Ok(outcome)
+        claims.committed();
+        chunks.committed(work.chunks);
+        told.committed(due);
+        Ok(work.outcome)
     }
 
     /// Sets one entry aside and advances its spool, so that what is behind it goes on.
@@ -283,17 +359,11 @@ impl Session {
         let what = "setting a batch aside";
         let work = async {
             let transaction = self.client.transaction().await.map_err(failed(what))?;
-            let committed = lock_ledger(&transaction, &[entry]).await?;
-            quarantine(&transaction, entry, reason).await?;
-            let mut newest = committed.clone();
+            let mut ledger = Ledger::lock(&transaction, &[entry]).await?;
+            quarantine::batch(&transaction, entry, reason).await?;
             // A number beyond the column's range cannot be noted, and such an entry is set aside each time.
-            if let Ok(sequence) = sequence_number(entry) {
-                newest.insert(
-                    entry.spool_id,
-                    sequence.max(committed.get(&entry.spool_id).copied().unwrap_or(-1)),
-                );
-            }
-            advance_ledger(&transaction, &committed, &newest).await?;
+            _ = ledger.advance(entry);
+            ledger.write(&transaction).await?;
             transaction.commit().await.map_err(failed(what))
         };
         match work.await {
@@ -306,71 +376,32 @@ impl Session {
     }
 }
 
-type Ledger = std::collections::BTreeMap<Uuid, i64>;
-
-fn sequence_number(entry: &Entry) -> Result<i64, Failed> {
-    i64::try_from(entry.sequence)
-        .map_err(|_| Failed::Data(format!("sequence {} out of range", entry.sequence)))
-}
-
-/// Locks the ledger's rows of the entries' spools, making those that are missing; returns what is committed.
-async fn lock_ledger(transaction: &Transaction<'_>, entries: &[&Entry]) -> Result<Ledger, Failed> {
-    let spools: Vec<Uuid> = entries
-        .iter()
-        .map(|entry| entry.spool_id)
-        .collect::<std::collections::BTreeSet<_>>()
-        .into_iter()
-        .collect();
-    let what = "locking the batch ledger";
-    // In one order, so that two writers with the same spools cannot wait for each other.
-    let lock =
-        "SELECT spool_id, sequence FROM batch_ledger WHERE spool_id = ANY($1) ORDER BY spool_id FOR UPDATE";
-    let mut rows = transaction.query(lock, &[&spools]).await.map_err(failed(what))?;
-    if rows.len() < spools.len() {
-        let insert = "INSERT INTO batch_ledger (spool_id, sequence) SELECT s, -1 FROM unnest($1::uuid[]) s \
-                      ORDER BY s ON CONFLICT DO NOTHING";
-        transaction.execute(insert, &[&spools]).await.map_err(failed(what))?;
-        rows = transaction.query(lock, &[&spools]).await.map_err(failed(what))?;
+fn batch_of(entry: &Entry) -> Option<&Batch> {
+    match &entry.content {
+        Content::Batch(batch) => Some(batch),
+        Content::Undecodable { .. } => None,
     }
-    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
-async fn advance_ledger(
+/// Writes inventory and samples; returns the rows of samples.
+async fn write_rows(
     transaction: &Transaction<'_>,
-    before: &Ledger,
-    after: &Ledger,
-) -> Result<(), Failed> {
-    let changed: Vec<(&Uuid, &i64)> =
-        after.iter().filter(|(spool, sequence)| before.get(spool) != Some(sequence)).collect();
-    let spools: Vec<&Uuid> = changed.iter().map(|(spool, _)| *spool).collect();
-    let sequences: Vec<i64> = changed.iter().map(|(_, sequence)| **sequence).collect();
-    let update = "UPDATE batch_ledger l SET sequence = n.sequence, changed_at = now() \
-                  FROM unnest($1::uuid[], $2::bigint[]) AS n(spool_id, sequence) WHERE l.spool_id = n.spool_id";
-    transaction
-        .execute(update, &[&spools, &sequences])
-        .await
-        .map_err(failed("advancing the batch ledger"))?;
-    Ok(())
-}
-
-async fn quarantine(transaction: &Transaction<'_>, entry: &Entry, reason: &str) -> Result<(), Failed> {
-    let bytes = match &entry.content {
-        Content::Batch(batch) => batch.encode_to_vec(),
-        Content::Undecodable { bytes, .. } => bytes.clone(),
-    };
-    let insert = "INSERT INTO batch_quarantine (spool_id, sequence, reason, batch) VALUES ($1, $2, $3, $4) \
-                  ON CONFLICT DO NOTHING";
-    // The number is a key for people here; its bits are kept even when they are no positive number.
-    let sequence = entry.sequence.cast_signed();
-    let reason = reason.replace('\0', "\u{fffd}");
-    transaction
-        .execute(insert, &[&entry.spool_id, &sequence, &reason, &bytes])
-        .await
-        .map_err(failed("setting a batch aside"))?;
-    let bound = "DELETE FROM batch_quarantine WHERE (spool_id, sequence) IN \
-                 (SELECT spool_id, sequence FROM batch_quarantine ORDER BY quarantined_at DESC OFFSET $1)";
-    transaction.execute(bound, &[&QUARANTINED_BATCHES]).await.map_err(failed("bounding the quarantine"))?;
-    Ok(())
+    stock: inventory::Inventory,
+    rows: Rows,
+    statements: &mut statements::Statements,
+    way: Way,
+) -> Result<u64, Failed> {
+    stock.apply(transaction).await?;
+    let mut written = 0;
+    for (table, buffer) in TABLES.iter().zip(rows.into_buffers()) {
+        if buffer.rows() > 0 {
+            written += match way {
+                Way::Direct => statements.copy(transaction, table, buffer).await?,
+                Way::Staged => statements.copy_staged(transaction, table, buffer).await?,
+            };
+        }
+    }
+    Ok(written)
 }
 
 /// For `map_err`: tells the data's fault from the database's and from a lost race.
@@ -378,11 +409,15 @@ fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Failed + '_ {
     move |error| {
         let state = error.code().map(|state| state.code().to_owned()).unwrap_or_default();
         let error = Error::from_postgres(what, &error);
-        match state.get(..2) {
+        match (state.as_str(), state.get(..2)) {
+            // The server is there, and this was too much for it.
+            (TOO_SLOW, _) => {
+                Failed::Database(Error::Refused { what: what.to_owned(), cause: error.to_string(), state })
+            }
             // Data exceptions, broken constraints, a row twice in one statement, a text too long for an index.
-            Some("21" | "22" | "23" | "54") => Failed::Data(error.to_string()),
+            (_, Some("21" | "22" | "23" | "54")) => Failed::Data(error.to_string()),
             // Serialisation failures and deadlocks.
-            Some("40") => Failed::Race(error),
+            (_, Some("40")) => Failed::Race(error),
             _ => Failed::Database(error),
         }
     }

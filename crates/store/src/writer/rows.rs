@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{self, Table};
-use throughline_sample::wire::{Batch, LinkValues, Values};
+use throughline_sample::wire::{Batch, Event, LinkValues, Values};
 
 use super::copy::RowBuffer;
 use super::keys::Keys;
@@ -343,22 +343,7 @@ impl Rows {
     fn add_reports(&mut self, batch: &Batch) {
         let instance = instance_of(batch);
         for event in &batch.events {
-            let guid_text = |guid: u64| (guid != 0).then(|| Guid(guid).to_string());
-            let (guid, remote) = (guid_text(event.ib_guid), guid_text(event.remote_ib_guid));
-            let row = &mut self.buffers[EVENTS];
-            row.row();
-            row.time(event.time);
-            for text in [&instance, &event.source, &event.kind, &event.severity, &event.text] {
-                row.text(text);
-            }
-            row.optional_text(guid.as_deref());
-            optional_port(row, &guid, event.ib_port);
-            row.optional_text(some(&event.gpu_uuid));
-            row.optional_text(some(&event.job_key));
-            row.optional_text(remote.as_deref());
-            optional_port(row, &remote, event.remote_ib_port);
-            row.optional_text(some(&event.before));
-            row.optional_text(some(&event.after));
+            self.add_event(&instance, event);
         }
         for round in &batch.coverage {
             let row = &mut self.buffers[COVERAGE];
@@ -384,6 +369,26 @@ impl Rows {
             let value = error as f64 / 1e9;
             self.add_stat(time, &instance, "clock", catalogue::CLOCK_ERROR_SECONDS.name, value);
         }
+    }
+
+    /// Adds one event that this process reports.
+    pub fn add_event(&mut self, instance: &str, event: &Event) {
+        let guid_text = |guid: u64| (guid != 0).then(|| Guid(guid).to_string());
+        let (guid, remote) = (guid_text(event.ib_guid), guid_text(event.remote_ib_guid));
+        let row = &mut self.buffers[EVENTS];
+        row.row();
+        row.time(event.time);
+        for text in [instance, &event.source, &event.kind, &event.severity, &event.text] {
+            row.text(text);
+        }
+        row.optional_text(guid.as_deref());
+        optional_port(row, &guid, event.ib_port);
+        row.optional_text(some(&event.gpu_uuid));
+        row.optional_text(some(&event.job_key));
+        row.optional_text(remote.as_deref());
+        optional_port(row, &remote, event.remote_ib_port);
+        row.optional_text(some(&event.before));
+        row.optional_text(some(&event.after));
     }
 
     fn add_stat(&mut self, time: i64, instance: &str, source: &str, name: &str, value: f64) {

@@ -56,7 +56,11 @@ impl Statements {
         let insert = format!(
             "INSERT INTO {name} ({columns}) SELECT {columns} FROM staged_{name} ON CONFLICT DO NOTHING"
         );
-        transaction.execute(&insert, &[]).await.map_err(failed(&what))
+        let rows = transaction.execute(&insert, &[]).await.map_err(failed(&what))?;
+        // Records of one entry may come in parts within one transaction.
+        let drop = format!("DROP TABLE staged_{name}");
+        transaction.batch_execute(&drop).await.map_err(failed(&what))?;
+        Ok(rows)
     }
 }
 

@@ -3,7 +3,7 @@
 
 use throughline_sample::catalogue::*;
 use throughline_sample::wire::*;
-use throughline_store::{Content, Entry};
+use throughline_store::{Content, Entry, Sender};
 use uuid::Uuid;
 
 /// 2026-09-21T14:13:20Z in nanoseconds.
@@ -19,7 +19,7 @@ pub const PREFIX: u64 = 0xfe80_0000_0000_0000;
 pub const SWITCH: u64 = 0x0002_c903_0000_0001;
 
 pub fn entry(spool_id: Uuid, sequence: u64, batch: Batch) -> Entry {
-    Entry { spool_id, sequence, content: Content::Batch(batch) }
+    Entry { spool_id, sequence, content: Content::Batch(batch), sender: Sender::default() }
 }
 
 /// Values from pairs.

@@ -9,7 +9,7 @@ use throughline_sample::wire::{
     self, Batch, GpuInfo, GpuLinksSample, HostPortSample, IbPortSample, JobRank, LinkValues, MpiOpCell,
     MpiRankBin, SelfStat, Values,
 };
-use throughline_store::{Content, Entry, Writer, testing};
+use throughline_store::{Content, Entry, Sender, Writer, testing};
 
 const SECOND: i64 = 1_000_000_000;
 
@@ -155,6 +155,7 @@ async fn written(batches: Vec<Batch>) -> (Client, Report) {
         spool_id,
         sequence,
         content: Content::Batch(batch),
+        sender: Sender::default(),
     });
     let entries: Vec<Entry> = entries.collect();
     Writer::new(database.clone()).write(&entries).await.unwrap();

@@ -2,7 +2,7 @@
 
 use throughline_sample::catalogue::*;
 use throughline_sample::wire::*;
-use throughline_store::{Content, Database, Entry, Writer, testing};
+use throughline_store::{Content, Database, Entry, Sender, Writer, testing};
 
 pub const SECOND: i64 = 1_000_000_000;
 
@@ -47,6 +47,7 @@ pub async fn write(database: &Database, spool: u128, batches: Vec<Batch>) {
             spool_id: uuid::Uuid::from_u128(spool),
             sequence: place as u64 + 1,
             content: Content::Batch(batch),
+            sender: Sender::default(),
         };
         let outcome = writer.write(&[entry]).await.unwrap();
         assert_eq!((outcome.quarantined, outcome.unknown_values), (0, 0));

@@ -20,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 pub use throughline_dashboard_check::Window;
 use throughline_dashboard_check::{Files, Sql};
 use throughline_sample::wire::Batch;
-use throughline_store::{Content, Database, Entry, Writer, testing};
+use throughline_store::{Content, Database, Entry, Sender, Writer, testing};
 
 /// Nanoseconds in a second.
 pub const SECOND: i64 = 1_000_000_000;
@@ -68,6 +68,7 @@ impl Seed {
             spool_id,
             sequence: at as u64 + 1,
             content: Content::Batch(batch.clone()),
+            sender: Sender::default(),
         };
         let entries: Vec<Entry> = self.batches.iter().enumerate().map(entry).collect();
         let mut writer = Writer::new(database.clone());

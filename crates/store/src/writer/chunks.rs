@@ -1,0 +1,205 @@
+//! How many chunks of the past one transaction and one sender may make.
+//!
+//! A chunk is a table of its own: making one takes locks and some ten milliseconds. Records of the last hours need
+//! none but the present ones. Older records, of a spool that waited, come through a bucket of their sender, so that
+//! nobody can make a site wait for thousands of chunks.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use throughline_sample::admission::Rejection;
+use throughline_sample::wire::Batch;
+use tokio_postgres::Client;
+
+use super::rows_trace::{clock_times, trace_times};
+use super::{Content, Entry, Failed, Rejected, failed};
+
+/// Records older than this are late: they may need a chunk that isn't there. Twice the length of a chunk of readings.
+const LATE_AFTER: i64 = 2 * HOUR;
+
+/// Late chunks that one entry may need: an entry holds a second of a node, or a few minutes that were thinned.
+const CHUNKS_OF_ENTRY: usize = 48;
+
+/// Late chunks that one transaction may make: about a second's work of the database.
+const CHUNKS_OF_TRANSACTION: usize = 64;
+
+/// Late chunks that one sender may make at once, and in a minute from then on.
+const CHUNKS_AT_ONCE: f64 = 64.0;
+const CHUNKS_A_MINUTE: f64 = 60.0;
+
+/// Known chunks and senders in memory, at most.
+const CACHED: usize = 100_000;
+
+const HOUR: i64 = 3600 * 1_000_000_000;
+const DAY: i64 = 24 * HOUR;
+
+/// A table, by its name, and a number of its chunk since 1970.
+type Slot = (&'static str, i64);
+
+/// What is known of chunks, and what each sender has left.
+#[derive(Default)]
+pub(super) struct Chunks {
+    known: HashSet<Slot>,
+    senders: HashMap<String, (f64, Instant)>,
+}
+
+/// What may happen with a late entry.
+pub(super) enum Late {
+    /// It needs no more chunks than it may.
+    Fits,
+    /// What is left of it where it needs more than an entry can.
+    Less(Box<Batch>, Vec<Rejected>),
+    /// To be sent again later.
+    Deferred,
+}
+
+impl Chunks {
+    /// Looks up which chunks of late entries are there already.
+    pub async fn load(&mut self, client: &Client, entries: &[&Entry], now: i64) -> Result<(), Failed> {
+        if self.known.len() > CACHED || self.senders.len() > CACHED {
+            *self = Self::default();
+        }
+        let mut unknown: HashSet<Slot> = HashSet::new();
+        for batch in entries.iter().filter_map(|entry| late_batch(entry, now)) {
+            each_slot(batch, |slot| {
+                if is_late(slot, now) && !self.known.contains(&slot) && unknown.len() < CACHED {
+                    unknown.insert(slot);
+                }
+            });
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let unknown: Vec<Slot> = unknown.into_iter().collect();
+        let tables: Vec<&str> = unknown.iter().map(|(table, _)| *table).collect();
+        let times: Vec<SystemTime> = unknown.iter().map(|slot| middle(*slot)).collect();
+        let find = "SELECT w.number FROM unnest($1::text[], $2::timestamptz[]) WITH ORDINALITY AS w(name, at, number) \
+                    JOIN timescaledb_information.chunks c ON c.hypertable_name = w.name::name \
+                        AND c.range_start <= w.at AND c.range_end > w.at";
+        let rows = client.query(find, &[&tables, &times]).await.map_err(failed("looking for chunks"))?;
+        for row in &rows {
+            let number = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
+            self.known.extend(unknown.get(number));
+        }
+        Ok(())
+    }
+
+    /// Judges a late entry; `made` are the chunks that this transaction makes anyway.
+    pub fn admit(&mut self, entry: &Entry, batch: &Batch, now: i64, made: &mut HashSet<Slot>) -> Late {
+        if late_batch(entry, now).is_none() {
+            return Late::Fits;
+        }
+        let mut new: HashSet<Slot> = HashSet::new();
+        each_slot(batch, |slot| {
+            if is_late(slot, now) && !self.known.contains(&slot) && !made.contains(&slot) {
+                new.insert(slot);
+            }
+        });
+        if new.is_empty() {
+            return Late::Fits;
+        }
+        if new.len() > CHUNKS_OF_ENTRY {
+            let mut batch = batch.clone();
+            let mut rejected = Vec::new();
+            retain_slots(&mut batch, &mut rejected, |slot| !new.contains(&slot));
+            return Late::Less(Box::new(batch), rejected);
+        }
+        let sender = entry.sender.owners.first().cloned().unwrap_or_default();
+        let at = Instant::now();
+        let (tokens, since) = self.senders.entry(sender).or_insert((CHUNKS_AT_ONCE, at));
+        let refill = at.duration_since(*since).as_secs_f64() * CHUNKS_A_MINUTE / 60.0;
+        (*tokens, *since) = ((*tokens + refill).min(CHUNKS_AT_ONCE), at);
+        let needed = new.len() as f64;
+        if *tokens < needed || made.len() + new.len() > CHUNKS_OF_TRANSACTION {
+            return Late::Deferred;
+        }
+        *tokens -= needed;
+        made.extend(new);
+        Late::Fits
+    }
+
+    /// The transaction was committed: its chunks are there.
+    pub fn committed(&mut self, made: HashSet<Slot>) {
+        self.known.extend(made);
+    }
+}
+
+/// The batch of an entry that has something late in it, of a sender that is judged.
+fn late_batch(entry: &Entry, now: i64) -> Option<&Batch> {
+    let is_late = !entry.sender.owners.is_empty() && entry.sender.oldest < now.saturating_sub(LATE_AFTER);
+    match &entry.content {
+        Content::Batch(batch) if is_late => Some(batch),
+        _ => None,
+    }
+}
+
+/// Length of a table's chunks: hours for readings, days for what a process reports of itself.
+fn length(table: &'static str) -> i64 {
+    if matches!(table, "events" | "coverage" | "self_stats") { DAY } else { HOUR }
+}
+
+fn slot(table: &'static str, time: i64) -> Slot {
+    (table, time.div_euclid(length(table)))
+}
+
+/// Whether a chunk ended long ago.
+fn is_late((table, number): Slot, now: i64) -> bool {
+    number.saturating_add(1).saturating_mul(length(table)) < now.saturating_sub(HOUR)
+}
+
+fn middle((table, number): Slot) -> SystemTime {
+    let at = number.saturating_mul(length(table)).saturating_add(length(table) / 2);
+    UNIX_EPOCH + std::time::Duration::from_nanos(u64::try_from(at).unwrap_or(0))
+}
+
+/// Calls `$apply!` with each kind of record that becomes rows at its own time, and the table of these.
+macro_rules! timed {
+    ($apply:ident) => {
+        $apply!(
+            ib_ports "ib_port_counters", ib_port_lanes "ib_port_lane_counters", host_ports "host_port_counters",
+            gpu_links "nvlink_counters", gpu_pcie "gpu_pcie_counters", gpu_pm "gpu_pm_counters",
+            mpi_ops "mpi_ops", mpi_peers "mpi_peers", mpi_pvars "mpi_pvars", mpi_regions "mpi_regions",
+            events "events", coverage "coverage", self_stats "self_stats"
+        )
+    };
+}
+
+fn each_slot(batch: &Batch, mut take: impl FnMut(Slot)) {
+    macro_rules! all {
+        ($($kind:ident $table:literal),+) => {
+            $(batch.$kind.iter().for_each(|record| take(slot($table, record.time)));)+
+        };
+    }
+    timed!(all);
+    batch.mpi_traces.iter().flat_map(trace_times).for_each(|time| take(slot("mpi_trace", time)));
+    batch.mpi_clocks.iter().flat_map(clock_times).for_each(|time| take(slot("mpi_clock", time)));
+}
+
+fn retain_slots(batch: &mut Batch, rejected: &mut Vec<Rejected>, keep: impl Fn(Slot) -> bool) {
+    macro_rules! all {
+        ($($kind:ident $table:literal),+) => {
+            $(batch.$kind.retain(|record| {
+                let stays = keep(slot($table, record.time));
+                if !stays {
+                    Rejected::note(rejected, Rejection::Quota, stringify!($kind), record);
+                }
+                stays
+            });)+
+        };
+    }
+    timed!(all);
+    batch.mpi_traces.retain(|trace| {
+        let stays = trace_times(trace).all(|time| keep(slot("mpi_trace", time)));
+        if !stays {
+            Rejected::note(rejected, Rejection::Quota, "mpi_traces", trace);
+        }
+        stays
+    });
+    batch.mpi_clocks.retain(|clock| {
+        let stays = clock_times(clock).all(|time| keep(slot("mpi_clock", time)));
+        if !stays {
+            Rejected::note(rejected, Rejection::Quota, "mpi_clocks", clock);
+        }
+        stays
+    });
+}

@@ -1,0 +1,107 @@
+//! What one transaction gathers of its entries before it writes, and what people are to know of it.
+
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use throughline_sample::admission::Rejection;
+use throughline_sample::wire::{Batch, Event};
+
+use super::claims::{Claims, Contested};
+use super::keys::Keys;
+use super::quarantine::RejectedRows;
+use super::rows::{Rows, now_nanoseconds};
+use super::{Entry, Rejected, WriteOutcome};
+
+/// How often the same contested job is an event, and the same rejections are a line in the log.
+const TOLD_AGAIN: Duration = Duration::from_secs(3600);
+
+/// Such things in memory.
+const TOLD_MAX: usize = 10_000;
+
+/// What a transaction is about to write.
+#[derive(Default)]
+pub(super) struct Work<'a> {
+    pub outcome: WriteOutcome,
+    pub written: Vec<Cow<'a, Batch>>,
+    pub rejected: RejectedRows,
+    contested: Vec<Contested>,
+    /// Chunks of the past that it makes.
+    pub chunks: HashSet<(&'static str, i64)>,
+}
+
+impl<'a> Work<'a> {
+    /// Adds a batch without what its sender may not report.
+    pub fn add(&mut self, entry: &Entry, batch: Cow<'a, Batch>, claims: &mut Claims, keys: &Keys) {
+        match claims.judge(entry, &batch, keys, &mut self.contested) {
+            Some((less, rejected)) => {
+                self.reject(entry, &rejected);
+                self.written.push(Cow::Owned(less));
+            }
+            None => self.written.push(batch),
+        }
+    }
+
+    pub fn reject(&mut self, entry: &Entry, rejected: &[Rejected]) {
+        self.outcome.reject(rejected);
+        self.rejected.add(entry, rejected);
+    }
+
+    /// An entry of a spool that is somebody else's.
+    pub fn deny(&mut self, entry: &Entry, place: usize) {
+        let (reason, example) = (Rejection::Spool, entry.spool_id.as_bytes().to_vec());
+        self.reject(entry, &[Rejected { reason, kind: "entry", records: 1, example }]);
+        self.outcome.denied.push(place);
+    }
+}
+
+/// What was said to people lately: contested jobs (key, node) as events, and rejections (sender, reason) in the log.
+#[derive(Default)]
+pub(super) struct Told(HashMap<(String, String), Instant>);
+
+impl Told {
+    /// What of these is to be said now.
+    fn due<'a>(&self, all: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<(String, String)> {
+        let owned = all.map(|(one, other)| (one.to_owned(), other.to_owned()));
+        owned.filter(|key| self.0.get(key).is_none_or(|at| at.elapsed() >= TOLD_AGAIN)).collect()
+    }
+
+    /// Makes events of contested jobs; gives back what is said when the transaction is committed.
+    pub fn events(&self, work: &Work<'_>, rows: &mut Rows) -> Due {
+        let contested = self.due(work.contested.iter().map(|one| (one.job_key.as_str(), one.node.as_str())));
+        for (job_key, node) in &contested {
+            let event = Event {
+                time: now_nanoseconds(),
+                source: "collector".to_owned(),
+                kind: "job.contested".to_owned(),
+                severity: "warning".to_owned(),
+                text: format!(
+                    "node {node} reports job {job_key} with another owner than others did: rejected"
+                ),
+                job_key: job_key.clone(),
+                ..Event::default()
+            };
+            rows.add_event("server", &event);
+        }
+        Due { contested, rejected: self.due(work.rejected.senders()) }
+    }
+
+    /// The transaction is committed.
+    pub fn committed(&mut self, due: Due) {
+        for (sender, reason) in &due.rejected {
+            tracing::warn!(sender, reason, "records rejected; the view rejected_records counts them");
+        }
+        if self.0.len() >= TOLD_MAX {
+            self.0.clear();
+        }
+        let now = Instant::now();
+        let all = due.contested.into_iter().chain(due.rejected).take(TOLD_MAX);
+        self.0.extend(all.map(|key| (key, now)));
+    }
+}
+
+/// What is to be said of one transaction.
+pub(super) struct Due {
+    contested: BTreeSet<(String, String)>,
+    rejected: BTreeSet<(String, String)>,
+}
