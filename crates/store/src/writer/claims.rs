@@ -371,8 +371,7 @@ impl Claims {
         }
         let what = "ending a claim of a job";
         for sql in [
-            "UPDATE job_rank SET end_time = greatest(start_time, now()), ending = 'lost' \
-             WHERE job_id = ANY($1) AND end_time IS NULL",
+            "DELETE FROM job_rank WHERE job_id = ANY($1)",
             "DELETE FROM job_node WHERE job_id = ANY($1)",
             "UPDATE job SET user_name = NULL, command = NULL, name = NULL, account = NULL, reported_by = NULL \
              WHERE id = ANY($1)",

@@ -24,7 +24,7 @@ const TRIES: usize = 256;
 const SEARCH_LIMIT: Duration = Duration::from_secs(15);
 
 /// How long one statement of it may take: much longer than the rows of an entry need.
-const STATEMENT_SECONDS: u32 = 4;
+const SEARCH_STATEMENT_LIMIT: Duration = Duration::from_secs(4);
 
 /// Calls `$apply!` with all kinds of record of a batch, in the order in which they refer to each other.
 macro_rules! kinds {
@@ -167,10 +167,11 @@ impl Session {
         let rest = Entry { content: Content::Batch(joined(resolved)), ..entry.clone() };
         let Content::Batch(batch) = &rest.content else { return Ok(outcome) };
         self.claims.load(&self.client, &[&rest], &self.keys).await?;
-        let Self { client, keys, claims, statements, .. } = self;
+        let Self { client, keys, claims, statements, statement_limit, .. } = self;
         let writes = fence::Writes::claim(client, &[&rest], keys).await?;
         let mut transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
-        let limit = format!("SET LOCAL statement_timeout = '{STATEMENT_SECONDS}s'");
+        let limit = SEARCH_STATEMENT_LIMIT.min(*statement_limit).as_millis();
+        let limit = format!("SET LOCAL statement_timeout = {limit}");
         transaction.batch_execute(&limit).await.map_err(failed("limiting the time of statements"))?;
         let mut ledger = Ledger::lock(&transaction, &[&rest]).await?;
         match ledger.place(&rest)? {

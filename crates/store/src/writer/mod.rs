@@ -74,6 +74,7 @@ pub struct Writer {
     session: Option<Session>,
     /// Ends what the present connection does.
     cancel: Option<CancelToken>,
+    statement_limit: Duration,
 }
 
 /// A connection and what is only true for it.
@@ -83,6 +84,7 @@ struct Session {
     claims: Claims,
     chunks: Chunks,
     statements: statements::Statements,
+    statement_limit: Duration,
     /// Spools of which an entry was deferred in this call: what is behind it must wait as well.
     deferred: HashSet<Uuid>,
     told: Told,
@@ -110,7 +112,13 @@ enum Failed {
 impl Writer {
     /// A writer to the database; connects with the first write.
     pub fn new(database: Database) -> Self {
-        Self { database, session: None, cancel: None }
+        Self { database, session: None, cancel: None, statement_limit: STATEMENT_LIMIT }
+    }
+
+    /// Another time for a statement, for tests that don't wait.
+    #[must_use]
+    pub fn with_statement_limit(self, limit: Duration) -> Self {
+        Self { statement_limit: limit, ..self }
     }
 
     /// Commits the entries, in the order given. On `Ok` all of them may be acknowledged but those that are listed as
@@ -144,7 +152,7 @@ impl Writer {
                 _ => {
                     let client = self.database.connect().await?;
                     self.cancel = Some(client.cancel_token());
-                    Session::begin(client).await?
+                    Session::begin(client, self.statement_limit).await?
                 }
             };
             let outcome = work(&mut session).await?;
@@ -187,10 +195,10 @@ impl Writer {
 const TOO_SLOW: &str = "57014";
 
 impl Session {
-    async fn begin(client: Client) -> Result<Session, Error> {
+    async fn begin(client: Client, statement_limit: Duration) -> Result<Session, Error> {
         let settings = format!(
             "SET statement_timeout = {}; SET lock_timeout = {}",
-            STATEMENT_LIMIT.as_millis(),
+            statement_limit.as_millis(),
             LOCK_LIMIT.as_millis()
         );
         client.batch_execute(&settings).await.map_err(Error::sql("limiting the time of statements"))?;
@@ -201,6 +209,7 @@ impl Session {
             chunks: Chunks::default(),
             statements: statements::Statements::default(),
             deferred: HashSet::new(),
+            statement_limit,
             told: Told::default(),
         })
     }
@@ -277,7 +286,7 @@ impl Session {
         self.claims.load(&self.client, entries, &self.keys).await?;
         let now = now_nanoseconds();
         self.chunks.load(&self.client, entries, now).await?;
-        let Self { client, keys, claims, chunks, statements, deferred, told } = self;
+        let Self { client, keys, claims, chunks, statements, deferred, told, .. } = self;
         let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
         let mut ledger = Ledger::lock(&transaction, entries).await?;
