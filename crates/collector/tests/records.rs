@@ -2,115 +2,19 @@
 //! valid ones are stored. `THROUGHLINE_SEED` replays one order.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[macro_use]
+mod maker;
 mod site;
 
+use maker::*;
 use site::*;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
-use throughline_sample::Message;
 use throughline_sample::wire::*;
 use uuid::Uuid;
 
 /// Entries of one run, of each of the two senders.
 const ENTRIES: u64 = 8;
-
-/// Records of an entry: so many valid ones and so many others of each kind.
-const VALID: u64 = 3;
-
-/// A small generator that a seed repeats (Vigna's SplitMix64).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound as u64) as usize
-    }
-
-    fn shuffle<T>(&mut self, all: &mut [T]) {
-        for at in (1..all.len()).rev() {
-            all.swap(at, self.below(at + 1));
-        }
-    }
-}
-
-/// What is to be found afterwards, and what was sent besides.
-#[derive(Default)]
-struct Ledger {
-    /// Table and the time, or the key, of a record.
-    valid: BTreeSet<(&'static str, String)>,
-    invalid: u64,
-}
-
-/// One entry in the making: each record encoded as a batch of its own, so that all of them can be put in any order.
-struct Entry<'a> {
-    records: Vec<Vec<u8>>,
-    ledger: &'a mut Ledger,
-}
-
-fn micros(time: i64) -> String {
-    (time / 1000).to_string()
-}
-
-impl Entry<'_> {
-    fn valid(&mut self, table: &'static str, key: String, batch: Batch) {
-        self.ledger.valid.insert((table, key));
-        self.records.push(batch.encode_to_vec());
-    }
-
-    fn invalid(&mut self, batch: Batch) {
-        self.ledger.invalid += 1;
-        self.records.push(batch.encode_to_vec());
-    }
-}
-
-/// A text that no name may be.
-fn bad_name(random: &mut Random) -> String {
-    match random.below(4) {
-        0 => "a\0b".into(),
-        1 => "a\u{202e}b".into(),
-        2 => "\u{1b}[2J".into(),
-        _ => "x".repeat(257),
-    }
-}
-
-/// A time that is not admitted.
-fn bad_time(random: &mut Random) -> i64 {
-    let day = 24 * HOUR;
-    match random.below(5) {
-        0 => i64::MAX,
-        1 => i64::MIN,
-        2 => now() + day * (1 + random.below(60_000) as i64),
-        3 => now() - day * (8 + random.below(15_000) as i64),
-        _ => 0,
-    }
-}
-
-/// Puts kinds with a time into an entry: valid ones, such with a bad time, and such as `spoil` makes.
-macro_rules! timed {
-    ($entry:ident, $random:ident, $time:ident, $kind:ident, $table:literal, $make:expr, [$($spoil:expr),+ $(,)?]) => {
-        for _ in 0..VALID {
-            $time += 1000;
-            let record = $make($time);
-            $entry.valid($table, micros($time), Batch { $kind: vec![record], ..Batch::default() });
-        }
-        let record = $make(bad_time($random));
-        $entry.invalid(Batch { $kind: vec![record], ..Batch::default() });
-        $({
-            $time += 1000;
-            let mut record = $make($time);
-            #[allow(clippy::redundant_closure_call)]
-            ($spoil)(&mut record, &mut *$random);
-            $entry.invalid(Batch { $kind: vec![record], ..Batch::default() });
-        })+
-    };
-}
 
 fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) -> Vec<u8> {
     let mut entry = Entry { records: Vec::new(), ledger };
@@ -442,13 +346,6 @@ fn crawler_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i6
         ..Batch::default()
     });
     finish(random, entry, Batch { subnet_prefix: PREFIX, ..Batch::default() })
-}
-
-/// An encoded message is the sum of its parts in any order (Protocol Buffers, "Last One Wins").
-fn finish(random: &mut Random, mut entry: Entry<'_>, sender: Batch) -> Vec<u8> {
-    entry.records.push(sender.encode_to_vec());
-    random.shuffle(&mut entry.records);
-    entry.records.concat()
 }
 
 const TIMED: [&str; 15] = [

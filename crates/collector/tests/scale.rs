@@ -9,7 +9,7 @@ use throughline_daemon::{Clock, SelfFigures};
 use throughline_delivery::{GrpcSink, ShipStats, ship};
 use throughline_sample::Message;
 use throughline_sample::catalogue::COMMITS;
-use throughline_sample::wire::{Batch, MpiPvarSample};
+use throughline_sample::wire::{Batch, JobRank, MpiPvarSample};
 use throughline_spool::{Class, Config, Spool};
 use throughline_store::{Terms, Writer, testing};
 use tokio::sync::Mutex;
@@ -57,7 +57,14 @@ async fn a_thousand_senders() {
                     variable_class: "level".into(),
                 };
                 let mpi_pvars = (0..ROWS).map(pvar).collect();
-                let batch = Batch { node: format!("n{sender}"), mpi_pvars, ..Batch::default() };
+                let rank = JobRank {
+                    job_key: "local:scale".into(),
+                    rank: u32::try_from(sender).unwrap(),
+                    start: time,
+                    ..JobRank::default()
+                };
+                let job_ranks = if entry == 0 { vec![rank] } else { Vec::new() };
+                let batch = Batch { node: format!("n{sender}"), job_ranks, mpi_pvars, ..Batch::default() };
                 spool.append(batch.encode_to_vec(), Class::Cumulative(0)).unwrap();
             }
             let stop = CancellationToken::new();

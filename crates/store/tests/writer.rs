@@ -3,11 +3,12 @@
 
 mod batches;
 
-use batches::{START, batch_of_everything, entry, port_batch};
+use batches::{SECOND, START, batch_of_everything, entry, port_batch};
 use throughline_sample::Message;
+use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{self, TRANSMIT_DATA_BYTES};
-use throughline_sample::wire::{Batch, MpiOpCell, Values};
-use throughline_store::{Content, Database, Entry, WriteOutcome, Writer, testing};
+use throughline_sample::wire::{Batch, Job, JobRank, JobSetting, MpiOpCell, MpiRankBin, Values};
+use throughline_store::{Content, Database, Entry, Sender, WriteOutcome, Writer, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -211,6 +212,65 @@ async fn what_cannot_be_stored_is_set_aside_with_its_reason() {
     assert_eq!(writer.write(&entries).await.unwrap().duplicates, 7);
 }
 
+/// An entry of a sender that is judged.
+fn of_node(spool: Uuid, sequence: u64, batch: Batch) -> Entry {
+    let owners = [format!("node:{}", batch.node)].into();
+    Entry { sender: Sender { owners, ..Sender::default() }, ..entry(spool, sequence, batch) }
+}
+
+#[tokio::test]
+async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
+    let (database, client, mut writer) = fresh().await;
+    let spool = Uuid::new_v4();
+    let mut bad = batch_of_everything();
+    // A key too long for its index, and a link that no column takes; the rows of both kinds that are right stay.
+    let long = JobSetting { job_key: "k".repeat(1 << 20), ..bad.job_settings[0].clone() };
+    bad.jobs.push(Job { key: "k".repeat(1 << 20), ..bad.jobs[0].clone() });
+    bad.job_settings.push(long);
+    let mut link = bad.gpu_links[0].clone();
+    link.links[0].link = u32::MAX;
+    link.time += 1000;
+    bad.gpu_links.insert(0, link);
+    let next = of_node(spool, 2, Batch { node: "node1".into(), ..port_batch(7, 3) });
+    let outcome = writer.write(&[of_node(spool, 1, bad), next]).await.unwrap();
+    // The event is about a switch, which is no node's.
+    assert_eq!(outcome.rejected, [(Rejection::Node, 1), (Rejection::Database, 3)].into());
+    assert_eq!((outcome.rows, outcome.quarantined), (19, 0));
+    for (table, rows) in [("job", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
+        assert_eq!(count(&client, table).await, rows, "{table}");
+    }
+    let listed =
+        throughline_store::rejected_records(&database.connect_reader().await.unwrap()).await.unwrap();
+    let listed: Vec<(&str, &str, i64)> =
+        listed.iter().map(|one| (one.sender.as_str(), one.reason.as_str(), one.records)).collect();
+    assert_eq!(listed, [("node:node1", "database", 3), ("node:node1", "node", 1)]);
+}
+
+#[tokio::test]
+async fn a_job_that_begins_again_elsewhere_is_not_held_up_by_a_failed_node() {
+    let (_, client, mut writer) = fresh().await;
+    let part = |node: &str, start: i64| {
+        let all = batch_of_everything();
+        let rank = JobRank { host: node.into(), start, ..all.job_ranks[0].clone() };
+        Batch { node: node.into(), jobs: all.jobs, job_ranks: vec![rank], ..Batch::default() }
+    };
+    let bins = |node: &str, time: i64| {
+        let bin = MpiRankBin { time, ..batch_of_everything().mpi_ops[0].clone() };
+        Batch { node: node.into(), mpi_ops: vec![bin], ..Batch::default() }
+    };
+    let (first, second) = (Uuid::new_v4(), Uuid::new_v4());
+    writer.write(&[of_node(first, 1, part("a", START))]).await.unwrap();
+    // While the first node reports, nobody else has its rank.
+    let refused = [of_node(second, 1, part("b", START + SECOND)), of_node(second, 2, bins("b", START))];
+    assert_eq!(writer.write(&refused).await.unwrap().rejected, [(Rejection::Job, 2)].into());
+    client.execute("UPDATE job_node SET reported_at = now() - interval '3 minutes'", &[]).await.unwrap();
+    let outcome = writer.write(&[of_node(second, 3, bins("b", START + SECOND))]).await.unwrap();
+    assert_eq!((outcome.rows, outcome.rejected.len()), (2, 0));
+    let outcome = writer.write(&[of_node(second, 4, part("b", START + 2 * SECOND))]).await.unwrap();
+    assert_eq!(outcome.rejected.len(), 0);
+    assert_eq!(count(&client, "job_rank").await, 2);
+}
+
 #[tokio::test]
 async fn a_missing_schema_is_the_databases_fault_and_no_batch_is_set_aside() {
     let database = testing::empty_database().await;
@@ -279,7 +339,7 @@ async fn entries_need_not_hold_anything() {
         spool_id: Uuid::nil(),
         sequence: 0,
         content: Content::Batch(Batch::default()),
-        sender: throughline_store::Sender::default(),
+        sender: Sender::default(),
     };
     assert_eq!(writer.write(&[empty]).await.unwrap(), WriteOutcome::default());
     assert_eq!(count(&client, "batch_ledger").await, 1);

@@ -13,10 +13,13 @@ use super::devices::Devices;
 use super::keys::{Keys, small};
 use super::{Content, Entry, Failed, Rejected, failed};
 
-/// How long a node must not have reported a GPU or an adapter before another node may have it, and how long a node
-/// must not have reported a job before a rank that still runs there may begin elsewhere. Hardware moves in the time of a
-/// repair, and a node that is alive reports each minute.
+/// How long a node must not have reported a GPU or an adapter before another node may have it: hardware moves in the time
+/// of a repair.
 pub(super) const TRANSFER_AFTER_SECONDS: f64 = 3600.0;
+
+/// How long a node must not have reported a job before a rank that ran there may begin elsewhere: a node that is alive
+/// reports its jobs each minute, and a scheduler takes longer to start a job again whose node has failed.
+const RANK_TRANSFER_AFTER_SECONDS: f64 = 150.0;
 
 /// Claims kept in memory; at the limit the cache is emptied and fills again from the database.
 const CACHED_CLAIMS: usize = 1_000_000;
@@ -53,8 +56,10 @@ struct Pending {
     owners: HashMap<i32, Owner>,
     members: HashSet<(i32, i32)>,
     ranks: HashSet<RankOfNode>,
-    /// Ranks that run on a node that reports them, or that others have had.
+    /// Ranks that run on a node that reports them.
     running: HashMap<(i32, i32), i32>,
+    /// Ranks that some node has had.
+    known: HashSet<(i32, i32)>,
     /// Jobs that a stronger claim took over.
     taken_over: Vec<i32>,
     /// Job keys that an event may be about, with the node.
@@ -140,8 +145,9 @@ impl Claims {
     ) -> Result<(), Failed> {
         let mut missing: HashSet<(i32, i32)> = HashSet::new();
         for (batch, node) in batches {
-            for id in batch.job_ranks.iter().filter_map(|rank| keys.job(&rank.job_key).ok()) {
-                if !self.members.contains(&(id, *node)) {
+            for (key, rank) in ranks(batch) {
+                let (Ok(id), Ok(rank)) = (keys.job(key), small(rank, "rank")) else { continue };
+                if !self.ranks.contains(&(id, rank, *node)) && !self.members.contains(&(id, *node)) {
                     missing.insert((id, *node));
                 }
             }
@@ -182,12 +188,13 @@ impl Claims {
                     LEFT JOIN job_node n ON n.job_id = r.job_id AND n.node_id = r.node_id \
                     WHERE r.node_id IS NOT NULL GROUP BY 1, 2, 3";
         let rows = client
-            .query(find, &[&jobs, &numbers, &TRANSFER_AFTER_SECONDS])
+            .query(find, &[&jobs, &numbers, &RANK_TRANSFER_AFTER_SECONDS])
             .await
             .map_err(failed("looking up ranks"))?;
         for row in &rows {
             let (job, rank, node): RankOfNode = (row.get(0), row.get(1), row.get(2));
             self.ranks.insert((job, rank, node));
+            self.pending.known.insert((job, rank));
             if row.get::<_, Option<bool>>(3) == Some(true) {
                 self.pending.running.insert((job, rank), node);
             }
@@ -275,7 +282,14 @@ impl Claims {
     fn check_rank(&self, key: &str, rank: u32, node: i32, keys: &Keys) -> Result<(), Rejection> {
         let job = keys.job(key).map_err(|_| Rejection::Name)?;
         let rank = small(rank, "rank").map_err(|_| Rejection::Number)?;
-        if self.has_rank(job, rank, node) { Ok(()) } else { Err(Rejection::Job) }
+        // A job that began again on other nodes while the ranks of a failed one still counted as running: its ranks were
+        // refused then, and are not reported again.
+        let runs_nowhere_else = || {
+            self.pending.known.contains(&(job, rank))
+                && !self.pending.running.contains_key(&(job, rank))
+                && self.is_member(job, node)
+        };
+        if self.has_rank(job, rank, node) || runs_nowhere_else() { Ok(()) } else { Err(Rejection::Job) }
     }
 
     /// What of a node's batch is not its own to report. `Ok` without anything is the rule.

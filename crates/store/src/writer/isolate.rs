@@ -10,7 +10,7 @@ use tokio_postgres::Transaction;
 use super::keys::Keys;
 use super::ledger::{Ledger, Place};
 use super::quarantine::RejectedRows;
-use super::rows::Rows;
+use super::rows::{Rows, newest_time};
 use super::statements::Statements;
 use super::{Content, Entry, Failed, Rejected, Session, TOO_SLOW, Way, WriteOutcome};
 use super::{failed, fence, inventory, late, write_rows};
@@ -117,6 +117,10 @@ fn halves(mut batch: Batch) -> (Batch, Batch) {
     }
     kinds!(split);
     _ = left;
+    // The clock's error stands beside times.
+    if newest_time(&batch).is_none() {
+        second.clock_error_nanoseconds = batch.clock_error_nanoseconds.take();
+    }
     (batch, second)
 }
 
@@ -125,6 +129,7 @@ fn joined(parts: Vec<Batch>) -> Batch {
     let mut all = parts.into_iter();
     let mut batch = all.next().unwrap_or_default();
     for mut part in all {
+        batch.clock_error_nanoseconds = batch.clock_error_nanoseconds.or(part.clock_error_nanoseconds);
         macro_rules! append {
             ($($kind:ident),+) => { $(batch.$kind.append(&mut part.$kind);)+ };
         }
