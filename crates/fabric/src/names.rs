@@ -113,7 +113,9 @@ impl NameMap {
 }
 
 fn printable(name: &str) -> String {
-    name.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
+    name.chars()
+        .map(|c| if throughline_sample::admission::is_deceptive(c) { '\u{FFFD}' } else { c })
+        .collect()
 }
 
 /// A map that follows its file.

@@ -96,6 +96,8 @@ fn attack_12_a_switch_behind_each_port() {
     assert_eq!(has("node.new"), 0);
     assert_eq!(std::fs::read(&remembered).unwrap(), memory);
     assert_eq!(metric(&daemon.metrics(), "throughline_topology_truncated"), 1.0);
+    let (status, text) = daemon.health();
+    assert!(status == 200 && text.starts_with("degraded") && text.contains("max_ports"), "{status} {text}");
     // The fabric is honest again, and the discovery whole.
     fabric.control("honest").unwrap();
     until("a whole discovery", || metric(&daemon.metrics(), "throughline_topology_truncated") == 0.0);

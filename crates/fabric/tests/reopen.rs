@@ -73,12 +73,16 @@ fn a_driver_that_is_loaded_anew_is_opened_again() {
     command.current_dir(folder.path()).arg("--transport").arg(format!("sim:{}", socket.display()));
     let mut daemon = Daemon::spawn(command, &configuration(collector), PathBuf::from("state"));
     until("a whole sweep", || whole_sweeps(&double) > 0);
+    assert_eq!(daemon.health(), (200, "ok\n".to_owned()));
     fabric.end();
     until("an event of the loss", || has(&double, "device.lost") == 1);
+    let (status, text) = daemon.health();
+    assert!(status == 503 && text.contains("device:"), "{status} {text}");
     let fabric = Played::at(&socket);
     let before = whole_sweeps(&double);
     until("whole sweeps again", || whole_sweeps(&double) > before + 1);
     until("an event of the return", || has(&double, "device.back") == 1);
+    until("a healthy crawler", || daemon.health() == (200, "ok\n".to_owned()));
     let text = daemon.metrics();
     for part in ["mad", "discovery"] {
         assert!(text.contains(&format!("throughline_device_reopens_total{{source=\"{part}\"}}")), "{text}");
@@ -100,7 +104,10 @@ fn a_simulator_that_is_started_again_is_attached_to_again() {
     let pid = daemon.id();
     simulated
         .fabric
-        .restart(&net, &options, || until("an event of the loss", || has(&double, "device.lost") == 1))
+        .restart(&net, &options, || {
+            until("an event of the loss", || has(&double, "device.lost") == 1);
+            assert_eq!(daemon.health().0, 503);
+        })
         .unwrap();
     let before = whole_sweeps(&double);
     until("whole sweeps again", || whole_sweeps(&double) > before + 1);

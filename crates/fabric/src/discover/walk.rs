@@ -8,8 +8,8 @@ use super::limits::{Limit, Limits, Taken};
 use super::{Discovery, Failure, Look, keep};
 use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
 use crate::mad::{
-    self, DirectedPath, LFT_BLOCK_LIDS, LFT_NO_PORT, Mad, MlnxExtPortInfo, NodeInfo, NodeKind, PortInfo,
-    Query, SwitchInfo, attribute,
+    self, DirectedPath, LFT_BLOCK_LIDS, LFT_NO_PORT, Mad, MlnxExtPortInfo, NodeKind, PortInfo, Query,
+    SwitchInfo, attribute,
 };
 use crate::topology::{Node, NodeIndex, Port, PortEnd, Topology};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -472,35 +472,4 @@ impl Work for Walk<'_> {
         }
         self.advance(queue);
     }
-}
-
-/// A node of which only NodeInfo is known.
-fn new_node(info: &NodeInfo, path: DirectedPath) -> Node {
-    let numbers = (0..=info.port_count).filter(|_| info.kind == NodeKind::Switch);
-    let ports = numbers.map(|number| Port {
-        number,
-        guid: (number == 0).then_some(info.port_guid),
-        info: None,
-        remote: None,
-    });
-    Node {
-        guid: info.node_guid,
-        kind: info.kind,
-        description: String::new(),
-        system_guid: info.system_guid,
-        vendor_id: info.vendor_id,
-        device_id: info.device_id,
-        port_count: info.port_count,
-        ports: ports.collect(),
-        switch: None,
-        forwarding: Vec::new(),
-        path,
-    }
-}
-
-/// A node as it is known, without its cables: they are confirmed one by one.
-fn as_known(node: &Node, path: DirectedPath) -> Node {
-    let mut node = Node { path, ..node.clone() };
-    node.ports.iter_mut().for_each(|port| port.remote = None);
-    node
 }

@@ -8,6 +8,10 @@ use crate::mad::{MAX_MULTICAST_LID, MFT_BLOCK_LIDS, MFT_POSITION_PORTS, MIN_MULT
 use crate::topology::{Node, Topology};
 use std::sync::atomic::AtomicBool;
 
+/// Requests of one reading: 3,000 switches of 64 ports with 2,000 groups need 950,000.
+const REQUESTS_MAX: usize = 1_000_000;
+/// Entries of all tables that are taken, counted in bytes of masks that are not 0: as many as saved files may have.
+const ENTRIES_MAX: usize = 2_500_000;
 /// Bits of the modifier below the position.
 const POSITION_SHIFT: u32 = 28;
 
@@ -22,8 +26,14 @@ pub fn read(
     stop: &AtomicBool,
 ) -> Result<(MulticastTables, Vec<Failure>), EngineError> {
     let mut asks = Vec::new();
+    let mut failures = Vec::new();
     for (index, node) in topology.nodes.iter().enumerate() {
         let (blocks, positions) = extent(node);
+        if asks.len() + blocks as usize * positions as usize > REQUESTS_MAX {
+            let (guid, what) = (Some(node.guid), "MulticastForwardingTable");
+            failures.push(Failure { guid, port: None, what, reason: "beyond_the_bound" });
+            continue;
+        }
         for block in 0..blocks {
             asks.extend((0..positions).map(|position| Ask {
                 node: index,
@@ -33,11 +43,20 @@ pub fn read(
         }
     }
     let mut tables = MulticastTables::new(topology);
-    let mut failures = Vec::new();
+    let mut entries = 0;
     ask(engine, topology, &asks, stop, &mut |position, answer| {
         let Some(Ask { node, modifier, .. }) = asks.get(position).copied() else { return };
         match answer {
-            Ok(data) => block(&mut tables, node, modifier, data),
+            Ok(data) => {
+                // Each entry with a port takes its room, whatever it says.
+                entries += data.iter().filter(|byte| **byte != 0).count();
+                if entries <= ENTRIES_MAX {
+                    block(&mut tables, node, modifier, data);
+                } else if failures.len() < REQUESTS_MAX {
+                    let (guid, what) = (Some(topology.nodes[node].guid), "MulticastForwardingTable");
+                    failures.push(Failure { guid, port: None, what, reason: "beyond_the_bound" });
+                }
+            }
             Err(missing) => failures.push(Failure {
                 guid: Some(topology.nodes[node].guid),
                 port: None,

@@ -14,11 +14,14 @@ use crate::mad::{
 use crate::topology::{Node, Port, PortEnd, Topology};
 use std::collections::{BTreeMap, HashMap};
 use throughline_sample::Guid;
+use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 
 /// Most nodes: a subnet has 48 K unicast LIDs (IBTA volume 1, 4.1.3), and a node needs one.
 pub const MAX_NODES: usize = 48 * 1024;
 /// Largest unicast LID (4.1.3).
 pub const MAX_UNICAST_LID: u16 = 0xBFFF;
+/// Most ports of all nodes, as of a topology in the state folder: each takes its room, and a line can claim 255.
+const MAX_PORTS: usize = 1 << 20;
 /// Most bytes of forwarding tables in memory: 5,000 switches with a table of 48 K LIDs each.
 const MAX_TABLE_BYTES: usize = 256 << 20;
 
@@ -218,7 +221,8 @@ impl Facts {
         mine.enhanced_port_0 = mine.enhanced_port_0.or(other.enhanced_port_0);
         mine.switch = mine.switch.or(other.switch);
         if mine.description.is_none() {
-            mine.description = other.description;
+            // A file can be somebody else's: what it names is shown in terminals.
+            mine.description = other.description.map(|text| clean_text(&text, NAME_BYTES_MAX).into_owned());
         }
         for (port, fact) in other.ports {
             self.port(other.guid, port, fact)?;
@@ -355,7 +359,13 @@ impl Facts {
             }
             self.port(owner, port.number, port.fact)?;
         }
-        Ok(())
+        let ports = |node: &NodeFact| {
+            if node.is_switch() { usize::from(node.port_count.unwrap_or(0)) + 1 } else { 1 }
+        };
+        match self.nodes.values().map(ports).sum::<usize>() {
+            ports if ports > MAX_PORTS => Err(format!("{ports} ports are more than {MAX_PORTS}")),
+            _ => Ok(()),
+        }
     }
 
     /// Begins a switch's forwarding table; a second one of the same switch replaces the first.

@@ -35,7 +35,6 @@ struct Part {
     tries: u32,
     is_lost: bool,
     /// When it last worked.
-    #[allow(dead_code)]
     worked: Option<Instant>,
 }
 
@@ -54,13 +53,11 @@ impl Device {
     }
 
     /// Whether a part of the crawler can't use it.
-    #[allow(dead_code)]
     pub fn is_lost(&self) -> bool {
         self.lock().values().any(|part| part.is_lost)
     }
 
     /// How long ago a part last worked; `None` if it never did.
-    #[allow(dead_code)]
     pub fn idle(&self, name: &str) -> Option<Duration> {
         self.lock().get(name)?.worked.map(|at| at.elapsed())
     }

@@ -9,6 +9,7 @@ pub mod config;
 mod device;
 mod exposition;
 mod hard_sweep;
+mod health;
 mod housekeeping;
 mod local_port;
 mod manager;
@@ -31,6 +32,7 @@ use crate::cli::fabric::device_failure;
 use anyhow::Context;
 use config::Config;
 use exposition::Exposition;
+use health::CrawlerHealth;
 use housekeeping::Own;
 use sender::Sender;
 use shared::{Publisher, Shared};
@@ -39,9 +41,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use throughline_daemon::{
-    AlwaysHealthy, Clock, Failure, GRACE, Listening, SelfFigures, http, paths, stop_signal,
-};
+use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use throughline_fabric::engine::Engine;
 use throughline_fabric::names::NameFile;
@@ -132,8 +132,9 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let own = Own { shared: shared.clone(), shipped: outbox.shipped() };
         let interval = config.sweep.interval_seconds.duration();
         let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
-        let router =
-            http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages), Arc::new(AlwaysHealthy));
+        let walks = config.discovery.interval_seconds.duration();
+        let health = CrawlerHealth::new(shared.clone(), outbox.shipped(), walks, interval);
+        let router = http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages), Arc::new(health));
         let http_stop = CancellationToken::new();
         let tasks = Tasks {
             threads,

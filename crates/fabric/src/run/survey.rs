@@ -251,7 +251,9 @@ impl Survey {
     /// was found stays while the fabric is not to be seen.
     fn read_multicast(&mut self, engine: &mut Engine, began: i64) -> Result<(), EngineError> {
         let is_due = !self.is_cut_off && !self.asking.is_told() && Instant::now() >= self.multicast_after;
-        let Some(topology) = self.publication.topology().filter(|_| is_due) else { return Ok(()) };
+        // Of a truncated one they would be those of switches that may not be real.
+        let topology = self.publication.topology().filter(|topology| is_due && topology.truncated.is_none());
+        let Some(topology) = topology else { return Ok(()) };
         // Below 2^53.
         #[allow(clippy::cast_precision_loss)]
         let pause = multicast::cost(&topology) as f64 / MULTICAST_MADS_PER_SECOND;

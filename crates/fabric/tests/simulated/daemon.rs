@@ -110,11 +110,21 @@ impl Daemon {
     }
 
     pub fn metrics(&self) -> String {
+        self.get("/metrics").1
+    }
+
+    /// Status and body of `/healthz`.
+    pub fn health(&self) -> (u16, String) {
+        self.get("/healthz")
+    }
+
+    fn get(&self, path: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
     }
 
     pub fn stop(&mut self) -> i32 {

@@ -3,10 +3,10 @@
 //! A node is known by its GUID, and anybody can claim one. So facts that a GUID had stay, a port has one cable, and
 //! of two places that claim the same port the one that was known before counts, else the first.
 
-use super::{Ask, Walk, Walked, as_known, new_node};
+use super::{Ask, Walk, Walked};
 use crate::discover::{OTHER_FACTS, OTHER_PLACE};
 use crate::engine::{NodeId, Queue, Route};
-use crate::mad::{NodeInfo, NodeKind, attribute};
+use crate::mad::{DirectedPath, NodeInfo, NodeKind, attribute};
 use crate::topology::{Node, NodeIndex, Port, PortEnd};
 use throughline_sample::Guid;
 
@@ -171,4 +171,35 @@ impl Walk<'_> {
 fn has_facts(node: &Node, info: &NodeInfo) -> bool {
     (node.kind, node.port_count, node.system_guid) == (info.kind, info.port_count, info.system_guid)
         && (node.vendor_id, node.device_id) == (info.vendor_id, info.device_id)
+}
+
+/// A node of which only NodeInfo is known.
+fn new_node(info: &NodeInfo, path: DirectedPath) -> Node {
+    let numbers = (0..=info.port_count).filter(|_| info.kind == NodeKind::Switch);
+    let ports = numbers.map(|number| Port {
+        number,
+        guid: (number == 0).then_some(info.port_guid),
+        info: None,
+        remote: None,
+    });
+    Node {
+        guid: info.node_guid,
+        kind: info.kind,
+        description: String::new(),
+        system_guid: info.system_guid,
+        vendor_id: info.vendor_id,
+        device_id: info.device_id,
+        port_count: info.port_count,
+        ports: ports.collect(),
+        switch: None,
+        forwarding: Vec::new(),
+        path,
+    }
+}
+
+/// A node as it is known, without its cables: they are confirmed one by one.
+fn as_known(node: &Node, path: DirectedPath) -> Node {
+    let mut node = Node { path, ..node.clone() };
+    node.ports.iter_mut().for_each(|port| port.remote = None);
+    node
 }
