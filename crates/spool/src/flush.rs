@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 
 use uuid::Uuid;
 
-use crate::format::{META_SLOT_STRIDE, Meta, SegmentHeader, encode_entry};
+use crate::format::{META_SLOT_STRIDE, Meta, SegmentHeader, Tail, encode_entry};
 use crate::state::{Pending, Segment, Shared};
 use crate::storage::{Storage, StorageFile};
 use crate::{QUARANTINE_FILES_MAX, RESERVE_SEQUENCES, SEGMENTS_MAX};
 
 pub(crate) const META_NAME: &str = "meta";
+pub(crate) const TAIL_NAME: &str = "tail";
 
 /// How often the acknowledged position is written at most. Its loss only means that entries are sent again.
 const ACK_WRITE_INTERVAL: Duration = Duration::from_secs(2);
@@ -100,6 +101,7 @@ pub(crate) struct Flusher {
     pub volatile_id: bool,
     ack_written_at: Option<Instant>,
     quarantined: Vec<u64>,
+    tail: Option<Box<dyn StorageFile>>,
 }
 
 impl Flusher {
@@ -120,6 +122,7 @@ impl Flusher {
             volatile_id,
             ack_written_at: None,
             quarantined,
+            tail: None,
         }
     }
 
@@ -168,10 +171,14 @@ impl Flusher {
         let mut state = shared.lock();
         match (result, &self.active) {
             (Ok(end), Some(active)) => {
+                let (spool_id, index) = (self.spool_id, active.index);
+                let mut tail =
+                    Tail { spool_id, index, last: last.sequence, entries: batch.len() as u64, len: end };
                 if let Some(segment) = state.segments.iter_mut().find(|s| s.index == active.index) {
                     segment.last = last.sequence;
                     segment.len = end;
                     segment.entries += batch.len() as u64;
+                    tail.entries = segment.entries;
                 } else if !fresh {
                     // A reader found the segment damaged meanwhile: the batch goes into another one.
                     drop(state);
@@ -190,6 +197,8 @@ impl Flusher {
                         active: true,
                         oldest_ns: first.appended_ns,
                         read_failures: 0,
+                        damaged: false,
+                        damage_counted_to: 0,
                     });
                 }
                 state.counts.written_entries += batch.len() as u64;
@@ -199,6 +208,7 @@ impl Flusher {
                 if let Some(active) = &mut self.active {
                     active.len = end;
                 }
+                self.note_tail(&tail);
                 Ok(())
             }
             (Ok(_), None) => Ok(()),
@@ -213,6 +223,18 @@ impl Flusher {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// Notes what is on disk now. It serves to count a loss only, so a failure of it is none of the spool.
+    fn note_tail(&mut self, tail: &Tail) {
+        if self.tail.is_none() {
+            self.tail = self.storage.open(TAIL_NAME).or_else(|_| self.storage.create(TAIL_NAME)).ok();
+        }
+        if let Some(file) = &self.tail
+            && file.write_at(&tail.encode(), 0).is_err()
+        {
+            self.tail = None;
         }
     }
 
@@ -250,9 +272,10 @@ impl Flusher {
                 segment.active = false;
             }
             let acked = state.acked;
-            if let Some(at) = state.segments.iter().position(|s| s.index == active.index && s.last <= acked) {
-                state.segments.remove(at);
-                state.doomed.push(active.index);
+            if let Some(at) = state.segments.iter().position(|s| s.index == active.index && s.last <= acked)
+                && let Some(segment) = state.segments.remove(at)
+            {
+                state.remove_file(&segment);
             }
         }
     }

@@ -189,6 +189,49 @@ impl Meta {
     }
 }
 
+/// First bytes of the tail file.
+const TAIL_MAGIC: [u8; 8] = *b"TLSPTAL1";
+/// Bytes of the tail file; within one disk sector.
+pub(crate) const TAIL_BYTES: usize = 64;
+
+/// What the newest segment had after its last sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Tail {
+    pub spool_id: Uuid,
+    pub index: u64,
+    pub last: u64,
+    pub entries: u64,
+    pub len: u64,
+}
+
+impl Tail {
+    pub fn encode(&self) -> [u8; TAIL_BYTES] {
+        let mut out = [0u8; TAIL_BYTES];
+        out[..8].copy_from_slice(&TAIL_MAGIC);
+        out[8..24].copy_from_slice(self.spool_id.as_bytes());
+        for (at, number) in [(24, self.index), (32, self.last), (40, self.entries), (48, self.len)] {
+            out[at..at + 8].copy_from_slice(&number.to_le_bytes());
+        }
+        let crc = crc32c::crc32c(&out[..60]);
+        out[60..].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..TAIL_BYTES)?;
+        if bytes[..8] != TAIL_MAGIC || crc32c::crc32c(&bytes[..60]) != u32_at(bytes, 60)? {
+            return None;
+        }
+        Some(Self {
+            spool_id: Uuid::from_slice(&bytes[8..24]).ok()?,
+            index: u64_at(bytes, 24)?,
+            last: u64_at(bytes, 32)?,
+            entries: u64_at(bytes, 40)?,
+            len: u64_at(bytes, 48)?,
+        })
+    }
+}
+
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }

@@ -21,6 +21,7 @@
 //! | --- | --- |
 //! | `lock` | empty; held with flock(2) by the one process that uses the folder |
 //! | `meta` | two slots of 512 bytes at 0 and 4096, written in turn and synced; the good one with the higher generation holds: magic `TLSPMET1`, generation u64, spool id 16 bytes, reserved_until u64, acked u64, owner checksum u32, zeros, checksum u32 at 508 |
+//! | `tail` | which entries the newest segment had after its last sync, so that a loss there is counted; written without a sync of its own, ignored where it is damaged: magic `TLSPTAL1`, spool id 16 bytes, index u64, last sequence u64, entries u64, length u64, zeros, checksum u32 at 60 |
 //! | `%016x.seg` | a segment: header, then entries; named by its index, which only rises |
 //! | `%016x.bad` | a damaged segment, kept for a person to look at; at most [`QUARANTINE_FILES_MAX`] |
 //!
@@ -34,9 +35,11 @@
 //! reader passes over what it has already met.
 //!
 //! # Failures
-//! - **Damage**: the good start of a segment is copied, the file renamed, both counted. Found while reading,
-//!   the segment is set aside at once. Nothing is read twice in the hope that it gets better, except that a
-//!   read error is tried three times.
+//! - **Damage**: the entries around a damaged spot are found by their checksums and delivered. At the start they are
+//!   copied to a new segment and the damaged file is renamed; found while reading, the spot is passed over and the file
+//!   renamed once the rest is acknowledged. Lost entries are counted by the sequences around the spot; at a segment's
+//!   end by the next segment's first, and for the newest segment by the file `tail`. Nothing is read twice in the hope
+//!   that it gets better, except that a read error is tried three times.
 //! - **Full**: beyond [`Config::disk_bytes_max`] the oldest segment that is not thinned yet is rewritten
 //!   without every second cumulative entry of each stream; when all are thinned, the oldest is dropped.
 //! - **Disk full, failing or slow**: entries stay in memory up to [`Config::memory_bytes_max`], where the
@@ -52,6 +55,7 @@ mod handle;
 mod read;
 mod recover;
 mod room;
+mod salvage;
 mod state;
 mod storage;
 
@@ -206,10 +210,13 @@ pub struct Stats {
     pub dropped_memory_entries: u64,
     /// Entries dropped with the oldest segment of a full folder.
     pub dropped_disk_entries: u64,
-    /// Segments set aside as damaged, or whose damaged tail was.
+    /// Segments found damaged: set aside, what is good of them is still delivered.
     pub damaged_segments: u64,
-    /// Entries known to be lost with them. The tail of an unclean end is not known and not counted.
+    /// Entries lost with them, by the sequences around the damaged spots. What was appended after the last sync before
+    /// an unclean end is not known and not counted.
     pub damaged_entries: u64,
+    /// Bytes of the damaged spots.
+    pub damaged_bytes: u64,
     /// Writes that failed because the disk or a quota was full.
     pub no_space_errors: u64,
     /// Writes, syncs, renames and removals that failed otherwise.

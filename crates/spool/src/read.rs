@@ -10,6 +10,7 @@ use bytes::Bytes;
 use crate::ENTRY_TOTAL_MAX;
 use crate::flush::segment_name;
 use crate::format::{Decoded, ENTRY_HEADER_BYTES, Entry, SEGMENT_HEADER_BYTES, decode_entry};
+use crate::salvage::{Gap, SEARCH_WORK_FACTOR, find};
 use crate::state::{Segment, Shared};
 use crate::storage::{Storage, StorageFile};
 
@@ -86,10 +87,19 @@ impl Reader {
                     return Ok(entries);
                 }
                 Ok(Chunk::Damaged) => {
+                    // Nothing good is left of it behind `after`.
                     self.open = None;
-                    tracing::warn!(segment = %segment_name(segment.index),
-                        "a segment of the spool is damaged: set aside, its unread rest is lost");
-                    state.set_aside(segment.index);
+                    let Some(live) = state.segments.iter_mut().find(|s| s.index == segment.index) else {
+                        continue;
+                    };
+                    if live.last > segment.last {
+                        continue; // Written to meanwhile.
+                    }
+                    if after < live.first {
+                        state.set_aside(segment.index);
+                    } else {
+                        live.last = after;
+                    }
                     drop(state);
                     self.shared.work.notify_all();
                 }
@@ -143,16 +153,39 @@ impl Reader {
                 Stopped::Needs(_) if at.offset == segment.len => {}
                 // The file, or what is good of it, ends within an entry.
                 Stopped::Needs(total) if got < asked || at.offset + total as u64 > segment.len => {
-                    return Ok(taken.up_to_damage());
+                    self.pass_damage(&mut at, segment)?;
                 }
                 Stopped::Needs(total) => {
                     want = if at.offset == before { total.max(READ_CHUNK_BYTES) } else { READ_CHUNK_BYTES };
                 }
-                Stopped::Damaged => return Ok(taken.up_to_damage()),
+                Stopped::Damaged => self.pass_damage(&mut at, segment)?,
             }
         }
         self.open = Some(at);
-        Ok(taken.up_to_damage())
+        Ok(taken.up_to_end())
+    }
+
+    /// Moves the place to the next good entry, or to the segment's end, and has what is between counted.
+    fn pass_damage(&self, at: &mut OpenSegment, segment: &Segment) -> io::Result<()> {
+        // Bounded by FOREIGN_SEGMENT_BYTES_MAX, as segments are when the spool is opened.
+        let mut rest = vec![0; usize::try_from(segment.len - at.offset).unwrap_or(0)];
+        let got = at.file.read_at(&mut rest, at.offset)?;
+        let whole = got == rest.len();
+        rest.truncate(got);
+        let mut work = rest.len().saturating_mul(SEARCH_WORK_FACTOR);
+        let found = find(&rest, segment.salt, at.passed, &mut work);
+        let start = at.offset;
+        let (bytes, before) = match &found {
+            Some((skip, entry)) => (*skip as u64, Some(entry.sequence)),
+            None => (segment.len - start, whole.then_some(segment.last + 1)),
+        };
+        let after = at.passed.max(segment.first.saturating_sub(1));
+        let gap = Gap { at: start, bytes, after: Some(after), before };
+        at.offset += bytes;
+        let mut state = self.shared.lock();
+        let lost = gap.entries(after.max(state.acked), before.unwrap_or(segment.last + 1));
+        state.note_gap(segment.index, &gap, lost);
+        Ok(())
     }
 
     /// The open file at the place where reading goes on, or at the first entry.
@@ -202,7 +235,8 @@ impl Taken {
                     Decoded::NeedBytes(total) => return Stopped::Needs(total),
                     Decoded::Damaged => return Stopped::Damaged,
                 };
-            if sequence > self.after {
+            // Within a segment they rise: what does not is a stale copy.
+            if sequence > self.after && sequence > at.passed {
                 let bytes = total - ENTRY_HEADER_BYTES;
                 let first = self.entries.is_empty();
                 if !first && (self.entries.len() >= self.entries_max || self.bytes + bytes > self.bytes_max) {
@@ -224,9 +258,8 @@ impl Taken {
         }
     }
 
-    /// What was good before a damaged place is handed out first; the next read meets the damage again, alone.
-    /// At a segment's good end the same holds: having found nothing where something must be is damage.
-    fn up_to_damage(self) -> Chunk {
+    /// What was found up to the segment's end. Nothing, where something must be, is damage.
+    fn up_to_end(self) -> Chunk {
         if self.entries.is_empty() { Chunk::Damaged } else { Chunk::Entries(self.entries) }
     }
 }

@@ -2,20 +2,21 @@
 //!
 //! Never appends to an old segment and never fails because of what files contain: damage is set aside.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::io;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::flush::{Flusher, META_NAME, MetaFile, index_of, segment_name};
+use crate::flush::{Flusher, META_NAME, MetaFile, TAIL_NAME, index_of, segment_name};
 use crate::format::{
-    META_SLOT_BYTES, META_SLOT_STRIDE, Meta, SEGMENT_HEADER_BYTES, SegmentHeader, encode_entry,
+    META_SLOT_BYTES, META_SLOT_STRIDE, Meta, SEGMENT_HEADER_BYTES, SegmentHeader, TAIL_BYTES, Tail,
+    encode_entry,
 };
-use crate::room::entries_of;
+use crate::salvage::{EntryPlace, Gap, salvage};
 use crate::state::{Segment, Shared, State};
 use crate::storage::{Storage, read_whole};
-use crate::{Config, ENTRY_TOTAL_MAX, Error, FOREIGN_SEGMENT_BYTES_MAX, RESERVE_SEQUENCES};
+use crate::{Config, Error, FOREIGN_SEGMENT_BYTES_MAX, RESERVE_SEQUENCES};
 
 /// Reads the folder and makes it ready for this run.
 pub(crate) fn open(storage: Arc<dyn Storage>, config: Config) -> Result<(Shared, Flusher), Error> {
@@ -35,11 +36,16 @@ pub(crate) fn open(storage: Arc<dyn Storage>, config: Config) -> Result<(Shared,
     state.acked = meta.written.map_or(0, |m| m.acked);
 
     let mut flusher = Flusher::new(meta, next_index, spool_id, false, quarantined);
-    let mut segments = Vec::new();
-    let mut damaged = Vec::new();
+    let tail = read_tail(storage.as_ref());
+    let ids: Vec<Uuid> =
+        flusher.meta.written.map(|m| m.spool_id).into_iter().chain(tail.map(|t| t.spool_id)).collect();
+    let mut found = Scan::default();
     for index in indexes {
-        scan(&mut flusher, index, &mut state, &mut segments, &mut damaged);
+        let tail = tail.as_ref().filter(|tail| tail.index == index);
+        scan(&mut flusher, index, tail, &ids, &mut state, &mut found);
     }
+    count_damage(&found, tail.as_ref(), &mut state);
+    let Scan { good: mut segments, damaged } = found;
     segments.sort_by_key(|s| (s.first, s.index));
     let last_found = segments.iter().map(|s| s.last).max().unwrap_or(0);
     state.next =
@@ -63,8 +69,8 @@ pub(crate) fn open(storage: Arc<dyn Storage>, config: Config) -> Result<(Shared,
     }
     state.spool_id = flusher.spool_id;
     let shared = Shared::new(config, state);
-    for index in damaged {
-        flusher.quarantine(&shared, index);
+    for damaged in damaged.iter().filter(|damaged| damaged.aside) {
+        flusher.quarantine(&shared, damaged.index);
     }
     flusher.tidy(&shared);
     Ok((shared, flusher))
@@ -95,101 +101,175 @@ fn read_meta(meta: &mut MetaFile, state: &mut State) {
     meta.file = Some(file);
 }
 
-/// Reads one segment. A good one joins `segments`; of a damaged one the good start is copied to a new one, on
-/// disk before the damaged file is renamed, so that a crash in between leaves at worst both.
+/// What opening found out about the folder's segments.
+#[derive(Default)]
+struct Scan {
+    good: Vec<Segment>,
+    damaged: Vec<Damaged>,
+}
+
+/// A damaged segment's spots, until the segments around it are known.
+struct Damaged {
+    index: u64,
+    bytes: u64,
+    gaps: Vec<Gap>,
+    /// The segment that what is good of it was copied to.
+    copy: Option<u64>,
+    /// Whether its file is to be set aside.
+    aside: bool,
+}
+
+/// Reads one segment. A good one joins the list; what is good of a damaged one is copied to a new one, on disk before
+/// the damaged file is renamed, so that a crash in between leaves at worst both.
 fn scan(
     flusher: &mut Flusher,
     index: u64,
+    tail: Option<&Tail>,
+    ids: &[Uuid],
     state: &mut State,
-    segments: &mut Vec<Segment>,
-    damaged: &mut Vec<u64>,
+    scan: &mut Scan,
 ) {
     let name = segment_name(index);
     let read = flusher.storage.open(&name).and_then(|f| read_whole(f.as_ref(), FOREIGN_SEGMENT_BYTES_MAX));
     let bytes = match read {
-        Ok(bytes) if bytes.is_empty() => {
-            state.doomed.push(index); // Made, and power lost before the first write: nothing was in it.
-            return;
-        }
         Ok(bytes) => bytes,
         Err(error) => {
-            tracing::warn!(%error, segment = %name, "a segment of the spool cannot be read: set aside");
+            tracing::warn!(%error, segment = %name, "a segment of the spool cannot be read");
             state.counts.read_errors += 1;
-            state.counts.damaged_segments += 1;
-            damaged.push(index);
+            scan.damaged.push(Damaged {
+                index,
+                bytes: 0,
+                gaps: vec![Gap::default()],
+                copy: None,
+                aside: true,
+            });
             return;
         }
     };
-    let Some(segment) = good_start(index, &bytes) else {
+    let whole = Gap { at: 0, bytes: bytes.len() as u64, after: None, before: None };
+    let Some((mut segment, entries, mut gaps)) = good_of(index, &bytes, ids) else {
+        let bytes = bytes.len() as u64;
+        scan.damaged.push(Damaged { index, bytes, gaps: vec![whole], copy: None, aside: bytes > 0 });
+        return;
+    };
+    if tail.is_some_and(|tail| tail.spool_id == segment.spool_id && tail.last > segment.last)
+        && gaps.last().is_none_or(|gap| gap.before.is_some())
+    {
+        gaps.push(Gap { at: bytes.len() as u64, bytes: 0, after: Some(segment.last), before: None });
+    }
+    if gaps.is_empty() && !entries.is_empty() {
+        scan.good.push(segment);
+        return;
+    }
+    let length = bytes.len() as u64;
+    let mut damaged = Damaged { index, bytes: length, gaps, copy: None, aside: true };
+    if !entries.is_empty() {
+        match copy_good(flusher, &bytes, &segment, &entries) {
+            Ok(copy) => {
+                damaged.copy = Some(copy.index);
+                scan.good.push(copy);
+            }
+            Err(error) => {
+                // No room for the copy: what is good is read where it is, and copied at the next start.
+                tracing::warn!(%error, segment = %name, "copying the good entries of a damaged segment failed");
+                state.counts.write_errors += 1;
+                (segment.damaged, segment.damage_counted_to) = (true, u64::MAX);
+                segment.len = length;
+                damaged.aside = false;
+                scan.good.push(segment);
+            }
+        }
+    }
+    scan.damaged.push(damaged);
+}
+
+/// Counts what the damaged segments lost, by the sequences in and around them, and logs each once.
+fn count_damage(scan: &Scan, tail: Option<&Tail>, state: &mut State) {
+    let mut counted = HashSet::new();
+    let origin = |segment: &Segment| {
+        let copied = scan.damaged.iter().find(|damaged| damaged.copy == Some(segment.index));
+        copied.map_or(segment.index, |damaged| damaged.index)
+    };
+    for damaged in &scan.damaged {
+        let others = || scan.good.iter().filter(|s| origin(s) != damaged.index);
+        let tail = tail.filter(|tail| tail.index == damaged.index);
+        let mut lost = 0;
+        for gap in &damaged.gaps {
+            let previous = || others().filter(|s| origin(s) < damaged.index).map(|s| s.last).max();
+            let after = gap.after.or_else(previous).unwrap_or(0).max(state.acked);
+            let next = || others().map(|s| s.first).filter(|first| *first > after).min();
+            let before = gap.before.or_else(|| tail.map(|t| t.last + 1)).or_else(next);
+            if let Some(before) = before
+                && counted.insert((after, before))
+            {
+                lost += gap.entries(after, before);
+            }
+        }
+        if !damaged.aside && damaged.bytes == 0 {
+            state.doomed.push(damaged.index);
+            // Empty: made, and power lost before the first write, unless it is known to have held something.
+            if lost == 0 {
+                continue;
+            }
+        }
+        let bytes: u64 = damaged.gaps.iter().map(|gap| gap.bytes).sum();
         state.counts.damaged_segments += 1;
-        damaged.push(index);
-        return;
-    };
-    if segment.len == bytes.len() as u64 && segment.entries > 0 {
-        segments.push(segment);
-        return;
-    }
-    state.counts.damaged_segments += 1;
-    tracing::warn!(segment = %name, good_bytes = segment.len, bytes = bytes.len(),
-        "a segment of the spool has a damaged tail: its good start is kept, the file is set aside");
-    if segment.entries == 0 {
-        damaged.push(index);
-        return;
-    }
-    match copy_good_start(flusher, &bytes, &segment) {
-        Ok(copy) => {
-            segments.push(copy);
-            damaged.push(index);
-        }
-        Err(error) => {
-            // No room for the copy: read the good start where it is, and try again at the next start.
-            tracing::warn!(%error, segment = %name, "copying the good start of a damaged segment failed");
-            state.counts.write_errors += 1;
-            segments.push(segment);
-        }
+        state.counts.damaged_entries += lost;
+        state.counts.damaged_bytes += bytes;
+        tracing::warn!(segment = %segment_name(damaged.index), bytes = damaged.bytes, damaged_bytes = bytes,
+            offset = damaged.gaps.first().map_or(0, |gap| gap.at), spots = damaged.gaps.len(), lost_entries = lost,
+            "a segment of the spool is damaged: its good entries are delivered, the file is set aside");
     }
 }
 
-/// What of a segment's bytes is good; `None` where even the header is not.
-fn good_start(index: u64, bytes: &[u8]) -> Option<Segment> {
-    let header = SegmentHeader::decode(bytes).filter(|h| h.index == index)?;
-    let mut segment = Segment {
+/// What of a segment's bytes is good; `None` where nothing is. A damaged header is made up for by the spool's known ids.
+fn good_of(index: u64, bytes: &[u8], ids: &[Uuid]) -> Option<(Segment, Vec<EntryPlace>, Vec<Gap>)> {
+    let header = SegmentHeader::decode(bytes).filter(|h| h.index == index);
+    let guesses = ids.iter().map(|id| SegmentHeader { spool_id: *id, index, thinned: false });
+    let guesses = guesses.filter(|_| header.is_none() && !bytes.is_empty());
+    let read = |header: SegmentHeader| (header, salvage(bytes, header.salt()));
+    let (found, (entries, mut gaps)) = match header {
+        Some(header) => read(header),
+        None => guesses.map(read).find(|(_, (entries, _))| !entries.is_empty())?,
+    };
+    if header.is_none() {
+        let before = entries.first().map(|entry| entry.sequence);
+        let after = before.map(|first| first - 1);
+        gaps.insert(0, Gap { at: 0, bytes: SEGMENT_HEADER_BYTES as u64, after, before });
+    }
+    let segment = Segment {
         index,
-        spool_id: header.spool_id,
-        salt: header.salt(),
-        first: 0,
-        last: 0,
-        len: SEGMENT_HEADER_BYTES as u64,
-        entries: 0,
-        thinned: header.thinned,
+        spool_id: found.spool_id,
+        salt: found.salt(),
+        first: entries.first().map_or(0, |entry| entry.sequence),
+        last: entries.last().map_or(0, |entry| entry.sequence),
+        len: bytes.len() as u64,
+        entries: entries.len() as u64,
+        thinned: found.thinned,
         active: false,
-        oldest_ns: 0,
+        oldest_ns: entries.first().map_or(0, |entry| entry.appended_ns),
         read_failures: 0,
+        damaged: false,
+        damage_counted_to: 0,
     };
-    for entry in entries_of(bytes, segment.salt, ENTRY_TOTAL_MAX) {
-        if entry.sequence <= segment.last {
-            break; // Written by us they only rise.
-        }
-        if segment.entries == 0 {
-            (segment.first, segment.oldest_ns) = (entry.sequence, entry.appended_ns);
-        }
-        segment.last = entry.sequence;
-        segment.len = entry.payload.end as u64;
-        segment.entries += 1;
-    }
-    Some(segment)
+    Some((segment, entries, gaps))
 }
 
-fn copy_good_start(flusher: &mut Flusher, bytes: &[u8], segment: &Segment) -> io::Result<Segment> {
+fn copy_good(
+    flusher: &mut Flusher,
+    bytes: &[u8],
+    segment: &Segment,
+    entries: &[EntryPlace],
+) -> io::Result<Segment> {
     let header =
         SegmentHeader { spool_id: segment.spool_id, index: flusher.next_index, thinned: segment.thinned };
     flusher.next_index += 1;
-    let copy = Segment { index: header.index, salt: header.salt(), ..segment.clone() };
     let mut out = header.encode().to_vec();
-    let good = &bytes[..usize::try_from(segment.len).unwrap_or(bytes.len())];
-    for e in entries_of(good, segment.salt, ENTRY_TOTAL_MAX) {
-        encode_entry(&mut out, copy.salt, e.sequence, e.class, e.appended_ns, &good[e.payload]);
+    let salt = header.salt();
+    for e in entries {
+        encode_entry(&mut out, salt, e.sequence, e.class, e.appended_ns, &bytes[e.payload.clone()]);
     }
+    let copy = Segment { index: header.index, salt, len: out.len() as u64, ..segment.clone() };
     let name = segment_name(copy.index);
     if let Err(error) = flusher.write_file(&name, &out) {
         // Best effort: a left-over copy is met again at the next start, where it is dropped as a duplicate.
@@ -197,4 +277,11 @@ fn copy_good_start(flusher: &mut Flusher, bytes: &[u8], segment: &Segment) -> io
         return Err(error);
     }
     Ok(copy)
+}
+
+/// What the newest segment is known to have held.
+fn read_tail(storage: &dyn Storage) -> Option<Tail> {
+    let mut bytes = [0; TAIL_BYTES];
+    storage.open(TAIL_NAME).ok()?.read_at(&mut bytes, 0).ok()?;
+    Tail::decode(&bytes)
 }

@@ -3,12 +3,11 @@
 //! A part of the writing side; decides what goes, and leaves removal itself to [`Flusher::tidy`].
 
 use crate::flush::{FlushError, Flusher, failed, segment_name};
-use crate::format::{
-    Class, Decoded, ENTRY_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, decode_entry, encode_entry, thin,
-};
+use crate::format::{ENTRY_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_entry, thin};
+use crate::salvage::salvage;
 use crate::state::{Pending, Segment, Shared};
 use crate::storage::read_whole;
-use crate::{ENTRY_TOTAL_MAX, FOREIGN_SEGMENT_BYTES_MAX, SEGMENTS_MAX};
+use crate::{FOREIGN_SEGMENT_BYTES_MAX, SEGMENTS_MAX};
 
 impl Flusher {
     /// Thins, then drops, until the folder stays within its bound with this batch and one rewritten segment.
@@ -68,8 +67,8 @@ impl Flusher {
         let bytes = read_whole(file.as_ref(), FOREIGN_SEGMENT_BYTES_MAX)
             .map_err(failed("read a segment to thin it"))?;
         let bytes = &bytes[..bytes.len().min(usize::try_from(segment.len).unwrap_or(usize::MAX))];
-        let entries: Vec<_> =
-            entries_of(bytes, segment.salt, ENTRY_TOTAL_MAX).filter(|e| e.sequence > acked).collect();
+        let mut entries = salvage(bytes, segment.salt).0;
+        entries.retain(|entry| entry.sequence > acked);
         let keep = thin(&entries.iter().map(|e| e.class).collect::<Vec<_>>());
         let header = SegmentHeader { spool_id: segment.spool_id, index: self.next_index, thinned: true };
         self.next_index += 1;
@@ -78,6 +77,8 @@ impl Flusher {
             salt: header.salt(),
             thinned: true,
             entries: 0,
+            damaged: false,
+            damage_counted_to: 0,
             ..segment.clone()
         };
         let mut out = header.encode().to_vec();
@@ -107,7 +108,7 @@ impl Flusher {
         let mut state = shared.lock();
         state.counts.thinned_disk_entries += entries.len() as u64 - copy.entries;
         state.counts.damaged_entries += segment.remaining(acked).saturating_sub(entries.len() as u64);
-        state.doomed.push(segment.index);
+        state.remove_file(segment);
         if let Some(place) = state.segments.iter_mut().find(|s| s.index == segment.index) {
             *place = copy;
         } else {
@@ -115,25 +116,4 @@ impl Flusher {
         }
         Ok(())
     }
-}
-
-/// An entry's place in a segment's bytes.
-pub(crate) struct EntryPlace {
-    pub sequence: u64,
-    pub class: Class,
-    pub appended_ns: i64,
-    pub payload: std::ops::Range<usize>,
-}
-
-/// The entries of a segment's bytes up to the first that is damaged.
-pub(crate) fn entries_of(bytes: &[u8], salt: u32, total_max: usize) -> impl Iterator<Item = EntryPlace> {
-    let mut pos = SEGMENT_HEADER_BYTES.min(bytes.len());
-    std::iter::from_fn(move || match decode_entry(&bytes[pos..], salt, total_max) {
-        Decoded::Entry { sequence, class, appended_ns, total } => {
-            let payload = pos + ENTRY_HEADER_BYTES..pos + total;
-            pos += total;
-            Some(EntryPlace { sequence, class, appended_ns, payload })
-        }
-        Decoded::NeedBytes(_) | Decoded::Damaged => None,
-    })
 }

@@ -10,7 +10,9 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use crate::flush::segment_name;
 use crate::format::{self, Class, Entry};
+use crate::salvage::Gap;
 use crate::{AppendError, Config, ENTRY_BYTES_MAX, Stats};
 
 /// What an entry costs in memory beside its payload: the queue's slot and the allocation.
@@ -70,6 +72,10 @@ pub(crate) struct Segment {
     pub active: bool,
     pub oldest_ns: i64,
     pub read_failures: u32,
+    /// A damaged spot was found: the file is set aside instead of removed.
+    pub damaged: bool,
+    /// Damaged spots before this offset are counted.
+    pub damage_counted_to: u64,
 }
 
 impl Segment {
@@ -173,7 +179,7 @@ impl State {
         self.pop_pending(sequence);
         while self.segments.front().is_some_and(|s| s.last <= sequence && !s.active) {
             if let Some(segment) = self.segments.pop_front() {
-                self.doomed.push(segment.index);
+                self.remove_file(&segment);
             }
         }
         honest
@@ -256,12 +262,36 @@ impl State {
         self.segments.iter().map(|s| s.len).sum()
     }
 
+    /// Has a segment's file removed, or set aside where it is damaged.
+    pub fn remove_file(&mut self, segment: &Segment) {
+        let list = if segment.damaged { &mut self.broken } else { &mut self.doomed };
+        list.push(segment.index);
+    }
+
+    /// Counts a damaged spot that a reader met, once for all readers.
+    pub fn note_gap(&mut self, index: u64, gap: &Gap, lost: u64) {
+        let Some(segment) = self.segments.iter_mut().find(|s| s.index == index) else { return };
+        if gap.at < segment.damage_counted_to {
+            return;
+        }
+        segment.damage_counted_to = gap.at + gap.bytes.max(1);
+        segment.entries = segment.entries.saturating_sub(lost);
+        self.counts.damaged_entries += lost;
+        self.counts.damaged_bytes += gap.bytes;
+        if !segment.damaged {
+            segment.damaged = true;
+            self.counts.damaged_segments += 1;
+            tracing::warn!(segment = %segment_name(index), offset = gap.at, bytes = gap.bytes, lost_entries = lost,
+                "a segment of the spool is damaged: the entries around the spot are delivered, the lost ones counted");
+        }
+    }
+
     /// Takes a segment out because it cannot be read; it will be renamed by the writer.
     pub fn set_aside(&mut self, index: u64) {
         if let Some(at) = self.segments.iter().position(|s| s.index == index)
             && let Some(segment) = self.segments.remove(at)
         {
-            self.counts.damaged_segments += 1;
+            self.counts.damaged_segments += u64::from(!segment.damaged);
             self.counts.damaged_entries += segment.remaining(self.acked);
             self.broken.push(index);
         }

@@ -53,6 +53,9 @@ pub struct FileStorage {
     _lock: Flock<File>,
 }
 
+/// A link in the folder is not followed, and a pipe is not waited for: the spool made neither.
+const NO_LINKS: i32 = nix::fcntl::OFlag::O_NOFOLLOW.union(nix::fcntl::OFlag::O_NONBLOCK).bits();
+
 /// Name of the file that carries the lock.
 const LOCK_NAME: &str = "lock";
 
@@ -76,6 +79,7 @@ impl FileStorage {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(NO_LINKS)
             .open(dir.join(LOCK_NAME))
             .map_err(io("open the lock file of"))?;
         let lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock).map_err(|(_, errno)| match errno {
@@ -105,12 +109,18 @@ impl Storage for FileStorage {
             .write(true)
             .create_new(true)
             .mode(0o600)
+            .custom_flags(NO_LINKS)
             .open(self.dir.join(name))?;
         Ok(Box::new(RealFile(file)))
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn StorageFile>> {
-        Ok(Box::new(RealFile(OpenOptions::new().read(true).write(true).open(self.dir.join(name))?)))
+        let options = OpenOptions::new().read(true).write(true).custom_flags(NO_LINKS).clone();
+        let file = options.open(self.dir.join(name))?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::new(ErrorKind::InvalidInput, format!("{name} is no regular file")));
+        }
+        Ok(Box::new(RealFile(file)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

@@ -87,4 +87,7 @@ metrics! { ALL, SelfStats:
     1140 REJECTED_RECORDS "rejected_records" Counter Count Wraps(63), "Records rejected, with the reason in the place of the source.", "counted by the daemon";
     1120 HTTP_BOUND "http_bound" Gauge Count Wraps(63), "1 while /metrics and /healthz have their address, 0 while another process of this machine holds it: this daemon runs without them.", "counted by the daemon";
     1121 LEFT_OUT_CELLS "left_out_cells" Counter Count Wraps(63), "Cells of MPI operations by which this node's totals in /metrics did not grow because their user had a full share of those cached; the records have them.", "counted by the daemon";
+    1240 SPOOL_DAMAGED_SEGMENTS "spool_damaged_segments" Counter Count Wraps(63), "Segments of the spool found damaged; the files are set aside as *.bad, what is good of them is delivered.", "counted by the daemon";
+    1241 SPOOL_LOST_ENTRIES "spool_lost_entries" Counter Count Wraps(63), "Entries lost with damaged spots of the spool, by the sequences around them; part of dropped_records, too.", "counted by the daemon";
+    1242 SPOOL_DAMAGED_BYTES "spool_damaged_bytes" Counter Bytes Wraps(63), "Bytes of damaged spots of the spool.", "counted by the daemon";
 }

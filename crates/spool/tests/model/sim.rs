@@ -167,6 +167,22 @@ impl Sim {
         world.files.get_mut(&id).unwrap().current.truncate(len);
     }
 
+    /// Length of a file as a reader sees it.
+    pub fn length(&self, name: &str) -> usize {
+        let world = self.world();
+        world.files[&world.names[name]].current.len()
+    }
+
+    /// Puts other bytes into a file, as a disk does that is going bad.
+    pub fn overwrite(&self, name: &str, at: usize, data: &[u8]) {
+        let mut world = self.world();
+        let id = world.names[name];
+        let file = world.files.get_mut(&id).unwrap();
+        for bytes in [&mut file.current, &mut file.durable] {
+            put(bytes, at, data);
+        }
+    }
+
     /// Changes a byte of a file, as a bad disk does.
     pub fn flip(&self, name: &str, at: usize) {
         let mut world = self.world();
