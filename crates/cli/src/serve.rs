@@ -228,7 +228,7 @@ async fn serve(
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
-        let server = query::Server::new(Arc::new(figures.clone()), database.clone(), limits, &access)?;
+        let server = query::Server::new(&figures, database.clone(), limits, &access)?;
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
         roles.spawn(server.run(listener, stop.clone()));
     }

@@ -1,12 +1,15 @@
-//! Who may read: on this machine root, the user of this process and the users that the configuration names, by the
-//! kernel's word; everybody else with the token, from other machines over TLS; or those whom a reverse proxy lets through.
+//! Who may read: of users of this machine those who are named, by the kernel's word; from elsewhere those with the token,
+//! over TLS, or those whom a reverse proxy lets through.
 //!
 //! Guarded is what has data: `/api/` (but for the document of the API) and `/metrics`. The pages themselves are files
-//! without data, and ask for the token.
+//! without data, and ask for the token. [`crate::origin`] refuses what a web page of another site makes a browser send.
 
 use crate::api::Problem;
-use crate::origin::{self, Hosts};
+use crate::origin;
+use crate::refusals::Refusals;
+use crate::shares::{Counts, IN_FLIGHT_EACH_MAX, IN_FLIGHT_MAX, Reader, Shares};
 use crate::tls::ServerTls;
+use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::Next;
@@ -19,7 +22,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use throughline_daemon::Failure;
 use throughline_daemon::peer::{LocalUsers, user_of_loopback};
-use tokio::sync::OnceCell;
 
 /// Shortest token: 128 bits as hexadecimal digits are 32, as words fewer; below 16 characters it can be tried out.
 const TOKEN_BYTES_MIN: usize = 16;
@@ -38,6 +40,9 @@ pub struct Proxy {
     pub user_header: String,
     /// Addresses from which that header is believed; others are refused.
     pub addresses: BTreeSet<IpAddr>,
+    /// Users that the proxy runs as, where it is on this machine: anybody here could connect from such an address.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub local_users: BTreeSet<String>,
 }
 
 /// Who may ask, by the configuration.
@@ -49,10 +54,10 @@ pub struct Access {
     pub token_file: Option<PathBuf>,
     /// A reverse proxy in front.
     pub proxy: Option<Proxy>,
-    /// Users of this machine who need no token: names, numbers, and groups with `@` before them.
-    pub local_users: BTreeSet<String>,
-    /// Names of this server that requests may be addressed to, beside its own and its addresses.
+    /// Names of this server, besides its addresses and those of loopback.
     pub hosts: BTreeSet<String>,
+    /// Users of this machine, and groups behind `@`, who may read without a token.
+    pub local_users: BTreeSet<String>,
 }
 
 impl Access {
@@ -71,6 +76,19 @@ impl Access {
                 return Err(Failure::usage(format!(
                     "query.proxy.user_header = \"{name}\": this is no name of a header"
                 )));
+            }
+            if proxy.local_users.is_empty() && proxy.addresses.iter().any(IpAddr::is_loopback) {
+                let expected = "every user of this machine could connect from there and name any user; add \
+                                query.proxy.local_users = [\"www-data\"], the user that the proxy runs as";
+                return Err(Failure::usage(format!(
+                    "query.proxy.addresses has a loopback address: {expected}"
+                )));
+            }
+        }
+        for host in &self.hosts {
+            if !origin::is_name(host) {
+                let expected = "expected a name, or a name and a port, as [\"throughline.example.org\"]";
+                return Err(Failure::usage(format!("query.hosts has \"{host}\": {expected}")));
             }
         }
         if address.ip().is_loopback() || self.proxy.is_some() {
@@ -91,12 +109,19 @@ impl Access {
     /// Reads the token.
     ///
     /// # Errors
-    /// The file can't be read, others may read it (77), or what it has is no token (64).
+    /// The file can't be read, others may read it (77), what it has is no token, or there is no such user (64).
     pub fn guard(&self) -> Result<Guard, Failure> {
-        let token = self.token_file.as_deref().map(token).transpose()?;
-        let users = LocalUsers::new("query.local_users", self.local_users.iter().map(String::as_str))?;
-        let hosts = Hosts::new(&self.hosts, self.tls.is_none() && self.proxy.is_none());
-        Ok(Guard { token, proxy: self.proxy.clone(), users, hosts })
+        let users = |key, names: &BTreeSet<String>| LocalUsers::new(key, names.iter().map(String::as_str));
+        let proxy = match &self.proxy {
+            Some(proxy) => Some((proxy.clone(), users("query.proxy.local_users", &proxy.local_users)?)),
+            None => None,
+        };
+        Ok(Guard {
+            token: self.token_file.as_deref().map(token).transpose()?,
+            proxy,
+            hosts: self.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            local_users: users("query.local_users", &self.local_users)?,
+        })
     }
 }
 
@@ -129,109 +154,198 @@ fn token(path: &Path) -> Result<String, Failure> {
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
     token: Option<String>,
-    proxy: Option<Proxy>,
-    users: LocalUsers,
-    hosts: Hosts,
+    /// With the users that it runs as.
+    proxy: Option<(Proxy, LocalUsers)>,
+    pub(crate) hosts: BTreeSet<String>,
+    local_users: LocalUsers,
 }
 
-/// Where a connection comes from.
+/// The other end of a connection, found out once.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    address: SocketAddr,
-    /// This server's end; absent where it is not known.
-    own: Option<SocketAddr>,
-    /// The user of this machine at the other end, looked up at most once a connection.
-    user: Arc<OnceCell<Option<u32>>>,
+    /// Its address.
+    pub address: SocketAddr,
+    /// This server's.
+    pub own: SocketAddr,
+    /// The user of this machine that it belongs to, where the kernel says.
+    pub user: Option<u32>,
+    /// Whether that user may read without a token.
+    pub is_local_reader: bool,
+    /// Whether it may be the reverse proxy.
+    pub is_proxy: bool,
 }
 
-impl Peer {
-    /// A connection between these ends.
+/// By what right somebody reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Right {
+    Token,
+    Proxied(Arc<str>),
+    Local(u32),
+}
+
+/// What all requests pass: rights, and shares of the parallel requests.
+#[derive(Debug)]
+pub struct Gate {
+    guard: Guard,
+    /// Of the API, and of remote-reads: each has connections of its own to the database.
+    shares: [Arc<Shares>; 2],
+    in_flight: Arc<Counts<Reader>>,
+    refusals: Refusals,
+}
+
+impl Gate {
+    /// With so many parallel requests of either kind.
     #[must_use]
-    pub fn new(address: SocketAddr, own: Option<SocketAddr>) -> Peer {
-        Peer { address, own, user: Arc::default() }
-    }
-
-    /// The user of this machine at the other end; `None` for another machine's.
-    async fn user(&self) -> Option<u32> {
-        let (address, own) = (self.address, self.own?);
-        let look_up = async || {
-            // Reads a file as long as the machine has connections.
-            let found = tokio::task::spawn_blocking(move || user_of_loopback(own, address)).await;
-            found.unwrap_or_default()
-        };
-        *self.user.get_or_init(look_up).await
+    pub fn new(guard: Guard, parallel: usize, refusals: Refusals) -> Gate {
+        let shares = [(); 2].map(|()| Shares::new(parallel));
+        Gate { guard, shares, in_flight: Counts::new(IN_FLIGHT_MAX), refusals }
     }
 }
 
-/// Refuses what may not be asked; for `axum::middleware::from_fn_with_state`.
+/// Refuses what may not be read; for `axum::middleware::from_fn_with_state`.
 pub async fn guard(
-    State(guard): State<Arc<Guard>>,
+    State(gate): State<Arc<Gate>>,
     ConnectInfo(peer): ConnectInfo<Peer>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let path = request.uri().path();
     let has_data = path.starts_with("/api/") || path.starts_with("/metrics");
-    if has_data && path != DOCUMENT {
-        let allowed = guard.hosts.check(request.headers());
-        let allowed = match allowed {
-            Ok(()) => guard.lets_through(&peer, request.headers()).await,
-            refused => refused,
-        };
-        if let Err(problem) = allowed {
-            return origin::seal(problem.into_response());
-        }
+    if !has_data || path == DOCUMENT {
+        return next.run(request).await;
     }
-    origin::seal(next.run(request).await)
+    let share = match path {
+        "/api/v1/read" => Some(&gate.shares[1]),
+        _ => path.starts_with("/api/").then_some(&gate.shares[0]),
+    };
+    let reader = match gate.guard.lets_through(&peer, &request) {
+        Ok(Right::Local(user)) => Reader::Local(user),
+        Ok(Right::Proxied(user)) => Reader::Proxied(user),
+        Ok(Right::Token) => Reader::at(peer.address.ip()),
+        Err((reason, problem)) => {
+            gate.refusals.count(reason, &peer.address);
+            return problem.into_response();
+        }
+    };
+    let busy = |problem: Problem| {
+        gate.refusals.count("busy", &peer.address);
+        problem.into_response()
+    };
+    let Some(counted) = gate.in_flight.enter(&reader, IN_FLIGHT_EACH_MAX) else {
+        return busy(Problem::busy(format!("{IN_FLIGHT_EACH_MAX} requests of this reader are under way")));
+    };
+    let held = match share {
+        Some(share) => match share.enter(&reader).await {
+            Ok(held) => Some(held),
+            Err(problem) => return busy(problem),
+        },
+        None => None,
+    };
+    if let Some(held) = held.clone() {
+        request.extensions_mut().insert(held);
+    }
+    let response = next.run(request).await;
+    // An answer that is on its way is memory: it counts until its last byte has been taken.
+    response.map(|body| Body::new(crate::listen::Counting::new(body, counted)))
 }
 
+/// Why a request is refused, as a word for the counter and as an answer.
+pub type Refused = (&'static str, Box<Problem>);
+
 impl Guard {
-    async fn lets_through(&self, peer: &Peer, headers: &HeaderMap) -> Result<(), Problem> {
-        let address = peer.address.ip();
-        // A proxy on this machine may run as root, and its connections are everybody's.
-        let is_proxy =
-            self.proxy.as_ref().is_some_and(|proxy| proxy.addresses.contains(&address.to_canonical()));
-        // Who sends a token is judged by it.
-        let is_token_sent = self.token.is_some() && headers.contains_key("authorization");
-        if !(is_proxy || is_token_sent)
-            && let Some(user) = peer.user().await
-            && self.users.contains(user)
-        {
-            return Ok(());
-        }
-        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let (scheme, sent) = text("authorization").split_once(' ').unwrap_or_default();
+    /// Finds out who is at the other end. Reads files of the kernel and asks for names: not for a thread that polls
+    /// sockets.
+    #[must_use]
+    pub fn peer(&self, address: SocketAddr, own: SocketAddr) -> Peer {
+        let user = user_of_loopback(own, address);
+        let is_local = address.ip().to_canonical().is_loopback();
+        let is_proxy = self.proxy.as_ref().is_some_and(|(proxy, users)| {
+            let is_its_user = !is_local || user.is_some_and(|user| users.contains(user));
+            proxy.addresses.contains(&address.ip().to_canonical()) && is_its_user
+        });
+        let is_local_reader = user.is_some_and(|user| self.local_users.contains(user));
+        Peer { address, own, user, is_local_reader, is_proxy }
+    }
+
+    fn lets_through(&self, peer: &Peer, request: &Request) -> Result<Right, Refused> {
+        let headers = request.headers();
+        let authority = request.uri().authority().map(axum::http::uri::Authority::as_str);
+        let host = authority.unwrap_or_else(|| text(headers, "host"));
+        let right = self.right(peer, headers);
+        // Who has the token is no web page that a browser was tricked into; a proxy looks at names itself.
+        let is_any_host = match &right {
+            Ok(Right::Token) => true,
+            Ok(Right::Proxied(_)) => self.hosts.is_empty(),
+            _ => false,
+        };
+        let names = origin::Names { hosts: &self.hosts, is_any_host };
+        names.check(host, headers)?;
+        right
+    }
+
+    fn right(&self, peer: &Peer, headers: &HeaderMap) -> Result<Right, Refused> {
+        let (scheme, sent) = text(headers, "authorization").split_once(' ').unwrap_or_default();
         let is_bearer = scheme.eq_ignore_ascii_case("bearer");
         if let Some(token) = self.token.as_ref().filter(|_| is_bearer) {
             return match is_equal(token.as_bytes(), sent.trim().as_bytes()) {
-                true => Ok(()),
-                false => Err(Problem::unauthorized("the token is a wrong one")),
+                true => Ok(Right::Token),
+                false => Err(("token", Box::new(Problem::unauthorized("the token is a wrong one")))),
             };
         }
-        let Some(proxy) = &self.proxy else {
-            return Err(Problem::unauthorized(match self.token {
-                Some(_) => "this server wants a token",
-                None => "this server answers its own user, root and the users in query.local_users",
-            }));
-        };
-        if !is_proxy {
-            let message = format!("{address} is not the address of the reverse proxy");
-            let remedy =
-                "ask through the reverse proxy, or add the address to query.proxy.addresses in server.toml";
-            return Err(Problem::forbidden(message, remedy));
-        }
-        match text(&proxy.user_header).trim() {
-            "" => {
-                let message = format!("the reverse proxy sent no user in {}", proxy.user_header);
-                let remedy = "let the proxy authenticate users and set this header, query.proxy.user_header";
-                Err(Problem::forbidden(message, remedy))
-            }
-            user => {
+        if let Some((proxy, _)) = self.proxy.as_ref().filter(|_| peer.is_proxy) {
+            let user = text(headers, &proxy.user_header).trim();
+            if !user.is_empty() {
                 tracing::trace!(user, "a request through the reverse proxy");
-                Ok(())
+                return Ok(Right::Proxied(user.into()));
             }
+            // The proxy's own user may have a right of its own only where it is named for that.
+            let message = format!("the reverse proxy sent no user in {}", proxy.user_header);
+            let remedy = "let the proxy authenticate users and set this header, query.proxy.user_header";
+            return Err(("proxy", Box::new(Problem::forbidden(message, remedy))));
+        }
+        if let Some(user) = peer.user.filter(|_| peer.is_local_reader) {
+            return Ok(Right::Local(user));
+        }
+        Err(("right", Box::new(self.no_right(peer))))
+    }
+
+    fn no_right(&self, peer: &Peer) -> Problem {
+        let is_local = peer.address.ip().to_canonical().is_loopback();
+        let who = match peer.user {
+            Some(user) => {
+                format!("user {user} of this machine may not read here: the jobs are those of all users")
+            }
+            None if is_local => "the kernel does not say which user of this machine this is".to_owned(),
+            None => format!("{} may not read here without a token", peer.address.ip()),
+        };
+        if self.token.is_some() {
+            return Problem::unauthorized(match is_local {
+                true => {
+                    format!("{who}; query.local_users of server.toml names those who may without a token")
+                }
+                false => who,
+            });
+        }
+        match (&self.proxy, is_local) {
+            (Some((proxy, _)), _) if !peer.is_proxy => Problem::forbidden(
+                format!("{who}, and {} is not the reverse proxy", peer.address.ip()),
+                &format!(
+                    "ask through the reverse proxy, whose {} is believed, or let the administrator change \
+                     query.proxy or query.local_users in server.toml",
+                    proxy.user_header
+                ),
+            ),
+            _ => Problem::forbidden(
+                who,
+                "let the administrator add the user (or @GROUP) to query.local_users in server.toml, or set \
+                 query.token_file there and give you the token",
+            ),
         }
     }
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
+    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// Compares in a time that depends on the length only.
@@ -250,27 +364,51 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef";
 
+    const OWN: ([u8; 4], u16) = ([10, 0, 0, 1], 9460);
+
     fn proxy() -> Proxy {
-        Proxy { user_header: "X-Forwarded-User".into(), addresses: BTreeSet::from([[10, 0, 0, 5].into()]) }
+        let addresses = BTreeSet::from([[10, 0, 0, 5].into(), [127, 0, 0, 1].into()]);
+        Proxy { user_header: "X-Forwarded-User".into(), addresses, local_users: ["4000".to_owned()].into() }
     }
 
-    /// The status for a request from an address.
+    fn guard_of(token: Option<&str>, proxy: Option<Proxy>) -> Guard {
+        let users =
+            |proxy: &Proxy| LocalUsers::new("users", proxy.local_users.iter().map(String::as_str)).unwrap();
+        let proxy = proxy.map(|proxy| (proxy.clone(), users(&proxy)));
+        let local_users = LocalUsers::new("query.local_users", ["4242"]).unwrap();
+        Guard { token: token.map(str::to_owned), proxy, local_users, ..Guard::default() }
+    }
+
+    /// The status for a request from another machine.
     async fn status(rules: &Guard, from: [u8; 4], path: &str, headers: &[(&str, &str)]) -> u16 {
-        let peer = MockConnectInfo(Peer::new((from, 1).into(), None));
+        status_of(rules, rules.peer((from, 1).into(), OWN.into()), path, headers).await
+    }
+
+    async fn status_of(rules: &Guard, peer: Peer, path: &str, headers: &[(&str, &str)]) -> u16 {
         let all = ["/", "/api/v1/jobs", DOCUMENT, "/metrics", "/healthz"];
         let router = all.iter().fold(Router::new(), |router, path| router.route(path, get(async || "ok")));
-        let layer = axum::middleware::from_fn_with_state(Arc::new(rules.clone()), guard);
-        let mut request = axum::http::Request::get(path);
+        let gate = Gate::new(rules.clone(), 8, Refusals::new(throughline_daemon::SelfFigures::default()));
+        let layer = axum::middleware::from_fn_with_state(Arc::new(gate), guard);
+        let mut request = axum::http::Request::get(path).header("host", "localhost:9460");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::empty()).unwrap();
-        router.layer(layer).layer(peer).oneshot(request).await.unwrap().status().as_u16()
+        router.layer(layer).layer(MockConnectInfo(peer)).oneshot(request).await.unwrap().status().as_u16()
+    }
+
+    /// A connection over loopback, by the kernel's word.
+    fn local(rules: &Guard, user: Option<u32>) -> Peer {
+        let is_local_reader = user.is_some_and(|user| rules.local_users.contains(user));
+        let is_proxy =
+            user.is_some_and(|user| rules.proxy.as_ref().is_some_and(|(_, users)| users.contains(user)));
+        let address = ([127, 0, 0, 1], 50_000).into();
+        Peer { address, own: ([127, 0, 0, 1], 9460).into(), user, is_local_reader, is_proxy }
     }
 
     #[tokio::test]
     async fn a_token_opens_what_has_data() {
-        let rules = Guard { token: Some(TOKEN.into()), ..Guard::default() };
+        let rules = guard_of(Some(TOKEN), None);
         let bearer = format!("Bearer {TOKEN}");
         for path in ["/api/v1/jobs", "/metrics"] {
             let ask = async |headers: Option<(&str, &str)>| {
@@ -284,6 +422,11 @@ mod tests {
                 assert_eq!(ask(Some(("authorization", wrong))).await, 401, "{wrong}");
             }
             assert_eq!(ask(Some(("x-forwarded-user", "ada"))).await, 401, "nobody is told to believe it");
+            // Who has the token may know the server by any name, and yet is no page of another site.
+            let named = [("authorization", bearer.as_str()), ("host", "a.example")];
+            assert_eq!(status(&rules, [10, 0, 0, 1], path, &named).await, 200);
+            let page = [("authorization", bearer.as_str()), ("origin", "http://a.example")];
+            assert_eq!(status(&rules, [10, 0, 0, 1], path, &page).await, 403);
         }
         for path in ["/", DOCUMENT, "/healthz"] {
             assert_eq!(status(&rules, [10, 0, 0, 1], path, &[]).await, 200);
@@ -292,17 +435,47 @@ mod tests {
 
     #[tokio::test]
     async fn a_proxy_is_believed_from_its_own_address_only() {
-        let rules = Guard { proxy: Some(proxy()), ..Guard::default() };
+        let rules = guard_of(None, Some(proxy()));
         let ask = async |from, headers| status(&rules, from, "/api/v1/jobs", headers).await;
-        assert_eq!(ask([10, 0, 0, 5], &[("X-Forwarded-User", "ada")]).await, 200);
+        let ada = [("X-Forwarded-User", "ada")];
+        assert_eq!(ask([10, 0, 0, 5], &ada).await, 200);
         assert_eq!(ask([10, 0, 0, 5], &[]).await, 403);
-        assert_eq!(ask([10, 0, 0, 6], &[("X-Forwarded-User", "ada")]).await, 403);
-        assert_eq!(ask([127, 0, 0, 1], &[("X-Forwarded-User", "ada")]).await, 403);
+        assert_eq!(ask([10, 0, 0, 6], &ada).await, 403);
+        // Of this machine only the user that the proxy runs as.
+        for (user, expected) in [(Some(4000), 200), (Some(4001), 403), (None, 403)] {
+            assert_eq!(
+                status_of(&rules, local(&rules, user), "/api/v1/jobs", &ada).await,
+                expected,
+                "{user:?}"
+            );
+        }
         // Prometheus may have a token beside the people behind the proxy.
-        let both = Guard { token: Some(TOKEN.into()), ..rules.clone() };
+        let both = guard_of(Some(TOKEN), Some(proxy()));
         let bearer = format!("Bearer {TOKEN}");
         assert_eq!(status(&both, [10, 0, 0, 6], "/metrics", &[("authorization", &bearer)]).await, 200);
-        assert_eq!(status(&Guard::default(), [10, 0, 0, 6], "/metrics", &[]).await, 401);
+        assert_eq!(status(&Guard::default(), [10, 0, 0, 6], "/metrics", &[]).await, 403);
+    }
+
+    #[tokio::test]
+    async fn of_this_machines_users_those_who_are_named() {
+        for (rules, refused) in [(guard_of(None, None), 403), (guard_of(Some(TOKEN), None), 401)] {
+            for (user, expected) in [
+                (Some(0), 200),
+                (Some(nix::unistd::geteuid().as_raw()), 200),
+                (Some(4242), 200),
+                (Some(4243), refused),
+                (None, refused),
+            ] {
+                for path in ["/api/v1/jobs", "/api/v1/nothing", "/metrics"] {
+                    let status = status_of(&rules, local(&rules, user), path, &[]).await;
+                    let expected = if path.ends_with("nothing") && expected == 200 { 404 } else { expected };
+                    assert_eq!(status, expected, "{user:?} {path}");
+                }
+                for path in ["/", DOCUMENT, "/healthz"] {
+                    assert_eq!(status_of(&rules, local(&rules, user), path, &[]).await, 200);
+                }
+            }
+        }
     }
 
     #[test]

@@ -6,10 +6,14 @@
 
 pub mod access;
 pub mod api;
-mod connections;
+mod headers;
+pub mod listen;
 mod origin;
 pub mod pages;
+mod places;
 pub mod query;
 pub mod read;
+mod refusals;
+mod shares;
 pub mod tls;
 pub mod upkeep;

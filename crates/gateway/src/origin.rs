@@ -1,130 +1,199 @@
-//! Where a request says that it comes from, and the headers that keep answers where they belong.
+//! Requests that a web page of another site makes a browser send are refused: such a page has the rights of whoever
+//! looks at it, on that person's machine (cross-site request forgery, and DNS rebinding: a name of the page's own that
+//! suddenly has this server's address).
 //!
-//! A browser sends its user's access along with whatever any web page asks for. Two ways lead from a foreign page to
-//! this server: a request across origins, which browsers mark (`Origin`, `Sec-Fetch-Site`), and a foreign name that is
-//! made to resolve to this machine (DNS rebinding), which shows in `Host`. Both are refused for what has data.
+//! A browser says what page a request comes from (Sec-Fetch-Site, Origin) and which name it was sent to (Host). Programs
+//! such as Prometheus send Host only.
 
+use crate::access::Refused;
 use crate::api::Problem;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use axum::response::Response;
+use axum::http::HeaderMap;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
+use std::sync::LazyLock;
+use throughline_sample::admission::clean_text;
 
-/// Names under which this server is addressed.
-#[derive(Clone, Debug, Default)]
-pub struct Hosts {
-    names: BTreeSet<String>,
-    /// Whether `Host` matters: behind TLS with a token, or behind a proxy, no access comes with the connection.
-    is_checked: bool,
+/// Names in messages are cut here, bytes.
+const SHOWN_BYTES: usize = 80;
+
+/// This machine's name, whole and without its domain.
+static NODE: LazyLock<[String; 2]> = LazyLock::new(|| {
+    let name =
+        nix::sys::utsname::uname().map(|names| names.nodename().to_string_lossy().to_ascii_lowercase());
+    let name = name.unwrap_or_default();
+    let short = name.split('.').next().unwrap_or_default().to_owned();
+    [name, short]
+});
+
+/// Names of this server.
+pub struct Names<'a> {
+    /// `query.hosts`, in lower case.
+    pub hosts: &'a BTreeSet<String>,
+    /// Any name will do.
+    pub is_any_host: bool,
 }
 
-impl Hosts {
-    /// The machine's own name, and those of the configuration.
-    #[must_use]
-    pub fn new(configured: &BTreeSet<String>, is_checked: bool) -> Hosts {
-        let mut names: BTreeSet<String> = configured.iter().map(|name| name.to_ascii_lowercase()).collect();
-        if let Ok(system) = nix::sys::utsname::uname() {
-            names.insert(system.nodename().to_string_lossy().to_ascii_lowercase());
-        }
-        Hosts { names, is_checked }
-    }
+/// Whether a text can stand in `query.hosts`.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let (name, port) = parts(text);
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    !name.is_empty() && name.bytes().all(is_letter) && port.is_none_or(|port| port.parse::<u16>().is_ok())
+}
 
-    /// Refuses what a foreign page sent.
+/// Name and port of an authority; an IPv6 address without its brackets.
+fn parts(authority: &str) -> (&str, Option<&str>) {
+    if let Some((address, rest)) = authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        return (address, rest.strip_prefix(':'));
+    }
+    match authority.rsplit_once(':') {
+        Some((name, port)) if !name.contains(':') => (name, Some(port)),
+        _ => (authority, None),
+    }
+}
+
+impl Names<'_> {
+    /// Whether a request may have been sent on purpose by who sends it.
     ///
     /// # Errors
-    /// 403; the message names the header.
-    pub fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
-        let host = text(header::HOST);
-        if let Some(host) = host.filter(|host| self.is_checked && !self.is_own(host)) {
-            let message = format!("'{}' is no name of this server", host.escape_debug());
-            let remedy = "ask by its address or as localhost, or add the name to query.hosts in server.toml";
-            return Err(Problem::forbidden(message, remedy));
+    /// A word for the counter, and the answer.
+    pub fn check(&self, host: &str, headers: &HeaderMap) -> Result<(), Refused> {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let site = text("sec-fetch-site");
+        if let Some(site @ ("cross-site" | "same-site")) = site {
+            let message = format!("a page of another site asks for data (Sec-Fetch-Site: {site})");
+            let remedy = "open the address itself, or read with a program; pages of other sites may link to this \
+                          server's pages, and read nothing";
+            return Err(("origin", Box::new(Problem::forbidden(message, remedy))));
         }
-        if let Some(origin) = text(header::ORIGIN) {
-            let is_same = origin.split_once("://").is_some_and(|(_, from)| Some(from) == host);
-            if !is_same {
-                let message = format!("a page of {} asked for it", origin.escape_debug());
-                return Err(Problem::forbidden(message, "open the page that this server serves"));
-            }
+        if let Some(origin) = text("origin")
+            && !self.is_own_origin(origin, host, site == Some("same-origin"))
+        {
+            let message = format!("a page of {} asks for data of {}", shown(origin), shown(host));
+            let remedy = "only this server's own pages may; let the administrator add a name that it is reached by to \
+                          query.hosts in server.toml";
+            return Err(("origin", Box::new(Problem::forbidden(message, remedy))));
         }
-        let site = text(HeaderName::from_static("sec-fetch-site")).unwrap_or("none");
-        if !matches!(site, "none" | "same-origin") {
-            let remedy = "open the page that this server serves";
-            return Err(Problem::forbidden("a page of another site asked for it", remedy));
+        // A program of HTTP 1.0 sends no name; browsers always do.
+        if !(self.is_any_host || host.is_empty() || self.is_own(host)) {
+            let message = format!("this server is not known as {}", shown(host));
+            let remedy = "use its address or localhost, or let the administrator add the name to query.hosts in \
+                          server.toml";
+            return Err(("host", Box::new(Problem::misdirected(message, remedy))));
         }
         Ok(())
     }
 
-    /// An address can't be made to resolve to another one.
     fn is_own(&self, host: &str) -> bool {
-        let name = match host.strip_prefix('[') {
-            Some(rest) => rest.split(']').next().unwrap_or_default(),
-            None => host.split(':').next().unwrap_or_default(),
+        let host = host.to_ascii_lowercase();
+        let (name, _) = parts(&host);
+        let name = name.strip_suffix('.').unwrap_or(name);
+        // An address can't be made to lead elsewhere.
+        if name.parse::<IpAddr>().is_ok() {
+            return true;
+        }
+        let is_localhost = name == "localhost" || name.ends_with(".localhost");
+        let is_node = !name.is_empty() && NODE.iter().any(|node| node == name);
+        is_localhost || is_node || self.hosts.contains(name) || self.hosts.contains(&host)
+    }
+
+    /// `is_said` where the browser says that page and server are of one origin: a proxy may have written another Host.
+    fn is_own_origin(&self, origin: &str, host: &str, is_said: bool) -> bool {
+        let Some((scheme, authority)) = origin.split_once("://") else { return false };
+        let port = match scheme {
+            "http" => "80",
+            "https" => "443",
+            _ => return false,
         };
-        let name = name.to_ascii_lowercase();
-        name.parse::<IpAddr>().is_ok()
-            || name == "localhost"
-            || name.ends_with(".localhost")
-            || self.names.contains(&name)
+        let whole = |authority: &str| {
+            let (name, given) = parts(authority);
+            (name.to_ascii_lowercase(), given.unwrap_or(port).to_owned())
+        };
+        let is_listed = || {
+            let authority = authority.to_ascii_lowercase();
+            self.hosts.contains(&authority) || self.hosts.contains(parts(&authority).0)
+        };
+        whole(authority) == whole(host) || is_listed() || (is_said && self.is_any_host)
     }
 }
 
-/// Sets the headers that every answer has: content is what its type says, nobody else frames or reads it.
-pub fn seal(mut response: Response) -> Response {
-    const ALL: [(HeaderName, &str); 5] = [
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_FRAME_OPTIONS, "SAMEORIGIN"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    ];
-    let headers = response.headers_mut();
-    for (name, value) in ALL {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    // Data and errors load nothing; pages have a policy of their own.
-    let nothing = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
-    headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(nothing);
-    response
+fn shown(name: &str) -> String {
+    format!("'{}'", clean_text(name, SHOWN_BYTES))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(headers: &[(&'static str, &str)]) -> bool {
-        let hosts = Hosts::new(&BTreeSet::from(["Metrics.example.org".to_owned()]), true);
-        let pair = |(name, value): &(&'static str, &str)| {
-            (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+    fn check(host: &str, headers: &[(&'static str, &'static str)]) -> Result<(), &'static str> {
+        let hosts =
+            BTreeSet::from(["throughline.example.org".to_owned(), "other.example.org:8443".to_owned()]);
+        let names = Names { hosts: &hosts, is_any_host: false };
+        let header = |(name, value): &(&'static str, &'static str)| {
+            let name = axum::http::HeaderName::from_static(name);
+            (name, axum::http::HeaderValue::from_static(value))
         };
-        hosts.check(&headers.iter().map(pair).collect()).is_err()
+        names.check(host, &headers.iter().map(header).collect()).map_err(|(reason, _)| reason)
     }
 
     #[test]
-    fn attack_07_a_web_page_cannot_ask() {
-        for own in [
-            "127.0.0.1:9460",
-            "[::1]:9460",
+    fn names_of_this_server() {
+        for host in [
             "localhost",
-            "a.localhost:1",
-            "metrics.example.org:9460",
-            "10.1.2.3",
+            "LOCALHOST:9460",
+            "localhost.:9460",
+            "127.0.0.1:9460",
+            "127.8.8.8",
+            "[::1]:9460",
+            "[::ffff:127.0.0.1]:1",
+            "10.0.0.7:9460",
+            "throughline.example.org",
+            "throughline.example.org:443",
+            "other.example.org:8443",
+            &NODE[0],
         ] {
-            assert!(!refused(&[("host", own)]), "{own}");
+            assert_eq!(check(host, &[]), Ok(()), "{host}");
         }
-        for foreign in
-            ["evil.example", "evil.example:9460", "127.0.0.1.evil.example", "", "localhost.evil", "a"]
-        {
-            assert!(refused(&[("host", foreign)]), "{foreign}");
+        for host in [
+            "evil.example",
+            "evil.example:9460",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "notlocalhost",
+            "other.example.org",
+            "[::1",
+            "10.0.0.8.evil.example",
+        ] {
+            assert_eq!(check(host, &[]), Err("host"), "{host}");
         }
-        assert!(!refused(&[]), "a program of HTTP 1.0");
-        assert!(!refused(&[("host", "localhost:1"), ("origin", "http://localhost:1")]));
-        for origin in ["http://evil.example", "null", "http://localhost:2", "localhost:1"] {
-            assert!(refused(&[("host", "localhost:1"), ("origin", origin)]), "{origin}");
+    }
+
+    #[test]
+    fn pages_of_other_sites_read_nothing() {
+        let host = "127.0.0.1:9460";
+        for (headers, expected) in [
+            (&[("sec-fetch-site", "same-origin")][..], Ok(())),
+            (&[("sec-fetch-site", "none")], Ok(())),
+            (&[("sec-fetch-site", "cross-site")], Err("origin")),
+            (&[("sec-fetch-site", "same-site")], Err("origin")),
+            (&[("origin", "http://127.0.0.1:9460")], Ok(())),
+            (&[("origin", "http://127.0.0.1:3000")], Err("origin")),
+            (&[("origin", "https://127.0.0.1:9460")], Ok(())),
+            (&[("origin", "http://127.0.0.1")], Err("origin")),
+            (&[("origin", "null")], Err("origin")),
+            (&[("origin", "http://evil.example")], Err("origin")),
+            (&[("origin", "file://")], Err("origin")),
+            (&[("origin", "https://throughline.example.org")], Ok(())),
+            (&[("origin", "http://evil.example"), ("sec-fetch-site", "same-origin")], Err("origin")),
+        ] {
+            assert_eq!(check(host, headers), expected, "{headers:?}");
         }
-        assert!(refused(&[("host", "localhost"), ("sec-fetch-site", "cross-site")]));
-        assert!(refused(&[("host", "localhost"), ("sec-fetch-site", "same-site")]));
-        assert!(!refused(&[("host", "localhost"), ("sec-fetch-site", "same-origin")]));
+        assert_eq!(check("localhost", &[("origin", "http://localhost:80")]), Ok(()));
+    }
+
+    #[test]
+    fn what_a_name_is() {
+        assert!(["a", "a.b:1", "[::1]:9460"].into_iter().all(is_name));
+        assert!(["", "http://a", "a b", "a:x", "*"].into_iter().all(|text| !is_name(text)));
     }
 }

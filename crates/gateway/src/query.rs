@@ -1,64 +1,57 @@
 //! Role query: the pages, `/api/v1/read` is Prometheus' remote-read, the rest of `/api/v1/` is the JSON API, `/metrics`
 //! and `/healthz` are those of every daemon.
 
-use crate::access::{self, Access, Guard, Peer};
+use crate::access::{self, Access, Gate};
 use crate::api::{self, Api};
-use crate::connections::CountedListener;
-use crate::pages;
 use crate::read::{self, Limits, Reader};
-use crate::tls::{ServerTls, TlsListener};
+use crate::refusals::Refusals;
+use crate::tls::ServerTls;
+use crate::{headers, listen, pages};
 use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::post;
-use throughline_daemon::{AlwaysHealthy, Expose, Failure, http};
+use throughline_daemon::{AlwaysHealthy, Expose, Failure, SelfFigures, http};
 use throughline_store::Database;
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 /// The role, with everything that can be wrong about it known.
-pub struct Server {
-    router: Router,
-    tls: Option<TlsAcceptor>,
-}
+pub struct Server(listen::Server);
 
 impl Server {
-    /// Reads the files of `access`.
+    /// Reads the files of `access`. What is refused is counted in `figures`.
     ///
     /// # Errors
-    /// A file of the token, certificate or key can't be used; the message names the key of the configuration.
+    /// A file of the token, certificate or key can't be used, or there is no such user; the message names the key of the
+    /// configuration.
     pub fn new(
-        expose: Arc<dyn Expose>,
+        figures: &SelfFigures,
         database: Database,
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
         let tls = access.tls.as_ref().map(ServerTls::read).transpose()?;
-        Ok(Server { router: router(expose, database, limits, access.guard()?), tls })
+        let refusals = Refusals::new(figures.clone());
+        let guard = access.guard()?;
+        let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());
+        let router = router(Arc::new(figures.clone()), database, limits, gate);
+        let connections = limits.connections;
+        Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))
     }
 
     /// Serves until `stop` is cancelled.
     ///
     /// # Errors
-    /// The listener breaks.
+    /// None for now: what goes wrong with a connection ends that one.
     pub async fn run(self, listener: TcpListener, stop: CancellationToken) -> anyhow::Result<()> {
-        let service = self.router.into_make_service_with_connect_info::<Peer>();
-        let stopped = stop.cancelled_owned();
-        match self.tls {
-            Some(tls) => {
-                axum::serve(TlsListener::new(listener, tls), service).with_graceful_shutdown(stopped).await?;
-            }
-            None => {
-                axum::serve(CountedListener::new(listener), service).with_graceful_shutdown(stopped).await?;
-            }
-        }
+        self.0.run(listener, stop).await;
         Ok(())
     }
 }
 
 /// All pages of this role.
-fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits, guard: Guard) -> Router {
+fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits, gate: Gate) -> Router {
     let about = format!(
         "throughline {version}: query\n\
          database: {place}\n\n\
@@ -77,13 +70,13 @@ fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits, guard: Gu
         .nest("/api/v1", api)
         .merge(pages::router(about))
         .fallback(pages::missing)
-        .layer(axum::middleware::from_fn_with_state(Arc::new(guard), access::guard))
+        .layer(axum::middleware::from_fn_with_state(Arc::new(gate), access::guard))
+        .layer(axum::middleware::from_fn(headers::usual))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_daemon::SelfFigures;
     use throughline_sample::catalogue::COMMITS;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -104,7 +97,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let nowhere = Database::from_url("postgresql://a@nowhere/b").unwrap();
-        let server = Server::new(Arc::new(figures), nowhere, Limits::default(), &Access::default()).unwrap();
+        let server = Server::new(&figures, nowhere, Limits::default(), &Access::default()).unwrap();
         let server = tokio::spawn(server.run(listener, stop.clone()));
         let first = fetch(address, "/").await;
         if pages::are_built() {

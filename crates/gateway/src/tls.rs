@@ -1,28 +1,13 @@
-//! HTTPS: a listener whose connections have shaken hands. Files are read at the start of the server.
+//! HTTPS: certificate and key. Files are read at the start of the server; `listen` shakes hands.
 
-use crate::access::Peer;
-use crate::connections::{Counted, CountedListener};
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 use throughline_daemon::Failure;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
-
-/// How long a handshake may take: longer is nobody, or somebody who wants to hold connections.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
-
-/// Connections that have shaken hands and wait to be served.
-const READY_MAX: usize = 64;
 
 /// `tls` of the configuration: PEM files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,75 +56,9 @@ impl ServerTls {
     }
 }
 
-/// Hands connections on that have shaken hands; slow ones hold up nobody, and have their places taken by others when
-/// all are taken.
-pub struct TlsListener {
-    ready: mpsc::Receiver<(TlsStream<Counted<TcpStream>>, SocketAddr)>,
-    address: std::io::Result<SocketAddr>,
-}
-
-impl TlsListener {
-    /// Takes connections of `listener` until this value is dropped.
-    #[must_use]
-    pub fn new(listener: TcpListener, acceptor: TlsAcceptor) -> TlsListener {
-        let (done, ready) = mpsc::channel(READY_MAX);
-        let address = listener.local_addr();
-        let mut listener = CountedListener::new(listener);
-        tokio::spawn(async move {
-            loop {
-                let (stream, peer) = tokio::select! {
-                    () = done.closed() => return,
-                    accepted = listener.accept() => accepted,
-                };
-                let (acceptor, done) = (acceptor.clone(), done.clone());
-                tokio::spawn(async move {
-                    match tokio::time::timeout(HANDSHAKE_LIMIT, acceptor.accept(stream)).await {
-                        Ok(Ok(stream)) => _ = done.send((stream, peer)).await,
-                        Ok(Err(error)) => tracing::debug!(%peer, %error, "no TLS handshake"),
-                        Err(_) => tracing::debug!(%peer, "a TLS handshake took too long"),
-                    }
-                });
-            }
-        });
-        TlsListener { ready, address }
-    }
-}
-
-impl Listener for TlsListener {
-    type Io = TlsStream<Counted<TcpStream>>;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (Self::Io, Self::Addr) {
-        match self.ready.recv().await {
-            Some(connection) => connection,
-            // The task ends with this value only.
-            None => std::future::pending().await,
-        }
-    }
-
-    fn local_addr(&self) -> std::io::Result<SocketAddr> {
-        match &self.address {
-            Ok(address) => Ok(*address),
-            Err(error) => Err(std::io::Error::new(error.kind(), error.to_string())),
-        }
-    }
-}
-
-impl Connected<IncomingStream<'_, TlsListener>> for Peer {
-    fn connect_info(stream: IncomingStream<'_, TlsListener>) -> Peer {
-        Peer::new(*stream.remote_addr(), stream.io().get_ref().0.get_ref().local_addr().ok())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use axum::Router;
-    use axum::extract::ConnectInfo;
-    use axum::routing::get;
-    use rustls::pki_types::ServerName;
-    use rustls::{ClientConfig, RootCertStore};
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     /// A certificate for `localhost` and its key, in files.
     fn files(folder: &std::path::Path) -> (ServerTls, CertificateDer<'static>) {
@@ -153,38 +72,6 @@ mod tests {
 
     fn folder(name: &str) -> PathBuf {
         std::env::temp_dir().join(format!("throughline-tls-{name}-{}", std::process::id()))
-    }
-
-    #[tokio::test]
-    async fn answers_over_tls_while_others_never_shake_hands() {
-        let folder = folder("answers");
-        let (files, certificate) = files(&folder);
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let page = get(async |ConnectInfo(peer): ConnectInfo<Peer>| format!("{peer:?}"));
-        let service = Router::new().route("/", page).into_make_service_with_connect_info::<Peer>();
-        let tls = TlsListener::new(listener, files.read().unwrap());
-        let server = tokio::spawn(async move { axum::serve(tls, service).await });
-        let mut silent = Vec::new();
-        for _ in 0..crate::connections::CONNECTIONS_MAX + 50 {
-            silent.push(TcpStream::connect(address).await.unwrap());
-        }
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client =
-            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let client = client.with_root_certificates(roots).with_no_client_auth();
-        let stream = TcpStream::connect(address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut stream =
-            tokio_rustls::TlsConnector::from(Arc::new(client)).connect(name, stream).await.unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("address: 127.0.0.1:"), "{answer}");
-        server.abort();
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -33,6 +33,9 @@ const QUERY_SECONDS_MAX: u64 = 24 * 3600;
 /// Most connections for queries: PostgreSQL has 100 unless told otherwise.
 const QUERIES_AT_ONCE_MAX: u64 = 90;
 
+/// Most connections of readers: each is a descriptor, of which collect needs one for each sender.
+const CONNECTIONS_MAX: u64 = 100_000;
+
 /// The whole configuration; every part has defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -153,9 +156,9 @@ pub struct QueryConfig {
     /// A reverse proxy that knows its users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Proxy>,
-    /// Users of this machine who may read without a token, beside root and the server's own: names, numbers, @GROUP.
+    /// Users of this machine, and groups behind `@`, who may read without a token, besides root and the server's own.
     pub local_users: BTreeSet<String>,
-    /// Names of this server in requests, beside the machine's own and addresses.
+    /// Names of this server, besides its addresses, its node's name and those of loopback.
     pub hosts: BTreeSet<String>,
     /// Samples read from the database for one remote-read.
     pub max_samples: u64,
@@ -163,6 +166,8 @@ pub struct QueryConfig {
     pub max_seconds: u64,
     /// Remote-reads answered at once; each holds a connection to the database.
     pub max_parallel: usize,
+    /// Connections of readers at most.
+    pub max_connections: usize,
     /// Megabytes of packed hours that stay in memory for the next remote-read; 0 for none.
     pub cache_mb: usize,
 }
@@ -181,6 +186,7 @@ impl Default for QueryConfig {
             max_samples: limits.samples,
             max_seconds: limits.time.as_secs(),
             max_parallel: limits.parallel,
+            max_connections: limits.connections,
             cache_mb: limits.kept_bytes >> 20,
         }
     }
@@ -193,8 +199,8 @@ impl QueryConfig {
             tls: self.tls.clone(),
             token_file: self.token_file.clone(),
             proxy: self.proxy.clone(),
-            local_users: self.local_users.clone(),
             hosts: self.hosts.clone(),
+            local_users: self.local_users.clone(),
         }
     }
 
@@ -210,10 +216,12 @@ impl QueryConfig {
             Err(Failure::usage(format!("query.{key} = {value}: must be from 1 to {most}")))
         };
         let parallel = within("max_parallel", self.max_parallel as u64, QUERIES_AT_ONCE_MAX)?;
+        let connections = within("max_connections", self.max_connections as u64, CONNECTIONS_MAX)?;
         Ok(Limits {
             samples: within("max_samples", self.max_samples, SAMPLES_MAX)?,
             time: Duration::from_secs(within("max_seconds", self.max_seconds, QUERY_SECONDS_MAX)?),
             parallel: usize::try_from(parallel).unwrap_or(usize::MAX),
+            connections: usize::try_from(connections).unwrap_or(usize::MAX),
             kept_bytes: self.cache_mb.saturating_mul(1 << 20),
         })
     }
@@ -381,7 +389,13 @@ mod tests {
             ("[query]\nlisten = '[::]:9460'\ntoken_file = '/t'", "query.tls"),
             ("[query]\nproxy = { user_header = 'X-User', addresses = [] }", "query.proxy.addresses"),
             ("[query]\nmax_samples = 0", "query.max_samples"),
+            (
+                "[query]\nproxy = { user_header = 'X-User', addresses = ['127.0.0.1'] }",
+                "query.proxy.local_users",
+            ),
             ("[query]\nmax_parallel = 1000", "query.max_parallel"),
+            ("[query]\nmax_connections = 0", "query.max_connections"),
+            ("[query]\nhosts = ['http://a']", "query.hosts"),
             ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
             ("[querry]\n", "querry"),
             ("collect.enabled = false\nquery.enabled = false\nupkeep.enabled = false", "nothing to serve"),

@@ -60,10 +60,22 @@ impl Problem {
     }
 
     /// No token, or a wrong one.
-    pub fn unauthorized(message: &str) -> Problem {
-        let remedy = "send `Authorization: Bearer TOKEN` with the token of query.token_file, or add your user to \
-                      query.local_users in server.toml";
+    pub fn unauthorized(message: impl Into<String>) -> Problem {
+        let remedy = "send `Authorization: Bearer TOKEN` with the token of query.token_file";
         Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message, remedy)
+    }
+
+    /// Sent to a name that is none of this server's.
+    pub fn misdirected(message: impl Into<String>, remedy: &str) -> Problem {
+        Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message, remedy)
+    }
+
+    /// The reader has as many requests under way as it may.
+    pub fn busy(message: impl Into<String>) -> Problem {
+        let remedy =
+            "ask again in a few seconds, one after the other, or raise query.max_parallel in server.toml";
+        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", message, remedy);
+        Problem { limit: Some("query.max_parallel".to_owned()), ..problem }
     }
 
     /// Not from here.

@@ -39,15 +39,6 @@ pub struct Query {
     pub hints: Option<ReadHints>,
 }
 
-impl Query {
-    /// Regular expressions among its conditions.
-    #[must_use]
-    pub fn regexes(&self) -> usize {
-        let is_regex = |kind| matches!(MatchType::try_from(kind), Ok(MatchType::Regex | MatchType::NotRegex));
-        self.matchers.iter().filter(|matcher| is_regex(matcher.kind)).count()
-    }
-}
-
 /// A condition on a label.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct LabelMatcher {

@@ -13,14 +13,17 @@ mod matchers;
 pub mod message;
 mod plan;
 
+use crate::shares::{self, Held};
 use answer::Whole;
-use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::Extension;
+use axum::body::{Body, to_bytes};
+use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
-use message::{Query, ReadRequest, ResponseType};
+use matchers::Budget;
+use message::{ReadRequest, ResponseType};
 use plan::Plan;
 use prost::Message;
 use std::borrow::Cow;
@@ -29,18 +32,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_store::history::{Asked, Family, HistoryError, Kept, Samples, Series, Take};
 use throughline_store::{Database, Horizons, NoConnection, Pool};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio_postgres::Client;
 use tokio_stream::wrappers::ReceiverStream;
 
-/// Largest request, packed and once unpacked: a few conditions, of which one may have thousands of alternatives.
-const QUESTION_BYTES: usize = 1 << 20;
+/// Largest request, as it is sent and once unpacked: a few conditions.
+pub const REQUEST_BYTES_MAX: usize = 1 << 20;
 
-/// How long the body of a request may take.
-const BODY_TIME: Duration = Duration::from_secs(10);
+/// How long a request's body may take to arrive: it holds one of its reader's places.
+const BODY_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Regular expressions in one request: each takes up to 1.5 MiB, and `query.max_parallel` requests are read at once.
-const REGEXES_MAX: usize = 16;
+/// Beyond one reader's share, so many requests' expressions are compiled or held against values at a time, each on a
+/// thread of its own: one reader can't have all of them.
+const REGEX_THREADS_SPARE: usize = 2;
+
+/// How long the expressions of one request may be held against the values of one family's labels.
+const MATCH_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Statements of one request together, in times that one may take (`query.max_seconds`): `{}` with the hint `series`
+/// would be thousands of them.
+const STATEMENT_TIMES_MAX: u32 = 10;
 
 /// Selections in one question; Prometheus sends one.
 const QUERIES_MAX: usize = 16;
@@ -67,15 +78,23 @@ pub struct Limits {
     pub samples: u64,
     /// Time of one statement.
     pub time: Duration,
-    /// Questions answered at once; each holds a connection.
+    /// Requests answered at once; each holds a connection to the database. One reader has half of them.
     pub parallel: usize,
+    /// Connections of readers at most.
+    pub connections: usize,
     /// Bytes of packed hours that stay in memory for the next question.
     pub kept_bytes: usize,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { samples: 50_000_000, time: Duration::from_secs(60), parallel: 8, kept_bytes: 64 << 20 }
+        Limits {
+            samples: 50_000_000,
+            time: Duration::from_secs(60),
+            parallel: 8,
+            connections: 512,
+            kept_bytes: 64 << 20,
+        }
     }
 }
 
@@ -94,8 +113,7 @@ pub struct Reader {
     limits: Limits,
     kept: Kept,
     horizons: Mutex<Option<(Instant, Horizons)>>,
-    /// A place for each request that is read and answered at once.
-    gate: Arc<Semaphore>,
+    regexes: Arc<Semaphore>,
 }
 
 /// Why there is no answer: a status and a sentence.
@@ -143,13 +161,8 @@ impl Reader {
     #[must_use]
     pub fn new(database: Database, limits: Limits) -> Reader {
         let pool = Pool::new(database, limits.parallel, limits.time);
-        Reader {
-            pool,
-            limits,
-            kept: Kept::new(limits.kept_bytes),
-            horizons: Mutex::default(),
-            gate: Arc::new(Semaphore::new(limits.parallel)),
-        }
+        let regexes = Arc::new(Semaphore::new(shares::each(limits.parallel) + REGEX_THREADS_SPARE));
+        Reader { pool, limits, kept: Kept::new(limits.kept_bytes), horizons: Mutex::default(), regexes }
     }
 
     /// Which time is in which tables, as of a while ago at most.
@@ -163,8 +176,56 @@ impl Reader {
         Ok(horizons)
     }
 
-    /// Answers all queries, in order.
-    async fn answer(&self, plans: &[Plan], mut out: Out) -> Result<Out, Refusal> {
+    /// Does something with regular expressions, on a thread of its own, a few at a time.
+    async fn with_regexes<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Refusal> {
+        let permit = tokio::time::timeout(PATIENCE, self.regexes.clone().acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else {
+            let why =
+                "other requests' regular expressions take all the time there is for them; try again later";
+            return Err((StatusCode::TOO_MANY_REQUESTS, why.to_owned()));
+        };
+        let done = tokio::task::spawn_blocking(move || {
+            let _until_done = permit;
+            work()
+        });
+        done.await.map_err(|error| internal(&error.to_string()))
+    }
+
+    /// The series of a family that are wanted.
+    async fn wanted<'a>(&self, plan: &Plan, found: &'a Arc<[Series]>) -> Result<Cow<'a, [Series]>, Refusal> {
+        if matchers::has_regex(&plan.matchers) {
+            let (conditions, all) = (Arc::clone(&plan.matchers), Arc::clone(found));
+            let until = Instant::now() + MATCH_TIME_MAX.min(self.limits.time);
+            let selected = self.with_regexes(move || matchers::select(&conditions, &all, until)).await?;
+            return selected.map(Cow::Owned).map_err(|matchers::TooSlow| {
+                let why =
+                    "holding the regular expressions against the labels' values takes too long; name values";
+                (StatusCode::UNPROCESSABLE_ENTITY, why.to_owned())
+            });
+        }
+        let matches = |series: &Series| matchers::matches(&plan.matchers, series);
+        Ok(match found.iter().all(matches) {
+            true => Cow::Borrowed(&**found),
+            false => found.iter().filter(|series| matches(series)).cloned().collect(),
+        })
+    }
+
+    /// Answers all queries, in order, within a bound on the time of all of them.
+    async fn answer(&self, plans: &[Plan], out: Out) -> Result<Out, Refusal> {
+        let most = self.limits.answer_within() * STATEMENT_TIMES_MAX;
+        tokio::time::timeout(most, self.answer_all(plans, out)).await.unwrap_or_else(|_| {
+            let why = format!(
+                "longer than {} s, {STATEMENT_TIMES_MAX} times the limit query.max_seconds; ask for fewer series",
+                most.as_secs()
+            );
+            Err((StatusCode::GATEWAY_TIMEOUT, why))
+        })
+    }
+
+    async fn answer_all(&self, plans: &[Plan], mut out: Out) -> Result<Out, Refusal> {
         let begun = Instant::now();
         let lent = self.pool.get(PATIENCE).await.map_err(|error| no_connection(&error))?;
         let Some(client) = lent.client() else { return Err(internal("no connection")) };
@@ -195,11 +256,7 @@ impl Reader {
                 let failed = |error: HistoryError| self.refusal(error, most, begun);
                 let equal = matchers::equal(&plan.matchers);
                 let found = asked.series(client, &equal).await.map_err(|error| failed(error.into()))?;
-                let matches = |series: &Series| matchers::matches(&plan.matchers, series);
-                let wanted = match found.iter().all(matches) {
-                    true => Cow::Borrowed(&*found),
-                    false => found.iter().filter(|series| matches(series)).cloned().collect(),
-                };
+                let wanted = self.wanted(plan, &found).await?;
                 if plan.labels_only {
                     for series in wanted.iter() {
                         if asked.has_samples(client, series).await.map_err(|error| failed(error.into()))? {
@@ -300,57 +357,67 @@ fn no_connection(error: &NoConnection) -> Refusal {
     }
 }
 
-/// `POST /api/v1/read`.
-pub async fn read(State(reader): State<Arc<Reader>>, request: Request) -> Response {
-    match answer_to(reader, request).await {
-        Ok(response) => response,
-        Err((status, why)) => {
-            tracing::warn!(%status, why, "a remote-read was refused");
-            (status, format!("remote-read: {why}\n")).into_response()
-        }
-    }
-}
-
-async fn answer_to(reader: Arc<Reader>, request: Request) -> Result<Response, Refusal> {
-    check_types(request.headers())?;
-    let body = axum::body::to_bytes(request.into_body(), QUESTION_BYTES);
-    let body = tokio::time::timeout(BODY_TIME, body).await;
-    let body = body.map_err(|_| (StatusCode::REQUEST_TIMEOUT, format!("no body within {BODY_TIME:?}")))?;
-    let body = body.map_err(|error| {
-        (StatusCode::PAYLOAD_TOO_LARGE, format!("{error}; the most is {QUESTION_BYTES} bytes"))
-    })?;
-    // Expressions are compiled behind the same gate that bounds queries, and not on a thread that polls sockets.
-    let place = tokio::time::timeout(PATIENCE, reader.gate.clone().acquire_owned()).await;
-    let Ok(Ok(place)) = place else { return Err(no_connection(&NoConnection::Busy)) };
-    let planned = tokio::task::spawn_blocking(move || question(&body)).await;
-    let planned = planned.map_err(|_| internal("planning the request failed"))?;
-    let (plans, form) = planned.map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+/// `POST /api/v1/read`. `held` is the reader's share of the parallel requests, which an answer holds to its end.
+pub async fn read(
+    State(reader): State<Arc<Reader>>,
+    held: Option<Extension<Held>>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let refuse = |(status, why): Refusal| {
+        tracing::warn!(%status, why, "a remote-read was refused");
+        (status, format!("remote-read: {why}\n")).into_response()
+    };
+    let (plans, form) = match request(&reader, &headers, body).await {
+        Ok(request) => request,
+        Err(refusal) => return refuse(refusal),
+    };
+    let held = held.map(|Extension(held)| held);
     match form {
-        ResponseType::StreamedXorChunks => stream(reader, plans, place).await,
-        ResponseType::Samples => whole(&reader, &plans).await,
+        ResponseType::StreamedXorChunks => stream(reader, plans, held).await.unwrap_or_else(refuse),
+        ResponseType::Samples => whole(&reader, &plans).await.unwrap_or_else(refuse),
     }
 }
 
-/// A web page can make a browser send a body of a few plain types only, without being asked first: these are others.
-fn check_types(headers: &HeaderMap) -> Result<(), Refusal> {
-    let expected = [(header::CONTENT_TYPE, "application/x-protobuf"), (header::CONTENT_ENCODING, "snappy")];
-    for (name, value) in expected {
-        let sent = headers.get(&name).and_then(|sent| sent.to_str().ok()).unwrap_or("absent");
-        if sent.split(';').next().map(str::trim) != Some(value) {
-            let why = format!("{name} is {}; expected {value}", sent.escape_debug());
-            return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
-        }
+/// Takes a request in, all of it bounded: the length that it has, and the one that it says it has once unpacked.
+async fn request(
+    reader: &Reader,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(Vec<Plan>, ResponseType), Refusal> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let kind = text(header::CONTENT_TYPE).split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/x-protobuf") {
+        let why = format!("Content-Type is '{}'; expected application/x-protobuf", shown(kind));
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
     }
-    Ok(())
+    let coding = text(header::CONTENT_ENCODING);
+    if coding != "snappy" {
+        let why = format!("Content-Encoding is '{}'; expected snappy", shown(coding));
+        return Err((StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+    }
+    let too_large =
+        || (StatusCode::PAYLOAD_TOO_LARGE, format!("a request of more than {REQUEST_BYTES_MAX} bytes"));
+    let taken = tokio::time::timeout(BODY_TIME_MAX, to_bytes(body, REQUEST_BYTES_MAX)).await;
+    let body = taken.map_err(|_| {
+        let why = format!("the body did not arrive within {} s", BODY_TIME_MAX.as_secs());
+        (StatusCode::REQUEST_TIMEOUT, why)
+    })?;
+    let body = body.map_err(|_| too_large())?;
+    let wrong = |why: String| (StatusCode::BAD_REQUEST, why);
+    let not_snappy = |error: snap::Error| wrong(format!("the body is not Snappy's: {error}"));
+    if snap::raw::decompress_len(&body).map_err(not_snappy)? > REQUEST_BYTES_MAX {
+        return Err(too_large());
+    }
+    reader.with_regexes(move || question(&body)).await?.map_err(wrong)
 }
 
-/// Unpacks a question and checks all of it.
+fn shown(text: &str) -> Cow<'_, str> {
+    throughline_sample::admission::clean_text(text, 64)
+}
+
+/// Unpacks a request whose length is known to be within bounds, and checks all of it.
 fn question(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
-    let length =
-        snap::raw::decompress_len(body).map_err(|error| format!("the body is not Snappy's: {error}"))?;
-    if length > QUESTION_BYTES {
-        return Err(format!("a request of {length} bytes; the most is {QUESTION_BYTES}"));
-    }
     let body = snap::raw::Decoder::new()
         .decompress_vec(body)
         .map_err(|error| format!("the body is not Snappy's: {error}"))?;
@@ -372,11 +439,9 @@ fn question(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
             ));
         }
     };
-    let regexes: usize = request.queries.iter().map(Query::regexes).sum();
-    if regexes > REGEXES_MAX {
-        return Err(format!("{regexes} regular expressions in one request; the most is {REGEXES_MAX}"));
-    }
-    let plans = request.queries.iter().map(Plan::new).collect::<Result<_, _>>()?;
+    let mut budget = Budget::default();
+    let plans =
+        request.queries.iter().map(|query| Plan::new(query, &mut budget)).collect::<Result<_, _>>()?;
     Ok((plans, form))
 }
 
@@ -390,14 +455,10 @@ async fn whole(reader: &Reader, plans: &[Plan]) -> Result<Response, Refusal> {
 }
 
 /// The status is decided by the first piece: until then a refusal has its reason.
-async fn stream(
-    reader: Arc<Reader>,
-    plans: Vec<Plan>,
-    place: OwnedSemaphorePermit,
-) -> Result<Response, Refusal> {
+async fn stream(reader: Arc<Reader>, plans: Vec<Plan>, held: Option<Held>) -> Result<Response, Refusal> {
     let (pieces, mut taken) = mpsc::channel(PIECES);
     tokio::spawn(async move {
-        let _place = place;
+        let _until_the_end = held;
         let out = Out::Stream(Pieces::new(pieces.clone()));
         match reader.answer(&plans, out).await {
             // Nobody is there any more to tell that the last piece did not arrive.

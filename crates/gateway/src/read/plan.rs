@@ -1,7 +1,8 @@
 //! What a query comes down to: families, conditions, time, and how many of the samples.
 
-use super::matchers::{self, Matcher};
+use super::matchers::{self, Budget, Matcher};
 use super::message::Query;
+use std::sync::Arc;
 use throughline_store::history::{Family, Range, Thinning, families};
 
 /// Conditions of one query.
@@ -25,7 +26,7 @@ pub struct Plan {
     /// Ordered by name.
     pub families: Vec<&'static Family>,
     /// Conditions on labels and name.
-    pub matchers: Vec<Matcher>,
+    pub matchers: Arc<[Matcher]>,
     /// When.
     pub range: Range,
     /// How many of the samples.
@@ -39,14 +40,18 @@ impl Plan {
     ///
     /// # Errors
     /// What is wrong with it, in words.
-    pub fn new(query: &Query) -> Result<Plan, String> {
+    pub fn new(query: &Query, budget: &mut Budget) -> Result<Plan, String> {
         if query.matchers.len() > MATCHERS_MAX {
             return Err(format!("{} conditions; the most is {MATCHERS_MAX}", query.matchers.len()));
         }
         if query.start_timestamp_ms > query.end_timestamp_ms {
             return Err("the time asked for ends before it begins".to_owned());
         }
-        let matchers = query.matchers.iter().map(Matcher::new).collect::<Result<Vec<_>, _>>()?;
+        let matchers = query
+            .matchers
+            .iter()
+            .map(|matcher| Matcher::new(matcher, budget))
+            .collect::<Result<Vec<_>, _>>()?;
         let wanted: Vec<&Family> =
             families().iter().filter(|family| matchers::is_wanted(&matchers, family)).collect();
         let hints = query.hints.clone().unwrap_or_default();
@@ -64,7 +69,7 @@ impl Plan {
         };
         let within = |time: i64| time.clamp(TIMES.0, TIMES.1);
         let range = Range { from: within(query.start_timestamp_ms), to: within(query.end_timestamp_ms) };
-        Ok(Plan { families: wanted, matchers, range, thinning, labels_only })
+        Ok(Plan { families: wanted, matchers: matchers.into(), range, thinning, labels_only })
     }
 }
 
@@ -80,27 +85,31 @@ mod tests {
         Query { start_timestamp_ms: 1, end_timestamp_ms: 2, matchers: vec![name], hints: Some(hints) }
     }
 
+    fn plan(query: &Query) -> Result<Plan, String> {
+        Plan::new(query, &mut Budget::default())
+    }
+
     #[test]
     fn only_increases_are_thinned() {
-        let thinning = |func, range| Plan::new(&query(func, range)).unwrap().thinning;
+        let thinning = |func, range| plan(&query(func, range)).unwrap().thinning;
         assert_eq!(thinning("rate", 60_000), Thinning::Every(15_000));
         assert_eq!(thinning("increase", 60_000), Thinning::Every(15_000));
         for func in ["irate", "delta", "max_over_time", "changes", "resets", "", "sum"] {
             assert_eq!(thinning(func, 60_000), Thinning::None, "{func}");
         }
         assert_eq!(thinning("rate", 0), Thinning::None);
-        assert!(Plan::new(&query("series", 0)).unwrap().labels_only);
+        assert!(plan(&query("series", 0)).unwrap().labels_only);
     }
 
     #[test]
     fn what_cannot_be_answered_is_told() {
         let all = Query { matchers: Vec::new(), ..query("", 0) };
-        assert!(Plan::new(&all).err().unwrap().contains("__name__"));
+        assert!(plan(&all).err().unwrap().contains("__name__"));
         let turned = Query { end_timestamp_ms: 0, ..query("", 0) };
-        assert!(Plan::new(&turned).err().unwrap().contains("ends before"));
+        assert!(plan(&turned).err().unwrap().contains("ends before"));
         let many = Query { matchers: vec![LabelMatcher::default(); MATCHERS_MAX + 1], ..query("", 0) };
-        assert!(Plan::new(&many).is_err());
+        assert!(plan(&many).is_err());
         let wide = Query { start_timestamp_ms: i64::MIN, end_timestamp_ms: i64::MAX, ..query("", 0) };
-        assert_eq!(Plan::new(&wide).unwrap().range, Range { from: TIMES.0, to: TIMES.1 });
+        assert_eq!(plan(&wide).unwrap().range, Range { from: TIMES.0, to: TIMES.1 });
     }
 }

@@ -90,4 +90,9 @@ metrics! { ALL, SelfStats:
     1240 SPOOL_DAMAGED_SEGMENTS "spool_damaged_segments" Counter Count Wraps(63), "Segments of the spool found damaged; the files are set aside as *.bad, what is good of them is delivered.", "counted by the daemon";
     1241 SPOOL_LOST_ENTRIES "spool_lost_entries" Counter Count Wraps(63), "Entries lost with damaged spots of the spool, by the sequences around them; part of dropped_records, too.", "counted by the daemon";
     1242 SPOOL_DAMAGED_BYTES "spool_damaged_bytes" Counter Bytes Wraps(63), "Bytes of damaged spots of the spool.", "counted by the daemon";
+    1160 PENDING_HANDSHAKES "pending_handshakes" Gauge Count Wraps(63), "Connections to the collector that have not proved yet who they are.", "counted by the daemon";
+    1161 OPEN_CONNECTIONS "open_connections" Gauge Count Wraps(63), "Connections to the collector that are open, with or without a stream of entries.", "counted by the daemon";
+    1162 CONNECTION_LIMIT "connection_limit" Gauge Count Wraps(63), "Connections that the collector takes at once: what is configured, or what the limit of open files leaves room for.", "counted by the daemon";
+    1180 QUERY_REFUSED_CONNECTIONS "query_refused_connections" Counter Count Wraps(63), "Connections of readers that were refused or closed by the role query; the reason stands in the place of the source: total, peer, handshake, descriptors.", "counted by the daemon";
+    1181 QUERY_REFUSED_REQUESTS "query_refused_requests" Counter Count Wraps(63), "Requests of readers that were refused before they were worked on; the reason stands in the place of the source: host, origin, right, token, proxy, busy.", "counted by the daemon";
 }

@@ -1,0 +1,491 @@
+//! The accept side of the role query: connections bounded in number, in all and of each peer, and in time.
+//!
+//! A connection that never speaks, speaks byte by byte, never ends its handshake or never takes its answer is closed.
+//! Where a peer has as many as it may, its longest silent one gives its place to the new one; where all places are taken,
+//! that of the peer with the most. Who is at the other end is found out once for each connection. Descriptors that
+//! readers hold stay below a bound, so that the other roles of the process have theirs.
+
+use crate::access::{Guard, Peer};
+use crate::places::{Place, Places};
+use crate::refusals::Refusals;
+use crate::shares::{Counted, Reader};
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{ConnectInfo, Request};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+/// Connections of one peer (a user of this machine, an address) at most: a browser has six, and its person some windows.
+pub const CONNECTIONS_EACH_MAX: usize = 128;
+
+/// The same of a user of this machine who may not read without a token: enough to find that out.
+pub const CONNECTIONS_STRANGER_MAX: usize = 16;
+
+/// How long a TLS handshake may take.
+pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How long a request's head may take to arrive; also how long a connection may be idle between two requests.
+pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a peer may take nothing of what is sent to it.
+pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
+
+/// How long a peer of HTTP/2 may send nothing: it is asked for a sign of life three times in between.
+const READ_STALL_MAX: Duration = Duration::from_secs(60);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+
+/// Largest head of a request, bytes: cookies of other servers of the same name come along.
+pub const HEAD_BYTES_MAX: usize = 32 << 10;
+
+/// Requests at a time on a connection of HTTP/2.
+const STREAMS_MAX: u32 = 32;
+
+/// Connections of which it is not known yet whose they are: further ones wait in the kernel.
+const UNKNOWN_MAX: usize = 64;
+
+/// Looks at the kernel's table of connections at a time: each reads as much as the machine has connections.
+const LOOK_UPS: usize = 2;
+
+/// After a failed accept (too many open files): a pause, so that it is not tried in a circle.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// What serves connections.
+pub struct Server {
+    /// What answers.
+    pub router: Router,
+    /// Who may read.
+    pub guard: Arc<Guard>,
+    /// For HTTPS.
+    pub tls: Option<TlsAcceptor>,
+    /// Connections at most.
+    pub connections: usize,
+    /// Counts those that are refused.
+    pub refusals: Refusals,
+}
+
+/// What all connections share.
+struct Shared {
+    server: Server,
+    places: Arc<Places>,
+    look_ups: Semaphore,
+    stop: CancellationToken,
+}
+
+impl Server {
+    /// Serves until `stop` is cancelled and the requests under way are answered.
+    pub async fn run(self, listener: TcpListener, stop: CancellationToken) {
+        let places = Places::new(self.connections);
+        let look_ups = Semaphore::new(LOOK_UPS);
+        let shared = Arc::new(Shared { server: self, places, look_ups, stop: stop.clone() });
+        let (tasks, unknown) = (TaskTracker::new(), Arc::new(Semaphore::new(UNKNOWN_MAX)));
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = accept(&listener, &unknown) => accepted,
+            };
+            let (stream, address, permit) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // One that has gone before it was accepted is no reason to wait.
+                    if !matches!(
+                        error.kind(),
+                        io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
+                    ) {
+                        shared.server.refusals.connection("descriptors", &error);
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                    continue;
+                }
+            };
+            let shared = Arc::clone(&shared);
+            tasks.spawn(async move {
+                if let Err(error) = shared.connection(stream, address, permit).await {
+                    tracing::debug!(%address, error, "a connection of the role query ended");
+                }
+            });
+        }
+        drop(listener);
+        tasks.close();
+        tasks.wait().await;
+    }
+}
+
+/// The next connection, once few enough are unknown.
+async fn accept(
+    listener: &TcpListener,
+    unknown: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+    let permit = unknown.clone().acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, address) = listener.accept().await?;
+    Ok((stream, address, permit))
+}
+
+type Ended = Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+impl Shared {
+    async fn connection(
+        &self,
+        stream: TcpStream,
+        address: SocketAddr,
+        unknown: OwnedSemaphorePermit,
+    ) -> Ended {
+        // Answers are written whole: waiting for more to send only delays them.
+        stream.set_nodelay(true)?;
+        let own = stream.local_addr()?;
+        let peer = self.peer(address, own).await?;
+        let (key, most) = match peer.user {
+            Some(user) if peer.is_local_reader || peer.is_proxy => {
+                (Reader::Local(user), CONNECTIONS_EACH_MAX)
+            }
+            Some(user) => (Reader::Local(user), CONNECTIONS_STRANGER_MAX),
+            None => (Reader::at(address.ip()), CONNECTIONS_EACH_MAX),
+        };
+        // All people behind the proxy come from its address.
+        let most = if peer.is_proxy { self.server.connections } else { most };
+        let (place, evicted) = self.places.enter(&key, most);
+        if let Some(reason) = evicted {
+            self.server.refusals.connection(reason, &address);
+        }
+        drop(unknown);
+        let close = place.closed();
+        tokio::select! {
+            ended = self.serve(stream, peer, place) => ended,
+            () = close.cancelled() => Ok(()),
+        }
+    }
+
+    async fn serve(&self, stream: TcpStream, peer: Peer, place: Place) -> Ended {
+        let stream = Watched::new(stream, place);
+        let Some(tls) = &self.server.tls else { return self.http1(stream, peer).await };
+        let Ok(shaken) = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(stream)).await else {
+            self.server.refusals.connection("handshake", &peer.address);
+            return Ok(());
+        };
+        let mut stream = shaken?;
+        if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+            stream.get_mut().0.watch_reading(READ_STALL_MAX);
+            return self.http2(stream, peer).await;
+        }
+        self.http1(stream, peer).await
+    }
+
+    async fn peer(&self, address: SocketAddr, own: SocketAddr) -> Result<Peer, tokio::task::JoinError> {
+        let guard = Arc::clone(&self.server.guard);
+        if !address.ip().to_canonical().is_loopback() {
+            return Ok(guard.peer(address, own)); // Nothing of the kernel is read for those.
+        }
+        let _permit = self.look_ups.acquire().await;
+        tokio::task::spawn_blocking(move || guard.peer(address, own)).await
+    }
+
+    async fn http1<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+        peer: Peer,
+    ) -> Ended {
+        let router = self.server.router.clone();
+        let service = service_fn(move |request| answer(&router, &peer, request));
+        let io = TokioIo::new(stream);
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME_MAX).max_buf_size(HEAD_BYTES_MAX);
+        let mut connection = std::pin::pin!(builder.serve_connection(io, service));
+        tokio::select! {
+            ended = connection.as_mut() => return Ok(ended?),
+            () = self.stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        Ok(connection.await?)
+    }
+
+    async fn http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+        &self,
+        stream: S,
+        peer: Peer,
+    ) -> Ended {
+        let router = self.server.router.clone();
+        let service = service_fn(move |request| answer(&router, &peer, request));
+        let io = TokioIo::new(stream);
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).keep_alive_interval(PING_INTERVAL).keep_alive_timeout(PING_INTERVAL);
+        let head = u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX);
+        builder.max_concurrent_streams(STREAMS_MAX).max_header_list_size(head);
+        let mut connection = std::pin::pin!(builder.serve_connection(io, service));
+        tokio::select! {
+            ended = connection.as_mut() => return Ok(ended?),
+            () = self.stop.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        Ok(connection.await?)
+    }
+}
+
+/// One answer.
+fn answer(
+    router: &Router,
+    peer: &Peer,
+    mut request: Request<Incoming>,
+) -> impl Future<Output = Result<axum::response::Response, std::convert::Infallible>> + use<> {
+    request.extensions_mut().insert(ConnectInfo(peer.clone()));
+    // A router is always ready.
+    router.clone().call(request)
+}
+
+/// A stream whose other end must take what is sent to it, and, where that is asked for, send something.
+struct Watched<S> {
+    inner: S,
+    place: Place,
+    write: Stall,
+    read: Option<Stall>,
+}
+
+/// How long nothing has happened.
+struct Stall {
+    most: Duration,
+    since: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Watched<S> {
+    fn new(inner: S, place: Place) -> Self {
+        Watched { inner, place, write: Stall { most: WRITE_STALL_MAX, since: None }, read: None }
+    }
+
+    fn watch_reading(&mut self, most: Duration) {
+        self.read = Some(Stall { most, since: None });
+    }
+}
+
+impl Stall {
+    fn check<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if done.is_ready() {
+            self.since = None;
+            return done;
+        }
+        let since = self.since.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.most)));
+        ready!(since.as_mut().poll(context));
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let done = Pin::new(&mut self.inner).poll_read(context, buffer);
+        if done.is_ready() {
+            self.place.touch();
+        }
+        match &mut self.read {
+            Some(stall) => stall.check(context, done),
+            None => done,
+        }
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.inner).poll_write(context, bytes);
+        if done.is_ready() {
+            self.place.touch();
+        }
+        self.write.check(context, done)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = Pin::new(&mut self.inner).poll_flush(context);
+        self.write.check(context, done)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let done = Pin::new(&mut self.inner).poll_shutdown(context);
+        self.write.check(context, done)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.inner).poll_write_vectored(context, pieces);
+        if done.is_ready() {
+            self.place.touch();
+        }
+        self.write.check(context, done)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+}
+
+/// The body of an answer, counted until it is sent or dropped.
+pub struct Counting {
+    body: axum::body::Body,
+    _counted: Counted<Reader>,
+}
+
+impl Counting {
+    /// Of one reader.
+    #[must_use]
+    pub fn new(body: axum::body::Body, counted: Counted<Reader>) -> Counting {
+        Counting { body, _counted: counted }
+    }
+}
+
+impl Body for Counting {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Access;
+    use crate::tls::ServerTls;
+    use axum::routing::get;
+    use rustls::pki_types::{CertificateDer, ServerName};
+    use rustls::{ClientConfig, RootCertStore};
+    use throughline_daemon::SelfFigures;
+    use throughline_sample::catalogue::QUERY_REFUSED_CONNECTIONS;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    /// A certificate for `localhost` and its key.
+    fn tls(folder: &std::path::Path) -> (TlsAcceptor, CertificateDer<'static>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let files = ServerTls { certificate: folder.join("server.pem"), key: folder.join("server.key") };
+        std::fs::write(&files.certificate, made.cert.pem()).unwrap();
+        std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
+        (files.read().unwrap(), made.cert.der().clone())
+    }
+
+    async fn serve(tls: Option<TlsAcceptor>, figures: &SelfFigures) -> (SocketAddr, CancellationToken) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let page = get(async |ConnectInfo(peer): ConnectInfo<Peer>| format!("for {:?}", peer.user));
+        let guard = Arc::new(Access::default().guard().unwrap());
+        let router = Router::new().route("/", page);
+        let refusals = Refusals::new(figures.clone());
+        let stop = CancellationToken::new();
+        let server = Server { router, guard, tls, connections: 100, refusals };
+        tokio::spawn(server.run(listener, stop.clone()));
+        (address, stop)
+    }
+
+    #[tokio::test]
+    async fn answers_over_tls_while_others_never_shake_hands() {
+        let folder = tempfile::tempdir().unwrap();
+        let (acceptor, certificate) = tls(folder.path());
+        let (address, _stop) = serve(Some(acceptor), &SelfFigures::default()).await;
+        let mut silent = Vec::new();
+        for _ in 0..150 {
+            silent.push(TcpStream::connect(address).await.unwrap());
+        }
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let client = client.with_root_certificates(roots).with_no_client_auth();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream =
+            tokio_rustls::TlsConnector::from(Arc::new(client)).connect(name, stream).await.unwrap();
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let own = nix::unistd::geteuid().as_raw();
+        assert!(
+            answer.starts_with("HTTP/1.1 200") && answer.ends_with(&format!("for Some({own})")),
+            "{answer}"
+        );
+    }
+
+    /// Reads until the server closes; the clock is the runtime's and goes on by itself when nothing else does.
+    async fn closed(mut stream: TcpStream) -> String {
+        let mut answer = Vec::new();
+        _ = stream.read_to_end(&mut answer).await;
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    #[tokio::test]
+    async fn attack_05_a_silent_or_slow_connection_is_closed() {
+        let figures = SelfFigures::default();
+        let folder = tempfile::tempdir().unwrap();
+        let (plain, _stop) = serve(None, &figures).await;
+        let (secure, _stop_too) = serve(Some(tls(folder.path()).0), &figures).await;
+        let silent = TcpStream::connect(plain).await.unwrap();
+        let mut slow = TcpStream::connect(plain).await.unwrap();
+        slow.write_all(b"GET / HTTP/1.1\r\nHost: loc").await.unwrap();
+        let mut idle = TcpStream::connect(plain).await.unwrap();
+        idle.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+        let no_handshake = TcpStream::connect(secure).await.unwrap();
+        // Until here the clock is a real one: looks at the kernel's table are threads, which it does not wait for.
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        tokio::time::pause();
+        let all = tokio::join!(closed(silent), closed(slow), closed(idle), closed(no_handshake));
+        assert!(all.2.starts_with("HTTP/1.1 200"), "{}", all.2);
+        assert_eq!((all.0.contains("200"), all.1.contains("200"), all.3.as_str()), (false, false, ""));
+        assert_eq!(figures.get("handshake", &QUERY_REFUSED_CONNECTIONS), Some(1.0));
+    }
+
+    #[tokio::test]
+    async fn a_head_that_is_too_large_is_refused() {
+        let (address, _stop) = serve(None, &SelfFigures::default()).await;
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(HEAD_BYTES_MAX * 4));
+        _ = stream.write_all(head.as_bytes()).await;
+        // The refusal itself may be lost: the server closes while there is more to read.
+        let answer = closed(stream).await;
+        assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_of_what_is_sent_is_given_up() {
+        let (near, _far) = tokio::io::duplex(64);
+        let mut watched = Watched::new(near, Places::new(1).enter(&Reader::Local(1), 1).0);
+        watched.watch_reading(READ_STALL_MAX);
+        let begun = tokio::time::Instant::now();
+        let error = watched.write_all(&[0; 1000]).await.unwrap_err();
+        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, WRITE_STALL_MAX));
+        let error = watched.read_u8().await.unwrap_err();
+        assert_eq!(
+            (error.kind(), begun.elapsed()),
+            (io::ErrorKind::TimedOut, WRITE_STALL_MAX + READ_STALL_MAX)
+        );
+    }
+}

@@ -1,0 +1,42 @@
+//! What the role query refuses, counted by reason; each reason is logged once and then at debug level.
+
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
+use throughline_daemon::SelfFigures;
+use throughline_sample::catalogue::{Metric, QUERY_REFUSED_CONNECTIONS, QUERY_REFUSED_REQUESTS};
+
+/// Counts refusals. Cheap to clone; all clones count together.
+#[derive(Clone, Debug)]
+pub struct Refusals {
+    figures: SelfFigures,
+    told: Arc<Mutex<BTreeSet<&'static str>>>,
+}
+
+impl Refusals {
+    /// Counts in these figures.
+    #[must_use]
+    pub fn new(figures: SelfFigures) -> Refusals {
+        Refusals { figures, told: Arc::default() }
+    }
+
+    /// A request was refused.
+    pub fn count(&self, reason: &'static str, peer: &dyn Display) {
+        self.add(reason, peer, &QUERY_REFUSED_REQUESTS, "a request was refused");
+    }
+
+    /// A connection was.
+    pub fn connection(&self, reason: &'static str, peer: &dyn Display) {
+        self.add(reason, peer, &QUERY_REFUSED_CONNECTIONS, "a connection to the role query was refused");
+    }
+
+    fn add(&self, reason: &'static str, peer: &dyn Display, metric: &'static Metric, what: &str) {
+        self.figures.add(reason, metric, 1);
+        let is_first = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
+        if is_first {
+            tracing::warn!(reason, %peer, "{what}; further ones for this reason are counted and logged at debug level");
+        } else {
+            tracing::debug!(reason, %peer, "{what}");
+        }
+    }
+}
