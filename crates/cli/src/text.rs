@@ -1,6 +1,9 @@
 //! Aligned tables and short numbers for people, the same in every subcommand.
 //!
-//! Texts come from other people's programs: control characters never reach the terminal.
+//! Texts come from other people's programs: what moves a terminal's cursor, or turns the direction of the text around it
+//! (U+202E), never reaches it. [`clean`] is the one way, and a [`Table`] cleans its cells by itself.
+
+use throughline_sample::admission::is_deceptive;
 
 /// What stands for a value that is not known.
 pub const ABSENT: &str = "-";
@@ -9,6 +12,9 @@ pub const ABSENT: &str = "-";
 const USUAL_COLUMNS: usize = 100;
 /// Narrower than this nothing can be laid out.
 const COLUMNS_MIN: usize = 40;
+
+/// Longest cell of a table, characters: a job's name may have a megabyte.
+const CELL_CHARACTERS_MAX: usize = 400;
 
 /// Longest sentence that is folded: what programs say of themselves has no bound.
 const LONGEST_SENTENCE: usize = 4000;
@@ -45,7 +51,7 @@ impl Table {
             if column >= self.right.len() {
                 self.right.push(cell.starts_with('<'));
             }
-            plain.push(cell.strip_prefix('<').map(str::to_owned).unwrap_or(cell));
+            plain.push(clean(cell.strip_prefix('<').unwrap_or(&cell), CELL_CHARACTERS_MAX));
         }
         self.rows.push(plain);
     }
@@ -75,9 +81,15 @@ impl Table {
     }
 }
 
-/// A text without control characters, cut to a number of characters.
+/// A text without characters that control a terminal or turn directions, cut to a number of characters. White space
+/// becomes a blank, the rest U+FFFD, so that two names that differ in such look different from those that don't.
 pub fn clean(text: &str, most: usize) -> String {
-    let mut clean: String = text.chars().take(most).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let plain = |c: char| match c {
+        '\t' | '\n' | '\r' => ' ',
+        c if is_deceptive(c) => '\u{fffd}',
+        c => c,
+    };
+    let mut clean: String = text.chars().take(most).map(plain).collect();
     if text.chars().nth(most).is_some() {
         clean.pop();
         clean.push('…');
@@ -212,6 +224,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn attack_14_a_table_is_not_turned_nor_as_wide_as_a_name_of_a_megabyte() {
+        let mut table = Table::new(&["NAME", "<RANKS"]);
+        let name = format!("evil\u{202e}\u{1b}]0;x\u{7}{}", "x".repeat(1 << 20));
+        table.row(vec![name.clone(), "<4\u{202e}".into()]);
+        let text = table.text();
+        assert!(text.len() < 8 * CELL_CHARACTERS_MAX, "{}", text.len());
+        assert!(!text.chars().any(|c| c != '\n' && is_deceptive(c)), "{text:?}");
+        let lines = folded(&name, 80);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80 && !line.chars().any(is_deceptive)));
+    }
+
+    #[test]
     fn numbers_for_people() {
         assert_eq!(
             [bytes(999), bytes(1000), bytes(999_960), bytes(u64::MAX)],
@@ -242,6 +266,10 @@ mod tests {
         assert_eq!(folded("one two three", 9), ["  one two", "    three"]);
         assert_eq!(folded("it took 12 % or", 13), ["  it took", "    12 % or"]);
         assert_eq!(clean("a\nb", 10), "a b");
+        assert_eq!(
+            clean("a\u{1b}[2J\u{202e}b\u{2066}c\u{7f}\u{9b}", 20),
+            "a\u{fffd}[2J\u{fffd}b\u{fffd}c\u{fffd}\u{fffd}"
+        );
         assert_eq!(clean("abcdef", 3), "ab…");
     }
 }

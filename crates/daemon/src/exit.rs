@@ -3,6 +3,10 @@
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
+use throughline_sample::admission::is_deceptive;
+
+/// Longest message of an error, characters.
+const MESSAGE_CHARACTERS_MAX: usize = 8192;
 
 /// What a program's exit status says; the numbers 64, 69 and 77 are those of BSD's sysexits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,12 +90,18 @@ pub fn finish(program: &str, result: anyhow::Result<ExitCode>) -> ExitCode {
         return ExitCode::SUCCESS; // The reader of our output (head, less) had enough.
     }
     // A standard error that is closed or full must not turn the status into that of a panic.
-    let _ = writeln!(std::io::stderr(), "{program}: {error:#}");
+    let _ = writeln!(std::io::stderr(), "{program}: {}", clean_message(&format!("{error:#}")));
     let status = error
         .chain()
         .find_map(|cause| cause.downcast_ref::<Failure>())
         .map_or(ExitStatus::Failed, |failure| failure.status);
     ExitCode::from(status as u8)
+}
+
+/// A message may quote what other people's programs are called: nothing in it controls the terminal.
+fn clean_message(message: &str) -> String {
+    let plain = |c: char| if c != '\n' && is_deceptive(c) { '\u{fffd}' } else { c };
+    message.chars().take(MESSAGE_CHARACTERS_MAX).map(plain).collect()
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

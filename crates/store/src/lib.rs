@@ -25,6 +25,7 @@ pub mod history;
 mod migrate;
 mod minutes;
 mod pool;
+mod reading;
 mod rejected;
 mod retention;
 mod silence;

@@ -135,6 +135,7 @@ pub async fn migrate(database: &Database) -> Result<Migrated, Error> {
     }
     write_comments(&client).await?;
     grant_reading(&client).await?;
+    crate::reading::restrict(&client).await?;
     Ok(Migrated { applied, version: schema_version() })
 }
 

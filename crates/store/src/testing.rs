@@ -65,6 +65,8 @@ async fn create(cluster: &PrivateCluster, template: &str) -> Database {
     let admin = cluster.database().with("postgres", crate::cluster::ADMIN_ROLE).connect().await.unwrap();
     let create = format!("CREATE DATABASE {name} TEMPLATE {template} OWNER {WRITE_ROLE}");
     admin.batch_execute(&create).await.unwrap();
+    // Rights on a database are not copied with it.
+    admin.batch_execute(&format!("REVOKE TEMPORARY ON DATABASE {name} FROM PUBLIC")).await.unwrap();
     cluster.database().renamed(&name)
 }
 
@@ -86,6 +88,7 @@ async fn start() -> PrivateCluster {
     let template = cluster.database().renamed(TEMPLATE);
     let admin = template.with(TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
     admin.batch_execute("CREATE EXTENSION timescaledb").await.unwrap();
+    crate::reading::restrict_as_admin(&admin).await.unwrap();
     drop(admin);
     migrate(&template).await.unwrap();
     cluster

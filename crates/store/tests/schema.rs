@@ -157,6 +157,50 @@ async fn the_reading_role_reads_and_writes_nothing() {
 }
 
 #[tokio::test]
+async fn attack_14_the_reading_role_fills_no_disk_and_holds_no_lock() {
+    let database = testing::database().await;
+    let reader = database.connect_reader().await.unwrap();
+    // What a session may set for itself is no bound: each is tried with that off.
+    reader.batch_execute("SET default_transaction_read_only = off").await.unwrap();
+    for attack in [
+        "CREATE TEMPORARY TABLE t AS SELECT n FROM generate_series(1, 10) n",
+        "SELECT n INTO TEMPORARY t FROM generate_series(1, 10) n",
+        "CREATE TABLE public.t (n integer)",
+        "CREATE SCHEMA s",
+        "CREATE FUNCTION public.f() RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+        "SELECT lo_creat(-1)",
+        "SELECT lo_create(0)",
+        "SELECT lo_from_bytea(0, 'x')",
+        "SELECT lo_put(1, 0, 'x')",
+        "SELECT lo_import('/etc/passwd')",
+        "SELECT lo_open(1, 131072)",
+        "SELECT pg_advisory_lock(1)",
+        "SELECT pg_try_advisory_lock(1, 2)",
+        "SELECT pg_advisory_xact_lock(1)",
+        "SET temp_file_limit = -1",
+        "ALTER ROLE throughline_read CONNECTION LIMIT -1",
+        "SELECT pg_read_file('/etc/passwd')",
+        "COPY (SELECT 1) TO PROGRAM 'true'",
+    ] {
+        let error = reader.batch_execute(attack).await.unwrap_err();
+        let code = error.code().unwrap().code();
+        assert_eq!(code, "42501", "{attack}: {error}");
+    }
+    let shown = async |setting: &str| {
+        let row = reader.query_one(&format!("SHOW {setting}"), &[]).await.unwrap();
+        row.get::<_, String>(0)
+    };
+    assert_eq!(shown("statement_timeout").await, "5min");
+    assert_eq!(shown("idle_in_transaction_session_timeout").await, "1min");
+    assert_eq!(shown("temp_file_limit").await, "4GB");
+    let limit = "SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user";
+    assert_eq!(reader.query_one(limit, &[]).await.unwrap().get::<_, i32>(0), 60);
+    // The writer has what it needs.
+    let writer = database.connect().await.unwrap();
+    writer.batch_execute("SELECT pg_advisory_lock(1); CREATE TEMPORARY TABLE t (n integer)").await.unwrap();
+}
+
+#[tokio::test]
 async fn another_server_that_makes_chunks_meanwhile_is_no_failure() {
     let database = testing::database().await;
     let mut other = database.connect().await.unwrap();

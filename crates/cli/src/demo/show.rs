@@ -82,7 +82,11 @@ pub fn status(view: &View, network: &Network) -> String {
     text.push_str(&links(&view.links, network, view.jobs.first()));
     if let Some(job) = view.jobs.first() {
         let state = if job.has_ended { "ended" } else { "running" };
-        text.push_str(&format!("\nNewest job: {}, {} ranks, {state}\n", job.key, job.ranks));
+        text.push_str(&format!(
+            "\nNewest job: {}, {} ranks, {state}\n",
+            crate::text::clean(&job.key, 80),
+            job.ranks
+        ));
     }
     text
 }

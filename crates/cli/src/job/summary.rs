@@ -84,10 +84,10 @@ pub struct Filter {
     pub running: bool,
 }
 
-/// Jobs that pass the filter, the newest first.
+/// Jobs that pass the filter, the newest first. Texts of programs are cut: a name may have a megabyte.
 const JOBS: &str = "
-    SELECT id, job_key, scheduler, native_id, step, user_name, command, world_size, ranks, nodes, ranks_running,
-           ranks_lost, ranks_silent, name, account, queue,
+    SELECT id, job_key, scheduler, native_id, step, left(user_name, 64) AS user_name, left(command, 2048) AS command, world_size, ranks, nodes, ranks_running,
+           ranks_lost, ranks_silent, left(name, 256) AS name, left(account, 256) AS account, left(queue, 256) AS queue,
            (extract(epoch FROM start_time) * 1e9)::bigint AS start_ns,
            (extract(epoch FROM end_time) * 1e9)::bigint AS end_ns
     FROM job_summary

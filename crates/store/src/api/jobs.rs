@@ -94,8 +94,8 @@ impl Sort {
             Sort::Duration => {
                 ("extract(epoch FROM j.end_time - coalesce(j.start_time, j.first_seen))::float8", "float8")
             }
-            Sort::User => ("coalesce(j.user_name, '')", "text"),
-            Sort::Name => ("coalesce(j.name, '')", "text"),
+            Sort::User => ("left(coalesce(j.user_name, ''), 64)", "text"),
+            Sort::Name => ("left(coalesce(j.name, ''), 256)", "text"),
             Sort::Nodes => ("(SELECT count(*) FROM job_node n WHERE n.job_id = j.id)::float8", "float8"),
             Sort::Ranks => ("coalesce(j.world_size, 0)::float8", "float8"),
             Sort::Key => ("j.key", "text"),
@@ -122,8 +122,10 @@ pub struct Ended<'a> {
     pub limit: i64,
 }
 
+/// Texts of programs are cut: one may have a megabyte.
 const COLUMNS: &str =
-    "j.id, j.key, j.scheduler, j.native_id, j.step, j.user_name, j.name, j.account, j.queue, j.command,
+    "j.id, j.key, j.scheduler, j.native_id, j.step, left(j.user_name, 64), left(j.name, 256), left(j.account, 256),
+    left(j.queue, 256), left(j.command, 2048),
     j.start_time, j.end_time, j.first_seen, j.world_size";
 
 /// What the ranks of job `j` tell, and its nodes.

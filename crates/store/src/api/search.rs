@@ -22,7 +22,7 @@ pub struct Found {
     pub job_key: Option<String>,
 }
 
-/// How well something fits: 0 is the same, 1 begins with it, 2 has it somewhere.
+/// Names are cut: one may have a megabyte. How well something fits: 0 is the same, 1 begins with it, 2 has it somewhere.
 const SEARCH: &str = "
     WITH asked AS (SELECT lower($1::text) AS word, CASE WHEN $1 ~ '^[0-9]{1,6}$' THEN $1::integer END AS lid),
     found AS (
@@ -46,7 +46,7 @@ const SEARCH: &str = "
         WHERE strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name)), a.word) > 0
         ORDER BY 8, j.end_time IS NOT NULL, j.id DESC LIMIT $2)
     )
-    SELECT kind, name, subnet, guid, lid, host, job_key FROM found
+    SELECT kind, left(name, 256), subnet, guid, lid, host, job_key FROM found
     ORDER BY rank, kind = 'job', name, guid, job_key LIMIT $2";
 
 /// What fits a word best; at most `limit`.

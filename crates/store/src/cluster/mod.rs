@@ -271,7 +271,9 @@ impl PrivateCluster {
         }
         let create = format!("CREATE DATABASE {DATABASE} OWNER {WRITE_ROLE}");
         create_missing(&admin, "pg_database", "datname", DATABASE, &create).await?;
-        update_extension(&database.with(DATABASE, ADMIN_ROLE)).await?;
+        let admin = database.with(DATABASE, ADMIN_ROLE);
+        update_extension(&admin).await?;
+        crate::reading::restrict_as_admin(&admin.connect().await?).await?;
         migrate(&database).await
     }
 

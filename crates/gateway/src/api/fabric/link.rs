@@ -148,8 +148,12 @@ pub async fn link(State(api): State<Arc<Api>>, question: Question) -> Result<Res
                 return Err(Problem::not_found(message, remedy));
             };
             let grid = Grid::new(from, to, points);
-            let read = read(client, &topology, subnet.id, place, &grid, (from, to), at).await?;
-            let (crossing, routes) = crossing(&topology, place, read.tables.clone(), &read.job_ports);
+            let mut read = read(client, &topology, subnet.id, place, &grid, (from, to), at).await?;
+            // All pairs of ports of all running jobs: not on a thread that polls sockets.
+            let (tables, ports) = (std::mem::take(&mut read.tables), std::mem::take(&mut read.job_ports));
+            let of = Arc::clone(&topology);
+            let made = tokio::task::spawn_blocking(move || crossing(&of, place, tables, &ports));
+            let (crossing, routes) = made.await.map_err(|error| Problem::internal(error.to_string()))?;
             let jobs = name(client, crossing).await?;
             Ok(tell(&subnet.prefix, &topology, place, &grid, read, jobs, routes))
         })

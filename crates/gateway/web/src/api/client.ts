@@ -63,6 +63,12 @@ export const token = {
   set: (value: string) => sessionStorage.setItem(TOKEN_KEY, value),
 }
 
+/** Characters that hide text or turn its direction: names come from other people's programs. */
+const DECEPTIVE = /[\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g
+
+/** A text in which nothing turns the direction of what stands around it. */
+export const plain = (text: string) => text.replace(DECEPTIVE, '\ufffd')
+
 /** Fetches one answer. */
 export async function fetchJson<T>(url: string, signal?: AbortSignal): Promise<T> {
   const limit = AbortSignal.timeout(PATIENCE_MS)
@@ -70,7 +76,7 @@ export async function fetchJson<T>(url: string, signal?: AbortSignal): Promise<T
   const headers: Record<string, string> = { Accept: 'application/json' }
   if (secret !== null) headers.Authorization = `Bearer ${secret}`
   const response = await fetch(url, { headers, signal: signal ? either(signal, limit) : limit })
-  if (response.ok) return (await response.json()) as T
+  if (response.ok) return JSON.parse(plain(await response.text())) as T
   throw await errorOf(response)
 }
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { ApiError, address, asApiError } from './client.ts'
+import { ApiError, address, asApiError, plain } from './client.ts'
 import { mayHeal, pauseAfter } from './live.ts'
 
 it('asks more and more rarely while it fails', () => {
@@ -22,4 +22,8 @@ it('every failure says what is wrong and what to do', () => {
 })
 it('leaves empty parameters out of addresses', () => {
   expect(address('/jobs', { q: undefined, user: '', limit: 5, totals: false })).toBe('/api/v1/jobs?limit=5&totals=false')
+})
+it('attack 14: no name turns the direction of the text around it', () => {
+  expect(plain('{"name":"a\u202eb\u2066c\u200bd"}')).toBe('{"name":"a\ufffdb\ufffdc\ufffdd"}')
+  expect(plain('漢字 عربى äöü')).toBe('漢字 عربى äöü')
 })

@@ -50,7 +50,9 @@ export class JobRow extends Component<Props> {
         <th scope="row">
           <a href={jobPath(job.job_key)}>{job.job_key}</a>
         </th>
-        <td>{job.name ?? job.command?.split('/').pop() ?? '–'}</td>
+        <td class="cut" title={job.name ?? job.command ?? undefined}>
+          {job.name ?? job.command?.split('/').pop() ?? '–'}
+        </td>
         <td>{job.user ?? '–'}</td>
         <td>
           <span class={`state ${job.state}`}>{job.state}</span>
