@@ -12,7 +12,6 @@ use config::ServerConfig;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Backoff;
@@ -244,12 +243,7 @@ async fn serve(
     }
     if let Some(collect) = collect {
         let node = nix::sys::utsname::uname()?.nodename().to_string_lossy().into_owned();
-        let terms = Arc::new(tokio::sync::Mutex::new(Terms::new(database.clone())));
-        config.collect.tls.as_ref().map_or(Ok(()), TlsFiles::check).map_err(Failure::from)?;
-        let access = config.collect.access();
-        let work =
-            throughline_collector::run(listener, writer, terms, access, figures.clone(), node, stop.clone());
-        roles.spawn(work);
+        roles.spawn(collect.run(database.clone(), figures.clone(), node, stop.clone()));
     }
     if config.upkeep.enabled {
         let work = upkeep::run(database.clone(), config.upkeep_options()?, figures, stop.clone());

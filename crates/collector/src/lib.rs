@@ -17,11 +17,13 @@ mod accept;
 mod committer;
 mod identity;
 mod judge;
+pub mod limits;
 mod own;
 mod queue;
 mod service;
 mod writer;
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,6 +42,7 @@ pub use accept::Socket;
 pub use committer::{CommitError, Committer, Leaser};
 pub use identity::Crawlers;
 pub use judge::{ACCEPT_PAST, AcceptTimes};
+pub use limits::Limits;
 pub use service::STREAMS_MAX;
 pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
 
@@ -80,6 +83,14 @@ pub struct Access {
     pub crawlers: Crawlers,
     /// How far from now a record's time may be.
     pub accept: AcceptTimes,
+    /// Users of this machine who may send without a certificate.
+    pub users: LocalUsers,
+    /// What other users of this machine may send with.
+    pub token: Option<Token>,
+    /// The Unix socket beside the listener.
+    pub socket: Option<Socket>,
+    /// Connections in number.
+    pub limits: Limits,
 }
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
@@ -102,12 +113,14 @@ pub async fn run<C: Committer>(
     let give_up = CancellationToken::new();
     let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
     tokio::spawn(own::tell(node, figures.clone(), queue.clone(), room.clone(), stop.clone()));
+    let registry = Registry::new(access.limits, figures.clone());
     let service =
-        service::Service::new(queue, room, leaser, access.crawlers, access.accept, figures, stop.clone());
-    let mut server = tonic::transport::Server::builder();
-    if let Some(files) = &access.tls {
-        server = server.tls_config(files.server()?)?;
-    }
+        service::Service::new(queue, room, leaser, access.token, access.accept, figures, stop.clone());
+    let tls = access.tls.map(ServerTls::new).transpose().map_err(Failure::from)?;
+    let gate = Gate::new(tls, access.crawlers, access.users);
+    let (accepting, connections) = Accepting::new(gate, registry.clone(), stop.clone());
+    accepting.tcp(listener);
+    let local = serve_socket(access.socket, &accepting, stop.clone());
     // The server is dropped, with its end of the queue, before the writer is waited for.
     let served = tonic::transport::Server::builder()
         .initial_stream_window_size(STREAM_WINDOW_BYTES)

@@ -3,11 +3,11 @@
 //! Each stream has a task that decodes and queues. It waits for room in the queue and for nothing else, so a
 //! slow or hostile sender holds up only itself.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use throughline_daemon::{Clock, SelfFigures};
+use throughline_daemon::{Clock, SelfFigures, Token};
 use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
 use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST};
@@ -20,8 +20,10 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
-use crate::identity::{Crawlers, Identity};
+use crate::accept::{Peer, StreamPlace, sender};
+use crate::identity::Identity;
 use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
+use crate::limits::STREAMS_PER_SENDER;
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
 use crate::{Leaser, SOURCE};
 
@@ -33,8 +35,9 @@ pub(crate) struct Service {
     room: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
-    crawlers: Crawlers,
     accept: AcceptTimes,
+    token: Option<Token>,
+    told: Seldom,
     next_stream: AtomicU64,
     figures: SelfFigures,
     stop: CancellationToken,
@@ -45,7 +48,7 @@ impl Service {
         queue: mpsc::Sender<Queued>,
         room: Arc<Semaphore>,
         leaser: Arc<dyn Leaser>,
-        crawlers: Crawlers,
+        token: Option<Token>,
         accept: AcceptTimes,
         figures: SelfFigures,
         stop: CancellationToken,
@@ -53,7 +56,18 @@ impl Service {
         figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
         figures.add(SOURCE, &REFUSED_ENTRIES, 0);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
-        Self { queue, room, streams, leaser, crawlers, accept, next_stream: AtomicU64::new(0), figures, stop }
+        Self {
+            queue,
+            room,
+            streams,
+            leaser,
+            token,
+            accept,
+            told: Seldom::default(),
+            next_stream: AtomicU64::new(0),
+            figures,
+            stop,
+        }
     }
 }
 
@@ -125,8 +139,8 @@ impl Collect for Service {
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
-        let allowed =
-            self.identity(&request).and_then(|identity| identity.may_crawl(request.get_ref().subnet_prefix));
+        let (identity, _place) = self.identity(&request)?;
+        let allowed = identity.may_crawl(request.get_ref().subnet_prefix);
         let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
             self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
             tracing::warn!(%status, "a crawler's request was refused");

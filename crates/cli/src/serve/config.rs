@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use throughline_collector::AcceptTimes;
-use throughline_daemon::Failure;
-use throughline_delivery::TlsFiles;
+use throughline_collector::limits::CONNECTIONS_CEILING;
+use throughline_collector::{AcceptTimes, Access as Senders, Crawlers, Limits as Connections, Socket};
+use throughline_daemon::peer::LocalUsers;
+use throughline_daemon::{Failure, Token};
+use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::read::Limits;
 use throughline_gateway::tls::ServerTls;
@@ -81,6 +83,17 @@ pub struct CollectConfig {
     pub accept_past_seconds: u64,
     /// How far ahead of this server's clock a record may be.
     pub accept_future_seconds: u64,
+    /// Unix socket, below the run-time folder where relative; empty for none.
+    pub socket: PathBuf,
+    /// Users of this machine who may send without a certificate.
+    pub local_users: Vec<String>,
+    /// File with the token that other users of this machine may send with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_file: Option<PathBuf>,
+    /// Connections at once.
+    pub connections: usize,
+    /// Of these those of one certificate.
+    pub connections_per_sender: usize,
 }
 
 /// `collect.crawlers`: names, or names with the prefixes of their subnets.
@@ -93,21 +106,56 @@ pub enum CrawlersConfig {
     Subnets(BTreeMap<String, Vec<Guid>>),
 }
 
-impl CollectConfig {
-    /// Who may send, and of which times.
-    pub fn access(&self) -> throughline_collector::Access {
-        let crawlers = throughline_collector::Crawlers::default();
-        let crawlers = match &self.crawlers {
-            CrawlersConfig::Any(names) => names.iter().fold(crawlers, |all, name| all.with(name.clone(), [])),
-            CrawlersConfig::Subnets(names) => names.iter().fold(crawlers, |all, (name, prefixes)| {
+impl CrawlersConfig {
+    fn crawlers(&self) -> Crawlers {
+        let none = Crawlers::default();
+        match self {
+            CrawlersConfig::Any(names) => names.iter().fold(none, |all, name| all.with(name.clone(), [])),
+            CrawlersConfig::Subnets(names) => names.iter().fold(none, |all, (name, prefixes)| {
                 all.with(name.clone(), prefixes.iter().map(|prefix| prefix.0))
             }),
-        };
-        let accept = AcceptTimes {
-            past: Duration::from_secs(self.accept_past_seconds),
-            future: Duration::from_secs(self.accept_future_seconds),
-        };
-        throughline_collector::Access { tls: self.tls.clone(), crawlers, accept }
+        }
+    }
+}
+
+impl Default for CollectConfig {
+    fn default() -> Self {
+        let (limits, accept) = (Connections::default(), AcceptTimes::default());
+        Self {
+            enabled: true,
+            listen: ([127, 0, 0, 1], 9463).into(),
+            tls: None,
+            crawlers: CrawlersConfig::Any(BTreeSet::new()),
+            accept_past_seconds: accept.past.as_secs(),
+            accept_future_seconds: accept.future.as_secs(),
+            socket: COLLECT_SOCKET.into(),
+            local_users: Vec::new(),
+            token_file: None,
+            connections: limits.connections,
+            connections_per_sender: limits.per_sender,
+        }
+    }
+}
+
+impl CollectConfig {
+    /// Who may send, and how many at once. Reads the token's file and looks up users.
+    ///
+    /// # Errors
+    /// A user is unknown, a number is out of range (64), or a file can't be used.
+    pub fn access(&self, run_dir: Option<&Path>) -> Result<Senders, Failure> {
+        let token = self.token_file.as_deref().map(|path| Token::read("collect.token_file", path));
+        Ok(Senders {
+            tls: self.tls.clone(),
+            crawlers: self.crawlers.crawlers(),
+            accept: AcceptTimes {
+                past: Duration::from_secs(self.accept_past_seconds),
+                future: Duration::from_secs(self.accept_future_seconds),
+            },
+            users: LocalUsers::new("collect.local_users", self.local_users.iter().map(String::as_str))?,
+            token: token.transpose()?,
+            socket: self.socket_in(run_dir),
+            limits: self.limits()?,
+        })
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -121,21 +169,38 @@ impl CollectConfig {
                 )));
             }
         }
+        self.limits()?;
         throughline_collector::check_listen(self.listen, "collect.listen", self.tls.as_ref())
     }
-}
 
-impl Default for CollectConfig {
-    fn default() -> Self {
-        let accept = AcceptTimes::default();
-        Self {
-            enabled: true,
-            listen: ([127, 0, 0, 1], 9463).into(),
-            tls: None,
-            crawlers: CrawlersConfig::Any(BTreeSet::new()),
-            accept_past_seconds: accept.past.as_secs(),
-            accept_future_seconds: accept.future.as_secs(),
+    fn socket_in(&self, run_dir: Option<&Path>) -> Option<Socket> {
+        if self.socket.as_os_str().is_empty() {
+            return None;
         }
+        let path = match run_dir {
+            Some(folder) => folder.join(&self.socket),
+            None if self.socket.is_absolute() => self.socket.clone(),
+            None => return None,
+        };
+        Some(Socket { path, is_required: self.socket != Path::new(COLLECT_SOCKET) })
+    }
+
+    /// Connections in number.
+    ///
+    /// # Errors
+    /// One is out of range (64).
+    pub fn limits(&self) -> Result<Connections, Failure> {
+        let within = |key: &str, value: usize, most: usize| {
+            if (1..=most).contains(&value) {
+                return Ok(value);
+            }
+            Err(Failure::usage(format!("collect.{key} = {value}: must be from 1 to {most}")))
+        };
+        Ok(Connections {
+            connections: within("connections", self.connections, CONNECTIONS_CEILING)?,
+            per_sender: within("connections_per_sender", self.connections_per_sender, CONNECTIONS_CEILING)?,
+            ..Connections::default()
+        })
     }
 }
 

@@ -1,6 +1,5 @@
 //! What a connection must show: a certificate by TLS, or a user of this machine by the kernel's word.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use throughline_daemon::Token;
@@ -15,7 +14,7 @@ use tonic::Status;
 use super::Raw;
 use super::connection::{Io, PREFACE, Proof};
 use super::registry::{Refusal, SenderKey};
-use crate::identity::Identity;
+use crate::identity::{Crawlers, Identity};
 
 /// Look-ups of loopback peers at once: each reads a file as long as the machine has connections.
 const LOOKUPS_MAX: usize = 2;
@@ -24,13 +23,13 @@ const LOOKUPS_MAX: usize = 2;
 pub(crate) struct Gate {
     /// Certificates; without them all senders are on this machine.
     tls: Option<Arc<ServerTls>>,
-    crawlers: BTreeSet<String>,
+    crawlers: Crawlers,
     users: LocalUsers,
     lookups: Arc<Semaphore>,
 }
 
 impl Gate {
-    pub fn new(tls: Option<ServerTls>, crawlers: BTreeSet<String>, users: LocalUsers) -> Self {
+    pub fn new(tls: Option<ServerTls>, crawlers: Crawlers, users: LocalUsers) -> Self {
         Self { tls: tls.map(Arc::new), crawlers, users, lookups: Arc::new(Semaphore::new(LOOKUPS_MAX)) }
     }
 

@@ -3,7 +3,6 @@
 use crate::support::server::Server;
 use crate::support::{Seed, TICK_SECONDS, server};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::SelfFigures;
 use throughline_dashboard_check::{Prometheus, Window};
@@ -68,9 +67,9 @@ async fn gateway(database: &Database) -> (String, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let stop = CancellationToken::new();
-    let figures = Arc::new(SelfFigures::default());
+    let figures = SelfFigures::default();
     let server =
-        query::Server::new(figures, database.clone(), Limits::default(), &Access::default()).unwrap();
+        query::Server::new(&figures, database.clone(), Limits::default(), &Access::default()).unwrap();
     tokio::spawn(server.run(listener, stop.clone()));
     (address, stop)
 }
