@@ -5,10 +5,12 @@
 
 mod collect;
 pub mod config;
+mod health;
 
 use crate::Site;
 use collect::Collect;
 use config::ServerConfig;
+use health::{Roles, ServeHealth};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -226,12 +228,16 @@ async fn serve(
 ) -> anyhow::Result<ExitCode> {
     let figures = SelfFigures::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
+    let health = ServeHealth::new(database.clone(), figures.clone(), has);
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
-        let server = query::Server::new(Arc::new(figures.clone()), database.clone(), limits, &access)?;
+        let (expose, health) = (Arc::new(figures.clone()), Arc::new(health.clone()));
+        let server = query::Server::with_health(expose, database.clone(), limits, &access, health)?;
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
         roles.spawn(server.run(listener, stop.clone()));
     }
+    tokio::spawn(health.watch(stop.clone()));
     let collect = if config.collect.enabled {
         let listener = http::listen("collect", config.collect.listen, "collect.listen").await?;
         Some(Collect::new(listener, &config.collect, run_dir)?)

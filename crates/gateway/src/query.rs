@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::post;
-use throughline_daemon::{AlwaysHealthy, Expose, Failure, http};
+use throughline_daemon::{AlwaysHealthy, Expose, Failure, Health, http};
 use throughline_store::Database;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -34,8 +34,22 @@ impl Server {
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
+        Self::with_health(expose, database, limits, access, Arc::new(AlwaysHealthy))
+    }
+
+    /// As [`Server::new`], with what `/healthz` reports.
+    ///
+    /// # Errors
+    /// As [`Server::new`].
+    pub fn with_health(
+        expose: Arc<dyn Expose>,
+        database: Database,
+        limits: Limits,
+        access: &Access,
+        health: Arc<dyn Health>,
+    ) -> Result<Server, Failure> {
         let tls = access.tls.as_ref().map(ServerTls::read).transpose()?;
-        Ok(Server { router: router(expose, database, limits, access.guard()?), tls })
+        Ok(Server { router: router(expose, database, limits, access.guard()?, health), tls })
     }
 
     /// Serves until `stop` is cancelled.
@@ -58,21 +72,27 @@ impl Server {
 }
 
 /// All pages of this role.
-fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits, guard: Guard) -> Router {
+fn router(
+    expose: Arc<dyn Expose>,
+    database: Database,
+    limits: Limits,
+    guard: Guard,
+    health: Arc<dyn Health>,
+) -> Router {
     let about = format!(
         "throughline {version}: query\n\
          database: {place}\n\n\
          /api/v1/openapi.yaml   what the JSON API answers\n\
          /api/v1/read           all that the database keeps, for Prometheus' remote_read\n\
          /metrics               figures about this server, for Prometheus\n\
-         /healthz               answers while the server runs\n\n\
+         /healthz               what is wrong, and 503 where it keeps the server from its work\n\n\
          `throughline status` shows what arrives; dashboards read the database directly.\n",
         version = env!("CARGO_PKG_VERSION"),
         place = database.place(),
     );
     let history = post(read::read).with_state(Arc::new(Reader::new(database.clone(), limits)));
     let api = api::router(Arc::new(Api::new(database, limits)));
-    http::metrics_router(expose, Arc::new(AlwaysHealthy))
+    http::metrics_router(expose, health)
         .route("/api/v1/read", history)
         .nest("/api/v1", api)
         .merge(pages::router(about))
