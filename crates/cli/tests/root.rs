@@ -332,6 +332,7 @@ fn a_full_disk_is_reported_and_survived() {
     };
     assert!(status == 69 && !said.contains("is it running"), "{said}");
     assert!(said.contains("disk is full") || said.contains("No space left"), "{said}");
+    drop(file);
     fs::remove_file(&filler).unwrap();
     let address = scene.serve().unwrap();
     wait_for_health(&address, "200", "degraded: database: ");
