@@ -9,7 +9,10 @@ ARGS    ?=
 RELEASE := target/release
 DEBUG   := target/debug
 
-.PHONY: help deps prefix pages build install demo test lint shim testdouble bench soak
+# With cargo-auditable, binaries carry the list of their dependencies.
+AUDITABLE := $(shell $(CARGO) auditable --version >/dev/null 2>&1 && echo auditable)
+
+.PHONY: help deps prefix pages build install demo test lint shim testdouble bench soak advisories sbom
 
 help:
 	@sed -n '2,5s/^# \{0,1\}//p' $(firstword $(MAKEFILE_LIST))
@@ -18,6 +21,7 @@ help:
 	@echo "  make install     puts what make build made below PREFIX (/usr), staged below DESTDIR"
 	@echo "  make lint        what make test checks before the tests"
 	@echo "  make bench       measurements against the standard tools, as ratios"
+	@echo "  make sbom        what the binaries and pages are made of, as CycloneDX, in $(RELEASE)"
 	@echo "  make soak        the spool and crash tests and the crawler, longer; an hour of faults (tests/chaos)"
 
 deps:
@@ -50,7 +54,7 @@ $(PAGES): $(WEB)/node_modules/.package-lock.json crates/gateway/openapi.yaml $(w
 	@touch $@
 
 build: deps pages
-	$(CARGO) build --release --bins $(addprefix --package throughline-,cli agent fabric mpit-bridge)
+	$(CARGO) $(AUDITABLE) build --release --bins $(addprefix --package throughline-,cli agent fabric mpit-bridge)
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
 
 # Builds nothing: whoever installs as root should not compile as root.
@@ -66,8 +70,23 @@ lint: deps
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	shellcheck $$(git ls-files '*.sh' .ci/run)
+	@deploy/check-units.sh
 	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; \
-	 else echo "cargo-deny is not installed: licences not checked"; fi
+	 else echo "skipped: licences and sources of dependencies (cargo-deny is not installed)"; fi
+	@$(MAKE) --no-print-directory advisories
+
+# Known faults of dependencies. Nothing is fetched here: docs/RELEASE.md says how to bring the list up to date.
+ADVISORIES ?= $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
+advisories:
+	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
+	   echo "skipped: advisories (cargo-deny is not installed)"; \
+	 elif [ -z "$$(ls -A '$(ADVISORIES)' 2>/dev/null)" ]; then \
+	   echo "skipped: advisories (no list in $(ADVISORIES); cargo deny fetch db)"; \
+	 else $(CARGO) deny check --disable-fetch advisories; fi
+
+# What a release is made of, for those who look for faults in its parts.
+sbom:
+	@$(CARGO) xtask sbom
 
 test: prefix pages lint
 	cd $(WEB) && npm test --silent

@@ -6,6 +6,7 @@ mod cupti;
 mod dashboards;
 mod metrics;
 mod prefix;
+mod sbom;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ enum Task {
     Alerts(alerts::Arguments),
     /// Write dashboards/*.json from their definitions, or run every query of them on a running installation.
     Dashboards(dashboards::Arguments),
+    /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
+    Sbom(sbom::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,6 +42,7 @@ fn main() -> ExitCode {
         Task::Cupti(arguments) => cupti::run(&arguments),
         Task::Alerts(arguments) => alerts::run(&arguments).map(|()| ExitCode::SUCCESS),
         Task::Dashboards(arguments) => dashboards::run(&arguments),
+        Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {
         Ok(status) => status,

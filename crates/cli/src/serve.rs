@@ -5,13 +5,16 @@
 
 mod collect;
 pub mod config;
+mod health;
 
 use crate::Site;
 use collect::Collect;
 use config::ServerConfig;
+use health::{Roles, ServeHealth};
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Backoff;
@@ -225,12 +228,21 @@ async fn serve(
 ) -> anyhow::Result<ExitCode> {
     let figures = SelfFigures::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
+    let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
+    let health = ServeHealth::new(database.clone(), figures.clone(), has);
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
-        let server = query::Server::new(&figures, database.clone(), limits, &access)?;
+        let server = query::Server::with_health(
+            &figures,
+            database.clone(),
+            limits,
+            &access,
+            Arc::new(health.clone()),
+        )?;
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
         roles.spawn(server.run(listener, stop.clone()));
     }
+    tokio::spawn(health.watch(stop.clone()));
     let collect = if config.collect.enabled {
         let listener = http::listen("collect", config.collect.listen, "collect.listen").await?;
         Some(Collect::new(listener, &config.collect, run_dir)?)

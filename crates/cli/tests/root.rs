@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User};
@@ -78,13 +80,15 @@ impl Scene {
         lines
     }
 
-    /// Starts `serve`, and waits until it serves or ends; its status then, and what it said.
-    fn serve(&mut self) -> Result<(), (i32, String)> {
+    /// Starts `serve`, and waits until it serves or ends: the address of its pages, or its status and what it said.
+    fn serve(&mut self) -> Result<String, (i32, String)> {
         let mut lines = self.start_serve();
-        if lines.any(|line| line.unwrap().starts_with("listening query=")) {
+        let address =
+            lines.find_map(|line| line.unwrap().strip_prefix("listening query=").map(str::to_owned));
+        if let Some(address) = address {
             // Nobody reads on: the lines that follow must find a reader all the same.
             std::thread::spawn(move || lines.for_each(drop));
-            return Ok(());
+            return Ok(address);
         }
         let mut child = self.child.take().unwrap();
         let mut said = String::new();
@@ -275,6 +279,95 @@ fn serve_starts_at_once_after_it_and_its_server_were_killed() {
         serve.wait().unwrap();
         scene.stop_serve();
     }
+}
+
+fn fetch(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Fetches `/healthz` until it has both texts.
+fn wait_for_health(address: &str, status: &str, text: &str) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let found = fetch(address, "/healthz");
+        if found.starts_with(&format!("HTTP/1.1 {status}")) && found.contains(text) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "no {status} with '{text}', but {found}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// A disk of its own that is filled up: the page says so, with the place, and it goes on once there is space.
+#[test]
+fn a_full_disk_is_reported_and_survived() {
+    let mut scene = Scene::new();
+    let state = scene.state();
+    fs::create_dir(&state).unwrap();
+    let mount = ["-t", "tmpfs", "-o", "size=400m,mode=755", "throughline-test"];
+    let mounted = Command::new("mount").args(mount).arg(&state).stderr(Stdio::null()).status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        eprintln!("skipped: needs the right to mount");
+        return;
+    }
+    let mounted = Mounted(state.clone());
+    let address = scene.serve().unwrap();
+    wait_for_health(&address, "200", "degraded: database: ");
+    let filler = state.join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    let block = vec![0_u8; 1 << 20];
+    while file.write_all(&block).is_ok() {}
+    wait_for_health(&address, "503", "its disk is full: 0 MB free in ");
+    // A start with a full disk waits, and says of what.
+    let postmaster = fs::read_to_string(state.join("db/data/postmaster.pid")).unwrap();
+    let postmaster = Pid::from_raw(postmaster.lines().next().unwrap().trim().parse().unwrap());
+    let (status, said) = {
+        scene.stop_serve();
+        let _ = kill(postmaster, Signal::SIGKILL);
+        ended(&["db", "start"], &state)
+    };
+    assert!(status == 69 && !said.contains("is it running"), "{said}");
+    assert!(said.contains("disk is full") || said.contains("No space left"), "{said}");
+    drop(file);
+    fs::remove_file(&filler).unwrap();
+    let address = scene.serve().unwrap();
+    wait_for_health(&address, "200", "degraded: database: ");
+    scene.stop_serve();
+    drop(mounted);
+}
+
+/// Unmounted at the end, also after a failed assertion.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+/// A server that does not answer, which a connection alone would not show.
+#[test]
+fn the_health_page_knows_a_database_that_does_not_answer() {
+    let mut scene = Scene::new();
+    let address = scene.serve().unwrap();
+    wait_for_health(&address, "200", "ok");
+    let pid = fs::read_to_string(scene.state().join("db/data/postmaster.pid")).unwrap();
+    let postmaster = Pid::from_raw(pid.lines().next().unwrap().trim().parse().unwrap());
+    // Postmaster and all of its processes, which are in sessions of their own.
+    let children = fs::read_to_string(format!("/proc/{postmaster}/task/{postmaster}/children")).unwrap();
+    let all: Vec<Pid> = children.split_whitespace().map(|pid| Pid::from_raw(pid.parse().unwrap())).collect();
+    for pid in all.iter().chain([&postmaster]) {
+        let _ = kill(*pid, Signal::SIGSTOP);
+    }
+    wait_for_health(&address, "503", "failing: database ");
+    for pid in all.iter().chain([&postmaster]) {
+        let _ = kill(*pid, Signal::SIGCONT);
+    }
+    wait_for_health(&address, "200", "ok");
 }
 
 /// The same link as in the attack, of root itself: a site's way to another disk.

@@ -38,6 +38,10 @@ impl Committer for Memory {
         entries.iter().for_each(|entry| *stored.entry(entry.spool_id).or_default() += 1);
         Ok(WriteOutcome::default())
     }
+
+    async fn isolate(&mut self, _: &Entry) -> Result<WriteOutcome, CommitError> {
+        Err(CommitError::Refused("nothing is refused here".into()))
+    }
 }
 
 struct Collector {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::post;
-use throughline_daemon::{AlwaysHealthy, Expose, Failure, SelfFigures, http};
+use throughline_daemon::{AlwaysHealthy, Expose, Failure, Health, SelfFigures, http};
 use throughline_store::Database;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -31,11 +31,25 @@ impl Server {
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
+        Self::with_health(figures, database, limits, access, Arc::new(AlwaysHealthy))
+    }
+
+    /// As [`Server::new`], with what `/healthz` reports.
+    ///
+    /// # Errors
+    /// As [`Server::new`].
+    pub fn with_health(
+        figures: &SelfFigures,
+        database: Database,
+        limits: Limits,
+        access: &Access,
+        health: Arc<dyn Health>,
+    ) -> Result<Server, Failure> {
         let tls = access.tls.as_ref().map(ServerTls::read).transpose()?;
         let refusals = Refusals::new(figures.clone());
         let guard = access.guard()?;
         let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());
-        let router = router(Arc::new(figures.clone()), database, limits, gate);
+        let router = router(Arc::new(figures.clone()), database, limits, gate, health);
         let connections = limits.connections;
         Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))
     }
@@ -51,21 +65,27 @@ impl Server {
 }
 
 /// All pages of this role.
-fn router(expose: Arc<dyn Expose>, database: Database, limits: Limits, gate: Gate) -> Router {
+fn router(
+    expose: Arc<dyn Expose>,
+    database: Database,
+    limits: Limits,
+    gate: Gate,
+    health: Arc<dyn Health>,
+) -> Router {
     let about = format!(
         "throughline {version}: query\n\
          database: {place}\n\n\
          /api/v1/openapi.yaml   what the JSON API answers\n\
          /api/v1/read           all that the database keeps, for Prometheus' remote_read\n\
          /metrics               figures about this server, for Prometheus\n\
-         /healthz               answers while the server runs\n\n\
+         /healthz               what is wrong, and 503 where it keeps the server from its work\n\n\
          `throughline status` shows what arrives; dashboards read the database directly.\n",
         version = env!("CARGO_PKG_VERSION"),
         place = database.place(),
     );
     let history = post(read::read).with_state(Arc::new(Reader::new(database.clone(), limits)));
     let api = api::router(Arc::new(Api::new(database, limits)));
-    http::metrics_router(expose, Arc::new(AlwaysHealthy))
+    http::metrics_router(expose, health)
         .route("/api/v1/read", history)
         .nest("/api/v1", api)
         .merge(pages::router(about))

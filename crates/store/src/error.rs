@@ -160,6 +160,9 @@ impl Error {
             Error::Unavailable { what, cause, .. } if space.is_full() => {
                 Error::Full { what, place: found, cause }
             }
+            Error::Program { program, output, .. } if space.is_full() => {
+                Error::Full { what: program, place: found, cause: output }
+            }
             other => other,
         }
     }

@@ -285,9 +285,10 @@ impl PrivateCluster {
         let deadline = Instant::now() + RUN_PATIENCE;
         let mut found = None;
         loop {
-            let error = match self.start_and_prepare(lifetime, &mut found).await {
+            let tried = self.start_and_prepare(lifetime, &mut found).await;
+            let error = match tried.map_err(|error| error.at(&self.database())) {
                 Err(error @ Error::Unavailable { .. }) if Instant::now() < deadline => error,
-                other => return other.map_err(|error| error.at(&self.database())),
+                other => return other,
             };
             tracing::debug!(%error, "the database server is not ready");
             tokio::time::sleep(RUN_POLL).await;
