@@ -6,8 +6,8 @@ use throughline_sample::wire::Batch;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Permit, Sender};
 
-/// Most bytes in the channel: an agent that takes a second's worth of a large node's rows at once.
-const BYTES_MAX: usize = 4 << 20;
+/// Most bytes in the channel: what an agent takes between two looks of its batcher, many times over.
+const BYTES_MAX: usize = 2 << 20;
 
 /// The agent's end is closed.
 #[derive(Debug)]

@@ -66,8 +66,8 @@ impl Default for QuotaLimits {
             pvars_per_second_of_user: 10_000,
             ranks_per_second_of_user: 100,
             connects_per_second_of_user: 500,
-            waiting_bytes: 6 << 20,
-            name_bytes: 6 << 20,
+            waiting_bytes: 4 << 20,
+            name_bytes: 8 << 20,
             ghosts: 1024,
             calm: Duration::from_secs(30),
         }

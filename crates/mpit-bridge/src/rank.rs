@@ -158,21 +158,23 @@ impl Rank {
     fn bins(&self, bins: &[Bin], times: &Times) -> Vec<MpiRankBin> {
         let known = bins.iter().filter(|bin| !bin.cells.is_empty());
         let known = known.filter(|bin| self.is_admitted(times.utc(bin.end), times));
-        known
-            .map(|bin| MpiRankBin {
-                time: times.utc(bin.end),
-                epoch: self.start,
-                job_key: self.job_key.clone(),
-                rank: self.rank,
-                source: SOURCE.to_owned(),
-                cells: self.cells(&bin.cells),
-            })
-            .collect()
+        let bins = known.map(|bin| MpiRankBin {
+            time: times.utc(bin.end),
+            epoch: self.start,
+            job_key: self.job_key.clone(),
+            rank: self.rank,
+            source: SOURCE.to_owned(),
+            cells: self.cells(&bin.cells),
+        });
+        bins.filter(|bin| !bin.cells.is_empty()).collect()
     }
 
     fn cells(&self, cells: &[Cell]) -> Vec<MpiOpCell> {
         let mut all = Vec::with_capacity(cells.len());
         all.extend(cells.iter().filter_map(|cell| self.cell(cell)));
+        if all.len() < cells.len() {
+            all.shrink_to_fit(); // what waits is weighed by what it holds
+        }
         all
     }
 

@@ -28,8 +28,8 @@ use tokio::time::{sleep, timeout_at};
 const TURN: u32 = 16;
 /// Seconds' worth of frames that one connection may send at once.
 const BURST_SECONDS: u32 = 2;
-/// Bytes of a frame that cost as much as a row.
-const BYTES_OF_ROW: usize = 128;
+/// Bytes of a frame that cost as much as a row, whatever comes of them: those of a cell.
+const BYTES_OF_ROW: usize = 64;
 
 thread_local! {
     /// Buffers for each worker thread, not for each rank: a message is decoded before the next await.

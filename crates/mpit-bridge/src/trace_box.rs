@@ -17,7 +17,7 @@ use throughline_sample::wire::{Batch, MpiRankClock, MpiRankTrace};
 /// What is handed over in one fragment, unless a single frame is larger, so that it fits an entry of the spool.
 const FRAGMENT_BYTES: usize = 256 << 10;
 /// Bytes that wait for the agent, of which one user has at most as many as are free.
-const WAITING_BYTES: usize = 6 << 20;
+const WAITING_BYTES: usize = 3 << 20;
 /// Jobs whose records are counted; further ones share one count.
 const JOBS: usize = 4096;
 /// Users whose rates are known; further ones share one.
@@ -99,10 +99,17 @@ impl Item {
         }
     }
 
+    /// Leaves so many, and gives the memory of the others back.
     fn truncate(&mut self, records: usize) {
         match self {
-            Self::Trace(trace) => trace.records.truncate(records),
-            Self::Clock(clock) => clock.points.truncate(records),
+            Self::Trace(trace) => {
+                trace.records.truncate(records);
+                trace.records.shrink_to_fit();
+            }
+            Self::Clock(clock) => {
+                clock.points.truncate(records);
+                clock.points.shrink_to_fit();
+            }
         }
     }
 }
@@ -189,7 +196,9 @@ impl TraceBox {
             let wanted = item.records();
             let mut inner = self.lock();
             let taken = inner.admit(uid, &item, self.limits, now);
-            item.truncate(taken);
+            if taken < wanted {
+                item.truncate(taken);
+            }
             if taken > 0 {
                 inner.push(uid, item);
             }

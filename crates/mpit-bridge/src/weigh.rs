@@ -2,77 +2,84 @@
 
 use std::mem::size_of;
 use throughline_sample::wire::{
-    Batch, Event, Job, JobComm, JobRank, JobSetting, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRankBin,
-    MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiRegionCell, MpiTraceRecord,
+    Batch, Event, Job, JobComm, JobRank, JobSetting, MpiOpCell, MpiPvarSample, MpiRankBin, MpiRankClock,
+    MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiTraceRecord,
 };
 
 /// What the allocator adds to each allocation, on average.
 const OVERHEAD: usize = 16;
 
-fn text(text: &str) -> usize {
-    if text.is_empty() { 0 } else { text.len() + OVERHEAD }
+/// By what is allocated, not by what is used of it.
+#[allow(clippy::ptr_arg)] // a slice has no capacity
+fn text(text: &String) -> usize {
+    if text.capacity() == 0 { 0 } else { text.capacity() + OVERHEAD }
+}
+
+/// The memory of a list, without what its elements own.
+#[allow(clippy::ptr_arg)] // a slice has no capacity
+fn list<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>() + OVERHEAD
 }
 
 /// Weight of one record.
-pub(crate) trait Weigh {
+pub(crate) trait Weigh: Sized {
+    /// Bytes of what it owns.
+    fn owned(&self) -> usize;
+
     /// Bytes with all that it owns.
-    fn weight(&self) -> usize;
+    fn weight(&self) -> usize {
+        size_of::<Self>() + self.owned()
+    }
 }
 
 impl Weigh for MpiOpCell {
-    fn weight(&self) -> usize {
-        let texts =
-            text(&self.operation) + text(&self.region) + text(&self.algorithm) + text(&self.algorithm_source);
-        size_of::<Self>() + texts
+    fn owned(&self) -> usize {
+        text(&self.operation) + text(&self.region) + text(&self.algorithm) + text(&self.algorithm_source)
     }
 }
 
 impl Weigh for MpiRankBin {
-    fn weight(&self) -> usize {
-        let cells: usize = self.cells.iter().map(Weigh::weight).sum();
-        size_of::<Self>() + OVERHEAD + text(&self.job_key) + text(&self.source) + cells
+    fn owned(&self) -> usize {
+        let cells: usize = self.cells.iter().map(Weigh::owned).sum();
+        text(&self.job_key) + text(&self.source) + list(&self.cells) + cells
     }
 }
 
 impl Weigh for MpiRankPeers {
-    fn weight(&self) -> usize {
-        let cells = self.cells.len() * size_of::<MpiPeerCell>();
-        size_of::<Self>() + OVERHEAD + text(&self.job_key) + text(&self.kind) + text(&self.source) + cells
+    fn owned(&self) -> usize {
+        text(&self.job_key) + text(&self.kind) + text(&self.source) + list(&self.cells)
     }
 }
 
 impl Weigh for MpiPvarSample {
-    fn weight(&self) -> usize {
-        let texts = text(&self.job_key) + text(&self.name) + text(&self.source) + text(&self.variable_class);
-        size_of::<Self>() + texts
+    fn owned(&self) -> usize {
+        text(&self.job_key) + text(&self.name) + text(&self.source) + text(&self.variable_class)
     }
 }
 
 impl Weigh for MpiRankRegions {
-    fn weight(&self) -> usize {
-        let cells = self.cells.iter().map(|cell| size_of::<MpiRegionCell>() + text(&cell.region));
-        size_of::<Self>() + OVERHEAD + text(&self.job_key) + text(&self.source) + cells.sum::<usize>()
+    fn owned(&self) -> usize {
+        let cells: usize = self.cells.iter().map(|cell| text(&cell.region)).sum();
+        text(&self.job_key) + text(&self.source) + list(&self.cells) + cells
     }
 }
 
 impl Weigh for MpiRankTrace {
-    fn weight(&self) -> usize {
-        let records = self.records.iter().map(|record| {
-            let texts = text(&record.kind) + text(&record.operation) + text(&record.region);
-            size_of::<MpiTraceRecord>() + texts
-        });
-        size_of::<Self>() + OVERHEAD + text(&self.job_key) + records.sum::<usize>()
+    fn owned(&self) -> usize {
+        let texts =
+            |record: &MpiTraceRecord| text(&record.kind) + text(&record.operation) + text(&record.region);
+        text(&self.job_key) + list(&self.records) + self.records.iter().map(texts).sum::<usize>()
     }
 }
 
 impl Weigh for MpiRankClock {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + OVERHEAD + text(&self.job_key) + self.points.len() * 32
+    fn owned(&self) -> usize {
+        text(&self.job_key) + list(&self.points)
     }
 }
 
 impl Weigh for Job {
-    fn weight(&self) -> usize {
+    fn owned(&self) -> usize {
         let texts = [
             &self.key,
             &self.scheduler,
@@ -86,35 +93,34 @@ impl Weigh for Job {
             &self.array_id,
             &self.evidence,
         ];
-        size_of::<Self>() + texts.into_iter().map(|one| text(one)).sum::<usize>()
+        texts.into_iter().map(text).sum()
     }
 }
 
 impl Weigh for JobRank {
-    fn weight(&self) -> usize {
+    fn owned(&self) -> usize {
         let texts = [&self.job_key, &self.mpi_library, &self.ending, &self.host, &self.cpus];
-        let lists = [&self.gpus, &self.hca_ports].into_iter().flatten().flat_map(|names| &names.name);
-        let lists = lists.map(|name| size_of::<String>() + text(name)).sum::<usize>();
-        let texts = texts.into_iter().map(|one| text(one)).sum::<usize>();
-        size_of::<Self>() + texts + lists + 4 * self.numa_nodes.len() + OVERHEAD
+        let lists = [&self.gpus, &self.hca_ports].into_iter().flatten().map(|names| &names.name);
+        let lists: usize = lists.map(|names| list(names) + names.iter().map(text).sum::<usize>()).sum();
+        texts.into_iter().map(text).sum::<usize>() + lists + list(&self.numa_nodes)
     }
 }
 
 impl Weigh for JobComm {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + text(&self.job_key) + text(&self.name)
+    fn owned(&self) -> usize {
+        text(&self.job_key) + text(&self.name)
     }
 }
 
 impl Weigh for JobSetting {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + text(&self.job_key) + text(&self.name) + text(&self.value)
+    fn owned(&self) -> usize {
+        text(&self.job_key) + text(&self.name) + text(&self.value)
     }
 }
 
 impl Weigh for Event {
-    fn weight(&self) -> usize {
-        size_of::<Self>() + text(&self.source) + text(&self.kind) + text(&self.text) + 8 * OVERHEAD
+    fn owned(&self) -> usize {
+        text(&self.source) + text(&self.kind) + text(&self.text) + text(&self.before) + text(&self.after)
     }
 }
 

@@ -1,4 +1,5 @@
 //! A rank without MPI: well-behaved, or anything but.
+#![allow(dead_code)] // each test program uses a part of it
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -18,6 +19,10 @@ fn field(body: &mut Vec<u8>, tag: u16, data: &[u8]) {
     body.extend(tag.to_le_bytes());
     body.extend(u16::try_from(data.len()).unwrap().to_le_bytes());
     body.extend(data);
+}
+
+pub fn monotonic() -> i64 {
+    now(nix::time::ClockId::CLOCK_MONOTONIC)
 }
 
 fn now(clock: nix::time::ClockId) -> i64 {
@@ -64,7 +69,8 @@ impl Client {
         send(self.socket.as_raw_fd(), message, self.flags)
     }
 
-    fn frame(&mut self, kind: u16, body: &[u8]) -> nix::Result<usize> {
+    /// Sends a frame with the next number.
+    pub fn frame(&mut self, kind: u16, body: &[u8]) -> nix::Result<usize> {
         let message = frame(kind, self.sequence, body);
         self.sequence += 1;
         self.send(&message)

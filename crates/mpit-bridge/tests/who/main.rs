@@ -9,8 +9,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_mpit_bridge::frame::{MAGIC, VERSION};
-use throughline_mpit_bridge::{Config, Limits, Malformed, Receiver};
-use throughline_sample::wire::{Batch, JobRank};
+use throughline_mpit_bridge::{Config, Kernel, Malformed, Receiver, Verdict};
+use throughline_sample::wire::{Batch, Job, JobRank};
 use tokio::sync::mpsc;
 
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -42,11 +42,15 @@ struct Agent {
 
 impl Agent {
     fn start() -> Self {
+        Self::with(Kernel::default())
+    }
+
+    fn with(kernel: Kernel) -> Self {
         let folder = tempfile::tempdir().unwrap();
         // Other users have to get in.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
         let socket = folder.path().join("mpi.sock");
-        let config = Config { socket, node: "n1".into(), limits: Limits::default(), ..Config::default() };
+        let config = Config { socket, node: "n1".into(), kernel, ..Config::default() };
         let (sender, records) = mpsc::channel(64);
         let receiver = Receiver::start(config, Arc::new(|monotonic| monotonic), sender).unwrap();
         Self { receiver, records, folder }
@@ -68,6 +72,15 @@ impl Agent {
     /// Runs a program to its end beside the receiver.
     async fn run(&self, mut program: Command) -> Output {
         tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap()
+    }
+
+    /// All records of jobs that have come so far and within so long.
+    async fn jobs(&mut self, patience: Duration) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        while let Ok(Some(batch)) = tokio::time::timeout(patience, self.records.recv()).await {
+            jobs.extend(batch.jobs);
+        }
+        jobs
     }
 
     /// All records of ranks until `count` of them have ended.
@@ -209,4 +222,50 @@ status(s, 1); bye(s, 2)
     assert_eq!(agent.ended(1).await.last().unwrap().ending, "clean");
     assert_eq!(agent.refused(Malformed::Sender), 3);
     assert!(open() <= before + 16, "other tests of this process have some, these nine are not among them");
+}
+
+/// Another user's process that names somebody's job in its environment: `job show` had two answers, and `last` a decoy.
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_14_claims_of_another_users_job() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("SKIPPED: needs root to become another user");
+    }
+    // Control groups know of one user's processes only.
+    let kernel = Kernel::new(|pid, _| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let owner = status.lines().any(|line| line.starts_with("Uid:\t4001\t"));
+        if owner { Verdict::Confirms } else { Verdict::Unknown }
+    });
+    let mut agent = Agent::with(kernel);
+    let text = |rest: &str| {
+        format!(
+            "name = \"SLURM_JOB_NAME=pay\\u202eroll\\u001b[2J\" + \"x\" * 20000\n\
+             s = connect(); hello(s, 0, b'', [b'SLURM_JOB_ID=900', b'SLURM_STEP_ID=0', name.encode()]); status(s, 1)\n{rest}"
+        )
+    };
+    let user = |uid: &'static str| ["setpriv", uid, "--clear-groups"];
+    // The owner's rank runs until the other one has gone.
+    let flag = agent.folder.path().join("over");
+    let wait =
+        format!("while not os.path.exists({:?}): time.sleep(0.01)\nbye(s, 2)\n", flag.to_str().unwrap());
+    let mut owner = agent.program(&user("--reuid=4001"), &text(&wait)).spawn().unwrap();
+    while agent.receiver.status().connected == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let other = agent.program(&user("--reuid=4002"), &text("bye(s, 2)\n"));
+    succeeded(&agent.run(other).await);
+    std::fs::write(&flag, "").unwrap();
+    assert!(tokio::task::spawn_blocking(move || owner.wait().unwrap()).await.unwrap().success());
+    let jobs = agent.jobs(Duration::from_secs(1)).await;
+    let of = |uid: u32| jobs.iter().filter(|job| job.uid == uid).collect::<Vec<_>>();
+    assert!(of(4001).iter().all(|job| job.key == "slurm:900.0@4001" && job.evidence == "cgroup"), "{jobs:?}");
+    let claimed = of(4002);
+    assert!(!claimed.is_empty() && !of(4001).is_empty(), "{jobs:?}");
+    assert!(claimed.iter().all(|job| job.native_id.is_empty() && job.scheduler == "local"), "{jobs:?}");
+    assert!(claimed.iter().all(|job| job.key.starts_with("local:") && job.evidence == "process"), "{jobs:?}");
+    assert_eq!(agent.receiver.status().contested_claims, 1);
+    for job in &jobs {
+        assert!(job.name.len() <= 256 && !job.name.contains(['\u{202e}', '\u{1b}']), "{:?}", job.name);
+        assert!(job.command.len() <= 512 && !job.command.contains('\u{202e}'), "{:?}", job.command);
+    }
 }
