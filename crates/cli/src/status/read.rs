@@ -5,8 +5,8 @@ use crate::reader::SCHEMA;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use throughline_sample::catalogue::{
-    DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS, SOURCE_UP,
-    SPOOL_ENTRIES,
+    DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS,
+    OVER_QUOTA_USERS, SOURCE_UP, SPOOL_ENTRIES,
 };
 use throughline_sample::to_rfc3339;
 use tokio_postgres::{Client, Row};
@@ -92,6 +92,12 @@ const REASONS: &str = "
         ORDER BY instance, source, time DESC) last
     WHERE kind <> 'source.up'";
 
+/// Of each node the user who went over a quota last.
+const QUOTAS: &str = "
+    SELECT DISTINCT ON (instance) instance, text FROM events
+    WHERE kind = 'mpi.quota' AND severity = 'warning' AND time > now() - INTERVAL '1 day'
+    ORDER BY instance, time DESC";
+
 /// Jobs, running ones first; the newest row of each is found with its operations.
 const JOBS: &str = "
     SELECT j.id, j.key, j.user_name, j.command, j.world_size,
@@ -137,6 +143,11 @@ pub async fn report(client: &Client, jobs_max: u16) -> anyhow::Result<Report> {
     for row in client.query(REASONS, &[]).await.context(SCHEMA)? {
         give_reason(&mut sources, &row)?;
     }
+    if sources.iter().any(|source| source.over_quota_users > Some(0)) {
+        for row in client.query(QUOTAS, &[]).await.context(SCHEMA)? {
+            name_user(&mut sources, &row)?;
+        }
+    }
     sources.sort_by(|one, other| (&one.source, &one.origin).cmp(&(&other.source, &other.origin)));
     Ok(Report {
         time: to_rfc3339(time),
@@ -166,6 +177,21 @@ fn give_reason(sources: &mut Vec<Source>, row: &Row) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Puts to a source whose users are over quota what was said of the last one of them.
+fn name_user(sources: &mut [Source], row: &Row) -> anyhow::Result<()> {
+    let (origin, text): (String, String) = (row.try_get("instance")?, row.try_get("text")?);
+    let source =
+        sources.iter_mut().find(|source| source.origin == origin && source.over_quota_users > Some(0));
+    if let Some(source) = source {
+        let more = match source.over_quota_users {
+            Some(users) if users > 1 => format!("; {users} users in all"),
+            _ => String::new(),
+        };
+        source.reason.get_or_insert(text + &more);
+    }
+    Ok(())
+}
+
 /// [`SOURCES`] with its times as this program reads them.
 fn sources_query() -> String {
     format!(
@@ -183,6 +209,7 @@ async fn figures(client: &Client) -> anyhow::Result<Figures> {
         &SOURCE_UP,
         &DROPPED_RECORDS,
         &FAILED_READS,
+        &OVER_QUOTA_USERS,
         &SPOOL_ENTRIES,
         &DELIVERY_LAG_SECONDS,
         &DELIVERED_ENTRIES,
@@ -231,6 +258,7 @@ fn join_sources(rows: &[Row], figures: &Figures) -> anyhow::Result<Vec<Source>> 
         told.up = Some(*up > 0.0);
         told.dropped_records = count(values.get(DROPPED_RECORDS.name));
         told.failed_reads = count(values.get(FAILED_READS.name));
+        told.over_quota_users = count(values.get(OVER_QUOTA_USERS.name));
     }
     Ok(sources.into_values().collect())
 }

@@ -34,12 +34,14 @@ pub struct Source {
     pub up: Option<bool>,
     /// The node has nothing of this kind, as its daemon said: no GPU, no adapter. That is no fault.
     pub absent: bool,
-    /// Why a source that is down or absent is so, as its daemon said.
+    /// Why a source that is down or absent is so, or which user is over quota, as its daemon said.
     pub reason: Option<String>,
     /// Records dropped since the daemon's start.
     pub dropped_records: Option<u64>,
     /// Values or messages that could not be read since the daemon's start.
     pub failed_reads: Option<u64>,
+    /// Users whose ranks are over a quota now; null but for `mpi`.
+    pub over_quota_users: Option<u64>,
 }
 
 /// One daemon's spool and delivery.

@@ -236,3 +236,23 @@ async fn a_job_has_ended_when_its_last_rank_has() {
     assert_eq!((job.state.as_str(), &job.end), ("ended", &Some(to_rfc3339(time - 30 * SECOND))));
     assert!(job.age_seconds.unwrap() >= 29.0);
 }
+
+/// A line names the node and the user who was last over quota, as long as anybody is.
+#[tokio::test(flavor = "multi_thread")]
+async fn users_over_quota_are_named() {
+    let time = now();
+    let batch = |node: &str, users: f64| Batch {
+        node: node.into(),
+        self_stats: vec![figure(time, "mpi", &SOURCE_UP, 1.0), figure(time, "mpi", &OVER_QUOTA_USERS, users)],
+        events: vec![event(time, "mpi", "mpi.quota", "MPI ranks of user ada (1001) are over quota (rows)")],
+        ..Batch::default()
+    };
+    let (_client, report) = written(vec![batch("n1", 2.0), batch("n2", 0.0)]).await;
+    let of = |origin: &str| report.sources.iter().find(|source| source.origin == origin).unwrap();
+    assert_eq!((of("n1").over_quota_users, of("n2").over_quota_users), (Some(2), Some(0)));
+    let reason = of("n1").reason.as_deref().unwrap();
+    assert!(reason.contains("ada (1001)") && reason.ends_with("; 2 users in all"), "{reason}");
+    assert_eq!(of("n2").reason, None);
+    let text = crate::status::table::text(&report);
+    assert!(text.contains("mpi of n1: MPI ranks of user ada"), "{text}");
+}
