@@ -5,6 +5,7 @@
 //! rule: nobody gets more than what is still free. One user alone has half, two have a third each, and a new one finds
 //! as much as the greediest has.
 
+use crate::accounts::Accounts;
 use crate::over::Over;
 use crate::status::{Counters, Quota, add};
 use crate::throttle::Throttle;
@@ -277,6 +278,7 @@ pub(crate) struct Quotas {
     pub limits: QuotaLimits,
     most: [usize; RESOURCES],
     totals: Mutex<Totals>,
+    accounts: Accounts,
     counters: Arc<Counters>,
 }
 
@@ -323,9 +325,14 @@ impl Drop for Held {
 
 impl Quotas {
     /// For so many connections.
-    pub fn new(limits: QuotaLimits, connections: usize, counters: Arc<Counters>) -> Arc<Self> {
+    pub fn new(
+        limits: QuotaLimits,
+        connections: usize,
+        accounts: Accounts,
+        counters: Arc<Counters>,
+    ) -> Arc<Self> {
         let most = [connections, limits.ghosts, limits.name_bytes];
-        Arc::new(Self { limits, most, totals: Mutex::default(), counters })
+        Arc::new(Self { limits, most, totals: Mutex::default(), accounts, counters })
     }
 
     fn lock(&self) -> MutexGuard<'_, Totals> {
@@ -334,6 +341,7 @@ impl Quotas {
 
     /// A user, known from now on.
     pub fn user(&self, uid: u32, now: Instant) -> Arc<User> {
+        let uid = self.accounts.of(uid);
         let totals = &mut *self.lock();
         let is_known = totals.users.contains_key(&uid) || totals.users.len() < USERS_MAX;
         let uid = if is_known { uid } else { OTHERS };

@@ -3,7 +3,7 @@
 use super::*;
 
 fn quotas(connections: usize) -> Arc<Quotas> {
-    Quotas::new(QuotaLimits::default(), connections, Arc::default())
+    Quotas::new(QuotaLimits::default(), connections, Accounts::default(), Arc::default())
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn users_of_whom_nothing_is_here_are_no_longer_known() {
 #[tokio::test]
 async fn whoever_sends_too_much_waits_in_turn() {
     let limits = QuotaLimits { rows_per_second_of_user: 100, ..QuotaLimits::default() };
-    let quotas = Quotas::new(limits, 16, Arc::default());
+    let quotas = Quotas::new(limits, 16, Accounts::default(), Arc::default());
     let user = quotas.user(1, Instant::now());
     let job = user.job("a", &limits);
     assert!(user.pass(&job, || Ok(())).await.iter().all(Option::is_none), "nobody waits");
