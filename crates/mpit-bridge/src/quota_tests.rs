@@ -67,12 +67,14 @@ async fn whoever_sends_too_much_waits_in_turn() {
     user.charge(&job, 300);
     assert!(user.pass(&job, || Ok(())).await.iter().all(Option::is_none), "within the burst");
     assert!(!user.over.is_over());
-    let room = std::cell::Cell::new(0);
-    let full = || {
-        room.set(room.get() + 1);
-        if room.get() < 3 { Err(Quota::Bytes) } else { Ok(()) }
+    let full_for = |span: Duration| {
+        let began = Instant::now();
+        move || if began.elapsed() < span { Err(Quota::Bytes) } else { Ok(()) }
     };
-    let turns = user.pass(&job, full).await;
+    let turns = user.pass(&job, full_for(ROOM_GRACE / 10)).await;
     assert!(turns[0].is_none() && turns[1].is_some());
+    assert!(!user.over.is_over(), "a moment");
+    drop(turns);
+    user.pass(&job, full_for(ROOM_GRACE * 2)).await;
     assert_eq!(user.over.line(1, String::new()).quotas, ["bytes_waiting"]);
 }
