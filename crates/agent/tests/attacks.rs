@@ -192,14 +192,13 @@ fn victim(path: &Path) {
     let begin = Instant::now();
     let ranks: Vec<_> = (0..VICTIM_RANKS)
         .map(|rank| {
-            let socket = loop {
+            loop {
                 assert!(begin.elapsed() < bench::PATIENCE, "the victim finds no place");
                 let Some(socket) = connection(path) else { continue };
                 if push(&socket, &hello(rank, VICTIM_RANKS, "victim")).is_ok() && is_welcome(&socket) {
                     break socket;
                 }
-            };
-            socket
+            }
         })
         .collect();
     eprintln!("all ranks were welcome after {:?}", begin.elapsed());
@@ -313,4 +312,106 @@ fn attack_10_performance_variables_of_one_user() {
 #[test]
 fn attack_11_two_users_connect_and_close() {
     attacked(&["storm", "storm"]);
+}
+
+/// The agent as a user of its own, where /proc hides other users' processes, with the one capability that it needs: it
+/// knows a rank's user, command, CPUs, start and job by the kernel's word, GPUs and ports, and has no other capability.
+#[test]
+fn without_root_and_under_hidepid_everything_is_read() {
+    if !nix::unistd::geteuid().is_root() {
+        return eprintln!("skipped: needs root, to be other users and to mount /proc");
+    }
+    const AGENT: u32 = 64_004;
+    let node = Node::bare();
+    std::fs::set_permissions(node.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let run = node.path().join("run");
+    for folder in [&run, &node.state()] {
+        std::fs::create_dir(folder).unwrap();
+        std::os::unix::fs::chown(folder, Some(AGENT), Some(AGENT)).unwrap();
+        std::fs::set_permissions(folder, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let node = node.with("RUN_DIR", run.to_str().unwrap());
+    let node = node.with_gpus("hgx-h200").with_adapter("mlx5_0", throughline_sample::Guid(0xab));
+    // More than needed is given, as by a careless unit.
+    let caps = "+sys_ptrace,+net_admin,+dac_override";
+    let line = |caps: &str| {
+        format!(
+            "mount -t proc -o hidepid=2 proc /proc && exec setpriv --reuid {AGENT} --regid {AGENT} --clear-groups \
+             --inh-caps -all,{caps} --ambient-caps -all,{caps} --bounding-set -all,{caps} \"$@\""
+        )
+    };
+    let job = Cgroup::create();
+    let mut agent = node.run_by(&line(caps));
+    let of = |pid: i32| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let value = |name| text.lines().find_map(|line| line.strip_prefix(name)).unwrap().trim().to_owned();
+        (value("CapPrm:"), value("CapEff:"), value("CapAmb:"))
+    };
+    const SYS_PTRACE: &str = "0000000000080000";
+    const NONE: &str = "0000000000000000";
+    assert_eq!(of(agent.pid()), (SYS_PTRACE.into(), SYS_PTRACE.into(), NONE.into()));
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", agent.pid())).unwrap();
+    for child in children.split_whitespace() {
+        assert_eq!(of(child.parse().unwrap()), (NONE.into(), NONE.into(), NONE.into()), "a sampler");
+    }
+    agent.wait_for(&[
+        "throughline_gpu_info{",
+        "node_infiniband_port_data_transmitted_bytes_total{device=\"mlx5_0\"",
+    ]);
+    let mut victim = match &job {
+        Some(job) => job.start("victim", VICTIM, &run.join("mpi.sock")),
+        None => start("victim", VICTIM, &run.join("mpi.sock")),
+    };
+    assert!(victim.wait().unwrap().success());
+    agent.wait_for(&["throughline_running_jobs{source=\"mpi\"} 0"]);
+    let (status, log) = agent.stop();
+    assert!(status.success(), "{log}");
+    check_victim(&node, "");
+    let batches = node.spooled();
+    let known = batches.iter().flat_map(|batch| &batch.jobs).find(|job| job.uid == VICTIM).unwrap();
+    assert!(known.command.contains("another_user"), "{known:?}");
+    if job.is_some() {
+        assert_eq!((&*known.evidence, &*known.native_id), ("cgroup", "771"), "{known:?}");
+    } else {
+        eprintln!("skipped: the job by its control group, as none can be made here");
+    }
+    let rank =
+        batches.iter().flat_map(|batch| &batch.job_ranks).find(|rank| rank.job_key == known.key).unwrap();
+    assert!(!rank.cpus.is_empty(), "{rank:?}");
+
+    // Without the capability the page says what is missing.
+    let agent = node.run_by(&line("-sys_ptrace"));
+    let health = agent.page("/healthz");
+    assert!(health.contains("CAP_SYS_PTRACE"), "{health}");
+}
+
+/// A control group as Slurm makes one for job 771.
+struct Cgroup(PathBuf);
+
+impl Cgroup {
+    fn create() -> Option<Self> {
+        let roots = ["/sys/fs/cgroup/systemd", "/sys/fs/cgroup"].map(PathBuf::from);
+        let root = roots.into_iter().find(|root| root.join("cgroup.procs").exists())?;
+        let folder = root.join("system.slice/slurmstepd.scope/job_771/step_0/user/task_0");
+        std::fs::create_dir_all(&folder).ok()?;
+        Some(Self(folder))
+    }
+
+    /// As [`start`], in the group from the first instruction on.
+    fn start(&self, attack: &str, uid: u32, socket: &Path) -> Child {
+        let line = "echo $$ > \"$0\" && exec setpriv --reuid \"$1\" --regid \"$1\" --clear-groups \"$2\" --exact another_user";
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).arg(self.0.join("cgroup.procs")).arg(uid.to_string());
+        shell.arg(std::env::current_exe().unwrap()).env(ATTACK, attack).env(SOCKET, socket);
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // As many of the folders as are its own and empty.
+        for folder in self.0.ancestors().take(6) {
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
 }

@@ -51,6 +51,8 @@ pub struct Config {
     pub proc: PathBuf,
     /// `/sys`, or a test's folder.
     pub sys: PathBuf,
+    /// Which users have ids of their own to hand out: all of one range count as one user. Read at the start.
+    pub subuid: PathBuf,
     /// What the kernel says about jobs.
     pub kernel: Kernel,
     /// Where what is known of ranks waits for the next agent; nowhere if `None`.
@@ -71,6 +73,7 @@ impl Default for Config {
             limits: Limits::default(),
             proc: PathBuf::from("/proc"),
             sys: PathBuf::from("/sys"),
+            subuid: PathBuf::from("/etc/subuid"),
             kernel: Kernel::default(),
             state: None,
             boot_id: String::new(),

@@ -3,6 +3,7 @@
 //! The shim itself is C (`shim/`), the frames are described in `protocol/README.md`. This crate never calls
 //! MPI and never waits for a rank or for its own reader; it trusts nothing that a rank says about itself.
 
+mod accounts;
 mod config;
 mod cpus;
 pub mod exec;

@@ -1,6 +1,7 @@
 //! Users take turns, large fragments are split, and nothing is lost below the bound.
 
 use super::*;
+use crate::accounts::Accounts;
 use crate::quota::{QuotaLimits, Quotas};
 use std::time::Instant;
 use throughline_sample::wire::{Job, MpiOpCell, MpiPvarSample, MpiRankBin};
@@ -14,7 +15,7 @@ struct Setup {
 
 fn setup(limit: usize) -> Setup {
     let counters = Arc::new(Counters::default());
-    let quotas = Quotas::new(QuotaLimits::default(), 16, counters.clone());
+    let quotas = Quotas::new(QuotaLimits::default(), 16, Accounts::default(), counters.clone());
     Setup { outbox: Outbox::new(limit, counters.clone()), counters, quotas }
 }
 

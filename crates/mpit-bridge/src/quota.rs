@@ -5,6 +5,7 @@
 //! rule: nobody gets more than what is still free. One user alone has half, two have a third each, and a new one finds
 //! as much as the greediest has.
 
+use crate::accounts::Accounts;
 use crate::over::Over;
 use crate::status::{Counters, Quota, add};
 use crate::throttle::Throttle;
@@ -32,6 +33,8 @@ const OTHERS: u32 = u32::MAX;
 const USER_IDLE: Duration = Duration::from_secs(60);
 /// Shortest pause of whoever is over a quota.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
+/// How long room may be wanting until it counts as excess.
+const ROOM_GRACE: Duration = Duration::from_secs(1);
 /// Longest one: then it is looked again.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -155,8 +158,12 @@ impl Gate {
         self.queued.fetch_add(1, Ordering::Relaxed);
         let _queued = Queued(&self.queued);
         let turn = self.turn.clone().lock_owned().await;
+        let began = Instant::now();
         while let Err((why, pause)) = pause() {
-            over(why);
+            // All ranks of a large node push at the same moment: that they wait a little for room is nobody's excess.
+            if why.is_none() || began.elapsed() >= ROOM_GRACE {
+                over(why);
+            }
             sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
         }
         Some(turn)
@@ -277,6 +284,7 @@ pub(crate) struct Quotas {
     pub limits: QuotaLimits,
     most: [usize; RESOURCES],
     totals: Mutex<Totals>,
+    accounts: Accounts,
     counters: Arc<Counters>,
 }
 
@@ -323,9 +331,14 @@ impl Drop for Held {
 
 impl Quotas {
     /// For so many connections.
-    pub fn new(limits: QuotaLimits, connections: usize, counters: Arc<Counters>) -> Arc<Self> {
+    pub fn new(
+        limits: QuotaLimits,
+        connections: usize,
+        accounts: Accounts,
+        counters: Arc<Counters>,
+    ) -> Arc<Self> {
         let most = [connections, limits.ghosts, limits.name_bytes];
-        Arc::new(Self { limits, most, totals: Mutex::default(), counters })
+        Arc::new(Self { limits, most, totals: Mutex::default(), accounts, counters })
     }
 
     fn lock(&self) -> MutexGuard<'_, Totals> {
@@ -334,6 +347,7 @@ impl Quotas {
 
     /// A user, known from now on.
     pub fn user(&self, uid: u32, now: Instant) -> Arc<User> {
+        let uid = self.accounts.of(uid);
         let totals = &mut *self.lock();
         let is_known = totals.users.contains_key(&uid) || totals.users.len() < USERS_MAX;
         let uid = if is_known { uid } else { OTHERS };

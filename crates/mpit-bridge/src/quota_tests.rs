@@ -3,7 +3,7 @@
 use super::*;
 
 fn quotas(connections: usize) -> Arc<Quotas> {
-    Quotas::new(QuotaLimits::default(), connections, Arc::default())
+    Quotas::new(QuotaLimits::default(), connections, Accounts::default(), Arc::default())
 }
 
 #[test]
@@ -60,19 +60,21 @@ fn users_of_whom_nothing_is_here_are_no_longer_known() {
 #[tokio::test]
 async fn whoever_sends_too_much_waits_in_turn() {
     let limits = QuotaLimits { rows_per_second_of_user: 100, ..QuotaLimits::default() };
-    let quotas = Quotas::new(limits, 16, Arc::default());
+    let quotas = Quotas::new(limits, 16, Accounts::default(), Arc::default());
     let user = quotas.user(1, Instant::now());
     let job = user.job("a", &limits);
     assert!(user.pass(&job, || Ok(())).await.iter().all(Option::is_none), "nobody waits");
     user.charge(&job, 300);
     assert!(user.pass(&job, || Ok(())).await.iter().all(Option::is_none), "within the burst");
     assert!(!user.over.is_over());
-    let room = std::cell::Cell::new(0);
-    let full = || {
-        room.set(room.get() + 1);
-        if room.get() < 3 { Err(Quota::Bytes) } else { Ok(()) }
+    let full_for = |span: Duration| {
+        let began = Instant::now();
+        move || if began.elapsed() < span { Err(Quota::Bytes) } else { Ok(()) }
     };
-    let turns = user.pass(&job, full).await;
+    let turns = user.pass(&job, full_for(ROOM_GRACE / 10)).await;
     assert!(turns[0].is_none() && turns[1].is_some());
+    assert!(!user.over.is_over(), "a moment");
+    drop(turns);
+    user.pass(&job, full_for(ROOM_GRACE * 2)).await;
     assert_eq!(user.over.line(1, String::new()).quotas, ["bytes_waiting"]);
 }

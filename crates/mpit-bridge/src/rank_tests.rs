@@ -1,6 +1,7 @@
 //! Frames of one rank and the records that come of them.
 
 use super::*;
+use crate::accounts::Accounts;
 use crate::frame::AlgorithmSource;
 use crate::identity::{Hello, Identity};
 use crate::process::Process;
@@ -28,7 +29,7 @@ fn member() -> Member {
 
 fn judges(limits: QuotaLimits) -> Judges {
     let counters = Arc::<Counters>::default();
-    let quotas = Quotas::new(limits, 16, counters.clone());
+    let quotas = Quotas::new(limits, 16, Accounts::default(), counters.clone());
     let (user, variables) = (quotas.user(7, Instant::now()), AllowList::new(None));
     Judges { counters, quotas, user, variables, window: WindowLimits::default() }
 }

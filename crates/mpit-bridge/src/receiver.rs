@@ -2,6 +2,7 @@
 //!
 //! Each connection is a task of its own, so that none can hold up another; none ever waits for the agent.
 
+use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::cpus::Topology;
 use crate::jobs::{Jobs, Places, Told, UNSEEN, Watched};
@@ -95,7 +96,8 @@ impl Receiver {
         let limits = config.limits;
         let connections = allow_descriptors(limits.connections);
         let counters = Arc::new(Counters::default());
-        let quotas = Quotas::new(limits.quota, connections, counters.clone());
+        let accounts = Accounts::read(&config.subuid);
+        let quotas = Quotas::new(limits.quota, connections, accounts, counters.clone());
         let shared = Arc::new(Shared {
             topology: Topology::read(&config.sys),
             welcomes: Mutex::new(0),

@@ -38,6 +38,7 @@ pub fn start(start: Start) -> anyhow::Result<Box<dyn Source>> {
         proc: start.config.proc.root.clone(),
         sys: start.config.sysfs.root.clone(),
         kernel: kernel(Roots { proc: start.config.proc.root.clone(), ..Roots::default() }),
+        subuid: "/etc/subuid".into(),
         state: start.places.rank_state.clone(),
         boot_id: boot_id(),
         job_edge: start.job_edge,

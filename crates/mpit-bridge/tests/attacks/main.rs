@@ -279,7 +279,8 @@ async fn attack_11_two_users_connect_and_close() {
     }
     // Right after it the same user connects again, within his share.
     let socket = agent.socket.clone();
-    let again = as_user(GOOD, move || (0..20).map(|number| rank(&socket, number, "again")).count());
+    let again =
+        as_user(GOOD, move || (0..20).map(|number| rank(&socket, number, "again")).collect::<Vec<_>>().len());
     assert_eq!(tokio::task::spawn_blocking(move || again.join().unwrap()).await.unwrap(), 20);
     let status = agent.receiver.status();
     let own = status.closed_for(Reason::TooManyOfUser) + status.closed_for(Reason::TooFast);
