@@ -6,7 +6,7 @@ mod simulated;
 use simulated::daemon::{Daemon, Double, until};
 use simulated::{CRAWLER, SMALL, start};
 use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use throughline_fabric::topology::FatTree;
 use throughline_sample::catalogue::{PORT_RATE_BYTES_PER_SECOND, TRANSMIT_DATA_BYTES};
@@ -153,13 +153,25 @@ fn failures_at_the_start_have_their_status() {
 }
 
 #[test]
-fn a_port_in_use_is_told() {
+fn a_port_in_use_is_told_and_taken_once_it_is_free() {
     let simulated = start(&SMALL.to_net().unwrap());
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let mut command = simulated.fabric.client(CRAWLER, None).unwrap();
     command.env("THROUGHLINE__HTTP__LISTEN", &address).args(["run", "--state-dir", "state"]);
-    refused(&mut command, 69, &[&address, "http.listen"]);
+    let mut crawler = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut log = BufReader::new(crawler.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let told = log.find(|line| line.contains(&address)).unwrap();
+    assert!(told.contains("http.listen"), "{told}");
+    // What else it says must not stand in its way.
+    std::thread::spawn(move || log.for_each(drop));
+    drop(taken);
+    let mut said = BufReader::new(crawler.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(said.next().unwrap(), format!("listening fabric={address}"));
+    let id = nix::unistd::Pid::from_raw(i32::try_from(crawler.id()).unwrap());
+    nix::sys::signal::kill(id, nix::sys::signal::Signal::SIGTERM).unwrap();
+    assert!(crawler.wait().unwrap().success());
+
     let mut unknown = simulated.fabric.client(CRAWLER, None).unwrap();
     refused(unknown.args(["route", "0x1", "0x2"]), 64, &["0x0000000000000001"]);
 }
