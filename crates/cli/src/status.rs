@@ -33,8 +33,9 @@ Examples:
 
 In the table a source is `up` or `down` by its daemon's word, `rows` if rows arrive without one,
 `silent` if neither does any more. NEWEST is the age of its newest row. DROPPED and FAILED READS
-count since the daemon's start. Tables and views to ask yourself: docs/DATABASE.md; the command
-for psql: `throughline db status`.
+count since the daemon's start. REASON says why records of a sender were not stored (docs/SECURITY.md);
+the rest of their batches was. Tables and views to ask yourself: docs/DATABASE.md; the command for
+psql: `throughline db status`.
 
 Exit status: 0 done, 64 wrong usage, 69 no database to read, 77 no permission, 1 any other
 failure.";

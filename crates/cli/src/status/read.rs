@@ -1,14 +1,16 @@
 //! The queries of `status`. They only read, and look no further back than a day.
 
-use super::report::{Delivery, Job, Operation, Report, Source};
+use super::report::{Delivery, Job, Operation, Rejected, Report, Source};
 use crate::reader::SCHEMA;
 use anyhow::Context;
 use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
 use throughline_sample::catalogue::{
     DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS,
     OVER_QUOTA_USERS, SOURCE_UP, SPOOL_ENTRIES,
 };
 use throughline_sample::to_rfc3339;
+use throughline_store::RejectedRecords;
 use tokio_postgres::{Client, Row};
 
 /// Rows of the last minute by source and origin. Keys are few and each is one range of an index; the time of
@@ -154,8 +156,24 @@ pub async fn report(client: &Client, jobs_max: u16) -> anyhow::Result<Report> {
         database: String::new(),
         sources,
         delivery: delivery(&figures),
+        rejected: rejected(client).await?,
         jobs: jobs(client, jobs_max).await?,
     })
+}
+
+async fn rejected(client: &Client) -> anyhow::Result<Vec<Rejected>> {
+    let all = throughline_store::rejected_records(client).await.context(SCHEMA)?;
+    let one = |told: RejectedRecords| {
+        let last = told.last_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Rejected {
+            sender: told.sender,
+            reason: told.reason,
+            records: told.records.try_into().unwrap_or_default(),
+            kinds: told.kinds,
+            last: to_rfc3339(last.as_nanos().try_into().unwrap_or(i64::MAX)),
+        }
+    };
+    Ok(all.into_iter().map(one).collect())
 }
 
 /// Puts a daemon's last word about a source that does not deliver to it.

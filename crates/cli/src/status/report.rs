@@ -13,8 +13,25 @@ pub struct Report {
     pub sources: Vec<Source>,
     /// Each daemon's way to the database.
     pub delivery: Vec<Delivery>,
+    /// Records that were rejected since yesterday, by sender and reason, most first.
+    pub rejected: Vec<Rejected>,
     /// Jobs: running ones first, then the newest.
     pub jobs: Vec<Job>,
+}
+
+/// Records of one sender that were rejected for one reason; the rest of their batches was stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Rejected {
+    /// `node:NAME` or `crawler:NAME`, as the sender's certificate or socket says.
+    pub sender: String,
+    /// One word, as in `throughline_rejected_records_total` (docs/SECURITY.md).
+    pub reason: String,
+    /// How many.
+    pub records: u64,
+    /// Kinds of record, with commas.
+    pub kinds: String,
+    /// When the last one was rejected, RFC 3339.
+    pub last: String,
 }
 
 /// One source of one node or subnet.

@@ -2,7 +2,7 @@
 //!
 //! Texts come from other people's programs: control characters never reach the terminal.
 
-use super::report::{Delivery, Job, Report, Source};
+use super::report::{Delivery, Job, Rejected, Report, Source};
 use crate::text::{ABSENT, Table, age, bytes, clean, middle_cut, thousands};
 
 /// Widest line.
@@ -13,6 +13,8 @@ const ORIGIN_COLUMNS: usize = 28;
 const ORIGINS_MAX: usize = 24;
 /// Most operations of a job: those with the most time.
 const OPERATIONS_MAX: usize = 4;
+/// Most lines of rejected records, those with the most records.
+const REJECTED_MAX: usize = 8;
 /// Most reasons shown of sources that are down.
 const REASONS_MAX: usize = 6;
 /// Most lines of one reason.
@@ -21,7 +23,7 @@ const FOLDED_LINES: usize = 3;
 /// The whole text.
 pub fn text(report: &Report) -> String {
     let mut text = format!("Database {} at {}\n", clean(&report.database, 60), &report.time);
-    if report.sources.is_empty() && report.jobs.is_empty() {
+    if report.sources.is_empty() && report.jobs.is_empty() && report.rejected.is_empty() {
         text.push_str(
             "\nNothing has arrived yet. Start what reads: `throughline-agent run` on each node, \
              `throughline-fabric run`\nonce a subnet, MPI programs under `throughline-exec`; or see everything \
@@ -42,6 +44,10 @@ pub fn text(report: &Report) -> String {
     if !report.delivery.is_empty() {
         text.push_str("\nDelivery\n");
         text.push_str(&delivery(&report.delivery));
+    }
+    if !report.rejected.is_empty() {
+        text.push_str("\nRejected since yesterday\n");
+        text.push_str(&rejected(&report.rejected));
     }
     text.push_str("\nJobs\n");
     if report.jobs.is_empty() {
@@ -141,6 +147,23 @@ fn delivery(delivery: &[Delivery]) -> String {
     table.text()
 }
 
+fn rejected(rejected: &[Rejected]) -> String {
+    let mut table = Table::new(&["SENDER", "REASON", "<RECORDS", "LAST", "KINDS"]);
+    for told in rejected.iter().take(REJECTED_MAX) {
+        table.row(vec![
+            clean(&told.sender, ORIGIN_COLUMNS),
+            clean(&told.reason, 12),
+            thousands(told.records),
+            told.last.get(..19).unwrap_or_default().to_owned(),
+            clean(&told.kinds, 24),
+        ]);
+    }
+    if rejected.len() > REJECTED_MAX {
+        table.row(vec![format!("and {} more (--json)", rejected.len() - REJECTED_MAX)]);
+    }
+    table.text()
+}
+
 fn job(job: &Job) -> String {
     let user = job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 16));
     let ranks = match job.world_size {
@@ -217,6 +240,13 @@ mod tests {
         Report {
             time: "2026-11-20T11:00:00.000000Z".into(),
             database: "throughline on /var/lib/throughline/db/socket".into(),
+            rejected: vec![Rejected {
+                sender: "node:n0001".into(),
+                reason: "time_future".into(),
+                records: 12,
+                kinds: "events, mpi_ops".into(),
+                last: "2026-11-20T10:59:00.000000Z".into(),
+            }],
             sources: vec![
                 source("mad", "0xfe80000000000000".into(), Some(0.42), Some(true)),
                 Source {
@@ -255,6 +285,7 @@ mod tests {
             "3 of 4 ranks on 2 nodes",
             "ended 2 min ago",
             "23 % in MPI",
+            "node:n0001  time_future       12  2026-11-20T10:59:00  events, mpi_ops",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
