@@ -130,7 +130,7 @@ struct Tasks {
     batcher: JoinHandle<()>,
     housekeeping: JoinHandle<()>,
     outbox: Outbox,
-    http: JoinHandle<std::io::Result<()>>,
+    http: JoinHandle<()>,
     http_stop: CancellationToken,
 }
 

@@ -12,7 +12,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio_util::sync::CancellationToken;
 
 /// Listens on `address` and prints `listening ROLE=ADDRESS` with the real port on standard output: port 0
 /// takes a free one.
@@ -139,20 +138,14 @@ pub fn accepts_gzip(accept: &str) -> bool {
     })
 }
 
-/// Serves until `stop` is cancelled.
-///
-/// # Errors
-/// The listener breaks.
-pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) -> std::io::Result<()> {
-    axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::connections::serve;
     use crate::{AlwaysHealthy, SelfFigures};
     use throughline_sample::catalogue::RECORDS;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio_util::sync::CancellationToken;
 
     async fn fetch(address: SocketAddr, request: &str) -> String {
         let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -183,6 +176,6 @@ mod tests {
         let busy = listen("test", address, "http.listen").await.unwrap_err();
         assert!(busy.to_string().contains("http.listen"), "{busy}");
         stop.cancel();
-        server.await.unwrap().unwrap();
+        server.await.unwrap();
     }
 }

@@ -1,11 +1,13 @@
 //! What every Throughline process does the same way.
 //!
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
-//! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`Large`], [`Health`], [`http`], [`Listening`]), figures about itself ([`SelfFigures`]), clean stop
+//! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`Large`], [`Health`], [`http`],
+//! [`Listening`], [`connections`]), figures about itself ([`SelfFigures`]), clean stop
 //! ([`stop_signal`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
 mod clock;
 pub mod config;
+pub mod connections;
 mod descriptors;
 mod drain;
 mod exit;

@@ -3,7 +3,7 @@
 //! On a machine with many users anyone may hold a port above 1023. That must not keep a daemon from its work: it goes
 //! on without this page, reports the address as taken, and binds it as soon as it is free.
 
-use crate::{Condition, Failure, Health, http};
+use crate::{Condition, Failure, Health, connections, http};
 use axum::Router;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -86,16 +86,13 @@ impl Listening {
     }
 
     /// Serves until `stop` is cancelled, from the moment on at which the address could be bound.
-    ///
-    /// # Errors
-    /// The listener breaks.
-    pub async fn serve(mut self, router: Router, stop: CancellationToken) -> std::io::Result<()> {
+    pub async fn serve(mut self, router: Router, stop: CancellationToken) {
         let listener = loop {
             if let Some(listener) = self.listener.take() {
                 break listener;
             }
             tokio::select! {
-                () = stop.cancelled() => return Ok(()),
+                () = stop.cancelled() => return,
                 () = tokio::time::sleep(RETRY_INTERVAL) => {}
             }
             if let Ok(listener) = http::bind(self.address).await {
@@ -106,7 +103,7 @@ impl Listening {
                 self.listener = Some(listener);
             }
         };
-        http::serve(listener, router, stop).await
+        connections::serve(listener, router, stop).await;
     }
 }
 
@@ -148,7 +145,7 @@ mod tests {
         stream.read_to_string(&mut answer).await.unwrap();
         assert!(answer.ends_with("ok\n"), "{answer}");
         stop.cancel();
-        task.await.unwrap().unwrap();
+        task.await.unwrap();
     }
 
     #[tokio::test]

@@ -7,7 +7,7 @@
 use crate::api::Problem;
 use crate::origin;
 use crate::refusals::Refusals;
-use crate::shares::{Counts, IN_FLIGHT_EACH_MAX, IN_FLIGHT_MAX, Reader, Shares};
+use crate::shares::{IN_FLIGHT_EACH_MAX, IN_FLIGHT_MAX, Reader, Shares};
 use crate::tls::ServerTls;
 use axum::body::Body;
 use axum::extract::{ConnectInfo, Request, State};
@@ -21,6 +21,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use throughline_daemon::Failure;
+use throughline_daemon::connections::{Counts, HeldBody};
 use throughline_daemon::peer::{LocalUsers, user_of_loopback};
 
 /// Shortest token: 128 bits as hexadecimal digits are 32, as words fewer; below 16 characters it can be tried out.
@@ -246,7 +247,7 @@ pub async fn guard(
     }
     let response = next.run(request).await;
     // An answer that is on its way is memory: it counts until its last byte has been taken.
-    response.map(|body| Body::new(crate::listen::Counting::new(body, counted)))
+    response.map(|body| Body::new(HeldBody::new(body, counted)))
 }
 
 /// Why a request is refused, as a word for the counter and as an answer.

@@ -10,7 +10,6 @@ mod headers;
 pub mod listen;
 mod origin;
 pub mod pages;
-mod places;
 pub mod query;
 pub mod read;
 mod refusals;

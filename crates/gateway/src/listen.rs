@@ -6,27 +6,22 @@
 //! readers hold stay below a bound, so that the other roles of the process have theirs.
 
 use crate::access::{Guard, Peer};
-use crate::places::{Place, Places};
 use crate::refusals::Refusals;
-use crate::shares::{Counted, Reader};
+use crate::shares::Reader;
 use axum::Router;
-use axum::body::Bytes;
 use axum::extract::{ConnectInfo, Request};
-use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use throughline_daemon::connections::{Place, Places, Watched};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Sleep;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -43,9 +38,6 @@ pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How long a request's head may take to arrive; also how long a connection may be idle between two requests.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
-
-/// How long a peer may take nothing of what is sent to it.
-pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 
 /// How long a peer of HTTP/2 may send nothing: it is asked for a sign of life three times in between.
 const READ_STALL_MAX: Duration = Duration::from_secs(60);
@@ -83,7 +75,7 @@ pub struct Server {
 /// What all connections share.
 struct Shared {
     server: Server,
-    places: Arc<Places>,
+    places: Arc<Places<Reader>>,
     look_ups: Semaphore,
     stop: CancellationToken,
 }
@@ -171,7 +163,7 @@ impl Shared {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, peer: Peer, place: Place) -> Ended {
+    async fn serve(&self, stream: TcpStream, peer: Peer, place: Place<Reader>) -> Ended {
         let stream = Watched::new(stream, place);
         let Some(tls) = &self.server.tls else { return self.http1(stream, peer).await };
         let Ok(shaken) = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(stream)).await else {
@@ -243,133 +235,6 @@ fn answer(
     request.extensions_mut().insert(ConnectInfo(peer.clone()));
     // A router is always ready.
     router.clone().call(request)
-}
-
-/// A stream whose other end must take what is sent to it, and, where that is asked for, send something.
-struct Watched<S> {
-    inner: S,
-    place: Place,
-    write: Stall,
-    read: Option<Stall>,
-}
-
-/// How long nothing has happened.
-struct Stall {
-    most: Duration,
-    since: Option<Pin<Box<Sleep>>>,
-}
-
-impl<S> Watched<S> {
-    fn new(inner: S, place: Place) -> Self {
-        Watched { inner, place, write: Stall { most: WRITE_STALL_MAX, since: None }, read: None }
-    }
-
-    fn watch_reading(&mut self, most: Duration) {
-        self.read = Some(Stall { most, since: None });
-    }
-}
-
-impl Stall {
-    fn check<T>(&mut self, context: &mut Context<'_>, done: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if done.is_ready() {
-            self.since = None;
-            return done;
-        }
-        let since = self.since.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.most)));
-        ready!(since.as_mut().poll(context));
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
-    }
-}
-
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.inner).poll_read(context, buffer);
-        if done.is_ready() {
-            self.place.touch();
-        }
-        match &mut self.read {
-            Some(stall) => stall.check(context, done),
-            None => done,
-        }
-    }
-}
-
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.inner).poll_write(context, bytes);
-        if done.is_ready() {
-            self.place.touch();
-        }
-        self.write.check(context, done)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.inner).poll_flush(context);
-        self.write.check(context, done)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let done = Pin::new(&mut self.inner).poll_shutdown(context);
-        self.write.check(context, done)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let done = Pin::new(&mut self.inner).poll_write_vectored(context, pieces);
-        if done.is_ready() {
-            self.place.touch();
-        }
-        self.write.check(context, done)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.inner.is_write_vectored()
-    }
-}
-
-/// The body of an answer, counted until it is sent or dropped.
-pub struct Counting {
-    body: axum::body::Body,
-    _counted: Counted<Reader>,
-}
-
-impl Counting {
-    /// Of one reader.
-    #[must_use]
-    pub fn new(body: axum::body::Body, counted: Counted<Reader>) -> Counting {
-        Counting { body, _counted: counted }
-    }
-}
-
-impl Body for Counting {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 #[cfg(test)]
@@ -472,20 +337,5 @@ mod tests {
         // The refusal itself may be lost: the server closes while there is more to read.
         let answer = closed(stream).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer}");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_takes_nothing_of_what_is_sent_is_given_up() {
-        let (near, _far) = tokio::io::duplex(64);
-        let mut watched = Watched::new(near, Places::new(1).enter(&Reader::Local(1), 1).0);
-        watched.watch_reading(READ_STALL_MAX);
-        let begun = tokio::time::Instant::now();
-        let error = watched.write_all(&[0; 1000]).await.unwrap_err();
-        assert_eq!((error.kind(), begun.elapsed()), (io::ErrorKind::TimedOut, WRITE_STALL_MAX));
-        let error = watched.read_u8().await.unwrap_err();
-        assert_eq!(
-            (error.kind(), begun.elapsed()),
-            (io::ErrorKind::TimedOut, WRITE_STALL_MAX + READ_STALL_MAX)
-        );
     }
 }

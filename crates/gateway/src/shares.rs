@@ -5,7 +5,6 @@
 
 use crate::api::Problem;
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -48,53 +47,6 @@ impl Reader {
             }
             other => other,
         })
-    }
-}
-
-/// Numbers by key, each bounded, and their sum too.
-#[derive(Debug)]
-pub struct Counts<K> {
-    by: Mutex<(usize, HashMap<K, usize>)>,
-    most: usize,
-}
-
-/// One more of a key, until it is dropped.
-#[derive(Debug)]
-pub struct Counted<K: Eq + Hash> {
-    key: K,
-    of: Arc<Counts<K>>,
-}
-
-impl<K: Eq + Hash + Clone> Counts<K> {
-    /// At most so many of all keys.
-    #[must_use]
-    pub fn new(most: usize) -> Arc<Counts<K>> {
-        Arc::new(Counts { by: Mutex::new((0, HashMap::new())), most })
-    }
-
-    /// One more, where there are fewer than `each` of this key, and fewer than the bound of all.
-    pub fn enter(self: &Arc<Self>, key: &K, each: usize) -> Option<Counted<K>> {
-        let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_key = by.1.get(key).copied().unwrap_or_default();
-        if by.0 >= self.most || of_key >= each {
-            return None;
-        }
-        by.0 += 1;
-        by.1.insert(key.clone(), of_key + 1);
-        Some(Counted { key: key.clone(), of: Arc::clone(self) })
-    }
-}
-
-impl<K: Eq + Hash> Drop for Counted<K> {
-    fn drop(&mut self) {
-        let mut by = self.of.by.lock().unwrap_or_else(PoisonError::into_inner);
-        by.0 = by.0.saturating_sub(1);
-        if let Some(count) = by.1.get_mut(&self.key) {
-            *count -= 1;
-            if *count == 0 {
-                by.1.remove(&self.key);
-            }
-        }
     }
 }
 
@@ -201,17 +153,6 @@ mod tests {
         drop(held);
         assert!(shares.by.lock().unwrap().is_empty(), "nothing is left of who has gone");
         assert_eq!(shares.total.available_permits(), 16);
-    }
-
-    #[test]
-    fn numbers_by_key_end_with_their_last() {
-        let counts = Counts::new(3);
-        let (one, two) = (counts.enter(&1, 2).unwrap(), counts.enter(&1, 2).unwrap());
-        assert!(counts.enter(&1, 2).is_none());
-        let three = counts.enter(&2, 2).unwrap();
-        assert!(counts.enter(&3, 2).is_none());
-        drop((one, two, three));
-        assert_eq!(*counts.by.lock().unwrap(), (0, HashMap::new()));
     }
 
     #[test]

@@ -184,7 +184,7 @@ struct Tasks {
     standby: tokio::task::JoinHandle<()>,
     delivered: CancellationToken,
     outbox: Outbox,
-    http: tokio::task::JoinHandle<std::io::Result<()>>,
+    http: tokio::task::JoinHandle<()>,
     http_stop: CancellationToken,
 }
 

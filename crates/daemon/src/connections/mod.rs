@@ -1,0 +1,16 @@
+//! HTTP connections within bounds: so many in number, in all and of each peer, and in time. A peer that is silent, slow
+//! or greedy takes nothing from others, and the descriptors of a process are left to its work.
+//!
+//! [`serve`] is the whole for the pages of a daemon; the server's role query has its own accept side, of the same parts.
+
+mod counts;
+mod held_body;
+mod places;
+mod serve;
+mod watched;
+
+pub use counts::{Counted, Counts};
+pub use held_body::HeldBody;
+pub use places::{Peer, Place, Places};
+pub use serve::serve;
+pub use watched::{WRITE_STALL_MAX, Watched};
