@@ -2,9 +2,9 @@
 
 use crate::errors::find;
 use crate::mad::counter_metrics;
-use std::fmt;
 use throughline_daemon::{Format, Scrape};
 use throughline_sample::Guid;
+use throughline_sample::admission::clean_text;
 use throughline_sample::catalogue::{Kind, Metric, Unit};
 
 /// Most shards of one page: 30,000 ports in 64 are 500 a scrape.
@@ -28,7 +28,7 @@ impl Shard {
         let wrong = || {
             format!(
                 "shard={} is not NUMBER/COUNT, from 1/1 to {MOST_SHARDS}/{MOST_SHARDS}: for instance 3/8",
-                shortened(text)
+                clean_text(text, SHOWN_BYTES)
             )
         };
         let (number, of) = text.split_once('/').ok_or_else(wrong)?;
@@ -93,7 +93,7 @@ impl CounterChoice {
                         format!(
                             "counters={}: no such counter; there are all, fast, errors and the names in \
                              docs/METRICS.md, such as transmit_data_bytes",
-                            shortened(name)
+                            clean_text(name, SHOWN_BYTES)
                         )
                     })?;
                     shown[index] = true;
@@ -143,7 +143,7 @@ impl Asked {
                 other => {
                     return Err(format!(
                         "'{}' is no parameter of this page; there are shard=3/8 and counters=fast",
-                        shortened(other)
+                        clean_text(other, SHOWN_BYTES)
                     ));
                 }
             }
@@ -152,12 +152,8 @@ impl Asked {
     }
 }
 
-/// Characters of a wrong value that a message repeats.
-const SHOWN_CHARACTERS: usize = 60;
-
-fn shortened(text: &str) -> impl fmt::Display {
-    text.chars().take(SHOWN_CHARACTERS).filter(|c| !c.is_control()).collect::<String>()
-}
+/// Bytes of a wrong value that a message repeats.
+const SHOWN_BYTES: usize = 60;
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 
 use crate::mad::counter_metrics;
 use std::collections::{BTreeMap, BTreeSet};
+use throughline_sample::admission::clean_text;
 use throughline_sample::catalogue::{
     EXCESSIVE_BUFFER_OVERRUN_ERRORS, Kind, LINK_DOWNED, LINK_ERROR_RECOVERY, LOCAL_LINK_INTEGRITY_ERRORS,
     Metric, QP1_DROPPED, RECEIVE_CONSTRAINT_ERRORS, RECEIVE_ERRORS, RECEIVE_REMOTE_PHYSICAL_ERRORS,
@@ -64,12 +65,12 @@ impl Thresholds {
             if said.is_empty() {
                 continue;
             }
-            let bad = || BadThreshold { line: index + 1, text: shortened(said) };
+            let bad = || BadThreshold { line: index + 1, text: clean_text(said, SHOWN_BYTES).into_owned() };
             let (name, number) = said.split_once('=').ok_or_else(bad)?;
             let largest = parse_number(number.trim()).ok_or_else(bad)?;
             match find(name.trim()) {
                 Some(metric) => drop(thresholds.largest.insert(metric.name, largest)),
-                None => unknown.push(shortened(name.trim())),
+                None => unknown.push(clean_text(name.trim(), SHOWN_BYTES).into_owned()),
             }
         }
         Ok((thresholds, unknown))
@@ -118,12 +119,8 @@ fn ibta_name(metric: &Metric) -> &'static str {
     metric.origin.split([' ', ',', ';']).next().unwrap_or_default()
 }
 
-/// Characters of a wrong line that a message repeats.
-const SHOWN_CHARACTERS: usize = 60;
-
-fn shortened(text: &str) -> String {
-    text.chars().take(SHOWN_CHARACTERS).map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect()
-}
+/// Bytes of a wrong line that a message repeats.
+const SHOWN_BYTES: usize = 60;
 
 fn parse_number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

@@ -5,6 +5,7 @@
 
 use super::OfflineError;
 use std::io::{self, BufRead, Read};
+use throughline_sample::admission::clean_text;
 
 /// Longest line. The longest known are those of `dump_fts -M` (three bytes a port) and of ibdiagnet's tables
 /// with some 200 columns: a few kilobytes.
@@ -12,8 +13,8 @@ pub const MAX_LINE_BYTES: usize = 64 * 1024;
 /// Most bytes of one file after decompression: forwarding tables of 8,008 hosts and 542 switches as text are
 /// 0.4 GB, those of the largest subnet possible about ten times that.
 pub const MAX_FILE_BYTES: u64 = 8 << 30;
-/// Characters of a wrong line that a message shows.
-const SHOWN_CHARACTERS: usize = 80;
+/// Bytes of a wrong line that a message shows.
+const SHOWN_BYTES: usize = 80;
 
 /// The lines of one file.
 pub struct Lines<'a> {
@@ -81,8 +82,7 @@ impl<'a> Lines<'a> {
     /// The present line is not what it should be.
     #[must_use]
     pub fn expected(&self, expected: &'static str) -> OfflineError {
-        let mut found: String = self.text.trim().chars().take(SHOWN_CHARACTERS).collect();
-        found = found.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let found = clean_text(self.text.trim(), SHOWN_BYTES).into_owned();
         OfflineError::Line { file: self.file.clone(), line: self.number, expected, found }
     }
 
