@@ -16,6 +16,7 @@ mod mpi_totals;
 mod node;
 mod once;
 mod placement;
+mod privileges;
 mod run;
 mod sample_json;
 mod sources;
@@ -93,6 +94,8 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
         std::io::stdout().write_all(text.as_bytes())?;
         return Ok(ExitCode::SUCCESS);
     }
+    // Before there are threads: each has capabilities of its own.
+    privileges::keep_needed(&config);
     // Two threads: one for what sources send, one for delivery and /metrics. The node belongs to its jobs.
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let result = runtime.block_on(command(cli.command, &config, &places));

@@ -10,11 +10,12 @@ use crate::health::AgentHealth;
 use crate::housekeeping::{self, Own};
 use crate::last::LastValues;
 use crate::placement;
+use crate::privileges::HiddenProcesses;
 use crate::sources::{self, Sources};
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
-use throughline_daemon::{Clock, Expose, GRACE, Listening, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{Clock, Expose, GRACE, Health, Listening, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -87,6 +88,10 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     };
 
     let pages: Arc<dyn Expose> = Arc::new(vec![Arc::new(own.clone()) as Arc<dyn Expose>, last.clone()]);
+    let mut parts: Vec<Arc<dyn Health>> = vec![Arc::new(health)];
+    if config.mpi.enabled {
+        parts.push(Arc::new(HiddenProcesses::new(&config.proc.root)));
+    }
     let http_stop = CancellationToken::new();
     let served = sources.clone();
     let tasks = Tasks {
@@ -111,7 +116,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
             stop.clone(),
         )),
         outbox,
-        http: tokio::spawn(listening.serve(http::metrics_router(pages, Arc::new(health)), http_stop.clone())),
+        http: tokio::spawn(listening.serve(http::metrics_router(pages, Arc::new(parts)), http_stop.clone())),
         http_stop,
     };
     tracing::info!(node = places.node, collector = %config.delivery.collector, "running");

@@ -24,6 +24,7 @@ pub mod place;
 pub mod topology;
 
 mod poll;
+mod privileges;
 mod reader;
 mod sampler;
 mod session;
@@ -33,6 +34,7 @@ mod supervise;
 mod vendor;
 
 pub use library::OpenError;
+pub use privileges::OF_PROFILERS;
 pub use reader::{GivenUp, Reader};
 pub use sampler::{SUBCOMMAND, SamplerOptions, sampler_main};
 pub use source::{GpuConfig, GpuSource, default_clock};

@@ -19,6 +19,7 @@ use nix::unistd;
 use crate::frame::{Body, Frame, FrameWriter, Poll, Problem, ProblemKind};
 use crate::nvml::NvmlOptions;
 use crate::poll::{LinkStates, monotonic_nanoseconds, read_something};
+use crate::privileges;
 use crate::reader::Reader;
 use crate::vendor::Vendor;
 
@@ -123,6 +124,7 @@ pub fn sampler_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(64);
         }
     };
+    privileges::keep_for_links();
     if !die_with_parent(options.parent) {
         return ExitCode::SUCCESS;
     }

@@ -158,6 +158,15 @@ impl Node {
         Self::started(limited)
     }
 
+    /// The same by a line of a shell that may mount what it likes; it ends by running its arguments, `"$@"`.
+    pub fn run_by(&self, line: &str) -> Agent {
+        let agent = self.command("run");
+        let mut shell = Command::new("unshare");
+        shell.args(["-m", "sh", "-c", line, "sh"]).arg(agent.get_program()).args(agent.get_args());
+        shell.envs(agent.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+        Self::started(shell)
+    }
+
     fn started(mut command: Command) -> Agent {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -201,17 +210,24 @@ pub struct Agent {
 impl Agent {
     /// Its `/metrics` now.
     pub fn metrics(&self) -> String {
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let (head, body) = self.response("/metrics");
         assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        if head.to_ascii_lowercase().contains("transfer-encoding: chunked") {
-            unchunk(body)
-        } else {
-            body.to_owned()
-        }
+        body
+    }
+
+    /// The body of a page, whatever its status.
+    pub fn page(&self, path: &str) -> String {
+        self.response(path).1
+    }
+
+    fn response(&self, path: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let (head, body) = response.split_once("\r\n\r\n").unwrap();
+        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        (head.to_owned(), if is_chunked { unchunk(body) } else { body.to_owned() })
     }
 
     /// Waits until `/metrics` has a line that begins with each of `parts`.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use cupti_sys::OpenError;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
-use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::api::{Device, Library};
 use super::code::{
@@ -22,6 +21,7 @@ use super::metrics::Plan;
 use super::pm::PmGpu;
 use crate::frame::{Body, Frame, FrameWriter, Problem, ProblemKind};
 use crate::poll::monotonic_nanoseconds;
+use crate::privileges;
 use crate::sampler::{BadArguments, die_with_parent, take_standard_output};
 
 /// The hidden subcommand under which a program runs the sampler of CUPTI.
@@ -97,7 +97,9 @@ pub fn cupti_sampler_main(arguments: impl IntoIterator<Item = OsString>) -> Exit
     if !die_with_parent(options.parent) {
         return ExitCode::SUCCESS;
     }
-    drop_privileges();
+    // The driver asks for these two of a profiler; what it runs beside itself needs no more.
+    let _ = rustix::thread::set_no_new_privs(true);
+    privileges::keep(privileges::OF_PROFILERS);
     let Ok(out) = take_standard_output() else { return ExitCode::FAILURE };
     match run(&options, &mut FrameWriter::new(out)) {
         // The parent closed the pipe, or it was told to end.
@@ -138,21 +140,6 @@ pub fn chips_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
-}
-
-/// Keeps of root's capabilities those that the driver asks of a profiler. What fails leaves all as it is: the driver
-/// decides what may be read.
-fn drop_privileges() {
-    let _ = rustix::thread::set_no_new_privs(true);
-    let kept = CapabilitySet::SYS_ADMIN | CapabilitySet::PERFMON;
-    if let Ok(now) = rustix::thread::capabilities(None) {
-        let sets = CapabilitySets {
-            effective: now.effective & kept,
-            permitted: now.permitted & kept,
-            inheritable: CapabilitySet::empty(),
-        };
-        let _ = rustix::thread::set_capabilities(None, sets);
-    }
 }
 
 /// How a GPU is read.

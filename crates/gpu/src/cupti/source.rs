@@ -15,6 +15,7 @@ use super::frame::{CuptiHello, CuptiPoll};
 use super::lease::Leases;
 use super::sampler::{CUPTI_SUBCOMMAND, CuptiSamplerOptions, QUIT};
 use crate::frame::Body;
+use crate::privileges;
 use crate::status::{SourceStatus, State};
 use crate::supervise::{Clock, Kind, Outlet, Pace, StartError, Supervisor, lock};
 
@@ -131,6 +132,8 @@ impl Kind for Monitors {
         };
         let mut command = Command::new(&self.config.program);
         command.arg(CUPTI_SUBCOMMAND).args(options.to_arguments());
+        // Of the thread that keeps this sampler alone: no other sampler gets them.
+        privileges::hand_on(privileges::OF_PROFILERS);
         if let Some((user, group)) = self.config.user {
             command.uid(user).gid(group);
         }
