@@ -17,18 +17,11 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
-use throughline_daemon::Failure;
 use throughline_daemon::connections::{Counts, HeldBody};
 use throughline_daemon::peer::{LocalUsers, user_of_loopback};
-
-/// Shortest token: 128 bits as hexadecimal digits are 32, as words fewer; below 16 characters it can be tried out.
-const TOKEN_BYTES_MIN: usize = 16;
-
-/// Largest file of a token.
-const TOKEN_FILE_BYTES_MAX: u64 = 4096;
+use throughline_daemon::{Failure, Token};
 
 /// What needs no token of all that is guarded.
 const DOCUMENT: &str = "/api/v1/openapi.yaml";
@@ -118,7 +111,11 @@ impl Access {
             None => None,
         };
         Ok(Guard {
-            token: self.token_file.as_deref().map(token).transpose()?,
+            token: self
+                .token_file
+                .as_deref()
+                .map(|path| Token::read("query.token_file", path))
+                .transpose()?,
             proxy,
             hosts: self.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
             local_users: users("query.local_users", &self.local_users)?,
@@ -126,35 +123,10 @@ impl Access {
     }
 }
 
-fn token(path: &Path) -> Result<String, Failure> {
-    let what = || format!("query.token_file = \"{}\"", path.display());
-    let failed = |error: std::io::Error| {
-        let remedy = "name a file that this user may read; `openssl rand -hex 32` makes a token";
-        Failure::from_io(what(), &error, remedy)
-    };
-    let facts = std::fs::metadata(path).map_err(failed)?;
-    if facts.permissions().mode() & 0o007 != 0 {
-        let why = "every user of this machine may use this file; chmod 600, or 640 with a group of its own";
-        return Err(Failure::permission(format!("{}: {why}", what())));
-    }
-    if facts.len() > TOKEN_FILE_BYTES_MAX {
-        let why = format!("{} bytes are more than a token has", facts.len());
-        return Err(Failure::usage(format!("{}: {why}", what())));
-    }
-    let text = std::fs::read_to_string(path).map_err(failed)?;
-    let token = text.trim();
-    let is_token = token.len() >= TOKEN_BYTES_MIN && token.bytes().all(|byte| byte.is_ascii_graphic());
-    if !is_token {
-        let expected = format!("expected one line of at least {TOKEN_BYTES_MIN} visible ASCII characters");
-        return Err(Failure::usage(format!("{}: {expected}, as `openssl rand -hex 32` makes", what())));
-    }
-    Ok(token.to_owned())
-}
-
 /// Lets requests through or not.
 #[derive(Clone, Debug, Default)]
 pub struct Guard {
-    token: Option<String>,
+    token: Option<Token>,
     /// With the users that it runs as.
     proxy: Option<(Proxy, LocalUsers)>,
     pub(crate) hosts: BTreeSet<String>,
@@ -285,10 +257,11 @@ impl Guard {
     }
 
     fn right(&self, peer: &Peer, headers: &HeaderMap) -> Result<Right, Refused> {
-        let (scheme, sent) = text(headers, "authorization").split_once(' ').unwrap_or_default();
+        let authorization = text(headers, "authorization");
+        let scheme = authorization.split_once(' ').unwrap_or_default().0;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer");
         if let Some(token) = self.token.as_ref().filter(|_| is_bearer) {
-            return match is_equal(token.as_bytes(), sent.trim().as_bytes()) {
+            return match token.is_in(authorization) {
                 true => Ok(Right::Token),
                 false => Err(("token", Box::new(Problem::unauthorized("the token is a wrong one")))),
             };
@@ -349,11 +322,6 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// Compares in a time that depends on the length only.
-fn is_equal(one: &[u8], other: &[u8]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -372,12 +340,18 @@ mod tests {
         Proxy { user_header: "X-Forwarded-User".into(), addresses, local_users: ["4000".to_owned()].into() }
     }
 
+    fn read(token: &str) -> Token {
+        let file = tempfile::NamedTempFile::new().unwrap(); // Only this user may read it.
+        std::fs::write(file.path(), token).unwrap();
+        Token::read("query.token_file", file.path()).unwrap()
+    }
+
     fn guard_of(token: Option<&str>, proxy: Option<Proxy>) -> Guard {
         let users =
             |proxy: &Proxy| LocalUsers::new("users", proxy.local_users.iter().map(String::as_str)).unwrap();
         let proxy = proxy.map(|proxy| (proxy.clone(), users(&proxy)));
         let local_users = LocalUsers::new("query.local_users", ["4242"]).unwrap();
-        Guard { token: token.map(str::to_owned), proxy, local_users, ..Guard::default() }
+        Guard { token: token.map(read), proxy, local_users, ..Guard::default() }
     }
 
     /// The status for a request from another machine.
@@ -504,24 +478,5 @@ mod tests {
         assert!(Access { proxy: proxy.clone(), ..Access::default() }.check(open, "query.listen").is_ok());
         let nobody = proxy.map(|proxy| Proxy { addresses: BTreeSet::new(), ..proxy });
         assert!(refused(&Access { proxy: nobody, ..Access::default() }).contains("query.proxy.addresses"));
-    }
-
-    #[test]
-    fn a_file_of_a_token_is_private_and_has_one() {
-        let folder = std::env::temp_dir().join(format!("throughline-token-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("token");
-        let read = |text: &str, mode| {
-            std::fs::write(&file, text).unwrap();
-            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
-            token(&file).map_err(|failure| failure.to_string())
-        };
-        assert_eq!(read(&format!("{TOKEN}\n"), 0o600).unwrap(), TOKEN);
-        assert!(read(TOKEN, 0o644).unwrap_err().contains("chmod 600"));
-        assert!(read("short", 0o600).unwrap_err().contains("at least 16"));
-        assert!(read("0123456789 abcdef", 0o600).unwrap_err().contains("openssl rand"));
-        assert!(read(&"x".repeat(5000), 0o600).unwrap_err().contains("more than a token"));
-        assert!(token(&folder.join("none")).unwrap_err().to_string().contains("query.token_file"));
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
