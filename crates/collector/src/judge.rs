@@ -57,57 +57,6 @@ pub(crate) struct Verdict {
     pub oldest: i64,
 }
 
-/// Calls `$apply!` with all kinds of record.
-macro_rules! kinds {
-    ($apply:ident) => {
-        $apply!(
-            ib_ports,
-            ib_port_lanes,
-            host_ports,
-            gpu_links,
-            gpu_pcie,
-            gpu_pm,
-            mpi_ops,
-            mpi_peers,
-            mpi_pvars,
-            mpi_regions,
-            mpi_traces,
-            mpi_clocks,
-            events,
-            coverage,
-            self_stats,
-            nodes,
-            gpus,
-            gpu_link_infos,
-            jobs,
-            job_ranks,
-            job_comms,
-            job_settings,
-            ib_nodes,
-            ib_topology_marks,
-            ib_multicast_tables
-        )
-    };
-}
-
-/// Calls `$apply!` with the kinds of which a batch has few.
-macro_rules! inventory {
-    ($apply:ident) => {
-        $apply!(
-            nodes,
-            gpus,
-            gpu_link_infos,
-            jobs,
-            job_ranks,
-            job_comms,
-            job_settings,
-            ib_nodes,
-            ib_topology_marks,
-            ib_multicast_tables
-        )
-    };
-}
-
 /// Takes out of a batch what its sender may not report and what can't be so. `now` is UTC nanoseconds.
 pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict {
     let mut content = content::Check::new(TimeWindow::around(now, accept.past, accept.future));
@@ -128,7 +77,7 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
             })+
         };
     }
-    kinds!(judge_all);
+    throughline_sample::record_kinds!(judge_all);
     macro_rules! cut_all {
         ($($kind:ident),+) => {
             $(if batch.$kind.len() > INVENTORY_MAX {
@@ -138,7 +87,7 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
             })+
         };
     }
-    inventory!(cut_all);
+    throughline_sample::inventory_kinds!(cut_all);
     let mut ports = 0;
     batch.ib_nodes.retain(|node| {
         ports += node.ports.len();
@@ -151,7 +100,7 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
         macro_rules! shrink_all {
             ($($kind:ident),+) => { $(batch.$kind.shrink_to_fit();)+ };
         }
-        kinds!(shrink_all);
+        throughline_sample::record_kinds!(shrink_all);
     }
     Verdict { rejected, oldest: content.oldest() }
 }
@@ -173,7 +122,7 @@ pub(crate) fn count_records(batch: &Batch) -> usize {
         + batch.mpi_clocks.iter().map(|c| c.points.len()).sum::<usize>()
         + batch.mpi_regions.iter().map(|r| r.cells.len()).sum::<usize>()
         + batch.ib_nodes.iter().map(|n| n.ports.len()).sum::<usize>();
-    cells + kinds!(sum)
+    cells + throughline_sample::record_kinds!(sum)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 pub mod admission;
 pub mod catalogue;
 mod ident;
+mod kinds;
 mod rate;
 mod time;
 mod values;

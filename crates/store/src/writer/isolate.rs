@@ -26,39 +26,6 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(15);
 /// How long one statement of it may take: much longer than the rows of an entry need.
 const SEARCH_STATEMENT_LIMIT: Duration = Duration::from_secs(4);
 
-/// Calls `$apply!` with all kinds of record of a batch, in the order in which they refer to each other.
-macro_rules! kinds {
-    ($apply:ident) => {
-        $apply!(
-            nodes,
-            gpus,
-            gpu_link_infos,
-            jobs,
-            job_ranks,
-            job_comms,
-            job_settings,
-            ib_nodes,
-            ib_multicast_tables,
-            ib_topology_marks,
-            ib_ports,
-            ib_port_lanes,
-            host_ports,
-            gpu_links,
-            gpu_pcie,
-            gpu_pm,
-            mpi_ops,
-            mpi_peers,
-            mpi_pvars,
-            mpi_regions,
-            mpi_traces,
-            mpi_clocks,
-            events,
-            coverage,
-            self_stats
-        )
-    };
-}
-
 /// A search for records at fault.
 struct Search {
     /// What is to be tried; the last is the next.
@@ -90,7 +57,7 @@ impl Search {
                 });)+
             };
         }
-        kinds!(note);
+        throughline_sample::record_kinds!(note);
     }
 }
 
@@ -98,7 +65,7 @@ fn count(batch: &Batch) -> usize {
     macro_rules! sum {
         ($($kind:ident),+) => { 0 $(+ batch.$kind.len())+ };
     }
-    kinds!(sum)
+    throughline_sample::record_kinds!(sum)
 }
 
 /// The first half of a batch's records, and the others.
@@ -115,7 +82,7 @@ fn halves(mut batch: Batch) -> (Batch, Batch) {
             })+
         };
     }
-    kinds!(split);
+    throughline_sample::record_kinds!(split);
     _ = left;
     // The clock's error stands beside times.
     if newest_time(&batch).is_none() {
@@ -133,7 +100,7 @@ fn joined(parts: Vec<Batch>) -> Batch {
         macro_rules! append {
             ($($kind:ident),+) => { $(batch.$kind.append(&mut part.$kind);)+ };
         }
-        kinds!(append);
+        throughline_sample::record_kinds!(append);
     }
     batch
 }
