@@ -56,6 +56,8 @@ mod read;
 mod recover;
 mod room;
 mod salvage;
+#[cfg(feature = "simulated-disk")]
+pub mod simulated;
 mod state;
 mod storage;
 

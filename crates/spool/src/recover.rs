@@ -173,7 +173,8 @@ fn scan(
                 // No room for the copy: what is good is read where it is, and copied at the next start.
                 tracing::warn!(%error, segment = %name, "copying the good entries of a damaged segment failed");
                 state.counts.write_errors += 1;
-                (segment.damaged, segment.damage_counted_to) = (true, u64::MAX);
+                let counted = damaged.gaps.iter().map(|gap| gap.at + gap.bytes.max(1)).max();
+                (segment.damaged, segment.damage_counted_to) = (true, counted.unwrap_or(0));
                 segment.len = length;
                 damaged.aside = false;
                 scan.good.push(segment);
@@ -192,6 +193,7 @@ fn count_damage(scan: &Scan, tail: Option<&Tail>, state: &mut State) {
     };
     for damaged in &scan.damaged {
         let others = || scan.good.iter().filter(|s| origin(s) != damaged.index);
+        let newer = tail.filter(|tail| tail.index > damaged.index);
         let tail = tail.filter(|tail| tail.index == damaged.index);
         let mut lost = 0;
         for gap in &damaged.gaps {
@@ -199,11 +201,23 @@ fn count_damage(scan: &Scan, tail: Option<&Tail>, state: &mut State) {
             let after = gap.after.or_else(previous).unwrap_or(0).max(state.acked);
             let next = || others().map(|s| s.first).filter(|first| *first > after).min();
             let before = gap.before.or_else(|| tail.map(|t| t.last + 1)).or_else(next);
-            if let Some(before) = before
-                && counted.insert((after, before))
-            {
-                lost += gap.entries(after, before);
+            let before = before.or_else(|| newer.map(|t| t.last + 1));
+            let missing = before.map(|before| gap.entries(after, before));
+            if !counted.insert((after, before)) {
+                continue;
             }
+            lost += match (missing, tail) {
+                (Some(missing), _) if missing > 0 => missing,
+                // Between two numbers that follow each other nothing is missing.
+                (Some(_), _)
+                    if before.is_some_and(|before| before.saturating_sub(after) <= RESERVE_SEQUENCES / 2) =>
+                {
+                    0
+                }
+                // The last of a run: how many there were only `tail` knows, and that of the newest segment.
+                (_, Some(tail)) => tail.entries,
+                (_, None) => u64::from(gap.bytes > 0),
+            };
         }
         if !damaged.aside && damaged.bytes == 0 {
             state.doomed.push(damaged.index);

@@ -1,8 +1,8 @@
 //! Random damage of any bytes: every undamaged entry is delivered, once and in order, and what is lost is counted.
 
 use super::{open, read_all, small};
-use crate::sim::{Random, Sim};
 use proptest::prelude::*;
+use throughline_spool::simulated::{Random, Sim};
 use throughline_spool::{Class, Config, Spool};
 
 /// Entries of each case.

@@ -6,13 +6,12 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod damage;
-mod sim;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use sim::{Fault, Random, Sim};
+use throughline_spool::simulated::{Fault, Random, Sim};
 use throughline_spool::{Class, Config, Entry, Spool};
 use uuid::Uuid;
 

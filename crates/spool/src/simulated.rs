@@ -1,11 +1,13 @@
 //! A disk in memory that forgets: what was not synced survives a crash wholly, partly, or not at all, and
-//! any operation can be told to fail. Knows nothing of spools.
+//! any operation can be told to fail. Knows nothing of spools. For tests of this crate and of others (feature
+//! `simulated-disk`); what is wrong with its use panics.
+#![allow(clippy::unwrap_used)]
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex};
 
-use throughline_spool::{Storage, StorageFile};
+use crate::{Storage, StorageFile};
 
 /// Unit in which a disk writes: either all of it or nothing survives.
 const SECTOR_BYTES: usize = 512;
@@ -40,7 +42,8 @@ enum NameOp {
 
 #[derive(Default)]
 struct World {
-    files: HashMap<u64, FileData>,
+    /// In order, so that a seed plays the same way again.
+    files: BTreeMap<u64, FileData>,
     next_file: u64,
     names: BTreeMap<String, u64>,
     durable_names: BTreeMap<String, u64>,
@@ -61,10 +64,13 @@ pub struct Sim(Arc<Mutex<World>>);
 pub struct Random(u64);
 
 impl Random {
+    /// Begins with this seed.
+    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(2).wrapping_add(1))
     }
 
+    /// A number below `bound`, or 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // splitmix64's finalizer over a Weyl sequence.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -128,6 +134,7 @@ impl Sim {
     }
 
     /// Changing operations so far.
+    #[must_use]
     pub fn ops(&self) -> u64 {
         self.world().ops
     }
@@ -137,15 +144,18 @@ impl Sim {
         self.world().crash_at = Some(op);
     }
 
+    /// The operation of this number fails so.
     pub fn fail(&self, op: u64, fault: Fault) {
         self.world().faults.insert(op, fault);
     }
 
+    /// While set, every operation that changes something fails so.
     pub fn fail_always(&self, fault: Option<Fault>) {
         self.world().always = fault;
     }
 
     /// All bytes of files whose name ends so.
+    #[must_use]
     pub fn bytes_of(&self, ending: &str) -> u64 {
         let world = self.world();
         world
@@ -156,6 +166,8 @@ impl Sim {
             .sum()
     }
 
+    /// Names of all files, in order.
+    #[must_use]
     pub fn names(&self) -> Vec<String> {
         self.world().names.keys().cloned().collect()
     }
@@ -168,6 +180,7 @@ impl Sim {
     }
 
     /// Length of a file as a reader sees it.
+    #[must_use]
     pub fn length(&self, name: &str) -> usize {
         let world = self.world();
         world.files[&world.names[name]].current.len()
@@ -195,7 +208,14 @@ impl Sim {
         }
     }
 
+    /// A process that was killed is gone and its machine is not: what it wrote is there, synced or not. To be called
+    /// after [`Sim::crash_at`], which kept the process from writing while it went.
+    pub fn revive(&self) {
+        self.world().crash_at = None;
+    }
+
     /// The disk as found after the power came back: all synced things, and of the others what chance left.
+    #[must_use]
     pub fn after_crash(&self, random: &mut Random) -> Sim {
         let world = self.world();
         let mut names = world.durable_names.clone();
@@ -204,7 +224,7 @@ impl Sim {
         for op in &world.name_ops[..kept] {
             apply(&mut names, op);
         }
-        let mut files = HashMap::new();
+        let mut files = BTreeMap::new();
         for (id, file) in &world.files {
             let mut bytes = file.durable.clone();
             for (offset, data) in &file.writes {
