@@ -15,6 +15,8 @@
 
 mod accept;
 mod committer;
+#[cfg(feature = "simulated")]
+pub mod direct;
 mod identity;
 mod judge;
 pub mod limits;

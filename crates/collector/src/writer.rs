@@ -6,7 +6,7 @@
 //! One writer a process: two that took turns could commit a later entry of a spool before an earlier one,
 //! which the ledger would then take for a repetition.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -310,7 +310,8 @@ fn live_parts(part: &Range<usize>, senders: &[Sender]) -> Option<Vec<Range<usize
 
 /// Tells each sender the highest entry of each of its spools that was stored.
 fn acknowledge(entries: &[Entry], senders: &[Sender], stored: &[bool]) {
-    let mut highest = HashMap::new();
+    // In the order of streams: a simulation plays the same way again.
+    let mut highest = BTreeMap::new();
     for ((entry, sender), _) in entries.iter().zip(senders).zip(stored).filter(|(_, stored)| **stored) {
         let place = highest.entry((sender.stream, entry.spool_id)).or_insert((0, sender));
         place.0 = entry.sequence.max(place.0);

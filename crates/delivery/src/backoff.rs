@@ -1,6 +1,5 @@
 //! Pauses between attempts: growing, bounded, and different in each process.
 
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// The longest first pause. Short, since a restarted collector is back within a second.
@@ -13,24 +12,19 @@ const LONGEST: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub struct Backoff {
     bound: Duration,
-    random: RandomState,
-    count: u64,
 }
 
 impl Default for Backoff {
     fn default() -> Self {
-        Self { bound: FIRST, random: RandomState::new(), count: 0 }
+        Self { bound: FIRST }
     }
 }
 
 impl Backoff {
     /// The next pause: anything between a tenth of the present bound and the bound, which then doubles.
     pub fn next_pause(&mut self) -> Duration {
-        self.count += 1;
-        // The keys of RandomState come from the system's generator: enough to keep processes apart.
-        let random = self.random.hash_one(self.count) % 900;
-        #[allow(clippy::cast_possible_truncation)] // Below 900.
-        let pause = self.bound * (100 + random as u32) / 1000;
+        // The generator of this thread has a seed of the system, which keeps processes apart.
+        let pause = self.bound * fastrand::u32(100..1000) / 1000;
         self.bound = (self.bound * 2).min(LONGEST);
         pause
     }

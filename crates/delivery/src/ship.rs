@@ -27,6 +27,8 @@ const READ_BYTES: usize = 1 << 20;
 /// With entries outstanding and no acknowledgement for this long, another session (perhaps to another
 /// collector behind the same address) is tried. Longer than a database's restart.
 const SILENCE_MAX: Duration = Duration::from_secs(120);
+/// How long a session that takes no more entries may take to say why.
+const LAST_WORD_MAX: Duration = Duration::from_secs(10);
 /// After `stop`, how long entries that are already in the spool are still delivered. Below the grace time
 /// of a daemon; what remains is delivered by the next run.
 pub const DRAIN: Duration = Duration::from_secs(4);
@@ -120,7 +122,9 @@ impl<'a> Outgoing<'a> {
             let open = self.window.len() < WINDOW_ENTRIES && self.window_bytes < WINDOW_BYTES;
             let silent_at = self.heard_at + SILENCE_MAX;
             let entries = self.session.entries.clone();
+            // In this order, so that a simulation plays the same way again; nothing here is always ready.
             tokio::select! {
+                biased;
                 () = stop.cancelled(), if drain_until.is_none() => drain_until = Some(Instant::now() + DRAIN),
                 () = tokio::time::sleep_until(drain_until.unwrap_or(silent_at)), if drain_until.is_some() => {
                     return Ok(());
@@ -216,13 +220,18 @@ impl<'a> Outgoing<'a> {
         Ok(())
     }
 
+    /// Why a session takes no more entries; its other half may still be open, and silent.
     async fn last_error(&mut self) -> SinkError {
-        while let Some(item) = self.session.acks.recv().await {
-            if let Err(error) = item {
-                return error;
+        let told = async {
+            while let Some(item) = self.session.acks.recv().await {
+                if let Err(error) = item {
+                    return Some(error);
+                }
             }
-        }
-        self.error(Reason::Lost, "the session ended")
+            None
+        };
+        let told = tokio::time::timeout(LAST_WORD_MAX, told).await.ok().flatten();
+        told.unwrap_or_else(|| self.error(Reason::Lost, "the session ended"))
     }
 
     fn error(&self, reason: Reason, detail: impl ToString) -> SinkError {

@@ -1,0 +1,69 @@
+//! The collector behind its network: what a stream hands on, for simulations of everything around it. The queue, its
+//! bounds and the writer are those of [`crate::run`].
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use throughline_daemon::SelfFigures;
+use throughline_delivery::wire::PutResponse;
+use throughline_store::Entry;
+use tokio::sync::{Semaphore, mpsc};
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use crate::Committer;
+use crate::queue::{ACKS_MAX, QUEUE_ITEMS, QUEUE_UNITS, Queued, Sender, units};
+
+/// Answers to one stream: acknowledgements, then at most one error.
+pub type Acks = mpsc::Receiver<Result<PutResponse, Status>>;
+
+/// A collector without listener, certificates and decoding.
+pub struct Direct {
+    queue: mpsc::Sender<Queued>,
+    room: Arc<Semaphore>,
+    next_stream: AtomicU64,
+}
+
+impl Direct {
+    /// With the future that is its writer: who drops it has killed the collector.
+    pub fn new<C: Committer>(
+        committer: C,
+        figures: SelfFigures,
+    ) -> (Direct, impl Future<Output = ()> + Send) {
+        let (queue, items) = mpsc::channel(QUEUE_ITEMS);
+        let room = Arc::new(Semaphore::new(QUEUE_UNITS));
+        let writer = crate::writer::run(items, committer, figures, CancellationToken::new());
+        (Direct { queue, room, next_stream: AtomicU64::new(0) }, writer)
+    }
+
+    /// A sender's stream and the answers to it.
+    pub fn stream(&self) -> (DirectStream, Acks) {
+        let (acks, told) = mpsc::channel(ACKS_MAX);
+        let (queue, room) = (self.queue.clone(), self.room.clone());
+        let number = self.next_stream.fetch_add(1, Relaxed);
+        (DirectStream { number, queue, room, acks, ended: Arc::default() }, told)
+    }
+}
+
+/// One sender's stream.
+pub struct DirectStream {
+    number: u64,
+    queue: mpsc::Sender<Queued>,
+    room: Arc<Semaphore>,
+    acks: mpsc::Sender<Result<PutResponse, Status>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl DirectStream {
+    /// Hands an entry of so many encoded bytes on; waits for room. False once the stream or the collector has ended.
+    pub async fn put(&self, entry: Entry, bytes: usize) -> bool {
+        if self.ended.load(Relaxed) {
+            return false;
+        }
+        let Ok(room) = self.room.clone().acquire_many_owned(units(bytes)).await else { return false };
+        let (acks, ended) = (self.acks.clone(), self.ended.clone());
+        let sender = Sender { stream: self.number, acks, ended, _room: room };
+        self.queue.send(Queued { entry, bytes, decoded_bytes: bytes, sender }).await.is_ok()
+    }
+}
