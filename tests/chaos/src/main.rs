@@ -5,6 +5,7 @@
 //! (what an MPI rank sends) and `attack` (what no client should send), so that each of them can be killed.
 
 mod attack;
+mod model;
 mod rank;
 mod real;
 mod writer;
@@ -24,6 +25,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Plays seeds on the model: real spool, delivery and collector on simulated disks, network and clock
+    Model(model::Options),
     /// A producer with a spool: appends numbered events until standard input ends, then delivers all
     #[command(hide = true)]
     Writer(writer::Options),
@@ -48,6 +51,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
+        Some(Command::Model(options)) => model::run(&options),
         Some(Command::Writer(options)) => writer::run(&options),
         Some(Command::Rank(options)) => rank::run(&options),
         Some(Command::Attack { socket, address, seed }) => {
