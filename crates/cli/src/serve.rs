@@ -167,21 +167,27 @@ async fn start_privately(
 }
 
 /// Starts the private server again when it died: killed for memory, for instance. One that somebody stopped
-/// with `throughline db stop` is not ours any more and stays stopped.
+/// with `throughline db stop` is not ours any more and stays stopped; one that somebody started with `throughline db
+/// start` and that died goes on being theirs.
 async fn keep_running(cluster: &PrivateCluster) -> ! {
+    let is_gone = || match cluster.is_own() {
+        true => cluster.status() == ClusterStatus::Stopped,
+        false => cluster.has_crashed(),
+    };
     let mut backoff = Backoff::default();
     loop {
         tokio::time::sleep(WATCH_INTERVAL).await;
-        if !cluster.is_own() || cluster.status() != ClusterStatus::Stopped {
+        if !is_gone() {
             continue;
         }
         // The one who stops it takes our mark away just after it ended.
         tokio::time::sleep(WATCH_INTERVAL).await;
-        if !cluster.is_own() || cluster.status() != ClusterStatus::Stopped {
+        if !is_gone() {
             continue;
         }
         tracing::warn!("the private database server is gone: starting it again");
-        match cluster.start(Lifetime::WithCaller).await {
+        let lifetime = if cluster.is_own() { Lifetime::WithCaller } else { Lifetime::Detached };
+        match cluster.start(lifetime).await {
             Ok(_) => backoff.reset(),
             Err(error) => {
                 tracing::error!(%error, "the private database server does not start");

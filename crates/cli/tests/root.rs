@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid, User};
-use throughline_store::{PrivateCluster, testing};
+use throughline_store::{ClusterStatus, PrivateCluster, testing};
 
 /// What root's files hold.
 const CONTENT: &str = "root's own\n";
@@ -390,4 +390,25 @@ fn a_link_of_root_is_followed() {
     fs::set_permissions(&disk, fs::Permissions::from_mode(0o770)).unwrap();
     let (status, said) = ended(&["db", "start"], &state);
     assert!(status == 64 && said.contains("others than its owner"), "{said}");
+}
+
+/// A database that somebody started with `db start` and that died is started again, and goes on being theirs.
+#[test]
+fn a_database_of_an_administrator_that_died_comes_back() {
+    let mut scene = Scene::new();
+    let state = scene.state();
+    assert_eq!(ended(&["db", "start"], &state).0, 0);
+    let address = scene.serve().unwrap();
+    wait_for_health(&address, "200", "ok");
+    let pid = || fs::read_to_string(state.join("db/data/postmaster.pid")).unwrap_or_default();
+    let first = pid();
+    kill(Pid::from_raw(first.lines().next().unwrap().trim().parse().unwrap()), Signal::SIGKILL).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while pid().lines().next() == first.lines().next() {
+        assert!(Instant::now() < deadline, "the database stays away");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    wait_for_health(&address, "200", "ok");
+    scene.stop_serve();
+    assert!(matches!(PrivateCluster::status_of(&state), ClusterStatus::Running { .. }), "serve stopped it");
 }

@@ -332,6 +332,12 @@ impl PrivateCluster {
         process::is_own(&self.folder)
     }
 
+    /// Whether its server died: one that was stopped takes its `postmaster.pid` away.
+    pub fn has_crashed(&self) -> bool {
+        let left = folder::data_folder(&self.folder).join("postmaster.pid").exists();
+        left && self.status() == ClusterStatus::Stopped
+    }
+
     /// Stops it if this process started it or took it over for itself.
     ///
     /// # Errors
