@@ -102,20 +102,20 @@ fn a_node_reports_itself_and_a_crawler_the_fabric() {
     assert_eq!(
         reasons(&verdict),
         [
-            ("ib_ports", "fabric", 1),
-            ("ib_port_lanes", "fabric", 1),
-            ("events", "fabric", 1),
             ("nodes", "node", 1),
             ("job_ranks", "job", 1),
             ("ib_nodes", "fabric", 1),
+            ("ib_multicast_tables", "fabric", 1),
             ("ib_topology_marks", "fabric", 1),
-            ("ib_multicast_tables", "fabric", 1)
+            ("ib_ports", "fabric", 1),
+            ("ib_port_lanes", "fabric", 1),
+            ("events", "fabric", 1)
         ]
     );
     let mut crawler = Batch { node: String::new(), ..all };
     crawler.events[0].gpu_uuid = "GPU-1".into();
     let verdict = judge(&mut crawler, AcceptTimes::default(), NOW);
-    assert_eq!(reasons(&verdict), [("events", "gpu", 1), ("nodes", "node", 2), ("job_ranks", "node", 3)]);
+    assert_eq!(reasons(&verdict), [("nodes", "node", 2), ("job_ranks", "node", 3), ("events", "gpu", 1)]);
     assert_eq!((crawler.ib_ports.len(), crawler.self_stats.len()), (1, 1));
 }
 
