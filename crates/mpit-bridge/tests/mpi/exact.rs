@@ -349,9 +349,10 @@ async fn polls_that_fail_are_counted_and_what_they_wait_for_is_exact() {
             let (calls, nanoseconds): (u64, u64) = (words[1].parse().unwrap(), words[2].parse().unwrap());
             let cell = &agent.seen.cells[&(0, words[0].to_owned(), 0)];
             assert!(cell.calls == calls && calls > FAILING, "{mpi:?} {line}: {cell:?}");
+            // Few of them are timed and stand for the others: where one was interrupted, the sum is too high.
             assert!(
-                (1..=nanoseconds).contains(&cell.elapsed_nanoseconds),
-                "{mpi:?} {line}, no more than there was: {cell:?}"
+                (1..=nanoseconds * 4).contains(&cell.elapsed_nanoseconds),
+                "{mpi:?} {line}, not far from what there was: {cell:?}"
             );
             waited += if words[0].ends_with("probe") { 0 } else { cell.elapsed_nanoseconds };
         }
