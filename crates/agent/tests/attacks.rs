@@ -57,7 +57,11 @@ fn fields(all: &[(u16, &[u8])]) -> Vec<u8> {
 }
 
 fn hello(rank: u32, size: u32, launcher: &str) -> Vec<u8> {
-    let epoch = now(nix::time::ClockId::CLOCK_REALTIME).to_le_bytes();
+    hello_of(now(nix::time::ClockId::CLOCK_REALTIME), rank, size, launcher)
+}
+
+fn hello_of(epoch: i64, rank: u32, size: u32, launcher: &str) -> Vec<u8> {
+    let epoch = epoch.to_le_bytes();
     let all = [(2, &rank.to_le_bytes()[..]), (3, &size.to_le_bytes()), (4, &epoch), (9, launcher.as_bytes())];
     frame(1, 0, &fields(&all))
 }
@@ -147,6 +151,7 @@ fn another_user() {
             operations(2, (0..900).map(cell))
         }),
         "pvars" => flood(&path, end, |rank, round| variables(2, rank * 100_000 + round)),
+        "files" => files(&path),
         "malformed" => flood(&path, end, |rank, round| {
             let mut message = operations(2, (0..900).map(|n| (n, n, n, 1)));
             let length = message.len() as u64;
@@ -183,6 +188,40 @@ fn flood(path: &Path, end: Instant, message: impl Fn(u64, u64) -> Vec<u8>) {
             {
                 *slot = None;
             }
+        }
+    }
+}
+
+/// Fills the folder of last totals: files that hold nothing for a MiB, a GiB, anything at all, as much as a file may hold
+/// of rows, and no files. All look old, so that the agent takes them at once.
+fn files(path: &Path) {
+    let folder = PathBuf::from(format!("{}.last", path.display()));
+    let end = Instant::now() + 3 * LASTS;
+    let epoch = now(nix::time::ClockId::CLOCK_REALTIME);
+    for number in 0.. {
+        if Instant::now() > end {
+            return;
+        }
+        let name = folder.join(format!("{epoch}-{number}"));
+        if number % 5 == 4 {
+            let _ = nix::unistd::mkfifo(&name, nix::sys::stat::Mode::S_IRWXU);
+            continue;
+        }
+        let Ok(file) = std::fs::File::create_new(&name) else { continue };
+        let _ = match number % 5 {
+            0 => file.set_len(1 << 20),
+            1 => file.set_len(1 << 30),
+            2 if number < 100 => {
+                let cell = |n: u64| ((n % 60) as u16 + 1, (n % 40) as u16, 0, 1);
+                let frames = (1..16).map(|sequence| operations(sequence, (0..900).map(cell)));
+                let whole = [hello_of(epoch, number, 100_000, "files")].into_iter().chain(frames);
+                std::io::Write::write_all(&mut &file, &whole.flatten().collect::<Vec<_>>())
+            }
+            _ => std::io::Write::write_all(&mut &file, &[0x5a; 4000]),
+        };
+        let _ = file.set_modified(std::time::SystemTime::now() - Duration::from_secs(60));
+        if number > 3000 {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -312,6 +351,11 @@ fn attack_10_performance_variables_of_one_user() {
 #[test]
 fn attack_11_two_users_connect_and_close() {
     attacked(&["storm", "storm"]);
+}
+
+#[test]
+fn attack_15_two_users_fill_the_folder_of_last_totals() {
+    attacked(&["files", "files"]);
 }
 
 /// The agent as a user of its own, where /proc hides other users' processes, with the one capability that it needs: it

@@ -139,6 +139,66 @@ fn killed_and_restarted() {
     }
 }
 
+/// The program ends between two agents: the second one takes over what its ranks left, and removes it.
+#[test]
+fn killed_and_started_when_the_program_has_ended() {
+    for library in BOTH {
+        let node = Node::bare();
+        let mut agent = node.run();
+        let running = start(library, &node.socket(), 100, 20);
+        agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
+        agent.kill();
+        unharmed(running);
+        let left = || std::fs::read_dir(node.state().join("run/mpi.sock.last")).unwrap().count();
+        assert_eq!(left(), 2);
+        let mut agent = node.run();
+        agent.wait_for(&[
+            &all_calls(100),
+            "throughline_recovered_ends_total{source=\"mpi\"} 2",
+            "throughline_unseen_ends_total{source=\"mpi\"} 0",
+        ]);
+        let begin = std::time::Instant::now();
+        while left() > 0 {
+            assert!(begin.elapsed() < bench::PATIENCE, "the files stay");
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        agent.wait_for(&["throughline_running_jobs{source=\"mpi\"} 0"]);
+        assert!(agent.stop().0.success());
+        let batches = node.spooled();
+        let ends: Vec<_> =
+            batches.iter().flat_map(|batch| &batch.job_ranks).filter(|rank| rank.end != 0).collect();
+        assert_eq!(ends.iter().map(|rank| rank.ending.as_str()).collect::<Vec<_>>(), ["clean", "clean"]);
+        assert!(ends.iter().all(|rank| rank.end > rank.start && rank.pid != 0), "{ends:?}");
+    }
+}
+
+/// No agent was there while the program ran.
+#[test]
+fn started_when_the_program_has_ended() {
+    let node = Node::bare();
+    // It makes the folder.
+    let mut agent = node.run();
+    agent.kill();
+    unharmed(start(Library::Mpich, &node.socket(), 20, 20));
+    let agent = node.run();
+    agent.wait_for(&[&all_calls(20), "throughline_running_jobs{source=\"mpi\"} 0"]);
+}
+
+/// The agent has been sent all of it, and is killed before it has put anything into its spool.
+#[test]
+fn killed_at_the_goodbye() {
+    let slow = Node::bare().with("DELIVERY__BATCH_INTERVAL_SECONDS", "60");
+    let mut agent = slow.run();
+    let running = start(Library::Mpich, &slow.socket(), 30, 20);
+    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 2"]);
+    unharmed(running);
+    agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 0"]);
+    agent.kill();
+    let node = slow.with_variable("THROUGHLINE__DELIVERY__BATCH_INTERVAL_SECONDS", "0.05");
+    let agent = node.run();
+    agent.wait_for(&[&all_calls(30), "throughline_running_jobs{source=\"mpi\"} 0"]);
+}
+
 /// Its spool can grow no further (RLIMIT_FSIZE, as a full disk): ranks notice nothing, the agent lives on, says so, and
 /// still shows what it cannot keep.
 #[test]

@@ -17,6 +17,7 @@
 #include "channel.h"
 #include "clock.h"
 #include "identity.h"
+#include "last.h"
 #include "names.h"
 #include "peers.h"
 #include "pvars.h"
@@ -56,6 +57,7 @@ static int send_everything;
 static int regions_again; /* all regions are to be told */
 static int welcomed; /* this connection's WELCOME has come */
 static struct tl_frame hello, ops, other;
+static int64_t epoch; /* UTC nanoseconds when MPI_Init ended */
 static size_t ops_empty;
 static size_t names_told;
 static uint64_t pushes;
@@ -146,7 +148,7 @@ static void push(int last, int with_pvars) {
 /* ---- connection ---- */
 
 /* Made once: the environment may only be read while the program has no part in it. */
-static void make_hello(int64_t epoch) {
+static void make_hello(void) {
     struct tl_frame *frame = &hello;
     tl_frame_begin(frame, TL_HELLO);
     tl_field_u32(frame, TL_HELLO_RANK, (uint32_t)tl_world_rank);
@@ -160,14 +162,19 @@ static void make_hello(int64_t epoch) {
     tl_identity_put(frame);
 }
 
-static int connect_and_greet(void) {
-    if (!tl_channel_connect() || !tl_channel_send(&hello, patience())) return 0;
+/* Whoever is told now knows nothing yet. */
+static void begin_anew(void) {
     send_everything = 1;
     names_told = 0;
-    welcomed = 0;
     regions_again = 1;
-    pushes = 0;
     tl_peers_again();
+}
+
+static int connect_and_greet(void) {
+    if (!tl_channel_connect() || !tl_channel_send(&hello, patience())) return 0;
+    begin_anew();
+    welcomed = 0;
+    pushes = 0;
     return 1;
 }
 
@@ -299,7 +306,8 @@ int tl_flush_start(int64_t started) {
     tl_settings_read();
     tl_wire_start();
     tl_channel_configure();
-    make_hello(started);
+    epoch = started;
+    make_hello();
     ops_begin();
     tl_bins_start(bin_ms);
     if (connect_and_greet()) read_welcome(WELCOME_PATIENCE_MS);
@@ -316,16 +324,39 @@ int tl_flush_stop(void) {
     return pthread_timedjoin_np(thread, NULL, &until) == 0;
 }
 
-void tl_flush_finish(enum tl_bye_reason reason) {
-    patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)FINAL_PATIENCE_MS * 1000000;
-    if (!tl_channel_connected() && !connect_and_greet()) return;
+static void push_last(int with_pvars) {
     collect(TL_BINS_UNTIL_NOW);
-    push(1, reason == TL_BYE_FINALIZE);
-    tl_sync_push(patience());
-    tl_trace_push(0, 1, patience());
+    push(1, with_pvars);
+}
+
+static void say_goodbye(enum tl_bye_reason reason) {
     tl_frame_begin(&other, TL_BYE);
     tl_field_u32(&other, TL_STATUS_REASON, (uint32_t)reason);
     put_status(&other);
     tl_channel_send(&other, patience());
+}
+
+/* All of it once more, for an agent that comes, or that is killed before it has stored what it was sent. */
+static void leave_totals(enum tl_bye_reason reason) {
+    if (!tl_last_begin(epoch, tl_world_rank)) return;
+    tl_channel_send(&hello, 0);
+    begin_anew();
+    push_last(0);
+    say_goodbye(reason);
+    tl_last_end();
+}
+
+void tl_flush_finish(enum tl_bye_reason reason) {
+    patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)FINAL_PATIENCE_MS * 1000000;
+    if (tl_channel_connected()) push_last(reason == TL_BYE_FINALIZE);
+    /* The agent may have been replaced since the last push, which only shows when something is sent. */
+    if (!tl_channel_connected() && connect_and_greet()) push_last(reason == TL_BYE_FINALIZE);
+    if (tl_channel_connected()) {
+        tl_sync_push(patience());
+        tl_trace_push(0, 1, patience());
+    }
+    /* Before the goodbye, upon which the agent looks for it. */
+    leave_totals(reason);
+    if (tl_channel_connected()) say_goodbye(reason);
     tl_channel_close();
 }

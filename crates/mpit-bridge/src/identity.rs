@@ -23,6 +23,8 @@ const VARIABLES_MAX: usize = 128;
 /// What a rank says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
+    /// Process id as the process sees it; 0 where it does not say.
+    pub pid: u32,
     /// Rank in `MPI_COMM_WORLD`.
     pub rank: u32,
     /// Ranks in `MPI_COMM_WORLD`.
@@ -47,6 +49,7 @@ impl Hello {
         let (mut rank, mut size, mut epoch) = (None, None, None);
         for (tag, data) in fields {
             match tag {
+                1 => hello.pid = u32::try_from(number(data)?).unwrap_or(0),
                 2 => rank = Some(number(data)?),
                 3 => size = Some(number(data)?),
                 4 => epoch = Some(number(data)?),

@@ -124,6 +124,19 @@ impl Jobs {
         Some(told)
     }
 
+    /// The record of a rank here, and its user.
+    pub fn rank(&self, job_key: &str, key: &RankKey) -> Option<(JobRank, u32)> {
+        let job = self.jobs.get(job_key)?;
+        Some((job.ranks.get(key)?.record.clone(), job.record.uid))
+    }
+
+    /// Whether a rank of a user is here that began then.
+    pub fn knows(&self, uid: u32, epoch: i64, rank: u32) -> bool {
+        let of_user = self.jobs.values().filter(|job| job.record.uid == uid);
+        let mut ranks = of_user.flat_map(|job| &job.ranks);
+        ranks.any(|(key, known)| key.epoch == epoch && known.record.rank == rank)
+    }
+
     /// That the jobs here still run.
     pub fn heartbeat(&self, now: i64) -> Vec<Job> {
         self.jobs.values().map(|job| Job { seen: now, ..job.record.clone() }).collect()
@@ -170,9 +183,13 @@ impl Jobs {
         Some(ranks.collect())
     }
 
-    /// Takes over what an earlier agent knew. `runs` says whether a process of that id and start still does. Gives
-    /// the records of what runs and of what does not, and who has to be watched until it connects.
-    pub fn restore(&mut self, saved: Saved, runs: impl Fn(u32, Option<u64>) -> bool) -> (Told, Vec<Watched>) {
+    /// Takes over what an earlier agent knew. `is_open` says whether more may come of a rank: its process runs, or it has
+    /// left its totals. Gives the records of what is open and of what is not, and who has to be watched until it connects.
+    pub fn restore(
+        &mut self,
+        saved: Saved,
+        is_open: impl Fn(&RankKey, &JobRank, &Job) -> bool,
+    ) -> (Told, Vec<Watched>) {
         let (seen, mut watched) = (saved.time, Vec::new());
         for SavedRank { job, rank, start_ticks, epoch } in saved.ranks {
             let (Some(job), Some(rank)) = (job, rank) else { continue };
@@ -182,23 +199,23 @@ impl Jobs {
                 .entry(job.key.clone())
                 .or_insert_with(|| JobHere { record: job.clone(), ranks: HashMap::new() });
             here.record.start = here.record.start.min(job.start);
+            let is_open = is_open(&key, &rank, &job);
             here.ranks.insert(key.clone(), RankHere::new(rank, None));
-            watched.push(Watched { job_key: job.key, rank: key });
+            watched.push((Watched { job_key: job.key, rank: key }, is_open));
         }
         let mut told = Told::default();
-        watched.retain(|Watched { job_key, rank }| {
-            let lives = runs(rank.pid, rank.start_ticks);
-            if !lives && let Some(end) = self.leave(job_key, rank, None, seen, UNSEEN) {
+        watched.retain(|(Watched { job_key, rank }, is_open)| {
+            if !is_open && let Some(end) = self.leave(job_key, rank, None, seen, UNSEEN) {
                 told.batch.jobs.extend(end.batch.jobs);
                 told.batch.job_ranks.extend(end.batch.job_ranks);
             }
-            lives
+            *is_open
         });
         for job in self.jobs.values() {
             told.batch.jobs.push(job.record.clone());
             told.batch.job_ranks.extend(job.ranks.values().map(|rank| rank.record.clone()));
         }
-        (told, watched)
+        (told, watched.into_iter().map(|(watched, _)| watched).collect())
     }
 }
 

@@ -61,7 +61,8 @@ fn what_an_earlier_agent_knew() {
     assert!(before.take_unsaved(false).is_none(), "nothing new");
     // One of them still runs.
     let mut jobs = Jobs::default();
-    let (told, watched) = jobs.restore(saved.clone(), |pid, ticks| pid == 41 && ticks == Some(410));
+    let (told, watched) =
+        jobs.restore(saved.clone(), |key, _, _| key.pid == 41 && key.start_ticks == Some(410));
     let ended: Vec<_> = told.batch.job_ranks.iter().filter(|rank| rank.end != 0).collect();
     assert_eq!((ended.len(), ended[0].rank, ended[0].end, ended[0].ending.as_str()), (1, 0, 700, "unseen"));
     assert!(told.batch.jobs.iter().all(|job| job.end == 0), "the job runs");
@@ -70,7 +71,7 @@ fn what_an_earlier_agent_knew() {
     assert_eq!((start, told.edge, jobs.counts()), (200, false, (1, 1)));
     assert_eq!(jobs.leave("slurm:1@7", &ranks[1].key(), None, LATER, "unseen"), None, "it has connected");
     // None does.
-    let (told, watched) = Jobs::default().restore(saved, |_, _| false);
+    let (told, watched) = Jobs::default().restore(saved, |_, _, _| false);
     assert!(watched.is_empty());
     assert_eq!(told.batch.jobs.iter().map(|job| job.end).collect::<Vec<_>>(), [700]);
 }

@@ -186,6 +186,8 @@ pub(crate) struct User {
     pub over: Over,
     rows: Gate,
     pub greetings: Semaphore,
+    /// Whose files of last totals are read: one at a time.
+    pub files: Semaphore,
     buckets: Mutex<Buckets>,
     counters: Arc<Counters>,
 }
@@ -217,6 +219,7 @@ impl User {
             over: Over::default(),
             rows: Gate::new(limits.rows_per_second_of_user, now),
             greetings: Semaphore::new(GREETINGS),
+            files: Semaphore::new(1),
             buckets: Mutex::new(buckets),
             counters,
         }

@@ -70,30 +70,76 @@ pub(crate) struct Rank {
     user: Arc<User>,
 }
 
-impl Rank {
-    /// A rank whose HELLO had this header and came then.
-    pub(crate) fn new(member: &Member, header: Header, came: Moment, judges: Judges) -> Self {
-        let Judges { counters, quotas, user, variables, window } = judges;
+/// Which rank it is, in its records.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    pub job_key: String,
+    pub rank: u32,
+    pub world_size: u32,
+    /// Its epoch.
+    pub start: i64,
+    /// When its process started, UTC nanoseconds, as far as it is known.
+    pub process_start: Option<i64>,
+}
+
+impl From<&Member> for Origin {
+    fn from(member: &Member) -> Self {
         Self {
             job_key: member.identity.job_key.clone(),
             rank: member.hello.rank,
             world_size: member.hello.world_size,
             start: member.start,
+            process_start: member.process_start,
+        }
+    }
+}
+
+impl Rank {
+    /// A rank whose HELLO had this header and came then.
+    pub(crate) fn new(member: &Member, header: Header, came: Moment, judges: Judges) -> Self {
+        Self::with(&member.into(), header, behind(header, came), came, judges)
+    }
+
+    /// A rank that has ended and left its frames, beginning with a HELLO of this header.
+    pub(crate) fn left(origin: &Origin, header: Header, now: Moment, judges: Judges) -> Self {
+        // How old they are nobody knows: the sender's own two clocks say how they are apart.
+        let apart = |realtime: i64, monotonic: i64| realtime.saturating_sub(monotonic);
+        let behind = apart(header.realtime, header.monotonic).saturating_sub(apart(now.utc, now.monotonic));
+        let behind = if behind.saturating_abs() < DELAY_NANOSECONDS { 0 } else { behind };
+        Self::with(origin, header, behind, now, judges)
+    }
+
+    fn with(origin: &Origin, header: Header, behind: i64, came: Moment, judges: Judges) -> Self {
+        let Judges { counters, quotas, user, variables, window } = judges;
+        Self {
+            job_key: origin.job_key.clone(),
+            rank: origin.rank,
+            world_size: origin.world_size,
+            start: origin.start,
             next_sequence: header.sequence.wrapping_add(1),
-            behind: behind(header, came),
+            behind,
             ended: None,
             told: [0; STATUS_TAGS],
             names: Names::new(&quotas, &user),
             variables: Variables::new(variables),
-            window: Window::new(member.process_start.unwrap_or(came.utc), window),
+            window: Window::new(origin.process_start.unwrap_or(came.utc), window),
             counters,
             user,
         }
     }
 
+    /// When a frame was sent, UTC nanoseconds.
+    pub(crate) fn sent(&self, header: Header, now: Moment) -> i64 {
+        header.monotonic.saturating_add(now.utc.saturating_sub(now.monotonic)).saturating_add(self.behind)
+    }
+
     /// How it ended, once it has said so.
     pub(crate) fn ended(&self) -> Option<&'static str> {
         self.ended
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.rank
     }
 
     pub(crate) fn job_key(&self) -> &str {

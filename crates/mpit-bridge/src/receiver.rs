@@ -5,12 +5,16 @@
 use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::cpus::Topology;
+use crate::identity::local;
 use crate::jobs::{Jobs, Places, Told, UNSEEN, Watched};
+use crate::last_totals::{FileName, Folder};
+use crate::member::{Member, RankKey};
 use crate::outbox::Outbox;
 use crate::pipe::Pipe;
 use crate::process::{handle, opener, start_of};
 use crate::quota::{Quotas, User};
 use crate::rank::{Judges, Moment};
+use crate::recovery::{Due, End};
 use crate::saved::Saved;
 use crate::session;
 use crate::socket::{BindError, Listening, accept, listen_at, watch};
@@ -18,13 +22,13 @@ use crate::status::{Counters, Quota, Reason, Status, add};
 use crate::trace_box::TraceBox;
 use crate::variables::AllowList;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, Job, JobRank};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -75,6 +79,9 @@ pub(crate) struct Shared {
     connections: AtomicU64,
     clock: ClockOf,
     jobs: Mutex<Jobs>,
+    /// Where ranks leave their totals, and which of these are to be removed.
+    pub last_totals: Folder,
+    due: Mutex<VecDeque<Due>>,
 }
 
 /// A clock that can be shown.
@@ -105,6 +112,8 @@ impl Receiver {
             clock: ClockOf(clock),
             counters: counters.clone(),
             jobs: Mutex::default(),
+            last_totals: Folder::of(&config.socket),
+            due: Mutex::default(),
             outbox: Outbox::new(limits.quota.waiting_bytes, counters.clone()),
             traces: TraceBox::new(limits.trace, counters),
             variables: AllowList::new(config.welcome.variables.as_deref()),
@@ -189,6 +198,7 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
         () = accepting => {}
         () = hand_over => {}
         () = keep(&shared) => {}
+        () = shared.sweep() => {}
     }
     shared.stop.cancel();
     while connections.join_next().await.is_some() {}
@@ -225,7 +235,7 @@ async fn keep(shared: &Arc<Shared>) {
 /// its session tells of its end.
 async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) {
     let process = handle(rank.pid).and_then(|handle| watch(handle).ok());
-    let runs = || start_of(&shared.config.proc, rank.pid) == rank.start_ticks;
+    let runs = || rank.start_ticks.is_some() && start_of(&shared.config.proc, rank.pid) == rank.start_ticks;
     let gone = async {
         // The descriptor may be that of a process that has been given the id.
         match &process {
@@ -240,9 +250,15 @@ async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) 
     tokio::select! {
         () = shared.stop.cancelled() => {}
         () = gone => {
-            let told = shared.jobs().leave(&job_key, &rank, None, shared.moment().utc, UNSEEN);
+            let end = tokio::select! {
+                () = shared.stop.cancelled() => return,
+                end = shared.recover(&job_key, &rank) => end,
+            };
+            let now = shared.moment().utc;
+            let End { time, ending } = end.unwrap_or(End { time: now, ending: UNSEEN });
+            let told = shared.jobs().leave(&job_key, &rank, None, time, ending);
             if let Some(told) = told {
-                add(&shared.counters.unseen, 1);
+                add(&shared.counters.unseen, u64::from(ending == UNSEEN));
                 shared.tell(&shared.own, told);
             }
         }
@@ -333,6 +349,24 @@ impl Shared {
         self.outbox.flush(pipe) && self.traces.flush(pipe)
     }
 
+    pub(crate) fn due(&self) -> MutexGuard<'_, VecDeque<Due>> {
+        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A rank joins the job that it claims, or one of its own where that is another user's.
+    pub(crate) fn enter(&self, user: &Arc<User>, member: &mut Member, connection: u64) {
+        let (start, told) = {
+            let mut jobs = self.jobs();
+            if jobs.belongs_to_other(&member.identity, member.process.uid) {
+                add(&self.counters.contested, 1);
+                member.identity = local(&member.hello, &member.process, &self.config.node);
+            }
+            jobs.join(member, connection)
+        };
+        member.start = start;
+        self.tell(user, told);
+    }
+
     pub(crate) fn next_connection(&self) -> u64 {
         self.connections.fetch_add(1, Ordering::Relaxed)
     }
@@ -369,11 +403,14 @@ impl Shared {
             Saved::default()
         });
         let same_boot = saved.boot_id == self.config.boot_id;
-        let runs = |pid, ticks: Option<u64>| {
-            same_boot && ticks.is_some() && start_of(&self.config.proc, pid) == ticks
+        let is_open = |key: &RankKey, rank: &JobRank, job: &Job| {
+            let runs = same_boot
+                && key.start_ticks.is_some()
+                && start_of(&self.config.proc, key.pid) == key.start_ticks;
+            runs || self.last_totals.has(FileName { epoch: key.epoch, rank: rank.rank }, job.uid)
         };
         let before = saved.ranks.len();
-        let (told, watched) = self.jobs().restore(saved, runs);
+        let (told, watched) = self.jobs().restore(saved, is_open);
         add(&self.counters.reclaimed, watched.len() as u64);
         add(&self.counters.unseen, (before - watched.len()) as u64);
         if before > 0 {

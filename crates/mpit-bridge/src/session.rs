@@ -4,12 +4,14 @@
 //! shim closed it, and a forked child may hold one open behind its parent's end: then the process is asked.
 
 use crate::frame::{FRAME_BYTES, Frame, Header, decode};
-use crate::identity::{Hello, identify, local};
+use crate::identity::{Hello, identify};
+use crate::last_totals::FileName;
 use crate::member::{Member, RankKey};
 use crate::process::{Opener, Process};
 use crate::quota::{Gate, Held, Resource, User};
 use crate::rank::{Moment, Rank};
 use crate::receiver::Shared;
+use crate::recovery::End;
 use crate::socket::{Received, receive, refuse_more, send, watch};
 use crate::status::{Malformed, Quota, Reason, add};
 use crate::throttle::Throttle;
@@ -29,7 +31,7 @@ const TURN: u32 = 16;
 /// Seconds' worth of frames that one connection may send at once.
 const BURST_SECONDS: u32 = 2;
 /// Bytes of a frame that cost as much as a row, whatever comes of them: those of a cell.
-const BYTES_OF_ROW: usize = 64;
+pub(crate) const BYTES_OF_ROW: usize = 64;
 
 thread_local! {
     /// Buffers for each worker thread, not for each rank: a message is decoded before the next await.
@@ -80,7 +82,7 @@ pub(crate) async fn serve(
     drop(connection);
     session.disconnected();
     // What it knew and its slot are given back now: whoever is here without a connection is a few words.
-    let Some(gone) = session.gone() else { return outcome };
+    let Some(gone) = session.gone(opener.uid) else { return outcome };
     drop(slot);
     let ended_at = shared.moment().utc;
     let Some(process) = process.filter(|_| !gone.has_ended) else {
@@ -108,18 +110,30 @@ struct Gone {
     job_key: String,
     key: RankKey,
     connection: u64,
+    rank: u32,
+    uid: u32,
     ending: &'static str,
     has_ended: bool,
 }
 
 /// The rank has gone: its end, and the job's if it was the last.
-async fn leave(shared: &Shared, user: &Arc<User>, gone: &Gone, end: i64) {
-    let Gone { job_key, key, connection, ending, .. } = gone;
+async fn leave(shared: &Arc<Shared>, user: &Arc<User>, gone: &Gone, end: i64) {
+    let Gone { job_key, key, connection, rank, .. } = gone;
+    let mut last = End { time: end, ending: gone.ending };
+    if gone.has_ended {
+        shared.remove_later(FileName { epoch: key.epoch, rank: *rank }, gone.uid);
+    } else {
+        // Its goodbye did not arrive; it may have left one.
+        tokio::select! {
+            () = shared.stop.cancelled() => return,
+            left = shared.recover(job_key, key) => last = left.unwrap_or(last),
+        }
+    }
     // Thousands may end at the same moment.
     while shared.outbox.room(user).is_err() && !shared.stop.is_cancelled() {
         sleep(ROOM_PAUSE).await;
     }
-    let told = shared.jobs().leave(job_key, key, Some(*connection), end, ending);
+    let told = shared.jobs().leave(job_key, key, Some(*connection), last.time, last.ending);
     shared.tell(user, told.unwrap_or_default());
 }
 
@@ -332,16 +346,7 @@ impl Session {
         drop(greeting);
         let shared = &self.shared;
         let _ = user.name.set(member.process.user.clone()); // known already
-        let (start, told) = {
-            let mut jobs = shared.jobs();
-            if jobs.belongs_to_other(&member.identity, uid) {
-                add(&shared.counters.contested, 1);
-                member.identity = local(&member.hello, &member.process, &shared.config.node);
-            }
-            jobs.join(&member, self.number)
-        };
-        member.start = start;
-        shared.tell(&user, told);
+        shared.enter(&user, &mut member, self.number);
         self.key = Some(member.key());
         self.job = Some(user.job(&member.identity.job_key, &shared.quotas.limits));
         self.rank = Some(Rank::new(&member, header, came, shared.judges(&user)));
@@ -354,11 +359,11 @@ impl Session {
     }
 
     /// What is left of a rank without its connection.
-    fn gone(self) -> Option<Gone> {
+    fn gone(self, uid: u32) -> Option<Gone> {
         let (rank, key) = (self.rank?, self.key?);
         let (job_key, connection) = (rank.job_key().to_owned(), self.number);
         let (ending, has_ended) = (rank.ended().unwrap_or("lost"), rank.ended().is_some());
-        Some(Gone { job_key, key, connection, ending, has_ended })
+        Some(Gone { job_key, key, connection, rank: rank.number(), uid, ending, has_ended })
     }
 
     fn disconnected(&mut self) {

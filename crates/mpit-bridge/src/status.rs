@@ -128,6 +128,7 @@ pub(crate) struct Counters {
     pub unknown_names: AtomicU64,
     pub reclaimed: AtomicU64,
     pub unseen: AtomicU64,
+    pub recovered: AtomicU64,
     pub unsaved: AtomicU64,
     pub quota_events: AtomicU64,
     pub unlisted_variables: AtomicU64,
@@ -212,6 +213,7 @@ impl Counters {
             quotas: Quota::ALL.iter().map(|quota| (*quota, read(&self.quotas[*quota as usize]))).collect(),
             reclaimed_ranks: read(&self.reclaimed),
             unseen_ends: read(&self.unseen),
+            recovered_ends: read(&self.recovered),
             failed_saves: read(&self.unsaved),
             unknown_gpus,
             unknown_ports,
@@ -263,6 +265,8 @@ pub struct Status {
     pub reclaimed_ranks: u64,
     /// Ranks that ended while no agent listened.
     pub unseen_ends: u64,
+    /// Ranks whose last totals came from the file that they left.
+    pub recovered_ends: u64,
     /// Times that what is known of ranks could not be saved for the next agent.
     pub failed_saves: u64,
     /// Ended ranks whose GPUs never became known, by reason.

@@ -17,8 +17,9 @@ use throughline_mpit_bridge::{
     BindError, Config, Kernel, Limits, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits, Verdict,
 };
 use throughline_sample::catalogue::{
-    CONTESTED_CLAIMS, Metric, OVER_QUOTA_USERS, QUOTA_LIMITED, RECLAIMED_RANKS, REFUSED_CONNECTIONS,
-    REJECTED_RECORDS, STATE_FAILURES, UNKNOWN_RANK_GPUS, UNKNOWN_RANK_PORTS, UNSEEN_ENDS, WAITING_BYTES,
+    CONTESTED_CLAIMS, Metric, OVER_QUOTA_USERS, QUOTA_LIMITED, RECLAIMED_RANKS, RECOVERED_ENDS,
+    REFUSED_CONNECTIONS, REJECTED_RECORDS, STATE_FAILURES, UNKNOWN_RANK_GPUS, UNKNOWN_RANK_PORTS,
+    UNSEEN_ENDS, WAITING_BYTES,
 };
 use tokio::runtime::Handle;
 
@@ -226,6 +227,7 @@ fn counts(status: &ReceiverStatus) -> Vec<(&'static str, &'static Metric, u64)> 
     let own = [
         (NAME, &RECLAIMED_RANKS, status.reclaimed_ranks),
         (NAME, &UNSEEN_ENDS, status.unseen_ends),
+        (NAME, &RECOVERED_ENDS, status.recovered_ends),
         (NAME, &STATE_FAILURES, status.failed_saves),
         (NAME, &OVER_QUOTA_USERS, status.over_quota_users),
         (NAME, &WAITING_BYTES, status.waiting_bytes),

@@ -71,6 +71,7 @@ metrics! { ALL, SelfStats:
     975 SILENT_RANKS "silent_ranks" Counter Count Wraps(63), "Ranks that were taken for ended because their node reported nothing any more.", "counted by the daemon";
     976 RECLAIMED_RANKS "reclaimed_ranks" Counter Count Wraps(63), "Ranks known from before this agent's start that still ran.", "counted by the daemon";
     977 UNSEEN_ENDS "unseen_ends" Counter Count Wraps(63), "Ranks that ended while no agent ran here.", "counted by the daemon";
+    978 RECOVERED_ENDS "recovered_ends" Counter Count Wraps(63), "Ranks whose last totals came from the file that they left, as the agent was away when they ended.", "counted by the daemon";
     980 MINUTES_MADE "rollups_made" Counter Count Wraps(63), "Minutes of time for which rows of one minute were made of readings.", "counted by the daemon";
     981 LATE_READINGS "late_readings" Counter Count Wraps(63), "Notes of readings that came after their minutes were made, and for which those were made again.", "counted by the daemon";
     982 MINUTES_LAG_SECONDS "rollup_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.", "asked from the database";

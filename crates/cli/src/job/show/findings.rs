@@ -26,6 +26,7 @@ const COMPLETION: [&str; 10] =
 /// The sentences, the most general first.
 pub fn of(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
+    found.extend(incomplete(report));
     found.extend(lost(report));
     found.extend(mpi_share(report));
     found.extend(heaviest(report));
@@ -51,6 +52,18 @@ fn lost(report: &Report) -> Option<String> {
             "{} ended without MPI_Finalize: what {} did in the last push interval may be missing.",
             count(lost, "rank"),
             if lost == 1 { "it" } else { "they" }
+        )
+    })
+}
+
+/// A rank leaves its totals for the next agent where it can; `unseen` are those of which nothing was found.
+fn incomplete(report: &Report) -> Option<String> {
+    let ranks = report.identity.ranks_incomplete;
+    (ranks > 0).then(|| {
+        format!(
+            "{} ended while no agent could be told: the totals are not final, what {} did since the last push is missing.",
+            count(ranks, "rank"),
+            if ranks == 1 { "it" } else { "they" }
         )
     })
 }
@@ -312,4 +325,21 @@ fn longest(report: &Report) -> Option<String> {
         seconds(longest),
         seconds(usual),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn totals_without_the_end_of_ranks_are_not_shown_as_final() {
+        let mut report = Report::default();
+        assert_eq!(incomplete(&report), None);
+        assert!(super::super::text(&report, 100).contains("\nOperations\n"));
+        report.identity.ranks_incomplete = 12;
+        report.findings = of(&report);
+        let text = super::super::text(&report, 100);
+        assert!(text.contains("Operations, without the last calls of 12 ranks\n"), "{text}");
+        assert!(text.contains("12 ranks ended while no agent could be told"), "{text}");
+    }
 }

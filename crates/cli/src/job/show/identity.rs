@@ -11,6 +11,9 @@ use tokio_postgres::Client;
 /// Most nodes named on the page; all are in the JSON document.
 const NODES_SHOWN: usize = 12;
 
+/// Endings of ranks that nobody heard of, so that what they did since their last push is not known.
+const INCOMPLETE: [&str; 2] = ["unseen", "silent"];
+
 /// Where a job ran and how its ranks ended.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Identity {
@@ -22,6 +25,8 @@ pub struct Identity {
     pub endings: Vec<Ending>,
     /// Starts of ranks; more than ranks where some were started again.
     pub rank_starts: u64,
+    /// Ranks that ended where no agent could be told (unseen, silent): their totals lack their last calls.
+    pub ranks_incomplete: u64,
 }
 
 /// A node of a job.
@@ -79,11 +84,9 @@ pub async fn read(client: &Client, id: i32) -> anyhow::Result<Identity> {
     for row in client.query(ENDINGS, &[&id]).await.context(SCHEMA)? {
         let ranks = crate::job::summary::whole(&row, "ranks")?.unwrap_or_default();
         identity.rank_starts += ranks;
-        identity.endings.push(Ending {
-            ending: row.try_get("ending")?,
-            ranks,
-            examples: row.try_get("examples")?,
-        });
+        let ending: String = row.try_get("ending")?;
+        identity.ranks_incomplete += if INCOMPLETE.contains(&ending.as_str()) { ranks } else { 0 };
+        identity.endings.push(Ending { ending, ranks, examples: row.try_get("examples")? });
     }
     Ok(identity)
 }
@@ -162,7 +165,9 @@ fn endings(summary: &Summary, identity: &Identity) -> String {
             "clean" => format!("{ranks} reached MPI_Finalize"),
             "running" => format!("{ranks} not ended"),
             "lost" => format!("{ranks} ended without MPI_Finalize ({}{more})", list.join(", ")),
-            "unseen" => format!("{ranks} ended while no agent ran on the node"),
+            "unseen" => {
+                format!("{ranks} ended while no agent ran on the node ({}{more})", list.join(", "))
+            }
             "silent" => format!("{ranks} of nodes that report nothing any more ({}{more})", list.join(", ")),
             other => format!("{ranks} {other}"),
         }

@@ -10,7 +10,7 @@ mod spread;
 use super::cells;
 use super::find::find;
 use super::summary::{self, Summary};
-use crate::text::{columns, folded};
+use crate::text::{columns, count, folded};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -98,7 +98,12 @@ async fn read(client: &Client, id: i32, links_within: u32) -> anyhow::Result<Rep
 
 fn text(report: &Report, width: usize) -> String {
     let mut text = identity::text(&report.summary, &report.identity, width);
-    text.push_str("\nOperations\n");
+    // Sums that are not final must not look so.
+    let so_far = match report.identity.ranks_incomplete {
+        0 => String::new(),
+        ranks => format!(", without the last calls of {}", count(ranks, "rank")),
+    };
+    text.push_str(&format!("\nOperations{so_far}\n"));
     text.push_str(&operations::text(&report.operations, width));
     if !report.regions.is_empty() {
         text.push_str("\nRegions\n");
