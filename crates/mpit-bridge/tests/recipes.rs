@@ -143,6 +143,14 @@ fn a_staged_installation_is_whole() {
     ] {
         text(file);
     }
+    // Debug information is beside the programs, where debuggers look for it.
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+    let (whole, bare) = (built.join("throughline-exec"), root.join("bin/throughline-exec"));
+    assert!(size(&bare) * 2 < size(&whole), "{} of {} bytes are left", size(&bare), size(&whole));
+    let sections = Command::new("objdump").arg("-h").arg(&bare).output().unwrap();
+    let sections = String::from_utf8_lossy(&sections.stdout).into_owned();
+    assert!(sections.contains(".gnu_debuglink") && !sections.contains(".debug_line"), "{sections}");
+    assert!(size(&root.join("bin/.debug/throughline-exec.debug")) > size(&bare));
     // A program of a user, and the launcher there.
     let program = stage.path().join("program.c");
     std::fs::write(
