@@ -51,7 +51,7 @@ pub async fn check(files: &Files, sources: &Sources, window: Window) -> Result<R
     }
     let grafana_rules = GrafanaRule::parse(&files.grafana_rules)?;
     let prometheus_rules = PrometheusRules::parse(&files.prometheus_rules)?;
-    let findings = lint(&dashboards, &grafana_rules, &files.data_source_uids()?);
+    let findings = lint(&dashboards, &grafana_rules, &files.data_source_uids()?, &files.folder_uids()?);
     let set = Set::new(THRESHOLDS).map_err(|error| Error::Rule(error.to_string()))?;
     let of_set = |chosen: fn(&Rule) -> bool| set.rules().filter(|rule| chosen(rule)).cloned().collect();
     let (optional, sums) = (of_set(|rule| rule.is_optional), of_set(|rule| rule.increase.is_some()));

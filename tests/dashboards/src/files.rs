@@ -2,6 +2,7 @@
 
 use crate::Error;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use std::path::Path;
 
 /// Name and text of each file; tests damage copies of it.
@@ -13,6 +14,8 @@ pub struct Files {
     pub grafana_rules: Vec<(String, String)>,
     /// `deploy/grafana/provisioning/datasources/*.yml`.
     pub data_sources: Vec<(String, String)>,
+    /// `deploy/grafana/provisioning/dashboards/*.yml`.
+    pub providers: Vec<(String, String)>,
     /// `deploy/prometheus/rules/*.yml`.
     pub prometheus_rules: Vec<(String, String)>,
 }
@@ -28,6 +31,7 @@ impl Files {
             dashboards: folder(&root.join("dashboards"), "json")?,
             grafana_rules: folder(&provisioning.join("alerting"), "yml")?,
             data_sources: folder(&provisioning.join("datasources"), "yml")?,
+            providers: folder(&provisioning.join("dashboards"), "yml")?,
             prometheus_rules: folder(&root.join("deploy/prometheus/rules"), "yml")?,
         })
     }
@@ -37,14 +41,37 @@ impl Files {
     /// # Errors
     /// [`Error::Form`].
     pub fn data_source_uids(&self) -> Result<Vec<String>, Error> {
-        let mut uids = Vec::new();
-        for (name, text) in &self.data_sources {
-            let file: DataSources = serde_yaml_ng::from_str(text)
-                .map_err(|error| Error::Form { path: name.clone(), cause: error.to_string() })?;
-            uids.extend(file.datasources.into_iter().map(|source| source.uid));
-        }
-        Ok(uids)
+        let files = parse::<DataSources>(&self.data_sources)?;
+        Ok(files.into_iter().flat_map(|file| file.datasources).map(|source| source.uid).collect())
     }
+
+    /// Identifiers of the folders that dashboards are put into; Grafana keeps both in one list.
+    ///
+    /// # Errors
+    /// [`Error::Form`].
+    pub fn folder_uids(&self) -> Result<Vec<String>, Error> {
+        let files = parse::<Providers>(&self.providers)?;
+        Ok(files.into_iter().flat_map(|file| file.providers).map(|provider| provider.folder_uid).collect())
+    }
+}
+
+fn parse<T: DeserializeOwned>(files: &[(String, String)]) -> Result<Vec<T>, Error> {
+    let parse = |(name, text): &(String, String)| {
+        serde_yaml_ng::from_str(text)
+            .map_err(|error| Error::Form { path: name.clone(), cause: error.to_string() })
+    };
+    files.iter().map(parse).collect()
+}
+
+#[derive(Deserialize)]
+struct Providers {
+    providers: Vec<Provider>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Provider {
+    folder_uid: String,
 }
 
 #[derive(Deserialize)]

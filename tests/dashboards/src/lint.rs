@@ -47,20 +47,22 @@ const ROW_VARIABLES: [&str; 3] = ["__data.fields", "__field.", "__value."];
 const LINK_FORMATS: [&str; 2] = ["percentencode", "queryparam"];
 
 /// Everything that is wrong with the form of these dashboards and rules; `data_sources` are the identifiers of
-/// those that the repository provisions.
+/// those that the repository provisions, `folders` those of the folders that dashboards are put into.
 #[must_use]
 pub fn lint(
     dashboards: &[(String, Dashboard)],
     rules: &[GrafanaRule],
     data_sources: &[String],
+    folders: &[String],
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut uids = HashSet::new();
+    // A folder is found by the same list as a dashboard: of one name, the dashboard never opens.
+    let mut uids: HashSet<&String> = folders.iter().collect();
     for (name, dashboard) in dashboards {
         if dashboard.uid.is_empty() || dashboard.uid.len() > UID_BYTES || !uids.insert(&dashboard.uid) {
             findings.push(Finding::new(
                 name,
-                format!("uid '{}' is empty, too long or used twice", dashboard.uid),
+                format!("uid '{}' is empty, too long or used twice (folders count)", dashboard.uid),
             ));
         }
         of_dashboard(name, dashboard, dashboards, &mut findings);

@@ -70,6 +70,15 @@ async fn what_is_wrong_in_a_dashboard_is_found() {
 }
 
 #[tokio::test]
+async fn a_folder_with_the_uid_of_a_dashboard_is_found() {
+    let mut files = files();
+    let text = &mut files.providers[0].1;
+    *text = text.replace("folderUid: throughline-folder", "folderUid: throughline");
+    let found = problems(&files).await;
+    assert!(found.contains("throughline.json: uid 'throughline' is"), "{found}");
+}
+
+#[tokio::test]
 async fn what_is_wrong_in_a_rule_is_found() {
     for (from, to, problem) in [
         ("noDataState: KeepLast", "noDataState: Keep", "noDataState is 'Keep'"),
