@@ -139,22 +139,34 @@ describe('a node', () => {
 })
 
 describe('a token', () => {
-  it('is asked for, once', async () => {
+  /** As a server with a token answers: here it is the browser's side that is tested. */
+  const guarded = async (path: string) => {
     const context = await browser.newContext()
     const page = await context.newPage()
-    // As a server with a token answers: here it is the browser's side that is tested.
     await page.route('**/api/**', (route) =>
       route.request().headers().authorization === 'Bearer secret'
         ? route.continue()
         : route.fulfill({ status: 401, json: { error: { code: 'unauthorized', message: 'this server wants a token', remedy: 'send one' } } }),
     )
-    await page.goto(`${SITE}/jobs`)
-    await page.getByText(/This server wants a token/).waitFor()
-    await page.getByLabel('Token').fill('secret')
+    await page.goto(`${SITE}${path}`)
+    await page.getByText(/This server wants a token/).first().waitFor()
+    await page.getByLabel('Token').first().fill('secret')
     await page.keyboard.press('Enter')
+    return { page, close: () => context.close() }
+  }
+
+  it('is asked for, once', async () => {
+    const { page, close } = await guarded('/jobs')
     await rows(page, 'jobs').nth(1).waitFor()
     await page.reload()
     await rows(page, 'jobs').nth(1).waitFor()
-    await context.close()
+    await close()
+  })
+
+  it.each(['/', JOB_PATH, '/nodes/n1'])('is enough for all that %s shows', async (path) => {
+    const { page, close } = await guarded(path)
+    await until('no banner is left', async () => (await page.getByTestId('banner').count()) === 0)
+    expect(await page.getByLabel('Token').count()).toBe(0)
+    await close()
   })
 })

@@ -57,10 +57,19 @@ export function address(path: string, query: Query = {}): string {
 export const part = (text: string) => encodeURIComponent(text)
 
 const TOKEN_KEY = 'throughline-token'
+const tokenWatchers = new Set<() => void>()
 /** The bearer token that the reader has given in this tab; it is kept nowhere else. */
 export const token = {
   get: () => sessionStorage.getItem(TOKEN_KEY),
-  set: (value: string) => sessionStorage.setItem(TOKEN_KEY, value),
+  set: (value: string) => {
+    sessionStorage.setItem(TOKEN_KEY, value)
+    for (const watcher of tokenWatchers) watcher()
+  },
+  /** Calls `watcher` when a token is given, until the function that this returns is called. */
+  watch: (watcher: () => void) => {
+    tokenWatchers.add(watcher)
+    return () => void tokenWatchers.delete(watcher)
+  },
 }
 
 /** Characters that hide text or turn its direction: names come from other people's programs. */

@@ -1,7 +1,7 @@
 // Answers that stay on the screen: the last one is kept while the next is fetched or fails, with what is wrong and
 // since when. One request at a time, the next one only after the answer.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { type ApiError, asApiError, fetchJson } from './client.ts'
+import { type ApiError, asApiError, fetchJson, token } from './client.ts'
 
 export interface Live<T> {
   /** The last good answer, of this address. */
@@ -45,6 +45,8 @@ export function useLive<T>(url: string | null, every?: number, keep = false): Li
   const keepNow = useRef(keep)
   keepNow.current = keep
   const of = useRef(url)
+  // One answer asks for the token, and all that were refused for want of it are asked for again.
+  useEffect(() => token.watch(() => setRound((n) => n + 1)), [])
   useEffect(() => {
     // Asking again keeps what is there; another address does not, unless told to.
     if (!keepNow.current && of.current !== url) setHeld({ since: 0, slow: false })

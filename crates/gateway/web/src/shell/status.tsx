@@ -1,7 +1,7 @@
 // What a reader must know of an answer: that it is on its way, that it failed and what to do, that what is shown is old.
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { type ApiError, token } from '../api/client.ts'
+import { token } from '../api/client.ts'
 import type { Live } from '../api/live.ts'
 import { clock } from '../text.ts'
 
@@ -19,7 +19,7 @@ export function Status({ of, what }: { of: readonly Live<unknown>[]; what: strin
           <button type="button" onClick={failed.again}>
             Try again
           </button>
-          {failed.error.status === 401 && <TokenForm error={failed.error} done={() => of.forEach((live) => live.again())} />}
+          {failed.error.status === 401 && <TokenForm />}
         </div>
       ) : slow ? (
         <div class="banner" data-testid="banner">
@@ -46,12 +46,11 @@ function sentence(text: string): string {
 }
 
 /** Asks for the bearer token of the server. */
-function TokenForm({ done }: { error: ApiError; done: () => void }) {
+function TokenForm() {
   const [value, setValue] = useState('')
   const submit = (event: Event) => {
     event.preventDefault()
     token.set(value.trim())
-    done()
   }
   return (
     <form class="inline" onSubmit={submit}>
