@@ -1,9 +1,8 @@
 //! Files of mutual TLS, the same for both sides. Read when a connection is made, so that renewed certificates
 //! hold from the next connection on.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -11,7 +10,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use serde::{Deserialize, Serialize};
-use throughline_daemon::Failure;
+use throughline_daemon::{Failure, Renewed};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
 /// Largest file that is taken for certificates or a key; a chain of a few certificates is some kilobytes.
@@ -31,7 +30,7 @@ pub struct TlsFiles {
 
 /// A file of [`TlsFiles`] can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("{key} = \"{path}\": {cause}", path = path.display())]
+#[error("tls.{key} = \"{path}\": {cause}", path = path.display())]
 pub struct TlsFileError {
     /// The configuration's key within `tls`.
     key: &'static str,
@@ -119,19 +118,7 @@ impl TlsFiles {
 /// The side that listens. Files that were renewed hold from the next connection on; while they can't be used, the ones
 /// before do.
 #[derive(Debug)]
-pub struct ServerTls {
-    files: TlsFiles,
-    current: Mutex<Current>,
-}
-
-#[derive(Debug)]
-struct Current {
-    config: Arc<ServerConfig>,
-    stamp: Stamp,
-}
-
-/// Changes with each of the three files: device, inode, length, time of the last change in nanoseconds.
-type Stamp = [Option<(u64, u64, u64, i64, i64)>; 3];
+pub struct ServerTls(Renewed<ServerConfig>);
 
 impl ServerTls {
     /// Reads the files.
@@ -139,36 +126,15 @@ impl ServerTls {
     /// # Errors
     /// One is not there, can't be read, or does not hold what it should.
     pub fn new(files: TlsFiles) -> Result<Self, TlsFileError> {
-        let stamp = stamp(&files);
-        let config = Arc::new(files.server()?);
-        Ok(Self { files, current: Mutex::new(Current { config, stamp }) })
+        let paths = vec![files.ca.clone(), files.certificate.clone(), files.key.clone()];
+        Renewed::new(paths, move || files.server()).map(Self)
     }
 
     /// What holds for the next connection. Looks at the files: not for a thread that polls sockets.
     #[must_use]
     pub fn current(&self) -> Arc<ServerConfig> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamp = stamp(&self.files);
-        if stamp != current.stamp {
-            // Once for each change: the next look comes with the next change.
-            current.stamp = stamp;
-            match self.files.server() {
-                Ok(config) => {
-                    current.config = Arc::new(config);
-                    tracing::info!(certificate = %self.files.certificate.display(), "new TLS files");
-                }
-                Err(error) => tracing::error!("tls.{error}; the files before hold on"),
-            }
-        }
-        current.config.clone()
+        self.0.current()
     }
-}
-
-fn stamp(files: &TlsFiles) -> Stamp {
-    [&files.ca, &files.certificate, &files.key].map(|path| {
-        let facts = std::fs::metadata(path).ok()?;
-        Some((facts.dev(), facts.ino(), facts.len(), facts.mtime(), facts.mtime_nsec()))
-    })
 }
 
 fn read(key: &'static str, path: &Path, expected: &str) -> Result<String, TlsFileError> {

@@ -14,10 +14,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::ServerConfig;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
+use throughline_daemon::Renewed;
 use throughline_daemon::connections::{Place, Places, Watched};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -65,7 +67,7 @@ pub struct Server {
     /// Who may read.
     pub guard: Arc<Guard>,
     /// For HTTPS.
-    pub tls: Option<TlsAcceptor>,
+    pub tls: Option<Arc<Renewed<ServerConfig>>>,
     /// Connections at most.
     pub connections: usize,
     /// Counts those that are refused.
@@ -165,7 +167,8 @@ impl Shared {
 
     async fn serve(&self, stream: TcpStream, peer: Peer, place: Place<Reader>) -> Ended {
         let stream = Watched::new(stream, place);
-        let Some(tls) = &self.server.tls else { return self.http1(stream, peer).await };
+        let Some(tls) = self.server.tls.clone() else { return self.http1(stream, peer).await };
+        let tls = TlsAcceptor::from(tokio::task::spawn_blocking(move || tls.current()).await?);
         let Ok(shaken) = tokio::time::timeout(HANDSHAKE_TIME_MAX, tls.accept(stream)).await else {
             self.server.refusals.connection("handshake", &peer.address);
             return Ok(());
@@ -249,22 +252,23 @@ mod tests {
     use throughline_sample::catalogue::QUERY_REFUSED_CONNECTIONS;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    /// A certificate for `localhost` and its key.
-    fn tls(folder: &std::path::Path) -> (TlsAcceptor, CertificateDer<'static>) {
+    /// A certificate for `localhost` and its key, in files.
+    fn certified(folder: &std::path::Path) -> (ServerTls, CertificateDer<'static>) {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
         let files = ServerTls { certificate: folder.join("server.pem"), key: folder.join("server.key") };
         std::fs::write(&files.certificate, made.cert.pem()).unwrap();
         std::fs::write(&files.key, made.signing_key.serialize_pem()).unwrap();
-        (files.read().unwrap(), made.cert.der().clone())
+        (files, made.cert.der().clone())
     }
 
-    async fn serve(tls: Option<TlsAcceptor>, figures: &SelfFigures) -> (SocketAddr, CancellationToken) {
+    async fn serve(tls: Option<&ServerTls>, figures: &SelfFigures) -> (SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let page = get(async |ConnectInfo(peer): ConnectInfo<Peer>| format!("for {:?}", peer.user));
         let guard = Arc::new(Access::default().guard().unwrap());
         let router = Router::new().route("/", page);
         let refusals = Refusals::new(figures.clone());
+        let tls = tls.map(|files| files.renewed().unwrap());
         let stop = CancellationToken::new();
         let server = Server { router, guard, tls, connections: 100, refusals };
         tokio::spawn(server.run(listener, stop.clone()));
@@ -274,30 +278,49 @@ mod tests {
     #[tokio::test]
     async fn answers_over_tls_while_others_never_shake_hands() {
         let folder = tempfile::tempdir().unwrap();
-        let (acceptor, certificate) = tls(folder.path());
-        let (address, _stop) = serve(Some(acceptor), &SelfFigures::default()).await;
+        let (files, certificate) = certified(folder.path());
+        let (address, _stop) = serve(Some(&files), &SelfFigures::default()).await;
         let mut silent = Vec::new();
         for _ in 0..150 {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
-        let mut roots = RootCertStore::empty();
-        roots.add(certificate).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client =
-            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
-        let client = client.with_root_certificates(roots).with_no_client_auth();
-        let stream = TcpStream::connect(address).await.unwrap();
-        let name = ServerName::try_from("localhost").unwrap();
-        let mut stream =
-            tokio_rustls::TlsConnector::from(Arc::new(client)).connect(name, stream).await.unwrap();
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
+        let answer = answer_over_tls(address, certificate).await.unwrap();
         let own = nix::unistd::geteuid().as_raw();
         assert!(
             answer.starts_with("HTTP/1.1 200") && answer.ends_with(&format!("for Some({own})")),
             "{answer}"
         );
+    }
+
+    /// What a client gets that trusts this certificate alone.
+    async fn answer_over_tls(address: SocketAddr, trusted: CertificateDer<'static>) -> io::Result<String> {
+        let mut roots = RootCertStore::empty();
+        roots.add(trusted).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client =
+            ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let client = client.with_root_certificates(roots).with_no_client_auth();
+        let stream = TcpStream::connect(address).await?;
+        let name = ServerName::try_from("localhost").unwrap();
+        let mut stream = tokio_rustls::TlsConnector::from(Arc::new(client)).connect(name, stream).await?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    #[tokio::test]
+    async fn a_renewed_certificate_holds_and_half_a_one_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (files, first) = certified(folder.path());
+        let (address, _stop) = serve(Some(&files), &SelfFigures::default()).await;
+        assert!(answer_over_tls(address, first.clone()).await.is_ok());
+        let whole = std::fs::read_to_string(&files.certificate).unwrap();
+        std::fs::write(&files.certificate, &whole[..100]).unwrap();
+        assert!(answer_over_tls(address, first.clone()).await.is_ok(), "the one before holds on");
+        let (_, second) = certified(folder.path());
+        assert!(answer_over_tls(address, second).await.is_ok());
+        assert!(answer_over_tls(address, first).await.is_err());
     }
 
     /// Reads until the server closes; the clock is the runtime's and goes on by itself when nothing else does.
@@ -312,7 +335,7 @@ mod tests {
         let figures = SelfFigures::default();
         let folder = tempfile::tempdir().unwrap();
         let (plain, _stop) = serve(None, &figures).await;
-        let (secure, _stop_too) = serve(Some(tls(folder.path()).0), &figures).await;
+        let (secure, _stop_too) = serve(Some(&certified(folder.path()).0), &figures).await;
         let silent = TcpStream::connect(plain).await.unwrap();
         let mut slow = TcpStream::connect(plain).await.unwrap();
         slow.write_all(b"GET / HTTP/1.1\r\nHost: loc").await.unwrap();

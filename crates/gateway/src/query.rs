@@ -45,7 +45,7 @@ impl Server {
         access: &Access,
         health: Arc<dyn Health>,
     ) -> Result<Server, Failure> {
-        let tls = access.tls.as_ref().map(ServerTls::read).transpose()?;
+        let tls = access.tls.as_ref().map(ServerTls::renewed).transpose()?;
         let refusals = Refusals::new(figures.clone());
         let guard = access.guard()?;
         let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());

@@ -1,4 +1,4 @@
-//! HTTPS: certificate and key. Files are read at the start of the server; `listen` shakes hands.
+//! HTTPS: certificate and key. Files that are renewed hold from the next connection on; `listen` shakes hands.
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -6,8 +6,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
-use throughline_daemon::Failure;
-use tokio_rustls::TlsAcceptor;
+use throughline_daemon::{Failure, Renewed};
 
 /// `tls` of the configuration: PEM files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,11 +19,16 @@ pub struct ServerTls {
 }
 
 impl ServerTls {
-    /// Reads the files.
+    /// What the files hold now and from then on.
     ///
     /// # Errors
     /// One can't be read, or does not hold what it should; the message names the key.
-    pub fn read(&self) -> Result<TlsAcceptor, Failure> {
+    pub fn renewed(&self) -> Result<Arc<Renewed<ServerConfig>>, Failure> {
+        let (files, paths) = (self.clone(), vec![self.certificate.clone(), self.key.clone()]);
+        Renewed::new(paths, move || files.read()).map(Arc::new)
+    }
+
+    fn read(&self) -> Result<ServerConfig, Failure> {
         let remedy = "name PEM files that this user may read";
         let failed = |key: &str, path: &PathBuf, why: String| {
             let what = format!("query.tls.{key} = \"{}\"", path.display());
@@ -52,7 +56,7 @@ impl ServerTls {
         // The key does not belong to the certificate, for instance.
         let mut config = config.map_err(|error| failed("key", &self.key, error.to_string()))?;
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(TlsAcceptor::from(Arc::new(config)))
+        Ok(config)
     }
 }
 
