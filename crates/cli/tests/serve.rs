@@ -133,6 +133,19 @@ fn an_operated_database_that_is_away_is_waited_for_and_a_stop_ends_it() {
     assert!(said.contains("no database yet"), "{said}");
 }
 
+/// Its administrator may make it later: a service must not have ended until then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_not_made_yet_is_waited_for_too() {
+    let other = testing::database().await;
+    let url = format!("host={} user=throughline dbname=not_yet", other.socket_folder().unwrap().display());
+    let mut serve = Serve::start(&["--database-url".as_ref(), url.as_ref()]);
+    let health = fetch(&serve.address("query"), "/healthz");
+    assert!(health.starts_with("HTTP/1.1 503") && health.contains("failing: database"), "{health}");
+    let (status, said) = serve.stop();
+    assert_eq!(status, 0, "{said}");
+    assert!(said.contains("no database yet") && said.contains("CREATE DATABASE"), "{said}");
+}
+
 #[test]
 fn a_private_database_starts_with_it_and_stops_with_it() {
     testing::ensure_programs();

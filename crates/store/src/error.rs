@@ -109,6 +109,9 @@ pub enum Error {
 /// SQLSTATE of a login to a database that the server does not have.
 const NO_DATABASE: &str = "3D000";
 
+/// What to do then. Its administrator may do so while others wait.
+const NO_DATABASE_REMEDY: &str = "create it with CREATE DATABASE, or name another with --database-url";
+
 /// What to do when there is no connection.
 const CONNECT_REMEDY: &str =
     "is it running? `throughline db status` tells, or check --database-url and the server's log";
@@ -132,7 +135,6 @@ impl Error {
             }
             Error::Permission { .. } => ExitStatus::Permission,
             Error::Place(_) | Error::Url(_) => ExitStatus::Usage,
-            Error::Refused { state, .. } if state == NO_DATABASE => ExitStatus::Unavailable,
             Error::Refused { .. } | Error::Schema(_) => ExitStatus::Failed,
             _ => ExitStatus::Unavailable,
         }
@@ -190,6 +192,11 @@ impl Error {
             Some(refusal) if refusal.code().code() == DISK_FULL || refusal.message().contains(NO_SPACE) => {
                 Error::Full { what: what.to_owned(), place: String::new(), cause: describe(refusal) }
             }
+            Some(refusal) if refusal.code().code() == NO_DATABASE => Error::Unavailable {
+                what: what.to_owned(),
+                cause: describe(refusal),
+                remedy: NO_DATABASE_REMEDY,
+            },
             Some(refusal) if is_about_the_statement(refusal.code().code()) => Error::Refused {
                 what: what.to_owned(),
                 cause: describe(refusal),
@@ -208,8 +215,8 @@ impl Error {
     /// What a writer's caller should see: no entry is at fault when the login or the schema is, and the same
     /// entries succeed once somebody has put that right.
     pub(crate) fn not_the_entries_fault(self) -> Error {
-        // Classes: no such database, no such schema, no such table or column or no right to it.
-        const ENVIRONMENT: [&str; 3] = ["3D", "3F", "42"];
+        // Classes: no such schema, no such table or column or no right to it.
+        const ENVIRONMENT: [&str; 2] = ["3F", "42"];
         match self {
             Error::Permission { what, cause } => Error::Unavailable { what, cause, remedy: CONNECT_REMEDY },
             Error::Refused { what, cause, state }
@@ -257,15 +264,12 @@ fn is_about_the_statement(state: &str) -> bool {
     !NOT_NOW.iter().any(|class| state.starts_with(class))
 }
 
-/// The server's words, and the remedy where they do not tell it.
+/// The server's words.
 fn describe(refusal: &tokio_postgres::error::DbError) -> String {
     let mut text = format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
     if let Some(detail) = refusal.detail() {
         text.push_str(": ");
         text.push_str(detail);
-    }
-    if refusal.code().code() == NO_DATABASE {
-        text.push_str("; create it with CREATE DATABASE, or name another with --database-url");
     }
     text
 }
