@@ -283,13 +283,24 @@ mod tests {
         all
     }
 
+    /// Encoded bytes of the one record of a batch, without its tag and length.
+    fn record_bytes(batch: &Batch) -> usize {
+        let mut bytes = 0;
+        macro_rules! add {
+            ($($kind:ident),+) => { $(bytes += batch.$kind.iter().map(Message::encoded_len).sum::<usize>();)+ };
+        }
+        cumulative!(add);
+        precious!(add);
+        traces!(add);
+        bytes
+    }
+
     fn check(records: &[(u8, usize)]) {
         let mut gathering = Gathering::default();
         let mut expected = Vec::new();
         for (number, (kind, bytes)) in records.iter().enumerate() {
             let record = numbered(*kind, number as i64 + 1, *bytes);
-            // The text is all of the record but some 20 bytes.
-            if record.encoded_len() + RECORD_HEAD_BYTES <= RECORD_BYTES_MAX {
+            if record_bytes(&record) + RECORD_HEAD_BYTES <= RECORD_BYTES_MAX {
                 expected.push(number as i64 + 1);
             }
             gathering.add(record);
@@ -320,6 +331,13 @@ mod tests {
             )
         ) {
             check(&records);
+        }
+    }
+
+    #[test]
+    fn attack_03_the_largest_record_is_told_to_the_byte() {
+        for bytes in RECORD_BYTES_MAX - 64..RECORD_BYTES_MAX + 64 {
+            check(&[(0, bytes), (4, 10)]);
         }
     }
 
