@@ -52,6 +52,9 @@ const SAVE: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_secs(5);
 /// Pause after a failed accept: mostly descriptors have run out, and that passes when ranks end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Connections accepted before all else that this task does gets its turn: with its own descriptor always ready,
+/// `AsyncFd` never lets go by itself, and while two users connected and closed no record was handed over.
+const TURN: u32 = 16;
 /// How long the last records may wait for the agent when it stops.
 const LAST_HAND_OVER: Duration = Duration::from_secs(2);
 
@@ -284,7 +287,10 @@ async fn accept_all(shared: &Arc<Shared>, listening: &Listening, connections: &m
             return;
         }
     };
-    loop {
+    for turn in 1_u32.. {
+        if turn.is_multiple_of(TURN) {
+            tokio::task::yield_now().await;
+        }
         while connections.try_join_next().is_some() {}
         let Ok(mut ready) = listener.readable().await else { return };
         match ready.try_io(|listener| accept(listener.get_ref())) {

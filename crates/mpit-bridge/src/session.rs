@@ -81,19 +81,24 @@ pub(crate) async fn serve(
     };
     drop(connection);
     session.disconnected();
-    // What it knew and its slot are given back now: whoever is here without a connection is a few words.
+    // What it knew is given back now: whoever is here without a connection is a few words, and a slot or a ghost's place
+    // until its end has been told, so that also those who leave faster than that are bounded.
     let Some(gone) = session.gone(opener.uid) else { return outcome };
-    drop(slot);
     let ended_at = shared.moment().utc;
     let Some(process) = process.filter(|_| !gone.has_ended) else {
         leave(shared, &user, &gone, ended_at).await;
         return outcome;
     };
-    let ghost = shared.quotas.hold(&user, Resource::Ghosts, 1);
-    let patience = if ghost.is_ok() { shared.config.limits.reconnect } else { Duration::ZERO };
-    if ghost.is_err() {
-        user.exceeds(Quota::Ghosts, 1);
-    }
+    let (patience, _place) = match shared.quotas.hold(&user, Resource::Ghosts, 1) {
+        Ok(ghost) => {
+            drop(slot);
+            (shared.config.limits.reconnect, ghost)
+        }
+        Err(_) => {
+            user.exceeds(Quota::Ghosts, 1);
+            (Duration::ZERO, slot)
+        }
+    };
     let end = tokio::select! {
         biased;
         () = shared.stop.cancelled() => return Ok(()),
