@@ -113,7 +113,8 @@ describe('the map', () => {
     await page.keyboard.press('Escape')
     await panel(page).waitFor({ state: 'detached' })
     // The focus is back on the map.
-    expect(await page.evaluate(() => document.activeElement?.getAttribute('data-testid'))).toBe('map')
+    const focused = () => page.evaluate(() => document.activeElement?.getAttribute('data-testid'))
+    await until('the map has the focus', async () => (await focused()) === 'map')
     await close()
   })
 
