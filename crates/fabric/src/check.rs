@@ -4,7 +4,7 @@
 use crate::capability::{Capability, link_name};
 use crate::discover::{Failure, NEIGHBOUR, OTHER_FACTS, OTHER_PLACE};
 use crate::errors::Excess;
-use crate::mad::{NodeKind, PortState};
+use crate::mad::{NodeKind, PortState, SmInfo, SmState};
 use crate::topology::{NodeIndex, PortEnd, Topology};
 use std::collections::BTreeMap;
 use throughline_sample::Guid;
@@ -34,7 +34,7 @@ impl Severity {
 pub enum Kind {
     /// The walk ended at one of its bounds.
     DiscoveryTruncated,
-    /// No subnet manager is seen.
+    /// There is no subnet manager, or the one that the local port names does not answer as master.
     SubnetManagerAbsent,
     /// Two ports have one LID.
     LidDuplicate,
@@ -148,6 +148,41 @@ pub struct Unread {
     pub ports: Vec<u8>,
     /// Why.
     pub reason: &'static str,
+}
+
+/// What the port at the subnet manager's LID answered to SMInfo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ManagerAnswer {
+    /// A subnet manager, in the state that it reports.
+    State(SmInfo),
+    /// The port's agent, with this status: no subnet manager runs there.
+    Refused(u16),
+    /// Nothing within all attempts.
+    Silent,
+    /// No discovered port has that LID.
+    Nowhere,
+}
+
+/// What the subnet manager's answer shows: a finding unless it is alive and master.
+#[must_use]
+pub fn of_manager(topology: &Topology, answer: ManagerAnswer) -> Option<Finding> {
+    let lid = topology.manager_lid().unwrap_or_default();
+    let end = topology.port_with_lid(lid);
+    let what = match answer {
+        ManagerAnswer::State(info) if info.state == SmState::MASTER => return None,
+        ManagerAnswer::State(info) => {
+            format!("the subnet manager at LID {lid} is {} and not master", info.state.name())
+        }
+        ManagerAnswer::Refused(status) => {
+            format!("no subnet manager runs at LID {lid}, which ports still name (status {status:#06x})")
+        }
+        ManagerAnswer::Silent => format!("the subnet manager at LID {lid} does not answer"),
+        ManagerAnswer::Nowhere => {
+            format!("ports name LID {lid} as the subnet manager's, and no port has that LID")
+        }
+    };
+    let ports = end.map(|end| end.port).into_iter().collect();
+    Some(Finding { kind: Kind::SubnetManagerAbsent, node: end.map(|end| end.node), ports, what })
 }
 
 /// What the walk itself shows: managers, LIDs, states, widths and speeds, names, silent nodes.
@@ -268,17 +303,14 @@ pub fn port_ranges(ports: &[u8]) -> String {
 
 /// The local port's master SM LID is set by the manager (14.2.5.6).
 fn manager(topology: &Topology, found: &mut Vec<Finding>) {
-    let local = topology.local.and_then(|end| {
-        let node = &topology.nodes[end.node];
-        let port = if node.kind == NodeKind::Switch { 0 } else { end.port };
-        Some((end.node, port, node.port(port)?.info?))
-    });
-    if let Some((node, port, info)) = local
-        && info.sm_lid == 0
-    {
-        let what = "no subnet manager has configured the local port".to_owned();
-        found.push(Finding { kind: Kind::SubnetManagerAbsent, node: Some(node), ports: vec![port], what });
+    if topology.manager_lid() != Some(0) {
+        return;
     }
+    let what = "no subnet manager has configured the local port".to_owned();
+    let end = topology.local_end_port();
+    let ports = end.map(|end| end.port).into_iter().collect();
+    let node = end.map(|end| end.node);
+    found.push(Finding { kind: Kind::SubnetManagerAbsent, node, ports, what });
 }
 
 /// End ports and switches' port 0 that have a link: each with its LIDs.

@@ -29,6 +29,7 @@ pub mod scrape;
 pub mod sim;
 pub mod simulator;
 pub mod stop;
+pub mod subnet_manager;
 pub mod sweep;
 pub mod sweep_text;
 pub mod topology;

@@ -281,6 +281,34 @@ fn a_clean_fabric_is_clean_and_without_a_manager_it_is_not() {
     }
 }
 
+#[test]
+fn a_manager_that_died_is_absent() {
+    let simulated = simulated::start_unmanaged(&simulated::SMALL.to_net().unwrap());
+    let manager = simulated::daemon::Manager::start(&simulated, &FatTree::host_id(4), 3);
+    let check = |more: &[&str]| {
+        let mut crawler = simulated.fabric.client(CRAWLER, None).unwrap();
+        let output = crawler.args(["check", "--timeout", "200"]).args(more).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(check(&[]).0, Some(0), "{}", check(&[]).1);
+    drop(manager);
+    let (status, text) = check(&["--json"]);
+    // Its LID is still in every port, and counters are read.
+    let findings: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((status, findings.len()), (Some(2), 1), "{text}");
+    let finding = &findings[0];
+    assert_eq!((&finding["kind"], &finding["severity"]), (&"sm.absent".into(), &"error".into()));
+    let host = FatTree::host_description(4);
+    assert_eq!(
+        (finding["description"].as_str(), finding["ports"][0].as_u64()),
+        (Some(host.as_str()), Some(1))
+    );
+    assert!(finding["what"].as_str().unwrap().starts_with("the subnet manager at LID "), "{text}");
+    // A choice of nodes does not hide it.
+    let (status, text) = check(&["--json", "--node", &simulated::SMALL.switch_description(1)]);
+    assert_eq!((status, text.matches("sm.absent").count()), (Some(2), 1), "{text}");
+}
+
 /// `Counter == value` of a port in `ibqueryerrors`, errors and what they consist of, without zeros.
 fn figures_of(text: &str, node: &str, port: u8) -> BTreeMap<String, u64> {
     let of_node = text.split("Errors for ").find(|part| part.contains(node)).unwrap();

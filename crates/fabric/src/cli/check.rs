@@ -42,7 +42,10 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     };
     let nodes = options.judged.nodes(&look.topology)?;
     let mut findings = check::of_topology(&look.topology, &look.failures);
-    findings.retain(|finding| finding.node.is_none_or(|node| nodes.has(node)));
+    findings.extend(look.manager.and_then(|answer| check::of_manager(&look.topology, answer)));
+    // What is wrong with the manager is wrong with every node.
+    let is_selected = |finding: &Finding| finding.node.is_none_or(|node| nodes.has(node));
+    findings.retain(|finding| finding.kind == Kind::SubnetManagerAbsent || is_selected(finding));
     findings.extend(check::of_counters(&look.errors(&nodes, &thresholds), &look.unread(&nodes)));
     check::merge_unmanaged(&look.topology, &mut findings);
     findings.sort_by_key(|finding| (finding.kind.severity(), finding.kind, finding.node));

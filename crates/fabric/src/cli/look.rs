@@ -7,7 +7,7 @@ use super::source::Need;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use throughline_daemon::Failure;
-use throughline_fabric::check::Unread;
+use throughline_fabric::check::{ManagerAnswer, Unread};
 use throughline_fabric::discover;
 use throughline_fabric::errors::{self, Excess, Thresholds};
 use throughline_fabric::mad::NodeKind;
@@ -23,6 +23,8 @@ pub struct Look {
     pub topology: Topology,
     /// What the walk could not read.
     pub failures: Vec<discover::Failure>,
+    /// What the subnet manager answered; `None` where it was not queried.
+    pub manager: Option<ManagerAnswer>,
     /// Readings of the first of two sweeps; empty where there was one.
     before: Vec<PortReading>,
     after: Vec<PortReading>,
@@ -40,6 +42,7 @@ pub fn look(fabric: &FabricOptions, interval: Option<Duration>, sets: Sets) -> a
     let (topology, mut failures) = (found.topology, found.failures);
     // Nodes answer in any order; a report has one.
     failures.sort_by_key(|failure| (failure.guid, failure.port, failure.what));
+    let manager = source.manager(&topology, &stop)?;
     // A port without a link keeps its errors: LinkDownedCounter above all.
     let mut counting = source.counters(&topology, Selection { unlinked: true, ..Selection::default() })?;
     counting.read(sets);
@@ -60,7 +63,7 @@ pub fn look(fabric: &FabricOptions, interval: Option<Duration>, sets: Sets) -> a
     }
     counting.sweep(&stop)?;
     let after = counting.readings().to_vec();
-    Ok(Some(Look { topology, failures, before, after }))
+    Ok(Some(Look { topology, failures, manager, before, after }))
 }
 
 impl Look {

@@ -5,6 +5,7 @@ use super::FabricOptions;
 use std::collections::HashMap;
 use std::path::Path;
 use throughline_daemon::Failure;
+use throughline_fabric::check::ManagerAnswer;
 use throughline_fabric::discover::{Discovery, Limits};
 use throughline_fabric::engine::{Engine, EngineError, Settings};
 use throughline_fabric::key::Key;
@@ -16,6 +17,7 @@ use throughline_fabric::port::FabricPort;
 use throughline_fabric::route::{SwitchRouting, read_routing};
 use throughline_fabric::sa::{self, Choice, Groups, SaError};
 use throughline_fabric::stop::Stop;
+use throughline_fabric::subnet_manager::query_manager;
 use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sets, Sweeper};
 use throughline_fabric::topology::Topology;
 use throughline_fabric::transport::Class;
@@ -142,6 +144,16 @@ impl Source {
         let settings = Settings { retries: 0, ..live.settings };
         let mut engine = super::fabric::engine(&live.port, Class::Management, settings)?;
         Ok(read_routing(&mut engine, topology, stop.flag())?)
+    }
+
+    /// What the subnet manager answers; `None` for saved files, and where there is none to query.
+    ///
+    /// # Errors
+    /// No permission (77), or the command was stopped.
+    pub fn manager(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<Option<ManagerAnswer>> {
+        let Source::Live(live) = self else { return Ok(None) };
+        let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
+        Ok(query_manager(&mut engine, topology, stop.flag())?)
     }
 
     /// Multicast forwarding tables; what could not be read is told.

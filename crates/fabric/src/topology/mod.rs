@@ -277,6 +277,37 @@ impl Topology {
         self.nodes.iter().enumerate().filter(|_| lid != 0).find_map(of_node)
     }
 
+    /// The port to which this LID leads, other than base LIDs included (LMC); of a switch, its port 0.
+    #[must_use]
+    pub fn port_with_lid(&self, lid: u16) -> Option<PortEnd> {
+        let has_lid = |info: &PortInfo| {
+            info.lid != 0
+                && (u32::from(info.lid)..u32::from(info.lid) + (1 << info.lmc)).contains(&u32::from(lid))
+        };
+        self.nodes.iter().enumerate().find_map(|(node, of_node)| {
+            let mut ports =
+                of_node.ports.iter().filter(|port| of_node.kind != NodeKind::Switch || port.number == 0);
+            let found = ports.find(|port| port.info.as_ref().is_some_and(has_lid))?;
+            Some(PortEnd { node, port: found.number })
+        })
+    }
+
+    /// The end port through which the subnet was discovered: of a switch, its port 0.
+    #[must_use]
+    pub fn local_end_port(&self) -> Option<PortEnd> {
+        let end = self.local?;
+        let is_switch = self.nodes.get(end.node)?.kind == NodeKind::Switch;
+        Some(if is_switch { PortEnd { port: 0, ..end } } else { end })
+    }
+
+    /// LID of the master subnet manager in the local port's PortInfo; 0 where no manager has configured it. It says
+    /// who the manager was last, not that it is alive.
+    #[must_use]
+    pub fn manager_lid(&self) -> Option<u16> {
+        let end = self.local_end_port()?;
+        Some(self.nodes[end.node].port(end.port)?.info?.sm_lid)
+    }
+
     /// Subnet prefix and GUID of each port that can be a member of a multicast group.
     #[must_use]
     pub fn end_guids(&self) -> Vec<(u64, Guid)> {
