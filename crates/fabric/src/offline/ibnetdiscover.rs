@@ -50,10 +50,10 @@ pub fn read(lines: &mut Lines<'_>, facts: &mut Facts) -> Result<(), OfflineError
             let (cable, port) = port_line(lines, guid)?;
             facts.port(guid, cable.here.1, port).map_err(|reason| lines.file_error(reason))?;
             cables.push(cable);
-        } else if let Some((key, value)) = line.split_once('=') {
+        } else if let Some((key, value)) = key_and_value(line) {
             current = None;
             heading.is_begun = true;
-            key_value(&mut heading, key.trim(), value).ok_or_else(|| lines.expected("`key=0x…`"))?;
+            key_value(&mut heading, key, value).ok_or_else(|| lines.expected("`key=0x…`"))?;
         } else {
             let node = node_line(lines, &heading)?;
             current = Some(node.guid);
@@ -80,6 +80,13 @@ fn initiated_from(comment: &str) -> Option<(Guid, Guid)> {
 
 fn is_chassis(line: &str) -> bool {
     ["Chassis ", "Non-Chassis", "Hostname"].iter().any(|word| line.starts_with(word))
+}
+
+/// `vendid=0x2c9`. A node's line may hold `=`, too: in its name.
+fn key_and_value(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once('=')?;
+    let key = key.trim();
+    key.bytes().all(|byte| byte.is_ascii_alphanumeric()).then_some((key, value))
 }
 
 fn key_value(heading: &mut Heading, key: &str, value: &str) -> Option<()> {

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used)]
 
 use super::*;
+use crate::multicast::MulticastTables;
+use proptest::prelude::*;
 use throughline_sample::Guid;
 
 /// One switch, two hosts, one of them with a quote in its name.
@@ -73,6 +75,51 @@ fn a_topology_and_its_tables() {
     assert_eq!(topology.local.map(|end| (end.node, end.port)), Some((0, 0)));
     let hops = topology.route(Guid(0x2000), Guid(0x2010)).unwrap();
     assert_eq!(hops.iter().map(|hop| hop.out_port).collect::<Vec<_>>(), [Some(2), Some(4), None]);
+}
+
+/// What `save` writes of the net and its tables with other names.
+fn saved_with_names(names: &[String; 3]) -> [(&'static str, String); 3] {
+    let mut topology = read_files(&[("net", NET), ("tables", TABLES)]).unwrap().topology;
+    for (node, name) in topology.nodes.iter_mut().zip(names) {
+        node.description = lines::description(name);
+    }
+    let mut multicast = MulticastTables::new(&topology);
+    multicast.insert(0, 0xC000, 1);
+    let texts = [save::ibnetdiscover(&topology), save::tables(&topology)];
+    let [net, tables] = texts;
+    [("net", net), ("tables", tables), ("multicast", save::multicast(&topology, &multicast))]
+}
+
+fn come_back(names: &[String; 3]) {
+    let files = saved_with_names(names);
+    let saved = read_files(&files.each_ref().map(|(name, text)| (*name, text.as_str()))).unwrap();
+    for (node, name) in saved.topology.nodes.iter().zip(names) {
+        assert_eq!(node.description, lines::description(name));
+    }
+    assert_eq!(saved.topology.cables().count(), 2);
+    assert_eq!(saved.topology.nodes[0].output_port(5), Some(4));
+    assert_eq!(saved.multicast[&Guid(0x1000)][&0xC000], [1 << 1, 0, 0, 0]);
+}
+
+#[test]
+fn any_name_that_is_saved_is_read_again() {
+    for names in [
+        ["rack=7 slot=3", "a=b", "=0x1"],
+        ["vendid=0x1", "Switch\t4 \"S-1\"", "# \"x\" lid 9 4xEDR"],
+        ["(core A):", "1 valid lids dumped", "LID    : Port"],
+        [" guid 0x1 ", "[1] \"H-1\"[2]", " "],
+        ["計算ノード", "\u{FFFD}", "\\"],
+    ] {
+        come_back(&names.map(str::to_owned));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn names_are_no_part_of_the_format(names in proptest::array::uniform3("[ -~äß計\\t]{0,24}")) {
+        come_back(&names);
+    }
 }
 
 #[test]
