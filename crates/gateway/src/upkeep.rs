@@ -13,7 +13,8 @@ use throughline_sample::catalogue::{
     MINUTES_LAG_SECONDS, MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
 };
 use throughline_store::{
-    BlocksMade, Database, Retention, RetentionWay, apply_retention, close_silent, make_blocks, make_minutes,
+    BlocksMade, Database, DatabaseSize, Retention, RetentionWay, apply_retention, close_silent,
+    database_size, lock_upkeep, make_blocks, make_minutes,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -21,9 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 /// The part of the process in figures.
 const SOURCE: &str = "upkeep";
-
-/// Key of the advisory lock: "thruline" in ASCII, so that a person who finds it in pg_locks can guess.
-const LOCK_KEY: i64 = 0x7468_7275_6c69_6e65;
 
 /// How often a server without the lock asks for it, and a lost database is looked for.
 const RETRY: Duration = Duration::from_secs(5);
@@ -103,8 +101,7 @@ async fn hold(
     state: &mut State,
 ) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
-    let row = client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK_KEY]).await;
-    if !row.context("asking for the upkeep lock")?.get::<_, bool>(0) {
+    if !lock_upkeep(&client).await? {
         tracing::debug!("upkeep is done by another server");
         return Ok(());
     }
@@ -187,10 +184,7 @@ async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> 
 }
 
 async fn measure(client: &Client, figures: &SelfFigures) -> anyhow::Result<()> {
-    let sizes = "SELECT pg_database_size(current_database()), \
-                 (SELECT count(*) FROM timescaledb_information.chunks)";
-    let row = client.query_one(sizes, &[]).await.context("asking for the database's size")?;
-    let (bytes, chunks): (i64, i64) = (row.get(0), row.get(1));
+    let DatabaseSize { bytes, chunks } = database_size(client).await?;
     #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
     {
         figures.set(SOURCE, &DATABASE_BYTES, bytes as f64);

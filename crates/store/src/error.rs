@@ -179,7 +179,7 @@ impl Error {
     }
 
     /// For `map_err` of database calls: says whether the server refused or was not there.
-    pub(crate) fn sql(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Error + '_ {
+    pub fn sql(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Error + '_ {
         move |error| Error::from_postgres(what, &error)
     }
 
@@ -229,7 +229,7 @@ impl Error {
     }
 
     /// A time limit passed: the connection is of no use any more.
-    pub(crate) fn late(what: &str, seconds: u64) -> Error {
+    pub fn late(what: &str, seconds: u64) -> Error {
         Error::Unavailable {
             what: what.to_owned(),
             cause: format!("no answer within {seconds} s"),

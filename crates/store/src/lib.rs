@@ -8,29 +8,25 @@
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
 //! * [`make_minutes`]: one row a minute of ports and links, kept longer than readings.
 //! * [`make_blocks`]: readings of an hour packed as Prometheus packs them.
-//! * [`Pool`]: connections for queries, bounded in number and time.
-//! * [`api`]: what the JSON API asks.
-//! * [`history`]: samples of the past as the series that Prometheus knows.
+//! * [`layout`]: what `throughline_query` has to know of how rows are stored.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
 //! It must not know where batches come from, nor decide what is shown to people.
 
-pub mod api;
 mod binary;
 mod blocks;
 mod cluster;
 mod database;
 mod error;
-pub mod history;
+pub mod layout;
 mod migrate;
 mod minutes;
-mod pool;
 mod reading;
-mod rejected;
 mod retention;
 mod silence;
 mod terms;
 pub mod testing;
+mod upkeep;
 mod writer;
 
 pub use blocks::{BlocksMade, make_blocks};
@@ -38,10 +34,9 @@ pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, Private
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use migrate::{Migrated, migrate, schema_version};
-pub use minutes::{Horizons, MinutesMade, make_minutes};
-pub use pool::{Lent, NoConnection, Pool};
-pub use rejected::{RejectedRecords, rejected_records};
+pub use minutes::{MinutesMade, make_minutes};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
 pub use silence::{Silenced, close_silent};
 pub use terms::{TermGrant, TermRequest, Terms};
+pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
 pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome, Writer};

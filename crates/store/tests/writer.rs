@@ -239,10 +239,10 @@ async fn a_record_that_the_database_refuses_costs_its_entry_nothing_else() {
     for (table, rows) in [("job", 1), ("job_setting", 1), ("nvlink_counters", 1), ("batch_quarantine", 0)] {
         assert_eq!(count(&client, table).await, rows, "{table}");
     }
-    let listed =
-        throughline_store::rejected_records(&database.connect_reader().await.unwrap()).await.unwrap();
+    let listed = "SELECT sender, reason, records FROM rejected_records ORDER BY records DESC";
+    let rows = database.connect_reader().await.unwrap().query(listed, &[]).await.unwrap();
     let listed: Vec<(&str, &str, i64)> =
-        listed.iter().map(|one| (one.sender.as_str(), one.reason.as_str(), one.records)).collect();
+        rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect();
     assert_eq!(listed, [("node:node1", "database", 3), ("node:node1", "node", 1)]);
 }
 

@@ -5,12 +5,12 @@ use crate::reader::SCHEMA;
 use anyhow::Context;
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
+use throughline_query::RejectedRecords;
 use throughline_sample::catalogue::{
     DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS,
     OVER_QUOTA_USERS, SOURCE_UP, SPOOL_ENTRIES,
 };
 use throughline_sample::to_rfc3339;
-use throughline_store::RejectedRecords;
 use tokio_postgres::{Client, Row};
 
 /// Rows of the last minute by source and origin. Keys are few and each is one range of an index; the time of
@@ -162,7 +162,7 @@ pub async fn report(client: &Client, jobs_max: u16) -> anyhow::Result<Report> {
 }
 
 async fn rejected(client: &Client) -> anyhow::Result<Vec<Rejected>> {
-    let all = throughline_store::rejected_records(client).await.context(SCHEMA)?;
+    let all = throughline_query::rejected_records(client).await.context(SCHEMA)?;
     let one = |told: RejectedRecords| {
         let last = told.last_at.duration_since(UNIX_EPOCH).unwrap_or_default();
         Rejected {

@@ -9,10 +9,10 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use throughline_store::api::jobs::ranks;
-use throughline_store::api::nodes::{self, Host};
-use throughline_store::api::rates::{self, Counted, Rates};
-use throughline_store::api::{At, Grid};
+use throughline_query::jobs::ranks;
+use throughline_query::nodes::{self, Host};
+use throughline_query::rates::{self, Counted, Rates};
+use throughline_query::time::{At, Grid};
 use tokio_postgres::Client;
 
 /// Readings that one question may take: each is a step of an index, some microseconds.

@@ -5,9 +5,9 @@
 //! read once a second for all of them ([`fresh`]).
 
 mod answer;
+mod events;
 mod fabric;
 mod fresh;
-mod happenings;
 mod jobs;
 mod link_rates;
 mod nodes;
@@ -26,7 +26,8 @@ use axum::routing::get;
 use fresh::Fresh;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use throughline_store::{Database, Pool};
+use throughline_query::Pool;
+use throughline_store::Database;
 use tokio_postgres::Client;
 
 /// How long a question waits for one of the connections.
@@ -86,9 +87,9 @@ impl Api {
 pub fn router(api: Arc<Api>) -> Router {
     Router::new()
         .route("/openapi.yaml", get(async || ([(header::CONTENT_TYPE, "application/yaml")], DOCUMENT)))
-        .route("/range", get(happenings::range))
-        .route("/health", get(happenings::health))
-        .route("/events", get(happenings::events))
+        .route("/range", get(events::range))
+        .route("/health", get(events::health))
+        .route("/events", get(events::events))
         .route("/subnets", get(fabric::subnets))
         .route("/fabric/{subnet}/topology", get(fabric::topology))
         .route("/fabric/{subnet}/load", get(fabric::load))

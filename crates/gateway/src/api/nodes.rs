@@ -7,9 +7,9 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_store::api::nodes::{self, Gpu, GpuLink, Host, Port};
-use throughline_store::api::rates::{self, ByElement, Counted};
-use throughline_store::api::{At, Grid, now};
+use throughline_query::nodes::{self, Gpu, GpuLink, Host, Port};
+use throughline_query::rates::{self, ByElement, Counted};
+use throughline_query::time::{At, Grid, now};
 use tokio_postgres::Client;
 
 /// Of a rate only what is no older says anything about now, seconds.

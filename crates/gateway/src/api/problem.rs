@@ -3,7 +3,8 @@
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use throughline_store::{Error, NoConnection};
+use throughline_query::NoConnection;
+use throughline_store::Error;
 
 /// What is wrong, and what to do.
 #[derive(Debug, Serialize)]

@@ -8,8 +8,8 @@ use axum::http::request::Parts;
 use std::fmt::Write;
 use std::str::FromStr;
 use std::sync::{Mutex, PoisonError};
+use throughline_query::time::At;
 use throughline_sample::from_rfc3339;
-use throughline_store::api::At;
 
 /// Longest text of a parameter.
 const TEXT_BYTES: usize = 1000;

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_store::api::search::{self, Found};
+use throughline_query::search::{self, Found};
 
 #[derive(Serialize)]
 struct Search {

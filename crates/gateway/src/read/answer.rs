@@ -3,7 +3,7 @@
 use super::matchers::NAME;
 use bytes::{BufMut, BytesMut};
 use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint, key_len};
-use throughline_store::history::{Chunk, Family, Samples, Series};
+use throughline_query::history::{Chunk, Family, Samples, Series};
 
 /// Keys of `TimeSeries.samples`, `Sample.value` and `Sample.timestamp`: number and wire type.
 const SAMPLE_KEY: u8 = 2 << 3 | 2;

@@ -9,7 +9,7 @@ use super::message::{LabelMatcher, MatchType};
 use regex::Regex;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
-use throughline_store::history::{Equal, Family, Series};
+use throughline_query::history::{Equal, Family, Series};
 
 /// The label that is the name of a series.
 pub const NAME: &str = "__name__";
@@ -249,7 +249,7 @@ fn value<'a>(series: &'a Series, label: &str) -> &'a str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_store::history::families;
+    use throughline_query::history::families;
 
     fn matcher(kind: MatchType, name: &str, value: &str) -> Result<Matcher, String> {
         let matcher = LabelMatcher { kind: kind as i32, name: name.into(), value: value.into() };

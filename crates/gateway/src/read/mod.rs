@@ -2,11 +2,11 @@
 //!
 //! `POST /api/v1/read`, protocol version 1, both forms of the answer: messages of chunks as a stream (Prometheus 2.55 and
 //! later ask for it), or one compressed message. Names and labels are those of the daemons' pages
-//! ([`throughline_store::history`]), so that scraped and older samples are the same series.
+//! ([`throughline_query::history`]), so that scraped and older samples are the same series.
 //!
 //! Of the hints two are used: `series` asks for labels only, and for `rate` and `increase` a sample in each quarter of
 //! their range is enough. Everything else gets every sample: thinning would change what it says. Where readings are gone,
-//! and where a sample a minute is enough, the rows of one minute answer (`throughline_store::history`).
+//! and where a sample a minute is enough, the rows of one minute answer (`throughline_query::history`).
 
 mod answer;
 mod matchers;
@@ -30,8 +30,9 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_store::history::{Asked, Family, HistoryError, Kept, Samples, Series, Take};
-use throughline_store::{Database, Horizons, NoConnection, Pool};
+use throughline_query::history::{Asked, Family, HistoryError, Kept, Samples, Series, Take};
+use throughline_query::{Horizons, NoConnection, Pool};
+use throughline_store::Database;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_postgres::Client;
 use tokio_stream::wrappers::ReceiverStream;

@@ -3,7 +3,7 @@
 use super::matchers::{self, Budget, Matcher};
 use super::message::Query;
 use std::sync::Arc;
-use throughline_store::history::{Family, Range, Thinning, families};
+use throughline_query::history::{Family, Range, Thinning, families};
 
 /// Conditions of one query.
 const MATCHERS_MAX: usize = 64;

@@ -2,9 +2,9 @@ use super::message::*;
 use super::*;
 use axum::body::to_bytes;
 use std::time::Duration;
+use throughline_query::history::Chunk;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
-use throughline_store::history::Chunk;
 use throughline_store::{Content, Entry, Retention, Sender, Writer, make_blocks, make_minutes, testing};
 
 const SECOND: i64 = 1_000_000_000;

@@ -6,14 +6,31 @@
 //! only where there is a gap, so that neither the border of a block nor the range of a question changes an answer.
 
 use super::xor::{Chunk, Packer, SAMPLES};
-use crate::history::is_gap;
 use bytes::{Buf, Bytes};
+
+/// Rows of counters that did not change are left out, but for one a minute and the last before a change. A gap up to
+/// so long is such a one; a longer one is silence. Milliseconds.
+pub const UNCHANGED_MAX: i64 = 75_000;
+
+/// What a gap is filled up with, so that `rate(…[1m])` has what it has over a scraped series: the interval of scrapes
+/// in deploy/prometheus. Milliseconds.
+pub const FILL_EVERY: i64 = 15_000;
 
 /// The first byte. What has another is not known here.
 const VERSION: u8 = 1;
 
 /// Bytes before the first chunk.
 const HEAD: usize = 5;
+
+/// Whether readings of a counter at both ends say that it stood still between.
+pub fn is_gap(before: (i64, f64), now: (i64, f64)) -> bool {
+    before.1 == now.1 && is_long(now.0 - before.0)
+}
+
+/// Whether a time without readings is filled where the counter stood still.
+pub fn is_long(length: i64) -> bool {
+    length > FILL_EVERY && length <= UNCHANGED_MAX
+}
 
 /// One series of one block under construction. Samples come by time; of one millisecond the last holds.
 pub(super) struct Writer {
@@ -97,7 +114,7 @@ impl Writer {
 
 /// The chunks of a block that begins at this time, and whether each has a gap to be filled. `None` where these are not
 /// the bytes that were written.
-pub(crate) fn chunks(begin: i64, mut bytes: Bytes) -> Option<Vec<(Chunk, bool)>> {
+pub fn chunks(begin: i64, mut bytes: Bytes) -> Option<Vec<(Chunk, bool)>> {
     if bytes.try_get_u8().ok()? != VERSION || bytes.try_get_u32().ok()? != crc32c::crc32c(&bytes) {
         return None;
     }

@@ -12,8 +12,8 @@ mod form;
 mod pack;
 mod xor;
 
-pub(crate) use form::chunks as chunks_of;
-pub(crate) use pack::number;
+pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
+pub use pack::number;
 pub use xor::{Chunk, chunks};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,13 +25,13 @@ use crate::minutes::Kind;
 use crate::{Error, Retention};
 
 /// Time of a block: that of a chunk of readings, so that both go together.
-pub(crate) const BLOCK: Duration = Duration::from_secs(3600);
+pub const BLOCK: Duration = Duration::from_secs(3600);
 
 /// How far back blocks are made where there are none yet: what is older has readings only, and goes soon.
 const FIRST: Duration = Duration::from_secs(24 * 3600);
 
 /// In the place of a metric's number: the block is made, whatever it has.
-pub(crate) const MADE: i32 = 0;
+pub const MADE: i32 = 0;
 
 const WHAT: &str = "making blocks of readings";
 
@@ -50,7 +50,7 @@ pub struct BlocksMade {
 
 impl Kind {
     /// The table of blocks.
-    pub(crate) const fn blocks(self) -> &'static str {
+    pub const fn blocks(self) -> &'static str {
         match self {
             Kind::IbPorts => "ib_port_blocks",
             Kind::HostPorts => "host_port_blocks",
@@ -59,7 +59,7 @@ impl Kind {
     }
 
     /// The kind of a table of readings that has blocks.
-    pub(crate) fn of(table: Table) -> Option<Kind> {
+    pub fn of(table: Table) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.catalogue() == table)
     }
 

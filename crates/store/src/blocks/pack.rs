@@ -208,7 +208,7 @@ impl Slice {
 }
 
 /// The number by which a metric stands in tables of blocks.
-pub(crate) fn number(metric: &Metric) -> i32 {
+pub fn number(metric: &Metric) -> i32 {
     // The catalogue's numbers are of four digits at most.
     metric.id.cast_signed()
 }

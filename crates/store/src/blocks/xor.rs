@@ -24,7 +24,7 @@ pub struct Chunk {
 
 impl Chunk {
     /// How many samples it says that it has.
-    pub(crate) fn count(&self) -> u64 {
+    pub fn count(&self) -> u64 {
         self.data.first_chunk().map_or(0, |count| u64::from(u16::from_be_bytes(*count)))
     }
 

@@ -33,7 +33,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// What a table of minutes is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// Ports of the fabric.
     IbPorts,
     /// Ports of hosts' own adapters.
@@ -43,15 +43,16 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::IbPorts, Kind::HostPorts, Kind::Nvlinks];
+    /// All of them.
+    pub const ALL: [Kind; 3] = [Kind::IbPorts, Kind::HostPorts, Kind::Nvlinks];
 
     /// Its place in [`Kind::ALL`].
-    const fn place(self) -> usize {
+    pub const fn place(self) -> usize {
         self as usize
     }
 
     /// The table of minutes, and the name of the kind in `minute_late`.
-    pub(crate) const fn table(self) -> &'static str {
+    pub const fn table(self) -> &'static str {
         match self {
             Kind::IbPorts => "ib_port_minutes",
             Kind::HostPorts => "host_port_minutes",
@@ -60,7 +61,7 @@ impl Kind {
     }
 
     /// The table of readings in the catalogue.
-    pub(crate) const fn catalogue(self) -> Table {
+    pub const fn catalogue(self) -> Table {
         match self {
             Kind::IbPorts => Table::IbPortCounters,
             Kind::HostPorts => Table::HostPortCounters,
@@ -69,12 +70,12 @@ impl Kind {
     }
 
     /// The table of readings.
-    pub(crate) const fn readings(self) -> &'static str {
+    pub const fn readings(self) -> &'static str {
         self.catalogue().name()
     }
 
     /// Column of the thing in both tables.
-    pub(crate) const fn id(self) -> &'static str {
+    pub const fn id(self) -> &'static str {
         match self {
             Kind::IbPorts => "port_id",
             Kind::HostPorts => "host_port_id",
@@ -83,7 +84,7 @@ impl Kind {
     }
 
     /// The kind whose minutes keep a column of a table of readings.
-    pub(crate) fn keeping(table: Table, column: &str) -> Option<Kind> {
+    pub fn keeping(table: Table, column: &str) -> Option<Kind> {
         let (kind, columns) = match table {
             Table::IbPortCounters => {
                 (Kind::IbPorts, ["transmit_data_bytes", "receive_data_bytes", "rate_bytes_per_second"])
@@ -101,80 +102,12 @@ impl Kind {
     }
 
     /// The table of all such things.
-    pub(crate) const fn keys(self) -> &'static str {
+    pub const fn keys(self) -> &'static str {
         match self {
             Kind::IbPorts => "ib_port_key",
             Kind::HostPorts => "host_port_key",
             Kind::Nvlinks => "gpu_key",
         }
-    }
-}
-
-/// Which time is in which tables; milliseconds since 1970.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Horizons {
-    /// Until when minutes are made.
-    made_until: Option<i64>,
-    /// Until when there may be blocks.
-    blocks_until: Option<i64>,
-    /// From when on there may be readings, for each kind.
-    readings_from: [Option<i64>; 3],
-    /// From when on there may be minutes, for each kind.
-    minutes_from: [Option<i64>; 3],
-}
-
-impl Horizons {
-    /// Asks the database. Costs some milliseconds, more with thousands of chunks.
-    ///
-    /// # Errors
-    /// The database's.
-    pub async fn read(client: &Client) -> Result<Horizons, Error> {
-        let first = |table: &str| {
-            format!(
-                "(SELECT (extract(epoch FROM min(c.range_start)) * 1000)::bigint FROM timescaledb_information.chunks c \
-                 WHERE c.hypertable_schema = 'public' AND c.hypertable_name = {table})"
-            )
-        };
-        let sql = format!(
-            "SELECT (extract(epoch FROM s.made_until) * 1000)::bigint, (extract(epoch FROM s.blocks_until) * 1000)::bigint, \
-             {}, {} FROM minute_state s, unnest($1::text[], $2::text[]) WITH ORDINALITY AS h (readings, minutes, place) \
-             ORDER BY h.place",
-            first("h.readings"),
-            first("h.minutes"),
-        );
-        let (readings, minutes) = (Kind::ALL.map(Kind::readings), Kind::ALL.map(Kind::table));
-        let rows = client.query(&sql, &[&&readings[..], &&minutes[..]]).await;
-        let rows = rows.map_err(Error::sql("asking which time is in which tables"))?;
-        let mut horizons = Horizons::default();
-        for (place, row) in rows.iter().enumerate() {
-            horizons.made_until = row.get(0);
-            horizons.blocks_until = row.get(1);
-            horizons.readings_from[place] = row.get(2);
-            horizons.minutes_from[place] = row.get(3);
-        }
-        Ok(horizons)
-    }
-
-    /// Until when minutes are made.
-    pub(crate) fn made_until(&self) -> Option<i64> {
-        self.made_until
-    }
-
-    /// The time for which there may be blocks besides readings: from, until.
-    pub(crate) fn blocks(&self, kind: Kind) -> Option<(i64, i64)> {
-        Some((self.readings_from[kind.place()]?, self.blocks_until?))
-    }
-
-    /// From when on there may be minutes.
-    pub(crate) fn minutes_from(&self, kind: Kind) -> Option<i64> {
-        self.minutes_from[kind.place()]
-    }
-
-    /// Until when there are minutes only: readings are gone, if there were any.
-    pub(crate) fn minutes_only_until(&self, kind: Kind) -> Option<i64> {
-        let made = self.made_until?;
-        // A reading at the very beginning of a chunk is still there.
-        Some(self.readings_from[kind.place()].map_or(made, |from| (from - 1).min(made)))
     }
 }
 

@@ -4,8 +4,7 @@
 //! The whole time stands in the statement as constants, so that other chunks are no part of its plan.
 
 use super::{Kind, SILENCE};
-use crate::api::load::errors_of;
-use crate::api::moment;
+use crate::layout::{errors_of, moment};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The share of a link's speed above which it is busy.

@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use throughline_store::api::links::{MulticastTable, multicast};
+use throughline_query::links::{MulticastTable, multicast};
 
 /// LIDs of multicast groups (IBTA 4.1.3).
 const MLIDS: std::ops::RangeInclusive<u16> = 0xC000..=0xFFFE;

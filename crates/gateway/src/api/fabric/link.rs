@@ -1,6 +1,6 @@
 //! `/fabric/{subnet}/links/{link}`: one link, its ends, counters, rates, events, jobs and routes.
 
-use super::super::happenings::EventTold;
+use super::super::events::EventTold;
 use super::super::problem::Problem;
 use super::super::question::Question;
 use super::super::{Api, answer, jobs};
@@ -13,9 +13,9 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use throughline_store::api::happenings::{self, Which};
-use throughline_store::api::links::{self, Counters, JobPort, PortFacts, Ranks, Series};
-use throughline_store::api::{At, Grid, now};
+use throughline_query::events::{self, Which};
+use throughline_query::links::{self, Counters, JobPort, PortFacts, Ranks, Series};
+use throughline_query::time::{At, Grid, now};
 use tokio_postgres::Client;
 
 /// Events, jobs and destinations that are listed.
@@ -122,7 +122,7 @@ struct Read {
     since: Option<i64>,
     counters: [Option<Counters>; 2],
     series: HashMap<i32, Series>,
-    events: Vec<happenings::Event>,
+    events: Vec<events::Event>,
     tables: HashMap<i32, Vec<u8>>,
     job_ports: Vec<JobPort>,
 }
@@ -195,7 +195,7 @@ async fn read(
             limit: LISTED as i64,
             ..Which::default()
         };
-        happenings::events(client, &which).await
+        events::events(client, &which).await
     };
     let mut all_events = events(ends[0]).await?;
     for event in events(ends[1]).await? {

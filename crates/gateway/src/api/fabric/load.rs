@@ -4,7 +4,7 @@ use super::super::answer::rounded;
 use super::topology::Topology;
 use serde::Serialize;
 use std::collections::HashMap;
-use throughline_store::api::load::{Rates, Reading, Round, Window};
+use throughline_query::load::{Rates, Reading, Round, Window};
 
 /// The answer.
 #[derive(Clone, Debug, Serialize)]

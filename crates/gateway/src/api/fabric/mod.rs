@@ -24,9 +24,9 @@ use load::Load;
 use serde::Serialize;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use throughline_store::api::fabric::{self, Subnet, Version};
-use throughline_store::api::load::{Window, readings, round};
-use throughline_store::api::{self, At};
+use throughline_query::fabric::{self, Subnet, Version};
+use throughline_query::load::{Window, readings, round};
+use throughline_query::time::{self, At};
 use tokio_postgres::Client;
 use topology::{Topology, version_name};
 
@@ -178,7 +178,7 @@ impl Api {
         let links = fabric::links(client, subnet.id, at).await?;
         let told_at = match at {
             At::Time(time) => time,
-            At::Latest => api::now(client).await?,
+            At::Latest => time::now(client).await?,
         };
         let prefix = subnet.prefix.clone();
         let made =
@@ -200,7 +200,7 @@ impl Api {
                 let subnet = subnet(client, prefix).await?;
                 let topology = self.topology(client, &subnet, at).await?;
                 let is_latest = at == At::Latest;
-                let at = if is_latest { api::now(client).await? } else { time };
+                let at = if is_latest { time::now(client).await? } else { time };
                 let window = Window { at, is_latest, seconds };
                 let round = round(client, &subnet.prefix, at, is_latest).await?;
                 let readings = readings(client, &topology.ports(), &window).await?;

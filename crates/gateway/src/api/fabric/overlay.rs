@@ -9,8 +9,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_store::api::At;
-use throughline_store::api::links::{self, Ranks};
+use throughline_query::links::{self, Ranks};
+use throughline_query::time::At;
 
 #[derive(Serialize)]
 struct Overlay {

@@ -5,7 +5,7 @@ use super::super::problem::Problem;
 use super::shape::{Role, natural, places};
 use serde::Serialize;
 use std::collections::HashMap;
-use throughline_store::api::fabric::{End, Link, Node, Version};
+use throughline_query::fabric::{End, Link, Node, Version};
 
 /// Device ID of aggregation nodes (SHARP), and what they call themselves: as `throughline-fabric` knows them.
 const AGGREGATION: (i32, &str) = (0xCF09, "Aggregation Node");

@@ -9,8 +9,9 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
-use throughline_store::api::jobs::{self, Cell, Rank, Totals};
-use throughline_store::api::{now, traffic};
+use throughline_query::jobs::{self, Cell, Rank, Totals};
+use throughline_query::time::now;
+use throughline_query::traffic;
 
 #[derive(Serialize)]
 struct Detail {

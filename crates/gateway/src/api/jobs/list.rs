@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use throughline_store::api::jobs::{self, Ended, Job, Sort, Totals};
-use throughline_store::api::now;
+use throughline_query::jobs::{self, Ended, Job, Sort, Totals};
+use throughline_query::time::now;
 use tokio_postgres::Client;
 
 /// Agents speak of their jobs once a minute: a job of which nobody spoke in three times that is silent.

@@ -10,9 +10,9 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use throughline_store::api::jobs::{Job, ranks};
-use throughline_store::api::traffic::{self, By, Measure, Only, Pair, Step};
-use throughline_store::api::{Grid, now};
+use throughline_query::jobs::{Job, ranks};
+use throughline_query::time::{Grid, now};
+use throughline_query::traffic::{self, By, Measure, Only, Pair, Step};
 use tokio_postgres::Client;
 
 /// Cells of a matrix: all of 1,024 ranks with each other.

@@ -1,8 +1,8 @@
 //! The API on seeded databases: exact values, every answer held against `openapi.yaml`, and what is refused.
 
 mod contract;
+mod events;
 mod fabric;
-mod happenings;
 mod jobs;
 mod links;
 mod nodes;

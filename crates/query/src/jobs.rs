@@ -1,8 +1,9 @@
 //! Jobs: who runs what where, and the sums of their MPI operations.
 
-use super::{milliseconds, moment};
-use crate::Error;
+use crate::time::milliseconds;
 use std::time::SystemTime;
+use throughline_store::Error;
+use throughline_store::layout::moment;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 

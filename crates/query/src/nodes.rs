@@ -1,8 +1,9 @@
 //! Hosts: what is in them and what runs there.
 
-use super::{At, milliseconds, moment};
-use crate::Error;
+use crate::time::{At, milliseconds};
 use std::time::SystemTime;
+use throughline_store::Error;
+use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
 
 /// A host in a list.

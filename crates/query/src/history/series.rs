@@ -2,8 +2,8 @@
 
 use super::family::{Family, Place};
 use super::{Range, infos};
-use crate::Error;
 use std::fmt::Write;
+use throughline_store::Error;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use tokio_postgres::Client;
 
-use crate::Error;
+use throughline_store::Error;
 
 /// Records of one sender that were rejected for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

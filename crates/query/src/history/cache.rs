@@ -9,11 +9,11 @@
 
 use super::family::Keys;
 use super::series::Series;
-use crate::blocks::Chunk;
-use crate::minutes::Kind;
 use quick_cache::{Weighter, sync::Cache};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use throughline_store::layout::Chunk;
+use throughline_store::layout::Kind;
 
 /// How long it is believed which series there are: less than from one reading of a fabric to the next.
 const SERIES_AGE: Duration = Duration::from_secs(2);

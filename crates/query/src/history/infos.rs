@@ -2,10 +2,10 @@
 
 use super::series::{Equal, Known, Labels, Parameter, Series, Validity, ask, seconds, texts};
 use super::{Range, Samples};
-use crate::Error;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use throughline_sample::catalogue::{HCA_INFO, HCA_UPLINK_INFO, SWITCH_INFO, SWITCH_UPLINK_INFO};
+use throughline_store::Error;
 use tokio_postgres::Client;
 use tokio_postgres::types::Type;
 

@@ -1,7 +1,8 @@
 //! What a job's ranks sent to each other, and their operations over time.
 
-use super::{At, Grid, moment};
-use crate::Error;
+use crate::time::{At, Grid};
+use throughline_store::Error;
+use throughline_store::layout::moment;
 use tokio_postgres::Client;
 use tokio_postgres::types::ToSql;
 

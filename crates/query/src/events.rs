@@ -1,8 +1,9 @@
 //! Events, how old each source's data is, and from when to when there is any.
 
-use super::{milliseconds, moment};
-use crate::Error;
+use crate::time::milliseconds;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use throughline_store::Error;
+use throughline_store::layout::moment;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Row};
 

@@ -1,13 +1,14 @@
 //! One cable: what its ports are, their counters now, and what they carried over time; forwarding tables and the ports
 //! of jobs, which say who goes over it.
 
-use super::load::errors_of;
-use super::{At, Grid, milliseconds, moment, seconds_between, steps_of_minutes};
-use crate::Error;
-use crate::minutes::Kind;
+use crate::time::{At, Grid, milliseconds, seconds_between, steps_of_minutes};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Table;
+use throughline_store::Error;
+use throughline_store::layout::Kind;
+use throughline_store::layout::errors_of;
+use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
 
 /// Two rows farther apart than this, and than three steps, have silence between them. Seconds.

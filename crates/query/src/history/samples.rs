@@ -1,14 +1,6 @@
 //! The samples of one series: in order, gaps of unchanged counters filled, thinned where that was asked. Pure.
 
-use crate::blocks::{Chunk, chunks};
-
-/// Rows of counters that did not change are left out, but for one a minute and the last before a change. A gap up to
-/// so long is such a one; a longer one is silence. Milliseconds.
-const UNCHANGED_MAX: i64 = 75_000;
-
-/// What a gap is filled up with, so that `rate(…[1m])` has what it has over a scraped series: the interval of scrapes
-/// in deploy/prometheus. Milliseconds.
-const FILL_EVERY: i64 = 15_000;
+use throughline_store::layout::{Chunk, FILL_EVERY, chunks, is_gap, is_long};
 
 /// Which samples are handed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,16 +21,6 @@ pub(super) struct Form {
     /// No more than a sample a minute is wanted: nothing is filled, and what is packed is unpacked to be thinned.
     pub is_coarse: bool,
     pub takes_chunks: bool,
-}
-
-/// Whether readings of a counter at both ends say that it stood still between.
-pub(crate) fn is_gap(before: (i64, f64), now: (i64, f64)) -> bool {
-    before.1 == now.1 && is_long(now.0 - before.0)
-}
-
-/// Whether a time without readings is filled where the counter stood still.
-fn is_long(length: i64) -> bool {
-    length > FILL_EVERY && length <= UNCHANGED_MAX
 }
 
 /// Times and values of one series.

@@ -1,21 +1,18 @@
 //! Blocks of readings: with them every question has the answer that rows give, to the last bit; what comes late, what is
 //! dropped, what is damaged, and upkeep that is killed.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod batches;
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-use batches::{PREFIX, SECOND, START, entry, port_sample};
-use throughline_sample::catalogue::{SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
-use throughline_sample::wire::Batch;
-use throughline_store::history::{
+use crate::batches::{PREFIX, SECOND, START, entry, port_sample};
+use throughline_query::Horizons;
+use throughline_query::history::{
     Asked, HistoryError, Kept, Range, Samples, Series, Take, Thinning, families,
 };
+use throughline_sample::catalogue::{SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
+use throughline_sample::wire::Batch;
 use throughline_store::{
-    BlocksMade, Database, Error, Horizons, Retention, apply_retention, make_blocks, make_minutes, testing,
+    BlocksMade, Database, Error, Retention, apply_retention, make_blocks, make_minutes, testing,
 };
 use tokio_postgres::Client;
 use uuid::Uuid;

@@ -15,24 +15,24 @@
 //! not tell when that was; so agents tell them among the figures about themselves, and those are read back.
 
 mod blocks;
+mod cache;
 mod copy;
 mod family;
 mod infos;
-mod kept;
 mod samples;
 mod series;
 
-pub use crate::blocks::Chunk;
+pub use cache::Kept;
 pub use family::{Family, families};
-pub use kept::Kept;
-pub(crate) use samples::is_gap;
 pub use samples::{Samples, Thinning};
 pub use series::{Equal, Series};
+pub use throughline_store::layout::Chunk;
 
-use crate::{Error, Horizons};
+use crate::Horizons;
 use series::Known;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throughline_store::Error;
 use tokio_postgres::Client;
 
 /// Samples of two rounds of series, which are in memory at once: 32 MB.

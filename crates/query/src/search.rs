@@ -1,6 +1,6 @@
 //! Nodes of fabrics, hosts and jobs by what people know of them.
 
-use crate::Error;
+use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
 /// Something that fits.

@@ -3,11 +3,12 @@
 //! Counters are cumulative: of each thing the last row in each step is enough, and is found by one step of the primary
 //! key, however often the thing was read.
 
-use super::{Grid, moment, seconds_between, steps_of_minutes};
-use crate::Error;
-use crate::minutes::Kind;
+use crate::time::{Grid, seconds_between, steps_of_minutes};
 use std::collections::HashMap;
 use std::time::SystemTime;
+use throughline_store::Error;
+use throughline_store::layout::Kind;
+use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
 
 /// Two rows farther apart than this, and than three steps, have silence between them. Seconds.

@@ -4,13 +4,11 @@
 //! statement. Rows are read after it and have at least what was there then. Blocks stay in memory (`kept`): the next
 //! question asks for their marks only, and once more where one was made anew since.
 
+use super::cache::{Block, Key, Strip};
 use super::copy::{Held, NO_SOURCE, Places, failing, next, rank};
 use super::family::Keys;
-use super::kept::{Block, Key, Strip};
 use super::series::{Parameter, seconds};
 use super::{Asked, HistoryError, Range};
-use crate::blocks::{BLOCK, MADE, chunks_of, number};
-use crate::minutes::Kind;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -18,6 +16,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Metric;
+use throughline_store::layout::Kind;
+use throughline_store::layout::{BLOCK, MADE, chunks_of, number};
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Row};
 

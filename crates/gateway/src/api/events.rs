@@ -7,8 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_store::api::happenings::{self, Event, Which};
-use throughline_store::api::now;
+use throughline_query::events::{self, Event, Which};
+use throughline_query::time::now;
 
 /// An event as the API tells it.
 #[derive(Clone, Debug, Serialize)]
@@ -78,7 +78,7 @@ pub async fn events(State(api): State<Arc<Api>>, question: Question) -> Result<R
         limit: limit as i64 + 1,
     };
     question.done()?;
-    let mut events = api.ask(async |client| Ok(happenings::events(client, &which).await?)).await?;
+    let mut events = api.ask(async |client| Ok(events::events(client, &which).await?)).await?;
     let next = (events.len() > limit).then(|| {
         events.truncate(limit);
         let time = events.last().map_or(0, |event| event.time);
@@ -112,9 +112,9 @@ struct SourceTold {
 pub async fn health(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
     question.done()?;
     let asked =
-        async |client: &tokio_postgres::Client| Ok((now(client).await?, happenings::sources(client).await?));
+        async |client: &tokio_postgres::Client| Ok((now(client).await?, events::sources(client).await?));
     let (time_ms, sources) = api.ask(asked).await?;
-    let told = |source: happenings::Source| SourceTold {
+    let told = |source: events::Source| SourceTold {
         source: source.source,
         instance: source.instance,
         newest_ms: source.newest,
@@ -145,7 +145,7 @@ struct TableTold {
 /// `GET /range`.
 pub async fn range(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
     question.done()?;
-    let ranges = api.ask(async |client| Ok(happenings::ranges(client).await?)).await?;
+    let ranges = api.ask(async |client| Ok(events::ranges(client).await?)).await?;
     let told = Range {
         from_ms: ranges.iter().map(|(_, from, _)| *from).min(),
         to_ms: ranges.iter().map(|(_, _, to)| *to).max(),

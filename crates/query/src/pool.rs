@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::{Database, Error};
+use throughline_store::{Database, Error};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_postgres::Client;
 

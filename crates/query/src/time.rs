@@ -1,21 +1,9 @@
-//! What the JSON API asks of the database: plain rows, by id and time. What they mean together (layers of a fabric,
-//! shares, pages) is made by the gateway.
-//!
-//! Every function takes a connection of the reading role and one moment or range; times are milliseconds since 1970.
+//! Moments and ranges of queries, steps of a range, and the database's clock. Times are milliseconds since 1970.
 
-pub mod fabric;
-pub mod happenings;
-pub mod jobs;
-pub mod links;
-pub mod load;
-pub mod nodes;
-pub mod rates;
-pub mod search;
-pub mod traffic;
-
-use crate::minutes::Kind;
-use crate::{Error, Horizons};
+use crate::Horizons;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use throughline_store::Error;
+use throughline_store::layout::{Kind, moment};
 use tokio_postgres::Client;
 
 /// The moment for which something is asked.
@@ -29,7 +17,7 @@ pub enum At {
 
 impl At {
     /// SQL that holds for the rows of `alias` that were valid then.
-    fn valid(self, alias: &str) -> String {
+    pub(crate) fn valid(self, alias: &str) -> String {
         match self {
             At::Latest => format!("{alias}.valid_to IS NULL"),
             At::Time(time) => {
@@ -42,13 +30,8 @@ impl At {
     }
 }
 
-/// A time as SQL. A constant, not a parameter: chunks outside of a range are then no part of the plan.
-pub(crate) fn moment(milliseconds: i64) -> String {
-    format!("(TIMESTAMPTZ 'epoch' + INTERVAL '{milliseconds} milliseconds')")
-}
-
 /// Milliseconds since 1970 of a time of the database.
-fn milliseconds(time: SystemTime) -> i64 {
+pub(crate) fn milliseconds(time: SystemTime) -> i64 {
     let whole = |span: Duration| i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => whole(since),
@@ -65,7 +48,7 @@ pub(crate) fn seconds_between(from: SystemTime, to: SystemTime) -> f64 {
 }
 
 /// Milliseconds of a minute.
-const MINUTE_MS: i64 = 60_000;
+pub(crate) const MINUTE_MS: i64 = 60_000;
 
 /// Lengths of steps, seconds: what people divide hours and days by.
 const STEPS: [i64; 22] = [
@@ -113,13 +96,13 @@ impl Grid {
     }
 
     /// Its steps from one on.
-    fn behind(&self, steps: usize) -> Grid {
+    pub(crate) fn behind(&self, steps: usize) -> Grid {
         let skipped = self.step * i64::try_from(steps).unwrap_or(i64::MAX);
         Grid { from: self.from + skipped, step: self.step, steps: self.steps.saturating_sub(steps) }
     }
 
     /// SQL for the step that a time is in, from 0; its end belongs to it.
-    fn step_of(&self, time: &str) -> String {
+    pub(crate) fn step_of(&self, time: &str) -> String {
         let Grid { from, step, .. } = self;
         format!("(ceil((extract(epoch FROM {time}) * 1000 - {from}) / {step})::integer - 1)")
     }
@@ -127,7 +110,12 @@ impl Grid {
 
 /// How many steps of a grid, from its first, are answered by rows of one minute (`crate::minutes`): of those that begin
 /// where readings are gone, or where `is_enough` says that minutes are as good, those whose minutes are made.
-async fn steps_of_minutes(client: &Client, kind: Kind, grid: &Grid, is_enough: bool) -> Result<usize, Error> {
+pub(crate) async fn steps_of_minutes(
+    client: &Client,
+    kind: Kind,
+    grid: &Grid,
+    is_enough: bool,
+) -> Result<usize, Error> {
     if grid.step % MINUTE_MS != 0 || grid.from % MINUTE_MS != 0 {
         return Ok(0);
     }
@@ -173,7 +161,7 @@ mod tests {
 
     #[tokio::test]
     async fn times_go_there_and_back() {
-        let client = crate::testing::database().await.connect_reader().await.unwrap();
+        let client = throughline_store::testing::database().await.connect_reader().await.unwrap();
         for time in [0, 1, 1_767_225_600_123, -1_000, 9_000_000_000_000] {
             let row = client.query_one(&format!("SELECT {}", moment(time)), &[]).await.unwrap();
             assert_eq!(milliseconds(row.get(0)), time);

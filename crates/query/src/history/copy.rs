@@ -4,15 +4,15 @@ use super::family::{Keys, Place};
 use super::samples::Form;
 use super::series::{Known, Series, seconds};
 use super::{Asked, HistoryError, Range, Samples, Thinning, blocks};
-use crate::Error;
-use crate::binary::{begins_row, elements, field, header, int4, milliseconds, time};
-use crate::minutes::Kind;
 use bytes::{Buf, Bytes};
 use futures::{FutureExt, Stream, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::pin::pin;
 use throughline_sample::catalogue::{self, Metric, gpu_source_rank};
+use throughline_store::Error;
+use throughline_store::layout::Kind;
+use throughline_store::layout::{begins_row, elements, field, header, int4, milliseconds, time};
 use tokio_postgres::Client;
 
 /// Newest rows that are looked at to tell whether a series has samples: a metric that is read more rarely than others
@@ -395,7 +395,7 @@ pub(super) async fn has_samples(client: &Client, asked: &Asked<'_>, series: &Ser
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::binary::POSTGRES_EPOCH;
+    use throughline_store::layout::POSTGRES_EPOCH;
 
     fn held() -> Vec<Held> {
         vec![Held { samples: Samples::default(), source: NO_SOURCE }; 2]

@@ -5,10 +5,12 @@
 //! nothing new are left out of the table (`throughline-fabric`, `sweep::thin`), so a port without a row in the last
 //! round stood still: [`Reading::rates`] knows. Where readings are gone, the window is made of the minutes that it touches.
 
-use super::{MINUTE_MS, milliseconds, moment, seconds_between};
-use crate::minutes::Kind;
-use crate::{Error, Horizons};
+use crate::Horizons;
+use crate::time::{MINUTE_MS, milliseconds, seconds_between};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use throughline_store::Error;
+use throughline_store::layout::Kind;
+use throughline_store::layout::{errors_of, moment};
 use tokio_postgres::{Client, Row};
 
 /// How far before the window rows are looked for: two of the longest intervals that make sense for a crawler.
@@ -153,23 +155,6 @@ impl Reading {
             _ => None,
         }
     }
-}
-
-const ERRORS: [&str; 7] = [
-    "symbol_error",
-    "link_error_recovery",
-    "link_downed",
-    "receive_errors",
-    "transmit_discards",
-    "local_link_integrity_errors",
-    "excessive_buffer_overrun_errors",
-];
-
-/// The sum of what is there of the error counters, NULL where nothing is.
-pub(crate) fn errors_of(row: &str) -> String {
-    let all: Vec<String> = ERRORS.iter().map(|name| format!("{row}.{name}")).collect();
-    let sum: Vec<String> = all.iter().map(|name| format!("coalesce({name}, 0)")).collect();
-    format!("CASE WHEN num_nonnulls({}) > 0 THEN {} END", all.join(", "), sum.join(" + "))
 }
 
 /// The round of a crawler that ended last by a time.

@@ -1,9 +1,10 @@
 //! Subnets, their nodes and cables at a time, and how long these are as they are.
 
-use super::{At, milliseconds, moment};
-use crate::Error;
+use crate::time::{At, milliseconds};
 use std::collections::HashMap;
 use std::time::SystemTime;
+use throughline_store::Error;
+use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
 
 /// A subnet.

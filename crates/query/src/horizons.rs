@@ -1,0 +1,73 @@
+//! Which time is in which tables: readings, rollups and chunks each reach back and on differently.
+
+use throughline_store::Error;
+use throughline_store::layout::Kind;
+use tokio_postgres::Client;
+
+/// Which time is in which tables; milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Horizons {
+    /// Until when minutes are made.
+    made_until: Option<i64>,
+    /// Until when there may be blocks.
+    blocks_until: Option<i64>,
+    /// From when on there may be readings, for each kind.
+    readings_from: [Option<i64>; 3],
+    /// From when on there may be minutes, for each kind.
+    minutes_from: [Option<i64>; 3],
+}
+
+impl Horizons {
+    /// Asks the database. Costs some milliseconds, more with thousands of chunks.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn read(client: &Client) -> Result<Horizons, Error> {
+        let first = |table: &str| {
+            format!(
+                "(SELECT (extract(epoch FROM min(c.range_start)) * 1000)::bigint FROM timescaledb_information.chunks c \
+                 WHERE c.hypertable_schema = 'public' AND c.hypertable_name = {table})"
+            )
+        };
+        let sql = format!(
+            "SELECT (extract(epoch FROM s.made_until) * 1000)::bigint, (extract(epoch FROM s.blocks_until) * 1000)::bigint, \
+             {}, {} FROM minute_state s, unnest($1::text[], $2::text[]) WITH ORDINALITY AS h (readings, minutes, place) \
+             ORDER BY h.place",
+            first("h.readings"),
+            first("h.minutes"),
+        );
+        let (readings, minutes) = (Kind::ALL.map(Kind::readings), Kind::ALL.map(Kind::table));
+        let rows = client.query(&sql, &[&&readings[..], &&minutes[..]]).await;
+        let rows = rows.map_err(Error::sql("asking which time is in which tables"))?;
+        let mut horizons = Horizons::default();
+        for (place, row) in rows.iter().enumerate() {
+            horizons.made_until = row.get(0);
+            horizons.blocks_until = row.get(1);
+            horizons.readings_from[place] = row.get(2);
+            horizons.minutes_from[place] = row.get(3);
+        }
+        Ok(horizons)
+    }
+
+    /// Until when minutes are made.
+    pub(crate) fn made_until(&self) -> Option<i64> {
+        self.made_until
+    }
+
+    /// The time for which there may be blocks besides readings: from, until.
+    pub(crate) fn blocks(&self, kind: Kind) -> Option<(i64, i64)> {
+        Some((self.readings_from[kind.place()]?, self.blocks_until?))
+    }
+
+    /// From when on there may be minutes.
+    pub(crate) fn minutes_from(&self, kind: Kind) -> Option<i64> {
+        self.minutes_from[kind.place()]
+    }
+
+    /// Until when there are minutes only: readings are gone, if there were any.
+    pub(crate) fn minutes_only_until(&self, kind: Kind) -> Option<i64> {
+        let made = self.made_until?;
+        // A reading at the very beginning of a chunk is still there.
+        Some(self.readings_from[kind.place()].map_or(made, |from| (from - 1).min(made)))
+    }
+}

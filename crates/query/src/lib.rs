@@ -1,0 +1,34 @@
+//! The read model: the only crate that queries the database on behalf of people and programs. The JSON API, remote-read,
+//! the command line and the pages show what is computed here. Read-only: every function takes a connection of the
+//! reading role.
+//!
+//! * [`Pool`]: connections, bounded in number and time.
+//! * [`time`]: moments, steps of a range, and the database's clock.
+//! * [`jobs`], [`traffic`]: jobs, their ranks, and their MPI traffic.
+//! * [`fabric`], [`links`], [`load`]: topology, links and their load.
+//! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
+//! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
+//! * [`history`]: samples of the past as the series that Prometheus knows.
+//!
+//! It depends on `throughline_store` for the connection ([`throughline_store::Database`]), its error, and
+//! [`throughline_store::layout`]: how rows are encoded is decided by the writer and can't be stated twice.
+//! It must not know HTTP, nor decide how results are shown.
+
+pub mod events;
+pub mod fabric;
+pub mod history;
+mod horizons;
+pub mod jobs;
+pub mod links;
+pub mod load;
+pub mod nodes;
+mod pool;
+pub mod rates;
+mod rejections;
+pub mod search;
+pub mod time;
+pub mod traffic;
+
+pub use horizons::Horizons;
+pub use pool::{Lent, NoConnection, Pool};
+pub use rejections::{RejectedRecords, rejected_records};

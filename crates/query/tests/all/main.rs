@@ -1,0 +1,5 @@
+//! Integration tests of the read model, on a database of their own each.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod batches;
+mod chunks;

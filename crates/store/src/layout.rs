@@ -1,0 +1,29 @@
+//! What whoever reads the tables has to know of how rows are stored, in one place for both sides: tables of rollups,
+//! encoded chunks, PostgreSQL's binary form of COPY, and pieces of SQL that both sides use. For `throughline_query` only.
+
+pub use crate::binary::{POSTGRES_EPOCH, begins_row, elements, field, header, int4, milliseconds, time};
+pub use crate::blocks::{BLOCK, Chunk, FILL_EVERY, MADE, chunks, chunks_of, is_gap, is_long, number};
+pub use crate::minutes::Kind;
+
+/// Error counters of a fabric port that are summed as its errors.
+const ERRORS: [&str; 7] = [
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "receive_errors",
+    "transmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+];
+
+/// The sum of what is there of the error counters, NULL where nothing is.
+pub fn errors_of(row: &str) -> String {
+    let all: Vec<String> = ERRORS.iter().map(|name| format!("{row}.{name}")).collect();
+    let sum: Vec<String> = all.iter().map(|name| format!("coalesce({name}, 0)")).collect();
+    format!("CASE WHEN num_nonnulls({}) > 0 THEN {} END", all.join(", "), sum.join(" + "))
+}
+
+/// A time as SQL. A constant, not a parameter: chunks outside of a range are then no part of the plan.
+pub fn moment(milliseconds: i64) -> String {
+    format!("(TIMESTAMPTZ 'epoch' + INTERVAL '{milliseconds} milliseconds')")
+}
