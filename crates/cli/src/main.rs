@@ -10,11 +10,11 @@ mod job;
 mod reader;
 mod serve;
 mod status;
-mod text;
 
 use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use throughline_client::text;
 use throughline_daemon::{LogOptions, finish, usage};
 
 /// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock

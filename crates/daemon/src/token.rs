@@ -41,12 +41,19 @@ impl Token {
             let why = format!("{} bytes are more than a token has", facts.len());
             return Err(Failure::usage(format!("{}: {why}", what())));
         }
-        let text = std::fs::read_to_string(path).map_err(failed)?;
+        Self::parse(&what(), &std::fs::read_to_string(path).map_err(failed)?)
+    }
+
+    /// A token from a text; `source` says where that comes from. White space around it does not count.
+    ///
+    /// # Errors
+    /// The text is no token (64); the message does not contain it.
+    pub fn parse(source: &str, text: &str) -> Result<Self, Failure> {
         let token = text.trim();
         if token.len() < TOKEN_BYTES_MIN || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
             let expected =
                 format!("expected one line of at least {TOKEN_BYTES_MIN} visible ASCII characters");
-            return Err(Failure::usage(format!("{}: {expected}, as `openssl rand -hex 32` makes", what())));
+            return Err(Failure::usage(format!("{source}: {expected}, as `openssl rand -hex 32` makes")));
         }
         Ok(Self(token.to_owned()))
     }

@@ -2,8 +2,11 @@
 //!
 //! Texts come from other people's programs: what moves a terminal's cursor, or turns the direction of the text around it
 //! (U+202E), never reaches it. [`clean`] is the one way, and a [`Table`] cleans its cells by itself.
+//!
+//! Widths are columns of a terminal, not characters: a Chinese character takes two, a combining accent none.
 
 use throughline_sample::admission::is_deceptive;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 /// What stands for a value that is not known.
 pub const ABSENT: &str = "-";
@@ -13,8 +16,12 @@ const USUAL_COLUMNS: usize = 100;
 /// Narrower than this nothing can be laid out.
 const COLUMNS_MIN: usize = 40;
 
-/// Longest cell of a table, characters: a job's name may have a megabyte.
-const CELL_CHARACTERS_MAX: usize = 400;
+/// Widest cell of a table, columns: a job's name may have a megabyte.
+const CELL_COLUMNS_MAX: usize = 400;
+
+/// Most characters of a text for each column that it may take: what takes no column, as combining accents do, has to end
+/// as well.
+const CHARACTERS_OF_COLUMN: usize = 4;
 
 /// Longest sentence that is folded: what programs say of themselves has no bound.
 const LONGEST_SENTENCE: usize = 4000;
@@ -51,7 +58,7 @@ impl Table {
             if column >= self.right.len() {
                 self.right.push(cell.starts_with('<'));
             }
-            plain.push(clean(cell.strip_prefix('<').unwrap_or(&cell), CELL_CHARACTERS_MAX));
+            plain.push(clean(cell.strip_prefix('<').unwrap_or(&cell), CELL_COLUMNS_MAX));
         }
         self.rows.push(plain);
     }
@@ -59,20 +66,16 @@ impl Table {
     /// The lines, indented by two.
     pub fn text(&self) -> String {
         let width = |column: usize| {
-            self.rows
-                .iter()
-                .filter_map(|row| row.get(column))
-                .map(|cell| cell.chars().count())
-                .max()
-                .unwrap_or(0)
+            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.right.len()).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
             let mut line = String::new();
             for ((cell, width), right) in row.iter().zip(&widths).zip(&self.right) {
-                let padded = if *right { format!("  {cell:>width$}") } else { format!("  {cell:<width$}") };
-                line.push_str(&padded);
+                let fill = " ".repeat(width.saturating_sub(cell.width()));
+                let (before, behind) = if *right { (fill.as_str(), "") } else { ("", fill.as_str()) };
+                line.extend(["  ", before, cell, behind]);
             }
             text.push_str(line.trim_end());
             text.push('\n');
@@ -81,31 +84,43 @@ impl Table {
     }
 }
 
-/// A text without characters that control a terminal or turn directions, cut to a number of characters. White space
+/// A text without characters that control a terminal or turn directions, cut to a number of columns. White space
 /// becomes a blank, the rest U+FFFD, so that two names that differ in such look different from those that don't.
-pub fn clean(text: &str, most: usize) -> String {
+pub fn clean(text: &str, columns: usize) -> String {
     let plain = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
         c if is_deceptive(c) => '\u{fffd}',
         c => c,
     };
-    let mut clean: String = text.chars().take(most).map(plain).collect();
-    if text.chars().nth(most).is_some() {
-        clean.pop();
-        clean.push('…');
+    let most = columns.saturating_mul(CHARACTERS_OF_COLUMN);
+    let plain: String = text.chars().take(most.saturating_add(1)).map(plain).collect();
+    if plain.width() <= columns && plain.chars().count() <= most {
+        return plain;
     }
+    let mut clean = head(&plain, columns.saturating_sub(1), most.saturating_sub(1));
+    clean.extend((columns > 0).then_some('…'));
     clean
 }
 
+/// The beginning of a text, of at most so many columns and characters.
+fn head(text: &str, columns: usize, characters: usize) -> String {
+    let mut taken = 0;
+    let fits = |c: &char| {
+        taken += c.width().unwrap_or(0);
+        taken <= columns
+    };
+    text.chars().take(characters).take_while(fits).collect()
+}
+
 /// A text cut in the middle: a job's key begins with its kind and ends with what tells it from others.
-pub fn middle_cut(text: &str, most: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
-    if letters.len() <= most {
+pub fn middle_cut(text: &str, columns: usize) -> String {
+    if text.width() <= columns {
         return text.to_owned();
     }
-    let (head, tail) = (most / 2, most.saturating_sub(most / 2 + 1));
-    let (head, tail) = (&letters[..head], &letters[letters.len() - tail..]);
-    head.iter().chain(&['…']).chain(tail).collect()
+    let (first, last) = (columns / 2, columns.saturating_sub(columns / 2 + 1));
+    let backwards = |text: &str| text.chars().rev().collect::<String>();
+    let last = backwards(&head(&backwards(text), last, usize::MAX));
+    format!("{}…{last}", head(text, first, usize::MAX))
 }
 
 /// A span of time in its largest fitting unit.
@@ -190,7 +205,7 @@ pub fn seconds(seconds: f64) -> String {
     }
 }
 
-/// A sentence folded into lines of at most `width` characters, indented by two, further ones by four. A number
+/// A sentence folded into lines of at most `width` columns, indented by two, further ones by four. A number
 /// stays with its unit.
 pub fn folded(sentence: &str, width: usize) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
@@ -207,8 +222,8 @@ pub fn folded(sentence: &str, width: usize) -> Vec<String> {
     }
     let mut lines = vec![String::from(" ")];
     for word in words {
-        let line = lines.last().map_or(0, |line| line.chars().count());
-        if line > 4 && line + 1 + word.chars().count() > width {
+        let line = lines.last().map_or(0, |line| line.width());
+        if line > 4 && line + 1 + word.width() > width {
             lines.push(String::from("   "));
         }
         if let Some(line) = lines.last_mut() {
@@ -229,10 +244,29 @@ mod tests {
         let name = format!("evil\u{202e}\u{1b}]0;x\u{7}{}", "x".repeat(1 << 20));
         table.row(vec![name.clone(), "<4\u{202e}".into()]);
         let text = table.text();
-        assert!(text.len() < 8 * CELL_CHARACTERS_MAX, "{}", text.len());
+        assert!(text.len() < 8 * CELL_COLUMNS_MAX, "{}", text.len());
         assert!(!text.chars().any(|c| c != '\n' && is_deceptive(c)), "{text:?}");
         let lines = folded(&name, 80);
-        assert!(lines.iter().all(|line| line.chars().count() <= 80 && !line.chars().any(is_deceptive)));
+        assert!(lines.iter().all(|line| line.width() <= 80 && !line.chars().any(is_deceptive)));
+    }
+
+    #[test]
+    fn columns_stand_under_each_other_whatever_the_script() {
+        let mut table = Table::new(&["NAME", "<RANKS"]);
+        for name in ["结构分析", "größe", "cafe\u{301}", "x"] {
+            table.row(vec![name.into(), "<4".into()]);
+        }
+        let text = table.text();
+        let widths: Vec<usize> = text.lines().map(UnicodeWidthStr::width).collect();
+        assert_eq!(widths, [17; 5], "{text}");
+        assert_eq!(
+            [clean("结构分析", 8), clean("结构分析", 7), clean("结构分析", 6)],
+            ["结构分析", "结构分…", "结构…"]
+        );
+        assert_eq!([middle_cut("结构分析", 8), middle_cut("结构分析", 7)], ["结构分析", "结…析"]);
+        assert_eq!(folded("结构 分析", 8), ["  结构", "    分析"]);
+        // What takes no column ends as well.
+        assert!(clean(&"\u{301}".repeat(1 << 20), 10).chars().count() <= 10 * CHARACTERS_OF_COLUMN);
     }
 
     #[test]

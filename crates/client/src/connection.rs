@@ -1,0 +1,32 @@
+//! The options of every command that queries a server.
+
+use crate::{Server, Settings};
+use std::path::PathBuf;
+use throughline_daemon::Failure;
+
+/// Which server, and with which credentials; what is not given comes from the environment or `client.toml`.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Server")]
+pub struct Connection {
+    /// Server to query, for instance https://monitor.example:9460 [default: THROUGHLINE_SERVER, `server` of
+    /// client.toml, else http://127.0.0.1:9460]
+    #[arg(long, global = true, value_name = "URL")]
+    pub server: Option<String>,
+    /// File with the server's token [default: THROUGHLINE_TOKEN_FILE, THROUGHLINE_TOKEN, `token_file` of client.toml]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Certificates (PEM) that the server's certificate must lead to [default: THROUGHLINE_CA_FILE, `ca_file` of
+    /// client.toml, else those of the system]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub ca_file: Option<PathBuf>,
+}
+
+impl Connection {
+    /// The server that these options, the environment and the configuration name. Sends nothing yet.
+    ///
+    /// # Errors
+    /// 64 for a setting that is wrong, 69 or 77 for a file that cannot be read.
+    pub fn server(&self) -> Result<Server, Failure> {
+        Server::new(Settings::find(self)?)
+    }
+}

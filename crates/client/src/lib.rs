@@ -1,0 +1,16 @@
+//! `throughline job` and `throughline status`: what a user of the cluster sees, queried from the JSON API of
+//! `throughline serve`.
+//!
+//! [`Connection`] has the options of every command that queries, [`Settings`] is what they and the configuration
+//! come to, [`Server`] sends requests. [`text`] lays out tables for people. Nothing here opens a database.
+
+mod connection;
+mod error;
+mod server;
+pub mod settings;
+pub mod text;
+
+pub use connection::Connection;
+pub use error::Error;
+pub use server::{API_VERSION_HEADER, Server};
+pub use settings::Settings;
