@@ -71,28 +71,30 @@ lint: deps
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	shellcheck $$(git ls-files '*.sh' .ci/run)
 	@deploy/check-units.sh
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny check bans licenses sources; \
-	 else echo "skipped: licences and sources of dependencies (cargo-deny is not installed)"; fi
+	@$(CARGO) xtask deny bans licenses sources
 	@$(MAKE) --no-print-directory advisories
 
 # Known faults of dependencies. Nothing is fetched here: docs/RELEASE.md says how to bring the list up to date.
 ADVISORIES ?= $(or $(CARGO_HOME),$(HOME)/.cargo)/advisory-dbs
 advisories:
-	@if ! $(CARGO) deny --version >/dev/null 2>&1; then \
-	   echo "skipped: advisories (cargo-deny is not installed)"; \
-	 elif [ -z "$$(ls -A '$(ADVISORIES)' 2>/dev/null)" ]; then \
-	   echo "skipped: advisories (no list in $(ADVISORIES); cargo deny fetch db)"; \
-	 else $(CARGO) deny check --disable-fetch advisories; fi
+	@if [ -z "$$(ls -A '$(ADVISORIES)' 2>/dev/null)" ]; then \
+	   xtask/skipped.sh left-out "make advisories" "no list in $(ADVISORIES); cargo deny fetch db"; \
+	 else $(CARGO) xtask deny --disable-fetch advisories; fi
 
 # What a release is made of, for those who look for faults in its parts.
 sbom:
 	@$(CARGO) xtask sbom
 
-test: prefix pages lint
+# Tests and checks that could not check anything, for the list at the end.
+test: export THROUGHLINE_SKIPPED_FILE := $(CURDIR)/target/skipped-tests.txt
+test: prefix pages
+	@: > $(THROUGHLINE_SKIPPED_FILE)
+	@$(MAKE) --no-print-directory lint
 	cd $(WEB) && npm test --silent
 	$(CARGO) build --workspace --bins
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEBUG)/lib/throughline
-	$(CARGO) test --workspace --no-fail-fast
+	@$(CARGO) test --workspace --no-fail-fast; status=$$?; \
+	 xtask/skipped.sh list $(THROUGHLINE_SKIPPED_FILE); exit $$status
 
 bench: build prefix
 	@benches/run.sh

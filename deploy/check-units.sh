@@ -1,6 +1,6 @@
 #!/bin/sh
 # Holds the unit files to an exposure of at most 3.0 by `systemd-analyze security`, and to bounds on memory, tasks and
-# open files. Says what it skips. Usage: deploy/check-units.sh [FOLDER-OF-UNITS]
+# open files. Reports what it skips. Usage: deploy/check-units.sh [FOLDER-OF-UNITS]
 set -eu
 folder=${1:-$(cd "$(dirname "$0")" && pwd)/systemd}
 # Tenths, as systemd-analyze takes it.
@@ -12,7 +12,8 @@ for unit in "$folder"/*.service; do
     done
 done
 if ! systemd-analyze security --help 2>/dev/null | grep -q -e --offline; then
-    echo "skipped: exposure of the units (needs systemd-analyze of systemd 250 or later)" >&2
+    "$(dirname "$0")/../xtask/skipped.sh" missing "exposure of the units" \
+        "needs systemd-analyze of systemd 250 or later; apt-get install systemd"
     exit $status
 fi
 for unit in "$folder"/*.service; do

@@ -21,6 +21,8 @@ npm:/usr/bin/npm
 python3:/usr/bin/python3
 python3-pip:/usr/bin/pip3
 python3-mpi4py:/usr/lib/python3/dist-packages/mpi4py
+tcl:/usr/bin/tclsh
+lua5.4:/usr/bin/lua5.4
 shellcheck:/usr/bin/shellcheck
 '
 

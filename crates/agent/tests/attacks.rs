@@ -277,8 +277,8 @@ fn rss(agent: &Agent) -> u64 {
 
 /// Runs attacks side by side with the victim.
 fn attacked(attacks: &[&str]) {
-    if !nix::unistd::geteuid().is_root() {
-        return eprintln!("skipped: needs root, to be other users");
+    if !throughline_test_support::is_root("to be other users") {
+        return;
     }
     let node = Node::bare();
     std::fs::set_permissions(node.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -362,8 +362,8 @@ fn attack_15_two_users_fill_the_folder_of_last_totals() {
 /// knows a rank's user, command, CPUs, start and job by the kernel's word, GPUs and ports, and has no other capability.
 #[test]
 fn without_root_and_under_hidepid_everything_is_read() {
-    if !nix::unistd::geteuid().is_root() {
-        return eprintln!("skipped: needs root, to be other users and to mount /proc");
+    if !throughline_test_support::is_root("to be other users and to mount /proc") {
+        return;
     }
     const AGENT: u32 = 64_004;
     let node = Node::bare();
@@ -421,7 +421,9 @@ fn without_root_and_under_hidepid_everything_is_read() {
     if job.is_some() {
         assert_eq!((&*known.evidence, &*known.native_id), ("cgroup", "771"), "{known:?}");
     } else {
-        eprintln!("skipped: the job by its control group, as none can be made here");
+        throughline_test_support::skipped(
+            "the job by its control group: none can be made below /sys/fs/cgroup; mount it writable",
+        );
     }
     let rank =
         batches.iter().flat_map(|batch| &batch.job_ranks).find(|rank| rank.job_key == known.key).unwrap();

@@ -379,7 +379,7 @@ fn a_full_disk_under_the_agent() {
     let mounted =
         Command::new("mount").args(["-t", "tmpfs", "-o", "size=512k", "tmpfs"]).arg(node.state()).output();
     if !mounted.is_ok_and(|output| output.status.success()) {
-        return eprintln!("skipped: needs root to mount a small file system");
+        throughline_test_support::skip!("no small file system can be mounted; run the tests as root");
     }
     let unmount = Unmount(node.state());
     let mut agent = node.run();

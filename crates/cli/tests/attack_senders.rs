@@ -298,8 +298,7 @@ fn server_user() -> u32 {
 
 #[test]
 fn attack_13_other_local_users_cannot_write() {
-    if !nix::unistd::geteuid().is_root() {
-        println!("skipped: needs root, to run a process as another user");
+    if !throughline_test_support::is_root("to run a process as another user") {
         return;
     }
     let token = |folder: &Path, name: &str, text: &str| {

@@ -40,7 +40,7 @@ fn is_root_with_a_user() -> bool {
     let named = ["throughline", "postgres"].iter().any(|name| User::from_name(name).unwrap().is_some());
     let serves = nix::unistd::geteuid().is_root() && named;
     if !serves {
-        eprintln!("skipped: needs root, and a user throughline or postgres");
+        throughline_test_support::skipped("needs root, and a user throughline or postgres (make deps)");
     }
     serves
 }
@@ -311,8 +311,7 @@ fn a_full_disk_is_reported_and_survived() {
     let mount = ["-t", "tmpfs", "-o", "size=400m,mode=755", "throughline-test"];
     let mounted = Command::new("mount").args(mount).arg(&state).stderr(Stdio::null()).status();
     if !mounted.is_ok_and(|status| status.success()) {
-        eprintln!("skipped: needs the right to mount");
-        return;
+        throughline_test_support::skip!("no small file system can be mounted; run the tests as root");
     }
     let mounted = Mounted(state.clone());
     let address = scene.serve().unwrap();

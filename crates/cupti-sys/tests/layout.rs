@@ -95,7 +95,7 @@ fn headers(prefix: &Prefix, package: (&str, &str, &str)) -> Option<PathBuf> {
     match prefix.wheel(name, version) {
         Ok(wheel) => Some(wheel.join("nvidia").join(folder).join("include")),
         Err(error) => {
-            eprintln!("skipped: {error}");
+            throughline_test_support::skipped(error);
             None
         }
     }

@@ -11,7 +11,7 @@ fn library(package: &str, version: &str, folder: &str, file: &str) -> Option<Pat
     match Prefix::locate().unwrap().wheel(package, version) {
         Ok(wheel) => Some(wheel.join("nvidia").join(folder).join("lib").join(file)),
         Err(error) => {
-            eprintln!("skipped: {error}");
+            throughline_test_support::skipped(error);
             None
         }
     }

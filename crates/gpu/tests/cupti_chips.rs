@@ -11,7 +11,7 @@ fn chips(package: &str, version: &str, library: &str) -> Option<BTreeMap<String,
     let wheel = match Prefix::locate().unwrap().wheel(package, version) {
         Ok(wheel) => wheel,
         Err(error) => {
-            eprintln!("skipped: {error}");
+            throughline_test_support::skipped(error);
             return None;
         }
     };

@@ -180,7 +180,7 @@ fn a_staged_installation_is_whole() {
     assert_eq!(String::from_utf8(prolog.stdout).unwrap(), exported);
 }
 
-/// Runs a script in an interpreter that not every machine has; `None` without it.
+/// Runs a script in an interpreter; `None` where it is not installed.
 fn run(interpreter: &str, script: &str, arguments: &[&str]) -> Option<Output> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("script");
@@ -200,7 +200,9 @@ fn the_module_file_prepends_the_object() {
     let commands = "proc module-whatis text {}\nproc prepend-path {name value} { puts \"$name=$value\" }\n\
                     proc module-info {what mode} { return $::argc }\n";
     let here = module.replace("/usr/lib/throughline", &place);
-    let Some(loaded) = run("tclsh", &format!("{commands}{here}"), &[]) else { return };
+    let Some(loaded) = run("tclsh", &format!("{commands}{here}"), &[]) else {
+        throughline_test_support::skip!("no tclsh; apt-get install tcl");
+    };
     assert_eq!(
         String::from_utf8_lossy(&loaded.stdout),
         format!("LD_PRELOAD={place}/libthroughline-mpi3.so\n")
@@ -213,9 +215,14 @@ fn the_module_file_prepends_the_object() {
     assert_eq!(String::from_utf8_lossy(&unloaded.stdout).lines().count(), 4);
 }
 
-/// Lua as Debian and others name it; `None` where there is none.
+/// Lua as Debian and others name it; `None`, and the test reported as skipped, where there is none.
+#[track_caller]
 fn lua(script: &str, arguments: &[&str]) -> Option<Output> {
-    ["lua5.4", "lua5.3", "lua"].iter().find_map(|name| run(name, script, arguments))
+    let output = ["lua5.4", "lua5.3", "lua"].iter().find_map(|name| run(name, script, arguments));
+    if output.is_none() {
+        throughline_test_support::skipped("no Lua; apt-get install lua5.4");
+    }
+    output
 }
 
 #[test]
@@ -298,7 +305,9 @@ fn the_pbs_hook_changes_the_environment_only() {
         let output = run("python3", &script, arguments)?;
         Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     };
-    let Some(plain) = told(&[]) else { return };
+    let Some(plain) = told(&[]) else {
+        throughline_test_support::skip!("no python3; apt-get install python3");
+    };
     assert_eq!(plain, format!("{place}/libthroughline-mpi3.so"));
     assert_eq!(
         told(&["THROUGHLINE_MPI=mpich", "LD_PRELOAD=/opt/tool.so"]).unwrap(),

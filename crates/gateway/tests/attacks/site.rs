@@ -78,8 +78,7 @@ impl Site {
 
     /// The answer as a user of this machine gets it; `None` where this test is not root's and can't be another.
     pub async fn get_as(&self, user: u32, path: &str, line: &str) -> Option<String> {
-        if !nix::unistd::geteuid().is_root() {
-            eprintln!("skipped: needs root");
+        if !throughline_test_support::is_root("to connect as another user") {
             return None;
         }
         let (host, port) = (self.address.ip(), self.address.port());

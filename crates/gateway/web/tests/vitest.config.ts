@@ -6,6 +6,7 @@ export default defineConfig({
     root: new URL('..', import.meta.url).pathname,
     include: ['tests/**/*.test.ts'],
     environment: 'node',
+    reporters: ['default', './build/skipped.ts'],
     // One server and one browser: what goes away in one test would be away in another.
     fileParallelism: false,
     testTimeout: 90_000,

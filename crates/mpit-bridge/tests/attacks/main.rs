@@ -1,6 +1,6 @@
 //! Attacks by users of a node on its receiver, through the real socket: each must harm nobody but whoever makes it.
 //!
-//! Users are threads that became another user. Where this process is not root, the tests say that they are skipped.
+//! Users are threads that became another user. Where this process is not root, the tests are skipped.
 #![allow(clippy::unwrap_used, missing_docs, dead_code)]
 
 #[path = "../receiver/client.rs"]

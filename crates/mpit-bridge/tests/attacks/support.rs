@@ -117,13 +117,10 @@ impl Agent {
     }
 }
 
-/// Whether this process may become other users; says so if not.
+/// Whether this process may become other users; if not, the test is reported as skipped.
+#[track_caller]
 pub fn is_root() -> bool {
-    let is_root = nix::unistd::geteuid().is_root();
-    if !is_root {
-        eprintln!("SKIPPED: needs root, as the attack is by another user");
-    }
-    is_root
+    throughline_test_support::is_root("to attack as another user")
 }
 
 /// A thread of another user: the kernel has users by thread, and says who connected.

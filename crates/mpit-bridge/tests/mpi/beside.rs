@@ -178,8 +178,7 @@ fn static_mpi() {
 /// Secure execution (set-user-ID) ignores LD_PRELOAD: the program runs unrecorded, and the loader says nothing.
 #[test]
 fn set_user_id() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("left out: needs root to run a program as another user");
+    if !throughline_test_support::is_root("to run a program as another user") {
         return;
     }
     let _alone = alone_blocking();

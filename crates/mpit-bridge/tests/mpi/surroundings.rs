@@ -113,8 +113,7 @@ fn an_agent_that_talks_nonsense() {
 /// not start there, so it is the stub, which looks like MPICH.
 #[test]
 fn a_root_without_proc() {
-    if !nix::unistd::geteuid().is_root() {
-        eprintln!("left out: needs root for chroot(2)");
+    if !throughline_test_support::is_root("for chroot(2)") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

@@ -169,8 +169,8 @@ s = connect(); hello(s); status(s, 1); bye(s, 2)
 /// The same launcher, the same scheduler's job, the same rank: told by another user it is another job.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_users_rows_are_another_job() {
-    if !nix::unistd::geteuid().is_root() {
-        return eprintln!("skipped: needs root to become another user");
+    if !throughline_test_support::is_root("to become another user") {
+        return;
     }
     let mut agent = Agent::start();
     let text = r#"
@@ -193,7 +193,7 @@ async fn a_rank_in_a_container() {
     let unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
     let possible = Command::new(unshare[0]).args(&unshare[1..]).arg("true").output();
     if !possible.is_ok_and(|output| output.status.success()) {
-        return eprintln!("skipped: this machine gives no namespaces");
+        throughline_test_support::skip!("no user and PID namespaces; allow them, or run the tests as root");
     }
     let mut agent = Agent::start();
     let text = "s = connect(); hello(s); status(s, 1); print(os.getpid(), os.getuid()); bye(s, 2)\n";
@@ -227,8 +227,8 @@ status(s, 1); bye(s, 2)
 /// Another user's process that names somebody's job in its environment: `job show` had two answers, and `last` a decoy.
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_14_claims_of_another_users_job() {
-    if !nix::unistd::geteuid().is_root() {
-        return eprintln!("SKIPPED: needs root to become another user");
+    if !throughline_test_support::is_root("to become another user") {
+        return;
     }
     // Control groups know of one user's processes only.
     let kernel = Kernel::new(|pid, _| {
