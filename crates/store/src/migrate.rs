@@ -1,14 +1,15 @@
-//! Brings a database to the schema of this build: immutable SQL files, each applied once, in one transaction
-//! per file, under an advisory lock. Comments of metric columns come from the catalogue.
+//! Brings a database to the schema of this build, under an advisory lock: immutable SQL files that change tables, each
+//! applied once, then functions and views ([`crate::schema`]). Comments of metric columns come from the catalogue.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Row, Transaction};
 
 use throughline_sample::catalogue::{Kind, Table};
 
 use crate::database::READ_ROLE;
+use crate::schema::{Fault, LOCK_LIMIT, install, readers_of_views};
 use crate::{Database, Error};
 
 /// Number of the advisory lock that one migrating process holds: "tlmigrat" as ASCII.
@@ -19,11 +20,26 @@ const MIGRATION_LOCK: i64 = 0x746c_6d69_6772_6174;
 const GRANT_RETRIES: usize = 20;
 const GRANT_PAUSE: Duration = Duration::from_millis(100);
 
+/// The last migration that creates functions or views. Older ones have a transaction each; later ones share one with
+/// functions and views, so that nobody finds a table changed and a view not.
+const LAST_WITH_OBJECTS: i32 = 21;
+
+/// How long [`migrate`] waits for others that use what it changes: longer than any statement of the reading role
+/// (`READ_STATEMENT_SECONDS_MAX`), tried again after a pause each.
+const BUSY_LIMIT: Duration = Duration::from_secs(600);
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
 /// One immutable SQL file.
 struct Migration {
     version: i32,
     name: &'static str,
     sql: &'static str,
+}
+
+impl Migration {
+    fn what(&self) -> String {
+        format!("migration {} ({})", self.version, self.name)
+    }
 }
 
 /// All migrations, in order. A released file is never edited; a change of the schema is a new file.
@@ -65,13 +81,20 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V020__longer_chunks.sql"),
     },
     Migration { version: 21, name: "senders", sql: include_str!("../migrations/V021__senders.sql") },
+    Migration {
+        version: 22,
+        name: "schema_objects",
+        sql: include_str!("../migrations/V022__schema_objects.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Migrated {
-    /// Files applied now.
+    /// Migrations applied now.
     pub applied: usize,
+    /// Functions and views created, replaced or removed now.
+    pub objects: usize,
     /// The schema's version after the call.
     pub version: i32,
 }
@@ -109,46 +132,106 @@ pub async fn migrate(database: &Database) -> Result<Migrated, Error> {
             schema_version()
         )));
     }
-    let mut applied = 0;
+    let pending = pending(&client, &done, database.place(), &what).await?;
+    let (old, new): (Vec<_>, Vec<_>) =
+        pending.iter().partition(|(migration, _)| migration.version <= LAST_WITH_OBJECTS);
+    for (migration, checksum) in &old {
+        let what = migration.what();
+        let transaction = client.transaction().await.map_err(Error::sql(&what))?;
+        apply(&transaction, migration, checksum).await.map_err(Error::sql(&what))?;
+        transaction.commit().await.map_err(Error::sql(&what))?;
+    }
+    let objects = apply_with_objects(&mut client, &new, database.place()).await?;
+    write_comments(&client).await?;
+    grant_reading(&client).await?;
+    crate::reading::restrict(&client).await?;
+    Ok(Migrated { applied: pending.len(), objects, version: schema_version() })
+}
+
+/// The migrations that the database does not have, with their checksums.
+async fn pending(
+    client: &Client,
+    done: &[Row],
+    place: &str,
+    what: &str,
+) -> Result<Vec<(&'static Migration, String)>, Error> {
+    let mut pending = Vec::new();
     for migration in MIGRATIONS {
         let checksum = client
             .query_one("SELECT md5($1)", &[&migration.sql])
             .await
-            .map_err(Error::sql(&what))?
+            .map_err(Error::sql(what))?
             .get::<_, String>(0);
         match done.iter().find(|row| row.get::<_, i32>(0) == migration.version) {
             Some(row) if row.get::<_, String>(1) == checksum => {}
             Some(_) => {
                 return Err(Error::Schema(format!(
-                    "migration {} ({}) of the database {} is not the one that this program knows: it was made \
+                    "migration {} ({}) of the database {place} is not the one that this program knows: it was made \
                      by another build. Use that build, or begin an empty database",
-                    migration.version,
-                    migration.name,
-                    database.place()
+                    migration.version, migration.name,
                 )));
             }
-            None => {
-                apply(&mut client, migration, &checksum).await?;
-                applied += 1;
-            }
+            None => pending.push((migration, checksum)),
         }
     }
-    write_comments(&client).await?;
-    grant_reading(&client).await?;
-    crate::reading::restrict(&client).await?;
-    Ok(Migrated { applied, version: schema_version() })
+    Ok(pending)
 }
 
-async fn apply(client: &mut Client, migration: &Migration, checksum: &str) -> Result<(), Error> {
-    let what = format!("migration {} ({})", migration.version, migration.name);
-    let transaction = client.transaction().await.map_err(Error::sql(&what))?;
-    transaction.batch_execute(migration.sql).await.map_err(Error::sql(&what))?;
+async fn apply(
+    transaction: &Transaction<'_>,
+    migration: &Migration,
+    checksum: &str,
+) -> Result<(), tokio_postgres::Error> {
+    transaction.batch_execute(migration.sql).await?;
     let insert = "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)";
-    transaction
-        .execute(insert, &[&migration.version, &migration.name, &checksum])
-        .await
-        .map_err(Error::sql(&what))?;
-    transaction.commit().await.map_err(Error::sql(&what))
+    transaction.execute(insert, &[&migration.version, &migration.name, &checksum]).await?;
+    Ok(())
+}
+
+/// Applies migrations, functions and views in one transaction, as often as it takes until nobody else holds what it
+/// changes. Returns the number of functions and views changed.
+async fn apply_with_objects(
+    client: &mut Client,
+    migrations: &[&(&'static Migration, String)],
+    place: &str,
+) -> Result<usize, Error> {
+    let (start, mut is_reported) = (Instant::now(), false);
+    loop {
+        let refusal = match try_with_objects(client, migrations).await {
+            Ok(objects) => return Ok(objects),
+            Err(Fault::Failed(error)) => return Err(error),
+            Err(Fault::Busy(refusal)) => refusal,
+        };
+        let readers = readers_of_views(client).await.join(", ");
+        if start.elapsed() >= BUSY_LIMIT {
+            return Err(Error::Schema(format!(
+                "the schema of the database {place} could not be changed for {} s, because others use it ({refusal}); \
+                 end these sessions and start again: {readers}",
+                BUSY_LIMIT.as_secs()
+            )));
+        }
+        if !is_reported && start.elapsed() > BUSY_PAUSE * 10 {
+            tracing::info!(%refusal, readers, "waiting for sessions that use what an upgrade of the schema changes");
+            is_reported = true;
+        }
+        tokio::time::sleep(BUSY_PAUSE).await;
+    }
+}
+
+async fn try_with_objects(
+    client: &mut Client,
+    migrations: &[&(&'static Migration, String)],
+) -> Result<usize, Fault> {
+    let what = "changing the schema";
+    let transaction = client.transaction().await.map_err(Fault::sql(what))?;
+    let limit = format!("SET LOCAL lock_timeout = '{LOCK_LIMIT}'");
+    transaction.batch_execute(&limit).await.map_err(Fault::sql(what))?;
+    for (migration, checksum) in migrations {
+        apply(&transaction, migration, checksum).await.map_err(Fault::sql(&migration.what()))?;
+    }
+    let objects = install(&transaction).await?;
+    transaction.commit().await.map_err(Fault::sql(what))?;
+    Ok(objects)
 }
 
 async fn create_extension(client: &Client) -> Result<(), Error> {

@@ -24,6 +24,9 @@ use crate::{ClusterOptions, Database, Error, Lifetime, PrivateCluster, migrate};
 /// The migrated database that each test's is copied from.
 const TEMPLATE: &str = "template_throughline";
 
+/// The database with TimescaleDB and without our schema that those of tests of migrations are copied from.
+const EMPTY_TEMPLATE: &str = "template_empty";
+
 static CLUSTER: OnceCell<PrivateCluster> = OnceCell::const_new();
 static KEEPER: OnceLock<Child> = OnceLock::new();
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -43,10 +46,7 @@ pub async fn database() -> Database {
 /// As [`database`].
 pub async fn empty_database() -> Database {
     let cluster = CLUSTER.get_or_init(start).await;
-    let database = create(cluster, "template1").await;
-    let admin = database.with(database.name(), crate::cluster::ADMIN_ROLE).connect().await.unwrap();
-    admin.batch_execute("CREATE EXTENSION timescaledb").await.unwrap();
-    database
+    create(cluster, EMPTY_TEMPLATE).await
 }
 
 /// The programs of PostgreSQL, put into the prefix first where the machine has none.
@@ -81,17 +81,30 @@ async fn start() -> PrivateCluster {
     for statement in [
         format!("CREATE ROLE {WRITE_ROLE} LOGIN"),
         format!("CREATE ROLE {READ_ROLE} LOGIN"),
-        format!("CREATE DATABASE {TEMPLATE} OWNER {WRITE_ROLE}"),
+        format!("CREATE DATABASE {EMPTY_TEMPLATE} OWNER {WRITE_ROLE}"),
     ] {
         admin.batch_execute(&statement).await.unwrap();
     }
+    let empty = cluster.database().with(EMPTY_TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
+    empty.batch_execute("CREATE EXTENSION timescaledb").await.unwrap();
+    close(empty, &admin, EMPTY_TEMPLATE).await;
+    let create = format!("CREATE DATABASE {TEMPLATE} TEMPLATE {EMPTY_TEMPLATE} OWNER {WRITE_ROLE}");
+    admin.batch_execute(&create).await.unwrap();
     let template = cluster.database().renamed(TEMPLATE);
     let admin = template.with(TEMPLATE, crate::cluster::ADMIN_ROLE).connect().await.unwrap();
-    admin.batch_execute("CREATE EXTENSION timescaledb").await.unwrap();
     crate::reading::restrict_as_admin(&admin).await.unwrap();
     drop(admin);
     migrate(&template).await.unwrap();
     cluster
+}
+
+/// Ends a session and waits until the server has ended it, too: a database in use is no template.
+async fn close(client: tokio_postgres::Client, admin: &tokio_postgres::Client, name: &str) {
+    drop(client);
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1";
+    while admin.query_one(sessions, &[&name]).await.unwrap().get::<_, i64>(0) > 0 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
 }
 
 /// Starts the shell that cleans up behind this process, before there is anything to clean up.

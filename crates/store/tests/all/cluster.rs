@@ -1,12 +1,9 @@
 //! The private cluster's life, and retention on it.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod batches;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use batches::{entry, port_batch};
+use crate::batches::{entry, port_batch};
 use throughline_store::{
     ClusterOptions, ClusterStatus, Error, Lifetime, PrivateCluster, Retention, RetentionWay, Started, Writer,
     apply_retention, testing,

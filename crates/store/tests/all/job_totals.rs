@@ -1,10 +1,7 @@
 //! Totals of jobs whose rows are known by construction: cumulative bins of several nodes and hours, ranks that were
 //! started again, killed or late, and another job beside.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-mod batches;
-
-use batches::{SECOND, START, entry};
+use crate::batches::{SECOND, START, entry};
 use throughline_sample::wire::{
     Batch, Job, JobRank, MpiOpCell, MpiPeerCell, MpiRankBin, MpiRankPeers, MpiRankRegions, MpiRegionCell,
 };

@@ -1,9 +1,6 @@
 //! Jobs over several nodes, their ends, and nodes that say nothing any more.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-mod batches;
-
-use batches::{PREFIX, SECOND, START, batch_of_everything, entry};
+use crate::batches::{PREFIX, SECOND, START, batch_of_everything, entry};
 use std::time::Duration;
 use throughline_sample::wire::*;
 use throughline_store::{Database, Silenced, Writer, close_silent, testing};

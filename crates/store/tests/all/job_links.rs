@@ -1,12 +1,11 @@
 //! Links of a job's nodes while it ran: rates that are known by construction, and nobody else's links.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use throughline_store::testing;
 
 /// Node n1 with an adapter, a GPU and the fabric's port of that adapter; n2, of which no rank is. The job runs from
 /// 12:00:00 to 12:01:45. Readings each 5 s from 11:59 on: 500 bytes a second out, 900 in one interval of the job,
 /// 100 in; 2,000 before the job began. The speed is 1,000.
-const SEED: &str = "
+pub const SEED: &str = "
 INSERT INTO job (key, start_time, end_time) VALUES ('slurm:1.0', '2026-11-20 12:00:00+00', '2026-11-20 12:01:45+00');
 INSERT INTO node_key (name) VALUES ('n1'), ('n2');
 INSERT INTO node (node_id, name, hca_guids, valid_from)

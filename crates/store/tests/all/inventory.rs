@@ -1,9 +1,6 @@
 //! Inventory with validity ranges, and the views that people read.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-mod batches;
-
-use batches::{PREFIX, SECOND, START, SWITCH, batch_of_everything, entry, port_sample, values};
+use crate::batches::{PREFIX, SECOND, START, SWITCH, batch_of_everything, entry, port_sample, values};
 use throughline_sample::catalogue::*;
 use throughline_sample::wire::*;
 use throughline_store::{Writer, testing};

@@ -1,6 +1,5 @@
 //! Rates of GPUs in the database: the same increase as everywhere else in the program, on random sequences of counters that
 //! wrap and begin anew; one source where several read the same link; nothing where nothing was read.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 

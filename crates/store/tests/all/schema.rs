@@ -1,5 +1,4 @@
 //! The schema: migrations, the catalogue in columns and comments, and what the roles may do.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,6 @@
 //! The writer: rows as sent, each once, and nothing that blocks a spool.
-#![allow(clippy::unwrap_used, missing_docs)]
 
-mod batches;
-
-use batches::{SECOND, START, batch_of_everything, entry, port_batch};
+use crate::batches::{SECOND, START, batch_of_everything, entry, port_batch};
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{self, TRANSMIT_DATA_BYTES};

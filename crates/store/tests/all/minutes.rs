@@ -1,13 +1,10 @@
 //! Rows of one minute: the same as made one reading after the other, on random readings with gaps, jitter, counters that
 //! begin anew and that wrap; what comes late is made again.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod batches;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use batches::{PREFIX, SECOND, START, SWITCH, entry, port_sample};
+use crate::batches::{PREFIX, SECOND, START, SWITCH, entry, port_sample};
 use throughline_sample::catalogue::{
     LINK_DOWNED, RECEIVE_DATA_BYTES, STORED_BITS, SYMBOL_ERROR, TRANSMIT_DATA_BYTES, TRANSMIT_WAIT,
     TRANSMIT_WAIT_TICK_BYTES,

@@ -1,11 +1,8 @@
 //! Terms of crawlers: at any time one of them is written, and never two.
-#![allow(clippy::unwrap_used, missing_docs)]
-
-mod batches;
 
 use std::time::Duration;
 
-use batches::{PREFIX, SECOND, START, entry, port_batch};
+use crate::batches::{PREFIX, SECOND, START, entry, port_batch};
 use throughline_store::{Database, TermRequest, Terms, WriteOutcome, Writer, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;

@@ -1,0 +1,1924 @@
+-- The schema of version 22, as a new database has it. Written by `cargo xtask schema`; for reading only.
+
+-- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
+CREATE TABLE batch_ledger (
+    spool_id uuid NOT NULL,
+    sequence bigint NOT NULL,
+    changed_at timestamptz NOT NULL DEFAULT now(),
+    -- The sender that first used the spool, as node:NAME or crawler:NAME; entries of others are refused. NULL until
+    -- the first entry after version 20.
+    owner text,
+    PRIMARY KEY (spool_id)
+);
+
+-- Batches that cannot be stored for a reason of their own, as they came; the spool goes on behind them.
+CREATE TABLE batch_quarantine (
+    spool_id uuid NOT NULL,
+    sequence bigint NOT NULL,
+    quarantined_at timestamptz NOT NULL DEFAULT now(),
+    reason text NOT NULL,
+    batch bytea NOT NULL,
+    PRIMARY KEY (spool_id, sequence)
+);
+
+-- Hours that upkeep has to pack: a table of blocks, when the hour begins, a port or GPU. All once, those of late
+-- readings again.
+CREATE TABLE block_wanted (
+    kind text NOT NULL,
+    time timestamptz NOT NULL,
+    id integer NOT NULL,
+    PRIMARY KEY ("time", kind, id)
+);
+
+-- What each round of a source was to read and what it read: unchanged and unread differ.
+CREATE TABLE coverage (
+    time timestamptz NOT NULL,
+    instance text NOT NULL,
+    source text NOT NULL,
+    expected bigint NOT NULL,
+    read bigint NOT NULL,
+    failed bigint NOT NULL,
+    elapsed_seconds double precision NOT NULL,
+    -- Reasons and counts of what was not read.
+    reasons jsonb,
+    PRIMARY KEY (source, instance, "time")
+);
+SELECT create_hypertable('coverage', by_range('time', INTERVAL '1 day'));
+
+-- Terms of the crawlers of a subnet. A batch of another crawler within a term is left out, so never two write.
+CREATE TABLE crawler_term (
+    id bigint NOT NULL GENERATED ALWAYS AS IDENTITY,
+    subnet_id integer NOT NULL,
+    -- The crawler: the identity of its spool.
+    crawler uuid NOT NULL,
+    -- Its host, for people; empty until it asked for a lease.
+    name text NOT NULL DEFAULT ''::text,
+    -- From then on only this crawler is written, by its clock.
+    began_at timestamptz NOT NULL,
+    -- When the next one took over; NULL in the present term.
+    ended_at timestamptz,
+    -- Newest record of the term so far: the next one begins later.
+    covered_to timestamptz NOT NULL,
+    -- Another crawler may take over then, by the database's clock; each request and each batch of it postpones
+    -- this.
+    expires_at timestamptz NOT NULL,
+    PRIMARY KEY (id),
+    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+);
+CREATE INDEX crawler_term_subnet_id_ended_at_idx ON crawler_term (subnet_id, ended_at);
+CREATE UNIQUE INDEX crawler_term_subnet_id_idx ON crawler_term (subnet_id) WHERE (ended_at IS NULL);
+
+-- The node that a GPU (gpu, by UUID) or an InfiniBand adapter (hca, by node GUID) is in; another node may have it only
+-- after this one has not reported it for a while.
+CREATE TABLE device_owner (
+    kind text NOT NULL,
+    name text NOT NULL,
+    node_id integer NOT NULL,
+    reported_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (kind, name),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+
+CREATE TABLE events (
+    time timestamptz NOT NULL,
+    instance text NOT NULL,
+    source text NOT NULL,
+    -- Dotted, for instance link.down, source.silent, counter.cleared.
+    kind text NOT NULL,
+    -- debug, info, warning or error.
+    severity text NOT NULL,
+    text text NOT NULL,
+    -- Node GUID of what it is about; of a cable, of one end.
+    ib_guid text,
+    -- Port of that node; 0 where it is about the node.
+    ib_port integer,
+    gpu_uuid text,
+    job_key text,
+    -- Node GUID of the other end of a cable, NULL where there is none.
+    remote_ib_guid text,
+    -- Port of the other end.
+    remote_ib_port integer,
+    -- What was before; NULL where there was nothing.
+    before text,
+    -- What is after; NULL where there is nothing.
+    after text
+);
+CREATE INDEX events_by_time ON events ("time" DESC);
+SELECT create_hypertable('events', by_range('time', INTERVAL '1 day'));
+
+CREATE TABLE gpu (
+    gpu_id integer NOT NULL,
+    uuid text NOT NULL,
+    node_id integer,
+    index integer NOT NULL,
+    name text NOT NULL,
+    pci_bus_id text NOT NULL,
+    link_count integer NOT NULL,
+    source text NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    -- The GPU that this is a partition of (MIG); NULL for a GPU.
+    parent_gpu_id integer,
+    -- Its NUMA node by sysfs; NULL where that does not tell.
+    numa_node integer,
+    -- InfiniBand adapters with the shortest way to it over PCIe; NULL where the node has none or that is not known.
+    nearest_hcas text[],
+    PRIMARY KEY (gpu_id, valid_from),
+    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id),
+    FOREIGN KEY (parent_gpu_id) REFERENCES gpu_key(id)
+);
+CREATE UNIQUE INDEX gpu_current ON gpu (gpu_id) WHERE (valid_to IS NULL);
+
+CREATE TABLE gpu_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    uuid text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (uuid)
+);
+
+-- NVLinks and what is at their other end; the other GPU may be on another node.
+CREATE TABLE gpu_link (
+    gpu_id integer NOT NULL,
+    link integer NOT NULL,
+    active boolean NOT NULL,
+    version integer,
+    -- Speed of one direction.
+    speed_bytes_per_second bigint,
+    remote_type text NOT NULL,
+    remote_pci_bus_id text NOT NULL,
+    remote_gpu_id integer,
+    remote_link integer,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (gpu_id, link, valid_from),
+    FOREIGN KEY (gpu_id) REFERENCES gpu_key(id),
+    FOREIGN KEY (remote_gpu_id) REFERENCES gpu_key(id)
+);
+CREATE UNIQUE INDEX gpu_link_current ON gpu_link (gpu_id, link) WHERE (valid_to IS NULL);
+
+-- PCIe traffic of GPUs.
+CREATE TABLE gpu_pcie_counters (
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Data this GPU sent over PCIe. Cumulative since epoch. Unit: bytes. Origin: NVML field 197; GPM metric 20 by
+    -- rate and time.
+    transmit_bytes bigint,
+    -- Data this GPU received over PCIe. Cumulative since epoch. Unit: bytes. Origin: NVML field 198; GPM metric 21
+    -- by rate and time.
+    receive_bytes bigint,
+    PRIMARY KEY (gpu_id, "time", source)
+);
+SELECT create_hypertable('gpu_pcie_counters', by_range('time', INTERVAL '01:00:00'));
+
+-- NVLink and PCIe traffic of whole GPUs, sampled by their performance monitors: cumulative since epoch, and the highest
+-- rate in one sample since the row before.
+CREATE TABLE gpu_pm_counters (
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Bytes this GPU sent over all its NVLinks, headers included. Cumulative since epoch. Unit: bytes. Origin:
+    -- CUPTI PM Sampling, nvltx__bytes.sum.
+    nvlink_transmit_bytes bigint,
+    -- Bytes this GPU received over all its NVLinks, headers included. Cumulative since epoch. Unit: bytes. Origin:
+    -- CUPTI PM Sampling, nvlrx__bytes.sum.
+    nvlink_receive_bytes bigint,
+    -- Bytes this GPU read over PCIe. Cumulative since epoch. Unit: bytes. Origin: CUPTI PM Sampling,
+    -- pcie__read_bytes.sum.
+    pcie_read_bytes bigint,
+    -- Bytes this GPU wrote over PCIe. Cumulative since epoch. Unit: bytes. Origin: CUPTI PM Sampling,
+    -- pcie__write_bytes.sum.
+    pcie_write_bytes bigint,
+    -- Highest rate at which this GPU sent over its NVLinks in one sample since the row before. As of time. Unit:
+    -- bytes per second. Origin: CUPTI PM Sampling, bytes and length of each sample.
+    nvlink_transmit_peak_bytes_per_second bigint,
+    -- Highest rate at which this GPU received over its NVLinks in one sample since the row before. As of time.
+    -- Unit: bytes per second. Origin: CUPTI PM Sampling, bytes and length of each sample.
+    nvlink_receive_peak_bytes_per_second bigint,
+    -- Highest rate at which this GPU read over PCIe in one sample since the row before. As of time. Unit: bytes per
+    -- second. Origin: CUPTI PM Sampling, bytes and length of each sample.
+    pcie_read_peak_bytes_per_second bigint,
+    -- Highest rate at which this GPU wrote over PCIe in one sample since the row before. As of time. Unit: bytes
+    -- per second. Origin: CUPTI PM Sampling, bytes and length of each sample.
+    pcie_write_peak_bytes_per_second bigint,
+    -- Samples of this GPU's performance monitor that the sums hold. Cumulative since epoch. Unit: count. Origin:
+    -- cuptiPmSamplingGetCounterDataInfo.
+    samples bigint,
+    -- Samples of this GPU's performance monitor that held no number: the first one, now and then. Cumulative since
+    -- epoch. Unit: count. Origin: cuptiProfilerHostEvaluateToGpuValues.
+    void_samples bigint,
+    -- Times the buffer of this GPU's performance monitor was full, so that samples were lost. Cumulative since
+    -- epoch. Unit: count. Origin: cuptiPmSamplingDecodeData.
+    buffer_overflows bigint,
+    PRIMARY KEY (gpu_id, "time", source)
+);
+SELECT create_hypertable('gpu_pm_counters', by_range('time', INTERVAL '01:00:00'));
+
+-- Hours of host_port_counters packed for remote-read, which answers from the readings where a row is missing.
+CREATE TABLE host_port_blocks (
+    -- When the hour begins.
+    time timestamptz NOT NULL,
+    host_port_id integer NOT NULL,
+    -- Number of the metric in the catalogue; 0: the hour is packed.
+    metric integer NOT NULL,
+    -- Who read it, where several may; else empty.
+    source text NOT NULL,
+    -- Number of the link, from 0; 0 of ports.
+    element integer NOT NULL,
+    -- Chunks of at most 720 samples, of 120 until version 19, in Prometheus' encoding, with their times and a
+    -- checksum.
+    samples bytea,
+    PRIMARY KEY (metric, host_port_id, "time", source, element)
+) WITH (toast_tuple_target=8160);
+SELECT create_hypertable('host_port_blocks', by_range('time', INTERVAL '01:00:00'));
+
+-- Counters of hosts' own adapter ports, read in sysfs.
+CREATE TABLE host_port_counters (
+    time timestamptz NOT NULL,
+    host_port_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Data sent on this port of the host. Cumulative since epoch. Unit: bytes. Origin: counters/port_xmit_data x 4.
+    port_data_transmitted_bytes bigint,
+    -- Data received on this port of the host. Cumulative since epoch. Unit: bytes. Origin: counters/port_rcv_data x
+    -- 4.
+    port_data_received_bytes bigint,
+    -- Packets sent on this port of the host. Cumulative since epoch. Unit: packets. Origin:
+    -- counters/port_xmit_packets.
+    port_packets_transmitted bigint,
+    -- Packets received on this port of the host. Cumulative since epoch. Unit: packets. Origin:
+    -- counters/port_rcv_packets.
+    port_packets_received bigint,
+    -- Unicast packets sent on this port of the host. Cumulative since epoch. Unit: packets. Origin:
+    -- counters/unicast_xmit_packets.
+    unicast_packets_transmitted bigint,
+    -- Unicast packets received on this port of the host. Cumulative since epoch. Unit: packets. Origin:
+    -- counters/unicast_rcv_packets.
+    unicast_packets_received bigint,
+    -- Multicast packets sent on this port of the host. Cumulative since epoch. Unit: packets. Origin:
+    -- counters/multicast_xmit_packets.
+    multicast_packets_transmitted bigint,
+    -- Multicast packets received on this port of the host. Cumulative since epoch. Unit: packets. Origin:
+    -- counters/multicast_rcv_packets.
+    multicast_packets_received bigint,
+    -- Ticks in which this port of the host had data to send and could not. Cumulative since epoch. Unit: device
+    -- ticks. Origin: counters/port_xmit_wait.
+    port_transmit_wait bigint,
+    -- Minor link errors on one or more lanes of this port of the host. Cumulative since epoch. Unit: count. Origin:
+    -- counters/symbol_error.
+    symbol_error bigint,
+    -- Times this port's link retrained successfully after an error. Cumulative since epoch. Unit: count. Origin:
+    -- counters/link_error_recovery.
+    link_error_recovery bigint,
+    -- Times this port's link failed to recover and went down. Cumulative since epoch. Unit: count. Origin:
+    -- counters/link_downed.
+    link_downed bigint,
+    -- Packets received with an error on this port of the host. Cumulative since epoch. Unit: count. Origin:
+    -- counters/port_rcv_errors.
+    port_errors_received bigint,
+    -- Packets received that were marked bad by another link. Cumulative since epoch. Unit: count. Origin:
+    -- counters/port_rcv_remote_physical_errors.
+    port_receive_remote_physical_errors bigint,
+    -- Packets received that could not be forwarded. Cumulative since epoch. Unit: count. Origin:
+    -- counters/port_rcv_switch_relay_errors.
+    port_receive_switch_relay_errors bigint,
+    -- Packets that were to be sent on this port of the host and were discarded. Cumulative since epoch. Unit:
+    -- count. Origin: counters/port_xmit_discards.
+    port_discards_transmitted bigint,
+    -- Packets not sent by this port of the host because of a partition or raw-packet rule. Cumulative since epoch.
+    -- Unit: count. Origin: counters/port_xmit_constraint_errors.
+    port_constraint_errors_transmitted bigint,
+    -- Packets received by this port of the host and discarded because of a partition or raw-packet rule. Cumulative
+    -- since epoch. Unit: count. Origin: counters/port_rcv_constraint_errors.
+    port_constraint_errors_received bigint,
+    -- Times local physical errors of this port exceeded their threshold. Cumulative since epoch. Unit: count.
+    -- Origin: counters/local_link_integrity_errors.
+    local_link_integrity_errors bigint,
+    -- Times consecutive flow-control update errors of this port exceeded their threshold. Cumulative since epoch.
+    -- Unit: count. Origin: counters/excessive_buffer_overrun_errors.
+    excessive_buffer_overrun_errors bigint,
+    -- Management packets on VL15 that this port dropped for lack of a buffer. Cumulative since epoch. Unit: count.
+    -- Origin: counters/VL15_dropped.
+    vl15_dropped bigint,
+    -- Data rate of this port's link in one direction. As of time. Unit: bytes per second. Origin: rate.
+    rate_bytes_per_second bigint,
+    -- Logical state of this port: 1 down, 2 initialize, 3 armed, 4 active. As of time. Unit: count. Origin: state.
+    state_id bigint,
+    -- Physical state of this port: 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery. As of time.
+    -- Unit: count. Origin: phys_state.
+    physical_state_id bigint,
+    PRIMARY KEY (host_port_id, "time")
+);
+SELECT create_hypertable('host_port_counters', by_range('time', INTERVAL '01:00:00'));
+
+-- Ports of hosts' own adapters, as sysfs names them.
+CREATE TABLE host_port_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    node_id integer NOT NULL,
+    device text NOT NULL,
+    port integer NOT NULL,
+    -- Node GUID of the adapter, the same as in ib_node.
+    guid text,
+    PRIMARY KEY (id),
+    UNIQUE (node_id, device, port),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+
+-- Ports of hosts' own adapters by the minute, made of host_port_counters. See host_port_minutes_named.
+CREATE TABLE host_port_minutes (
+    -- When the minute begins.
+    time timestamptz NOT NULL,
+    host_port_id integer NOT NULL,
+    -- When the counting began of which this is made; a minute in which it began anew has two rows.
+    epoch timestamptz NOT NULL,
+    -- How much of the minute is known. Weigh by it when averaging.
+    seconds real NOT NULL,
+    -- Mean rate.
+    transmit_bytes_per_second real,
+    -- Mean rate.
+    receive_bytes_per_second real,
+    -- Largest rate between two readings.
+    transmit_peak_bytes_per_second real,
+    -- Largest rate between two readings.
+    receive_peak_bytes_per_second real,
+    -- Share of the known seconds in which more than 90 % of the speed was used.
+    transmit_busy_ratio real,
+    -- Share of the known seconds in which more than 90 % of the speed was used.
+    receive_busy_ratio real,
+    -- Speed of the link, one direction.
+    rate_bytes_per_second bigint,
+    -- When it was read last in the minute; the counters are as of then.
+    last_time timestamptz,
+    port_data_transmitted_bytes bigint,
+    port_data_received_bytes bigint,
+    PRIMARY KEY (host_port_id, "time", epoch)
+);
+SELECT create_hypertable('host_port_minutes', by_range('time', INTERVAL '1 day'));
+
+CREATE TABLE ib_lft (
+    ib_node_id integer NOT NULL,
+    -- Byte i (from 0) is the output port for LID i; 255 where there is none.
+    linear_forwarding_table bytea NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (ib_node_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+);
+CREATE UNIQUE INDEX ib_lft_current ON ib_lft (ib_node_id) WHERE (valid_to IS NULL);
+
+-- Cables: each once, the end with the smaller port_id first.
+CREATE TABLE ib_link (
+    port_a_id integer NOT NULL,
+    port_b_id integer NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (port_a_id, port_b_id, valid_from),
+    FOREIGN KEY (port_a_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (port_b_id) REFERENCES ib_port_key(id),
+    CHECK ((port_a_id < port_b_id))
+);
+CREATE INDEX ib_link_b ON ib_link (port_b_id) WHERE (valid_to IS NULL);
+CREATE UNIQUE INDEX ib_link_current ON ib_link (port_a_id, port_b_id) WHERE (valid_to IS NULL);
+
+-- Multicast forwarding tables of switches, as whole walks read them.
+CREATE TABLE ib_mft (
+    ib_node_id integer NOT NULL,
+    -- Ports by multicast LID, both decimal: {"49152": [1, 7]}. Port 0 is the switch itself.
+    multicast_forwarding_table jsonb NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (ib_node_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+);
+CREATE UNIQUE INDEX ib_mft_current ON ib_mft (ib_node_id) WHERE (valid_to IS NULL);
+
+-- Switches, channel adapters and routers of a fabric, as discovered.
+CREATE TABLE ib_node (
+    ib_node_id integer NOT NULL,
+    guid text NOT NULL,
+    type text NOT NULL,
+    description text NOT NULL,
+    lid integer NOT NULL,
+    device_id integer NOT NULL,
+    vendor_id integer NOT NULL,
+    system_guid text NOT NULL,
+    -- The last discovery that found it; a finished discovery ends rows that it did not find.
+    generation bigint NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (ib_node_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+);
+CREATE UNIQUE INDEX ib_node_current ON ib_node (ib_node_id) WHERE (valid_to IS NULL);
+
+CREATE TABLE ib_node_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    subnet_id integer NOT NULL,
+    guid text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (subnet_id, guid),
+    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+);
+
+CREATE TABLE ib_port (
+    port_id integer NOT NULL,
+    ib_node_id integer NOT NULL,
+    port integer NOT NULL,
+    port_guid text NOT NULL,
+    lid integer NOT NULL,
+    state text NOT NULL,
+    physical_state text NOT NULL,
+    width text NOT NULL,
+    speed text NOT NULL,
+    -- Data rate of the link in one direction; 0 while it is down.
+    rate_bytes_per_second bigint NOT NULL,
+    -- The port at the other end of the cable, NULL without one.
+    remote_port_id integer,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (port_id, valid_from),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
+    FOREIGN KEY (port_id) REFERENCES ib_port_key(id),
+    FOREIGN KEY (remote_port_id) REFERENCES ib_port_key(id)
+);
+CREATE UNIQUE INDEX ib_port_current ON ib_port (port_id) WHERE (valid_to IS NULL);
+CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);
+
+-- Hours of ib_port_counters packed for remote-read, which answers from the readings where a row is missing.
+CREATE TABLE ib_port_blocks (
+    -- When the hour begins.
+    time timestamptz NOT NULL,
+    port_id integer NOT NULL,
+    -- Number of the metric in the catalogue; 0: the hour is packed.
+    metric integer NOT NULL,
+    -- Who read it, where several may; else empty.
+    source text NOT NULL,
+    -- Number of the link, from 0; 0 of ports.
+    element integer NOT NULL,
+    -- Chunks of at most 720 samples, of 120 until version 19, in Prometheus' encoding, with their times and a
+    -- checksum.
+    samples bytea,
+    PRIMARY KEY (metric, port_id, "time", source, element)
+) WITH (toast_tuple_target=8160);
+SELECT create_hypertable('ib_port_blocks', by_range('time', INTERVAL '01:00:00'));
+
+-- Counters of the fabric's ports, read through MADs.
+CREATE TABLE ib_port_counters (
+    time timestamptz NOT NULL,
+    port_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Data sent on this port, all virtual lanes, without link packets. Cumulative since epoch. Unit: bytes. Origin:
+    -- PortXmitData x 4.
+    transmit_data_bytes bigint,
+    -- Data received on this port, all virtual lanes, without link packets. Cumulative since epoch. Unit: bytes.
+    -- Origin: PortRcvData x 4.
+    receive_data_bytes bigint,
+    -- Packets sent on this port. Cumulative since epoch. Unit: packets. Origin: PortXmitPkts.
+    transmit_packets bigint,
+    -- Packets received on this port. Cumulative since epoch. Unit: packets. Origin: PortRcvPkts.
+    receive_packets bigint,
+    -- Unicast packets sent on this port. Cumulative since epoch. Unit: packets. Origin: PortUnicastXmitPkts.
+    unicast_transmit_packets bigint,
+    -- Unicast packets received on this port. Cumulative since epoch. Unit: packets. Origin: PortUnicastRcvPkts.
+    unicast_receive_packets bigint,
+    -- Multicast packets sent on this port. Cumulative since epoch. Unit: packets. Origin: PortMulticastXmitPkts.
+    multicast_transmit_packets bigint,
+    -- Multicast packets received on this port. Cumulative since epoch. Unit: packets. Origin: PortMulticastRcvPkts.
+    multicast_receive_packets bigint,
+    -- Ticks in which data was ready to be sent and no credit or arbitration allowed it: congestion. Cumulative
+    -- since epoch. Unit: device ticks. Origin: PortXmitWait.
+    transmit_wait bigint,
+    -- Minor link errors on one or more lanes. Cumulative since epoch. Unit: count. Origin: SymbolErrorCounter.
+    symbol_error bigint,
+    -- Times the link retrained successfully after an error. Cumulative since epoch. Unit: count. Origin:
+    -- LinkErrorRecoveryCounter.
+    link_error_recovery bigint,
+    -- Times the link failed to recover and went down. Cumulative since epoch. Unit: count. Origin:
+    -- LinkDownedCounter.
+    link_downed bigint,
+    -- Packets received with an error: physical, malformed, or no buffer. Cumulative since epoch. Unit: count.
+    -- Origin: PortRcvErrors.
+    receive_errors bigint,
+    -- Packets received that were marked bad by another link. Cumulative since epoch. Unit: count. Origin:
+    -- PortRcvRemotePhysicalErrors.
+    receive_remote_physical_errors bigint,
+    -- Packets received that the switch could not forward. Cumulative since epoch. Unit: count. Origin:
+    -- PortRcvSwitchRelayErrors.
+    receive_switch_relay_errors bigint,
+    -- Packets that were to be sent and were discarded because the port was down or congested. Cumulative since
+    -- epoch. Unit: count. Origin: PortXmitDiscards.
+    transmit_discards bigint,
+    -- Packets not sent because of a partition or raw-packet rule. Cumulative since epoch. Unit: count. Origin:
+    -- PortXmitConstraintErrors.
+    transmit_constraint_errors bigint,
+    -- Packets received and discarded because of a partition or raw-packet rule. Cumulative since epoch. Unit:
+    -- count. Origin: PortRcvConstraintErrors.
+    receive_constraint_errors bigint,
+    -- Times local physical errors exceeded their threshold. Cumulative since epoch. Unit: count. Origin:
+    -- LocalLinkIntegrityErrors.
+    local_link_integrity_errors bigint,
+    -- Times consecutive flow-control update errors exceeded their threshold. Cumulative since epoch. Unit: count.
+    -- Origin: ExcessiveBufferOverrunErrors.
+    excessive_buffer_overrun_errors bigint,
+    -- Management packets on VL15 that were dropped for lack of a buffer. Cumulative since epoch. Unit: count.
+    -- Origin: VL15Dropped.
+    vl15_dropped bigint,
+    -- General services packets on QP1 that were dropped. Cumulative since epoch. Unit: count. Origin: QP1Dropped.
+    qp1_dropped bigint,
+    -- Data rate of this port's link in one direction, after line coding. As of time. Unit: bytes per second.
+    -- Origin: PortInfo: active width x active speed.
+    rate_bytes_per_second bigint,
+    -- Counters that stood at their largest value and are NULL for that reason.
+    saturated text[],
+    -- Bytes that the link could have carried in one tick of transmit_wait; absent where the device does not tell
+    -- its tick. As of time. Unit: bytes. Origin: PortSamplesControl: Tick.
+    transmit_wait_tick_bytes bigint,
+    -- Packets received with an error of this link: CRC, framing, length. Cumulative since epoch. Unit: count.
+    -- Origin: PortRcvErrorDetails: PortLocalPhysicalErrors.
+    local_physical_errors bigint,
+    -- Packets received that were malformed. Cumulative since epoch. Unit: count. Origin: PortRcvErrorDetails:
+    -- PortMalformedPktErrors.
+    malformed_packet_errors bigint,
+    -- Packets received and discarded because the buffer was full. Cumulative since epoch. Unit: count. Origin:
+    -- PortRcvErrorDetails: PortBufferOverrunErrors.
+    buffer_overrun_errors bigint,
+    -- Packets received for a LID to which the switch has no way. Cumulative since epoch. Unit: count. Origin:
+    -- PortRcvErrorDetails: PortDLIDMappingErrors.
+    dlid_mapping_errors bigint,
+    -- Packets received whose service level has no virtual lane on the way out. Cumulative since epoch. Unit: count.
+    -- Origin: PortRcvErrorDetails: PortVLMappingErrors.
+    vl_mapping_errors bigint,
+    -- Packets received that would have left by the port they came in by. Cumulative since epoch. Unit: count.
+    -- Origin: PortRcvErrorDetails: PortLoopingErrors.
+    looping_errors bigint,
+    -- Packets not sent because the port was not active. Cumulative since epoch. Unit: count. Origin:
+    -- PortXmitDiscardDetails: PortInactiveDiscards.
+    inactive_discards bigint,
+    -- Packets not sent because they were longer than the neighbour's MTU. Cumulative since epoch. Unit: count.
+    -- Origin: PortXmitDiscardDetails: PortNeighborMTUDiscards.
+    neighbor_mtu_discards bigint,
+    -- Packets not sent because they were in the switch for too long. Cumulative since epoch. Unit: count. Origin:
+    -- PortXmitDiscardDetails: PortSwLifetimeLimitDiscards.
+    switch_lifetime_limit_discards bigint,
+    -- Packets not sent because they were at the head of the queue for too long: congestion. Cumulative since epoch.
+    -- Unit: count. Origin: PortXmitDiscardDetails: PortSwHOQLifetimeLimitDiscards.
+    switch_hoq_lifetime_limit_discards bigint,
+    -- Flow-control packets sent. Cumulative since epoch. Unit: packets. Origin: PortFlowCtlCounters:
+    -- PortXmitFlowPkts.
+    transmit_flow_packets bigint,
+    -- Flow-control packets received. Cumulative since epoch. Unit: packets. Origin: PortFlowCtlCounters:
+    -- PortRcvFlowPkts.
+    receive_flow_packets bigint,
+    -- Packets received with operation code 0. Cumulative since epoch. Unit: packets. Origin: PortOpRcvCounters:
+    -- PortOpRcvPkts.
+    operation_receive_packets bigint,
+    -- Data received with operation code 0, in the device's unit. Cumulative since epoch. Unit: count. Origin:
+    -- PortOpRcvCounters: PortOpRcvData.
+    operation_receive_data bigint,
+    -- Blocks received with a wrong synchronisation header. Cumulative since epoch. Unit: count. Origin:
+    -- PortExtendedSpeedsCounters: SyncHeaderErrorCounter.
+    sync_header_errors bigint,
+    -- Blocks received of an unknown type. Cumulative since epoch. Unit: count. Origin: PortExtendedSpeedsCounters:
+    -- UnknownBlockCounter.
+    unknown_blocks bigint,
+    -- Blocks received with errors that forward error correction mended. Cumulative since epoch. Unit: count.
+    -- Origin: PortExtendedSpeedsCounters: PortFECCorrectableBlockCtr, else the sum over lanes.
+    fec_corrected_blocks bigint,
+    -- Blocks received with errors that forward error correction could not mend. Cumulative since epoch. Unit:
+    -- count. Origin: PortExtendedSpeedsCounters: PortFECUncorrectableBlockCtr, else the sum over lanes.
+    fec_uncorrected_blocks bigint,
+    -- Symbols of 10 bits that Reed-Solomon error correction mended. Cumulative since epoch. Unit: count. Origin:
+    -- PortExtendedSpeedsCounters: PortFECCorrectedSymbolCtr.
+    fec_corrected_symbols bigint,
+    PRIMARY KEY (port_id, "time")
+);
+SELECT create_hypertable('ib_port_counters', by_range('time', INTERVAL '01:00:00'));
+
+CREATE TABLE ib_port_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    ib_node_id integer NOT NULL,
+    port integer NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (ib_node_id, port),
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+);
+
+-- Counters of the fabric's ports by service level (sl_) and virtual lane (vl_): element 1 of each array is number 0.
+-- Only where the crawler is told to read them. See ib_port_lane_values.
+CREATE TABLE ib_port_lane_counters (
+    time timestamptz NOT NULL,
+    port_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Data sent on this port with this service level. Cumulative since epoch. Unit: bytes. Origin: PortXmitDataSL x
+    -- 4.
+    sl_transmit_data_bytes bigint[],
+    -- Data received on this port with this service level. Cumulative since epoch. Unit: bytes. Origin:
+    -- PortRcvDataSL x 4.
+    sl_receive_data_bytes bigint[],
+    -- Ticks in which data of this virtual lane was ready to be sent and was not. Cumulative since epoch. Unit:
+    -- device ticks. Origin: PortVLXmitWaitCounters.
+    vl_transmit_wait bigint[],
+    -- Flow-control update errors of this virtual lane. Cumulative since epoch. Unit: count. Origin:
+    -- PortVLXmitFlowCtlUpdateErrors.
+    vl_flow_control_errors bigint[],
+    -- Time for which this virtual lane of a switch port was congested. Cumulative since epoch. Unit: device ticks.
+    -- Origin: SwPortVLCongestion.
+    vl_congestion bigint[],
+    -- Packets received on this virtual lane with operation code 0. Cumulative since epoch. Unit: packets. Origin:
+    -- PortVLOpPackets.
+    vl_operation_packets bigint[],
+    -- Data received on this virtual lane with operation code 0, in the device's unit. Cumulative since epoch. Unit:
+    -- count. Origin: PortVLOpData.
+    vl_operation_data bigint[],
+    PRIMARY KEY (port_id, "time")
+);
+SELECT create_hypertable('ib_port_lane_counters', by_range('time', INTERVAL '01:00:00'));
+
+-- The fabric's ports by the minute, made of ib_port_counters. See ib_port_minutes_named.
+CREATE TABLE ib_port_minutes (
+    -- When the minute begins.
+    time timestamptz NOT NULL,
+    port_id integer NOT NULL,
+    -- When the counting began of which this is made; a minute in which it began anew has two rows.
+    epoch timestamptz NOT NULL,
+    -- How much of the minute is known. Weigh by it when averaging.
+    seconds real NOT NULL,
+    -- Mean rate.
+    transmit_bytes_per_second real,
+    -- Mean rate.
+    receive_bytes_per_second real,
+    -- Largest rate between two readings.
+    transmit_peak_bytes_per_second real,
+    -- Largest rate between two readings.
+    receive_peak_bytes_per_second real,
+    -- Share of the known seconds in which more than 90 % of the speed was used.
+    transmit_busy_ratio real,
+    -- Share of the known seconds in which more than 90 % of the speed was used.
+    receive_busy_ratio real,
+    -- What could have been sent while data had to wait, where the device tells its tick.
+    transmit_wait_bytes_per_second real,
+    -- Errors of all kinds counted in the minute.
+    errors bigint,
+    -- Speed of the link, one direction.
+    rate_bytes_per_second bigint,
+    -- When it was read last in the minute; the counters are as of then.
+    last_time timestamptz,
+    transmit_data_bytes bigint,
+    receive_data_bytes bigint,
+    PRIMARY KEY (port_id, "time", epoch)
+);
+SELECT create_hypertable('ib_port_minutes', by_range('time', INTERVAL '1 day'));
+
+-- Jobs; the key is scheduler:id[.step], or local:... without a scheduler.
+CREATE TABLE job (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    -- scheduler:id[.step]@uid, or local:...@uid without a scheduler; the same on every node of the job.
+    key text NOT NULL,
+    scheduler text,
+    native_id text,
+    step text,
+    uid bigint,
+    user_name text,
+    command text,
+    start_time timestamptz,
+    -- When the last of its ranks ended; NULL while one runs, wherever.
+    end_time timestamptz,
+    world_size integer,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    name text,
+    -- Account or project, as the scheduler's variables name it.
+    account text,
+    -- Partition of Slurm, queue of others.
+    queue text,
+    -- Array and number in it, as the scheduler writes them, NULL for a job of its own.
+    array_id text,
+    -- What says that the ranks are in this job: cgroup (the kernel), environment (only their own word), launcher or
+    -- process (no scheduler). The user is always the kernel's word.
+    evidence text,
+    -- The node that reported the job's owner first.
+    reported_by text,
+    PRIMARY KEY (id),
+    UNIQUE (key)
+);
+CREATE INDEX job_native ON job (native_id) WHERE (native_id IS NOT NULL);
+CREATE INDEX job_running ON job (id) WHERE (end_time IS NULL);
+
+-- Communicators that a program gave a name (MPI_Comm_set_name), as each of their ranks sees them.
+CREATE TABLE job_comm (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    -- The rank's own number of the communicator; other ranks number theirs otherwise.
+    comm integer NOT NULL,
+    name text NOT NULL,
+    size integer NOT NULL,
+    -- NULL in an intercommunicator, whose size is that of the remote group.
+    rank_in_comm integer,
+    named_at timestamptz NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, comm),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+);
+
+-- When each node spoke of a job: agents do once a minute while ranks of it run there.
+CREATE TABLE job_node (
+    job_id integer NOT NULL,
+    node_id integer NOT NULL,
+    first_seen timestamptz NOT NULL,
+    -- When ranks were last known to run there, by the node's clock.
+    last_seen timestamptz NOT NULL,
+    -- When that was stored, by the database's clock.
+    reported_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (job_id, node_id),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+
+CREATE TABLE job_rank (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    node_id integer,
+    host text NOT NULL,
+    pid bigint NOT NULL,
+    world_size integer NOT NULL,
+    mpi_library text NOT NULL,
+    -- When MPI_Init ended. A rank that connects anew has the same.
+    start_time timestamptz NOT NULL,
+    end_time timestamptz,
+    -- clean: MPI_Finalize was seen. lost: the process or its connection ended without it. unseen: it ended while no
+    -- agent ran on its node, and end_time is when it was last known to run. silent: its node reports nothing any
+    -- more, and end_time is when it last did; taken back when it does again. NULL while the rank runs.
+    ending text,
+    -- GPUs that its process has used, by the driver's list of processes; NULL where not known, {} for none.
+    gpu_uuids text[],
+    -- DEVICE/PORT of the host's adapters on which its process has queue pairs, the one with most first; NULL where
+    -- not known.
+    hca_ports text[],
+    -- CPUs that it might run on when it connected, as the kernel writes a list.
+    cpus text,
+    -- NUMA nodes of these CPUs.
+    numa_nodes integer[],
+    PRIMARY KEY (job_id, rank, start_time),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+CREATE INDEX job_rank_of_node ON job_rank (node_id, start_time);
+CREATE INDEX job_rank_running ON job_rank (job_id) WHERE (end_time IS NULL);
+
+-- Control variables (MPI_T CVARs) of a job's MPI library that decide algorithms: one row for each value that any rank
+-- has.
+CREATE TABLE job_setting (
+    job_id integer NOT NULL,
+    name text NOT NULL,
+    value text NOT NULL,
+    -- A rank that has it: the first that told.
+    rank integer NOT NULL,
+    told_at timestamptz NOT NULL,
+    PRIMARY KEY (job_id, name, value),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+);
+
+-- Readings that came after their minutes were made: a table of minutes, what was read, times of the first and the last.
+CREATE TABLE minute_late (
+    kind text NOT NULL,
+    id integer NOT NULL,
+    since timestamptz NOT NULL,
+    until timestamptz NOT NULL
+);
+CREATE INDEX minute_late_by_time ON minute_late (kind, since);
+
+-- Until when upkeep has made the rows of the *_minutes tables.
+CREATE TABLE minute_state (
+    one boolean NOT NULL DEFAULT true,
+    -- Minutes before it are made.
+    made_until timestamptz,
+    -- Minutes before it are made or being made: writers note in minute_late what comes for them.
+    noticed_until timestamptz,
+    -- Hours before it are packed or stand in block_wanted.
+    blocks_until timestamptz,
+    PRIMARY KEY (one),
+    CHECK (one)
+);
+
+-- Trace mode: comparisons of the clock of a rank with that of rank 0.
+CREATE TABLE mpi_clock (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    number bigint NOT NULL,
+    clock_ns bigint NOT NULL,
+    -- To be added to the rank's clock at clock_ns for rank 0's clock; not wrong by more than uncertainty_ns.
+    offset_ns bigint NOT NULL,
+    uncertainty_ns bigint NOT NULL,
+    round_trip_ns bigint NOT NULL,
+    PRIMARY KEY (job_id, rank, epoch, number, "time")
+);
+SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
+
+-- MPI operations of a rank, cumulative since epoch, as of the end of a time bin; only cells that changed.
+CREATE TABLE mpi_ops (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    -- MPI name without the prefix, in lower case: allreduce, isend, waitall.
+    operation text NOT NULL,
+    -- Largest message size of the class: 0 or a power of two.
+    size_class_bytes bigint NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Calls of this MPI operation, by size class. Cumulative since epoch. Unit: count. Origin: calls counted by the
+    -- shim.
+    calls bigint,
+    -- What callers of this MPI operation passed to send: count x datatype size. Cumulative since epoch. Unit:
+    -- bytes. Origin: call arguments.
+    bytes bigint,
+    -- Time spent inside this MPI operation. Cumulative since epoch. Unit: seconds. Origin: time around the call.
+    elapsed_seconds double precision,
+    -- Longest single call of this MPI operation since the rank began. As of time. Unit: seconds. Origin: time
+    -- around the call.
+    longest_seconds double precision,
+    -- The innermost annotated region of the program at the call; empty outside of all.
+    region text NOT NULL DEFAULT ''::text,
+    -- What the library did inside a collective, by its own name: ring, recursivedoubling. Empty where it is not
+    -- known.
+    algorithm text NOT NULL DEFAULT ''::text,
+    -- observed: seen at work. forced: a setting asked for it. pvar: a performance variable counted it. unknown:
+    -- nobody says. Empty: the operation has none.
+    algorithm_source text NOT NULL DEFAULT ''::text,
+    -- Time from the return of the call that began this MPI operation to its completion. Cumulative since epoch.
+    -- Unit: seconds. Origin: completion of requests.
+    wait_seconds double precision,
+    -- What receives of this MPI operation got. Cumulative since epoch. Unit: bytes. Origin: status at completion.
+    received_bytes bigint,
+    PRIMARY KEY (job_id, rank, operation, size_class_bytes, region, algorithm, "time")
+);
+SELECT create_hypertable('mpi_ops', by_range('time', INTERVAL '01:00:00'));
+
+-- Traffic from rank to rank of MPI_COMM_WORLD, cumulative since epoch; only pairs that changed.
+CREATE TABLE mpi_peers (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    peer integer NOT NULL,
+    -- logical: from call arguments. wire: messages that really went, also inside collectives.
+    kind text NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Bytes from this rank to the peer. Cumulative since epoch. Unit: bytes. Origin: call arguments (logical) or
+    -- messages really sent (wire).
+    bytes bigint,
+    -- Messages from this rank to the peer. Cumulative since epoch. Unit: count. Origin: call arguments (logical) or
+    -- messages really sent (wire).
+    messages bigint,
+    PRIMARY KEY (job_id, rank, peer, kind, "time")
+);
+SELECT create_hypertable('mpi_peers', by_range('time', INTERVAL '01:00:00'));
+
+-- MPI_T performance variables.
+CREATE TABLE mpi_pvars (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    name text NOT NULL,
+    -- Element of an array variable; for queue lengths the peer.
+    element integer NOT NULL,
+    source text NOT NULL,
+    variable_class text NOT NULL,
+    value double precision NOT NULL,
+    PRIMARY KEY (job_id, rank, name, element, "time")
+);
+SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
+
+-- Annotated regions of a rank's program, cumulative since epoch, over its threads; only regions that changed.
+CREATE TABLE mpi_regions (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    -- Its name: begin and end in the program, MPI_Pcontrol, Caliper, NVTX.
+    region text NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Times that this annotated region was entered. Cumulative since epoch. Unit: count. Origin: annotations in the
+    -- program.
+    visits bigint,
+    -- Time in this annotated region, regions within it included, over all threads. Cumulative since epoch. Unit:
+    -- seconds. Origin: annotations in the program.
+    elapsed_seconds double precision,
+    -- Time in which this annotated region was its thread's innermost one, over all threads. Cumulative since epoch.
+    -- Unit: seconds. Origin: annotations in the program.
+    own_seconds double precision,
+    -- MPI operations while this annotated region was the innermost one. Cumulative since epoch. Unit: count.
+    -- Origin: calls counted by the shim.
+    mpi_calls bigint,
+    -- Time inside MPI operations while this annotated region was the innermost one. Cumulative since epoch. Unit:
+    -- seconds. Origin: time around the call.
+    mpi_seconds double precision,
+    PRIMARY KEY (job_id, rank, region, "time")
+);
+SELECT create_hypertable('mpi_regions', by_range('time', INTERVAL '01:00:00'));
+
+-- Trace mode: calls and messages of ranks, on each rank's own clock.
+CREATE TABLE mpi_trace (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    -- Counts all records of the rank, those lost on their way too: a gap is what is missing.
+    number bigint NOT NULL,
+    thread integer NOT NULL,
+    -- call, send, receive: a call, and the message that it sent or received. arrival: a message that an earlier
+    -- call asked for, from the asking to the end of the call that saw it complete. departure: one of several
+    -- messages of a call. end: the limit of records was reached.
+    kind text NOT NULL,
+    operation text NOT NULL,
+    region text NOT NULL,
+    start_ns bigint NOT NULL,
+    end_ns bigint NOT NULL,
+    peer integer,
+    tag integer,
+    bytes bigint,
+    -- The communicator by a number that is the same in all its members; 1 is MPI_COMM_WORLD, NULL where it is not
+    -- known.
+    comm bigint,
+    -- Running count of the message among those of its source, destination, communicator and tag: the same in the
+    -- row of the send and in that of the receive.
+    sequence bigint,
+    PRIMARY KEY (job_id, rank, epoch, number, "time")
+);
+SELECT create_hypertable('mpi_trace', by_range('time', INTERVAL '01:00:00'));
+
+-- Hosts, one row per boot.
+CREATE TABLE node (
+    node_id integer NOT NULL,
+    name text NOT NULL,
+    boot_id text,
+    boot_time timestamptz,
+    -- Node GUIDs of the host's own InfiniBand adapters: the way from a job to its links.
+    hca_guids text[] NOT NULL DEFAULT '{}'::text[],
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (node_id, valid_from),
+    FOREIGN KEY (node_id) REFERENCES node_key(id)
+);
+CREATE UNIQUE INDEX node_current ON node (node_id) WHERE (valid_to IS NULL);
+
+CREATE TABLE node_key (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    name text NOT NULL,
+    PRIMARY KEY (id),
+    UNIQUE (name)
+);
+
+-- Hours of nvlink_counters packed for remote-read, which answers from the readings where a row is missing.
+CREATE TABLE nvlink_blocks (
+    -- When the hour begins.
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    -- Number of the metric in the catalogue; 0: the hour is packed.
+    metric integer NOT NULL,
+    -- Who read it, where several may; else empty.
+    source text NOT NULL,
+    -- Number of the link, from 0; 0 of ports.
+    element integer NOT NULL,
+    -- Chunks of at most 720 samples, of 120 until version 19, in Prometheus' encoding, with their times and a
+    -- checksum.
+    samples bytea,
+    PRIMARY KEY (metric, gpu_id, "time", source, element)
+) WITH (toast_tuple_target=8160);
+SELECT create_hypertable('nvlink_blocks', by_range('time', INTERVAL '01:00:00'));
+
+-- Counters of a GPU's NVLinks, one row per GPU and tick: element 1 of each array is link 0. See nvlink_link_counters.
+CREATE TABLE nvlink_counters (
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    epoch timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Data sent on this NVLink, payload only. Cumulative since epoch. Unit: bytes. Origin: NVML fields 138 (KiB),
+    -- 202 from NVLink 5.
+    transmit_bytes bigint[],
+    -- Data received on this NVLink, payload only. Cumulative since epoch. Unit: bytes. Origin: NVML fields 139
+    -- (KiB), 204 from NVLink 5.
+    receive_bytes bigint[],
+    -- Packets sent again on this NVLink after an error. Cumulative since epoch. Unit: count. Origin: NVML DL replay
+    -- counter of the link.
+    replay_errors bigint[],
+    -- Times this NVLink recovered from an error. Cumulative since epoch. Unit: count. Origin: NVML DL recovery
+    -- counter of the link.
+    recovery_errors bigint[],
+    -- Flow-control units with a wrong checksum on this NVLink. Cumulative since epoch. Unit: count. Origin: NVML DL
+    -- CRC FLIT counter of the link.
+    crc_errors bigint[],
+    -- Speed of this NVLink in one direction. As of time. Unit: bytes per second. Origin: NVML field 164 and its
+    -- family (MB/s).
+    speed_bytes_per_second bigint[],
+    -- 1 while this NVLink is active, else 0. As of time. Unit: count. Origin: nvmlDeviceGetNvLinkState.
+    up bigint[],
+    -- Malformed packets received on this NVLink. Cumulative since epoch. Unit: count. Origin: NVML field 206
+    -- (NVLink 5).
+    malformed_packet_errors bigint[],
+    -- Packets received on this NVLink and discarded because a buffer was full. Cumulative since epoch. Unit: count.
+    -- Origin: NVML field 207 (NVLink 5).
+    buffer_overrun_errors bigint[],
+    -- Packets received on this NVLink with an error. Cumulative since epoch. Unit: count. Origin: NVML field 208
+    -- (NVLink 5).
+    receive_errors bigint[],
+    -- Packets received on this NVLink that another device had marked as bad. Cumulative since epoch. Unit: count.
+    -- Origin: NVML field 209 (NVLink 5).
+    remote_errors bigint[],
+    -- Packets received on this NVLink with a wrong header. Cumulative since epoch. Unit: count. Origin: NVML field
+    -- 210 (NVLink 5).
+    general_errors bigint[],
+    -- Times the errors of this NVLink passed their threshold. Cumulative since epoch. Unit: count. Origin: NVML
+    -- field 211 (NVLink 5).
+    link_integrity_errors bigint[],
+    -- Packets that this NVLink discarded and did not send. Cumulative since epoch. Unit: count. Origin: NVML field
+    -- 212 (NVLink 5).
+    transmit_discards bigint[],
+    -- Times this NVLink failed to recover from an error. Cumulative since epoch. Unit: count. Origin: NVML field
+    -- 214 (NVLink 5).
+    recovery_failures bigint[],
+    -- Errors of this NVLink that forward error correction did not mend. Cumulative since epoch. Unit: count.
+    -- Origin: NVML field 219 (NVLink 5).
+    effective_errors bigint[],
+    -- Symbols with an error on this NVLink. Cumulative since epoch. Unit: count. Origin: NVML field 221 (NVLink 5).
+    symbol_errors bigint[],
+    -- Bit error ratio of this NVLink after forward error correction, in errors per 10^18 bits. As of time. Unit:
+    -- count. Origin: NVML field 220 (NVLink 5).
+    effective_ber_per_1e18 bigint[],
+    -- Bit error ratio of this NVLink's symbols, in errors per 10^18 bits. As of time. Unit: count. Origin: NVML
+    -- field 222 (NVLink 5).
+    symbol_ber_per_1e18 bigint[],
+    -- Blocks of this NVLink in which forward error correction mended at least one symbol. Cumulative since epoch.
+    -- Unit: count. Origin: NVML fields 236 to 250, summed up (NVLink 5).
+    fec_corrected_blocks bigint[],
+    -- Most symbols that forward error correction mended in one block of this NVLink; 15 is its limit. As of time.
+    -- Unit: count. Origin: the highest of NVML fields 236 to 250 that is not 0 (NVLink 5).
+    fec_most_symbols bigint[],
+    PRIMARY KEY (gpu_id, "time", source)
+);
+SELECT create_hypertable('nvlink_counters', by_range('time', INTERVAL '01:00:00'));
+
+-- GPUs' NVLinks by the minute, made of nvlink_counters: element 1 of each array is link 0. See nvlink_link_minutes.
+CREATE TABLE nvlink_minutes (
+    -- When the minute begins.
+    time timestamptz NOT NULL,
+    gpu_id integer NOT NULL,
+    source text NOT NULL,
+    -- When the counting began of which this is made; a minute in which it began anew has two rows.
+    epoch timestamptz NOT NULL,
+    -- How much of the minute is known. Weigh by it when averaging.
+    seconds real[] NOT NULL,
+    -- Mean rate.
+    transmit_bytes_per_second real[],
+    -- Mean rate.
+    receive_bytes_per_second real[],
+    -- Largest rate between two readings.
+    transmit_peak_bytes_per_second real[],
+    -- Largest rate between two readings.
+    receive_peak_bytes_per_second real[],
+    -- Share of the known seconds in which more than 90 % of the speed was used.
+    transmit_busy_ratio real[],
+    -- Share of the known seconds in which more than 90 % of the speed was used.
+    receive_busy_ratio real[],
+    -- Speed of the link, one direction.
+    speed_bytes_per_second bigint[],
+    -- When it was read last in the minute; the counters are as of then.
+    last_time timestamptz,
+    transmit_bytes bigint[],
+    receive_bytes bigint[],
+    PRIMARY KEY (gpu_id, "time", source, epoch)
+);
+SELECT create_hypertable('nvlink_minutes', by_range('time', INTERVAL '1 day'));
+
+-- Records that were rejected, counted by day, sender, reason and kind; the rest of their batches is stored.
+CREATE TABLE record_quarantine (
+    day date NOT NULL DEFAULT CURRENT_DATE,
+    sender text NOT NULL,
+    reason text NOT NULL,
+    kind text NOT NULL,
+    records bigint NOT NULL,
+    -- The first of them, as a batch of its own with no more than its first bytes.
+    example bytea NOT NULL,
+    first_at timestamptz NOT NULL DEFAULT now(),
+    last_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (day, sender, reason, kind)
+);
+
+CREATE TABLE schema_migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (version)
+);
+
+-- Functions and views of Throughline as they are installed. Each start of throughline serve compares them with its own.
+CREATE TABLE schema_objects (
+    name text NOT NULL,
+    kind text NOT NULL,
+    -- MD5 of the file that the object was made from.
+    checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (name),
+    CHECK ((kind = ANY (ARRAY['function'::text, 'view'::text])))
+);
+
+-- Figures about Throughline itself; the names are those of the catalogue.
+CREATE TABLE self_stats (
+    time timestamptz NOT NULL,
+    instance text NOT NULL,
+    source text NOT NULL,
+    name text NOT NULL,
+    value double precision NOT NULL,
+    PRIMARY KEY (name, source, instance, "time")
+);
+SELECT create_hypertable('self_stats', by_range('time', INTERVAL '1 day'));
+
+-- InfiniBand subnets by their prefix.
+CREATE TABLE subnet (
+    id integer NOT NULL GENERATED ALWAYS AS IDENTITY,
+    prefix text NOT NULL,
+    first_seen timestamptz NOT NULL DEFAULT now(),
+    PRIMARY KEY (id),
+    UNIQUE (prefix)
+);
+
+-- Increase between two stored readings of one epoch. Stored counters are 63 bits wide and start again at 0.
+CREATE OR REPLACE FUNCTION counter_increase(before bigint, after bigint) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN CASE WHEN after >= before THEN after - before
+            ELSE (after - before) + 9223372036854775807 + 1 END;
+COMMENT ON FUNCTION counter_increase IS 'Increase of a counter between two readings of one epoch, modulo 2^63.';
+
+CREATE OR REPLACE FUNCTION counter_rate(before bigint, after bigint, interval_seconds double precision)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN counter_increase(before, after) / nullif(interval_seconds, 0);
+COMMENT ON FUNCTION counter_rate IS 'Increase of a counter per second; NULL where the interval is 0 or a reading is missing.';
+
+CREATE OR REPLACE FUNCTION stored_total(total numeric) RETURNS bigint
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN least(total, 9223372036854775807)::bigint;
+COMMENT ON FUNCTION stored_total IS 'A sum of counters as bigint; NULL stays NULL.';
+
+CREATE OR REPLACE FUNCTION at_most_one(ratio double precision) RETURNS double precision
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN least(ratio, 1);
+COMMENT ON FUNCTION at_most_one IS 'A share that the moments of two readings may make a little larger than 1; NULL of NULL.';
+
+CREATE OR REPLACE VIEW ib_port_named AS
+SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
+       n.type AS node_type, coalesce(nullif(n.description, ''), nk.guid) AS description,
+       p.lid, p.state, p.width, p.speed, p.rate_bytes_per_second, p.remote_port_id,
+       rnk.guid AS remote_guid, rk.port AS remote_port, rn.type AS remote_type,
+       coalesce(nullif(rn.description, ''), rnk.guid) AS remote_description,
+       coalesce(nullif(n.description, ''), nk.guid) || '[' || k.port || ']'
+           || coalesce(' > ' || coalesce(nullif(rn.description, ''), rnk.guid) || '[' || rk.port || ']', '')
+           AS link_name
+FROM ib_port_key k
+JOIN ib_node_key nk ON nk.id = k.ib_node_id
+JOIN subnet s ON s.id = nk.subnet_id
+LEFT JOIN ib_node n ON n.ib_node_id = nk.id AND n.valid_to IS NULL
+LEFT JOIN ib_port p ON p.port_id = k.id AND p.valid_to IS NULL
+LEFT JOIN ib_port_key rk ON rk.id = p.remote_port_id
+LEFT JOIN ib_node_key rnk ON rnk.id = rk.ib_node_id
+LEFT JOIN ib_node rn ON rn.ib_node_id = rnk.id AND rn.valid_to IS NULL;
+COMMENT ON VIEW ib_port_named IS 'Fabric ports with what is known of them now, and the name of the link that leaves them.';
+
+CREATE OR REPLACE VIEW ib_link_named AS
+SELECT l.port_a_id, l.port_b_id, a.link_name AS name, a.subnet_prefix,
+       a.guid AS guid_a, a.port AS port_a, a.description AS description_a, a.node_type AS type_a,
+       b.guid AS guid_b, b.port AS port_b, b.description AS description_b, b.node_type AS type_b,
+       a.width, a.speed, a.rate_bytes_per_second, l.valid_from
+FROM ib_link l
+JOIN ib_port_named a ON a.port_id = l.port_a_id
+JOIN ib_port_named b ON b.port_id = l.port_b_id
+WHERE l.valid_to IS NULL;
+COMMENT ON VIEW ib_link_named IS 'Cables as they are now, with names of both ends.';
+
+CREATE OR REPLACE VIEW ib_port_lane_values AS
+SELECT c.time, c.port_id, c.epoch, c.source, lane.number - 1 AS lane,
+       c.sl_transmit_data_bytes[lane.number] AS sl_transmit_data_bytes,
+       c.sl_receive_data_bytes[lane.number] AS sl_receive_data_bytes,
+       c.vl_transmit_wait[lane.number] AS vl_transmit_wait,
+       c.vl_flow_control_errors[lane.number] AS vl_flow_control_errors,
+       c.vl_congestion[lane.number] AS vl_congestion,
+       c.vl_operation_packets[lane.number] AS vl_operation_packets,
+       c.vl_operation_data[lane.number] AS vl_operation_data
+FROM ib_port_lane_counters c
+CROSS JOIN LATERAL generate_series(1, greatest(
+    cardinality(c.sl_transmit_data_bytes), cardinality(c.sl_receive_data_bytes), cardinality(c.vl_transmit_wait),
+    cardinality(c.vl_flow_control_errors), cardinality(c.vl_congestion), cardinality(c.vl_operation_packets),
+    cardinality(c.vl_operation_data))) AS lane (number);
+COMMENT ON VIEW ib_port_lane_values IS 'ib_port_lane_counters with a row for each service level or virtual lane.';
+
+CREATE OR REPLACE FUNCTION ib_port_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, port_id integer, guid text, port integer, description text, node_type text,
+    link_name text, interval_seconds double precision,
+    transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
+    transmit_packets_per_second double precision, receive_packets_per_second double precision,
+    transmit_wait_ticks_per_second double precision,
+    rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
+    transmit_wait_ratio double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH pairs AS (
+        SELECT c.*, lag(c.time) OVER w AS time_0,
+               lag(c.transmit_data_bytes) OVER w AS transmit_0, lag(c.receive_data_bytes) OVER w AS receive_0,
+               lag(c.transmit_packets) OVER w AS transmit_packets_0,
+               lag(c.receive_packets) OVER w AS receive_packets_0,
+               -- The last one that was read: within an epoch it is the largest.
+               max(c.transmit_wait) OVER before AS wait_0,
+               max(c.time) FILTER (WHERE c.transmit_wait IS NOT NULL) OVER before AS wait_time_0
+        FROM ib_port_counters c
+        -- A port that does not change has a row a minute: the first one in the range has its predecessor up to
+        -- a minute and a sweep before.
+        WHERE c.time > since - INTERVAL '2 minutes' AND c.time <= until
+        -- A row without data (only other counters were read) stands between none that have some.
+        WINDOW w AS (PARTITION BY c.port_id, c.epoch, c.transmit_data_bytes IS NULL AND c.receive_data_bytes IS NULL
+                     ORDER BY c.time),
+               before AS (PARTITION BY c.port_id, c.epoch ORDER BY c.time
+                          ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    ), rates AS (
+        SELECT p.time, p.port_id, extract(epoch FROM p.time - p.time_0)::double precision AS seconds,
+               extract(epoch FROM p.time - p.wait_time_0)::double precision AS wait_seconds,
+               counter_increase(transmit_0, transmit_data_bytes) AS transmit,
+               counter_increase(receive_0, receive_data_bytes) AS receive,
+               counter_increase(transmit_packets_0, transmit_packets) AS transmit_packets,
+               counter_increase(receive_packets_0, receive_packets) AS receive_packets,
+               CASE WHEN transmit_wait >= wait_0 THEN transmit_wait - wait_0 END AS wait,
+               p.transmit_wait_tick_bytes AS tick_bytes, p.rate_bytes_per_second AS own_rate
+        FROM pairs p
+        WHERE p.time > since AND p.time_0 IS NOT NULL
+          AND NOT (p.transmit_data_bytes IS NULL AND p.receive_data_bytes IS NULL)
+    )
+    SELECT r.time, r.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, r.seconds,
+           r.transmit / r.seconds, r.receive / r.seconds,
+           r.transmit_packets / r.seconds, r.receive_packets / r.seconds, r.wait / r.wait_seconds,
+           speed.rate, r.transmit / r.seconds / nullif(speed.rate, 0), r.receive / r.seconds / nullif(speed.rate, 0),
+           -- A tick is the time in which the link carries so many bytes.
+           at_most_one(r.wait / r.wait_seconds * r.tick_bytes / nullif(speed.rate, 0))
+    FROM rates r
+    JOIN ib_port_named n ON n.port_id = r.port_id
+    CROSS JOIN LATERAL (SELECT coalesce(r.own_rate, n.rate_bytes_per_second) AS rate) speed
+$$;
+COMMENT ON FUNCTION ib_port_rates IS
+    'Rates and utilisation (share of the link''s own speed) of every fabric port between each two readings of one '
+    'epoch in a time range. A row stands for interval_seconds before its time: weigh by it when averaging. '
+    'transmit_wait_ratio is the share of the time in which data could not be sent, where the device tells its tick. '
+    'ib_port_rates(now() - interval ''1 minute'') for the present.';
+
+CREATE OR REPLACE VIEW ib_port_minutes_named AS
+SELECT m.time, m.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, m.seconds,
+       m.transmit_bytes_per_second, m.receive_bytes_per_second,
+       m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
+       m.rate_bytes_per_second,
+       m.transmit_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS transmit_utilisation,
+       m.receive_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS receive_utilisation,
+       m.transmit_peak_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS transmit_peak_utilisation,
+       m.receive_peak_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS receive_peak_utilisation,
+       m.transmit_busy_ratio, m.receive_busy_ratio,
+       at_most_one(m.transmit_wait_bytes_per_second / nullif(m.rate_bytes_per_second, 0)) AS transmit_wait_ratio,
+       m.errors, m.epoch
+FROM ib_port_minutes m
+JOIN ib_port_named n ON n.port_id = m.port_id;
+COMMENT ON VIEW ib_port_minutes_named IS
+    'ib_port_minutes with the names that ports have now, and shares of the link''s own speed.';
+
+CREATE OR REPLACE FUNCTION host_port_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, host_port_id integer, node_name text, device text, port integer, guid text,
+    interval_seconds double precision,
+    transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
+    rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH pairs AS (
+        SELECT c.time, c.host_port_id, c.rate_bytes_per_second AS rate,
+               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
+               counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
+        FROM host_port_counters c
+        WHERE c.time > since AND c.time <= until
+        WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.host_port_id, n.name, k.device, k.port, k.guid, p.seconds,
+           p.transmit / p.seconds, p.receive / p.seconds,
+           p.rate, p.transmit / p.seconds / nullif(p.rate, 0), p.receive / p.seconds / nullif(p.rate, 0)
+    FROM pairs p
+    JOIN host_port_key k ON k.id = p.host_port_id
+    JOIN node_key n ON n.id = k.node_id
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION host_port_rates IS 'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch.';
+
+CREATE OR REPLACE VIEW host_port_minutes_named AS
+SELECT m.time, m.host_port_id, n.name AS node_name, k.device, k.port, k.guid, m.seconds,
+       m.transmit_bytes_per_second, m.receive_bytes_per_second,
+       m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
+       m.rate_bytes_per_second,
+       m.transmit_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS transmit_utilisation,
+       m.receive_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS receive_utilisation,
+       m.transmit_busy_ratio, m.receive_busy_ratio, m.epoch
+FROM host_port_minutes m
+JOIN host_port_key k ON k.id = m.host_port_id
+JOIN node_key n ON n.id = k.node_id;
+COMMENT ON VIEW host_port_minutes_named IS 'host_port_minutes with names, and shares of the link''s own speed.';
+
+CREATE OR REPLACE FUNCTION gpu_source_rank(source text) RETURNS integer
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+RETURN coalesce(array_position(ARRAY['nvml', 'nvml_gpm', 'amd_smi', 'level_zero', 'dcgm', 'cupti'], source), 7);
+COMMENT ON FUNCTION gpu_source_rank IS
+    'Which source of a GPU''s counters is believed where there are several: the one with the lowest number.';
+
+CREATE OR REPLACE VIEW nvlink_link_counters AS
+SELECT c.time, c.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, c.epoch, c.source,
+       u.transmit_bytes, u.receive_bytes, u.replay_errors, u.recovery_errors, u.crc_errors,
+       u.speed_bytes_per_second, u.up,
+       u.malformed_packet_errors, u.buffer_overrun_errors, u.receive_errors, u.remote_errors, u.general_errors,
+       u.link_integrity_errors, u.transmit_discards, u.recovery_failures, u.effective_errors, u.symbol_errors,
+       u.effective_ber_per_1e18, u.symbol_ber_per_1e18, u.fec_corrected_blocks, u.fec_most_symbols
+FROM nvlink_counters c
+JOIN gpu_key g ON g.id = c.gpu_id
+CROSS JOIN LATERAL unnest(
+    c.transmit_bytes, c.receive_bytes, c.replay_errors, c.recovery_errors, c.crc_errors,
+    c.speed_bytes_per_second, c.up,
+    c.malformed_packet_errors, c.buffer_overrun_errors, c.receive_errors, c.remote_errors, c.general_errors,
+    c.link_integrity_errors, c.transmit_discards, c.recovery_failures, c.effective_errors, c.symbol_errors,
+    c.effective_ber_per_1e18, c.symbol_ber_per_1e18, c.fec_corrected_blocks, c.fec_most_symbols)
+    WITH ORDINALITY AS u(transmit_bytes, receive_bytes, replay_errors, recovery_errors, crc_errors,
+                         speed_bytes_per_second, up,
+                         malformed_packet_errors, buffer_overrun_errors, receive_errors, remote_errors, general_errors,
+                         link_integrity_errors, transmit_discards, recovery_failures, effective_errors, symbol_errors,
+                         effective_ber_per_1e18, symbol_ber_per_1e18, fec_corrected_blocks, fec_most_symbols, position)
+WHERE num_nonnulls(u.transmit_bytes, u.receive_bytes, u.replay_errors, u.recovery_errors, u.crc_errors,
+                   u.speed_bytes_per_second, u.up,
+                   u.malformed_packet_errors, u.buffer_overrun_errors, u.receive_errors, u.remote_errors,
+                   u.general_errors, u.link_integrity_errors, u.transmit_discards, u.recovery_failures,
+                   u.effective_errors, u.symbol_errors, u.effective_ber_per_1e18, u.symbol_ber_per_1e18,
+                   u.fec_corrected_blocks, u.fec_most_symbols) > 0;
+COMMENT ON VIEW nvlink_link_counters IS 'NVLink counters, one row per link that was read.';
+
+CREATE OR REPLACE FUNCTION nvlink_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, link integer, source text,
+    link_name text, interval_seconds double precision,
+    transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
+    speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH readings AS (
+        -- Bytes decide: a source that knows the state of a link and not its bytes leaves it to one that does.
+        SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.epoch, c.speed_bytes_per_second, c.transmit_bytes,
+               c.receive_bytes, gpu_source_rank(c.source) AS rank,
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)
+                   OVER l AS counts,
+               min(gpu_source_rank(c.source)) OVER l AS tells
+        FROM nvlink_link_counters c
+        WHERE c.time > since AND c.time <= until
+        WINDOW l AS (PARTITION BY c.gpu_id, c.link)
+    ), pairs AS (
+        SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.speed_bytes_per_second AS speed,
+               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
+               counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
+        FROM readings c
+        WHERE c.rank = coalesce(c.counts, c.tells)
+        WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.gpu_id, p.gpu, n.name, g.index, p.link, p.source,
+           coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
+           p.transmit / p.seconds, p.receive / p.seconds, s.speed,
+           p.transmit / p.seconds / nullif(s.speed, 0), p.receive / p.seconds / nullif(s.speed, 0)
+    FROM pairs p
+    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN node_key n ON n.id = g.node_id
+    LEFT JOIN gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
+    CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION nvlink_rates IS
+    'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '
+    'its bytes in the range the first by gpu_source_rank.';
+
+CREATE OR REPLACE VIEW nvlink_link_minutes AS
+SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.source, u.seconds,
+       u.transmit_bytes_per_second, u.receive_bytes_per_second,
+       u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second, u.speed_bytes_per_second,
+       u.transmit_bytes_per_second / nullif(u.speed_bytes_per_second, 0) AS transmit_utilisation,
+       u.receive_bytes_per_second / nullif(u.speed_bytes_per_second, 0) AS receive_utilisation,
+       u.transmit_busy_ratio, u.receive_busy_ratio, m.epoch
+FROM nvlink_minutes m
+JOIN gpu_key g ON g.id = m.gpu_id
+CROSS JOIN LATERAL unnest(m.seconds, m.transmit_bytes_per_second, m.receive_bytes_per_second,
+                          m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second,
+                          m.transmit_busy_ratio, m.receive_busy_ratio, m.speed_bytes_per_second)
+    WITH ORDINALITY AS u (seconds, transmit_bytes_per_second, receive_bytes_per_second,
+                          transmit_peak_bytes_per_second, receive_peak_bytes_per_second,
+                          transmit_busy_ratio, receive_busy_ratio, speed_bytes_per_second, position)
+WHERE u.seconds > 0;
+COMMENT ON VIEW nvlink_link_minutes IS
+    'nvlink_minutes with a row for each link and source. Where several sources read a link, take one: gpu_source_rank(source).';
+
+CREATE OR REPLACE FUNCTION gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, source text,
+    interval_seconds double precision, transmit_bytes_per_second double precision,
+    receive_bytes_per_second double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH readings AS (
+        SELECT c.*, gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best
+        FROM gpu_pcie_counters c
+        WHERE c.time > since AND c.time <= until
+    ), pairs AS (
+        SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
+               counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
+        FROM readings c
+        WHERE c.rank = c.best
+        WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds
+    FROM pairs p
+    JOIN gpu_key k ON k.id = p.gpu_id
+    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN node_key n ON n.id = g.node_id
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION gpu_pcie_rates IS
+    'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';
+
+CREATE OR REPLACE FUNCTION gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
+    nvlink_transmit_bytes_per_second double precision, nvlink_receive_bytes_per_second double precision,
+    pcie_read_bytes_per_second double precision, pcie_write_bytes_per_second double precision,
+    nvlink_transmit_peak_bytes_per_second bigint, nvlink_receive_peak_bytes_per_second bigint,
+    pcie_read_peak_bytes_per_second bigint, pcie_write_peak_bytes_per_second bigint,
+    samples bigint, void_samples bigint, buffer_overflows bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH pairs AS (
+        SELECT c.*, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
+               counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
+               counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,
+               counter_increase(lag(c.pcie_write_bytes) OVER w, c.pcie_write_bytes) AS written,
+               counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
+               counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
+               counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
+        FROM gpu_pm_counters c
+        WHERE c.time > since AND c.time <= until
+        WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,
+           p.read / p.seconds, p.written / p.seconds,
+           p.nvlink_transmit_peak_bytes_per_second, p.nvlink_receive_peak_bytes_per_second,
+           p.pcie_read_peak_bytes_per_second, p.pcie_write_peak_bytes_per_second, p.taken, p.void, p.overflows
+    FROM pairs p
+    JOIN gpu_key k ON k.id = p.gpu_id
+    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN node_key n ON n.id = g.node_id
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION gpu_pm_rates IS
+    'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '
+    'one sample, and how many samples that was made of. NULL for what the chip does not offer.';
+
+CREATE OR REPLACE VIEW job_summary AS
+SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
+       -- Ranks decide: each node reports a job's end for itself, and one node may be done before another.
+       CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END AS end_time,
+       j.first_seen, j.world_size, coalesce(r.ranks, 0) AS ranks, coalesce(r.nodes, 0) AS nodes,
+       coalesce(r.running, 0) AS ranks_running, coalesce(r.lost, 0) AS ranks_lost,
+       coalesce(r.started, 0) AS rank_starts, r.libraries, coalesce(r.unseen, 0) AS ranks_unseen,
+       coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id
+FROM job j
+LEFT JOIN LATERAL (
+    SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
+           count(*) FILTER (WHERE end_time IS NULL) AS running,
+           count(*) FILTER (WHERE ending = 'lost') AS lost, count(*) FILTER (WHERE ending = 'unseen') AS unseen,
+           count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
+           array_agg(DISTINCT mpi_library) AS libraries
+    FROM job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true;
+COMMENT ON VIEW job_summary IS
+    'Jobs with their ranks counted: end_time is NULL as long as a rank runs; rank_starts is larger than ranks where ranks were started again.';
+
+CREATE OR REPLACE FUNCTION job_span(job integer, OUT since timestamptz, OUT ending timestamptz)
+LANGUAGE sql STABLE
+AS $$
+    -- Clocks of nodes differ a little, and last rows come from bins that end after the rank.
+    SELECT coalesce(min(r.start_time) - INTERVAL '2 minutes', '-infinity'),
+           CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) + INTERVAL '10 minutes'
+                ELSE 'infinity' END
+    FROM job_rank r WHERE r.job_id = job_span.job
+$$;
+COMMENT ON FUNCTION job_span IS 'The time in which rows of a job lie, so that other chunks are not looked into.';
+
+-- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
+-- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
+-- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+CREATE OR REPLACE FUNCTION mpi_op_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, operation text, size_class_bytes bigint, region text, algorithm text, algorithm_source text,
+    epoch timestamptz, calls bigint, bytes bigint, elapsed_seconds double precision,
+    longest_seconds double precision, wait_seconds double precision, received_bytes bigint, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+-- Statistics of a chunk that has just begun are none: without these the planner may sort a job's whole history.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_op_cells.job);
+    -- EXECUTE, so that the times are constants of the plan and chunks outside of them no part of it.
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS cell FROM mpi_ops m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.rank DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_ops m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm)
+                      < ((l.cell).rank, (l.cell).operation, (l.cell).size_class_bytes, (l.cell).region, (l.cell).algorithm)
+                ORDER BY m.rank DESC, m.operation DESC, m.size_class_bytes DESC, m.region DESC, m.algorithm DESC, m.time DESC
+                LIMIT 1) n
+        ), earlier AS (
+            SELECT e.cell FROM newest l
+            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
+            CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_ops m
+                WHERE m.job_id = $1 AND m.rank = r.rank AND m.operation = (l.cell).operation
+                  AND m.size_class_bytes = (l.cell).size_class_bytes AND m.region = (l.cell).region
+                  AND m.algorithm = (l.cell).algorithm AND m.epoch = r.start_time
+                  AND m.time >= greatest($2, r.start_time)
+                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
+                ORDER BY m.time DESC
+                LIMIT 1) e
+        )
+        SELECT (cell).rank, (cell).operation, (cell).size_class_bytes, (cell).region, (cell).algorithm,
+               (cell).algorithm_source, (cell).epoch, (cell).calls, (cell).bytes, (cell).elapsed_seconds,
+               (cell).longest_seconds, (cell).wait_seconds, (cell).received_bytes, (cell).time
+        FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
+    $query$ USING job, span.since, least(span.ending, until);
+END
+$$;
+COMMENT ON FUNCTION mpi_op_cells IS
+    'The last row of each cell and epoch of a job''s operations, up to a time: their sums are the job''s totals as of then.';
+
+-- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
+-- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
+-- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+CREATE OR REPLACE FUNCTION mpi_peer_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, peer integer, kind text, epoch timestamptz, bytes bigint, messages bigint, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+    dense boolean;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_peer_cells.job);
+    -- A step of the index costs as much as reading some 30 rows. A large world where all send to all seldom has few
+    -- rows for each of very many pairs: then all are read.
+    EXECUTE $query$
+        SELECT count(*) < 30 * count(DISTINCT (s.rank, s.peer, s.kind))
+        FROM (SELECT m.rank, m.peer, m.kind FROM mpi_peers m
+              WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+              ORDER BY m.rank, m.peer, m.kind, m.time LIMIT 20000) s
+    $query$ INTO dense USING job, span.since, least(span.ending, until);
+    IF dense THEN
+        RETURN QUERY EXECUTE $query$
+            SELECT m.rank, m.peer, m.kind, m.epoch, max(m.bytes), max(m.messages), max(m.time) FROM mpi_peers m
+            WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+            GROUP BY m.rank, m.peer, m.kind, m.epoch
+        $query$ USING job, span.since, least(span.ending, until);
+        RETURN;
+    END IF;
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS cell FROM mpi_peers m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.rank DESC, m.peer DESC, m.kind DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_peers m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.rank, m.peer, m.kind) < ((l.cell).rank, (l.cell).peer, (l.cell).kind)
+                ORDER BY m.rank DESC, m.peer DESC, m.kind DESC, m.time DESC
+                LIMIT 1) n
+        ), earlier AS (
+            SELECT e.cell FROM newest l
+            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
+            CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_peers m
+                WHERE m.job_id = $1 AND m.rank = r.rank AND m.peer = (l.cell).peer AND m.kind = (l.cell).kind
+                  AND m.epoch = r.start_time AND m.time >= greatest($2, r.start_time)
+                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
+                ORDER BY m.time DESC
+                LIMIT 1) e
+        )
+        SELECT (cell).rank, (cell).peer, (cell).kind, (cell).epoch, (cell).bytes, (cell).messages, (cell).time
+        FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
+    $query$ USING job, span.since, least(span.ending, until);
+END
+$$;
+COMMENT ON FUNCTION mpi_peer_cells IS
+    'The last row of each pair of ranks, kind and epoch of a job, up to a time: their sums are the traffic until then.';
+
+-- Rows are cumulative, so a total is the last row of each cell and epoch. The primary key ends with the time: going down
+-- the key, the first row of each cell is its last one, and the next cell is one step of the index away. So the cost follows
+-- the number of cells, whatever a job's length. Each cell of a rank that was started again costs one more step per start.
+CREATE OR REPLACE FUNCTION mpi_region_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    rank integer, region text, epoch timestamptz, visits bigint, elapsed_seconds double precision,
+    own_seconds double precision, mpi_calls bigint, mpi_seconds double precision, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 1000 COST 1000000
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_region_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS cell FROM mpi_regions m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.rank DESC, m.region DESC, m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_regions m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.rank, m.region) < ((l.cell).rank, (l.cell).region)
+                ORDER BY m.rank DESC, m.region DESC, m.time DESC
+                LIMIT 1) n
+        ), earlier AS (
+            SELECT e.cell FROM newest l
+            JOIN job_rank r ON r.job_id = $1 AND r.rank = (l.cell).rank AND r.start_time <> (l.cell).epoch
+            CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_regions m
+                WHERE m.job_id = $1 AND m.rank = r.rank AND m.region = (l.cell).region AND m.epoch = r.start_time
+                  AND m.time >= greatest($2, r.start_time)
+                  AND m.time <= least($3, r.end_time + INTERVAL '10 minutes')
+                ORDER BY m.time DESC
+                LIMIT 1) e
+        )
+        SELECT (cell).rank, (cell).region, (cell).epoch, (cell).visits, (cell).elapsed_seconds, (cell).own_seconds,
+               (cell).mpi_calls, (cell).mpi_seconds, (cell).time
+        FROM (SELECT cell FROM newest UNION ALL SELECT cell FROM earlier) cells
+    $query$ USING job, span.since, least(span.ending, until);
+END
+$$;
+COMMENT ON FUNCTION mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';
+
+CREATE OR REPLACE VIEW mpi_op_cell_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm,
+       max(t.algorithm_source) AS algorithm_source, stored_total(sum(t.calls)) AS calls,
+       stored_total(sum(t.bytes)) AS bytes,
+       sum(t.elapsed_seconds) AS elapsed_seconds, max(t.longest_seconds) AS longest_seconds,
+       sum(t.wait_seconds) AS wait_seconds, stored_total(sum(t.received_bytes)) AS received_bytes,
+       max(t.last_time) AS last_time
+FROM job j
+CROSS JOIN LATERAL mpi_op_cells(j.id) t
+GROUP BY j.key, j.id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm;
+COMMENT ON VIEW mpi_op_cell_totals IS
+    'Each rank''s operations so far by size class, region and algorithm: calls, bytes, time.';
+
+CREATE OR REPLACE VIEW mpi_op_totals AS
+SELECT job_key, job_id, rank, operation, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
+       sum(elapsed_seconds) AS elapsed_seconds, max(longest_seconds) AS longest_seconds, max(last_time) AS last_time,
+       sum(wait_seconds) AS wait_seconds, stored_total(sum(received_bytes)) AS received_bytes
+FROM mpi_op_cell_totals
+GROUP BY job_key, job_id, rank, operation;
+COMMENT ON VIEW mpi_op_totals IS 'Each rank''s operations so far: calls, bytes, time.';
+
+CREATE OR REPLACE VIEW mpi_peer_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.peer, t.kind, stored_total(sum(t.bytes)) AS bytes,
+       stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
+FROM job j
+CROSS JOIN LATERAL mpi_peer_cells(j.id) t
+GROUP BY j.key, j.id, t.rank, t.peer, t.kind;
+COMMENT ON VIEW mpi_peer_totals IS 'Bytes and messages from each rank to each other so far.';
+
+CREATE OR REPLACE VIEW mpi_region_totals AS
+SELECT j.key AS job_key, j.id AS job_id, t.rank, t.region, stored_total(sum(t.visits)) AS visits,
+       sum(t.elapsed_seconds) AS elapsed_seconds, sum(t.own_seconds) AS own_seconds,
+       stored_total(sum(t.mpi_calls)) AS mpi_calls, sum(t.mpi_seconds) AS mpi_seconds, max(t.last_time) AS last_time
+FROM job j
+CROSS JOIN LATERAL mpi_region_cells(j.id) t
+GROUP BY j.key, j.id, t.rank, t.region;
+COMMENT ON VIEW mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';
+
+CREATE OR REPLACE VIEW mpi_rank_totals AS
+SELECT t.job_key, t.job_id, t.rank, t.calls, t.bytes, t.elapsed_seconds, s.observed_seconds, t.last_time,
+       t.wait_seconds, t.received_bytes
+FROM (
+    SELECT job_key, job_id, rank, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
+           sum(elapsed_seconds) AS elapsed_seconds, max(last_time) AS last_time, sum(wait_seconds) AS wait_seconds,
+           stored_total(sum(received_bytes)) AS received_bytes
+    FROM mpi_op_totals GROUP BY job_key, job_id, rank) t
+CROSS JOIN LATERAL (
+    SELECT sum(extract(epoch FROM coalesce(r.end_time, greatest(t.last_time, r.start_time)) - r.start_time))
+               ::double precision AS observed_seconds
+    FROM job_rank r WHERE r.job_id = t.job_id AND r.rank = t.rank) s;
+COMMENT ON VIEW mpi_rank_totals IS
+    'Each rank''s MPI so far, over all operations, and how long it was observed: from MPI_Init to its end or its newest row.';
+
+CREATE OR REPLACE VIEW mpi_messages AS
+SELECT s.job_id, s.rank AS source, r.rank AS destination, s.comm, s.tag, s.sequence, s.bytes, s.time AS send_time,
+       s.operation AS send_operation, s.start_ns AS send_start_ns, s.end_ns AS send_end_ns,
+       r.operation AS receive_operation, r.start_ns AS receive_start_ns, r.end_ns AS receive_end_ns
+FROM mpi_trace s
+JOIN mpi_trace r ON r.job_id = s.job_id AND r.rank = s.peer AND r.peer = s.rank
+    AND r.comm = s.comm AND r.tag = s.tag AND r.sequence = s.sequence AND r.kind IN ('receive', 'arrival')
+WHERE s.kind IN ('send', 'departure');
+COMMENT ON VIEW mpi_messages IS 'Trace mode: sends with their receives. Times ending in _ns are on two clocks, see mpi_clock.';
+
+CREATE OR REPLACE VIEW job_rank_ports AS
+SELECT j.key AS job_key, r.job_id, r.rank, r.start_time, r.end_time, r.node_id, k.name AS node_name, r.gpu_uuids,
+       r.cpus, r.numa_nodes, h.id AS host_port_id, h.device, h.port, h.guid,
+       r.hca_ports IS NOT NULL AS is_exact,
+       p.id AS port_id, b.port_guid, b.lid, b.rate_bytes_per_second, b.remote_port_id,
+       s.guid AS remote_guid, q.port AS remote_port, s.description AS remote_description
+FROM job_rank r
+JOIN job j ON j.id = r.job_id
+LEFT JOIN node_key k ON k.id = r.node_id
+LEFT JOIN host_port_key h ON h.node_id = r.node_id
+    AND (r.hca_ports IS NULL OR h.device || '/' || h.port = ANY (r.hca_ports))
+LEFT JOIN ib_node_key g ON g.guid = h.guid
+LEFT JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+LEFT JOIN ib_port b ON b.port_id = p.id AND b.valid_from <= coalesce(r.end_time, now())
+    AND (b.valid_to IS NULL OR b.valid_to > coalesce(r.end_time, now()))
+LEFT JOIN ib_port_key q ON q.id = b.remote_port_id
+LEFT JOIN ib_node s ON s.ib_node_id = q.ib_node_id AND s.valid_to IS NULL;
+COMMENT ON VIEW job_rank_ports IS
+    'The way from a rank to its links: one row for each adapter port that it used, with the port of the fabric and '
+    'the switch port at the other end of the cable, as they were when the rank ended. is_exact is false where the '
+    'ports of a rank are not known: then every port of its node is listed.';
+
+CREATE OR REPLACE FUNCTION job_links(job integer)
+RETURNS TABLE (
+    kind text, node_name text, link text, direction text, rate_bytes_per_second bigint, bytes double precision,
+    p95_bytes_per_second double precision, max_bytes_per_second double precision,
+    p95_utilisation double precision, max_utilisation double precision, readings bigint)
+LANGUAGE plpgsql STABLE
+SET jit = off
+AS $$
+DECLARE
+    began timestamptz;
+    ended timestamptz;
+BEGIN
+    SELECT s.start_time, coalesce(s.end_time, now()) INTO began, ended FROM job_summary s WHERE s.id = job_links.job;
+    RETURN QUERY
+    WITH hosts AS (
+        SELECT DISTINCT k.id, k.name FROM job_rank r JOIN node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
+    ), rates AS (
+        SELECT 'host' AS kind, h.name AS node_name, p.device || ' port ' || p.port AS link, r.interval_seconds AS seconds,
+               r.rate_bytes_per_second AS rate, r.transmit_bytes_per_second AS transmit,
+               r.receive_bytes_per_second AS receive
+        FROM hosts h
+        JOIN host_port_key p ON p.node_id = h.id
+        CROSS JOIN LATERAL (SELECT * FROM host_port_rates(began, ended) a WHERE a.host_port_id = p.id) r
+        UNION ALL
+        SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, r.interval_seconds, r.speed_bytes_per_second,
+               r.transmit_bytes_per_second, r.receive_bytes_per_second
+        FROM hosts h
+        JOIN gpu g ON g.node_id = h.id AND g.valid_to IS NULL
+        CROSS JOIN LATERAL (SELECT * FROM nvlink_rates(began, ended) a WHERE a.gpu_id = g.gpu_id) r
+        UNION ALL
+        SELECT 'fabric', h.name, r.link_name, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
+               r.receive_bytes_per_second
+        FROM hosts h
+        JOIN node n ON n.node_id = h.id AND n.valid_to IS NULL
+        JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
+        JOIN ib_port_key p ON p.ib_node_id = k.id
+        CROSS JOIN LATERAL (SELECT * FROM ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
+    ), directions AS (
+        SELECT a.kind, a.node_name, a.link, 'out' AS direction, a.rate, a.seconds, a.transmit AS speed FROM rates a
+        UNION ALL
+        SELECT a.kind, a.node_name, a.link, 'in', a.rate, a.seconds, a.receive FROM rates a
+    ), weighed AS (
+        -- A reading stands for the time since the one before.
+        SELECT d.*, sum(d.seconds) OVER (PARTITION BY d.kind, d.node_name, d.link, d.direction ORDER BY d.speed) AS below,
+               sum(d.seconds) OVER (PARTITION BY d.kind, d.node_name, d.link, d.direction) AS total
+        FROM directions d WHERE d.speed IS NOT NULL
+    )
+    SELECT w.kind, w.node_name, w.link, w.direction, max(w.rate), sum(w.speed * w.seconds),
+           min(w.speed) FILTER (WHERE w.below >= 0.95 * w.total), max(w.speed),
+           min(w.speed) FILTER (WHERE w.below >= 0.95 * w.total) / nullif(max(w.rate), 0),
+           max(w.speed) / nullif(max(w.rate), 0), count(*)
+    FROM weighed w
+    GROUP BY w.kind, w.node_name, w.link, w.direction;
+END
+$$;
+COMMENT ON FUNCTION job_links IS
+    'Host ports, NVLinks and fabric ports of a job''s nodes between its start and its end: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else runs on the nodes, too.';
+
+CREATE OR REPLACE VIEW source_coverage AS
+SELECT DISTINCT ON (source, instance) source, instance, time, expected, read, failed, elapsed_seconds, reasons
+FROM coverage
+WHERE time > now() - INTERVAL '1 day'
+ORDER BY source, instance, time DESC;
+COMMENT ON VIEW source_coverage IS 'The newest round of each source within the last day.';
+
+CREATE OR REPLACE VIEW rejected_records AS
+SELECT sender, reason, sum(records)::bigint AS records, string_agg(DISTINCT kind, ', ' ORDER BY kind) AS kinds,
+       min(first_at) AS first_at, max(last_at) AS last_at
+FROM record_quarantine WHERE last_at > now() - interval '1 day' GROUP BY sender, reason;
+COMMENT ON VIEW rejected_records IS 'Records rejected since yesterday, by sender and reason.';
+
+CREATE OR REPLACE FUNCTION minutes_noticed() RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    -- "tlminute" as ASCII. Upkeep takes it whole to move noticed_until: who wrote before is committed by then, and who
+    -- comes later reads the new time. The next statement sees what was committed while this one waited.
+    PERFORM pg_advisory_xact_lock_shared(x'746c6d696e757465'::bigint);
+    RETURN (SELECT s.noticed_until FROM minute_state s);
+END $$;
+COMMENT ON FUNCTION minutes_noticed IS
+    'minute_state.noticed_until, which stays so until the transaction ends. For whoever writes readings.';
+
+CREATE OR REPLACE VIEW intra_node_topo AS
+SELECT row_number() OVER (ORDER BY n.name, g.index, r.index NULLS LAST) AS id,
+       n.name AS node_name, count(*) AS physical_link_count,
+       sum(l.speed_bytes_per_second)::bigint AS link_capacity,
+       g.name || ' ' || g.index AS source, g.index AS source_id,
+       coalesce(r.name || ' ' || r.index, l.remote_type) AS destination, r.index AS destination_id
+FROM gpu_link l
+JOIN gpu g ON g.gpu_id = l.gpu_id AND g.valid_to IS NULL
+LEFT JOIN node_key n ON n.id = g.node_id
+LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
+WHERE l.valid_to IS NULL AND l.active
+GROUP BY n.name, g.name, g.index, r.name, r.index, l.remote_type;
+COMMENT ON VIEW intra_node_topo IS 'INAM, figure 4: which GPUs are connected by how many NVLinks; capacity in bytes per second, one direction.';
+
+-- INAM's view, by one source for each link too.
+CREATE OR REPLACE VIEW nvlink_metrics AS
+SELECT row_number() OVER (ORDER BY c.time, c.gpu_id, c.link) AS id, c.link AS link_id, n.name AS node_name,
+       g.name || ' ' || g.index AS source_name, c.link AS source_port, g.index AS source_id,
+       coalesce(r.name || ' ' || r.index, l.remote_type) AS dest_name, l.remote_link AS dest_port,
+       r.index AS dest_id, c.time AS added_on,
+       c.transmit_bytes AS data_sent, c.receive_bytes AS data_recv,
+       counter_rate(lag(c.transmit_bytes) OVER w, c.transmit_bytes,
+                    extract(epoch FROM c.time - lag(c.time) OVER w)::double precision) AS data_sent_rate,
+       counter_rate(lag(c.receive_bytes) OVER w, c.receive_bytes,
+                    extract(epoch FROM c.time - lag(c.time) OVER w)::double precision) AS data_recv_rate
+FROM (SELECT a.*,
+             min(gpu_source_rank(a.source)) FILTER (WHERE a.transmit_bytes IS NOT NULL OR a.receive_bytes IS NOT NULL)
+                 OVER s AS counts,
+             min(gpu_source_rank(a.source)) OVER s AS tells
+      FROM nvlink_link_counters a
+      WINDOW s AS (PARTITION BY a.gpu_id, a.link)) c
+LEFT JOIN gpu g ON g.gpu_id = c.gpu_id AND g.valid_to IS NULL
+LEFT JOIN node_key n ON n.id = g.node_id
+LEFT JOIN gpu_link l ON l.gpu_id = c.gpu_id AND l.link = c.link AND l.valid_to IS NULL
+LEFT JOIN gpu r ON r.gpu_id = l.remote_gpu_id AND r.valid_to IS NULL
+WHERE gpu_source_rank(c.source) = coalesce(c.counts, c.tells)
+WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time);
+COMMENT ON VIEW nvlink_metrics IS
+    'INAM, figure 4: data sent and received on each physical NVLink, in bytes and bytes per second, by one source for each link.';
+
+CREATE OR REPLACE VIEW pvar_table AS
+WITH local AS (
+    SELECT job_id, rank, node_id,
+           row_number() OVER (PARTITION BY job_id, node_id ORDER BY rank) - 1 AS local_rank
+    FROM (SELECT DISTINCT ON (job_id, rank) job_id, rank, node_id
+          FROM job_rank ORDER BY job_id, rank, start_time DESC) newest
+), sent AS (
+    SELECT p.*,
+           counter_rate(lag(p.bytes) OVER w, p.bytes,
+                        extract(epoch FROM p.time - lag(p.time) OVER w)::double precision) AS rate
+    FROM mpi_peers p
+    WINDOW w AS (PARTITION BY p.job_id, p.rank, p.peer, p.kind, p.epoch ORDER BY p.time)
+)
+SELECT row_number() OVER (ORDER BY s.time, s.job_id, s.rank, s.peer) AS id, j.key AS job_key,
+       n.name AS node_name,
+       s.rank AS source_global_rank, d.local_rank AS dest_local_rank, s.peer AS dest_global_rank,
+       'bytes'::text AS data_unit, back.bytes AS data_recv, s.bytes AS data_sent,
+       back.rate AS data_recv_rate, s.rate AS data_sent_rate,
+       'unknown'::text AS algorithm, o.local_rank AS source_rank, d.local_rank AS dest_rank,
+       s.time AS added_on, s.kind
+FROM sent s
+JOIN job j ON j.id = s.job_id
+LEFT JOIN local o ON o.job_id = s.job_id AND o.rank = s.rank
+LEFT JOIN local d ON d.job_id = s.job_id AND d.rank = s.peer
+LEFT JOIN node_key n ON n.id = o.node_id
+LEFT JOIN sent back ON back.job_id = s.job_id AND back.rank = s.peer AND back.peer = s.rank
+    AND back.kind = s.kind AND back.time = s.time;
+COMMENT ON VIEW pvar_table IS
+    'INAM, figure 4: traffic between ranks. data_recv is what the other rank reported sent in the same bin; '
+    'algorithm is unknown unless it was observed.';

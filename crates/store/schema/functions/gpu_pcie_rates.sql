@@ -1,0 +1,28 @@
+CREATE OR REPLACE FUNCTION gpu_pcie_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, source text,
+    interval_seconds double precision, transmit_bytes_per_second double precision,
+    receive_bytes_per_second double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH readings AS (
+        SELECT c.*, gpu_source_rank(c.source) AS rank, min(gpu_source_rank(c.source)) OVER (PARTITION BY c.gpu_id) AS best
+        FROM gpu_pcie_counters c
+        WHERE c.time > since AND c.time <= until
+    ), pairs AS (
+        SELECT c.time, c.gpu_id, c.source, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
+               counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
+        FROM readings c
+        WHERE c.rank = c.best
+        WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.source, p.seconds, p.transmit / p.seconds, p.receive / p.seconds
+    FROM pairs p
+    JOIN gpu_key k ON k.id = p.gpu_id
+    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN node_key n ON n.id = g.node_id
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION gpu_pcie_rates IS
+    'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';

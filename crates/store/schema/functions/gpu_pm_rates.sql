@@ -1,0 +1,36 @@
+CREATE OR REPLACE FUNCTION gpu_pm_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, interval_seconds double precision,
+    nvlink_transmit_bytes_per_second double precision, nvlink_receive_bytes_per_second double precision,
+    pcie_read_bytes_per_second double precision, pcie_write_bytes_per_second double precision,
+    nvlink_transmit_peak_bytes_per_second bigint, nvlink_receive_peak_bytes_per_second bigint,
+    pcie_read_peak_bytes_per_second bigint, pcie_write_peak_bytes_per_second bigint,
+    samples bigint, void_samples bigint, buffer_overflows bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH pairs AS (
+        SELECT c.*, extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.nvlink_transmit_bytes) OVER w, c.nvlink_transmit_bytes) AS sent,
+               counter_increase(lag(c.nvlink_receive_bytes) OVER w, c.nvlink_receive_bytes) AS received,
+               counter_increase(lag(c.pcie_read_bytes) OVER w, c.pcie_read_bytes) AS read,
+               counter_increase(lag(c.pcie_write_bytes) OVER w, c.pcie_write_bytes) AS written,
+               counter_increase(lag(c.samples) OVER w, c.samples) AS taken,
+               counter_increase(lag(c.void_samples) OVER w, c.void_samples) AS void,
+               counter_increase(lag(c.buffer_overflows) OVER w, c.buffer_overflows) AS overflows
+        FROM gpu_pm_counters c
+        WHERE c.time > since AND c.time <= until
+        WINDOW w AS (PARTITION BY c.gpu_id, c.source, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.gpu_id, k.uuid, n.name, g.index, p.seconds, p.sent / p.seconds, p.received / p.seconds,
+           p.read / p.seconds, p.written / p.seconds,
+           p.nvlink_transmit_peak_bytes_per_second, p.nvlink_receive_peak_bytes_per_second,
+           p.pcie_read_peak_bytes_per_second, p.pcie_write_peak_bytes_per_second, p.taken, p.void, p.overflows
+    FROM pairs p
+    JOIN gpu_key k ON k.id = p.gpu_id
+    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN node_key n ON n.id = g.node_id
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION gpu_pm_rates IS
+    'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '
+    'one sample, and how many samples that was made of. NULL for what the chip does not offer.';

@@ -1,0 +1,26 @@
+CREATE OR REPLACE FUNCTION host_port_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, host_port_id integer, node_name text, device text, port integer, guid text,
+    interval_seconds double precision,
+    transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
+    rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH pairs AS (
+        SELECT c.time, c.host_port_id, c.rate_bytes_per_second AS rate,
+               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.port_data_transmitted_bytes) OVER w, c.port_data_transmitted_bytes) AS transmit,
+               counter_increase(lag(c.port_data_received_bytes) OVER w, c.port_data_received_bytes) AS receive
+        FROM host_port_counters c
+        WHERE c.time > since AND c.time <= until
+        WINDOW w AS (PARTITION BY c.host_port_id, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.host_port_id, n.name, k.device, k.port, k.guid, p.seconds,
+           p.transmit / p.seconds, p.receive / p.seconds,
+           p.rate, p.transmit / p.seconds / nullif(p.rate, 0), p.receive / p.seconds / nullif(p.rate, 0)
+    FROM pairs p
+    JOIN host_port_key k ON k.id = p.host_port_id
+    JOIN node_key n ON n.id = k.node_id
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION host_port_rates IS 'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch.';

@@ -1,0 +1,57 @@
+CREATE OR REPLACE FUNCTION job_links(job integer)
+RETURNS TABLE (
+    kind text, node_name text, link text, direction text, rate_bytes_per_second bigint, bytes double precision,
+    p95_bytes_per_second double precision, max_bytes_per_second double precision,
+    p95_utilisation double precision, max_utilisation double precision, readings bigint)
+LANGUAGE plpgsql STABLE
+SET jit = off
+AS $$
+DECLARE
+    began timestamptz;
+    ended timestamptz;
+BEGIN
+    SELECT s.start_time, coalesce(s.end_time, now()) INTO began, ended FROM job_summary s WHERE s.id = job_links.job;
+    RETURN QUERY
+    WITH hosts AS (
+        SELECT DISTINCT k.id, k.name FROM job_rank r JOIN node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
+    ), rates AS (
+        SELECT 'host' AS kind, h.name AS node_name, p.device || ' port ' || p.port AS link, r.interval_seconds AS seconds,
+               r.rate_bytes_per_second AS rate, r.transmit_bytes_per_second AS transmit,
+               r.receive_bytes_per_second AS receive
+        FROM hosts h
+        JOIN host_port_key p ON p.node_id = h.id
+        CROSS JOIN LATERAL (SELECT * FROM host_port_rates(began, ended) a WHERE a.host_port_id = p.id) r
+        UNION ALL
+        SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, r.interval_seconds, r.speed_bytes_per_second,
+               r.transmit_bytes_per_second, r.receive_bytes_per_second
+        FROM hosts h
+        JOIN gpu g ON g.node_id = h.id AND g.valid_to IS NULL
+        CROSS JOIN LATERAL (SELECT * FROM nvlink_rates(began, ended) a WHERE a.gpu_id = g.gpu_id) r
+        UNION ALL
+        SELECT 'fabric', h.name, r.link_name, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
+               r.receive_bytes_per_second
+        FROM hosts h
+        JOIN node n ON n.node_id = h.id AND n.valid_to IS NULL
+        JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
+        JOIN ib_port_key p ON p.ib_node_id = k.id
+        CROSS JOIN LATERAL (SELECT * FROM ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
+    ), directions AS (
+        SELECT a.kind, a.node_name, a.link, 'out' AS direction, a.rate, a.seconds, a.transmit AS speed FROM rates a
+        UNION ALL
+        SELECT a.kind, a.node_name, a.link, 'in', a.rate, a.seconds, a.receive FROM rates a
+    ), weighed AS (
+        -- A reading stands for the time since the one before.
+        SELECT d.*, sum(d.seconds) OVER (PARTITION BY d.kind, d.node_name, d.link, d.direction ORDER BY d.speed) AS below,
+               sum(d.seconds) OVER (PARTITION BY d.kind, d.node_name, d.link, d.direction) AS total
+        FROM directions d WHERE d.speed IS NOT NULL
+    )
+    SELECT w.kind, w.node_name, w.link, w.direction, max(w.rate), sum(w.speed * w.seconds),
+           min(w.speed) FILTER (WHERE w.below >= 0.95 * w.total), max(w.speed),
+           min(w.speed) FILTER (WHERE w.below >= 0.95 * w.total) / nullif(max(w.rate), 0),
+           max(w.speed) / nullif(max(w.rate), 0), count(*)
+    FROM weighed w
+    GROUP BY w.kind, w.node_name, w.link, w.direction;
+END
+$$;
+COMMENT ON FUNCTION job_links IS
+    'Host ports, NVLinks and fabric ports of a job''s nodes between its start and its end: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else runs on the nodes, too.';

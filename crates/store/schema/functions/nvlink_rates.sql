@@ -1,0 +1,41 @@
+CREATE OR REPLACE FUNCTION nvlink_rates(since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (
+    "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, link integer, source text,
+    link_name text, interval_seconds double precision,
+    transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
+    speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    WITH readings AS (
+        -- Bytes decide: a source that knows the state of a link and not its bytes leaves it to one that does.
+        SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.epoch, c.speed_bytes_per_second, c.transmit_bytes,
+               c.receive_bytes, gpu_source_rank(c.source) AS rank,
+               min(gpu_source_rank(c.source)) FILTER (WHERE c.transmit_bytes IS NOT NULL OR c.receive_bytes IS NOT NULL)
+                   OVER l AS counts,
+               min(gpu_source_rank(c.source)) OVER l AS tells
+        FROM nvlink_link_counters c
+        WHERE c.time > since AND c.time <= until
+        WINDOW l AS (PARTITION BY c.gpu_id, c.link)
+    ), pairs AS (
+        SELECT c.time, c.gpu_id, c.gpu, c.link, c.source, c.speed_bytes_per_second AS speed,
+               extract(epoch FROM c.time - lag(c.time) OVER w)::double precision AS seconds,
+               counter_increase(lag(c.transmit_bytes) OVER w, c.transmit_bytes) AS transmit,
+               counter_increase(lag(c.receive_bytes) OVER w, c.receive_bytes) AS receive
+        FROM readings c
+        WHERE c.rank = coalesce(c.counts, c.tells)
+        WINDOW w AS (PARTITION BY c.gpu_id, c.link, c.source, c.epoch ORDER BY c.time)
+    )
+    SELECT p.time, p.gpu_id, p.gpu, n.name, g.index, p.link, p.source,
+           coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
+           p.transmit / p.seconds, p.receive / p.seconds, s.speed,
+           p.transmit / p.seconds / nullif(s.speed, 0), p.receive / p.seconds / nullif(s.speed, 0)
+    FROM pairs p
+    LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
+    LEFT JOIN node_key n ON n.id = g.node_id
+    LEFT JOIN gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
+    CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
+    WHERE p.seconds IS NOT NULL
+$$;
+COMMENT ON FUNCTION nvlink_rates IS
+    'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '
+    'its bytes in the range the first by gpu_source_rank.';

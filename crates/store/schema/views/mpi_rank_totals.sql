@@ -1,0 +1,14 @@
+CREATE OR REPLACE VIEW mpi_rank_totals AS
+SELECT t.job_key, t.job_id, t.rank, t.calls, t.bytes, t.elapsed_seconds, s.observed_seconds, t.last_time,
+       t.wait_seconds, t.received_bytes
+FROM (
+    SELECT job_key, job_id, rank, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
+           sum(elapsed_seconds) AS elapsed_seconds, max(last_time) AS last_time, sum(wait_seconds) AS wait_seconds,
+           stored_total(sum(received_bytes)) AS received_bytes
+    FROM mpi_op_totals GROUP BY job_key, job_id, rank) t
+CROSS JOIN LATERAL (
+    SELECT sum(extract(epoch FROM coalesce(r.end_time, greatest(t.last_time, r.start_time)) - r.start_time))
+               ::double precision AS observed_seconds
+    FROM job_rank r WHERE r.job_id = t.job_id AND r.rank = t.rank) s;
+COMMENT ON VIEW mpi_rank_totals IS
+    'Each rank''s MPI so far, over all operations, and how long it was observed: from MPI_Init to its end or its newest row.';

@@ -1,0 +1,10 @@
+//! The current schema: functions and views as files, applied where they differ from what is installed, and a text that
+//! shows the whole schema. Tables change by migrations only ([`crate::migrate`]).
+
+mod dependents;
+mod install;
+mod objects;
+mod text;
+
+pub(crate) use install::{Fault, LOCK_LIMIT, install, readers_of_views};
+pub use text::schema_text;

@@ -1,0 +1,158 @@
+//! What depends on a function or view in the database, and its removal with those of ours that do. What others made is
+//! never removed: the upgrade stops then, and names it.
+
+use tokio_postgres::Transaction;
+
+use super::install::Fault;
+use super::objects::{OBJECTS, Object, ObjectKind, position};
+use crate::Error;
+
+/// Everything that depends on the objects `$1` of the catalogue `$2`, themselves included: kind, name, whether it is in
+/// the schema public, description. Rules stand for their views; types of rows are left out.
+const DEPENDENTS: &str = "
+WITH RECURSIVE dependents AS (
+    SELECT $2::text::regclass::oid AS class, id FROM unnest($1::oid[]) AS id
+    UNION
+    SELECT CASE WHEN w.oid IS NOT NULL THEN 'pg_class'::regclass::oid ELSE d.classid END, coalesce(w.ev_class, d.objid)
+    FROM dependents p
+    JOIN pg_depend d ON d.refclassid = p.class AND d.refobjid = p.id AND d.deptype IN ('n', 'a', 'i')
+    LEFT JOIN pg_rewrite w ON d.classid = 'pg_rewrite'::regclass AND w.oid = d.objid
+)
+SELECT CASE WHEN c.relkind = 'v' THEN 'view' WHEN f.oid IS NOT NULL THEN 'function' END,
+       coalesce(c.relname, f.proname)::text, coalesce(c.relnamespace, f.pronamespace) = 'public'::regnamespace,
+       pg_describe_object(p.class, p.id, 0)
+FROM dependents p
+LEFT JOIN pg_class c ON p.class = 'pg_class'::regclass AND c.oid = p.id
+LEFT JOIN pg_proc f ON p.class = 'pg_proc'::regclass AND f.oid = p.id
+WHERE p.class <> 'pg_type'::regclass";
+
+/// Rights on an object that others than its owner have, as statements that give them again. Everybody may call a function
+/// unless somebody changed that.
+const GRANTS: &str = "
+SELECT statement FROM (
+    SELECT 1 AS place, format('REVOKE ALL ON FUNCTION public.%I FROM PUBLIC', f.proname) AS statement
+    FROM pg_proc f WHERE f.proname = $1 AND f.pronamespace = 'public'::regnamespace AND f.proacl IS NOT NULL
+    UNION ALL
+    SELECT 2, format('GRANT %s ON %s public.%I TO %s%s', a.privilege_type, o.kind, o.name,
+                  CASE WHEN a.grantee = 0 THEN 'PUBLIC' ELSE a.grantee::regrole::text END,
+                  CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
+    FROM (SELECT 'FUNCTION' AS kind, proname AS name, proowner AS owner, proacl AS rights, pronamespace AS place FROM pg_proc
+          UNION ALL SELECT 'TABLE', relname, relowner, relacl, relnamespace FROM pg_class WHERE relkind = 'v') o
+    CROSS JOIN LATERAL aclexplode(o.rights) a
+    WHERE o.name = $1 AND o.place = 'public'::regnamespace AND a.grantee <> o.owner
+) s ORDER BY place";
+
+/// One of [`OBJECTS`] that was removed, and the statements that give its rights again.
+pub(super) struct Removed {
+    pub(super) place: usize,
+    pub(super) rights: Vec<String>,
+}
+
+/// The OIDs of all functions (with whatever arguments) or of the view of this name in the schema public.
+pub(super) async fn oids(
+    transaction: &Transaction<'_>,
+    kind: ObjectKind,
+    name: &str,
+) -> Result<Vec<u32>, Fault> {
+    let query = match kind {
+        ObjectKind::Function => {
+            "SELECT oid FROM pg_proc WHERE proname = $1 AND pronamespace = 'public'::regnamespace"
+        }
+        ObjectKind::View => {
+            "SELECT oid FROM pg_class WHERE relname = $1 AND relnamespace = 'public'::regnamespace AND relkind = 'v'"
+        }
+    };
+    let rows =
+        transaction.query(query, &[&name]).await.map_err(Fault::sql("looking for functions and views"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Removes functions of one name, or a view, with what of ours depends on them.
+pub(super) async fn remove(
+    transaction: &Transaction<'_>,
+    kind: ObjectKind,
+    name: &str,
+    targets: &[u32],
+) -> Result<Vec<Removed>, Fault> {
+    let mut removed = Vec::new();
+    // Later objects use earlier ones.
+    for place in ours_that_depend(transaction, kind, name, targets).await?.into_iter().rev() {
+        let object = &OBJECTS[place];
+        removed.push(Removed { place, rights: rights(transaction, object).await? });
+        if (object.kind, object.name) != (kind, name) {
+            let all = oids(transaction, object.kind, object.name).await?;
+            drop_all(transaction, object.kind, object.name, &all).await?;
+        }
+    }
+    drop_all(transaction, kind, name, targets).await?;
+    Ok(removed)
+}
+
+/// Places in [`OBJECTS`], in order. What is not ours is an error.
+async fn ours_that_depend(
+    transaction: &Transaction<'_>,
+    kind: ObjectKind,
+    name: &str,
+    targets: &[u32],
+) -> Result<Vec<usize>, Fault> {
+    let what = format!("looking for what depends on the {} {name}", kind.name());
+    let catalogue = match kind {
+        ObjectKind::Function => "pg_proc",
+        ObjectKind::View => "pg_class",
+    };
+    let rows = transaction.query(DEPENDENTS, &[&targets, &catalogue]).await.map_err(Fault::sql(&what))?;
+    let (mut ours, mut foreign) = (Vec::new(), Vec::new());
+    for row in &rows {
+        let (found, found_name): (Option<&str>, Option<&str>) = (row.get(0), row.get(1));
+        let is_public = row.get::<_, Option<bool>>(2) == Some(true);
+        let known = match (found, found_name) {
+            (Some("view"), Some(name)) if is_public => position(ObjectKind::View, name),
+            (Some("function"), Some(name)) if is_public => position(ObjectKind::Function, name),
+            _ => None,
+        };
+        let is_itself = is_public && found == Some(kind.name()) && found_name == Some(name);
+        match known {
+            Some(place) => ours.push(place),
+            None if is_itself => {}
+            None => foreign.push(row.get::<_, String>(3)),
+        }
+    }
+    if !foreign.is_empty() {
+        foreign.sort_unstable();
+        return Err(Fault::Failed(Error::Schema(format!(
+            "{} depends on the {} {name}, and this version of Throughline has to remove or recreate that: save the \
+             definition (pg_dump --schema-only), drop it, start again, and create it again",
+            foreign.join(", "),
+            kind.name(),
+        ))));
+    }
+    ours.sort_unstable();
+    ours.dedup();
+    Ok(ours)
+}
+
+async fn rights(transaction: &Transaction<'_>, object: &Object) -> Result<Vec<String>, Fault> {
+    let what = format!("reading the rights on the {} {}", object.kind.name(), object.name);
+    let rows = transaction.query(GRANTS, &[&object.name]).await.map_err(Fault::sql(&what))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
+/// Without CASCADE: what somebody built on top in this moment stops it.
+async fn drop_all(
+    transaction: &Transaction<'_>,
+    kind: ObjectKind,
+    name: &str,
+    targets: &[u32],
+) -> Result<(), Fault> {
+    let what = format!("removing the {} {name}", kind.name());
+    let query = match kind {
+        ObjectKind::Function => {
+            "SELECT format('DROP FUNCTION %s', oid::regprocedure) FROM pg_proc WHERE oid = ANY ($1)"
+        }
+        ObjectKind::View => "SELECT format('DROP VIEW %s', oid::regclass) FROM pg_class WHERE oid = ANY ($1)",
+    };
+    for row in transaction.query(query, &[&targets]).await.map_err(Fault::sql(&what))? {
+        transaction.batch_execute(row.get(0)).await.map_err(Fault::sql(&what))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Brings functions and views to those of this build, within a transaction of the caller's.
+//!
+//! The table `schema_objects` has the checksum of what is installed. A changed object is replaced in place, which keeps its
+//! rights and what others built on it. Where PostgreSQL cannot do that (a view's column has another type, a function other
+//! results), it is dropped and created again, and so are those of ours that use it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Client, Transaction};
+
+use super::dependents::{Removed, oids, remove};
+use super::objects::{OBJECTS, ObjectKind};
+use crate::Error;
+
+/// How long a statement of such a transaction waits for a lock. Less than PostgreSQL's `deadlock_timeout` of one second: where a reader of
+/// several views and this transaction wait for each other, this one gives up and the reader goes on.
+pub(crate) const LOCK_LIMIT: &str = "300ms";
+
+/// Why a transaction that changes the schema did not succeed.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// Others use what has to be changed: the same succeeds later.
+    Busy(tokio_postgres::Error),
+    Failed(Error),
+}
+
+impl Fault {
+    /// For `map_err` of statements of such a transaction.
+    pub(crate) fn sql(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Fault + '_ {
+        move |error| match error.code() {
+            // The last one is "tuple concurrently updated": somebody changed the rights of the same object.
+            Some(
+                &SqlState::LOCK_NOT_AVAILABLE | &SqlState::T_R_DEADLOCK_DETECTED | &SqlState::INTERNAL_ERROR,
+            ) => Fault::Busy(error),
+            _ => Fault::Failed(Error::from_postgres(what, &error)),
+        }
+    }
+}
+
+/// Applies what differs, and removes what this build no longer has. Returns the number of objects changed.
+pub(crate) async fn install(transaction: &Transaction<'_>) -> Result<usize, Fault> {
+    let state = State::read(transaction).await?;
+    let mut work = Work { is_due: state.due(), rights: BTreeMap::new() };
+    if !work.is_due.contains(&true) && state.obsolete.is_empty() {
+        return Ok(0);
+    }
+    lock(transaction, &state, &work.is_due).await?;
+    for (kind, name) in &state.obsolete {
+        let targets = oids(transaction, *kind, name).await?;
+        work.note(remove(transaction, *kind, name, &targets).await?);
+        let delete = "DELETE FROM schema_objects WHERE name = $1";
+        transaction.execute(delete, &[name]).await.map_err(Fault::sql("removing functions and views"))?;
+    }
+    for place in 0..OBJECTS.len() {
+        if work.is_due[place] {
+            work.note(replace(transaction, place).await?);
+            record(transaction, place, &state.checksums[place]).await?;
+        }
+    }
+    for statement in work.rights.values().flatten() {
+        transaction.batch_execute(statement).await.map_err(Fault::sql("giving rights again"))?;
+    }
+    Ok(work.is_due.iter().filter(|is_due| **is_due).count() + state.obsolete.len())
+}
+
+/// What is to be done, by the place in [`OBJECTS`].
+struct Work {
+    is_due: Vec<bool>,
+    rights: BTreeMap<usize, Vec<String>>,
+}
+
+impl Work {
+    /// What was removed is created again in its turn. That comes later: it used what was removed.
+    fn note(&mut self, removed: Vec<Removed>) {
+        for Removed { place, rights } in removed {
+            self.is_due[place] = true;
+            self.rights.entry(place).or_insert(rights);
+        }
+    }
+}
+
+/// What is installed, and what this build has.
+struct State {
+    /// Of each of [`OBJECTS`], in that order.
+    checksums: Vec<String>,
+    installed: HashMap<String, String>,
+    present: HashSet<(String, String)>,
+    /// Installed by an earlier version, and not in this one.
+    obsolete: Vec<(ObjectKind, String)>,
+}
+
+impl State {
+    async fn read(transaction: &Transaction<'_>) -> Result<State, Fault> {
+        let what = "comparing functions and views with those of this program";
+        let texts: Vec<&str> = OBJECTS.iter().map(|object| object.sql).collect();
+        let query =
+            "SELECT md5(sql) FROM unnest($1::text[]) WITH ORDINALITY AS t (sql, place) ORDER BY place";
+        let rows = transaction.query(query, &[&texts]).await.map_err(Fault::sql(what))?;
+        let checksums = rows.iter().map(|row| row.get(0)).collect();
+        let query = "SELECT name, kind, checksum FROM schema_objects";
+        let rows = transaction.query(query, &[]).await.map_err(Fault::sql(what))?;
+        let mut obsolete = Vec::new();
+        for row in &rows {
+            let kind = if row.get::<_, &str>(1) == "view" { ObjectKind::View } else { ObjectKind::Function };
+            let name: String = row.get(0);
+            if super::objects::position(kind, &name).is_none() {
+                obsolete.push((kind, name));
+            }
+        }
+        let installed = rows.iter().map(|row| (row.get(0), row.get(2))).collect();
+        let query = "SELECT 'view', relname::text FROM pg_class WHERE relkind = 'v' AND relnamespace = 'public'::regnamespace \
+                     UNION ALL SELECT 'function', proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace";
+        let rows = transaction.query(query, &[]).await.map_err(Fault::sql(what))?;
+        let present = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        Ok(State { checksums, installed, present, obsolete })
+    }
+
+    fn is_present(&self, place: usize) -> bool {
+        let object = &OBJECTS[place];
+        self.present.contains(&(object.kind.name().to_owned(), object.name.to_owned()))
+    }
+
+    fn due(&self) -> Vec<bool> {
+        let is_current =
+            |place: usize| self.installed.get(OBJECTS[place].name) == Some(&self.checksums[place]);
+        (0..OBJECTS.len()).map(|place| !is_current(place) || !self.is_present(place)).collect()
+    }
+}
+
+/// Locks the views that change before any is changed, outer ones first: in this order a reader of an outer view locks
+/// the inner ones, so that the two don't wait for each other. Setting the owner that it has already is the way to lock
+/// a view without the tables beneath it.
+async fn lock(transaction: &Transaction<'_>, state: &State, is_due: &[bool]) -> Result<(), Fault> {
+    let what = "locking views";
+    let owner = "SELECT format('ALTER VIEW public.%I OWNER TO %I', relname, pg_get_userbyid(relowner)) FROM pg_class \
+                 WHERE relname = $1 AND relnamespace = 'public'::regnamespace AND relkind = 'v'";
+    for (place, object) in OBJECTS.iter().enumerate().rev() {
+        if object.kind == ObjectKind::View && is_due[place] && state.is_present(place) {
+            let row = transaction.query_one(owner, &[&object.name]).await.map_err(Fault::sql(what))?;
+            transaction.batch_execute(row.get(0)).await.map_err(Fault::sql(what))?;
+        }
+    }
+    Ok(())
+}
+
+/// Creates the object, in place where that is possible. Returns what had to be removed for it.
+async fn replace(transaction: &Transaction<'_>, place: usize) -> Result<Vec<Removed>, Fault> {
+    let object = &OBJECTS[place];
+    let what = format!("creating the {} {}", object.kind.name(), object.name);
+    let before = oids(transaction, object.kind, object.name).await?;
+    transaction.batch_execute("SAVEPOINT object").await.map_err(Fault::sql(&what))?;
+    let Err(refusal) = transaction.batch_execute(object.sql).await else {
+        transaction.batch_execute("RELEASE object").await.map_err(Fault::sql(&what))?;
+        return Ok(Vec::new());
+    };
+    if !is_of_another_form(&refusal) {
+        return Err(Fault::sql(&what)(refusal));
+    }
+    transaction.batch_execute("ROLLBACK TO object; RELEASE object").await.map_err(Fault::sql(&what))?;
+    let removed = remove(transaction, object.kind, object.name, &before).await?;
+    transaction.batch_execute(object.sql).await.map_err(Fault::sql(&what))?;
+    Ok(removed)
+}
+
+/// Whether PostgreSQL refuses to put one in the place of the other: a view's columns or a function's results differ. A
+/// function with other arguments stands beside the old one, and then the comment's function is ambiguous.
+fn is_of_another_form(refusal: &tokio_postgres::Error) -> bool {
+    matches!(
+        refusal.code(),
+        Some(
+            &SqlState::INVALID_TABLE_DEFINITION
+                | &SqlState::INVALID_FUNCTION_DEFINITION
+                | &SqlState::AMBIGUOUS_FUNCTION
+        )
+    )
+}
+
+async fn record(transaction: &Transaction<'_>, place: usize, checksum: &str) -> Result<(), Fault> {
+    let object = &OBJECTS[place];
+    let insert = "INSERT INTO schema_objects (name, kind, checksum) VALUES ($1, $2, $3) \
+                  ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, checksum = EXCLUDED.checksum, applied_at = now()";
+    transaction
+        .execute(insert, &[&object.name, &object.kind.name(), &checksum])
+        .await
+        .map_err(Fault::sql("recording functions and views"))?;
+    Ok(())
+}
+
+/// The sessions that have one of our views locked now, for a message.
+pub(crate) async fn readers_of_views(client: &Client) -> Vec<String> {
+    let query = "SELECT DISTINCT format('process %s of role %s%s', a.pid, a.usename, \
+                     CASE WHEN a.application_name <> '' THEN ' (' || a.application_name || ')' ELSE '' END) \
+                 FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid JOIN pg_class c ON c.oid = l.relation \
+                 WHERE l.granted AND l.pid <> pg_backend_pid() AND c.relkind = 'v' \
+                   AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()) \
+                   AND c.relnamespace = 'public'::regnamespace";
+    // Only the message depends on it.
+    let rows = client.query(query, &[]).await.unwrap_or_default();
+    rows.iter().map(|row| row.get(0)).collect()
+}

@@ -1,0 +1,126 @@
+//! The functions and views of the schema, in dependency order: each after those that it uses.
+
+/// What a file of the schema defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    Function,
+    View,
+}
+
+impl ObjectKind {
+    /// As the table `schema_objects` has it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Function => "function",
+            ObjectKind::View => "view",
+        }
+    }
+}
+
+/// One file: `CREATE OR REPLACE` of one function or view, and its comment. Names are unique in the schema.
+#[derive(Debug)]
+pub(crate) struct Object {
+    pub(crate) kind: ObjectKind,
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static str,
+}
+
+macro_rules! function {
+    ($name:literal) => {
+        Object {
+            kind: ObjectKind::Function,
+            name: $name,
+            sql: include_str!(concat!("../../schema/functions/", $name, ".sql")),
+        }
+    };
+}
+
+macro_rules! view {
+    ($name:literal) => {
+        Object {
+            kind: ObjectKind::View,
+            name: $name,
+            sql: include_str!(concat!("../../schema/views/", $name, ".sql")),
+        }
+    };
+}
+
+/// All of them. A start removes what an earlier version installed and this list does not have.
+pub(crate) const OBJECTS: &[Object] = &[
+    // Arithmetic of counters.
+    function!("counter_increase"),
+    function!("counter_rate"),
+    function!("stored_total"),
+    function!("at_most_one"),
+    // The fabric.
+    view!("ib_port_named"),
+    view!("ib_link_named"),
+    view!("ib_port_lane_values"),
+    function!("ib_port_rates"),
+    view!("ib_port_minutes_named"),
+    // Ports of hosts.
+    function!("host_port_rates"),
+    view!("host_port_minutes_named"),
+    // GPUs.
+    function!("gpu_source_rank"),
+    view!("nvlink_link_counters"),
+    function!("nvlink_rates"),
+    view!("nvlink_link_minutes"),
+    function!("gpu_pcie_rates"),
+    function!("gpu_pm_rates"),
+    // Jobs.
+    view!("job_summary"),
+    function!("job_span"),
+    function!("mpi_op_cells"),
+    function!("mpi_peer_cells"),
+    function!("mpi_region_cells"),
+    view!("mpi_op_cell_totals"),
+    view!("mpi_op_totals"),
+    view!("mpi_peer_totals"),
+    view!("mpi_region_totals"),
+    view!("mpi_rank_totals"),
+    view!("mpi_messages"),
+    view!("job_rank_ports"),
+    function!("job_links"),
+    // Throughline itself.
+    view!("source_coverage"),
+    view!("rejected_records"),
+    function!("minutes_noticed"),
+    // Tables of OSU INAM.
+    view!("intra_node_topo"),
+    view!("nvlink_metrics"),
+    view!("pvar_table"),
+];
+
+/// Where the object of that kind and name is in [`OBJECTS`].
+pub(crate) fn position(kind: ObjectKind, name: &str) -> Option<usize> {
+    OBJECTS.iter().position(|object| object.kind == kind && object.name == name)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_is_listed_once_and_defines_what_its_name_says() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schema");
+        let mut files = Vec::new();
+        for kind in [ObjectKind::Function, ObjectKind::View] {
+            for entry in std::fs::read_dir(root.join(format!("{}s", kind.name()))).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+                let sql = OBJECTS[position(kind, &name).unwrap()].sql;
+                let keyword = kind.name().to_uppercase();
+                assert_eq!(sql.matches("CREATE ").count(), 1, "{name}: one object a file");
+                assert!(sql.contains(&format!("CREATE OR REPLACE {keyword} {name}")), "{name}: CREATE");
+                assert!(sql.contains(&format!("COMMENT ON {keyword} {name} IS")), "{name}: a comment");
+                files.push(name);
+            }
+        }
+        files.sort_unstable();
+        let mut names: Vec<&str> = OBJECTS.iter().map(|object| object.name).collect();
+        names.sort_unstable();
+        assert_eq!(files, names);
+    }
+}

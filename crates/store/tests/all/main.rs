@@ -1,0 +1,15 @@
+//! Everything of this crate that needs a database. One program, so that one throw-away cluster serves all of them.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod batches;
+mod cluster;
+mod gpu_rates;
+mod inventory;
+mod job_links;
+mod job_totals;
+mod jobs;
+mod minutes;
+mod schema;
+mod schema_changes;
+mod terms;
+mod writer;

@@ -1,0 +1,358 @@
+//! Changes of the schema: a database of any older state becomes what a new one is, with its data, its rights and what
+//! others built on it; functions and views follow their files; readers go on meanwhile.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use throughline_store::{Database, migrate, schema_text, schema_version, testing};
+use tokio_postgres::Client;
+
+use crate::job_links::SEED;
+
+/// The last version whose migrations made functions and views.
+const BEFORE_FILES: usize = 21;
+
+/// Rows of kinds that [`SEED`] does not have.
+const MORE: &str = "
+INSERT INTO mpi_ops (time, job_id, rank, operation, size_class_bytes, epoch, source, calls, bytes, elapsed_seconds, region,
+                     algorithm, algorithm_source, wait_seconds, received_bytes)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 'allreduce', 8192, '2026-11-20 12:00:00+00', 'mpi',
+       10 * n, 81920 * n, 0.5 * n, 'solve', 'ring', 'observed', 0.1 * n, 81920 * n
+FROM generate_series(1, 10) n, generate_series(0, 1) r;
+INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
+SELECT '2026-11-20 12:00:00+00'::timestamptz + n * INTERVAL '10 s', 1, r, 1 - r, 'logical', '2026-11-20 12:00:00+00', 'mpi',
+       8192 * n, n FROM generate_series(1, 10) n, generate_series(0, 1) r;
+INSERT INTO mpi_regions (time, job_id, rank, region, epoch, source, visits, elapsed_seconds, own_seconds, mpi_calls, mpi_seconds)
+VALUES ('2026-11-20 12:01:00+00', 1, 0, 'solve', '2026-11-20 12:00:00+00', 'mpi', 3, 4, 5, 6, 7);
+INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+SELECT id, guid, 'ca', 'n' || id || ' HCA-1', id, 1, 2, guid, 1, '2026-11-20' FROM ib_node_key;
+INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed, rate_bytes_per_second,
+                     remote_port_id, valid_from)
+SELECT id, ib_node_id, 1, 'x', id, 'active', 'link_up', '4x', 'hdr', 1000, 3 - id, '2026-11-20' FROM ib_port_key;
+INSERT INTO ib_link (port_a_id, port_b_id, valid_from) VALUES (1, 2, '2026-11-20');
+INSERT INTO ib_port_minutes (time, port_id, epoch, seconds, transmit_bytes_per_second, transmit_wait_bytes_per_second,
+                             rate_bytes_per_second, errors)
+VALUES ('2026-11-20 12:00:00+00', 1, '2026-11-20', 60, 500, 10, 1000, 2);
+INSERT INTO events (time, instance, source, kind, severity, text)
+VALUES ('2026-11-20 12:00:00+00', 'n1', 'gpu', 'source.down', 'error', 'GPU 1''s driver');
+INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+VALUES ('2026-11-20 12:00:00+00', '0xfe80000000000000', 'mad', 2, 1, 1, 0.5);
+INSERT INTO batch_ledger (spool_id, sequence, owner) VALUES ('00000000-0000-0000-0000-000000000001', 7, 'node:n1');
+UPDATE minute_state SET made_until = '2026-11-20 12:01:00+00', noticed_until = '2026-11-20 12:03:00+00';
+";
+
+fn folder(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// The files of the first migrations, in order: name and text.
+fn migrations(until: usize) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(folder("migrations")).unwrap();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.truncate(until);
+    let read = |path: &PathBuf| {
+        let stem = path.file_stem().unwrap().to_str().unwrap();
+        (stem.split_once("__").unwrap().1.to_owned(), std::fs::read_to_string(path).unwrap())
+    };
+    files.iter().map(read).collect()
+}
+
+/// A database as a build with so many migrations left it.
+async fn of_version(version: usize) -> (Database, Client) {
+    let database = testing::empty_database().await;
+    let client = database.connect().await.unwrap();
+    let table = "SET client_min_messages = warning; CREATE TABLE schema_migrations (version integer PRIMARY KEY, \
+                 name text NOT NULL, checksum text NOT NULL, applied_at timestamptz NOT NULL DEFAULT now())";
+    client.batch_execute(table).await.unwrap();
+    for (place, (name, sql)) in migrations(version).into_iter().enumerate() {
+        client.batch_execute(&sql).await.unwrap();
+        let insert = "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, md5($3))";
+        client.execute(insert, &[&i32::try_from(place + 1).unwrap(), &name, &sql]).await.unwrap();
+    }
+    (database, client)
+}
+
+/// What the catalogue says about everything of ours: columns, comments, constraints, indexes, bodies of functions and
+/// views, rights.
+async fn whole_schema(database: &Database) -> Vec<String> {
+    let client = database.connect().await.unwrap();
+    let query = "
+        SELECT format('%s.%s %s %s %s', c.relname, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+                      col_description(c.oid, a.attnum))
+        FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+        WHERE c.relnamespace = 'public'::regnamespace AND a.attnum > 0 AND NOT a.attisdropped
+        UNION ALL
+        SELECT format('%s %s %s', c.relname, obj_description(c.oid, 'pg_class'), c.relacl) FROM pg_class c
+        WHERE c.relnamespace = 'public'::regnamespace
+        UNION ALL
+        SELECT c.relname || pg_get_viewdef(c.oid) FROM pg_class c
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'v'
+        UNION ALL
+        SELECT pg_get_functiondef(f.oid) || coalesce(obj_description(f.oid, 'pg_proc'), '') FROM pg_proc f
+        WHERE f.pronamespace = 'public'::regnamespace AND f.prokind = 'f'
+          AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = f.oid AND d.deptype = 'e')
+        UNION ALL
+        SELECT name || checksum FROM schema_objects
+        ORDER BY 1";
+    let rows = client.query(query, &[]).await.unwrap();
+    let lines: Vec<Option<String>> = rows.iter().map(|row| row.get(0)).collect();
+    lines.into_iter().flatten().collect()
+}
+
+/// Rows of tables and views as one checksum each, over these columns; of all tables and views where there are none.
+async fn contents(
+    client: &Client,
+    columns: Option<&BTreeMap<String, String>>,
+) -> (BTreeMap<String, String>, BTreeMap<String, (i64, String)>) {
+    let all = "SELECT c.relname::text, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) \
+               FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid \
+               WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'v') AND a.attnum > 0 \
+                 AND NOT a.attisdropped AND c.relname <> 'schema_migrations' GROUP BY c.relname";
+    let columns: BTreeMap<String, String> = match columns {
+        Some(columns) => columns.clone(),
+        None => client.query(all, &[]).await.unwrap().iter().map(|row| (row.get(0), row.get(1))).collect(),
+    };
+    let mut rows = BTreeMap::new();
+    for (name, list) in &columns {
+        let query = format!(
+            "SELECT count(*), coalesce(md5(string_agg(t::text, '|' ORDER BY t::text)), '') FROM (SELECT {list} FROM {name}) t"
+        );
+        let row = client.query_one(&query, &[]).await.unwrap();
+        rows.insert(name.clone(), (row.get(0), row.get(1)));
+    }
+    (columns, rows)
+}
+
+#[tokio::test]
+async fn the_text_of_the_schema_is_current() {
+    let text = schema_text(&testing::database().await).await.unwrap();
+    let written = std::fs::read_to_string(folder("schema").join("current.sql")).unwrap();
+    assert!(text == written, "crates/store/schema/current.sql is out of date: run `cargo xtask schema`");
+}
+
+#[tokio::test]
+async fn each_older_state_becomes_the_present_schema() {
+    let fresh = testing::empty_database().await;
+    migrate(&fresh).await.unwrap();
+    let expected = whole_schema(&fresh).await;
+    assert!(expected.len() > 500, "{}", expected.len());
+    for version in 1..=BEFORE_FILES {
+        let (database, client) = of_version(version).await;
+        drop(client);
+        let migrated = migrate(&database).await.unwrap();
+        assert_eq!(migrated.applied, usize::try_from(schema_version()).unwrap() - version);
+        assert_eq!(whole_schema(&database).await, expected, "from version {version}");
+    }
+}
+
+#[tokio::test]
+async fn a_database_of_the_version_before_keeps_its_data_and_what_others_built() {
+    let (database, client) = of_version(BEFORE_FILES).await;
+    client.batch_execute(SEED).await.unwrap();
+    client.batch_execute(MORE).await.unwrap();
+    let theirs = "CREATE SCHEMA theirs; CREATE VIEW theirs.links AS SELECT name, speed FROM public.ib_link_named; \
+                  CREATE VIEW theirs.totals AS SELECT job_key, sum(bytes) AS bytes FROM public.mpi_op_totals GROUP BY 1";
+    client.batch_execute(theirs).await.unwrap();
+    let (columns, before) = contents(&client, None).await;
+    let seeded = before.values().filter(|(rows, _)| *rows > 0).count();
+    assert!(seeded > 30, "{before:#?}");
+    migrate(&database).await.unwrap();
+    let (_, after) = contents(&client, Some(&columns)).await;
+    assert_eq!(after, before);
+    for (view, rows) in [("links", 1), ("totals", 1)] {
+        let count = client.query_one(&format!("SELECT count(*) FROM theirs.{view}"), &[]).await.unwrap();
+        assert_eq!(count.get::<_, i64>(0), rows, "{view}");
+    }
+    let links = database.connect_reader().await.unwrap().query("SELECT * FROM job_links(1)", &[]).await;
+    assert_eq!(links.unwrap().len(), 6);
+}
+
+/// Makes the next start apply these objects again.
+async fn make_due(client: &Client, names: &[&str]) {
+    let changed = client
+        .execute("UPDATE schema_objects SET checksum = '' WHERE name = ANY ($1) OR $1 = '{}'", &[&names])
+        .await
+        .unwrap();
+    assert!(changed > 0, "{names:?}");
+}
+
+#[tokio::test]
+async fn functions_and_views_follow_their_files() {
+    let database = testing::database().await;
+    let expected = whole_schema(&database).await;
+    assert_eq!(migrate(&database).await.unwrap().objects, 0);
+    let client = database.connect().await.unwrap();
+    for (change, objects) in [
+        // Replaced in place: other text, and one more column than there was.
+        (
+            "DROP VIEW rejected_records; CREATE VIEW rejected_records AS SELECT ''::text AS sender, ''::text AS reason",
+            1,
+        ),
+        (
+            "CREATE OR REPLACE FUNCTION at_most_one(ratio double precision) RETURNS double precision \
+          LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE RETURN 7",
+            1,
+        ),
+        // Other results: the function that no view uses is made again alone.
+        (
+            "DROP FUNCTION job_links; CREATE FUNCTION job_links(job integer) RETURNS integer LANGUAGE sql AS 'SELECT 1'",
+            1,
+        ),
+        // Other arguments: the old one goes, also where it is called in the same way.
+        (
+            "DROP FUNCTION host_port_rates; CREATE FUNCTION host_port_rates(since timestamptz) RETURNS integer \
+          LANGUAGE sql AS 'SELECT 1'",
+            1,
+        ),
+        // A column of another type, beneath two others.
+        (
+            "DROP VIEW mpi_op_cell_totals CASCADE; CREATE VIEW mpi_op_cell_totals AS SELECT 1 AS job_key, 2 AS job_id; \
+          CREATE VIEW mpi_op_totals AS SELECT job_key FROM mpi_op_cell_totals",
+            3,
+        ),
+        // Lost.
+        ("DROP VIEW pvar_table", 1),
+        ("DROP FUNCTION at_most_one CASCADE", 2),
+        // Of an earlier version: a view, and a function beneath it.
+        (
+            "CREATE FUNCTION old_f() RETURNS integer LANGUAGE sql RETURN 1; CREATE VIEW old_v AS SELECT old_f() AS one; \
+          INSERT INTO schema_objects (name, kind, checksum) VALUES ('old_v', 'view', ''), ('old_f', 'function', '')",
+            2,
+        ),
+    ] {
+        client.batch_execute(change).await.unwrap();
+        let names: Vec<&str> =
+            ["rejected_records", "at_most_one", "job_links", "host_port_rates", "mpi_op_cell_totals"]
+                .into_iter()
+                .filter(|name| change.contains(&format!(" {name}")))
+                .collect();
+        if !names.is_empty() {
+            make_due(&client, &names).await;
+        }
+        let migrated = migrate(&database).await.unwrap();
+        assert!(migrated.objects >= objects, "{change}: {migrated:?}");
+        assert_eq!(whole_schema(&database).await, expected, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn rights_survive_a_view_that_has_to_be_made_again() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client
+        .batch_execute(
+            "DROP VIEW mpi_messages; CREATE VIEW mpi_messages AS SELECT 'x'::text AS job_id; \
+             GRANT SELECT, INSERT ON mpi_messages TO PUBLIC; REVOKE ALL ON FUNCTION job_span FROM PUBLIC; \
+             GRANT EXECUTE ON FUNCTION job_span TO throughline_read WITH GRANT OPTION; \
+             CREATE OR REPLACE FUNCTION public.job_span(job integer, extra integer) RETURNS integer LANGUAGE sql RETURN 1; \
+             DROP FUNCTION job_span(integer)",
+        )
+        .await
+        .unwrap();
+    client
+        .batch_execute("REVOKE ALL ON FUNCTION job_span FROM PUBLIC; GRANT EXECUTE ON FUNCTION job_span TO throughline_read")
+        .await
+        .unwrap();
+    make_due(&client, &["mpi_messages", "job_span"]).await;
+    migrate(&database).await.unwrap();
+    let query = "SELECT has_table_privilege('throughline_read', 'mpi_messages', 'SELECT'), \
+                        (SELECT relacl::text LIKE '%=ar/%' FROM pg_class WHERE relname = 'mpi_messages'), \
+                        has_function_privilege('throughline_read', 'job_span(integer)', 'EXECUTE'), \
+                        (SELECT proacl::text NOT LIKE '%{=X%' AND proacl::text NOT LIKE '%,=X%' \
+                         FROM pg_proc WHERE proname = 'job_span')";
+    let row = client.query_one(query, &[]).await.unwrap();
+    let rights: Vec<bool> = (0..4).map(|column| row.get(column)).collect();
+    assert_eq!(rights, [true; 4], "reading role, everybody, reading role, not everybody");
+}
+
+#[tokio::test]
+async fn a_view_of_somebody_elses_stops_what_would_break_it_and_nothing_is_changed() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client
+        .batch_execute(
+            "DROP VIEW mpi_messages; CREATE VIEW mpi_messages AS SELECT 'x'::text AS job_id; CREATE SCHEMA theirs; \
+             CREATE VIEW theirs.messages AS SELECT job_id FROM public.mpi_messages",
+        )
+        .await
+        .unwrap();
+    make_due(&client, &["mpi_messages", "at_most_one"]).await;
+    let before = whole_schema(&database).await;
+    let error = migrate(&database).await.unwrap_err().to_string();
+    assert!(error.contains("theirs.messages") && error.contains("view mpi_messages"), "{error}");
+    assert!(error.contains("drop it"), "the remedy: {error}");
+    assert_eq!(whole_schema(&database).await, before);
+    client.batch_execute("DROP VIEW theirs.messages").await.unwrap();
+    migrate(&database).await.unwrap();
+}
+
+#[tokio::test]
+async fn readers_go_on_while_several_servers_change_functions_and_views() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    client.batch_execute(SEED).await.unwrap();
+    let is_done = Arc::new(AtomicBool::new(false));
+    let queries = [
+        "SELECT count(*) FROM ib_link_named l JOIN ib_port_named p ON p.port_id = l.port_a_id",
+        "SELECT count(*) FROM ib_port_named p LEFT JOIN ib_link_named l ON p.port_id = l.port_a_id",
+        "SELECT count(*) FROM ib_port_rates('2026-11-20 12:00:00+00', '2026-11-20 12:01:00+00')",
+        "SELECT count(*) FROM mpi_rank_totals t JOIN job_summary s ON s.id = t.job_id",
+    ];
+    let readers = queries.map(|query| {
+        let (database, is_done) = (database.clone(), is_done.clone());
+        tokio::spawn(async move {
+            let reader = database.connect_reader().await.unwrap();
+            let statement = reader.prepare(query).await.unwrap();
+            let mut read = 0;
+            while !is_done.load(Ordering::Relaxed) {
+                reader.query(&statement, &[]).await.unwrap();
+                read += 1;
+            }
+            read
+        })
+    });
+    let expected = whole_schema(&database).await;
+    for _ in 0..3 {
+        make_due(&client, &[]).await;
+        let servers = futures::future::join_all((0..2).map(|_| migrate(&database))).await;
+        let objects: Vec<usize> = servers.into_iter().map(|migrated| migrated.unwrap().objects).collect();
+        assert!(
+            objects.contains(&0) && objects.iter().any(|objects| *objects > 30),
+            "one does it: {objects:?}"
+        );
+    }
+    is_done.store(true, Ordering::Relaxed);
+    for reader in readers {
+        assert!(reader.await.unwrap() > 0);
+    }
+    assert_eq!(whole_schema(&database).await, expected);
+}
+
+#[tokio::test]
+async fn a_reader_in_a_transaction_is_waited_for() {
+    let database = testing::database().await;
+    let client = database.connect().await.unwrap();
+    let mut reader = database.connect_reader().await.unwrap();
+    let transaction = reader.transaction().await.unwrap();
+    transaction.query("SELECT * FROM ib_link_named", &[]).await.unwrap();
+    make_due(&client, &[]).await;
+    let starting = tokio::spawn({
+        let database = database.clone();
+        async move { migrate(&database).await }
+    });
+    // It comes to the lock, gives it up, and comes back; meanwhile others get what they ask for.
+    let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+    while client.query_one(waits, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let other = database.connect_reader().await.unwrap();
+    other.query("SELECT * FROM ib_link_named", &[]).await.unwrap();
+    assert!(!starting.is_finished());
+    transaction.query("SELECT * FROM ib_port_named", &[]).await.unwrap();
+    transaction.commit().await.unwrap();
+    assert!(starting.await.unwrap().unwrap().objects > 30);
+}
