@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use std::sync::LazyLock;
-use throughline_fabric::fuzz::{Target, target};
+use throughline_crawler::fuzz::{Target, target};
 
 static TARGET: LazyLock<&'static Target> =
     LazyLock::new(|| target(env!("CARGO_BIN_NAME")).expect("the list has a target of this name"));

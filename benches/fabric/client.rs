@@ -10,14 +10,15 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
-use throughline_fabric::discover::discover;
-use throughline_fabric::engine::{Engine, Settings};
-use throughline_fabric::port::{FabricPort, Via};
-use throughline_fabric::route::Scope;
-use throughline_fabric::sweep::{ClockPoint, Selection, Sweeper};
-use throughline_fabric::sweep_text::JsonLines;
-use throughline_fabric::topology::{Node, Topology};
-use throughline_fabric::transport::Class;
+use throughline_crawler::discover::discover;
+use throughline_crawler::engine::{Engine, Settings};
+use throughline_crawler::port::{FabricPort, Via};
+use throughline_crawler::sweep::{ClockPoint, Sweeper};
+use throughline_crawler::transport::Class;
+use throughline_infiniband::reading::Selection;
+use throughline_infiniband::route::Scope;
+use throughline_infiniband::sweep_text::JsonLines;
+use throughline_infiniband::topology::{Node, Topology};
 
 /// Options of the measured process.
 #[derive(Args, Clone)]
@@ -26,7 +27,7 @@ pub struct ClientOptions {
     #[arg(long, default_value = "umad")]
     via: Via,
     /// Requests outstanding
-    #[arg(long, default_value_t = throughline_fabric::engine::DEFAULT_WINDOW)]
+    #[arg(long, default_value_t = throughline_crawler::engine::DEFAULT_WINDOW)]
     window: usize,
     /// Sweep with the raw pipeline instead of the crawler's
     #[arg(long)]
@@ -184,7 +185,7 @@ fn route(topology: &Topology, request: &str) -> anyhow::Result<(u64, String)> {
     };
     let (from, to) = (node(1)?, node(2)?);
     let hops = topology.route(from.guid, to.guid)?;
-    let hop = |hop: &throughline_fabric::route::Hop| {
+    let hop = |hop: &throughline_infiniband::route::Hop| {
         let guid = topology.nodes[hop.node].guid;
         format!("{guid},{},{}", hop.in_port.unwrap_or(0), hop.out_port.unwrap_or(0))
     };

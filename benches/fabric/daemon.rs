@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use throughline_fabric::sim::SimFabric;
+use throughline_simfabric::ibsim::SimFabric;
 
 /// A child that ends with its owner.
 struct Guarded(Child);
@@ -66,7 +66,7 @@ impl Daemons {
                 "--log-format",
                 "json",
                 "--log-level",
-                "info,throughline_fabric=debug",
+                "info,throughline_crawler=debug",
                 "--state-dir",
             ])
             .arg(folder.join("crawler"))

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::measure::{self, Cost, Medians};
 use crate::table::{Goal, Table};
 use std::process::Stdio;
-use throughline_fabric::sim::SimFabric;
+use throughline_simfabric::ibsim::SimFabric;
 
 /// Sweeps must be this many times faster than `ibqueryerrors` with a cached topology, by the clock.
 const SWEEP_GOAL: Goal = Goal::Least(3.0);

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use crate::measure::{self, Medians};
 use crate::table::{Goal, Table};
-use throughline_fabric::sim::SimFabric;
+use throughline_simfabric::ibsim::SimFabric;
 
 /// Discovery, tables and link usage of all pairs, as a whole process, in seconds.
 const USAGE_GOAL: Goal = Goal::Most(5.0);

@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use table::Table;
-use throughline_fabric::sim::{SimFabric, SimOptions, SimTools};
-use throughline_fabric::topology::FatTree;
+use throughline_infiniband::topology::FatTree;
+use throughline_simfabric::ibsim::{SimFabric, SimOptions, SimTools};
 
 /// A check found something.
 const FOUND: u8 = 2;
@@ -61,7 +61,7 @@ enum Part {
         #[arg(long, default_value_t = 20.0)]
         service: f64,
         /// Requests outstanding
-        #[arg(long, default_value_t = throughline_fabric::engine::DEFAULT_WINDOW)]
+        #[arg(long, default_value_t = throughline_crawler::engine::DEFAULT_WINDOW)]
         window: usize,
     },
     /// 8,008 hosts on ibsim: times and memory
@@ -89,7 +89,7 @@ fn main() -> anyhow::Result<ExitCode> {
         Some(Part::Soak { minutes }) => soak(&cli, *minutes)?,
         None => {
             let ibsim = on_ibsim(&cli, false)?;
-            on_simulated(&cli, 100.0, 20.0, throughline_fabric::engine::DEFAULT_WINDOW)? && ibsim
+            on_simulated(&cli, 100.0, 20.0, throughline_crawler::engine::DEFAULT_WINDOW)? && ibsim
         }
     };
     Ok(if is_met { ExitCode::SUCCESS } else { ExitCode::from(FOUND) })

@@ -4,9 +4,9 @@
 
 use anyhow::Context;
 use std::time::Duration;
-use throughline_fabric::mad::{self, MAD_BYTES, NodeKind, Query, attribute};
-use throughline_fabric::topology::Topology;
-use throughline_fabric::transport::{Arrival, Destination, Transport};
+use throughline_crawler::transport::{Arrival, Destination, Transport};
+use throughline_infiniband::mad::{self, MAD_BYTES, NodeKind, Query, attribute};
+use throughline_infiniband::topology::Topology;
 
 /// Longest time without any reply: nothing is repeated, so a lost MAD ends the measurement.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use crate::client::Client;
 use anyhow::Context;
 use std::process::Stdio;
-use throughline_fabric::sim::SimFabric;
+use throughline_simfabric::ibsim::SimFabric;
 
 /// Compares so many pairs; whether all agree.
 pub fn compare(fabric: &SimFabric, host: &str, pairs: usize) -> anyhow::Result<bool> {

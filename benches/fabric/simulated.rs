@@ -8,7 +8,7 @@ use anyhow::Context;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use throughline_fabric::engine::{DEFAULT_PER_NODE, DEFAULT_TIMEOUT};
+use throughline_crawler::engine::{DEFAULT_PER_NODE, DEFAULT_TIMEOUT};
 
 /// Steady sweep against the bound.
 const STEADY_GOAL: Goal = Goal::Most(1.3);

@@ -5,7 +5,7 @@ use crate::measure::{median, memory_now_bytes, quantile};
 use crate::table::{Goal, Table};
 use std::path::Path;
 use std::time::{Duration, Instant};
-use throughline_fabric::sim::SimFabric;
+use throughline_simfabric::ibsim::SimFabric;
 
 /// From the beginning of one sweep to the next, in seconds: 4 a second.
 const INTERVAL: f64 = 0.25;

@@ -34,7 +34,7 @@ use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 use throughline_daemon::{paths, stop_signal};
-use throughline_fabric::topology::FatTree;
+use throughline_infiniband::topology::FatTree;
 use tokio_postgres::Client;
 
 /// From one reading of traffic to the next; ranks push once a second.

@@ -10,7 +10,7 @@ pub struct LogOptions {
     /// Form of log lines on standard error
     #[arg(long, value_enum, default_value = "text", global = true, value_name = "FORM")]
     pub log_format: LogFormat,
-    /// Which log lines: error, warn, info, debug, trace, or per module (info,throughline_fabric=debug) [default: info]
+    /// Which log lines: error, warn, info, debug, trace, or per module (info,throughline_crawler=debug) [default: info]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<String>,
 }

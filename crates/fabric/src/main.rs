@@ -1,8 +1,6 @@
 //! `throughline-fabric`: the fabric crawler as one-shot commands and as a daemon. Wiring only.
 
-mod budget;
 mod cli;
-mod run;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
-use throughline_fabric::transport::wire::{self, CLASS_NONE, Hello, Kind};
+use throughline_crawler::transport::wire::{self, CLASS_NONE, Hello, Kind};
 
 /// Time for a fabric to do what it is told: routing 8,008 hosts anew takes seconds on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);

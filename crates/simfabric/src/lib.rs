@@ -11,7 +11,7 @@
 //!
 //! ```
 //! use throughline_simfabric::{Scenario, SimFabric, fat_tree};
-//! use throughline_fabric::port::FabricPort;
+//! use throughline_crawler::port::FabricPort;
 //!
 //! let scenario = Scenario::new(fat_tree(146)?).with("latency 50us").with("loss 0.01");
 //! let fabric = SimFabric::start(&scenario)?;
@@ -26,6 +26,7 @@ mod bits;
 mod commands;
 mod control;
 mod counters;
+pub mod ibsim;
 mod liar;
 mod manager;
 mod model;
@@ -52,7 +53,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
-use throughline_fabric::port::Via;
+use throughline_crawler::port::Via;
 
 /// Longest path of a Unix socket (sockaddr_un has 108 bytes with the closing NUL).
 const MAX_SOCKET_PATH: usize = 107;
@@ -146,7 +147,7 @@ impl SimFabric {
         &self.socket
     }
 
-    /// The transport to it, for [`FabricPort::find`](throughline_fabric::port::FabricPort::find); printed, for
+    /// The transport to it, for [`FabricPort::find`](throughline_crawler::port::FabricPort::find); printed, for
     /// `--transport`.
     #[must_use]
     pub fn via(&self) -> Via {

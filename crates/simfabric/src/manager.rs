@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use crate::net;
     use crate::travel;
-    use throughline_fabric::topology::FatTree;
+    use throughline_infiniband::topology::FatTree;
 
     fn managed(lmc: u8) -> Fabric {
         let mut fabric = net::read(&FatTree::HOSTS_146.to_net().unwrap()).unwrap();

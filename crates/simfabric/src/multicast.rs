@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::{manager, net};
     use std::collections::HashSet;
-    use throughline_fabric::topology::FatTree;
+    use throughline_infiniband::topology::FatTree;
 
     #[test]
     fn a_tree_reaches_each_member_once() {

@@ -183,7 +183,7 @@ fn hex(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_fabric::topology::FatTree;
+    use throughline_infiniband::topology::FatTree;
 
     #[test]
     fn generated_nets_are_read() {

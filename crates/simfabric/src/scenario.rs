@@ -6,7 +6,7 @@ use crate::world::World;
 use crate::{commands, manager, net, shapes};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
-use throughline_fabric::topology::FatTree;
+use throughline_infiniband::topology::FatTree;
 
 /// The subnet prefix of a fabric that nobody gave another one (IBTA volume 1, 4.1.1).
 const DEFAULT_PREFIX: u64 = 0xfe80_0000_0000_0000;

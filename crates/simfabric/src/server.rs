@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use throughline_fabric::transport::wire::{
+use throughline_crawler::transport::wire::{
     self, CLASS_NONE, Frame, Hello, Kind, MadHead, Malformed, SendHead, Welcome,
 };
 

@@ -204,7 +204,7 @@ mod tests {
     use super::*;
     use crate::counters::View;
     use crate::{manager, net};
-    use throughline_fabric::topology::FatTree;
+    use throughline_infiniband::topology::FatTree;
 
     const SECOND: u64 = 1_000_000_000;
 

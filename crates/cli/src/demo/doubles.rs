@@ -27,7 +27,7 @@ const LINKS_TO_NEIGHBOUR: std::ops::Range<u32> = 3..6;
 /// them.
 const GPU_SHARES: [f64; 4] = [0.4, 0.3, 0.2, 0.1];
 
-/// Name of the adapter; what `throughline_fabric`'s fat tree calls it too.
+/// Name of the adapter; what `throughline_infiniband`'s fat tree calls it too.
 const DEVICE: &str = "mlx5_0";
 
 /// Files that change with traffic, and what stands in them.

@@ -2,7 +2,7 @@
 
 use super::mpi::RANKS;
 use throughline_daemon::Failure;
-use throughline_fabric::topology::FatTree;
+use throughline_infiniband::topology::FatTree;
 
 /// Fewest hosts: one for each rank, two on each of two leaf switches.
 const HOSTS_MIN: usize = RANKS;

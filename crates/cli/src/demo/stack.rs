@@ -6,7 +6,7 @@ use super::inject::Injector;
 use super::layout::Layout;
 use super::process::{Child, STOP_GRACE};
 use std::sync::{Arc, Mutex, PoisonError};
-use throughline_fabric::sim::SimFabric;
+use throughline_simfabric::ibsim::SimFabric;
 use tokio::task::JoinHandle;
 
 /// Log files that the simulator's programs write in its folder.

@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use throughline_daemon::{Failure, paths};
 use throughline_delivery::COLLECT_SOCKET;
-use throughline_fabric::sim::{SimFabric, SimOptions, SimTools};
-use throughline_fabric::topology::FatTree;
+use throughline_infiniband::topology::FatTree;
 use throughline_prefix::{Prefix, Set};
 use throughline_sample::Guid;
+use throughline_simfabric::ibsim::{SimFabric, SimOptions, SimTools};
 use throughline_store::{ClusterOptions, Database, PrivateCluster};
 
 /// How long a daemon may take to say where it listens. Seconds on an idle machine; a first database on a busy

@@ -9,9 +9,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure};
-use throughline_fabric::check::{self, Finding, Kind, port_ranges};
-use throughline_fabric::sweep::Sets;
-use throughline_fabric::topology::{Topology, aligned, label};
+use throughline_infiniband::check::{self, Finding, Kind, port_ranges};
+use throughline_infiniband::reading::Sets;
+use throughline_infiniband::topology::{Topology, aligned, label};
 use throughline_sample::catalogue::TRANSMIT_WAIT;
 
 /// Options of `check`.

@@ -6,12 +6,13 @@ use super::source::{Need, Source};
 use clap::Args;
 use std::io::Write;
 use std::process::ExitCode;
+use throughline_crawler::clear::clear_port;
+use throughline_crawler::sweep::{ClockPoint, Sweeper};
+use throughline_crawler::transport::{Class, Destination};
 use throughline_daemon::Failure;
-use throughline_fabric::clear::clear_port;
-use throughline_fabric::mad::{CLEARABLE, ClassPortInfo, CounterSelection};
-use throughline_fabric::sweep::{ClockPoint, PortReading, Selection, Sweeper};
-use throughline_fabric::topology::label;
-use throughline_fabric::transport::{Class, Destination};
+use throughline_infiniband::mad::{CLEARABLE, ClassPortInfo, CounterSelection};
+use throughline_infiniband::reading::{PortReading, Selection};
+use throughline_infiniband::topology::label;
 
 /// Options of `clear`.
 #[derive(Args)]
@@ -95,7 +96,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
         return Err(Failure::usage("no port of these nodes has counters that could be cleared").into());
     }
     let mut transport = match options.yes {
-        true => Some(live.port.open(Class::Performance).map_err(super::fabric::device_failure)?),
+        true => Some(live.port.open(Class::Performance).map_err(throughline_crawler::run::device_failure)?),
         false => None,
     };
     let mut out = std::io::stdout().lock();

@@ -12,10 +12,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use throughline_daemon::Failure;
-use throughline_fabric::check::{Unread, describe, port_ranges};
-use throughline_fabric::errors::{COMMON, Excess, Thresholds, find};
-use throughline_fabric::sweep::Sets;
-use throughline_fabric::topology::{PortEnd, Topology, aligned, label};
+use throughline_infiniband::check::{Unread, describe, port_ranges};
+use throughline_infiniband::errors::{COMMON, Excess, Thresholds, find};
+use throughline_infiniband::reading::Sets;
+use throughline_infiniband::topology::{PortEnd, Topology, aligned, label};
 use throughline_sample::Guid;
 
 /// Largest thresholds file: one of a line a counter has a hundredth of it.

@@ -2,14 +2,16 @@
 
 use super::FabricOptions;
 use std::path::Path;
+use throughline_crawler::discover::{self, Discovery, Limits, Look};
+use throughline_crawler::engine::{Budget, Engine, EngineError, Settings};
+use throughline_crawler::port::FabricPort;
+use throughline_crawler::run::device_failure;
+use throughline_crawler::sa::{self, Choice, Client, SaError};
+use throughline_crawler::stop::Stop;
+use throughline_crawler::transport::Class;
 use throughline_daemon::Failure;
-use throughline_fabric::discover::{self, Discovery, Limits, Look};
-use throughline_fabric::engine::{Budget, Engine, EngineError, Settings};
-use throughline_fabric::key::Key;
-use throughline_fabric::port::{FabricPort, PortError};
-use throughline_fabric::sa::{self, Choice, Client, SaError};
-use throughline_fabric::stop::Stop;
-use throughline_fabric::transport::Class;
+use throughline_infiniband::key::Key;
+use throughline_infiniband::topology;
 
 /// Failures told one by one; the rest are a number.
 pub const FAILURES_TOLD: usize = 10;
@@ -131,7 +133,7 @@ fn unavailable(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Tells what could not be read: the first ones, and how many more there are.
-pub fn tell(failures: &[discover::Failure]) {
+pub fn tell(failures: &[topology::Failure]) {
     for failure in failures.iter().take(FAILURES_TOLD) {
         let node = failure.guid.map(|guid| guid.to_string()).unwrap_or_default();
         tracing::warn!(node, port = failure.port, reason = failure.reason, "{} was not read", failure.what);
@@ -144,12 +146,4 @@ pub fn tell(failures: &[discover::Failure]) {
 /// Whether an error only says that the command was asked to stop.
 pub fn is_stop(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<EngineError>(), Some(EngineError::Stopped))
-}
-
-/// The exit status of a failed device.
-pub fn device_failure(error: PortError) -> Failure {
-    match error {
-        PortError::Umad(umad_sys::Error::NoPermission { .. }) => Failure::permission(error.to_string()),
-        other => Failure::unavailable(other.to_string()),
-    }
 }

@@ -8,8 +8,8 @@ use std::net::Ipv6Addr;
 use std::process::ExitCode;
 use std::str::FromStr;
 use throughline_daemon::Failure;
-use throughline_fabric::mad::{MAX_MULTICAST_LID, MIN_MULTICAST_LID};
-use throughline_fabric::multicast::{Group, group_document, group_text, groups_table};
+use throughline_infiniband::mad::{MAX_MULTICAST_LID, MIN_MULTICAST_LID};
+use throughline_infiniband::multicast::{Group, group_document, group_text, groups_table};
 
 /// Exit status of a check that found something.
 const FOUND: u8 = 2;

@@ -7,10 +7,10 @@ use clap::Args;
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
-use throughline_fabric::capability::{Capability, Link, link_name};
-use throughline_fabric::link::rate_bytes_per_second;
-use throughline_fabric::mad::NodeKind;
-use throughline_fabric::topology::{PortEnd, Topology, aligned, label};
+use throughline_infiniband::capability::{Capability, Link, link_name};
+use throughline_infiniband::link::rate_bytes_per_second;
+use throughline_infiniband::mad::NodeKind;
+use throughline_infiniband::topology::{PortEnd, Topology, aligned, label};
 use throughline_sample::Guid;
 
 /// Options of `links`.

@@ -7,12 +7,12 @@ use super::source::Need;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use throughline_daemon::Failure;
-use throughline_fabric::check::{ManagerAnswer, Unread};
-use throughline_fabric::discover;
-use throughline_fabric::errors::{self, Excess, Thresholds};
-use throughline_fabric::mad::NodeKind;
-use throughline_fabric::sweep::{PortReading, Selection, Sets};
-use throughline_fabric::topology::{NodeIndex, PortEnd, Topology};
+use throughline_infiniband::check::{ManagerAnswer, Unread};
+use throughline_infiniband::errors::{self, Excess, Thresholds};
+use throughline_infiniband::mad::NodeKind;
+use throughline_infiniband::reading::{PortReading, Selection, Sets};
+use throughline_infiniband::topology;
+use throughline_infiniband::topology::{NodeIndex, PortEnd, Topology};
 use throughline_sample::catalogue::Metric;
 
 /// Reason for a port without a LID, which counters are asked by.
@@ -22,7 +22,7 @@ const NO_LID: &str = "no LID";
 pub struct Look {
     pub topology: Topology,
     /// What the walk could not read.
-    pub failures: Vec<discover::Failure>,
+    pub failures: Vec<topology::Failure>,
     /// What the subnet manager answered; `None` where it was not queried.
     pub manager: Option<ManagerAnswer>,
     /// Readings of the first of two sweeps; empty where there was one.

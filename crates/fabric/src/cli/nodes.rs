@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 use throughline_daemon::Failure;
-use throughline_fabric::topology::{NodeIndex, Topology};
+use throughline_infiniband::topology::{NodeIndex, Topology};
 use throughline_sample::Guid;
 
 /// What a user names a node by.
@@ -81,7 +81,7 @@ fn fitting(topology: &Topology, pattern: &Pattern) -> Vec<NodeIndex> {
             .collect(),
         Pattern::Name(text) => named(text),
         Pattern::Lid(lid, text) => {
-            let has_lid = |node: &throughline_fabric::topology::Node| {
+            let has_lid = |node: &throughline_infiniband::topology::Node| {
                 node.ports.iter().filter_map(|port| port.info).any(|info| {
                     // A port answers to 2^LMC LIDs from its base LID on.
                     info.lid != 0

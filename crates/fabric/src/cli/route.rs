@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_daemon::Failure;
-use throughline_fabric::mad::NodeKind;
-use throughline_fabric::route::{
+use throughline_infiniband::mad::NodeKind;
+use throughline_infiniband::route::{
     Route, RouteDocument, RouteError, Scope, SwitchRouting, Target, TargetError, is_aggregation_node,
 };
-use throughline_fabric::topology::{PortEnd, Topology};
+use throughline_infiniband::topology::{PortEnd, Topology};
 use throughline_sample::Guid;
 
 /// Exit status of a check that found something.

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use throughline_daemon::Failure;
-use throughline_fabric::offline::save;
+use throughline_infiniband::offline::save;
 
 /// Options of `save`.
 #[derive(Args)]

@@ -4,23 +4,27 @@
 use super::FabricOptions;
 use std::collections::HashMap;
 use std::path::Path;
+use throughline_crawler::adaptive_routing::read_routing;
+use throughline_crawler::discover::{Discovery, Limits};
+use throughline_crawler::engine::{Engine, EngineError, Settings};
+use throughline_crawler::multicast_tables;
+use throughline_crawler::port::FabricPort;
+use throughline_crawler::sa::{self, Choice, SaError};
+use throughline_crawler::stop::Stop;
+use throughline_crawler::subnet_manager::query_manager;
+use throughline_crawler::sweep::{ClockPoint, Sweeper};
+use throughline_crawler::transport::Class;
 use throughline_daemon::Failure;
-use throughline_fabric::check::ManagerAnswer;
-use throughline_fabric::discover::{Discovery, Limits};
-use throughline_fabric::engine::{Engine, EngineError, Settings};
-use throughline_fabric::key::Key;
-use throughline_fabric::mad::MIN_MULTICAST_LID;
-use throughline_fabric::multicast::{self, MulticastTables};
-use throughline_fabric::names::{NameFile, NameMap};
-use throughline_fabric::offline::{self, OfflineError, Saved, SavedSweeps};
-use throughline_fabric::port::FabricPort;
-use throughline_fabric::route::{SwitchRouting, read_routing};
-use throughline_fabric::sa::{self, Choice, Groups, SaError};
-use throughline_fabric::stop::Stop;
-use throughline_fabric::subnet_manager::query_manager;
-use throughline_fabric::sweep::{ClockPoint, Coverage, PortReading, Selection, Sets, Sweeper};
-use throughline_fabric::topology::Topology;
-use throughline_fabric::transport::Class;
+use throughline_infiniband::check::ManagerAnswer;
+use throughline_infiniband::key::Key;
+use throughline_infiniband::mad::MIN_MULTICAST_LID;
+use throughline_infiniband::multicast::Groups;
+use throughline_infiniband::multicast::MulticastTables;
+use throughline_infiniband::names::{NameFile, NameMap};
+use throughline_infiniband::offline::{self, OfflineError, Saved, SavedSweeps};
+use throughline_infiniband::reading::{Coverage, PortReading, Selection, Sets};
+use throughline_infiniband::route::SwitchRouting;
+use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
 
 /// What a command needs besides nodes, ports and cables.
@@ -166,7 +170,7 @@ impl Source {
             Source::Saved(saved) => return saved_multicast(saved, topology).map_err(Into::into),
         };
         let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
-        let (tables, failures) = multicast::read(&mut engine, topology, stop.flag())?;
+        let (tables, failures) = multicast_tables::read(&mut engine, topology, stop.flag())?;
         super::fabric::tell(&failures);
         Ok(tables)
     }

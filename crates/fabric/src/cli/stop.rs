@@ -3,7 +3,7 @@
 
 use nix::sys::signal::{SigSet, Signal, raise};
 use std::time::Duration;
-use throughline_fabric::stop::Stop;
+use throughline_crawler::stop::Stop;
 
 /// Time to end in an orderly way. The engine looks for a stop ten times a second; only a call that does not
 /// come back (a wedged driver, a simulator that is gone) takes longer.

@@ -8,11 +8,11 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use throughline_crawler::stop::Stop;
 use throughline_daemon::Failure;
-use throughline_fabric::stop::Stop;
-use throughline_fabric::sweep::{Coverage, PortReading, Selection, Sets};
-use throughline_fabric::sweep_text::{JsonLines, to_table};
-use throughline_fabric::topology::{Topology, label};
+use throughline_infiniband::reading::{Coverage, PortReading, Selection, Sets};
+use throughline_infiniband::sweep_text::{JsonLines, to_table};
+use throughline_infiniband::topology::{Topology, label};
 
 /// Bytes of output gathered before they are written: a sweep of 1,400 ports.
 const OUTPUT_BUFFER_BYTES: usize = 1 << 20;

@@ -2,14 +2,14 @@
 
 use super::FabricOptions;
 use super::source::{Need, Source};
-use crate::run::config::Config;
 use std::io::Write;
 use std::process::ExitCode;
+use throughline_crawler::run::config::Config;
+use throughline_crawler::sweep::plan::{Cost, costs};
+use throughline_crawler::sweep::{ClockPoint, Sweeper};
+use throughline_crawler::transport::Class;
 use throughline_daemon::Failure;
-use throughline_fabric::sweep::plan::{Cost, costs};
-use throughline_fabric::sweep::{ClockPoint, Sweeper};
-use throughline_fabric::topology::aligned;
-use throughline_fabric::transport::Class;
+use throughline_infiniband::topology::aligned;
 
 /// Prints the costs by class; with `json` one document.
 ///

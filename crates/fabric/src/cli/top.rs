@@ -8,12 +8,12 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use throughline_crawler::stop::Stop;
 use throughline_daemon::Failure;
 use throughline_daemon::Screen;
-use throughline_fabric::hottest::{Direction, LinkLoad, Order, loads, sort};
-use throughline_fabric::stop::Stop;
-use throughline_fabric::sweep::{PortReading, Selection};
-use throughline_fabric::topology::{PortEnd, Topology, aligned};
+use throughline_infiniband::hottest::{Direction, LinkLoad, Order, loads, sort};
+use throughline_infiniband::reading::{PortReading, Selection};
+use throughline_infiniband::topology::{PortEnd, Topology, aligned};
 
 /// Links shown where no terminal says how many fit.
 const USUAL_LINKS: usize = 20;

@@ -7,7 +7,7 @@ use clap::Args;
 use std::cmp::Reverse;
 use std::io::Write;
 use std::process::ExitCode;
-use throughline_fabric::route::{LinkUse, Scope};
+use throughline_infiniband::route::{LinkUse, Scope};
 
 /// Links shown where nothing else is asked for: a screen.
 const TOP: usize = 20;

@@ -1,0 +1,128 @@
+//! Discovery: walks the subnet by directed routes, many nodes at once, and reads forwarding tables on the way.
+//!
+//! A *whole* walk ([`discover`]) asks every node everything. A *light* one ([`look`]) starts from what is known
+//! and reads only what can have changed: who each switch is, its SwitchInfo and the PortInfo of all its ports;
+//! of neighbours those behind ports that changed, those that somebody suspects, and a share of the others in
+//! turn. Both go outwards through ports whose link is up now, so a cut cable never leaves a path that leads
+//! nowhere.
+//!
+//! What did not answer is not gone: a node is gone when the ports that it hung on say that their links are down
+//! or lead elsewhere. Otherwise it stays, marked as [`Standing`] says. What could not be read is listed with its
+//! reason and hides nothing else. Nothing here decides when to walk, or what a change means.
+
+mod frontier;
+mod keep;
+mod limits;
+mod walk;
+
+use crate::engine::{Engine, EngineError};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use throughline_infiniband::mad::DirectedPath;
+use throughline_infiniband::topology::{Failure, Topology};
+use throughline_sample::Guid;
+
+pub(crate) use limits::Taken;
+pub use limits::{
+    DEFAULT_MAX_MADS, DEFAULT_MAX_MEMORY_MB, DEFAULT_MAX_NODES, DEFAULT_MAX_PORTS, DEFAULT_MAX_TIME, Limits,
+};
+pub use throughline_infiniband::topology::Standing;
+
+/// The result of a discovery.
+#[derive(Clone, Debug, Default)]
+pub struct Discovery {
+    /// The subnet.
+    pub topology: Topology,
+    /// What could not be read.
+    pub failures: Vec<Failure>,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Requests sent, with repetitions.
+    pub mads: u64,
+    /// Replies that were not believed, by reason.
+    pub rejected: BTreeMap<&'static str, u64>,
+    /// The local port has no link and had one: nothing can be said of the rest of the subnet.
+    pub is_cut_off: bool,
+}
+
+/// How to look at the subnet.
+#[derive(Clone, Debug)]
+pub struct Look<'a> {
+    /// What is known. Nodes that do not answer are kept from it.
+    pub known: Option<&'a Topology>,
+    /// Whether everything is asked, whatever is known.
+    pub whole: bool,
+    /// Whether all forwarding tables are read; else those whose switch says that its top changed.
+    pub tables: bool,
+    /// Nodes to be asked whatever is known of them.
+    pub nodes: &'a BTreeSet<Guid>,
+    /// LIDs of such.
+    pub lids: &'a BTreeSet<u16>,
+    /// Which share of the other nodes is asked in a light walk: each in one of [`Look::turns`] walks.
+    pub turn: u64,
+    /// See [`Look::turn`]; at least 1, which asks all in each walk.
+    pub turns: u64,
+    /// What the walk may take.
+    pub limits: Limits,
+}
+
+/// No node in particular.
+static NOBODY: BTreeSet<Guid> = BTreeSet::new();
+/// No LID in particular.
+static NOWHERE: BTreeSet<u16> = BTreeSet::new();
+
+impl<'a> Look<'a> {
+    /// A whole walk.
+    #[must_use]
+    pub fn whole(known: Option<&'a Topology>, tables: bool) -> Look<'a> {
+        Look {
+            known,
+            whole: true,
+            tables,
+            nodes: &NOBODY,
+            lids: &NOWHERE,
+            turn: 0,
+            turns: 1,
+            limits: Limits::default(),
+        }
+    }
+
+    /// A light walk that asks each neighbour.
+    #[must_use]
+    pub fn light(known: &'a Topology) -> Look<'a> {
+        Look { whole: false, ..Look::whole(Some(known), false) }
+    }
+}
+
+/// Walks the subnet of which nothing is known. With `tables`, forwarding tables are read as well.
+///
+/// # Errors
+/// [`EngineError`]. A local node that does not answer gives an empty topology with a failure.
+pub fn discover(engine: &mut Engine, tables: bool, stop: &AtomicBool) -> Result<Discovery, EngineError> {
+    look(engine, &Look::whole(None, tables), stop)
+}
+
+/// Walks the subnet.
+///
+/// # Errors
+/// As [`discover`].
+pub fn look(engine: &mut Engine, how: &Look<'_>, stop: &AtomicBool) -> Result<Discovery, EngineError> {
+    let start = Instant::now();
+    let sent = engine.stats().sent;
+    engine.clear_nodes();
+    let mut walk = walk::Walk::new(how);
+    walk.probe(engine.queue(), DirectedPath::local(), None);
+    engine.run(&mut walk, stop)?;
+    // Cables that were taken for known and whose other end did not turn up are asked after.
+    while walk.ask_after_missing(engine.queue()) {
+        engine.run(&mut walk, stop)?;
+    }
+    let mut found = walk.finish(how.known);
+    for (reason, count) in engine.take_rejected() {
+        *found.rejected.entry(reason).or_default() += count;
+    }
+    found.elapsed = start.elapsed();
+    found.mads = engine.stats().sent - sent;
+    Ok(found)
+}

@@ -1,0 +1,220 @@
+//! `run`: the crawler as a daemon. Parse, build, spawn, drain; all threads and tasks are owned here.
+//!
+//! Three threads speak MADs, one per management class: discovery, sweeps and subnet administration. A fourth one waits
+//! for events of the local port where verbs are built in. They append to the spool, which waits for nobody; tasks
+//! deliver it and serve `/metrics`.
+
+mod administration;
+pub mod config;
+mod device;
+mod exposition;
+mod hard_sweep;
+mod health;
+mod housekeeping;
+mod local_port;
+mod manager;
+mod memory;
+mod pace;
+mod publish;
+mod reports;
+mod sender;
+mod shared;
+mod standby;
+mod survey;
+pub mod sweep_config;
+mod sweeps;
+mod told;
+mod trigger;
+mod trust;
+mod verbs;
+
+use crate::engine::Engine;
+use crate::port::{FabricPort, Via};
+use crate::sa::Client;
+use crate::stop::Stop;
+use crate::transport::Class;
+use anyhow::Context;
+use config::Config;
+pub use device::device_failure;
+use exposition::Exposition;
+use health::CrawlerHealth;
+use housekeeping::Own;
+use sender::Sender;
+use shared::{Publisher, Shared};
+use standby::Standby;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfFigures, http, paths, stop_signal};
+use throughline_delivery::Outbox;
+use throughline_infiniband::names::NameFile;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// Folder of the spool in the state folder; an agent on the same node has another one.
+const SPOOL_FOLDER: &str = "fabric-spool";
+
+/// Runs the daemon until SIGTERM or SIGINT.
+///
+/// # Errors
+/// What keeps it from starting, each with its exit status; afterwards nothing does.
+pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let explicit = state_dir.or(config.state_dir.as_deref());
+    let state_dir = paths::state_dir(explicit)?;
+    let (delivery, run_dir) = (&config.delivery, paths::run_dir(&state_dir, explicit.is_some()));
+    let sink = delivery.collector.sink(&run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
+    let names = NameFile::open(config.discovery.node_name_map.as_deref())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    // The device first: without it there is nothing to listen for. Both classes, so that a refusal shows now.
+    let port = FabricPort::find(&config.device.transport, config.device.ca.as_deref(), config.device.port)
+        .map_err(device_failure)?;
+    let management = port.open(Class::Management).map_err(device_failure)?;
+    let performance = port.open(Class::Performance).map_err(device_failure)?;
+    // Not needed to read the fabric: without it there are no traps.
+    let administration = port.open(Class::Administration);
+    let administration =
+        administration.inspect_err(|error| tracing::warn!(%error, "no subnet administration")).ok();
+    let port = Arc::new(port);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let result = runtime.block_on(async {
+        let stop = stop_signal().context("signal handlers")?;
+        paths::create_dir(&state_dir)?;
+        let subnet_prefix = port.local().subnet_prefix;
+        let spool =
+            config.spool.open(&state_dir.join(SPOOL_FOLDER), format!("fabric {subnet_prefix:#018x}"))?;
+        let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
+        let (commits, rounds) = tokio::sync::mpsc::channel(housekeeping::ROUNDS_WATCHED);
+        let publisher = Publisher {
+            spool: spool.clone(),
+            sender: Sender::new(subnet_prefix),
+            figures: SelfFigures::default(),
+            clock: Arc::new(Clock::new()),
+            rounds: commits,
+            duty: Arc::default(),
+        };
+        let shared = Arc::new(Shared::new(publisher));
+        let crawl_stop = Stop::default();
+        let (administration, administrator) = administration::spawn(
+            config.clone(),
+            port.clone(),
+            administration,
+            shared.clone(),
+            crawl_stop.clone(),
+        )?;
+        let survey_parts = survey::Parts {
+            config: config.clone(),
+            port: port.clone(),
+            shared: shared.clone(),
+            stop: crawl_stop.clone(),
+            state_dir: state_dir.clone(),
+            names,
+            administration,
+        };
+        let threads = vec![
+            survey::spawn(survey_parts, management)?,
+            sweeps::spawn(
+                config.clone(),
+                port.clone(),
+                performance,
+                shared.clone(),
+                crawl_stop.clone(),
+                &state_dir,
+            )?,
+        ];
+        let verbs = match config.device.transport {
+            Via::Umad => verbs::spawn(port.local(), shared.clone(), crawl_stop.clone())?,
+            Via::Sim(_) => None,
+        };
+        let outbox = Outbox::start(spool, sink.clone());
+        let delivered = CancellationToken::new();
+        let standby = Standby::new(config, sink, shared.clone());
+        let own = Own { shared: shared.clone(), shipped: outbox.shipped() };
+        let interval = config.sweep.interval_seconds.duration();
+        let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
+        let walks = config.discovery.interval_seconds.duration();
+        let health = CrawlerHealth::new(shared.clone(), outbox.shipped(), walks, interval);
+        let router = http::large_metrics_router(Arc::new(own.clone()), Arc::new(pages), Arc::new(health));
+        let http_stop = CancellationToken::new();
+        let tasks = Tasks {
+            threads,
+            administrator,
+            verbs,
+            crawl_stop,
+            housekeeping: tokio::spawn(housekeeping::run(own.clone(), stop.clone())),
+            commits: tokio::spawn(housekeeping::watch_commits(own, rounds)),
+            standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
+            delivered,
+            outbox,
+            http: tokio::spawn(listening.serve(router, http_stop.clone())),
+            http_stop,
+        };
+        let local = port.local();
+        tracing::info!(
+            device = local.device,
+            port = local.port,
+            collector = %config.delivery.collector,
+            "running"
+        );
+        let is_restart = tokio::select! {
+            () = stop.cancelled() => false,
+            () = shared.device.restart_wanted() => true,
+        };
+        stop.cancel();
+        if timeout(GRACE, tasks.drain()).await.is_err() {
+            tracing::warn!("stopped after {GRACE:?} with entries not delivered; they stay in the spool");
+        }
+        anyhow::Ok(is_restart)
+    });
+    runtime.shutdown_background();
+    match result? {
+        true => Err(device::execute_again().into()),
+        false => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Everything that runs.
+struct Tasks {
+    threads: Vec<JoinHandle<Option<Engine>>>,
+    administrator: JoinHandle<Option<Client>>,
+    verbs: Option<JoinHandle<()>>,
+    crawl_stop: Stop,
+    housekeeping: tokio::task::JoinHandle<()>,
+    commits: tokio::task::JoinHandle<()>,
+    standby: tokio::task::JoinHandle<()>,
+    delivered: CancellationToken,
+    outbox: Outbox,
+    http: tokio::task::JoinHandle<()>,
+    http_stop: CancellationToken,
+}
+
+impl Tasks {
+    /// Hands on what there is, in order, and ends everything.
+    async fn drain(self) {
+        self.crawl_stop.set();
+        let (threads, administrator, verbs) = (self.threads, self.administrator, self.verbs);
+        let joined = tokio::task::spawn_blocking(move || {
+            // All first, then the engines are closed.
+            let ended: Vec<_> = threads.into_iter().map(JoinHandle::join).collect();
+            let administrator = administrator.join();
+            let verbs = verbs.map_or(Ok(()), JoinHandle::join);
+            ended.iter().all(Result::is_ok) && administrator.is_ok() && verbs.is_ok()
+        });
+        if !matches!(joined.await, Ok(true)) {
+            tracing::error!("a crawler thread ended badly");
+        }
+        ended("housekeeping", self.housekeeping).await;
+        self.outbox.drain().await;
+        self.delivered.cancel();
+        ended("standby", self.standby).await;
+        self.commits.abort();
+        self.http_stop.cancel();
+        ended("http", self.http).await;
+    }
+}
+
+async fn ended<T>(name: &str, task: tokio::task::JoinHandle<T>) {
+    if let Err(error) = task.await {
+        tracing::error!(task = name, %error, "ended badly");
+    }
+}

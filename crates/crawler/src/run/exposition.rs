@@ -1,0 +1,102 @@
+//! `/metrics`: the last sweep, with the names that infiniband_exporter's users query. Reads no device.
+//!
+//! A page is made once a sweep for each way of asking (shard, counters, format), kept compressed and shared by
+//! all who ask the same way. A sweep that is too old is not shown at all: absent is not old.
+
+mod text;
+
+use super::shared::{LastSweep, Shared};
+use crate::scrape::{Asked, CounterChoice};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use text::Told;
+use throughline_daemon::{Large, Piece, Scrape};
+use throughline_infiniband::records::SOURCE;
+use throughline_sample::catalogue::{
+    LAST_ROUND_TIMESTAMP_SECONDS, REFUSED_SCRAPES, RENDERED_PAGES, ROUND_SECONDS,
+};
+
+/// Sweeps that may be missed before nothing is shown any more: two or three are lost to a slow fabric.
+const MISSED_SWEEPS: u32 = 5;
+/// Shortest time in which nothing is called old, whatever the interval: a scraper comes each 15 s.
+const SHORTEST_STALE: Duration = Duration::from_secs(15);
+/// Ways of asking whose pages are kept: 64 shards, or eight in some choices. More are made for each scrape.
+const MOST_KEPT: usize = 64;
+
+/// A page in the making or made.
+type Slot = Arc<OnceLock<Arc<Piece>>>;
+
+/// The last sweep on the page.
+pub struct Exposition {
+    shared: Arc<Shared>,
+    configured: CounterChoice,
+    stale_after: Duration,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Default)]
+struct Kept {
+    /// The sweep that the pages are of: when it ended.
+    of: Option<Instant>,
+    pages: HashMap<Asked, Slot>,
+}
+
+impl Exposition {
+    /// Shows what `shared` holds; `interval` is that of sweeps.
+    pub fn new(shared: Arc<Shared>, configured: CounterChoice, interval: Duration) -> Exposition {
+        let stale_after = interval.saturating_mul(MISSED_SWEEPS).max(SHORTEST_STALE);
+        Exposition { shared, configured, stale_after, kept: Mutex::default() }
+    }
+
+    /// The place of a page of this sweep; `None` where too many are kept.
+    fn slot(&self, last: &LastSweep, asked: &Asked) -> Option<Slot> {
+        // A panic elsewhere leaves complete entries.
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.of != Some(last.at) {
+            *kept = Kept { of: Some(last.at), pages: HashMap::new() };
+        }
+        let has_room = kept.pages.len() < MOST_KEPT;
+        match kept.pages.get(asked) {
+            Some(slot) => Some(slot.clone()),
+            None if has_room => Some(kept.pages.entry(asked.clone()).or_default().clone()),
+            None => None,
+        }
+    }
+
+    fn make(&self, last: &LastSweep, asked: &Asked) -> Arc<Piece> {
+        let figures = &self.shared.publisher.figures;
+        figures.add(SOURCE, &RENDERED_PAGES, 1);
+        let told =
+            Told { seconds: figures.get(SOURCE, &ROUND_SECONDS).unwrap_or_default(), ended: ended(last) };
+        Arc::new(text::render(&last.topology, &last.readings, told, asked))
+    }
+}
+
+/// When a sweep ended, seconds since 1970 to the millisecond.
+fn ended(last: &LastSweep) -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let ended = now.saturating_sub(last.at.elapsed());
+    ended.as_millis() as f64 / 1000.0
+}
+
+impl Large for Exposition {
+    fn render(&self, scrape: &Scrape) -> Result<(Arc<Piece>, bool), String> {
+        let figures = &self.shared.publisher.figures;
+        let asked = Asked::parse(scrape, &self.configured)
+            .inspect_err(|_| figures.add(SOURCE, &REFUSED_SCRAPES, 1))?;
+        let is_first = asked.shard.is_first();
+        let Some(last) = self.shared.last() else { return Ok((Arc::new(Piece::default()), is_first)) };
+        // Told as long as there was a sweep: its age is how a blocked crawler is seen.
+        figures.set(SOURCE, &LAST_ROUND_TIMESTAMP_SECONDS, ended(&last));
+        if last.at.elapsed() > self.stale_after {
+            return Ok((Arc::new(Piece::default()), is_first));
+        }
+        let page = match self.slot(&last, &asked) {
+            // Whoever asks while another makes the same page waits for it.
+            Some(slot) => slot.get_or_init(|| self.make(&last, &asked)).clone(),
+            None => self.make(&last, &asked),
+        };
+        Ok((page, is_first))
+    }
+}

@@ -1,0 +1,127 @@
+//! What the crawler's `/healthz` reports: device, discovery, sweeps, spool and delivery.
+//!
+//! A crawler that reads nothing, or whose readings get nowhere, is failing, however well it answers. One that stands by
+//! for another one of its subnet is not.
+
+use super::shared::Shared;
+use super::survey;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use throughline_daemon::{Condition, Health};
+use throughline_delivery::{Reason, ShipStats};
+use throughline_infiniband::records::SOURCE;
+
+/// How long a loss or a refusal stays on the page after it was last observed: a check every few minutes sees it.
+const RECENT: Duration = Duration::from_secs(600);
+/// Time beyond its intervals that a part may take: a walk with many silent nodes, a start on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Intervals without success after which a part is failing.
+const INTERVALS: u32 = 3;
+
+/// A counter, and when it last rose.
+#[derive(Debug, Default)]
+struct Rising {
+    count: u64,
+    rose: Option<Instant>,
+}
+
+impl Rising {
+    /// Whether it rose lately.
+    fn observe(&mut self, count: u64, now: Instant) -> bool {
+        if count > self.count {
+            self.rose = Some(now);
+        }
+        self.count = count;
+        self.rose.is_some_and(|rose| now.saturating_duration_since(rose) < RECENT)
+    }
+}
+
+/// What the page is made of.
+pub struct CrawlerHealth {
+    shared: Arc<Shared>,
+    shipped: Arc<ShipStats>,
+    /// Parts with the interval at which each has something to do.
+    parts: [(&'static str, Duration); 2],
+    began: Instant,
+    losses: Mutex<[Rising; 3]>,
+}
+
+impl CrawlerHealth {
+    /// Of these parts.
+    pub fn new(
+        shared: Arc<Shared>,
+        shipped: Arc<ShipStats>,
+        discovery: Duration,
+        sweep: Duration,
+    ) -> CrawlerHealth {
+        let parts = [(survey::NAME, discovery), (SOURCE, sweep)];
+        CrawlerHealth { shared, shipped, parts, began: Instant::now(), losses: Mutex::default() }
+    }
+
+    fn spool(&self) -> Vec<Condition> {
+        let (stats, now) = (self.shared.publisher.spool.stats(), Instant::now());
+        let mut losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let [dropped, disk, refused] = &mut *losses;
+        let mut conditions = Vec::new();
+        let lost = stats.dropped_memory_entries + stats.dropped_disk_entries + stats.damaged_entries;
+        let thinned = stats.thinned_memory_entries + stats.thinned_disk_entries;
+        if dropped.observe(lost + thinned, now) {
+            conditions.push(Condition::failing(format!(
+                "spool: full, readings are lost ({lost} entries) or thinned ({thinned}) since the start; see that the collector takes them, or raise spool.limit_bytes"
+            )));
+        }
+        let errors = stats.no_space_errors + stats.write_errors + stats.meta_errors;
+        if disk.observe(errors, now) {
+            conditions.push(Condition::failing(format!(
+                "spool: its disk can't be written ({errors} errors since the start); free space or repair it"
+            )));
+        }
+        let is_refused = refused.observe(self.shipped.failures(Reason::Refused), now);
+        if is_refused && !self.shipped.connected.load(Relaxed) {
+            conditions.push(Condition::failing(format!(
+                "delivery: the collector refuses this crawler, {} entries wait; see the log of both for the reason",
+                stats.backlog_entries
+            )));
+        }
+        conditions
+    }
+
+    fn device(&self) -> Vec<Condition> {
+        if self.shared.duty.is_standby() {
+            return vec![Condition::notice("standing by for another crawler of this subnet")];
+        }
+        let device = &self.shared.device;
+        let mut conditions = Vec::new();
+        if device.is_lost() {
+            conditions.push(Condition::failing(
+                "device: it does not work any more and is opened again until it does; see the adapter, its driver and the simulator",
+            ));
+        }
+        for (name, interval) in self.parts {
+            let idle = device.idle(name).unwrap_or_else(|| self.began.elapsed());
+            if idle > interval.saturating_mul(INTERVALS).saturating_add(PATIENCE) {
+                conditions.push(Condition::failing(format!(
+                    "{name}: nothing was read for {} s; see the log, the local port's state and the subnet manager",
+                    idle.as_secs()
+                )));
+            }
+        }
+        let found = self.shared.found();
+        if let Some(limit) = found.and_then(|found| found.topology.truncated) {
+            conditions.push(Condition::degraded(format!(
+                "discovery: it ended at discovery.{}; look for a switch that is no real one, or raise the bound",
+                limit.name()
+            )));
+        }
+        conditions
+    }
+}
+
+impl Health for CrawlerHealth {
+    fn conditions(&self) -> Vec<Condition> {
+        let mut conditions = self.device();
+        conditions.extend(self.spool());
+        conditions
+    }
+}

@@ -1,0 +1,230 @@
+//! What is known of the master subnet manager, and what a look at it tells: another one, begun anew, gone. The one
+//! place that tells of managers. Pure.
+
+use super::trigger::Trigger;
+use crate::events::{Happened, Kind, NamedEnd, SM_CHANGED, SM_GONE};
+use throughline_infiniband::mad::SmState;
+use throughline_infiniband::mad::sa::SmInfoRecord;
+use throughline_infiniband::topology::{Topology, label};
+use throughline_sample::Guid;
+
+/// A master as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Master {
+    lid: u16,
+    /// GUID of its port, priority, and its count of requests; `None` where it was not asked, and only the local port
+    /// names its LID.
+    said: Option<(Guid, u8, u32)>,
+}
+
+/// What is remembered of the manager.
+#[derive(Debug, Default)]
+pub struct Manager {
+    known: Option<Master>,
+    is_gone: bool,
+}
+
+/// What a look tells.
+#[derive(Debug, Default, PartialEq)]
+pub struct Told {
+    /// What happened.
+    pub event: Option<Happened>,
+    /// Why to look at the subnet.
+    pub trigger: Option<Trigger>,
+    /// Requests that the manager sent since the last look, where it says so and is still the same.
+    pub requests: Option<u32>,
+    /// Whether the manager knows nothing of subscriptions.
+    pub subscribe: bool,
+}
+
+impl Master {
+    /// The node and port that it runs at, as far as the topology has them.
+    fn place(&self, topology: Option<&Topology>) -> Option<NamedEnd> {
+        let topology = topology?;
+        let end = match self.said {
+            Some((guid, ..)) => topology.port_by_guid(guid)?,
+            None => topology.port_by_lid(self.lid)?,
+        };
+        Some((topology.nodes[end.node].guid, end.port))
+    }
+
+    /// GUID, name, LID and priority in words, as far as they are known.
+    fn describe(&self, topology: Option<&Topology>) -> String {
+        let place = self.place(topology);
+        let node = place.and_then(|(guid, _)| {
+            let topology = topology?;
+            Some(&topology.nodes[topology.node_by_guid(guid)?])
+        });
+        let name = node.map_or("", |node| node.description.as_str());
+        match self.said {
+            Some((guid, priority, _)) => {
+                format!("{} at LID {}, priority {priority}", label(name, guid), self.lid)
+            }
+            None => match place {
+                Some((guid, _)) => format!("{} at LID {}", label(name, guid), self.lid),
+                None => format!("LID {}", self.lid),
+            },
+        }
+    }
+}
+
+impl Manager {
+    /// The administrator answered with the managers that it knows.
+    pub fn answered(&mut self, managers: &[SmInfoRecord], topology: Option<&Topology>) -> Told {
+        let masters = managers.iter().filter(|record| record.info.state == SmState::MASTER);
+        let Some(found) = masters.copied().max_by_key(|record| record.info.priority) else {
+            return Told::default();
+        };
+        let (guid, priority, activity) = (found.info.guid, found.info.priority, found.info.activity);
+        let master = Master { lid: found.lid, said: Some((guid, priority, activity)) };
+        let before = self.known.replace(master);
+        let was_gone = std::mem::replace(&mut self.is_gone, false);
+        let Some(before) = before else {
+            return Told { subscribe: true, ..Told::default() };
+        };
+        let Some((old_guid, old_priority, old_activity)) = before.said else {
+            // Only its LID was known, and is told already where it changed.
+            return match before.lid == master.lid {
+                true => Told { subscribe: true, ..Told::default() },
+                false => changed(before, master, topology),
+            };
+        };
+        let is_other = (old_guid, before.lid, old_priority) != (guid, master.lid, priority);
+        // What opensm counts begins at 0 with the process; a count that wraps looks the same and does no harm.
+        if is_other || activity < old_activity || was_gone {
+            return changed(before, master, topology);
+        }
+        Told { requests: Some(activity - old_activity), ..Told::default() }
+    }
+
+    /// The local port names a manager at this LID, and nobody can be asked who that is.
+    pub fn named(&mut self, lid: u16, topology: Option<&Topology>) -> Told {
+        let master = Master { lid, said: None };
+        match self.known {
+            _ if lid == 0 => Told::default(),
+            Some(before) if before.lid == lid => Told::default(),
+            Some(before) => {
+                (self.known, self.is_gone) = (Some(master), false);
+                changed(before, master, topology)
+            }
+            None => {
+                self.known = Some(master);
+                Told::default()
+            }
+        }
+    }
+
+    /// The administrator does not answer.
+    pub fn silent(&mut self, topology: Option<&Topology>) -> Told {
+        if std::mem::replace(&mut self.is_gone, true) {
+            return Told::default();
+        }
+        let before = self.known.map(|known| known.describe(topology)).unwrap_or_default();
+        let text = match &self.known {
+            Some(_) => format!("the subnet manager {before} does not answer"),
+            None => "no subnet manager answers".to_owned(),
+        };
+        let end = self.known.and_then(|known| known.place(topology));
+        Told {
+            event: Some(event(&SM_GONE, end, before, String::new(), text)),
+            // Who is the next one stands in the ports.
+            trigger: Some(Trigger::SmChange),
+            ..Told::default()
+        }
+    }
+
+    /// Whether the last look got no answer.
+    pub fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+}
+
+fn changed(before: Master, master: Master, topology: Option<&Topology>) -> Told {
+    let (was, is) = (before.describe(topology), master.describe(topology));
+    let text = match was == is {
+        true => format!("the subnet manager {is} began anew, or was away"),
+        false => format!("the subnet manager was {was} and is {is}"),
+    };
+    Told {
+        event: Some(event(&SM_CHANGED, master.place(topology), was, is, text)),
+        trigger: Some(Trigger::SmChange),
+        requests: None,
+        subscribe: true,
+    }
+}
+
+fn event(
+    kind: &'static Kind,
+    end: Option<NamedEnd>,
+    before: String,
+    after: String,
+    text: String,
+) -> Happened {
+    Happened { kind, end: end.unwrap_or((Guid(0), 0)), remote: None, before, after, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_infiniband::mad::SmInfo;
+    use throughline_infiniband::records;
+    use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo};
+
+    fn record(guid: u64, lid: u16, priority: u8, activity: u32, state: u8) -> SmInfoRecord {
+        let info = SmInfo { guid: Guid(guid), activity, priority, state: SmState(state) };
+        SmInfoRecord { lid, info }
+    }
+
+    /// A host with GUID 100 and name `alpha`, whose port 1 has this GUID and LID.
+    fn topology(guid: u64, lid: u32) -> Topology {
+        let port =
+            IbPortInfo { port: 1, port_guid: guid, lid, state: "Active".to_owned(), ..IbPortInfo::default() };
+        let description = "alpha".to_owned();
+        let node =
+            IbNodeInfo { guid: 100, description, port_count: 1, ports: vec![port], ..IbNodeInfo::default() };
+        records::topology(&Batch { ib_nodes: vec![node], ..Batch::default() })
+    }
+
+    #[test]
+    fn changes_of_the_master_are_told() {
+        let mut manager = Manager::default();
+        let first = manager.answered(&[record(1, 10, 8, 100, 3), record(2, 20, 4, 0, 2)], None);
+        assert!(first.subscribe && first.event.is_none());
+        let same = manager.answered(&[record(1, 10, 8, 150, 3)], None);
+        assert_eq!(same, Told { requests: Some(50), ..Told::default() });
+        let topology = topology(2, 20);
+        let other = manager.answered(&[record(2, 20, 4, 9, 3)], Some(&topology));
+        let event = other.event.unwrap();
+        assert_eq!((event.kind, event.end), (&SM_CHANGED, (Guid(100), 1)));
+        assert!(event.before.ends_with("at LID 10, priority 8"), "{}", event.before);
+        assert!(event.after.ends_with("alpha at LID 20, priority 4"), "{}", event.after);
+        assert!(other.subscribe && other.trigger == Some(Trigger::SmChange));
+        assert!(
+            manager.answered(&[record(2, 20, 9, 10, 3)], None).event.unwrap().after.contains("priority 9")
+        );
+        assert!(manager.answered(&[record(2, 20, 9, 3, 3)], None).event.unwrap().text.contains("began anew"));
+    }
+
+    #[test]
+    fn silence_is_told_once() {
+        let mut manager = Manager::default();
+        manager.answered(&[record(1, 10, 8, 100, 3)], None);
+        assert_eq!(manager.silent(None).event.unwrap().kind, &SM_GONE);
+        assert_eq!(manager.silent(None), Told::default());
+        assert!(manager.is_gone());
+        let back = manager.answered(&[record(1, 10, 8, 101, 3)], None);
+        assert!(back.event.unwrap().text.contains("was away") && back.subscribe);
+        assert!(!manager.is_gone());
+    }
+
+    #[test]
+    fn where_nobody_can_be_asked_the_port_names_it() {
+        let mut manager = Manager::default();
+        assert_eq!(manager.named(10, None), Told::default());
+        assert_eq!(manager.named(0, None), Told::default(), "a port without a manager says nothing of one");
+        let told = manager.named(20, Some(&topology(2, 20)));
+        assert_eq!(told.event.unwrap().end, (Guid(100), 1));
+        // Asked afterwards, it is the same one.
+        assert_eq!(manager.answered(&[record(2, 20, 9, 3, 3)], None).event, None);
+    }
+}

@@ -1,0 +1,178 @@
+//! What the crawler's threads and tasks share: the newest topology, the last sweep, and the way to the spool.
+
+use super::device::Device;
+use super::hard_sweep::HardSweep;
+use super::sender::Sender;
+use super::standby::Duty;
+use super::trigger::{Trigger, Wanted};
+use crate::events::{Happened, Severity};
+use crate::stop::Stop;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use throughline_daemon::{Clock, SelfFigures};
+use throughline_infiniband::reading::PortReading;
+use throughline_infiniband::records::SOURCE;
+use throughline_infiniband::topology::Topology;
+use throughline_sample::Message;
+use throughline_sample::catalogue::{DISCOVERY_REQUESTS, TOPOLOGY_EVENTS};
+use throughline_sample::wire::Batch;
+use throughline_spool::{Class, Spool};
+
+/// Longest wait between two looks at a stop request.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// A sweep whose rows are on their way: when it began, and the last spool entry with its rows.
+pub type Round = (Instant, u64);
+
+/// The way to the spool.
+pub struct Publisher {
+    pub spool: Spool,
+    pub sender: Sender,
+    pub figures: SelfFigures,
+    pub clock: Arc<Clock>,
+    pub rounds: tokio::sync::mpsc::Sender<Round>,
+    pub duty: Arc<Duty>,
+}
+
+impl Publisher {
+    /// Tells events: log, figures by kind, records.
+    pub fn tell(&self, events: &[Happened]) {
+        if events.is_empty() {
+            return;
+        }
+        let time = self.clock.now();
+        for event in events {
+            self.figures.add(event.kind.id, &TOPOLOGY_EVENTS, 1);
+            match event.kind.severity {
+                Severity::Info => tracing::info!(kind = event.kind.id, "{}", event.text),
+                Severity::Warning | Severity::Error => tracing::warn!(kind = event.kind.id, "{}", event.text),
+            }
+        }
+        let events = events.iter().map(|event| event.record(time, SOURCE)).collect();
+        self.append(Batch { events, ..Batch::default() }, Class::Precious);
+    }
+
+    /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted, or while another
+    /// crawler of the subnet records.
+    pub fn append(&self, mut batch: Batch, class: Class) -> Option<u64> {
+        if self.duty.is_standby() {
+            return None;
+        }
+        self.sender.sign(&mut batch);
+        match self.spool.append(batch.encode_to_vec(), class) {
+            Ok(sequence) => Some(sequence),
+            Err(error) => {
+                tracing::warn!(%error, "a batch is lost");
+                None
+            }
+        }
+    }
+}
+
+/// A topology and its signature.
+#[derive(Clone)]
+pub struct Found {
+    pub topology: Arc<Topology>,
+    pub signature: u64,
+}
+
+/// The last sweep.
+#[derive(Clone)]
+pub struct LastSweep {
+    pub topology: Arc<Topology>,
+    pub readings: Arc<Vec<PortReading>>,
+    pub at: Instant,
+}
+
+#[derive(Default)]
+struct State {
+    found: Option<Found>,
+    last: Option<LastSweep>,
+    wanted: Wanted,
+}
+
+/// What threads and tasks share.
+pub struct Shared {
+    pub publisher: Publisher,
+    pub duty: Arc<Duty>,
+    pub device: Device,
+    /// Whether the subnet manager sweeps hard.
+    pub hard_sweep: HardSweep,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    pub fn new(publisher: Publisher) -> Shared {
+        let duty = publisher.duty.clone();
+        let hard_sweep = HardSweep::default();
+        let device = Device::default();
+        Shared { publisher, duty, device, hard_sweep, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Each field is replaced as a whole: a panic elsewhere leaves an old value at worst.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The newest topology.
+    pub fn found(&self) -> Option<Found> {
+        self.lock().found.clone()
+    }
+
+    /// Replaces the newest topology; the one before.
+    pub fn set_found(&self, found: Found) -> Option<Found> {
+        let before = self.lock().found.replace(found);
+        self.changed.notify_all();
+        before
+    }
+
+    /// Waits for the first topology; `None` when the process stops.
+    pub fn wait_for_topology(&self, stop: &Stop) -> Option<Found> {
+        let mut state = self.lock();
+        while !stop.is_set() {
+            if let Some(found) = &state.found {
+                return Some(found.clone());
+            }
+            state = self.changed.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        None
+    }
+
+    /// The last sweep.
+    pub fn last(&self) -> Option<LastSweep> {
+        self.lock().last.clone()
+    }
+
+    /// Replaces the last sweep.
+    pub fn set_last(&self, last: LastSweep) {
+        self.lock().last = Some(last);
+    }
+
+    /// Forgets topology and readings: another crawler has newer ones.
+    pub fn forget(&self) {
+        *self.lock() = State::default();
+    }
+
+    /// Asks for a look at the subnet before its time, and counts the reason.
+    pub fn want_discovery(&self, trigger: &Trigger) {
+        self.publisher.figures.add(trigger.name(), &DISCOVERY_REQUESTS, 1);
+        self.lock().wanted.add(trigger);
+        self.changed.notify_all();
+    }
+
+    /// Waits until a discovery is asked for, the interval is over, or the process stops; what is asked for.
+    pub fn wait_for_discovery(&self, interval: Duration, stop: &Stop) -> Wanted {
+        let until = Instant::now() + interval;
+        let mut state = self.lock();
+        while !stop.is_set() && state.wanted.is_nothing() {
+            let rest = until.saturating_duration_since(Instant::now());
+            if rest.is_zero() {
+                break;
+            }
+            state =
+                self.changed.wait_timeout(state, rest.min(LOOK)).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        std::mem::take(&mut state.wanted)
+    }
+}

@@ -1,0 +1,320 @@
+//! The thread of sweeps: reads all ports at an interval, appends the rows and keeps the last readings.
+
+use super::config::Config;
+use super::pace::Pace;
+use super::shared::{Found, LastSweep, Shared};
+use super::trigger::Trigger;
+use crate::engine::{Engine, EngineError};
+use crate::events;
+use crate::port::FabricPort;
+use crate::stop::Stop;
+use crate::sweep::plan::{self, Cost, Plan};
+use crate::sweep::{ClockPoint, Sweeper, memory};
+use crate::transport::{Class, Transport};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use throughline_infiniband::reading::thin::Thinner;
+use throughline_infiniband::reading::{Coverage, PortReading};
+use throughline_infiniband::records::{self, SOURCE};
+use throughline_sample::catalogue::{
+    CLEARED_COUNTERS, FAILED_READS, LEFT_OUT_RECORDS, OVERRUNS, RECORDS, ROUND_SECONDS, SOURCE_UP,
+    STATE_FAILURES, UNSUPPORTED_COUNTERS,
+};
+use throughline_sample::wire::Batch;
+use throughline_spool::Class as SpoolClass;
+
+/// Stream of coverage rows in the spool; samples have the numbers from [`FIRST_SAMPLE_STREAM`].
+const COVERAGE_STREAM: u16 = 1;
+/// Stream of the first batch of samples of a sweep. Each batch of a sweep has its own: a full spool keeps every
+/// second entry of each stream, and so of each port.
+const FIRST_SAMPLE_STREAM: u16 = 16;
+/// What is remembered of ports over restarts, in the state folder.
+const EPOCHS_FILE: &str = "fabric-epochs";
+/// From one writing of that file to the next. What is cleared between the last one and a crash, and has grown
+/// beyond its old value by the next start, goes unnoticed.
+const EPOCHS_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Starts the thread. It ends with its engine, like that of discovery.
+///
+/// # Errors
+/// It can't be started.
+pub fn spawn(
+    config: Config,
+    port: Arc<FabricPort>,
+    transport: Box<dyn Transport>,
+    shared: Arc<Shared>,
+    stop: Stop,
+    state_dir: &Path,
+) -> std::io::Result<JoinHandle<Option<Engine>>> {
+    let epochs = state_dir.join(EPOCHS_FILE);
+    std::thread::Builder::new().name("mad-sweep".to_owned()).spawn(move || {
+        let mut sweeps = Sweeps::new(config, shared, stop, transport, epochs);
+        let engine = sweeps.run(&port);
+        sweeps.keep_epochs(true);
+        engine
+    })
+}
+
+struct Sweeps {
+    config: Config,
+    plan: Plan,
+    thinner: Thinner,
+    shared: Arc<Shared>,
+    stop: Stop,
+    /// Taken when the thread ends.
+    engine: Option<Engine>,
+    sweeper: Option<(u64, Sweeper)>,
+    /// Rounds so far: what of the plan is due.
+    round: u64,
+    epochs: PathBuf,
+    epochs_kept: Instant,
+    writing: Option<JoinHandle<()>>,
+    /// Which ports could not be read last time, as a number.
+    failing: u64,
+    is_told: bool,
+}
+
+impl Sweeps {
+    fn new(
+        config: Config,
+        shared: Arc<Shared>,
+        stop: Stop,
+        transport: Box<dyn Transport>,
+        epochs: PathBuf,
+    ) -> Sweeps {
+        let engine = Some(Engine::new(transport, config.mad.settings()));
+        let plan = config.sweep.plan();
+        let thinner = Thinner::new(config.sweep.thin, config.sweep.quiet_bytes);
+        Sweeps {
+            config,
+            plan,
+            thinner,
+            shared,
+            stop,
+            engine,
+            sweeper: None,
+            round: 0,
+            epochs,
+            epochs_kept: Instant::now(),
+            writing: None,
+            failing: 0,
+            is_told: false,
+        }
+    }
+
+    fn run(&mut self, port: &FabricPort) -> Option<Engine> {
+        let mut pace = Pace::new(self.plan.tick);
+        if self.shared.wait_for_topology(&self.stop).is_none() {
+            return self.engine.take();
+        }
+        while let Some(missed) = pace.tick(&self.stop) {
+            if self.shared.duty.is_standby() {
+                continue;
+            }
+            let figures = &self.shared.publisher.figures;
+            figures.add(SOURCE, &OVERRUNS, u64::from(missed));
+            let Some(found) = self.shared.found() else { continue };
+            match self.sweep(&found) {
+                Ok(()) => {}
+                Err(EngineError::Stopped) => break,
+                Err(EngineError::Transport(error)) => {
+                    tracing::warn!(%error, "a sweep broke off");
+                    let (shared, stop) = (&*self.shared, &self.stop);
+                    let broken = (self.engine.take()?, &error);
+                    let part = (SOURCE, Class::Performance);
+                    match shared.device.reopen(part, broken, port, &self.config, (shared, stop)) {
+                        Ok(opened) => self.engine = Some(opened),
+                        Err(broken) => return broken.map(|engine| *engine),
+                    }
+                    // The new engine knows no nodes: plan again, with the memory of epochs.
+                    let former = self.sweeper.take().map(|(_, sweeper)| sweeper);
+                    self.sweeper = self.planned(&found, former).map(|sweeper| (found.signature, sweeper));
+                }
+            }
+            if let Some(engine) = &self.engine {
+                super::housekeeping::tell_stats(SOURCE, &engine.stats(), &self.shared.publisher.figures);
+            }
+            self.keep_epochs(false);
+        }
+        self.engine.take()
+    }
+
+    /// `None` only after the engine was given away, at the end.
+    fn planned(&mut self, found: &Found, former: Option<Sweeper>) -> Option<Sweeper> {
+        let config = &self.config.sweep;
+        let selection = config.selection();
+        let level = self.config.mad.service_level.0;
+        let is_first = former.is_none();
+        let engine = self.engine.as_mut()?;
+        let chosen = |node: &_| config.class_of(node);
+        let mut sweeper = Sweeper::choosing(engine, &found.topology, level, selection, &chosen, former);
+        sweeper.want_ticks();
+        if is_first {
+            self.recall(&mut sweeper);
+        }
+        self.tell_cost(&sweeper);
+        Some(sweeper)
+    }
+
+    /// Epochs of an earlier run.
+    fn recall(&self, sweeper: &mut Sweeper) {
+        match memory::load(sweeper, &self.epochs) {
+            Ok(Some(ports)) => tracing::debug!(ports, "counting goes on from the last run"),
+            Ok(None) => {}
+            Err(error) => {
+                let file = self.epochs.display();
+                self.shared.publisher.figures.add(SOURCE, &STATE_FAILURES, 1);
+                tracing::warn!("{file} is not used: {error}; counting begins anew, with new epochs");
+            }
+        }
+    }
+
+    /// Writes epochs down once a minute, beside the sweeps: a disk may take longer than there is time between
+    /// two. At the end it is waited for.
+    fn keep_epochs(&mut self, is_end: bool) {
+        if !is_end && self.epochs_kept.elapsed() < EPOCHS_INTERVAL {
+            return;
+        }
+        if let Some(writing) = self.writing.take_if(|writing| is_end || writing.is_finished()) {
+            // A panic there was told by its thread.
+            let _ = writing.join();
+        }
+        let Some((_, sweeper)) = self.sweeper.as_ref().filter(|_| self.writing.is_none()) else { return };
+        self.epochs_kept = Instant::now();
+        let (text, path, shared) = (memory::text_of(sweeper), self.epochs.clone(), self.shared.clone());
+        let write = move || {
+            if let Err(error) = memory::replace(&path, &text) {
+                shared.publisher.figures.add(SOURCE, &STATE_FAILURES, 1);
+                tracing::warn!(
+                    "{} can't be written: {error}; after a restart counting begins anew",
+                    path.display()
+                );
+            }
+        };
+        if is_end {
+            write();
+        } else {
+            self.writing = std::thread::Builder::new().name("epochs".to_owned()).spawn(write).ok();
+        }
+    }
+
+    /// What the plan costs on this fabric, once it is known.
+    fn tell_cost(&self, sweeper: &Sweeper) {
+        for (class, cost) in plan::costs(&self.plan, sweeper).iter().enumerate() {
+            let (fast, slow) = (cost.fast_requests, cost.slow_requests);
+            tracing::info!(
+                class = self.config.sweep.class_name(class),
+                nodes = cost.nodes,
+                ports = cost.ports,
+                fast_requests = fast,
+                fast_wire_bytes = Cost::wire_bytes(fast),
+                slow_requests = slow,
+                requests_per_second = format!("{:.0}", cost.requests_per_second),
+                wire_bytes_per_second = format!("{:.0}", cost.bytes_per_second()),
+                "sweep plan, at most"
+            );
+        }
+    }
+
+    fn sweep(&mut self, found: &Found) -> Result<(), EngineError> {
+        let sweeper = match self.sweeper.take() {
+            Some((signature, sweeper)) if signature == found.signature => Some(sweeper),
+            other => self.planned(found, other.map(|(_, sweeper)| sweeper)),
+        };
+        let (Some(mut sweeper), Some(engine)) = (sweeper, self.engine.as_mut()) else { return Ok(()) };
+        let clock = &self.shared.publisher.clock;
+        let start = ClockPoint { instant: Instant::now(), unix_nanoseconds: clock.now() };
+        let (plan, round) = (&self.plan, self.round);
+        let due = |target: usize, class: u8| plan.due(round, target, class);
+        let result = sweeper.sweep_due(engine, start, self.stop.flag(), due);
+        if let Ok(coverage) = &result {
+            self.round += 1;
+            self.publish(found, &sweeper, coverage, start);
+            self.shared.duty.progress();
+        }
+        self.sweeper = Some((found.signature, sweeper));
+        result.map(drop)
+    }
+
+    fn publish(&mut self, found: &Found, sweeper: &Sweeper, coverage: &Coverage, start: ClockPoint) {
+        let publisher = &self.shared.publisher;
+        let readings = sweeper.readings();
+        let mut last = None;
+        let mut rows = 1;
+        let (batches, left_out) =
+            records::samples(sweeper.readings(), |position| sweeper.lanes(position), &mut self.thinner);
+        for (number, batch) in batches.into_iter().enumerate() {
+            let stream = FIRST_SAMPLE_STREAM.saturating_add(u16::try_from(number).unwrap_or(u16::MAX));
+            rows += batch.ib_ports.len() + batch.ib_port_lanes.len();
+            if !(batch.ib_ports.is_empty() && batch.ib_port_lanes.is_empty()) {
+                last = publisher.append(batch, SpoolClass::Cumulative(stream)).or(last);
+            }
+        }
+        let row = records::coverage(publisher.clock.now(), coverage);
+        publisher.append(
+            Batch { coverage: vec![row], ..Batch::default() },
+            SpoolClass::Cumulative(COVERAGE_STREAM),
+        );
+        if let Some(sequence) = last {
+            // Only the measurement of the way to the store waits in this channel; a full one skips a round.
+            let _ = publisher.rounds.try_send((start.instant, sequence));
+        }
+        let figures = &publisher.figures;
+        let read = coverage.complete + coverage.partial;
+        figures.add(SOURCE, &RECORDS, rows as u64);
+        figures.add(SOURCE, &LEFT_OUT_RECORDS, left_out as u64);
+        figures.add(SOURCE, &UNSUPPORTED_COUNTERS, coverage.unsupported as u64);
+        figures.add(SOURCE, &CLEARED_COUNTERS, coverage.cleared as u64);
+        figures.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial) as u64);
+        figures.set(SOURCE, &ROUND_SECONDS, coverage.elapsed.as_secs_f64());
+        tracing::debug!(elapsed_seconds = coverage.elapsed.as_secs_f64(), "swept");
+        figures.set(SOURCE, &SOURCE_UP, f64::from(u8::from(read > 0)));
+        if read > 0 {
+            self.shared.device.works(&self.shared, SOURCE);
+        }
+        self.shared.set_last(LastSweep {
+            topology: found.topology.clone(),
+            readings: Arc::new(readings.to_vec()),
+            at: Instant::now(),
+        });
+        self.look_at_failures(readings, coverage);
+        self.tell_cleared(found, readings);
+    }
+
+    /// Counters that somebody else set back are an event: their rates begin anew.
+    fn tell_cleared(&self, found: &Found, readings: &[PortReading]) {
+        let cleared = readings.iter().filter(|reading| reading.was_asked && reading.was_cleared);
+        let ports: Vec<_> = cleared.map(|reading| (reading.guid, reading.port)).collect();
+        if let Some(event) = events::cleared(&found.topology, &ports) {
+            self.shared.publisher.tell(&[event]);
+        }
+    }
+
+    /// Ports that fail and did not fail before: the topology may have changed.
+    fn look_at_failures(&mut self, readings: &[PortReading], coverage: &Coverage) {
+        if readings.is_empty() && !std::mem::replace(&mut self.is_told, true) {
+            tracing::warn!("no port has both a link and a LID; is a subnet manager running?");
+        }
+        let mut hasher = DefaultHasher::new();
+        for reading in readings.iter().filter(|reading| reading.failure.is_some()) {
+            (reading.guid, reading.port).hash(&mut hasher);
+        }
+        let any = readings.iter().any(|reading| reading.failure.is_some());
+        let failing = if any { hasher.finish() } else { 0 };
+        if failing != self.failing && failing != 0 {
+            let incomplete = coverage.expected - coverage.complete;
+            tracing::warn!(expected = coverage.expected, reasons = ?coverage.reasons, "{incomplete} ports were not read completely");
+            let mut nodes: Vec<_> = readings
+                .iter()
+                .filter(|reading| reading.failure.is_some())
+                .map(|reading| reading.guid)
+                .collect();
+            nodes.dedup();
+            self.shared.want_discovery(&Trigger::SweepFailure(nodes));
+        }
+        self.failing = failing;
+    }
+}

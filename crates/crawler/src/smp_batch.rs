@@ -1,0 +1,80 @@
+//! Many SMPs to known nodes at once: what is read of a subnet after its nodes and ports are known.
+//!
+//! Asks only; what an answer means is the caller's.
+
+use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
+use throughline_infiniband::mad::{self, Query};
+use throughline_infiniband::topology::{NodeIndex, Topology};
+
+/// One SMP Get.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The node, in the topology.
+    pub node: NodeIndex,
+    /// Attribute number.
+    pub attribute: u16,
+    /// Attribute modifier.
+    pub modifier: u32,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
+    /// The node answered that it does not have this; its status.
+    Refused(u16),
+    /// Nothing came; the reason's name.
+    Lost(&'static str),
+}
+
+impl Missing {
+    /// The name of the reason, as in figures and logs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Missing::Refused(_) => "refused",
+            Missing::Lost(reason) => reason,
+        }
+    }
+}
+
+/// Gets the position of a question and its answer: the attribute's data.
+pub type Done<'a> = dyn FnMut(usize, Result<&[u8], Missing>) + 'a;
+
+/// Asks all, in turn over the nodes. `done` gets each answer as it comes.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn ask(
+    engine: &mut Engine,
+    topology: &Topology,
+    asks: &[Ask],
+    stop: &AtomicBool,
+    done: &mut Done<'_>,
+) -> Result<(), EngineError> {
+    let queue = engine.queue();
+    let mut known: Vec<Option<NodeId>> = vec![None; topology.nodes.len()];
+    for (tag, ask) in asks.iter().enumerate() {
+        let route = || Route::Directed(topology.nodes[ask.node].path);
+        let node = *known[ask.node].get_or_insert_with(|| queue.add_node(route()));
+        let query = Query { attribute: ask.attribute, modifier: ask.modifier, port_select: 0 };
+        queue.push(node, Request::new(query, tag as u64));
+    }
+    engine.run(&mut Answers(done), stop)
+}
+
+struct Answers<'a, 'b>(&'a mut Done<'b>);
+
+impl Work for Answers<'_, '_> {
+    fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, _now: Instant) {
+        let answer = match outcome {
+            Outcome::Reply(mad) => Ok(mad::smp_data(mad)),
+            Outcome::Refused(status) => Err(Missing::Refused(status)),
+            Outcome::Timeout => Err(Missing::Lost("timeout")),
+            Outcome::Silent => Err(Missing::Lost("silent")),
+            Outcome::NotSent => Err(Missing::Lost("not_sent")),
+        };
+        (self.0)(tag as usize, answer);
+    }
+}

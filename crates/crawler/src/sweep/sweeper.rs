@@ -1,0 +1,486 @@
+//! One topology swept again and again: asks, takes replies, keeps epochs. Nothing is allocated per MAD or port
+//! once it is planned.
+
+use super::ClockPoint;
+use super::target::{Optional, Target};
+use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+use throughline_infiniband::link::rate_bytes_per_second;
+use throughline_infiniband::mad::{
+    self, ClassPortInfo, Counters, LaneCounters, Mad, NodeKind, PortCounterSet, Query, SamplesControl,
+    attribute,
+};
+use throughline_infiniband::reading::{Coverage, FRESH_LANES, PortReading, Selection, Sets};
+use throughline_infiniband::topology::{Node, Port, Topology};
+use throughline_sample::Guid;
+
+/// Tag bit of a request for what a node can do; the rest is the target's position.
+const TAG_CAPABILITIES: u64 = 1 << 48;
+/// Tag bit of a request for which optional counters a node has; the rest is the target's position.
+const TAG_OPTIONS: u64 = 1 << 49;
+/// Where the number of the attribute stands in the tag of a request for a port's counters.
+const TAG_SET_SHIFT: u32 = 40;
+/// The bits of a position.
+const TAG_POSITION: u64 = (1 << TAG_SET_SHIFT) - 1;
+/// Ports remembered beyond those of the present topology: as many as LIDs there can be. A port that is gone may
+/// come back with its counters.
+const REMEMBERED_MAX: usize = 1 << 16;
+
+/// A port's memory over sweeps: what it last said and since when it counts.
+pub(super) type History = HashMap<(Guid, u8), (i64, Counters)>;
+
+/// Which class of the plan a node belongs to; `None` leaves it out.
+pub type Chosen<'a> = &'a dyn Fn(&Node) -> Option<u8>;
+
+/// Sweeps one topology again and again.
+pub struct Sweeper {
+    targets: Vec<Target>,
+    target_of_port: Vec<u32>,
+    readings: Vec<PortReading>,
+    /// Counters by lane, where a port has any.
+    lanes: Vec<Option<Box<LaneCounters>>>,
+    /// Ports of former topologies.
+    remembered: History,
+    clock: ClockPoint,
+    /// Optional attributes that turned out to be missing in the present sweep.
+    unsupported: usize,
+    wants_ticks: bool,
+    assumed_tick_bytes: Option<u64>,
+}
+
+impl Sweeper {
+    /// Plans the sweep of all linked ports of a topology whose nodes have LIDs; nodes of the engine are
+    /// replaced. A former sweeper hands its memory of epochs on.
+    #[must_use]
+    pub fn new(
+        engine: &mut Engine,
+        topology: &Topology,
+        service_level: u8,
+        selection: Selection,
+        former: Option<Sweeper>,
+    ) -> Sweeper {
+        Sweeper::choosing(engine, topology, service_level, selection, &|_| Some(0), former)
+    }
+
+    /// The same for chosen nodes.
+    #[must_use]
+    pub fn choosing(
+        engine: &mut Engine,
+        topology: &Topology,
+        service_level: u8,
+        selection: Selection,
+        chosen: Chosen<'_>,
+        former: Option<Sweeper>,
+    ) -> Sweeper {
+        engine.clear_nodes();
+        let mut sweeper = Sweeper {
+            targets: Vec::new(),
+            target_of_port: Vec::new(),
+            readings: Vec::new(),
+            lanes: Vec::new(),
+            remembered: former.map(Sweeper::into_history).unwrap_or_default(),
+            clock: ClockPoint::now(),
+            unsupported: 0,
+            wants_ticks: false,
+            assumed_tick_bytes: selection.assumed_tick_bytes,
+        };
+        let manager_lid = manager_lid(topology);
+        for (index, node) in topology.nodes.iter().enumerate() {
+            let Some(class) = chosen(node) else { continue };
+            let mut of_switch = None;
+            for port in node.physical_ports() {
+                let is_linked = port.info.is_some_and(|info| info.is_linked());
+                let lid = node.lid_of(port);
+                let end = if node.kind == NodeKind::Switch { 0 } else { port.number };
+                if topology.disputed.contains(&(node.guid, end)) {
+                    continue;
+                }
+                if !(is_linked || selection.unlinked && node.kind == NodeKind::Switch) || lid == 0 {
+                    continue;
+                }
+                let target = of_switch.unwrap_or_else(|| {
+                    let route = Route::Lid { lid, service_level };
+                    let optional = match lid == manager_lid {
+                        true => Optional::of_manager(),
+                        false => Optional::default(),
+                    };
+                    sweeper.add_target(engine.queue().add_node(route), class, optional)
+                });
+                of_switch = (node.kind == NodeKind::Switch).then_some(target);
+                sweeper.add_port(target, node, index, port, lid);
+            }
+        }
+        if sweeper.remembered.len() > REMEMBERED_MAX {
+            sweeper.remembered.clear();
+        }
+        sweeper
+    }
+
+    fn add_target(&mut self, engine: NodeId, class: u8, optional: Optional) -> usize {
+        let ports = self.readings.len()..self.readings.len();
+        self.targets.push(Target { engine, class, capabilities: None, ports, optional, later: 0 });
+        self.targets.len() - 1
+    }
+
+    fn add_port(&mut self, target: usize, node: &Node, index: usize, port: &Port, lid: u16) {
+        let (epoch, counters) = self.remembered.remove(&(node.guid, port.number)).unwrap_or_default();
+        self.targets[target].ports.end = self.readings.len() + 1;
+        self.target_of_port.push(target as u32);
+        self.lanes.push(None);
+        let link = node.link_of(port);
+        self.readings.push(PortReading {
+            rate_bytes_per_second: link.map(|(width, speed)| rate_bytes_per_second(width, speed)),
+            link_lanes: link.map(|(width, _)| width.lanes()),
+            // The manager's port, which is not asked.
+            tick_bytes: self.targets[target].optional.is_asked.then_some(self.assumed_tick_bytes).flatten(),
+            epoch,
+            counters,
+            ..PortReading::new(index, node.guid, node.kind, port.number, lid)
+        });
+    }
+
+    fn into_history(self) -> History {
+        let mut history = self.remembered;
+        for mut reading in self.readings.into_iter().filter(|reading| reading.epoch != 0) {
+            reading.counters.forget_all();
+            history.insert((reading.guid, reading.port), (reading.epoch, reading.counters));
+        }
+        history
+    }
+
+    /// What is remembered of each port: its epoch and what the next reading is held against.
+    pub(super) fn history(&self) -> impl Iterator<Item = ((Guid, u8), i64, &Counters)> {
+        let known = self.readings.iter().filter(|reading| reading.epoch != 0);
+        let present = known.map(|reading| ((reading.guid, reading.port), reading.epoch, &reading.counters));
+        present.chain(self.remembered.iter().map(|(key, (epoch, counters))| (*key, *epoch, counters)))
+    }
+
+    /// Takes over what another process remembered; what was read since counts more.
+    pub(super) fn remember(&mut self, history: History) {
+        self.remembered = history;
+        for reading in &mut self.readings {
+            let found = self.remembered.remove(&(reading.guid, reading.port));
+            if let Some((epoch, counters)) = found.filter(|_| reading.epoch == 0) {
+                (reading.epoch, reading.counters) = (epoch, counters);
+            }
+        }
+    }
+
+    /// Asks each node once how long its tick of PortXmitWait is: one more MAD a node, which only who sweeps
+    /// again and again should send.
+    pub fn want_ticks(&mut self) {
+        self.wants_ticks = true;
+    }
+
+    /// Ports that a sweep reads.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.readings.len()
+    }
+
+    /// Whether there is nothing to read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.readings.is_empty()
+    }
+
+    /// The readings as of the last sweep, ordered by node GUID and port.
+    #[must_use]
+    pub fn readings(&self) -> &[PortReading] {
+        &self.readings
+    }
+
+    /// Counters by lane of the port at a position of [`Sweeper::readings`], where it has any.
+    #[must_use]
+    pub fn lanes(&self, position: usize) -> Option<&LaneCounters> {
+        self.lanes.get(position)?.as_deref().filter(|lanes| !lanes.is_empty())
+    }
+
+    /// What the agent of the port at a position of [`Sweeper::readings`] can do; `None` until it told.
+    #[must_use]
+    pub fn capabilities(&self, position: usize) -> Option<ClassPortInfo> {
+        self.targets.get(*self.target_of_port.get(position)? as usize)?.capabilities
+    }
+
+    /// What answers for ports: class of the plan, ports, and what it can do where that is known.
+    pub fn targets(&self) -> impl Iterator<Item = (u8, usize, Option<ClassPortInfo>)> {
+        self.targets.iter().map(|target| (target.class, target.ports.len(), target.capabilities))
+    }
+
+    /// Reads the usual counters of all ports once.
+    ///
+    /// # Errors
+    /// [`EngineError`]; the readings are incomplete then.
+    pub fn sweep(
+        &mut self,
+        engine: &mut Engine,
+        clock: ClockPoint,
+        stop: &AtomicBool,
+    ) -> Result<Coverage, EngineError> {
+        self.sweep_due(engine, clock, stop, |_, _| Sets::USUAL)
+    }
+
+    /// Reads once what is due of each target, told by its position and its class.
+    ///
+    /// # Errors
+    /// [`EngineError`]; the readings are incomplete then.
+    pub fn sweep_due(
+        &mut self,
+        engine: &mut Engine,
+        clock: ClockPoint,
+        stop: &AtomicBool,
+        mut due: impl FnMut(usize, u8) -> Sets,
+    ) -> Result<Coverage, EngineError> {
+        let start = Instant::now();
+        self.clock = clock;
+        self.unsupported = 0;
+        for reading in &mut self.readings {
+            reading.fresh = 0;
+            reading.was_asked = false;
+            reading.was_cleared = false;
+        }
+        let mut has_later = false;
+        for index in 0..self.targets.len() {
+            let sets = due(index, self.targets[index].class);
+            has_later |= self.begin(engine.queue(), index, sets, start);
+        }
+        engine.run(self, stop)?;
+        if has_later {
+            self.learn_options(engine, stop)?;
+            self.ask_later(engine.queue());
+            engine.run(self, stop)?;
+        }
+        Ok(self.settle(start.elapsed()))
+    }
+
+    /// Queues the first part of what is due of a target; whether there is a second one.
+    fn begin(&mut self, queue: &mut Queue, index: usize, sets: Sets, now: Instant) -> bool {
+        let target = &mut self.targets[index];
+        target.later = 0;
+        if sets.is_empty() {
+            return false;
+        }
+        let mut wanted = sets.optional();
+        wanted = target.optional.worth(wanted, now);
+        // Sets and their attributes are kept as bits: the mandatory part is made once capabilities are known.
+        target.later = wanted;
+        for reading in &mut self.readings[target.ports.clone()] {
+            reading.was_asked = true;
+            reading.failure = None;
+        }
+        match target.capabilities {
+            Some(capabilities) => self.ask(queue, index, sets.mandatory(&capabilities)),
+            None => self.ask_capabilities(queue, index, sets),
+        }
+        wanted != 0 || (self.wants_ticks && !self.targets[index].optional.is_asked)
+    }
+
+    fn ask_capabilities(&self, queue: &mut Queue, target: usize, sets: Sets) {
+        let query = Query { attribute: attribute::CLASS_PORT_INFO, modifier: 0, port_select: 0 };
+        let tag = target as u64 | TAG_CAPABILITIES | u64::from(sets.to_bits()) << TAG_SET_SHIFT;
+        queue.push(self.targets[target].engine, Request::new(query, tag));
+    }
+
+    /// Asks for attributes of all ports of a target.
+    fn ask(&self, queue: &mut Queue, target: usize, sets: u16) {
+        let target = &self.targets[target];
+        for position in target.ports.clone() {
+            let port_select = self.readings[position].port;
+            for set in PortCounterSet::ALL.into_iter().filter(|set| sets & set.bit() != 0) {
+                let query = Query { attribute: set.attribute(), modifier: 0, port_select };
+                let tag = position as u64 | (set as u64) << TAG_SET_SHIFT;
+                let is_trial = set.is_optional() && !target.optional.is_present(set);
+                queue.push(target.engine, Request { query, tag, is_trial });
+            }
+        }
+    }
+
+    /// Asks the targets that were not asked yet which optional counters they have, and how long a tick is. A
+    /// round of its own: an agent that does not know the attribute may be silent about it, and that must not
+    /// take its counters along.
+    fn learn_options(&mut self, engine: &mut Engine, stop: &AtomicBool) -> Result<(), EngineError> {
+        for index in 0..self.targets.len() {
+            let target = &mut self.targets[index];
+            let Some(first) = self.readings.get(target.ports.start).filter(|first| first.fresh != 0) else {
+                continue;
+            };
+            if std::mem::replace(&mut target.optional.is_asked, true) {
+                continue;
+            }
+            let query =
+                Query { attribute: attribute::PORT_SAMPLES_CONTROL, modifier: 0, port_select: first.port };
+            engine.queue().push(target.engine, Request::trial(query, index as u64 | TAG_OPTIONS));
+        }
+        engine.run(self, stop)
+    }
+
+    fn ask_later(&mut self, queue: &mut Queue) {
+        for index in 0..self.targets.len() {
+            let target = &mut self.targets[index];
+            let wanted = std::mem::take(&mut target.later);
+            // A node that gave nothing in the first part is not asked for more.
+            let is_heard = self.readings[target.ports.clone()].iter().any(|reading| reading.fresh != 0);
+            if wanted != 0 && is_heard {
+                let worth = target.optional.worth(wanted, Instant::now());
+                self.ask(queue, index, worth);
+            }
+        }
+    }
+
+    fn fail_port(&mut self, position: usize, reason: &'static str) {
+        // The first reason is the cause; "silent" only follows from it.
+        self.readings[position].failure.get_or_insert(reason);
+    }
+
+    fn fail_target(&mut self, target: usize, reason: &'static str) {
+        for position in self.targets[target].ports.clone() {
+            self.readings[position].counters.forget_all();
+            self.fail_port(position, reason);
+        }
+    }
+
+    fn take(&mut self, position: usize, set: PortCounterSet, mad: &Mad, now: Instant) {
+        let target = &mut self.targets[self.target_of_port[position] as usize];
+        let capabilities = target.capabilities.unwrap_or_default();
+        let data = mad::performance_data(mad);
+        let reading = &mut self.readings[position];
+        let taken = if set.is_by_lane() {
+            let lanes = self.lanes[position].get_or_insert_default();
+            lanes.decode(set, data).map(|taken| (FRESH_LANES, taken.went_back))
+        } else {
+            reading.counters.decode(set, data, &capabilities).map(|taken| (taken.metrics, taken.went_back))
+        };
+        if set.is_optional() {
+            target.optional.answered(set);
+        }
+        match taken {
+            Ok((metrics, went_back)) => {
+                reading.time = self.clock.at(now);
+                reading.fresh |= metrics;
+                reading.was_cleared |= went_back;
+            }
+            Err(_) => self.fail_port(position, "malformed"),
+        }
+    }
+
+    /// A port's attribute could not be read.
+    fn miss(&mut self, position: usize, set: PortCounterSet, outcome: &Outcome<'_>, reason: &'static str) {
+        let target = &mut self.targets[self.target_of_port[position] as usize];
+        if set.is_by_lane() {
+            if let Some(lanes) = &mut self.lanes[position] {
+                lanes.forget(set);
+            }
+        } else {
+            self.readings[position].counters.forget(set, &target.capabilities.unwrap_or_default());
+        }
+        if set.is_optional() && (matches!(outcome, Outcome::Refused(_)) || !target.optional.is_present(set)) {
+            let is_news = match outcome {
+                Outcome::Refused(_) => target.optional.lacks(set, Instant::now()),
+                Outcome::Timeout => target.optional.is_silent_about(set, Instant::now()),
+                // Silence of others, or of a node that answered nothing at all, proves nothing.
+                _ => false,
+            };
+            self.unsupported += usize::from(is_news);
+            return;
+        }
+        self.fail_port(position, reason);
+    }
+
+    fn learn(&mut self, target: usize, control: SamplesControl) {
+        let target = &mut self.targets[target];
+        target.optional.learn(control);
+        for reading in &mut self.readings[target.ports.clone()] {
+            reading.tick_bytes = reading.link_lanes.map(|lanes| control.tick_bytes(lanes));
+        }
+    }
+
+    /// It does not tell its tick, or may not be asked.
+    fn assume(&mut self, target: usize) {
+        for reading in &mut self.readings[self.targets[target].ports.clone()] {
+            reading.tick_bytes = self.assumed_tick_bytes;
+        }
+    }
+
+    /// Epochs and totals, once all replies are in.
+    fn settle(&mut self, elapsed: Duration) -> Coverage {
+        let mut coverage = Coverage { elapsed, unsupported: self.unsupported, ..Coverage::default() };
+        for reading in self.readings.iter_mut().filter(|reading| reading.was_asked) {
+            coverage.expected += 1;
+            match (reading.fresh == 0, reading.failure) {
+                (false, None) => coverage.complete += 1,
+                (false, Some(_)) => coverage.partial += 1,
+                (true, _) => coverage.missing += 1,
+            }
+            if let Some(reason) = reading.failure {
+                *coverage.reasons.entry(reason).or_default() += 1;
+            }
+            if reading.was_cleared {
+                coverage.cleared += 1;
+            }
+            if reading.fresh != 0 && (reading.was_cleared || reading.epoch == 0) {
+                reading.epoch = reading.time;
+            }
+        }
+        coverage
+    }
+}
+
+/// LID of the master subnet manager, as all ports have it in their PortInfo; 0 when there is none.
+fn manager_lid(topology: &Topology) -> u16 {
+    let infos = topology.nodes.iter().flat_map(|node| &node.ports).filter_map(|port| port.info);
+    infos.map(|info| info.sm_lid).find(|lid| *lid != 0).unwrap_or(0)
+}
+
+impl Work for Sweeper {
+    fn done(&mut self, queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant) {
+        let position = (tag & TAG_POSITION) as usize;
+        let number = (tag >> TAG_SET_SHIFT & 0xFF) as u8;
+        let reason = match &outcome {
+            Outcome::Reply(_) => "",
+            Outcome::Refused(_) => "refused",
+            Outcome::Timeout => "timeout",
+            Outcome::Silent => "silent",
+            Outcome::NotSent => "not_sent",
+        };
+        if tag & TAG_CAPABILITIES != 0 {
+            let info = match outcome {
+                Outcome::Reply(mad) => ClassPortInfo::decode(mad::performance_data(mad)).unwrap_or_default(),
+                // An agent without ClassPortInfo: the classic counters are mandatory (16.1.3.5).
+                Outcome::Refused(_) => ClassPortInfo::default(),
+                _ => return self.fail_target(position, reason),
+            };
+            let target = &mut self.targets[position];
+            if let Some(to) = info.redirection.filter(|to| *queue.route(target.engine) != Route::Agent(*to))
+                && queue.redirect(target.engine, to)
+            {
+                // What it can do is asked where it is.
+                return self.ask_capabilities(queue, position, Sets::from_bits(number));
+            }
+            target.capabilities = Some(info);
+            return self.ask(queue, position, Sets::from_bits(number).mandatory(&info));
+        }
+        if tag & TAG_OPTIONS != 0 {
+            if let Outcome::Reply(mad) = outcome
+                && let Ok(control) = SamplesControl::decode(mad::performance_data(mad))
+            {
+                self.learn(position, control);
+            } else {
+                queue.believe(self.targets[position].engine);
+                self.assume(position);
+            }
+            return;
+        }
+        let Some(set) = PortCounterSet::ALL.get(usize::from(number)).copied() else { return };
+        match outcome {
+            Outcome::Reply(mad) => self.take(position, set, mad, now),
+            other => {
+                if set.is_optional() && matches!(other, Outcome::Timeout) {
+                    queue.believe(self.targets[self.target_of_port[position] as usize].engine);
+                }
+                self.miss(position, set, &other, reason);
+            }
+        }
+    }
+}

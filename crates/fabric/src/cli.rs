@@ -1,0 +1,260 @@
+//! Command line: options, and one module per command.
+
+mod check;
+mod clear;
+mod discover;
+mod errors;
+pub mod fabric;
+mod groups;
+mod help;
+mod links;
+mod look;
+mod nodes;
+mod route;
+mod save;
+pub mod source;
+mod stop;
+mod sweep;
+mod sweep_plan;
+mod top;
+mod usage;
+
+use clap::{Args, Parser, Subcommand};
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use throughline_crawler::discover::Limits;
+use throughline_crawler::engine::{self, Settings};
+use throughline_crawler::port::Via;
+use throughline_crawler::run::config::{Config, Window};
+use throughline_crawler::sa::Choice;
+use throughline_daemon::{Failure, LogOptions};
+
+/// Reads an InfiniBand fabric: topology, routes and port counters. Only `clear` changes anything on it, and nothing else.
+#[derive(Parser)]
+#[command(name = "throughline-fabric", version, after_help = help::ALL)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    #[command(flatten)]
+    options: FabricOptions,
+    #[command(flatten)]
+    log: LogOptions,
+}
+
+/// Which local port, and how hard to ask.
+#[derive(Args)]
+pub struct FabricOptions {
+    /// Local device, for instance mlx5_0 [default: the first with an active port]
+    #[arg(long, global = true, value_name = "DEVICE")]
+    pub ca: Option<String>,
+    /// Port of the local device [default: its first active port]
+    #[arg(long, global = true, value_name = "NUMBER")]
+    pub port: Option<u8>,
+    /// How requests get to the fabric: `umad`, or `sim:SOCKET` of a throughline-simfabric [default: umad]
+    #[arg(long, global = true, value_name = "umad|sim:SOCKET")]
+    pub transport: Option<Via>,
+    /// Read saved files in place of a live fabric: what ibnetdiscover, dump_fts and their family printed
+    #[arg(long, global = true, value_name = "FOLDER", conflicts_with_all = ["ca", "port", "transport"])]
+    pub from: Option<PathBuf>,
+    /// Who is asked for the topology: the nodes (`smp`), the subnet administrator (`sa`), or the nodes first [default: auto]
+    #[arg(long, global = true, value_name = "auto|smp|sa", conflicts_with = "from")]
+    pub discovery: Option<Choice>,
+    /// File with the M_Key of the subnet, which only its owner may read; for fabrics that are protected by one
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    pub m_key_file: Option<PathBuf>,
+    /// File with the SM_Key, which only its owner may read: the subnet administrator tells members of groups to who knows it [default: none; for members opensm's own default, 1]
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
+    pub sm_key_file: Option<PathBuf>,
+    /// Names of nodes in place of their descriptions, one line `0xGUID "name"` each [default: /etc/rdma/ib-node-name-map or /etc/opensm/ib-node-name-map, where one exists]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub node_name_map: Option<PathBuf>,
+    /// How long an answer may take; repetitions begin sooner [default: 200]
+    #[arg(long, global = true, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub timeout: Option<u64>,
+    /// Requests outstanding at once [default: 32]
+    #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=engine::MAX_WINDOW as i64))]
+    pub window: Option<u8>,
+    /// MADs sent in any second at most, all kinds and repetitions together [default: no limit]
+    #[arg(long, global = true, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_mads_per_second: Option<u32>,
+    /// Nodes of a discovery at most [default: 65536]
+    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_nodes: Option<u32>,
+    /// Ports of all its nodes at most [default: 262144]
+    #[arg(long, global = true, value_name = "NUMBER", conflicts_with = "from", value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_ports: Option<u32>,
+    /// Say on standard error what was sent and what it cost on the wire
+    #[arg(long, global = true)]
+    pub stats: bool,
+}
+
+impl FabricOptions {
+    /// What a discovery may take, from the options and the defaults.
+    fn limits(&self) -> Limits {
+        let defaults = Limits::default();
+        Limits {
+            nodes: self.max_nodes.map_or(defaults.nodes, |number| number as usize),
+            ports: self.max_ports.map_or(defaults.ports, |number| number as usize),
+            ..defaults
+        }
+    }
+
+    /// Settings of an engine, from the options and the defaults.
+    fn settings(&self, defaults: Settings) -> Settings {
+        Settings {
+            window: self.window.map_or(defaults.window, usize::from),
+            timeout: self.timeout.map_or(defaults.timeout, Duration::from_millis),
+            budget: throughline_crawler::engine::Budget::of_process(self.max_mads_per_second.unwrap_or(0))
+                .or(defaults.budget),
+            ..defaults
+        }
+    }
+}
+
+impl FabricOptions {
+    /// Options of the command line win over the file.
+    fn apply(&self, config: &mut Config) {
+        if let Some(ca) = &self.ca {
+            config.device.ca = Some(ca.clone());
+        }
+        if let Some(port) = self.port {
+            config.device.port = port;
+        }
+        if let Some(transport) = &self.transport {
+            config.device.transport = transport.clone();
+        }
+        if let Some(choice) = self.discovery {
+            config.discovery.source = choice;
+        }
+        if let Some(file) = &self.m_key_file {
+            config.mad.m_key_file = Some(file.clone());
+        }
+        if let Some(file) = &self.sm_key_file {
+            config.mad.sm_key_file = Some(file.clone());
+        }
+        if let Some(map) = &self.node_name_map {
+            config.discovery.node_name_map = Some(map.clone());
+        }
+        if let Some(most) = self.max_nodes.and_then(NonZeroU32::new) {
+            config.discovery.max_nodes = most;
+        }
+        if let Some(most) = self.max_ports.and_then(NonZeroU32::new) {
+            config.discovery.max_ports = most;
+        }
+        if let Some(timeout) = self.timeout {
+            config.mad.timeout_seconds = Duration::from_millis(timeout).into();
+        }
+        if let Some(most) = self.max_mads_per_second {
+            config.mad.max_per_second = most;
+        }
+        if let Some(window) = self.window {
+            config.mad.window = Window(window);
+        }
+    }
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Walk the subnet and print nodes, ports and cables
+    #[command(after_help = help::DISCOVER)]
+    Discover(discover::Options),
+    /// List all links: both ends, width and speed, and what they could be
+    #[command(after_help = help::LINKS)]
+    Links(links::Options),
+    /// List ports with errors: rates over an interval, or totals
+    #[command(after_help = help::ERRORS)]
+    Errors(errors::Options),
+    /// Watch the hottest links
+    #[command(after_help = help::TOP)]
+    Top(top::Options),
+    /// Look for whatever is wrong; exit status 2 where something is
+    #[command(after_help = help::CHECK)]
+    Check(check::Options),
+    /// Read the counters of all ports with a link
+    #[command(after_help = help::SWEEP)]
+    Sweep(sweep::Options),
+    /// Set counters of chosen ports to 0; without --yes only say which
+    #[command(after_help = help::CLEAR)]
+    Clear(clear::Options),
+    /// Print the way from one node to another, from the forwarding tables
+    #[command(after_help = help::ROUTE)]
+    Route(route::Options),
+    /// Show multicast groups, their members, and the tree that carries each
+    #[command(after_help = help::GROUPS)]
+    Groups(groups::Options),
+    /// Count how many pairs of hosts pass each link, from the forwarding tables
+    #[command(after_help = help::USAGE)]
+    Usage(usage::Options),
+    /// Write nodes, cables and forwarding tables into files, as ibnetdiscover and dump_fts print them
+    #[command(after_help = help::SAVE)]
+    Save(save::Options),
+    /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
+    #[command(after_help = help::RUN)]
+    Run(DaemonOptions),
+    /// Check the daemon's configuration and print what holds, with all defaults
+    CheckConfig(DaemonOptions),
+}
+
+/// Options of the daemon.
+#[derive(Args)]
+struct DaemonOptions {
+    /// Configuration file [default: /etc/throughline/fabric.toml if it exists]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
+    #[arg(long, value_name = "FOLDER")]
+    state_dir: Option<PathBuf>,
+}
+
+impl DaemonOptions {
+    /// The configuration that holds: file, environment, command line.
+    fn load(&self, fabric: &FabricOptions) -> anyhow::Result<Config> {
+        let mut config: Config = throughline_daemon::config::load("fabric", self.config.as_deref())?;
+        fabric.apply(&mut config);
+        config.read_keys().map_err(|error| Failure::usage(error.to_string()))?;
+        Ok(config)
+    }
+}
+
+impl Cli {
+    /// Runs the command.
+    ///
+    /// # Errors
+    /// Whatever ends it early; a [`throughline_daemon::Failure`] in the chain has the exit status.
+    pub fn run(self) -> anyhow::Result<ExitCode> {
+        let mut log = self.log;
+        if self.options.stats {
+            // Engines tell their cost at this level when they are closed.
+            log.log_level.get_or_insert_with(|| "info".to_owned()).push_str(engine::COST_DIRECTIVE);
+        }
+        log.start()?;
+        match self.command {
+            Command::Discover(options) => discover::run(&self.options, &options),
+            Command::Errors(options) => errors::run(&self.options, &options),
+            Command::Top(options) => top::run(&self.options, &options),
+            Command::Check(options) => check::run(&self.options, &options),
+            Command::Links(options) => links::run(&self.options, &options),
+            Command::Sweep(options) if options.plan => {
+                let daemon = DaemonOptions { config: options.config.clone(), state_dir: None };
+                sweep_plan::run(&self.options, &daemon.load(&self.options)?, options.json)
+            }
+            Command::Sweep(options) => sweep::run(&self.options, &options),
+            Command::Clear(options) => clear::run(&self.options, &options),
+            Command::Route(options) => route::run(&self.options, &options),
+            Command::Groups(options) => groups::run(&self.options, &options),
+            Command::Usage(options) => usage::run(&self.options, &options),
+            Command::Save(options) => save::run(&self.options, &options),
+            Command::Run(options) => {
+                throughline_crawler::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
+            }
+            Command::CheckConfig(options) => {
+                let text = throughline_daemon::config::print(&options.load(&self.options)?)?;
+                std::io::stdout().write_all(text.as_bytes())?;
+                Ok(ExitCode::SUCCESS)
+            }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The subnet manager fails over, with real ones: opensm on ibsim is killed, and another one with another priority
+//! starts at another node. Each is told once, and the crawler goes on.
+
+use crate::simulated::daemon::{Daemon, Double, Manager, until};
+use crate::simulated::{SMALL, start_unmanaged};
+use throughline_infiniband::topology::FatTree;
+use throughline_sample::wire::Event;
+
+#[test]
+fn one_manager_is_killed_and_another_takes_over() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (double, collector) = Double::start(&runtime);
+    let simulated = start_unmanaged(&SMALL.to_net().unwrap());
+    let first = Manager::start(&simulated, &FatTree::host_id(4), 3);
+    let configuration = format!(
+        "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n\
+         [sweep]\ninterval_seconds = 0.25\n[discovery]\ninterval_seconds = 3600\n"
+    );
+    let mut daemon = Daemon::start(&simulated, &configuration);
+    let figure = |name: &str| -> f64 {
+        let page = daemon.metrics();
+        let line = page.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
+    };
+    let told = |kind: &str| -> Vec<Event> {
+        double.events().into_iter().filter(|event| event.kind.starts_with(kind)).collect()
+    };
+    let read =
+        || double.batches().iter().flat_map(|batch| batch.coverage.clone()).map(|c| c.read).sum::<u64>();
+    let is_up = "throughline_sm_up{source=\"administration\"}";
+    until("a manager that answers", || figure(is_up) == 1.0);
+    until("a sweep", || read() > 0);
+
+    drop(first);
+    until("sm.gone", || !told("sm.gone").is_empty());
+    assert_eq!(figure(is_up), 0.0);
+    let gone = &told("sm.gone")[0];
+    assert_eq!((gone.ib_guid, gone.ib_port, gone.severity.as_str()), (FatTree::host_guid(4).0, 1, "error"));
+    assert!(gone.before.contains("node0005") && gone.before.ends_with("priority 3"), "{gone:?}");
+    let before = read();
+    until("sweeps without a manager", || read() > before + 160);
+
+    let _second = Manager::start(&simulated, &FatTree::host_id(9), 7);
+    until("sm.changed", || !told("sm.changed").is_empty());
+    until("a manager that answers again", || figure(is_up) == 1.0);
+    let changed = &told("sm.changed")[0];
+    assert_eq!((changed.ib_guid, changed.ib_port), (FatTree::host_guid(9).0, 1));
+    assert_eq!(changed.before, gone.before);
+    assert!(changed.after.contains("node0010") && changed.after.ends_with("priority 7"), "{changed:?}");
+    // Two more looks at the manager, so that a second event would have come.
+    let asked = || figure("throughline_mads_sent_total{source=\"administration\"}");
+    let (mads, before) = (asked(), read());
+    until("looks at the manager", || asked() >= mads + 2.0);
+    until("sweeps with the other manager", || read() > before + 160);
+    assert_eq!((told("sm.gone").len(), told("sm.changed").len()), (1, 1), "{:#?}", told("sm."));
+    for kind in ["sm.gone", "sm.changed"] {
+        assert_eq!(figure(&format!("throughline_topology_events_total{{source=\"{kind}\"}}")), 1.0);
+    }
+    assert_eq!(daemon.stop(), 0);
+}

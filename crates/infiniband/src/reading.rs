@@ -1,0 +1,121 @@
+//! Readings of port counters: what one holds, which counters belong to it, what changed between two, and which become
+//! rows. Pure.
+//!
+//! A reading may be partial: what could not be read is absent, with a reason, and never hides another port.
+
+pub mod rates;
+mod sets;
+pub mod thin;
+
+pub use sets::Sets;
+
+use crate::mad::{Counters, NodeKind};
+use crate::topology::NodeIndex;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use throughline_sample::Guid;
+
+/// The counters of one port.
+#[derive(Clone, Copy, Debug)]
+pub struct PortReading {
+    /// The node.
+    pub node: NodeIndex,
+    /// Its node GUID.
+    pub guid: Guid,
+    /// Kind of the node.
+    pub kind: NodeKind,
+    /// The port.
+    pub port: u8,
+    /// The LID that was asked.
+    pub lid: u16,
+    /// Data rate of one direction of its link, as discovered.
+    pub rate_bytes_per_second: Option<u64>,
+    /// Lanes of its link, as discovered.
+    pub link_lanes: Option<u8>,
+    /// Bytes that the link could have carried in one tick of PortXmitWait, where the device tells or it is assumed.
+    pub tick_bytes: Option<u64>,
+    /// UTC nanoseconds of the last reply; 0 when nothing was ever read.
+    pub time: i64,
+    /// When the present counting began, UTC nanoseconds: the first reading, or the first after a clear.
+    pub epoch: i64,
+    /// What is known now: of this sweep, and of earlier ones where a set is read more rarely. What a sweep
+    /// asked for and did not get is not in it any more.
+    pub counters: Counters,
+    /// Bit i: metric i was read in the last sweep. Bit 63: counters by lane were.
+    pub fresh: u64,
+    /// Whether the last sweep asked for anything of it.
+    pub was_asked: bool,
+    /// Whether a counter was lower in the last sweep than before: cleared by somebody, or the device was reset.
+    pub was_cleared: bool,
+    /// Reason why something is missing in the last sweep that asked for anything.
+    pub failure: Option<&'static str>,
+}
+
+impl PortReading {
+    /// A port of which nothing was read yet.
+    #[must_use]
+    pub fn new(node: NodeIndex, guid: Guid, kind: NodeKind, port: u8, lid: u16) -> PortReading {
+        PortReading {
+            node,
+            guid,
+            kind,
+            port,
+            lid,
+            rate_bytes_per_second: None,
+            link_lanes: None,
+            tick_bytes: None,
+            time: 0,
+            epoch: 0,
+            counters: Counters::default(),
+            fresh: 0,
+            was_asked: false,
+            was_cleared: false,
+            failure: None,
+        }
+    }
+
+    /// Whether the last sweep read counters by lane.
+    #[must_use]
+    pub fn has_fresh_lanes(&self) -> bool {
+        self.fresh & FRESH_LANES != 0
+    }
+
+    /// What the last sweep read.
+    #[must_use]
+    pub fn fresh_counters(&self) -> Counters {
+        self.counters.only(self.fresh)
+    }
+}
+
+/// Bit of [`PortReading::fresh`]: counters by lane.
+pub const FRESH_LANES: u64 = 1 << 63;
+
+/// What a sweep was to read and what it read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Coverage {
+    /// Ports that should be read.
+    pub expected: usize,
+    /// Ports of which all counters were read.
+    pub complete: usize,
+    /// Ports of which something was read.
+    pub partial: usize,
+    /// Ports of which nothing was read.
+    pub missing: usize,
+    /// Ports incomplete, by reason.
+    pub reasons: BTreeMap<&'static str, usize>,
+    /// From the first MAD to the last reply.
+    pub elapsed: Duration,
+    /// Ports whose counters were cleared by somebody since the last sweep.
+    pub cleared: usize,
+    /// Optional attributes that a node turned out not to have; asked for again only after a while.
+    pub unsupported: usize,
+}
+
+/// What of a topology is swept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Selection {
+    /// Also ports without a link: their error counters stay readable on switches.
+    pub unlinked: bool,
+    /// Bytes of one tick of PortXmitWait on devices that do not tell (PortSamplesControl).
+    pub assumed_tick_bytes: Option<u64>,
+}

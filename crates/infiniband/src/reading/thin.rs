@@ -1,0 +1,208 @@
+//! Which readings become rows. A port that did not change needs none, and still nothing is lost: a heartbeat
+//! row a minute says that it was read, and when it changes the last unchanged reading is written before the
+//! changed one, so that a burst is not smeared over the gap. Pure: no clock, no records.
+//!
+//! Reading a port's counters moves its data counters a little, so that on a port that is read over its own link
+//! they never stand still. Up to a bound, data and packets therefore count as unchanged: they are cumulative, so
+//! what is left out is in the next row. Every other counter counts as changed when it moves by one.
+
+use super::PortReading;
+use crate::mad::{Counters, counter_index};
+use std::collections::HashMap;
+use std::time::Duration;
+use throughline_sample::Guid;
+use throughline_sample::catalogue as metric;
+
+/// At least one row in this time of a port that is read.
+pub const HEARTBEAT: Duration = Duration::from_secs(60);
+/// Data of either direction since the last row that count as unchanged, unless configured: about what the
+/// crawler's own requests move on a host's link in a minute at 4 sweeps a second.
+pub const DEFAULT_QUIET_BYTES: u64 = 1 << 16;
+/// The first metrics are data and packets.
+const TRAFFIC: u64 = 0xFF;
+
+/// One row to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// The port, as of now.
+    pub port: &'a PortReading,
+    /// UTC nanoseconds.
+    pub time: i64,
+    /// Since when it counts.
+    pub epoch: i64,
+    /// What was read at that time.
+    pub counters: Counters,
+    /// Whether this is the last unchanged reading before a change.
+    pub is_before: bool,
+}
+
+/// A port over rows.
+#[derive(Clone, Copy)]
+struct State {
+    key: (Guid, u8),
+    /// Time of the last row; 0 before the first.
+    written: i64,
+    /// Data as of the last row, in words.
+    written_data: [Option<u64>; 2],
+    /// The last reading, time and what was in it.
+    last: Counters,
+    last_time: i64,
+    last_fresh: u64,
+    epoch: i64,
+    speed: Option<u64>,
+    /// Whether the last reading was left out.
+    is_pending: bool,
+    has_failed: bool,
+}
+
+/// Why there is a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Need {
+    /// There is none.
+    None,
+    /// To say that the port was read.
+    Presence,
+    /// Something changed.
+    Change,
+}
+
+/// Leaves out what did not change.
+pub struct Thinner {
+    states: Vec<State>,
+    quiet_bytes: u64,
+    heartbeat: i64,
+    is_on: bool,
+}
+
+impl Thinner {
+    /// With `is_on` false every reading becomes a row.
+    #[must_use]
+    pub fn new(is_on: bool, quiet_bytes: u64) -> Thinner {
+        let heartbeat = i64::try_from(HEARTBEAT.as_nanos()).unwrap_or(i64::MAX);
+        Thinner { states: Vec::new(), quiet_bytes, heartbeat, is_on }
+    }
+
+    /// The rows of a sweep with the positions of their readings, in order; how many readings were left out.
+    pub fn rows<'a>(&mut self, readings: &'a [PortReading], mut each: impl FnMut(usize, Row<'a>)) -> usize {
+        self.fit(readings);
+        let mut left_out = 0;
+        for (position, (port, state)) in readings.iter().zip(&mut self.states).enumerate() {
+            if !port.was_asked {
+                continue;
+            }
+            let is_read = port.fresh != 0;
+            let need = match is_read {
+                false => Need::None,
+                true if self.is_on => state.need(port, self.quiet_bytes, self.heartbeat),
+                true => Need::Presence,
+            };
+            // Nothing read: what was left out last is the last that is known before the gap.
+            if state.is_pending && (need == Need::Change || !is_read) {
+                let (time, epoch, counters) = (state.last_time, state.epoch, state.last);
+                each(position, Row { port, time, epoch, counters, is_before: true });
+                state.is_pending = false;
+            }
+            state.has_failed = !is_read;
+            if !is_read {
+                continue;
+            }
+            let counters = port.fresh_counters();
+            if need != Need::None {
+                state.is_pending = false;
+                each(position, Row { port, time: port.time, epoch: port.epoch, counters, is_before: false });
+                state.written = port.time;
+                state.written_data = [counters.raw(0), counters.raw(1)];
+            } else {
+                left_out += 1;
+                state.is_pending = true;
+            }
+            state.last = counters;
+            state.last_time = port.time;
+            state.last_fresh = port.fresh;
+            state.epoch = port.epoch;
+            state.speed = port.rate_bytes_per_second;
+        }
+        left_out
+    }
+
+    /// Makes states stand beside their readings. A port that is gone is forgotten: its next row is its first.
+    fn fit(&mut self, readings: &[PortReading]) {
+        let key = |port: &PortReading| (port.guid, port.port);
+        let fits = self.states.len() == readings.len()
+            && self.states.iter().zip(readings).all(|(state, port)| state.key == key(port));
+        if fits {
+            return;
+        }
+        let former: HashMap<(Guid, u8), State> =
+            self.states.drain(..).map(|state| (state.key, state)).collect();
+        self.states = readings
+            .iter()
+            .map(|port| former.get(&key(port)).copied().unwrap_or_else(|| State::new(key(port))))
+            .collect();
+    }
+}
+
+impl State {
+    fn new(key: (Guid, u8)) -> State {
+        State {
+            key,
+            written: 0,
+            written_data: [None; 2],
+            last: Counters::default(),
+            last_time: 0,
+            last_fresh: 0,
+            epoch: 0,
+            speed: None,
+            is_pending: false,
+            has_failed: false,
+        }
+    }
+
+    /// Why a reading with something in it becomes a row.
+    fn need(&self, port: &PortReading, quiet_bytes: u64, heartbeat: i64) -> Need {
+        if self.written == 0
+            || self.has_failed
+            || port.epoch != self.epoch
+            || port.rate_bytes_per_second != self.speed
+            || self.has_moved(port, quiet_bytes)
+        {
+            return Need::Change;
+        }
+        // A set that the reading before did not have: those that are read more rarely are always written.
+        if port.failure.is_some() || port.fresh & !self.last_fresh != 0 {
+            return Need::Presence;
+        }
+        // Minutes begin at another time for each port, so that heartbeats do not come all at once.
+        let phase = (self.key.0.0 ^ u64::from(self.key.1) << 32).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let minute = |time: i64| time.wrapping_add((phase >> 24) as i64 % heartbeat).div_euclid(heartbeat);
+        let is_due = minute(port.time) != minute(self.written) || port.time - self.written >= heartbeat;
+        if is_due { Need::Presence } else { Need::None }
+    }
+
+    fn has_moved(&self, port: &PortReading, quiet_bytes: u64) -> bool {
+        let now = &port.counters;
+        let moved = |index: usize| {
+            now.raw(index) != self.last.raw(index) || now.is_saturated(index) != self.last.is_saturated(index)
+        };
+        // A metric that the reading before did not have has nothing to be held against.
+        let mut others = port.fresh & self.last_fresh & !TRAFFIC & (crate::reading::FRESH_LANES - 1);
+        while others != 0 {
+            if moved(others.trailing_zeros() as usize) {
+                return true;
+            }
+            others &= others - 1;
+        }
+        if quiet_bytes == 0 {
+            return (0..8).any(moved);
+        }
+        let data = [&metric::TRANSMIT_DATA_BYTES, &metric::RECEIVE_DATA_BYTES];
+        data.iter().zip(self.written_data).any(|(metric, written)| {
+            let index = counter_index(metric).unwrap_or_default();
+            let words = now.raw(index).zip(written).map(|(now, written)| now.saturating_sub(written));
+            words.map_or(moved(index), |words| words.saturating_mul(4) > quiet_bytes)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
