@@ -29,7 +29,7 @@ fn values(port: &PortReading, counters: &Counters) -> (Values, Vec<u32>) {
     for (index, metric) in metrics.iter().enumerate() {
         match counters.wrapped(index) {
             Some(value) => values.put(metric, value),
-            None if counters.is_saturated(index) => saturated.push(metric.id),
+            None if counters.is_at_end(index) => saturated.push(metric.id),
             None => {}
         }
     }
@@ -45,7 +45,7 @@ pub fn gauges(port: &PortReading) -> impl Iterator<Item = (&'static Metric, u64)
     rate.into_iter().chain(port.tick_bytes.map(|bytes| (&TRANSMIT_WAIT_TICK_BYTES, bytes)))
 }
 
-/// The values of one reading as `/metrics` and the store have them: byte counters modulo 2^63.
+/// The values of one reading as the store has them: byte counters modulo 2^63.
 pub fn stored_values(reading: &PortReading) -> impl Iterator<Item = (&'static Metric, u64)> + '_ {
     let counters = counter_metrics().iter().enumerate().filter_map(|(index, metric)| {
         reading.counters.wrapped(index).map(|value| (*metric, metric.width.reduce(value)))

@@ -5,6 +5,26 @@ pub use crate::binary::{POSTGRES_EPOCH, begins_row, elements, field, header, int
 pub use crate::blocks::{BLOCK, Chunk, FILL_EVERY, MADE, chunks, chunks_of, is_gap, is_long, number};
 pub use crate::minutes::Kind;
 
+use throughline_sample::catalogue::{Metric, Table, Width};
+
+/// Whether rows name this counter in `saturated` while it stands at its end.
+#[must_use]
+pub fn has_saturation(metric: &Metric) -> bool {
+    metric.table == Table::IbPortCounters && matches!(metric.width, Width::Saturates(_))
+}
+
+/// SQL for the values of a metric's column as pages show them: of a counter at its end the largest value.
+#[must_use]
+pub fn shown(metric: &Metric) -> String {
+    match metric.end().filter(|_| has_saturation(metric)) {
+        Some(end) => format!(
+            "coalesce({name}, CASE WHEN '{name}' = ANY (saturated) THEN {end} END)",
+            name = metric.name
+        ),
+        None => metric.name.to_owned(),
+    }
+}
+
 /// Error counters of a fabric port that are summed as its errors.
 const ERRORS: [&str; 7] = [
     "symbol_error",

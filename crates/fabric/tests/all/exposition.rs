@@ -210,6 +210,32 @@ fn counters_are_chosen_and_pages_shared() {
 }
 
 #[test]
+fn a_counter_at_its_end_is_shown_and_named() {
+    let mut simulated = start(&SMALL.to_net().unwrap());
+    let id = FatTree::switch_id(1);
+    let set =
+        |counter: &str, value: u32| format!("PerformanceSet \"{id}\"[3] PortCounters.{counter}={value}\n");
+    let commands =
+        [set("SymbolErrorCounter", 65_535), set("LinkDownedCounter", 255), set("PortRcvErrors", 65_534)];
+    simulated.fabric.console(&commands.concat()).unwrap();
+    let daemon = Daemon::start(&simulated, ONCE);
+    let page = daemon.page("");
+    accepted_by_promtool(&page);
+    let port = format!("{{guid=\"{}\",port=\"3\"}}", FatTree::switch_guid(1));
+    for (name, value) in [
+        ("symbol_error_total", "65535"),
+        ("symbol_error_saturated", "1"),
+        ("link_downed_total", "255"),
+        ("link_downed_saturated", "1"),
+        ("receive_errors_total", "65534"),
+    ] {
+        assert!(page.contains(&format!("infiniband_switch_port_{name}{port} {value}\n")), "{name}:\n{page}");
+    }
+    let full = series(&page).into_iter().filter(|series| series.contains("_saturated{")).count();
+    assert_eq!(full, 2, "nothing else is at its end");
+}
+
+#[test]
 fn what_does_not_answer_is_absent_and_named() {
     let mut simulated = start(&SMALL.to_net().unwrap());
     let daemon = Daemon::start(&simulated, "[sweep]\ninterval_seconds = 0.2");

@@ -9,10 +9,10 @@ use futures::{FutureExt, Stream, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::pin::pin;
-use throughline_sample::catalogue::{self, Metric, gpu_source_rank};
+use throughline_sample::catalogue::{self, Metric, Table, gpu_source_rank};
 use throughline_store::Error;
 use throughline_store::layout::Kind;
-use throughline_store::layout::{begins_row, elements, field, header, int4, milliseconds, time};
+use throughline_store::layout::{begins_row, elements, field, header, int4, milliseconds, shown, time};
 use tokio_postgres::Client;
 
 /// Newest rows that are looked at to tell whether a series has samples: a metric that is read more rarely than others
@@ -72,6 +72,12 @@ pub(super) async fn samples(
             let packed = held.iter().map(|held| held.samples.len()).sum();
             left = left.checked_sub(packed).ok_or(HistoryError::TooMany(asked.limit))?;
             (places, queries)
+        }
+        Place::Saturated { keys, metric } => {
+            let places = places(round);
+            let ids: Vec<i32> = places.keys().map(|(id, _)| *id).collect();
+            let query = column(keys, metric.table, &saturated(metric), asked.range, &ids);
+            (places, vec![query])
         }
         Place::Figure { name, .. } => figure(name, asked.range, round),
         Place::Info(_) => (Places::new(), Vec::new()),
@@ -262,7 +268,8 @@ async fn columns(
     if from <= to {
         let rest =
             blocks::read(client, asked, (keys, metric), Range { from, to }, (&ids, places), held).await?;
-        queries.extend(rest.iter().map(|(range, ids)| column(keys, metric, *range, ids)));
+        queries
+            .extend(rest.iter().map(|(range, ids)| column(keys, metric.table, &shown(metric), *range, ids)));
     }
     Ok(queries)
 }
@@ -317,21 +324,26 @@ fn list(ids: &[i32]) -> String {
     list + "}'::integer[]"
 }
 
-fn column(keys: &Keys, metric: &Metric, range: Range, ids: &[i32]) -> Query {
+/// SQL for 1 in rows in which this counter stands at its end, else NULL.
+fn saturated(metric: &Metric) -> String {
+    format!("CASE WHEN '{}' = ANY (saturated) THEN 1::bigint END", metric.name)
+}
+
+/// Rows of a hypertable with what an expression makes of them, where that is not NULL.
+fn column(keys: &Keys, table: Table, expression: &str, range: Range, ids: &[i32]) -> Query {
     // No ORDER BY: rows of a chunk lie in the order of time nearly always, and what does not is sorted later.
     let sql = format!(
-        "SELECT {id}, time, {column} {source} FROM {table} WHERE {id} = ANY ({list}) AND {range} \
-         AND {column} IS NOT NULL",
+        "SELECT {id}, time, {expression} {source} FROM {table} WHERE {id} = ANY ({list}) AND {range} \
+         AND {expression} IS NOT NULL",
         id = keys.id,
         list = list(ids),
         source = if keys.has_sources { ", source" } else { "" },
-        column = metric.name,
-        table = metric.table.name(),
+        table = table.name(),
         range = time_range(range),
     );
     Query {
         sql,
-        is_array: metric.table.has_arrays(),
+        is_array: table.has_arrays(),
         is_float: false,
         has_sources: keys.has_sources,
         has_beginnings: false,
@@ -367,26 +379,28 @@ fn quoted(text: &str) -> String {
 
 /// Whether a series has any sample, by its newest rows in the range.
 pub(super) async fn has_samples(client: &Client, asked: &Asked<'_>, series: &Series) -> Result<bool, Error> {
-    let (Place::Column { keys, metric }, Known::Rows { id, element }) = (&asked.family.place, &series.known)
-    else {
+    let (keys, metric, value) = match &asked.family.place {
+        Place::Column { keys, metric } => (keys, metric, shown(metric)),
+        Place::Saturated { keys, metric } => (keys, metric, saturated(metric)),
         // Figures and infos are only found where they have some.
-        return Ok(true);
+        Place::Figure { .. } | Place::Info(_) => return Ok(true),
     };
+    let Known::Rows { id, element } = &series.known else { return Ok(true) };
     let subscript = if metric.table.has_arrays() { format!("[{}]", element + 1) } else { String::new() };
-    let is_in = |table: &str| {
+    let is_in = |table: &str, value: &str| {
         format!(
-            "EXISTS (SELECT FROM (SELECT {column} AS value FROM {table} WHERE {key} = {id} AND {range} \
+            "EXISTS (SELECT FROM (SELECT {value} AS value FROM {table} WHERE {key} = {id} AND {range} \
              ORDER BY time DESC LIMIT {LOOKED_AT}) newest WHERE value{subscript} IS NOT NULL)",
-            column = metric.name,
             key = keys.id,
             range = time_range(asked.range),
         )
     };
-    let mut sql = format!("SELECT {}", is_in(metric.table.name()));
-    if let Some(kind) = Kind::keeping(metric.table, metric.name)
+    let mut sql = format!("SELECT {}", is_in(metric.table.name(), &value));
+    if matches!(asked.family.place, Place::Column { .. })
+        && let Some(kind) = Kind::keeping(metric.table, metric.name)
         && asked.horizons.minutes_only_until(kind).is_some_and(|until| until > asked.range.from)
     {
-        _ = write!(sql, " OR {}", is_in(kind.table()));
+        _ = write!(sql, " OR {}", is_in(kind.table(), metric.name));
     }
     let row = client.query_one(sql.as_str(), &[]).await.map_err(Error::sql("looking for samples"))?;
     Ok(row.get(0))

@@ -3,6 +3,7 @@
 use super::infos::{self, Info};
 use std::sync::LazyLock;
 use throughline_sample::catalogue::{Kind, Metric, Table};
+use throughline_store::layout::has_saturation;
 
 /// A name of Prometheus and where its samples are.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub struct Family {
 pub(super) enum Place {
     /// A column of a hypertable, one value or one array a row.
     Column { keys: &'static Keys, metric: &'static Metric },
+    /// Rows of a hypertable that name a counter among those that stand at their end: 1.
+    Saturated { keys: &'static Keys, metric: &'static Metric },
     /// Rows of `self_stats` by name; their source is this label.
     Figure { metric: &'static Metric, name: String, label: &'static str },
     /// Rows of the inventory: 1 while they are valid.
@@ -115,14 +118,14 @@ impl Family {
     pub fn is_counter(&self) -> bool {
         match &self.place {
             Place::Column { metric, .. } | Place::Figure { metric, .. } => metric.kind == Kind::Counter,
-            Place::Info(_) => false,
+            Place::Saturated { .. } | Place::Info(_) => false,
         }
     }
 
     /// How its series are found, if they are those of a hypertable.
     pub(super) fn keys(&self) -> Option<&'static Keys> {
         match self.place {
-            Place::Column { keys, .. } => Some(keys),
+            Place::Column { keys, .. } | Place::Saturated { keys, .. } => Some(keys),
             Place::Figure { .. } | Place::Info(_) => None,
         }
     }
@@ -130,7 +133,9 @@ impl Family {
     /// Names of the labels besides the name itself, ordered.
     pub fn labels(&self) -> Vec<&'static str> {
         match &self.place {
-            Place::Column { keys, .. } => keys.labels.iter().map(|(name, _)| *name).collect(),
+            Place::Column { keys, .. } | Place::Saturated { keys, .. } => {
+                keys.labels.iter().map(|(name, _)| *name).collect()
+            }
             Place::Figure { label, .. } => vec!["instance", label],
             Place::Info(info) => info.labels.iter().map(|(name, _)| *name).collect(),
         }
@@ -147,6 +152,11 @@ pub fn families() -> &'static [Family] {
                 all.extend(table.metrics().iter().map(|metric| Family {
                     name: metric.prometheus_name(prefix),
                     place: Place::Column { keys, metric },
+                }));
+                let full = table.metrics().iter().filter(|metric| has_saturation(metric));
+                all.extend(full.map(|metric| Family {
+                    name: metric.saturated_name(prefix),
+                    place: Place::Saturated { keys, metric },
                 }));
             }
         }

@@ -49,7 +49,7 @@ pub(super) async fn find(
     equal: &[Equal<'_>],
 ) -> Result<Vec<Series>, Error> {
     let mut found = match &family.place {
-        Place::Column { keys, .. } => {
+        Place::Column { keys, .. } | Place::Saturated { keys, .. } => {
             let mut sql = format!("SELECT k.id, {}", keys.element);
             keys.labels.iter().for_each(|(_, label)| _ = write!(sql, ", {label}"));
             _ = write!(sql, " {}", keys.from);

@@ -355,6 +355,30 @@ async fn what_comes_late_is_seen_at_once_and_packed_again() {
 }
 
 #[tokio::test]
+async fn a_counter_at_its_end_is_shown_as_pages_show_it() {
+    const ERRORS: &str = "infiniband_switch_port_symbol_error_total";
+    const FULL: &str = "infiniband_switch_port_symbol_error_saturated";
+    let mut site = Site::new().await;
+    // Behind the last reading of the second hour.
+    let base = BEGIN - START / SECOND;
+    let mut full = port_sample(1, base + 2 * HOUR - 2, base, &[(&TRANSMIT_DATA_BYTES, 1 << 40)]);
+    full.saturated = vec![SYMBOL_ERROR.id];
+    let time = full.time / 1_000_000;
+    site.write(Batch { subnet_prefix: PREFIX, ib_ports: vec![full], ..Batch::default() }).await;
+    let newest = async |name: &str| -> Vec<(i64, f64)> {
+        let series = told(&site.database, name, hours(0, 2)).await.into_values();
+        series.filter_map(|points| points.last().map(|(time, bits)| (*time, f64::from_bits(*bits)))).collect()
+    };
+    let by_rows = newest(ERRORS).await;
+    assert_eq!(by_rows.first(), Some(&(time, 65_535.0)), "not absent: its alerts must not resolve");
+    assert_eq!(newest(FULL).await, [(time, 1.0)]);
+    minutes_made(&site.database).await;
+    blocks_made(&site.database).await.unwrap();
+    assert_eq!(newest(ERRORS).await, by_rows);
+    assert_eq!(newest(FULL).await, [(time, 1.0)]);
+}
+
+#[tokio::test]
 async fn what_was_read_answers_from_memory_while_it_holds() {
     let site = Site::new().await;
     let client = site.database.connect().await.unwrap();

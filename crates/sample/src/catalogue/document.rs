@@ -12,8 +12,10 @@ Every metric of Throughline, from the catalogue in `crates/sample/src/catalogue`
 
 A metric's short name is its SQL column and JSON key; its Prometheus name is prefix + name, with `_total` for a
 counter. A value that could not be read is NULL or absent, never 0. *Wraps at 63 bits* means that the stored
-value starts again at 0 there; *saturates* means that the device's counter stops at its largest value, which is
-stored as NULL and named in `saturated`.
+value starts again at 0 there; *saturates at 16 bits* means that the device's counter stops at its
+largest value there. The database has NULL for such a reading and names the counter in `saturated`. Prometheus, scraped or
+read back, has the largest value, and beside the counter of a fabric port a series prefix + name + `_saturated`, which is 1
+as long as the counter stands at its end and absent otherwise.
 ";
 
 /// Series of value 1 whose labels tell what is there, for joins in queries. Only those of the fabric, which rules
@@ -60,7 +62,8 @@ pub fn to_markdown() -> String {
             let width = match (metric.kind, metric.width) {
                 (Kind::Gauge, _) => String::from("-"),
                 (Kind::Counter, Width::Wraps(bits)) => format!("wraps at {bits} bits"),
-                (Kind::Counter, Width::Saturates) => String::from("saturates"),
+                (Kind::Counter, Width::Saturates(0)) => String::from("saturates"),
+                (Kind::Counter, Width::Saturates(bits)) => format!("saturates at {bits} bits"),
             };
             let (name, id, unit) = (metric.name, metric.id, metric.unit.name());
             let (help, origin) = (metric.help, metric.origin);

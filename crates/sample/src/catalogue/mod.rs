@@ -69,8 +69,10 @@ impl Unit {
 pub enum Width {
     /// Starts again at 0 after this many bits; a reader unfolds one wrap between two samples.
     Wraps(u8),
-    /// Sticks at its largest value; such a reading is stored as NULL and named in `saturated`.
-    Saturates,
+    /// Sticks at its largest value, which has so many bits in the narrowest attribute that holds the counter; 0 where
+    /// that depends on the device. Such a reading is stored as NULL and named in `saturated`; pages and series show
+    /// [`Metric::end`].
+    Saturates(u8),
 }
 
 /// Bits of a stored value: columns are signed 64-bit integers, and a 64-bit counter of 4-byte words does not
@@ -85,8 +87,8 @@ impl Width {
         match self {
             Width::Wraps(bits) if bits < STORED_BITS => value & ((1 << bits) - 1),
             Width::Wraps(_) => value & most,
-            Width::Saturates if value > most => most,
-            Width::Saturates => value,
+            Width::Saturates(_) if value > most => most,
+            Width::Saturates(_) => value,
         }
     }
 }
@@ -121,6 +123,21 @@ impl Metric {
         format!("{}{}", prefix.strip_prefix("throughline_").unwrap_or(prefix), self.name)
     }
 
+    /// The value at which the counter sticks, where the catalogue knows it.
+    #[must_use]
+    pub const fn end(&self) -> Option<u64> {
+        match self.width {
+            Width::Saturates(bits) if bits > 0 => Some(u64::MAX >> (64 - bits)),
+            _ => None,
+        }
+    }
+
+    /// The name of the series that is 1 while the counter sticks at its end; absent otherwise.
+    #[must_use]
+    pub fn saturated_name(&self, prefix: &str) -> String {
+        format!("{prefix}{}{SATURATED_SUFFIX}", self.name)
+    }
+
     /// The Prometheus name under one of the table's prefixes.
     #[must_use]
     pub fn prometheus_name(&self, prefix: &str) -> String {
@@ -128,6 +145,12 @@ impl Metric {
         format!("{prefix}{}{suffix}", self.name)
     }
 }
+
+/// Behind a counter's short name: the series that says that it sticks at its end.
+pub const SATURATED_SUFFIX: &str = "_saturated";
+/// Help of these series; the counter's own help stands with the counter.
+pub const SATURATED_HELP: &str =
+    "1 while this counter sticks at its largest value: it counts no more until it is cleared.";
 
 /// A hypertable of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -68,7 +68,8 @@ pub(super) async fn pack(
 /// Reads the readings of a few things.
 async fn read(transaction: &Transaction<'_>, slice: &mut Slice, ids: &[i32]) -> Result<(), Error> {
     let (kind, list) = (slice.kind, ids.iter().map(ToString::to_string).collect::<Vec<_>>());
-    let columns: Vec<&str> = kind.catalogue().metrics().iter().map(|metric| metric.name).collect();
+    let columns: Vec<String> =
+        kind.catalogue().metrics().iter().map(|metric| crate::layout::shown(metric)).collect();
     let query = format!(
         "COPY (SELECT {id}, time, source, {} FROM {} WHERE {id} = ANY ('{{{}}}'::integer[]) \
          AND time >= to_timestamp({}) AND time < to_timestamp({}) ORDER BY {id}, time) TO STDOUT (FORMAT binary)",

@@ -12,9 +12,9 @@ use throughline_infiniband::topology::{Node, NodeIndex, PortEnd, Topology};
 use throughline_sample::catalogue::{
     COLLECT_ERRORS, COLLECT_TIMEOUTS, COLLECTOR_DURATION, ExporterSeries, HCA_COLLECT_ERROR,
     HCA_COLLECT_TIMEOUT, HCA_INFO, HCA_PORT_PREFIX, HCA_RATE, HCA_RAW_RATE, HCA_UPLINK_INFO,
-    HCA_UPLINK_LABELS, Kind, LAST_EXECUTION, PORT_RATE_BYTES_PER_SECOND, SWITCH_COLLECT_ERROR,
-    SWITCH_COLLECT_TIMEOUT, SWITCH_INFO, SWITCH_PORT_PREFIX, SWITCH_POSSIBLE_RATE, SWITCH_RAW_RATE,
-    SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS, TRANSMIT_WAIT_TICK_BYTES,
+    HCA_UPLINK_LABELS, Kind, LAST_EXECUTION, PORT_RATE_BYTES_PER_SECOND, SATURATED_HELP,
+    SWITCH_COLLECT_ERROR, SWITCH_COLLECT_TIMEOUT, SWITCH_INFO, SWITCH_PORT_PREFIX, SWITCH_POSSIBLE_RATE,
+    SWITCH_RAW_RATE, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS, TRANSMIT_WAIT_TICK_BYTES,
 };
 
 /// What is told of a sweep as a whole.
@@ -82,13 +82,20 @@ fn counters(out: &mut Families, side: Side, shown: &[(&PortReading, String)], as
         let metric = counter_metrics()[index];
         let mut values = shown
             .iter()
-            .filter_map(|(reading, labels)| Some((labels, reading.counters.wrapped(index)?)))
+            .filter_map(|(reading, labels)| {
+                let counters = &reading.counters;
+                Some((labels, counters.wrapped(index).or_else(|| counters.end(index))?))
+            })
             .peekable();
-        if values.peek().is_none() {
-            continue;
+        if values.peek().is_some() {
+            out.begin(&format!("{prefix}{}", metric.name), metric.kind, metric.help);
+            values.for_each(|(labels, value)| out.series(labels, metric.width.reduce(value)));
         }
-        out.begin(&format!("{prefix}{}", metric.name), metric.kind, metric.help);
-        values.for_each(|(labels, value)| out.series(labels, metric.width.reduce(value)));
+        let mut full = shown.iter().filter(|(reading, _)| reading.counters.is_at_end(index)).peekable();
+        if full.peek().is_some() {
+            out.begin(&metric.saturated_name(prefix), Kind::Gauge, SATURATED_HELP);
+            full.for_each(|(_, labels)| out.series(labels, 1));
+        }
     }
     for metric in [&PORT_RATE_BYTES_PER_SECOND, &TRANSMIT_WAIT_TICK_BYTES] {
         let value =

@@ -223,6 +223,20 @@ impl Counters {
         index < METRICS && self.present & self.saturated & (1 << index) != 0
     }
 
+    /// Whether metric `index` stood at an end that devices have: a 64-bit counter of errors gets to its own end only by
+    /// a defect, and is as good as not read there.
+    #[must_use]
+    pub fn is_at_end(&self, index: usize) -> bool {
+        let end = || counter_metrics().get(index).and_then(|metric| metric.end());
+        self.is_saturated(index) && end().is_none_or(|end| end == self.raw[index])
+    }
+
+    /// The largest value of metric `index`, at which it stands.
+    #[must_use]
+    pub fn end(&self, index: usize) -> Option<u64> {
+        self.is_at_end(index).then(|| counter_metrics()[index].end()).flatten()
+    }
+
     /// Whether nothing was read.
     #[must_use]
     pub fn is_empty(&self) -> bool {

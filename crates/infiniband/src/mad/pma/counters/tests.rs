@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::mad::PMA_DATA_BYTES;
+use std::collections::BTreeMap;
 use throughline_sample::catalogue as metric;
 
 fn classes(capabilities: u16, capabilities_2: u32) -> ClassPortInfo {
@@ -198,4 +199,22 @@ fn parts_make_the_same_counters() {
     assert!(again.decode(PortCounterSet::Classic, &data, &info).unwrap().went_back);
     assert_eq!(Counters::from_parts(1 << METRICS, 0, || Some(0)), None);
     assert_eq!(Counters::from_parts(1, 0, || None), None);
+}
+
+#[test]
+fn the_catalogue_has_the_end_of_every_counter() {
+    use crate::mad::pma::fields::fields;
+    let capabilities = classes(1 << 12 | 1 << 14 | 1 << 15, 0);
+    let mut ends: BTreeMap<&str, u64> = BTreeMap::new();
+    for set in PortCounterSet::ALL {
+        fields(set, &capabilities, |table| {
+            for field in table {
+                let end = ends.entry(counter_metrics()[field.index].name).or_insert(u64::MAX);
+                *end = field.largest().min(*end);
+            }
+        });
+    }
+    for metric in counter_metrics().iter().filter(|metric| metric.end().is_some()) {
+        assert_eq!(metric.end(), ends.get(metric.name).copied(), "{}", metric.name);
+    }
 }
