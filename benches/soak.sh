@@ -4,7 +4,7 @@ set -eu
 cd "$(dirname "$0")/.."
 
 echo "== spool: 5,000 random histories, each crashed at every operation"
-PROPTEST_CASES=5000 cargo test --quiet -p throughline-spool --test model
+PROPTEST_CASES=5000 cargo test --quiet -p throughline-spool --test spool model
 
 echo "== delivery: serve killed 20 times, writers at random, the database 30 s away"
 THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test crash_delivery -- --nocapture

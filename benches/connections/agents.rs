@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use throughline_delivery::wire::PutRequest;
 use throughline_delivery::wire::collect_client::CollectClient;
-use throughline_delivery::{GrpcSink, Session, Sink, TlsFiles};
+use throughline_delivery::{GrpcSink, OnRefusal, Session, Sink, TlsFiles};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
 use throughline_spool::{Class, Entry};
@@ -210,7 +210,7 @@ async fn deliver(sink: &GrpcSink, load: &Load, counts: &Counts, stop: &Cancellat
     let (spool_id, mut sequence, mut session) = (Uuid::new_v4(), 0, None);
     let session_of = async |session: &mut Option<Session>| {
         while session.is_none() {
-            match sink.connect().await {
+            match sink.connect(OnRefusal::End).await {
                 Ok(new) => *session = Some(new),
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
@@ -234,7 +234,7 @@ async fn deliver(sink: &GrpcSink, load: &Load, counts: &Counts, stop: &Cancellat
             let class = Class::Cumulative(0);
             let entry = Entry { spool_id, sequence, class, appended_ns: 0, payload: payload.clone() };
             let sent = open.entries.send(entry).await.is_ok();
-            let answer = tokio::time::timeout(ACK_LIMIT, open.acks.recv()).await;
+            let answer = tokio::time::timeout(ACK_LIMIT, open.next_ack()).await;
             if sent && matches!(answer, Ok(Some(Ok(ack))) if ack.sequence >= sequence) {
                 break;
             }

@@ -11,7 +11,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-use throughline_delivery::{GrpcSink, Sink};
+use throughline_delivery::{GrpcSink, OnRefusal, Sink};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin, NodeInfo};
 use throughline_spool::{Class, Entry};
@@ -139,7 +139,7 @@ async fn send(
     stop: CancellationToken,
 ) -> anyhow::Result<u64> {
     let sink = GrpcSink::new(&url)?;
-    let mut session = sink.connect().await?;
+    let mut session = sink.connect(OnRefusal::End).await?;
     let (spool_id, mut sent, mut acknowledged) = (Uuid::new_v4(), 0_u64, 0_u64);
     loop {
         while sent - acknowledged < WINDOW as u64 && !stop.is_cancelled() {
@@ -153,7 +153,7 @@ async fn send(
             // The first batch is inventory only.
             return Ok((acknowledged - 1) * u64::from(ranks) * cells);
         }
-        let ack = tokio::time::timeout(DRAIN, session.acks.recv()).await.context("no acknowledgement")?;
+        let ack = tokio::time::timeout(DRAIN, session.next_ack()).await.context("no acknowledgement")?;
         acknowledged = ack.context("the stream ended")??.sequence;
     }
 }

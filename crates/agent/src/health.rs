@@ -90,6 +90,7 @@ impl Health for AgentHealth {
         parts.observe(&stats, now);
         let mut conditions = parts.spool_conditions(&stats, now);
         conditions.extend(parts.delivery(&stats, now));
+        conditions.extend(parts.shipped.conditions());
         conditions.extend(parts.source_conditions());
         conditions
     }

@@ -59,6 +59,12 @@ enum Command {
     /// Look at this node's GPUs and their links
     #[command(subcommand)]
     Gpu(gpu::What),
+    /// List batches that the collector refused, and why; they are sent again once that is corrected
+    Refused {
+        /// One JSON document a line
+        #[arg(long)]
+        json: bool,
+    },
     /// Check the configuration and print what holds, with all defaults
     CheckConfig,
 }
@@ -85,13 +91,18 @@ fn main() -> ExitCode {
 fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Gpu(_) => cli.log.start_quietly()?,
-        Command::Run | Command::Once | Command::CheckConfig => cli.log.start()?,
+        Command::Run | Command::Once | Command::Refused { .. } | Command::CheckConfig => cli.log.start()?,
     }
     let mut config: Config = throughline_daemon::config::load("agent", cli.config.as_deref())?;
     let places = config.resolve(cli.state_dir.as_deref())?;
     if let Command::CheckConfig = cli.command {
         let text = throughline_daemon::config::print(&config)?;
         std::io::stdout().write_all(text.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Command::Refused { json } = cli.command {
+        let folder = places.state_dir.join(run::REFUSED_FOLDER);
+        throughline_delivery::print_refused(&folder, json, &mut std::io::stdout().lock())?;
         return Ok(ExitCode::SUCCESS);
     }
     // Before there are threads: each has capabilities of its own.
@@ -108,7 +119,7 @@ async fn command(command: Command, config: &Config, places: &Places) -> anyhow::
     match command {
         Command::Once => once::once(config, places).await,
         Command::Gpu(what) => gpu::run(what, config, places).await,
-        Command::Run | Command::CheckConfig => run::run(config, places).await,
+        Command::Run | Command::Refused { .. } | Command::CheckConfig => run::run(config, places).await,
     }
 }
 

@@ -25,6 +25,9 @@ use tokio_util::sync::CancellationToken;
 /// Folder of the spool in the state folder.
 const SPOOL_FOLDER: &str = "spool";
 
+/// Folder of the batches that the collector refuses, in the state folder.
+pub const REFUSED_FOLDER: &str = "refused";
+
 /// Runs the agent until SIGTERM or SIGINT.
 ///
 /// # Errors
@@ -38,6 +41,8 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let sink =
         delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
     let spool = config.spool.open(&places.state_dir.join(SPOOL_FOLDER), places.node.clone())?;
+    let quarantine =
+        config.spool.quarantine(&places.state_dir.join(REFUSED_FOLDER), places.node.clone(), &spool)?;
     let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
     let (clock, figures, last) = (
         Arc::new(Clock::new()),
@@ -66,7 +71,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
     batcher.input(housekeeping::NAME, receiver);
     let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, figures.clone());
-    let outbox = Outbox::start(spool.clone(), sink);
+    let outbox = Outbox::start(spool.clone(), quarantine, sink);
     let shipped = outbox.shipped();
     let health = AgentHealth::new(
         sources.clone(),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use throughline_daemon::raise_descriptors;
-use throughline_delivery::{GrpcSink, Reason, ShipStats, Sink, TlsFiles, ship};
+use throughline_delivery::{GrpcSink, OnRefusal, Reason, ShipStats, Sink, TlsFiles, ship};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
 use throughline_spool::{Class, Config, Spool};
@@ -249,7 +249,7 @@ fn stranger_process() {
     let sink = GrpcSink::new(&url).unwrap().with_token(std::env::var_os(TOKEN_FILE).map(PathBuf::from));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let said = runtime.block_on(async {
-        if let Err(error) = sink.connect().await {
+        if let Err(error) = sink.connect(OnRefusal::End).await {
             return error.to_string();
         }
         let spool = Spool::in_memory(Config::default()).unwrap();

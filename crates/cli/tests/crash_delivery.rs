@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use throughline_delivery::{GrpcSink, Reason, Session, ShipStats, Sink, SinkError, ship};
+use throughline_delivery::{GrpcSink, OnRefusal, Reason, Session, ShipStats, Sink, SinkError, ship};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
 use throughline_spool::{Class, Config, Spool};
@@ -39,11 +39,12 @@ const WRITER_NAME: &str = "CRASH_DELIVERY_NAME";
 struct MovingSink(PathBuf);
 
 impl Sink for MovingSink {
-    fn connect(&self) -> throughline_delivery::Connecting<'_> {
-        Box::pin(async {
+    fn connect(&self, on_refusal: OnRefusal) -> throughline_delivery::Connecting<'_> {
+        Box::pin(async move {
             let error = |detail: String| SinkError { to: self.name(), reason: Reason::Connect, detail };
             let url = std::fs::read_to_string(&self.0).map_err(|e| error(e.to_string()))?;
-            let session: Session = GrpcSink::new(&url).map_err(|e| error(e.to_string()))?.connect().await?;
+            let sink = GrpcSink::new(&url).map_err(|e| error(e.to_string()))?;
+            let session: Session = sink.connect(on_refusal).await?;
             Ok(session)
         })
     }

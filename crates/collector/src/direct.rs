@@ -63,7 +63,7 @@ impl DirectStream {
         }
         let Ok(room) = self.room.clone().acquire_many_owned(units(bytes)).await else { return false };
         let (acks, ended) = (self.acks.clone(), self.ended.clone());
-        let sender = Sender { stream: self.number, acks, ended, _room: room };
+        let sender = Sender { stream: self.number, acks, ended, takes_refusals: false, _room: room };
         self.queue.send(Queued { entry, bytes, decoded_bytes: bytes, sender }).await.is_ok()
     }
 }

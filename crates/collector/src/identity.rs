@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use throughline_sample::Guid;
+use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 use throughline_sample::wire::Batch;
 use tonic::Status;
 use tonic::transport::CertificateDer;
@@ -60,14 +61,26 @@ impl Identity {
         Ok(Identity::Certified { names, crawler })
     }
 
+    /// Its name as in `record_quarantine`.
+    pub fn name(&self) -> String {
+        match self {
+            Identity::Certified { crawler: Some((name, _)), .. } => format!("crawler:{name}"),
+            Identity::Certified { names, .. } => {
+                format!("node:{}", names.first().map_or("", String::as_str))
+            }
+            Identity::Local { .. } => "local".to_owned(),
+        }
+    }
+
     /// Whether it may send this batch.
     pub fn may_send(&self, batch: &Batch) -> Result<(), Status> {
         match self {
             _ if batch.node.is_empty() => self.may_crawl(batch.subnet_prefix),
             Identity::Certified { names, .. } if !names.contains(&batch.node) => {
                 Err(Status::permission_denied(format!(
-                    "a batch of node '{}' came with the certificate of {}: [node] name and certificate must agree",
-                    batch.node,
+                    "a batch of node '{}' came with the certificate of {}: set [node] name in agent.toml to a name of the \
+                     certificate, or give the node a certificate with its name",
+                    clean_text(&batch.node, NAME_BYTES_MAX),
                     names.join(", ")
                 )))
             }

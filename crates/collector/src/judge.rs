@@ -108,7 +108,7 @@ pub(crate) fn judge(batch: &mut Batch, accept: AcceptTimes, now: i64) -> Verdict
 /// An entry that is too large to be decoded.
 pub(crate) fn too_large(bytes: &[u8]) -> Rejected {
     let example = bytes[..bytes.len().min(throughline_store::EXAMPLE_BYTES_MAX)].to_vec();
-    Rejected { reason: Rejection::Size, kind: "entry", records: 1, example }
+    Rejected { sender: None, reason: Rejection::Size, kind: "entry", records: 1, example }
 }
 
 /// Records in a batch.

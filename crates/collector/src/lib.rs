@@ -22,6 +22,7 @@ mod judge;
 pub mod limits;
 mod own;
 mod queue;
+mod refused;
 mod service;
 mod writer;
 
@@ -114,10 +115,20 @@ pub async fn run<C: Committer>(
     // Cancelled when the writer may no longer wait for the database.
     let give_up = CancellationToken::new();
     let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
-    tokio::spawn(own::tell(node, figures.clone(), queue.clone(), room.clone(), stop.clone()));
+    let refused = Arc::new(refused::RefusedSenders::default());
+    let own_stop = stop.clone();
+    tokio::spawn(own::tell(node, figures.clone(), refused.clone(), queue.clone(), room.clone(), own_stop));
     let registry = Registry::new(access.limits, figures.clone());
-    let service =
-        service::Service::new(queue, room, leaser, access.token, access.accept, figures, stop.clone());
+    let service = service::Service::new(
+        queue,
+        room,
+        leaser,
+        access.token,
+        access.accept,
+        figures,
+        refused,
+        stop.clone(),
+    );
     let tls = access.tls.map(ServerTls::new).transpose().map_err(Failure::from)?;
     let gate = Gate::new(tls, access.crawlers, access.users);
     let (accepting, connections) = Accepting::new(gate, registry.clone(), stop.clone());

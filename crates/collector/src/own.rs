@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use crate::queue::{Queued, Sender, units};
+use crate::refused::RefusedSenders;
 
 /// As often as agents and crawlers tell theirs.
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -21,6 +22,7 @@ const INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) async fn tell(
     node: String,
     figures: SelfFigures,
+    refused: Arc<RefusedSenders>,
     queue: mpsc::Sender<Queued>,
     room: Arc<Semaphore>,
     stop: CancellationToken,
@@ -45,9 +47,18 @@ pub(crate) async fn tell(
         // A name and two numbers each.
         let decoded_bytes = 4 * bytes;
         let Ok(room) = room.clone().try_acquire_many_owned(units(decoded_bytes)) else { continue };
-        let entry = Entry { spool_id, sequence, content: Content::Batch(batch), sender: From::default() };
+        let sender = From { rejected: refused.take(), ..From::default() };
+        let entry = Entry { spool_id, sequence, content: Content::Batch(batch), sender };
         // Streams are numbered from 0 and never get so far.
-        let sender = Sender { stream: u64::MAX, acks: acks.clone(), ended: Arc::default(), _room: room };
-        let _ = queue.try_send(Queued { entry, bytes, decoded_bytes, sender });
+        let sender = Sender {
+            stream: u64::MAX,
+            acks: acks.clone(),
+            ended: Arc::default(),
+            takes_refusals: false,
+            _room: room,
+        };
+        if let Err(error) = queue.try_send(Queued { entry, bytes, decoded_bytes, sender }) {
+            refused.put_back(error.into_inner().entry.sender.rejected);
+        }
     }
 }

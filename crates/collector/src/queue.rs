@@ -1,12 +1,13 @@
 //! The way of an entry through the collector, and the bounds of that way.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use throughline_delivery::wire::PutResponse;
+use throughline_delivery::wire::{PutResponse, Refusal};
 use throughline_store::Entry;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::Status;
+use uuid::Uuid;
 
 /// Unit in which room in the queue is counted.
 const UNIT_BYTES: usize = 1024;
@@ -36,8 +37,41 @@ pub(crate) struct Sender {
     /// Set when one of its entries was not stored: what it sent behind that must not be stored either, or the ledger
     /// would take the one that is sent again for a repetition.
     pub ended: Arc<AtomicBool>,
+    /// Whether it understands that one entry is refused and its stream continues.
+    pub takes_refusals: bool,
     /// The entry's part of the queue's memory; given back when it is done.
     pub _room: OwnedSemaphorePermit,
+}
+
+impl Sender {
+    /// Ends a stream whose entry was not stored.
+    pub fn end(&self, status: Status) {
+        if !self.ended.swap(true, Relaxed) {
+            // A sender that reads no answers does not get this one either.
+            let _ = self.acks.try_send(Err(status));
+        }
+    }
+
+    /// Answers that an entry is not stored because of the configuration. Its stream ends where that can't be said: an
+    /// acknowledgement of a later entry would stand for this one, too.
+    pub fn refuse(&self, spool_id: Uuid, sequence: u64, status: Status) {
+        if !self.takes_refusals {
+            return self.end(status);
+        }
+        let response = refusal(spool_id, sequence, &status);
+        if self.acks.try_send(Ok(response)).is_err() {
+            self.ended.store(true, Relaxed);
+        }
+    }
+}
+
+/// The response about a refused entry.
+pub(crate) fn refusal(spool_id: Uuid, sequence: u64, status: &Status) -> PutResponse {
+    PutResponse {
+        spool_id: bytes::Bytes::copy_from_slice(spool_id.as_bytes()),
+        acknowledged: 0,
+        refusal: Some(Refusal { sequence, reason: status.message().to_owned() }),
+    }
 }
 
 /// Units of room that so many bytes take.

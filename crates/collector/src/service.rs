@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use throughline_daemon::{Clock, SelfFigures, Token};
 use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
-use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST};
-use throughline_sample::admission::is_deceptive;
+use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_KEY};
+use throughline_sample::Message;
+use throughline_sample::admission::{Rejection, is_deceptive};
 use throughline_sample::catalogue::{CONNECTED_SENDERS, REFUSED_ENTRIES};
 use throughline_store::{Content, Entry, Sender as From, TermRequest};
 use tokio::sync::{Semaphore, mpsc};
@@ -24,7 +25,8 @@ use crate::accept::{Peer, StreamPlace, sender};
 use crate::identity::Identity;
 use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
 use crate::limits::STREAMS_PER_SENDER;
-use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, units};
+use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, refusal, units};
+use crate::refused::RefusedSenders;
 use crate::{Leaser, SOURCE};
 
 /// Streams at once: twice a site of 8,000 nodes, should one collector be left of several.
@@ -40,10 +42,12 @@ pub(crate) struct Service {
     told: Seldom,
     next_stream: AtomicU64,
     figures: SelfFigures,
+    refused: Arc<RefusedSenders>,
     stop: CancellationToken,
 }
 
 impl Service {
+    #[allow(clippy::too_many_arguments)] // Each once, from where all of them are made.
     pub fn new(
         queue: mpsc::Sender<Queued>,
         room: Arc<Semaphore>,
@@ -51,6 +55,7 @@ impl Service {
         token: Option<Token>,
         accept: AcceptTimes,
         figures: SelfFigures,
+        refused: Arc<RefusedSenders>,
         stop: CancellationToken,
     ) -> Self {
         figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
@@ -66,6 +71,7 @@ impl Service {
             told: Seldom::default(),
             next_stream: AtomicU64::new(0),
             figures,
+            refused,
             stop,
         }
     }
@@ -117,6 +123,10 @@ impl Collect for Service {
             acks,
             accept: self.accept,
             ended: Arc::default(),
+            takes_refusals: request.metadata().contains_key(REFUSALS_KEY),
+            refused: self.refused.clone(),
+            figures: self.figures.clone(),
+            has_refused: false,
         };
         let (figures, streams, stop) = (self.figures.clone(), self.streams.clone(), self.stop.clone());
         let count = move |figures: &SelfFigures| {
@@ -202,11 +212,27 @@ struct Stream {
     accept: AcceptTimes,
     /// Set by the writer when an entry was not stored.
     ended: Arc<AtomicBool>,
+    /// Whether its sender understands that one entry is refused and the stream continues.
+    takes_refusals: bool,
+    refused: Arc<RefusedSenders>,
+    figures: SelfFigures,
+    /// Whether an entry was refused: the first of a stream is a line in the log.
+    has_refused: bool,
+}
+
+/// An entry that is not stored because of the configuration.
+struct Refused {
+    status: Status,
+    rejection: Rejection,
 }
 
 impl Stream {
     /// Reads until the sender ends, the connection breaks, or `stop`. An error is the sender's fault.
-    async fn read(self, mut messages: Streaming<PutRequest>, stop: CancellationToken) -> Result<(), Status> {
+    async fn read(
+        mut self,
+        mut messages: Streaming<PutRequest>,
+        stop: CancellationToken,
+    ) -> Result<(), Status> {
         loop {
             let message = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -241,9 +267,27 @@ impl Stream {
                 room = self.room.clone().acquire_many_owned(units) => room,
             };
             let Ok(room) = room else { return Ok(()) };
-            let entry = self.judged(decode(&message, measured)?)?;
+            let (spool_id, sequence) = identify(&message)?;
+            let entry = match self.judged(decode(&message, measured, spool_id)) {
+                Ok(entry) => entry,
+                Err(refused) => {
+                    drop(room);
+                    self.note_refused(&refused);
+                    if !self.takes_refusals {
+                        return Err(refused.status);
+                    }
+                    let response = refusal(spool_id, sequence, &refused.status);
+                    tokio::select! {
+                        () = stop.cancelled() => return Ok(()),
+                        // Fails where the sender is gone.
+                        sent = self.acks.send(Ok(response)) => if sent.is_err() { return Ok(()) },
+                    }
+                    continue;
+                }
+            };
             let (acks, ended) = (self.acks.clone(), self.ended.clone());
-            let sender = Sender { stream: self.number, acks, ended, _room: room };
+            let takes_refusals = self.takes_refusals;
+            let sender = Sender { stream: self.number, acks, ended, takes_refusals, _room: room };
             let queued = Queued { entry, bytes, decoded_bytes, sender };
             if self.queue.send(queued).await.is_err() {
                 return Ok(()); // The writer has ended.
@@ -251,15 +295,34 @@ impl Stream {
         }
     }
 
+    fn note_refused(&mut self, refused: &Refused) {
+        let reason = refused.status.message();
+        self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+        self.refused.add(&self.identity.name(), refused.rejection, reason);
+        if self.takes_refusals && !std::mem::replace(&mut self.has_refused, true) {
+            tracing::warn!(
+                sender = self.identity.name(),
+                reason,
+                "batches of a sender are refused; it keeps them"
+            );
+        }
+    }
+
     /// The entry without what its sender may not report. An error is about the batch as a whole.
-    fn judged(&self, mut entry: Entry) -> Result<Entry, Status> {
+    fn judged(&self, mut entry: Entry) -> Result<Entry, Refused> {
+        if let Content::Batch(batch) = &entry.content
+            && (batch.node.len() > NAME_BYTES_MAX || batch.node.chars().any(is_deceptive))
+        {
+            // No configuration makes it one: as bytes that are no batch.
+            let mut bytes = batch.encode_to_vec();
+            bytes.truncate(TOO_LARGE_BYTES);
+            entry.content =
+                Content::Undecodable { bytes, reason: "the batch's node is no host name".to_owned() };
+        }
         match &mut entry.content {
             Content::Batch(batch) => {
-                self.identity.may_send(batch)?;
-                let is_name = batch.node.len() <= NAME_BYTES_MAX && !batch.node.chars().any(is_deceptive);
-                if !is_name {
-                    return Err(Status::invalid_argument("the batch's node is no host name"));
-                }
+                let rejection = if batch.node.is_empty() { Rejection::Fabric } else { Rejection::Node };
+                self.identity.may_send(batch).map_err(|status| Refused { status, rejection })?;
                 entry.sender.owners = self.identity.owners(Some(batch));
                 let verdict = judge(batch, self.accept, Clock::new().now());
                 entry.sender.rejected = verdict.rejected;
@@ -274,7 +337,8 @@ impl Stream {
 /// Bytes of an entry that is too large which go to the quarantine.
 const TOO_LARGE_BYTES: usize = 64 << 10;
 
-fn decode(message: &PutRequest, measured: Option<Measure>) -> Result<Entry, Status> {
+/// Spool id and sequence.
+fn identify(message: &PutRequest) -> Result<(Uuid, u64), Status> {
     let spool_id = Uuid::from_slice(&message.spool_id).map_err(|_| {
         Status::invalid_argument(format!("spool_id has {} bytes, not 16", message.spool_id.len()))
     })?;
@@ -284,12 +348,16 @@ fn decode(message: &PutRequest, measured: Option<Measure>) -> Result<Entry, Stat
             message.sequence
         )));
     }
+    Ok((spool_id, message.sequence))
+}
+
+fn decode(message: &PutRequest, measured: Option<Measure>, spool_id: Uuid) -> Entry {
     let undecoded = |bytes: &[u8], reason: String| {
         let content = Content::Undecodable { bytes: bytes.to_vec(), reason };
         Entry { spool_id, sequence: message.sequence, content, sender: From::default() }
     };
     match measured {
-        None => Ok(undecoded(&message.batch, "failed to decode: it is no batch".to_owned())),
+        None => undecoded(&message.batch, "failed to decode: it is no batch".to_owned()),
         Some(size) if !size.fits() => {
             let start = &message.batch[..message.batch.len().min(TOO_LARGE_BYTES)];
             let reason = format!(
@@ -301,8 +369,8 @@ fn decode(message: &PutRequest, measured: Option<Measure>) -> Result<Entry, Stat
             );
             let mut entry = undecoded(start, reason);
             entry.sender.rejected.push(too_large(&message.batch));
-            Ok(entry)
+            entry
         }
-        Some(_) => Ok(Entry::decode(spool_id, message.sequence, &message.batch)),
+        Some(_) => Entry::decode(spool_id, message.sequence, &message.batch),
     }
 }

@@ -144,7 +144,7 @@ impl<C: Committer> Writer<C> {
             match self.committer.commit(&entries[part.clone()]).await {
                 Ok(done) => {
                     stored[part.clone()].fill(true);
-                    self.note_commit(done, started, part.start, senders, &mut stored);
+                    self.note_commit(done, started, part.start, entries, senders, &mut stored);
                 }
                 Err(CommitError::Away(reason)) => {
                     self.wait(&reason).await;
@@ -163,7 +163,7 @@ impl<C: Committer> Writer<C> {
                     match self.isolate(entry, &reason).await {
                         Some(done) => {
                             stored[part.start] = true;
-                            self.note_commit(done, started, part.start, senders, &mut stored);
+                            self.note_commit(done, started, part.start, entries, senders, &mut stored);
                         }
                         None => parts.push(part),
                     }
@@ -190,7 +190,7 @@ impl<C: Committer> Writer<C> {
             return false;
         }
         tracing::warn!(spool = %entry.spool_id, sequence = entry.sequence, reason, "the database refuses an entry");
-        end(sender, Status::unavailable(format!("the database refuses entry {}: {reason}", entry.sequence)));
+        sender.end(Status::unavailable(format!("the database refuses entry {}: {reason}", entry.sequence)));
         true
     }
 
@@ -220,16 +220,18 @@ impl<C: Committer> Writer<C> {
         done: WriteOutcome,
         started: Instant,
         first: usize,
+        entries: &[Entry],
         senders: &[Sender],
         stored: &mut [bool],
     ) {
         for place in &done.denied {
             stored[first + place] = false;
-            end(&senders[first + place], Status::permission_denied(OF_ANOTHER));
+            let (entry, sender) = (&entries[first + place], &senders[first + place]);
+            sender.refuse(entry.spool_id, entry.sequence, Status::permission_denied(OF_ANOTHER));
         }
         for place in &done.deferred {
             stored[first + place] = false;
-            end(&senders[first + place], Status::resource_exhausted(TOO_MANY_CHUNKS));
+            senders[first + place].end(Status::resource_exhausted(TOO_MANY_CHUNKS));
         }
         for (reason, records) in &done.rejected {
             self.figures.add(reason.reason(), &REJECTED_RECORDS, *records);
@@ -277,19 +279,11 @@ fn set_aside(entry: &mut Entry, reason: &str) {
 }
 
 /// Why an entry of somebody else's spool is refused.
-const OF_ANOTHER: &str = "the spool belongs to another sender: a node that has a new name needs a new spool, so move the \
-                          folder of the old one away";
+const OF_ANOTHER: &str = "the spool belongs to another sender: was its folder copied from another node, or has the \
+                          certificate of the crawler a new name? stop the daemon and move the folder `spool` away";
 
 /// Why an entry waits.
 const TOO_MANY_CHUNKS: &str = "too much that is hours old at once: send it again later";
-
-/// Ends a stream whose entry was not stored.
-fn end(sender: &Sender, status: Status) {
-    if !sender.ended.swap(true, Relaxed) {
-        // A sender that reads no answers does not get this one either.
-        let _ = sender.acks.try_send(Err(status));
-    }
-}
 
 /// The parts of this one whose streams have not ended, the first last; `None` where that is all of it.
 fn live_parts(part: &Range<usize>, senders: &[Sender]) -> Option<Vec<Range<usize>>> {
@@ -308,11 +302,15 @@ fn live_parts(part: &Range<usize>, senders: &[Sender]) -> Option<Vec<Range<usize
     Some(parts)
 }
 
-/// Tells each sender the highest entry of each of its spools that was stored.
+/// Reports to each sender the highest entry of each of its spools that was stored. Nothing to a stream that has ended: an
+/// entry between may not be stored.
 fn acknowledge(entries: &[Entry], senders: &[Sender], stored: &[bool]) {
     // In the order of streams: a simulation plays the same way again.
     let mut highest = BTreeMap::new();
     for ((entry, sender), _) in entries.iter().zip(senders).zip(stored).filter(|(_, stored)| **stored) {
+        if sender.ended.load(Relaxed) {
+            continue;
+        }
         let place = highest.entry((sender.stream, entry.spool_id)).or_insert((0, sender));
         place.0 = entry.sequence.max(place.0);
     }
@@ -320,6 +318,6 @@ fn acknowledge(entries: &[Entry], senders: &[Sender], stored: &[bool]) {
         let spool_id = bytes::Bytes::copy_from_slice(spool_id.as_bytes());
         // A sender that is gone asks again elsewhere; one that does not read its answers tries another
         // session after a while.
-        let _ = sender.acks.try_send(Ok(PutResponse { spool_id, acknowledged }));
+        let _ = sender.acks.try_send(Ok(PutResponse { spool_id, acknowledged, refusal: None }));
     }
 }

@@ -1,6 +1,7 @@
 //! What a sender's entries take in memory, by the allocator's own count: alone in its process.
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
+#[path = "collector/site.rs"]
 mod site;
 
 use peak_alloc::PeakAlloc;

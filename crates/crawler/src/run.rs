@@ -54,6 +54,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Folder of the spool in the state folder; an agent on the same node has another one.
 const SPOOL_FOLDER: &str = "fabric-spool";
+/// Folder of the batches that the collector refuses, in the state folder.
+pub const REFUSED_FOLDER: &str = "fabric-refused";
 
 /// Runs the daemon until SIGTERM or SIGINT.
 ///
@@ -81,8 +83,9 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let stop = stop_signal().context("signal handlers")?;
         paths::create_dir(&state_dir)?;
         let subnet_prefix = port.local().subnet_prefix;
-        let spool =
-            config.spool.open(&state_dir.join(SPOOL_FOLDER), format!("fabric {subnet_prefix:#018x}"))?;
+        let owner = format!("fabric {subnet_prefix:#018x}");
+        let spool = config.spool.open(&state_dir.join(SPOOL_FOLDER), owner.clone())?;
+        let quarantine = config.spool.quarantine(&state_dir.join(REFUSED_FOLDER), owner, &spool)?;
         let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
         let (commits, rounds) = tokio::sync::mpsc::channel(housekeeping::ROUNDS_WATCHED);
         let publisher = Publisher {
@@ -126,7 +129,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             Via::Umad => verbs::spawn(port.local(), shared.clone(), crawl_stop.clone())?,
             Via::Sim(_) => None,
         };
-        let outbox = Outbox::start(spool, sink.clone());
+        let outbox = Outbox::start(spool, quarantine, sink.clone());
         let delivered = CancellationToken::new();
         let standby = Standby::new(config, sink, shared.clone());
         let own = Own { shared: shared.clone(), shipped: outbox.shipped() };

@@ -12,7 +12,7 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint, Uri};
 use uuid::Uuid;
 
-use crate::sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
+use crate::sink::{Ack, Answer, Connecting, OnRefusal, Reason, Refusal, Session, Sink, SinkError};
 use crate::tls::TlsFiles;
 use crate::unix;
 use crate::wire::collect_client::CollectClient;
@@ -30,6 +30,9 @@ const CHANNEL_ENTRIES: usize = 16;
 pub(crate) const UNIX: &str = "unix:";
 /// The configuration's key of the token.
 pub(crate) const TOKEN_KEY: &str = "delivery.token_file";
+
+/// Metadata of a stream whose sender understands [`crate::wire::Refusal`]; see `collect.proto`.
+pub const REFUSALS_KEY: &str = "throughline-refusals";
 
 /// A URL that entries cannot be sent to.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -153,7 +156,7 @@ impl GrpcSink {
         SinkError { to: self.url.clone(), reason, detail: detail.to_string() }
     }
 
-    async fn open(&self) -> Result<Session, SinkError> {
+    async fn open(&self, on_refusal: OnRefusal) -> Result<Session, SinkError> {
         let (channel, authorization) = (self.channel().await?, self.authorization()?);
         let (entries, queue) = mpsc::channel::<Entry>(CHANNEL_ENTRIES);
         let requests = tokio_stream::StreamExt::map(ReceiverStream::new(queue), |entry| PutRequest {
@@ -162,38 +165,39 @@ impl GrpcSink {
             batch: entry.payload,
         });
         let mut client = CollectClient::new(channel);
-        let request = authorized(requests, authorization.as_ref());
+        let mut request = authorized(requests, authorization.as_ref());
+        if on_refusal == OnRefusal::Continue {
+            request.metadata_mut().insert(REFUSALS_KEY, MetadataValue::from_static("1"));
+        }
         let opened = tokio::time::timeout(CONNECT_TIMEOUT, client.put(request)).await;
         let mut responses = match opened {
             Ok(Ok(response)) => response.into_inner(),
             Ok(Err(status)) => return Err(self.status(&status)),
             Err(_) => return Err(self.error(Reason::Silent, "the stream did not open in 5 s")),
         };
-        let (told, acks) = mpsc::channel(CHANNEL_ENTRIES);
+        let (received, answers) = mpsc::channel(CHANNEL_ENTRIES);
         let sink = self.clone();
         tokio::spawn(async move {
             loop {
                 let item = tokio::select! {
                     // The session was dropped: so is the stream.
-                    () = told.closed() => return,
+                    () = received.closed() => return,
                     item = responses.message() => item,
                 };
                 let (item, last) = match item {
-                    Ok(Some(response)) => match ack(&response) {
-                        Some(ack) => (Ok(ack), false),
-                        None => {
-                            (Err(sink.error(Reason::Protocol, "an acknowledgement without a spool id")), true)
-                        }
+                    Ok(Some(response)) => match answer(response) {
+                        Some(answer) => (Ok(answer), false),
+                        None => (Err(sink.error(Reason::Protocol, "a response without a spool id")), true),
                     },
                     Ok(None) => (Err(sink.error(Reason::Lost, "the collector ended the stream")), true),
                     Err(status) => (Err(sink.status(&status)), true),
                 };
-                if told.send(item).await.is_err() || last {
+                if received.send(item).await.is_err() || last {
                     return;
                 }
             }
         });
-        Ok(Session { entries, acks })
+        Ok(Session { entries, answers })
     }
 
     pub(crate) fn status(&self, status: &tonic::Status) -> SinkError {
@@ -217,8 +221,14 @@ pub(crate) fn authorized<T>(message: T, authorization: Option<&MetadataValue<Asc
     request
 }
 
-fn ack(response: &PutResponse) -> Option<Ack> {
-    Some(Ack { spool_id: Uuid::from_slice(&response.spool_id).ok()?, sequence: response.acknowledged })
+fn answer(response: PutResponse) -> Option<Answer> {
+    let spool_id = Uuid::from_slice(&response.spool_id).ok()?;
+    Some(match response.refusal {
+        Some(refusal) => {
+            Answer::Refused(Refusal { spool_id, sequence: refusal.sequence, reason: refusal.reason })
+        }
+        None => Answer::Stored(Ack { spool_id, sequence: response.acknowledged }),
+    })
 }
 
 fn root_cause(error: &dyn std::error::Error) -> String {
@@ -236,8 +246,8 @@ fn is_loopback(host: &str) -> bool {
 }
 
 impl Sink for GrpcSink {
-    fn connect(&self) -> Connecting<'_> {
-        Box::pin(self.open())
+    fn connect(&self, on_refusal: OnRefusal) -> Connecting<'_> {
+        Box::pin(self.open(on_refusal))
     }
 
     fn name(&self) -> String {

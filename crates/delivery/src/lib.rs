@@ -9,7 +9,9 @@ mod backoff;
 mod endpoint;
 mod grpc;
 mod lease;
+mod listing;
 mod outbox;
+pub mod quarantine;
 mod ship;
 mod sink;
 mod stats;
@@ -18,11 +20,13 @@ mod unix;
 
 pub use backoff::Backoff;
 pub use endpoint::{COLLECT_SOCKET, Endpoint};
-pub use grpc::{GrpcSink, UrlError};
+pub use grpc::{GrpcSink, REFUSALS_KEY, UrlError};
 pub use lease::{LEASE_LONGEST, LEASE_SHORTEST, Leases};
+pub use listing::print_refused;
 pub use outbox::{Outbox, SpoolSection};
+pub use quarantine::Quarantine;
 pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
-pub use sink::{Ack, Connecting, Reason, Session, Sink, SinkError};
+pub use sink::{Ack, Answer, Connecting, OnRefusal, Reason, Refusal, Session, Sink, SinkError};
 pub use stats::{ShipStats, figures};
 pub use tls::{ServerTls, TlsFileError, TlsFiles};
 

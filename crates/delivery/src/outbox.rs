@@ -1,10 +1,12 @@
 //! The way out of a daemon that has records: its spool, the loop that delivers it, and their drain.
 
-use crate::{GrpcSink, ShipStats, ship};
+use crate::ship::{Cargo, deliver};
+use crate::{Quarantine, ShipStats, Sink};
 use serde::{Deserialize, Serialize};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use throughline_daemon::Failure;
 use throughline_spool::{Error, Spool};
 use tokio::task::JoinHandle;
@@ -21,11 +23,22 @@ pub struct SpoolSection {
     pub memory_limit_bytes: u64,
     /// For diskless nodes: what waits is lost with the process.
     pub memory_only: bool,
+    /// Largest size on disk of entries that the collector refuses until its configuration or this node's certificate is
+    /// corrected.
+    pub refused_limit_bytes: u64,
+    /// How long such entries are kept.
+    pub refused_keep_seconds: u64,
 }
 
 impl Default for SpoolSection {
     fn default() -> Self {
-        Self { limit_bytes: 1 << 30, memory_limit_bytes: 32 << 20, memory_only: false }
+        Self {
+            limit_bytes: 1 << 30,
+            memory_limit_bytes: 32 << 20,
+            memory_only: false,
+            refused_limit_bytes: 256 << 20,
+            refused_keep_seconds: 7 * 24 * 3600,
+        }
     }
 }
 
@@ -42,6 +55,38 @@ impl SpoolSection {
             owner,
             ..throughline_spool::Config::default()
         };
+        self.open_with(folder, settings, ["memory_limit_bytes", "limit_bytes"])
+    }
+
+    /// The quarantine of what `from` holds, in this folder; in memory where the spool is.
+    ///
+    /// # Errors
+    /// As [`SpoolSection::open`].
+    pub fn quarantine(&self, folder: &Path, owner: String, from: &Spool) -> Result<Quarantine, Failure> {
+        if self.refused_keep_seconds == 0 {
+            let why = "must be at least 1; how long batches are kept that the collector refuses";
+            return Err(Failure::usage(format!("configuration: spool.refused_keep_seconds {why}")));
+        }
+        let settings = throughline_spool::Config {
+            memory_bytes_max: QUARANTINE_MEMORY_BYTES,
+            disk_bytes_max: self.refused_limit_bytes,
+            owner,
+            has_envelopes: true,
+            ..throughline_spool::Config::default()
+        };
+        let spool = self.open_with(folder, settings, ["memory_limit_bytes", "refused_limit_bytes"])?;
+        let keep = Duration::from_secs(self.refused_keep_seconds);
+        let refused = Quarantine::new(spool, Some(folder.to_owned()), keep, from);
+        refused.map_err(|error| Failure::unavailable(format!("{}: {error}", folder.display())))
+    }
+
+    /// `keys` are the configuration's names of the bounds in memory and on disk.
+    fn open_with(
+        &self,
+        folder: &Path,
+        settings: throughline_spool::Config,
+        [memory_key, disk_key]: [&str; 2],
+    ) -> Result<Spool, Failure> {
         let opened = if self.memory_only {
             Spool::in_memory(settings).map(|spool| (spool, None))
         } else {
@@ -60,8 +105,8 @@ impl SpoolSection {
             }
             Err(Error::Config { key, why }) => {
                 let key = match key {
-                    "memory_bytes_max" => "memory_limit_bytes",
-                    "disk_bytes_max" => "limit_bytes",
+                    "memory_bytes_max" => memory_key,
+                    "disk_bytes_max" => disk_key,
                     other => other,
                 };
                 Err(Failure::usage(format!("configuration: spool.{key} {why}")))
@@ -70,6 +115,9 @@ impl SpoolSection {
         }
     }
 }
+
+/// Refused entries that are not on disk yet, or all of them without a disk: a few of the largest.
+const QUARANTINE_MEMORY_BYTES: usize = 8 << 20;
 
 /// Whether a person chose the wrong folder, other than a disk being full or broken.
 fn is_wrong_place(kind: ErrorKind) -> bool {
@@ -83,16 +131,25 @@ pub struct Outbox {
     shipped: Arc<ShipStats>,
     stop: CancellationToken,
     task: JoinHandle<()>,
+    refused: JoinHandle<()>,
+    quarantine: Quarantine,
 }
 
 impl Outbox {
     /// Starts to deliver what is in the spool, and whatever is appended later.
     #[must_use]
-    pub fn start(spool: Spool, sink: GrpcSink) -> Self {
+    pub fn start(spool: Spool, quarantine: Quarantine, sink: impl Sink + Clone + 'static) -> Self {
         let (shipped, stop) = (Arc::new(ShipStats::default()), CancellationToken::new());
-        let (from, counts, token) = (spool.clone(), shipped.clone(), stop.clone());
-        let task = tokio::spawn(async move { ship(&from, &sink, token, &counts).await });
-        Self { spool, shipped, stop, task }
+        // The one that is set first; there is no other.
+        _ = shipped.quarantine.set(quarantine.clone());
+        let (from, keeper, counts, token) =
+            (spool.clone(), quarantine.clone(), shipped.clone(), stop.clone());
+        let (kept, again, end) = (quarantine.clone(), sink.clone(), stop.clone());
+        let task = tokio::spawn(async move {
+            deliver(Cargo::Spool(&from, Some(&keeper)), &sink, token, &counts).await;
+        });
+        let refused = tokio::spawn(async move { kept.send_again(&again, end).await });
+        Self { spool, shipped, stop, task, refused, quarantine }
     }
 
     /// Counts of the delivery.
@@ -114,6 +171,11 @@ impl Outbox {
         if let Err(error) = self.task.await {
             tracing::error!(%error, "delivery ended badly");
         }
+        if let Err(error) = self.refused.await {
+            tracing::error!(%error, "the delivery of refused entries ended badly");
+        }
+        let quarantine = self.quarantine.clone();
+        _ = tokio::task::spawn_blocking(move || quarantine.flush()).await;
         tracing::info!(left_in_spool = self.spool.stats().backlog_entries, "stopped");
         // The last handle closes the files and may wait for the disk.
         let _ = tokio::task::spawn_blocking(move || drop(self.spool)).await;

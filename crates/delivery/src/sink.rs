@@ -9,7 +9,7 @@ use throughline_spool::Entry;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-/// Everything of `spool_id` up to `sequence` that this session was given is committed.
+/// Everything of `spool_id` up to `sequence` that this session was given is committed, without what was refused before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ack {
     /// Whose entries.
@@ -18,7 +18,36 @@ pub struct Ack {
     pub sequence: u64,
 }
 
-/// Why delivery stopped, as told in figures.
+/// An entry that the destination's configuration forbids to store. It may be stored once that is corrected.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Whose entry.
+    pub spool_id: Uuid,
+    /// Which one.
+    pub sequence: u64,
+    /// What has to be corrected, for people.
+    pub reason: String,
+}
+
+/// What a destination says about entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// They are stored.
+    Stored(Ack),
+    /// One is not.
+    Refused(Refusal),
+}
+
+/// What a session does when an entry is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnRefusal {
+    /// It says so and continues with the entries behind it.
+    Continue,
+    /// It ends, and stores nothing of what is behind it.
+    End,
+}
+
+/// Why delivery stopped, as counted in metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     /// No connection could be made.
@@ -63,14 +92,30 @@ pub struct SinkError {
     pub detail: String,
 }
 
-/// A connection to a destination. Entries go in at one end, in order; acknowledgements come out at the
+/// A connection to a destination. Entries go in at one end, in order; answers come out at the
 /// other. Dropping it ends the connection.
 #[derive(Debug)]
 pub struct Session {
     /// Takes entries; waits while the destination's flow control says so; closed when the session is over.
     pub entries: mpsc::Sender<Entry>,
-    /// Acknowledgements, then at most one error.
-    pub acks: mpsc::Receiver<Result<Ack, SinkError>>,
+    /// Answers in the order of the entries, then at most one error.
+    pub answers: mpsc::Receiver<Result<Answer, SinkError>>,
+}
+
+impl Session {
+    /// The next acknowledgement of a session that ends at a refusal.
+    ///
+    /// # Errors
+    /// The session ended, or an entry was refused.
+    pub async fn next_ack(&mut self) -> Option<Result<Ack, SinkError>> {
+        Some(match self.answers.recv().await? {
+            Ok(Answer::Stored(ack)) => Ok(ack),
+            Ok(Answer::Refused(Refusal { reason, .. })) => {
+                Err(SinkError { to: String::new(), reason: Reason::Refused, detail: reason })
+            }
+            Err(error) => Err(error),
+        })
+    }
 }
 
 /// The future of [`Sink::connect`].
@@ -79,7 +124,7 @@ pub type Connecting<'a> = Pin<Box<dyn Future<Output = Result<Session, SinkError>
 /// A destination.
 pub trait Sink: Send + Sync {
     /// Opens a session.
-    fn connect(&self) -> Connecting<'_>;
+    fn connect(&self, on_refusal: OnRefusal) -> Connecting<'_>;
     /// The destination in words, for the log.
     fn name(&self) -> String;
 }

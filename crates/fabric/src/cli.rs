@@ -194,6 +194,14 @@ enum Command {
     /// Discover, sweep and deliver, until SIGTERM or Ctrl-C
     #[command(after_help = help::RUN)]
     Run(DaemonOptions),
+    /// List batches that the collector refused, and why; they are sent again once that is corrected
+    Refused {
+        /// One JSON document a line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        daemon: DaemonOptions,
+    },
     /// Check the daemon's configuration and print what holds, with all defaults
     CheckConfig(DaemonOptions),
 }
@@ -249,6 +257,14 @@ impl Cli {
             Command::Save(options) => save::run(&self.options, &options),
             Command::Run(options) => {
                 throughline_crawler::run::run(&options.load(&self.options)?, options.state_dir.as_deref())
+            }
+            Command::Refused { json, daemon } => {
+                let config = daemon.load(&self.options)?;
+                let explicit = daemon.state_dir.as_deref().or(config.state_dir.as_deref());
+                let state = throughline_daemon::paths::state_dir(explicit)?;
+                let folder = state.join(throughline_crawler::run::REFUSED_FOLDER);
+                throughline_delivery::print_refused(&folder, json, &mut std::io::stdout().lock())?;
+                Ok(ExitCode::SUCCESS)
             }
             Command::CheckConfig(options) => {
                 let text = throughline_daemon::config::print(&options.load(&self.options)?)?;

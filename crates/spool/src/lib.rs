@@ -52,6 +52,7 @@
 mod flush;
 mod format;
 mod handle;
+mod inspect;
 mod read;
 mod recover;
 mod room;
@@ -67,13 +68,16 @@ use std::time::Duration;
 pub use flush::FlushError;
 pub use format::{Class, Entry};
 pub use handle::Spool;
+pub use inspect::inspect;
 pub use read::{ReadError, Reader};
 pub use storage::{FileStorage, Storage, StorageFile};
 
 /// Largest payload of an entry. Below the 4 MiB that gRPC implementations take for a message by default.
 pub const ENTRY_BYTES_MAX: usize = 2 << 20;
+/// What an entry may have above [`ENTRY_BYTES_MAX`] in a spool whose entries are those of another one in an envelope.
+pub const ENVELOPE_BYTES_MAX: usize = 1024;
 /// Largest entry with its header.
-const ENTRY_TOTAL_MAX: usize = ENTRY_BYTES_MAX + format::ENTRY_HEADER_BYTES;
+const ENTRY_TOTAL_MAX: usize = ENTRY_BYTES_MAX + ENVELOPE_BYTES_MAX + format::ENTRY_HEADER_BYTES;
 /// Damaged files kept; enough to see what a disk does, too few to fill it.
 pub const QUARANTINE_FILES_MAX: usize = 4;
 /// Segments in a folder; above, it counts as full. Each costs about 100 bytes of memory and a directory entry.
@@ -99,6 +103,8 @@ pub struct Config {
     pub sync_interval: Duration,
     /// Whose spool this is (the node's name): a folder that was copied to another owner gets a new id.
     pub owner: String,
+    /// Whether entries are those of another spool in an envelope: they may have [`ENVELOPE_BYTES_MAX`] more.
+    pub has_envelopes: bool,
 }
 
 impl Default for Config {
@@ -109,6 +115,7 @@ impl Default for Config {
             segment_bytes_max: 4 << 20,
             sync_interval: Duration::from_millis(200),
             owner: String::new(),
+            has_envelopes: false,
         }
     }
 }
@@ -136,7 +143,8 @@ impl Config {
 
     /// Largest payload that can be appended.
     pub fn entry_bytes_max(&self) -> usize {
-        usize::try_from(self.segment_bytes_max).unwrap_or(ENTRY_BYTES_MAX).min(ENTRY_BYTES_MAX)
+        let envelope = if self.has_envelopes { ENVELOPE_BYTES_MAX } else { 0 };
+        usize::try_from(self.segment_bytes_max).unwrap_or(ENTRY_BYTES_MAX).min(ENTRY_BYTES_MAX + envelope)
     }
 }
 

@@ -122,6 +122,7 @@ impl Health for CrawlerHealth {
     fn conditions(&self) -> Vec<Condition> {
         let mut conditions = self.device();
         conditions.extend(self.spool());
+        conditions.extend(self.shipped.conditions());
         conditions
     }
 }

@@ -51,6 +51,8 @@ pub struct Sender {
 /// Records of one kind that were rejected for one reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejected {
+    /// Whose they are, where that is not the entry's sender.
+    pub sender: Option<Arc<str>>,
     /// Why.
     pub reason: Rejection,
     /// Which kind: the name of the field in a batch.
@@ -88,7 +90,7 @@ impl Rejected {
             example = record.encode_to_vec();
             example.truncate(EXAMPLE_BYTES_MAX);
         }
-        all.push(Rejected { reason, kind, records: 1, example });
+        all.push(Rejected { sender: None, reason, kind, records: 1, example });
     }
 }
 

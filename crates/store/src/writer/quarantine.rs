@@ -62,10 +62,10 @@ impl RejectedRows {
         if rejected.is_empty() {
             return;
         }
-        let sender = entry.sender.owners.first().map_or("", String::as_str);
-        let sender = clean_text(sender, NAME_BYTES_MAX).into_owned();
+        let of_entry = entry.sender.owners.first().map_or("", String::as_str);
         for one in rejected {
-            let key = (sender.clone(), one.reason.reason(), one.kind);
+            let sender = clean_text(one.sender.as_deref().unwrap_or(of_entry), NAME_BYTES_MAX).into_owned();
+            let key = (sender, one.reason.reason(), one.kind);
             let row = self.0.entry(key).or_insert_with(|| (0, one.example.clone()));
             row.0 = row.0.saturating_add(i64::try_from(one.records).unwrap_or(i64::MAX));
         }

@@ -50,7 +50,7 @@ impl<'a> Work<'a> {
     /// An entry of a spool that is somebody else's.
     pub fn deny(&mut self, entry: &Entry, place: usize) {
         let (reason, example) = (Rejection::Spool, entry.spool_id.as_bytes().to_vec());
-        self.reject(entry, &[Rejected { reason, kind: "entry", records: 1, example }]);
+        self.reject(entry, &[Rejected { sender: None, reason, kind: "entry", records: 1, example }]);
         self.outcome.denied.push(place);
     }
 }

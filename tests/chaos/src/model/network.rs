@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use throughline_collector::direct::{Acks, Direct, DirectStream};
 use throughline_daemon::SelfFigures;
-use throughline_delivery::{Ack, Connecting, Reason, Session, Sink, SinkError};
+use throughline_delivery::{Ack, Answer, Connecting, OnRefusal, Reason, Session, Sink, SinkError};
 use throughline_spool::Entry;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -181,7 +181,7 @@ fn failed(reason: Reason, detail: &str) -> SinkError {
 }
 
 impl Sink for ModelSink {
-    fn connect(&self) -> Connecting<'_> {
+    fn connect(&self, _: OnRefusal) -> Connecting<'_> {
         Box::pin(async {
             let link = &self.0;
             link.delay().await;
@@ -199,7 +199,7 @@ impl Sink for ModelSink {
             let cut = link.state().cut.clone();
             tokio::spawn(upward(link.clone(), sent, stream, [cut.clone(), gone.clone()]));
             tokio::spawn(downward(link.clone(), answers, acks, [cut, gone]));
-            Ok(Session { entries, acks: told })
+            Ok(Session { entries, answers: told })
         })
     }
 
@@ -244,7 +244,7 @@ async fn upward(
 async fn downward(
     link: Arc<Link>,
     mut answers: Acks,
-    acks: mpsc::Sender<Result<Ack, SinkError>>,
+    acks: mpsc::Sender<Result<Answer, SinkError>>,
     [cut, gone]: [CancellationToken; 2],
 ) {
     let mut dead = false;
@@ -257,7 +257,7 @@ async fn downward(
             let (answer, is_last) = match answer {
                 Ok(put) => {
                     let spool_id = Uuid::from_slice(&put.spool_id).unwrap_or_default();
-                    (Ok(Ack { spool_id, sequence: put.acknowledged }), false)
+                    (Ok(Answer::Stored(Ack { spool_id, sequence: put.acknowledged })), false)
                 }
                 Err(status) => (Err(failed(Reason::Refused, status.message())), true),
             };

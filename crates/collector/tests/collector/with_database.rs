@@ -1,16 +1,14 @@
 //! Two collectors on one real database: senders that change between them are stored once, and what cannot be
 //! decoded lies in the quarantine with its bytes.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use throughline_collector::{Access, run};
 use throughline_daemon::{Clock, SelfFigures};
-use throughline_delivery::{GrpcSink, Session, ShipStats, Sink, SinkError, ship};
+use throughline_delivery::{Connecting, GrpcSink, OnRefusal, ShipStats, Sink, ship};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
 use throughline_spool::{Class, Config, Spool};
@@ -30,8 +28,8 @@ struct Alternating {
 }
 
 impl Sink for Alternating {
-    fn connect(&self) -> Pin<Box<dyn Future<Output = Result<Session, SinkError>> + Send + '_>> {
-        self.sinks[self.next.fetch_add(1, Relaxed) % 2].connect()
+    fn connect(&self, on_refusal: OnRefusal) -> Connecting<'_> {
+        self.sinks[self.next.fetch_add(1, Relaxed) % 2].connect(on_refusal)
     }
 
     fn name(&self) -> String {

@@ -1,5 +1,4 @@
 //! A thousand senders at once: what a collector and a database on this machine take.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

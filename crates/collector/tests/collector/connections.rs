@@ -1,6 +1,5 @@
 //! Connections of the collector: who may have how many, renewed certificates, the Unix socket, tokens. The attack by
 //! 2,200 connections and the one by another user run against `throughline serve` (crates/cli/tests/attack_senders.rs).
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use throughline_collector::{Access, CommitError, Committer, Leaser, Limits, Socket, run};
 use throughline_daemon::SelfFigures;
-use throughline_delivery::{GrpcSink, Reason, Session, ShipStats, Sink, TlsFiles, ship};
+use throughline_delivery::{GrpcSink, OnRefusal, Reason, Session, ShipStats, Sink, TlsFiles, ship};
 use throughline_sample::Message;
 use throughline_sample::catalogue::{OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS};
 use throughline_sample::wire::Batch;
@@ -163,7 +162,7 @@ async fn attack_05_one_certificate_opens_all_connections() {
     let stolen = secured(&collector, authority.files("node2"));
     let mut sessions: Vec<Session> = Vec::new();
     for number in 0..100 {
-        sessions.extend(stolen.connect().await.ok());
+        sessions.extend(stolen.connect(OnRefusal::End).await.ok());
         assert!(collector.gauge(&OPEN_CONNECTIONS) <= 12.0, "{number}");
         honest.append("node1");
     }
@@ -188,7 +187,7 @@ async fn what_is_no_sender_is_refused_and_counted() {
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     until("the refusal of plain text", || collector.refused("handshake_failed") >= 1.0).await;
     let stranger = TlsFiles { ca: authority.files("x").ca, ..other.files("node1") };
-    assert!(secured(&collector, stranger).connect().await.is_err());
+    assert!(secured(&collector, stranger).connect(OnRefusal::End).await.is_err());
     until("the refusal of another authority's", || collector.refused("handshake_failed") >= 2.0).await;
     let local = Collector::start(Access::default()).await;
     let mut old = tokio::net::TcpStream::connect(local.address).await.unwrap();
@@ -247,7 +246,7 @@ async fn a_unix_socket_takes_batches_of_this_user() {
     drop(node);
     second.end().await;
     assert!(!path.exists(), "a server takes its socket away");
-    let away = GrpcSink::new(&url).unwrap().connect().await.unwrap_err();
+    let away = GrpcSink::new(&url).unwrap().connect(OnRefusal::End).await.unwrap_err();
     assert!(away.to_string().contains("throughline serve"), "{away}");
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use throughline_collector::{Access, Crawlers, run};
 use throughline_daemon::{Clock, SelfFigures};
-use throughline_delivery::{GrpcSink, ShipStats, Sink, TlsFiles, ship};
+use throughline_delivery::{GrpcSink, OnRefusal, ShipStats, Sink, TlsFiles, ship};
 use throughline_sample::Message;
 use throughline_sample::catalogue::REJECTED_RECORDS;
 use throughline_sample::wire::*;
@@ -45,8 +45,14 @@ impl Authority {
 
     /// Files of somebody with this name, who trusts this authority.
     pub fn files(&self, name: &str) -> TlsFiles {
+        self.files_with(name, &[name])
+    }
+
+    /// The same with these names in the certificate.
+    pub fn files_with(&self, name: &str, names: &[&str]) -> TlsFiles {
         let key = rcgen::KeyPair::generate().unwrap();
-        let of_it = rcgen::CertificateParams::new([name.to_owned()]).unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let of_it = rcgen::CertificateParams::new(names).unwrap();
         let certificate = of_it.signed_by(&key, &self.issuer).unwrap();
         let path = |kind: &str| self.folder.path().join(format!("{name}.{kind}.pem"));
         std::fs::write(path("certificate"), certificate.pem()).unwrap();
@@ -95,7 +101,8 @@ impl Site {
     /// Sends entries with a certificate over one stream; the answer to the last, or why the stream ended.
     pub async fn put(&self, name: &str, entries: &[(Uuid, u64, Vec<u8>)]) -> Result<(), String> {
         let work = async {
-            let mut session = self.sink(name).connect().await.map_err(|error| error.to_string())?;
+            let mut session =
+                self.sink(name).connect(OnRefusal::End).await.map_err(|error| error.to_string())?;
             for (spool_id, sequence, payload) in entries {
                 let (spool_id, sequence, payload) = (*spool_id, *sequence, payload.clone().into());
                 let entry = Entry { spool_id, sequence, class: Class::Precious, appended_ns: 0, payload };
@@ -105,7 +112,7 @@ impl Site {
             }
             let last = entries.last().unwrap();
             loop {
-                match session.acks.recv().await {
+                match session.next_ack().await {
                     Some(Ok(ack)) if ack.sequence >= last.1 => return Ok(()),
                     Some(Ok(_)) => {}
                     Some(Err(error)) => return Err(error.to_string()),

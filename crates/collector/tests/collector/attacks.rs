@@ -1,9 +1,6 @@
 //! Attacks with one stolen certificate, on a collector with TLS and a real database: what they did to others.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-mod site;
-
-use site::*;
+use crate::site::*;
 use std::time::{Duration, Instant};
 use throughline_sample::Message;
 use throughline_sample::wire::*;

@@ -1,13 +1,8 @@
 //! Batches of valid and invalid records of all kinds in any order, through the collector and a real database: exactly the
 //! valid ones are stored. `THROUGHLINE_SEED` replays one order.
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-#[macro_use]
-mod maker;
-mod site;
-
-use maker::*;
-use site::*;
+use crate::maker::*;
+use crate::site::*;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use throughline_sample::wire::*;

@@ -1,13 +1,17 @@
 //! The ship loop against sinks that misbehave, and the gRPC client against a small server.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod refused;
+
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use throughline_delivery::wire::collect_server::{Collect, CollectServer};
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
-use throughline_delivery::{Ack, GrpcSink, Leases, Reason, Session, ShipStats, Sink, SinkError, ship};
+use throughline_delivery::{
+    Ack, Answer, Connecting, GrpcSink, Leases, OnRefusal, Reason, Session, ShipStats, Sink, ship,
+};
 use throughline_spool::{Class, Config, Entry, Spool};
 use tokio::sync::mpsc;
 use tokio_stream::StreamExt;
@@ -25,9 +29,9 @@ struct Flaky {
 }
 
 impl Sink for Flaky {
-    fn connect(&self) -> Pin<Box<dyn Future<Output = Result<Session, SinkError>> + Send + '_>> {
+    fn connect(&self, _: OnRefusal) -> Connecting<'_> {
         let (entries, mut queue) = mpsc::channel::<Entry>(4);
-        let (told, acks) = mpsc::channel(4);
+        let (sent, answers) = mpsc::channel(4);
         let (received, limit) = (self.received.clone(), self.entries_per_session);
         tokio::spawn(async move {
             for count in 0.. {
@@ -37,12 +41,12 @@ impl Sink for Flaky {
                     return; // The last one is committed, and its acknowledgement lost.
                 }
                 let ack = Ack { spool_id: entry.spool_id, sequence: entry.sequence };
-                if told.send(Ok(ack)).await.is_err() {
+                if sent.send(Ok(Answer::Stored(ack))).await.is_err() {
                     return;
                 }
             }
         });
-        Box::pin(async { Ok(Session { entries, acks }) })
+        Box::pin(async { Ok(Session { entries, answers }) })
     }
 
     fn name(&self) -> String {
@@ -92,15 +96,15 @@ async fn broken_sessions_repeat_what_was_not_acknowledged_and_skip_nothing() {
 async fn a_sink_that_acknowledges_what_it_never_got_is_not_believed() {
     struct Liar;
     impl Sink for Liar {
-        fn connect(&self) -> Pin<Box<dyn Future<Output = Result<Session, SinkError>> + Send + '_>> {
+        fn connect(&self, _: OnRefusal) -> Connecting<'_> {
             let (entries, mut queue) = mpsc::channel::<Entry>(4);
-            let (told, acks) = mpsc::channel(4);
+            let (sent, answers) = mpsc::channel(4);
             tokio::spawn(async move {
                 let Some(entry) = queue.recv().await else { return };
                 let ack = Ack { spool_id: entry.spool_id, sequence: entry.sequence + 1000 };
-                let _ = told.send(Ok(ack)).await;
+                let _ = sent.send(Ok(Answer::Stored(ack))).await;
             });
-            Box::pin(async { Ok(Session { entries, acks }) })
+            Box::pin(async { Ok(Session { entries, answers }) })
         }
         fn name(&self) -> String {
             "liar".into()
@@ -134,7 +138,7 @@ impl Collect for Server {
         let acks = request.into_inner().map(move |message| {
             let message = message?;
             received.lock().unwrap().push(message.sequence);
-            Ok(PutResponse { spool_id: message.spool_id, acknowledged: message.sequence })
+            Ok(PutResponse { spool_id: message.spool_id, acknowledged: message.sequence, refusal: None })
         });
         Ok(tonic::Response::new(Box::pin(acks)))
     }

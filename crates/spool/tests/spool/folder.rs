@@ -1,5 +1,4 @@
 //! The spool on a real folder: lock, background writer, waiting, memory variant.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,5 @@
 //! The collector against a store in memory that can be away, refuse and forget, with real senders: spools,
 //! the ship loop and gRPC.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -3,7 +3,6 @@
 //! What must hold after each crash: everything that a flush reported as written and that was not
 //! acknowledged is there once, in order, byte by byte; nothing is there that was never appended; no number
 //! that left the process is ever given again under the same spool id; opening ends.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 mod damage;
 
