@@ -93,7 +93,7 @@ test: prefix pages
 	cd $(WEB) && npm test --silent
 	$(CARGO) build --workspace --bins
 	@$(MAKE) --no-print-directory shim testdouble OUT=$(DEBUG)/lib/throughline
-	@$(CARGO) test --workspace --no-fail-fast; status=$$?; \
+	@$(CARGO) xtask test; status=$$?; \
 	 xtask/skipped.sh list $(THROUGHLINE_SKIPPED_FILE); exit $$status
 
 bench: build prefix

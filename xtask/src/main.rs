@@ -9,6 +9,7 @@ mod metrics;
 mod prefix;
 mod sbom;
 mod schema;
+mod test;
 
 use std::process::ExitCode;
 
@@ -39,6 +40,8 @@ enum Task {
     Schema,
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
     Sbom(sbom::Arguments),
+    /// Build all tests and run several test programs at once.
+    Test(test::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Dashboards(arguments) => dashboards::run(&arguments),
         Task::Deny(arguments) => deny::run(&arguments),
         Task::Schema => schema::run().map(|()| ExitCode::SUCCESS),
+        Task::Test(arguments) => test::run(&arguments),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
     };
     match result {

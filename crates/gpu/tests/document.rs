@@ -3,17 +3,24 @@
 
 use std::path::Path;
 
+/// Appends all Rust sources below the folder.
+fn read_sources(folder: &Path, text: &mut String) {
+    for file in std::fs::read_dir(folder).unwrap() {
+        let path = file.unwrap().path();
+        if path.is_dir() {
+            read_sources(&path, text);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            *text += &std::fs::read_to_string(path).unwrap();
+        }
+    }
+}
+
 #[test]
 fn tests_that_the_document_names_are_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut tests = String::new();
-    for folder in ["gpu", "agent", "store"] {
-        for file in std::fs::read_dir(root.join("crates").join(folder).join("tests")).unwrap() {
-            let path = file.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                tests += &std::fs::read_to_string(path).unwrap();
-            }
-        }
+    for name in ["gpu", "agent", "store"] {
+        read_sources(&root.join("crates").join(name).join("tests"), &mut tests);
     }
     let document = std::fs::read_to_string(root.join("docs/GPU.md")).unwrap();
     let (_, section) = document.split_once("## What the tests show").unwrap();

@@ -1,0 +1,333 @@
+//! `cargo xtask test`: builds every test program of the workspace and runs several of them side by side.
+//!
+//! `cargo test` runs one test program after the other, and most of them wait: for a database to start, for a daemon's
+//! next reading, for the ranks of an MPI program. Here as many run at once as keep the processors busy, those that took
+//! longest first. The output of a program is a file of its own, and is printed if the program fails. Documentation tests
+//! run as one more program, of those crates only that have one: rustdoc is slow to find out.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::sys::resource::{UsageWho, getrusage};
+use serde_json::Value;
+
+/// Where the output of each program goes, and how long each took.
+const FOLDER: &str = "target/test-programs";
+
+/// The durations of the last run, in seconds, by program.
+const DURATIONS: &str = "durations";
+
+/// Programs at once on each processor. Three kept two cores busy; more did not end sooner, and lengthened those that
+/// compute.
+const PROGRAMS_PER_PROCESSOR: usize = 2;
+
+/// Programs that dominate a first run, whose durations nobody has measured yet: they begin first.
+const LONG: &[&str] = &["mpit-bridge", "throughline-cli", "throughline-fabric", "throughline-agent"];
+
+/// The most lines of a failed program's output that are printed.
+const LINES_PRINTED: usize = 200;
+
+/// Options of `test`.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Only programs whose name (`package target`) contains this text
+    filter: Option<String>,
+    /// Only this package; can be repeated
+    #[arg(short, long = "package", value_name = "PACKAGE")]
+    packages: Vec<String>,
+    /// Programs at once [default: two for each processor]
+    #[arg(long)]
+    jobs: Option<usize>,
+}
+
+/// A test program that cargo built.
+#[derive(Debug, PartialEq)]
+struct Program {
+    /// The package and the target, such as `throughline-store all`.
+    name: String,
+    executable: PathBuf,
+    arguments: Vec<String>,
+    /// The folder of the package, in which cargo runs its tests.
+    folder: PathBuf,
+}
+
+/// How a program ended.
+struct Outcome {
+    name: String,
+    passed: bool,
+    duration: Duration,
+    /// The harness' own counts, such as `12 passed; 0 failed; 1 ignored`.
+    counts: String,
+    log: PathBuf,
+}
+
+/// Runs the tests; exit status 1 where one failed.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let built = Instant::now();
+    let mut programs = build(&arguments.packages)?;
+    println!("built {} test programs in {:.0} s", programs.len(), built.elapsed().as_secs_f64());
+    if let Some(filter) = &arguments.filter {
+        programs.retain(|program| program.name.contains(filter.as_str()));
+        if programs.is_empty() {
+            bail!("no test program has '{filter}' in its name");
+        }
+    }
+    std::fs::create_dir_all(FOLDER).with_context(|| format!("making {FOLDER}"))?;
+    let durations = Path::new(FOLDER).join(DURATIONS);
+    let measured = std::fs::read_to_string(&durations).unwrap_or_default();
+    let mut measured = parse_durations(&measured);
+    // The last is taken first.
+    programs.sort_by(|one, other| expected(one, &measured).total_cmp(&expected(other, &measured)));
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let jobs = arguments.jobs.unwrap_or(processors * PROGRAMS_PER_PROCESSOR).max(1);
+
+    let begin = Instant::now();
+    let outcomes = run_all(programs, jobs)?;
+    let elapsed = begin.elapsed();
+    measured.extend(outcomes.iter().map(|outcome| (outcome.name.clone(), outcome.duration.as_secs_f64())));
+    let text: String = measured.iter().map(|(name, seconds)| format!("{seconds:.1} {name}\n")).collect();
+    std::fs::write(&durations, text).with_context(|| format!("writing {}", durations.display()))?;
+    summary(&outcomes, elapsed, jobs)
+}
+
+/// What `cargo test` would run.
+fn build(packages: &[String]) -> anyhow::Result<Vec<Program>> {
+    let mut selection: Vec<_> = packages.iter().flat_map(|package| ["-p", package]).collect();
+    if selection.is_empty() {
+        selection.push("--workspace");
+    }
+    let output = Command::new(cargo())
+        .args(["test", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(selection)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("running cargo test --no-run")?;
+    if !output.status.success() {
+        bail!("the tests do not compile");
+    }
+    let mut programs: Vec<_> = String::from_utf8_lossy(&output.stdout).lines().filter_map(program).collect();
+    programs.sort_by(|one, other| one.executable.cmp(&other.executable));
+    programs.dedup();
+    programs.extend(documentation(&programs));
+    Ok(programs)
+}
+
+/// The documentation tests of all packages.
+fn documentation(programs: &[Program]) -> Option<Program> {
+    let has_tests =
+        |program: &&Program| program.name.ends_with(" (lib)") && has_examples(&program.folder.join("src"));
+    let packages = programs.iter().filter(has_tests).filter_map(|program| program.name.split(' ').next());
+    let packages: Vec<_> = packages.flat_map(|package| ["-p".to_owned(), package.to_owned()]).collect();
+    let arguments =
+        ["test".to_owned(), "--doc".to_owned()].into_iter().chain(packages.iter().cloned()).collect();
+    let folder = std::env::current_dir().ok()?;
+    let name = "documentation tests".to_owned();
+    (!packages.is_empty()).then(|| Program { name, executable: cargo(), arguments, folder })
+}
+
+/// Whether a source below the folder has a documentation test.
+fn has_examples(folder: &Path) -> bool {
+    let files = std::fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+    files.map(|file| file.path()).any(|path| {
+        if path.is_dir() {
+            return has_examples(&path);
+        }
+        path.extension() == Some("rs".as_ref())
+            && std::fs::read_to_string(&path).is_ok_and(|text| has_example(&text))
+    })
+}
+
+fn has_example(source: &str) -> bool {
+    let fences = source.lines().map(str::trim_start).filter_map(|line| {
+        let line = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"))?;
+        line.trim_start().strip_prefix("```")
+    });
+    // rustdoc compiles what has no language, Rust, or one of its own words.
+    let compiled = ["rust", "no_run", "should_panic", "compile_fail", "edition"];
+    fences
+        .step_by(2)
+        .any(|language| language.is_empty() || compiled.iter().any(|word| language.starts_with(word)))
+}
+
+fn cargo() -> PathBuf {
+    std::env::var_os("CARGO").map_or_else(|| "cargo".into(), PathBuf::from)
+}
+
+/// The test program of one of cargo's messages.
+fn program(message: &str) -> Option<Program> {
+    let message: Value = serde_json::from_str(message).ok()?;
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let folder = Path::new(message["manifest_path"].as_str()?).parent()?.to_owned();
+    // `path+file:///folder/crates/store#throughline-store@0.1.0`, or `…/crates/store#0.1.0` where folder and name agree.
+    let (path, package) = message["package_id"].as_str()?.rsplit_once('#')?;
+    let package = package.split_once('@').map_or_else(|| path.rsplit('/').next(), |(name, _)| Some(name))?;
+    let target = message["target"]["name"].as_str()?;
+    let kind = message["target"]["kind"][0].as_str()?;
+    let target = if kind == "test" { target.to_owned() } else { format!("{target} ({kind})") };
+    Some(Program {
+        name: format!("{package} {target}"),
+        executable: message["executable"].as_str()?.into(),
+        arguments: Vec::new(),
+        folder,
+    })
+}
+
+fn parse_durations(text: &str) -> BTreeMap<String, f64> {
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.filter_map(|(seconds, name)| Some((name.to_owned(), seconds.parse().ok()?))).collect()
+}
+
+/// Seconds that a program will take, as far as that is known.
+fn expected(program: &Program, measured: &BTreeMap<String, f64>) -> f64 {
+    let is_long = LONG.iter().any(|name| program.name.contains(name)) && !program.name.ends_with(')');
+    measured.get(&program.name).copied().unwrap_or(if is_long { 60.0 } else { 10.0 })
+}
+
+fn run_all(programs: Vec<Program>, jobs: usize) -> anyhow::Result<Vec<Outcome>> {
+    let waiting = Mutex::new(programs);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        let worker = || -> anyhow::Result<()> {
+            loop {
+                let Some(program) = waiting.lock().ok().and_then(|mut waiting| waiting.pop()) else {
+                    return Ok(());
+                };
+                let outcome = run_one(&program)?;
+                report(&outcome);
+                if let Ok(mut done) = done.lock() {
+                    done.push(outcome);
+                }
+            }
+        };
+        let workers: Vec<_> = (0..jobs).map(|_| scope.spawn(worker)).collect();
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().unwrap_or_else(|_| bail!("a worker panicked")))
+    })?;
+    Ok(done.into_inner().unwrap_or_default())
+}
+
+fn run_one(program: &Program) -> anyhow::Result<Outcome> {
+    let file_name: String =
+        program.name.chars().map(|c| if c.is_alphanumeric() || c == '-' { c } else { '_' }).collect();
+    let log = Path::new(FOLDER).join(format!("{file_name}.log"));
+    let file = File::create(&log).with_context(|| format!("making {}", log.display()))?;
+    let begin = Instant::now();
+    let status = Command::new(&program.executable)
+        .args(&program.arguments)
+        .current_dir(&program.folder)
+        .env("CARGO", cargo())
+        .env("CARGO_MANIFEST_DIR", &program.folder)
+        .stdin(Stdio::null())
+        .stderr(file.try_clone().context("sharing the log")?)
+        .stdout(file)
+        .status()
+        .with_context(|| format!("running {}", program.executable.display()))?;
+    let output = std::fs::read(&log).with_context(|| format!("reading {}", log.display()))?;
+    Ok(Outcome {
+        name: program.name.clone(),
+        passed: status.success(),
+        duration: begin.elapsed(),
+        counts: counts(&String::from_utf8_lossy(&output)),
+        log,
+    })
+}
+
+/// The counts in the last line of the test harness.
+fn counts(output: &str) -> String {
+    let line = output.lines().rev().find_map(|line| line.strip_prefix("test result: "));
+    let counts = line.and_then(|line| line.split_once(". ")).map(|(_, counts)| counts);
+    let parts = counts.into_iter().flat_map(|counts| counts.split("; ").take(3));
+    parts.filter(|part| !part.starts_with("0 ")).collect::<Vec<_>>().join(", ")
+}
+
+fn report(outcome: &Outcome) {
+    let word = if outcome.passed { "ok    " } else { "FAILED" };
+    let seconds = outcome.duration.as_secs_f64();
+    println!("{word} {seconds:6.1} s  {}  {}", outcome.name, outcome.counts);
+    if !outcome.passed {
+        let output = std::fs::read(&outcome.log).unwrap_or_default();
+        let output = String::from_utf8_lossy(&output);
+        let lines: Vec<_> = output.lines().collect();
+        let first = lines.len().saturating_sub(LINES_PRINTED);
+        println!("{}\n(all of it: {})", lines[first..].join("\n"), outcome.log.display());
+    }
+}
+
+fn summary(outcomes: &[Outcome], elapsed: Duration, jobs: usize) -> anyhow::Result<ExitCode> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("reading the processor time of the tests")?;
+    let minutes = (usage.user_time().tv_sec() + usage.system_time().tv_sec()) as f64 / 60.0;
+    let sum: Duration = outcomes.iter().map(|outcome| outcome.duration).sum();
+    println!(
+        "{} test programs, {jobs} at once, took {:.1} minutes ({:.1} one after the other; {minutes:.1} of processors, \
+         with the build)",
+        outcomes.len(),
+        elapsed.as_secs_f64() / 60.0,
+        sum.as_secs_f64() / 60.0,
+    );
+    let failed: Vec<_> =
+        outcomes.iter().filter(|outcome| !outcome.passed).map(|outcome| &*outcome.name).collect();
+    if failed.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("FAILED: {}", failed.join(", "));
+    Ok(ExitCode::FAILURE)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_programs_are_found_among_the_messages_of_cargo() {
+        let message = |id: &str, kind: &str, test: bool| {
+            format!(
+                r#"{{"reason":"compiler-artifact","package_id":"{id}","manifest_path":"/top/crates/x/Cargo.toml",
+                "target":{{"kind":["{kind}"],"name":"all"}},"profile":{{"test":{test}}},"executable":"/target/all-1"}}"#
+            )
+        };
+        let found = program(&message("path+file:///top/crates/x#our-x@0.1.0", "test", true)).unwrap();
+        let wanted = |name: &str| Program {
+            name: name.into(),
+            executable: "/target/all-1".into(),
+            arguments: Vec::new(),
+            folder: "/top/crates/x".into(),
+        };
+        assert_eq!(found, wanted("our-x all"));
+        let found = program(&message("path+file:///top/crates/x#0.1.0", "lib", true)).unwrap();
+        assert_eq!(found, wanted("x all (lib)"));
+        assert_eq!(program(&message("path+file:///top/crates/x#0.1.0", "lib", false)), None);
+        assert_eq!(program("   Compiling x"), None);
+    }
+
+    #[test]
+    fn counts_and_durations_are_read_back() {
+        let output =
+            "running 2 tests\ntest result: ok. 2 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out\n\n";
+        assert_eq!(counts(output), "2 passed, 1 ignored");
+        assert_eq!(counts("killed"), "");
+        let measured = parse_durations("12.5 our-x all\nnonsense\n");
+        let one = Program {
+            name: "our-x all".into(),
+            executable: PathBuf::new(),
+            arguments: Vec::new(),
+            folder: PathBuf::new(),
+        };
+        assert!((expected(&one, &measured) - 12.5).abs() < 0.01 && measured.len() == 1);
+    }
+
+    #[test]
+    fn documentation_tests_are_found() {
+        assert!(has_example("/// Text.\n/// ```\n/// f();\n/// ```\n"));
+        assert!(has_example("//! ```text\n//! a\n//! ```\n//! ```no_run\n//! f();\n//! ```\n"));
+        assert!(!has_example("//! ```text\n//! a\n//! ```\nfn f() {}\n// ```\n"));
+    }
+}
