@@ -1,3 +1,13 @@
 //! Requests and answers of the JSON API as types, for both sides of HTTP. `openapi.yaml` of the gateway is the contract.
 //!
-//! It must not do I/O, nor know the database.
+//! It must not do I/O, nor know the database. Fields that a later server adds are skipped when an answer is read.
+
+pub mod jobs;
+pub mod status;
+
+/// Header of every answer: the server's version of the API, [`VERSION`] as text.
+pub const VERSION_HEADER: &str = "throughline-api-version";
+
+/// Version of the API, major and minor. A new path or field is a new minor version; a client works with servers of its own
+/// major version and at least its own minor one.
+pub const VERSION: (u32, u32) = (1, 1);

@@ -52,6 +52,53 @@ pub struct Job {
     pub reported: Option<i64>,
 }
 
+/// Agents report each of their jobs once a minute: a job that none reported for three times that is silent.
+const SILENT_MS: i64 = 180_000;
+
+impl Job {
+    /// As the API has it, as of a time.
+    #[must_use]
+    pub fn described(self, now: i64, totals: Option<Totals>) -> throughline_api::jobs::Job {
+        let state = self.state(now);
+        #[allow(clippy::cast_precision_loss)] // milliseconds
+        let duration = self.start.map(|start| (self.end.unwrap_or(now) - start).max(0) as f64 / 1e3);
+        throughline_api::jobs::Job {
+            job_key: self.key,
+            scheduler: self.scheduler,
+            native_id: self.native_id,
+            step: self.step,
+            user: self.user,
+            name: self.name,
+            account: self.account,
+            queue: self.queue,
+            command: self.command,
+            state: state.to_owned(),
+            start_ms: self.start,
+            end_ms: self.end,
+            reported_ms: self.reported,
+            duration_seconds: duration,
+            ranks: self.ranks,
+            world_size: self.world_size,
+            nodes: self.nodes,
+            ranks_running: self.ranks_running,
+            ranks_lost: self.ranks_lost,
+            ranks_silent: self.ranks_silent,
+            totals: totals.map(Totals::described),
+        }
+    }
+
+    fn state(&self, now: i64) -> &'static str {
+        match self.end {
+            Some(_) if self.ranks_lost > 0 => "lost",
+            Some(_) if self.ranks_silent > 0 => "silent",
+            Some(_) => "ended",
+            // One that has only begun was not reported yet.
+            None if now - self.reported.or(self.start).unwrap_or(self.first_seen) > SILENT_MS => "silent",
+            None => "running",
+        }
+    }
+}
+
 /// Sums of a job's MPI operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
@@ -65,7 +112,22 @@ pub struct Totals {
     pub observed_seconds: Option<f64>,
 }
 
-/// What jobs that have ended are sorted by.
+impl Totals {
+    fn described(self) -> throughline_api::jobs::Totals {
+        let observed = self.observed_seconds.filter(|observed| *observed > 0.0);
+        // Threads of one rank may be inside at the same time. More than four digits say nothing, and cost bytes.
+        let share = |observed: f64| ((self.mpi_seconds / observed).min(1.0) * 1e4).round() / 1e4;
+        throughline_api::jobs::Totals {
+            calls: self.calls,
+            bytes: self.bytes,
+            mpi_seconds: self.mpi_seconds,
+            observed_seconds: self.observed_seconds,
+            mpi_time_share: observed.map(share),
+        }
+    }
+}
+
+/// What jobs are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// When it began.
@@ -104,9 +166,11 @@ impl Sort {
     }
 }
 
-/// Which of the jobs that have ended.
+/// Which jobs of a list that is read page by page.
 #[derive(Clone, Debug)]
-pub struct Ended<'a> {
+pub struct JobQuery<'a> {
+    /// Those that run as well; without them only those that have ended.
+    pub with_live: bool,
     /// What comes first.
     pub sort: Sort,
     /// From the largest on.
@@ -115,6 +179,8 @@ pub struct Ended<'a> {
     pub text: Option<&'a str>,
     /// Of this user.
     pub user: Option<&'a str>,
+    /// Of this scheduler.
+    pub scheduler: Option<&'a str>,
     /// That ran at or after this time, milliseconds.
     pub since: Option<i64>,
     /// Behind the job with this value and number.
@@ -176,31 +242,53 @@ pub async fn live(client: &Client) -> Result<Vec<Job>, Error> {
     Ok(rows.iter().map(job).collect())
 }
 
-/// Jobs that have ended, in their order, each with its value as text: what a following question begins behind.
+/// Jobs in their order, each with its value as text: what the following page begins behind. Live ones have no end and no
+/// duration to be sorted by.
 ///
 /// # Errors
 /// The database's.
-pub async fn ended(client: &Client, asked: &Ended<'_>) -> Result<Vec<(Job, String)>, Error> {
-    let (value, kind) = asked.sort.value();
-    let (order, behind) = if asked.is_descending { ("DESC", "<") } else { ("ASC", ">") };
-    let since = asked.since.map_or(String::new(), |since| format!("AND j.end_time >= {}", moment(since)));
-    let (behind_value, behind_id) = asked.behind.unzip();
+pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, String)>, Error> {
+    let (value, kind) = query.sort.value();
+    let (order, behind) = if query.is_descending { ("DESC", "<") } else { ("ASC", ">") };
+    let since = query.since.map(moment).map(|since| format!("j.end_time >= {since}"));
+    let which = match (query.with_live, since) {
+        (false, None) => "j.end_time IS NOT NULL".to_owned(),
+        (false, Some(since)) => since,
+        (true, None) => "true".to_owned(),
+        (true, Some(since)) => format!("(j.end_time IS NULL OR {since})"),
+    };
+    let (behind_value, behind_id) = query.behind.unzip();
     let sql = format!(
         "WITH page AS MATERIALIZED (
              SELECT j.*, {value} AS value FROM job j
-             WHERE j.end_time IS NOT NULL {since}
+             WHERE {which}
                AND ($1::text IS NULL OR strpos(lower(concat_ws(' ', j.key, j.native_id, j.user_name, j.name, j.account,
                     j.queue, j.command)), lower($1)) > 0)
                AND ($2::text IS NULL OR j.user_name = $2)
                AND ($3::text IS NULL OR ({value}, j.id) {behind} ($3::text::{kind}, $4::integer))
+               AND ($6::text IS NULL OR j.scheduler = $6)
              ORDER BY {value} {order}, j.id {order} LIMIT $5
          )
          SELECT {COLUMNS}, {COUNTS}, j.value::text FROM page j {RANKS} ORDER BY j.value {order}, j.id {order}"
     );
-    let parameters: [&(dyn ToSql + Sync); 5] =
-        [&asked.text, &asked.user, &behind_value, &behind_id, &asked.limit];
-    let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading the jobs that ended"))?;
+    let parameters: [&(dyn ToSql + Sync); 6] =
+        [&query.text, &query.user, &behind_value, &behind_id, &query.limit, &query.scheduler];
+    let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading a page of jobs"))?;
     Ok(rows.iter().map(|row| (job(row), row.get(20))).collect())
+}
+
+/// Jobs that run, the newest first, then those that ended, the last first.
+///
+/// # Errors
+/// The database's.
+pub async fn running_first(client: &Client, limit: i64) -> Result<Vec<Job>, Error> {
+    let order = "j.end_time IS NOT NULL, coalesce(j.end_time, j.start_time, j.first_seen) DESC, j.id DESC";
+    let sql = format!(
+        "WITH page AS MATERIALIZED (SELECT * FROM job j ORDER BY {order} LIMIT $1)
+         SELECT {COLUMNS}, {COUNTS} FROM page j {RANKS} ORDER BY {order}"
+    );
+    let rows = client.query(&sql, &[&limit]).await.map_err(Error::sql("reading the newest jobs"))?;
+    Ok(rows.iter().map(job).collect())
 }
 
 /// The job with a key.

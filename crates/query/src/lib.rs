@@ -4,10 +4,11 @@
 //!
 //! * [`Pool`]: connections, bounded in number and time.
 //! * [`time`]: moments, steps of a range, and the database's clock.
-//! * [`jobs`], [`traffic`]: jobs, their ranks, and their MPI traffic.
+//! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
+//! * [`status`]: what arrives, for operators.
 //! * [`history`]: samples of the past as the series that Prometheus knows.
 //!
 //! It depends on `throughline_store` for the connection ([`throughline_store::Database`]), its error, and
@@ -18,6 +19,8 @@ pub mod events;
 pub mod fabric;
 pub mod history;
 mod horizons;
+pub mod job_names;
+pub mod job_parts;
 pub mod jobs;
 pub mod links;
 pub mod load;
@@ -26,6 +29,7 @@ mod pool;
 pub mod rates;
 mod rejections;
 pub mod search;
+pub mod status;
 pub mod time;
 pub mod traffic;
 

@@ -15,6 +15,7 @@ mod page;
 mod problem;
 mod question;
 mod search;
+mod status;
 
 pub use problem::Problem;
 
@@ -44,6 +45,8 @@ const DOCUMENT: &str = include_str!("../../openapi.yaml");
 pub struct Api {
     pool: Pool,
     limits: Limits,
+    /// Where the database is, for people.
+    place: String,
     fabric: fabric::Kept,
     live_jobs: Fresh<jobs::Live>,
 }
@@ -52,8 +55,9 @@ impl Api {
     /// Reads this database.
     #[must_use]
     pub fn new(database: Database, limits: Limits) -> Api {
+        let place = database.place().to_owned();
         let pool = Pool::new(database, limits.parallel, limits.time).for_small_answers();
-        Api { pool, limits, fabric: fabric::Kept::default(), live_jobs: Fresh::new(FRESH) }
+        Api { pool, limits, place, fabric: fabric::Kept::default(), live_jobs: Fresh::new(FRESH) }
     }
 
     /// Asks the database something, with a connection of its own.
@@ -89,6 +93,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/openapi.yaml", get(async || ([(header::CONTENT_TYPE, "application/yaml")], DOCUMENT)))
         .route("/range", get(events::range))
         .route("/health", get(events::health))
+        .route("/status", get(status::status))
         .route("/events", get(events::events))
         .route("/subnets", get(fabric::subnets))
         .route("/fabric/{subnet}/topology", get(fabric::topology))
@@ -102,8 +107,12 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/nodes/{host}", get(nodes::node))
         .route("/nodes/{host}/rates", get(link_rates::node))
         .route("/jobs", get(jobs::jobs))
+        .route("/job-names/{name}", get(jobs::name))
         .route("/jobs/{job}", get(jobs::job))
         .route("/jobs/{job}/ranks", get(jobs::ranks))
+        .route("/jobs/{job}/regions", get(jobs::regions))
+        .route("/jobs/{job}/traffic", get(jobs::traffic))
+        .route("/jobs/{job}/link-peaks", get(jobs::link_peaks))
         .route("/jobs/{job}/matrix", get(jobs::matrix))
         .route("/jobs/{job}/links", get(link_rates::job))
         .route("/jobs/{job}/operations", get(jobs::operations))

@@ -37,6 +37,11 @@ impl Problem {
         Problem::new(StatusCode::NOT_FOUND, "not_found", message, remedy)
     }
 
+    /// A name means several things.
+    pub fn ambiguous(message: impl Into<String>, remedy: &str) -> Problem {
+        Problem::new(StatusCode::CONFLICT, "ambiguous", message, remedy)
+    }
+
     /// The address exists and takes no such method.
     pub fn method() -> Problem {
         let message = "this address is only read";

@@ -3,60 +3,18 @@
 use super::super::problem::Problem;
 use super::super::question::Question;
 use super::super::{Api, answer};
-use super::list::{JobTold, find};
+use super::list::find;
 use axum::extract::State;
 use axum::response::Response;
-use serde::Serialize;
 use std::collections::HashMap;
 use std::sync::Arc;
+use throughline_api::jobs::{
+    JobDetail, JobHost, JobRanks, Operation, OperationAlgorithm, OperationSize, RankColumns,
+};
+use throughline_query::job_parts;
 use throughline_query::jobs::{self, Cell, Rank, Totals};
 use throughline_query::time::now;
 use throughline_query::traffic;
-
-#[derive(Serialize)]
-struct Detail {
-    job: JobTold,
-    libraries: Vec<String>,
-    hosts: Vec<HostTold>,
-    matrices: Vec<String>,
-    operations: Vec<Operation>,
-}
-
-#[derive(Serialize)]
-struct HostTold {
-    host: String,
-    ranks: usize,
-}
-
-#[derive(Default, Serialize)]
-struct Operation {
-    operation: String,
-    calls: i64,
-    bytes: i64,
-    received_bytes: Option<i64>,
-    elapsed_seconds: f64,
-    time_share: Option<f64>,
-    wait_seconds: Option<f64>,
-    longest_seconds: Option<f64>,
-    sizes: Vec<Size>,
-    algorithms: Vec<Algorithm>,
-}
-
-#[derive(Serialize)]
-struct Size {
-    size_class_bytes: i64,
-    calls: i64,
-    bytes: i64,
-    elapsed_seconds: f64,
-}
-
-#[derive(Serialize)]
-struct Algorithm {
-    algorithm: String,
-    source: String,
-    calls: i64,
-    elapsed_seconds: f64,
-}
 
 /// `GET /jobs/{job}`.
 pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
@@ -69,26 +27,31 @@ pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Resp
             let totals = jobs::totals(client, &[id]).await?.into_iter().map(|(_, totals)| totals).next();
             let cells = jobs::cells(client, id).await?;
             let matrices = traffic::kinds(client, id).await?;
-            let job = JobTold::new(job, now(client).await?, totals);
+            let endings = job_parts::endings(client, id).await?;
+            let job = job.described(now(client).await?, totals);
             let mut libraries: Vec<String> = ranks.iter().map(|rank| rank.library.clone()).collect();
             libraries.sort();
             libraries.dedup();
-            Ok(Detail { job, libraries, hosts: hosts(&ranks), matrices, operations: operations(&cells) })
+            let (hosts, operations) = (hosts(&ranks), operations(&cells));
+            Ok(JobDetail { job, libraries, hosts, endings, matrices, operations })
         })
         .await?;
     answer::json(&told, &question.headers)
 }
 
 /// Hosts by the smallest rank on them.
-fn hosts(ranks: &[Rank]) -> Vec<HostTold> {
-    let mut hosts: Vec<HostTold> = Vec::new();
+fn hosts(ranks: &[Rank]) -> Vec<JobHost> {
+    let mut hosts: Vec<JobHost> = Vec::new();
     let mut place_of = HashMap::new();
     for rank in ranks {
         let place = *place_of.entry(&rank.host).or_insert_with(|| {
-            hosts.push(HostTold { host: rank.host.clone(), ranks: 0 });
+            let (host, first_rank, last_rank) = (rank.host.clone(), rank.rank, rank.rank);
+            hosts.push(JobHost { host, ranks: 0, first_rank, last_rank });
             hosts.len() - 1
         });
         hosts[place].ranks += 1;
+        // Ranks come in their order.
+        hosts[place].last_rank = rank.rank;
     }
     hosts
 }
@@ -126,24 +89,31 @@ fn add(operation: &mut Operation, cell: &Cell) {
             size.bytes = size.bytes.saturating_add(cell.bytes);
             size.elapsed_seconds += cell.elapsed_seconds;
         }
-        None => operation.sizes.push(Size {
+        None => operation.sizes.push(OperationSize {
             size_class_bytes: cell.size_class_bytes,
             calls: cell.calls,
             bytes: cell.bytes,
             elapsed_seconds: cell.elapsed_seconds,
+            algorithms: Vec::new(),
         }),
+    }
+    if let Some(size) = operation.sizes.last_mut().filter(|_| !cell.algorithm.is_empty())
+        && !size.algorithms.contains(&cell.algorithm)
+    {
+        size.algorithms.push(cell.algorithm.clone());
     }
     if cell.algorithm_source.is_empty() && cell.algorithm.is_empty() {
         return;
     }
-    let same =
-        |known: &&mut Algorithm| known.algorithm == cell.algorithm && known.source == cell.algorithm_source;
+    let same = |known: &&mut OperationAlgorithm| {
+        known.algorithm == cell.algorithm && known.source == cell.algorithm_source
+    };
     match operation.algorithms.iter_mut().find(same) {
         Some(known) => {
             known.calls = known.calls.saturating_add(cell.calls);
             known.elapsed_seconds += cell.elapsed_seconds;
         }
-        None => operation.algorithms.push(Algorithm {
+        None => operation.algorithms.push(OperationAlgorithm {
             algorithm: cell.algorithm.clone(),
             source: cell.algorithm_source.clone(),
             calls: cell.calls,
@@ -160,29 +130,6 @@ fn sum<T>(one: Option<T>, other: Option<T>, together: impl Fn(T, T) -> T) -> Opt
     }
 }
 
-#[derive(Serialize)]
-struct Ranks {
-    job_key: String,
-    hosts: Vec<String>,
-    ranks: Columns,
-}
-
-#[derive(Default, Serialize)]
-struct Columns {
-    rank: Vec<i32>,
-    host: Vec<usize>,
-    start_ms: Vec<i64>,
-    end_ms: Vec<Option<i64>>,
-    ending: Vec<Option<String>>,
-    gpus: Vec<Option<Vec<String>>>,
-    ports: Vec<Option<Vec<String>>>,
-    cpus: Vec<Option<String>>,
-    calls: Vec<Option<i64>>,
-    bytes: Vec<Option<i64>>,
-    mpi_seconds: Vec<Option<f64>>,
-    observed_seconds: Vec<Option<f64>>,
-}
-
 /// `GET /jobs/{job}/ranks`.
 pub async fn ranks(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
     question.done()?;
@@ -196,9 +143,9 @@ pub async fn ranks(State(api): State<Arc<Api>>, question: Question) -> Result<Re
     answer::json(&told, &question.headers)
 }
 
-fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>) -> Ranks {
+fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>) -> JobRanks {
     let (hosts, places) = places(&ranks);
-    let mut columns = Columns { host: places, ..Columns::default() };
+    let mut columns = RankColumns { host: places, ..RankColumns::default() };
     for rank in ranks {
         let totals = totals.get(&rank.rank);
         columns.rank.push(rank.rank);
@@ -213,7 +160,7 @@ fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>) -> 
         columns.mpi_seconds.push(totals.map(|totals| totals.mpi_seconds));
         columns.observed_seconds.push(totals.and_then(|totals| totals.observed_seconds));
     }
-    Ranks { job_key, hosts, ranks: columns }
+    JobRanks { job_key, hosts, ranks: columns }
 }
 
 /// The hosts of ranks by the smallest rank on them, and each rank's place among them.

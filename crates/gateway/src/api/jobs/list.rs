@@ -9,12 +9,10 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
-use throughline_query::jobs::{self, Ended, Job, Sort, Totals};
+use throughline_api::jobs::Jobs;
+use throughline_query::jobs::{self, Job, JobQuery, Sort, Totals};
 use throughline_query::time::now;
 use tokio_postgres::Client;
-
-/// Agents speak of their jobs once a minute: a job of which nobody spoke in three times that is silent.
-const SILENT_MS: i64 = 180_000;
 
 /// Most jobs of a page with sums, each of which costs the database some work.
 const TOTALS_MAX: usize = 100;
@@ -24,48 +22,6 @@ const TOTALS_MAX: usize = 100;
 pub struct Live {
     time: i64,
     jobs: Vec<Job>,
-}
-
-/// A job as the API tells it.
-#[derive(Clone, Debug, Serialize)]
-pub struct JobTold {
-    job_key: String,
-    scheduler: Option<String>,
-    native_id: Option<String>,
-    step: Option<String>,
-    user: Option<String>,
-    name: Option<String>,
-    account: Option<String>,
-    queue: Option<String>,
-    command: Option<String>,
-    state: &'static str,
-    start_ms: Option<i64>,
-    end_ms: Option<i64>,
-    duration_seconds: Option<f64>,
-    ranks: i64,
-    world_size: Option<i32>,
-    nodes: i64,
-    ranks_running: i64,
-    ranks_lost: i64,
-    ranks_silent: i64,
-    totals: Option<TotalsTold>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize)]
-struct TotalsTold {
-    calls: i64,
-    bytes: i64,
-    mpi_seconds: f64,
-    observed_seconds: Option<f64>,
-    mpi_time_share: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct Jobs {
-    as_of_ms: i64,
-    total: Option<usize>,
-    jobs: Vec<JobTold>,
-    next: Option<String>,
 }
 
 /// A place in a list: the value that it is sorted by, and the job.
@@ -80,12 +36,21 @@ enum Value {
     Text(String),
 }
 
+/// Which jobs a list has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Live,
+    Ended,
+    All,
+}
+
 /// What was asked for.
 struct Asked<'a> {
     sort: Sort,
     is_descending: bool,
     text: Option<&'a str>,
     user: Option<&'a str>,
+    scheduler: Option<&'a str>,
     since: Option<i64>,
     with_totals: bool,
     limit: usize,
@@ -105,13 +70,15 @@ const SORTS: [(&str, Sort); 8] = [
 
 /// `GET /jobs`.
 pub async fn jobs(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let is_live = question.word("state", &[("live", true), ("ended", false)])?;
+    let which =
+        question.word("state", &[("live", Which::Live), ("ended", Which::Ended), ("all", Which::All)])?;
     let with_totals = question.word("totals", &[("false", false), ("true", true)])?;
     let asked = Asked {
         sort: question.word("sort", &SORTS)?,
         is_descending: question.word("order", &[("desc", true), ("asc", false)])?,
         text: question.text("q")?,
         user: question.text("user")?,
+        scheduler: question.text("scheduler")?,
         since: question.time("since")?,
         with_totals,
         limit: question.limit()?,
@@ -123,8 +90,16 @@ pub async fn jobs(State(api): State<Arc<Api>>, question: Question) -> Result<Res
         let remedy = format!("with totals=true give at most limit={TOTALS_MAX}");
         return Err(Problem::parameter("limit", message, &remedy));
     }
-    let told = if is_live { live(&api, asked).await? } else { ended(&api, asked).await? };
-    answer::json(&told, &question.headers)
+    if which == Which::All && matches!(asked.sort, Sort::End | Sort::Duration) {
+        let remedy = "sort all jobs by another word, or list those that ended with state=ended";
+        return Err(Problem::parameter("sort", "a job that runs has no end and no duration yet", remedy));
+    }
+    let list = match which {
+        Which::Live => live(&api, asked).await?,
+        Which::Ended => page_of(&api, asked, false).await?,
+        Which::All => page_of(&api, asked, true).await?,
+    };
+    answer::json(&list, &question.headers)
 }
 
 async fn live(api: &Api, asked: Asked<'_>) -> Result<Jobs, Problem> {
@@ -156,7 +131,7 @@ async fn live(api: &Api, asked: Asked<'_>) -> Result<Jobs, Problem> {
     Ok(Jobs { as_of_ms: live.time, total: Some(total), jobs, next })
 }
 
-async fn ended(api: &Api, asked: Asked<'_>) -> Result<Jobs, Problem> {
+async fn page_of(api: &Api, asked: Asked<'_>, with_live: bool) -> Result<Jobs, Problem> {
     let value = asked.behind.as_ref().map(|Place(value, id)| match value {
         Value::Number(number) => (number.to_string(), *id),
         Value::Text(text) => (text.clone(), *id),
@@ -170,16 +145,18 @@ async fn ended(api: &Api, asked: Asked<'_>) -> Result<Jobs, Problem> {
     }
     let (mut found, time) = api
         .ask(async |client| {
-            let ended = Ended {
+            let query = JobQuery {
+                with_live,
                 sort: asked.sort,
                 is_descending: asked.is_descending,
                 text: asked.text,
                 user: asked.user,
+                scheduler: asked.scheduler,
                 since: asked.since,
                 behind: value.as_ref().map(|(value, id)| (value.as_str(), *id)),
                 limit: asked.limit as i64 + 1,
             };
-            Ok((jobs::ended(client, &ended).await?, now(client).await?))
+            Ok((jobs::page(client, &query).await?, now(client).await?))
         })
         .await?;
     let is_more = found.len() > asked.limit;
@@ -205,7 +182,9 @@ impl Asked<'_> {
             let all = words.into_iter().flatten().chain([&job.key]);
             all.into_iter().any(|word| word.to_lowercase().contains(&text))
         };
-        self.text.is_none_or(has) && self.user.is_none_or(|user| job.user.as_deref() == Some(user))
+        self.text.is_none_or(has)
+            && self.user.is_none_or(|user| job.user.as_deref() == Some(user))
+            && self.scheduler.is_none_or(|scheduler| job.scheduler.as_deref() == Some(scheduler))
     }
 }
 
@@ -228,7 +207,12 @@ fn value(job: &Job, sort: Sort) -> Value {
 }
 
 /// Jobs as the API tells them, with their sums where that was asked for.
-async fn with_totals(api: &Api, page: Vec<Job>, time: i64, wanted: bool) -> Result<Vec<JobTold>, Problem> {
+async fn with_totals(
+    api: &Api,
+    page: Vec<Job>,
+    time: i64,
+    wanted: bool,
+) -> Result<Vec<throughline_api::jobs::Job>, Problem> {
     let ids: Vec<i32> = page.iter().map(|job| job.id).collect();
     let totals = if wanted {
         api.ask(async |client| Ok(jobs::totals(client, &ids).await?)).await?
@@ -240,61 +224,9 @@ async fn with_totals(api: &Api, page: Vec<Job>, time: i64, wanted: bool) -> Resu
         .into_iter()
         .map(|job| {
             let totals = totals.get(&job.id).copied();
-            JobTold::new(job, time, totals)
+            job.described(time, totals)
         })
         .collect())
-}
-
-impl JobTold {
-    /// A job as of a time.
-    pub fn new(job: Job, now: i64, totals: Option<Totals>) -> JobTold {
-        let state = state(&job, now);
-        #[allow(clippy::cast_precision_loss)] // milliseconds
-        let duration = job.start.map(|start| (job.end.unwrap_or(now) - start).max(0) as f64 / 1e3);
-        JobTold {
-            job_key: job.key,
-            scheduler: job.scheduler,
-            native_id: job.native_id,
-            step: job.step,
-            user: job.user,
-            name: job.name,
-            account: job.account,
-            queue: job.queue,
-            command: job.command,
-            state,
-            start_ms: job.start,
-            end_ms: job.end,
-            duration_seconds: duration,
-            ranks: job.ranks,
-            world_size: job.world_size,
-            nodes: job.nodes,
-            ranks_running: job.ranks_running,
-            ranks_lost: job.ranks_lost,
-            ranks_silent: job.ranks_silent,
-            totals: totals.map(|totals| TotalsTold {
-                calls: totals.calls,
-                bytes: totals.bytes,
-                mpi_seconds: totals.mpi_seconds,
-                observed_seconds: totals.observed_seconds,
-                // Threads of one rank may be inside at the same time.
-                mpi_time_share: totals
-                    .observed_seconds
-                    .filter(|observed| *observed > 0.0)
-                    .map(|observed| answer::rounded((totals.mpi_seconds / observed).min(1.0))),
-            }),
-        }
-    }
-}
-
-fn state(job: &Job, now: i64) -> &'static str {
-    match job.end {
-        Some(_) if job.ranks_lost > 0 => "lost",
-        Some(_) if job.ranks_silent > 0 => "silent",
-        Some(_) => "ended",
-        // One that has only begun was not spoken of yet.
-        None if now - job.reported.or(job.start).unwrap_or(job.first_seen) > SILENT_MS => "silent",
-        None => "running",
-    }
 }
 
 /// The job with a key.

@@ -9,6 +9,7 @@ fn example(path: &str) -> String {
         .replace("{link}", "0x0000000000000001.1")
         .replace("{mlid}", "0xc000")
         .replace("{host}", "n1")
+        .replace("{name}", "last")
         .replace("{job}", "slurm%3A1%40%31")
 }
 

@@ -3,6 +3,7 @@
 mod contract;
 mod events;
 mod fabric;
+mod job_parts;
 mod jobs;
 mod links;
 mod nodes;

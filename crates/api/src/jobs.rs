@@ -1,0 +1,323 @@
+//! Jobs: lists, one job with its parts, and what a name means.
+
+use serde::{Deserialize, Serialize};
+
+/// `GET /job-names/{name}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobName {
+    /// Key of the job that the name means.
+    pub job_key: String,
+}
+
+/// A job in a list.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// `scheduler:id[.step]@uid`, or `local:…`.
+    pub job_key: String,
+    /// slurm, pbs, lsf, flux or local.
+    pub scheduler: Option<String>,
+    /// The scheduler's own id.
+    pub native_id: Option<String>,
+    /// The step in it.
+    pub step: Option<String>,
+    /// Who runs it.
+    pub user: Option<String>,
+    /// Its name, as the scheduler has it.
+    pub name: Option<String>,
+    /// Account or project.
+    pub account: Option<String>,
+    /// Partition or queue.
+    pub queue: Option<String>,
+    /// What runs.
+    pub command: Option<String>,
+    /// running, silent, ended or lost.
+    pub state: String,
+    /// When it began, milliseconds since 1970.
+    pub start_ms: Option<i64>,
+    /// When its last rank ended.
+    pub end_ms: Option<i64>,
+    /// When one of its nodes last reported on it, by the database's clock.
+    pub reported_ms: Option<i64>,
+    /// To its end or now.
+    pub duration_seconds: Option<f64>,
+    /// Ranks observed.
+    pub ranks: i64,
+    /// Ranks that it has by its own account.
+    pub world_size: Option<i32>,
+    /// Nodes on which ranks were observed.
+    pub nodes: i64,
+    /// Ranks that run.
+    pub ranks_running: i64,
+    /// Ranks that ended without MPI_Finalize.
+    pub ranks_lost: i64,
+    /// Ranks whose nodes went away.
+    pub ranks_silent: i64,
+    /// Sums of its MPI operations; null where they were not requested or there are no rows.
+    pub totals: Option<Totals>,
+}
+
+/// Sums of MPI operations over the ranks of a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Totals {
+    /// Calls of all operations.
+    pub calls: i64,
+    /// What callers passed to send.
+    pub bytes: i64,
+    /// Inside MPI, summed over ranks.
+    pub mpi_seconds: f64,
+    /// Time that the ranks were observed, summed.
+    pub observed_seconds: Option<f64>,
+    /// The first divided by the second, at most 1.
+    pub mpi_time_share: Option<f64>,
+}
+
+/// `GET /jobs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Jobs {
+    /// Time of the list.
+    pub as_of_ms: i64,
+    /// Jobs that fit, of all pages; null but for live ones.
+    pub total: Option<usize>,
+    /// One page of them.
+    pub jobs: Vec<Job>,
+    /// Parameter `next` of the following request; null in the last page.
+    pub next: Option<String>,
+}
+
+/// `GET /jobs/{job}`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobDetail {
+    /// The job, with totals.
+    pub job: Job,
+    /// First lines of what its MPI libraries say of themselves.
+    pub libraries: Vec<String>,
+    /// By the smallest rank on them.
+    pub hosts: Vec<JobHost>,
+    /// How many starts of ranks ended in which way.
+    pub endings: Vec<Ending>,
+    /// Kinds of matrices that there are: logical, wire.
+    pub matrices: Vec<String>,
+    /// Over all ranks, those with the most time first.
+    pub operations: Vec<Operation>,
+}
+
+/// A node of a job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobHost {
+    /// Its name.
+    pub host: String,
+    /// Ranks on it.
+    pub ranks: usize,
+    /// The smallest of them.
+    pub first_rank: i32,
+    /// The largest of them.
+    pub last_rank: i32,
+}
+
+/// Starts of ranks that ended in one way.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ending {
+    /// clean, lost, unseen, silent (`job_rank.ending`) or running.
+    pub ending: String,
+    /// How many.
+    pub ranks: i64,
+    /// The smallest of them.
+    pub examples: Vec<i32>,
+}
+
+/// One MPI operation of a job over all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// MPI name without the prefix.
+    pub operation: String,
+    /// Calls.
+    pub calls: i64,
+    /// What callers passed to send.
+    pub bytes: i64,
+    /// What receives got; null where nothing was received.
+    pub received_bytes: Option<i64>,
+    /// Inside it, summed over ranks.
+    pub elapsed_seconds: f64,
+    /// Its part of all time inside MPI.
+    pub time_share: Option<f64>,
+    /// From the return of the call that began it to its completion, summed.
+    pub wait_seconds: Option<f64>,
+    /// Longest single call.
+    pub longest_seconds: Option<f64>,
+    /// By size class, the smallest first.
+    pub sizes: Vec<OperationSize>,
+    /// By what the library did inside, most time first.
+    pub algorithms: Vec<OperationAlgorithm>,
+}
+
+/// One size class of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationSize {
+    /// Largest message of the class, bytes.
+    pub size_class_bytes: i64,
+    /// Calls.
+    pub calls: i64,
+    /// What callers passed to send.
+    pub bytes: i64,
+    /// Inside.
+    pub elapsed_seconds: f64,
+    /// Names of what the library did inside, where it is known.
+    #[serde(default)]
+    pub algorithms: Vec<String>,
+}
+
+/// One algorithm of an operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OperationAlgorithm {
+    /// As the MPI library names it; empty where it is not known.
+    pub algorithm: String,
+    /// observed, pvar, forced or unknown.
+    pub source: String,
+    /// Calls.
+    pub calls: i64,
+    /// Inside.
+    pub elapsed_seconds: f64,
+}
+
+/// `GET /jobs/{job}/ranks`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobRanks {
+    /// The job's key.
+    pub job_key: String,
+    /// By the smallest rank on them.
+    pub hosts: Vec<String>,
+    /// Columns of one length, one element a rank.
+    pub ranks: RankColumns,
+}
+
+/// The ranks of a job in columns; of a rank that was started again the last start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RankColumns {
+    /// In MPI_COMM_WORLD.
+    pub rank: Vec<i32>,
+    /// Place in `hosts`.
+    pub host: Vec<usize>,
+    /// When MPI_Init ended.
+    pub start_ms: Vec<i64>,
+    /// When it ended.
+    pub end_ms: Vec<Option<i64>>,
+    /// clean, lost, unseen or silent.
+    pub ending: Vec<Option<String>>,
+    /// UUIDs of its GPUs.
+    pub gpus: Vec<Option<Vec<String>>>,
+    /// DEVICE/PORT of its adapter ports.
+    pub ports: Vec<Option<Vec<String>>>,
+    /// CPUs that it might run on.
+    pub cpus: Vec<Option<String>>,
+    /// Calls; null where it sent nothing.
+    pub calls: Vec<Option<i64>>,
+    /// What it passed to send.
+    pub bytes: Vec<Option<i64>>,
+    /// Inside MPI.
+    pub mpi_seconds: Vec<Option<f64>>,
+    /// From MPI_Init to its end or its newest row.
+    pub observed_seconds: Vec<Option<f64>>,
+}
+
+/// `GET /jobs/{job}/regions`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobRegions {
+    /// The job's key.
+    pub job_key: String,
+    /// Those with the most MPI time first.
+    pub regions: Vec<Region>,
+}
+
+/// One annotated region of a program over all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Region {
+    /// Its name.
+    pub region: String,
+    /// Ranks that entered it.
+    pub ranks: i64,
+    /// How often it was entered.
+    pub visits: i64,
+    /// Time in it, summed over ranks.
+    pub elapsed_seconds: f64,
+    /// MPI calls in it and in no inner region.
+    pub mpi_calls: Option<i64>,
+    /// Time inside them.
+    pub mpi_seconds: Option<f64>,
+}
+
+/// `GET /jobs/{job}/traffic`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobTraffic {
+    /// The job's key.
+    pub job_key: String,
+    /// One for each kind that there is.
+    pub traffic: Vec<Traffic>,
+}
+
+/// Traffic of one kind between the ranks of a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Traffic {
+    /// logical or wire.
+    pub kind: String,
+    /// Bytes of all pairs.
+    pub bytes: i64,
+    /// Messages of all pairs.
+    pub messages: i64,
+    /// Pairs with traffic.
+    pub pairs: i64,
+    /// Bytes between ranks of different nodes.
+    pub between_nodes_bytes: i64,
+    /// The pairs with most bytes.
+    pub busiest: Vec<Pair>,
+}
+
+/// Traffic from one rank to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// Who sent.
+    pub from: i32,
+    /// To whom.
+    pub to: i32,
+    /// Bytes.
+    pub bytes: i64,
+    /// Messages.
+    pub messages: i64,
+    /// Whether both are on one node, as far as their nodes are known.
+    pub same_node: Option<bool>,
+}
+
+/// `GET /jobs/{job}/link-peaks`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobLinkPeaks {
+    /// The job's key.
+    pub job_key: String,
+    /// The most utilised first; null where reading them took longer than it may.
+    pub links: Option<Vec<LinkPeak>>,
+}
+
+/// One direction of a link of a job's nodes while the job ran; what else ran there is in its figures, too.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkPeak {
+    /// host (read in sysfs), fabric (the same or another adapter read with MADs) or nvlink.
+    pub kind: String,
+    /// The job's node.
+    pub node: String,
+    /// Its name.
+    pub link: String,
+    /// out of the node or GPU, or in.
+    pub direction: String,
+    /// Speed of one direction.
+    pub rate_bytes_per_second: Option<i64>,
+    /// Bytes while the job ran.
+    pub bytes: f64,
+    /// Rate that was not exceeded in 95 % of the time.
+    pub p95_bytes_per_second: Option<f64>,
+    /// Highest rate between two readings.
+    pub max_bytes_per_second: Option<f64>,
+    /// The first as a share of the link's speed.
+    pub p95_utilisation: Option<f64>,
+    /// The second as a share of the link's speed.
+    pub max_utilisation: Option<f64>,
+    /// Readings that this is made of.
+    pub readings: i64,
+}

@@ -1,0 +1,104 @@
+//! `GET /status`: what arrives in the database, and the newest jobs.
+
+use crate::jobs::Job;
+use serde::{Deserialize, Serialize};
+
+/// The whole answer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// When it was read, by the database's clock, milliseconds since 1970.
+    pub time_ms: i64,
+    /// Where the database is.
+    pub database: String,
+    /// Each source of each instance.
+    pub sources: Vec<Source>,
+    /// Each daemon's way to the database.
+    pub delivery: Vec<Delivery>,
+    /// Records that were rejected since yesterday, by sender and reason, most first.
+    pub rejected: Vec<Rejected>,
+    /// Jobs: running ones first, then those that ended last.
+    pub jobs: Vec<StatusJob>,
+}
+
+/// One source of one node or subnet that was heard of within a day.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Source {
+    /// `mad`, `sysfs`, `nvml`, `mpi` and what later versions have.
+    pub source: String,
+    /// Node name, or subnet prefix of a fabric crawler.
+    pub instance: String,
+    /// Time of the newest row; null when there is none of the last day.
+    pub newest_ms: Option<i64>,
+    /// Its age.
+    pub age_seconds: Option<f64>,
+    /// Rows of the last minute, per second.
+    pub rows_per_second: f64,
+    /// Whether its daemon can read it; null when the daemon reported nothing lately, or has nothing to read.
+    pub up: Option<bool>,
+    /// The node has nothing of this kind, as its daemon reported: no GPU, no adapter. That is no fault.
+    pub absent: bool,
+    /// Why a source that is down or absent is so, or which user is over quota.
+    pub reason: Option<String>,
+    /// Records dropped since the daemon's start.
+    pub dropped_records: Option<u64>,
+    /// Values or messages that could not be read since the daemon's start.
+    pub failed_reads: Option<u64>,
+    /// Users whose ranks are over a quota now; null but for `mpi`.
+    pub over_quota_users: Option<u64>,
+}
+
+/// One daemon's spool and delivery, as it reported last within a day.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Delivery {
+    /// Node name, or subnet prefix of a fabric crawler.
+    pub instance: String,
+    /// Age of that report; daemons send one every 10 s.
+    pub age_seconds: Option<f64>,
+    /// Entries that waited in the spool.
+    pub spool_entries: Option<u64>,
+    /// Age of the oldest of them.
+    pub lag_seconds: Option<f64>,
+    /// Entries delivered since the daemon's start.
+    pub delivered_entries: Option<u64>,
+    /// Records dropped from a full spool since the daemon's start.
+    pub dropped_records: Option<u64>,
+    /// Failed attempts to deliver since the daemon's start.
+    pub delivery_failures: Option<u64>,
+}
+
+/// Records of one sender that were rejected for one reason; the rest of their batches was stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rejected {
+    /// `node:NAME` or `crawler:NAME`, as the sender's certificate or socket says.
+    pub sender: String,
+    /// One word, as in `throughline_rejected_records_total` (docs/SECURITY.md).
+    pub reason: String,
+    /// How many.
+    pub records: u64,
+    /// Kinds of record, with commas.
+    pub kinds: String,
+    /// When the last one was rejected, milliseconds since 1970.
+    pub last_ms: i64,
+}
+
+/// A job with its operations.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusJob {
+    /// The job, with totals.
+    pub job: Job,
+    /// Operations over all ranks, those with the most time first.
+    pub operations: Vec<StatusOperation>,
+}
+
+/// One MPI operation of a job, over all ranks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StatusOperation {
+    /// Its name.
+    pub operation: String,
+    /// Calls.
+    pub calls: i64,
+    /// What callers passed to send.
+    pub bytes: i64,
+    /// Time inside it, summed over ranks.
+    pub elapsed_seconds: f64,
+}

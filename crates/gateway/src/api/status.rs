@@ -1,0 +1,21 @@
+//! `/status`: what arrives in the database, and the newest jobs.
+
+use super::problem::Problem;
+use super::question::Question;
+use super::{Api, answer};
+use axum::extract::State;
+use axum::response::Response;
+use std::sync::Arc;
+use throughline_query::status;
+
+/// Most jobs, and unless the request says how many.
+const JOBS: (i64, i64) = (1000, 10);
+
+/// `GET /status`.
+pub async fn status(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+    let jobs = question.number("jobs", JOBS.1, 0, JOBS.0)?;
+    question.done()?;
+    let mut status = api.ask(async |client| Ok(status::read(client, jobs).await?)).await?;
+    status.database.clone_from(&api.place);
+    answer::json(&status, &question.headers)
+}

@@ -1,0 +1,256 @@
+//! Which job a name means that a person typed, and which it might have meant.
+
+use throughline_store::Error;
+use tokio_postgres::{Client, Row};
+
+/// Newest jobs among which the nearest names are looked for.
+const NEAREST_OF: i64 = 5000;
+/// Similarity (Jaro-Winkler, 0 to 1) below which a name is no suggestion.
+const SIMILAR: f64 = 0.6;
+/// Most suggestions.
+const NEAREST_MAX: usize = 5;
+
+/// What a name means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Meaning {
+    /// The job with this key.
+    Job(String),
+    /// `last`, and there is no job of this user.
+    NoJobYet,
+    /// `last-N`, and there are not as many.
+    NotAsMany,
+    /// Nothing; the most similar keys, the most similar first.
+    Nothing {
+        /// They.
+        nearest: Vec<String>,
+        /// Whether there is no job at all.
+        is_empty: bool,
+    },
+    /// Several jobs, the most likely first.
+    Several(Vec<Candidate>),
+}
+
+/// A job that a name may mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its key.
+    pub key: String,
+    /// Its user.
+    pub user: Option<String>,
+    /// What stands behind its key: cgroup, environment, launcher or process.
+    pub evidence: Option<String>,
+    /// A host of it.
+    pub host: Option<String>,
+    /// 0 for the whole key, 1 for a whole id, 2 for the beginning of either.
+    distance: i32,
+    /// 0 where the job's control group supports its id, 2 where only variables of the environment do.
+    strength: i32,
+    /// Whether it is the querying user's.
+    is_own: bool,
+}
+
+/// All that a name could mean, the nearest first, then those that the kernel supports, then the newest. `rest` is the key
+/// without its scheduler. A key ends with the user's number as the kernel reports it, which nobody types. `strength` is 0
+/// where the job's control group names the id, 2 where only variables of the environment do, which anybody can set to any
+/// job's.
+const CANDIDATES: &str = "
+    SELECT id, key, left(user_name, 64) AS user_name, evidence,
+           (SELECT left(min(host), 64) FROM job_rank r WHERE r.job_id = j.id) AS host,
+           substring(key FROM '@([0-9]+)$') = $2 AS is_own,
+           CASE evidence WHEN 'cgroup' THEN 0 WHEN 'environment' THEN 2 ELSE 1 END AS strength,
+           CASE WHEN key = $1 THEN 0
+                WHEN native_id = $1 OR split_part(key, '@', 1) = $1 OR split_part(rest, '@', 1) = $1 THEN 1
+                ELSE 2 END AS distance
+    FROM (SELECT id, key, native_id, user_name, evidence, coalesce(start_time, first_seen) AS began,
+                 substr(key, strpos(key, ':') + 1) AS rest FROM job) j
+    WHERE key = $1 OR native_id = $1 OR starts_with(key, $1) OR starts_with(rest, $1)
+    ORDER BY distance, strength, began DESC, id DESC";
+
+const NEWEST: &str = "SELECT key FROM job ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT $1";
+
+/// The newest of a user, or of all without one, but no job whose id only its own environment names while a control group
+/// shows that the id is another user's.
+const LAST: &str = "
+    SELECT key FROM job j
+    WHERE ($2::text IS NULL OR substring(key FROM '@([0-9]+)$') = $2)
+      AND NOT (evidence IS NOT DISTINCT FROM 'environment' AND EXISTS (
+          SELECT FROM job k WHERE k.native_id = j.native_id AND k.scheduler IS NOT DISTINCT FROM j.scheduler
+              AND k.evidence = 'cgroup' AND split_part(k.key, '@', 2) <> split_part(j.key, '@', 2)))
+    ORDER BY coalesce(start_time, first_seen) DESC, id DESC LIMIT 1 OFFSET $1";
+
+fn candidate(row: &Row) -> Candidate {
+    Candidate {
+        key: row.get("key"),
+        user: row.get("user_name"),
+        evidence: row.get("evidence"),
+        host: row.get("host"),
+        distance: row.get("distance"),
+        strength: row.get("strength"),
+        is_own: row.get::<_, Option<bool>>("is_own").unwrap_or_default(),
+    }
+}
+
+/// Finds a job by key, scheduler's id, unique beginning of either, `last` or `last-N`. `user` is the number of the user who
+/// queries: `last` counts their jobs only, and of several jobs of one name theirs is preferred.
+///
+/// # Errors
+/// The database's.
+pub async fn meaning(client: &Client, name: &str, user: Option<u32>) -> Result<Meaning, Error> {
+    let user = user.map(|user| user.to_string());
+    let failed = || Error::sql("looking for a job by its name");
+    if let Some(back) = back(name) {
+        let row = client.query_opt(LAST, &[&back, &user]).await.map_err(failed())?;
+        return Ok(match row {
+            Some(row) => Meaning::Job(row.get("key")),
+            None if back == 0 => Meaning::NoJobYet,
+            None => Meaning::NotAsMany,
+        });
+    }
+    let rows = client.query(CANDIDATES, &[&name, &user]).await.map_err(failed())?;
+    let mut fitting = likely(rows.iter().map(candidate).collect());
+    match fitting.len() {
+        0 => {
+            let rows = client.query(NEWEST, &[&NEAREST_OF]).await.map_err(failed())?;
+            let keys: Vec<String> = rows.iter().map(|row| row.get("key")).collect();
+            Ok(Meaning::Nothing { nearest: nearest(name, &keys), is_empty: keys.is_empty() })
+        }
+        1 => Ok(Meaning::Job(fitting.remove(0).key)),
+        _ => Ok(Meaning::Several(fitting)),
+    }
+}
+
+/// The nearest, and of several of one name those that the kernel supports, and of these the querying user's own. That a key
+/// begins with the name is no reason to prefer one.
+fn likely(candidates: Vec<Candidate>) -> Vec<Candidate> {
+    let Some(nearest) = candidates.first().map(|candidate| candidate.distance) else { return candidates };
+    let mut fitting: Vec<Candidate> =
+        candidates.into_iter().filter(|candidate| nearest == 2 || candidate.distance == nearest).collect();
+    if nearest < 2 {
+        let strongest = fitting.iter().map(|candidate| candidate.strength).min();
+        fitting.retain(|candidate| Some(candidate.strength) == strongest);
+        if fitting.iter().any(|candidate| candidate.is_own) {
+            fitting.retain(|candidate| candidate.is_own);
+        }
+    }
+    fitting
+}
+
+/// 0 for `last`, n for `last-n`.
+fn back(name: &str) -> Option<i64> {
+    match name.strip_prefix("last")? {
+        "" => Some(0),
+        rest => rest.strip_prefix('-')?.parse().ok().filter(|back| *back >= 0),
+    }
+}
+
+/// The keys that are most like a name, the most alike first.
+fn nearest(name: &str, keys: &[String]) -> Vec<String> {
+    let alike = |key: &str| {
+        let rest = key.split_once(':').map_or(key, |(_, rest)| rest);
+        strsim::jaro_winkler(name, key).max(strsim::jaro_winkler(name, rest))
+    };
+    let mut near: Vec<(f64, &String)> = keys.iter().map(|key| (alike(key), key)).collect();
+    near.retain(|(alike, _)| *alike >= SIMILAR);
+    // Stable: among equals the newest first.
+    near.sort_by(|one, other| other.0.total_cmp(&one.0));
+    near.into_iter().take(NEAREST_MAX).map(|(_, key)| key.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn last_and_those_before() {
+        assert_eq!(
+            [back("last"), back("last-2"), back("last--1"), back("lasting"), back("4")],
+            [Some(0), Some(2), None, None, None]
+        );
+    }
+
+    #[tokio::test]
+    async fn names_keys_ids_beginnings_and_the_newest() {
+        let database = throughline_store::testing::database().await;
+        let empty = database.connect_reader().await.unwrap();
+        assert_eq!(meaning(&empty, "last", None).await.unwrap(), Meaning::NoJobYet);
+        assert_eq!(
+            meaning(&empty, "47", None).await.unwrap(),
+            Meaning::Nothing { nearest: Vec::new(), is_empty: true }
+        );
+        let writer = database.connect().await.unwrap();
+        let jobs = "INSERT INTO job (key, native_id, start_time) VALUES \
+                    ('slurm:47.0@1', '47', '2026-11-20 10:00Z'), ('slurm:471.0@1', '471', '2026-11-20 11:00Z'), \
+                    ('slurm:471.1@1', '471', '2026-11-20 12:00Z'), ('local:00ffee@1', NULL, '2026-11-20 09:00Z')";
+        writer.execute(jobs, &[]).await.unwrap();
+        let client = database.connect_reader().await.unwrap();
+        for (name, key) in [
+            ("last", "slurm:471.1@1"),
+            ("last-3", "local:00ffee@1"),
+            ("slurm:47.0@1", "slurm:47.0@1"),
+            ("slurm:47.0", "slurm:47.0@1"),
+            // An id is meant whole, though 471 begins with it.
+            ("47", "slurm:47.0@1"),
+            ("471.1", "slurm:471.1@1"),
+            ("00f", "local:00ffee@1"),
+            ("local", "local:00ffee@1"),
+        ] {
+            assert_eq!(meaning(&client, name, None).await.unwrap(), Meaning::Job(key.into()), "{name}");
+        }
+        for (name, count) in [("471", 2), ("slurm", 3)] {
+            let Meaning::Several(jobs) = meaning(&client, name, None).await.unwrap() else {
+                panic!("{name}")
+            };
+            assert_eq!((jobs.len(), jobs[0].key.as_str()), (count, "slurm:471.1@1"), "{name}");
+        }
+        let Meaning::Nothing { nearest, is_empty: false } =
+            meaning(&client, "slurm:472.0", None).await.unwrap()
+        else {
+            panic!("slurm:472.0")
+        };
+        assert!(nearest[0].starts_with("slurm:47"), "{nearest:?}");
+        let nothing = Meaning::Nothing { nearest: Vec::new(), is_empty: false };
+        assert_eq!(meaning(&client, "zzz", None).await.unwrap(), nothing);
+        assert_eq!(meaning(&client, "last-4", None).await.unwrap(), Meaning::NotAsMany);
+    }
+
+    #[tokio::test]
+    async fn attack_14_a_decoy_is_neither_the_job_nor_the_last() {
+        let database = throughline_store::testing::database().await;
+        let writer = database.connect().await.unwrap();
+        // Ada's job 900, which the kernel supports, and Mallory's processes whose environment says 900, later. Then a site
+        // without control groups, where two users claim 901.
+        let jobs = "INSERT INTO job (key, scheduler, native_id, user_name, evidence, start_time) VALUES \
+                    ('slurm:900.0@1000', 'slurm', '900', 'ada', 'cgroup', '2026-11-20 10:00Z'), \
+                    ('slurm:900.0@1001', 'slurm', '900', 'mallory', 'environment', '2026-11-20 12:00Z'), \
+                    ('pbs:901@1000', 'pbs', '901', 'ada', 'environment', '2026-11-20 09:00Z'), \
+                    ('pbs:901@1001', 'pbs', '901', 'mallory', 'environment', '2026-11-20 09:30Z')";
+        writer.execute(jobs, &[]).await.unwrap();
+        let client = database.connect_reader().await.unwrap();
+        let key = async |name, user| meaning(&client, name, user).await.unwrap();
+        let job = |key: &str| Meaning::Job(key.to_owned());
+        for user in [None, Some(1000), Some(1001), Some(1002)] {
+            assert_eq!(key("900", user).await, job("slurm:900.0@1000"), "{user:?}");
+            assert_eq!(key("slurm:900.0", user).await, job("slurm:900.0@1000"), "{user:?}");
+        }
+        // Who wants to see the decoy names it.
+        assert_eq!(key("slurm:900.0@1001", None).await, job("slurm:900.0@1001"));
+        assert_eq!(key("last", None).await, job("slurm:900.0@1000"));
+        assert_eq!(key("last", Some(1000)).await, job("slurm:900.0@1000"));
+        assert_eq!(key("last-1", Some(1000)).await, job("pbs:901@1000"));
+        assert_eq!(key("last", Some(1001)).await, job("pbs:901@1001"));
+        assert_eq!(key("last", Some(1002)).await, Meaning::NoJobYet);
+        // Where only their own claims stand behind both, one's own is meant, and others see who claims what.
+        assert_eq!(key("901", Some(1000)).await, job("pbs:901@1000"));
+        let Meaning::Several(jobs) = key("901", None).await else { panic!("901 is two jobs") };
+        let claims: Vec<_> = jobs.iter().map(|job| (job.user.as_deref(), job.evidence.as_deref())).collect();
+        assert_eq!(claims, [(Some("mallory"), Some("environment")), (Some("ada"), Some("environment"))]);
+    }
+
+    #[test]
+    fn the_nearest_names() {
+        let keys = ["slurm:4711.0", "slurm:4712.0", "local:00ffee"].map(str::to_owned);
+        assert_eq!(nearest("4711.1", &keys)[0], "slurm:4711.0");
+        assert_eq!(nearest("slrum:4712.0", &keys)[0], "slurm:4712.0");
+        assert!(nearest("zzz", &keys).is_empty());
+    }
+}

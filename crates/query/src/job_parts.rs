@@ -1,0 +1,144 @@
+//! Parts of one job that are read when somebody looks at it: how its ranks ended, regions, traffic by pairs, links.
+
+use throughline_api::jobs::{Ending, LinkPeak, Pair, Region, Traffic};
+use throughline_store::Error;
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+
+const ENDINGS: &str = "
+    SELECT coalesce(ending, 'running') AS ending, count(*) AS ranks, (array_agg(rank ORDER BY rank))[1:8] AS examples
+    FROM job_rank WHERE job_id = $1 GROUP BY 1 ORDER BY 2 DESC, 1";
+
+/// How many starts of ranks ended in which way, the most frequent first.
+///
+/// # Errors
+/// The database's.
+pub async fn endings(client: &Client, id: i32) -> Result<Vec<Ending>, Error> {
+    let rows = client.query(ENDINGS, &[&id]).await.map_err(Error::sql("reading how ranks ended"))?;
+    let ending = |row: &tokio_postgres::Row| Ending {
+        ending: row.get("ending"),
+        ranks: row.get("ranks"),
+        examples: row.get("examples"),
+    };
+    Ok(rows.iter().map(ending).collect())
+}
+
+const REGIONS: &str = "
+    SELECT region, count(DISTINCT rank) AS ranks, stored_total(sum(visits)) AS visits,
+           coalesce(sum(elapsed_seconds), 0) AS elapsed_seconds,
+           stored_total(sum(mpi_calls)) AS mpi_calls, sum(mpi_seconds) AS mpi_seconds
+    FROM mpi_region_totals WHERE job_id = $1
+    GROUP BY region ORDER BY mpi_seconds DESC NULLS LAST, elapsed_seconds DESC, region";
+
+/// Annotated regions of the program, those with the most MPI time first.
+///
+/// # Errors
+/// The database's.
+pub async fn regions(client: &Client, id: i32) -> Result<Vec<Region>, Error> {
+    let rows = client.query(REGIONS, &[&id]).await.map_err(Error::sql("summing the regions of a job"))?;
+    let region = |row: &tokio_postgres::Row| Region {
+        region: row.get("region"),
+        ranks: row.get("ranks"),
+        visits: row.get::<_, Option<i64>>("visits").unwrap_or_default(),
+        elapsed_seconds: row.get("elapsed_seconds"),
+        mpi_calls: row.get("mpi_calls"),
+        mpi_seconds: row.get("mpi_seconds"),
+    };
+    Ok(rows.iter().map(region).collect())
+}
+
+/// Pairs of each kind that are listed.
+const BUSIEST: i64 = 3;
+
+const TRAFFIC: &str = "
+    WITH hosts AS MATERIALIZED (
+        SELECT DISTINCT ON (rank) rank, host FROM job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC
+    ), pairs AS MATERIALIZED (
+        SELECT p.kind, p.rank, p.peer, p.bytes, p.messages, s.host = d.host AS same_node,
+               row_number() OVER (PARTITION BY p.kind ORDER BY p.bytes DESC, p.messages DESC, p.rank, p.peer) AS place
+        FROM mpi_peer_totals p
+        LEFT JOIN hosts s ON s.rank = p.rank
+        LEFT JOIN hosts d ON d.rank = p.peer
+        WHERE p.job_id = $1
+    ), sums AS (
+        SELECT kind, stored_total(sum(bytes)) AS all_bytes,
+               stored_total(sum(messages)) AS all_messages, count(*) AS all_pairs,
+               stored_total(coalesce(sum(bytes) FILTER (WHERE NOT same_node), 0)) AS between_bytes
+        FROM pairs GROUP BY kind
+    )
+    SELECT s.*, p.rank, p.peer, p.bytes, p.messages, p.same_node
+    FROM sums s JOIN pairs p ON p.kind = s.kind AND p.place <= $2
+    ORDER BY s.kind, p.place";
+
+/// Traffic of each kind with its busiest pairs.
+///
+/// # Errors
+/// The database's.
+pub async fn traffic(client: &Client, id: i32) -> Result<Vec<Traffic>, Error> {
+    let rows = client.query(TRAFFIC, &[&id, &BUSIEST]).await;
+    let rows = rows.map_err(Error::sql("summing the traffic between ranks"))?;
+    let mut kinds: Vec<Traffic> = Vec::new();
+    for row in &rows {
+        let kind: String = row.get("kind");
+        let sum = |column: &str| row.get::<_, Option<i64>>(column).unwrap_or_default();
+        if kinds.last().is_none_or(|last| last.kind != kind) {
+            kinds.push(Traffic {
+                kind,
+                bytes: sum("all_bytes"),
+                messages: sum("all_messages"),
+                pairs: sum("all_pairs"),
+                between_nodes_bytes: sum("between_bytes"),
+                busiest: Vec::new(),
+            });
+        }
+        if let Some(last) = kinds.last_mut() {
+            last.busiest.push(Pair {
+                from: row.get("rank"),
+                to: row.get("peer"),
+                bytes: sum("bytes"),
+                messages: sum("messages"),
+                same_node: row.get("same_node"),
+            });
+        }
+    }
+    Ok(kinds)
+}
+
+const LINK_PEAKS: &str = "
+    SELECT * FROM job_links($1)
+    ORDER BY max_utilisation DESC NULLS LAST, max_bytes_per_second DESC, kind, node_name, link, direction";
+
+/// Links of a job's nodes while it ran, the most utilised first; `None` where that takes longer than `seconds`: every reading
+/// of every link of every node is read, and of a large job of many hours those are very many. 0 does not begin.
+///
+/// # Errors
+/// The database's.
+pub async fn link_peaks(client: &Client, id: i32, seconds: u64) -> Result<Option<Vec<LinkPeak>>, Error> {
+    const WHAT: &str = "reading the links of a job's nodes";
+    if seconds == 0 {
+        return Ok(None);
+    }
+    // For this statement only: the connection has a limit of its own, which holds again afterwards.
+    let begin = format!("BEGIN READ ONLY; SET LOCAL statement_timeout = '{seconds}s'");
+    client.batch_execute(&begin).await.map_err(Error::sql(WHAT))?;
+    let rows = client.query(LINK_PEAKS, &[&id]).await;
+    client.batch_execute("ROLLBACK").await.map_err(Error::sql(WHAT))?;
+    let rows = match rows {
+        Err(error) if error.code() == Some(&SqlState::QUERY_CANCELED) => return Ok(None),
+        rows => rows.map_err(Error::sql(WHAT))?,
+    };
+    let link = |row: &tokio_postgres::Row| LinkPeak {
+        kind: row.get("kind"),
+        node: row.get("node_name"),
+        link: row.get("link"),
+        direction: row.get("direction"),
+        rate_bytes_per_second: row.get("rate_bytes_per_second"),
+        bytes: row.get("bytes"),
+        p95_bytes_per_second: row.get("p95_bytes_per_second"),
+        max_bytes_per_second: row.get("max_bytes_per_second"),
+        p95_utilisation: row.get("p95_utilisation"),
+        max_utilisation: row.get("max_utilisation"),
+        readings: row.get::<_, Option<i64>>("readings").unwrap_or_default(),
+    };
+    Ok(Some(rows.iter().map(link).collect()))
+}

@@ -1,0 +1,313 @@
+//! What arrives in the database: sources, delivery, rejected records, and the newest jobs.
+//!
+//! Nothing looks further back than a day: a node that went away is listed until then, with the age of what it sent last.
+
+use crate::jobs;
+use crate::{RejectedRecords, rejected_records};
+use std::collections::BTreeMap;
+use std::time::UNIX_EPOCH;
+use throughline_api::status::{Delivery, Rejected, Source, Status, StatusJob, StatusOperation};
+use throughline_sample::catalogue::{
+    DELIVERED_ENTRIES, DELIVERY_FAILURES, DELIVERY_LAG_SECONDS, DROPPED_RECORDS, FAILED_READS,
+    OVER_QUOTA_USERS, SOURCE_UP, SPOOL_ENTRIES,
+};
+use throughline_store::Error;
+use tokio_postgres::{Client, Row};
+
+/// Rows of the last minute by source and origin. Keys are few and each is one range of an index; the time of
+/// the newest row before that is the coverage's, of which sources write one a round.
+const SOURCES: &str = "
+    SELECT source, origin, sum(rows)::bigint AS rows, max(newest) AS newest
+    FROM (
+        SELECT 'mad' AS source, s.prefix AS origin, c.rows, c.newest
+        FROM ib_port_key k
+        JOIN ib_node_key n ON n.id = k.ib_node_id
+        JOIN subnet s ON s.id = n.subnet_id
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS rows, max(time) AS newest FROM ib_port_counters
+            WHERE port_id = k.id AND time > now() - INTERVAL '1 minute') c
+        WHERE c.rows > 0
+        UNION ALL
+        SELECT 'sysfs', n.name, c.rows, c.newest
+        FROM host_port_key k
+        JOIN node_key n ON n.id = k.node_id
+        CROSS JOIN LATERAL (
+            SELECT count(*) AS rows, max(time) AS newest FROM host_port_counters
+            WHERE host_port_id = k.id AND time > now() - INTERVAL '1 minute') c
+        WHERE c.rows > 0
+        UNION ALL
+        SELECT c.source, n.name, c.rows, c.newest
+        FROM gpu g
+        JOIN node_key n ON n.id = g.node_id
+        CROSS JOIN LATERAL (
+            SELECT source, count(*) AS rows, max(time) AS newest FROM nvlink_counters
+            WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source
+            UNION ALL
+            SELECT source, count(*), max(time) FROM gpu_pcie_counters
+            WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source
+            UNION ALL
+            SELECT source, count(*), max(time) FROM gpu_pm_counters
+            WHERE gpu_id = g.gpu_id AND time > now() - INTERVAL '1 minute' GROUP BY source) c
+        WHERE g.valid_to IS NULL
+        UNION ALL
+        SELECT 'mpi', r.host, m.rows, m.newest
+        FROM (
+            SELECT job_id, rank, count(*) AS rows, max(time) AS newest
+            FROM (
+                SELECT job_id, rank, time FROM mpi_ops WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
+                SELECT job_id, rank, time FROM mpi_peers WHERE time > now() - INTERVAL '1 minute'
+                UNION ALL
+                SELECT job_id, rank, time FROM mpi_pvars WHERE time > now() - INTERVAL '1 minute') rows
+            GROUP BY job_id, rank) m
+        JOIN (SELECT DISTINCT ON (job_id, rank) job_id, rank, host
+              FROM job_rank ORDER BY job_id, rank, start_time DESC) r USING (job_id, rank)
+        UNION ALL
+        -- Sources that were there within a day, so that one that went away does not just vanish.
+        SELECT s.source, o.origin, 0, c.newest
+        FROM (SELECT name AS origin FROM node_key UNION SELECT prefix FROM subnet) o
+        CROSS JOIN (VALUES ('mad'), ('sysfs'), ('nvml'), ('cupti'), ('mpi')) s (source)
+        LEFT JOIN LATERAL (
+            SELECT time AS newest FROM coverage
+            WHERE source = s.source AND instance = o.origin AND time > now() - INTERVAL '1 day'
+            ORDER BY time DESC LIMIT 1) c ON true
+        LEFT JOIN LATERAL (
+            SELECT time AS reported FROM self_stats
+            WHERE name = 'source_up' AND source = s.source AND instance = o.origin
+              AND time > now() - INTERVAL '1 day'
+            ORDER BY time DESC LIMIT 1) f ON true
+        WHERE c.newest IS NOT NULL OR f.reported IS NOT NULL
+    ) all_rows
+    GROUP BY source, origin";
+
+/// The newest self-metrics of each daemon; daemons send them every 10 s.
+const SELF_METRICS: &str = "
+    SELECT DISTINCT ON (instance, source, name) instance, source, name, value
+    FROM self_stats
+    WHERE time > now() - INTERVAL '2 minutes' AND name = ANY($1)
+    ORDER BY instance, source, name, time DESC";
+
+/// What each daemon reported last about its delivery, also one that has been silent for hours. Daemons and these names are
+/// few, and each is one step down the index.
+const DELIVERY: &str = "
+    SELECT o.instance, m.source, m.name, s.value, extract(epoch FROM now() - s.time)::double precision AS age
+    FROM (SELECT name AS instance FROM node_key UNION SELECT prefix FROM subnet) o
+    CROSS JOIN unnest($1::text[], $2::text[]) m (source, name)
+    CROSS JOIN LATERAL (
+        SELECT value, time FROM self_stats
+        WHERE name = m.name AND source = m.source AND instance = o.instance
+          AND time > now() - INTERVAL '1 day'
+        ORDER BY time DESC LIMIT 1) s";
+
+/// Why sources do not deliver, as each one reported last; daemons repeat it each hour.
+const REASONS: &str = "
+    SELECT * FROM (
+        SELECT DISTINCT ON (instance, source) instance, source, kind, text FROM events
+        WHERE kind IN ('source.down', 'source.absent', 'source.up') AND time > now() - INTERVAL '2 hours'
+        ORDER BY instance, source, time DESC) last
+    WHERE kind <> 'source.up'";
+
+/// Of each node the user who went over a quota last.
+const QUOTAS: &str = "
+    SELECT DISTINCT ON (instance) instance, text FROM events
+    WHERE kind = 'mpi.quota' AND severity = 'warning' AND time > now() - INTERVAL '1 day'
+    ORDER BY instance, time DESC";
+
+/// Operations of some jobs over all ranks and size classes.
+const OPERATIONS: &str = "
+    SELECT job_id, operation, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
+           sum(elapsed_seconds)::double precision AS elapsed_seconds
+    FROM mpi_op_totals WHERE job_id = ANY($1)
+    GROUP BY job_id, operation ORDER BY job_id, elapsed_seconds DESC, operation";
+
+/// Reads everything; `jobs_max` is how many jobs. Where the database is, the caller knows.
+///
+/// # Errors
+/// The database's.
+pub async fn read(client: &Client, jobs_max: i64) -> Result<Status, Error> {
+    let time_ms = crate::time::now(client).await?;
+    let rows = client.query(&sources_query(), &[]).await.map_err(Error::sql("reading what arrives"))?;
+    let mut sources = join_sources(&rows, &self_metrics(client).await?);
+    for row in client.query(REASONS, &[]).await.map_err(Error::sql("reading why sources are down"))? {
+        add_reason(&mut sources, &row);
+    }
+    if sources.iter().any(|source| source.over_quota_users > Some(0)) {
+        for row in client.query(QUOTAS, &[]).await.map_err(Error::sql("reading who is over quota"))? {
+            add_user(&mut sources, &row);
+        }
+    }
+    sources.sort_by(|one, other| (&one.source, &one.instance).cmp(&(&other.source, &other.instance)));
+    Ok(Status {
+        time_ms,
+        database: String::new(),
+        sources,
+        delivery: delivery(client).await?,
+        rejected: rejected(client).await?,
+        jobs: read_jobs(client, jobs_max, time_ms).await?,
+    })
+}
+
+async fn rejected(client: &Client) -> Result<Vec<Rejected>, Error> {
+    let one = |row: RejectedRecords| {
+        let last = row.last_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Rejected {
+            sender: row.sender,
+            reason: row.reason,
+            records: row.records.try_into().unwrap_or_default(),
+            kinds: row.kinds,
+            last_ms: last.as_millis().try_into().unwrap_or(i64::MAX),
+        }
+    };
+    Ok(rejected_records(client).await?.into_iter().map(one).collect())
+}
+
+/// Puts why a source does not deliver to it, as its daemon reported.
+fn add_reason(sources: &mut Vec<Source>, row: &Row) {
+    let (instance, source): (String, String) = (row.get("instance"), row.get("source"));
+    let (kind, reason): (String, Option<String>) = (row.get("kind"), row.get("text"));
+    let known = sources.iter_mut().find(|known| known.instance == instance && known.source == source);
+    match (kind.as_str(), known) {
+        ("source.absent", Some(known)) if known.up.is_none() => {
+            known.absent = true;
+            known.reason = reason;
+        }
+        ("source.absent", None) => {
+            sources.push(Source { source, instance, absent: true, reason, ..Source::default() });
+        }
+        (_, Some(known)) if known.up == Some(false) => known.reason = reason,
+        _ => {}
+    }
+}
+
+/// Puts the last event of a user over quota to a source that has any.
+fn add_user(sources: &mut [Source], row: &Row) {
+    let (instance, text): (String, String) = (row.get("instance"), row.get("text"));
+    let mut sources = sources.iter_mut();
+    let Some(source) =
+        sources.find(|source| source.instance == instance && source.over_quota_users > Some(0))
+    else {
+        return;
+    };
+    let more = match source.over_quota_users {
+        Some(users) if users > 1 => format!("; {users} users in all"),
+        _ => String::new(),
+    };
+    source.reason.get_or_insert(text + &more);
+}
+
+/// [`SOURCES`] with its times as this program reads them.
+fn sources_query() -> String {
+    format!(
+        "SELECT source, origin, rows, (extract(epoch FROM newest) * 1e3)::bigint AS newest_ms,
+                extract(epoch FROM now() - newest)::double precision AS age
+         FROM ({SOURCES}) sources ORDER BY source, origin"
+    )
+}
+
+/// Self-metrics by instance and part of the daemon, then by name.
+type SelfMetrics = BTreeMap<(String, String), BTreeMap<String, f64>>;
+
+async fn self_metrics(client: &Client) -> Result<SelfMetrics, Error> {
+    let names = [&SOURCE_UP, &DROPPED_RECORDS, &FAILED_READS, &OVER_QUOTA_USERS].map(|metric| metric.name);
+    let rows =
+        client.query(SELF_METRICS, &[&&names[..]]).await.map_err(Error::sql("reading self-metrics"))?;
+    let mut metrics = SelfMetrics::new();
+    for row in &rows {
+        let part = (row.get("instance"), row.get("source"));
+        metrics.entry(part).or_default().insert(row.get("name"), row.get("value"));
+    }
+    Ok(metrics)
+}
+
+/// Parts of daemons that have a `source_up` and are no sources.
+const NO_SOURCES: [&str; 5] = ["delivery", "spool", "agent", "collector", "upkeep"];
+
+fn join_sources(rows: &[Row], metrics: &SelfMetrics) -> Vec<Source> {
+    let mut sources: BTreeMap<(String, String), Source> = BTreeMap::new();
+    let named = |source: &str, instance: &str| Source {
+        source: source.to_owned(),
+        instance: instance.to_owned(),
+        ..Source::default()
+    };
+    for row in rows {
+        let (source, instance): (String, String) = (row.get("source"), row.get("origin"));
+        let rows: i64 = row.get("rows");
+        // At most the rows of a minute: exact.
+        #[allow(clippy::cast_precision_loss)]
+        let rows_per_second = rows as f64 / 60.0;
+        let (newest_ms, age_seconds) = (row.get("newest_ms"), row.get("age"));
+        let known = Source { newest_ms, age_seconds, rows_per_second, ..named(&source, &instance) };
+        sources.insert((source, instance), known);
+    }
+    for ((instance, source), values) in metrics {
+        let Some(up) = values.get(SOURCE_UP.name).filter(|_| !NO_SOURCES.contains(&source.as_str())) else {
+            continue;
+        };
+        let key = (source.clone(), instance.clone());
+        let known = sources.entry(key).or_insert_with(|| named(source, instance));
+        known.up = Some(*up > 0.0);
+        known.dropped_records = values.get(DROPPED_RECORDS.name).map(count);
+        known.failed_reads = values.get(FAILED_READS.name).map(count);
+        known.over_quota_users = values.get(OVER_QUOTA_USERS.name).map(count);
+    }
+    sources.into_values().collect()
+}
+
+async fn delivery(client: &Client) -> Result<Vec<Delivery>, Error> {
+    let wanted = [
+        ("spool", SPOOL_ENTRIES.name),
+        ("spool", DROPPED_RECORDS.name),
+        ("delivery", DELIVERY_LAG_SECONDS.name),
+        ("delivery", DELIVERED_ENTRIES.name),
+        ("delivery", DELIVERY_FAILURES.name),
+    ];
+    let (sources, names): (Vec<&str>, Vec<&str>) = wanted.into_iter().unzip();
+    let rows = client.query(DELIVERY, &[&sources, &names]).await;
+    let mut all: BTreeMap<String, Delivery> = BTreeMap::new();
+    for row in &rows.map_err(Error::sql("reading what daemons report of their delivery"))? {
+        let instance: String = row.get("instance");
+        let one = all.entry(instance.clone()).or_insert(Delivery { instance, ..Delivery::default() });
+        let (name, value, age): (String, f64, f64) = (row.get("name"), row.get("value"), row.get("age"));
+        one.age_seconds = Some(one.age_seconds.map_or(age, |newest| newest.min(age)));
+        match name.as_str() {
+            name if name == SPOOL_ENTRIES.name => one.spool_entries = Some(count(&value)),
+            name if name == DROPPED_RECORDS.name => one.dropped_records = Some(count(&value)),
+            name if name == DELIVERY_LAG_SECONDS.name => one.lag_seconds = Some(value),
+            name if name == DELIVERED_ENTRIES.name => one.delivered_entries = Some(count(&value)),
+            _ => one.delivery_failures = Some(count(&value)),
+        }
+    }
+    Ok(all.into_values().collect())
+}
+
+/// Counts travel as floating point; they are whole and not negative.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn count(value: &f64) -> u64 {
+    value.round().max(0.0) as u64
+}
+
+async fn read_jobs(client: &Client, jobs_max: i64, now: i64) -> Result<Vec<StatusJob>, Error> {
+    let jobs = jobs::running_first(client, jobs_max).await?;
+    let ids: Vec<i32> = jobs.iter().map(|job| job.id).collect();
+    let totals: BTreeMap<i32, jobs::Totals> = jobs::totals(client, &ids).await?.into_iter().collect();
+    let mut operations: BTreeMap<i32, Vec<StatusOperation>> = BTreeMap::new();
+    let rows = client.query(OPERATIONS, &[&ids]).await.map_err(Error::sql("summing operations of jobs"))?;
+    for row in &rows {
+        let operation = StatusOperation {
+            operation: row.get("operation"),
+            calls: row.get::<_, Option<i64>>("calls").unwrap_or_default(),
+            bytes: row.get::<_, Option<i64>>("bytes").unwrap_or_default(),
+            elapsed_seconds: row.get::<_, Option<f64>>("elapsed_seconds").unwrap_or_default(),
+        };
+        operations.entry(row.get("job_id")).or_default().push(operation);
+    }
+    let one = |job: jobs::Job| {
+        let operations = operations.remove(&job.id).unwrap_or_default();
+        let totals = totals.get(&job.id).copied();
+        StatusJob { job: job.described(now, totals), operations }
+    };
+    Ok(jobs.into_iter().map(one).collect())
+}
+
+#[cfg(test)]
+mod tests;
