@@ -1,12 +1,15 @@
 //! Compare: two jobs side by side, each since its own start, whatever the time range.
 
 use crate::dashboard::Dashboard;
-use crate::link::{self, COMPARE, JOB, JOBS, field, to};
+use crate::link::{self, COMPARE, JOB, JOBS, to, to_job_of_row};
 use crate::panel::{BYTES, BYTES_PER_SECOND, COUNT, Panel, SECONDS, SHARE, Show};
 use crate::site::Site;
+use crate::sql::job_range;
 
 /// Points of a curve over a job's whole time.
 const POINTS: u32 = 200;
+/// Steps are no shorter than the time from one row of a rank to the next: a row's whole time would be in one of them.
+const LEAST_STEP_SECONDS: u32 = 10;
 
 /// The dashboard.
 pub fn dashboard(site: &Site) -> Dashboard {
@@ -40,7 +43,7 @@ const JOBS_AB: &str = "jobs AS (
 )";
 
 fn to_job() -> Vec<link::Link> {
-    vec![to(JOB, "This job", &[("job", &field("Job"))])]
+    vec![to_job_of_row("Job")]
 }
 
 fn both(dashboard: Dashboard, site: &Site) -> Dashboard {
@@ -49,12 +52,13 @@ fn both(dashboard: Dashboard, site: &Site) -> Dashboard {
 SELECT j.which AS \"Which\", j.job_key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", coalesce(j.name, j.command) AS \"What\",
        j.nodes AS \"Nodes\", j.ranks AS \"Ranks\", j.began AS \"Start\", extract(epoch FROM j.ended - j.began)::float8 AS \"Duration\",
        t.seconds / nullif(t.observed, 0) AS \"In MPI\", t.calls AS \"Calls\", t.bytes AS \"Bytes\",
-       array_to_string(j.libraries, ', ') AS \"MPI library\"
+       array_to_string(j.libraries, ', ') AS \"MPI library\", {}
 FROM jobs j
 LEFT JOIN LATERAL (SELECT sum(elapsed_seconds) AS seconds, sum(observed_seconds) AS observed, sum(calls)::float8 AS calls,
                           sum(bytes)::float8 AS bytes
                    FROM mpi_rank_totals WHERE job_id = j.id) t ON true
-ORDER BY 1"
+ORDER BY 1",
+        job_range("j"),
     );
     dashboard.panel(
         Panel::table(2, "Both jobs", "Size, length, and what they did in MPI altogether.", (24, 4))
@@ -63,6 +67,7 @@ ORDER BY 1"
             .field("Duration", &[Show::Unit(SECONDS)])
             .field("In MPI", &[Show::Unit(SHARE)])
             .field("Bytes", &[Show::Unit(BYTES)])
+            .fields_like("/^(from|to)$/", &[Show::Hidden])
             .link(to(JOB, "Job A", &[("job", "${job_a}")]))
             .link(to(JOB, "Job B", &[("job", "${job_b}")]))
             .link(link::to_page(site, "Job A's page", "/jobs/${job_a:percentencode}"))
@@ -70,23 +75,40 @@ ORDER BY 1"
     )
 }
 
-/// A curve of each job over the seconds since its start; both are on one axis, so a step is the same length in both.
+/// A curve of each job over the seconds since its start; both are on one axis, so a step is the same length in both. What a
+/// row of a rank adds is spread over as much time as the rank spent in its calls: a call that lasted for minutes ends in one
+/// step, and would be more than all of it.
 fn curve(value: &str) -> String {
     format!(
         "WITH {JOBS_AB}, step AS (
-  SELECT greatest(max(extract(epoch FROM ended - began)) / {POINTS}, 1)::float8 AS seconds FROM jobs
+  SELECT greatest(max(extract(epoch FROM ended - began)) / {POINTS}, {LEAST_STEP_SECONDS})::float8 AS seconds FROM jobs
 ), cells AS (
-  SELECT j.which, j.ranks, extract(epoch FROM m.time - j.began)::float8 AS since,
+  SELECT j.which, j.ranks, m.rank, extract(epoch FROM m.time - j.began)::float8 AS since, j.end_time IS NOT NULL AS has_ended,
+         extract(epoch FROM j.ended - j.began)::float8 AS length,
          counter_increase(coalesce(lag(m.bytes) OVER w, 0), m.bytes) AS bytes,
          m.elapsed_seconds - coalesce(lag(m.elapsed_seconds) OVER w, 0) AS elapsed
   FROM jobs j
   JOIN mpi_ops m ON m.job_id = j.id AND m.time >= j.began AND m.time <= j.ended + INTERVAL '1 minute'
   WINDOW w AS (PARTITION BY j.which, m.rank, m.operation, m.size_class_bytes, m.region, m.algorithm, m.epoch ORDER BY m.time)
+), lengths AS (
+  SELECT *, greatest(least(sum(elapsed) OVER (PARTITION BY which, rank, since), since), 0.001) AS lasted
+  FROM cells
+  WHERE since > 0
+), steps AS (
+  SELECT l.which, l.ranks, step.seconds, l.has_ended, l.length, n.number * step.seconds AS since, l.bytes * part.share AS bytes,
+         l.elapsed * part.share AS elapsed
+  FROM lengths l
+  CROSS JOIN step
+  CROSS JOIN LATERAL generate_series(floor((l.since - l.lasted) / step.seconds)::integer,
+                                     floor(l.since / step.seconds)::integer) n (number)
+  CROSS JOIN LATERAL (SELECT (least(l.since, (n.number + 1) * step.seconds)
+                              - greatest(l.since - l.lasted, n.number * step.seconds)) / l.lasted AS share) part
 )
-SELECT (floor(since / step.seconds) * step.seconds)::float8 AS \"Since start\",
+SELECT since::float8 AS \"Since start\",
        {} AS \"A\", {} AS \"B\"
-FROM cells CROSS JOIN step
-WHERE since >= 0
+FROM steps step
+-- The newest step of a running job is not over.
+WHERE has_ended OR since < floor(length / step.seconds) * step.seconds
 GROUP BY 1, step.seconds
 ORDER BY 1",
         value.replace("WHICH", "'A'"),

@@ -3,11 +3,15 @@
 use crate::dashboard::{Dashboard, map, switches};
 use crate::link::{self, FABRIC, HEALTH, LINK, SWITCH, field, of_row_to_link, to};
 use crate::overview::{event_panel, hottest_table};
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show};
+use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show, TEXT};
 use crate::ranges::{Hot, hottest, port_rates};
 use crate::site::Site;
 use crate::sql::{errors_over_time, events, mean, risen, risen_columns};
 
+/// Links that a chart shows as lines: more can't be told apart.
+const LINES: u32 = 10;
+/// Links that the history shows, each in a row as high as its name.
+const HISTORY_LINKS: u32 = 30;
 /// Ports of the chosen switches, or at the other end of their cables.
 const CHOSEN: &str = "(n.guid = ANY (ARRAY[${switch:sqlstring}]::text[]) OR n.remote_guid = ANY (ARRAY[${switch:sqlstring}]::text[]))";
 /// The same on `ib_port_counters`.
@@ -47,30 +51,31 @@ ORDER BY 1 DESC
 LIMIT 100";
 
 /// A chart of one rate of the ports that rank highest.
-fn of_hottest(by: Hot, column: &str) -> String {
+fn of_hottest(by: Hot, column: &str, count: u32) -> String {
     format!(
         "WITH {}
 SELECT $__timeGroupAlias(time, $__interval), link_name AS metric, {} AS value
 FROM {} rates
 GROUP BY 1, 2
 ORDER BY 1, 2",
-        hottest(by, CHOSEN, 10),
+        hottest(by, CHOSEN, count),
         mean(column),
         port_rates("port_id = ANY (ARRAY(SELECT port_id FROM hottest))"),
     )
 }
 
-/// How many link directions are in each tenth of utilisation, a column for each tenth.
-fn heat() -> String {
-    let tenths: String = (0..10)
-        .map(|tenth| {
-            let (from, until) = (f64::from(tenth) / 10.0, f64::from(tenth + 1) / 10.0);
-            let until = if tenth == 9 { String::new() } else { format!(" AND utilisation < {until}") };
-            format!(",\n       count(*) FILTER (WHERE utilisation >= {from}{until}) AS \"{} %\"", 10 * tenth)
+/// How many link directions are in each step of the scale of utilisation but the lowest, a column for each.
+fn busy(classes: &[(String, f64, f64, &str)]) -> String {
+    let columns: String = classes
+        .iter()
+        .map(|(name, from, until, _)| {
+            format!(
+                ",\n       count(*) FILTER (WHERE utilisation >= {from} AND utilisation < {until}) AS \"{name}\""
+            )
         })
         .collect();
     format!(
-        "SELECT \"time\"{tenths}
+        "SELECT \"time\"{columns}
 FROM (
   SELECT $__timeGroupAlias(r.time, $__interval), r.port_id, {} AS utilisation
   FROM {} r
@@ -83,34 +88,41 @@ ORDER BY 1",
     )
 }
 
+/// Directions by how busy they are, over time: few busy ones stay visible beside thousands that are idle, which are left out.
+fn histogram(site: &Site) -> Panel {
+    let classes = site.utilisation.classes();
+    let panel = Panel::series(
+        11,
+        "Link directions by utilisation",
+        "How many link directions were how busy in each minute, by the share of their own speed. Those that stand still are \
+         left out. Click a class in the legend to see it alone.",
+        (24, 9),
+    )
+    .stacked_bars()
+    .over_time(&busy(classes.get(1..).unwrap_or_default()))
+    .step("1m")
+    .points(200);
+    let coloured = |panel: Panel, (name, _, _, colour): &(String, f64, f64, &str)| {
+        panel.field(name, &[Show::Colour(colour)])
+    };
+    classes.iter().skip(1).fold(panel, coloured)
+}
+
 fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
     let half = (12, 9);
-    let heat = heat();
     let dashboard = dashboard
-        .panel(
-            Panel::heatmap(
-                11,
-                "Utilisation of all links",
-                "How many link directions were how busy in each minute: a column is a minute, a row a tenth of the link's own \
-                 speed.",
-                half,
-            )
-            .over_time(&heat)
-            .step("1m")
-            .points(200)
-            .link(to(LINK, "Link", &[]))
-            .link(map(site)),
-        )
+        .panel(histogram(site).link(to(LINK, "Link", &[])).link(map(site)))
         .panel(
             Panel::history(
                 12,
                 "Utilisation of the hottest links, one line each",
-                "The 10 directions with the highest mean, coloured by the share of their own speed.",
-                half,
+                "The 30 directions with the highest mean, each by its name, coloured by the share of their own speed. \
+                 Fewer switches in the menu show others.",
+                (24, 18),
                 &site.utilisation,
             )
-            .over_time(&of_hottest(Hot::Utilisation, "transmit_utilisation"))
-            .unit(SHARE)
+            .over_time(&of_hottest(Hot::Utilisation, "transmit_utilisation", HISTORY_LINKS))
+            .share()
             .link(to(LINK, "Link", &[])),
         )
         .panel(
@@ -122,8 +134,8 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
                      the highest mean.",
                 half,
             )
-            .over_time(&of_hottest(Hot::Utilisation, "transmit_utilisation"))
-            .unit(SHARE)
+            .over_time(&of_hottest(Hot::Utilisation, "transmit_utilisation", LINES))
+            .share()
             .marks(&site.utilisation)
             .link(to(LINK, "Link", &[]))
             .link(link::to_alerts()),
@@ -133,11 +145,11 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
                 14,
                 "Waiting of the links that wait most",
                 "Share of the time in which a port had data and could not send (PortXmitWait): congestion, whatever the \
-                 utilisation. Only of devices that tell the length of their tick.",
+                 utilisation. Only of devices that report the length of their tick.",
                 half,
             )
-            .over_time(&of_hottest(Hot::Waiting, "transmit_wait_ratio"))
-            .unit(SHARE)
+            .over_time(&of_hottest(Hot::Waiting, "transmit_wait_ratio", LINES))
+            .share()
             .marks(&site.waiting)
             .link(to(LINK, "Link", &[])),
         );
@@ -181,7 +193,7 @@ ORDER BY 1",
 )",
                 "{{switch}}[{{port}}] > {{uplink}}[{{uplink_port}}]",
             )
-            .unit(SHARE)
+            .share()
             .marks(&site.utilisation)
             .link(link::to_alerts()),
         )
@@ -250,7 +262,7 @@ LIMIT 20",
         "/ errors$|^Recoveries$|^Downed$|^Discards$|^Integrity$|^Overruns$|^VL15/", &[Show::Coloured(&site.errors)])
     .field("Link", &[Show::Width(340), Show::Links(vec![of_row_to_link()])])
     .field("GUID", &[Show::Hidden])
-    .field("Port", &[Show::Hidden])
+    .field("Port", &[Show::Unit(TEXT), Show::Hidden])
     .link(to(LINK, "Link", &[]))
 }
 

@@ -35,7 +35,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
     ))
 }
 
-/// The newest value of a figure of each daemon within the time range, as a common table expression.
+/// The newest value of an internal metric of each daemon within the time range, as a common table expression.
 fn newest(name: &str) -> String {
     format!(
         "newest AS (
@@ -66,7 +66,7 @@ ORDER BY 1, 2"
     )
 }
 
-/// The highest value of a figure over time.
+/// The highest value of an internal metric over time.
 fn gauge(name: &str, by: &str) -> String {
     format!(
         "SELECT $__timeGroupAlias(time, $__interval), {by} AS metric, max(value) AS value
@@ -77,7 +77,7 @@ ORDER BY 1, 2"
     )
 }
 
-/// Daemons that told figures once in the time range and no more at its end.
+/// Daemons that sent internal metrics in the time range and no more at its end.
 const SILENT: &str =
     "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - INTERVAL '2 minutes') AS silent
 FROM (SELECT instance, max(time) AS last FROM self_stats WHERE $__timeFilter(time) GROUP BY 1) daemons";
@@ -100,17 +100,17 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
     let lag = of_newest("delivery_lag_seconds", "max(value) AS lag");
     let aside = of_newest("quarantined_entries", "sum(value) AS batches");
     let size = of_newest("database_bytes", "max(value) AS bytes");
-    let about = "Sources of any daemon that say so in their newest figure.";
+    let about = "Sources that are down by the newest internal metric of their daemon.";
     let dashboard = dashboard.panel(small(2, "Sources that can't be read", about, &down).scale(&site.errors));
-    let about = "Daemons that told figures in the time range and none in its last two minutes.";
-    let dashboard = dashboard.panel(small(3, "Daemons that fell silent", about, SILENT).scale(&site.errors));
+    let about = "Daemons that sent internal metrics in the time range and none in its last two minutes.";
+    let dashboard = dashboard.panel(small(3, "Daemons without reports", about, SILENT).scale(&site.errors));
     let about = "Age of the oldest entry in any spool that waits for the acknowledgement of its commit.";
     let dashboard = dashboard.panel(small(4, "Oldest undelivered entry", about, &lag).unit(SECONDS));
     let about = "Records that daemons dropped in the time range because a bound was reached.";
     let dashboard = dashboard.panel(small(5, "Dropped records", about, DROPPED).scale(&site.errors));
     let about = "Batches that could not be stored since the collectors began.";
-    let dashboard = dashboard.panel(small(6, "Batches set aside", about, &aside).scale(&site.errors));
-    let about = "Size on disk by its newest figure.";
+    let dashboard = dashboard.panel(small(6, "Batches in quarantine", about, &aside).scale(&site.errors));
+    let about = "Size on disk by the newest metric.";
     dashboard.panel(small(7, "Size of the database", about, &size).unit(BYTES))
 }
 
@@ -135,7 +135,7 @@ LEFT JOIN covered c ON c.source = u.source AND c.instance = u.instance
 ORDER BY u.value, 4 DESC, 1, 2
 LIMIT 500";
 
-/// What each source read of what it was to read.
+/// The share of the expected readings that each source made.
 const READ: &str = "SELECT $__timeGroupAlias(time, $__interval), source AS metric, sum(read)::float8 / nullif(sum(expected), 0) AS value
 FROM coverage
 WHERE $__timeFilter(time)
@@ -157,7 +157,7 @@ fn sources(dashboard: Dashboard) -> Dashboard {
             Panel::table(
                 11,
                 "Sources",
-                "Each source of each daemon, those that can't be read first: how old its word is, the share \
+                "Each source of each daemon, those that can't be read first: how old its last report is, the share \
                  of its last round that it could read, and why not the rest.",
                 (24, 9),
             )
@@ -171,7 +171,7 @@ fn sources(dashboard: Dashboard) -> Dashboard {
             Panel::series(
                 12,
                 "Share that was read",
-                "What each source read of what it was to read, over all daemons.",
+                "Share of the expected readings that each source made, over all daemons.",
                 (12, 8),
             )
             .over_time(READ)
@@ -252,8 +252,8 @@ ORDER BY 1, 2";
         ))
         .panel(panel(
             27,
-            "Rows of minutes",
-            "How long ago the last minute ended for which rows were made; some three minutes unless there is much to make up for.",
+            "Rollups by the minute",
+            "How long ago the last minute ended that has rollups: some three minutes unless many are to be made.",
             &gauge("rollup_lag_seconds", "'behind'::text"),
             SECONDS,
         ))
@@ -298,7 +298,7 @@ LIMIT 50";
         .panel(
             Panel::table(
                 33,
-                "Who sweeps",
+                "Which crawler sweeps",
                 "Crawlers that had a subnet in the time range, newest first; at most one has it at any time.",
                 (24, 5),
             )

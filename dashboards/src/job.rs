@@ -2,10 +2,10 @@
 
 use crate::dashboard::{Dashboard, jobs};
 use crate::job_links;
-use crate::link::{self, COMPARE, JOB as UID, JOBS, LINK, NODE, field, to};
+use crate::link::{self, COMPARE, JOB as UID, JOBS, LINK, NODE, field, to, to_job_of_row};
 use crate::panel::{BYTES, BYTES_PER_SECOND, COUNT, Panel, SECONDS, SHARE, Show, TEXT};
 use crate::site::Site;
-use crate::sql::{JOB, events, op_cells_in_range};
+use crate::sql::{JOB, events, job_range, op_cells_in_range};
 
 /// Ranks that the matrix shows; more are on our own page.
 const MATRIX_RANKS: u32 = 64;
@@ -44,10 +44,9 @@ ORDER BY 1",
     .menu(
         "kind",
         "Traffic",
-        "logical: what calls asked for; wire: what the library sent",
+        "logical: by the arguments of calls; wire: what the library sent",
         &["logical", "wire"],
     )
-    .menu("measure", "Measure", "What the matrix of ranks shows", &["bytes", "messages"])
     .events("The job", "blue", true, ends)
     .events("Events of the job and its nodes", "orange", true, &events(EVENTS))
     .link(to(JOBS, "Jobs", &[]))
@@ -62,12 +61,16 @@ ORDER BY 1",
 }
 
 fn summary(dashboard: Dashboard, site: &Site) -> Dashboard {
-    let figures = "SELECT CASE WHEN s.end_time IS NULL THEN 'running' ELSE 'ended' END AS state,
-       coalesce(s.user_name, '?') AS user, coalesce(s.name, s.command, '?') AS what, s.nodes AS nodes, s.ranks AS ranks,
-       justify_hours(date_trunc('second', coalesce(s.end_time, now()) - coalesce(s.start_time, s.first_seen)))::text AS duration,
-       s.ranks_lost + s.ranks_silent AS \"ranks lost\"
+    let job = format!(
+        "SELECT CASE WHEN s.end_time IS NULL THEN 'running' ELSE 'ended' END AS \"State\", s.job_key AS \"Job\",
+       s.name AS \"Name\", s.command AS \"Command\", s.user_name AS \"User\", s.nodes AS \"Nodes\", s.ranks AS \"Ranks\",
+       coalesce(s.start_time, s.first_seen) AS \"Start\",
+       extract(epoch FROM coalesce(s.end_time, now()) - coalesce(s.start_time, s.first_seen))::float8 AS \"Duration\",
+       s.ranks_lost + s.ranks_silent AS \"Ranks lost\", {}
 FROM job_summary s
-WHERE s.job_key = ${job:sqlstring}";
+WHERE s.job_key = ${{job:sqlstring}}",
+        job_range("s"),
+    );
     let share = format!(
         "SELECT sum(elapsed_seconds) / nullif(sum(observed_seconds), 0) AS \"share of time in MPI\"
 FROM mpi_rank_totals
@@ -78,9 +81,12 @@ WHERE job_id = {JOB}"
     );
     dashboard
         .panel(
-            Panel::stat(2, "Job", "State, user, size and length of the job.", (16, 4))
-                .rows(figures)
-                .all_fields()
+            Panel::table(2, "Job",
+                "State, names, user, size and length of the job. Click its key to see the dashboard at the job's own time.", (24, 4))
+                .rows(&job)
+                .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
+                .field("Duration", &[Show::Unit(SECONDS)])
+                .fields_like("/^(from|to)$/", &[Show::Hidden])
                 .link(link::to_page(site, "Job page", "/jobs/${job:percentencode}"))
                 .link(to(JOBS, "Jobs", &[]))
                 .link(to(COMPARE, "Compare with another", &[("job_a", "${job}")])),
@@ -228,9 +234,10 @@ LIMIT 100"
 }
 
 fn ranks(dashboard: Dashboard, site: &Site) -> Dashboard {
-    let matrix = format!(
-        "WITH pairs AS (
-  SELECT rank, peer, CASE ${{measure:sqlstring}} WHEN 'messages' THEN messages ELSE bytes END AS value
+    let matrix = |value: &str| {
+        format!(
+            "WITH pairs AS (
+  SELECT rank, peer, {value} AS value
   FROM mpi_peer_totals
   WHERE job_id = {JOB} AND kind = ${{kind:sqlstring}} AND rank < {MATRIX_RANKS} AND peer < {MATRIX_RANKS}
 ), ranks AS (
@@ -240,7 +247,24 @@ SELECT s.rank::text AS \"From\", d.rank::text AS \"To\", p.value AS \"Traffic\"
 FROM ranks s CROSS JOIN ranks d
 LEFT JOIN pairs p ON p.rank = s.rank AND p.peer = d.rank
 ORDER BY s.rank, d.rank"
-    );
+        )
+    };
+    // Two panels, because a panel has one unit.
+    let of_ranks = |id, measure: &str, unit: &str| {
+        let page = format!("/jobs/${{job:percentencode}}?kind=${{kind}}&measure={measure}");
+        Panel::table(
+            id,
+            &format!("From rank to rank: {measure}"),
+            "Rows send, columns receive, since the job began. Logical: by the calls' arguments (a collective counts its \
+             send buffer to each other member). Wire: messages that the library sent. The first 64 ranks; the job page has all.",
+            (12, 12),
+        )
+        .rows(&matrix(measure))
+        .matrix("From", "To", "Traffic")
+        .unit(unit)
+        .link(link::to_page(site, "All ranks, on the job page", &page))
+        .link(to(JOBS, "Jobs", &[]))
+    };
     let table = format!(
         "SELECT r.rank AS \"Rank\", r.host AS \"Node\", t.elapsed_seconds / nullif(t.observed_seconds, 0) AS \"In MPI\",
        t.calls AS \"Calls\", t.bytes AS \"Bytes\", coalesce(r.ending, 'running') AS \"State\", r.cpus AS \"CPUs\",
@@ -254,23 +278,13 @@ ORDER BY r.rank
 LIMIT 500"
     );
     dashboard
-        .panel(
-            Panel::table(
-                41,
-                "From rank to rank: ${measure}",
-                "Rows send, columns receive, since the job began. Logical: by the calls' arguments (a collective counts its \
-                 send buffer to each other member). Wire: messages that really went. The first 64 ranks; the job page has all.",
-                (12, 12),
-            )
-            .rows(&matrix)
-            .matrix("From", "To", "Traffic")
-            .link(link::to_page(site, "All ranks, on the job page", "/jobs/${job:percentencode}?kind=${kind}&measure=${measure}"))
-            .link(to(JOBS, "Jobs", &[])),
-        )
+        .panel(of_ranks(41, "bytes", BYTES))
+        .panel(of_ranks(44, "messages", COUNT))
         .panel(
             Panel::table(42, "Ranks",
-                "Where each rank runs, and what it did in MPI since it began.", (12, 12))
+                "Where each rank runs, and what it did in MPI since it began.", (24, 10))
                 .rows(&table)
+                .field("Rank", &[Show::Unit(TEXT)])
                 .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
                 .field("Adapter ports", &[Show::Links(vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])])])
                 .field("In MPI", &[Show::Unit(SHARE)])
@@ -384,7 +398,7 @@ LIMIT 200"
                 53,
                 "Settings of the MPI library",
                 "Control variables that decide algorithms, and whether all ranks have the same. Only where the \
-                 library tells them.",
+                 library reports them.",
                 (12, 9),
             )
             .rows(&settings)

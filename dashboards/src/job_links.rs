@@ -36,7 +36,8 @@ pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
     let of_fabric = format!("port_id = ANY ({PORTS_OF_JOB})");
     let utilisation = by_busiest(&port_rates(&of_fabric), "link_name", "transmit_utilisation");
     let whole = |id, title: &str, description: &str, sql: &str, unit| {
-        Panel::series(id, title, description, (24, 7)).over_time(sql).unit(unit)
+        let panel = Panel::series(id, title, description, (24, 7)).over_time(sql);
+        if unit == SHARE { panel.share() } else { panel.unit(unit) }
     };
     dashboard
         .panel(
@@ -112,7 +113,7 @@ fn waiting(site: &Site) -> Panel {
         (24, 7),
     )
     .over_time(&sql)
-    .unit(SHARE)
+    .share()
     .marks(&site.waiting)
     .link(to(FABRIC, "Fabric", &[]))
 }

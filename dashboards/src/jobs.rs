@@ -1,10 +1,10 @@
 //! Jobs: those that run and those that ended in the time range.
 
 use crate::dashboard::Dashboard;
-use crate::link::{self, COMPARE, JOB, JOBS, OVERVIEW, field, to};
+use crate::link::{self, COMPARE, JOB, JOBS, OVERVIEW, field, to, to_job_of_row};
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SECONDS, Show};
 use crate::site::Site;
-use crate::sql::{JOBS_IN_RANGE, RUNNING_JOBS, events};
+use crate::sql::{JOBS_IN_RANGE, RUNNING_JOBS, events, job_range};
 
 /// How many jobs and ranks ran at each moment.
 fn running() -> String {
@@ -98,11 +98,12 @@ fn table(id: u32, title: &str, description: &str, ids: &str) -> Panel {
        coalesce(s.queue, '') AS \"Queue\", s.nodes AS \"Nodes\", s.ranks AS \"Ranks\",
        coalesce(s.start_time, s.first_seen) AS \"Start\", s.end_time AS \"End\",
        extract(epoch FROM least(coalesce(s.end_time, $__timeTo()), $__timeTo()) - coalesce(s.start_time, s.first_seen))::float8 AS \"Duration\",
-       s.ranks_lost + s.ranks_silent AS \"Ranks lost\", array_to_string(s.libraries, ', ') AS \"MPI library\"
+       s.ranks_lost + s.ranks_silent AS \"Ranks lost\", array_to_string(s.libraries, ', ') AS \"MPI library\", {}
 FROM job_summary s
 WHERE s.id = ANY (ARRAY({ids}))
 ORDER BY 7 DESC
-LIMIT 200"
+LIMIT 200",
+        job_range("s"),
     );
     Panel::table(id, title, description, (24, 10))
         .rows(&sql)
@@ -111,12 +112,13 @@ LIMIT 200"
             &[
                 Show::Width(240),
                 Show::Links(vec![
-                    to(JOB, "This job", &[("job", &field("Job"))]),
+                    to_job_of_row("Job"),
                     to(COMPARE, "Compare with another", &[("job_a", &field("Job"))]),
                 ]),
             ],
         )
         .field("Duration", &[Show::Unit(SECONDS)])
+        .fields_like("/^(from|to)$/", &[Show::Hidden])
         .link(to(JOB, "Job", &[]))
         .link(to(COMPARE, "Compare two jobs", &[]))
 }

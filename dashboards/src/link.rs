@@ -34,6 +34,15 @@ pub fn to(uid: &str, title: &str, variables: &[(&str, &str)]) -> Link {
     Link(json!({"title": title, "url": url, "targetBlank": false}))
 }
 
+/// To the job of a row, at the job's own time: the row has it in columns `from` and `to`, see [`crate::sql::job_range`].
+pub fn to_job_of_row(column: &str) -> Link {
+    let (job, from, to) = (field(column), field("from"), field("to"));
+    let url = format!(
+        "/d/{JOB}?var-job={job}&${{database:queryparam}}&${{prometheus:queryparam}}&from={from}&to={to}"
+    );
+    Link(json!({"title": "This job, at its own time", "url": url, "targetBlank": false}))
+}
+
 /// To the list of alert rules.
 pub fn to_alerts() -> Link {
     let title = "Alert rules";

@@ -1,13 +1,13 @@
 //! Node: GPUs and what connects them, NVLink, PCIe and adapter ports over time, and the jobs of one host.
 
 use crate::dashboard::Dashboard;
-use crate::link::{self, FABRIC, JOB, LINK, NODE, OVERVIEW, field, to};
-use crate::node_graph::{LINKS, edges, nodes};
+use crate::link::{self, FABRIC, JOB, LINK, NODE, OVERVIEW, field, to, to_job_of_row};
+use crate::node_graph::{LINKS, arcs, edges, nodes};
 use crate::overview::event_panel;
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
+use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show, TEXT};
 use crate::ranges::{host_rates, nvlink_rates};
 use crate::site::Site;
-use crate::sql::{events, mean};
+use crate::sql::{events, job_range, mean};
 
 /// Events of the node, its GPUs and its adapters.
 const EVENTS: &str = "e.instance = ${node:sqlstring}
@@ -72,12 +72,12 @@ ORDER BY g.index",
 
 fn topology(dashboard: Dashboard, site: &Site) -> Dashboard {
     let unfold = |title: &str, links: &str| to(NODE, title, &[("node", "${node}"), ("links", links)]);
-    let figures = "SELECT count(*) AS \"GPUs\", max(g.name) AS model,
+    let gpus = "SELECT count(*) AS \"GPUs\", max(g.name) AS \"Model\",
        (SELECT count(*) FROM gpu_link l JOIN gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
         WHERE l.valid_to IS NULL AND l.active AND o.node_id = g.node_id) AS \"NVLink ends up\",
        (SELECT count(*) FROM gpu_link l JOIN gpu o ON o.gpu_id = l.gpu_id AND o.valid_to IS NULL
-        WHERE l.valid_to IS NULL AND NOT l.active AND o.node_id = g.node_id) AS \"ends down\",
-       (SELECT count(*) FROM host_port_key h WHERE h.node_id = g.node_id) AS \"adapter ports\"
+        WHERE l.valid_to IS NULL AND NOT l.active AND o.node_id = g.node_id) AS \"Ends down\",
+       (SELECT count(*) FROM host_port_key h WHERE h.node_id = g.node_id) AS \"Adapter ports\"
 FROM gpu g
 JOIN node_key n ON n.id = g.node_id
 WHERE g.valid_to IS NULL AND n.name = ${node:sqlstring}
@@ -94,19 +94,21 @@ ORDER BY source_id, 2";
                 2,
                 "GPUs, NVSwitches, adapters",
                 "A line is a logical NVLink: all physical links of a pair together, coloured by the busiest of them, thicker \
-                 with more. 'Physical' in the menu unfolds them. Dashed lines lead to the nearest adapter over PCIe.",
+                 with more. 'Physical' in the menu unfolds them. Dashed lines lead over PCIe from each GPU to its nearest \
+                 adapters, or from the host where no GPU is near; from there a line leads to the switch. The ring of a circle \
+                 has the colour of its busiest link, as the legend has it.",
                 (16, 14),
                 &nodes(site),
                 &edges(site),
             )
+            .arcs(&arcs(site), &[("mainstat", "Busiest link"), ("secondarystat", "Sent")])
             .link(unfold("Unfold physical links", "physical"))
             .link(unfold("Fold to logical links", "logical"))
             .link(link::to_page(site, "Node page", "/nodes/${node:percentencode}")),
         )
         .panel(
-            Panel::stat(3, "GPUs and links", "What the agent of this node has found.", (8, 5))
-                .rows(figures)
-                .all_fields()
+            Panel::table(3, "GPUs and links", "What the agent of this node has found.", (8, 5))
+                .rows(gpus)
                 .link(to(OVERVIEW, "Overview", &[])),
         )
         .panel(
@@ -185,7 +187,7 @@ LIMIT 200",
             )
             .over_time(&by_menu())
             .unit(BYTES_PER_SECOND)
-            .fields_like("/ share of speed /", &[Show::Unit(SHARE)])
+            .fields_like("/ share of speed /", &[Show::Share])
             .fields_like("/ errors$/", &[Show::Unit(COUNT)])
             .link(back())
             .link(link::to_alerts()),
@@ -354,7 +356,7 @@ ORDER BY 1, 2",
             .fields_like("/^(Sending|Receiving)$/", &[Show::Bar(&site.utilisation)])
             .field("Errors", &[Show::Coloured(&site.errors)])
             .field("GUID", &[Show::Hidden])
-            .field("Port", &[Show::Hidden])
+            .field("Port", &[Show::Unit(TEXT), Show::Hidden])
             .link(to(FABRIC, "Fabric", &[])),
         )
         .panel(
@@ -365,7 +367,7 @@ ORDER BY 1, 2",
                 (12, 8),
             )
             .over_time(&chart([("transmit_utilisation", "sent"), ("receive_utilisation", "received")]))
-            .unit(SHARE)
+            .share()
             .marks(&site.utilisation)
             .link(to(FABRIC, "Fabric", &[])),
         )
@@ -381,18 +383,22 @@ ORDER BY 1, 2",
 }
 
 fn jobs() -> Panel {
-    let sql = "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", count(DISTINCT r.rank) AS \"Ranks here\",
+    let sql = format!(
+        "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", count(DISTINCT r.rank) AS \"Ranks here\",
        min(r.start_time) AS \"Start\", CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) END AS \"End\",
-       string_agg(DISTINCT coalesce(r.ending, 'running'), ', ') AS \"State\"
+       string_agg(DISTINCT coalesce(r.ending, 'running'), ', ') AS \"State\", {}
 FROM job_rank r
 JOIN job j ON j.id = r.job_id
 JOIN node_key n ON n.id = r.node_id
-WHERE n.name = ${node:sqlstring} AND r.start_time <= $__timeTo() AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
+WHERE n.name = ${{node:sqlstring}} AND r.start_time <= $__timeTo() AND coalesce(r.end_time, $__timeTo()) >= $__timeFrom()
 GROUP BY j.id
 ORDER BY 4 DESC
-LIMIT 50";
+LIMIT 50",
+        job_range("j"),
+    );
     Panel::table(31, "Jobs of this node", "Jobs with ranks here in the time range, newest first.", (12, 8))
-        .rows(sql)
-        .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
+        .rows(&sql)
+        .fields_like("/^(from|to)$/", &[Show::Hidden])
+        .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
         .link(to(JOB, "Job", &[]))
 }

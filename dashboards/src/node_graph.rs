@@ -1,8 +1,10 @@
-//! The GPUs of a node, its NVSwitches and adapters as circles, NVLinks as lines between them: one line for all physical
-//! links of a pair (a logical link), or a small circle for each physical one where the reader unfolds them.
+//! The GPUs of a node, its NVSwitches, adapters and the switches of the fabric beside it as circles, links as lines between
+//! them: one line for all physical NVLinks of a pair (a logical link), or a small circle for each physical one where the
+//! reader unfolds them. Dashed lines are PCIe: to the adapters that are nearest to a GPU, and from the host to those that no
+//! GPU is near.
 
 use crate::site::Site;
-use crate::sql::{colour, idle_colour, mean};
+use crate::sql::{colour, idle_colour, mean, percent_text};
 
 /// What the menu of links offers.
 pub const LINKS: [&str; 2] = ["logical", "physical"];
@@ -37,53 +39,104 @@ fn links() -> String {
     )
 }
 
+/// Adapters of the node with their rates at the end of the time range, the switch port at their other end, and whether a GPU
+/// is near.
+fn adapters() -> String {
+    format!(
+        "adapter_rates AS (
+  SELECT host_port_id, {} AS utilisation, {} AS sent
+  FROM host_port_rates($__timeTo()::timestamptz - INTERVAL '2 minutes', $__timeTo())
+  WHERE host_port_id = ANY (ARRAY(SELECT h.id FROM host_port_key h JOIN node_key n ON n.id = h.node_id
+                                  WHERE n.name = ${{node:sqlstring}}))
+  GROUP BY 1
+), adapters AS (
+  SELECT h.device, h.port, r.utilisation, r.sent, p.remote_guid, p.remote_description, p.remote_port,
+         EXISTS (SELECT FROM gpu g WHERE g.valid_to IS NULL AND g.node_id = h.node_id AND h.device = ANY (g.nearest_hcas)) AS is_near
+  FROM host_port_key h
+  JOIN node_key n ON n.id = h.node_id
+  LEFT JOIN adapter_rates r ON r.host_port_id = h.id
+  LEFT JOIN ib_port_named p ON p.guid = h.guid AND p.port = h.port
+  WHERE n.name = ${{node:sqlstring}}
+)",
+        mean("transmit_utilisation"),
+        mean("transmit_bytes_per_second"),
+    )
+}
+
+/// What the ring of a circle without a value has.
+const NO_VALUE: (&str, &str) = ("no value", "#5a5f6b");
+
+/// Columns of the rings and their colours: one of them is 1 in each circle.
+pub fn arcs(site: &Site) -> Vec<(String, String)> {
+    let classes = site.utilisation.classes();
+    let of_classes = classes.iter().map(|(name, _, _, colour)| (name.as_str(), *colour));
+    of_classes.chain([NO_VALUE]).map(|(name, colour)| (format!("arc__{name}"), colour.to_owned())).collect()
+}
+
 /// Circles.
 pub fn nodes(site: &Site) -> String {
-    let by_utilisation = colour(&site.utilisation, "u.utilisation");
-    let idle = idle_colour(&site.utilisation);
+    let classes = site.utilisation.classes();
+    let arcs: String = classes
+        .iter()
+        .map(|(name, from, until, _)| {
+            (name.as_str(), format!("utilisation >= {from} AND utilisation < {until}"))
+        })
+        .chain([(NO_VALUE.0, String::from("utilisation IS NULL"))])
+        .map(|(name, is_in)| {
+            format!(",\n       CASE WHEN {is_in} THEN 1 ELSE 0 END::float8 AS \"arc__{name}\"")
+        })
+        .collect();
     format!(
         "{},
+{},
 used AS (
   SELECT near AS id, max(utilisation) AS utilisation, sum(sent) AS sent FROM ends GROUP BY near
+), circles AS (
+  SELECT g.uuid AS id, 'GPU ' || g.index AS title, g.name AS subtitle, u.utilisation, u.sent
+  FROM gpu g
+  JOIN node_key n ON n.id = g.node_id
+  LEFT JOIN used u ON u.id = g.uuid
+  WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}
+  UNION ALL
+  SELECT DISTINCT far, CASE remote_type WHEN 'switch' THEN 'NVSwitch' WHEN 'gpu' THEN 'GPU elsewhere' ELSE remote_type END, far,
+         NULL::float8, NULL::float8
+  FROM ends
+  WHERE far NOT IN (SELECT near FROM ends)
+  UNION ALL
+  SELECT 'adapter ' || device, device, 'adapter', max(utilisation), sum(sent) FROM adapters GROUP BY device
+  UNION ALL
+  SELECT 'switch ' || remote_guid, max(remote_description), 'InfiniBand', NULL, NULL
+  FROM adapters WHERE remote_guid IS NOT NULL GROUP BY remote_guid
+  UNION ALL
+  SELECT 'host', ${{node:sqlstring}}, 'CPUs of the host', NULL, NULL WHERE EXISTS (SELECT FROM adapters WHERE NOT is_near)
+  UNION ALL
+  SELECT u.pair || ' link ' || u.link_a, 'link ' || min(u.link_a), round(max(u.speed)::numeric / 1e9, 1) || ' GB/s',
+         max(u.utilisation), sum(u.sent)
+  FROM pairs u
+  WHERE ${{links:sqlstring}} = 'physical'
+  GROUP BY u.pair, u.link_a
 )
-SELECT g.uuid AS id, 'GPU ' || g.index AS title, g.name AS \"subTitle\",
-       round(coalesce(u.utilisation, 0)::numeric * 100, 1) || ' %' AS mainstat,
-       round(coalesce(u.sent, 0)::numeric / 1e9, 1) || ' GB/s' AS secondarystat,
-       coalesce({by_utilisation}, '{idle}') AS color
-FROM gpu g
-JOIN node_key n ON n.id = g.node_id
-LEFT JOIN used u ON u.id = g.uuid
-WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}
-UNION ALL
-SELECT DISTINCT far, CASE remote_type WHEN 'switch' THEN 'NVSwitch' WHEN 'gpu' THEN 'GPU elsewhere' ELSE remote_type END,
-       far, '', '', '{idle}'
-FROM ends
-WHERE far NOT IN (SELECT near FROM ends)
-UNION ALL
-SELECT DISTINCT 'adapter ' || h.device, h.device, 'adapter', '', '', '{idle}'
-FROM host_port_key h
-JOIN node_key n ON n.id = h.node_id
-WHERE n.name = ${{node:sqlstring}}
-UNION ALL
-SELECT u.pair || ' link ' || u.link_a, 'link ' || min(u.link_a), round(max(u.speed)::numeric / 1e9, 1) || ' GB/s',
-       round(coalesce(max(u.utilisation), 0)::numeric * 100, 1) || ' %', round(coalesce(sum(u.sent), 0)::numeric / 1e9, 1) || ' GB/s',
-       coalesce({}, '{idle}')
-FROM pairs u
-WHERE ${{links:sqlstring}} = 'physical'
-GROUP BY u.pair, u.link_a",
+SELECT id, title, subtitle AS \"subTitle\",
+       CASE WHEN utilisation IS NULL THEN '' ELSE {} END AS mainstat,
+       CASE WHEN sent IS NULL THEN '' ELSE round(sent::numeric / 1e9, 1) || ' GB/s' END AS secondarystat{arcs}
+FROM circles",
         links(),
-        colour(&site.utilisation, "max(u.utilisation)"),
+        adapters(),
+        percent_text("utilisation"),
     )
 }
 
 /// Lines: a logical link is one, with the sum of both directions and the colour of its busiest physical link.
 pub fn edges(site: &Site) -> String {
     let busiest = colour(&site.utilisation, "max(u.utilisation)");
+    let of_adapter = colour(&site.utilisation, "a.utilisation");
+    let percent = percent_text("max(u.utilisation)");
     let idle = idle_colour(&site.utilisation);
     format!(
-        "{}
+        "{},
+{}
 SELECT u.pair AS id, min(u.a) AS source, min(u.b) AS target,
-       count(DISTINCT u.link_a) || ' links, ' || round(coalesce(max(u.utilisation), 0)::numeric * 100, 1) || ' %' AS mainstat,
+       count(DISTINCT u.link_a) || ' links, ' || {percent} AS mainstat,
        round(coalesce(sum(u.sent), 0)::numeric / 1e9, 1) || ' GB/s both ways' AS secondarystat,
        1 + count(DISTINCT u.link_a)::float8 AS thickness, coalesce({busiest}, '{idle}') AS color, NULL AS \"strokeDasharray\"
 FROM pairs u
@@ -92,7 +145,7 @@ GROUP BY u.pair
 UNION ALL
 SELECT u.pair || ' link ' || u.link_a || ' of ' || side.which, CASE side.which WHEN 'a' THEN u.a ELSE u.pair || ' link ' || u.link_a END,
        CASE side.which WHEN 'a' THEN u.pair || ' link ' || u.link_a ELSE u.b END,
-       round(coalesce(max(u.utilisation), 0)::numeric * 100, 1) || ' %', round(coalesce(sum(u.sent), 0)::numeric / 1e9, 1) || ' GB/s',
+       {percent}, round(coalesce(sum(u.sent), 0)::numeric / 1e9, 1) || ' GB/s',
        2, coalesce({busiest}, '{idle}'), NULL
 FROM pairs u
 CROSS JOIN (VALUES ('a'), ('b')) side (which)
@@ -104,7 +157,19 @@ FROM gpu g
 JOIN node_key n ON n.id = g.node_id
 CROSS JOIN LATERAL unnest(g.nearest_hcas) d (device)
 WHERE g.valid_to IS NULL AND n.name = ${{node:sqlstring}}
-  AND EXISTS (SELECT FROM host_port_key h WHERE h.node_id = g.node_id AND h.device = d.device)",
+  AND EXISTS (SELECT FROM host_port_key h WHERE h.node_id = g.node_id AND h.device = d.device)
+UNION ALL
+SELECT DISTINCT 'host near ' || a.device, 'host', 'adapter ' || a.device, 'PCIe', 'no GPU is near', 1::float8, '{idle}', '4 4'
+FROM adapters a
+WHERE NOT a.is_near
+UNION ALL
+SELECT a.device || '/' || a.port || ' to ' || a.remote_guid, 'adapter ' || a.device, 'switch ' || a.remote_guid,
+       'port ' || a.port || ' to port ' || a.remote_port || ', ' || {}, round(coalesce(a.sent, 0)::numeric / 1e9, 1) || ' GB/s sent',
+       2, coalesce({of_adapter}, '{idle}'), NULL
+FROM adapters a
+WHERE a.remote_guid IS NOT NULL",
         links(),
+        adapters(),
+        percent_text("a.utilisation"),
     )
 }

@@ -2,12 +2,12 @@
 
 use crate::dashboard::Dashboard;
 use crate::fabric::error_table;
-use crate::link::{self, FABRIC, JOB, LINK, NODE, SWITCH, field, to};
+use crate::link::{self, FABRIC, JOB, LINK, NODE, SWITCH, field, to, to_job_of_row};
 use crate::overview::event_panel;
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show};
+use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show};
 use crate::ranges::port_rates;
 use crate::site::Site;
-use crate::sql::{PORT, errors_over_time, events, mean};
+use crate::sql::{PORT, errors_over_time, events, job_range, mean};
 
 /// Events at either end.
 const EVENTS: &str = "(e.ib_guid, e.ib_port) IN (SELECT n.guid, n.port FROM ib_port_named n WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer
@@ -68,9 +68,9 @@ ORDER BY 1",
 }
 
 fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
-    let figures = "SELECT n.description || ' [' || n.port || ']' AS \"from\",
-       coalesce(n.remote_description || ' [' || n.remote_port || ']', 'nothing') AS \"to\", n.state AS state,
-       n.width || ' ' || n.speed AS \"width and speed\"
+    let cable = "SELECT n.description || ' [' || n.port || ']' AS \"From\",
+       coalesce(n.remote_description || ' [' || n.remote_port || ']', 'nothing') AS \"To\", n.state AS \"State\",
+       n.width || ' ' || n.speed AS \"Width and speed\", n.guid AS \"GUID\", n.remote_guid AS \"GUID at the other end\"
 FROM ib_port_named n
 WHERE n.guid = ${guid:sqlstring} AND n.port = ${port:sqlstring}::integer";
     let utilisation = format!(
@@ -83,10 +83,9 @@ WHERE port_id = {PORT}",
     );
     dashboard
         .panel(
-            Panel::stat(2, "Cable",
-                "Both ends, its state, width and speed as the newest discovery found them.", (14, 4))
-                .rows(figures)
-                .all_fields()
+            Panel::table(2, "Cable",
+                "Both ends, its state, width and speed as the newest discovery found them.", (15, 4))
+                .rows(cable)
                 .link(link::to_page(site, "On the fabric map", "/fabric?link=${guid}.${port}"))
                 .link(to(SWITCH, "Switch", &[("guid", "${guid}")])),
         )
@@ -96,11 +95,11 @@ WHERE port_id = {PORT}",
                 "At the end of the time range",
                 "Share of its own speed in each direction, and of the time in which it had data and could not send, mean of \
                  the last two minutes.",
-                (10, 4),
+                (9, 4),
             )
             .rows(&utilisation)
             .all_fields()
-            .unit(SHARE)
+            .share()
             .scale(&site.utilisation)
             .link(link::to_alerts()),
         )
@@ -137,7 +136,7 @@ ORDER BY 1, 2",
         .panel(
             Panel::series(11, "Utilisation", "Share of the link's own speed in each direction.", (24, 9))
                 .over_time(&of_port(&[("transmit_utilisation", "sent"), ("receive_utilisation", "received")]))
-                .unit(SHARE)
+                .share()
                 .marks(&site.utilisation)
                 .link(to_switch())
                 .link(link::to_alerts()),
@@ -147,11 +146,11 @@ ORDER BY 1, 2",
                 12,
                 "Waiting at both ends",
                 "Share of the time in which each end had data and could not send. Only where the device \
-                     tells its tick.",
+                     reports the length of its tick.",
                 (24, 8),
             )
             .over_time(&waiting)
-            .unit(SHARE)
+            .share()
             .marks(&site.waiting)
             .link(to_switch()),
         )
@@ -189,7 +188,7 @@ fn jobs(site: &Site) -> Panel {
 SELECT j.key AS \"Job\", r.host AS \"Node\", h.device || '/' || h.port AS \"Adapter port\",
        count(DISTINCT r.rank) AS \"Ranks on the node\",
        count(DISTINCT r.rank) FILTER (WHERE h.device || '/' || h.port = ANY (r.hca_ports)) AS \"Known to use the port\",
-       min(r.start_time) AS \"Start\", max(r.end_time) AS \"End\"
+       min(r.start_time) AS \"Start\", max(r.end_time) AS \"End\", {}
 FROM ends e
 JOIN node n ON n.valid_to IS NULL AND e.guid = ANY (n.hca_guids)
 LEFT JOIN host_port_key h ON h.node_id = n.node_id AND h.guid = e.guid AND h.port = e.port
@@ -198,7 +197,8 @@ JOIN job_rank r ON r.node_id = n.node_id AND r.start_time <= $__timeTo()
 JOIN job j ON j.id = r.job_id
 GROUP BY j.id, r.host, h.device, h.port
 ORDER BY 6 DESC
-LIMIT 50"
+LIMIT 50",
+        job_range("j"),
     );
     Panel::table(
         24,
@@ -208,8 +208,9 @@ LIMIT 50"
         (24, 7),
     )
     .rows(&sql)
-    .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
+    .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
     .field("Node", &[Show::Links(vec![to(NODE, "This node", &[("node", &field("Node"))])])])
+    .fields_like("/^(from|to)$/", &[Show::Hidden])
     .link(to(JOB, "Job", &[]))
     .link(link::to_page(site, "Routes over it, on the fabric map", "/fabric?link=${guid}.${port}"))
 }

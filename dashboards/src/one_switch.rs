@@ -4,7 +4,7 @@ use crate::dashboard::{Dashboard, switches};
 use crate::fabric::error_table;
 use crate::link::{self, FABRIC, LINK, SWITCH, field, to};
 use crate::overview::event_panel;
-use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
+use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, Show, TEXT};
 use crate::ranges::port_rates;
 use crate::site::Site;
 use crate::sql::{errors_over_time, events, mean};
@@ -71,18 +71,19 @@ LIMIT 200",
         mean("transmit_wait_ratio"),
         port_rates(PORTS),
     );
-    let figures = "SELECT coalesce(nullif(max(description), ''), max(guid)) AS switch, max(lid)::text AS lid,
-       (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state = 'Active' AND p.ib_node_id = max(n.ib_node_id)) AS \"active ports\",
-       (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state <> 'Active' AND p.ib_node_id = max(n.ib_node_id)) AS \"other ports\"
+    let switch = "SELECT coalesce(nullif(description, ''), guid) AS \"Switch\", guid AS \"GUID\", lid AS \"LID\",
+       (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state = 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Active ports\",
+       (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state <> 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Other ports\"
 FROM ib_node n
-WHERE n.valid_to IS NULL AND n.guid = ${guid:sqlstring}";
+WHERE n.valid_to IS NULL AND n.guid = ${guid:sqlstring}
+ORDER BY lid
+LIMIT 1";
     let of_row = vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])];
     dashboard
         .panel(
-            Panel::stat(2, "Switch", "Its name, its LID, and its ports by state.", (24, 4))
-                .rows(figures)
-                .all_fields()
-                .unit(COUNT)
+            Panel::table(2, "Switch", "Its name, GUID and LID, and its ports by state.", (24, 4))
+                .rows(switch)
+                .field("LID", &[Show::Unit(TEXT)])
                 .link(link::to_page(site, "On the fabric map", "/fabric?node=${guid}"))
                 .link(to(FABRIC, "Fabric, links of this switch", &[("switch", "${guid}")])),
         )
@@ -130,7 +131,7 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
                 &site.utilisation,
             )
             .over_time(&of_ports("transmit_utilisation"))
-            .unit(SHARE)
+            .share()
             .link(to_link()),
         )
         .panel(
@@ -150,11 +151,11 @@ fn over_time(dashboard: Dashboard, site: &Site) -> Dashboard {
                 14,
                 "Waiting by port",
                 "Share of the time in which a port had data and could not send. Only where the device \
-                     tells its tick.",
+                     reports the length of its tick.",
                 (24, 8),
             )
             .over_time(&of_ports("transmit_wait_ratio"))
-            .unit(SHARE)
+            .share()
             .marks(&site.waiting)
             .link(to_link()),
         )

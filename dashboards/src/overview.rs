@@ -1,11 +1,11 @@
 //! Overview: what an administrator keeps open on a wall.
 
 use crate::dashboard::{Dashboard, map};
-use crate::link::{self, FABRIC, HEALTH, JOB, JOBS, LINK, NODE, SWITCH, field, of_row_to_link, to};
+use crate::link::{self, FABRIC, HEALTH, JOBS, LINK, NODE, SWITCH, field, of_row_to_link, to, to_job_of_row};
 use crate::panel::{BYTES_PER_SECOND, COUNT, Panel, SHARE, Show, TEXT};
 use crate::ranges::{Hot, hottest, port_rates};
 use crate::site::Site;
-use crate::sql::{RUNNING_JOBS, event_table, events, mean};
+use crate::sql::{RUNNING_JOBS, event_table, events, job_range, mean};
 
 /// The dashboard.
 pub fn dashboard(site: &Site) -> Dashboard {
@@ -34,7 +34,8 @@ pub fn event_panel(id: u32, condition: &str, width: u32) -> Panel {
     .unit(TEXT)
     .field("Time", &[Show::Width(170)])
     .field("What", &[Show::Width(420), Show::Links(vec![of_row_to_link()])])
-    .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
+    .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
+    .fields_like("/^(from|to|GUID)$/", &[Show::Hidden])
     .link(to(HEALTH, "Health of the monitoring", &[]))
 }
 
@@ -179,13 +180,14 @@ fn jobs_and_nodes(dashboard: Dashboard, site: &Site) -> Dashboard {
     let jobs = format!(
         "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", coalesce(j.name, j.command) AS \"What\",
        count(DISTINCT r.rank) AS \"Ranks\", count(DISTINCT r.host) AS \"Nodes\",
-       coalesce(j.start_time, j.first_seen) AS \"Start\"
+       coalesce(j.start_time, j.first_seen) AS \"Start\", {}
 FROM job j
 JOIN job_rank r ON r.job_id = j.id
 WHERE j.id = ANY (ARRAY({RUNNING_JOBS})) AND r.start_time <= $__timeTo() AND coalesce(r.end_time, 'infinity') > $__timeTo()
 GROUP BY j.id
 ORDER BY 4 DESC, 6 DESC
-LIMIT 20"
+LIMIT 20",
+        job_range("j"),
     );
     let nodes = format!(
         "WITH nvlink AS (
@@ -226,7 +228,8 @@ LIMIT 20",
                 (12, 9),
             )
             .rows(&jobs)
-            .field("Job", &[Show::Links(vec![to(JOB, "This job", &[("job", &field("Job"))])])])
+            .field("Job", &[Show::Links(vec![to_job_of_row("Job")])])
+            .fields_like("/^(from|to)$/", &[Show::Hidden])
             .link(to(JOBS, "All jobs", &[])),
         )
         .panel(

@@ -1,7 +1,8 @@
 //! Panels as Grafana 11 and 12 have them: what every panel of a kind shares is said here once.
 
 use crate::link::Link;
-use crate::site::Scale;
+use crate::site::{OVER_FULL, OVER_FULL_COLOUR, OVER_FULL_TEXT, Scale};
+use crate::sql::whole_steps;
 use serde_json::{Value, json};
 
 /// The plugin of TimescaleDB, and the variable that names the data source.
@@ -14,7 +15,9 @@ pub const BYTES: &str = "bytes";
 pub const SHARE: &str = "percentunit";
 pub const COUNT: &str = "short";
 pub const SECONDS: &str = "s";
-pub const TEXT: &str = "none";
+/// Names and identifiers, also those made of digits: Grafana reads a text such as `0x0002c903` as a number and shows it as
+/// `46.7 Mil` in every unit but this one.
+pub const TEXT: &str = "string";
 /// Left and right edges of charts below one another stand in one line, so that one instant does too.
 const AXIS_WIDTH: u32 = 80;
 /// A port that stands still has a row a minute; lines go on over that and show longer gaps.
@@ -34,6 +37,10 @@ pub enum Show<'a> {
     Bar(&'a Scale),
     /// Text in the colours of a scale.
     Coloured(&'a Scale),
+    /// A cell without colours.
+    Plain,
+    /// A share of a speed, marked where it is above 1.
+    Share,
     /// Links of its cells.
     Links(Vec<Link>),
     /// Its width in a table.
@@ -95,7 +102,17 @@ impl Panel {
         self
     }
 
-    /// A figure, with the course behind it where the query gives one.
+    /// Bars, one on the other.
+    pub fn stacked_bars(mut self) -> Self {
+        self = self.stacked();
+        let custom = &mut self.value["fieldConfig"]["defaults"]["custom"];
+        custom["drawStyle"] = json!("bars");
+        custom["fillOpacity"] = json!(90);
+        self
+    }
+
+    /// A number in large digits, with its history behind it where the query gives one. Texts belong into a table: here they
+    /// shrink until they fit.
     pub fn stat(id: u32, title: &str, description: &str, size: (u32, u32)) -> Self {
         let mut panel = Self::new(id, "stat", title, description, size);
         panel.value["fieldConfig"]["defaults"]["color"]["mode"] = json!("thresholds");
@@ -107,7 +124,7 @@ impl Panel {
         panel
     }
 
-    /// A stat that shows texts too.
+    /// A stat with a number for each column.
     pub fn all_fields(mut self) -> Self {
         self.value["options"]["reduceOptions"]["fields"] = json!("/.*/");
         self.value["options"]["graphMode"] = json!("none");
@@ -123,7 +140,12 @@ impl Panel {
         panel.value["options"] = json!({
             "showHeader": true, "cellHeight": "sm",
         });
-        panel
+        panel.texts()
+    }
+
+    /// Columns of text are shown as they are, whatever they look like.
+    fn texts(self) -> Self {
+        self.matching("byType", "string", &[Show::Unit(TEXT)])
     }
 
     /// A table of rows by columns, coloured by value: `row`, `column` and `value` are columns of the query.
@@ -138,29 +160,7 @@ impl Panel {
         let defaults = &mut panel.value["fieldConfig"]["defaults"];
         defaults["color"]["mode"] = json!("continuous-BlPu");
         defaults["custom"]["cellOptions"] = json!({"type": "color-background", "mode": "gradient"});
-        panel.value["fieldConfig"]["overrides"] = json!([{
-            "matcher": {"id": "byName", "options": corner},
-            "properties": [{"id": "custom.cellOptions", "value": {"type": "auto"}}, {"id": "unit", "value": TEXT}],
-        }]);
-        panel
-    }
-
-    /// Cells of time by class, one column of the query for each class.
-    pub fn heatmap(id: u32, title: &str, description: &str, size: (u32, u32)) -> Self {
-        let mut panel = Self::new(id, "heatmap", title, description, size);
-        panel.value["fieldConfig"]["defaults"]["custom"] = json!({"hideFrom": {"legend": false, "tooltip": false, "viz": false}, "scaleDistribution": {"type": "linear"}});
-        panel.value["options"] = json!({
-            "calculate": false, "cellGap": 1, "showValue": "never",
-            "rowsFrame": {"layout": "auto"},
-            "color": {"mode": "scheme", "scheme": "Oranges", "fill": "dark-orange", "scale": "exponential",
-                      "exponent": 0.5, "steps": 64, "reverse": false},
-            "cellValues": {"unit": COUNT, "decimals": 0},
-            "yAxis": {"axisPlacement": "left", "reverse": false, "unit": COUNT, "axisWidth": AXIS_WIDTH},
-            "tooltip": {"mode": "single", "yHistogram": false, "showColorScale": false},
-            "legend": {"show": true}, "exemplars": {"color": "rgba(255,0,255,0.7)"},
-            "filterValues": {"le": 1e-9},
-        });
-        panel
+        panel.field(&corner, &[Show::Plain, Show::Unit(TEXT)])
     }
 
     /// A line of coloured cells over time for each series.
@@ -216,16 +216,32 @@ impl Panel {
         panel
     }
 
+    /// Columns of the circles that are parts of their rings, and the colours of these. They and both figures of a circle are
+    /// the legend, under the names that `names` or the part after `arc__` gives them.
+    pub fn arcs(mut self, arcs: &[(String, String)], names: &[(&str, &str)]) -> Self {
+        self.value["options"]["nodes"]["arcs"] =
+            arcs.iter().map(|(field, colour)| json!({"field": field, "color": colour})).collect();
+        let of_arcs = arcs.iter().map(|(field, _)| (field.as_str(), field.trim_start_matches("arc__")));
+        let renamed: serde_json::Map<String, Value> = names
+            .iter()
+            .copied()
+            .chain(of_arcs)
+            .map(|(field, name)| (field.to_owned(), json!(name)))
+            .collect();
+        self.transform("organize", json!({"excludeByName": {}, "indexByName": {}, "renameByName": renamed}))
+    }
+
     /// Rows as they are.
     pub fn rows(self, sql: &str) -> Self {
         let letter = self.letter();
         self.target(sql_target(&letter, "table", sql))
     }
 
-    /// `time`, a `metric` that names the series, numbers.
+    /// `time`, a `metric` that names the series, numbers. Of steps of time only whole ones are shown: in the first and in the
+    /// newest one, readings are still missing.
     pub fn over_time(self, sql: &str) -> Self {
         let letter = self.letter();
-        self.target(sql_target(&letter, "time_series", sql))
+        self.target(sql_target(&letter, "time_series", &whole_steps(sql)))
     }
 
     /// Series of Prometheus.
@@ -263,6 +279,12 @@ impl Panel {
             self.value["fieldConfig"]["defaults"]["decimals"] = json!(1);
         }
         self
+    }
+
+    /// Shares of a speed or of time, which can't be above 1: what is above is marked.
+    pub fn share(mut self) -> Self {
+        self.value["fieldConfig"]["defaults"]["mappings"] = over_full();
+        self.unit(SHARE)
     }
 
     /// Colours of all fields.
@@ -338,6 +360,14 @@ fn sql_target(name: &str, format: &str, sql: &str) -> Value {
     })
 }
 
+/// The mark of a share above 1: a counter can't pass its link's speed, so the readings or the speed are wrong. Grafana takes
+/// an absent upper end for 0.
+fn over_full() -> Value {
+    json!([{"type": "range", "options": {
+        "from": OVER_FULL, "to": f64::from(u32::MAX), "result": {"text": OVER_FULL_TEXT, "color": OVER_FULL_COLOUR, "index": 0},
+    }}])
+}
+
 fn thresholds(scale: &Scale) -> Value {
     let step = |(at, (from, colour)): (usize, &(f64, String))| {
         // Grafana's first step has no lower end.
@@ -364,6 +394,7 @@ fn properties(show: &Show<'_>) -> Vec<Value> {
                 one("min", json!(0)),
                 one("max", json!(1)),
                 one("decimals", json!(1)),
+                one("mappings", over_full()),
             ];
             all.extend(of_scale(
                 scale,
@@ -372,6 +403,10 @@ fn properties(show: &Show<'_>) -> Vec<Value> {
             all
         }
         Show::Coloured(scale) => of_scale(scale, json!({"type": "color-text"})),
+        Show::Share => {
+            vec![one("unit", json!(SHARE)), one("decimals", json!(1)), one("mappings", over_full())]
+        }
+        Show::Plain => vec![one("custom.cellOptions", json!({"type": "auto"}))],
         Show::Links(links) => {
             vec![one("links", links.iter().cloned().map(Link::into_value).collect())]
         }

@@ -5,6 +5,13 @@ use serde::Deserialize;
 /// The values that the committed files are made of.
 const DEFAULT: &str = include_str!("../site.toml");
 
+/// Shares from here on are above 100 % in every rounding that is shown, which no link can be.
+pub const OVER_FULL: f64 = 1.0005;
+/// What is shown instead of such a share.
+pub const OVER_FULL_TEXT: &str = "> 100 %, uneven readings";
+/// Its colour.
+pub const OVER_FULL_COLOUR: &str = "#b877d9";
+
 /// Colours and addresses of one site. Keys that a file leaves out have the defaults of `dashboards/site.toml`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Site {
@@ -28,6 +35,22 @@ impl Scale {
         &self.0
     }
 
+    /// The steps with names and both ends: `(name, from, until, colour)`, ascending.
+    pub fn classes(&self) -> Vec<(String, f64, f64, &str)> {
+        let percent = |share: f64| format!("{} %", (share * 1000.0).round() / 10.0);
+        let mut classes = Vec::new();
+        for (at, (from, colour)) in self.0.iter().enumerate() {
+            let until = self.0.get(at + 1).map_or(f64::from(u32::MAX), |(until, _)| *until);
+            let name = match at {
+                0 => String::from("idle"),
+                _ if *from >= OVER_FULL => OVER_FULL_TEXT.to_owned(),
+                _ => format!("up to {}", percent(until.min(1.0))),
+            };
+            classes.push((name, *from, until, colour.as_str()));
+        }
+        classes
+    }
+
     fn new(name: &str, steps: Vec<(f64, String)>) -> Result<Self, SiteError> {
         let fail = |cause: &str| SiteError(format!("{name}: {cause}"));
         if steps.first().is_none_or(|(from, _)| *from != 0.0) {
@@ -44,6 +67,15 @@ impl Scale {
             Some((_, colour)) => Err(fail(&format!("'{colour}' is no colour like \"#37872d\""))),
             None => Ok(Self(steps)),
         }
+    }
+
+    /// A scale of shares: what is above 1 has a colour of its own.
+    fn of_shares(name: &str, steps: Vec<(f64, String)>) -> Result<Self, SiteError> {
+        let mut scale = Self::new(name, steps)?;
+        if scale.0.last().is_some_and(|(from, _)| *from < OVER_FULL) {
+            scale.0.push((OVER_FULL, OVER_FULL_COLOUR.to_owned()));
+        }
+        Ok(scale)
     }
 }
 
@@ -69,8 +101,8 @@ impl Site {
     pub fn parse(text: &str) -> Result<Self, SiteError> {
         let read = |text: &str| toml::from_str::<File>(text).map_err(|error| SiteError(error.to_string()));
         let (file, default) = (read(text)?, read(DEFAULT)?);
-        let scale = |name: &str, steps: Option<_>, default: Option<_>| {
-            Scale::new(name, steps.or(default).unwrap_or_default())
+        let shares = |name: &str, steps: Option<_>, default: Option<_>| {
+            Scale::of_shares(name, steps.or(default).unwrap_or_default())
         };
         let pages_url = file.pages_url.or(default.pages_url).unwrap_or_default();
         let is_address = ["http://", "https://"].iter().any(|scheme| pages_url.starts_with(scheme));
@@ -79,9 +111,9 @@ impl Site {
         }
         Ok(Self {
             pages_url: pages_url.trim_end_matches('/').to_owned(),
-            utilisation: scale("utilisation", file.utilisation, default.utilisation)?,
-            waiting: scale("waiting", file.waiting, default.waiting)?,
-            errors: scale("errors", file.errors, default.errors)?,
+            utilisation: shares("utilisation", file.utilisation, default.utilisation)?,
+            waiting: shares("waiting", file.waiting, default.waiting)?,
+            errors: Scale::new("errors", file.errors.or(default.errors).unwrap_or_default())?,
         })
     }
 }
@@ -105,7 +137,7 @@ mod tests {
     fn the_default_is_the_papers() {
         let site = Site::default();
         let from: Vec<f64> = site.utilisation.steps().iter().map(|(from, _)| *from).collect();
-        assert_eq!(from[2..], [0.25, 0.5, 0.75]);
+        assert_eq!(from[2..], [0.25, 0.5, 0.75, OVER_FULL]);
         assert_eq!(Site::parse("").unwrap(), site);
     }
 

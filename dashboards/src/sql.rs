@@ -1,13 +1,50 @@
 //! Pieces of queries that several panels share. Rates come from the `*_rates` functions: they know epochs, wraps and rows
 //! that were left out.
 
-use crate::site::Scale;
+use crate::site::{OVER_FULL, OVER_FULL_TEXT, Scale};
 
 /// The mean over time of a rate: rows stand for `interval_seconds` each.
 pub fn mean(column: &str) -> String {
     format!(
         "sum({column} * interval_seconds) / nullif(sum(interval_seconds) FILTER (WHERE {column} IS NOT \
              NULL), 0)"
+    )
+}
+
+/// A share as text, for panels without units.
+pub fn percent_text(share: &str) -> String {
+    format!(
+        "CASE WHEN {share} >= {OVER_FULL} THEN '{OVER_FULL_TEXT}' ELSE round(coalesce({share}, 0)::numeric * 100, 1) || ' %' END"
+    )
+}
+
+/// A query by `$__timeGroup` without the steps that are not wholly in the time range. Readings of the last seconds are still
+/// on their way to the database, so a range that ends now ends a little earlier.
+pub fn whole_steps(sql: &str) -> String {
+    let (inner, order) = sql.trim().rsplit_once("\nORDER BY ").unwrap_or((sql.trim(), "1, 2"));
+    if !sql.contains("$__timeGroup") {
+        return sql.to_owned();
+    }
+    format!(
+        "SELECT *
+FROM (
+{inner}
+) steps
+WHERE \"time\" >= $__timeFrom()::timestamptz
+  AND \"time\" < time_bucket(make_interval(secs => $__interval_ms / 1000.0), least($__timeTo()::timestamptz, now() - {SETTLED}))
+ORDER BY {order}"
+    )
+}
+
+/// How long a reading takes to the database at most while nothing is wrong: a batch of a second, the spool, a transaction.
+const SETTLED: &str = "INTERVAL '10 seconds'";
+
+/// Columns `from` and `to` for links to a job's own time, a minute around it: milliseconds, or `now` while it runs. `job` is
+/// the alias of a row with `start_time`, `first_seen` and `end_time`.
+pub fn job_range(job: &str) -> String {
+    format!(
+        "(extract(epoch FROM coalesce({job}.start_time, {job}.first_seen) - INTERVAL '1 minute') * 1000)::bigint::text AS \"from\",
+       coalesce((extract(epoch FROM {job}.end_time + INTERVAL '1 minute') * 1000)::bigint::text, 'now') AS \"to\""
     )
 }
 
@@ -128,12 +165,14 @@ LIMIT 300"
 pub fn event_table(condition: &str) -> String {
     format!(
         "SELECT e.time AS \"Time\", e.severity AS \"Severity\", e.kind AS \"Kind\", e.text AS \"What\",
-       e.before AS \"Before\", e.after AS \"After\", e.instance AS \"Told by\", e.ib_guid AS \"GUID\",
-       e.ib_port::text AS \"Port\", e.job_key AS \"Job\"
+       e.before AS \"Before\", e.after AS \"After\", e.instance AS \"Reported by\", e.ib_guid AS \"GUID\",
+       e.ib_port::text AS \"Port\", e.job_key AS \"Job\", {}
 FROM events e
+LEFT JOIN job j ON j.key = e.job_key
 WHERE $__timeFilter(e.time) AND ({condition})
 ORDER BY e.time DESC
-LIMIT 200"
+LIMIT 200",
+        job_range("j"),
     )
 }
 

@@ -7,7 +7,7 @@ use crate::expand::{Expander, Language, Window};
 use crate::files::Files;
 use crate::prometheus::{Prometheus, Series};
 use crate::rules::{PrometheusRules, selectors};
-use crate::{Error, Finding, Sql, lint};
+use crate::{Error, Finding, Sql, lint, shown};
 use serde_json::Value;
 use throughline_alerts::{Rule, Set, THRESHOLDS};
 
@@ -231,8 +231,12 @@ impl Run<'_> {
                     let mut problems = answer.problems();
                     problems.extend(answer.missing(&panel.named_columns()));
                     problems.extend(answer.unmatched(&panel.patterns()));
+                    problems.extend(shown::problems(panel, &answer));
                     if target.format.as_deref() == Some("time_series") {
                         problems.extend(answer.problems_as_series());
+                    }
+                    if text.contains("$__timeGroup") {
+                        problems.extend(shown::partial_step(&answer, &expander.window));
                     }
                     problems
                 }

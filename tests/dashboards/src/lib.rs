@@ -2,6 +2,8 @@
 //!
 //! * [`Files`]: the dashboards and rules of this repository, or of a copy that a test has damaged.
 //! * [`lint`]: what can be said without a database: ids, positions, units, titles, links, known panel types.
+//! * `shown`: what a reader would see of an answer: identifiers as numbers, units, shares above 100 %, steps that are not
+//!   over.
 //! * [`expand`]: macros and variables, as Grafana documents them; an unknown `$` is a finding.
 //! * [`check`]: runs every query of every panel, variable and rule, and finds errors, empty answers and
 //!   columns that a panel names and the answer lacks.
@@ -19,11 +21,13 @@ mod files;
 mod lint;
 mod prometheus;
 mod rules;
+mod shown;
 mod sql;
 mod states;
 mod template;
 
 pub use alerts::{GrafanaRule, Labels, saturated_by_promql, saturated_by_sql};
+pub use answers::Answer;
 pub use check::{Report, Sources, check};
 pub use dashboard::{Dashboard, Panel, Target, Variable};
 pub use expand::{Expander, Language, UnknownDollar, Window};

@@ -1,12 +1,12 @@
 //! What can be said of a dashboard without running it. The rules are those of Grafana 11's model and of this
 //! repository: every panel has a unit, a title, a description and a link, and only built-in panel types.
 
-use crate::Finding;
 use crate::alerts::GrafanaRule;
 use crate::bounds;
 use crate::dashboard::{Dashboard, Panel, Target, Variable};
+use crate::{Finding, shown};
 use serde_json::Value;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// Panel types that every Grafana 11 and 12 has.
 const BUILT_IN_PANELS: [&str; 19] = [
@@ -55,16 +55,8 @@ pub fn lint(
     data_sources: &[String],
     folders: &[String],
 ) -> Vec<Finding> {
-    let mut findings = Vec::new();
-    // A folder is found by the same list as a dashboard: of one name, the dashboard never opens.
-    let mut uids: HashSet<&String> = folders.iter().collect();
+    let mut findings = of_uids(dashboards, rules, data_sources, folders);
     for (name, dashboard) in dashboards {
-        if dashboard.uid.is_empty() || dashboard.uid.len() > UID_BYTES || !uids.insert(&dashboard.uid) {
-            findings.push(Finding::new(
-                name,
-                format!("uid '{}' is empty, too long or used twice (folders count)", dashboard.uid),
-            ));
-        }
         of_dashboard(name, dashboard, dashboards, &mut findings);
     }
     for rule in rules {
@@ -76,6 +68,31 @@ pub fn lint(
         let url = rule.annotations.get("dashboard").map_or("", String::as_str);
         if let Some(problem) = of_rule_link(url, dashboards) {
             findings.push(Finding::new(format!("rule {}", rule.uid), problem));
+        }
+    }
+    findings
+}
+
+/// Identifiers that are empty, too long or used twice. Grafana looks dashboards and folders up in one list, where a dashboard
+/// with a folder's uid never opens; rules and data sources have lists of their own in some versions only.
+fn of_uids(
+    dashboards: &[(String, Dashboard)],
+    rules: &[GrafanaRule],
+    data_sources: &[String],
+    folders: &[String],
+) -> Vec<Finding> {
+    let of_folders = folders.iter().map(|uid| (String::from("a folder"), uid));
+    let of_sources = data_sources.iter().map(|uid| (String::from("a data source"), uid));
+    let of_dashboards = dashboards.iter().map(|(name, dashboard)| (name.clone(), &dashboard.uid));
+    let of_rules = rules.iter().map(|rule| (format!("rule '{}'", rule.title), &rule.uid));
+    let mut owners: HashMap<&String, String> = HashMap::new();
+    let mut findings = Vec::new();
+    for (owner, uid) in of_folders.chain(of_sources).chain(of_dashboards).chain(of_rules) {
+        if uid.is_empty() || uid.len() > UID_BYTES {
+            findings.push(Finding::new(&owner, format!("uid '{uid}' is empty or too long")));
+        }
+        if let Some(other) = owners.insert(uid, owner.clone()) {
+            findings.push(Finding::new(owner, format!("uid '{uid}' is that of {other} too")));
         }
     }
     findings
@@ -209,6 +226,7 @@ fn of_panel(panel: &Panel, dashboard: &Dashboard) -> Vec<String> {
     if panel.all_links().is_empty() {
         problems.push(String::from("no link"));
     }
+    problems.extend(shown::unmarked_shares(panel));
     let source = panel.datasource.as_ref().map_or("", |source| source.uid.as_str());
     if plugin_of(source, dashboard).is_none() {
         problems.push(format!("its data source '{source}' is no data-source variable"));
@@ -306,6 +324,11 @@ fn of_link(link: &Value, dashboard: &Dashboard, all: &[(String, Dashboard)]) -> 
         return Some(format!("link '{title}': there is no dashboard '{uid}'"));
     };
     let query = rest.split_once('?').map_or("", |(_, query)| query);
+    // A row's job ran at its own time: the one that is shown now may have nothing of it.
+    let is_job_of_row = query.contains("var-job=${__data");
+    if is_job_of_row && !["&from=${__data", "&to=${__data"].iter().all(|bound| query.contains(bound)) {
+        return Some(format!("link '{title}' does not lead to the job's own time"));
+    }
     let set = query
         .split('&')
         .filter_map(|part| part.strip_prefix("var-"))

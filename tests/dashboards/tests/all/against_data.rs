@@ -178,6 +178,28 @@ async fn long_ranges_are_answered_by_the_minute() {
     assert_eq!(hottest[1], hottest[0]);
 }
 
+/// The ring of each circle is one colour of the legend, and all of its columns are in the answer.
+fn rings_are_the_legend(
+    graph: &throughline_dashboard_check::Panel,
+    nodes: &throughline_dashboard_check::Answer,
+) {
+    let arcs: Vec<&str> = graph.options["nodes"]["arcs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|arc| arc["field"].as_str().unwrap())
+        .collect();
+    assert!(arcs.len() > 4, "{arcs:?}");
+    let names = &graph.transformations[0]["options"]["renameByName"];
+    for row in &nodes.rows {
+        let sum: f64 = arcs.iter().map(|arc| nodes.cell(row, arc).unwrap().parse::<f64>().unwrap()).sum();
+        assert!((sum - 1.0).abs() < 1e-9, "{row:?}");
+    }
+    for column in arcs.iter().chain(&["mainstat", "secondarystat"]) {
+        assert!(names[column].as_str().is_some_and(|name| !name.contains("__")), "{column} has no name");
+    }
+}
+
 /// Lines of the graph of GPUs end at circles of it, folded and unfolded, and unfolding shows each physical link.
 #[tokio::test]
 async fn lines_of_the_topology_end_at_its_circles() {
@@ -201,6 +223,14 @@ async fn lines_of_the_topology_end_at_its_circles() {
         let [nodes, edges] = answers.as_slice() else { panic!("nodes and edges") };
         let circles: BTreeSet<&str> = nodes.rows.iter().filter_map(|row| nodes.cell(row, "id")).collect();
         assert_eq!(circles.len(), nodes.rows.len(), "each circle once");
+        rings_are_the_legend(graph, nodes);
+        // No circle is alone: adapters hang on GPUs or the host, and on a switch.
+        for circle in &circles {
+            let is_end = |row: &Vec<Option<String>>| {
+                ["source", "target"].iter().any(|end| edges.cell(row, end) == Some(circle))
+            };
+            assert!(edges.rows.iter().any(is_end), "{links}: nothing leads to '{circle}'");
+        }
         let lines: BTreeSet<&str> = edges.rows.iter().filter_map(|row| edges.cell(row, "id")).collect();
         assert_eq!(lines.len(), edges.rows.len(), "each line once");
         for row in &edges.rows {
@@ -211,7 +241,7 @@ async fn lines_of_the_topology_end_at_its_circles() {
         circles_by_choice.push((nodes.rows.len(), edges.rows.len()));
     }
     // Two GPUs with four links between them, and one adapter near both.
-    assert_eq!(circles_by_choice, [(3, 1 + 2), (3 + 4, 2 * 4 + 2)]);
+    assert_eq!(circles_by_choice, [(4, 1 + 3), (4 + 4, 2 * 4 + 3)]);
 }
 
 #[tokio::test]
@@ -241,11 +271,7 @@ async fn damaged_queries_are_found() {
     for (from, to, problem) in [
         ("FROM mpi_op_totals", "FROM mpi_op_totalz", "mpi_op_totalz"),
         ("sum(calls)::bigint AS", "NULL::bigint AS", "NULL in every row"),
-        (
-            "FROM cells\\nGROUP BY 1, 2\\nORDER BY 1, 2",
-            "FROM cells\\nGROUP BY 1, 2\\nORDER BY 2, 1",
-            "order of 'time'",
-        ),
+        ("10 seconds'))\\nORDER BY 1, 2", "10 seconds'))\\nORDER BY 2, 1", "order of 'time'"),
         ("AS \\\"Share of MPI time\\\"", "AS \\\"Share\\\"", "names column 'Share of MPI time'"),
         ("/^(Up to|Bytes)$/", "/^(Until|Byte)$/", "matches no column"),
         (
@@ -269,4 +295,92 @@ async fn damaged_queries_are_found() {
         let found = report.findings.iter().any(|finding| finding.problem.contains(problem));
         assert!(found, "{from} to {to}: expected '{problem}', got\n{}", text(&report));
     }
+}
+
+/// The files with one panel changed.
+fn with_panel(file: &str, title: &str, change: impl Fn(&mut serde_json::Value)) -> Files {
+    let mut files = files();
+    let (_, text) = files.dashboards.iter_mut().find(|(name, _)| name == file).unwrap();
+    let mut dashboard: serde_json::Value = serde_json::from_str(text).unwrap();
+    let panels = dashboard["panels"].as_array_mut().unwrap();
+    change(panels.iter_mut().find(|panel| panel["title"] == title && panel["type"] != "row").unwrap());
+    *text = dashboard.to_string();
+    files
+}
+
+/// Each class of what a reader of an answer would misread: identifiers as numbers, numbers without their unit, the step that
+/// is not over, texts in a stat.
+#[tokio::test]
+async fn what_a_reader_would_misread_is_found() {
+    let seed = Seed::make();
+    let database = seed.store().await;
+    let sources = Sources { sql: Some(reader(&database).await), prometheus: None };
+    let without_units =
+        |panel: &mut serde_json::Value| panel["fieldConfig"]["overrides"] = serde_json::json!([]);
+    let query = |from: &'static str, to: &'static str| {
+        move |panel: &mut serde_json::Value| {
+            let sql = panel["targets"][0]["rawSql"].as_str().unwrap();
+            assert!(sql.contains(from), "{sql}");
+            panel["targets"][0]["rawSql"] = sql.replace(from, to).into();
+        }
+    };
+    let cases: [(&str, &str, Box<dyn Fn(&mut serde_json::Value)>, &str); 7] = [
+        ("-switch", "Ports", Box::new(without_units), "'GUID' has the text '0x"),
+        ("-switch", "Switch", Box::new(without_units), "'LID' names a thing"),
+        ("-job", "Ranks", Box::new(without_units), "'Rank' names a thing"),
+        (
+            "-job",
+            "From rank to rank: bytes",
+            Box::new(|panel| panel["fieldConfig"]["defaults"]["unit"] = "short".into()),
+            "unit 'short' instead of bytes",
+        ),
+        (
+            "",
+            "Traffic into the fabric",
+            Box::new(query(
+                "least($__timeTo()::timestamptz, ",
+                "greatest($__timeTo()::timestamptz + INTERVAL '1 minute', ",
+            )),
+            "is not over at the end",
+        ),
+        (
+            "",
+            "Jobs running",
+            Box::new(query("count(*) AS ranks", "'leaf1'::text AS ranks")),
+            "a stat shrinks",
+        ),
+        ("-node", "NVLinks", Box::new(without_units), "unit 'short' instead of bytes"),
+    ];
+    for (file, title, change, problem) in cases {
+        let files = with_panel(&format!("throughline{file}.json"), title, change);
+        let report = check(&files, &sources, seed.window()).await.unwrap();
+        let place = format!("throughline{file}.json, panel '{title}'");
+        let is_found = |finding: &throughline_dashboard_check::Finding| {
+            finding.place == place && finding.problem.contains(problem)
+        };
+        assert!(
+            report.findings.iter().any(is_found),
+            "{place}: expected '{problem}', got\n{}",
+            text(&report)
+        );
+    }
+}
+
+/// Readings from which one link would carry 2.4 times its speed: each share of it has a mark, and is found without one.
+#[tokio::test]
+async fn no_share_above_a_links_speed_is_shown_as_true() {
+    let seed = Seed::with_load(|(guid, port), _| if (guid, port) == (0xa1, 5) { 2.43 } else { 0.1 });
+    let database = seed.store().await;
+    let sources = Sources { sql: Some(reader(&database).await), prometheus: None };
+    let report = check(&files(), &sources, seed.window()).await.unwrap();
+    let shares = report.findings.iter().filter(|finding| finding.problem.contains("no link can carry"));
+    assert_eq!(shares.count(), 0, "{}", text(&report));
+    let unmarked = with_panel("throughline.json", "Hottest links", |panel| {
+        for entry in panel["fieldConfig"]["overrides"].as_array_mut().unwrap() {
+            entry["properties"].as_array_mut().unwrap().retain(|property| property["id"] != "mappings");
+        }
+    });
+    let report = check(&unmarked, &sources, seed.window()).await.unwrap();
+    let found = text(&report);
+    assert!(found.contains("'Mean utilisation' has the share 2.4"), "{found}");
 }

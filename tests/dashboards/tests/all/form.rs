@@ -32,6 +32,8 @@ async fn what_is_wrong_in_a_dashboard_is_found() {
         ("", "\"format\": \"time_series\"", "\"format\": \"graph\"", "rawSql, rawQuery and format"),
         ("", " AND $__timeFilter(time)", "", "'ib_port_minutes_named' is read without a bound"),
         ("", "ib_port_rates($__timeFrom()", "ib_port_rates('2020-01-01'", "does not begin at a time"),
+        ("-jobs", "&from=${__data.fields[\\\"from\\\"]:percentencode}", "", "not lead to the job's own time"),
+        ("-link", "\"from\": 1.0005", "\"from\": 5.0", "above 100 %"),
         ("-fabric", "\"uid\": \"${database}\"", "\"uid\": \"my-database\"", "is no data-source variable"),
         ("-fabric", "\"uid\": \"${prometheus}\"", "\"uid\": \"prometheus\"", "is no data-source variable"),
         ("-fabric", "$__rate_interval", "$__rate_intervall", "unknown '$__rate_intervall'"),
@@ -69,13 +71,44 @@ async fn what_is_wrong_in_a_dashboard_is_found() {
     }
 }
 
+/// Where uids are: a file, the line that is changed, and the owner that the finding names.
 #[tokio::test]
-async fn a_folder_with_the_uid_of_a_dashboard_is_found() {
-    let mut files = files();
-    let text = &mut files.providers[0].1;
-    *text = text.replace("folderUid: throughline-folder", "folderUid: throughline");
-    let found = problems(&files).await;
-    assert!(found.contains("throughline.json: uid 'throughline' is"), "{found}");
+async fn a_uid_that_is_used_twice_is_found_wherever_it_is() {
+    let rename = |list: fn(&mut Files) -> &mut Vec<(String, String)>, from: &str, to: &str| {
+        let mut files = files();
+        let (_, text) = list(&mut files).iter_mut().find(|(_, text)| text.contains(from)).unwrap();
+        *text = text.replacen(from, to, 1);
+        files
+    };
+    for (files, problem) in [
+        (
+            rename(|files| &mut files.providers, "folderUid: throughline-folder", "folderUid: throughline"),
+            "throughline.json: uid 'throughline' is that of a folder too",
+        ),
+        (
+            rename(|files| &mut files.data_sources, "uid: throughline-postgres", "uid: throughline-jobs"),
+            "throughline-jobs.json: uid 'throughline-jobs' is that of a data source too",
+        ),
+        (
+            rename(
+                |files| &mut files.grafana_rules,
+                "uid: throughline-link-saturated",
+                "uid: throughline-link",
+            ),
+            "rule 'InfiniBand link saturated': uid 'throughline-link' is that of throughline-link.json too",
+        ),
+        (
+            rename(
+                |files| &mut files.dashboards,
+                "\"uid\": \"throughline-job\"",
+                "\"uid\": \"throughline-jobs\"",
+            ),
+            "uid 'throughline-jobs' is that of throughline-job.json too",
+        ),
+    ] {
+        let found = problems(&files).await;
+        assert!(found.contains(problem), "expected '{problem}', got\n{found}");
+    }
 }
 
 #[tokio::test]
