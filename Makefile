@@ -53,9 +53,10 @@ $(PAGES): $(WEB)/node_modules/.package-lock.json crates/gateway/openapi.yaml $(w
 	cd $(WEB) && npm run --silent build
 	@touch $@
 
+PRODUCTS := $(addprefix --package throughline-,cli agent fabric mpit-bridge)
 build: deps pages
-	$(CARGO) $(AUDITABLE) build --release --bins $(addprefix --package throughline-,cli agent fabric mpit-bridge)
-	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
+	$(CARGO) $(AUDITABLE) build --release --bins $(PRODUCTS)
+	@$(MAKE) --no-print-directory shim OUT=$(RELEASE)/lib/throughline
 
 # Builds nothing: whoever installs as root should not compile as root.
 PREFIX ?= /usr
@@ -63,7 +64,10 @@ FROM := $(RELEASE)
 install:
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) deploy/install.sh $(FROM)
 
-demo: build
+# The products, and beside them the demo with its test double, which no installation has.
+demo: deps pages
+	$(CARGO) build --release --bins $(PRODUCTS) --package throughline-demo
+	@$(MAKE) --no-print-directory shim testdouble OUT=$(RELEASE)/lib/throughline
 	@$(RELEASE)/throughline demo $(ARGS)
 
 lint: deps

@@ -14,6 +14,7 @@ case $prefix in
 /*) ;;
 *) echo "install: PREFIX=$prefix is no absolute path" >&2 && exit 64 ;;
 esac
+# throughline-demo stays out: it has simulators and test doubles in it.
 programs='throughline throughline-agent throughline-fabric throughline-exec'
 objects='openmpi openmpi5 mpich mpi3'
 missing=''

@@ -12,10 +12,11 @@ mod serve;
 mod status;
 
 use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use throughline_client::text;
-use throughline_daemon::{LogOptions, finish, usage};
+use throughline_daemon::{LogFormat, LogOptions, finish, usage};
 
 /// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
 #[derive(Debug, Parser)]
@@ -41,6 +42,20 @@ pub struct Site {
     pub log: LogOptions,
 }
 
+impl Site {
+    /// These options as they are written on a command line.
+    fn as_arguments(&self) -> Vec<OsString> {
+        let paths = [("--config", &self.config), ("--state-dir", &self.state_dir)];
+        let paths = paths.into_iter().filter_map(|(name, path)| Some([name.into(), path.as_ref()?.into()]));
+        let level = self.log.log_level.as_ref().map(|level| ["--log-level".into(), level.into()]);
+        let form = match self.log.log_format {
+            LogFormat::Text => None,
+            LogFormat::Json => Some(["--log-format".into(), "json".into()]),
+        };
+        paths.chain(level).chain(form).flatten().collect()
+    }
+}
+
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Take batches, answer HTTP, keep the database within its retention
@@ -56,6 +71,7 @@ enum Command {
     /// Show what jobs did with MPI: list, show, top, matrix, diff, trace
     Job(job::Arguments),
     /// Show the whole path on simulated hardware with a real MPI program and a database of its own
+    #[command(disable_help_flag = true)]
     Demo(demo::Arguments),
 }
 
@@ -81,7 +97,7 @@ async fn run(command: Command, site: &Site) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => status::run(arguments, site).await,
         Command::Dashboards(arguments) => dashboards::run(&arguments),
         Command::Job(arguments) => job::run(arguments, site).await,
-        Command::Demo(arguments) => demo::run(arguments, site).await,
+        Command::Demo(arguments) => demo::run(arguments, site),
     }
 }
 

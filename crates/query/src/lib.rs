@@ -8,6 +8,7 @@
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
+//! * [`recent`]: what was stored in the last seconds.
 //! * [`status`]: what arrives, for operators.
 //! * [`history`]: samples of the past as the series that Prometheus knows.
 //!
@@ -27,6 +28,7 @@ pub mod load;
 pub mod nodes;
 mod pool;
 pub mod rates;
+pub mod recent;
 mod rejections;
 pub mod search;
 pub mod status;

@@ -13,10 +13,10 @@ use throughline_daemon::Failure;
 pub const RANKS: usize = 4;
 
 /// The program's text, so that the demo needs no source tree.
-const SOURCE: &str = include_str!("../../../mpit-bridge/demo/traffic.c");
+const SOURCE: &str = include_str!("../../mpit-bridge/demo/traffic.c");
 
 /// The header of regions that it includes.
-const HEADER: &str = include_str!("../../../mpit-bridge/include/throughline.h");
+const HEADER: &str = include_str!("../../mpit-bridge/include/throughline.h");
 
 /// Pause between rounds. Most of a round is this pause, so that the traffic is as even as the clock and not as
 /// uneven as a busy machine.

@@ -11,7 +11,7 @@ use throughline_host::sysfs_double::AdapterDouble;
 use throughline_sample::Guid;
 
 /// The node of the NVLink paper: 4 GPUs, each with 3 links to its socket and 3 to its neighbour.
-const SCENARIO: &str = include_str!("../../../gpu/scenarios/power9-v100.scenario");
+const SCENARIO: &str = include_str!("../../gpu/scenarios/power9-v100.scenario");
 
 /// Part of the UUIDs in [`SCENARIO`] that is made different on each node.
 const SCENARIO_UUID: &str = "8a52-0000000000xx";

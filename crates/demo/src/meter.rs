@@ -4,6 +4,7 @@
 
 use super::flows::Demand;
 use std::collections::{BTreeMap, VecDeque};
+use throughline_query::recent::PeerTotal;
 
 /// Over how long a rate is taken: a few of the rows that a rank pushes each second, so that one late row does
 /// not look like a pause.
@@ -14,23 +15,6 @@ const SILENT_NANOSECONDS: i64 = 4_000_000_000;
 
 /// Points kept per pair at most; a rank pushes one a second.
 const POINTS: usize = 64;
-
-/// The newest row of one pair of ranks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PeerRow {
-    /// Job key.
-    pub job: String,
-    /// Sending rank.
-    pub rank: usize,
-    /// Receiving rank.
-    pub peer: usize,
-    /// UTC nanoseconds.
-    pub time: i64,
-    /// When this counting began, UTC nanoseconds.
-    pub epoch: i64,
-    /// Bytes sent since the epoch.
-    pub bytes: u64,
-}
 
 /// Rates between ranks.
 #[derive(Debug, Default)]
@@ -48,7 +32,7 @@ struct Pair {
 impl Meter {
     /// Takes rows in; older than known, or known already, changes nothing. A newer job takes the place of the
     /// one before.
-    pub fn take(&mut self, rows: impl IntoIterator<Item = PeerRow>) {
+    pub fn take(&mut self, rows: impl IntoIterator<Item = PeerTotal>) {
         for row in rows {
             let pair = self.pairs.entry((row.rank, row.peer)).or_default();
             let newest = pair.points.back().map_or(i64::MIN, |(time, _)| *time);
@@ -95,9 +79,9 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    fn row(job: &str, time: i64, bytes: u64) -> PeerRow {
+    fn row(job: &str, time: i64, bytes: u64) -> PeerTotal {
         let epoch = if job == "a" { 0 } else { 100 * SECOND };
-        PeerRow { job: job.into(), rank: 0, peer: 1, time, epoch, bytes }
+        PeerTotal { job: job.into(), rank: 0, peer: 1, time, epoch, bytes }
     }
 
     #[test]

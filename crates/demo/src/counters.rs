@@ -142,8 +142,8 @@ pub fn console_lines(node: &str, port: u8, values: &PortCounters, all: bool, out
 
 #[cfg(test)]
 mod tests {
-    use super::super::flows::tests::{SPEED, two_leaves};
     use super::*;
+    use crate::flows::tests::{SPEED, two_leaves};
 
     #[test]
     fn both_ends_of_every_cable_count_the_same() {
@@ -177,7 +177,7 @@ mod tests {
         let mut before: Vec<_> = counters.ports().collect();
         for step in 0..5 {
             let factor = if step % 2 == 0 { 0.0 } else { 1.0 };
-            let loads = network.load(&super::super::flows::scaled(&demand, factor));
+            let loads = network.load(&crate::flows::scaled(&demand, factor));
             counters.advance(network.links(), &loads, Duration::from_secs(2000));
             let after: Vec<_> = counters.ports().collect();
             for ((_, old), (_, new)) in before.iter().zip(&after) {

@@ -6,8 +6,7 @@ use super::flows::{Demand, Load, Network, scale_factor, scaled};
 use super::inject::Injector;
 use super::meter::Meter;
 use super::mpi::RANKS;
-use super::records;
-use tokio_postgres::Client;
+use throughline_query::recent::{Client, peer_totals};
 
 /// What the busiest link is asked for, as a multiple of what it can carry: enough above 1 that it stays full
 /// when the program is a little slower than when it was measured. The next flow has half of it (see
@@ -56,7 +55,7 @@ impl Driver {
     /// # Errors
     /// The database does not answer, or a scenario can't be written.
     pub async fn round(&mut self, client: &Client, injector: &Injector) -> anyhow::Result<Option<f64>> {
-        self.meter.take(records::peers(client).await?);
+        self.meter.take(peer_totals(client).await?);
         let news = self.measure(self.meter.demand(RANKS, now()));
         let factor = self.factor.unwrap_or(0.0);
         injector.set(self.loads.clone());
@@ -124,9 +123,9 @@ fn now() -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flows::ATTAINABLE_SHARE;
-    use super::super::flows::tests::{SPEED, two_leaves};
     use super::*;
+    use crate::flows::ATTAINABLE_SHARE;
+    use crate::flows::tests::{SPEED, two_leaves};
 
     fn traffic(heavy: f64) -> Demand {
         let mut demand = vec![vec![0.0; RANKS]; RANKS];

@@ -2,13 +2,16 @@
 //!
 //! Pure text of what was read; nothing is read here.
 
-use super::flows::{LinkId, Network};
+use super::flows::{LinkId, Network, PortId};
 use super::mpi::Mpi;
 use super::process::Child;
-use super::records::{BusyLink, JobRow, Rows, SOURCES};
+use super::sources::SOURCES;
 use super::start::Started;
 use super::table::{percent, rate, table};
 use std::path::Path;
+use throughline_client::text::clean;
+use throughline_query::jobs::Job;
+use throughline_query::recent::{BusyLink, Rows};
 
 /// What was read for one refresh.
 pub struct View {
@@ -18,8 +21,8 @@ pub struct View {
     pub window_seconds: f64,
     /// Busiest first.
     pub links: Vec<BusyLink>,
-    /// Newest first.
-    pub jobs: Vec<JobRow>,
+    /// The newest one.
+    pub job: Option<Job>,
     /// How much the traffic is scaled.
     pub factor: Option<f64>,
     /// What ranks really send, in bytes per second.
@@ -45,7 +48,7 @@ pub fn whereabouts<'a>(started: &Started, daemons: impl Iterator<Item = &'a Chil
 }
 
 /// Things to try.
-pub fn suggestions(started: &Started, program: &Path, server_state: &Path) -> String {
+pub fn suggestions(started: &Started, program: &Path) -> String {
     let socket = started.database.socket_folder().unwrap_or_default();
     format!(
         "Look:\n  \
@@ -54,7 +57,8 @@ pub fn suggestions(started: &Started, program: &Path, server_state: &Path) -> St
          {psql} -h {socket} -U {user} {name} -c \"SELECT link_name, max(transmit_utilisation) AS used \
          FROM ib_port_rates(now() - interval '1 minute') GROUP BY 1 ORDER BY 2 DESC NULLS LAST LIMIT 5\"\n  \
          curl -s http://{crawler}/metrics | grep switch_port_transmit_data_bytes | head\n  \
-         {program} status --state-dir {state}\n",
+         {program} status --server http://{server}\n  \
+         {program} job list --server http://{server}\n",
         server = started.server_address,
         psql = started.psql.display(),
         socket = socket.display(),
@@ -62,7 +66,6 @@ pub fn suggestions(started: &Started, program: &Path, server_state: &Path) -> St
         name = started.database.name(),
         crawler = started.crawler_address,
         program = program.display(),
-        state = server_state.display(),
     )
 }
 
@@ -79,14 +82,11 @@ pub fn status(view: &View, network: &Network) -> String {
     let mut text = table(&["source", "rows/s", "newest"], &rows);
     text.push('\n');
     text.push_str(&traffic_line(view));
-    text.push_str(&links(&view.links, network, view.jobs.first()));
-    if let Some(job) = view.jobs.first() {
-        let state = if job.has_ended { "ended" } else { "running" };
-        text.push_str(&format!(
-            "\nNewest job: {}, {} ranks, {state}\n",
-            crate::text::clean(&job.key, 80),
-            job.ranks
-        ));
+    text.push_str(&links(&view.links, network, view.job.as_ref()));
+    if let Some(job) = &view.job {
+        let has_ended = job.end.is_some() || job.ranks_running == 0;
+        let state = if has_ended { "ended" } else { "running" };
+        text.push_str(&format!("\nNewest job: {}, {} ranks, {state}\n", clean(&job.key, 80), job.ranks));
     }
     text
 }
@@ -126,11 +126,15 @@ fn traffic_line(view: &View) -> String {
 }
 
 /// The busiest links with whose traffic they carry.
-fn links(busy: &[BusyLink], network: &Network, job: Option<&JobRow>) -> String {
+fn links(busy: &[BusyLink], network: &Network, job: Option<&Job>) -> String {
     let rows: Vec<Vec<String>> = busy
         .iter()
         .map(|link| {
-            let pairs = network.links().iter().find(|known| known.id.from == link.port).map(|known| known.id);
+            let pairs = network
+                .links()
+                .iter()
+                .find(|known| known.id.from == PortId { guid: link.guid, port: link.port })
+                .map(|known| known.id);
             let (ranks, job) = match pairs.map(|id| ranks_over(network, id)).filter(|ranks| !ranks.is_empty())
             {
                 Some(ranks) => (ranks, job.map_or("-".to_owned(), |job| job.key.clone())),
@@ -160,5 +164,5 @@ pub fn summary(view: &View, network: &Network, mpi: &Mpi) -> String {
     if !mpi.has_pvars {
         text.push_str(&format!("({} offers no performance variables here)\n", mpi.name));
     }
-    format!("{text}\n{}{}", traffic_line(view), links(&view.links, network, view.jobs.first()))
+    format!("{text}\n{}{}", traffic_line(view), links(&view.links, network, view.job.as_ref()))
 }

@@ -140,8 +140,8 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::flows::tests::{SPEED, two_leaves};
     use super::*;
+    use crate::flows::tests::{SPEED, two_leaves};
     use std::sync::mpsc;
 
     fn plan(lines: mpsc::Sender<String>) -> Plan {

@@ -1,5 +1,6 @@
 //! Starts everything, each thing as soon as what it needs is there, and tells what is being waited for.
 
+use super::config::Server;
 use super::counters::WAIT_TICK_BYTES;
 use super::doubles::{Gpus, Sysfs};
 use super::flows::{Hop, Network, PortId};
@@ -39,7 +40,8 @@ const ROUTE_CLIENTS: usize = 4;
 
 /// Programs beside this one, and what they need.
 pub struct Programs {
-    throughline: PathBuf,
+    /// For people, too: what they try is typed there.
+    pub throughline: PathBuf,
     fabric: PathBuf,
     agent: PathBuf,
     exec: PathBuf,
@@ -53,17 +55,14 @@ impl Programs {
     /// # Errors
     /// One is missing (69).
     pub fn find() -> anyhow::Result<Self> {
-        let throughline = std::env::current_exe().context("finding this program's own path")?;
-        let folder = throughline.parent().unwrap_or(Path::new("/"));
+        let own = std::env::current_exe().context("finding this program's own path")?;
+        let folder = own.parent().unwrap_or(Path::new("/"));
         // Beside the programs in a build folder, beside their folder where they are installed.
         let libraries = ["lib/throughline", "../lib/throughline"].map(|place| folder.join(place));
         let nvml = "libnvidia-ml.so.1";
         let objects = libraries.into_iter().find(|place| place.join(nvml).is_file());
         let missing = |what: &str| {
-            Failure::unavailable(format!(
-                "{what} is not beside {}: run `make build` first",
-                throughline.display()
-            ))
+            Failure::unavailable(format!("{what} is not beside {}: `make demo` builds it", own.display()))
         };
         let beside = |name: &str| {
             let path = folder.join(name);
@@ -72,12 +71,12 @@ impl Programs {
         let objects =
             objects.ok_or_else(|| missing("lib/throughline (objects for MPI, NVML test double)"))?;
         Ok(Self {
+            throughline: beside("throughline")?,
             fabric: beside("throughline-fabric")?,
             agent: beside("throughline-agent")?,
             exec: beside("throughline-exec")?,
             nvml: objects.join(nvml),
             objects,
-            throughline,
         })
     }
 }
@@ -116,8 +115,8 @@ pub fn say(line: &str) {
 ///
 /// # Errors
 /// See [`throughline_prefix::Error`].
-pub async fn ensure_prefix(server: &Path) -> anyhow::Result<(Prefix, PathBuf)> {
-    let options = ClusterOptions { state_dir: server.to_owned(), pg_bin: None };
+pub async fn ensure_prefix(folder: &Path, server: &Server) -> anyhow::Result<(Prefix, PathBuf)> {
+    let options = ClusterOptions { state_dir: folder.to_owned(), pg_bin: server.pg_bin.clone() };
     let ready = tokio::task::spawn_blocking(move || {
         let prefix = Prefix::locate()?;
         let mut progress = |line: &str| tell(line);
@@ -142,10 +141,11 @@ pub async fn start(
     stack: &mut Stack,
     layout: &Layout,
     programs: &Programs,
+    server: &Server,
     tree: FatTree,
     mpi: &Mpi,
 ) -> anyhow::Result<Started> {
-    let (prefix, psql) = ensure_prefix(&layout.server()).await?;
+    let (prefix, psql) = ensure_prefix(&layout.server(), server).await?;
     let program = mpi.compile(&layout.programs()).await?;
 
     tell(&format!(
@@ -153,7 +153,7 @@ pub async fn start(
         tree.hosts,
         tree.switches()
     ));
-    stack.server = Some(start_server(layout, programs)?);
+    stack.server = Some(start_server(layout, programs, server)?);
     let fabric = start_fabric(stack, layout, &prefix, tree).await?;
     stack.fabric_pids = fabric.pids();
     let environment = |host: usize| fabric.environment(Some(&FatTree::host_id(host)));
@@ -212,10 +212,10 @@ pub async fn start(
     })
 }
 
-fn start_server(layout: &Layout, programs: &Programs) -> anyhow::Result<Child> {
+fn start_server(layout: &Layout, programs: &Programs, server: &Server) -> anyhow::Result<Child> {
     public_folder(&layout.server())?;
     let config = layout.run_folder("server")?.join("server.toml");
-    write(&config, "[query]\nlisten = \"127.0.0.1:0\"\n\n[collect]\nlisten = \"127.0.0.1:0\"\n")?;
+    write(&config, &server.own_file())?;
     Recipe::new("serve", &programs.throughline, &layout.run())
         .arg("serve")
         .option("--config", &config)
