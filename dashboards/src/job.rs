@@ -62,7 +62,7 @@ ORDER BY 1",
 
 fn summary(dashboard: Dashboard, site: &Site) -> Dashboard {
     let job = format!(
-        "SELECT CASE WHEN s.end_time IS NULL THEN 'running' ELSE 'ended' END AS \"State\", s.job_key AS \"Job\",
+        "SELECT s.state AS \"State\", s.job_key AS \"Job\",
        s.name AS \"Name\", s.command AS \"Command\", s.user_name AS \"User\", s.nodes AS \"Nodes\", s.ranks AS \"Ranks\",
        coalesce(s.start_time, s.first_seen) AS \"Start\",
        extract(epoch FROM coalesce(s.end_time, now()) - coalesce(s.start_time, s.first_seen))::float8 AS \"Duration\",

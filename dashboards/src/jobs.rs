@@ -24,7 +24,7 @@ ORDER BY 1"
 /// Jobs and lost ranks of the time range.
 fn figures() -> String {
     format!(
-        "SELECT count(DISTINCT job_id) FILTER (WHERE coalesce(end_time, 'infinity') > $__timeTo()) AS running,
+        "SELECT (SELECT count(*) FROM jobs_running($__timeTo())) AS running,
        count(DISTINCT job_id) AS \"in the time range\",
        count(*) FILTER (WHERE ending IN ('lost', 'silent')) AS \"ranks lost\"
 FROM job_rank
@@ -67,7 +67,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
             11,
             "Running jobs",
             "Jobs of which a rank runs at the end of the time range, newest first.",
-            &format!("{RUNNING_JOBS}\n  ORDER BY id DESC LIMIT 200"),
+            &format!("{RUNNING_JOBS}\n  ORDER BY r.id DESC LIMIT 200"),
         ))
         .row(20, "Ended")
         .panel(table(
@@ -94,14 +94,14 @@ pub fn dashboard(site: &Site) -> Dashboard {
 fn table(id: u32, title: &str, description: &str, ids: &str) -> Panel {
     // `job_summary` counts the ranks of each job that it is asked for.
     let sql = format!(
-        "SELECT s.job_key AS \"Job\", coalesce(s.user_name, '?') AS \"User\", coalesce(s.name, s.command) AS \"What\",
+        "SELECT s.job_key AS \"Job\", s.state AS \"State\", coalesce(s.user_name, '?') AS \"User\", coalesce(s.name, s.command) AS \"What\",
        coalesce(s.queue, '') AS \"Queue\", s.nodes AS \"Nodes\", s.ranks AS \"Ranks\",
        coalesce(s.start_time, s.first_seen) AS \"Start\", s.end_time AS \"End\",
        extract(epoch FROM least(coalesce(s.end_time, $__timeTo()), $__timeTo()) - coalesce(s.start_time, s.first_seen))::float8 AS \"Duration\",
        s.ranks_lost + s.ranks_silent AS \"Ranks lost\", array_to_string(s.libraries, ', ') AS \"MPI library\", {}
 FROM job_summary s
 WHERE s.id = ANY (ARRAY({ids}))
-ORDER BY 7 DESC
+ORDER BY 8 DESC
 LIMIT 200",
         job_range("s"),
     );

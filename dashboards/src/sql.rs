@@ -51,10 +51,9 @@ pub fn job_range(job: &str) -> String {
 /// The job that is chosen.
 pub const JOB: &str = "(SELECT id FROM job WHERE key = ${job:sqlstring})";
 
-/// Jobs that ran at the end of the time range, as a query of their ids. Made from `job` alone, which has a row a job, so that
-/// ranks are looked up for these only.
-pub const RUNNING_JOBS: &str = "SELECT id FROM job
-  WHERE coalesce(start_time, first_seen) <= $__timeTo() AND (end_time IS NULL OR end_time > $__timeTo())";
+/// Jobs that ran at the end of the time range, as a query of their ids. The function knows what running is, and looks at
+/// ranks of no job.
+pub const RUNNING_JOBS: &str = "SELECT r.id FROM jobs_running($__timeTo()) r (id)";
 
 /// Jobs that ran in the time range.
 pub const JOBS_IN_RANGE: &str = "SELECT id FROM job

@@ -1,5 +1,6 @@
 //! Jobs: lists, one job with its parts, and what a name means.
 
+use crate::JobState;
 use serde::{Deserialize, Serialize};
 
 /// `GET /job-names/{name}`.
@@ -30,8 +31,8 @@ pub struct Job {
     pub queue: Option<String>,
     /// What runs.
     pub command: Option<String>,
-    /// running, silent, ended or lost.
-    pub state: String,
+    /// Its state.
+    pub state: JobState,
     /// When it began, milliseconds since 1970.
     pub start_ms: Option<i64>,
     /// When its last rank ended.

@@ -2,8 +2,11 @@
 //!
 //! It must not do I/O, nor know the database. Fields that a later server adds are skipped when an answer is read.
 
+mod job_state;
 pub mod jobs;
 pub mod status;
+
+pub use job_state::{JobState, NoState};
 
 /// Header of every answer: the server's version of the API, [`VERSION`] as text.
 pub const VERSION_HEADER: &str = "throughline-api-version";

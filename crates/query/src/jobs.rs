@@ -2,6 +2,7 @@
 
 use crate::time::milliseconds;
 use std::time::SystemTime;
+use throughline_api::JobState;
 use throughline_store::Error;
 use throughline_store::layout::moment;
 use tokio_postgres::types::ToSql;
@@ -34,8 +35,10 @@ pub struct Job {
     pub start: Option<i64>,
     /// When its last rank ended.
     pub end: Option<i64>,
-    /// When it was heard of first.
+    /// When it was observed first, by the database's clock.
     pub first_seen: i64,
+    /// As of the moment of the query: `job_state` of the schema.
+    pub state: JobState,
     /// Ranks by its own account.
     pub world_size: Option<i32>,
     /// Ranks seen.
@@ -48,18 +51,14 @@ pub struct Job {
     pub ranks_lost: i64,
     /// Ranks whose nodes went away.
     pub ranks_silent: i64,
-    /// When a node last spoke of it, by the database's clock.
+    /// When a node last reported it, by the database's clock.
     pub reported: Option<i64>,
 }
-
-/// Agents report each of their jobs once a minute: a job that none reported for three times that is silent.
-const SILENT_MS: i64 = 180_000;
 
 impl Job {
     /// As the API has it, as of a time.
     #[must_use]
     pub fn described(self, now: i64, totals: Option<Totals>) -> throughline_api::jobs::Job {
-        let state = self.state(now);
         #[allow(clippy::cast_precision_loss)] // milliseconds
         let duration = self.start.map(|start| (self.end.unwrap_or(now) - start).max(0) as f64 / 1e3);
         throughline_api::jobs::Job {
@@ -72,7 +71,7 @@ impl Job {
             account: self.account,
             queue: self.queue,
             command: self.command,
-            state: state.to_owned(),
+            state: self.state,
             start_ms: self.start,
             end_ms: self.end,
             reported_ms: self.reported,
@@ -84,17 +83,6 @@ impl Job {
             ranks_lost: self.ranks_lost,
             ranks_silent: self.ranks_silent,
             totals: totals.map(Totals::described),
-        }
-    }
-
-    fn state(&self, now: i64) -> &'static str {
-        match self.end {
-            Some(_) if self.ranks_lost > 0 => "lost",
-            Some(_) if self.ranks_silent > 0 => "silent",
-            Some(_) => "ended",
-            // One that has only begun was not reported yet.
-            None if now - self.reported.or(self.start).unwrap_or(self.first_seen) > SILENT_MS => "silent",
-            None => "running",
         }
     }
 }
@@ -204,7 +192,8 @@ const RANKS: &str = "
         FROM job_rank WHERE job_id = j.id) r ON true
     LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM job_node WHERE job_id = j.id) n ON true";
 
-const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported";
+const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported,
+    job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now())";
 
 fn job(row: &Row) -> Job {
     let time = |place: usize| row.get::<_, Option<SystemTime>>(place).map(milliseconds);
@@ -229,6 +218,7 @@ fn job(row: &Row) -> Job {
         ranks_lost: row.get(17),
         ranks_silent: row.get(18),
         reported: time(19),
+        state: row.get::<_, &str>(20).parse().unwrap_or_default(),
     }
 }
 
@@ -274,7 +264,7 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
     let parameters: [&(dyn ToSql + Sync); 6] =
         [&query.text, &query.user, &behind_value, &behind_id, &query.limit, &query.scheduler];
     let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading a page of jobs"))?;
-    Ok(rows.iter().map(|row| (job(row), row.get(20))).collect())
+    Ok(rows.iter().map(|row| (job(row), row.get(21))).collect())
 }
 
 /// Jobs that run, the newest first, then those that ended, the last first.

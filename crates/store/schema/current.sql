@@ -1492,6 +1492,33 @@ COMMENT ON FUNCTION gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '
     'one sample, and how many samples that was made of. NULL for what the chip does not offer.';
 
+CREATE OR REPLACE FUNCTION job_state(
+    end_time timestamptz, ranks_lost bigint, ranks_silent bigint, reported_at timestamptz, at timestamptz)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+    SELECT CASE
+        WHEN end_time IS NOT NULL AND ranks_lost > 0 THEN 'lost'
+        WHEN end_time IS NOT NULL AND ranks_silent > 0 THEN 'silent'
+        WHEN end_time IS NOT NULL THEN 'ended'
+        -- Agents report each job once a minute, whether its ranks call MPI or not.
+        WHEN at - reported_at > INTERVAL '3 minutes' THEN 'silent'
+        ELSE 'running' END
+$$;
+COMMENT ON FUNCTION job_state IS
+    'State of a job: running: not ended, and a node reported it in the last 3 minutes. silent: no node did, or its end was concluded from that. lost: ended, and a rank of it without MPI_Finalize. ended: ended otherwise. reported_at is when a node last reported it, by the clock of the database.';
+
+CREATE OR REPLACE FUNCTION jobs_running(at timestamptz) RETURNS SETOF integer
+LANGUAGE sql STABLE
+AS $$
+    SELECT j.id FROM job j
+    WHERE coalesce(j.start_time, j.first_seen) <= at
+      AND (j.end_time > at OR j.end_time IS NULL AND job_state(NULL, 0, 0,
+          coalesce((SELECT max(n.reported_at) FROM job_node n WHERE n.job_id = j.id), j.first_seen), at) = 'running')
+$$;
+COMMENT ON FUNCTION jobs_running IS
+    'Ids of the jobs that ran at a time. For now() these are the jobs whose state is running (job_state).';
+
 CREATE OR REPLACE VIEW job_summary AS
 SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_name, j.command, j.start_time,
        -- Ranks decide: each node reports a job's end for itself, and one node may be done before another.
@@ -1499,7 +1526,10 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        j.first_seen, j.world_size, coalesce(r.ranks, 0) AS ranks, coalesce(r.nodes, 0) AS nodes,
        coalesce(r.running, 0) AS ranks_running, coalesce(r.lost, 0) AS ranks_lost,
        coalesce(r.started, 0) AS rank_starts, r.libraries, coalesce(r.unseen, 0) AS ranks_unseen,
-       coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id
+       coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
+       n.reported_at,
+       job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
+                 coalesce(n.reported_at, j.first_seen), now()) AS state
 FROM job j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
@@ -1507,9 +1537,10 @@ LEFT JOIN LATERAL (
            count(*) FILTER (WHERE ending = 'lost') AS lost, count(*) FILTER (WHERE ending = 'unseen') AS unseen,
            count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
            array_agg(DISTINCT mpi_library) AS libraries
-    FROM job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true;
+    FROM job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
+LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM job_node WHERE job_id = j.id) n ON true;
 COMMENT ON VIEW job_summary IS
-    'Jobs with their ranks counted: end_time is NULL as long as a rank runs; rank_starts is larger than ranks where ranks were started again.';
+    'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 
 CREATE OR REPLACE FUNCTION job_span(job integer, OUT since timestamptz, OUT ending timestamptz)
 LANGUAGE sql STABLE

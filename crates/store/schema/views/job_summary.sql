@@ -5,7 +5,10 @@ SELECT j.id, j.key AS job_key, j.scheduler, j.native_id, j.step, j.uid, j.user_n
        j.first_seen, j.world_size, coalesce(r.ranks, 0) AS ranks, coalesce(r.nodes, 0) AS nodes,
        coalesce(r.running, 0) AS ranks_running, coalesce(r.lost, 0) AS ranks_lost,
        coalesce(r.started, 0) AS rank_starts, r.libraries, coalesce(r.unseen, 0) AS ranks_unseen,
-       coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id
+       coalesce(r.silent, 0) AS ranks_silent, j.name, j.account, j.queue, j.array_id,
+       n.reported_at,
+       job_state(CASE WHEN r.ranks IS NULL THEN j.end_time WHEN r.running = 0 THEN r.last_end END, r.lost, r.silent,
+                 coalesce(n.reported_at, j.first_seen), now()) AS state
 FROM job j
 LEFT JOIN LATERAL (
     SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes, count(*) AS started,
@@ -13,6 +16,7 @@ LEFT JOIN LATERAL (
            count(*) FILTER (WHERE ending = 'lost') AS lost, count(*) FILTER (WHERE ending = 'unseen') AS unseen,
            count(*) FILTER (WHERE ending = 'silent') AS silent, max(end_time) AS last_end,
            array_agg(DISTINCT mpi_library) AS libraries
-    FROM job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true;
+    FROM job_rank WHERE job_id = j.id HAVING count(*) > 0) r ON true
+LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM job_node WHERE job_id = j.id) n ON true;
 COMMENT ON VIEW job_summary IS
-    'Jobs with their ranks counted: end_time is NULL as long as a rank runs; rank_starts is larger than ranks where ranks were started again.';
+    'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';

@@ -69,6 +69,8 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("gpu_pcie_rates"),
     function!("gpu_pm_rates"),
     // Jobs.
+    function!("job_state"),
+    function!("jobs_running"),
     view!("job_summary"),
     function!("job_span"),
     function!("mpi_op_cells"),

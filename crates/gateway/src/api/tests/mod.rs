@@ -10,6 +10,7 @@ mod nodes;
 mod refusals;
 mod schema;
 mod seed;
+mod states;
 
 use super::*;
 use axum::body::{Body, to_bytes};
