@@ -4,6 +4,7 @@
 
 use crate::batch::{Gathering, RECORD_BYTES_MAX, Ready, Taken, records};
 use crate::last::LastValues;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use throughline_daemon::{Clock, SelfFigures, boot_id};
@@ -11,7 +12,7 @@ use throughline_delivery::SpoolSection;
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
 use throughline_sample::catalogue::{DROPPED_RECORDS, RECORDS, REJECTED_RECORDS};
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, RowRules};
 use throughline_spool::Spool;
 use tokio::sync::mpsc;
 use tokio::time::{MissedTickBehavior, interval};
@@ -88,12 +89,19 @@ pub struct Batcher {
     last: Arc<LastValues>,
     figures: SelfFigures,
     inputs: StreamMap<&'static str, ReceiverStream<Batch>>,
+    row_rules: BTreeMap<&'static str, RowRules>,
 }
 
 impl Batcher {
     /// A batcher without inputs.
     pub fn new(sender: Sender, last: Arc<LastValues>, figures: SelfFigures) -> Self {
-        Self { sender, last, figures, inputs: StreamMap::new() }
+        Self { sender, last, figures, inputs: StreamMap::new(), row_rules: BTreeMap::new() }
+    }
+
+    /// By which rules each source's readings become rows; its rounds report them.
+    #[must_use]
+    pub fn with_row_rules(self, row_rules: BTreeMap<&'static str, RowRules>) -> Self {
+        Self { row_rules, ..self }
     }
 
     /// Adds a source's channel.
@@ -109,7 +117,10 @@ impl Batcher {
         loop {
             let due = tokio::select! {
                 fragment = self.inputs.next() => match fragment {
-                    Some((source, fragment)) => {
+                    Some((source, mut fragment)) => {
+                        for round in &mut fragment.coverage {
+                            round.row_rules = self.row_rules.get(source).copied();
+                        }
                         self.figures.add(source, &RECORDS, records(&fragment) as u64);
                         self.last.observe(&fragment);
                         gathering.add(fragment);

@@ -49,7 +49,8 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         SelfFigures::default(),
         Arc::new(LastValues::new(enabled, config.http.job_owners)),
     );
-    let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone());
+    let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone())
+        .with_row_rules(sources::row_rules(config));
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
     // Without it the agent measures all the same.
     let control =

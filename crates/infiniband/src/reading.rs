@@ -34,7 +34,8 @@ pub struct PortReading {
     pub link_lanes: Option<u8>,
     /// Bytes that the link could have carried in one tick of PortXmitWait, where the device tells or it is assumed.
     pub tick_bytes: Option<u64>,
-    /// UTC nanoseconds of the last reply; 0 when nothing was ever read.
+    /// UTC nanoseconds of the reply with the data counters, or of the last reply of a sweep that did not read those; 0
+    /// when nothing was ever read.
     pub time: i64,
     /// When the present counting began, UTC nanoseconds: the first reading, or the first after a clear.
     pub epoch: i64,
@@ -87,6 +88,18 @@ impl PortReading {
     }
 }
 
+/// Bits of [`PortReading::fresh`]: data sent and received, the first two metrics.
+const FRESH_DATA: u64 = 0b11;
+
+/// Whether a reply with these metrics gives its reading the time, after those in `fresh`.
+///
+/// A reading has the time of its data counters, of which rates are made. Other sets may be read much later in the same
+/// sweep: with their time, a rate would be too low, and the next one too high, up to several times the link's speed.
+#[must_use]
+pub const fn gives_time(metrics: u64, fresh: u64) -> bool {
+    metrics & FRESH_DATA != 0 || fresh & FRESH_DATA == 0
+}
+
 /// Bit of [`PortReading::fresh`]: counters by lane.
 pub const FRESH_LANES: u64 = 1 << 63;
 
@@ -118,4 +131,24 @@ pub struct Selection {
     pub unlinked: bool,
     /// Bytes of one tick of PortXmitWait on devices that do not tell (PortSamplesControl).
     pub assumed_tick_bytes: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mad::counter_index;
+    use throughline_sample::catalogue::{RECEIVE_DATA_BYTES, SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
+
+    #[test]
+    fn a_reading_has_the_time_of_its_data() {
+        let bit = |metric| 1_u64 << counter_index(metric).unwrap_or(63);
+        let data = bit(&TRANSMIT_DATA_BYTES) | bit(&RECEIVE_DATA_BYTES);
+        assert_eq!(data, FRESH_DATA);
+        let errors = bit(&SYMBOL_ERROR);
+        // Data first, then a set that is read later; the other way around; one of them alone.
+        assert!(gives_time(data, 0) && !gives_time(errors, data));
+        assert!(gives_time(errors, 0) && gives_time(data, errors));
+        assert!(gives_time(data | errors, 0) && gives_time(FRESH_LANES, errors));
+        assert!(!gives_time(FRESH_LANES, data | errors));
+    }
 }

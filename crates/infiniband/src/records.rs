@@ -8,7 +8,9 @@ use crate::mad::{Counters, LANES, LaneCounters, counter_metrics, lane_metrics};
 use crate::{reading, reading::PortReading};
 use crate::{reading::thin::Row, reading::thin::Thinner};
 use throughline_sample::catalogue::{Metric, PORT_RATE_BYTES_PER_SECOND, TRANSMIT_WAIT_TICK_BYTES};
-use throughline_sample::wire::{Batch, Coverage, IbPortLanesSample, IbPortSample, LinkValues, Values};
+use throughline_sample::wire::{
+    Batch, Coverage, IbPortLanesSample, IbPortSample, LinkValues, RowRules, Values,
+};
 
 /// Name of this source in records.
 pub const SOURCE: &str = "mad";
@@ -111,9 +113,9 @@ fn lane_sample(row: &Row<'_>, lanes: &LaneCounters) -> IbPortLanesSample {
     }
 }
 
-/// What a sweep covered.
+/// What a sweep covered, and by which rules its rows are left out.
 #[must_use]
-pub fn coverage(time: i64, coverage: &reading::Coverage) -> Coverage {
+pub fn coverage(time: i64, coverage: &reading::Coverage, rules: RowRules) -> Coverage {
     let reasons = coverage.reasons.iter().map(|(reason, count)| ((*reason).to_owned(), *count as u64));
     Coverage {
         time,
@@ -123,5 +125,6 @@ pub fn coverage(time: i64, coverage: &reading::Coverage) -> Coverage {
         failed: coverage.missing as u64,
         elapsed_seconds: coverage.elapsed.as_secs_f64(),
         reasons: reasons.collect(),
+        row_rules: Some(rules),
     }
 }

@@ -1,4 +1,4 @@
--- The schema of version 22, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 23, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1109,6 +1109,26 @@ CREATE TABLE record_quarantine (
     PRIMARY KEY (day, sender, reason, kind)
 );
 
+-- By which rules each sender leaves out rows of what does not change. The function row_rules_of has those of each port
+-- and GPU, also where a sender does not report them.
+CREATE TABLE row_rules (
+    -- Who reports: a node's name, or a crawler's subnet prefix.
+    instance text NOT NULL,
+    -- As in coverage: mad, sysfs, nvml.
+    source text NOT NULL,
+    valid_from timestamptz NOT NULL,
+    -- NULL in the current row.
+    valid_to timestamptz,
+    -- What is read and does not change has at least one row in this time.
+    heartbeat_seconds double precision NOT NULL,
+    -- Between two rows farther apart it was not read: no rate is made across.
+    largest_gap_seconds double precision NOT NULL,
+    -- Data since the last row, in either direction, that count as unchanged.
+    quiet_bytes bigint NOT NULL,
+    PRIMARY KEY (instance, source, valid_from)
+);
+CREATE UNIQUE INDEX row_rules_current ON row_rules (instance, source) WHERE (valid_to IS NULL);
+
 CREATE TABLE schema_migrations (
     version integer NOT NULL,
     name text NOT NULL,
@@ -1166,10 +1186,47 @@ LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN least(total, 9223372036854775807)::bigint;
 COMMENT ON FUNCTION stored_total IS 'A sum of counters as bigint; NULL stays NULL.';
 
+-- Neither STRICT nor least(): PostgreSQL puts it into the queries that call it, and it costs nothing.
 CREATE OR REPLACE FUNCTION at_most_one(ratio double precision) RETURNS double precision
-LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
-RETURN least(ratio, 1);
-COMMENT ON FUNCTION at_most_one IS 'A share that the moments of two readings may make a little larger than 1; NULL of NULL.';
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN ratio > 1 THEN 1 ELSE ratio END;
+COMMENT ON FUNCTION at_most_one IS
+    'A share of time, at most 1: times of readings that are not exact may make it a little larger. NULL of NULL.';
+
+CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    -- The defaults are those of senders that do not report their rules: throughline_sample::row_rules::DEFAULT.
+    SELECT t.id, coalesce(r.heartbeat_seconds, 60), coalesce(r.largest_gap_seconds, 75), coalesce(r.quiet_bytes, 65536)
+    FROM (
+        SELECT k.id, s.prefix AS instance
+        FROM ib_port_key k
+        JOIN ib_node_key n ON n.id = k.ib_node_id
+        JOIN subnet s ON s.id = n.subnet_id
+        WHERE row_rules_of.kind = 'ib_port'
+        UNION ALL
+        SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id
+        WHERE row_rules_of.kind = 'host_port'
+        UNION ALL
+        SELECT k.id, n.name
+        FROM gpu_key k
+        LEFT JOIN gpu g ON g.gpu_id = k.id AND g.valid_to IS NULL
+        LEFT JOIN node_key n ON n.id = g.node_id
+        WHERE row_rules_of.kind = 'gpu'
+    ) t
+    LEFT JOIN (
+        SELECT a.instance, max(a.heartbeat_seconds) AS heartbeat_seconds, max(a.largest_gap_seconds) AS largest_gap_seconds,
+               max(a.quiet_bytes) AS quiet_bytes
+        FROM row_rules a
+        WHERE a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
+          AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
+        GROUP BY a.instance
+    ) r ON r.instance = t.instance
+$$;
+COMMENT ON FUNCTION row_rules_of IS
+    'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
+    'values that its sender reported in the range, else those of senders that report none.';
 
 CREATE OR REPLACE VIEW ib_port_named AS
 SELECT k.id AS port_id, s.prefix AS subnet_prefix, nk.id AS ib_node_id, nk.guid, k.port,
@@ -1225,7 +1282,7 @@ RETURNS TABLE (
     transmit_packets_per_second double precision, receive_packets_per_second double precision,
     transmit_wait_ticks_per_second double precision,
     rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
-    transmit_wait_ratio double precision)
+    transmit_wait_ratio double precision, is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH pairs AS (
@@ -1255,23 +1312,29 @@ AS $$
                CASE WHEN transmit_wait >= wait_0 THEN transmit_wait - wait_0 END AS wait,
                p.transmit_wait_tick_bytes AS tick_bytes, p.rate_bytes_per_second AS own_rate
         FROM pairs p
-        WHERE p.time > since AND p.time_0 IS NOT NULL
+        JOIN row_rules_of('ib_port', since, until) g ON g.id = p.port_id
+        -- Readings farther apart have a time between them in which the port was not read.
+        WHERE p.time > since AND p.time - p.time_0 <= make_interval(secs => g.largest_gap_seconds)
           AND NOT (p.transmit_data_bytes IS NULL AND p.receive_data_bytes IS NULL)
     )
     SELECT r.time, r.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, r.seconds,
            r.transmit / r.seconds, r.receive / r.seconds,
            r.transmit_packets / r.seconds, r.receive_packets / r.seconds, r.wait / r.wait_seconds,
-           speed.rate, r.transmit / r.seconds / nullif(speed.rate, 0), r.receive / r.seconds / nullif(speed.rate, 0),
+           speed.rate, r.transmit / r.seconds / nullif(speed.rate, 0),
+           r.receive / r.seconds / nullif(speed.rate, 0),
            -- A tick is the time in which the link carries so many bytes.
-           at_most_one(r.wait / r.wait_seconds * r.tick_bytes / nullif(speed.rate, 0))
+           at_most_one(r.wait / r.wait_seconds * r.tick_bytes / nullif(speed.rate, 0)),
+           greatest(r.transmit, r.receive) / r.seconds > speed.rate
     FROM rates r
     JOIN ib_port_named n ON n.port_id = r.port_id
-    CROSS JOIN LATERAL (SELECT coalesce(r.own_rate, n.rate_bytes_per_second) AS rate) speed
+    CROSS JOIN LATERAL (SELECT nullif(coalesce(r.own_rate, n.rate_bytes_per_second), 0) AS rate) speed
 $$;
 COMMENT ON FUNCTION ib_port_rates IS
     'Rates and utilisation (share of the link''s own speed) of every fabric port between each two readings of one '
     'epoch in a time range. A row stands for interval_seconds before its time: weigh by it when averaging. '
-    'transmit_wait_ratio is the share of the time in which data could not be sent, where the device tells its tick. '
+    'transmit_wait_ratio is the share of the time in which data could not be sent, where the device reports its tick. '
+    'Where is_above_speed, more was counted between two readings than the link can carry, because counters were not read '
+    'exactly at their times: the rate and the utilisation, above 1, are too high, and those of a neighbouring row too low. '
     'ib_port_rates(now() - interval ''1 minute'') for the present.';
 
 CREATE OR REPLACE VIEW ib_port_minutes_named AS
@@ -1285,18 +1348,21 @@ SELECT m.time, m.port_id, n.guid, n.port, n.description, n.node_type, n.link_nam
        m.receive_peak_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS receive_peak_utilisation,
        m.transmit_busy_ratio, m.receive_busy_ratio,
        at_most_one(m.transmit_wait_bytes_per_second / nullif(m.rate_bytes_per_second, 0)) AS transmit_wait_ratio,
-       m.errors, m.epoch
+       m.errors, m.epoch,
+       greatest(m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second) > nullif(m.rate_bytes_per_second, 0)
+           AS is_above_speed
 FROM ib_port_minutes m
 JOIN ib_port_named n ON n.port_id = m.port_id;
 COMMENT ON VIEW ib_port_minutes_named IS
-    'ib_port_minutes with the names that ports have now, and shares of the link''s own speed.';
+    'ib_port_minutes with the names that ports have now, and shares of the link''s own speed. is_above_speed marks a peak above 1, see ib_port_rates.';
 
 CREATE OR REPLACE FUNCTION host_port_rates(since timestamptz, until timestamptz DEFAULT now())
 RETURNS TABLE (
     "time" timestamptz, host_port_id integer, node_name text, device text, port integer, guid text,
     interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
-    rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+    rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
+    is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH pairs AS (
@@ -1310,13 +1376,19 @@ AS $$
     )
     SELECT p.time, p.host_port_id, n.name, k.device, k.port, k.guid, p.seconds,
            p.transmit / p.seconds, p.receive / p.seconds,
-           p.rate, p.transmit / p.seconds / nullif(p.rate, 0), p.receive / p.seconds / nullif(p.rate, 0)
+           p.rate, p.transmit / p.seconds / nullif(p.rate, 0),
+           p.receive / p.seconds / nullif(p.rate, 0),
+           greatest(p.transmit, p.receive) / p.seconds > nullif(p.rate, 0)
     FROM pairs p
     JOIN host_port_key k ON k.id = p.host_port_id
     JOIN node_key n ON n.id = k.node_id
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
+    -- Readings farther apart have a time between them in which the port was not read.
+    WHERE p.seconds <= g.largest_gap_seconds
 $$;
-COMMENT ON FUNCTION host_port_rates IS 'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch.';
+COMMENT ON FUNCTION host_port_rates IS
+    'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch. '
+    'is_above_speed marks a utilisation above 1, see ib_port_rates.';
 
 CREATE OR REPLACE VIEW host_port_minutes_named AS
 SELECT m.time, m.host_port_id, n.name AS node_name, k.device, k.port, k.guid, m.seconds,
@@ -1325,11 +1397,13 @@ SELECT m.time, m.host_port_id, n.name AS node_name, k.device, k.port, k.guid, m.
        m.rate_bytes_per_second,
        m.transmit_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS transmit_utilisation,
        m.receive_bytes_per_second / nullif(m.rate_bytes_per_second, 0) AS receive_utilisation,
-       m.transmit_busy_ratio, m.receive_busy_ratio, m.epoch
+       m.transmit_busy_ratio, m.receive_busy_ratio, m.epoch,
+       greatest(m.transmit_peak_bytes_per_second, m.receive_peak_bytes_per_second) > nullif(m.rate_bytes_per_second, 0)
+           AS is_above_speed
 FROM host_port_minutes m
 JOIN host_port_key k ON k.id = m.host_port_id
 JOIN node_key n ON n.id = k.node_id;
-COMMENT ON VIEW host_port_minutes_named IS 'host_port_minutes with names, and shares of the link''s own speed.';
+COMMENT ON VIEW host_port_minutes_named IS 'host_port_minutes with names, and shares of the link''s own speed. is_above_speed marks a peak above 1, see ib_port_rates.';
 
 CREATE OR REPLACE FUNCTION gpu_source_rank(source text) RETURNS integer
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
@@ -1370,7 +1444,8 @@ RETURNS TABLE (
     "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, link integer, source text,
     link_name text, interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
-    speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+    speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
+    is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH readings AS (
@@ -1395,17 +1470,22 @@ AS $$
     SELECT p.time, p.gpu_id, p.gpu, n.name, g.index, p.link, p.source,
            coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
            p.transmit / p.seconds, p.receive / p.seconds, s.speed,
-           p.transmit / p.seconds / nullif(s.speed, 0), p.receive / p.seconds / nullif(s.speed, 0)
+           p.transmit / p.seconds / nullif(s.speed, 0),
+           p.receive / p.seconds / nullif(s.speed, 0),
+           greatest(p.transmit, p.receive) / p.seconds > nullif(s.speed, 0)
     FROM pairs p
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
     LEFT JOIN gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    -- Readings farther apart have a time between them in which the link was not read.
+    WHERE p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION nvlink_rates IS
     'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '
-    'its bytes in the range the first by gpu_source_rank.';
+    'its bytes in the range the first by gpu_source_rank. is_above_speed marks a utilisation above 1, see '
+    'ib_port_rates.';
 
 CREATE OR REPLACE VIEW nvlink_link_minutes AS
 SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.source, u.seconds,
@@ -1413,7 +1493,9 @@ SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.sou
        u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second, u.speed_bytes_per_second,
        u.transmit_bytes_per_second / nullif(u.speed_bytes_per_second, 0) AS transmit_utilisation,
        u.receive_bytes_per_second / nullif(u.speed_bytes_per_second, 0) AS receive_utilisation,
-       u.transmit_busy_ratio, u.receive_busy_ratio, m.epoch
+       u.transmit_busy_ratio, u.receive_busy_ratio, m.epoch,
+       greatest(u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second) > nullif(u.speed_bytes_per_second, 0)
+           AS is_above_speed
 FROM nvlink_minutes m
 JOIN gpu_key g ON g.id = m.gpu_id
 CROSS JOIN LATERAL unnest(m.seconds, m.transmit_bytes_per_second, m.receive_bytes_per_second,
@@ -1450,7 +1532,8 @@ AS $$
     JOIN gpu_key k ON k.id = p.gpu_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pcie_rates IS
     'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';
@@ -1486,7 +1569,8 @@ AS $$
     JOIN gpu_key k ON k.id = p.gpu_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '

@@ -86,6 +86,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "schema_objects",
         sql: include_str!("../migrations/V022__schema_objects.sql"),
     },
+    Migration { version: 23, name: "row_rules", sql: include_str!("../migrations/V023__row_rules.sql") },
 ];
 
 /// What a call of [`migrate`] did.

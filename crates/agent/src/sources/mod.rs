@@ -18,7 +18,7 @@ use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
 use throughline_gpu::Vendor;
 use throughline_mpit_bridge::{JobEdge, Places};
 use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
-use throughline_sample::wire::{Batch, Event};
+use throughline_sample::wire::{Batch, Event, RowRules};
 use tokio::sync::{Notify, mpsc};
 
 pub use gpu::switched_on as gpu_sources;
@@ -157,6 +157,19 @@ fn all(config: &Config) -> [(&'static str, bool, Starter); 7] {
 /// Names of all sources, and whether the configuration switches them on.
 pub fn names(config: &Config) -> impl Iterator<Item = (&'static str, bool)> {
     all(config).into_iter().map(|(name, enabled, _)| (name, enabled))
+}
+
+/// By which rules the readings of each source become rows. Each reading does; ranks are no source of readings.
+pub fn row_rules(config: &Config) -> BTreeMap<&'static str, RowRules> {
+    let intervals = [
+        (gpu::NAME, config.nvml.interval_seconds),
+        (Vendor::Dcgm.name(), config.dcgm.interval_seconds),
+        (Vendor::AmdSmi.name(), config.amd_smi.interval_seconds),
+        (Vendor::LevelZero.name(), config.level_zero.interval_seconds),
+        (cupti::NAME, config.cupti.interval_seconds),
+        (sysfs::NAME, config.sysfs.interval_seconds),
+    ];
+    intervals.map(|(source, interval)| (source, RowRules::unthinned(interval.duration()))).into()
 }
 
 /// Turns `CLOCK_MONOTONIC`, in which samplers and ranks tell times, into the agent's UTC.

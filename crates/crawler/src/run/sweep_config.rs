@@ -8,6 +8,7 @@ use throughline_infiniband::mad::NodeKind;
 use throughline_infiniband::reading::{Selection, Sets, thin};
 use throughline_infiniband::topology::Node;
 use throughline_sample::Guid;
+use throughline_sample::wire::RowRules;
 use wildmatch::WildMatch;
 
 /// Classes besides the rest of the nodes: more than there are generations of switches in a subnet.
@@ -115,6 +116,24 @@ impl Sweep {
             slow_interval: self.slow_interval_seconds.duration(),
         };
         Plan::new(&std::iter::once(usual).chain(classes).collect::<Vec<_>>())
+    }
+
+    /// By which rules readings become rows: those of the class that is read least often.
+    pub fn row_rules(&self) -> RowRules {
+        let fast =
+            self.class.iter().map(|class| (class.interval_seconds, class.fast, class.slow_interval_seconds));
+        let interval =
+            std::iter::once((None, None, None)).chain(fast).map(|(fast_interval, fast, slow_interval)| {
+                let has_data = fast.unwrap_or(self.fast).any_of(Sets::DATA);
+                let usual = if has_data { self.interval_seconds } else { self.slow_interval_seconds };
+                let own = if has_data { fast_interval } else { slow_interval };
+                own.unwrap_or(usual).duration()
+            });
+        let interval = interval.max().unwrap_or_default();
+        match self.thin {
+            true => RowRules::thinned(thin::HEARTBEAT, interval, self.quiet_bytes),
+            false => RowRules::unthinned(interval),
+        }
     }
 
     /// What of a topology is swept, and what is taken for known of it.

@@ -253,7 +253,7 @@ impl Sweeps {
                 last = publisher.append(batch, SpoolClass::Cumulative(stream)).or(last);
             }
         }
-        let row = records::coverage(publisher.clock.now(), coverage);
+        let row = records::coverage(publisher.clock.now(), coverage, self.config.sweep.row_rules());
         publisher.append(
             Batch { coverage: vec![row], ..Batch::default() },
             SpoolClass::Cumulative(COVERAGE_STREAM),

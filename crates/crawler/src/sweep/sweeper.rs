@@ -12,7 +12,7 @@ use throughline_infiniband::mad::{
     self, ClassPortInfo, Counters, LaneCounters, Mad, NodeKind, PortCounterSet, Query, SamplesControl,
     attribute,
 };
-use throughline_infiniband::reading::{Coverage, FRESH_LANES, PortReading, Selection, Sets};
+use throughline_infiniband::reading::{Coverage, FRESH_LANES, PortReading, Selection, Sets, gives_time};
 use throughline_infiniband::topology::{Node, Port, Topology};
 use throughline_sample::Guid;
 
@@ -357,7 +357,9 @@ impl Sweeper {
         }
         match taken {
             Ok((metrics, went_back)) => {
-                reading.time = self.clock.at(now);
+                if gives_time(metrics, reading.fresh) {
+                    reading.time = self.clock.at(now);
+                }
                 reading.fresh |= metrics;
                 reading.was_cleared |= went_back;
             }

@@ -9,12 +9,10 @@
 use super::PortReading;
 use crate::mad::{Counters, counter_index};
 use std::collections::HashMap;
-use std::time::Duration;
 use throughline_sample::Guid;
 use throughline_sample::catalogue as metric;
+pub use throughline_sample::row_rules::HEARTBEAT;
 
-/// At least one row in this time of a port that is read.
-pub const HEARTBEAT: Duration = Duration::from_secs(60);
 /// Data of either direction since the last row that count as unchanged, unless configured: about what the
 /// crawler's own requests move on a host's link in a minute at 4 sweeps a second.
 pub const DEFAULT_QUIET_BYTES: u64 = 1 << 16;

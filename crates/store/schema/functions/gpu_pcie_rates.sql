@@ -22,7 +22,8 @@ AS $$
     JOIN gpu_key k ON k.id = p.gpu_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pcie_rates IS
     'PCIe rates of each GPU between each two readings of one epoch, by one source: the first by gpu_source_rank in the range.';

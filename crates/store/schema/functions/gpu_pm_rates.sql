@@ -29,7 +29,8 @@ AS $$
     JOIN gpu_key k ON k.id = p.gpu_id
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    WHERE p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION gpu_pm_rates IS
     'What GPUs'' performance monitors were sampled for, between each two rows of one epoch: mean rates, the highest rate in '

@@ -3,7 +3,8 @@ RETURNS TABLE (
     "time" timestamptz, host_port_id integer, node_name text, device text, port integer, guid text,
     interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
-    rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+    rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
+    is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH pairs AS (
@@ -17,10 +18,16 @@ AS $$
     )
     SELECT p.time, p.host_port_id, n.name, k.device, k.port, k.guid, p.seconds,
            p.transmit / p.seconds, p.receive / p.seconds,
-           p.rate, p.transmit / p.seconds / nullif(p.rate, 0), p.receive / p.seconds / nullif(p.rate, 0)
+           p.rate, p.transmit / p.seconds / nullif(p.rate, 0),
+           p.receive / p.seconds / nullif(p.rate, 0),
+           greatest(p.transmit, p.receive) / p.seconds > nullif(p.rate, 0)
     FROM pairs p
     JOIN host_port_key k ON k.id = p.host_port_id
     JOIN node_key n ON n.id = k.node_id
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('host_port', since, until) g ON g.id = p.host_port_id
+    -- Readings farther apart have a time between them in which the port was not read.
+    WHERE p.seconds <= g.largest_gap_seconds
 $$;
-COMMENT ON FUNCTION host_port_rates IS 'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch.';
+COMMENT ON FUNCTION host_port_rates IS
+    'Rates and utilisation of hosts'' own adapter ports between each two readings of one epoch. '
+    'is_above_speed marks a utilisation above 1, see ib_port_rates.';

@@ -6,7 +6,7 @@ RETURNS TABLE (
     transmit_packets_per_second double precision, receive_packets_per_second double precision,
     transmit_wait_ticks_per_second double precision,
     rate_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
-    transmit_wait_ratio double precision)
+    transmit_wait_ratio double precision, is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH pairs AS (
@@ -36,21 +36,27 @@ AS $$
                CASE WHEN transmit_wait >= wait_0 THEN transmit_wait - wait_0 END AS wait,
                p.transmit_wait_tick_bytes AS tick_bytes, p.rate_bytes_per_second AS own_rate
         FROM pairs p
-        WHERE p.time > since AND p.time_0 IS NOT NULL
+        JOIN row_rules_of('ib_port', since, until) g ON g.id = p.port_id
+        -- Readings farther apart have a time between them in which the port was not read.
+        WHERE p.time > since AND p.time - p.time_0 <= make_interval(secs => g.largest_gap_seconds)
           AND NOT (p.transmit_data_bytes IS NULL AND p.receive_data_bytes IS NULL)
     )
     SELECT r.time, r.port_id, n.guid, n.port, n.description, n.node_type, n.link_name, r.seconds,
            r.transmit / r.seconds, r.receive / r.seconds,
            r.transmit_packets / r.seconds, r.receive_packets / r.seconds, r.wait / r.wait_seconds,
-           speed.rate, r.transmit / r.seconds / nullif(speed.rate, 0), r.receive / r.seconds / nullif(speed.rate, 0),
+           speed.rate, r.transmit / r.seconds / nullif(speed.rate, 0),
+           r.receive / r.seconds / nullif(speed.rate, 0),
            -- A tick is the time in which the link carries so many bytes.
-           at_most_one(r.wait / r.wait_seconds * r.tick_bytes / nullif(speed.rate, 0))
+           at_most_one(r.wait / r.wait_seconds * r.tick_bytes / nullif(speed.rate, 0)),
+           greatest(r.transmit, r.receive) / r.seconds > speed.rate
     FROM rates r
     JOIN ib_port_named n ON n.port_id = r.port_id
-    CROSS JOIN LATERAL (SELECT coalesce(r.own_rate, n.rate_bytes_per_second) AS rate) speed
+    CROSS JOIN LATERAL (SELECT nullif(coalesce(r.own_rate, n.rate_bytes_per_second), 0) AS rate) speed
 $$;
 COMMENT ON FUNCTION ib_port_rates IS
     'Rates and utilisation (share of the link''s own speed) of every fabric port between each two readings of one '
     'epoch in a time range. A row stands for interval_seconds before its time: weigh by it when averaging. '
-    'transmit_wait_ratio is the share of the time in which data could not be sent, where the device tells its tick. '
+    'transmit_wait_ratio is the share of the time in which data could not be sent, where the device reports its tick. '
+    'Where is_above_speed, more was counted between two readings than the link can carry, because counters were not read '
+    'exactly at their times: the rate and the utilisation, above 1, are too high, and those of a neighbouring row too low. '
     'ib_port_rates(now() - interval ''1 minute'') for the present.';

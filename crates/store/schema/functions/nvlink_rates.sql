@@ -3,7 +3,8 @@ RETURNS TABLE (
     "time" timestamptz, gpu_id integer, gpu text, node_name text, gpu_index integer, link integer, source text,
     link_name text, interval_seconds double precision,
     transmit_bytes_per_second double precision, receive_bytes_per_second double precision,
-    speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision)
+    speed_bytes_per_second bigint, transmit_utilisation double precision, receive_utilisation double precision,
+    is_above_speed boolean)
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$
     WITH readings AS (
@@ -28,14 +29,19 @@ AS $$
     SELECT p.time, p.gpu_id, p.gpu, n.name, g.index, p.link, p.source,
            coalesce(n.name, '?') || ' GPU ' || coalesce(g.index::text, p.gpu) || ' link ' || p.link, p.seconds,
            p.transmit / p.seconds, p.receive / p.seconds, s.speed,
-           p.transmit / p.seconds / nullif(s.speed, 0), p.receive / p.seconds / nullif(s.speed, 0)
+           p.transmit / p.seconds / nullif(s.speed, 0),
+           p.receive / p.seconds / nullif(s.speed, 0),
+           greatest(p.transmit, p.receive) / p.seconds > nullif(s.speed, 0)
     FROM pairs p
     LEFT JOIN gpu g ON g.gpu_id = p.gpu_id AND g.valid_to IS NULL
     LEFT JOIN node_key n ON n.id = g.node_id
     LEFT JOIN gpu_link l ON l.gpu_id = p.gpu_id AND l.link = p.link AND l.valid_to IS NULL
     CROSS JOIN LATERAL (SELECT coalesce(p.speed, l.speed_bytes_per_second) AS speed) s
-    WHERE p.seconds IS NOT NULL
+    JOIN row_rules_of('gpu', since, until) r ON r.id = p.gpu_id
+    -- Readings farther apart have a time between them in which the link was not read.
+    WHERE p.seconds <= r.largest_gap_seconds
 $$;
 COMMENT ON FUNCTION nvlink_rates IS
     'Rates and utilisation of each NVLink between each two readings of one epoch, by one source: of those that counted '
-    'its bytes in the range the first by gpu_source_rank.';
+    'its bytes in the range the first by gpu_source_rank. is_above_speed marks a utilisation above 1, see '
+    'ib_port_rates.';

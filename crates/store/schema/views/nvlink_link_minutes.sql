@@ -4,7 +4,9 @@ SELECT m.time, m.gpu_id, g.uuid AS gpu, (u.position - 1)::integer AS link, m.sou
        u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second, u.speed_bytes_per_second,
        u.transmit_bytes_per_second / nullif(u.speed_bytes_per_second, 0) AS transmit_utilisation,
        u.receive_bytes_per_second / nullif(u.speed_bytes_per_second, 0) AS receive_utilisation,
-       u.transmit_busy_ratio, u.receive_busy_ratio, m.epoch
+       u.transmit_busy_ratio, u.receive_busy_ratio, m.epoch,
+       greatest(u.transmit_peak_bytes_per_second, u.receive_peak_bytes_per_second) > nullif(u.speed_bytes_per_second, 0)
+           AS is_above_speed
 FROM nvlink_minutes m
 JOIN gpu_key g ON g.id = m.gpu_id
 CROSS JOIN LATERAL unnest(m.seconds, m.transmit_bytes_per_second, m.receive_bytes_per_second,

@@ -13,12 +13,10 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::catalogue::Table;
+use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 use tokio_postgres::{Client, Transaction};
 
 use crate::{Error, Retention, blocks};
-
-/// Two readings farther apart have silence between them: each port and link has a row a minute.
-pub(crate) const SILENCE: Duration = Duration::from_secs(75);
 
 /// How long after its end a minute is made: the reading after it is there by then, unless it is late.
 const SETTLED: Duration = Duration::from_secs(150);
@@ -83,6 +81,15 @@ impl Kind {
         }
     }
 
+    /// The kind's name for `row_rules_of`.
+    pub const fn rules(self) -> &'static str {
+        match self {
+            Kind::IbPorts => "ib_port",
+            Kind::HostPorts => "host_port",
+            Kind::Nvlinks => "gpu",
+        }
+    }
+
     /// The kind whose minutes keep a column of a table of readings.
     pub fn keeping(table: Table, column: &str) -> Option<Kind> {
         let (kind, columns) = match table {
@@ -132,6 +139,35 @@ struct Wanted {
     ids: Vec<i32>,
     since: Vec<SystemTime>,
     until: Vec<SystemTime>,
+}
+
+/// By which rules readings of things became rows; see `row_rules_of` of the schema.
+#[derive(Default)]
+struct Gaps(BTreeMap<i32, f64>);
+
+impl Gaps {
+    /// Those of all things of a kind, in a range.
+    async fn read(
+        transaction: &Transaction<'_>,
+        kind: Kind,
+        since: SystemTime,
+        until: SystemTime,
+    ) -> Result<Self, Error> {
+        let query = "SELECT id, largest_gap_seconds FROM row_rules_of($1, $2, $3)";
+        let rows =
+            transaction.query(query, &[&kind.rules(), &since, &until]).await.map_err(Error::sql(WHAT))?;
+        Ok(Self(rows.iter().map(|row| (row.get(0), row.get(1))).collect()))
+    }
+
+    /// Seconds.
+    fn of(&self, id: i32) -> f64 {
+        self.0.get(&id).copied().unwrap_or(DEFAULT.largest_gap_seconds)
+    }
+
+    fn largest(&self) -> Duration {
+        let seconds = self.0.values().copied().fold(DEFAULT.largest_gap_seconds, f64::max);
+        Duration::from_secs_f64(seconds.clamp(0.0, LARGEST_GAP_SECONDS_MAX))
+    }
 }
 
 impl Wanted {
@@ -258,12 +294,18 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
             .unzip();
         blocks::forget(&transaction, kind, &ids, &since, &until).await?;
         let oldest = now - retention.of(kind.readings());
+        let (first, last) = (since.iter().min().copied(), until.iter().max().copied());
+        let gaps = match first.zip(last) {
+            Some((first, last)) => Gaps::read(&transaction, kind, first, last).await?,
+            None => Gaps::default(),
+        };
         let mut times: BTreeMap<i32, Vec<(SystemTime, SystemTime)>> = BTreeMap::new();
         for row in rows.iter().filter(|row| row.get::<_, SystemTime>(2) > oldest) {
             let (since, until): (SystemTime, SystemTime) = (row.get(2), row.get(3));
             // A reading changes what is known of the time since the one before and until the one after.
-            let span = (minute(since - SILENCE), (minute(until + SILENCE) + MINUTE).min(made_until));
-            times.entry(row.get(1)).or_default().push(span);
+            let (id, gap) = (row.get(1), Duration::from_secs_f64(gaps.of(row.get(1))));
+            let span = (minute(since - gap), (minute(until + gap) + MINUTE).min(made_until));
+            times.entry(id).or_default().push(span);
         }
         let mut wanted = Wanted::default();
         for (id, spans) in times {
@@ -285,15 +327,18 @@ async fn make(transaction: &Transaction<'_>, kind: Kind, wanted: &Wanted) -> Res
     let steps = "SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off; \
                  SET LOCAL jit = off";
     transaction.batch_execute(steps).await.map_err(Error::sql(WHAT))?;
-    for statement in [sql::removal(kind, since, until), sql::making(kind, since, until)] {
-        let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
-            [&wanted.ids, &wanted.since, &wanted.until];
-        let written = transaction.execute(statement.as_str(), &parameters).await.map_err(Error::sql(WHAT))?;
-        if statement.starts_with("INSERT") {
-            return Ok(written);
-        }
-    }
-    Ok(0)
+    let gaps = Gaps::read(transaction, kind, since, until).await?;
+    let removal = sql::removal(kind, since, until);
+    transaction
+        .execute(removal.as_str(), &[&wanted.ids, &wanted.since, &wanted.until])
+        .await
+        .map_err(Error::sql(WHAT))?;
+    let gap_of_each: Vec<f64> = wanted.ids.iter().map(|id| gaps.of(*id)).collect();
+    let making = sql::making(kind, since, until, gaps.largest());
+    transaction
+        .execute(making.as_str(), &[&wanted.ids, &wanted.since, &wanted.until, &gap_of_each])
+        .await
+        .map_err(Error::sql(WHAT))
 }
 
 /// The beginning of a time's minute.

@@ -1,11 +1,11 @@
 //! The statements that make minutes. Text only; `mod.rs` says when.
 //!
-//! Parameters of each are three arrays: things, and for each the beginning of its first minute and the end of its last.
-//! The whole time stands in the statement as constants, so that other chunks are no part of its plan.
+//! Parameters of each are arrays: things, for each the beginning of its first minute and the end of its last, and, where
+//! minutes are made, the largest gap in seconds between two of its readings that are one time. The whole time stands in the statement as constants, so that other chunks are no part of its plan.
 
-use super::{Kind, SILENCE};
+use super::Kind;
 use crate::layout::{errors_of, moment};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The share of a link's speed above which it is busy.
 const BUSY: f64 = 0.9;
@@ -27,13 +27,13 @@ pub(super) fn removal(kind: Kind, since: SystemTime, until: SystemTime) -> Strin
     )
 }
 
-/// Makes these minutes.
-pub(super) fn making(kind: Kind, since: SystemTime, until: SystemTime) -> String {
-    let silence = format!("INTERVAL '{} seconds'", SILENCE.as_secs());
+/// Makes these minutes. `gap` is the largest of all gaps.
+pub(super) fn making(kind: Kind, since: SystemTime, until: SystemTime, gap: Duration) -> String {
     let time = format!(
-        "c.time > {} AND c.time <= {} AND c.time > a.since - {silence} AND c.time <= a.until + {silence}",
-        literal(since - SILENCE),
-        literal(until + SILENCE),
+        "c.time > {} AND c.time <= {} AND c.time > a.since - make_interval(secs => a.gap)
+         AND c.time <= a.until + make_interval(secs => a.gap)",
+        literal(since - gap),
+        literal(until + gap),
     );
     match kind {
         Kind::IbPorts => ports(
@@ -106,18 +106,23 @@ fn summary(rate: &str) -> [String; 3] {
     ]
 }
 
-fn rates(silence: u64) -> String {
+/// Whether the time since another reading is one in which the thing was read.
+fn is_known(before: &str) -> String {
+    format!("extract(epoch FROM time - {before}) <= a.gap")
+}
+
+fn rates() -> String {
     let rate = |column: &str| {
         format!(
             "counter_increase({column}_0, {column}) / nullif(extract(epoch FROM time - time_0)::float8, 0)"
         )
     };
     format!(
-        "CASE WHEN time - time_0 <= INTERVAL '{silence} seconds' THEN time_0 END AS known_since,
-         CASE WHEN time - time_0 <= INTERVAL '{silence} seconds' THEN {} END AS out,
-         CASE WHEN time - time_0 <= INTERVAL '{silence} seconds' THEN {} END AS received",
+        "CASE WHEN {known} THEN time_0 END AS known_since, CASE WHEN {known} THEN {} END AS out,
+         CASE WHEN {known} THEN {} END AS received",
         rate("transmit"),
-        rate("receive")
+        rate("receive"),
+        known = is_known("time_0"),
     )
 }
 
@@ -127,14 +132,13 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
     let Columns { transmit, receive, slow, slow_names, slow_values, slow_out, speed } = columns;
     let [mean_out, peak_out, busy_out] = summary("out");
     let [mean_in, peak_in, busy_in] = summary("received");
-    let silence = SILENCE.as_secs();
     format!(
         "INSERT INTO {into} (time, {id}, epoch, seconds, transmit_bytes_per_second, receive_bytes_per_second,
              transmit_peak_bytes_per_second, receive_peak_bytes_per_second, transmit_busy_ratio, receive_busy_ratio,
              {slow_names} rate_bytes_per_second, last_time, {transmit}, {receive})
          SELECT m.minute, a.id, m.epoch, m.seconds, m.mean_out, m.mean_in, m.peak_out, m.peak_in, m.busy_out, m.busy_in,
                 {slow_out} m.speed, m.last_time, m.transmit, m.receive
-         FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
+         FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[], $4::float8[]) AS a (id, since, until, gap)
          CROSS JOIN LATERAL (SELECT {speed} AS told) s
          CROSS JOIN LATERAL (
              SELECT minute, epoch, coalesce(sum(part) FILTER (WHERE is_bytes), 0) AS seconds,
@@ -148,8 +152,8 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
                         g.minute, cut.part, cut.is_within, coalesce(r.speed, s.told) AS speed
                  FROM (
                      SELECT w.*, {rates},
-                            CASE WHEN time - wait_time_0 <= INTERVAL '{silence} seconds' THEN wait_time_0 END AS waited_since,
-                            CASE WHEN time - wait_time_0 <= INTERVAL '{silence} seconds' AND wait >= wait_0
+                            CASE WHEN {waits_known} THEN wait_time_0 END AS waited_since,
+                            CASE WHEN {waits_known} AND wait >= wait_0
                                  THEN (wait - wait_0) * tick / nullif(extract(epoch FROM time - wait_time_0)::float8, 0) END
                                  AS wait_rate,
                             CASE WHEN errors >= errors_0 THEN errors - errors_0 WHEN errors < errors_0 THEN 0 END AS new_errors
@@ -183,7 +187,8 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
         into = kind.table(),
         readings = kind.readings(),
         id = kind.id(),
-        rates = rates(silence),
+        rates = rates(),
+        waits_known = is_known("wait_time_0"),
         pieces = pieces("r.time", "p.since"),
     )
 }
@@ -200,7 +205,7 @@ fn nvlinks(time: &str) -> String {
              receive_busy_ratio, speed_bytes_per_second, last_time, transmit_bytes, receive_bytes)
          SELECT m.minute, a.id, m.source, m.epoch, m.seconds, m.mean_out, m.mean_in, m.peak_out, m.peak_in, m.busy_out,
                 m.busy_in, m.speed, m.last_time, m.transmit, m.receive
-         FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
+         FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[], $4::float8[]) AS a (id, since, until, gap)
          CROSS JOIN LATERAL (
              WITH stats AS MATERIALIZED (
                  SELECT minute, source, epoch, link, coalesce(sum(part), 0) AS seconds,
@@ -242,7 +247,7 @@ fn nvlinks(time: &str) -> String {
              LEFT JOIN stats s USING (minute, source, epoch, link)
              GROUP BY l.minute, l.source, l.epoch
          ) m",
-        rates = rates(SILENCE.as_secs()),
+        rates = rates(),
         pieces = pieces("r.time", "r.known_since"),
         a1 = array("mean_out"),
         a2 = array("mean_in"),

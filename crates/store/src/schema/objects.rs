@@ -52,6 +52,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("counter_rate"),
     function!("stored_total"),
     function!("at_most_one"),
+    function!("row_rules_of"),
     // The fabric.
     view!("ib_port_named"),
     view!("ib_link_named"),

@@ -139,7 +139,7 @@ impl Session {
         let rest = Entry { content: Content::Batch(joined(resolved)), ..entry.clone() };
         let Content::Batch(batch) = &rest.content else { return Ok(outcome) };
         self.claims.load(&self.client, &[&rest], &self.keys).await?;
-        let Self { client, keys, claims, statements, statement_limit, .. } = self;
+        let Self { client, keys, claims, row_rules, statements, statement_limit, .. } = self;
         let writes = fence::Writes::claim(client, &[&rest], keys).await?;
         let mut transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
         let limit = SEARCH_STATEMENT_LIMIT.min(*statement_limit).as_millis();
@@ -176,7 +176,7 @@ impl Session {
                     Err(error) => return Err(error),
                 }
             }
-            late::note(&transaction, &written.iter().collect::<Vec<_>>(), keys).await?;
+            late::note(&transaction, &written.iter().collect::<Vec<_>>(), keys, row_rules).await?;
         }
         search.rejected.extend(rest.sender.rejected.iter().cloned());
         outcome.reject(&search.rejected);

@@ -8,8 +8,9 @@ use tokio_postgres::Transaction;
 use tokio_postgres::types::Type;
 
 use super::keys::Keys;
+use super::row_rules::KnownRules;
 use super::{Failed, failed};
-use crate::minutes::{Kind, SILENCE};
+use crate::minutes::Kind;
 
 /// Readings of one thing this far apart are one note.
 const TOGETHER: i64 = 60_000_000_000;
@@ -22,6 +23,7 @@ pub(super) async fn note(
     transaction: &Transaction<'_>,
     batches: &[&Batch],
     keys: &Keys,
+    rules: &KnownRules,
 ) -> Result<(), Failed> {
     let has_any = |batch: &&Batch| {
         !(batch.ib_ports.is_empty() && batch.host_ports.is_empty() && batch.gpu_links.is_empty())
@@ -34,9 +36,10 @@ pub(super) async fn note(
     let noticed = rows.first().and_then(|row| row.get::<_, Option<SystemTime>>(0));
     // Upkeep has not begun: what it begins with is still to come.
     let Some(noticed) = noticed else { return Ok(()) };
-    let late_until = nanoseconds(noticed + SILENCE);
     let mut late = Vec::new();
     for batch in batches {
+        // A reading also changes the time since the one before it.
+        let late_until = nanoseconds(noticed + rules.largest_gap(batch));
         collect(batch, keys, late_until, &mut late).map_err(Failed::Data)?;
     }
     let notes = together(late);

@@ -24,6 +24,7 @@ mod keys;
 mod late;
 mod ledger;
 mod quarantine;
+mod row_rules;
 mod rows;
 mod rows_mpi;
 mod rows_trace;
@@ -45,6 +46,7 @@ pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcom
 pub(crate) use jobs::SETTLE_JOBS;
 use keys::Keys;
 use ledger::{Ledger, Place};
+use row_rules::KnownRules;
 use rows::{Rows, TABLES, now_nanoseconds};
 use work::{Told, Work};
 
@@ -83,6 +85,7 @@ struct Session {
     keys: Keys,
     claims: Claims,
     chunks: Chunks,
+    row_rules: KnownRules,
     statements: statements::Statements,
     statement_limit: Duration,
     /// Spools of which an entry was deferred in this call: what is behind it must wait as well.
@@ -207,6 +210,7 @@ impl Session {
             keys: Keys::default(),
             claims: Claims::default(),
             chunks: Chunks::default(),
+            row_rules: KnownRules::default(),
             statements: statements::Statements::default(),
             deferred: HashSet::new(),
             statement_limit,
@@ -286,7 +290,7 @@ impl Session {
         self.claims.load(&self.client, entries, &self.keys).await?;
         let now = now_nanoseconds();
         self.chunks.load(&self.client, entries, now).await?;
-        let Self { client, keys, claims, chunks, statements, deferred, told, .. } = self;
+        let Self { client, keys, claims, chunks, row_rules, statements, deferred, told, .. } = self;
         let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
         let mut ledger = Ledger::lock(&transaction, entries).await?;
@@ -351,13 +355,16 @@ impl Session {
         claims.apply(&transaction).await?;
         work.outcome.rows += write_rows(&transaction, stock, rows, statements, way).await?;
         std::mem::take(&mut work.rejected).write(&transaction).await?;
-        // Last, behind every wait for other writers: upkeep waits for whoever got so far.
         let written: Vec<&Batch> = work.written.iter().map(Cow::as_ref).collect();
-        late::note(&transaction, &written, keys).await?;
+        let new_rules = row_rules.changed(&written);
+        new_rules.write(&transaction).await?;
+        // Last, behind every wait for other writers: upkeep waits for whoever got so far.
+        late::note(&transaction, &written, keys, row_rules).await?;
         ledger.write(&transaction).await?;
         transaction.commit().await.map_err(failed("committing"))?;
         claims.committed();
         chunks.committed(work.chunks);
+        row_rules.committed(new_rules);
         told.committed(due);
         Ok(work.outcome)
     }

@@ -403,7 +403,7 @@ impl Rows {
 }
 
 /// Who reports: the node's name, or a crawler's subnet prefix.
-fn instance_of(batch: &Batch) -> String {
+pub(super) fn instance_of(batch: &Batch) -> String {
     if batch.node.is_empty() { Guid(batch.subnet_prefix).to_string() } else { batch.node.clone() }
 }
 

@@ -234,6 +234,7 @@ pub fn batch_of_everything() -> Batch {
             failed: 3,
             elapsed_seconds: 0.25,
             reasons: [("timeout".to_owned(), 3)].into(),
+            row_rules: None,
         }],
         self_stats: vec![SelfStat { time, source: source("mad"), name: RECORDS.name.to_owned(), value: 1.0 }],
         nodes: vec![NodeInfo {

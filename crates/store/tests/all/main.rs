@@ -9,6 +9,7 @@ mod job_links;
 mod job_totals;
 mod jobs;
 mod minutes;
+mod row_rules;
 mod schema;
 mod schema_changes;
 mod terms;

@@ -1,0 +1,72 @@
+//! By which rules sources leave out rows of what does not change. Senders report theirs with each round
+//! ([`wire::Coverage`]), the store keeps them, and readers use those.
+
+use std::time::Duration;
+
+use crate::wire::RowRules;
+
+/// At least one row in this time of a thing that is read: the heartbeat of sources that leave out rows.
+pub const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// Slack of a heartbeat: rounds begin late, and one of them may fail.
+const SLACK: Duration = Duration::from_secs(15);
+
+/// The largest gap that a sender may report, in seconds: a day. Readers look for a row's predecessor that far back.
+pub const LARGEST_GAP_SECONDS_MAX: f64 = 86_400.0;
+
+/// What older senders used, which do not report their rules: a heartbeat a minute, and 64 KiB on fabric ports.
+pub const DEFAULT: RowRules =
+    RowRules { heartbeat_seconds: 60.0, largest_gap_seconds: 75.0, quiet_bytes: 65_536 };
+
+impl RowRules {
+    /// The rules of a source that leaves out unchanged rows but for a heartbeat, and reads each thing once in `interval`.
+    #[must_use]
+    pub fn thinned(heartbeat: Duration, interval: Duration, quiet_bytes: u64) -> RowRules {
+        RowRules {
+            heartbeat_seconds: (heartbeat + interval).as_secs_f64(),
+            largest_gap_seconds: (heartbeat + SLACK.max(interval * 2)).as_secs_f64(),
+            quiet_bytes,
+        }
+    }
+
+    /// The rules of a source that writes a row for each reading. Where that is much more often than once a minute, the
+    /// largest gap is still that of older senders: a short pause of the source is bridged, not a hole.
+    #[must_use]
+    pub fn unthinned(interval: Duration) -> RowRules {
+        RowRules {
+            heartbeat_seconds: interval.as_secs_f64(),
+            largest_gap_seconds: (HEARTBEAT + SLACK).max(interval * 3).as_secs_f64(),
+            quiet_bytes: 0,
+        }
+    }
+
+    /// Whether the numbers can be rules: finite, positive, the gap not smaller than the heartbeat and at most
+    /// [`LARGEST_GAP_SECONDS_MAX`].
+    #[must_use]
+    pub fn are_plausible(&self) -> bool {
+        let gap = self.largest_gap_seconds;
+        self.heartbeat_seconds > 0.0 && gap >= self.heartbeat_seconds && gap <= LARGEST_GAP_SECONDS_MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_is_larger_than_a_heartbeat_and_a_missed_round() {
+        let seconds = Duration::from_secs;
+        let usual = RowRules::thinned(HEARTBEAT, seconds(5), 65_536);
+        assert_eq!((usual.heartbeat_seconds, usual.largest_gap_seconds), (65.0, 75.0));
+        let slow = RowRules::thinned(HEARTBEAT, seconds(300), 0);
+        assert_eq!(slow.largest_gap_seconds, 660.0);
+        assert_eq!(RowRules::unthinned(seconds(1)).largest_gap_seconds, DEFAULT.largest_gap_seconds);
+        assert_eq!(RowRules::unthinned(seconds(60)).largest_gap_seconds, 180.0);
+        assert!(usual.are_plausible() && slow.are_plausible() && DEFAULT.are_plausible());
+        for (heartbeat_seconds, largest_gap_seconds) in
+            [(0.0, 5.0), (60.0, 59.0), (1.0, f64::NAN), (f64::NAN, 1.0), (1.0, 1e9), (-1.0, 1.0)]
+        {
+            assert!(!RowRules { heartbeat_seconds, largest_gap_seconds, quiet_bytes: 0 }.are_plausible());
+        }
+    }
+}

@@ -1,0 +1,34 @@
+CREATE OR REPLACE FUNCTION row_rules_of(kind text, since timestamptz, until timestamptz DEFAULT now())
+RETURNS TABLE (id integer, heartbeat_seconds double precision, largest_gap_seconds double precision, quiet_bytes bigint)
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$
+    -- The defaults are those of senders that do not report their rules: throughline_sample::row_rules::DEFAULT.
+    SELECT t.id, coalesce(r.heartbeat_seconds, 60), coalesce(r.largest_gap_seconds, 75), coalesce(r.quiet_bytes, 65536)
+    FROM (
+        SELECT k.id, s.prefix AS instance
+        FROM ib_port_key k
+        JOIN ib_node_key n ON n.id = k.ib_node_id
+        JOIN subnet s ON s.id = n.subnet_id
+        WHERE row_rules_of.kind = 'ib_port'
+        UNION ALL
+        SELECT k.id, n.name FROM host_port_key k JOIN node_key n ON n.id = k.node_id
+        WHERE row_rules_of.kind = 'host_port'
+        UNION ALL
+        SELECT k.id, n.name
+        FROM gpu_key k
+        LEFT JOIN gpu g ON g.gpu_id = k.id AND g.valid_to IS NULL
+        LEFT JOIN node_key n ON n.id = g.node_id
+        WHERE row_rules_of.kind = 'gpu'
+    ) t
+    LEFT JOIN (
+        SELECT a.instance, max(a.heartbeat_seconds) AS heartbeat_seconds, max(a.largest_gap_seconds) AS largest_gap_seconds,
+               max(a.quiet_bytes) AS quiet_bytes
+        FROM row_rules a
+        WHERE a.valid_from <= until AND coalesce(a.valid_to, 'infinity') >= since
+          AND CASE a.source WHEN 'mad' THEN 'ib_port' WHEN 'sysfs' THEN 'host_port' ELSE 'gpu' END = row_rules_of.kind
+        GROUP BY a.instance
+    ) r ON r.instance = t.instance
+$$;
+COMMENT ON FUNCTION row_rules_of IS
+    'By which rules rows are left out, for each fabric port (ib_port), port of a host (host_port) or GPU (gpu): the largest '
+    'values that its sender reported in the range, else those of senders that report none.';
