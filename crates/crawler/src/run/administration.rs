@@ -31,6 +31,8 @@ const NAME: &str = "administration";
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two looks at the manager: one MAD.
 const MANAGER_INTERVAL: Duration = Duration::from_secs(5);
+/// The same while it does not answer.
+const SUSPECTED_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two subscriptions: a manager that took over in between knows nothing of the last one. One MAD.
 const SUBSCRIBE_INTERVAL: Duration = Duration::from_secs(60);
 /// Longest wait for a Report, after which wishes are looked at.
@@ -272,13 +274,13 @@ impl Watching {
         let told = match client.managers(self.stop.flag()) {
             Ok(managers) => {
                 self.shared.publisher.figures.set(NAME, &SM_UP, 1.0);
-                self.manager.answered(&managers, topology)
+                self.manager.answered(client.manager_lid(), &managers, topology)
             }
             Err(error @ (SaError::Stopped | SaError::Transport(_))) => return Err(error),
             Err(error @ (SaError::Silent { .. } | SaError::NoManager)) => {
                 self.shared.publisher.figures.set(NAME, &SM_UP, 0.0);
                 tracing::debug!(%error, "looking at the subnet manager");
-                self.manager.silent(topology)
+                self.manager.silent(client.manager_lid(), Instant::now(), topology)
             }
             Err(error) => {
                 self.shared.publisher.figures.add(NAME, &FAILED_READS, 1);
@@ -286,6 +288,9 @@ impl Watching {
                 Told::default()
             }
         };
+        if self.manager.is_suspected() {
+            self.manager_due = Instant::now() + SUSPECTED_INTERVAL;
+        }
         if self.manager.is_gone() {
             // The next one writes its LID into all ports; device files may not show it.
             self.shared.want_discovery(&Trigger::LocalPort("its subnet manager is silent"));

@@ -3,10 +3,19 @@
 
 use super::trigger::Trigger;
 use crate::events::{Happened, Kind, NamedEnd, SM_CHANGED, SM_GONE};
+use std::time::{Duration, Instant};
 use throughline_infiniband::mad::SmState;
 use throughline_infiniband::mad::sa::SmInfoRecord;
 use throughline_infiniband::topology::{Topology, label};
 use throughline_sample::Guid;
+
+/// How long a manager is silent until it counts as gone: ports are read again meanwhile, which takes a light discovery
+/// after the manager that took over has written its LID into them.
+const CONFIRMED_AFTER: Duration = Duration::from_secs(4);
+/// Why ports are read again.
+const SILENT: &str = "its subnet manager is silent";
+/// The same.
+const NOT_MASTER: &str = "its subnet manager is not master";
 
 /// A master as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +31,8 @@ struct Master {
 pub struct Manager {
     known: Option<Master>,
     is_gone: bool,
+    /// Since when it does not answer, until it is gone.
+    suspected: Option<Instant>,
 }
 
 /// What a look tells.
@@ -69,12 +80,16 @@ impl Master {
 }
 
 impl Manager {
-    /// The administrator answered with the managers that it knows.
-    pub fn answered(&mut self, managers: &[SmInfoRecord], topology: Option<&Topology>) -> Told {
+    /// The administrator at `lid` answered with the managers that it knows. What it says of itself comes first: of
+    /// others it says what they were when it last heard of them.
+    pub fn answered(&mut self, lid: u16, managers: &[SmInfoRecord], topology: Option<&Topology>) -> Told {
         let masters = managers.iter().filter(|record| record.info.state == SmState::MASTER);
-        let Some(found) = masters.copied().max_by_key(|record| record.info.priority) else {
-            return Told::default();
+        let Some(found) = masters.copied().max_by_key(|record| (record.lid == lid, record.info.priority))
+        else {
+            // It handed over; to whom, ports name.
+            return Told { trigger: Some(Trigger::LocalPort(NOT_MASTER)), ..Told::default() };
         };
+        self.suspected = None;
         let (guid, priority, activity) = (found.info.guid, found.info.priority, found.info.activity);
         let master = Master { lid: found.lid, said: Some((guid, priority, activity)) };
         let before = self.known.replace(master);
@@ -104,7 +119,7 @@ impl Manager {
             _ if lid == 0 => Told::default(),
             Some(before) if before.lid == lid => Told::default(),
             Some(before) => {
-                (self.known, self.is_gone) = (Some(master), false);
+                (self.known, self.is_gone, self.suspected) = (Some(master), false, None);
                 changed(before, master, topology)
             }
             None => {
@@ -114,11 +129,24 @@ impl Manager {
         }
     }
 
-    /// The administrator does not answer.
-    pub fn silent(&mut self, topology: Option<&Topology>) -> Told {
-        if std::mem::replace(&mut self.is_gone, true) {
+    /// The administrator at `lid`, which ports name, does not answer. Another manager may have taken over and written
+    /// its LID into the ports: only when they were read again ([`CONFIRMED_AFTER`]) and still name this one, it is gone.
+    pub fn silent(&mut self, lid: u16, now: Instant, topology: Option<&Topology>) -> Told {
+        if self.is_gone && self.known.is_none_or(|known| known.lid == lid) {
             return Told::default();
         }
+        if self.known.is_some_and(|known| known.lid != lid) {
+            // Whoever is silent now, it is not the one before.
+            let mut told = self.named(lid, topology);
+            told.subscribe = false;
+            self.suspected = Some(now);
+            return told;
+        }
+        let since = *self.suspected.get_or_insert(now);
+        if now.saturating_duration_since(since) < CONFIRMED_AFTER {
+            return Told { trigger: Some(Trigger::LocalPort(SILENT)), ..Told::default() };
+        }
+        self.is_gone = true;
         let before = self.known.map(|known| known.describe(topology)).unwrap_or_default();
         let text = match &self.known {
             Some(_) => format!("the subnet manager {before} does not answer"),
@@ -131,6 +159,11 @@ impl Manager {
             trigger: Some(Trigger::SmChange),
             ..Told::default()
         }
+    }
+
+    /// Whether it did not answer and may still have been replaced by another one.
+    pub fn is_suspected(&self) -> bool {
+        self.suspected.is_some() && !self.is_gone
     }
 
     /// Whether the last look got no answer.
@@ -188,33 +221,72 @@ mod tests {
     #[test]
     fn changes_of_the_master_are_told() {
         let mut manager = Manager::default();
-        let first = manager.answered(&[record(1, 10, 8, 100, 3), record(2, 20, 4, 0, 2)], None);
+        let first = manager.answered(10, &[record(1, 10, 8, 100, 3), record(2, 20, 4, 0, 2)], None);
         assert!(first.subscribe && first.event.is_none());
-        let same = manager.answered(&[record(1, 10, 8, 150, 3)], None);
+        let same = manager.answered(10, &[record(1, 10, 8, 150, 3)], None);
         assert_eq!(same, Told { requests: Some(50), ..Told::default() });
         let topology = topology(2, 20);
-        let other = manager.answered(&[record(2, 20, 4, 9, 3)], Some(&topology));
+        let other = manager.answered(20, &[record(2, 20, 4, 9, 3)], Some(&topology));
         let event = other.event.unwrap();
         assert_eq!((event.kind, event.end), (&SM_CHANGED, (Guid(100), 1)));
         assert!(event.before.ends_with("at LID 10, priority 8"), "{}", event.before);
         assert!(event.after.ends_with("alpha at LID 20, priority 4"), "{}", event.after);
         assert!(other.subscribe && other.trigger == Some(Trigger::SmChange));
         assert!(
-            manager.answered(&[record(2, 20, 9, 10, 3)], None).event.unwrap().after.contains("priority 9")
+            manager
+                .answered(20, &[record(2, 20, 9, 10, 3)], None)
+                .event
+                .unwrap()
+                .after
+                .contains("priority 9")
         );
-        assert!(manager.answered(&[record(2, 20, 9, 3, 3)], None).event.unwrap().text.contains("began anew"));
+        assert!(
+            manager.answered(20, &[record(2, 20, 9, 3, 3)], None).event.unwrap().text.contains("began anew")
+        );
     }
 
     #[test]
     fn silence_is_told_once() {
         let mut manager = Manager::default();
-        manager.answered(&[record(1, 10, 8, 100, 3)], None);
-        assert_eq!(manager.silent(None).event.unwrap().kind, &SM_GONE);
-        assert_eq!(manager.silent(None), Told::default());
+        manager.answered(10, &[record(1, 10, 8, 100, 3)], None);
+        let start = Instant::now();
+        let first = manager.silent(10, start, None);
+        assert!(first.event.is_none() && first.trigger.is_some() && manager.is_suspected());
+        assert!(manager.silent(10, start + CONFIRMED_AFTER / 2, None).event.is_none());
+        let later = start + CONFIRMED_AFTER;
+        assert_eq!(manager.silent(10, later, None).event.unwrap().kind, &SM_GONE);
+        assert_eq!(manager.silent(10, later, None), Told::default());
         assert!(manager.is_gone());
-        let back = manager.answered(&[record(1, 10, 8, 101, 3)], None);
+        let back = manager.answered(10, &[record(1, 10, 8, 101, 3)], None);
         assert!(back.event.unwrap().text.contains("was away") && back.subscribe);
         assert!(!manager.is_gone());
+    }
+
+    #[test]
+    fn a_handover_blames_nobody() {
+        let mut manager = Manager::default();
+        manager.answered(10, &[record(1, 10, 8, 100, 3)], None);
+        let start = Instant::now();
+        assert_eq!(manager.silent(10, start, None).event, None);
+        // Ports name the next one meanwhile, which does not answer yet.
+        let told = manager.silent(20, start + CONFIRMED_AFTER, None);
+        let event = told.event.unwrap();
+        assert_eq!((event.kind, event.after.as_str()), (&SM_CHANGED, "LID 20"), "the first is not blamed");
+        assert!(event.before.ends_with("LID 10, priority 8"), "{event:?}");
+        let gone = manager.silent(20, start + CONFIRMED_AFTER * 3, None).event.unwrap();
+        assert_eq!((gone.kind, gone.before.as_str()), (&SM_GONE, "LID 20"));
+    }
+
+    #[test]
+    fn what_a_manager_says_of_others_is_old() {
+        let mut manager = Manager::default();
+        manager.answered(10, &[record(1, 10, 8, 100, 3)], None);
+        // The former master, of a higher priority, was master when the next one last heard of it.
+        let told = manager.answered(20, &[record(2, 20, 4, 7, 3), record(1, 10, 8, 100, 3)], None);
+        assert!(told.event.unwrap().after.ends_with("LID 20, priority 4"));
+        let standby = manager.answered(20, &[record(2, 20, 4, 7, 2)], None);
+        assert_eq!(standby.trigger, Some(Trigger::LocalPort(NOT_MASTER)));
+        assert_eq!(standby.event, None);
     }
 
     #[test]
@@ -225,6 +297,6 @@ mod tests {
         let told = manager.named(20, Some(&topology(2, 20)));
         assert_eq!(told.event.unwrap().end, (Guid(100), 1));
         // Asked afterwards, it is the same one.
-        assert_eq!(manager.answered(&[record(2, 20, 9, 3, 3)], None).event, None);
+        assert_eq!(manager.answered(20, &[record(2, 20, 9, 3, 3)], None).event, None);
     }
 }

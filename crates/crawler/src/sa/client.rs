@@ -7,10 +7,10 @@ use crate::transport::Transport;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 use throughline_infiniband::key::Key;
-use throughline_infiniband::mad::METHOD_GET;
 use throughline_infiniband::mad::sa::{
     Answer, InformInfo, METHOD_GET_TABLE, METHOD_SET, Notice, Query, SmInfoRecord, Status, attribute,
 };
+use throughline_infiniband::mad::{METHOD_GET, SmState};
 
 /// Limits of a client.
 #[derive(Clone, Copy, Debug)]
@@ -226,18 +226,23 @@ impl Client {
         found.unwrap_or(Ok(false))
     }
 
-    /// The managers that the administrator knows, itself first. Where only one record passes, the one at its own
-    /// LID.
+    /// The managers that the administrator knows; only itself where it says that it is master: that is one small answer,
+    /// and a silent one is noticed after the time of a record, not of a table.
     ///
     /// # Errors
     /// [`SaError`].
     pub fn managers(&mut self, stop: &AtomicBool) -> Result<Vec<SmInfoRecord>, SaError> {
+        let own = Query::of_lid(attribute::SM_INFO, self.manager_lid());
+        let own = match self.get(&own, stop) {
+            // Not all administrators answer a Get of this attribute.
+            Err(SaError::Refused { .. }) => None,
+            other => other?.and_then(|record| SmInfoRecord::decode(&record).ok()),
+        };
+        if own.is_some_and(|record| record.info.state == SmState::MASTER) {
+            return Ok(own.into_iter().collect());
+        }
         match self.table(&Query::all(attribute::SM_INFO), stop) {
-            Err(SaError::Cut { .. }) => {
-                let own = Query::of_lid(attribute::SM_INFO, self.manager_lid());
-                let record = self.get(&own, stop)?;
-                Ok(record.and_then(|record| SmInfoRecord::decode(&record).ok()).into_iter().collect())
-            }
+            Err(SaError::Cut { .. }) => Ok(own.into_iter().collect()),
             other => Ok(other?.decoded(SmInfoRecord::decode).collect()),
         }
     }

@@ -58,3 +58,36 @@ fn one_manager_is_killed_and_another_takes_over() {
     }
     assert_eq!(daemon.stop(), 0);
 }
+
+/// Two managers that are alive: the one with the higher priority takes over, and the other one stays as standby.
+#[test]
+fn a_handover_is_told_once_and_names_both() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (double, collector) = Double::start(&runtime);
+    let simulated = start_unmanaged(&SMALL.to_net().unwrap());
+    let _first = Manager::start(&simulated, &FatTree::host_id(4), 3);
+    let configuration = format!(
+        "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n\
+         [sweep]\ninterval_seconds = 0.25\n[discovery]\ninterval_seconds = 3600\n"
+    );
+    let mut daemon = Daemon::start(&simulated, &configuration);
+    let up = "throughline_sm_up{source=\"administration\"} 1";
+    let told = || -> Vec<Event> {
+        double.events().into_iter().filter(|event| event.kind.starts_with("sm.")).collect()
+    };
+    until("a manager that answers", || daemon.metrics().contains(up));
+    let second = Manager::start(&simulated, &FatTree::host_id(9), 7);
+    until("an event", || !told().is_empty());
+    until("the new manager answers", || daemon.metrics().contains(up));
+    let events = told();
+    let [changed] = events.as_slice() else { panic!("{events:#?}") };
+    assert_eq!((changed.kind.as_str(), changed.ib_guid), ("sm.changed", FatTree::host_guid(9).0));
+    assert!(changed.before.contains("node0005") && changed.before.ends_with("priority 3"), "{changed:?}");
+    assert!(changed.after.contains("node0010") && changed.after.ends_with("priority 7"), "{changed:?}");
+    // The master dies, and the standby takes over: it is the master that is missed.
+    drop(second);
+    until("the standby took over", || told().iter().any(|event| event.after.contains("node0005")));
+    let events = told();
+    assert!(events[1..].iter().all(|event| event.before.contains("node0010")), "{events:#?}");
+    assert_eq!(daemon.stop(), 0);
+}

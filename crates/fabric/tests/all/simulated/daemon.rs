@@ -162,8 +162,9 @@ impl Manager {
         let mut command = simulated.fabric.tool("opensm", Some(host)).unwrap();
         let folder = command.get_current_dir().unwrap().to_owned();
         let (log, settings) = (folder.join("opensm.log"), folder.join("opensm.conf"));
-        // Its log is read for what stays in a buffer otherwise.
-        std::fs::write(&settings, "force_log_flush TRUE\n").unwrap();
+        // Its log is read for what stays in a buffer otherwise; and a standby takes over within two seconds.
+        let options = "force_log_flush TRUE\nsminfo_polling_timeout 500\npolling_retry_number 3\n";
+        std::fs::write(&settings, options).unwrap();
         command.env("OSM_TMP_DIR", &folder).env("OSM_CACHE_DIR", &folder);
         command.arg("-F").arg(&settings).arg("-f").arg(&log).args(["-p", &priority.to_string()]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
