@@ -8,10 +8,12 @@
 mod cables;
 mod cleared;
 mod flap;
+mod interruptions;
 mod links;
 mod watch;
 
 pub use cleared::cleared;
+pub use interruptions::Interruptions;
 pub use watch::{EVENTS_MAX, Watch, WatchSettings};
 
 use throughline_infiniband::topology::Topology;
@@ -70,6 +72,7 @@ kinds! {
     LINK_DOWN "link.down" Warning "A link is down: the cable was pulled, a port was disabled, or the other end is off.";
     LINK_FLAP "link.flap" Warning "A link goes up and down again and again; its single changes are counted and not told until it is steady.";
     LINK_STEADY "link.steady" Info "A link that flapped has stayed as it is for the whole window.";
+    LINK_INTERRUPTED "link.interrupted" Warning "A link was down for a moment: a port's LinkDownedCounter rose, and no discovery found the link down.";
     LINK_WIDTH "link.width_degraded" Warning "A link has fewer lanes than both of its ends are set to use, or than it had: cable or connector, most often.";
     LINK_SPEED "link.speed_degraded" Warning "A link is slower than both of its ends are set to use, or than it was.";
     LINK_RESTORED "link.restored" Info "A degraded link has its width and speed again.";

@@ -29,6 +29,7 @@ mod trust;
 mod verbs;
 
 use crate::engine::Engine;
+use crate::events::Interruptions;
 use crate::port::{FabricPort, Via};
 use crate::sa::Client;
 use crate::stop::Stop;
@@ -44,7 +45,7 @@ use shared::{Publisher, Shared};
 use standby::Standby;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfFigures, http, paths, stop_signal};
 use throughline_delivery::Outbox;
@@ -95,6 +96,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             clock: Arc::new(Clock::new()),
             rounds: commits,
             duty: Arc::default(),
+            interruptions: Mutex::new(Interruptions::new(config.discovery.explains_within())),
         };
         let shared = Arc::new(Shared::new(publisher));
         let crawl_stop = Stop::default();

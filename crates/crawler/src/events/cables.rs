@@ -101,6 +101,9 @@ impl Cables {
             self.last.remove(&a);
             self.last.remove(&b);
             let Some((kept, from, to)) = moved else {
+                if is_with_node(a, b, after, before) {
+                    continue;
+                }
                 self.single(&mut events, &LINK_UP, (a, b), [after, before], now);
                 continue;
             };
@@ -113,9 +116,7 @@ impl Cables {
             events.push(moved_event(kept, from, to, [after, before]));
         }
         for (a, b) in lost {
-            let here = |end: NamedEnd| after.node_by_guid(end.0).is_some();
-            // Of a cable between two nodes that are gone nothing is known; they are told.
-            if here(a) || here(b) {
+            if !is_with_node(a, b, before, after) {
                 self.single(&mut events, &LINK_DOWN, (a, b), [before, after], now);
             }
         }
@@ -175,6 +176,16 @@ impl Cables {
             Change::Hidden => {}
         }
     }
+}
+
+/// Whether a cable that only `there` has went or came with its nodes, whose events say so: a switch with all its
+/// cables, or both ends.
+fn is_with_node(a: NamedEnd, b: NamedEnd, there: &Topology, elsewhere: &Topology) -> bool {
+    let is_missing = |end: NamedEnd| elsewhere.node_by_guid(end.0).is_none();
+    let is_switch = |end: NamedEnd| {
+        there.node_by_guid(end.0).is_some_and(|index| there.nodes[index].kind == NodeKind::Switch)
+    };
+    is_missing(a) && is_missing(b) || [a, b].into_iter().any(|end| is_missing(end) && is_switch(end))
 }
 
 fn moved_event(kept: NamedEnd, from: NamedEnd, to: NamedEnd, topologies: [&Topology; 2]) -> Happened {

@@ -10,7 +10,7 @@ use super::{
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::{Duration, Instant};
 use throughline_infiniband::mad::NodeKind;
-use throughline_infiniband::topology::{Standing, Topology};
+use throughline_infiniband::topology::{NodeIndex, Standing, Topology};
 use throughline_sample::Guid;
 
 /// Events told of one walk; a subnet that is torn apart is a few sums, not 10,000 events.
@@ -124,7 +124,12 @@ impl Watch {
             }
             if !replaced.values().any(|former| former == guid) {
                 let place = place_of(before, *guid);
-                let text = format!("{}{}", node_text(*guid, [before, after]), words(" was at ", &place));
+                let text = format!(
+                    "{}{}{}",
+                    node_text(*guid, [before, after]),
+                    words(" was at ", &place),
+                    cables_of(before, *guid)
+                );
                 events.push(of_node(&NODE_GONE, *guid, place, String::new(), text));
             }
         }
@@ -139,7 +144,7 @@ impl Watch {
                 continue;
             }
             let kind = if self.gone.remove(guid).is_some() { &NODE_BACK } else { &NODE_NEW };
-            let text = format!("{name}{}", words(" is at ", &place));
+            let text = format!("{name}{}{}", words(" is at ", &place), cables_of(after, *guid));
             events.push(of_node(kind, *guid, String::new(), place, text));
         }
         for node in &after.nodes {
@@ -201,15 +206,30 @@ fn words(start: &str, what: &str) -> String {
     if what.is_empty() { String::new() } else { format!("{start}{what}") }
 }
 
-/// Where a node hangs: the other end of its first cable, in words; empty without one.
+/// Where a node hangs, in words: the switch port at the other end of its first cable to a switch; of a host without one
+/// whatever it is cabled to. Empty where there is nothing: hosts say nothing about where a switch is.
 fn place_of(topology: &Topology, guid: Guid) -> String {
     let Some(node) = topology.node_by_guid(guid).map(|index| &topology.nodes[index]) else {
         return String::new();
     };
-    let remote = node.physical_ports().find_map(|port| port.remote);
+    let is_switch = |node: NodeIndex| topology.nodes[node].kind == NodeKind::Switch;
+    let remotes = || node.physical_ports().filter_map(|port| port.remote);
+    let remote = remotes().find(|end| is_switch(end.node));
+    let remote = remote.or_else(|| remotes().next().filter(|_| node.kind != NodeKind::Switch));
     remote.map_or_else(String::new, |end| {
         end_text((topology.nodes[end.node].guid, end.port), [topology, topology])
     })
+}
+
+/// Of a switch, how many cables go or come with it: they have no events of their own.
+fn cables_of(topology: &Topology, guid: Guid) -> String {
+    let node = topology.node_by_guid(guid).map(|index| &topology.nodes[index]);
+    let Some(node) = node.filter(|node| node.kind == NodeKind::Switch) else { return String::new() };
+    match node.physical_ports().filter(|port| port.remote.is_some()).count() {
+        0 => String::new(),
+        1 => ", with its cable".to_owned(),
+        cables => format!(", with its {cables} cables"),
+    }
 }
 
 /// At most [`EVENTS_MAX`] events, the worst first, and for each kind the number of what is left out.
@@ -233,4 +253,84 @@ fn sum_up(mut events: Vec<Happened>) -> Vec<Happened> {
         });
     }
     events
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_infiniband::records;
+    use throughline_sample::wire::{Batch, IbNodeInfo, IbPortInfo};
+
+    /// A switch or host by GUID, with (port, GUID and port at the other end).
+    type Cabled<'a> = (u64, &'a str, &'a [(u32, u64, u32)]);
+
+    fn topology(nodes: &[Cabled<'_>]) -> Topology {
+        let node = |(guid, kind, cables): &Cabled<'_>| IbNodeInfo {
+            guid: *guid,
+            r#type: (*kind).to_owned(),
+            description: format!("{kind}{guid}"),
+            port_count: 4,
+            ports: cables
+                .iter()
+                .map(|(port, remote_guid, remote_port)| IbPortInfo {
+                    port: *port,
+                    state: "Active".to_owned(),
+                    physical_state: "LinkUp".to_owned(),
+                    remote_guid: Some(*remote_guid),
+                    remote_port: Some(*remote_port),
+                    ..IbPortInfo::default()
+                })
+                .collect(),
+            ..IbNodeInfo::default()
+        };
+        records::topology(&Batch { ib_nodes: nodes.iter().map(node).collect(), ..Batch::default() })
+    }
+
+    /// A leaf (1) with two hosts (11, 12) and two cables to a spine (2), which has a host (13) of its own.
+    fn whole() -> Topology {
+        topology(&[
+            (1, "switch", &[(1, 11, 1), (2, 12, 1), (3, 2, 1), (4, 2, 2)]),
+            (2, "switch", &[(1, 1, 3), (2, 1, 4), (3, 13, 1)]),
+            (11, "ca", &[(1, 1, 1)]),
+            (12, "ca", &[(1, 1, 2)]),
+            (13, "ca", &[(1, 2, 3)]),
+        ])
+    }
+
+    #[test]
+    fn a_switch_goes_and_comes_with_its_cables() {
+        let (before, now) = (whole(), Instant::now());
+        let without = topology(&[(2, "switch", &[(3, 13, 1)]), (13, "ca", &[(1, 2, 3)])]);
+        let mut watch = Watch::new(WatchSettings::default(), &before);
+        let kinds = |events: &[Happened]| -> Vec<(&str, u64)> {
+            events.iter().map(|event| (event.kind.id, event.end.0.0)).collect()
+        };
+        let went = watch.compare(&before, &without, now);
+        assert_eq!(kinds(&went), [("node.gone", 1), ("node.gone", 11), ("node.gone", 12)]);
+        assert!(
+            went[0].text.ends_with("was at 0x0000000000000002 switch2 port 1, with its 4 cables"),
+            "{went:?}"
+        );
+        let came = watch.compare(&without, &before, now);
+        assert_eq!(kinds(&came), [("node.back", 1), ("node.back", 11), ("node.back", 12)]);
+        // A host alone has its cable's events: they name the switch's port.
+        let fewer = topology(&[
+            (1, "switch", &[(2, 12, 1), (3, 2, 1), (4, 2, 2)]),
+            (2, "switch", &[(1, 1, 3), (2, 1, 4), (3, 13, 1)]),
+            (12, "ca", &[(1, 1, 2)]),
+            (13, "ca", &[(1, 2, 3)]),
+        ]);
+        let host = watch.compare(&before, &fewer, now);
+        assert_eq!(kinds(&host), [("node.gone", 11), ("link.down", 1)]);
+    }
+
+    #[test]
+    fn a_switch_is_not_placed_by_a_host() {
+        // The cable to a host comes first.
+        let of = |guid: u64| place_of(&whole(), Guid(guid));
+        assert_eq!(of(1), "0x0000000000000002 switch2 port 1");
+        assert_eq!(of(11), "0x0000000000000001 switch1 port 1");
+        let alone = topology(&[(1, "switch", &[(1, 11, 1)]), (11, "ca", &[(1, 1, 1)])]);
+        assert_eq!(place_of(&alone, Guid(1)), "", "hosts move, switches do not");
+    }
 }

@@ -22,6 +22,11 @@ use throughline_infiniband::mad::MAX_HOPS;
 
 /// Port of the crawler's HTTP side.
 const HTTP_PORT: u16 = 9462;
+/// A counter's rise waits so long for a discovery to explain it, at least and at most: a busy machine, and a site that
+/// looks at its fabric once an hour.
+const SHORTEST_EXPLANATION: Duration = Duration::from_secs(5);
+/// The same, at most.
+const LONGEST_EXPLANATION: Duration = Duration::from_secs(60);
 
 /// The whole file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -155,6 +160,12 @@ pub struct Discovery {
 }
 
 impl Discovery {
+    /// Within which time a link that stays down is found: two light discoveries, and within reason.
+    pub fn explains_within(&self) -> Duration {
+        let two = self.light_interval_seconds.duration().saturating_mul(2);
+        two.clamp(SHORTEST_EXPLANATION, LONGEST_EXPLANATION)
+    }
+
     /// What one discovery may take.
     pub fn limits(&self) -> Limits {
         Limits {

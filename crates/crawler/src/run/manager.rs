@@ -132,10 +132,12 @@ impl Manager {
     /// The administrator at `lid`, which ports name, does not answer. Another manager may have taken over and written
     /// its LID into the ports: only when they were read again ([`CONFIRMED_AFTER`]) and still name this one, it is gone.
     pub fn silent(&mut self, lid: u16, now: Instant, topology: Option<&Topology>) -> Told {
-        if self.is_gone && self.known.is_none_or(|known| known.lid == lid) {
+        // Ports may name none at all.
+        let is_other = lid != 0 && self.known.is_some_and(|known| known.lid != lid);
+        if self.is_gone && !is_other {
             return Told::default();
         }
-        if self.known.is_some_and(|known| known.lid != lid) {
+        if is_other {
             // Whoever is silent now, it is not the one before.
             let mut told = self.named(lid, topology);
             told.subscribe = false;

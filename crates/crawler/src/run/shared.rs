@@ -5,7 +5,7 @@ use super::hard_sweep::HardSweep;
 use super::sender::Sender;
 use super::standby::Duty;
 use super::trigger::{Trigger, Wanted};
-use crate::events::{Happened, Severity};
+use crate::events::{Happened, Interruptions, Severity};
 use crate::stop::Stop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -32,6 +32,8 @@ pub struct Publisher {
     pub clock: Arc<Clock>,
     pub rounds: tokio::sync::mpsc::Sender<Round>,
     pub duty: Arc<Duty>,
+    /// Rises of LinkDownedCounter that events may explain.
+    pub interruptions: Mutex<Interruptions>,
 }
 
 impl Publisher {
@@ -41,6 +43,7 @@ impl Publisher {
             return;
         }
         let time = self.clock.now();
+        self.interruptions().explain(events, Instant::now());
         for event in events {
             self.figures.add(event.kind.id, &TOPOLOGY_EVENTS, 1);
             match event.kind.severity {
@@ -50,6 +53,12 @@ impl Publisher {
         }
         let events = events.iter().map(|event| event.record(time, SOURCE)).collect();
         self.append(Batch { events, ..Batch::default() }, Class::Precious);
+    }
+
+    /// What the sweeps noted of short interruptions.
+    pub fn interruptions(&self) -> MutexGuard<'_, Interruptions> {
+        // A panic elsewhere leaves a rise untold at worst.
+        self.interruptions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted, or while another

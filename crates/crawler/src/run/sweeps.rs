@@ -282,6 +282,20 @@ impl Sweeps {
         });
         self.look_at_failures(readings, coverage);
         self.tell_cleared(found, readings);
+        self.tell_interruptions(found, readings);
+    }
+
+    /// Links that were down for a moment are an event, once a discovery had the time to find them down.
+    fn tell_interruptions(&self, found: &Found, readings: &[PortReading]) {
+        let now = Instant::now();
+        let (has_risen, events) = {
+            let mut interruptions = self.shared.publisher.interruptions();
+            (interruptions.note(readings, &found.topology, now), interruptions.due(&found.topology, now))
+        };
+        if has_risen {
+            self.shared.want_discovery(&Trigger::Doubt);
+        }
+        self.shared.publisher.tell(&events);
     }
 
     /// Counters that somebody else set back are an event: their rates begin anew.

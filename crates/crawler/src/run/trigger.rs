@@ -25,7 +25,7 @@ pub enum Trigger {
     LocalPort(&'static str),
     /// Another subnet manager is master, or it began anew: LIDs and forwarding tables may be others.
     SmChange,
-    /// A walk that is not believed before it is repeated.
+    /// A walk that is not believed before it is repeated, or a counter that says that a link was down.
     Doubt,
     /// Somebody asked, or this crawler takes over from another one.
     Request,

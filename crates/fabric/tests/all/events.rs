@@ -179,6 +179,24 @@ fn links_nodes_and_cables() {
     }
 }
 
+/// A link that is down for less than a discovery takes to come is seen by its counter alone; ibsim's console raises it.
+#[test]
+fn a_link_that_was_down_for_a_moment_is_an_event() {
+    let mut watched = Watched::start(&SMALL.to_net().unwrap(), None);
+    let ((leaf_guid, leaf_id), (host_guid, host_id)) = (leaf(0), host(1));
+    let both = format!(
+        "PerformanceSet \"{leaf_id}\"[2] PortCounters.LinkDownedCounter=1\n\
+         PerformanceSet \"{host_id}\"[1] PortCounters.LinkDownedCounter=1"
+    );
+    // Counted from what a sweep has read.
+    until("a sweep", || watched.daemon.metrics().contains("infiniband_switch_port_link_downed_total"));
+    let told = watched.act(&both, &[(&events::LINK_INTERRUPTED, leaf_guid, 2)]);
+    assert_eq!((told[0].remote_ib_guid, told[0].remote_ib_port), (host_guid.0, 1));
+    assert!(told[0].text.contains("leaf001 port 2") && told[0].text.ends_with("once"), "{}", told[0].text);
+    let kinds: Vec<String> = watched.double.events().into_iter().map(|event| event.kind).collect();
+    assert_eq!(kinds, ["link.interrupted"], "one event for both ends");
+}
+
 #[test]
 fn silence_is_not_absence() {
     let mut watched = Watched::start(&SMALL.to_net().unwrap(), None);
