@@ -116,8 +116,8 @@ pub const fn rate_bytes_per_second(width: Width, speed: Speed) -> u64 {
     speed.lane_bits_per_second() * width.lanes() as u64 / 8
 }
 
-/// Bytes per second of one direction of a link on the wire, with the line code: what `ibnetdiscover` and
-/// infiniband_exporter call the raw rate.
+/// Bytes per second of one direction of a link with the line code up to EDR: what infiniband_exporter 0.10 calls the raw
+/// rate.
 #[must_use]
 pub const fn signalling_bytes_per_second(width: Width, speed: Speed) -> u64 {
     let lane_bits: u64 = match speed {
@@ -127,9 +127,10 @@ pub const fn signalling_bytes_per_second(width: Width, speed: Speed) -> u64 {
         Speed::Fdr10 => 10_312_500_000,
         Speed::Fdr => 14_062_500_000,
         Speed::Edr => 25_781_250_000,
-        Speed::Hdr => 53_125_000_000,
-        Speed::Ndr => 106_250_000_000,
-        Speed::Xdr => 212_500_000_000,
+        // From HDR on the specification names the rate of the data, error correction taken off, and so do tools.
+        Speed::Hdr => 50_000_000_000,
+        Speed::Ndr => 100_000_000_000,
+        Speed::Xdr => 200_000_000_000,
     };
     lane_bits * width.lanes() as u64 / 8
 }
@@ -166,6 +167,14 @@ mod tests {
         assert_eq!(rate(2, Speed::Edr), 12_500_000_000);
         assert_eq!(rate(16, Speed::Hdr), 12_500_000_000);
         assert_eq!(rate(8, Speed::Ndr), 150_000_000_000);
+    }
+
+    #[test]
+    fn raw_rates_are_those_of_infiniband_exporter() {
+        let raw = |speed| signalling_bytes_per_second(Width::decode(2).unwrap(), speed);
+        assert_eq!(raw(Speed::Edr), 12_890_625_000);
+        assert_eq!(raw(Speed::Hdr), 25_000_000_000);
+        assert_eq!(raw(Speed::Ndr), 50_000_000_000);
     }
 
     #[test]

@@ -30,9 +30,12 @@ fn keys_are_as_documented(text: &str) {
     };
     assert_eq!(keys(&document), ["nodes"]);
     for node in document["nodes"].as_array().unwrap() {
-        assert_eq!(keys(node), ["description", "guid", "lid", "ports", "type"]);
+        assert_eq!(keys(node), ["description", "guid", "lid", "port_guid", "ports", "system_guid", "type"]);
         for (index, port) in node["ports"].as_array().unwrap().iter().enumerate() {
-            assert_eq!(keys(port), ["num", "rate_bytes_per_second", "remote", "speed", "state", "width"]);
+            assert_eq!(
+                keys(port),
+                ["guid", "lid", "lmc", "num", "rate_bytes_per_second", "remote", "speed", "state", "width"]
+            );
             assert_eq!(port["num"], index + 1);
             if !port["remote"].is_null() {
                 assert_eq!(keys(&port["remote"]), ["guid", "num"]);
@@ -47,7 +50,15 @@ fn a_fat_tree() {
     let seen = agree(&simulated);
     assert_eq!(seen.len(), SMALL.nodes());
     let table = simulated.crawl(&["discover"]);
-    assert!(table.contains("30 nodes: 6 switches, 24 others; 40 cables"), "{table}");
+    let summary = "30 nodes: 6 switches, 24 others; 40 cables\n4 switches with hosts, 2 without\n";
+    assert!(table.starts_with(summary), "{table}");
+    // Each leaf is a group with its hosts, each host stands once.
+    let groups: Vec<&str> = table.split("\n\n").skip(1).collect();
+    assert_eq!(groups.len(), 6, "{table}");
+    assert!(groups[0].contains(" leaf001: switch, LID ") && groups[5].contains(" spine002: "), "{table}");
+    let heading = groups[0].lines().next().unwrap();
+    assert!(heading.ends_with(", 6 hosts, 4 links to 2 switches"), "{heading}");
+    assert_eq!((groups[0].matches("node").count(), table.matches("node0001").count()), (6, 1), "{table}");
 }
 
 #[test]
@@ -63,6 +74,11 @@ fn odd_hosts_and_cables() {
     let nodes = document["nodes"].as_array().unwrap();
     let gamma = nodes.iter().find(|node| node["guid"] == "0x0000000000002030").unwrap();
     assert_eq!(gamma["ports"].as_array().unwrap().len(), 2);
+    let alpha = nodes.iter().find(|node| node["guid"] == "0x0000000000002000").unwrap();
+    let of_ports = |key: &str| [0, 1].map(|port: usize| alpha["ports"][port][key].clone());
+    assert_eq!(of_ports("guid"), ["0x0000000000002001", "0x0000000000002002"], "each port has its own");
+    let lids = of_ports("lid").map(|lid| lid.as_u64().unwrap());
+    assert!(lids[0] != lids[1] && lids.iter().all(|lid| *lid > 0) && alpha["lid"] == lids[0], "{alpha}");
     assert!(gamma["ports"][0]["state"].is_null(), "an adapter's port that was not reached is not asked");
 }
 

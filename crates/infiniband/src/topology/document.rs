@@ -2,6 +2,7 @@
 
 use super::{Node, Source, Topology};
 use crate::link::rate_bytes_per_second;
+use crate::mad::NodeKind;
 use crate::topology::Limit;
 use serde::Serialize;
 use throughline_sample::Guid;
@@ -22,6 +23,9 @@ struct NodeDocument {
     guid: Guid,
     r#type: &'static str,
     description: String,
+    system_guid: Guid,
+    /// Of a switch: the GUID of its port 0.
+    port_guid: Option<Guid>,
     lid: u16,
     ports: Vec<PortDocument>,
 }
@@ -29,6 +33,10 @@ struct NodeDocument {
 #[derive(Default, Serialize)]
 struct PortDocument {
     num: u8,
+    /// Of the ports of adapters and routers, which have one each; null for those of switches, as are `lid` and `lmc`.
+    guid: Option<Guid>,
+    lid: Option<u16>,
+    lmc: Option<u8>,
     state: Option<&'static str>,
     width: Option<&'static str>,
     speed: Option<&'static str>,
@@ -43,8 +51,8 @@ struct Remote {
 }
 
 impl Topology {
-    /// The JSON document, on one line. GUIDs are node GUIDs; what is not known is null. All ports of a node
-    /// are there but a switch's port 0, whose LID is the node's.
+    /// The JSON document, on one line. A node's and a remote's `guid` is the node GUID; what is not known is null. All ports
+    /// of a node are there but a switch's port 0, whose LID and GUID stand with the node.
     #[must_use]
     pub fn to_json(&self) -> String {
         let source = (self.source != Source::default()).then(|| self.source.name());
@@ -62,8 +70,12 @@ impl Topology {
                 return PortDocument { num: number, ..PortDocument::default() };
             };
             let link = node.link_of(port);
+            let own = port.info.filter(|_| node.kind != NodeKind::Switch);
             PortDocument {
                 num: number,
+                guid: port.guid.filter(|_| node.kind != NodeKind::Switch),
+                lid: own.map(|info| info.lid),
+                lmc: own.map(|info| info.lmc),
                 state: port.info.and_then(|info| info.state).map(|state| state.name()),
                 width: link.map(|(width, _)| width.name()),
                 speed: link.map(|(_, speed)| speed.name()),
@@ -77,6 +89,8 @@ impl Topology {
             guid: node.guid,
             r#type: node.kind.name(),
             description: node.description.clone(),
+            system_guid: node.system_guid,
+            port_guid: node.port(0).and_then(|port| port.guid),
             lid: node.lid(),
             ports: ports.collect(),
         }

@@ -21,11 +21,11 @@ pub static SWITCH_INFO: ExporterSeries =
 /// Value 1.
 pub static HCA_INFO: ExporterSeries =
     series("infiniband_hca_info", &["guid", "hca", "lid"], "An adapter of the fabric.");
-/// With the line code: 25.78125 GBd of each EDR lane.
+/// As infiniband_exporter 0.10 has it: 25.78125 Gbit/s of each EDR lane, 50 of each HDR lane.
 pub static SWITCH_RAW_RATE: ExporterSeries = series(
     "infiniband_switch_port_raw_rate_bytes_per_second",
     &["guid", "port"],
-    "Signalling rate of a switch port's link in one direction, with line coding.",
+    "Raw rate of a switch port's link in one direction: with the line code up to EDR, the data rate from HDR on.",
 );
 /// Ours: only for links that are less than they could be, so that its being there is what alerts ask.
 pub static SWITCH_POSSIBLE_RATE: ExporterSeries = series(
@@ -43,7 +43,7 @@ pub static HCA_RATE: ExporterSeries = series(
 pub static HCA_RAW_RATE: ExporterSeries = series(
     "infiniband_hca_raw_rate_bytes_per_second",
     &["guid"],
-    "Signalling rate of an adapter's fastest link in one direction, with line coding.",
+    "Raw rate of an adapter's fastest link in one direction: with the line code up to EDR, the data rate from HDR on.",
 );
 /// 1 where a port's counters were refused or malformed in the last sweep.
 pub static SWITCH_COLLECT_ERROR: ExporterSeries = series(
