@@ -322,3 +322,73 @@ pub struct LinkPeak {
     /// Readings that this is made of.
     pub readings: i64,
 }
+
+/// `GET /jobs/{job}/pairs`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobPairs {
+    /// The job's key.
+    pub job_key: String,
+    /// logical or wire.
+    pub kind: String,
+    /// Pairs of ranks with traffic, by sender and receiver.
+    pub pairs: PairColumns,
+    /// Parameter `next` of the following request; null in the last page.
+    pub next: Option<String>,
+}
+
+/// Traffic from rank to rank so far; columns of one length.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairColumns {
+    /// Who sent.
+    pub from: Vec<i32>,
+    /// To whom.
+    pub to: Vec<i32>,
+    /// Bytes.
+    pub bytes: Vec<i64>,
+    /// Messages.
+    pub messages: Vec<i64>,
+}
+
+/// `GET /job-rates`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobRates {
+    /// When it was read, by the database's clock.
+    pub as_of_ms: i64,
+    /// Time over which rates are taken, up to each job's newest row.
+    pub window_seconds: f64,
+    /// Jobs that sent something within the last minute, the newest 1,000.
+    pub jobs: Vec<JobRate>,
+}
+
+/// What a running job does with MPI now.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct JobRate {
+    /// `scheduler:id[.step]@uid`, or `local:…`.
+    pub job_key: String,
+    /// Its name, as the scheduler has it.
+    pub name: Option<String>,
+    /// Who runs it.
+    pub user: Option<String>,
+    /// What runs.
+    pub command: Option<String>,
+    /// Ranks observed.
+    pub ranks: i64,
+    /// Nodes on which ranks were observed.
+    pub nodes: i64,
+    /// Since its start.
+    pub running_seconds: Option<f64>,
+    /// Age of its newest row.
+    pub age_seconds: f64,
+    /// Calls.
+    pub calls_per_second: f64,
+    /// What callers passed to send.
+    pub bytes_per_second: f64,
+    /// Seconds inside MPI of all ranks in each second.
+    pub mpi_seconds_per_second: f64,
+    /// The same as a share of the ranks' time, at most 1.
+    pub mpi_time_share: Option<f64>,
+    /// Where most of the MPI time went.
+    pub top_operation: Option<String>,
+    /// Its part of the MPI time.
+    pub top_operation_share: Option<f64>,
+}

@@ -5,6 +5,7 @@
 mod job_state;
 pub mod jobs;
 pub mod status;
+pub mod trace;
 
 pub use job_state::{JobState, NoState};
 

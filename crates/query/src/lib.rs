@@ -5,6 +5,7 @@
 //! * [`Pool`]: connections, bounded in number and time.
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
+//! * [`job_rates`], [`trace`]: what running jobs do now, and traced calls and messages.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
@@ -22,6 +23,7 @@ pub mod history;
 mod horizons;
 pub mod job_names;
 pub mod job_parts;
+pub mod job_rates;
 pub mod jobs;
 pub mod links;
 pub mod load;
@@ -33,6 +35,7 @@ mod rejections;
 pub mod search;
 pub mod status;
 pub mod time;
+pub mod trace;
 pub mod traffic;
 
 pub use horizons::Horizons;

@@ -1,6 +1,7 @@
 //! What a job's ranks sent to each other, and their operations over time.
 
 use crate::time::{At, Grid};
+use throughline_api::jobs::PairColumns;
 use throughline_store::Error;
 use throughline_store::layout::moment;
 use tokio_postgres::Client;
@@ -53,6 +54,34 @@ pub async fn pairs(
     let rows = client.query(&sql, &[&job, &kind, &limit]).await;
     let rows = rows.map_err(Error::sql("reading who sent how much to whom"))?;
     Ok(rows.iter().map(|row| Pair { rank: row.get(0), peer: row.get(1), value: row.get(2) }).collect())
+}
+
+const ALL_PAIRS: &str = "
+    SELECT rank, peer, bytes, messages FROM mpi_peer_totals
+    WHERE job_id = $1 AND kind = $2 AND ($3::integer IS NULL OR (rank, peer) > ($3, $4::integer))
+    ORDER BY rank, peer LIMIT $5";
+
+/// Bytes and messages of the pairs of ranks behind a pair, by rank and peer; at most `limit`.
+///
+/// # Errors
+/// The database's.
+pub async fn pairs_behind(
+    client: &Client,
+    job: i32,
+    kind: &str,
+    behind: Option<(i32, i32)>,
+    limit: i64,
+) -> Result<PairColumns, Error> {
+    let (rank, peer) = behind.unzip();
+    let rows = client.query(ALL_PAIRS, &[&job, &kind, &rank, &peer, &limit]).await;
+    let mut pairs = PairColumns::default();
+    for row in rows.map_err(Error::sql("reading who sent how much to whom"))? {
+        pairs.from.push(row.get(0));
+        pairs.to.push(row.get(1));
+        pairs.bytes.push(row.get::<_, Option<i64>>(2).unwrap_or_default());
+        pairs.messages.push(row.get::<_, Option<i64>>(3).unwrap_or_default());
+    }
+    Ok(pairs)
 }
 
 /// From one pair to the next down the primary key; a job that has both kinds has both for its first pairs.

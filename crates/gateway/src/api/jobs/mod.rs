@@ -4,10 +4,12 @@ mod detail;
 mod list;
 mod names;
 mod parts;
+mod trace;
 mod traffic;
 
 pub use detail::{job, places, ranks};
 pub use list::{Live, find, jobs};
 pub use names::name;
 pub use parts::{link_peaks, regions, traffic};
+pub use trace::{pairs, ranks as traced_ranks, rates, records};
 pub use traffic::{matrix, operations, span, step_seconds};

@@ -10,6 +10,7 @@ fn example(path: &str) -> String {
         .replace("{mlid}", "0xc000")
         .replace("{host}", "n1")
         .replace("{name}", "last")
+        .replace("{rank}", "0")
         .replace("{job}", "slurm%3A1%40%31")
 }
 
@@ -19,7 +20,11 @@ async fn each_path_has_a_route_and_each_route_a_path() {
     let router = api_on(nowhere);
     let paths = OPENAPI["paths"].as_object().unwrap();
     for path in paths.keys().filter(|path| *path != "/openapi.yaml") {
-        let address = if path == "/search" { "/search?q=n".to_owned() } else { example(path) };
+        let address = match path.as_str() {
+            "/search" => "/search?q=n".to_owned(),
+            "/jobs/{job}/trace/{rank}" => example(path) + "?epoch_us=0",
+            _ => example(path),
+        };
         let said = refused(&router, &address).await;
         assert!(said.starts_with("503 database_absent"), "{path}: {said}");
     }

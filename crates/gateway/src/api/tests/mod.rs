@@ -11,6 +11,7 @@ mod refusals;
 mod schema;
 mod seed;
 mod states;
+mod trace;
 
 use super::*;
 use axum::body::{Body, to_bytes};

@@ -1,0 +1,84 @@
+//! What running jobs do with MPI now.
+
+use crate::time::now;
+use std::collections::BTreeMap;
+use throughline_api::jobs::{JobRate, JobRates};
+use throughline_store::Error;
+use tokio_postgres::{Client, Row};
+
+/// Most jobs, the newest.
+const JOBS_MAX: i64 = 1000;
+
+/// Cells of each job that has not ended, as of its newest row and as of a window before. Jobs without a row in the last
+/// minute are left out: they have no rate now.
+const RATES: &str = "
+    WITH running AS MATERIALIZED (
+        SELECT * FROM job_summary
+        WHERE id IN (SELECT id FROM job WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
+                     ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3)
+    ), cells AS MATERIALIZED (
+        SELECT r.id, c.* FROM running r CROSS JOIN LATERAL mpi_op_cells(r.id) c
+    ), newest AS MATERIALIZED (
+        SELECT id, max(last_time) AS last_time FROM cells GROUP BY id
+    ), steps AS (
+        SELECT id, operation, calls, bytes, elapsed_seconds FROM cells
+        UNION ALL
+        SELECT n.id, c.operation, -c.calls, -c.bytes, -c.elapsed_seconds
+        FROM newest n CROSS JOIN LATERAL mpi_op_cells(n.id, n.last_time - make_interval(secs => $1)) c
+    )
+    SELECT r.id, r.job_key, left(r.name, 256), left(r.user_name, 64), left(r.command, 2048), r.ranks, r.nodes, s.operation,
+           extract(epoch FROM now() - r.start_time)::double precision,
+           extract(epoch FROM now() - n.last_time)::double precision,
+           least($1, extract(epoch FROM n.last_time - r.start_time))::double precision,
+           sum(s.calls)::double precision, sum(s.bytes)::double precision, sum(s.elapsed_seconds)::double precision
+    FROM running r JOIN newest n ON n.id = r.id JOIN steps s ON s.id = r.id
+    WHERE n.last_time > now() - INTERVAL '1 minute'
+    GROUP BY r.id, r.job_key, r.name, r.user_name, r.command, r.ranks, r.nodes, r.start_time, n.last_time, s.operation";
+
+/// Rates of running jobs over the last `window_seconds` up to each one's newest row, in the order of their numbers; of one
+/// user where one is given.
+///
+/// # Errors
+/// The database's.
+pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> Result<JobRates, Error> {
+    let what = "reading what running jobs do";
+    let rows = client.query(RATES, &[&window_seconds, &user, &JOBS_MAX]).await.map_err(Error::sql(what))?;
+    let mut jobs: BTreeMap<i32, (JobRate, f64)> = BTreeMap::new();
+    for row in &rows {
+        let (job, most) = jobs.entry(row.get(0)).or_insert_with(|| (job(row), 0.0));
+        let seconds = row.get::<_, Option<f64>>(10).unwrap_or(window_seconds).max(f64::EPSILON);
+        let per_second = |place: usize| row.get::<_, Option<f64>>(place).unwrap_or(0.0).max(0.0) / seconds;
+        let inside = per_second(13);
+        job.calls_per_second += per_second(11);
+        job.bytes_per_second += per_second(12);
+        job.mpi_seconds_per_second += inside;
+        if inside > *most {
+            *most = inside;
+            job.top_operation = Some(row.get(7));
+        }
+    }
+    let jobs = jobs.into_values().map(|(job, most)| with_shares(job, most)).collect();
+    Ok(JobRates { as_of_ms: now(client).await?, window_seconds, jobs })
+}
+
+fn job(row: &Row) -> JobRate {
+    JobRate {
+        job_key: row.get(1),
+        name: row.get(2),
+        user: row.get(3),
+        command: row.get(4),
+        ranks: row.get(5),
+        nodes: row.get(6),
+        running_seconds: row.get(8),
+        age_seconds: row.get(9),
+        ..JobRate::default()
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // shares
+fn with_shares(mut job: JobRate, most: f64) -> JobRate {
+    let inside = job.mpi_seconds_per_second;
+    job.mpi_time_share = (job.ranks > 0).then(|| (inside / job.ranks as f64).min(1.0));
+    job.top_operation_share = (inside > 0.0).then(|| most / inside);
+    job
+}
