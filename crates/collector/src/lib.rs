@@ -14,6 +14,7 @@
 //! senders, and their spools hold what they measure.
 
 mod accept;
+mod bounds;
 mod committer;
 #[cfg(feature = "simulated")]
 pub mod direct;
@@ -42,6 +43,7 @@ use tokio_util::sync::CancellationToken;
 use accept::{Accepting, Gate, Registry};
 
 pub use accept::Socket;
+pub use bounds::SPOOLS_PER_SENDER;
 pub use committer::{CommitError, Committer, Leaser};
 pub use identity::Crawlers;
 pub use judge::{ACCEPT_PAST, AcceptTimes};

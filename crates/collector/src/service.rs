@@ -3,9 +3,9 @@
 //! Each stream has a task that decodes and queues. It waits for room in the queue and for nothing else, so a
 //! slow or hostile sender holds up only itself.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use throughline_daemon::{Clock, SelfFigures, Token};
 use throughline_delivery::wire::collect_server::Collect;
@@ -22,6 +22,7 @@ use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
 use crate::accept::{Peer, StreamPlace, sender};
+use crate::bounds::{LogLimit, SpoolBudget};
 use crate::identity::Identity;
 use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
 use crate::limits::STREAMS_PER_SENDER;
@@ -39,7 +40,8 @@ pub(crate) struct Service {
     leaser: Arc<dyn Leaser>,
     accept: AcceptTimes,
     token: Option<Token>,
-    told: Seldom,
+    logged: Arc<LogLimit>,
+    spools: Arc<SpoolBudget>,
     next_stream: AtomicU64,
     figures: SelfFigures,
     refused: Arc<RefusedSenders>,
@@ -68,7 +70,8 @@ impl Service {
             leaser,
             token,
             accept,
-            told: Seldom::default(),
+            logged: Arc::default(),
+            spools: Arc::default(),
             next_stream: AtomicU64::new(0),
             figures,
             refused,
@@ -92,7 +95,7 @@ impl Service {
         });
         placed.inspect_err(|status| {
             self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
-            if self.told.is_due() {
+            if self.logged.is_due("unknown") {
                 tracing::warn!(%status, "a sender was refused; others are counted for a minute");
             }
         })
@@ -126,19 +129,23 @@ impl Collect for Service {
             takes_refusals: request.metadata().contains_key(REFUSALS_KEY),
             refused: self.refused.clone(),
             figures: self.figures.clone(),
-            has_refused: false,
+            logged: self.logged.clone(),
+            spools: self.spools.clone(),
         };
         let (figures, streams, stop) = (self.figures.clone(), self.streams.clone(), self.stop.clone());
         let count = move |figures: &SelfFigures| {
             #[allow(clippy::cast_precision_loss)] // At most STREAMS_MAX.
             figures.set(SOURCE, &CONNECTED_SENDERS, (STREAMS_MAX - streams.available_permits()) as f64);
         };
+        let (sender, logged) = (stream.identity.name(), self.logged.clone());
         tokio::spawn(async move {
             count(&figures);
             let acks = stream.acks.clone();
             if let Err(status) = stream.read(request.into_inner(), stop).await {
                 figures.add(SOURCE, &REFUSED_ENTRIES, 1);
-                tracing::warn!(%status, "a sender's stream was refused");
+                if logged.is_due(&sender) {
+                    tracing::warn!(sender, %status, "a sender's stream was refused");
+                }
                 // A sender that reads no answers does not get this one either.
                 let _ = acks.try_send(Err(status));
             }
@@ -153,30 +160,14 @@ impl Collect for Service {
         let allowed = identity.may_crawl(request.get_ref().subnet_prefix);
         let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
             self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
-            tracing::warn!(%status, "a crawler's request was refused");
+            if self.logged.is_due(&identity.name()) {
+                tracing::warn!(%status, "a crawler's request was refused");
+            }
         })?;
         match self.leaser.ask(&request).await {
             Ok(grant) => Ok(Response::new(LeaseResponse { granted: grant.granted, holder: grant.holder })),
             Err(error) => Err(Status::unavailable(error.to_string())),
         }
-    }
-}
-
-/// From one line in the log about refused senders to the next: whoever is refused comes again each second.
-const LOG_INTERVAL: Duration = Duration::from_secs(60);
-
-/// Whether it is time for a line in the log.
-#[derive(Default)]
-struct Seldom(Mutex<Option<Instant>>);
-
-impl Seldom {
-    fn is_due(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_due = last.is_none_or(|last| last.elapsed() >= LOG_INTERVAL);
-        if is_due {
-            *last = Some(Instant::now());
-        }
-        is_due
     }
 }
 
@@ -216,8 +207,8 @@ struct Stream {
     takes_refusals: bool,
     refused: Arc<RefusedSenders>,
     figures: SelfFigures,
-    /// Whether an entry was refused: the first of a stream is a line in the log.
-    has_refused: bool,
+    logged: Arc<LogLimit>,
+    spools: Arc<SpoolBudget>,
 }
 
 /// An entry that is not stored because of the configuration.
@@ -228,11 +219,7 @@ struct Refused {
 
 impl Stream {
     /// Reads until the sender ends, the connection breaks, or `stop`. An error is the sender's fault.
-    async fn read(
-        mut self,
-        mut messages: Streaming<PutRequest>,
-        stop: CancellationToken,
-    ) -> Result<(), Status> {
+    async fn read(self, mut messages: Streaming<PutRequest>, stop: CancellationToken) -> Result<(), Status> {
         loop {
             let message = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
@@ -268,6 +255,7 @@ impl Stream {
             };
             let Ok(room) = room else { return Ok(()) };
             let (spool_id, sequence) = identify(&message)?;
+            self.spools.admit(&self.identity, spool_id)?;
             let entry = match self.judged(decode(&message, measured, spool_id)) {
                 Ok(entry) => entry,
                 Err(refused) => {
@@ -295,11 +283,11 @@ impl Stream {
         }
     }
 
-    fn note_refused(&mut self, refused: &Refused) {
+    fn note_refused(&self, refused: &Refused) {
         let reason = refused.status.message();
         self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
         self.refused.add(&self.identity.name(), refused.rejection, reason);
-        if self.takes_refusals && !std::mem::replace(&mut self.has_refused, true) {
+        if self.takes_refusals && self.logged.is_due(&self.identity.name()) {
             tracing::warn!(
                 sender = self.identity.name(),
                 reason,

@@ -304,6 +304,28 @@ async fn attack_04_a_job_number_in_the_environment_does_not_keep_the_owner_out()
     site.end().await;
 }
 
+/// The ledger is never trimmed: each spool leaves a row there for ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn attack_17_one_certificate_uses_new_spools_without_end() {
+    let site = Site::start().await;
+    let batch = |node: &str| Batch { node: node.into(), ..Batch::default() }.encode_to_vec();
+    let first = Uuid::new_v4();
+    site.put("evil", &[(first, 1, batch("evil"))]).await.unwrap();
+    let mut refused = 0;
+    for _ in 0..20 {
+        let many: Vec<_> = (0..20).map(|_| (Uuid::new_v4(), 1, batch("evil"))).collect();
+        refused +=
+            u64::from(site.put("evil", &many).await.is_err_and(|why| why.contains("spools within an hour")));
+    }
+    assert!(refused > 10, "{refused}");
+    let rows = site.number("SELECT count(*) FROM batch_ledger WHERE owner = 'node:evil'").await;
+    assert!(rows <= i64::try_from(throughline_collector::SPOOLS_PER_SENDER).unwrap(), "{rows}");
+    // What it had goes on, and so do others.
+    site.put("evil", &[(first, 2, batch("evil"))]).await.unwrap();
+    site.put("good", &[(Uuid::new_v4(), 1, batch("good"))]).await.unwrap();
+    site.end().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_08_a_spool_belongs_to_who_used_it_first() {
     let site = Site::start().await;

@@ -45,6 +45,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Question {
         let path = path.map_err(|error| {
             Problem::parameter("path", error.to_string(), "percent-encode UTF-8 in the address")
         })?;
+        // No text of the database has one, and it would refuse the statement.
+        if path.iter().any(|(_, value)| value.contains('\0')) {
+            return Err(Problem::parameter("path", "the address has a byte 0".to_owned(), "leave it out"));
+        }
         let parameters = Query::<Vec<(String, String)>>::try_from_uri(&parts.uri).map_err(|error| {
             Problem::parameter("query", error.to_string(), "separate NAME=VALUE by &, percent-encoded")
         })?;

@@ -137,6 +137,10 @@ impl Matcher {
         if label.len().max(value.len()) > VALUE_BYTES_MAX {
             return Err(format!("a condition on '{}' of more than {VALUE_BYTES_MAX} bytes", shown(label)));
         }
+        if label.contains('\0') || value.contains('\0') {
+            // No text of the database has one, and it would refuse the statement.
+            return Err(format!("a condition on '{}' with a byte 0", shown(label)));
+        }
         let test = match MatchType::try_from(matcher.kind) {
             Ok(MatchType::Equal) => Test::Equal(value.clone()),
             Ok(MatchType::NotEqual) => Test::NotEqual(value.clone()),

@@ -5,6 +5,7 @@ mod connections;
 mod regexes;
 mod rights;
 mod site;
+mod text;
 
 use peak_alloc::PeakAlloc;
 
