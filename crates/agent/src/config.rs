@@ -8,6 +8,7 @@ use crate::values::{Name, SocketMode, VariableName};
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
+use throughline_daemon::certificates::Purpose;
 use throughline_daemon::{Failure, Seconds, paths};
 use throughline_delivery::{Endpoint, SpoolSection, TlsFiles};
 use throughline_gpu::Vendor;
@@ -349,6 +350,27 @@ pub struct Places {
 }
 
 impl Config {
+    /// Checks the files of certificates and tokens, for `check-config`: they are valid, of each other, and of this node.
+    ///
+    /// # Errors
+    /// A file can't be used; the message names the key.
+    pub fn check_files(&self, places: &Places) -> Result<(), Failure> {
+        let delivery = &self.delivery;
+        delivery.collector.sink(&places.run_dir, delivery.tls.as_ref(), delivery.token_file.as_deref())?;
+        let Some(tls) = &delivery.tls else { return Ok(()) };
+        let names = tls.check_certificates("delivery.tls", Purpose::Client)?;
+        if names.contains(&places.node) {
+            return Ok(());
+        }
+        Err(Failure::usage(format!(
+            "delivery.tls.certificate = \"{}\": it is a certificate of {}, and this node is called {}: the collector would \
+             refuse its batches; set [node] name, or give the node a certificate with its name",
+            tls.certificate.display(),
+            names.join(", "),
+            places.node
+        )))
+    }
+
     /// Fills in what depends on the machine, also in the configuration itself, so that `check-config` prints
     /// what really holds. `state_dir` is the option of the command line.
     ///

@@ -96,6 +96,7 @@ fn start(cli: &Cli) -> anyhow::Result<ExitCode> {
     let mut config: Config = throughline_daemon::config::load("agent", cli.config.as_deref())?;
     let places = config.resolve(cli.state_dir.as_deref())?;
     if let Command::CheckConfig = cli.command {
+        config.check_files(&places)?;
         let text = throughline_daemon::config::print(&config)?;
         std::io::stdout().write_all(text.as_bytes())?;
         return Ok(ExitCode::SUCCESS);

@@ -38,7 +38,7 @@ belongs to, at first throughline or postgres, for good. A database that is away 
 Examples:
   throughline db install            once, where there is no PostgreSQL with TimescaleDB
   throughline serve
-  throughline serve --database-url postgresql://throughline@db.example.org/throughline
+  throughline serve --database-url 'postgresql://me@db.example.org/throughline?sslmode=verify-full'
   curl -s http://127.0.0.1:9460/metrics
   throughline status
 
@@ -67,14 +67,17 @@ pub struct Arguments {
 #[derive(clap::Args, Clone, Debug)]
 pub struct CheckArguments {}
 
-/// Prints the effective configuration of `serve`.
+/// Prints the effective configuration of `serve`, without passwords, once its files were checked.
 ///
 /// # Errors
-/// 64 when it is wrong.
+/// 64 when it is wrong, 69 when a file is missing, 77 when this user may not read one.
 #[allow(clippy::unused_async)] // Like every subcommand.
 pub async fn check_config(_: CheckArguments, site: &Site) -> anyhow::Result<ExitCode> {
     let config: ServerConfig = throughline_daemon::config::load("server", site.config.as_deref())?;
     config.check()?;
+    let state = paths::state_dir(site.state_dir.as_deref()).ok();
+    let run_dir = state.map(|state| paths::run_dir(&state, site.state_dir.is_some()));
+    config.check_files(run_dir.as_deref())?;
     std::io::stdout().write_all(throughline_daemon::config::print(&config)?.as_bytes())?;
     Ok(ExitCode::SUCCESS)
 }

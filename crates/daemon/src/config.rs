@@ -3,7 +3,7 @@
 //! A configuration type derives `Serialize`, `Deserialize` and `Default` with
 //! `#[serde(default, deny_unknown_fields)]` on every level, so that a wrong key is an error that names the line.
 
-use crate::Failure;
+use crate::{Failure, hide_secrets};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::ErrorKind;
@@ -77,7 +77,8 @@ where
         let check: Result<T, _> = table.clone().try_into();
         if let Err(error) = check {
             let message = error.message().to_owned();
-            return Err(Failure::usage(format!("environment variable {name}={value}: {message}")));
+            let given = format!("environment variable {name}={value}: {message}");
+            return Err(Failure::usage(hide_secrets(&given)));
         }
     }
     table
@@ -98,7 +99,8 @@ fn file_failure(path: &Path, text: &str, error: &toml::de::Error) -> Failure {
         error.span().map_or(0, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
     let source = text.lines().nth(line.saturating_sub(1)).map(str::trim).unwrap_or_default();
     let message = error.message().trim_end();
-    Failure::usage(format!("configuration {}, line {line} (`{source}`): {message}", path.display()))
+    let found = format!("configuration {}, line {line} (`{source}`): {message}", path.display());
+    Failure::usage(hide_secrets(&found))
 }
 
 /// Sets `SECTION__KEY` in the table. The text is taken as TOML where it is TOML (numbers, booleans, lists,
@@ -155,6 +157,15 @@ mod tests {
         let error = read("node = 'a'\n[spool]\nlimit_byte = 3\n", &[]).unwrap_err();
         assert!(error.contains("agent.toml, line 3"), "{error}");
         assert!(error.contains("limit_byte"), "{error}");
+    }
+
+    #[test]
+    fn an_error_shows_no_password() {
+        let error = read("[spool]\nurl = 'postgresql://me:s3cret@db/x'\n", &[]).unwrap_err();
+        assert!(error.contains("postgresql://me:***@db/x") && !error.contains("s3cret"), "{error}");
+        let variables = [("THROUGHLINE__SPOOL__URL", "host=db password=s3cret")];
+        let error = read("", &variables).unwrap_err();
+        assert!(error.contains("THROUGHLINE__SPOOL__URL") && !error.contains("s3cret"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! [`Listening`], [`connections`]), figures about itself ([`SelfFigures`]), clean stop
 //! ([`stop_signal`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
+pub mod certificates;
 mod clock;
 pub mod config;
 pub mod connections;
@@ -23,6 +24,7 @@ pub mod peer;
 mod renewed;
 mod screen;
 mod seconds;
+mod secrets;
 mod self_figures;
 mod ticker;
 mod token;
@@ -40,6 +42,7 @@ pub use page::{Expose, Format, Page, Value};
 pub use renewed::Renewed;
 pub use screen::Screen;
 pub use seconds::Seconds;
+pub use secrets::hide_secrets;
 pub use self_figures::SelfFigures;
 pub use ticker::Ticker;
 pub use token::Token;

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -10,6 +11,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use serde::{Deserialize, Serialize};
+use throughline_daemon::certificates::{CertificateFiles, Purpose};
 use throughline_daemon::{Failure, Renewed};
 use tonic::transport::{Certificate, ClientTlsConfig, Identity};
 
@@ -67,6 +69,22 @@ impl TlsFiles {
     /// One is not there, can't be read, or is no PEM file.
     pub fn check(&self) -> Result<(), TlsFileError> {
         self.read().map(drop)
+    }
+
+    /// Checks that the certificates are valid now and of each other, beyond what [`TlsFiles::check`] does, and gives the
+    /// names in the own one. `section` is where they stand in the configuration.
+    ///
+    /// # Errors
+    /// As [`CertificateFiles::check`].
+    pub fn check_certificates(&self, section: &str, purpose: Purpose) -> Result<Vec<String>, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let files = CertificateFiles {
+            section,
+            certificate: &self.certificate,
+            key: &self.key,
+            authority: Some(&self.ca),
+        };
+        files.check(purpose, now.as_secs())
     }
 
     /// The side that connects.

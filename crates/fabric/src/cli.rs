@@ -267,7 +267,14 @@ impl Cli {
                 Ok(ExitCode::SUCCESS)
             }
             Command::CheckConfig(options) => {
-                let text = throughline_daemon::config::print(&options.load(&self.options)?)?;
+                let config = options.load(&self.options)?;
+                if let Some(tls) = &config.delivery.tls {
+                    tls.check_certificates(
+                        "delivery.tls",
+                        throughline_daemon::certificates::Purpose::Client,
+                    )?;
+                }
+                let text = throughline_daemon::config::print(&config)?;
                 std::io::stdout().write_all(text.as_bytes())?;
                 Ok(ExitCode::SUCCESS)
             }

@@ -6,6 +6,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use throughline_daemon::certificates::{CertificateFiles, Purpose};
 use throughline_daemon::{Failure, Renewed};
 
 /// `tls` of the configuration: PEM files.
@@ -26,6 +28,17 @@ impl ServerTls {
     pub fn renewed(&self) -> Result<Arc<Renewed<ServerConfig>>, Failure> {
         let (files, paths) = (self.clone(), vec![self.certificate.clone(), self.key.clone()]);
         Renewed::new(paths, move || files.read()).map(Arc::new)
+    }
+
+    /// Checks that the certificates are valid now and of each other.
+    ///
+    /// # Errors
+    /// As [`CertificateFiles::check`].
+    pub fn check_certificates(&self, section: &str) -> Result<(), Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (certificate, key) = (&self.certificate, &self.key);
+        let files = CertificateFiles { section, certificate, key, authority: None };
+        files.check(Purpose::Server, now.as_secs()).map(drop)
     }
 
     fn read(&self) -> Result<ServerConfig, Failure> {

@@ -98,10 +98,10 @@ impl Drop for Lent<'_> {
     /// Whatever it still does is ended.
     fn drop(&mut self) {
         if let Some(client) = self.client.take().filter(|client| !client.is_closed()) {
-            let token = client.cancel_token();
+            let (token, database) = (client.cancel_token(), self.pool.database.clone());
             tokio::spawn(async move {
                 // Without an answer the limit of time ends the statement.
-                _ = token.cancel_query(tokio_postgres::NoTls).await;
+                _ = database.cancel(token).await;
             });
         }
     }

@@ -1,12 +1,18 @@
 //! How to connect: to the private cluster's socket or to a server that somebody operates. No SQL here beyond
 //! the session's settings.
 
+mod login;
+mod password;
+mod tls;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio_postgres::{Client, Config, NoTls};
+use tokio_postgres::{CancelToken, Client, Config};
 
 use crate::Error;
+use login::Login;
+use tls::{DatabaseTls, TlsSettings};
 
 /// The role that owns the schema and writes.
 pub const WRITE_ROLE: &str = "throughline";
@@ -47,21 +53,33 @@ pub struct Database {
     writer: Config,
     reader: Config,
     place: String,
+    tls: Option<TlsSettings>,
+    /// Where a password may be looked for; `None` for the private cluster, whose logins have none.
+    passwords: Option<Passwords>,
+}
+
+/// The password file that a connection string names.
+#[derive(Clone, Debug)]
+struct Passwords {
+    file: Option<PathBuf>,
 }
 
 impl Database {
-    /// A server that somebody operates. The URL's user does everything; reading sessions are read-only.
+    /// A server that somebody operates. The URL's user does everything; reading sessions are read-only. TLS as `sslmode`
+    /// says; a server on another machine needs it, or `sslmode=disable`.
     ///
     /// # Errors
-    /// [`Error::Url`] when the text is no connection string.
+    /// [`Error::Url`] when the text is no connection string, [`Error::UrlTls`] when it says nothing about TLS to another
+    /// machine, or something that can't be.
     pub fn from_url(url: &str) -> Result<Self, Error> {
-        let writer: Config = url.parse().map_err(Error::Url)?;
+        let Login { config: writer, tls, password_file } = Login::parse(url)?;
         let place = format!(
             "{}/{}",
             writer.get_hosts().iter().map(host_name).collect::<Vec<_>>().join(","),
             writer.get_dbname().or(writer.get_user()).unwrap_or_default()
         );
-        Ok(Self { reader: writer.clone(), writer, place }.with_session_settings())
+        let passwords = Some(Passwords { file: password_file });
+        Ok(Self { reader: writer.clone(), writer, place, tls, passwords }.with_session_settings())
     }
 
     /// The private cluster behind a socket folder.
@@ -72,7 +90,8 @@ impl Database {
             config
         };
         let place = format!("{} on {}", name, folder.display());
-        Self { writer: login(WRITE_ROLE), reader: login(READ_ROLE), place }.with_session_settings()
+        Self { writer: login(WRITE_ROLE), reader: login(READ_ROLE), place, tls: None, passwords: None }
+            .with_session_settings()
     }
 
     /// The same server, another database and another role for both ways; for setting up.
@@ -157,9 +176,43 @@ impl Database {
         self.open(&self.reader).await
     }
 
+    /// Reads the files that the connection string names, to find out what is wrong with them.
+    ///
+    /// # Errors
+    /// [`Error::UrlTls`] for certificates, [`Error::Place`] for a password file.
+    pub fn check_files(&self) -> Result<(), Error> {
+        self.encryption()?;
+        self.login(&self.writer).map(drop)
+    }
+
+    /// Ends what a session does, over a connection like the session's own.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when the server can't be reached.
+    pub async fn cancel(&self, token: CancelToken) -> Result<(), Error> {
+        let what = "cancelling a statement";
+        token.cancel_query(self.encryption()?).await.map_err(Error::sql(what))
+    }
+
+    /// Read at each connection: renewed files hold from the next one on.
+    fn encryption(&self) -> Result<DatabaseTls, Error> {
+        let tls = self.tls.as_ref().map_or_else(DatabaseTls::unused, DatabaseTls::new);
+        tls.map_err(Error::UrlTls)
+    }
+
+    /// With its password.
+    fn login(&self, config: &Config) -> Result<Config, Error> {
+        let mut config = config.clone();
+        if let Some(passwords) = &self.passwords {
+            password::complete(&mut config, passwords.file.as_deref())?;
+        }
+        Ok(config)
+    }
+
     async fn open(&self, config: &Config) -> Result<Client, Error> {
         let what = format!("connecting to database {}", self.place);
-        let attempt = tokio::time::timeout(CONNECT_LIMIT, config.connect(NoTls)).await;
+        let (config, tls) = (self.login(config)?, self.encryption()?);
+        let attempt = tokio::time::timeout(CONNECT_LIMIT, config.connect(tls)).await;
         let (client, connection) = attempt
             .map_err(|_| Error::late(&what, CONNECT_LIMIT.as_secs()))
             .and_then(|opened| opened.map_err(Error::sql(&what)))
@@ -187,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_url_names_its_place_without_the_password() {
-        let database = Database::from_url("postgresql://me:secret@db.example:5433/metrics").unwrap();
+        let url = "postgresql://me:secret@db.example:5433/metrics?sslmode=require";
+        let database = Database::from_url(url).unwrap();
         assert_eq!(database.place(), "db.example/metrics");
         assert_eq!(database.name(), "metrics");
         assert_eq!(database.socket_folder(), None);

@@ -60,6 +60,9 @@ pub enum Error {
         "the database URL is not valid: {0}; expected postgresql://USER@HOST:PORT/DATABASE or KEY=VALUE pairs"
     )]
     Url(tokio_postgres::Error),
+    /// The connection string, or a file that it names, can't be used for TLS.
+    #[error("the database URL: {0}")]
+    UrlTls(String),
     /// No connection, or it was lost: the same may succeed later.
     #[error("{what}: {cause}; {remedy}")]
     Unavailable {
@@ -122,6 +125,9 @@ const DISK_FULL: &str = "53100";
 /// The system's text for ENOSPC, in the language that the server is started with.
 pub(crate) const NO_SPACE: &str = "No space left on device";
 
+/// What to do when TLS can't be begun.
+const TLS_REMEDY: &str = "see sslmode and sslrootcert of the database URL, and ssl of the server";
+
 /// What to do when the disk is full.
 const FULL_REMEDY: &str = "free some of it, give it another one, or shorten [retention] in server.toml; what agents and \
                            crawlers send waits in their spools meanwhile";
@@ -134,7 +140,7 @@ impl Error {
                 ExitStatus::Permission
             }
             Error::Permission { .. } => ExitStatus::Permission,
-            Error::Place(_) | Error::Url(_) => ExitStatus::Usage,
+            Error::Place(_) | Error::Url(_) | Error::UrlTls(_) => ExitStatus::Usage,
             Error::Refused { .. } | Error::Schema(_) => ExitStatus::Failed,
             _ => ExitStatus::Unavailable,
         }
@@ -208,6 +214,9 @@ impl Error {
             None if is_permission_denied(error) => {
                 Error::Permission { what: what.to_owned(), cause: chain(error) }
             }
+            None if is_about_tls(error) => {
+                Error::Unavailable { what: what.to_owned(), cause: chain(error), remedy: TLS_REMEDY }
+            }
             None => Error::Unavailable { what: what.to_owned(), cause: chain(error), remedy: CONNECT_REMEDY },
         }
     }
@@ -250,6 +259,12 @@ impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::new(error.status(), error.to_string())
     }
+}
+
+/// The handshake failed, or the server has no TLS.
+fn is_about_tls(error: &tokio_postgres::Error) -> bool {
+    // The driver's kinds are not public; its words are.
+    error.to_string().contains("TLS")
 }
 
 /// The socket's folder is closed to this user.

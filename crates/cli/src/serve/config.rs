@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use throughline_collector::limits::CONNECTIONS_CEILING;
 use throughline_collector::{AcceptTimes, Access as Senders, Crawlers, Limits as Connections, Socket};
+use throughline_daemon::certificates::Purpose;
 use throughline_daemon::peer::LocalUsers;
-use throughline_daemon::{Failure, Token};
+use throughline_daemon::{Failure, Token, hide_secrets};
 use throughline_delivery::{COLLECT_SOCKET, TlsFiles};
 use throughline_gateway::access::{Access, Proxy};
 use throughline_gateway::read::Limits;
@@ -59,11 +60,16 @@ pub struct ServerConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct DatabaseConfig {
     /// An operated server; absent for the private cluster in the state folder.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "without_password")]
     pub url: Option<String>,
     /// Folder of PostgreSQL's programs for the private cluster; absent to look for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pg_bin: Option<PathBuf>,
+}
+
+/// As it may be shown.
+fn without_password<S: serde::Serializer>(url: &Option<String>, serializer: S) -> Result<S::Ok, S::Error> {
+    url.as_deref().map(hide_secrets).serialize(serializer)
 }
 
 /// `[collect]`
@@ -357,6 +363,33 @@ impl ServerConfig {
         self.upkeep_options().map(drop)
     }
 
+    /// Reads the files that the configuration names, for `check-config`: certificates are valid and of each other, tokens
+    /// and password files are private.
+    ///
+    /// # Errors
+    /// A file can't be used; the message names the key.
+    pub fn check_files(&self, run_dir: Option<&Path>) -> Result<(), Failure> {
+        if let Some(url) = &self.database.url {
+            let checked = Database::from_url(url).and_then(|database| database.check_files());
+            checked.map_err(|error| Failure::new(error.status(), format!("database.url: {error}")))?;
+        }
+        if self.collect.enabled {
+            self.collect.access(run_dir)?;
+            if let Some(tls) = &self.collect.tls {
+                tls.check_certificates("collect.tls", Purpose::Server)?;
+            }
+        }
+        if self.query.enabled {
+            if let Some(tls) = &self.query.tls {
+                tls.check_certificates("query.tls")?;
+            }
+            if let Some(path) = &self.query.token_file {
+                Token::read("query.token_file", path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// What the role upkeep shall do.
     ///
     /// # Errors
@@ -413,6 +446,13 @@ mod tests {
         assert_eq!(config.collect.listen.port(), 9463);
         assert_eq!(config.query.listen.port(), 9460);
         assert_eq!(read(&config::print(&config).unwrap()).unwrap(), config);
+    }
+
+    #[test]
+    fn a_printed_configuration_has_no_password() {
+        let config = read("[database]\nurl = 'postgresql://me:s3cret@localhost/x'").unwrap();
+        let text = config::print(&config).unwrap();
+        assert!(text.contains("postgresql://me:***@localhost/x") && !text.contains("s3cret"), "{text}");
     }
 
     #[test]

@@ -36,7 +36,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use throughline_sample::wire::Batch;
-use tokio_postgres::{CancelToken, Client, NoTls, Transaction};
+use tokio_postgres::{CancelToken, Client, Transaction};
 use uuid::Uuid;
 
 use crate::{Database, Error};
@@ -178,7 +178,7 @@ impl Writer {
         let ping = async {
             if let Some(cancel) = self.cancel.take() {
                 // Without it the server would go on with what nobody waits for, and hold its locks.
-                _ = cancel.cancel_query(NoTls).await;
+                _ = self.database.cancel(cancel).await;
             }
             let client = self.database.connect().await?;
             client.query_typed("SELECT 1", &[]).await.map_err(Error::sql(what))

@@ -13,4 +13,5 @@ mod row_rules;
 mod schema;
 mod schema_changes;
 mod terms;
+mod tls;
 mod writer;
