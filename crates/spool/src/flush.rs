@@ -14,10 +14,16 @@ use crate::storage::{Storage, StorageFile};
 use crate::{QUARANTINE_FILES_MAX, RESERVE_SEQUENCES, SEGMENTS_MAX};
 
 pub(crate) const META_NAME: &str = "meta";
+/// What [`MetaFile::begin`] makes before it takes the place of the meta file.
+const NEW_META_NAME: &str = "meta.new";
 pub(crate) const TAIL_NAME: &str = "tail";
 
 /// How often the acknowledged position is written at most. Its loss only means that entries are sent again.
 const ACK_WRITE_INTERVAL: Duration = Duration::from_secs(2);
+
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
 
 pub(crate) fn segment_name(index: u64) -> String {
     format!("{index:016x}.seg")
@@ -64,6 +70,36 @@ pub(crate) struct MetaFile {
 }
 
 impl MetaFile {
+    /// Writes the first state of a run: as a new file in the place of the old one, so that until it is on disk the old
+    /// one stays as it is.
+    ///
+    /// What was read of the old file may be in the page cache alone: after a sync that failed at the end of the run
+    /// before, no later sync writes it. Writing over the other slot would then put the only state at risk that is on
+    /// disk, and a power failure would bring back an older one, whose numbers were given to others long ago.
+    pub fn begin(&mut self, spool_id: Uuid, reserved_until: u64, acked: u64) -> io::Result<()> {
+        match self.replace(spool_id, reserved_until, acked) {
+            // A slot of the old file needs no more room.
+            Err(error) if is_full(&error) => self.write(spool_id, reserved_until, acked),
+            other => other,
+        }
+    }
+
+    fn replace(&mut self, spool_id: Uuid, reserved_until: u64, acked: u64) -> io::Result<()> {
+        match self.storage.remove(NEW_META_NAME) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let generation = self.written.map_or(0, |m| m.generation) + 1;
+        let meta = Meta { generation, spool_id, reserved_until, acked, owner: self.owner };
+        let file = self.storage.create(NEW_META_NAME)?;
+        file.write_at(&meta.encode(), 0)?;
+        file.sync_data()?;
+        self.storage.rename(NEW_META_NAME, META_NAME)?;
+        self.storage.sync_dir()?;
+        (self.file, self.written, self.good_slot) = (Some(file), Some(meta), 0);
+        Ok(())
+    }
+
     /// Writes and syncs a state into the slot that does not hold the last good one.
     pub fn write(&mut self, spool_id: Uuid, reserved_until: u64, acked: u64) -> io::Result<()> {
         let mut fresh = false;
@@ -152,11 +188,10 @@ impl Flusher {
         };
         if let Err(error) = &result {
             let mut state = shared.lock();
-            match error.source.kind() {
-                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                    state.counts.no_space_errors += 1
-                }
-                _ => state.counts.write_errors += 1,
+            if is_full(&error.source) {
+                state.counts.no_space_errors += 1;
+            } else {
+                state.counts.write_errors += 1;
             }
         }
         self.tidy(shared);

@@ -20,7 +20,7 @@
 //! | name | content |
 //! | --- | --- |
 //! | `lock` | empty; held with flock(2) by the one process that uses the folder |
-//! | `meta` | two slots of 512 bytes at 0 and 4096, written in turn and synced; the good one with the higher generation holds: magic `TLSPMET1`, generation u64, spool id 16 bytes, reserved_until u64, acked u64, owner checksum u32, zeros, checksum u32 at 508 |
+//! | `meta` | two slots of 512 bytes at 0 and 4096, written in turn and synced; the good one with the higher generation holds: magic `TLSPMET1`, generation u64, spool id 16 bytes, reserved_until u64, acked u64, owner checksum u32, zeros, checksum u32 at 508. A run begins with a new file, made as `meta.new` |
 //! | `tail` | which entries the newest segment had after its last sync, so that a loss there is counted; written without a sync of its own, ignored where it is damaged: magic `TLSPTAL1`, spool id 16 bytes, index u64, last sequence u64, entries u64, length u64, zeros, checksum u32 at 60 |
 //! | `%016x.seg` | a segment: header, then entries; named by its index, which only rises |
 //! | `%016x.bad` | a damaged segment, kept for a person to look at; at most [`QUARANTINE_FILES_MAX`] |

@@ -57,7 +57,7 @@ pub(crate) fn open(storage: Arc<dyn Storage>, config: Config) -> Result<(Shared,
 
     // Numbers are promised on disk before any entry that bears one can leave this process.
     let reserved = state.next + RESERVE_SEQUENCES;
-    match flusher.meta.write(spool_id, reserved, acked) {
+    match flusher.meta.begin(spool_id, reserved, acked) {
         Ok(()) => state.reserved_until = reserved,
         Err(error) => {
             tracing::warn!(%error, "the spool's meta file cannot be written: this run uses a spool id of its own");

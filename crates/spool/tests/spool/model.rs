@@ -5,6 +5,7 @@
 //! that left the process is ever given again under the same spool id; opening ends.
 
 mod damage;
+mod meta;
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
