@@ -13,8 +13,8 @@ use throughline_sample::catalogue::{
     MINUTES_LAG_SECONDS, MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
 };
 use throughline_store::{
-    BlocksMade, Database, DatabaseSize, Retention, RetentionWay, apply_retention, close_silent,
-    database_size, lock_upkeep, make_blocks, make_minutes,
+    ChunksEncoded, Database, DatabaseSize, Retention, RetentionWay, apply_retention, close_orphaned_jobs,
+    database_size, encode_chunks, lock_upkeep, make_rollups,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -114,7 +114,7 @@ async fn hold(
                 retention_due = started + options.interval;
             }
             if started >= state.silence_counts_from {
-                let closed = close_silent(&mut client, options.job_silence).await?;
+                let closed = close_orphaned_jobs(&mut client, options.job_silence).await?;
                 figures.add(SOURCE, &SILENT_RANKS, closed.ranks);
                 if closed.ranks > 0 || closed.jobs > 0 {
                     tracing::info!(
@@ -163,7 +163,7 @@ async fn retain(
 /// Makes rows of minutes, then blocks; whether there is more to do.
 async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> anyhow::Result<bool> {
     let begun = Instant::now();
-    let made = make_minutes(client, &options.retention, MINUTES_PATIENCE).await?;
+    let made = make_rollups(client, &options.retention, MINUTES_PATIENCE).await?;
     figures.add(SOURCE, &MINUTES_MADE, made.minutes);
     figures.add(SOURCE, &LATE_READINGS, made.late);
     if let Some(lag) = made.lag {
@@ -175,10 +175,10 @@ async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> 
         return Ok(true);
     }
     let begun = Instant::now();
-    let packed = make_blocks(client, &options.retention, BLOCKS_PATIENCE).await?;
+    let packed = encode_chunks(client, &options.retention, BLOCKS_PATIENCE).await?;
     figures.add(SOURCE, &BLOCKS_MADE, packed.blocks);
     let seconds = begun.elapsed().as_secs_f64();
-    let BlocksMade { blocks, samples, bytes, is_behind } = packed;
+    let ChunksEncoded { blocks, samples, bytes, is_behind } = packed;
     tracing::debug!(blocks, samples, bytes, seconds, "blocks of readings");
     Ok(is_behind)
 }

@@ -1,19 +1,20 @@
-//! Blocks: the readings of a thing and an hour, packed as Prometheus packs them, one row for each series. Remote-read
-//! hands them on as they are, where unpacking rows would take ten times as long (docs/BENCHMARKS.md).
+//! Encoded chunks: the readings of a thing and an hour in Prometheus' encoding, one row for each series. Such a row is a
+//! block; its tables are `*_blocks`. Remote-read returns chunks unchanged, where encoding rows would take ten times as
+//! long (docs/BENCHMARKS.md).
 //!
-//! A block says nothing that the readings do not say: it is there besides them, and where it is not, readings answer.
-//! [`make_blocks`] makes those of each hour when the hour's minutes are made: what is to be made stands in `block_wanted`,
-//! for all things once an hour, and for those for which readings came late. Of a late reading the writer leaves a note in
-//! the transaction that stores it (`writer/late.rs`), and a block with a note is not read (`history/blocks.rs`); whoever
-//! takes the note away takes away the block's mark with it ([`forget`]), in one transaction, and wants it anew. So no
-//! question sees an older state than rows would show, whenever upkeep is killed. A block that is made twice is the same.
+//! A block repeats its readings: where there is none, readings answer. [`encode_chunks`] makes those of each hour when the
+//! hour's rollups are made. `block_wanted` lists what is to be made: everything once an hour, and things with late arrivals
+//! again. For a late reading the writer adds a note in the transaction that stores it (`writer/late_arrivals.rs`), and a
+//! block with a note is not read. The transaction that removes the note removes the block's mark, too ([`invalidate`]), and
+//! requests the block again. So no query gets an older state than rows would give, whenever upkeep is killed. A block that
+//! is made twice is the same.
 
+mod encode;
 mod form;
-mod pack;
 mod xor;
 
+pub use encode::number;
 pub use form::{FILL_EVERY, chunks as chunks_of, is_gap, is_long};
-pub use pack::number;
 pub use xor::{Chunk, chunks};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,26 +22,26 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::Table;
 use tokio_postgres::{Client, Transaction};
 
-use crate::minutes::Kind;
+use crate::rollups::Kind;
 use crate::{Error, Retention};
 
 /// Time of a block: that of a chunk of readings, so that both go together.
 pub const BLOCK: Duration = Duration::from_secs(3600);
 
-/// How far back blocks are made where there are none yet: what is older has readings only, and goes soon.
+/// How far back blocks are made where there are none yet. Older readings have none, and retention removes them soon.
 const FIRST: Duration = Duration::from_secs(24 * 3600);
 
-/// In the place of a metric's number: the block is made, whatever it has.
+/// In the place of a metric's number: the mark of a thing's hour whose blocks are made, even if there are none.
 pub const MADE: i32 = 0;
 
-const WHAT: &str = "making blocks of readings";
+const WHAT: &str = "encoding chunks of readings";
 
-/// What a call of [`make_blocks`] did.
+/// What a call of [`encode_chunks`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BlocksMade {
+pub struct ChunksEncoded {
     /// Blocks: a thing and an hour each.
     pub blocks: u64,
-    /// Samples that were packed.
+    /// Samples encoded.
     pub samples: u64,
     /// Bytes that they take.
     pub bytes: u64,
@@ -80,18 +81,18 @@ impl Kind {
     }
 }
 
-/// Makes the blocks that are wanted, newest first; goes on for about `patience`. Connect as the writer; one caller at a
-/// time, the one who makes minutes.
+/// Makes the blocks in `block_wanted`, newest first, for about `patience`. Connect as the writer; one caller at a time, the
+/// one that makes rollups.
 ///
 /// # Errors
 /// The database is away or refuses; what was made so far stays.
-pub async fn make_blocks(
+pub async fn encode_chunks(
     client: &mut Client,
     retention: &Retention,
     patience: Duration,
-) -> Result<BlocksMade, Error> {
+) -> Result<ChunksEncoded, Error> {
     let begun = Instant::now();
-    let mut made = BlocksMade { is_behind: true, ..BlocksMade::default() };
+    let mut made = ChunksEncoded { is_behind: true, ..ChunksEncoded::default() };
     while begun.elapsed() < patience {
         while want_next(client).await? {}
         if !slice(client, retention, &mut made).await? {
@@ -102,7 +103,7 @@ pub async fn make_blocks(
     Ok(made)
 }
 
-/// Wants the blocks of the next hour whose minutes are made; whether there was one.
+/// Requests the blocks of the next hour whose rollups are made. Returns whether there was one.
 async fn want_next(client: &mut Client) -> Result<bool, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     // Time without any chunk has no readings.
@@ -137,8 +138,8 @@ async fn want_next(client: &mut Client) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Makes some blocks of one kind and hour; whether any was wanted.
-async fn slice(client: &mut Client, retention: &Retention, made: &mut BlocksMade) -> Result<bool, Error> {
+/// Makes some blocks of one kind and hour. Returns whether any was requested.
+async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEncoded) -> Result<bool, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let newest = "SELECT kind, time, now() FROM block_wanted ORDER BY time DESC, kind LIMIT 1";
     let Some(row) = transaction.query_opt(newest, &[]).await.map_err(Error::sql(WHAT))? else {
@@ -154,18 +155,18 @@ async fn slice(client: &mut Client, retention: &Retention, made: &mut BlocksMade
     let rows = transaction.query(&take, &[&name, &begin]).await.map_err(Error::sql(WHAT))?;
     let mut ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();
     ids.sort_unstable();
-    // A block of readings that are about to go would only be there a little longer than they.
+    // Readings that retention removes soon need no block.
     if let Some(kind) = kind.filter(|kind| begin + BLOCK > now - retention.of(kind.readings())) {
-        pack::pack(&transaction, kind, begin, &ids, made).await?;
+        encode::pack(&transaction, kind, begin, &ids, made).await?;
         made.blocks += ids.len() as u64;
     }
     transaction.commit().await.map_err(Error::sql(WHAT))?;
     Ok(true)
 }
 
-/// Takes away the marks of the blocks that readings came late for, and wants them anew: things, and for each the times of
-/// its first and last late reading. For the transaction that takes the notes away.
-pub(crate) async fn forget(
+/// Removes the marks of blocks with late arrivals, and requests the blocks again: things, and for each the times of its
+/// first and last late reading. For the transaction that removes the notes.
+pub(crate) async fn invalidate(
     transaction: &Transaction<'_>,
     kind: Kind,
     ids: &[i32],
@@ -178,7 +179,7 @@ pub(crate) async fn forget(
                    CROSS JOIN LATERAL generate_series(date_bin('1 hour', a.since, 'epoch'), a.until, INTERVAL '1 hour') AS b (time)
                    WHERE b.time < (SELECT blocks_until FROM minute_state)";
     // The whole time stands in the statement, so that other chunks are no part of its plan.
-    let forget = format!(
+    let invalidate = format!(
         "WITH touched AS ({touched}) DELETE FROM {table} m USING touched t
          WHERE m.metric = {MADE} AND m.{id} = t.id AND m.time = t.time AND m.time > to_timestamp({}) AND m.time <= to_timestamp({})",
         seconds(*first) - BLOCK.as_secs_f64(),
@@ -186,7 +187,7 @@ pub(crate) async fn forget(
         table = kind.blocks(),
         id = kind.id(),
     );
-    transaction.execute(&forget, &[&ids, &since, &until]).await.map_err(Error::sql(what))?;
+    transaction.execute(&invalidate, &[&ids, &since, &until]).await.map_err(Error::sql(what))?;
     let want = format!(
         "INSERT INTO block_wanted (kind, time, id) SELECT '{}', t.time, t.id FROM ({touched}) t ON CONFLICT DO NOTHING",
         kind.blocks()

@@ -50,7 +50,7 @@ pub enum Error {
     Program {
         /// The program.
         program: String,
-        /// Its last words.
+        /// The end of its output.
         output: String,
         /// What to do.
         remedy: String,
@@ -156,7 +156,7 @@ impl Error {
     }
 
     /// The same error, with the place of a full disk and what is free there, where the server is on this machine.
-    /// A server that finds no space for its log ends, and what is seen of that is a lost connection: also then it
+    /// A server that finds no space for its log ends, and the client observes a lost connection: then, too, it
     /// is the disk.
     pub(crate) fn at(self, database: &crate::Database) -> Error {
         let Some(space) = database.disk_space() else { return self };
@@ -184,7 +184,7 @@ impl Error {
         move |cause| Error::Io { what, path: path.to_owned(), cause, remedy }
     }
 
-    /// For `map_err` of database calls: says whether the server refused or was not there.
+    /// For `map_err` of database calls: separates a server that refused from one that was not reachable.
     pub fn sql(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Error + '_ {
         move |error| Error::from_postgres(what, &error)
     }
@@ -273,13 +273,13 @@ fn is_permission_denied(error: &tokio_postgres::Error) -> bool {
     cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
-/// SQLSTATE classes that say: not now (connection, resources, shutdown, lost races, a read-only standby).
+/// SQLSTATE classes of errors that pass (connection, resources, shutdown, lost races, a read-only standby).
 fn is_about_the_statement(state: &str) -> bool {
     const NOT_NOW: [&str; 7] = ["08", "25", "40", "53", "55", "57", "58"];
     !NOT_NOW.iter().any(|class| state.starts_with(class))
 }
 
-/// The server's words.
+/// The server's message.
 fn describe(refusal: &tokio_postgres::error::DbError) -> String {
     let mut text = format!("{} (SQLSTATE {})", refusal.message(), refusal.code().code());
     if let Some(detail) = refusal.detail() {
@@ -289,7 +289,7 @@ fn describe(refusal: &tokio_postgres::error::DbError) -> String {
     text
 }
 
-/// An error with its causes: the driver's own message says only "error connecting to server".
+/// An error with its causes: the driver's own message is only "error connecting to server".
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

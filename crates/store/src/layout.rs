@@ -2,8 +2,8 @@
 //! encoded chunks, PostgreSQL's binary form of COPY, and pieces of SQL that both sides use. For `throughline_query` only.
 
 pub use crate::binary::{POSTGRES_EPOCH, begins_row, elements, field, header, int4, milliseconds, time};
-pub use crate::blocks::{BLOCK, Chunk, FILL_EVERY, MADE, chunks, chunks_of, is_gap, is_long, number};
-pub use crate::minutes::Kind;
+pub use crate::chunks::{BLOCK, Chunk, FILL_EVERY, MADE, chunks, chunks_of, is_gap, is_long, number};
+pub use crate::rollups::Kind;
 
 use throughline_sample::catalogue::{Metric, Table, Width};
 

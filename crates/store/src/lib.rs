@@ -1,44 +1,44 @@
 //! Schema, migrations, COPY writer, and the private PostgreSQL cluster. The only crate that knows SQL writes.
 //!
-//! * [`PrivateCluster`]: finds PostgreSQL with TimescaleDB, keeps a cluster of its own, starts and stops it.
+//! * [`PrivateCluster`]: finds PostgreSQL with TimescaleDB, runs a cluster of its own, starts and stops it.
 //! * [`Database`]: how to connect, as the writer or as the reader; also to a server that somebody operates.
 //! * [`migrate`]: brings a database to the schema of this build.
 //! * [`Writer`]: batches to rows, with the ledger that makes a replay harmless in the same transaction.
 //! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
-//! * [`make_minutes`]: one row a minute of ports and links, kept longer than readings.
-//! * [`make_blocks`]: readings of an hour packed as Prometheus packs them.
+//! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
+//! * [`encode_chunks`]: readings of an hour as chunks in Prometheus' encoding.
 //! * [`layout`]: what `throughline_query` has to know of how rows are stored.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
 //!
 //! It must not know where batches come from, nor decide what is shown to people.
 
 mod binary;
-mod blocks;
+mod chunks;
 mod cluster;
 mod database;
 mod error;
 pub mod layout;
 mod migrate;
-mod minutes;
+mod orphaned_jobs;
 mod reading;
 mod retention;
+mod rollups;
 mod schema;
-mod silence;
 mod terms;
 pub mod testing;
 mod upkeep;
 mod writer;
 
-pub use blocks::{BlocksMade, make_blocks};
+pub use chunks::{ChunksEncoded, encode_chunks};
 pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
 pub use migrate::{Migrated, migrate, schema_version};
-pub use minutes::{MinutesMade, make_minutes};
+pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
 pub use retention::{Retention, RetentionOutcome, RetentionWay, apply_retention};
+pub use rollups::{RollupsMade, make_rollups};
 pub use schema::schema_text;
-pub use silence::{Silenced, close_silent};
 pub use terms::{TermGrant, TermRequest, Terms};
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
 pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome, Writer};

@@ -258,7 +258,7 @@ async fn create_extension(client: &Client) -> Result<(), Error> {
 
 /// The comment of a metric's column: meaning, kind, unit, origin.
 pub(crate) fn metric_comment(metric: &throughline_sample::catalogue::Metric) -> String {
-    // A reader who sums a counter's rows gets nonsense: say so where the column is looked up.
+    // A reader who sums a counter's rows gets a wrong result: the comment of the column warns of it.
     let kind = match metric.kind {
         Kind::Counter => "Cumulative since epoch",
         Kind::Gauge => "As of time",

@@ -1,6 +1,6 @@
-//! Jobs that nobody speaks of any more: their node died, or its agent did, and no end of theirs will come.
+//! Orphaned jobs: no agent reports them any more, because the node or its agent died, and no end will be reported.
 //!
-//! What is concluded here is marked `silent` and taken back by the writer when the node speaks again.
+//! Ranks that are closed here are marked `silent`. The writer reopens them when their node reports the job again.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use tokio_postgres::Client;
 use crate::Error;
 use crate::writer::SETTLE_JOBS;
 
-/// What a call of [`close_silent`] did.
+/// What a call of [`close_orphaned_jobs`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Silenced {
+pub struct OrphanedJobs {
     /// Ranks that were closed.
     pub ranks: u64,
     /// Jobs that ended by it.
     pub jobs: u64,
 }
 
-/// Closes the ranks on each node that has reported nothing of their job for `silence`, by this server's clock.
-/// A rank's end is when its node last knew that the job ran. Agents speak of each job once a minute.
+/// Closes the ranks on each node that has reported nothing of their job for `limit`, by this server's clock.
+/// A rank's end is when its node last knew that the job ran. Agents report each job once a minute.
 ///
 /// # Errors
 /// The database refuses.
-pub async fn close_silent(client: &mut Client, silence: Duration) -> Result<Silenced, Error> {
-    let what = "closing silent jobs";
-    let seconds = silence.as_secs_f64();
+pub async fn close_orphaned_jobs(client: &mut Client, limit: Duration) -> Result<OrphanedJobs, Error> {
+    let what = "closing orphaned jobs";
+    let seconds = limit.as_secs_f64();
     let transaction = client.transaction().await.map_err(Error::sql(what))?;
     let closed = transaction.query(CLOSE_RANKS, &[&seconds]).await.map_err(Error::sql(what))?;
     let mut jobs: Vec<i32> = closed.iter().map(|row| row.get(0)).collect();
@@ -35,7 +35,7 @@ pub async fn close_silent(client: &mut Client, silence: Duration) -> Result<Sile
     let without =
         transaction.execute(CLOSE_JOBS_WITHOUT_RANKS, &[&seconds]).await.map_err(Error::sql(what))?;
     transaction.commit().await.map_err(Error::sql(what))?;
-    Ok(Silenced { ranks: closed.len() as u64, jobs: settled + without })
+    Ok(OrphanedJobs { ranks: closed.len() as u64, jobs: settled + without })
 }
 
 /// The same order of locks as the writer's: jobs before ranks.
@@ -54,7 +54,7 @@ FROM quiet q
 WHERE r.job_id = q.job_id AND r.rank = q.rank AND r.start_time = q.start_time AND r.end_time IS NULL
 RETURNING r.job_id";
 
-/// Jobs of which samples came and no rank's record ever did.
+/// Jobs with samples and without a record of any rank.
 const CLOSE_JOBS_WITHOUT_RANKS: &str = "
 UPDATE job j SET end_time = coalesce((SELECT max(n.last_seen) FROM job_node n WHERE n.job_id = j.id), j.first_seen)
 WHERE j.end_time IS NULL AND j.first_seen < now() - make_interval(secs => $1)

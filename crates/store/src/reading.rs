@@ -11,7 +11,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 /// Longest statement of the reading role. A session may set another one, as the role query does (`query.max_seconds`):
-/// this is for those who forget it.
+/// this bounds sessions that set none.
 pub const READ_STATEMENT_SECONDS_MAX: u64 = 300;
 
 /// Longest pause within a transaction of the reading role: it keeps old rows from being cleaned up.

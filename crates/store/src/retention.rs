@@ -8,20 +8,20 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::Error;
-use crate::minutes::Kind;
+use crate::rollups::Kind;
 use throughline_sample::catalogue::HYPERTABLES;
 
-/// What is made of readings and kept longer than they.
+/// What is made of readings and retained longer.
 const MINUTES: [&str; 3] = ["ib_port_minutes", "host_port_minutes", "nvlink_minutes"];
 
-/// Raw samples are kept for a week unless configured: what people look at when a job ran badly yesterday.
+/// Raw samples are retained for a week unless configured: long enough to examine a job of the last days.
 const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// Rows of a minute are kept for a year unless configured: a port has 1,440 a day of some 150 bytes, a hundredth of what
+/// Rollups are retained for a year unless configured: a port has 1,440 a day of some 150 bytes, a hundredth of what
 /// readings once a second take.
 const DEFAULT_MINUTES: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// How long rows are kept.
+/// How long rows are retained.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Retention {
     default: Duration,
@@ -41,13 +41,13 @@ impl Retention {
         Self { default: keep, minutes: keep, tables: BTreeMap::new() }
     }
 
-    /// Another time for the tables of minutes.
+    /// Another time for rollups.
     #[must_use]
     pub fn with_minutes(self, keep: Duration) -> Self {
         Self { minutes: keep, ..self }
     }
 
-    /// How long rows of minutes are kept, unless a table has its own time.
+    /// How long rollups are retained, unless a table has its own time.
     pub fn minutes(&self) -> Duration {
         self.minutes
     }
@@ -67,13 +67,13 @@ impl Retention {
         Ok(())
     }
 
-    /// How long a table's rows are kept.
+    /// How long a table's rows are retained.
     pub fn of(&self, table: &str) -> Duration {
         if let Some(own) = self.tables.get(table) {
             return *own;
         }
         match Kind::ALL.into_iter().find(|kind| kind.blocks() == table) {
-            // Nobody looks at a block whose readings are gone.
+            // A block is not used once its readings are removed.
             Some(kind) => self.of(kind.readings()),
             None if MINUTES.contains(&table) => self.minutes,
             None => self.default,
@@ -101,7 +101,7 @@ pub struct RetentionOutcome {
     pub changed_policies: usize,
 }
 
-/// Makes the database keep what the configuration says. To be called at start and then at an interval: on
+/// Applies the configured retention. To be called at start and then at an interval: on
 /// the Apache edition each call drops what is too old by then. Connect as the writer.
 ///
 /// `known` is the way of an earlier call on the same server, `None` at first: a refused policy is an ERROR in
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_table_can_have_its_own_time_and_a_wrong_name_is_told() {
+    fn a_table_can_have_its_own_time_and_a_wrong_name_is_an_error() {
         let mut retention = Retention::for_all(Duration::from_secs(60));
         retention.set("mpi_ops", Duration::from_secs(5)).unwrap();
         assert_eq!(retention.of("mpi_ops"), Duration::from_secs(5));

@@ -1,8 +1,8 @@
-//! Rows of one minute, made of readings and kept longer than they: mean and largest rate of each port and NVLink, and for
+//! Rollups: rows of one minute, made of readings and retained longer: mean and largest rate of each port and NVLink, and for
 //! how much of the minute it was nearly full.
 //!
-//! [`make_minutes`] makes them in order, some time after each minute has passed. Writers note what comes later than that
-//! in `minute_late` (`writer/late.rs`), and those minutes are made again, of that thing only. The two meet in
+//! [`make_rollups`] makes them in order, some time after each minute has passed. Writers note what comes later than that
+//! in `minute_late` (`writer/late_arrivals.rs`), and those minutes are made again, of that thing only. The two meet in
 //! `minute_state.noticed_until`: it is moved before a minute is made, while nobody writes (an advisory lock that writers
 //! share), so each reading is either committed before or noted. What was being made when a server was killed is made by
 //! the next one from `made_until` on; a minute that is made twice is the same.
@@ -16,7 +16,7 @@ use throughline_sample::catalogue::Table;
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 use tokio_postgres::{Client, Transaction};
 
-use crate::{Error, Retention, blocks};
+use crate::{Error, Retention, chunks};
 
 /// How long after its end a minute is made: the reading after it is there by then, unless it is late.
 const SETTLED: Duration = Duration::from_secs(150);
@@ -29,7 +29,7 @@ const NOTES: i64 = 100_000;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What a table of minutes is made of.
+/// What a table of rollups is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Ports of the fabric.
@@ -49,7 +49,7 @@ impl Kind {
         self as usize
     }
 
-    /// The table of minutes, and the name of the kind in `minute_late`.
+    /// The table of rollups, and the name of the kind in `minute_late`.
     pub const fn table(self) -> &'static str {
         match self {
             Kind::IbPorts => "ib_port_minutes",
@@ -90,7 +90,7 @@ impl Kind {
         }
     }
 
-    /// The kind whose minutes keep a column of a table of readings.
+    /// The kind whose rollups have a column of a table of readings.
     pub fn keeping(table: Table, column: &str) -> Option<Kind> {
         let (kind, columns) = match table {
             Table::IbPortCounters => {
@@ -118,14 +118,14 @@ impl Kind {
     }
 }
 
-/// What a call of [`make_minutes`] did.
+/// What a call of [`make_rollups`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct MinutesMade {
+pub struct RollupsMade {
     /// Minutes of time that were made.
     pub minutes: u64,
-    /// Notes of late readings whose minutes were made again.
+    /// Notes of late arrivals whose minutes were made again.
     pub late: u64,
-    /// Rows of the tables of minutes that were written.
+    /// Rows of rollups written.
     pub rows: u64,
     /// Whether there is more to do.
     pub is_behind: bool,
@@ -183,20 +183,20 @@ impl Wanted {
     }
 }
 
-/// Makes the minutes that have passed, then again those of late readings; goes on for about `patience`. Connect as the
+/// Makes the rollups of the minutes that have passed, then again those of late arrivals, for about `patience`. Connect as the
 /// writer; one caller at a time.
 ///
-/// Notes of readings that are older than `retention` keeps readings are dropped: others of their minutes may be gone.
+/// Notes of readings older than the retention of readings are dropped: other readings of their minutes may be removed.
 ///
 /// # Errors
 /// The database is away or refuses; what was made so far stays.
-pub async fn make_minutes(
+pub async fn make_rollups(
     client: &mut Client,
     retention: &Retention,
     patience: Duration,
-) -> Result<MinutesMade, Error> {
+) -> Result<RollupsMade, Error> {
     let begun = Instant::now();
-    let mut made = MinutesMade { is_behind: true, ..MinutesMade::default() };
+    let mut made = RollupsMade { is_behind: true, ..RollupsMade::default() };
     while begun.elapsed() < patience {
         let is_behind = slice(client, &mut made).await?;
         let late = make_late(client, retention).await?;
@@ -213,10 +213,10 @@ pub async fn make_minutes(
     Ok(made)
 }
 
-const WHAT: &str = "making minutes of readings";
+const WHAT: &str = "making rollups of readings";
 
-/// Makes the next minutes; whether there are more.
-async fn slice(client: &mut Client, made: &mut MinutesMade) -> Result<bool, Error> {
+/// Makes the next minutes. Returns whether there are more.
+async fn slice(client: &mut Client, made: &mut RollupsMade) -> Result<bool, Error> {
     let sql = format!(
         "SELECT s.made_until, date_trunc('minute', now() - INTERVAL '{} seconds') FROM minute_state s",
         SETTLED.as_secs()
@@ -272,7 +272,7 @@ struct Late {
     rows: u64,
 }
 
-/// Makes minutes again for which readings came late: those of one kind and one hour.
+/// Makes minutes with late arrivals again: those of one kind and one hour.
 async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, Error> {
     let transaction = client.transaction().await.map_err(Error::sql(WHAT))?;
     let taking = format!(
@@ -292,7 +292,7 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
             .iter()
             .map(|row| (row.get::<_, i32>(1), (row.get::<_, SystemTime>(2), row.get::<_, SystemTime>(3))))
             .unzip();
-        blocks::forget(&transaction, kind, &ids, &since, &until).await?;
+        chunks::invalidate(&transaction, kind, &ids, &since, &until).await?;
         let oldest = now - retention.of(kind.readings());
         let (first, last) = (since.iter().min().copied(), until.iter().max().copied());
         let gaps = match first.zip(last) {
@@ -319,7 +319,7 @@ async fn make_late(client: &mut Client, retention: &Retention) -> Result<Late, E
     Ok(late)
 }
 
-/// Makes minutes of things, in place of what there was of them.
+/// Makes the minutes of things, in place of the rows there are.
 async fn make(transaction: &Transaction<'_>, kind: Kind, wanted: &Wanted) -> Result<u64, Error> {
     let Some((since, until)) = wanted.span() else { return Ok(0) };
     // Each thing has its few rows in the index: whatever is known of the tables, nothing is quicker, and the planner

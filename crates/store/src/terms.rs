@@ -1,8 +1,8 @@
 //! Terms of the crawlers of a subnet: who writes, who stands by, and since when.
 //!
-//! A term is granted to the crawler that asks while there is none, or while the present one has expired. What
+//! A term is granted to the crawler that requests one while there is none, or while the present one has expired. What
 //! another crawler read within a term is never stored, whatever the two believe: a crawler that was cut off and
-//! goes on is harmless. A crawler that never asks gets a term by writing where nobody else did.
+//! goes on is harmless. A crawler that requests none gets a term by writing where no other did.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::{Database, Error};
 
 /// How long a term lasts that a crawler got by writing, until its next batch.
 pub(crate) const LEASE_BY_WRITING: Duration = Duration::from_secs(30);
-/// Ended terms kept of a subnet: one that changes hands each lease of 10 s fills them in three hours.
+/// Ended terms retained of a subnet: one that changes hands each lease of 10 s fills them in three hours.
 const TERMS_KEPT: i64 = 1000;
 /// Records this far apart belong to one stretch of a crawler that has no term.
 const STRETCH_MICROSECONDS: i64 = 120_000_000;
 /// Time for one request.
 const ASK_LIMIT: Duration = Duration::from_secs(5);
 
-/// A crawler asks for the term of its subnet.
+/// A crawler's request for the term of its subnet.
 #[derive(Clone, Debug)]
 pub struct TermRequest {
     /// The subnet.
@@ -32,7 +32,7 @@ pub struct TermRequest {
     pub name: String,
     /// Since when it sweeps without a term, or now; UTC nanoseconds.
     pub since: i64,
-    /// How long the term holds without being asked for again.
+    /// How long the term holds without another request.
     pub lease: Duration,
     /// Whether it gives its term back instead.
     pub release: bool,
@@ -41,7 +41,7 @@ pub struct TermRequest {
 /// Who has the term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TermGrant {
-    /// Whether it is the crawler that asked.
+    /// Whether it is the requesting crawler.
     pub granted: bool,
     /// Name of the one that has it.
     pub holder: String,
@@ -104,7 +104,7 @@ async fn ask(client: &mut Client, request: &TermRequest) -> Result<TermGrant, to
     let lease = request.lease.as_secs_f64();
     let grant = match present {
         Some(present) if present.crawler == request.crawler => {
-            // One that gives its term back keeps it until another one asks, for what is still in its spool.
+            // One that gives its term back holds it until another one requests it, for what is still in its spool.
             let lease = if request.release { 0.0 } else { lease };
             let extend = "UPDATE crawler_term SET expires_at = now() + $2 * interval '1 second', name = $3 \
                           WHERE id = $1";
@@ -223,7 +223,7 @@ pub(crate) async fn claim(
     transaction.commit().await
 }
 
-/// How long a batch of readings alone keeps a term.
+/// How long a batch of readings alone extends a term.
 const LEASE_BY_READING: Duration = Duration::from_secs(5);
 
 /// A crawler delivers what it read before the present term began: a past term of its own, where nobody else had

@@ -8,20 +8,20 @@
 //! (`claims`), and counted. When a COPY hits a row that is there already, or the data itself cannot be stored, the
 //! entries are halved until the one at fault stands alone; that one goes through staging tables and `ON CONFLICT DO
 //! NOTHING`, and where it still cannot be stored its records are halved in turn (`isolate`). Only a database that is
-//! away, or that refuses for a reason of its own, is an error to the caller, who keeps the batches and tries again.
+//! away, or that refuses for a reason of its own, is an error to the caller, who retains the batches and tries again.
 
-mod chunks;
 mod claims;
 pub(crate) mod copy;
 mod devices;
 mod entry;
 mod fence;
+mod hypertable_chunks;
 mod inventory;
 mod isolate;
 mod job_facts;
 mod jobs;
 mod keys;
-mod late;
+mod late_arrivals;
 mod ledger;
 mod quarantine;
 mod row_rules;
@@ -40,15 +40,16 @@ use tokio_postgres::{CancelToken, Client, Transaction};
 use uuid::Uuid;
 
 use crate::{Database, Error};
-use chunks::{Chunks, Late};
+
 use claims::Claims;
 pub use entry::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome};
+use hypertable_chunks::{Chunks, Late};
 pub(crate) use jobs::SETTLE_JOBS;
 use keys::Keys;
 use ledger::{Ledger, Place};
 use row_rules::KnownRules;
 use rows::{Rows, TABLES, now_nanoseconds};
-use work::{Told, Work};
+use work::{ReportLimit, Work};
 
 /// How long one call may take before its connection is given up. A batch takes milliseconds; a server that needs a
 /// minute is stuck, and the batches are safe in their spools.
@@ -90,7 +91,7 @@ struct Session {
     statement_limit: Duration,
     /// Spools of which an entry was deferred in this call: what is behind it must wait as well.
     deferred: HashSet<Uuid>,
-    told: Told,
+    reports: ReportLimit,
 }
 
 /// How rows reach their tables.
@@ -214,7 +215,7 @@ impl Session {
             statements: statements::Statements::default(),
             deferred: HashSet::new(),
             statement_limit,
-            told: Told::default(),
+            reports: ReportLimit::default(),
         })
     }
 
@@ -225,7 +226,7 @@ impl Session {
         let mut parts = vec![(0..entries.len(), Way::Direct)];
         while let Some((part, way)) = parts.pop() {
             let some = &entries[part.clone()];
-            // What was set aside before must not fail again before the ledger is asked.
+            // What was set aside before must not fail again before the ledger is read.
             if let ([entry], Way::Staged) = (some, way)
                 && self.is_committed(entry).await?
             {
@@ -290,7 +291,7 @@ impl Session {
         self.claims.load(&self.client, entries, &self.keys).await?;
         let now = now_nanoseconds();
         self.chunks.load(&self.client, entries, now).await?;
-        let Self { client, keys, claims, chunks, row_rules, statements, deferred, told, .. } = self;
+        let Self { client, keys, claims, chunks, row_rules, statements, deferred, reports, .. } = self;
         let writes = fence::Writes::claim(client, entries, keys).await?;
         let transaction = client.transaction().await.map_err(failed("beginning a transaction"))?;
         let mut ledger = Ledger::lock(&transaction, entries).await?;
@@ -306,7 +307,7 @@ impl Session {
                 Place::Denied => {
                     match &entry.content {
                         Content::Batch(_) => work.deny(entry, first + at),
-                        // Bytes that are no batch do not say whose they are, and sending them again makes them no
+                        // Bytes that are no batch do not name their sender, and sending them again makes them no
                         // better: they go to the quarantine, and the spool stays where it is.
                         Content::Undecodable { reason, .. } => {
                             quarantine::batch(&transaction, entry, reason).await?;
@@ -351,7 +352,7 @@ impl Session {
             work.outcome.unknown_values += rows.add(batch, keys).map_err(Failed::Data)?;
             stock.add(batch, keys).map_err(Failed::Data)?;
         }
-        let due = told.events(&work, &mut rows);
+        let due = reports.events(&work, &mut rows);
         claims.apply(&transaction).await?;
         work.outcome.rows += write_rows(&transaction, stock, rows, statements, way).await?;
         std::mem::take(&mut work.rejected).write(&transaction).await?;
@@ -359,13 +360,13 @@ impl Session {
         let new_rules = row_rules.changed(&written);
         new_rules.write(&transaction).await?;
         // Last, behind every wait for other writers: upkeep waits for whoever got so far.
-        late::note(&transaction, &written, keys, row_rules).await?;
+        late_arrivals::note(&transaction, &written, keys, row_rules).await?;
         ledger.write(&transaction).await?;
         transaction.commit().await.map_err(failed("committing"))?;
         claims.committed();
         chunks.committed(work.chunks);
         row_rules.committed(new_rules);
-        told.committed(due);
+        reports.committed(due);
         Ok(work.outcome)
     }
 
@@ -420,7 +421,7 @@ async fn write_rows(
     Ok(written)
 }
 
-/// For `map_err`: tells the data's fault from the database's and from a lost race.
+/// For `map_err`: separates faults of the data from those of the database and from a lost race.
 fn failed(what: &str) -> impl FnOnce(tokio_postgres::Error) -> Failed + '_ {
     move |error| {
         let state = error.code().map(|state| state.code().to_owned()).unwrap_or_default();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use throughline_query::history::Chunk;
 use throughline_sample::catalogue::{Metric, NVLINK_TRANSMIT_BYTES, RECORDS};
 use throughline_sample::wire::{Batch, GpuInfo, GpuLinkInfo, GpuLinksSample, LinkValues, SelfStat, Values};
-use throughline_store::{Content, Entry, Retention, Sender, Writer, make_blocks, make_minutes, testing};
+use throughline_store::{Content, Entry, Retention, Sender, Writer, encode_chunks, make_rollups, testing};
 
 const SECOND: i64 = 1_000_000_000;
 /// 2026-01-01T00:00:00Z, in seconds.
@@ -304,7 +304,7 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     client.batch_execute(&seed).await.unwrap();
     let always = Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
     let mut upkeep = database.connect().await.unwrap();
-    make_minutes(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
+    make_rollups(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     let name = "infiniband_switch_port_transmit_data_bytes_total";
     let ask = async |name: &str, func: &str, range_ms| {
         let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
@@ -427,7 +427,7 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
     assert_eq!(rows.iter().map(|(_, points)| points.len()).collect::<Vec<_>>(), [1438, 119 + 118 * 3]);
     let mut upkeep = database.connect().await.unwrap();
     let always = Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
-    let made = make_blocks(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
+    let made = encode_chunks(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     assert_eq!((made.blocks, made.samples), (4, 1440 + 120));
     client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
     assert_eq!(ask("", 0, whole).await, rows);

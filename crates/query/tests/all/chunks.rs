@@ -12,7 +12,7 @@ use throughline_query::history::{
 use throughline_sample::catalogue::{SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
 use throughline_sample::wire::Batch;
 use throughline_store::{
-    BlocksMade, Database, Error, Retention, apply_retention, make_blocks, make_minutes, testing,
+    ChunksEncoded, Database, Error, Retention, apply_retention, encode_chunks, make_rollups, testing,
 };
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -99,14 +99,14 @@ fn hours(from: i64, to: i64) -> Range {
 /// What upkeep does, with blocks wanted from the beginning.
 async fn minutes_made(database: &Database) {
     let mut client = database.connect().await.unwrap();
-    make_minutes(&mut client, &Retention::for_all(ALWAYS), PATIENCE).await.unwrap();
+    make_rollups(&mut client, &Retention::for_all(ALWAYS), PATIENCE).await.unwrap();
     let begin =
         format!("UPDATE minute_state SET blocks_until = coalesce(blocks_until, to_timestamp({BEGIN}))");
     client.batch_execute(&begin).await.unwrap();
 }
 
-async fn blocks_made(database: &Database) -> Result<BlocksMade, Error> {
-    make_blocks(&mut database.connect().await.unwrap(), &Retention::for_all(ALWAYS), PATIENCE).await
+async fn blocks_made(database: &Database) -> Result<ChunksEncoded, Error> {
+    encode_chunks(&mut database.connect().await.unwrap(), &Retention::for_all(ALWAYS), PATIENCE).await
 }
 
 async fn count(client: &Client, what: &str) -> i64 {
@@ -451,7 +451,7 @@ async fn upkeep_that_is_killed_leaves_nothing_wrong_and_the_next_one_goes_on() {
     let database = site.database.clone();
     killed(&mut holder, "ib_port_blocks", async move {
         let mut client = database.connect().await.unwrap();
-        make_minutes(&mut client, &Retention::for_all(ALWAYS), PATIENCE).await.is_err()
+        make_rollups(&mut client, &Retention::for_all(ALWAYS), PATIENCE).await.is_err()
     })
     .await;
     assert_eq!(count(&client, "minute_late").await, 2, "the notes are there still");
@@ -481,7 +481,7 @@ async fn blocks_go_with_their_readings_and_answer_no_longer_than_they() {
     );
     client.batch_execute(&want).await.unwrap();
     let short = Retention::for_all(Duration::from_secs(3600));
-    let made = make_blocks(&mut site.database.connect().await.unwrap(), &short, PATIENCE).await.unwrap();
+    let made = encode_chunks(&mut site.database.connect().await.unwrap(), &short, PATIENCE).await.unwrap();
     assert_eq!((made.blocks, count(&client, "ib_port_blocks").await), (0, 0));
     client.batch_execute(&want).await.unwrap();
     blocks_made(&site.database).await.unwrap();

@@ -1,10 +1,10 @@
-//! Readings of some things and one hour out of the database, and into blocks.
+//! Reads the readings of some things in one hour and writes them as blocks.
 
 use super::form::Writer;
-use super::{BLOCK, BlocksMade, MADE, WHAT, seconds};
+use super::{BLOCK, ChunksEncoded, MADE, WHAT, seconds};
 use crate::Error;
 use crate::binary::{begins_row, elements, field, header, int4, time};
-use crate::minutes::Kind;
+use crate::rollups::Kind;
 use crate::writer::copy::RowBuffer;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, TryStreamExt};
@@ -32,7 +32,7 @@ pub(super) async fn pack(
     kind: Kind,
     begin: SystemTime,
     ids: &[i32],
-    made: &mut BlocksMade,
+    made: &mut ChunksEncoded,
 ) -> Result<(), Error> {
     let metrics = kind.catalogue().metrics();
     // Each thing's rows lie in the order of time in the index, whatever is known of the newest chunk.
@@ -56,7 +56,7 @@ pub(super) async fn pack(
             slice.write(transaction).await?;
         }
     }
-    // What says that a block is made.
+    // The mark that the block is made.
     let mark = |id: &i32| Row { metric: MADE, id: *id, source: String::new(), element: 0, samples: None };
     slice.rows.extend(ids.iter().map(mark));
     slice.write(transaction).await?;
@@ -208,7 +208,7 @@ impl Slice {
     }
 }
 
-/// The number by which a metric stands in tables of blocks.
+/// A metric's number in tables of blocks.
 pub fn number(metric: &Metric) -> i32 {
     // The catalogue's numbers are of four digits at most.
     metric.id.cast_signed()

@@ -3,13 +3,13 @@
 //! network byte order. Pure.
 //!
 //! Samples are as they were read: what fills the gaps of counters that stand still is made when they are read back, and
-//! only where there is a gap, so that neither the border of a block nor the range of a question changes an answer.
+//! only where there is a gap, so that neither the border of a block nor the range of a query changes an answer.
 
 use super::xor::{Chunk, Packer, SAMPLES};
 use bytes::{Buf, Bytes};
 
 /// Rows of counters that did not change are left out, but for one a minute and the last before a change. A gap up to
-/// so long is such a one; a longer one is silence. Milliseconds.
+/// so long is such a one; in a longer one the thing was not read. Milliseconds.
 pub const UNCHANGED_MAX: i64 = 75_000;
 
 /// What a gap is filled up with, so that `rate(…[1m])` has what it has over a scraped series: the interval of scrapes
@@ -22,7 +22,7 @@ const VERSION: u8 = 1;
 /// Bytes before the first chunk.
 const HEAD: usize = 5;
 
-/// Whether readings of a counter at both ends say that it stood still between.
+/// Whether a counter did not change between two readings, far enough apart to be filled.
 pub fn is_gap(before: (i64, f64), now: (i64, f64)) -> bool {
     before.1 == now.1 && is_long(now.0 - before.0)
 }
@@ -42,7 +42,7 @@ pub(super) struct Writer {
     first: i64,
     /// Whether the open chunk has a gap.
     is_gappy: bool,
-    /// The sample that is not packed yet, and the one before it.
+    /// The sample that is not encoded yet, and the one before it.
     open: Option<(i64, f64)>,
     before: Option<(i64, f64)>,
     samples: u64,

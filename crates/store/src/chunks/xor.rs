@@ -1,17 +1,17 @@
-//! Chunks as Prometheus packs them (`tsdb/chunkenc/xor.go`, after the paper on Gorilla): differences of differences of
+//! Chunks in Prometheus' encoding (`tsdb/chunkenc/xor.go`, after the paper on Gorilla): differences of differences of
 //! times, and values as what differs from the one before. Both ways. Pure.
 
 use bytes::Bytes;
 
 /// Samples of a chunk: an hour at 5 s. In Prometheus' own storage it is 120, and a reader of either pays some microseconds
-/// for each chunk, whatever it has (docs/BENCHMARKS.md); one that the question's range cuts is unpacked, which costs more the
+/// for each chunk, whatever it has (docs/BENCHMARKS.md); one that the query's range cuts is decoded, which costs more the
 /// longer it is.
 pub(crate) const SAMPLES: usize = 720;
 
 /// Widths of a difference of steps that is not 0, by the number of ones before it.
 const WIDTHS: [u32; 4] = [14, 17, 20, 64];
 
-/// Samples packed together.
+/// Samples of one chunk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     /// Time of the first sample, milliseconds since 1970.
@@ -23,7 +23,7 @@ pub struct Chunk {
 }
 
 impl Chunk {
-    /// How many samples it says that it has.
+    /// The number of samples in its header.
     pub fn count(&self) -> u64 {
         self.data.first_chunk().map_or(0, |count| u64::from(u16::from_be_bytes(*count)))
     }

@@ -1,4 +1,4 @@
-//! The statements that make minutes. Text only; `mod.rs` says when.
+//! The statements that make rollups. Text only; `rollups.rs` runs them.
 //!
 //! Parameters of each are arrays: things, for each the beginning of its first minute and the end of its last, and, where
 //! minutes are made, the largest gap in seconds between two of its readings that are one time. The whole time stands in the statement as constants, so that other chunks are no part of its plan.
@@ -15,7 +15,7 @@ fn literal(time: SystemTime) -> String {
     moment(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Takes away what there is of these minutes.
+/// Removes the rows of these minutes.
 pub(super) fn removal(kind: Kind, since: SystemTime, until: SystemTime) -> String {
     format!(
         "DELETE FROM {table} m USING unnest($1::integer[], $2::timestamptz[], $3::timestamptz[]) AS a (id, since, until)
@@ -47,7 +47,7 @@ pub(super) fn making(kind: Kind, since: SystemTime, until: SystemTime, gap: Dura
                 slow_values: "sum(wait_rate * part) / nullif(sum(part) FILTER (WHERE wait_rate IS NOT NULL), 0) AS waiting,
                               sum(errors) FILTER (WHERE is_within) AS errors,",
                 slow_out: "m.waiting, m.errors,",
-                // What ports were last told to be, where a row does not say.
+                // The port's speed in the inventory, where a row has none.
                 speed: "(SELECT p.rate_bytes_per_second FROM ib_port p WHERE p.port_id = a.id AND p.valid_from < a.until
                          ORDER BY p.valid_from DESC LIMIT 1)",
             },
@@ -81,7 +81,7 @@ struct Columns<'a> {
 }
 
 /// A time between two readings, cut into minutes, with what each minute has of it. `since` is NULL for a first reading,
-/// which says what the counters are and no rate.
+/// which gives the counters and no rate.
 fn pieces(time: &str, since: &str) -> String {
     format!(
         "CROSS JOIN LATERAL generate_series(
@@ -139,7 +139,7 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
          SELECT m.minute, a.id, m.epoch, m.seconds, m.mean_out, m.mean_in, m.peak_out, m.peak_in, m.busy_out, m.busy_in,
                 {slow_out} m.speed, m.last_time, m.transmit, m.receive
          FROM unnest($1::integer[], $2::timestamptz[], $3::timestamptz[], $4::float8[]) AS a (id, since, until, gap)
-         CROSS JOIN LATERAL (SELECT {speed} AS told) s
+         CROSS JOIN LATERAL (SELECT {speed} AS speed) s
          CROSS JOIN LATERAL (
              SELECT minute, epoch, coalesce(sum(part) FILTER (WHERE is_bytes), 0) AS seconds,
                     {mean_out} AS mean_out, {mean_in} AS mean_in, {peak_out} AS peak_out, {peak_in} AS peak_in,
@@ -149,7 +149,7 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
                     last(receive, time) FILTER (WHERE is_bytes AND is_within) AS receive
              FROM (
                  SELECT r.time, r.epoch, r.transmit, r.receive, p.is_bytes, p.out, p.received, p.wait_rate, p.errors,
-                        g.minute, cut.part, cut.is_within, coalesce(r.speed, s.told) AS speed
+                        g.minute, cut.part, cut.is_within, coalesce(r.speed, s.speed) AS speed
                  FROM (
                      SELECT w.*, {rates},
                             CASE WHEN {waits_known} THEN wait_time_0 END AS waited_since,
@@ -193,7 +193,7 @@ fn ports(kind: Kind, time: &str, columns: &Columns<'_>) -> String {
     )
 }
 
-/// Counters of a GPU's links: a row has arrays. Links are told apart first, then put back into arrays, in which a link
+/// Counters of a GPU's links: a row has arrays. Links are separated first, then put back into arrays, in which a link
 /// without anything is NULL.
 fn nvlinks(time: &str) -> String {
     let [mean_out, peak_out, busy_out] = summary("out");

@@ -1,4 +1,4 @@
-//! What a node may report where the database must be asked: whose a GPU, an adapter, a job and a rank are.
+//! What a node may report where the database has to decide: whose a GPU, an adapter, a job and a rank are.
 //!
 //! What is found stays in a cache, so that honest batches cost a look-up a record and no query. Claims of a transaction
 //! are noted apart ([`Claims::pending`]) and become part of the cache after its commit.
@@ -21,17 +21,17 @@ pub(super) const TRANSFER_AFTER_SECONDS: f64 = 3600.0;
 /// reports its jobs each minute, and a scheduler takes longer to start a job again whose node has failed.
 const RANK_TRANSFER_AFTER_SECONDS: f64 = 150.0;
 
-/// Claims kept in memory; at the limit the cache is emptied and fills again from the database.
+/// Claims in memory; at the limit the cache is emptied and fills again from the database.
 const CACHED_CLAIMS: usize = 1_000_000;
 
-/// The evidence by which the kernel itself says whose a job's processes are.
+/// The evidence that comes from the kernel: whose a job's processes are.
 const BY_KERNEL: &str = "cgroup";
 
 /// Whose a job is.
 #[derive(Clone, Copy, Debug)]
 struct Owner {
     uid: i64,
-    /// Whether the kernel says so; else it may be only the ranks' own word.
+    /// Whether the evidence is the kernel's; else it may be the ranks' own claim.
     is_by_kernel: bool,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Claims {
     pending: Pending,
 }
 
-/// Claims of a transaction that is not committed, and what the database says of those that are not cached.
+/// Claims of a transaction that is not committed, and those of the database that are not cached.
 #[derive(Default)]
 struct Pending {
     owners: HashMap<i32, Owner>,
@@ -243,7 +243,7 @@ impl Claims {
                     self.pending.owners.insert(id, claim);
                 }
             }
-            // Anybody can put a job's number into a rank's environment; a cgroup is the kernel's word.
+            // Anybody can put a job's number into a rank's environment; a cgroup is set by the kernel.
             Some(owner) if claim.is_by_kernel && !owner.is_by_kernel => {
                 self.pending.owners.insert(id, claim);
                 self.pending.taken_over.push(id);
@@ -378,7 +378,7 @@ impl Claims {
         less.copy.map(|copy| (*copy, less.rejected))
     }
 
-    /// Ends what weaker claims had said of jobs that were taken over.
+    /// Ends weaker claims to jobs that were taken over.
     pub async fn apply(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
         if self.pending.taken_over.is_empty() {
             return Ok(());

@@ -76,7 +76,7 @@ impl RowBuffer {
         self.bytes.put_f64(value);
     }
 
-    /// UTC nanoseconds since 1970, kept to the microsecond before.
+    /// UTC nanoseconds since 1970, rounded down to the microsecond.
     pub fn time(&mut self, nanoseconds: i64) {
         self.field(8);
         self.bytes.put_i64(nanoseconds.div_euclid(1000) - POSTGRES_EPOCH);

@@ -114,7 +114,7 @@ impl Devices {
     }
 }
 
-/// GPUs that a batch says to be the node's own.
+/// GPUs that a batch reports as the node's own.
 fn gpus(batch: &Batch) -> impl Iterator<Item = &str> {
     let links = batch.gpu_links.iter().map(|sample| &sample.gpu_uuid);
     let links = links.chain(batch.gpu_pcie.iter().map(|sample| &sample.gpu_uuid));
@@ -123,7 +123,7 @@ fn gpus(batch: &Batch) -> impl Iterator<Item = &str> {
     links.chain(batch.gpu_link_infos.iter().map(|link| &link.gpu_uuid)).map(String::as_str)
 }
 
-/// Adapters that a batch says to be the node's own.
+/// Adapters that a batch reports as the node's own.
 fn hcas(batch: &Batch) -> impl Iterator<Item = u64> {
     let ports = batch.host_ports.iter().map(|sample| sample.node_guid);
     ports.chain(batch.nodes.iter().flat_map(|node| node.hca_guids.iter().copied())).filter(|guid| *guid != 0)

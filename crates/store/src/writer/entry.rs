@@ -67,7 +67,7 @@ pub struct Rejected {
 pub const EXAMPLE_BYTES_MAX: usize = 1024;
 
 impl Entry {
-    /// An entry from the bytes of the wire; bytes that are no batch are kept for the quarantine.
+    /// An entry from the bytes of the wire; bytes that are no batch go to the quarantine.
     pub fn decode(spool_id: Uuid, sequence: u64, bytes: &[u8]) -> Self {
         let content = match Batch::decode(bytes) {
             Ok(batch) => Content::Batch(batch),

@@ -21,7 +21,7 @@ pub(super) struct Writes {
 pub(super) struct Terms(Fence);
 
 impl Writes {
-    /// In transactions of their own: a term must be seen by every other writer before rows rely on it.
+    /// In transactions of their own: a term must be visible to every other writer before rows rely on it.
     pub async fn claim(client: &mut Client, entries: &[&Entry], keys: &Keys) -> Result<Writes, Failed> {
         let mut writes = Writes { subnets: Vec::new(), oldest: i64::MAX };
         let mut stretches: Vec<(i32, Stretch)> = Vec::new();

@@ -1,4 +1,4 @@
-//! How many chunks of the past one transaction and one sender may make.
+//! How many chunks of TimescaleDB's, of the past, one transaction and one sender may make.
 //!
 //! A chunk is a table of its own: making one takes locks and some ten milliseconds. Records of the last hours need
 //! none but the present ones. Older records, of a spool that waited, come through a bucket of their sender, so that
@@ -14,7 +14,7 @@ use tokio_postgres::Client;
 use super::rows_trace::{clock_times, trace_times};
 use super::{Content, Entry, Failed, Rejected, failed};
 
-/// Records older than this are late: they may need a chunk that isn't there. Twice the length of a chunk of readings.
+/// Records older than this are late: they may need a chunk that does not exist. Twice the length of a chunk of readings.
 const LATE_AFTER: i64 = 2 * HOUR;
 
 /// Late chunks that one entry may need: an entry holds a second of a node, or a few minutes that were thinned.
@@ -43,7 +43,7 @@ pub(super) struct Chunks {
     senders: HashMap<String, (f64, Instant)>,
 }
 
-/// What may happen with a late entry.
+/// What becomes of a late entry.
 pub(super) enum Late {
     /// It needs no more chunks than it may.
     Fits,

@@ -1,5 +1,5 @@
 //! What exists, with validity ranges. A row is closed when something in it changed, and a new one begins;
-//! what a finished discovery did not find is closed. An old message that comes late changes nothing.
+//! what a finished discovery did not find is closed. A message that arrives late changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +20,7 @@ const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
 /// A table of rows with validity ranges.
 struct Versioned {
     table: &'static str,
-    /// Columns that say which thing, with their types.
+    /// Columns that identify the thing, with their types.
     key: &'static [(&'static str, &'static str)],
     /// Columns that may change, with their types.
     attributes: &'static [(&'static str, &'static str)],
@@ -107,7 +107,7 @@ struct Mark {
     at: String,
 }
 
-/// The inventory of some batches, the newest word on each thing.
+/// The inventory of some batches, the newest record of each thing.
 #[derive(Default)]
 pub(super) struct Inventory {
     nodes: BTreeMap<i32, Value>,
@@ -414,7 +414,7 @@ UPDATE ib_node n SET generation = s.generation
 FROM jsonb_to_recordset($1) AS s(ib_node_id integer, generation bigint)
 WHERE n.ib_node_id = s.ib_node_id AND n.valid_to IS NULL AND n.generation < s.generation";
 
-/// Ends links of which the port at one end says another one is at the other.
+/// Ends links whose port at one end reports another port at the other end.
 fn close_links(end: &str, other: &str) -> String {
     format!(
         "UPDATE ib_link l SET valid_to = s.at
@@ -456,7 +456,7 @@ FROM ib_node_key k
 WHERE k.id = n.ib_node_id AND k.subnet_id = $1 AND n.valid_to IS NULL AND n.generation < $2
 RETURNING n.ib_node_id";
 
-/// Ends what belongs to nodes ($1) that are gone since a time ($2): ports, links at either end, tables.
+/// Ends what belongs to nodes ($1) that ended at a time ($2): ports, links at either end, tables.
 const END_PARTS_OF_NODES: [&str; 5] = [
     "UPDATE ib_port SET valid_to = greatest($2::text::timestamptz, valid_from)
 WHERE ib_node_id = ANY($1) AND valid_to IS NULL",

@@ -13,7 +13,7 @@ use super::quarantine::RejectedRows;
 use super::rows::{Rows, newest_time};
 use super::statements::Statements;
 use super::{Content, Entry, Failed, Rejected, Session, TOO_SLOW, Way, WriteOutcome};
-use super::{failed, fence, inventory, late, write_rows};
+use super::{failed, fence, inventory, late_arrivals, write_rows};
 use crate::Error;
 
 /// Halves that are tried for one entry: a dozen records at fault among thousands. What remains together after these is
@@ -176,7 +176,7 @@ impl Session {
                     Err(error) => return Err(error),
                 }
             }
-            late::note(&transaction, &written.iter().collect::<Vec<_>>(), keys, row_rules).await?;
+            late_arrivals::note(&transaction, &written.iter().collect::<Vec<_>>(), keys, row_rules).await?;
         }
         search.rejected.extend(rest.sender.rejected.iter().cloned());
         outcome.reject(&search.rejected);

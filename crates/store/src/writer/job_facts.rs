@@ -1,4 +1,4 @@
-//! What ranks say about their job once: names of communicators, settings of the MPI library. Told again after each
+//! What ranks report about their job once: names of communicators, settings of the MPI library. Reported again after each
 //! reconnect, so the same row comes many times.
 
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(super) fn comm_row(comm: &JobComm, keys: &Keys) -> Result<(CommKey, Value), 
     Ok(((job, rank, comm.epoch, number), row))
 }
 
-/// Key and row of a setting; ranks mostly have the same, so the first that told it stands for all.
+/// Key and row of a setting; ranks mostly have the same, so the first that reported it stands for all.
 pub(super) type SettingKey = (i32, String, String);
 
 pub(super) fn setting_row(setting: &JobSetting, keys: &Keys) -> Result<(SettingKey, Value), String> {

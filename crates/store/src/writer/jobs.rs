@@ -1,7 +1,7 @@
-//! Jobs, their ranks, and when each node last spoke of them.
+//! Jobs, their ranks, and when each node last reported them.
 //!
 //! Each node of a job reports it. What one knows fills what another left empty, and no node ends the job for the
-//! others: a job has ended when none of its ranks is open. An old message that comes late changes nothing.
+//! others: a job has ended when none of its ranks is open. A message that arrives late changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use super::inventory::{execute, optional_time};
 use super::keys::{Keys, small};
 use super::{Failed, failed};
 
-/// The jobs and ranks of some batches, the newest word on each.
+/// The jobs and ranks of some batches, the newest record of each.
 #[derive(Default)]
 pub(super) struct Jobs {
     jobs: BTreeMap<i32, Job>,
@@ -124,7 +124,7 @@ WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, 
     n.step, n.uid, n.user_name, n.command, n.start_time, n.end_time, n.world_size, n.name, n.account, n.queue,
     n.array_id, n.evidence, n.reported_by)";
 
-/// A rank's own end counts more than what was concluded from silence.
+/// A rank's own end counts more than that of an orphaned job.
 const UPSERT_RANKS: &str = "
 INSERT INTO job_rank AS r
     (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
@@ -142,7 +142,7 @@ ON CONFLICT (job_id, rank, start_time) DO UPDATE SET node_id = excluded.node_id,
     cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes)
 WHERE r.node_id IS NULL OR r.node_id = excluded.node_id";
 
-/// `reported_at` is this server's time: a node whose clock is wrong is not silent.
+/// `reported_at` is this server's time: a wrong clock of a node does not make its jobs orphans.
 const UPSERT_NODES: &str = "
 INSERT INTO job_node AS n (job_id, node_id, first_seen, last_seen)
 SELECT job_id, node_id, seen, seen FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz)
@@ -150,7 +150,7 @@ ORDER BY job_id, node_id
 ON CONFLICT (job_id, node_id) DO UPDATE SET first_seen = least(n.first_seen, excluded.first_seen),
     last_seen = greatest(n.last_seen, excluded.last_seen), reported_at = now()";
 
-/// A node that was silent and speaks again: what was concluded from its silence is taken back.
+/// A node reports again: ranks that were closed as orphans are reopened.
 const REOPEN_RANKS: &str = "
 UPDATE job_rank r SET end_time = NULL, ending = NULL
 FROM jsonb_to_recordset($1) AS s(job_id integer, node_id integer, seen timestamptz, ended boolean)

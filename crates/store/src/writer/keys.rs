@@ -12,7 +12,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{Failed, failed};
 
-/// Keys kept in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
+/// Keys in memory, all kinds together; a site has some 100,000 ports, and jobs come and go. At the limit
 /// the cache is emptied and fills again from the database.
 const CACHED_KEYS: usize = 1_000_000;
 

@@ -1,4 +1,4 @@
-//! Readings whose minutes were made before they came (`crate::minutes`): noted in the transaction that writes them, so
+//! Late arrivals: readings whose rollups were made before they arrived (`crate::rollups`). They are noted in the transaction that writes them, so
 //! that upkeep makes those minutes again.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use tokio_postgres::types::Type;
 use super::keys::Keys;
 use super::row_rules::KnownRules;
 use super::{Failed, failed};
-use crate::minutes::Kind;
+use crate::rollups::Kind;
 
 /// Readings of one thing this far apart are one note.
 const TOGETHER: i64 = 60_000_000_000;
@@ -18,7 +18,7 @@ const TOGETHER: i64 = 60_000_000_000;
 /// Longest time of one note, so that upkeep can take them in order.
 const LONGEST: i64 = 3600 * 1_000_000_000;
 
-/// Notes what of these batches came late. Takes a lock that upkeep waits for, so nothing may be waited for after it.
+/// Notes the late arrivals of these batches. Takes a lock that upkeep waits for, so nothing may be waited for after it.
 pub(super) async fn note(
     transaction: &Transaction<'_>,
     batches: &[&Batch],
@@ -31,7 +31,7 @@ pub(super) async fn note(
     if !batches.iter().any(has_any) {
         return Ok(());
     }
-    let what = "noting late readings";
+    let what = "noting late arrivals";
     let rows = transaction.query_typed("SELECT minutes_noticed()", &[]).await.map_err(failed(what))?;
     let noticed = rows.first().and_then(|row| row.get::<_, Option<SystemTime>>(0));
     // Upkeep has not begun: what it begins with is still to come.
@@ -67,7 +67,7 @@ pub(super) async fn note(
     Ok(())
 }
 
-/// Readings of one thing that came late; nanoseconds since 1970.
+/// Late readings of one thing; nanoseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Note {
     kind: Kind,
@@ -130,8 +130,8 @@ mod tests {
         let late = vec![note(2, 5, 5), note(1, 50, 50), note(1, 10, 10), note(1, 200, 200)];
         assert_eq!(together(late), [note(1, 10, 50), note(1, 200, 200), note(2, 5, 5)]);
         let day = (0..24 * 60).map(|minute| note(1, minute * 60, minute * 60)).collect();
-        let told = together(day);
-        assert!(told.iter().all(|note| note.until - note.since <= LONGEST), "{told:?}");
-        assert_eq!(told.len(), 24);
+        let notes = together(day);
+        assert!(notes.iter().all(|note| note.until - note.since <= LONGEST), "{notes:?}");
+        assert_eq!(notes.len(), 24);
     }
 }

@@ -21,7 +21,7 @@ pub(super) struct Ledger {
     after: BTreeMap<Uuid, Spool>,
 }
 
-/// What the ledger says about an entry.
+/// An entry's place in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// It is the next one, and noted.
@@ -81,7 +81,7 @@ impl Ledger {
         let sequence = sequence_number(entry)?;
         let spool = self.after.entry(entry.spool_id).or_insert(Spool { sequence: -1, owner: None });
         spool.sequence = spool.sequence.max(sequence);
-        // Bytes that are no batch do not say which of a sender's names they go by.
+        // Bytes that are no batch do not name which of the sender's names they use.
         if spool.owner.is_none() && matches!(entry.content, Content::Batch(_)) {
             spool.owner = entry.sender.owners.first().cloned();
         }

@@ -32,7 +32,7 @@ pub(super) async fn batch(transaction: &Transaction<'_>, entry: &Entry, reason: 
     };
     let insert = "INSERT INTO batch_quarantine (spool_id, sequence, reason, batch) VALUES ($1, $2, $3, $4) \
                   ON CONFLICT DO NOTHING";
-    // The number is a key for people here; its bits are kept even when they are no positive number.
+    // The number is a key for people here; its bits are stored even when they are no positive number.
     let sequence = entry.sequence.cast_signed();
     let reason = reason.replace('\0', "\u{fffd}");
     transaction

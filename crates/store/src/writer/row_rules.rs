@@ -73,7 +73,7 @@ impl KnownRules {
 }
 
 impl NewRules {
-    /// Ends and begins rows for what is new or changed. Rules of rounds that come late change nothing.
+    /// Ends and begins rows for what is new or changed. Rules of rounds that arrive late change nothing.
     pub async fn write(&self, transaction: &Transaction<'_>) -> Result<(), Failed> {
         if self.0.is_empty() {
             return Ok(());

@@ -339,7 +339,7 @@ impl Rows {
         Ok(arrays)
     }
 
-    /// What a process says about itself and its rounds.
+    /// What a process reports about itself and its rounds.
     fn add_reports(&mut self, batch: &Batch) {
         let instance = instance_of(batch);
         for event in &batch.events {

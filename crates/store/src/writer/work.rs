@@ -1,4 +1,4 @@
-//! What one transaction gathers of its entries before it writes, and what people are to know of it.
+//! What one transaction gathers of its entries before it writes, and what it reports.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -13,11 +13,11 @@ use super::quarantine::RejectedRows;
 use super::rows::{Rows, now_nanoseconds};
 use super::{Entry, Rejected, WriteOutcome};
 
-/// How often the same contested job is an event, and the same rejections are a line in the log.
-const TOLD_AGAIN: Duration = Duration::from_secs(3600);
+/// The same contested job is an event, and the same rejections are a line in the log, once in this time.
+const REPORT_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Such things in memory.
-const TOLD_MAX: usize = 10_000;
+/// Such reports in memory, at most.
+const REPORTED_MAX: usize = 10_000;
 
 /// What a transaction is about to write.
 #[derive(Default)]
@@ -55,18 +55,18 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What was said to people lately: contested jobs (key, node) as events, and rejections (sender, reason) in the log.
+/// What was reported lately: contested jobs (key, node) as events, and rejections (sender, reason) in the log.
 #[derive(Default)]
-pub(super) struct Told(HashMap<(String, String), Instant>);
+pub(super) struct ReportLimit(HashMap<(String, String), Instant>);
 
-impl Told {
-    /// What of these is to be said now.
+impl ReportLimit {
+    /// What of these is to be reported now.
     fn due<'a>(&self, all: impl Iterator<Item = (&'a str, &'a str)>) -> BTreeSet<(String, String)> {
         let owned = all.map(|(one, other)| (one.to_owned(), other.to_owned()));
-        owned.filter(|key| self.0.get(key).is_none_or(|at| at.elapsed() >= TOLD_AGAIN)).collect()
+        owned.filter(|key| self.0.get(key).is_none_or(|at| at.elapsed() >= REPORT_INTERVAL)).collect()
     }
 
-    /// Makes events of contested jobs; gives back what is said when the transaction is committed.
+    /// Makes events of contested jobs; returns what is reported when the transaction is committed.
     pub fn events(&self, work: &Work<'_>, rows: &mut Rows) -> Due {
         let contested = self.due(work.contested.iter().map(|one| (one.job_key.as_str(), one.node.as_str())));
         for (job_key, node) in &contested {
@@ -91,16 +91,16 @@ impl Told {
         for (sender, reason) in &due.rejected {
             tracing::warn!(sender, reason, "records rejected; the view rejected_records counts them");
         }
-        if self.0.len() >= TOLD_MAX {
+        if self.0.len() >= REPORTED_MAX {
             self.0.clear();
         }
         let now = Instant::now();
-        let all = due.contested.into_iter().chain(due.rejected).take(TOLD_MAX);
+        let all = due.contested.into_iter().chain(due.rejected).take(REPORTED_MAX);
         self.0.extend(all.map(|key| (key, now)));
     }
 }
 
-/// What is to be said of one transaction.
+/// What is to be reported of one transaction.
 pub(super) struct Due {
     contested: BTreeSet<(String, String)>,
     rejected: BTreeSet<(String, String)>,

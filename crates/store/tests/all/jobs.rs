@@ -3,7 +3,7 @@
 use crate::batches::{PREFIX, SECOND, START, batch_of_everything, entry};
 use std::time::Duration;
 use throughline_sample::wire::*;
-use throughline_store::{Database, Silenced, Writer, close_silent, testing};
+use throughline_store::{Database, OrphanedJobs, Writer, close_orphaned_jobs, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -59,9 +59,9 @@ impl Bench {
         self.client.batch_execute(&sql).await.unwrap();
     }
 
-    async fn close_silent(&self) -> Silenced {
+    async fn close_orphaned_jobs(&self) -> OrphanedJobs {
         let mut client = self.database.connect().await.unwrap();
-        close_silent(&mut client, Duration::from_secs(900)).await.unwrap()
+        close_orphaned_jobs(&mut client, Duration::from_secs(900)).await.unwrap()
     }
 }
 
@@ -143,15 +143,19 @@ async fn silence_ends_a_job_and_a_word_takes_that_back() {
     bench.send(Batch { job_ranks: two, ..job("n1", 0, None) }).await;
     bench.send(Batch { job_ranks: vec![rank(2, "n2", 0, None)], ..job("n2", 0, None) }).await;
     bench.send(job("n1", 60, None)).await;
-    assert_eq!(bench.close_silent().await, Silenced::default(), "both nodes spoke just now");
+    assert_eq!(bench.close_orphaned_jobs().await, OrphanedJobs::default(), "both nodes spoke just now");
     bench.age(1000).await;
     bench.send(job("n2", 60, None)).await;
-    assert_eq!(bench.close_silent().await, Silenced { ranks: 2, jobs: 0 }, "n1 is silent, n2 is not");
+    assert_eq!(
+        bench.close_orphaned_jobs().await,
+        OrphanedJobs { ranks: 2, jobs: 0 },
+        "n1 is silent, n2 is not"
+    );
     assert_eq!(bench.ranks().await, ["0@n1 0 60 silent", "1@n1 0 60 silent", "2@n2 0 - -"]);
     bench.age(1000).await;
-    assert_eq!(bench.close_silent().await, Silenced { ranks: 1, jobs: 1 });
+    assert_eq!(bench.close_orphaned_jobs().await, OrphanedJobs { ranks: 1, jobs: 1 });
     assert_eq!(bench.job_end().await, "60");
-    assert_eq!(bench.close_silent().await, Silenced::default());
+    assert_eq!(bench.close_orphaned_jobs().await, OrphanedJobs::default());
     // n1 was cut off, not dead: its spool arrives, with the end of one rank.
     bench
         .send(Batch { job_ranks: vec![rank(1, "n1", 0, Some((70, "clean")))], ..job("n1", 120, None) })

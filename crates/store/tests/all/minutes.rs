@@ -10,7 +10,7 @@ use throughline_sample::catalogue::{
     TRANSMIT_WAIT_TICK_BYTES,
 };
 use throughline_sample::wire::Batch;
-use throughline_store::{Database, MinutesMade, Retention, Writer, make_minutes, testing};
+use throughline_store::{Database, Retention, RollupsMade, Writer, make_rollups, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -156,9 +156,9 @@ fn assert_same(told: &BTreeMap<(i64, i64), Minute>, expected: &BTreeMap<(i64, i6
 
 const TIME: &str = "to_timestamp($1::bigint / 1e3)";
 
-async fn all_made(database: &Database) -> MinutesMade {
+async fn all_made(database: &Database) -> RollupsMade {
     let mut client = database.connect().await.unwrap();
-    make_minutes(&mut client, &Retention::for_all(ALWAYS), Duration::from_secs(600)).await.unwrap()
+    make_rollups(&mut client, &Retention::for_all(ALWAYS), Duration::from_secs(600)).await.unwrap()
 }
 
 /// Milliseconds since the beginning.
@@ -377,7 +377,7 @@ async fn what_comes_late_is_made_again_and_only_that() {
     assert_eq!(notes(&client).await, 1);
     let mut upkeep = database.connect().await.unwrap();
     let week = Retention::for_all(Duration::from_secs(7 * 24 * 3600));
-    make_minutes(&mut upkeep, &week, Duration::from_secs(600)).await.unwrap();
+    make_rollups(&mut upkeep, &week, Duration::from_secs(600)).await.unwrap();
     assert_eq!((notes(&client).await, kept(1).await), (0, 10));
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use throughline_sample::catalogue::TRANSMIT_DATA_BYTES;
 use throughline_sample::wire::{Batch, Coverage, RowRules};
-use throughline_store::{Database, Retention, Writer, make_minutes, testing};
+use throughline_store::{Database, Retention, Writer, make_rollups, testing};
 use uuid::Uuid;
 
 use crate::batches::{PREFIX, SECOND, START, entry, port_sample};
@@ -95,7 +95,7 @@ async fn a_gap_is_known_time_as_far_as_its_sender_says() {
         let rate = (rates > 0).then_some(1000.0);
         assert_eq!((row.get(0), row.get(1), row.get(2)), (rates, rate, rate), "{reported:?}");
         let retention = Retention::for_all(ALWAYS);
-        while make_minutes(&mut client, &retention, Duration::from_secs(5)).await.unwrap().is_behind {}
+        while make_rollups(&mut client, &retention, Duration::from_secs(5)).await.unwrap().is_behind {}
         let query = "SELECT count(*), min(transmit_bytes_per_second), min(seconds) FROM ib_port_minutes WHERE seconds > 0";
         let row = client.query_one(query, &[]).await.unwrap();
         let (rate, seconds) = (rate.map(|rate| rate as f32), (minutes > 0).then_some(60_f32));

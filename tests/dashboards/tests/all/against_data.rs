@@ -8,7 +8,7 @@ use throughline_dashboard_check::{
     saturated_by_promql, saturated_by_sql,
 };
 use throughline_sample::Guid;
-use throughline_store::{Retention, make_minutes};
+use throughline_store::{Retention, make_rollups};
 
 fn driven() -> BTreeSet<(String, String)> {
     DRIVEN_PORTS.iter().map(|(guid, port)| (Guid(*guid).to_string(), port.to_string())).collect()
@@ -146,7 +146,7 @@ async fn long_ranges_are_answered_by_the_minute() {
     let seed = Seed::make();
     let database = seed.store().await;
     let mut upkeep = database.connect().await.unwrap();
-    make_minutes(&mut upkeep, &Retention::default(), Duration::from_secs(60)).await.unwrap();
+    make_rollups(&mut upkeep, &Retention::default(), Duration::from_secs(60)).await.unwrap();
     let sources = Sources { sql: Some(reader(&database).await), prometheus: None };
     let mut by_minutes = files();
     for (_, text) in &mut by_minutes.dashboards {

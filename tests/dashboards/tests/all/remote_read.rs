@@ -9,7 +9,7 @@ use throughline_dashboard_check::{Prometheus, Window};
 use throughline_gateway::access::Access;
 use throughline_gateway::query;
 use throughline_gateway::read::Limits;
-use throughline_store::{Database, Retention, make_blocks};
+use throughline_store::{Database, Retention, encode_chunks};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -108,7 +108,7 @@ async fn pack(database: &Database) {
     let mut client = database.connect().await.unwrap();
     let passed = "UPDATE minute_state SET made_until = date_trunc('hour', now()) + INTERVAL '1 hour'";
     client.batch_execute(passed).await.unwrap();
-    let made = make_blocks(&mut client, &Retention::default(), Duration::from_secs(600)).await.unwrap();
+    let made = encode_chunks(&mut client, &Retention::default(), Duration::from_secs(600)).await.unwrap();
     assert!(made.samples > 10_000, "{made:?}");
     // Nobody made its minutes.
     let gone = "UPDATE minute_state SET made_until = NULL; \

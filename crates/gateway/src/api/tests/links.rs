@@ -230,7 +230,7 @@ async fn where_readings_are_gone_minutes_answer() {
     let place = place(&now);
     let mut upkeep = database.connect().await.unwrap();
     let always = throughline_store::Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
-    throughline_store::make_minutes(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
+    throughline_store::make_rollups(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     let made = get(&router, &format!("{link}&points=2")).await;
     assert_eq!((steps(&made), &made["errors"]), (steps(&before), &before["errors"]));
     upkeep.batch_execute("SELECT drop_chunks('ib_port_counters', older_than => now())").await.unwrap();
