@@ -4,7 +4,7 @@
 //! drop it or wait it out, so they are not asked and stay unknown.
 
 use crate::engine::{Engine, EngineError};
-use crate::smp_batch::{Ask, Missing, ask};
+use crate::smp_batch::{Missing, SmpGet, get_all};
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use throughline_infiniband::mad::NodeKind;
@@ -21,7 +21,7 @@ const STATUS_UNSUPPORTED: u16 = 0x000C;
 /// Mask of that field.
 const STATUS_FIELD: u16 = 0x001C;
 
-fn can_tell(node: &Node) -> bool {
+fn has_attribute(node: &Node) -> bool {
     node.kind == NodeKind::Switch && node.vendor_id == VENDOR_MELLANOX && DEVICES.contains(&node.device_id)
 }
 
@@ -34,18 +34,18 @@ pub fn read_routing(
     topology: &Topology,
     stop: &AtomicBool,
 ) -> Result<HashMap<Guid, SwitchRouting>, EngineError> {
-    let asks: Vec<Ask> = topology
+    let gets: Vec<SmpGet> = topology
         .nodes
         .iter()
         .enumerate()
-        .filter(|(_, node)| can_tell(node))
-        .map(|(node, _)| Ask { node, attribute: attribute::ADAPTIVE_ROUTING_INFO, modifier: 0 })
+        .filter(|(_, node)| has_attribute(node))
+        .map(|(node, _)| SmpGet { node, attribute: attribute::ADAPTIVE_ROUTING_INFO, modifier: 0 })
         .collect();
     let mut found = HashMap::new();
-    ask(engine, topology, &asks, stop, &mut |position, answer| {
+    get_all(engine, topology, &gets, stop, &mut |position, answer| {
         let routing = routing(answer);
-        if let (Some(ask), Some(routing)) = (asks.get(position), routing) {
-            found.insert(topology.nodes[ask.node].guid, routing);
+        if let (Some(get), Some(routing)) = (gets.get(position), routing) {
+            found.insert(topology.nodes[get.node].guid, routing);
         }
     })?;
     Ok(found)

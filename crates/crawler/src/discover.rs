@@ -1,6 +1,6 @@
 //! Discovery: walks the subnet by directed routes, many nodes at once, and reads forwarding tables on the way.
 //!
-//! A *whole* walk ([`discover`]) asks every node everything. A *light* one ([`look`]) starts from what is known
+//! A *whole* walk ([`discover`]) asks every node everything. A *light* one ([`walk`]) starts from what is known
 //! and reads only what can have changed: who each switch is, its SwitchInfo and the PortInfo of all its ports;
 //! of neighbours those behind ports that changed, those that somebody suspects, and a share of the others in
 //! turn. Both go outwards through ports whose link is up now, so a cut cable never leaves a path that leads
@@ -48,7 +48,7 @@ pub struct Discovery {
 
 /// How to look at the subnet.
 #[derive(Clone, Debug)]
-pub struct Look<'a> {
+pub struct WalkOptions<'a> {
     /// What is known. Nodes that do not answer are kept from it.
     pub known: Option<&'a Topology>,
     /// Whether everything is asked, whatever is known.
@@ -59,9 +59,9 @@ pub struct Look<'a> {
     pub nodes: &'a BTreeSet<Guid>,
     /// LIDs of such.
     pub lids: &'a BTreeSet<u16>,
-    /// Which share of the other nodes is asked in a light walk: each in one of [`Look::turns`] walks.
+    /// Which share of the other nodes is asked in a light walk: each in one of [`WalkOptions::turns`] walks.
     pub turn: u64,
-    /// See [`Look::turn`]; at least 1, which asks all in each walk.
+    /// See [`WalkOptions::turn`]; at least 1, which asks all in each walk.
     pub turns: u64,
     /// What the walk may take.
     pub limits: Limits,
@@ -72,11 +72,11 @@ static NOBODY: BTreeSet<Guid> = BTreeSet::new();
 /// No LID in particular.
 static NOWHERE: BTreeSet<u16> = BTreeSet::new();
 
-impl<'a> Look<'a> {
+impl<'a> WalkOptions<'a> {
     /// A whole walk.
     #[must_use]
-    pub fn whole(known: Option<&'a Topology>, tables: bool) -> Look<'a> {
-        Look {
+    pub fn whole(known: Option<&'a Topology>, tables: bool) -> WalkOptions<'a> {
+        WalkOptions {
             known,
             whole: true,
             tables,
@@ -90,8 +90,8 @@ impl<'a> Look<'a> {
 
     /// A light walk that asks each neighbour.
     #[must_use]
-    pub fn light(known: &'a Topology) -> Look<'a> {
-        Look { whole: false, ..Look::whole(Some(known), false) }
+    pub fn light(known: &'a Topology) -> WalkOptions<'a> {
+        WalkOptions { whole: false, ..WalkOptions::whole(Some(known), false) }
     }
 }
 
@@ -100,14 +100,14 @@ impl<'a> Look<'a> {
 /// # Errors
 /// [`EngineError`]. A local node that does not answer gives an empty topology with a failure.
 pub fn discover(engine: &mut Engine, tables: bool, stop: &AtomicBool) -> Result<Discovery, EngineError> {
-    look(engine, &Look::whole(None, tables), stop)
+    walk(engine, &WalkOptions::whole(None, tables), stop)
 }
 
 /// Walks the subnet.
 ///
 /// # Errors
 /// As [`discover`].
-pub fn look(engine: &mut Engine, how: &Look<'_>, stop: &AtomicBool) -> Result<Discovery, EngineError> {
+pub fn walk(engine: &mut Engine, how: &WalkOptions<'_>, stop: &AtomicBool) -> Result<Discovery, EngineError> {
     let start = Instant::now();
     let sent = engine.stats().sent;
     engine.clear_nodes();
@@ -115,7 +115,7 @@ pub fn look(engine: &mut Engine, how: &Look<'_>, stop: &AtomicBool) -> Result<Di
     walk.probe(engine.queue(), DirectedPath::local(), None);
     engine.run(&mut walk, stop)?;
     // Cables that were taken for known and whose other end did not turn up are asked after.
-    while walk.ask_after_missing(engine.queue()) {
+    while walk.request_missing(engine.queue()) {
         engine.run(&mut walk, stop)?;
     }
     let mut found = walk.finish(how.known);

@@ -9,8 +9,8 @@
 //! a [`Work`] does. Nothing is allocated per MAD once queues have grown.
 
 mod arrivals;
+mod backpressure;
 mod budget;
-mod give_way;
 mod overdue;
 mod queue;
 mod round_trip;
@@ -20,8 +20,8 @@ mod slots;
 mod stats;
 mod window;
 
+pub use backpressure::Backpressure;
 pub use budget::Budget;
-pub use give_way::GiveWay;
 pub use queue::{NodeId, Queue, Request, Route};
 pub use run::Engine;
 pub use settings::{

@@ -133,7 +133,7 @@ pub type NamedEnd = (Guid, u8);
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happened {
+pub struct FabricEvent {
     /// What.
     pub kind: &'static Kind,
     /// Where; port 0 where it is about a node, GUID 0 where it is about the subnet.
@@ -148,7 +148,7 @@ pub struct Happened {
     pub text: String,
 }
 
-impl Happened {
+impl FabricEvent {
     /// As a record.
     #[must_use]
     pub fn record(&self, time: i64, source: &str) -> wire::Event {

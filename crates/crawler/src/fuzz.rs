@@ -1,7 +1,7 @@
 //! Everything of the crawler that takes bytes from outside, as one list of functions over bytes; see
 //! [`throughline_infiniband::fuzz`], whose rules hold here.
 
-use crate::scrape::{Asked, CounterChoice};
+use crate::scrape::{CounterChoice, PageRequest};
 use crate::transport::wire;
 use std::str::FromStr;
 use throughline_daemon::Scrape;
@@ -13,7 +13,7 @@ pub use throughline_infiniband::fuzz::Target;
 pub const TARGETS: &[Target] = &[
     Target { name: "wire", covers: &["transport/wire.rs"], run: frames },
     Target { name: "options", covers: &["port.rs"], run: options },
-    Target { name: "epochs", covers: &["sweep/memory.rs"], run: epochs },
+    Target { name: "epochs", covers: &["sweep/epochs.rs"], run: epochs },
     Target { name: "query", covers: &["scrape.rs"], run: query },
 ];
 
@@ -41,10 +41,10 @@ fn options(bytes: &[u8]) {
 }
 
 fn epochs(bytes: &[u8]) {
-    let _ = crate::sweep::memory::parse(bytes);
+    let _ = crate::sweep::epochs::parse(bytes);
     // With the right checksum, so that what it guards is reached.
     let sum = crc32c::crc32c(bytes);
-    let _ = crate::sweep::memory::parse([bytes, format!("end {sum:08x}\n").as_bytes()].concat().as_slice());
+    let _ = crate::sweep::epochs::parse([bytes, format!("end {sum:08x}\n").as_bytes()].concat().as_slice());
 }
 
 fn query(bytes: &[u8]) {
@@ -52,7 +52,7 @@ fn query(bytes: &[u8]) {
     let pairs = text.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     let query = pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
     let scrape = Scrape { query, ..Scrape::default() };
-    if let Ok(asked) = Asked::parse(&scrape, &CounterChoice::all()) {
-        let _ = (asked.shard.has(throughline_sample::Guid(1)), asked.choice.indices().count());
+    if let Ok(request) = PageRequest::parse(&scrape, &CounterChoice::all()) {
+        let _ = (request.shard.has(throughline_sample::Guid(1)), request.choice.indices().count());
     }
 }

@@ -1,7 +1,7 @@
 //! Reads multicast forwarding tables, after the walk that found the switches.
 
 use crate::engine::{Engine, EngineError};
-use crate::smp_batch::{Ask, ask};
+use crate::smp_batch::{SmpGet, get_all};
 use std::sync::atomic::AtomicBool;
 use throughline_infiniband::mad::{MFT_POSITION_PORTS, attribute};
 use throughline_infiniband::multicast::{MulticastTables, POSITION_SHIFT};
@@ -22,17 +22,17 @@ pub fn read(
     topology: &Topology,
     stop: &AtomicBool,
 ) -> Result<(MulticastTables, Vec<Failure>), EngineError> {
-    let mut asks = Vec::new();
+    let mut gets = Vec::new();
     let mut failures = Vec::new();
     for (index, node) in topology.nodes.iter().enumerate() {
         let (blocks, positions) = extent(node);
-        if asks.len() + blocks as usize * positions as usize > REQUESTS_MAX {
+        if gets.len() + blocks as usize * positions as usize > REQUESTS_MAX {
             let (guid, what) = (Some(node.guid), "MulticastForwardingTable");
             failures.push(Failure { guid, port: None, what, reason: "beyond_the_bound" });
             continue;
         }
         for block in 0..blocks {
-            asks.extend((0..positions).map(|position| Ask {
+            gets.extend((0..positions).map(|position| SmpGet {
                 node: index,
                 attribute: attribute::MULTICAST_FORWARDING_TABLE,
                 modifier: position << POSITION_SHIFT | block,
@@ -41,8 +41,8 @@ pub fn read(
     }
     let mut tables = MulticastTables::new(topology);
     let mut entries = 0;
-    ask(engine, topology, &asks, stop, &mut |position, answer| {
-        let Some(Ask { node, modifier, .. }) = asks.get(position).copied() else { return };
+    get_all(engine, topology, &gets, stop, &mut |position, answer| {
+        let Some(SmpGet { node, modifier, .. }) = gets.get(position).copied() else { return };
         match answer {
             Ok(data) => {
                 // Each entry with a port takes its room, whatever it says.

@@ -4,26 +4,26 @@
 //! for events of the local port where verbs are built in. They append to the spool, which waits for nobody; tasks
 //! deliver it and serve `/metrics`.
 
-mod administration;
 pub mod config;
 mod device;
+mod discovery_thread;
 mod exposition;
-mod hard_sweep;
 mod health;
-mod housekeeping;
+mod heavy_sweep;
 mod local_port;
 mod manager;
-mod memory;
 mod pace;
 mod publish;
 mod reports;
+mod sa_thread;
+mod self_metrics;
 mod sender;
 mod shared;
 mod standby;
-mod survey;
 pub mod sweep_config;
 mod sweeps;
-mod told;
+mod topology_cache;
+mod topology_source;
 mod trigger;
 mod trust;
 mod verbs;
@@ -39,7 +39,7 @@ use config::Config;
 pub use device::device_failure;
 use exposition::Exposition;
 use health::CrawlerHealth;
-use housekeeping::Own;
+use self_metrics::SelfMetrics;
 use sender::Sender;
 use shared::{Publisher, Shared};
 use standby::Standby;
@@ -88,26 +88,26 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let spool = config.spool.open(&state_dir.join(SPOOL_FOLDER), owner.clone())?;
         let quarantine = config.spool.quarantine(&state_dir.join(REFUSED_FOLDER), owner, &spool)?;
         let listening = Listening::begin("fabric", config.http.listen, "http.listen").await?;
-        let (commits, rounds) = tokio::sync::mpsc::channel(housekeeping::ROUNDS_WATCHED);
+        let (commits, rounds) = tokio::sync::mpsc::channel(self_metrics::ROUNDS_WATCHED);
         let publisher = Publisher {
             spool: spool.clone(),
             sender: Sender::new(subnet_prefix),
             figures: SelfFigures::default(),
             clock: Arc::new(Clock::new()),
             rounds: commits,
-            duty: Arc::default(),
+            leader: Arc::default(),
             interruptions: Mutex::new(Interruptions::new(config.discovery.explains_within())),
         };
         let shared = Arc::new(Shared::new(publisher));
         let crawl_stop = Stop::default();
-        let (administration, administrator) = administration::spawn(
+        let (administration, administrator) = sa_thread::spawn(
             config.clone(),
             port.clone(),
             administration,
             shared.clone(),
             crawl_stop.clone(),
         )?;
-        let survey_parts = survey::Parts {
+        let discovery_parts = discovery_thread::Parts {
             config: config.clone(),
             port: port.clone(),
             shared: shared.clone(),
@@ -117,7 +117,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             administration,
         };
         let threads = vec![
-            survey::spawn(survey_parts, management)?,
+            discovery_thread::spawn(discovery_parts, management)?,
             sweeps::spawn(
                 config.clone(),
                 port.clone(),
@@ -134,7 +134,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let outbox = Outbox::start(spool, quarantine, sink.clone());
         let delivered = CancellationToken::new();
         let standby = Standby::new(config, sink, shared.clone());
-        let own = Own { shared: shared.clone(), shipped: outbox.shipped() };
+        let own = SelfMetrics { shared: shared.clone(), shipped: outbox.shipped() };
         let interval = config.sweep.interval_seconds.duration();
         let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
         let walks = config.discovery.interval_seconds.duration();
@@ -146,8 +146,8 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             administrator,
             verbs,
             crawl_stop,
-            housekeeping: tokio::spawn(housekeeping::run(own.clone(), stop.clone())),
-            commits: tokio::spawn(housekeeping::watch_commits(own, rounds)),
+            self_metrics: tokio::spawn(self_metrics::run(own.clone(), stop.clone())),
+            commits: tokio::spawn(self_metrics::watch_commits(own, rounds)),
             standby: tokio::spawn(standby.run(stop.clone(), delivered.clone())),
             delivered,
             outbox,
@@ -184,7 +184,7 @@ struct Tasks {
     administrator: JoinHandle<Option<Client>>,
     verbs: Option<JoinHandle<()>>,
     crawl_stop: Stop,
-    housekeeping: tokio::task::JoinHandle<()>,
+    self_metrics: tokio::task::JoinHandle<()>,
     commits: tokio::task::JoinHandle<()>,
     standby: tokio::task::JoinHandle<()>,
     delivered: CancellationToken,
@@ -208,7 +208,7 @@ impl Tasks {
         if !matches!(joined.await, Ok(true)) {
             tracing::error!("a crawler thread ended badly");
         }
-        ended("housekeeping", self.housekeeping).await;
+        ended("housekeeping", self.self_metrics).await;
         self.outbox.drain().await;
         self.delivered.cancel();
         ended("standby", self.standby).await;

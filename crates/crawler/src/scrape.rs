@@ -120,7 +120,7 @@ fn is_fast(metric: &Metric) -> bool {
 
 /// A page as it was asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Asked {
+pub struct PageRequest {
     /// Which nodes.
     pub shard: Shard,
     /// Which counters.
@@ -129,17 +129,18 @@ pub struct Asked {
     pub format: Format,
 }
 
-impl Asked {
+impl PageRequest {
     /// Reads a query; what it does not name is as configured.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn parse(scrape: &Scrape, configured: &CounterChoice) -> Result<Asked, String> {
-        let mut asked = Asked { shard: Shard::WHOLE, choice: configured.clone(), format: scrape.format };
+    pub fn parse(scrape: &Scrape, configured: &CounterChoice) -> Result<PageRequest, String> {
+        let mut request =
+            PageRequest { shard: Shard::WHOLE, choice: configured.clone(), format: scrape.format };
         for (key, value) in &scrape.query {
             match key.as_str() {
-                "shard" => asked.shard = Shard::parse(value)?,
-                "counters" => asked.choice = CounterChoice::parse(value)?,
+                "shard" => request.shard = Shard::parse(value)?,
+                "counters" => request.choice = CounterChoice::parse(value)?,
                 other => {
                     return Err(format!(
                         "'{}' is no parameter of this page; there are shard=3/8 and counters=fast",
@@ -148,7 +149,7 @@ impl Asked {
                 }
             }
         }
-        Ok(asked)
+        Ok(request)
     }
 }
 
@@ -214,10 +215,10 @@ mod tests {
             format: Format::Text,
             query: query.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
         };
-        let asked = Asked::parse(&scrape(&[("shard", "2/3"), ("counters", "errors")]), &all).unwrap();
-        assert_eq!(asked.shard, Shard { number: 2, of: 3 });
-        assert!(asked.choice == CounterChoice::parse("errors").unwrap());
-        assert!(Asked::parse(&scrape(&[]), &all).unwrap().choice == all);
-        assert!(Asked::parse(&scrape(&[("shards", "1/2")]), &all).unwrap_err().contains("'shards'"));
+        let request = PageRequest::parse(&scrape(&[("shard", "2/3"), ("counters", "errors")]), &all).unwrap();
+        assert_eq!(request.shard, Shard { number: 2, of: 3 });
+        assert!(request.choice == CounterChoice::parse("errors").unwrap());
+        assert!(PageRequest::parse(&scrape(&[]), &all).unwrap().choice == all);
+        assert!(PageRequest::parse(&scrape(&[("shards", "1/2")]), &all).unwrap_err().contains("'shards'"));
     }
 }

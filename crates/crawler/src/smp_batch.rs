@@ -10,7 +10,7 @@ use throughline_infiniband::topology::{NodeIndex, Topology};
 
 /// One SMP Get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub struct SmpGet {
     /// The node, in the topology.
     pub node: NodeIndex,
     /// Attribute number.
@@ -40,31 +40,31 @@ impl Missing {
 }
 
 /// Gets the position of a question and its answer: the attribute's data.
-pub type Done<'a> = dyn FnMut(usize, Result<&[u8], Missing>) + 'a;
+pub type OnReply<'a> = dyn FnMut(usize, Result<&[u8], Missing>) + 'a;
 
 /// Asks all, in turn over the nodes. `done` gets each answer as it comes.
 ///
 /// # Errors
 /// [`EngineError`].
-pub fn ask(
+pub fn get_all(
     engine: &mut Engine,
     topology: &Topology,
-    asks: &[Ask],
+    gets: &[SmpGet],
     stop: &AtomicBool,
-    done: &mut Done<'_>,
+    done: &mut OnReply<'_>,
 ) -> Result<(), EngineError> {
     let queue = engine.queue();
     let mut known: Vec<Option<NodeId>> = vec![None; topology.nodes.len()];
-    for (tag, ask) in asks.iter().enumerate() {
-        let route = || Route::Directed(topology.nodes[ask.node].path);
-        let node = *known[ask.node].get_or_insert_with(|| queue.add_node(route()));
-        let query = Query { attribute: ask.attribute, modifier: ask.modifier, port_select: 0 };
+    for (tag, get) in gets.iter().enumerate() {
+        let route = || Route::Directed(topology.nodes[get.node].path);
+        let node = *known[get.node].get_or_insert_with(|| queue.add_node(route()));
+        let query = Query { attribute: get.attribute, modifier: get.modifier, port_select: 0 };
         queue.push(node, Request::new(query, tag as u64));
     }
     engine.run(&mut Answers(done), stop)
 }
 
-struct Answers<'a, 'b>(&'a mut Done<'b>);
+struct Answers<'a, 'b>(&'a mut OnReply<'b>);
 
 impl Work for Answers<'_, '_> {
     fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, _now: Instant) {

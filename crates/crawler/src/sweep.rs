@@ -4,7 +4,7 @@
 //! PortSamplesControl before its first optional ones. A reading may be partial: what could not be read is
 //! absent, with a counted reason, and never hides another port. Nothing here writes to the fabric.
 
-pub mod memory;
+pub mod epochs;
 pub mod plan;
 mod sweeper;
 mod target;

@@ -127,7 +127,7 @@ async fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         () = stop.cancelled() => Ok(()),
     };
     if stop.is_cancelled() || result.is_err() {
-        start::say(&format!("Stopping; the data stays in {}", layout.server().display()));
+        start::print_line(&format!("Stopping; the data stays in {}", layout.server().display()));
     }
     let clean = stack.stop(&layout).await;
     layout.clean()?;
@@ -145,16 +145,16 @@ async fn demonstrate(
     stack: &mut Stack,
 ) -> anyhow::Result<()> {
     let simulated = "simulated fabric, adapters and GPUs";
-    start::say(&format!("Throughline demo: {simulated}; real MPI ({}), MADs and database", mpi.name));
+    start::print_line(&format!("Throughline demo: {simulated}; real MPI ({}), MADs and database", mpi.name));
     let begin = SystemTime::now();
     let mut started = start::start(stack, layout, programs, server, tree, mpi).await?;
     let client = started.database.connect_reader().await?;
     let daemons: Vec<_> = stack.daemons().map(|child| &*child).collect();
-    start::say(&format!("\n{}", show::whereabouts(&started, daemons.into_iter(), &layout.logs())));
+    start::print_line(&format!("\n{}", show::whereabouts(&started, daemons.into_iter(), &layout.logs())));
     if arguments.once {
         return once(stack, layout, mpi, &mut started, &client, begin).await;
     }
-    start::say(&show::suggestions(&started, &programs.throughline));
+    start::print_line(&show::suggestions(&started, &programs.throughline));
     watch(stack, layout, mpi, &mut started, &client).await
 }
 
@@ -198,12 +198,12 @@ async fn once(
     begin: SystemTime,
 ) -> anyhow::Result<()> {
     let start = Instant::now();
-    start::tell("waiting for rows of every source");
+    start::progress("waiting for rows of every source");
     for round in 1_u32.. {
         one_round(stack, layout, mpi, started, client, true).await?;
         let view = view(started, client, begin).await?;
         let Some((what, child)) = missing(&view, mpi) else {
-            start::say(&format!("\n{}", show::summary(&view, started.driver.network(), mpi)));
+            start::print_line(&format!("\n{}", show::summary(&view, started.driver.network(), mpi)));
             return Ok(());
         };
         if start.elapsed() > ONCE_LIMIT {
@@ -211,7 +211,7 @@ async fn once(
             anyhow::bail!("{what} in {} s; see {}", ONCE_LIMIT.as_secs(), log.display());
         }
         if round % REMINDER_ROUNDS == 0 {
-            start::tell(&format!("{what} yet; waiting, at most {} s", ONCE_LIMIT.as_secs()));
+            start::progress(&format!("{what} yet; waiting, at most {} s", ONCE_LIMIT.as_secs()));
         }
     }
     Ok(())
@@ -239,7 +239,7 @@ async fn one_round(
     mpi: &Mpi,
     started: &mut Started,
     client: &Client,
-    tells_factor: bool,
+    shows_factor: bool,
 ) -> anyhow::Result<()> {
     stack.check()?;
     let ended = match &mut stack.mpi {
@@ -256,9 +256,9 @@ async fn one_round(
     tokio::time::sleep(ROUND).await;
     let Some(injector) = &stack.injector else { return Ok(()) };
     if let Some(factor) = started.driver.round(client, injector).await?
-        && tells_factor
+        && shows_factor
     {
-        start::tell(&format!("the program's traffic is scaled by {factor} on the simulated fabric"));
+        start::progress(&format!("the program's traffic is scaled by {factor} on the simulated fabric"));
     }
     Ok(())
 }

@@ -102,12 +102,12 @@ pub struct Started {
 }
 
 /// Tells people what is being done.
-pub fn tell(what: &str) {
-    say(&format!("  {what}"));
+pub fn progress(what: &str) {
+    print_line(&format!("  {what}"));
 }
 
 /// Prints a line. Whoever closed our output has read enough; that must not keep anything from being stopped.
-pub fn say(line: &str) {
+pub fn print_line(line: &str) {
     drop(writeln!(std::io::stdout(), "{line}"));
 }
 
@@ -119,7 +119,7 @@ pub async fn ensure_prefix(folder: &Path, server: &Server) -> anyhow::Result<(Pr
     let options = ClusterOptions { state_dir: folder.to_owned(), pg_bin: server.pg_bin.clone() };
     let ready = tokio::task::spawn_blocking(move || {
         let prefix = Prefix::locate()?;
-        let mut progress = |line: &str| tell(line);
+        let mut progress = |line: &str| progress(line);
         prefix.ensure(Set::Fabric, &mut progress)?;
         let cluster = match PrivateCluster::find(&options) {
             Ok(cluster) => cluster,
@@ -148,7 +148,7 @@ pub async fn start(
     let (prefix, psql) = ensure_prefix(&layout.server(), server).await?;
     let program = mpi.compile(&layout.programs()).await?;
 
-    tell(&format!(
+    progress(&format!(
         "starting the simulator ({} hosts, {} switches) and the database",
         tree.hosts,
         tree.switches()
@@ -163,11 +163,11 @@ pub async fn start(
     stack.fabric = Some(fabric.clone());
 
     let ranks = hosts_of_ranks(&tree);
-    tell("reading the fabric's routes between the ranks' hosts");
+    progress("reading the fabric's routes between the ranks' hosts");
     let network = routes(layout, programs, &route_environment, &ranks.map(FatTree::host_guid)).await?;
 
     let server = stack.server.as_mut().ok_or_else(|| anyhow!("serve is gone"))?;
-    tell("waiting for the database and `throughline serve`");
+    progress("waiting for the database and `throughline serve`");
     server.address("collect", READY_LIMIT).await?;
     let collect = collect_socket(layout)?;
     let server_address = server.address("query", READY_LIMIT).await?;
@@ -189,7 +189,7 @@ pub async fn start(
         Some(Injector::start(Plan { network: network.clone(), node_names, console, hosts: hosts_ports })?);
 
     stack.crawler = Some(start_crawler(layout, programs, &crawler_environment, &collect)?);
-    tell("waiting for the crawler and the agents");
+    progress("waiting for the crawler and the agents");
     let crawler = stack.crawler.as_mut().ok_or_else(|| anyhow!("the crawler is gone"))?;
     let crawler_address = crawler.address("fabric", READY_LIMIT).await?;
     let mut agent_addresses = Vec::new();

@@ -3,12 +3,12 @@
 mod check;
 mod clear;
 mod discover;
+mod error_scan;
 mod errors;
 pub mod fabric;
 mod groups;
 mod help;
 mod links;
-mod look;
 mod nodes;
 mod route;
 mod save;

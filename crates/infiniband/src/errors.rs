@@ -37,7 +37,7 @@ pub struct Excess {
 }
 
 /// What a counter says: how much it counted, whether it may be more, and how much in one second.
-type Said = (u128, bool, Option<f64>);
+type Counted = (u128, bool, Option<f64>);
 
 /// Counters above their thresholds since they were cleared.
 #[must_use]
@@ -59,24 +59,24 @@ pub fn details(of: &Metric, before: Option<&PortReading>, after: &PortReading) -
     let fields = set.map_or(0, |(_, set)| set.metrics(&ClassPortInfo::default()));
     let metrics = counter_metrics().iter().enumerate().filter(|(index, _)| fields >> index & 1 == 1);
     let parts = metrics.filter_map(|(index, metric)| {
-        let said = match before {
+        let counted = match before {
             Some(before) => increase(before, after, index, DETAIL_BITS),
             None => total(&after.counters, index, DETAIL_BITS),
         };
-        let (count, at_least, per_second) = said.filter(|(count, ..)| *count > 0)?;
+        let (count, at_least, per_second) = counted.filter(|(count, ..)| *count > 0)?;
         Some(Excess { metric, count, at_least, per_second, threshold: 0 })
     });
     parts.collect()
 }
 
-fn total(counters: &Counters, index: usize, bits: u32) -> Option<Said> {
+fn total(counters: &Counters, index: usize, bits: u32) -> Option<Counted> {
     if counters.is_saturated(index) {
         return Some((end(bits), true, None));
     }
     Some((counters.exact(index)?, false, None))
 }
 
-fn increase(before: &PortReading, after: &PortReading, index: usize, bits: u32) -> Option<Said> {
+fn increase(before: &PortReading, after: &PortReading, index: usize, bits: u32) -> Option<Counted> {
     let seconds = (after.time - before.time) as f64 / NANOSECONDS;
     let rate = |count: u128| (seconds > 0.0).then(|| count as f64 / seconds);
     let (old, new) = (before.counters.exact(index), after.counters.exact(index));
@@ -101,7 +101,7 @@ fn end(bits: u32) -> u128 {
     (1 << bits) - 1
 }
 
-fn judged(thresholds: &Thresholds, count: impl Fn(usize, u32) -> Option<Said>) -> Vec<Excess> {
+fn judged(thresholds: &Thresholds, count: impl Fn(usize, u32) -> Option<Counted>) -> Vec<Excess> {
     let mut found = Vec::new();
     for (metric, bits) in ERROR_COUNTERS {
         let Some(threshold) = thresholds.of(metric) else { continue };

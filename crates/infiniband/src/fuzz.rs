@@ -141,8 +141,8 @@ fn names(bytes: &[u8]) {
 }
 
 fn memory(bytes: &[u8]) {
-    if let Ok(topology) = crate::records::remembered(bytes) {
-        let again = crate::records::memory(&topology);
+    if let Ok(topology) = crate::records::read_snapshot(bytes) {
+        let again = crate::records::snapshot(&topology);
         let _ = (crate::records::topology(&again).signature(), topology.signature());
     }
 }

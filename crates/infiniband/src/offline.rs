@@ -88,7 +88,7 @@ impl Saved {
                 "{ends} ends of cables run at '{speed}', a speed that is not known here: read without a speed"
             ));
         }
-        let (groups, strangers) = std::mem::take(&mut facts.membership).told();
+        let (groups, strangers) = std::mem::take(&mut facts.membership).groups();
         self.groups = groups;
         if strangers > 0 {
             self.warnings.push(format!(

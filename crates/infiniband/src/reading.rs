@@ -45,7 +45,7 @@ pub struct PortReading {
     /// Bit i: metric i was read in the last sweep. Bit 63: counters by lane were.
     pub fresh: u64,
     /// Whether the last sweep asked for anything of it.
-    pub was_asked: bool,
+    pub was_requested: bool,
     /// Whether a counter was lower in the last sweep than before: cleared by somebody, or the device was reset.
     pub was_cleared: bool,
     /// Reason why something is missing in the last sweep that asked for anything.
@@ -69,7 +69,7 @@ impl PortReading {
             epoch: 0,
             counters: Counters::default(),
             fresh: 0,
-            was_asked: false,
+            was_requested: false,
             was_cleared: false,
             failure: None,
         }

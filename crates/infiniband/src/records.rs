@@ -2,7 +2,7 @@
 
 mod inventory;
 
-pub use inventory::{changed_nodes, inventory, memory, multicast, remembered, topology};
+pub use inventory::{changed_nodes, inventory, multicast, read_snapshot, snapshot, topology};
 
 use crate::mad::{Counters, LANES, LaneCounters, counter_metrics, lane_metrics};
 use crate::{reading, reading::PortReading};

@@ -4,12 +4,12 @@ mod counters;
 mod help;
 mod links;
 mod nodes;
+mod show;
 mod subnet;
-mod tell;
 
 pub use help::HELP;
 
-use crate::words::{self, Words};
+use crate::parser::{self, Words};
 use crate::world::{Jitter, World};
 
 /// Runs one command at a moment; what it says.
@@ -22,11 +22,11 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
     let done = Ok(String::new());
     match name.as_str() {
         "help" => return Ok(HELP.to_owned()),
-        "stats" => return Ok(tell::stats(world)),
-        "nodes" => return Ok(tell::nodes(world)),
-        "groups" => return Ok(tell::groups(world)),
+        "stats" => return Ok(show::stats(world)),
+        "nodes" => return Ok(show::nodes(world)),
+        "groups" => return Ok(show::groups(world)),
         "latency" | "service" | "queue" | "loss" | "duplicate" | "late" | "busy" => {
-            conduct(world, &name, &mut words)?;
+            faults(world, &name, &mut words)?;
         }
         "dead" | "alive" | "pma-dead" | "rename" | "mkey" | "pma" | "redirect" => {
             nodes::node(world, &name, &mut words)?;
@@ -46,11 +46,11 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
     done
 }
 
-fn conduct(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> {
+fn faults(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> {
     match name {
         "latency" => {
-            world.conduct.round_trip = words.time("the round trip")?;
-            world.conduct.jitter = match words.next().as_deref() {
+            world.faults.round_trip = words.time("the round trip")?;
+            world.faults.jitter = match words.next().as_deref() {
                 None => Jitter::None,
                 Some("even") => Jitter::Even(words.time("the spread")?),
                 Some("exponential") => Jitter::Exponential(words.time("the mean of the spread")?),
@@ -60,21 +60,21 @@ fn conduct(world: &mut World, name: &str, words: &mut Words) -> Result<(), Strin
         "service" => {
             let time = words.time("the time per MAD")?;
             match words.next() {
-                None => world.conduct.service = time,
+                None => world.faults.service = time,
                 Some(nodes) => {
-                    for node in words::nodes(&world.fabric, &nodes)? {
+                    for node in parser::nodes(&world.fabric, &nodes)? {
                         world.fabric.nodes[node].manners.service = Some(time);
                     }
                 }
             }
         }
-        "queue" => world.conduct.queue = words.number("the number of MADs")?,
-        "loss" => world.conduct.loss = words.share("the share")?,
-        "duplicate" => world.conduct.duplicate = words.share("the share")?,
-        "busy" => world.conduct.busy = words.share("the share")?,
+        "queue" => world.faults.queue = words.number("the number of MADs")?,
+        "loss" => world.faults.loss = words.share("the share")?,
+        "duplicate" => world.faults.duplicate = words.share("the share")?,
+        "busy" => world.faults.busy = words.share("the share")?,
         _ => {
-            world.conduct.late = words.share("the share")?;
-            world.conduct.late_by = words.time("by how much")?;
+            world.faults.late = words.share("the share")?;
+            world.faults.late_by = words.time("by how much")?;
         }
     }
     Ok(())

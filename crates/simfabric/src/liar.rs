@@ -4,9 +4,9 @@
 //! that shows another one's GUID. Nothing of it is in the model: made-up nodes carry no traffic and have no counters.
 
 use crate::bits::{get, put};
+use crate::forwarding;
 use crate::model::{End, Fabric};
-use crate::smp::{self, Asked};
-use crate::travel;
+use crate::smp::{self, Request};
 
 /// Physical ports of a made-up switch: the most that there can be (port 255 means all of them).
 const PORTS: u8 = 254;
@@ -47,7 +47,8 @@ pub(crate) fn behind<'a>(
 ) -> Option<(Liar, &'a [u8])> {
     let is_own = |liar: &&Liar, hop: usize| {
         ports[hop] == liar.end.port
-            && travel::directed(fabric, from, &ports[..hop]).is_some_and(|(at, _)| at.node == liar.end.node)
+            && forwarding::directed(fabric, from, &ports[..hop])
+                .is_some_and(|(at, _)| at.node == liar.end.node)
     };
     (0..ports.len()).find_map(|hop| Some((*liars.iter().find(|liar| is_own(liar, hop))?, &ports[hop + 1..])))
 }
@@ -68,20 +69,20 @@ pub(crate) fn answer(
     fabric: &Fabric,
     liar: Liar,
     ports: &[u8],
-    asked: &Asked,
+    request: &Request,
     data: &mut [u8],
 ) -> Result<(), u16> {
     if let Lie::Claim(node) = liar.lie {
-        let (at, kind) = (End { node, port: fabric.nodes[node].end_ports().start as u8 }, asked.attribute);
-        let is_told = ports.is_empty() && matches!(kind, 0x0010 | 0x0011 | 0x0015);
-        return if is_told {
-            smp::get_attribute(fabric, at, asked, false, data)
+        let (at, kind) = (End { node, port: fabric.nodes[node].end_ports().start as u8 }, request.attribute);
+        let is_reported = ports.is_empty() && matches!(kind, 0x0010 | 0x0011 | 0x0015);
+        return if is_reported {
+            smp::get_attribute(fabric, at, request, false, data)
         } else {
             Err(smp::STATUS_BAD_ATTRIBUTE)
         };
     }
     let number = hash(liar.end, ports);
-    match asked.attribute {
+    match request.attribute {
         0x0010 => data[..6].copy_from_slice(b"liar\x1b["),
         0x0011 => {
             put(data, 0, 8, 1);
@@ -100,7 +101,7 @@ pub(crate) fn answer(
         }
         0x0015 => {
             put(data, 64, 64, fabric.prefix);
-            if asked.modifier == 0 {
+            if request.modifier == 0 {
                 put(data, 128, 16, 1 + number % CLAIMED_LIDS);
             }
             linked(data);
@@ -112,10 +113,10 @@ pub(crate) fn answer(
 }
 
 /// What a real node shows of a port behind which something is made up: a link.
-pub(crate) fn shown(liars: &[Liar], at: End, asked: &Asked, data: &mut [u8]) {
+pub(crate) fn shown(liars: &[Liar], at: End, request: &Request, data: &mut [u8]) {
     let is_it =
-        |liar: &Liar| liar.end.node == at.node && u64::from(liar.end.port) == u64::from(asked.modifier);
-    if asked.attribute == 0x0015 && liars.iter().any(is_it) {
+        |liar: &Liar| liar.end.node == at.node && u64::from(liar.end.port) == u64::from(request.modifier);
+    if request.attribute == 0x0015 && liars.iter().any(is_it) {
         linked(data);
     }
 }

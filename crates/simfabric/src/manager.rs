@@ -238,8 +238,8 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::forwarding;
     use crate::net;
-    use crate::travel;
     use throughline_infiniband::topology::FatTree;
 
     fn managed(lmc: u8) -> Fabric {
@@ -260,7 +260,7 @@ mod tests {
                 (1..fabric.lids.len() as u16).filter(|l| fabric.by_lid(*l).is_some()).collect();
             assert_eq!(lids.len(), (146 << lmc) + 20);
             for lid in lids {
-                assert_eq!(travel::by_lid(&fabric, from, lid), fabric.by_lid(lid), "LID {lid}");
+                assert_eq!(forwarding::by_lid(&fabric, from, lid), fabric.by_lid(lid), "LID {lid}");
             }
         }
     }
@@ -284,7 +284,7 @@ mod tests {
         let lid = fabric.nodes[host].lid();
         fabric.nodes[host].ports[1].is_up = false;
         configure(&mut fabric);
-        assert_eq!(travel::by_lid(&fabric, fabric.manager.unwrap(), lid), None);
+        assert_eq!(forwarding::by_lid(&fabric, fabric.manager.unwrap(), lid), None);
         assert_eq!(fabric.nodes[host].ports[1].state, DOWN);
         let leaf = fabric.find("leaf001").unwrap();
         assert_eq!(fabric.nodes[leaf].forwarding[usize::from(lid)], NO_PORT);

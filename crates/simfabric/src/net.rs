@@ -19,7 +19,7 @@ const MAX_PORTS: usize = 254;
 const DEFAULT_VENDOR: u32 = 0x2c9;
 
 /// A cable as one end tells it.
-struct Told {
+struct NamedCable {
     line: usize,
     here: End,
     there: (String, u8),
@@ -32,7 +32,7 @@ struct Reader {
     line: usize,
     fabric: Fabric,
     ids: HashMap<String, usize>,
-    cables: Vec<Told>,
+    cables: Vec<NamedCable>,
     /// `key=value` lines before a node's own.
     vendor: Option<u32>,
     device: Option<u16>,
@@ -141,7 +141,7 @@ impl Reader {
             port.guid = guid;
         }
         let link = line.split_whitespace().rev().find_map(Link::parse).unwrap_or(Link::DEFAULT);
-        self.cables.push(Told { line: self.line, here, there: (id.to_owned(), there), link });
+        self.cables.push(NamedCable { line: self.line, here, there: (id.to_owned(), there), link });
         Ok(())
     }
 

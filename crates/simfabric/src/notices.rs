@@ -118,7 +118,7 @@ impl Notices {
     }
 
     /// A new manager knows of no subscription.
-    pub fn forget(&mut self) {
+    pub fn discard(&mut self) {
         self.subscriptions.clear();
     }
 
@@ -129,13 +129,13 @@ impl Notices {
     }
 
     /// Which end ports came or went since the last look.
-    pub fn look(&mut self, fabric: &Fabric, is_told: bool) {
+    pub fn update(&mut self, fabric: &Fabric, is_reported: bool) {
         let is_in = |end: &End| fabric.port(*end).is_some_and(|port| port.state == ACTIVE && port.lid != 0);
         let ends = fabric.lids.iter().flatten().filter(|end| is_in(end));
         let mut now: Vec<u64> = ends.filter_map(|end| fabric.port(*end)).map(|port| port.guid).collect();
         now.sort_unstable();
         now.dedup();
-        if is_told {
+        if is_reported {
             for guid in self.known.iter().filter(|guid| now.binary_search(guid).is_err()) {
                 self.events.push(Event::Service { guid: *guid, is_in: false });
             }
@@ -151,12 +151,12 @@ impl Notices {
         let mut reports = Vec::new();
         for event in std::mem::take(&mut self.events) {
             let wants = |s: &&Subscription| s.number == ALL_TRAPS || s.number == event.number();
-            let mut told: Vec<End> = Vec::new();
+            let mut notified: Vec<End> = Vec::new();
             for subscription in self.subscriptions.iter().filter(wants) {
-                if fabric.manager.is_none() || told.contains(&subscription.end) {
+                if fabric.manager.is_none() || notified.contains(&subscription.end) {
                     continue;
                 }
-                told.push(subscription.end);
+                notified.push(subscription.end);
                 let mut mad = [0; 256];
                 (mad[0], mad[1], mad[2], mad[3]) = (1, sa::CLASS, sa::VERSION, REPORT);
                 self.transaction = self.transaction.wrapping_add(1);

@@ -98,7 +98,7 @@ const FLOW_CONTROL: [Field; 2] = [(32, 32, C::XmitFlowPackets), (64, 32, C::RcvF
 pub(crate) type Levels = [f64; 16];
 
 /// What is asked for.
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub method: u8,
     pub attribute: u16,
     pub port: u8,
@@ -111,39 +111,39 @@ pub(crate) struct Asked {
 pub(crate) fn answer(
     node: &mut Node,
     levels: &Levels,
-    asked: &Asked,
+    request: &Request,
     now: u64,
     data: &mut [u8],
 ) -> Result<(), u16> {
-    if asked.attribute == CLASS_PORT_INFO {
-        if asked.method != GET || node.pma.is_without_info {
-            return Err(if asked.method == GET { STATUS_BAD_ATTRIBUTE } else { STATUS_BAD_METHOD });
+    if request.attribute == CLASS_PORT_INFO {
+        if request.method != GET || node.pma.is_without_info {
+            return Err(if request.method == GET { STATUS_BAD_ATTRIBUTE } else { STATUS_BAD_METHOD });
         }
         class_port_info(&node.pma, data);
         return Ok(());
     }
-    if !supports(node, asked.attribute) {
+    if !supports(node, request.attribute) {
         return Err(STATUS_BAD_ATTRIBUTE);
     }
-    let is_all = asked.port == ALL_PORTS && node.pma.capabilities & ALL_PORT_SELECT != 0;
-    if !is_all && node.port(asked.port).is_none() {
+    let is_all = request.port == ALL_PORTS && node.pma.capabilities & ALL_PORT_SELECT != 0;
+    if !is_all && node.port(request.port).is_none() {
         return Err(STATUS_BAD_VALUE);
     }
-    match asked.method {
+    match request.method {
         GET if is_all => Err(STATUS_BAD_VALUE), // A sum over ports is not simulated.
         GET => {
-            show(node, levels, asked, now, data);
+            show(node, levels, request, now, data);
             Ok(())
         }
         SET => {
             let ports = if is_all {
                 0..node.ports.len()
             } else {
-                usize::from(asked.port)..usize::from(asked.port) + 1
+                usize::from(request.port)..usize::from(request.port) + 1
             };
             let pma = node.pma.clone();
             for port in &mut node.ports[ports] {
-                set(&mut port.counters, &pma, asked.attribute, now, data);
+                set(&mut port.counters, &pma, request.attribute, now, data);
             }
             Ok(())
         }
@@ -186,23 +186,23 @@ pub(crate) fn put_redirect(fabric: &Fabric, node: usize, data: &mut [u8]) {
 }
 
 /// The data of ClassPortInfo that comes with the status for redirection (13.5.2).
-pub(crate) fn redirection(fabric: &Fabric, asked: usize, node: usize, data: &mut [u8]) {
+pub(crate) fn redirection(fabric: &Fabric, request: usize, node: usize, data: &mut [u8]) {
     data.fill(0);
-    class_port_info(&fabric.nodes[asked].pma, data);
+    class_port_info(&fabric.nodes[request].pma, data);
     put_redirect(fabric, node, data);
 }
 
-fn show(node: &Node, levels: &Levels, asked: &Asked, now: u64, data: &mut [u8]) {
+fn show(node: &Node, levels: &Levels, request: &Request, now: u64, data: &mut [u8]) {
     data.fill(0);
-    put(data, 8, 8, u64::from(asked.port));
-    let Some(port) = node.port(asked.port) else { return };
+    put(data, 8, 8, u64::from(request.port));
+    let Some(port) = node.port(request.port) else { return };
     let (counters, pma) = (&port.counters, &node.pma);
     let mut classic = |fields: &[Field]| {
         for (bit, bits, counter) in fields {
             put_sticky(data, *bit, *bits, counters.value(View::Classic, *counter, now));
         }
     };
-    match asked.attribute {
+    match request.attribute {
         PORT_COUNTERS => {
             classic(&CLASSIC);
             if pma.capabilities & XMIT_WAIT != 0 {

@@ -3,7 +3,7 @@
 
 use crate::bits::{get, put};
 use crate::model::{ACTIVE, End, Fabric};
-use crate::{smp, travel};
+use crate::{forwarding, smp};
 
 /// Class of subnet administration and its version (13.4.4, 15.2.1).
 pub(crate) const CLASS: u8 = 0x03;
@@ -64,7 +64,7 @@ fn layout(attribute: u16) -> Option<(usize, &'static [Component])> {
 }
 
 /// What is asked for.
-struct Asked<'a> {
+struct RecordQuery<'a> {
     components: u64,
     template: &'a [u8],
     /// The asker's end port: a path without a source begins there.
@@ -72,7 +72,7 @@ struct Asked<'a> {
     is_trusted: bool,
 }
 
-impl Asked<'_> {
+impl RecordQuery<'_> {
     /// A LID in component 0 narrows the search to its end port.
     fn lid(&self) -> Option<u16> {
         (self.components & 1 == 1).then(|| get(self.template, 0, 16) as u16)
@@ -96,7 +96,7 @@ pub(crate) fn answer(fabric: &Fabric, from: End, key: u64, request: &[u8; 256]) 
     }
     let method = request[3];
     let attribute = get(request, 128, 16) as u16;
-    let asked = Asked {
+    let query = RecordQuery {
         components: get(request, 384, 64),
         template: &request[HEADER_BYTES..],
         from,
@@ -113,7 +113,7 @@ pub(crate) fn answer(fabric: &Fabric, from: End, key: u64, request: &[u8; 256]) 
     let (status, records) = match (layout(attribute), method) {
         (None, _) => (smp::STATUS_BAD_ATTRIBUTE, Vec::new()),
         (Some(layout), GET | GET_TABLE) => {
-            let records = records(fabric, attribute, &asked, layout);
+            let records = records(fabric, attribute, &query, layout);
             match (records, method) {
                 (Err(status), _) => (status, Vec::new()),
                 (Ok(records), GET) if records.is_empty() => (NO_RECORDS, records),
@@ -148,11 +148,11 @@ fn put_rmpp(message: &mut [u8], records: usize) {
 fn records(
     fabric: &Fabric,
     attribute: u16,
-    asked: &Asked<'_>,
+    query: &RecordQuery<'_>,
     (bytes, components): (usize, &[Component]),
 ) -> Result<Vec<u8>, u16> {
     let known = components.iter().fold(0, |mask, (number, ..)| mask | 1u64 << number);
-    if asked.components & !known != 0 {
+    if query.components & !known != 0 {
         return Err(INVALID);
     }
     let mut found = Vec::new();
@@ -160,13 +160,13 @@ fn records(
     let mut take = |fill: &mut dyn FnMut(&mut [u8])| {
         record.fill(0);
         fill(&mut record);
-        if asked.fits(components, &record) {
+        if query.fits(components, &record) {
             found.extend_from_slice(&record);
         }
     };
     match attribute {
-        PATH => path_record(fabric, asked, &mut take),
-        MC_MEMBER => member_records(fabric, asked, &mut take),
+        PATH => path_record(fabric, query, &mut take),
+        MC_MEMBER => member_records(fabric, query, &mut take),
         SM_INFO => {
             if let Some(end) = fabric.manager {
                 take(&mut |record| {
@@ -177,7 +177,7 @@ fn records(
             }
         }
         _ => {
-            for node in chosen(fabric, asked) {
+            for node in chosen(fabric, query) {
                 node_records(fabric, attribute, node, &mut take);
             }
         }
@@ -188,8 +188,8 @@ fn records(
 type Take<'a> = dyn FnMut(&mut dyn FnMut(&mut [u8])) + 'a;
 
 /// Nodes that a request can mean: those in the subnet, narrowed by a LID.
-fn chosen(fabric: &Fabric, asked: &Asked<'_>) -> Vec<usize> {
-    match asked.lid() {
+fn chosen(fabric: &Fabric, query: &RecordQuery<'_>) -> Vec<usize> {
+    match query.lid() {
         Some(lid) => fabric.by_lid(lid).map(|end| end.node).into_iter().collect(),
         None => (0..fabric.nodes.len()).collect(),
     }
@@ -288,16 +288,16 @@ fn gid(fabric: &Fabric, end: End) -> (u64, u64) {
 /// The end port that a GID or a LID of the template means; `otherwise` where neither is asked for.
 fn path_end(
     fabric: &Fabric,
-    asked: &Asked<'_>,
+    query: &RecordQuery<'_>,
     gid: Component,
     lid: Component,
     otherwise: Option<End>,
 ) -> Option<End> {
-    if asked.components >> lid.0 & 1 == 1 {
-        return fabric.by_lid(get(asked.template, lid.1, 16) as u16);
+    if query.components >> lid.0 & 1 == 1 {
+        return fabric.by_lid(get(query.template, lid.1, 16) as u16);
     }
-    if asked.components >> gid.0 & 1 == 1 {
-        let guid = get(asked.template, gid.1 + 64, 64);
+    if query.components >> gid.0 & 1 == 1 {
+        let guid = get(query.template, gid.1 + 64, 64);
         let has = |end: &End| fabric.port(*end).is_some_and(|port| port.guid == guid);
         return fabric.lids.iter().flatten().copied().find(has);
     }
@@ -305,14 +305,14 @@ fn path_end(
 }
 
 /// PathRecord (15.2.5.16): the one path between two end ports.
-fn path_record(fabric: &Fabric, asked: &Asked<'_>, take: &mut Take<'_>) {
-    let from = path_end(fabric, asked, (3, 192, 128), (5, 336, 16), Some(asked.from));
-    let to = path_end(fabric, asked, (2, 64, 128), (4, 320, 16), None);
+fn path_record(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut Take<'_>) {
+    let from = path_end(fabric, query, (3, 192, 128), (5, 336, 16), Some(query.from));
+    let to = path_end(fabric, query, (2, 64, 128), (4, 320, 16), None);
     let (Some(from), Some(to)) = (from, to) else { return };
-    let wanted = (asked.components >> 4 & 1 == 1).then(|| get(asked.template, 320, 16) as u16);
+    let wanted = (query.components >> 4 & 1 == 1).then(|| get(query.template, 320, 16) as u16);
     let base = |end| fabric.port(end).map_or(0, |port| port.lid);
     let lid = wanted.unwrap_or(base(to));
-    if travel::by_lid(fabric, from, lid) != Some(to) {
+    if forwarding::by_lid(fabric, from, lid) != Some(to) {
         return;
     }
     take(&mut |record| {
@@ -325,7 +325,7 @@ fn path_record(fabric: &Fabric, asked: &Asked<'_>, take: &mut Take<'_>) {
         put(record, 336, 16, u64::from(base(from)));
         put(record, 392, 1, 1);
         // What was asked, so that it fits; one path is told.
-        put(record, 393, 7, get(asked.template, 393, 7));
+        put(record, 393, 7, get(query.template, 393, 7));
         put(record, 400, 16, 0xFFFF);
         put(record, 432, 8, 2 << 6 | 5);
         put(record, 440, 8, 2 << 6 | 16);
@@ -334,15 +334,15 @@ fn path_record(fabric: &Fabric, asked: &Asked<'_>, take: &mut Take<'_>) {
 }
 
 /// MCMemberRecord (15.2.5.17): members to the trusted, else groups with the port left out.
-fn member_records(fabric: &Fabric, asked: &Asked<'_>, take: &mut Take<'_>) {
+fn member_records(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut Take<'_>) {
     for group in &fabric.groups {
         let ends = group.ends(fabric);
-        let shown = if asked.is_trusted { ends.len() } else { ends.len().min(1) };
+        let shown = if query.is_trusted { ends.len() } else { ends.len().min(1) };
         for end in &ends[..shown] {
             take(&mut |record| {
                 put(record, 0, 64, (group.mgid >> 64) as u64);
                 put(record, 64, 64, group.mgid as u64);
-                if asked.is_trusted {
+                if query.is_trusted {
                     let (prefix, guid) = gid(fabric, *end);
                     put(record, 128, 64, prefix);
                     put(record, 192, 64, guid);
@@ -354,7 +354,7 @@ fn member_records(fabric: &Fabric, asked: &Asked<'_>, take: &mut Take<'_>) {
                 put(record, 336, 8, 2 << 6 | 3);
                 put(record, 344, 8, 2 << 6 | 18);
                 put(record, 384, 4, 2);
-                put(record, 388, 4, u64::from(asked.is_trusted));
+                put(record, 388, 4, u64::from(query.is_trusted));
             });
         }
     }

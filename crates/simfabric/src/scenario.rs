@@ -86,8 +86,8 @@ impl Scenario {
             std::fs::read_to_string(path).map_err(failed)
         };
         let fail = |error: toml::de::Error| ScenarioError::Toml(format!("{}: {error}", path.display()));
-        let told: File = toml::from_str(&file(path)?).map_err(fail)?;
-        let net = match (&told.net, &told.fat_tree, &told.torus, told.back_to_back) {
+        let notified: File = toml::from_str(&file(path)?).map_err(fail)?;
+        let net = match (&notified.net, &notified.fat_tree, &notified.torus, notified.back_to_back) {
             (Some(net), None, None, false) => {
                 file(&path.parent().unwrap_or_else(|| Path::new(".")).join(net))?
             }
@@ -103,11 +103,11 @@ impl Scenario {
         };
         Ok(Scenario {
             net,
-            subnet_prefix: told.subnet_prefix.map_or(DEFAULT_PREFIX, |prefix| prefix.0),
-            lmc: told.lmc.min(7),
-            seed: told.seed,
-            manager: told.manager.map(|name| if name == "none" { String::new() } else { name }),
-            setup: told.setup,
+            subnet_prefix: notified.subnet_prefix.map_or(DEFAULT_PREFIX, |prefix| prefix.0),
+            lmc: notified.lmc.min(7),
+            seed: notified.seed,
+            manager: notified.manager.map(|name| if name == "none" { String::new() } else { name }),
+            setup: notified.setup,
         })
     }
 
@@ -131,7 +131,7 @@ impl Scenario {
         };
         manager::configure(&mut fabric);
         let mut world = World::new(fabric, self.seed);
-        world.notices.look(&world.fabric, false);
+        world.notices.update(&world.fabric, false);
         for command in &self.setup {
             commands::run(&mut world, command, 0)
                 .map_err(|reason| ScenarioError::Command { command: command.clone(), reason })?;
@@ -200,7 +200,7 @@ impl TryFrom<String> for Prefix {
     type Error = String;
 
     fn try_from(text: String) -> Result<Prefix, String> {
-        crate::words::number(&text, "subnet_prefix").map(Prefix)
+        crate::parser::number(&text, "subnet_prefix").map(Prefix)
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
             "net = 'small.net'\nsubnet_prefix = '0xfe80000000000001'\nsetup = ['latency 100us', 'loss 0.5']";
         let scenario = write(text).unwrap();
         let world = scenario.build().unwrap();
-        assert_eq!((world.conduct.round_trip, world.conduct.loss), (100_000, 0.5));
+        assert_eq!((world.faults.round_trip, world.faults.loss), (100_000, 0.5));
         assert_eq!(world.fabric.prefix, 0xfe80_0000_0000_0001);
         assert_eq!(world.fabric.nodes.len(), 2);
         let torus = write("torus = { sizes = [3, 3], hosts = 2 }\nmanager = 'none'").unwrap();

@@ -89,7 +89,7 @@ fn host_node(net: &mut String, number: u64, neighbour: &str, port: usize, link: 
 mod tests {
     use super::*;
     use crate::model::End;
-    use crate::{manager, net, travel};
+    use crate::{forwarding, manager, net};
 
     #[test]
     fn everybody_reaches_everybody() {
@@ -113,7 +113,7 @@ mod tests {
             for from in &ends {
                 for to in &ends {
                     let lid = fabric.port(*to).unwrap().lid;
-                    assert_eq!(travel::by_lid(&fabric, *from, lid), Some(*to));
+                    assert_eq!(forwarding::by_lid(&fabric, *from, lid), Some(*to));
                 }
             }
         }

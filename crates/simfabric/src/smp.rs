@@ -35,7 +35,7 @@ const LINEAR_CAPACITY: u64 = 0xC000;
 const DEFAULT_PKEY: u64 = 0xFFFF;
 
 /// What is asked for.
-pub(crate) struct Asked {
+pub(crate) struct Request {
     pub attribute: u16,
     pub modifier: u32,
     /// The M_Key of the request.
@@ -63,13 +63,13 @@ pub(crate) fn check_key(node: &mut Node, key: u64) -> (bool, bool) {
 pub(crate) fn get_attribute(
     fabric: &Fabric,
     at: End,
-    asked: &Asked,
+    request: &Request,
     shows_key: bool,
     data: &mut [u8],
 ) -> Result<(), u16> {
     let node = &fabric.nodes[at.node];
-    let modifier = asked.modifier;
-    match asked.attribute {
+    let modifier = request.modifier;
+    match request.attribute {
         0x0010 => {
             let text = node.description.as_bytes();
             let length = text.len().min(64);
@@ -308,6 +308,10 @@ pub(crate) fn sm_info(fabric: &Fabric, at: End, data: &mut [u8]) -> Result<(), u
 }
 
 /// What a directed-route SMP asks, from its header (14.2.1.2).
-pub(crate) fn read_header(mad: &[u8]) -> Asked {
-    Asked { attribute: get(mad, 128, 16) as u16, modifier: get(mad, 160, 32) as u32, key: get(mad, 192, 64) }
+pub(crate) fn read_header(mad: &[u8]) -> Request {
+    Request {
+        attribute: get(mad, 128, 16) as u16,
+        modifier: get(mad, 160, 32) as u32,
+        key: get(mad, 192, 64),
+    }
 }

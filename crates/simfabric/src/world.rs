@@ -5,7 +5,7 @@ use crate::bits::{get, put};
 use crate::liar::{self, Liar};
 use crate::model::{End, Fabric, Redirect};
 use crate::notices::{Event, Notices};
-use crate::{manager, pma, sa, smp, traffic, travel};
+use crate::{forwarding, manager, pma, sa, smp, traffic};
 
 /// Bytes of a MAD (IBTA volume 1, 13.4.2).
 pub(crate) const MAD_BYTES: usize = 256;
@@ -39,7 +39,7 @@ pub(crate) enum Jitter {
 
 /// How the fabric treats MADs.
 #[derive(Clone, Debug)]
-pub(crate) struct Conduct {
+pub(crate) struct FaultModel {
     /// Round trip without service, in nanoseconds.
     pub round_trip: u64,
     pub jitter: Jitter,
@@ -56,9 +56,9 @@ pub(crate) struct Conduct {
     pub late_by: u64,
 }
 
-impl Default for Conduct {
-    fn default() -> Conduct {
-        Conduct {
+impl Default for FaultModel {
+    fn default() -> FaultModel {
+        FaultModel {
             round_trip: 0,
             jitter: Jitter::None,
             service: 0,
@@ -130,7 +130,7 @@ pub(crate) struct Delivery {
 /// Everything.
 pub(crate) struct World {
     pub fabric: Fabric,
-    pub conduct: Conduct,
+    pub faults: FaultModel,
     pub clock: Clock,
     pub levels: pma::Levels,
     pub demands: Vec<traffic::Demand>,
@@ -160,7 +160,7 @@ impl World {
         levels[0] = 1.0;
         World {
             fabric,
-            conduct: Conduct::default(),
+            faults: FaultModel::default(),
             clock: Clock::default(),
             levels,
             demands: Vec::new(),
@@ -181,7 +181,7 @@ impl World {
             self.notices.push(Event::LinkState { lid: node.lid() });
         }
         manager::configure(&mut self.fabric);
-        self.notices.look(&self.fabric, is_managed);
+        self.notices.update(&self.fabric, is_managed);
         self.redirect_traffic(now);
     }
 
@@ -220,7 +220,7 @@ impl World {
             self.counts.malformed += 1;
             return;
         }
-        if self.happens(self.conduct.loss) {
+        if self.happens(self.faults.loss) {
             self.counts.lost += 1;
             return;
         }
@@ -235,11 +235,11 @@ impl World {
     /// Passes a MAD through its node's queue; `None` when it is full.
     fn serve(&mut self, node: usize, is_local: bool, now: u64) -> Option<Timing> {
         let round_trip = if is_local { 0 } else { self.round_trip() };
-        let service = self.fabric.nodes[node].manners.service.unwrap_or(self.conduct.service);
+        let service = self.fabric.nodes[node].manners.service.unwrap_or(self.faults.service);
         let busy_until = &mut self.fabric.nodes[node].busy_until;
         let arrival = now + round_trip / 2;
         let start = arrival.max(*busy_until);
-        if service > 0 && (start - arrival) / service > self.conduct.queue {
+        if service > 0 && (start - arrival) / service > self.faults.queue {
             self.counts.overflowed += 1;
             return None;
         }
@@ -249,13 +249,13 @@ impl World {
     }
 
     fn round_trip(&mut self) -> u64 {
-        let beyond = match self.conduct.jitter {
+        let beyond = match self.faults.jitter {
             Jitter::None => 0,
             Jitter::Even(within) => self.random.u64(0..=within),
             // 1 - f64() is within (0, 1], so the logarithm is finite.
             Jitter::Exponential(mean) => (-(1.0 - self.random.f64()).ln() * mean as f64) as u64,
         };
-        self.conduct.round_trip + beyond
+        self.faults.round_trip + beyond
     }
 
     fn reply(&mut self, timing: &Timing, lid: u16, mad: [u8; MAD_BYTES], out: &mut Vec<Delivery>) {
@@ -272,12 +272,12 @@ impl World {
     ) {
         self.counts.answered += 1;
         let mut due = timing.due;
-        if self.happens(self.conduct.late) {
-            due += self.conduct.late_by;
+        if self.happens(self.faults.late) {
+            due += self.faults.late_by;
         }
-        if self.happens(self.conduct.duplicate) {
+        if self.happens(self.faults.duplicate) {
             let message = message.clone();
-            out.push(Delivery { due: due + self.conduct.round_trip / 2, lid, mad, message });
+            out.push(Delivery { due: due + self.faults.round_trip / 2, lid, mad, message });
         }
         out.push(Delivery { due, lid, mad, message });
     }
@@ -289,16 +289,16 @@ impl World {
             return;
         }
         if let Some((liar, rest)) = liar::behind(&self.fabric, &self.liars, from, &mad[129..129 + hops]) {
-            let asked = smp::read_header(&mad);
+            let request = smp::read_header(&mad);
             let mut data = [0; 64];
-            let result = liar::answer(&self.fabric, liar, rest, &asked, &mut data);
+            let result = liar::answer(&self.fabric, liar, rest, &request, &mut data);
             mad[3] = RESPONSE | pma::GET;
             mad[64..128].copy_from_slice(&data);
             put(&mut mad, 32, 16, u64::from(result.err().unwrap_or(0) | DIRECTION));
             let round_trip = self.round_trip();
             return self.reply(&Timing { done: now, due: now + round_trip }, PERMISSIVE_LID, mad, out);
         }
-        let Some((at, back)) = travel::directed(&self.fabric, from, &mad[129..129 + hops]) else {
+        let Some((at, back)) = forwarding::directed(&self.fabric, from, &mad[129..129 + hops]) else {
             self.counts.unreachable += 1;
             return;
         };
@@ -307,8 +307,8 @@ impl World {
             return;
         }
         let Some(timing) = self.serve(at.node, hops == 0, now) else { return };
-        let asked = smp::read_header(&mad);
-        let (passes, shows_key) = smp::check_key(&mut self.fabric.nodes[at.node], asked.key);
+        let request = smp::read_header(&mad);
+        let (passes, shows_key) = smp::check_key(&mut self.fabric.nodes[at.node], request.key);
         if !passes {
             self.counts.key_refused += 1;
             return;
@@ -322,11 +322,11 @@ impl World {
             smp::STATUS_BAD_VERSION
         } else if method != pma::GET {
             smp::STATUS_BAD_METHOD
-        } else if self.happens(self.conduct.busy) {
+        } else if self.happens(self.faults.busy) {
             smp::STATUS_BUSY
         } else {
-            let result = smp::get_attribute(&self.fabric, at, &asked, shows_key, &mut mad[64..128]);
-            liar::shown(&self.liars, at, &asked, &mut mad[64..128]);
+            let result = smp::get_attribute(&self.fabric, at, &request, shows_key, &mut mad[64..128]);
+            liar::shown(&self.liars, at, &request, &mut mad[64..128]);
             result.err().unwrap_or(0)
         };
         put(&mut mad, 32, 16, u64::from(status | DIRECTION));
@@ -342,8 +342,8 @@ impl World {
         out: &mut Vec<Delivery>,
     ) {
         let back = self.fabric.port(from).map_or(0, |port| port.lid);
-        let arrived = travel::by_lid(&self.fabric, from, lid);
-        let at = arrived.filter(|at| travel::by_lid(&self.fabric, *at, back) == Some(from));
+        let arrived = forwarding::by_lid(&self.fabric, from, lid);
+        let at = arrived.filter(|at| forwarding::by_lid(&self.fabric, *at, back) == Some(from));
         let Some(at) = at else {
             self.counts.unreachable += 1;
             return;
@@ -355,14 +355,14 @@ impl World {
         }
         let Some(timing) = self.serve(at.node, at == from, now) else { return };
         let method = mad[3];
-        let asked = pma::Asked { method, attribute: get(&mad, 128, 16) as u16, port: mad[65] };
+        let request = pma::Request { method, attribute: get(&mad, 128, 16) as u16, port: mad[65] };
         mad[3] = RESPONSE | pma::GET;
         let status = if mad[2] != 1 {
             smp::STATUS_BAD_VERSION
-        } else if self.happens(self.conduct.busy) {
+        } else if self.happens(self.faults.busy) {
             smp::STATUS_BUSY
         } else {
-            self.perform(at, &asked, timing.done, &mut mad)
+            self.perform(at, &request, timing.done, &mut mad)
         };
         put(&mut mad, 32, 16, u64::from(status));
         self.reply(&timing, lid, mad, out);
@@ -378,8 +378,8 @@ impl World {
         out: &mut Vec<Delivery>,
     ) {
         let back = self.fabric.port(from).map_or(0, |port| port.lid);
-        let at = travel::by_lid(&self.fabric, from, lid).filter(|at| Some(*at) == self.fabric.manager);
-        let at = at.filter(|at| travel::by_lid(&self.fabric, *at, back) == Some(from));
+        let at = forwarding::by_lid(&self.fabric, from, lid).filter(|at| Some(*at) == self.fabric.manager);
+        let at = at.filter(|at| forwarding::by_lid(&self.fabric, *at, back) == Some(from));
         let Some(at) = at else {
             self.counts.unreachable += 1;
             return;
@@ -396,7 +396,7 @@ impl World {
             put(&mut mad, 32, 16, u64::from(if accepted { 0 } else { sa::INVALID }));
             return self.reply(&timing, lid, mad, out);
         }
-        if self.happens(self.conduct.busy) {
+        if self.happens(self.faults.busy) {
             mad[3] |= RESPONSE;
             put(&mut mad, 32, 16, u64::from(smp::STATUS_BUSY));
             return self.reply(&timing, lid, mad, out);
@@ -408,9 +408,9 @@ impl World {
     }
 
     /// The performance agent's answer; its status.
-    fn perform(&mut self, at: End, asked: &pma::Asked, done: u64, mad: &mut [u8; MAD_BYTES]) -> u16 {
+    fn perform(&mut self, at: End, request: &pma::Request, done: u64, mad: &mut [u8; MAD_BYTES]) -> u16 {
         let redirect = self.fabric.nodes[at.node].pma.redirect;
-        let is_info = asked.attribute == pma::CLASS_PORT_INFO;
+        let is_info = request.attribute == pma::CLASS_PORT_INFO;
         if let Some(Redirect { node, is_announced: false }) = redirect {
             put(mad, 128, 16, u64::from(pma::CLASS_PORT_INFO));
             pma::redirection(&self.fabric, at.node, node, &mut mad[64..]);
@@ -422,7 +422,7 @@ impl World {
         // Another node may answer for this one: the ports asked for are this one's.
         let node = self.answers_for(at.node);
         let now = self.clock.at(done);
-        let answer = pma::answer(&mut self.fabric.nodes[node], &self.levels, asked, now, &mut mad[64..]);
+        let answer = pma::answer(&mut self.fabric.nodes[node], &self.levels, request, now, &mut mad[64..]);
         if let (Some(redirect), true) = (redirect, is_info) {
             pma::put_redirect(&self.fabric, redirect.node, &mut mad[64..]);
         }

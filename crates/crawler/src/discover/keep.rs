@@ -147,8 +147,8 @@ impl Found {
             if open.is_empty() {
                 continue;
             }
-            let was_asked = open.iter().any(|end| self.unanswered.contains(end));
-            standing.insert(node.guid, next(known, node.guid, was_asked));
+            let was_requested = open.iter().any(|end| self.unanswered.contains(end));
+            standing.insert(node.guid, next(known, node.guid, was_requested));
             behind.push_back(index);
         }
         while let Some(index) = behind.pop_front() {
@@ -181,9 +181,9 @@ impl Found {
 }
 
 /// The standing of a node that was not found at a port whose link is up.
-fn next(known: &Topology, guid: Guid, was_asked: bool) -> Unanswered {
+fn next(known: &Topology, guid: Guid, was_requested: bool) -> Unanswered {
     let before = known.unanswered.get(&guid).copied();
-    match (was_asked, before) {
+    match (was_requested, before) {
         (true, before) => Unanswered {
             standing: Standing::Silent,
             looks: before.map_or(0, |before| before.looks).saturating_add(1),

@@ -5,7 +5,7 @@ mod neighbour;
 
 use super::frontier::Frontier;
 use super::limits::{Limits, Taken};
-use super::{Discovery, Look, keep};
+use super::{Discovery, WalkOptions, keep};
 use crate::engine::{NodeId, Outcome, Queue, Request, Route, Work};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
@@ -24,7 +24,7 @@ const QDR: u8 = 4;
 /// tenth of it is for the outstanding requests of one.
 pub(super) const NODE_BYTES: usize = size_of::<Walked>() + 512;
 /// Memory of a port, with a request that is still to be sent.
-pub(super) const PORT_BYTES: usize = size_of::<Port>() + size_of::<Request>() + size_of::<Ask>();
+pub(super) const PORT_BYTES: usize = size_of::<Port>() + size_of::<Request>() + size_of::<Purpose>();
 /// Places behind which a neighbour is requested at once: as many as an engine has outstanding requests. What waits
 /// beyond takes its turn by [`Frontier`].
 const PROBES_MAX: usize = 256;
@@ -33,7 +33,7 @@ pub(super) const FAILURES_MAX: usize = 65_536;
 
 /// What an outstanding request is about; its position is the request's tag.
 #[derive(Clone, Copy, Debug)]
-enum Ask {
+enum Purpose {
     /// NodeInfo behind this end; `None` for the local node.
     Neighbour(Option<PortEnd>),
     Description(NodeIndex),
@@ -56,8 +56,8 @@ struct Walked {
 
 /// What a light walk does about a linked port.
 enum Trust {
-    /// Ask who is there.
-    Ask,
+    /// Request NodeInfo of who is there.
+    Request,
     /// The node that is known to be there is, at this port of its.
     Known(Guid, u8),
     /// Who is known to be there does not answer, and it is not its turn.
@@ -65,11 +65,11 @@ enum Trust {
 }
 
 pub(super) struct Walk<'a> {
-    how: &'a Look<'a>,
+    how: &'a WalkOptions<'a>,
     nodes: Vec<Walked>,
     by_guid: HashMap<Guid, NodeIndex>,
     local: Option<PortEnd>,
-    asked: Vec<Ask>,
+    purposes: Vec<Purpose>,
     /// Positions of it that are free again.
     free: Vec<u32>,
     limits: Limits,
@@ -95,13 +95,13 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub fn new(how: &'a Look<'a>) -> Walk<'a> {
+    pub fn new(how: &'a WalkOptions<'a>) -> Walk<'a> {
         Walk {
             how,
             nodes: Vec::new(),
             by_guid: HashMap::new(),
             local: None,
-            asked: Vec::new(),
+            purposes: Vec::new(),
             free: Vec::new(),
             limits: how.limits,
             taken: Taken::default(),
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
             || keep::turn_of(node.guid, self.how.turns) == self.how.turn % self.how.turns.max(1)
     }
 
-    fn ask(&mut self, queue: &mut Queue, node: NodeId, attribute: u16, modifier: u32, ask: Ask) {
+    fn request(&mut self, queue: &mut Queue, node: NodeId, attribute: u16, modifier: u32, purpose: Purpose) {
         if self.truncated == Some(Limit::Time) {
             return;
         }
@@ -146,12 +146,12 @@ impl<'a> Walk<'a> {
         self.taken.mads += 1;
         let tag = match self.free.pop() {
             Some(tag) => {
-                self.asked[tag as usize] = ask;
+                self.purposes[tag as usize] = purpose;
                 u64::from(tag)
             }
             None => {
-                self.asked.push(ask);
-                self.asked.len() as u64 - 1
+                self.purposes.push(purpose);
+                self.purposes.len() as u64 - 1
             }
         };
         queue.push(node, Request::new(Query { attribute, modifier, port_select: 0 }, tag));
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
             match path.filter(|path| path.ports().len() <= self.limits.hops) {
                 Some(path) => self.probe(queue, path, Some(end)),
                 None => {
-                    self.fail(queue, Ask::Neighbour(Some(end)), "more hops away than a route may have");
+                    self.fail(queue, Purpose::Neighbour(Some(end)), "more hops away than a route may have");
                     self.truncate(Limit::Hops);
                 }
             }
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
     pub fn probe(&mut self, queue: &mut Queue, path: DirectedPath, behind: Option<PortEnd>) {
         let node = queue.add_node(Route::Directed(path));
         self.probes += 1;
-        self.ask(queue, node, attribute::NODE_INFO, 0, Ask::Neighbour(behind));
+        self.request(queue, node, attribute::NODE_INFO, 0, Purpose::Neighbour(behind));
     }
 
     fn probe_behind(&mut self, end: PortEnd) {
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Asks who is behind cables to switches that did not turn up. Whether there were any.
-    pub fn ask_after_missing(&mut self, queue: &mut Queue) -> bool {
+    pub fn request_missing(&mut self, queue: &mut Queue) -> bool {
         let mut any = false;
         for (here, guid, port) in std::mem::take(&mut self.cables) {
             if self.port(here).is_none_or(|port| port.remote.is_some()) {
@@ -219,11 +219,11 @@ impl<'a> Walk<'a> {
         any
     }
 
-    fn ask_switch_ports(&mut self, queue: &mut Queue, index: NodeIndex) {
+    fn request_switch_ports(&mut self, queue: &mut Queue, index: NodeIndex) {
         let Some(id) = self.nodes[index].engine else { return };
         for port in 0..=self.nodes[index].found.port_count {
             let end = PortEnd { node: index, port };
-            self.ask(queue, id, attribute::PORT_INFO, u32::from(port), Ask::Port(end));
+            self.request(queue, id, attribute::PORT_INFO, u32::from(port), Purpose::Port(end));
         }
     }
 
@@ -239,12 +239,12 @@ impl<'a> Walk<'a> {
         let Ok(info) = PortInfo::decode(data) else { return };
         let Some(port) = self.port_mut(end) else { return };
         let before = port.info.replace(info);
-        self.ask_fdr10(queue, end, before);
+        self.request_fdr10(queue, end, before);
         self.go_on(end);
     }
 
     /// A QDR link of a device that may do FDR10: the vendor's attribute says which of them it is.
-    fn ask_fdr10(&mut self, queue: &mut Queue, end: PortEnd, before: Option<PortInfo>) {
+    fn request_fdr10(&mut self, queue: &mut Queue, end: PortEnd, before: Option<PortInfo>) {
         let Walked { found, engine, .. } = &mut self.nodes[end.node];
         let (vendor, device, id) = (found.vendor_id, found.device_id, *engine);
         let Some(info) = found.port_mut(end.port).and_then(|port| port.info.as_mut()) else { return };
@@ -257,7 +257,13 @@ impl<'a> Walk<'a> {
             Some(before) => info.is_fdr10 = before.is_fdr10,
             None => {
                 let Some(id) = id else { return };
-                self.ask(queue, id, attribute::MLNX_EXT_PORT_INFO, u32::from(end.port), Ask::Fdr10(end));
+                self.request(
+                    queue,
+                    id,
+                    attribute::MLNX_EXT_PORT_INFO,
+                    u32::from(end.port),
+                    Purpose::Fdr10(end),
+                );
             }
         }
     }
@@ -283,7 +289,7 @@ impl<'a> Walk<'a> {
             return;
         }
         match self.trust(end, &info) {
-            Trust::Ask => self.probe_behind(end),
+            Trust::Request => self.probe_behind(end),
             Trust::Leave => {}
             Trust::Known(guid, port) => self.follow(end, guid, port),
         }
@@ -292,10 +298,10 @@ impl<'a> Walk<'a> {
     /// What is known of a linked port's neighbour and still holds.
     fn trust(&self, end: PortEnd, info: &PortInfo) -> Trust {
         let walked = &self.nodes[end.node];
-        let Some(known) = self.trusted() else { return Trust::Ask };
+        let Some(known) = self.trusted() else { return Trust::Request };
         let before = self.trusted_node(walked.found.guid).and_then(|node| node.port(end.port));
         let Some((port, remote)) = before.and_then(|port| Some((port, port.remote?))) else {
-            return Trust::Ask;
+            return Trust::Request;
         };
         let same = |old: &PortInfo| {
             (old.state, old.physical_state, old.width_active)
@@ -304,12 +310,12 @@ impl<'a> Walk<'a> {
                     == (info.speed_active, info.extended_speed_active)
         };
         if walked.is_suspect || !port.info.as_ref().is_some_and(same) {
-            return Trust::Ask;
+            return Trust::Request;
         }
         let node = &known.nodes[remote.node];
         match (self.is_due(node), known.unanswered.contains_key(&node.guid)) {
             (false, true) => Trust::Leave,
-            (true, _) if node.kind != NodeKind::Switch => Trust::Ask,
+            (true, _) if node.kind != NodeKind::Switch => Trust::Request,
             _ => Trust::Known(node.guid, remote.port),
         }
     }
@@ -336,15 +342,15 @@ impl<'a> Walk<'a> {
         let has_table = !walked.found.forwarding.is_empty();
         let moved = before.is_some_and(|before| has_table && before.linear_top != info.linear_top);
         if self.how.tables || moved {
-            self.ask_table(queue, index, &info);
+            self.request_table(queue, index, &info);
         }
         if is_known {
             // What it says of its ports decides whom to trust behind them.
-            self.ask_switch_ports(queue, index);
+            self.request_switch_ports(queue, index);
         }
     }
 
-    fn ask_table(&mut self, queue: &mut Queue, index: NodeIndex, info: &SwitchInfo) {
+    fn request_table(&mut self, queue: &mut Queue, index: NodeIndex, info: &SwitchInfo) {
         let Some(id) = self.nodes[index].engine else { return };
         let blocks = info.linear_blocks();
         let bytes = usize::from(blocks) * LFT_BLOCK_LIDS;
@@ -354,8 +360,8 @@ impl<'a> Walk<'a> {
         self.taken.table_bytes += bytes;
         self.nodes[index].found.forwarding = vec![LFT_NO_PORT; usize::from(blocks) * LFT_BLOCK_LIDS];
         for block in 0..blocks {
-            let ask = Ask::Table(index, block);
-            self.ask(queue, id, attribute::LINEAR_FORWARDING_TABLE, u32::from(block), ask);
+            let purpose = Purpose::Table(index, block);
+            self.request(queue, id, attribute::LINEAR_FORWARDING_TABLE, u32::from(block), purpose);
         }
     }
 
@@ -371,45 +377,45 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn fail(&mut self, queue: &mut Queue, ask: Ask, reason: &'static str) {
-        let (what, node, port) = match ask {
-            Ask::Neighbour(behind) => (NEIGHBOUR, behind.map(|end| end.node), behind.map(|end| end.port)),
-            Ask::Description(node) => ("NodeDescription", Some(node), None),
-            Ask::Switch(node) => ("SwitchInfo", Some(node), None),
-            Ask::Port(end) => ("PortInfo", Some(end.node), Some(end.port)),
-            Ask::Fdr10(end) => ("MlnxExtPortInfo", Some(end.node), Some(end.port)),
-            Ask::Table(node, _) => ("LinearForwardingTable", Some(node), None),
+    fn fail(&mut self, queue: &mut Queue, purpose: Purpose, reason: &'static str) {
+        let (what, node, port) = match purpose {
+            Purpose::Neighbour(behind) => (NEIGHBOUR, behind.map(|end| end.node), behind.map(|end| end.port)),
+            Purpose::Description(node) => ("NodeDescription", Some(node), None),
+            Purpose::Switch(node) => ("SwitchInfo", Some(node), None),
+            Purpose::Port(end) => ("PortInfo", Some(end.node), Some(end.port)),
+            Purpose::Fdr10(end) => ("MlnxExtPortInfo", Some(end.node), Some(end.port)),
+            Purpose::Table(node, _) => ("LinearForwardingTable", Some(node), None),
         };
         let guid = node.map(|node| self.nodes[node].found.guid);
         if self.failures.len() < FAILURES_MAX {
             self.failures.push(Failure { guid, port, what, reason });
         }
-        match ask {
-            Ask::Neighbour(Some(end)) => {
+        match purpose {
+            Purpose::Neighbour(Some(end)) => {
                 self.unanswered.insert(end);
             }
             // With what is known of the port, or of the switch, the walk goes on.
-            Ask::Port(end) => self.go_on(end),
-            Ask::Switch(node) if self.nodes[node].found.switch.is_some() => {
+            Purpose::Port(end) => self.go_on(end),
+            Purpose::Switch(node) if self.nodes[node].found.switch.is_some() => {
                 self.nodes[node].is_suspect = true;
-                self.ask_switch_ports(queue, node);
+                self.request_switch_ports(queue, node);
             }
-            Ask::Table(node, _) => {
+            Purpose::Table(node, _) => {
                 self.torn_tables.insert(node);
             }
             _ => {}
         }
     }
 
-    fn reply(&mut self, queue: &mut Queue, id: NodeId, ask: Ask, mad: &Mad) {
+    fn reply(&mut self, queue: &mut Queue, id: NodeId, purpose: Purpose, mad: &Mad) {
         let data = mad::smp_data(mad);
-        match ask {
-            Ask::Neighbour(behind) => self.neighbour(queue, id, behind, data),
-            Ask::Description(index) => self.nodes[index].found.description = mad::node_description(data),
-            Ask::Switch(index) => self.switch_info(queue, index, data),
-            Ask::Port(end) => self.port_info(queue, end, data),
-            Ask::Fdr10(end) => self.fdr10(end, data),
-            Ask::Table(index, block) => self.table_block(index, block, data),
+        match purpose {
+            Purpose::Neighbour(behind) => self.neighbour(queue, id, behind, data),
+            Purpose::Description(index) => self.nodes[index].found.description = mad::node_description(data),
+            Purpose::Switch(index) => self.switch_info(queue, index, data),
+            Purpose::Port(end) => self.port_info(queue, end, data),
+            Purpose::Fdr10(end) => self.fdr10(end, data),
+            Purpose::Table(index, block) => self.table_block(index, block, data),
         }
     }
 
@@ -448,12 +454,12 @@ impl<'a> Walk<'a> {
 
 impl Work for Walk<'_> {
     fn done(&mut self, queue: &mut Queue, node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant) {
-        let Some(ask) = usize::try_from(tag).ok().and_then(|tag| self.asked.get(tag)).copied() else {
+        let Some(purpose) = usize::try_from(tag).ok().and_then(|tag| self.purposes.get(tag)).copied() else {
             return;
         };
         // There are fewer than 2^32 outstanding.
         self.free.push(tag as u32);
-        if let Ask::Neighbour(_) = ask {
+        if let Purpose::Neighbour(_) = purpose {
             self.probes -= 1;
         }
         if now.duration_since(*self.began.get_or_insert(now)) > self.limits.time && self.goes_on() {
@@ -461,13 +467,13 @@ impl Work for Walk<'_> {
             queue.drop_pending();
         }
         match outcome {
-            Outcome::Reply(mad) => self.reply(queue, node, ask, mad),
+            Outcome::Reply(mad) => self.reply(queue, node, purpose, mad),
             // Without the attribute there is no FDR10: the link is what PortInfo says.
-            Outcome::Refused(_) if matches!(ask, Ask::Fdr10(_)) => {}
-            Outcome::Refused(_) => self.fail(queue, ask, "refused"),
-            Outcome::Timeout => self.fail(queue, ask, "timeout"),
-            Outcome::Silent => self.fail(queue, ask, "silent"),
-            Outcome::NotSent => self.fail(queue, ask, "not_sent"),
+            Outcome::Refused(_) if matches!(purpose, Purpose::Fdr10(_)) => {}
+            Outcome::Refused(_) => self.fail(queue, purpose, "refused"),
+            Outcome::Timeout => self.fail(queue, purpose, "timeout"),
+            Outcome::Silent => self.fail(queue, purpose, "silent"),
+            Outcome::NotSent => self.fail(queue, purpose, "not_sent"),
         }
         self.advance(queue);
     }

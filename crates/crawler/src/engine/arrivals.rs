@@ -1,6 +1,6 @@
 //! What an engine does with what arrives: which request it answers, and what it says about node and fabric.
 
-use super::run::{Engine, Moment, Unheard};
+use super::run::{Engine, Moment, Unanswered};
 use super::settings::MIN_REPEAT_TICKS;
 use super::slots::{Kind, Slot};
 use super::{Outcome, Route, Work};
@@ -42,7 +42,7 @@ impl Engine {
             self.rejected[reason as usize] += 1;
             return;
         }
-        self.heard(&slot, attempt, now);
+        self.answered(&slot, attempt, now);
         let is_live = matches!(slot.kind, Kind::Flying | Kind::Overdue);
         if header.status & STATUS_BUSY != 0 {
             self.stats.busy += 1;
@@ -92,15 +92,15 @@ impl Engine {
     }
 
     /// An answer, whatever it says, shows that its node lives and that the fabric moves.
-    fn heard(&mut self, slot: &Slot, attempt: u8, now: Moment) {
+    fn answered(&mut self, slot: &Slot, attempt: u8, now: Moment) {
         if let Route::Directed(path) = self.queue.route(slot.node) {
             self.stats.hops += path.ports().len() as u64;
         }
-        self.unheard = Unheard::default();
+        self.unanswered = Unanswered::default();
         // Attempts between the first and the present one are not remembered: the first is what is certain.
         let serial = if attempt == slot.attempt { slot.serial } else { slot.first_serial };
         self.newest_answered = self.newest_answered.max(serial);
-        self.queue.heard(slot.node, serial, now.tick);
+        self.queue.answered(slot.node, serial, now.tick);
         if self.queue.node(slot.node).overdue > 0 {
             self.slots.hurry(slot.node, serial, now.tick);
         }

@@ -12,9 +12,9 @@ use super::slots::{Kind, Slot, Tick};
 use super::{NodeId, Outcome, Work};
 
 /// MADs sent while nothing is heard, at most: queues below hold so many, and libumad2sim deadlocks at 256.
-const MAX_UNHEARD: usize = MAX_WINDOW + MAX_WINDOW / 2;
+const MAX_UNANSWERED: usize = MAX_WINDOW + MAX_WINDOW / 2;
 /// Repetitions among them: enough to find out that only the last answers of a round were lost.
-const MAX_UNHEARD_REPEATS: usize = 4;
+const MAX_UNANSWERED_REPEATS: usize = 4;
 /// Requests in a row without an answer, nothing heard in between, after which none is repeated: nobody is there.
 const DEAF_AFTER: usize = 8;
 /// The answer to a trial is waited for so many times as long as that to any other attempt, as a power of two.
@@ -37,7 +37,7 @@ impl Engine {
     }
 
     /// Looks at every slot that is due.
-    pub(super) fn look_after(&mut self, work: &mut dyn Work, now: Moment) {
+    pub(super) fn check_overdue(&mut self, work: &mut dyn Work, now: Moment) {
         for index in 0..super::slots::SLOTS {
             let Some(slot) = self.slots.get(index).filter(|slot| slot.due <= now.tick) else { continue };
             match slot.kind {
@@ -69,7 +69,7 @@ impl Engine {
         let is_trial = slot.request.is_trial;
         let give_up_at = slot.sent + if is_trial { patience << TRIAL_SHIFT } else { self.timeout };
         let attempts_left =
-            !is_trial && self.unheard.timeouts < DEAF_AFTER && slot.attempt < self.settings.retries;
+            !is_trial && self.unanswered.timeouts < DEAF_AFTER && slot.attempt < self.settings.retries;
         if slot.is_over || now.tick >= give_up_at {
             match attempts_left {
                 true => self.repeat(index, slot, now),
@@ -79,7 +79,7 @@ impl Engine {
         }
         let moves = self.newest_answered > slot.serial;
         if slot.kind == Kind::Flying
-            && (moves || now.tick >= slot.sent + patience && self.unheard.sent < MAX_UNHEARD)
+            && (moves || now.tick >= slot.sent + patience && self.unanswered.sent < MAX_UNANSWERED)
             && self.slots.has_room(Kind::Overdue)
         {
             self.set_aside(&mut slot);
@@ -89,8 +89,8 @@ impl Engine {
             true => slot.sent + self.expected(slot.node),
             false => slot.sent + (patience << slot.attempt),
         };
-        let moved = self.newest_answered > slot.first_serial && self.unheard.sent < MAX_UNHEARD;
-        let may_repeat = moved || self.unheard.repeated < MAX_UNHEARD_REPEATS;
+        let moved = self.newest_answered > slot.first_serial && self.unanswered.sent < MAX_UNANSWERED;
+        let may_repeat = moved || self.unanswered.repeated < MAX_UNANSWERED_REPEATS;
         if attempts_left && now.tick >= repeat_at && may_repeat {
             self.repeat(index, slot, now);
             return;
@@ -124,7 +124,7 @@ impl Engine {
         self.slots.put(index, slot);
         if self.transmit(index, &slot) {
             self.stats.retries += 1;
-            self.unheard.repeated += 1;
+            self.unanswered.repeated += 1;
         } else {
             // As if it had been lost: the transport may work again by the next attempt.
             slot.is_over = true;
@@ -136,13 +136,13 @@ impl Engine {
     /// The request failed. Its node is silent if nothing came from it meanwhile.
     fn end(&mut self, index: usize, slot: Slot, work: &mut dyn Work, now: Moment) {
         self.stats.timeouts += 1;
-        self.unheard.timeouts += 1;
+        self.unanswered.timeouts += 1;
         self.slots.remove(index);
         let node = self.queue.node(slot.node);
         if slot.kind == Kind::Overdue {
             node.overdue -= 1;
         }
-        if node.last_heard.is_none_or(|heard| heard < slot.first_sent) {
+        if node.last_answer.is_none_or(|answered| answered < slot.first_sent) {
             self.queue.fell_silent(slot.node);
         }
         self.queue.release(slot.node);

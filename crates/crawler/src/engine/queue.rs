@@ -74,7 +74,7 @@ pub(super) struct Node {
     pub has_probe: bool,
     /// There was no room to probe it last time.
     pub was_passed_over: bool,
-    pub last_heard: Option<Tick>,
+    pub last_answer: Option<Tick>,
     /// Serial number of the newest attempt that it answered.
     pub newest_answered: u64,
     pub round_trip: RoundTrip,
@@ -111,7 +111,7 @@ impl Queue {
             is_silent: false,
             has_probe: false,
             was_passed_over: false,
-            last_heard: None,
+            last_answer: None,
             newest_answered: 0,
             round_trip: RoundTrip::default(),
         });
@@ -207,9 +207,9 @@ impl Queue {
     }
 
     /// The node answered.
-    pub(super) fn heard(&mut self, id: NodeId, serial: u64, now: Tick) {
+    pub(super) fn answered(&mut self, id: NodeId, serial: u64, now: Tick) {
         let node = self.node(id);
-        node.last_heard = Some(now);
+        node.last_answer = Some(now);
         node.newest_answered = node.newest_answered.max(serial);
         if std::mem::take(&mut node.is_silent) {
             self.silent -= 1;

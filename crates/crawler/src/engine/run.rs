@@ -5,7 +5,7 @@ use super::round_trip::RoundTrip;
 use super::settings::{MIN_REPEAT_TICKS, YIELD_SMPS_PER_SECOND};
 use super::slots::{Kind, NEVER, SLOTS, Slot, Slots, Tick};
 use super::window::Window;
-use super::{Budget, EngineError, GiveWay, Outcome, Settings, Stats, Work};
+use super::{Backpressure, Budget, EngineError, Outcome, Settings, Stats, Work};
 use crate::transport::{Arrival, Class, Destination, Transport, TransportError};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -40,8 +40,8 @@ pub struct Engine {
     /// The newest that was answered.
     pub(super) newest_answered: u64,
     /// Since anything was heard of anybody.
-    pub(super) unheard: Unheard,
-    give_way: GiveWay,
+    pub(super) unanswered: Unanswered,
+    backpressure: Backpressure,
     yield_pace: Budget,
     pub(super) buffer: Mad,
     pub(super) stats: Stats,
@@ -60,7 +60,7 @@ pub(super) struct Moment {
 
 /// What was done since the last reply of any node.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Unheard {
+pub(super) struct Unanswered {
     /// MADs sent.
     pub sent: usize,
     /// Repetitions sent.
@@ -86,8 +86,8 @@ impl Engine {
             round_trip: RoundTrip::default(),
             serial: 0,
             newest_answered: 0,
-            unheard: Unheard::default(),
-            give_way: GiveWay::default(),
+            unanswered: Unanswered::default(),
+            backpressure: Backpressure::default(),
             yield_pace: Budget::new(YIELD_SMPS_PER_SECOND),
             buffer: [0; MAD_BYTES],
             stats: Stats::default(),
@@ -138,13 +138,13 @@ impl Engine {
     }
 
     /// Gives way to the subnet manager, or no longer. Subnet management only: other classes take no notice.
-    pub fn yield_to_sm(&self, gives_way: bool) {
-        self.give_way.set(gives_way);
+    pub fn yield_to_sm(&self, has_backpressure: bool) {
+        self.backpressure.set(has_backpressure);
     }
 
     /// Takes the hint to give way from elsewhere, for instance from another thread.
-    pub fn follow(&mut self, hint: GiveWay) {
-        self.give_way = hint;
+    pub fn follow(&mut self, hint: Backpressure) {
+        self.backpressure = hint;
     }
 
     /// Works until nothing is queued or outstanding.
@@ -169,7 +169,7 @@ impl Engine {
     fn work_off(&mut self, work: &mut dyn Work, stop: &AtomicBool) -> Result<(), EngineError> {
         let mut now = self.moment();
         self.send_failure = None;
-        self.unheard = Unheard::default();
+        self.unanswered = Unanswered::default();
         self.take_what_waits(work, now);
         let (mut failures, mut in_a_row) = (0, 0);
         loop {
@@ -192,7 +192,7 @@ impl Engine {
                 }
                 now = self.moment();
                 if self.slots.next_due() <= now.tick {
-                    self.look_after(work, now);
+                    self.check_overdue(work, now);
                     continue;
                 }
                 let wake = self.slots.next_due().min(resume.unwrap_or(NEVER));
@@ -215,7 +215,7 @@ impl Engine {
                 }
             }
             if self.slots.next_due().saturating_add(MAX_POSTPONED) <= now.tick {
-                self.look_after(work, now);
+                self.check_overdue(work, now);
             }
         }
     }
@@ -228,7 +228,7 @@ impl Engine {
                 Ok(kind) => self.arrived(kind, work, now),
             }
         }
-        self.look_after(work, now);
+        self.check_overdue(work, now);
     }
 
     fn tick(&self, instant: Instant) -> Tick {
@@ -252,7 +252,7 @@ impl Engine {
     /// Takes one MAD out of the budgets.
     pub(super) fn may_send(&mut self, now: Moment) -> Result<(), Tick> {
         let mut granted = Ok(());
-        if self.settings.class == Class::Management && self.give_way.is_set() {
+        if self.settings.class == Class::Management && self.backpressure.is_set() {
             granted = self.yield_pace.take(now.instant);
         }
         if let (Ok(()), Some(budget)) = (granted, self.settings.budget) {
@@ -269,7 +269,7 @@ impl Engine {
             return Some(at);
         }
         if self.settings.class == Class::Management {
-            self.window.give_way(self.give_way.is_set());
+            self.window.backpressure(self.backpressure.is_set());
         }
         while self.slots.count(Kind::Flying) < self.window.present()
             && self.slots.has_room(Kind::Flying)
@@ -375,7 +375,7 @@ impl Engine {
                 self.serial += 1;
                 self.stats.sent += 1;
                 self.stats.hops += hops;
-                self.unheard.sent += 1;
+                self.unanswered.sent += 1;
                 true
             }
             Err(error) => {

@@ -17,7 +17,7 @@ pub struct Window {
     present: f64,
     /// Losses of what was sent before this serial number belong to a decrease that was made.
     decreased_at: u64,
-    gives_way: bool,
+    has_backpressure: bool,
 }
 
 impl Window {
@@ -29,14 +29,14 @@ impl Window {
             Class::Management => ((MIN_SMP_WINDOW as f64).min(limit), 0.5, (limit / 2.0).max(1.0)),
             _ => (1.0, 0.875, limit),
         };
-        Window { limit, least, kept, present: present.max(least), decreased_at: 0, gives_way: false }
+        Window { limit, least, kept, present: present.max(least), decreased_at: 0, has_backpressure: false }
     }
 
     /// Requests that may be outstanding.
     pub fn present(&self) -> usize {
         // Between 1 and the limit, so the conversion is exact but for the fraction.
         let present = self.present as usize;
-        if self.gives_way { present.min(YIELD_SMP_WINDOW) } else { present }
+        if self.has_backpressure { present.min(YIELD_SMP_WINDOW) } else { present }
     }
 
     /// An answer came: one more for each window of answers.
@@ -54,8 +54,8 @@ impl Window {
     }
 
     /// Whether the subnet manager needs the agents.
-    pub fn give_way(&mut self, gives_way: bool) {
-        self.gives_way = gives_way;
+    pub fn backpressure(&mut self, has_backpressure: bool) {
+        self.has_backpressure = has_backpressure;
     }
 }
 
@@ -102,9 +102,9 @@ mod tests {
         assert_eq!(window.present(), 8);
         (1..100).for_each(|round| window.lost(round * 16, round * 16 + 16));
         assert_eq!(window.present(), MIN_SMP_WINDOW);
-        window.give_way(true);
+        window.backpressure(true);
         assert_eq!(window.present(), YIELD_SMP_WINDOW);
-        window.give_way(false);
+        window.backpressure(false);
         assert_eq!(window.present(), MIN_SMP_WINDOW);
         assert_eq!(Window::new(1, Class::Management).present(), 1);
     }

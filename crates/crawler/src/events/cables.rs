@@ -4,7 +4,7 @@
 //! elsewhere minutes later was moved all the same.
 
 use super::flap::{Change, Flaps};
-use super::{CABLE_MOVED, Happened, LINK_DOWN, LINK_FLAP, LINK_STEADY, LINK_UP, NamedEnd, end_text};
+use super::{CABLE_MOVED, FabricEvent, LINK_DOWN, LINK_FLAP, LINK_STEADY, LINK_UP, NamedEnd, end_text};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Instant;
 use throughline_infiniband::mad::NodeKind;
@@ -84,7 +84,7 @@ impl Cables {
         after: &Topology,
         replaced: &Replaced,
         now: Instant,
-    ) -> Vec<Happened> {
+    ) -> Vec<FabricEvent> {
         if std::ptr::eq(before, after) && self.flaps.is_calm() {
             return Vec::new();
         }
@@ -128,7 +128,7 @@ impl Cables {
                 end_text(b, [after, before])
             );
             let (before, after) = ("flapping".to_owned(), state.to_owned());
-            events.push(Happened { kind: &LINK_STEADY, end: a, remote: Some(b), before, after, text });
+            events.push(FabricEvent { kind: &LINK_STEADY, end: a, remote: Some(b), before, after, text });
         }
         events
     }
@@ -158,7 +158,7 @@ impl Cables {
     /// A link up or down, unless it flaps.
     fn single(
         &mut self,
-        events: &mut Vec<Happened>,
+        events: &mut Vec<FabricEvent>,
         kind: &'static super::Kind,
         (a, b): Cable,
         topologies: [&Topology; 2],
@@ -168,10 +168,10 @@ impl Cables {
         let (up, down) = ("up".to_owned(), "down".to_owned());
         let (before, after) = if std::ptr::eq(kind, &LINK_UP) { (down, up) } else { (up, down) };
         match self.flaps.note((a, b), now) {
-            Change::Single => events.push(Happened { kind, end: a, remote: Some(b), before, after, text }),
+            Change::Single => events.push(FabricEvent { kind, end: a, remote: Some(b), before, after, text }),
             Change::Flap(count) => {
                 let text = format!("{text}: {count} changes within {} s", self.flaps.window_seconds());
-                events.push(Happened { kind: &LINK_FLAP, end: a, remote: Some(b), before, after, text });
+                events.push(FabricEvent { kind: &LINK_FLAP, end: a, remote: Some(b), before, after, text });
             }
             Change::Hidden => {}
         }
@@ -188,8 +188,8 @@ fn is_with_node(a: NamedEnd, b: NamedEnd, there: &Topology, elsewhere: &Topology
     is_missing(a) && is_missing(b) || [a, b].into_iter().any(|end| is_missing(end) && is_switch(end))
 }
 
-fn moved_event(kept: NamedEnd, from: NamedEnd, to: NamedEnd, topologies: [&Topology; 2]) -> Happened {
+fn moved_event(kept: NamedEnd, from: NamedEnd, to: NamedEnd, topologies: [&Topology; 2]) -> FabricEvent {
     let [kept_text, from_text, to_text] = [kept, from, to].map(|end| end_text(end, topologies));
     let text = format!("the cable of {kept_text} was at {from_text} and is at {to_text}");
-    Happened { kind: &CABLE_MOVED, end: kept, remote: Some(to), before: from_text, after: to_text, text }
+    FabricEvent { kind: &CABLE_MOVED, end: kept, remote: Some(to), before: from_text, after: to_text, text }
 }

@@ -1,6 +1,6 @@
 //! Counters that a sweep found lower than before: one event for all ports of a sweep. Pure.
 
-use super::{COUNTER_CLEARED, Happened, NamedEnd, end_text, node_text};
+use super::{COUNTER_CLEARED, FabricEvent, NamedEnd, end_text, node_text};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use throughline_infiniband::topology::Topology;
@@ -14,7 +14,7 @@ const NODES_NAMED: usize = 20;
 /// node where it has several, and about the subnet (GUID 0) where it is more than one node. The ports, by node, are
 /// what is `after`.
 #[must_use]
-pub fn cleared(topology: &Topology, ports: &[NamedEnd]) -> Option<Happened> {
+pub fn cleared(topology: &Topology, ports: &[NamedEnd]) -> Option<FabricEvent> {
     let mut by_node: BTreeMap<Guid, Vec<u8>> = BTreeMap::new();
     for (guid, port) in ports {
         by_node.entry(*guid).or_default().push(*port);
@@ -38,7 +38,7 @@ pub fn cleared(topology: &Topology, ports: &[NamedEnd]) -> Option<Happened> {
         [..] => ((Guid(0), 0), format!("{} ports of {nodes} nodes: {after}", ports.len())),
     };
     let text = format!("counters were set back by somebody else, or the device was reset: {where_}");
-    Some(Happened { kind: &COUNTER_CLEARED, end, remote: None, before: String::new(), after, text })
+    Some(FabricEvent { kind: &COUNTER_CLEARED, end, remote: None, before: String::new(), after, text })
 }
 
 /// Sorted ports in words, what follows one another drawn together: `ports 1-3, 7`.

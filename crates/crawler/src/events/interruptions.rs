@@ -2,8 +2,8 @@
 //! Pure: the caller brings the time.
 
 use super::{
-    CABLE_MOVED, Happened, LINK_DOWN, LINK_FLAP, LINK_INTERRUPTED, LINK_UP, NODE_BACK, NODE_GONE, NODE_NEW,
-    NODE_REPLACED, NamedEnd, end_text,
+    CABLE_MOVED, FabricEvent, LINK_DOWN, LINK_FLAP, LINK_INTERRUPTED, LINK_UP, NODE_BACK, NODE_GONE,
+    NODE_NEW, NODE_REPLACED, NamedEnd, end_text,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Interruptions {
     }
 
     /// Events that explain rises before and after them.
-    pub fn explain(&mut self, events: &[Happened], now: Instant) {
+    pub fn explain(&mut self, events: &[FabricEvent], now: Instant) {
         let kinds = [
             &LINK_DOWN,
             &LINK_UP,
@@ -76,7 +76,7 @@ impl Interruptions {
             return false;
         };
         let mut has_risen = false;
-        for reading in readings.iter().filter(|reading| reading.was_asked) {
+        for reading in readings.iter().filter(|reading| reading.was_requested) {
             let counters = &reading.counters;
             let Some(count) = counters.wrapped(index).or_else(|| counters.end(index)) else { continue };
             let end = (reading.guid, reading.port);
@@ -99,7 +99,7 @@ impl Interruptions {
     }
 
     /// What waited long enough and nothing explains.
-    pub fn due(&mut self, topology: &Topology, now: Instant) -> Vec<Happened> {
+    pub fn due(&mut self, topology: &Topology, now: Instant) -> Vec<FabricEvent> {
         let is_recent = |at: &Instant, within: Duration| now.saturating_duration_since(*at) <= within;
         self.explained.retain(|_, at| is_recent(at, EXPLAINED_FOR + self.patience));
         self.reported.retain(|_, at| is_recent(at, REPEATED_AFTER));
@@ -139,12 +139,12 @@ fn is_linked((guid, port): NamedEnd, topology: &Topology) -> bool {
     node.and_then(|node| node.port(port)?.info).is_some_and(|info| info.is_linked())
 }
 
-fn event((end, remote): Link, times: u64, topology: &Topology) -> Happened {
+fn event((end, remote): Link, times: u64, topology: &Topology) -> FabricEvent {
     let both = [topology, topology];
     let far = remote.map_or_else(String::new, |remote| format!(" - {}", end_text(remote, both)));
     let how_often = if times == 1 { "once".to_owned() } else { format!("{times} times") };
     let text = format!("{}{far} was down for a moment, {how_often}", end_text(end, both));
-    Happened {
+    FabricEvent {
         kind: &LINK_INTERRUPTED,
         end,
         remote,
@@ -192,7 +192,7 @@ mod tests {
         data[7] = count;
         let mut reading = PortReading::new(0, Guid(guid), NodeKind::Ca, 1, 1);
         reading.counters.decode(PortCounterSet::Classic, &data, &ClassPortInfo::default()).unwrap();
-        reading.was_asked = true;
+        reading.was_requested = true;
         reading
     }
 
@@ -223,7 +223,7 @@ mod tests {
             watched.note(&[reading(1, 0)], &topology, start);
             watched.note(&[reading(1, 1)], &topology, start);
             let (before, after, text) = Default::default();
-            let told = Happened { kind, end, remote: None, before, after, text };
+            let told = FabricEvent { kind, end, remote: None, before, after, text };
             watched.explain(&[told], start + PATIENCE / 2);
             assert_eq!(watched.due(&topology, start + PATIENCE * 2), []);
         }

@@ -1,6 +1,8 @@
 //! State of single links: degraded width and speed, ports that the subnet manager does not bring up. Pure.
 
-use super::{Happened, LINK_RESTORED, LINK_SPEED, LINK_WIDTH, NamedEnd, PORT_ACTIVE, PORT_STUCK, end_text};
+use super::{
+    FabricEvent, LINK_RESTORED, LINK_SPEED, LINK_WIDTH, NamedEnd, PORT_ACTIVE, PORT_STUCK, end_text,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 use throughline_infiniband::capability::{Capability, Link};
@@ -57,13 +59,18 @@ fn name((width, speed): Link) -> String {
 }
 
 /// What changed of degraded links that are there before or after.
-pub(super) fn compare(before: &Topology, was: &Degraded, after: &Topology, is: &Degraded) -> Vec<Happened> {
+pub(super) fn compare(
+    before: &Topology,
+    was: &Degraded,
+    after: &Topology,
+    is: &Degraded,
+) -> Vec<FabricEvent> {
     let mut events = Vec::new();
     for (here, there) in after.cables() {
         let (end, remote) = (named(after, here), named(after, there));
         let old = was.get(&end);
         let both = || format!("{} - {}", end_text(end, [after, before]), end_text(remote, [after, before]));
-        let event = |kind, before: String, after, text| Happened {
+        let event = |kind, before: String, after, text| FabricEvent {
             kind,
             end,
             remote: Some(remote),
@@ -106,7 +113,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     /// Ports that wait for longer than `limit`, told once, and those told that wait no more.
-    pub fn compare(&mut self, topology: &Topology, limit: Duration, now: Instant) -> Vec<Happened> {
+    pub fn compare(&mut self, topology: &Topology, limit: Duration, now: Instant) -> Vec<FabricEvent> {
         let mut events = Vec::new();
         let mut waiting = HashMap::new();
         let both = [topology, topology];
@@ -124,7 +131,14 @@ impl Waiting {
                     if former.is_some_and(|(_, is_told)| is_told) {
                         let text = format!("{} is {state}", end_text(end, both));
                         let before = "stuck".to_owned();
-                        events.push(Happened { kind: &PORT_ACTIVE, end, remote, before, after: state, text });
+                        events.push(FabricEvent {
+                            kind: &PORT_ACTIVE,
+                            end,
+                            remote,
+                            before,
+                            after: state,
+                            text,
+                        });
                     }
                     continue;
                 }
@@ -136,7 +150,7 @@ impl Waiting {
                         end_text(end, both),
                         limit
                     );
-                    events.push(Happened {
+                    events.push(FabricEvent {
                         kind: &PORT_STUCK,
                         end,
                         remote,

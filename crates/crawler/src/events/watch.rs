@@ -4,7 +4,7 @@ use super::cables::{Cables, Replaced};
 use super::flap::Flaps;
 use super::links::{self, Degraded, Waiting};
 use super::{
-    Happened, Kind, NODE_ANSWERS, NODE_BACK, NODE_GONE, NODE_LID, NODE_NEW, NODE_RENAMED, NODE_REPLACED,
+    FabricEvent, Kind, NODE_ANSWERS, NODE_BACK, NODE_GONE, NODE_LID, NODE_NEW, NODE_RENAMED, NODE_REPLACED,
     NODE_SILENT, TOPOLOGY_CHANGED, end_text, node_text,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -72,7 +72,7 @@ impl Watch {
     }
 
     /// What happened from one topology to the next. At most [`EVENTS_MAX`] and one sum for each kind.
-    pub fn compare(&mut self, before: &Topology, after: &Topology, now: Instant) -> Vec<Happened> {
+    pub fn compare(&mut self, before: &Topology, after: &Topology, now: Instant) -> Vec<FabricEvent> {
         let guids =
             |topology: &Topology| -> BTreeSet<Guid> { topology.nodes.iter().map(|n| n.guid).collect() };
         let (old, new) = (guids(before), guids(after));
@@ -93,7 +93,7 @@ impl Watch {
     }
 
     /// Time passes and the topology is the same: ports that wait too long, links that do not flap any more.
-    pub fn pass(&mut self, topology: &Topology, now: Instant) -> Vec<Happened> {
+    pub fn pass(&mut self, topology: &Topology, now: Instant) -> Vec<FabricEvent> {
         let mut events = self.cables.compare(topology, topology, &Replaced::new(), now);
         events.extend(self.waiting.compare(topology, self.settings.stuck_after, now));
         sum_up(events)
@@ -106,9 +106,9 @@ impl Watch {
         came: &BTreeSet<Guid>,
         went: &BTreeSet<Guid>,
         replaced: &Replaced,
-    ) -> Vec<Happened> {
+    ) -> Vec<FabricEvent> {
         let mut events = Vec::new();
-        let of_node = |kind, guid: Guid, before: String, after: String, text| Happened {
+        let of_node = |kind, guid: Guid, before: String, after: String, text| FabricEvent {
             kind,
             end: (guid, 0),
             remote: None,
@@ -166,7 +166,7 @@ impl Watch {
     }
 
     /// Nodes that fell silent and that answer again.
-    fn silence(&mut self, before: &Topology, after: &Topology) -> Vec<Happened> {
+    fn silence(&mut self, before: &Topology, after: &Topology) -> Vec<FabricEvent> {
         let silent: BTreeSet<Guid> = after
             .unanswered
             .iter()
@@ -186,14 +186,28 @@ impl Watch {
                 text += &format!("; {hidden} nodes can only be reached through silent ones");
             }
             let (before, after) = (state(false), state(true));
-            events.push(Happened { kind: &NODE_SILENT, end: (*guid, 0), remote: None, before, after, text });
+            events.push(FabricEvent {
+                kind: &NODE_SILENT,
+                end: (*guid, 0),
+                remote: None,
+                before,
+                after,
+                text,
+            });
         }
         let answers =
             |guid: &Guid| after.node_by_guid(*guid).is_some() && !after.unanswered.contains_key(guid);
         for guid in self.silent.iter().filter(|guid| answers(guid)) {
             let text = format!("{} answers again", node_text(*guid, [after, before]));
             let (before, after) = (state(true), state(false));
-            events.push(Happened { kind: &NODE_ANSWERS, end: (*guid, 0), remote: None, before, after, text });
+            events.push(FabricEvent {
+                kind: &NODE_ANSWERS,
+                end: (*guid, 0),
+                remote: None,
+                before,
+                after,
+                text,
+            });
         }
         // One that is hidden now may be silent still: it is told once.
         self.silent.retain(|guid| after.unanswered.contains_key(guid));
@@ -233,7 +247,7 @@ fn cables_of(topology: &Topology, guid: Guid) -> String {
 }
 
 /// At most [`EVENTS_MAX`] events, the worst first, and for each kind the number of what is left out.
-fn sum_up(mut events: Vec<Happened>) -> Vec<Happened> {
+fn sum_up(mut events: Vec<FabricEvent>) -> Vec<FabricEvent> {
     if events.len() <= EVENTS_MAX {
         return events;
     }
@@ -243,7 +257,7 @@ fn sum_up(mut events: Vec<Happened>) -> Vec<Happened> {
         left.entry(event.kind.id).or_insert((0, event.kind)).0 += 1;
     }
     for (id, (count, _)) in left {
-        events.push(Happened {
+        events.push(FabricEvent {
             kind: &TOPOLOGY_CHANGED,
             end: (Guid(0), 0),
             remote: None,
@@ -302,7 +316,7 @@ mod tests {
         let (before, now) = (whole(), Instant::now());
         let without = topology(&[(2, "switch", &[(3, 13, 1)]), (13, "ca", &[(1, 2, 3)])]);
         let mut watch = Watch::new(WatchSettings::default(), &before);
-        let kinds = |events: &[Happened]| -> Vec<(&str, u64)> {
+        let kinds = |events: &[FabricEvent]| -> Vec<(&str, u64)> {
             events.iter().map(|event| (event.kind.id, event.end.0.0)).collect()
         };
         let went = watch.compare(&before, &without, now);

@@ -8,7 +8,7 @@ use super::config::Config;
 use super::shared::Shared;
 use super::trigger::Trigger;
 use crate::engine::Engine;
-use crate::events::{DEVICE_BACK, DEVICE_LOST, Happened, Kind};
+use crate::events::{DEVICE_BACK, DEVICE_LOST, FabricEvent, Kind};
 use crate::port::{FabricPort, PortError};
 use crate::simulator::Simulator;
 use crate::stop::Stop;
@@ -82,7 +82,7 @@ impl Device {
             let text = format!(
                 "the crawler's device does not work any more ({error}); it is opened again until it does"
             );
-            shared.publisher.tell(&[event(&DEVICE_LOST, text)]);
+            shared.publisher.emit(&[event(&DEVICE_LOST, text)]);
         }
         FIRST_PAUSE.saturating_mul(1 << (tries - 1).min(8)).min(LONGEST_PAUSE)
     }
@@ -96,7 +96,7 @@ impl Device {
             was_lost && parts.values().all(|part| !part.is_lost)
         };
         if is_back {
-            shared.publisher.tell(&[event(&DEVICE_BACK, "the crawler's device works again".to_owned())]);
+            shared.publisher.emit(&[event(&DEVICE_BACK, "the crawler's device works again".to_owned())]);
         }
     }
 
@@ -144,7 +144,7 @@ impl Device {
                 shared.publisher.figures.add("process", &DEVICE_REOPENS, 1);
                 let text =
                     "the simulator listens again: the crawler is executed again to attach to it".to_owned();
-                shared.publisher.tell(&[event(&DEVICE_BACK, text)]);
+                shared.publisher.emit(&[event(&DEVICE_BACK, text)]);
                 self.restart.cancel();
             }
         }
@@ -152,9 +152,9 @@ impl Device {
 }
 
 /// An event about the crawler's own device.
-fn event(kind: &'static Kind, text: String) -> Happened {
+fn event(kind: &'static Kind, text: String) -> FabricEvent {
     let (before, after) = (String::new(), String::new());
-    Happened { kind, end: (Guid(0), 0), remote: None, before, after, text }
+    FabricEvent { kind, end: (Guid(0), 0), remote: None, before, after, text }
 }
 
 /// Executes this program again with the same arguments, in the same process. Everything must have ended in order.

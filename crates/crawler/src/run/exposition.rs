@@ -6,11 +6,11 @@
 mod text;
 
 use super::shared::{LastSweep, Shared};
-use crate::scrape::{Asked, CounterChoice};
+use crate::scrape::{CounterChoice, PageRequest};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use text::Told;
+use text::SweepInfo;
 use throughline_daemon::{Large, Piece, Scrape};
 use throughline_infiniband::records::SOURCE;
 use throughline_sample::catalogue::{
@@ -22,7 +22,7 @@ const MISSED_SWEEPS: u32 = 5;
 /// Shortest time in which nothing is called old, whatever the interval: a scraper comes each 15 s.
 const SHORTEST_STALE: Duration = Duration::from_secs(15);
 /// Ways of asking whose pages are kept: 64 shards, or eight in some choices. More are made for each scrape.
-const MOST_KEPT: usize = 64;
+const CACHED_PAGES_MAX: usize = 64;
 
 /// A page in the making or made.
 type Slot = Arc<OnceLock<Arc<Piece>>>;
@@ -32,44 +32,46 @@ pub struct Exposition {
     shared: Arc<Shared>,
     configured: CounterChoice,
     stale_after: Duration,
-    kept: Mutex<Kept>,
+    cache: Mutex<PageCache>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct PageCache {
     /// The sweep that the pages are of: when it ended.
     of: Option<Instant>,
-    pages: HashMap<Asked, Slot>,
+    pages: HashMap<PageRequest, Slot>,
 }
 
 impl Exposition {
     /// Shows what `shared` holds; `interval` is that of sweeps.
     pub fn new(shared: Arc<Shared>, configured: CounterChoice, interval: Duration) -> Exposition {
         let stale_after = interval.saturating_mul(MISSED_SWEEPS).max(SHORTEST_STALE);
-        Exposition { shared, configured, stale_after, kept: Mutex::default() }
+        Exposition { shared, configured, stale_after, cache: Mutex::default() }
     }
 
     /// The place of a page of this sweep; `None` where too many are kept.
-    fn slot(&self, last: &LastSweep, asked: &Asked) -> Option<Slot> {
+    fn slot(&self, last: &LastSweep, request: &PageRequest) -> Option<Slot> {
         // A panic elsewhere leaves complete entries.
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.of != Some(last.at) {
-            *kept = Kept { of: Some(last.at), pages: HashMap::new() };
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        if cache.of != Some(last.at) {
+            *cache = PageCache { of: Some(last.at), pages: HashMap::new() };
         }
-        let has_room = kept.pages.len() < MOST_KEPT;
-        match kept.pages.get(asked) {
+        let has_room = cache.pages.len() < CACHED_PAGES_MAX;
+        match cache.pages.get(request) {
             Some(slot) => Some(slot.clone()),
-            None if has_room => Some(kept.pages.entry(asked.clone()).or_default().clone()),
+            None if has_room => Some(cache.pages.entry(request.clone()).or_default().clone()),
             None => None,
         }
     }
 
-    fn make(&self, last: &LastSweep, asked: &Asked) -> Arc<Piece> {
+    fn make(&self, last: &LastSweep, request: &PageRequest) -> Arc<Piece> {
         let figures = &self.shared.publisher.figures;
         figures.add(SOURCE, &RENDERED_PAGES, 1);
-        let told =
-            Told { seconds: figures.get(SOURCE, &ROUND_SECONDS).unwrap_or_default(), ended: ended(last) };
-        Arc::new(text::render(&last.topology, &last.readings, told, asked))
+        let sweep = SweepInfo {
+            seconds: figures.get(SOURCE, &ROUND_SECONDS).unwrap_or_default(),
+            ended: ended(last),
+        };
+        Arc::new(text::render(&last.topology, &last.readings, sweep, request))
     }
 }
 
@@ -83,19 +85,19 @@ fn ended(last: &LastSweep) -> f64 {
 impl Large for Exposition {
     fn render(&self, scrape: &Scrape) -> Result<(Arc<Piece>, bool), String> {
         let figures = &self.shared.publisher.figures;
-        let asked = Asked::parse(scrape, &self.configured)
+        let request = PageRequest::parse(scrape, &self.configured)
             .inspect_err(|_| figures.add(SOURCE, &REFUSED_SCRAPES, 1))?;
-        let is_first = asked.shard.is_first();
+        let is_first = request.shard.is_first();
         let Some(last) = self.shared.last() else { return Ok((Arc::new(Piece::default()), is_first)) };
         // Told as long as there was a sweep: its age is how a blocked crawler is seen.
         figures.set(SOURCE, &LAST_ROUND_TIMESTAMP_SECONDS, ended(&last));
         if last.at.elapsed() > self.stale_after {
             return Ok((Arc::new(Piece::default()), is_first));
         }
-        let page = match self.slot(&last, &asked) {
+        let page = match self.slot(&last, &request) {
             // Whoever asks while another makes the same page waits for it.
-            Some(slot) => slot.get_or_init(|| self.make(&last, &asked)).clone(),
-            None => self.make(&last, &asked),
+            Some(slot) => slot.get_or_init(|| self.make(&last, &request)).clone(),
+            None => self.make(&last, &request),
         };
         Ok((page, is_first))
     }

@@ -2,7 +2,7 @@
 //! place that tells of managers. Pure.
 
 use super::trigger::Trigger;
-use crate::events::{Happened, Kind, NamedEnd, SM_CHANGED, SM_GONE};
+use crate::events::{FabricEvent, Kind, NamedEnd, SM_CHANGED, SM_GONE};
 use std::time::{Duration, Instant};
 use throughline_infiniband::mad::SmState;
 use throughline_infiniband::mad::sa::SmInfoRecord;
@@ -23,7 +23,7 @@ struct Master {
     lid: u16,
     /// GUID of its port, priority, and its count of requests; `None` where it was not asked, and only the local port
     /// names its LID.
-    said: Option<(Guid, u8, u32)>,
+    info: Option<(Guid, u8, u32)>,
 }
 
 /// What is remembered of the manager.
@@ -37,9 +37,9 @@ pub struct Manager {
 
 /// What a look tells.
 #[derive(Debug, Default, PartialEq)]
-pub struct Told {
+pub struct ManagerChange {
     /// What happened.
-    pub event: Option<Happened>,
+    pub event: Option<FabricEvent>,
     /// Why to look at the subnet.
     pub trigger: Option<Trigger>,
     /// Requests that the manager sent since the last look, where it says so and is still the same.
@@ -52,7 +52,7 @@ impl Master {
     /// The node and port that it runs at, as far as the topology has them.
     fn place(&self, topology: Option<&Topology>) -> Option<NamedEnd> {
         let topology = topology?;
-        let end = match self.said {
+        let end = match self.info {
             Some((guid, ..)) => topology.port_by_guid(guid)?,
             None => topology.port_by_lid(self.lid)?,
         };
@@ -67,7 +67,7 @@ impl Master {
             Some(&topology.nodes[topology.node_by_guid(guid)?])
         });
         let name = node.map_or("", |node| node.description.as_str());
-        match self.said {
+        match self.info {
             Some((guid, priority, _)) => {
                 format!("{} at LID {}, priority {priority}", label(name, guid), self.lid)
             }
@@ -82,25 +82,33 @@ impl Master {
 impl Manager {
     /// The administrator at `lid` answered with the managers that it knows. What it says of itself comes first: of
     /// others it says what they were when it last heard of them.
-    pub fn answered(&mut self, lid: u16, managers: &[SmInfoRecord], topology: Option<&Topology>) -> Told {
+    pub fn answered(
+        &mut self,
+        lid: u16,
+        managers: &[SmInfoRecord],
+        topology: Option<&Topology>,
+    ) -> ManagerChange {
         let masters = managers.iter().filter(|record| record.info.state == SmState::MASTER);
         let Some(found) = masters.copied().max_by_key(|record| (record.lid == lid, record.info.priority))
         else {
             // It handed over; to whom, ports name.
-            return Told { trigger: Some(Trigger::LocalPort(NOT_MASTER)), ..Told::default() };
+            return ManagerChange {
+                trigger: Some(Trigger::LocalPort(NOT_MASTER)),
+                ..ManagerChange::default()
+            };
         };
         self.suspected = None;
         let (guid, priority, activity) = (found.info.guid, found.info.priority, found.info.activity);
-        let master = Master { lid: found.lid, said: Some((guid, priority, activity)) };
+        let master = Master { lid: found.lid, info: Some((guid, priority, activity)) };
         let before = self.known.replace(master);
         let was_gone = std::mem::replace(&mut self.is_gone, false);
         let Some(before) = before else {
-            return Told { subscribe: true, ..Told::default() };
+            return ManagerChange { subscribe: true, ..ManagerChange::default() };
         };
-        let Some((old_guid, old_priority, old_activity)) = before.said else {
+        let Some((old_guid, old_priority, old_activity)) = before.info else {
             // Only its LID was known, and is told already where it changed.
             return match before.lid == master.lid {
-                true => Told { subscribe: true, ..Told::default() },
+                true => ManagerChange { subscribe: true, ..ManagerChange::default() },
                 false => changed(before, master, topology),
             };
         };
@@ -109,33 +117,33 @@ impl Manager {
         if is_other || activity < old_activity || was_gone {
             return changed(before, master, topology);
         }
-        Told { requests: Some(activity - old_activity), ..Told::default() }
+        ManagerChange { requests: Some(activity - old_activity), ..ManagerChange::default() }
     }
 
     /// The local port names a manager at this LID, and nobody can be asked who that is.
-    pub fn named(&mut self, lid: u16, topology: Option<&Topology>) -> Told {
-        let master = Master { lid, said: None };
+    pub fn named(&mut self, lid: u16, topology: Option<&Topology>) -> ManagerChange {
+        let master = Master { lid, info: None };
         match self.known {
-            _ if lid == 0 => Told::default(),
-            Some(before) if before.lid == lid => Told::default(),
+            _ if lid == 0 => ManagerChange::default(),
+            Some(before) if before.lid == lid => ManagerChange::default(),
             Some(before) => {
                 (self.known, self.is_gone, self.suspected) = (Some(master), false, None);
                 changed(before, master, topology)
             }
             None => {
                 self.known = Some(master);
-                Told::default()
+                ManagerChange::default()
             }
         }
     }
 
     /// The administrator at `lid`, which ports name, does not answer. Another manager may have taken over and written
     /// its LID into the ports: only when they were read again ([`CONFIRMED_AFTER`]) and still name this one, it is gone.
-    pub fn silent(&mut self, lid: u16, now: Instant, topology: Option<&Topology>) -> Told {
+    pub fn silent(&mut self, lid: u16, now: Instant, topology: Option<&Topology>) -> ManagerChange {
         // Ports may name none at all.
         let is_other = lid != 0 && self.known.is_some_and(|known| known.lid != lid);
         if self.is_gone && !is_other {
-            return Told::default();
+            return ManagerChange::default();
         }
         if is_other {
             // Whoever is silent now, it is not the one before.
@@ -146,7 +154,7 @@ impl Manager {
         }
         let since = *self.suspected.get_or_insert(now);
         if now.saturating_duration_since(since) < CONFIRMED_AFTER {
-            return Told { trigger: Some(Trigger::LocalPort(SILENT)), ..Told::default() };
+            return ManagerChange { trigger: Some(Trigger::LocalPort(SILENT)), ..ManagerChange::default() };
         }
         self.is_gone = true;
         let before = self.known.map(|known| known.describe(topology)).unwrap_or_default();
@@ -155,11 +163,11 @@ impl Manager {
             None => "no subnet manager answers".to_owned(),
         };
         let end = self.known.and_then(|known| known.place(topology));
-        Told {
+        ManagerChange {
             event: Some(event(&SM_GONE, end, before, String::new(), text)),
             // Who is the next one stands in the ports.
             trigger: Some(Trigger::SmChange),
-            ..Told::default()
+            ..ManagerChange::default()
         }
     }
 
@@ -174,13 +182,13 @@ impl Manager {
     }
 }
 
-fn changed(before: Master, master: Master, topology: Option<&Topology>) -> Told {
+fn changed(before: Master, master: Master, topology: Option<&Topology>) -> ManagerChange {
     let (was, is) = (before.describe(topology), master.describe(topology));
     let text = match was == is {
         true => format!("the subnet manager {is} began anew, or was away"),
         false => format!("the subnet manager was {was} and is {is}"),
     };
-    Told {
+    ManagerChange {
         event: Some(event(&SM_CHANGED, master.place(topology), was, is, text)),
         trigger: Some(Trigger::SmChange),
         requests: None,
@@ -194,8 +202,8 @@ fn event(
     before: String,
     after: String,
     text: String,
-) -> Happened {
-    Happened { kind, end: end.unwrap_or((Guid(0), 0)), remote: None, before, after, text }
+) -> FabricEvent {
+    FabricEvent { kind, end: end.unwrap_or((Guid(0), 0)), remote: None, before, after, text }
 }
 
 #[cfg(test)]
@@ -226,7 +234,7 @@ mod tests {
         let first = manager.answered(10, &[record(1, 10, 8, 100, 3), record(2, 20, 4, 0, 2)], None);
         assert!(first.subscribe && first.event.is_none());
         let same = manager.answered(10, &[record(1, 10, 8, 150, 3)], None);
-        assert_eq!(same, Told { requests: Some(50), ..Told::default() });
+        assert_eq!(same, ManagerChange { requests: Some(50), ..ManagerChange::default() });
         let topology = topology(2, 20);
         let other = manager.answered(20, &[record(2, 20, 4, 9, 3)], Some(&topology));
         let event = other.event.unwrap();
@@ -257,7 +265,7 @@ mod tests {
         assert!(manager.silent(10, start + CONFIRMED_AFTER / 2, None).event.is_none());
         let later = start + CONFIRMED_AFTER;
         assert_eq!(manager.silent(10, later, None).event.unwrap().kind, &SM_GONE);
-        assert_eq!(manager.silent(10, later, None), Told::default());
+        assert_eq!(manager.silent(10, later, None), ManagerChange::default());
         assert!(manager.is_gone());
         let back = manager.answered(10, &[record(1, 10, 8, 101, 3)], None);
         assert!(back.event.unwrap().text.contains("was away") && back.subscribe);
@@ -294,8 +302,12 @@ mod tests {
     #[test]
     fn where_nobody_can_be_asked_the_port_names_it() {
         let mut manager = Manager::default();
-        assert_eq!(manager.named(10, None), Told::default());
-        assert_eq!(manager.named(0, None), Told::default(), "a port without a manager says nothing of one");
+        assert_eq!(manager.named(10, None), ManagerChange::default());
+        assert_eq!(
+            manager.named(0, None),
+            ManagerChange::default(),
+            "a port without a manager says nothing of one"
+        );
         let told = manager.named(20, Some(&topology(2, 20)));
         assert_eq!(told.event.unwrap().end, (Guid(100), 1));
         // Asked afterwards, it is the same one.

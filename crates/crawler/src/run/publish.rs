@@ -1,11 +1,11 @@
 //! Publishes topologies: to the threads and pages of this process, as inventory and events into the spool, and
 //! into the memory of the next start. It speaks to no fabric.
 
-use super::memory::Memory;
+use super::discovery_thread::NAME;
 use super::shared::{Found, Shared};
-use super::survey::NAME;
+use super::topology_cache::TopologyCache;
 use crate::discover::Discovery;
-use crate::events::{Happened, Watch, WatchSettings};
+use crate::events::{FabricEvent, Watch, WatchSettings};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
@@ -37,7 +37,7 @@ pub enum Published {
 /// The topology as it was published last, and what is remembered for the next one.
 pub struct Publication {
     shared: Arc<Shared>,
-    memory: Memory,
+    cache: TopologyCache,
     settings: WatchSettings,
     last: Option<Arc<Topology>>,
     watch: Option<Watch>,
@@ -48,8 +48,8 @@ pub struct Publication {
 }
 
 impl Publication {
-    pub fn new(shared: Arc<Shared>, memory: Memory, settings: WatchSettings) -> Publication {
-        Publication { shared, memory, settings, last: None, watch: None, is_first: true, believed: None }
+    pub fn new(shared: Arc<Shared>, cache: TopologyCache, settings: WatchSettings) -> Publication {
+        Publication { shared, cache, settings, last: None, watch: None, is_first: true, believed: None }
     }
 
     /// What was published last.
@@ -58,7 +58,7 @@ impl Publication {
     }
 
     /// Begins anew, without the memory of the last run.
-    pub fn forget(&mut self) {
+    pub fn discard(&mut self) {
         (self.last, self.watch, self.is_first, self.believed) = (None, None, false, None);
     }
 
@@ -69,7 +69,7 @@ impl Publication {
             return topology;
         }
         if self.believed.is_none() {
-            let before = Some(&self.memory).filter(|_| self.is_first).and_then(Memory::load);
+            let before = Some(&self.cache).filter(|_| self.is_first).and_then(TopologyCache::load);
             let before = before.filter(|before| before.subnet_prefix == topology.subnet_prefix);
             self.believed = before.map(|before| guids(&before));
         }
@@ -103,7 +103,7 @@ impl Publication {
         let signature = topology.signature();
         self.shared.set_found(Found { topology: topology.clone(), signature });
         let records = self.append(&topology, began, is_whole, difference.as_ref());
-        self.shared.publisher.tell(&events);
+        self.shared.publisher.emit(&events);
         let figures = &self.shared.publisher.figures;
         figures.add(NAME, &RECORDS, (records + events.len()) as u64);
         figures.add(NAME, &FAILED_READS, failures as u64);
@@ -113,7 +113,7 @@ impl Publication {
         #[allow(clippy::cast_precision_loss)]
         figures.set(NAME, &UNANSWERED_NODES, topology.unanswered.len() as f64);
         let is_good = topology.truncated.is_none();
-        if published == Published::Changed && is_good && self.memory.keep(&topology, signature) {
+        if published == Published::Changed && is_good && self.cache.store(&topology, signature) {
             figures.add("topology_memory", &DROPPED_RECORDS, 1);
         }
         if is_good || self.believed.is_none() {
@@ -139,7 +139,7 @@ impl Publication {
         figures.add(NAME, &FAILED_READS, failures.len() as u64);
     }
 
-    fn events(&mut self, topology: &Topology, published: Published) -> Vec<Happened> {
+    fn events(&mut self, topology: &Topology, published: Published) -> Vec<FabricEvent> {
         let now = Instant::now();
         if let (Some(watch), Some(last)) = (&mut self.watch, &self.last) {
             return match published {
@@ -152,7 +152,7 @@ impl Publication {
         }
         // The first walk: held against what the last run left.
         let watch = self.watch.insert(Watch::new(self.settings, topology));
-        let Some(before) = Some(&self.memory).filter(|_| self.is_first).and_then(Memory::load) else {
+        let Some(before) = Some(&self.cache).filter(|_| self.is_first).and_then(TopologyCache::load) else {
             return Vec::new();
         };
         if before.subnet_prefix != topology.subnet_prefix {

@@ -3,14 +3,14 @@
 //! A burst is told one by one up to a bound and then as a number; every trap is counted.
 
 use super::trigger::Trigger;
-use crate::events::{self, Happened, Kind};
+use crate::events::{self, FabricEvent, Kind};
 use std::collections::BTreeMap;
 use throughline_infiniband::mad::sa::{Notice, Subject, trap};
 use throughline_infiniband::topology::{PortEnd, Topology, label};
 use throughline_sample::Guid;
 
 /// Traps of one round that are told one by one.
-const TOLD: usize = 64;
+const REPORTED_MAX: usize = 64;
 
 /// Traps that say that the topology, LIDs or tables may be others.
 const fn is_change(number: u16) -> bool {
@@ -76,8 +76,8 @@ fn meaning(notice: &Notice) -> (&'static Kind, String) {
 }
 
 /// The events of one round's traps.
-pub fn events(notices: &[Notice], topology: Option<&Topology>) -> Vec<Happened> {
-    let event = |kind, end, text| Happened {
+pub fn events(notices: &[Notice], topology: Option<&Topology>) -> Vec<FabricEvent> {
+    let event = |kind, end, text| FabricEvent {
         kind,
         end,
         remote: None,
@@ -89,7 +89,7 @@ pub fn events(notices: &[Notice], topology: Option<&Topology>) -> Vec<Happened> 
     let mut more: BTreeMap<&'static str, (&'static Kind, usize)> = BTreeMap::new();
     for notice in notices {
         let (kind, meaning) = meaning(notice);
-        if events.len() >= TOLD {
+        if events.len() >= REPORTED_MAX {
             more.entry(kind.id).or_insert((kind, 0)).1 += 1;
             continue;
         }
@@ -138,7 +138,7 @@ mod tests {
     fn a_storm_is_a_number() {
         let storm: Vec<Notice> = (0..500).map(|lid| notice(128, lid)).collect();
         let told = events(&storm, None);
-        assert_eq!(told.len(), TOLD + 1);
-        assert!(told[TOLD].text.contains("436 more"), "{}", told[TOLD].text);
+        assert_eq!(told.len(), REPORTED_MAX + 1);
+        assert!(told[REPORTED_MAX].text.contains("436 more"), "{}", told[REPORTED_MAX].text);
     }
 }

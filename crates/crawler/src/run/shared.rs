@@ -1,11 +1,11 @@
 //! What the crawler's threads and tasks share: the newest topology, the last sweep, and the way to the spool.
 
 use super::device::Device;
-use super::hard_sweep::HardSweep;
+use super::heavy_sweep::HeavySweep;
 use super::sender::Sender;
-use super::standby::Duty;
+use super::standby::LeaderState;
 use super::trigger::{Trigger, Wanted};
-use crate::events::{Happened, Interruptions, Severity};
+use crate::events::{FabricEvent, Interruptions, Severity};
 use crate::stop::Stop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,14 +31,14 @@ pub struct Publisher {
     pub figures: SelfFigures,
     pub clock: Arc<Clock>,
     pub rounds: tokio::sync::mpsc::Sender<Round>,
-    pub duty: Arc<Duty>,
+    pub leader: Arc<LeaderState>,
     /// Rises of LinkDownedCounter that events may explain.
     pub interruptions: Mutex<Interruptions>,
 }
 
 impl Publisher {
     /// Tells events: log, figures by kind, records.
-    pub fn tell(&self, events: &[Happened]) {
+    pub fn emit(&self, events: &[FabricEvent]) {
         if events.is_empty() {
             return;
         }
@@ -64,7 +64,7 @@ impl Publisher {
     /// Appends a batch; its sequence, or `None` when the spool refused it, which it has counted, or while another
     /// crawler of the subnet records.
     pub fn append(&self, mut batch: Batch, class: Class) -> Option<u64> {
-        if self.duty.is_standby() {
+        if self.leader.is_standby() {
             return None;
         }
         self.sender.sign(&mut batch);
@@ -103,20 +103,20 @@ struct State {
 /// What threads and tasks share.
 pub struct Shared {
     pub publisher: Publisher,
-    pub duty: Arc<Duty>,
+    pub leader: Arc<LeaderState>,
     pub device: Device,
     /// Whether the subnet manager sweeps hard.
-    pub hard_sweep: HardSweep,
+    pub heavy_sweep: HeavySweep,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 impl Shared {
     pub fn new(publisher: Publisher) -> Shared {
-        let duty = publisher.duty.clone();
-        let hard_sweep = HardSweep::default();
+        let leader = publisher.leader.clone();
+        let heavy_sweep = HeavySweep::default();
         let device = Device::default();
-        Shared { publisher, duty, device, hard_sweep, state: Mutex::default(), changed: Condvar::new() }
+        Shared { publisher, leader, device, heavy_sweep, state: Mutex::default(), changed: Condvar::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -159,7 +159,7 @@ impl Shared {
     }
 
     /// Forgets topology and readings: another crawler has newer ones.
-    pub fn forget(&self) {
+    pub fn discard(&self) {
         *self.lock() = State::default();
     }
 

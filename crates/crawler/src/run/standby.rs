@@ -44,12 +44,12 @@ struct State {
 
 /// The crawler's duty, for its threads.
 #[derive(Default)]
-pub struct Duty {
+pub struct LeaderState {
     state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Duty {
+impl LeaderState {
     fn lock(&self) -> MutexGuard<'_, State> {
         // Each field is replaced as a whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -132,12 +132,12 @@ impl Standby {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             tokio::select! {
-                _ = tick.tick() => self.ask().await,
+                _ = tick.tick() => self.request_lease().await,
                 () = stop.cancelled() => break,
             }
         }
         delivered.cancelled().await;
-        if !self.shared.duty.is_standby() {
+        if !self.shared.leader.is_standby() {
             self.give_back().await;
         }
     }
@@ -149,11 +149,11 @@ impl Standby {
         }
     }
 
-    async fn ask(&mut self) {
+    async fn request_lease(&mut self) {
         if self.left_until.is_some_and(|until| Instant::now() < until) {
             return;
         }
-        let idle = self.shared.duty.idle();
+        let idle = self.shared.leader.idle();
         if idle > self.longest_idle {
             let idle_seconds = idle.as_secs();
             tracing::warn!(idle_seconds, "no sweep comes to its end: the lease is left to another crawler");
@@ -162,7 +162,7 @@ impl Standby {
             self.set(Role::Standby);
             return;
         }
-        if self.shared.duty.is_standby() {
+        if self.shared.leader.is_standby() {
             // A term begins when it is granted; one that swept without a lease says since when.
             self.request.since = self.shared.publisher.clock.now();
         }
@@ -177,7 +177,7 @@ impl Standby {
             Ok(answer) => {
                 if self.set(Role::Standby) != Role::Standby {
                     tracing::info!(active = answer.holder, "standing by: another crawler sweeps this subnet");
-                    self.shared.forget();
+                    self.shared.discard();
                 }
             }
             Err(error) => self.not_answered(&error),
@@ -190,7 +190,7 @@ impl Standby {
         if !std::mem::replace(&mut self.is_warned, true) {
             tracing::info!(%error, "whether another crawler sweeps this subnet can't be asked now");
         }
-        if self.shared.duty.lock().role == Role::Unknown {
+        if self.shared.leader.lock().role == Role::Unknown {
             self.set(Role::Active);
         }
     }
@@ -198,6 +198,6 @@ impl Standby {
     fn set(&self, role: Role) -> Role {
         let active = f64::from(u8::from(role == Role::Active));
         self.shared.publisher.figures.set(SOURCE, &CRAWLER_ACTIVE, active);
-        self.shared.duty.set(role)
+        self.shared.leader.set(role)
     }
 }

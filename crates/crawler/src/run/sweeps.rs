@@ -9,7 +9,7 @@ use crate::events;
 use crate::port::FabricPort;
 use crate::stop::Stop;
 use crate::sweep::plan::{self, Cost, Plan};
-use crate::sweep::{ClockPoint, Sweeper, memory};
+use crate::sweep::{ClockPoint, Sweeper, epochs};
 use crate::transport::{Class, Transport};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -111,7 +111,7 @@ impl Sweeps {
             return self.engine.take();
         }
         while let Some(missed) = pace.tick(&self.stop) {
-            if self.shared.duty.is_standby() {
+            if self.shared.leader.is_standby() {
                 continue;
             }
             let figures = &self.shared.publisher.figures;
@@ -135,7 +135,7 @@ impl Sweeps {
                 }
             }
             if let Some(engine) = &self.engine {
-                super::housekeeping::tell_stats(SOURCE, &engine.stats(), &self.shared.publisher.figures);
+                super::self_metrics::report_stats(SOURCE, &engine.stats(), &self.shared.publisher.figures);
             }
             self.keep_epochs(false);
         }
@@ -155,13 +155,13 @@ impl Sweeps {
         if is_first {
             self.recall(&mut sweeper);
         }
-        self.tell_cost(&sweeper);
+        self.report_cost(&sweeper);
         Some(sweeper)
     }
 
     /// Epochs of an earlier run.
     fn recall(&self, sweeper: &mut Sweeper) {
-        match memory::load(sweeper, &self.epochs) {
+        match epochs::load(sweeper, &self.epochs) {
             Ok(Some(ports)) => tracing::debug!(ports, "counting goes on from the last run"),
             Ok(None) => {}
             Err(error) => {
@@ -184,9 +184,9 @@ impl Sweeps {
         }
         let Some((_, sweeper)) = self.sweeper.as_ref().filter(|_| self.writing.is_none()) else { return };
         self.epochs_kept = Instant::now();
-        let (text, path, shared) = (memory::text_of(sweeper), self.epochs.clone(), self.shared.clone());
+        let (text, path, shared) = (epochs::text_of(sweeper), self.epochs.clone(), self.shared.clone());
         let write = move || {
-            if let Err(error) = memory::replace(&path, &text) {
+            if let Err(error) = epochs::replace(&path, &text) {
                 shared.publisher.figures.add(SOURCE, &STATE_FAILURES, 1);
                 tracing::warn!(
                     "{} can't be written: {error}; after a restart counting begins anew",
@@ -202,7 +202,7 @@ impl Sweeps {
     }
 
     /// What the plan costs on this fabric, once it is known.
-    fn tell_cost(&self, sweeper: &Sweeper) {
+    fn report_cost(&self, sweeper: &Sweeper) {
         for (class, cost) in plan::costs(&self.plan, sweeper).iter().enumerate() {
             let (fast, slow) = (cost.fast_requests, cost.slow_requests);
             tracing::info!(
@@ -233,7 +233,7 @@ impl Sweeps {
         if let Ok(coverage) = &result {
             self.round += 1;
             self.publish(found, &sweeper, coverage, start);
-            self.shared.duty.progress();
+            self.shared.leader.progress();
         }
         self.sweeper = Some((found.signature, sweeper));
         result.map(drop)
@@ -281,12 +281,12 @@ impl Sweeps {
             at: Instant::now(),
         });
         self.look_at_failures(readings, coverage);
-        self.tell_cleared(found, readings);
-        self.tell_interruptions(found, readings);
+        self.report_cleared(found, readings);
+        self.report_interruptions(found, readings);
     }
 
     /// Links that were down for a moment are an event, once a discovery had the time to find them down.
-    fn tell_interruptions(&self, found: &Found, readings: &[PortReading]) {
+    fn report_interruptions(&self, found: &Found, readings: &[PortReading]) {
         let now = Instant::now();
         let (has_risen, events) = {
             let mut interruptions = self.shared.publisher.interruptions();
@@ -295,15 +295,15 @@ impl Sweeps {
         if has_risen {
             self.shared.want_discovery(&Trigger::Doubt);
         }
-        self.shared.publisher.tell(&events);
+        self.shared.publisher.emit(&events);
     }
 
     /// Counters that somebody else set back are an event: their rates begin anew.
-    fn tell_cleared(&self, found: &Found, readings: &[PortReading]) {
-        let cleared = readings.iter().filter(|reading| reading.was_asked && reading.was_cleared);
+    fn report_cleared(&self, found: &Found, readings: &[PortReading]) {
+        let cleared = readings.iter().filter(|reading| reading.was_requested && reading.was_cleared);
         let ports: Vec<_> = cleared.map(|reading| (reading.guid, reading.port)).collect();
         if let Some(event) = events::cleared(&found.topology, &ports) {
-            self.shared.publisher.tell(&[event]);
+            self.shared.publisher.emit(&[event]);
         }
     }
 

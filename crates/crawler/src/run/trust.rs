@@ -3,11 +3,11 @@
 //! A discovery that failed, ended at one of its bounds or lost most of the fabric at once is repeated, and believed when
 //! the second one shows the same. Meanwhile sweeps go on with what was good.
 
+use super::discovery_thread::NAME;
 use super::shared::Shared;
-use super::survey::NAME;
 use super::trigger::Trigger;
 use crate::discover::Discovery;
-use crate::events::{DISCOVERY_TRUNCATED, Happened, Kind, REPLY_REJECTED, TOPOLOGY_RETAINED};
+use crate::events::{DISCOVERY_TRUNCATED, FabricEvent, Kind, REPLY_REJECTED, TOPOLOGY_RETAINED};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
@@ -71,7 +71,7 @@ impl Trust {
                 "the discovery ended at discovery.{key} with {nodes} nodes: look for a switch that is no real one, or \
                  raise the bound"
             );
-            shared.publisher.tell(&[event(&DISCOVERY_TRUNCATED, key, text)]);
+            shared.publisher.emit(&[event(&DISCOVERY_TRUNCATED, key, text)]);
         }
         for (reason, count) in &found.rejected {
             figures.add(reason, &REJECTED_REPLIES, *count);
@@ -85,7 +85,7 @@ impl Trust {
         if !new.is_empty() {
             let words: Vec<String> = new.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
             let text = format!("replies of the fabric are not believed: {}", words.join(", "));
-            shared.publisher.tell(&[event(&REPLY_REJECTED, "", text)]);
+            shared.publisher.emit(&[event(&REPLY_REJECTED, "", text)]);
         }
         self.rejected = found.rejected.keys().copied().collect();
     }
@@ -114,13 +114,13 @@ fn retained(shared: &Shared, reason: &'static str, known: Option<&Topology>, fou
             _ => "lost most of them at once",
         }
     );
-    shared.publisher.tell(&[event(&TOPOLOGY_RETAINED, reason, text)]);
+    shared.publisher.emit(&[event(&TOPOLOGY_RETAINED, reason, text)]);
 }
 
 /// An event about the subnet.
-fn event(kind: &'static Kind, after: &str, text: String) -> Happened {
+fn event(kind: &'static Kind, after: &str, text: String) -> FabricEvent {
     let (before, after) = (String::new(), after.to_owned());
-    Happened { kind, end: (Guid(0), 0), remote: None, before, after, text }
+    FabricEvent { kind, end: (Guid(0), 0), remote: None, before, after, text }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub fn spawn(local: &LocalPort, shared: Arc<Shared>, stop: Stop) -> std::io::Res
                     figures.add(NAME, &RECORDS, 1);
                     tracing::info!(event = event.text(), "the local port changed");
                     if event == PortEvent::ClientReregister {
-                        shared.hard_sweep.registers_again();
+                        shared.heavy_sweep.registers_again();
                     }
                     shared.want_discovery(&trigger(event));
                 }

@@ -97,7 +97,7 @@ impl<'a> Walk<'a> {
                 break;
             }
             let queries: Vec<Query> = lids.iter().map(|lid| Query::of_lid(attribute::NODE, *lid)).collect();
-            let nodes = self.ask(&queries, "NodeRecord", NodeRecord::decode)?;
+            let nodes = self.request(&queries, "NodeRecord", NodeRecord::decode)?;
             let mut ports = Vec::new();
             let mut links = Vec::new();
             let mut switches = Vec::new();
@@ -120,9 +120,9 @@ impl<'a> Walk<'a> {
                     switches.push(Query::of_lid(attribute::SWITCH_INFO, node.lid));
                 }
             }
-            let ports = self.ask(&ports, "PortInfoRecord", PortInfoRecord::decode)?;
-            let switches = self.ask(&switches, "SwitchInfoRecord", SwitchInfoRecord::decode)?;
-            let links = self.ask(&links, "LinkRecord", LinkRecord::decode)?;
+            let ports = self.request(&ports, "PortInfoRecord", PortInfoRecord::decode)?;
+            let switches = self.request(&switches, "SwitchInfoRecord", SwitchInfoRecord::decode)?;
+            let links = self.request(&links, "LinkRecord", LinkRecord::decode)?;
             if self.tables {
                 let blocks = self.blocks(&switches)?;
                 self.records.blocks.extend(blocks);
@@ -144,11 +144,11 @@ impl<'a> Walk<'a> {
                 .map(move |block| all.with(BLOCK_COMPONENT, 2, &block.to_be_bytes()))
         };
         let queries: Vec<Query> = switches.iter().flat_map(of).collect();
-        self.ask(&queries, "LinearForwardingTableRecord", ForwardingBlock::decode)
+        self.request(&queries, "LinearForwardingTableRecord", ForwardingBlock::decode)
     }
 
     /// Records that there are; what failed is listed.
-    fn ask<T>(
+    fn request<T>(
         &mut self,
         queries: &[Query],
         what: &'static str,

@@ -102,7 +102,7 @@ impl Exchange {
         let (mut next, mut failures) = (0, 0);
         loop {
             while next < run.queries.len() && self.slots.len() < self.settings.window {
-                self.ask(run, next)?;
+                self.send_request(run, next)?;
                 next += 1;
             }
             if self.slots.is_empty() {
@@ -138,7 +138,7 @@ impl Exchange {
     }
 
     /// Sends the query at this position for the first time.
-    fn ask(&mut self, run: &Run<'_>, index: usize) -> Result<(), SaError> {
+    fn send_request(&mut self, run: &Run<'_>, index: usize) -> Result<(), SaError> {
         let slot = Slot {
             index,
             transaction: 0,

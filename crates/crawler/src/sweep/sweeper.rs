@@ -26,7 +26,7 @@ const TAG_SET_SHIFT: u32 = 40;
 const TAG_POSITION: u64 = (1 << TAG_SET_SHIFT) - 1;
 /// Ports remembered beyond those of the present topology: as many as LIDs there can be. A port that is gone may
 /// come back with its counters.
-const REMEMBERED_MAX: usize = 1 << 16;
+const FORMER_PORTS_MAX: usize = 1 << 16;
 
 /// A port's memory over sweeps: what it last said and since when it counts.
 pub(super) type History = HashMap<(Guid, u8), (i64, Counters)>;
@@ -42,7 +42,7 @@ pub struct Sweeper {
     /// Counters by lane, where a port has any.
     lanes: Vec<Option<Box<LaneCounters>>>,
     /// Ports of former topologies.
-    remembered: History,
+    former: History,
     clock: ClockPoint,
     /// Optional attributes that turned out to be missing in the present sweep.
     unsupported: usize,
@@ -80,7 +80,7 @@ impl Sweeper {
             target_of_port: Vec::new(),
             readings: Vec::new(),
             lanes: Vec::new(),
-            remembered: former.map(Sweeper::into_history).unwrap_or_default(),
+            former: former.map(Sweeper::into_history).unwrap_or_default(),
             clock: ClockPoint::now(),
             unsupported: 0,
             wants_ticks: false,
@@ -112,8 +112,8 @@ impl Sweeper {
                 sweeper.add_port(target, node, index, port, lid);
             }
         }
-        if sweeper.remembered.len() > REMEMBERED_MAX {
-            sweeper.remembered.clear();
+        if sweeper.former.len() > FORMER_PORTS_MAX {
+            sweeper.former.clear();
         }
         sweeper
     }
@@ -125,7 +125,7 @@ impl Sweeper {
     }
 
     fn add_port(&mut self, target: usize, node: &Node, index: usize, port: &Port, lid: u16) {
-        let (epoch, counters) = self.remembered.remove(&(node.guid, port.number)).unwrap_or_default();
+        let (epoch, counters) = self.former.remove(&(node.guid, port.number)).unwrap_or_default();
         self.targets[target].ports.end = self.readings.len() + 1;
         self.target_of_port.push(target as u32);
         self.lanes.push(None);
@@ -142,9 +142,9 @@ impl Sweeper {
     }
 
     fn into_history(self) -> History {
-        let mut history = self.remembered;
+        let mut history = self.former;
         for mut reading in self.readings.into_iter().filter(|reading| reading.epoch != 0) {
-            reading.counters.forget_all();
+            reading.counters.discard_all();
             history.insert((reading.guid, reading.port), (reading.epoch, reading.counters));
         }
         history
@@ -154,14 +154,14 @@ impl Sweeper {
     pub(super) fn history(&self) -> impl Iterator<Item = ((Guid, u8), i64, &Counters)> {
         let known = self.readings.iter().filter(|reading| reading.epoch != 0);
         let present = known.map(|reading| ((reading.guid, reading.port), reading.epoch, &reading.counters));
-        present.chain(self.remembered.iter().map(|(key, (epoch, counters))| (*key, *epoch, counters)))
+        present.chain(self.former.iter().map(|(key, (epoch, counters))| (*key, *epoch, counters)))
     }
 
     /// Takes over what another process remembered; what was read since counts more.
-    pub(super) fn remember(&mut self, history: History) {
-        self.remembered = history;
+    pub(super) fn restore(&mut self, history: History) {
+        self.former = history;
         for reading in &mut self.readings {
-            let found = self.remembered.remove(&(reading.guid, reading.port));
+            let found = self.former.remove(&(reading.guid, reading.port));
             if let Some((epoch, counters)) = found.filter(|_| reading.epoch == 0) {
                 (reading.epoch, reading.counters) = (epoch, counters);
             }
@@ -238,7 +238,7 @@ impl Sweeper {
         self.unsupported = 0;
         for reading in &mut self.readings {
             reading.fresh = 0;
-            reading.was_asked = false;
+            reading.was_requested = false;
             reading.was_cleared = false;
         }
         let mut has_later = false;
@@ -249,7 +249,7 @@ impl Sweeper {
         engine.run(self, stop)?;
         if has_later {
             self.learn_options(engine, stop)?;
-            self.ask_later(engine.queue());
+            self.request_later(engine.queue());
             engine.run(self, stop)?;
         }
         Ok(self.settle(start.elapsed()))
@@ -267,24 +267,24 @@ impl Sweeper {
         // Sets and their attributes are kept as bits: the mandatory part is made once capabilities are known.
         target.later = wanted;
         for reading in &mut self.readings[target.ports.clone()] {
-            reading.was_asked = true;
+            reading.was_requested = true;
             reading.failure = None;
         }
         match target.capabilities {
-            Some(capabilities) => self.ask(queue, index, sets.mandatory(&capabilities)),
-            None => self.ask_capabilities(queue, index, sets),
+            Some(capabilities) => self.request(queue, index, sets.mandatory(&capabilities)),
+            None => self.request_capabilities(queue, index, sets),
         }
         wanted != 0 || (self.wants_ticks && !self.targets[index].optional.is_asked)
     }
 
-    fn ask_capabilities(&self, queue: &mut Queue, target: usize, sets: Sets) {
+    fn request_capabilities(&self, queue: &mut Queue, target: usize, sets: Sets) {
         let query = Query { attribute: attribute::CLASS_PORT_INFO, modifier: 0, port_select: 0 };
         let tag = target as u64 | TAG_CAPABILITIES | u64::from(sets.to_bits()) << TAG_SET_SHIFT;
         queue.push(self.targets[target].engine, Request::new(query, tag));
     }
 
     /// Asks for attributes of all ports of a target.
-    fn ask(&self, queue: &mut Queue, target: usize, sets: u16) {
+    fn request(&self, queue: &mut Queue, target: usize, sets: u16) {
         let target = &self.targets[target];
         for position in target.ports.clone() {
             let port_select = self.readings[position].port;
@@ -316,7 +316,7 @@ impl Sweeper {
         engine.run(self, stop)
     }
 
-    fn ask_later(&mut self, queue: &mut Queue) {
+    fn request_later(&mut self, queue: &mut Queue) {
         for index in 0..self.targets.len() {
             let target = &mut self.targets[index];
             let wanted = std::mem::take(&mut target.later);
@@ -324,7 +324,7 @@ impl Sweeper {
             let is_heard = self.readings[target.ports.clone()].iter().any(|reading| reading.fresh != 0);
             if wanted != 0 && is_heard {
                 let worth = target.optional.worth(wanted, Instant::now());
-                self.ask(queue, index, worth);
+                self.request(queue, index, worth);
             }
         }
     }
@@ -336,7 +336,7 @@ impl Sweeper {
 
     fn fail_target(&mut self, target: usize, reason: &'static str) {
         for position in self.targets[target].ports.clone() {
-            self.readings[position].counters.forget_all();
+            self.readings[position].counters.discard_all();
             self.fail_port(position, reason);
         }
     }
@@ -372,10 +372,10 @@ impl Sweeper {
         let target = &mut self.targets[self.target_of_port[position] as usize];
         if set.is_by_lane() {
             if let Some(lanes) = &mut self.lanes[position] {
-                lanes.forget(set);
+                lanes.discard(set);
             }
         } else {
-            self.readings[position].counters.forget(set, &target.capabilities.unwrap_or_default());
+            self.readings[position].counters.discard(set, &target.capabilities.unwrap_or_default());
         }
         if set.is_optional() && (matches!(outcome, Outcome::Refused(_)) || !target.optional.is_present(set)) {
             let is_news = match outcome {
@@ -408,7 +408,7 @@ impl Sweeper {
     /// Epochs and totals, once all replies are in.
     fn settle(&mut self, elapsed: Duration) -> Coverage {
         let mut coverage = Coverage { elapsed, unsupported: self.unsupported, ..Coverage::default() };
-        for reading in self.readings.iter_mut().filter(|reading| reading.was_asked) {
+        for reading in self.readings.iter_mut().filter(|reading| reading.was_requested) {
             coverage.expected += 1;
             match (reading.fresh == 0, reading.failure) {
                 (false, None) => coverage.complete += 1,
@@ -458,10 +458,10 @@ impl Work for Sweeper {
                 && queue.redirect(target.engine, to)
             {
                 // What it can do is asked where it is.
-                return self.ask_capabilities(queue, position, Sets::from_bits(number));
+                return self.request_capabilities(queue, position, Sets::from_bits(number));
             }
             target.capabilities = Some(info);
-            return self.ask(queue, position, Sets::from_bits(number).mandatory(&info));
+            return self.request(queue, position, Sets::from_bits(number).mandatory(&info));
         }
         if tag & TAG_OPTIONS != 0 {
             if let Outcome::Reply(mad) = outcome

@@ -1,8 +1,8 @@
 //! `check`: what is wrong with the fabric, one finding a line; exit status 2 where there is something.
 
 use super::FabricOptions;
+use super::error_scan::scan;
 use super::errors::Judged;
-use super::look::look;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -37,7 +37,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
         // Waiting is congestion, not a fault; a site that wants it judged says from where on.
         thresholds.suppress(&TRANSMIT_WAIT);
     }
-    let Some(look) = look(fabric, options.interval, Sets::USUAL)? else {
+    let Some(look) = scan(fabric, options.interval, Sets::USUAL)? else {
         return Err(Failure::unavailable("stopped before the end: nothing is said about the fabric").into());
     };
     let nodes = options.judged.nodes(&look.topology)?;

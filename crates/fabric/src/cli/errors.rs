@@ -1,7 +1,7 @@
 //! `errors`: ports whose error counters are above their thresholds, as rates or as totals, like `ibqueryerrors`.
 
 use super::FabricOptions;
-use super::look::{Look, look};
+use super::error_scan::{ErrorScan, scan};
 use super::nodes::{Pattern, Selected, select};
 use anyhow::Context;
 use clap::Args;
@@ -120,7 +120,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let thresholds = options.judged.thresholds()?;
     let interval = (!options.totals).then_some(options.interval);
     let sets = if options.details { Sets::USUAL | Sets::DETAILS } else { Sets::USUAL };
-    let Some(look) = look(fabric, interval, sets)? else { return Ok(ExitCode::SUCCESS) };
+    let Some(look) = scan(fabric, interval, sets)? else { return Ok(ExitCode::SUCCESS) };
     if look.is_empty() {
         return Err(Failure::unavailable(super::sweep::NOTHING_TO_READ).into());
     }
@@ -159,13 +159,13 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
 }
 
 /// Whether something was read.
-fn missing_all(look: &Look, nodes: &Selected, unread: &[Unread]) -> bool {
+fn missing_all(look: &ErrorScan, nodes: &Selected, unread: &[Unread]) -> bool {
     let missing: usize = unread.iter().map(|unread| unread.ports.len()).sum();
     missing < look.expected(nodes)
 }
 
 /// One line a port with errors; nothing where there is none.
-fn table(look: &Look, errors: &[(PortEnd, Vec<Excess>)], with_details: bool) -> String {
+fn table(look: &ErrorScan, errors: &[(PortEnd, Vec<Excess>)], with_details: bool) -> String {
     let topology = &look.topology;
     if errors.is_empty() {
         return String::new();
@@ -200,7 +200,7 @@ fn table(look: &Look, errors: &[(PortEnd, Vec<Excess>)], with_details: bool) -> 
 }
 
 /// What could not be read, one line a node.
-fn not_read(look: &Look, unread: &[Unread]) -> String {
+fn not_read(look: &ErrorScan, unread: &[Unread]) -> String {
     let mut rows: Vec<[String; 3]> = Vec::new();
     for unread in unread {
         let node = &look.topology.nodes[unread.node];
@@ -246,7 +246,7 @@ fn figures(excess: &Excess) -> Map<String, Value> {
     figures
 }
 
-fn error_line(look: &Look, end: PortEnd, excesses: &[Excess], with_details: bool) -> Value {
+fn error_line(look: &ErrorScan, end: PortEnd, excesses: &[Excess], with_details: bool) -> Value {
     let node = &look.topology.nodes[end.node];
     let remote = node.port(end.port).and_then(|port| port.remote);
     let errors: Map<String, Value> = excesses
@@ -291,7 +291,7 @@ fn unread_lines<'a>(topology: &'a Topology, unread: &'a Unread) -> impl Iterator
 }
 
 /// Nodes that did not answer the walk: whoever is behind a port is not known.
-fn silent_lines(look: &Look) -> impl Iterator<Item = Value> + '_ {
+fn silent_lines(look: &ErrorScan) -> impl Iterator<Item = Value> + '_ {
     look.failures.iter().map(|failure| {
         let node = failure.guid.and_then(|guid| look.topology.node_by_guid(guid));
         json!({

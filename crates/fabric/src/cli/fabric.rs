@@ -2,7 +2,7 @@
 
 use super::FabricOptions;
 use std::path::Path;
-use throughline_crawler::discover::{self, Discovery, Limits, Look};
+use throughline_crawler::discover::{self, Discovery, Limits, WalkOptions};
 use throughline_crawler::engine::{Budget, Engine, EngineError, Settings};
 use throughline_crawler::port::FabricPort;
 use throughline_crawler::run::device_failure;
@@ -14,7 +14,7 @@ use throughline_infiniband::key::Key;
 use throughline_infiniband::topology;
 
 /// Failures told one by one; the rest are a number.
-pub const FAILURES_TOLD: usize = 10;
+pub const FAILURES_SHOWN: usize = 10;
 
 /// The local port.
 ///
@@ -75,22 +75,22 @@ pub fn discover(
 ) -> anyhow::Result<Discovery> {
     let (tables, limits) = how;
     if choice == Choice::Administrator {
-        let found = told(port, settings, sm_key, how, stop).map_err(unavailable)?;
-        tell(&found.failures);
+        let found = discover_from_sa(port, settings, sm_key, how, stop).map_err(unavailable)?;
+        report_failures(&found.failures);
         return Ok(found);
     }
     let mut engine = engine(port, Class::Management, settings)?;
-    let look = Look { limits, ..Look::whole(None, tables) };
-    let found = discover::look(&mut engine, &look, stop.flag())?;
+    let look = WalkOptions { limits, ..WalkOptions::whole(None, tables) };
+    let found = discover::walk(&mut engine, &look, stop.flag())?;
     drop(engine);
     if choice == Choice::Auto && sa::is_shut_out(&found) {
-        match told(port, settings, sm_key, how, stop) {
+        match discover_from_sa(port, settings, sm_key, how, stop) {
             Ok(told) => {
                 tracing::warn!(
                     "no node beyond the local one answers subnet management requests (an M_Key?): this is what \
                      the subnet administrator knows"
                 );
-                tell(&told.failures);
+                report_failures(&told.failures);
                 return Ok(told);
             }
             Err(error) => tracing::warn!("{error:#}"),
@@ -107,12 +107,12 @@ pub fn discover(
             "the discovery ended at {key} with {nodes} nodes: there is more, or a switch that is no real one"
         );
     }
-    tell(&found.failures);
+    report_failures(&found.failures);
     Ok(found)
 }
 
 /// The subnet as the administrator tells it.
-fn told(
+fn discover_from_sa(
     port: &FabricPort,
     settings: Settings,
     sm_key: Key,
@@ -133,13 +133,13 @@ fn unavailable(error: anyhow::Error) -> anyhow::Error {
 }
 
 /// Tells what could not be read: the first ones, and how many more there are.
-pub fn tell(failures: &[topology::Failure]) {
-    for failure in failures.iter().take(FAILURES_TOLD) {
+pub fn report_failures(failures: &[topology::Failure]) {
+    for failure in failures.iter().take(FAILURES_SHOWN) {
         let node = failure.guid.map(|guid| guid.to_string()).unwrap_or_default();
         tracing::warn!(node, port = failure.port, reason = failure.reason, "{} was not read", failure.what);
     }
-    if failures.len() > FAILURES_TOLD {
-        tracing::warn!("{} more were not read", failures.len() - FAILURES_TOLD);
+    if failures.len() > FAILURES_SHOWN {
+        tracing::warn!("{} more were not read", failures.len() - FAILURES_SHOWN);
     }
 }
 

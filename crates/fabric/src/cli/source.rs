@@ -171,7 +171,7 @@ impl Source {
         };
         let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
         let (tables, failures) = multicast_tables::read(&mut engine, topology, stop.flag())?;
-        super::fabric::tell(&failures);
+        super::fabric::report_failures(&failures);
         Ok(tables)
     }
 

@@ -1,7 +1,7 @@
 //! `sweep`: the counters of all ports with a link, once or again and again.
 
 use super::FabricOptions;
-use super::fabric::FAILURES_TOLD;
+use super::fabric::FAILURES_SHOWN;
 use super::source::{Counting, Need};
 use clap::Args;
 use std::io::{self, Write};
@@ -106,18 +106,18 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
 
 fn sweep(topology: &Topology, counting: &mut Counting, stop: &Stop) -> anyhow::Result<Coverage> {
     let coverage = counting.sweep(stop)?;
-    tell_unread(topology, counting.readings());
+    report_unread(topology, counting.readings());
     Ok(coverage)
 }
 
 /// Names what was not read, one line a node.
-fn tell_unread(topology: &Topology, readings: &[PortReading]) {
+fn report_unread(topology: &Topology, readings: &[PortReading]) {
     let of_nodes = readings.chunk_by(|a, b| a.node == b.node);
     let mut unread = of_nodes.filter_map(|of_node| {
         let failed: Vec<&PortReading> = of_node.iter().filter(|reading| reading.failure.is_some()).collect();
         failed.first().map(|first| (*first, failed.iter().map(|reading| reading.port).collect::<Vec<u8>>()))
     });
-    for (first, ports) in unread.by_ref().take(FAILURES_TOLD) {
+    for (first, ports) in unread.by_ref().take(FAILURES_SHOWN) {
         let node = label(&topology.nodes[first.node].description, first.guid);
         let reason = first.failure.unwrap_or_default();
         tracing::warn!(node, lid = first.lid, ?ports, reason, "counters were not read");

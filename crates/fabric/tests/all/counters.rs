@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use throughline_crawler::discover::discover;
 use throughline_crawler::engine::{Engine, Settings};
 use throughline_crawler::port::FabricPort;
-use throughline_crawler::sweep::{ClockPoint, Sweeper, memory};
+use throughline_crawler::sweep::{ClockPoint, Sweeper, epochs};
 use throughline_crawler::transport::Class;
 use throughline_infiniband::reading::{PortReading, Selection, Sets};
 use throughline_infiniband::topology::{FatTree, Topology};
@@ -182,15 +182,15 @@ fn epochs_outlive_the_process_and_end_with_a_clear() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("epochs");
     let mut first = Crawler::new(&fabric);
-    assert_eq!(memory::load(&mut first.sweeper, &file).unwrap(), None, "there is no file yet");
+    assert_eq!(epochs::load(&mut first.sweeper, &file).unwrap(), None, "there is no file yet");
     first.sweep(Sets::USUAL);
-    memory::replace(&file, &memory::text_of(&first.sweeper)).unwrap();
+    epochs::replace(&file, &epochs::text_of(&first.sweeper)).unwrap();
     let before = first.epochs();
     assert!(before.values().all(|epoch| *epoch > 0));
     drop(first);
 
     let mut second = Crawler::new(&fabric);
-    assert_eq!(memory::load(&mut second.sweeper, &file).unwrap(), Some(before.len()));
+    assert_eq!(epochs::load(&mut second.sweeper, &file).unwrap(), Some(before.len()));
     second.sweep(Sets::USUAL);
     assert_eq!(second.epochs(), before, "counting went on");
     drop(second);
@@ -198,7 +198,7 @@ fn epochs_outlive_the_process_and_end_with_a_clear() {
     // Only one counter of one port goes back, while nobody looks.
     fabric.control(&format!("counter \"{host}\" 1 SymbolErrorCounter 8")).unwrap();
     let mut third = Crawler::new(&fabric);
-    memory::load(&mut third.sweeper, &file).unwrap();
+    epochs::load(&mut third.sweeper, &file).unwrap();
     let cleared: Vec<_> =
         third.sweep(Sets::USUAL).iter().filter(|port| port.was_cleared).map(|port| port.guid).collect();
     assert_eq!(cleared, [FatTree::host_guid(2)]);
@@ -206,7 +206,7 @@ fn epochs_outlive_the_process_and_end_with_a_clear() {
     assert_eq!(changed, 1);
 
     std::fs::write(&file, "throughline epochs 1\nnonsense\n").unwrap();
-    let error = memory::load(&mut third.sweeper, &file).unwrap_err().to_string();
+    let error = epochs::load(&mut third.sweeper, &file).unwrap_err().to_string();
     assert!(error.contains("damaged"), "{error}");
 }
 

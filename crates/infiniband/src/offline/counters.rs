@@ -280,7 +280,7 @@ impl SavedSweeps {
                 coverage.complete += 1;
             }
             reading.counters = counters;
-            (reading.fresh, reading.was_asked) = (counters.present(), true);
+            (reading.fresh, reading.was_requested) = (counters.present(), true);
         }
         coverage.reasons = reasons;
         Some(coverage)

@@ -55,16 +55,16 @@ pub enum OfflineError {
 }
 
 /// Most names of unknown files that a message lists.
-const UNKNOWN_TOLD: usize = 5;
+const UNKNOWN_SHOWN: usize = 5;
 
 fn unknown_text(unknown: &[String]) -> String {
     match unknown.len() {
         0 => String::new(),
-        count if count <= UNKNOWN_TOLD => format!(" (of no known format: {})", unknown.join(", ")),
+        count if count <= UNKNOWN_SHOWN => format!(" (of no known format: {})", unknown.join(", ")),
         count => format!(
             " (of no known format: {} and {} more)",
-            unknown[..UNKNOWN_TOLD].join(", "),
-            count - UNKNOWN_TOLD
+            unknown[..UNKNOWN_SHOWN].join(", "),
+            count - UNKNOWN_SHOWN
         ),
     }
 }

@@ -28,7 +28,7 @@ impl Membership {
     /// As an administrator would have told it: members with what the groups say; `None` where no file has groups.
     /// The second value counts members of groups that no file has.
     #[must_use]
-    pub fn told(self) -> (Option<Groups>, usize) {
+    pub fn groups(self) -> (Option<Groups>, usize) {
         let mut members: Vec<McMember> = Vec::new();
         let mut strangers = 0;
         for member in self.members {

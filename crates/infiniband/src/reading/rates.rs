@@ -157,7 +157,7 @@ mod tests {
             epoch: 1,
             counters,
             fresh: extended.metrics | classic.metrics,
-            was_asked: true,
+            was_requested: true,
             ..PortReading::new(0, Guid(7), NodeKind::Switch, 1, 3)
         }
     }

@@ -85,7 +85,7 @@ impl Thinner {
         self.fit(readings);
         let mut left_out = 0;
         for (position, (port, state)) in readings.iter().zip(&mut self.states).enumerate() {
-            if !port.was_asked {
+            if !port.was_requested {
                 continue;
             }
             let is_read = port.fresh != 0;

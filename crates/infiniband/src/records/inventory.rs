@@ -14,7 +14,7 @@ use throughline_sample::{Guid, Message};
 const INVENTORY_BYTES: usize = 1 << 20;
 
 /// Most ports of a kept topology, 160 MB in memory: the 49,151 nodes that a subnet has LIDs for have a tenth.
-const REMEMBERED_PORTS: usize = 1 << 20;
+const SNAPSHOT_PORTS_MAX: usize = 1 << 20;
 
 /// State of a port that was not read.
 const UNKNOWN: &str = "Unknown";
@@ -99,7 +99,7 @@ fn batches(records: impl Iterator<Item = IbNodeInfo>) -> Vec<Batch> {
 
 /// The topology as one batch without tables, to be kept by the crawler itself: too large for a spool entry.
 #[must_use]
-pub fn memory(topology: &Topology) -> Batch {
+pub fn snapshot(topology: &Topology) -> Batch {
     let ib_nodes = topology.nodes.iter().map(|node| node_record(topology, node, 0, false)).collect();
     Batch { ib_nodes, subnet_prefix: topology.subnet_prefix, ..Batch::default() }
 }
@@ -138,23 +138,23 @@ fn port_record(topology: &Topology, node: &Node, port: &Port) -> IbPortInfo {
     }
 }
 
-/// A topology from the encoded bytes of [`memory`].
+/// A topology from the encoded bytes of [`snapshot`].
 ///
 /// # Errors
 /// The bytes are no such record, or of more ports than any subnet has; in words.
-pub fn remembered(bytes: &[u8]) -> Result<Topology, String> {
+pub fn read_snapshot(bytes: &[u8]) -> Result<Topology, String> {
     let batch = Batch::decode(bytes).map_err(|error| error.to_string())?;
     // A switch of few bytes can claim 255 ports, and each takes its room.
     let ports_of =
         |node: &IbNodeInfo| node.ports.len() + node.port_count.min(u32::from(u8::MAX)) as usize + 1;
     let ports: usize = batch.ib_nodes.iter().map(ports_of).sum();
-    if ports > REMEMBERED_PORTS {
-        return Err(format!("{ports} ports are more than {REMEMBERED_PORTS}"));
+    if ports > SNAPSHOT_PORTS_MAX {
+        return Err(format!("{ports} ports are more than {SNAPSHOT_PORTS_MAX}"));
     }
     Ok(topology(&batch))
 }
 
-/// A topology from [`memory`]: nodes, cables, states, widths and speeds; no tables and nothing of what ports
+/// A topology from [`snapshot`]: nodes, cables, states, widths and speeds; no tables and nothing of what ports
 /// could be. What makes no sense in it is left out.
 #[must_use]
 pub fn topology(batch: &Batch) -> Topology {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Findings told one by one in text; JSON has all that were kept.
-const FINDINGS_TOLD: usize = 20;
+const FINDINGS_SHOWN: usize = 20;
 
 impl Topology {
     /// Totals of a pass: `pairs`, `reached`, `unreached`, `looping`, `links_passed` (sum of the lengths of all
@@ -103,10 +103,10 @@ impl Topology {
     #[must_use]
     pub fn check_text(&self, pairs: &AllPairs, credit_loop: Option<&[PortEnd]>) -> String {
         let mut text = String::new();
-        for finding in pairs.findings.iter().take(FINDINGS_TOLD) {
+        for finding in pairs.findings.iter().take(FINDINGS_SHOWN) {
             let _ = writeln!(text, "{}", self.finding_text(finding));
         }
-        let told = pairs.findings.len().min(FINDINGS_TOLD) as u64;
+        let told = pairs.findings.len().min(FINDINGS_SHOWN) as u64;
         if pairs.findings_total > told {
             let _ = writeln!(text, "and {} more entries like these", pairs.findings_total - told);
         }

@@ -1,8 +1,8 @@
 //! Commands on counters, traffic and the clock.
 
 use crate::counters::Counter;
+use crate::parser::{self, Words};
 use crate::traffic::Demand;
-use crate::words::{self, Words};
 use crate::world::World;
 
 pub(super) fn counter(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<(), String> {
@@ -24,12 +24,12 @@ pub(super) fn counter(world: &mut World, name: &str, words: &mut Words, now: u64
     let counter = Counter::by_name(&text).ok_or_else(|| format!("there is no counter `{text}`"))?;
     let text = words.text("the value")?;
     if let Some(events) = text.strip_prefix('+') {
-        port.counters.add(counter, words::number(events, "the events")?);
+        port.counters.add(counter, parser::number(events, "the events")?);
     } else if let Some(rate) = text.strip_suffix("/s") {
         let rate = rate.parse().map_err(|_| format!("`{rate}` is no number"))?;
         port.counters.set_rate(counter, rate, at);
     } else {
-        port.counters.set(counter, words::number(&text, "the value")?, at);
+        port.counters.set(counter, parser::number(&text, "the value")?, at);
     }
     Ok(())
 }

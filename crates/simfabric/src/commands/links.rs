@@ -3,7 +3,7 @@
 use crate::counters::Counter;
 use crate::liar::{Liar, Lie};
 use crate::model::{End, Link};
-use crate::words::Words;
+use crate::parser::Words;
 use crate::world::World;
 
 /// What is made up behind a port.

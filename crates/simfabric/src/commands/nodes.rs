@@ -5,8 +5,8 @@ use crate::model::{
     XMIT_WAIT,
 };
 use crate::notices::Event;
+use crate::parser::{self, Words};
 use crate::smp;
-use crate::words::{self, Words};
 use crate::world::World;
 
 pub(super) fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(), String> {
@@ -34,7 +34,7 @@ pub(super) fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(
             let key = words.number("the key")?;
             let protect = words.number("the protect bits")?;
             let nodes = words.next().unwrap_or_else(|| "all".to_owned());
-            for node in words::nodes(&world.fabric, &nodes)? {
+            for node in parser::nodes(&world.fabric, &nodes)? {
                 let manners = &mut world.fabric.nodes[node].manners;
                 manners.m_key = key;
                 manners.m_key_protect = protect.min(3) as u8;
@@ -42,7 +42,7 @@ pub(super) fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(
         }
         "pma" => {
             let nodes = words.text("the nodes")?;
-            let nodes = words::nodes(&world.fabric, &nodes)?;
+            let nodes = parser::nodes(&world.fabric, &nodes)?;
             let abilities: Vec<String> = std::iter::from_fn(|| words.next()).collect();
             for node in nodes {
                 for word in &abilities {
@@ -70,8 +70,8 @@ pub(super) fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(
 /// `NODES`, or `SHARE NODES`.
 fn chosen(world: &mut World, words: &mut Words) -> Result<Vec<usize>, String> {
     let first = words.text("the nodes")?;
-    let Ok(share) = first.parse::<f64>() else { return words::nodes(&world.fabric, &first) };
-    let mut nodes = words::nodes(&world.fabric, &words.text("the nodes")?)?;
+    let Ok(share) = first.parse::<f64>() else { return parser::nodes(&world.fabric, &first) };
+    let mut nodes = parser::nodes(&world.fabric, &words.text("the nodes")?)?;
     // The manager's node is the client's by default: without it nothing can be asked.
     nodes.retain(|node| world.fabric.manager.is_none_or(|manager| manager.node != *node));
     world.random.shuffle(&mut nodes);

@@ -3,8 +3,8 @@
 use crate::model::End;
 use crate::multicast::{CAPACITY, FIRST_MLID, Group};
 use crate::notices::Event;
+use crate::parser::{self, Words};
 use crate::smp;
-use crate::words::{self, Words};
 use crate::world::World;
 
 pub(super) fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64) -> Result<(), String> {
@@ -29,12 +29,12 @@ pub(super) fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64)
             }
             let node = words.node(&world.fabric)?;
             let end_port = world.fabric.nodes[node].end_ports().start as u64;
-            let port = words.next().map_or(Ok(end_port), |word| words::number(&word, "the port"))?;
+            let port = words.next().map_or(Ok(end_port), |word| parser::number(&word, "the port"))?;
             let end = End { node, port: u8::try_from(port).map_err(|_| "there is no such port")? };
             world.fabric.port(end).ok_or("there is no such port")?;
-            let priority = words.next().map_or(Ok(0), |word| words::number(&word, "the priority"))?;
+            let priority = words.next().map_or(Ok(0), |word| parser::number(&word, "the priority"))?;
             if world.fabric.manager != Some(end) {
-                world.notices.forget();
+                world.notices.discard();
             }
             world.fabric.manager = Some(end);
             world.fabric.manager_priority = priority.min(15) as u8;

@@ -3,7 +3,7 @@
 //! A node is known by its GUID, and anybody can claim one. So facts that a GUID had stay, a port has one cable, and
 //! of two places that claim the same port the one that was known before counts, else the first.
 
-use super::{Ask, Walk, Walked};
+use super::{Purpose, Walk, Walked};
 use crate::engine::{NodeId, Queue, Route};
 use throughline_infiniband::mad::{DirectedPath, NodeInfo, NodeKind, attribute};
 use throughline_infiniband::topology::{Node, NodeIndex, Port, PortEnd};
@@ -30,7 +30,7 @@ impl Walk<'_> {
         };
         if let Some(reason) = reason {
             *self.rejected.entry(reason).or_default() += 1;
-            return self.fail(queue, Ask::Neighbour(behind), reason);
+            return self.fail(queue, Purpose::Neighbour(behind), reason);
         }
         if info.kind != NodeKind::Switch {
             self.reached(queue, id, here, info.port_guid);
@@ -67,15 +67,15 @@ impl Walk<'_> {
                 port.remote = None;
             }
             *self.rejected.entry(OTHER_PLACE).or_default() += 1;
-            self.fail(queue, Ask::Neighbour(Some(liar)), OTHER_PLACE);
+            self.fail(queue, Purpose::Neighbour(Some(liar)), OTHER_PLACE);
         }
         let Route::Directed(path) = *queue.route(id) else { return false };
         let node = &mut self.nodes[here.node];
         (node.engine, node.found.path) = (Some(id), path);
         self.ports_asked.remove(&here);
-        self.ask(queue, id, attribute::NODE_DESCRIPTION, 0, Ask::Description(here.node));
+        self.request(queue, id, attribute::NODE_DESCRIPTION, 0, Purpose::Description(here.node));
         if self.nodes[here.node].found.kind == NodeKind::Switch {
-            self.ask(queue, id, attribute::SWITCH_INFO, 0, Ask::Switch(here.node));
+            self.request(queue, id, attribute::SWITCH_INFO, 0, Purpose::Switch(here.node));
         }
         true
     }
@@ -100,13 +100,13 @@ impl Walk<'_> {
         };
         let index = self.insert(Walked { found, engine: Some(id), is_suspect }, behind)?;
         if is_switch {
-            self.ask(queue, id, attribute::SWITCH_INFO, 0, Ask::Switch(index));
+            self.request(queue, id, attribute::SWITCH_INFO, 0, Purpose::Switch(index));
             if is_suspect {
-                self.ask_switch_ports(queue, index);
+                self.request_switch_ports(queue, index);
             }
         }
         if wants_name {
-            self.ask(queue, id, attribute::NODE_DESCRIPTION, 0, Ask::Description(index));
+            self.request(queue, id, attribute::NODE_DESCRIPTION, 0, Purpose::Description(index));
         }
         Some(index)
     }
@@ -149,7 +149,7 @@ impl Walk<'_> {
         }
         ports[place].guid = Some(guid);
         if self.ports_asked.insert(end) {
-            self.ask(queue, id, attribute::PORT_INFO, u32::from(end.port), Ask::Port(end));
+            self.request(queue, id, attribute::PORT_INFO, u32::from(end.port), Purpose::Port(end));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::scripted::{Behaviour, Bench};
 use super::settings;
-use crate::engine::{Budget, GiveWay, Settings};
+use crate::engine::{Backpressure, Budget, Settings};
 use crate::transport::Class;
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ fn subnet_management_gives_way() {
     let mut bench = Bench::new(Settings::default().for_class(Class::Management), 100, &[]);
     bench.round(10);
     assert!(bench.fabric.script().most_waiting > 8);
-    let hint = GiveWay::default();
+    let hint = Backpressure::default();
     bench.engine.follow(hint.clone());
     hint.set(true);
     {

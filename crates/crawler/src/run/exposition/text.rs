@@ -1,6 +1,6 @@
 //! A sweep as text: families of all ports that a page shows. Pure; what was not read has no line.
 
-use crate::scrape::Asked;
+use crate::scrape::PageRequest;
 use std::collections::BTreeMap;
 use throughline_daemon::{Families, Piece, label_text};
 use throughline_infiniband::capability::Capability;
@@ -19,7 +19,7 @@ use throughline_sample::catalogue::{
 
 /// What is told of a sweep as a whole.
 #[derive(Clone, Copy, Debug)]
-pub struct Told {
+pub struct SweepInfo {
     /// How long it took.
     pub seconds: f64,
     /// When it ended, seconds since 1970.
@@ -50,21 +50,26 @@ impl Side {
 }
 
 /// The families of one page.
-pub fn render(topology: &Topology, readings: &[PortReading], told: Told, asked: &Asked) -> Piece {
-    let mut out = Families::new(asked.format);
+pub fn render(
+    topology: &Topology,
+    readings: &[PortReading],
+    info: SweepInfo,
+    request: &PageRequest,
+) -> Piece {
+    let mut out = Families::new(request.format);
     for side in Side::ALL {
         let shown: Vec<(&PortReading, String)> = readings
             .iter()
-            .filter(|reading| Side::of(reading.kind) == side && asked.shard.has(reading.guid))
+            .filter(|reading| Side::of(reading.kind) == side && request.shard.has(reading.guid))
             .map(|reading| (reading, port_labels(reading)))
             .collect();
-        counters(&mut out, side, &shown, asked);
+        counters(&mut out, side, &shown, request);
         rates(&mut out, side, topology, &shown);
         failures(&mut out, side, &shown);
-        nodes(&mut out, side, topology, asked);
+        nodes(&mut out, side, topology, request);
     }
-    if asked.shard.is_first() {
-        sweep(&mut out, readings, told);
+    if request.shard.is_first() {
+        sweep(&mut out, readings, info);
     }
     out.finish()
 }
@@ -73,12 +78,12 @@ fn port_labels(reading: &PortReading) -> String {
     label_text(&[("guid", &reading.guid.to_string()), ("port", &reading.port.to_string())])
 }
 
-fn counters(out: &mut Families, side: Side, shown: &[(&PortReading, String)], asked: &Asked) {
+fn counters(out: &mut Families, side: Side, shown: &[(&PortReading, String)], request: &PageRequest) {
     let prefix = match side {
         Side::Switch => SWITCH_PORT_PREFIX,
         Side::Hca => HCA_PORT_PREFIX,
     };
-    for index in asked.choice.indices() {
+    for index in request.choice.indices() {
         let metric = counter_metrics()[index];
         let mut values = shown
             .iter()
@@ -197,9 +202,9 @@ fn failures(out: &mut Families, side: Side, shown: &[(&PortReading, String)]) {
     }
 }
 
-fn nodes(out: &mut Families, side: Side, topology: &Topology, asked: &Asked) {
+fn nodes(out: &mut Families, side: Side, topology: &Topology, request: &PageRequest) {
     let all =
-        || topology.nodes.iter().filter(|node| Side::of(node.kind) == side && asked.shard.has(node.guid));
+        || topology.nodes.iter().filter(|node| Side::of(node.kind) == side && request.shard.has(node.guid));
     let info = match side {
         Side::Switch => &SWITCH_INFO,
         Side::Hca => &HCA_INFO,
@@ -255,7 +260,7 @@ fn labelled(labels: &[&str], values: &[String]) -> String {
 }
 
 /// What is told once of the whole fabric.
-fn sweep(out: &mut Families, readings: &[PortReading], told: Told) {
+fn sweep(out: &mut Families, readings: &[PortReading], sweep: SweepInfo) {
     let mut counts = [(0u64, 0u64); 2];
     for (place, side) in Side::ALL.into_iter().enumerate() {
         let of_side = readings.iter().filter(|reading| Side::of(reading.kind) == side);
@@ -272,6 +277,6 @@ fn sweep(out: &mut Families, readings: &[PortReading], told: Told) {
     };
     family(&COLLECT_ERRORS, &|place| counts[place].0.into());
     family(&COLLECT_TIMEOUTS, &|place| counts[place].1.into());
-    family(&COLLECTOR_DURATION, &|_| told.seconds.into());
-    family(&LAST_EXECUTION, &|_| told.ended.into());
+    family(&COLLECTOR_DURATION, &|_| sweep.seconds.into());
+    family(&LAST_EXECUTION, &|_| sweep.ended.into());
 }

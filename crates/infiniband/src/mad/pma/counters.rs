@@ -63,7 +63,7 @@ impl PortCounterSet {
 }
 
 /// Counters of one port as read: values in the unit of the device (4-byte words for data), by metric. A value
-/// stays until it is read again or [forgotten](Counters::forget).
+/// stays until it is read again or [forgotten](Counters::discard).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counters {
     raw: [u64; METRICS],
@@ -176,12 +176,12 @@ impl Counters {
 
     /// The values of an attribute do not hold any more: it could not be read. The next reading is held against
     /// them all the same.
-    pub fn forget(&mut self, set: PortCounterSet, capabilities: &ClassPortInfo) {
+    pub fn discard(&mut self, set: PortCounterSet, capabilities: &ClassPortInfo) {
         self.present &= !set.metrics(capabilities);
     }
 
     /// No value holds any more, and the next reading is still held against all.
-    pub fn forget_all(&mut self) {
+    pub fn discard_all(&mut self) {
         self.present = 0;
     }
 

@@ -71,7 +71,7 @@ impl LaneCounters {
     }
 
     /// The attribute's values do not hold any more.
-    pub fn forget(&mut self, set: PortCounterSet) {
+    pub fn discard(&mut self, set: PortCounterSet) {
         if let Some((index, _, _)) = layout(set) {
             self.present &= !(1 << index);
         }

@@ -23,7 +23,7 @@ fn reading(port: u8, second: i64, words: u64, symbol: u16) -> PortReading {
         epoch: START,
         counters,
         fresh: extended.metrics | classic.metrics,
-        was_asked: true,
+        was_requested: true,
         ..PortReading::new(0, Guid(7), NodeKind::Switch, port, 3)
     }
 }
@@ -114,7 +114,7 @@ fn switched_off_it_leaves_nothing_out() {
         assert_eq!(rows(&mut thinner, &[reading(1, second, 9, 0)]), [(second, 9, false)]);
     }
     let mut not_due = reading(1, 3, 9, 0);
-    not_due.was_asked = false;
+    not_due.was_requested = false;
     assert_eq!(rows(&mut thinner, &[not_due]), []);
 }
 

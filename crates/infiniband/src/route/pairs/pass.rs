@@ -56,7 +56,7 @@ impl<'a> Pass<'a> {
                 }
             }
             self.count(destination);
-            self.tell(destination);
+            self.report(destination);
         }
         self.own_cables();
         self.tally
@@ -196,7 +196,7 @@ impl<'a> Pass<'a> {
 
     /// Puts what was found for one destination into the result. An entry that no pair needs is no finding, but
     /// one that makes packets circle always is.
-    fn tell(&mut self, destination: &Destination) {
+    fn report(&mut self, destination: &Destination) {
         for (node, fault, pairs) in self.bad.drain(..) {
             if pairs == 0 && !matches!(fault, Fault::Loop { .. }) {
                 continue;

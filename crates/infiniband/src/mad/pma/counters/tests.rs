@@ -167,7 +167,7 @@ fn a_clear_is_seen_even_of_one_counter_and_after_an_outage() {
     let mut counters = Counters::default();
     assert!(!counters.decode(PortCounterSet::Classic, &data, &info).unwrap().went_back, "the first reading");
     assert!(!counters.decode(PortCounterSet::Classic, &data, &info).unwrap().went_back);
-    counters.forget(PortCounterSet::Classic, &info);
+    counters.discard(PortCounterSet::Classic, &info);
     assert!(counters.is_empty(), "not read: absent");
     data[4..6].copy_from_slice(&8_u16.to_be_bytes());
     data[40..44].copy_from_slice(&80_u32.to_be_bytes());

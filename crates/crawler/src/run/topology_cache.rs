@@ -15,16 +15,16 @@ const FILE: &str = "fabric-topology";
 const BYTES_MAX: u64 = 64 << 20;
 
 /// The file.
-pub struct Memory {
+pub struct TopologyCache {
     path: PathBuf,
     /// Signature of what is in it.
-    kept: Option<u64>,
+    stored: Option<u64>,
     is_failing: bool,
 }
 
-impl Memory {
-    pub fn new(state_dir: &Path) -> Memory {
-        Memory { path: state_dir.join(FILE), kept: None, is_failing: false }
+impl TopologyCache {
+    pub fn new(state_dir: &Path) -> TopologyCache {
+        TopologyCache { path: state_dir.join(FILE), stored: None, is_failing: false }
     }
 
     /// The topology as of the last run.
@@ -38,7 +38,7 @@ impl Memory {
             Err(_) => return None,
         }
         let read = std::fs::read(&self.path).map_err(|error| error.to_string());
-        match read.and_then(|bytes| records::remembered(&bytes)) {
+        match read.and_then(|bytes| records::read_snapshot(&bytes)) {
             Ok(topology) => Some(topology).filter(|topology| !topology.nodes.is_empty()),
             Err(error) => {
                 tracing::warn!(%error, path = %self.path.display(), "the last topology is lost; beginning anew");
@@ -48,13 +48,13 @@ impl Memory {
     }
 
     /// Keeps a topology, if it is not the one that is kept. Whether that failed for the first time in a row.
-    pub fn keep(&mut self, topology: &Topology, signature: u64) -> bool {
-        if self.kept == Some(signature) {
+    pub fn store(&mut self, topology: &Topology, signature: u64) -> bool {
+        if self.stored == Some(signature) {
             return false;
         }
-        match self.write(&records::memory(topology).encode_to_vec()) {
+        match self.write(&records::snapshot(topology).encode_to_vec()) {
             Ok(()) => {
-                self.kept = Some(signature);
+                self.stored = Some(signature);
                 self.is_failing = false;
                 false
             }
@@ -114,11 +114,11 @@ mod tests {
     #[test]
     fn what_is_kept_is_found_again() {
         let folder = tempfile::tempdir().unwrap();
-        let mut memory = Memory::new(folder.path());
+        let mut memory = TopologyCache::new(folder.path());
         assert!(memory.load().is_none());
         let topology = small();
         assert_eq!(topology.cables().count(), 1);
-        assert!(!memory.keep(&topology, 1));
+        assert!(!memory.store(&topology, 1));
         let again = memory.load().unwrap();
         assert_eq!(again.signature(), topology.signature());
         assert_eq!((again.subnet_prefix, again.nodes.len(), again.cables().count()), (5, 2, 1));
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn a_folder_that_is_gone_is_told_once() {
-        let mut memory = Memory::new(Path::new("/nonexistent/folder"));
-        assert!(memory.keep(&small(), 1));
-        assert!(!memory.keep(&small(), 1));
+        let mut memory = TopologyCache::new(Path::new("/nonexistent/folder"));
+        assert!(memory.store(&small(), 1));
+        assert!(!memory.store(&small(), 1));
     }
 }

@@ -1,6 +1,6 @@
 //! A walk of the subnet, or what the subnet administrator tells of it where the nodes do not answer.
 
-use super::administration::Administration;
+use super::sa_thread::SaThread;
 use super::shared::Shared;
 use crate::discover::Discovery;
 use crate::engine::EngineError;
@@ -10,21 +10,21 @@ use throughline_infiniband::topology::Source;
 use throughline_sample::catalogue::TOPOLOGY_FROM_SA;
 
 /// Asks one or the other.
-pub struct Asking {
-    pub administration: Administration,
+pub struct TopologySource {
+    pub administration: SaThread,
     pub choice: Choice,
     /// Whether the administrator told the last topology.
-    is_told: bool,
+    is_from_sa: bool,
 }
 
-impl Asking {
-    pub fn new(administration: Administration, choice: Choice) -> Asking {
-        Asking { administration, choice, is_told: false }
+impl TopologySource {
+    pub fn new(administration: SaThread, choice: Choice) -> TopologySource {
+        TopologySource { administration, choice, is_from_sa: false }
     }
 
     /// Whether the administrator told the last topology.
-    pub const fn is_told(&self) -> bool {
-        self.is_told
+    pub const fn is_from_sa(&self) -> bool {
+        self.is_from_sa
     }
 
     /// What `walk` finds, or what the administrator tells, as configured. Where it is to be the administrator and
@@ -32,7 +32,7 @@ impl Asking {
     ///
     /// # Errors
     /// [`EngineError`] of the walk, or stopped.
-    pub fn ask(
+    pub fn discover(
         &mut self,
         shared: &Shared,
         stop: &Stop,
@@ -44,19 +44,19 @@ impl Asking {
         };
         let is_enough =
             self.choice == Choice::Nodes || self.choice == Choice::Auto && !sa::is_shut_out(&walked);
-        let found = if is_enough { walked } else { self.told(walked, stop)? };
-        let is_told = found.topology.source == Source::Administrator;
-        if std::mem::replace(&mut self.is_told, is_told) != is_told {
-            match is_told {
+        let found = if is_enough { walked } else { self.from_sa(walked, stop)? };
+        let is_from_sa = found.topology.source == Source::Administrator;
+        if std::mem::replace(&mut self.is_from_sa, is_from_sa) != is_from_sa {
+            match is_from_sa {
                 true => tracing::warn!("the topology is what the subnet administrator tells"),
                 false => tracing::info!("the topology is what the nodes tell"),
             }
         }
-        shared.publisher.figures.set("discovery", &TOPOLOGY_FROM_SA, f64::from(u8::from(is_told)));
+        shared.publisher.figures.set("discovery", &TOPOLOGY_FROM_SA, f64::from(u8::from(is_from_sa)));
         Ok(found)
     }
 
-    fn told(&self, walked: Discovery, stop: &Stop) -> Result<Discovery, EngineError> {
+    fn from_sa(&self, walked: Discovery, stop: &Stop) -> Result<Discovery, EngineError> {
         match self.administration.discover(true, stop) {
             Ok(found) => Ok(found),
             Err(SaError::Stopped) if stop.is_set() => Err(EngineError::Stopped),

@@ -32,23 +32,23 @@ const ACK_LOOK: Duration = Duration::from_millis(1);
 
 /// The parts that have figures.
 #[derive(Clone)]
-pub struct Own {
+pub struct SelfMetrics {
     pub shared: Arc<Shared>,
     pub shipped: Arc<ShipStats>,
 }
 
-impl Own {
+impl SelfMetrics {
     /// The figures as of now.
     fn refreshed(&self) -> &SelfFigures {
         let publisher = &self.shared.publisher;
-        let told =
+        let internal =
             throughline_delivery::figures(&publisher.spool.stats(), &self.shipped, publisher.clock.now());
-        told.into_iter().for_each(|(part, metric, value)| publisher.figures.set(part, metric, value));
+        internal.into_iter().for_each(|(part, metric, value)| publisher.figures.set(part, metric, value));
         &publisher.figures
     }
 }
 
-impl Expose for Own {
+impl Expose for SelfMetrics {
     fn expose(&self, page: &mut Page) {
         self.refreshed().expose(page);
     }
@@ -56,7 +56,7 @@ impl Expose for Own {
 
 /// Writes an engine's counts into the figures.
 #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
-pub fn tell_stats(part: &'static str, stats: &Stats, figures: &SelfFigures) {
+pub fn report_stats(part: &'static str, stats: &Stats, figures: &SelfFigures) {
     figures.set(part, &MADS_SENT, stats.sent as f64);
     figures.set(part, &MAD_TIMEOUTS, stats.timeouts as f64);
     figures.set(part, &MAD_RETRIES, stats.retries as f64);
@@ -69,7 +69,7 @@ pub fn tell_stats(part: &'static str, stats: &Stats, figures: &SelfFigures) {
 }
 
 /// Appends the crawler's own records until `stop`, and once more then.
-pub async fn run(own: Own, stop: CancellationToken) {
+pub async fn run(metrics: SelfMetrics, stop: CancellationToken) {
     let mut tick = interval(FIGURES_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     for round in 0u64.. {
@@ -77,13 +77,13 @@ pub async fn run(own: Own, stop: CancellationToken) {
             _ = tick.tick() => false,
             () = stop.cancelled() => true,
         };
-        let publisher = &own.shared.publisher;
+        let publisher = &metrics.shared.publisher;
         if round % CLOCK_ROUNDS == 0
             && let Some(step) = publisher.clock.measure_again()
         {
             tracing::warn!(seconds = step / 1_000_000_000, "the system's clock was set");
         }
-        let self_stats = own.refreshed().records(publisher.clock.now());
+        let self_stats = metrics.refreshed().records(publisher.clock.now());
         if !self_stats.is_empty() {
             publisher.append(Batch { self_stats, ..Batch::default() }, Class::Cumulative(STREAM));
         }
@@ -94,8 +94,8 @@ pub async fn run(own: Own, stop: CancellationToken) {
 }
 
 /// Measures the time from the beginning of a sweep to the acknowledged commit of its last rows.
-pub async fn watch_commits(own: Own, mut rounds: mpsc::Receiver<Round>) {
-    let publisher = &own.shared.publisher;
+pub async fn watch_commits(metrics: SelfMetrics, mut rounds: mpsc::Receiver<Round>) {
+    let publisher = &metrics.shared.publisher;
     let mut waiting: VecDeque<Round> = VecDeque::new();
     loop {
         if waiting.is_empty() {

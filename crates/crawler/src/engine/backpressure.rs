@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Says to engines of subnet management that the subnet manager needs the agents for itself. Clones are one hint.
 #[derive(Clone, Debug, Default)]
-pub struct GiveWay(Arc<AtomicBool>);
+pub struct Backpressure(Arc<AtomicBool>);
 
-impl GiveWay {
+impl Backpressure {
     /// Sets or clears it. Engines look before each MAD.
-    pub fn set(&self, gives_way: bool) {
-        self.0.store(gives_way, Ordering::Relaxed);
+    pub fn set(&self, has_backpressure: bool) {
+        self.0.store(has_backpressure, Ordering::Relaxed);
     }
 
     /// Whether it is set.

@@ -2,11 +2,11 @@
 //! port, and tells the subnet from the administrator's records where the nodes do not answer.
 //!
 //! It is the only one with a transport of its class. It wakes discovery (`trigger`) and says when to give way
-//! (`hard_sweep`); what was found is published by discovery alone.
+//! (`heavy_sweep`); what was found is published by discovery alone.
 
 use super::config::Config;
 use super::local_port;
-use super::manager::{Manager, Told};
+use super::manager::{Manager, ManagerChange};
 use super::reports;
 use super::shared::Shared;
 use super::trigger::Trigger;
@@ -43,25 +43,25 @@ const REPORTS_TOGETHER: usize = 1024;
 const REOPEN_PAUSE: Duration = Duration::from_secs(2);
 
 /// A wish of the thread of discovery.
-struct Wish {
+struct DiscoveryRequest {
     tables: bool,
     answer: SyncSender<Result<Discovery, SaError>>,
 }
 
 /// The way to the thread.
 #[derive(Clone)]
-pub struct Administration {
-    wishes: SyncSender<Wish>,
+pub struct SaThread {
+    requests: SyncSender<DiscoveryRequest>,
 }
 
-impl Administration {
+impl SaThread {
     /// The subnet from the administrator's records.
     ///
     /// # Errors
     /// [`SaError`]; [`SaError::Stopped`] as well when the thread is gone.
     pub fn discover(&self, tables: bool, stop: &Stop) -> Result<Discovery, SaError> {
         let (answer, answers) = sync_channel(1);
-        match self.wishes.try_send(Wish { tables, answer }) {
+        match self.requests.try_send(DiscoveryRequest { tables, answer }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(SaError::Transport("the subnet administrator is asked already".to_owned()));
@@ -88,8 +88,8 @@ pub fn spawn(
     transport: Option<Box<dyn Transport>>,
     shared: Arc<Shared>,
     stop: Stop,
-) -> std::io::Result<(Administration, JoinHandle<Option<Client>>)> {
-    let (wishes, taken) = sync_channel(1);
+) -> std::io::Result<(SaThread, JoinHandle<Option<Client>>)> {
+    let (requests, taken) = sync_channel(1);
     let handle = std::thread::Builder::new().name("mad-administration".to_owned()).spawn(move || {
         let local = port.local().clone();
         let mut thread = Watching {
@@ -109,7 +109,7 @@ pub fn spawn(
         };
         thread.run(transport, &taken)
     })?;
-    Ok((Administration { wishes }, handle))
+    Ok((SaThread { requests }, handle))
 }
 
 struct Watching {
@@ -132,10 +132,14 @@ struct Watching {
 }
 
 impl Watching {
-    fn run(&mut self, transport: Option<Box<dyn Transport>>, wishes: &Receiver<Wish>) -> Option<Client> {
+    fn run(
+        &mut self,
+        transport: Option<Box<dyn Transport>>,
+        requests: &Receiver<DiscoveryRequest>,
+    ) -> Option<Client> {
         let mut client = transport.map(|transport| self.client(transport));
         while !self.stop.is_set() {
-            if self.shared.duty.is_standby() {
+            if self.shared.leader.is_standby() {
                 // The active one asks, and tells; a manager should not have to answer both.
                 self.manager = Manager::default();
                 (self.is_subscribed, self.subscribe_due) = (false, Instant::now());
@@ -143,7 +147,7 @@ impl Watching {
                 continue;
             }
             let result = match &mut client {
-                Some(client) => self.round(client, wishes),
+                Some(client) => self.round(client, requests),
                 None => Err(SaError::Transport("not open".to_owned())),
             };
             match result {
@@ -179,8 +183,8 @@ impl Watching {
         Client::new(transport, self.local.sm_lid, self.local.service_level, settings)
     }
 
-    fn round(&mut self, client: &mut Client, wishes: &Receiver<Wish>) -> Result<(), SaError> {
-        if let Ok(wish) = wishes.try_recv() {
+    fn round(&mut self, client: &mut Client, requests: &Receiver<DiscoveryRequest>) -> Result<(), SaError> {
+        if let Ok(wish) = requests.try_recv() {
             let found = sa::discover(
                 client,
                 &self.local,
@@ -203,7 +207,7 @@ impl Watching {
             self.subscribe(client)?;
         }
         self.take_reports(client)?;
-        self.shared.hard_sweep.look();
+        self.shared.heavy_sweep.look();
         self.tell(client);
         Ok(())
     }
@@ -217,7 +221,7 @@ impl Watching {
         let figures = &self.shared.publisher.figures;
         match self.port.refreshed() {
             Ok(local) => {
-                self.shared.hard_sweep.port(local.state);
+                self.shared.heavy_sweep.port(local.state);
                 for trigger in local_port::changes(&self.last_look, &local) {
                     tracing::info!(reason = trigger.name(), "the local port changed");
                     self.shared.want_discovery(&trigger);
@@ -244,10 +248,10 @@ impl Watching {
             let end = topology.local?;
             topology.nodes[end.node].port(end.port)?.info
         });
-        let told = info.map_or(self.topology_manager, |info| info.sm_lid);
-        if told != self.topology_manager {
-            self.topology_manager = told;
-            self.local.sm_lid = told;
+        let managers_lid = info.map_or(self.topology_manager, |info| info.sm_lid);
+        if managers_lid != self.topology_manager {
+            self.topology_manager = managers_lid;
+            self.local.sm_lid = managers_lid;
         }
         self.local.sm_lid
     }
@@ -285,7 +289,7 @@ impl Watching {
             Err(error) => {
                 self.shared.publisher.figures.add(NAME, &FAILED_READS, 1);
                 tracing::debug!(%error, "looking at the subnet manager");
-                Told::default()
+                ManagerChange::default()
             }
         };
         if self.manager.is_suspected() {
@@ -299,17 +303,17 @@ impl Watching {
         Ok(())
     }
 
-    fn handle(&mut self, told: Told) {
+    fn handle(&mut self, told: ManagerChange) {
         let nodes = self.shared.found().map_or(0, |found| found.topology.nodes.len());
         if let Some(requests) = told.requests {
-            self.shared.hard_sweep.activity(requests, nodes.max(1));
+            self.shared.heavy_sweep.activity(requests, nodes.max(1));
         }
         if told.subscribe {
             self.subscribe_due = Instant::now();
         }
         if let Some(event) = told.event {
             self.shared.publisher.figures.add(NAME, &SM_CHANGES, 1);
-            self.shared.publisher.tell(&[event]);
+            self.shared.publisher.emit(&[event]);
         }
         if let Some(trigger) = told.trigger {
             self.shared.want_discovery(&trigger);
@@ -355,14 +359,14 @@ impl Watching {
             if let Some(trigger) = reports::trigger(notice) {
                 // What switches say makes the manager sweep; what it says itself (64 to 67) comes when it is done.
                 if notice.number == trap::LINK_STATE {
-                    self.shared.hard_sweep.trap();
+                    self.shared.heavy_sweep.trap();
                 }
                 self.shared.want_discovery(&trigger);
             }
         }
         let found = self.shared.found();
         let topology = found.as_ref().map(|found| &*found.topology);
-        self.shared.publisher.tell(&reports::events(&notices, topology));
+        self.shared.publisher.emit(&reports::events(&notices, topology));
         Ok(())
     }
 

@@ -6,17 +6,17 @@
 //! each `light_interval_seconds`, or as seldom as [`LIGHT_MADS_PER_SECOND`] needs. Tables are read again after
 //! each change, until they stay the same.
 
-use super::administration::Administration;
 use super::config::Config;
-use super::memory::Memory;
 use super::publish::{Publication, Published};
+use super::sa_thread::SaThread;
 use super::shared::Shared;
-use super::told::Asking;
+use super::topology_cache::TopologyCache;
+use super::topology_source::TopologySource;
 use super::trigger::{Trigger, Wanted};
 use super::trust::Trust;
-use crate::discover::{self, Discovery, Look};
+use crate::discover::{self, Discovery, WalkOptions};
 use crate::engine::{Engine, EngineError};
-use crate::events::{FABRIC_CUT_OFF, FABRIC_SEEN, Happened};
+use crate::events::{FABRIC_CUT_OFF, FABRIC_SEEN, FabricEvent};
 use crate::multicast_tables;
 use crate::port::FabricPort;
 use crate::stop::Stop;
@@ -47,9 +47,9 @@ const LIGHT_MADS_PER_SECOND: f64 = 10_000.0;
 /// costs a hundred of them.
 const MULTICAST_MADS_PER_SECOND: f64 = 500.0;
 /// How many times that rate looks may have while something asks for each of them: a storm of traps.
-const ASKED_FACTOR: u32 = 4;
+const REQUESTED_FACTOR: u32 = 4;
 /// Every node's neighbours are asked who they are within this time, or within one sweep if that is shorter.
-const ALL_ASKED_WITHIN: Duration = Duration::from_secs(5);
+const ALL_QUERIED_WITHIN: Duration = Duration::from_secs(5);
 /// Light walks over which the nodes of a subnet are spread, at most.
 const TURNS_MAX: u64 = 8;
 /// Light walks that read all forwarding tables after a change, unless the tables are still changing then. They are
@@ -64,7 +64,7 @@ pub struct Parts {
     pub stop: Stop,
     pub state_dir: PathBuf,
     pub names: NameFile,
-    pub administration: Administration,
+    pub administration: SaThread,
 }
 
 /// Starts the thread. It ends with its engine, to be closed once no other thread speaks MADs: libumad2sim is not
@@ -75,10 +75,10 @@ pub struct Parts {
 pub fn spawn(parts: Parts, transport: Box<dyn Transport>) -> std::io::Result<JoinHandle<Option<Engine>>> {
     std::thread::Builder::new()
         .name("mad-discovery".to_owned())
-        .spawn(move || Survey::new(parts).run(transport))
+        .spawn(move || DiscoveryThread::new(parts).run(transport))
 }
 
-struct Survey {
+struct DiscoveryThread {
     parts: Parts,
     publication: Publication,
     last_whole: Option<Instant>,
@@ -95,18 +95,18 @@ struct Survey {
     table_looks: u32,
     /// Nodes that did not answer once.
     doubted: BTreeSet<Guid>,
-    is_told: bool,
+    is_from_sa: bool,
     is_cut_off: bool,
-    asking: Asking,
+    source: TopologySource,
     trust: Trust,
 }
 
-impl Survey {
-    fn new(parts: Parts) -> Survey {
-        let memory = Memory::new(&parts.state_dir);
-        let publication = Publication::new(parts.shared.clone(), memory, parts.config.events.settings());
-        let asking = Asking::new(parts.administration.clone(), parts.config.discovery.source);
-        Survey {
+impl DiscoveryThread {
+    fn new(parts: Parts) -> DiscoveryThread {
+        let cache = TopologyCache::new(&parts.state_dir);
+        let publication = Publication::new(parts.shared.clone(), cache, parts.config.events.settings());
+        let source = TopologySource::new(parts.administration.clone(), parts.config.discovery.source);
+        DiscoveryThread {
             parts,
             publication,
             last_whole: None,
@@ -117,9 +117,9 @@ impl Survey {
             turn: 0,
             table_looks: 0,
             doubted: BTreeSet::new(),
-            is_told: false,
+            is_from_sa: false,
             is_cut_off: false,
-            asking,
+            source,
             trust: Trust::default(),
         }
     }
@@ -129,16 +129,16 @@ impl Survey {
         let mut engine = Engine::new(transport, settings);
         let mut wanted = Wanted::default();
         loop {
-            if self.parts.shared.duty.is_standby() {
+            if self.parts.shared.leader.is_standby() {
                 // What the active crawler tells meanwhile is not told again.
-                self.publication.forget();
+                self.publication.discard();
                 self.last_whole = None;
             }
-            if !self.parts.shared.duty.wait(&self.parts.stop) {
+            if !self.parts.shared.leader.wait(&self.parts.stop) {
                 return Some(engine);
             }
-            self.parts.shared.hard_sweep.wait(&self.parts.shared, &self.parts.stop);
-            engine.follow(self.parts.shared.hard_sweep.hint.clone());
+            self.parts.shared.heavy_sweep.wait(&self.parts.shared, &self.parts.stop);
+            engine.follow(self.parts.shared.heavy_sweep.hint.clone());
             let start = Instant::now();
             match self.walk(&mut engine, wanted) {
                 Ok(()) => {}
@@ -159,11 +159,11 @@ impl Survey {
                     }
                 }
             }
-            super::housekeeping::tell_stats(NAME, &engine.stats(), &self.parts.shared.publisher.figures);
+            super::self_metrics::report_stats(NAME, &engine.stats(), &self.parts.shared.publisher.figures);
             let pause = self.pause();
             let stop = &self.parts.stop;
-            let asked = SHORTEST_LIGHT_GAP.max(time_for(self.light_mads) / ASKED_FACTOR);
-            let least = if self.asking.is_told() { SHORTEST_GAP } else { asked };
+            let asked = SHORTEST_LIGHT_GAP.max(time_for(self.light_mads) / REQUESTED_FACTOR);
+            let least = if self.source.is_from_sa() { SHORTEST_GAP } else { asked };
             if stop.sleep(least.min(pause).saturating_sub(start.elapsed())) {
                 return Some(engine);
             }
@@ -181,7 +181,7 @@ impl Survey {
         if self.publication.topology().is_none() {
             return whole.min(SHORTEST_GAP);
         }
-        if self.asking.is_told() {
+        if self.source.is_from_sa() {
             // Tables of the whole subnet: the administrator's Reports say when to ask for them again.
             return whole;
         }
@@ -190,7 +190,7 @@ impl Survey {
     }
 
     fn turns(&self) -> u64 {
-        let within = ALL_ASKED_WITHIN.min(self.parts.config.sweep.interval_seconds.duration());
+        let within = ALL_QUERIED_WITHIN.min(self.parts.config.sweep.interval_seconds.duration());
         let walks = within.as_secs_f64() / self.pause().as_secs_f64().max(0.001);
         (walks as u64).clamp(1, TURNS_MAX)
     }
@@ -210,7 +210,7 @@ impl Survey {
         let mut nodes = wanted.nodes;
         nodes.append(&mut self.doubted);
         self.turn += 1;
-        let how = Look {
+        let how = WalkOptions {
             known: known.as_deref(),
             whole: is_whole,
             tables: is_whole || self.table_looks > 0 && Instant::now() >= self.tables_after,
@@ -223,8 +223,8 @@ impl Survey {
         let began = self.parts.shared.publisher.clock.now();
         let start = Instant::now();
         let stop = &self.parts.stop;
-        let walk = || discover::look(engine, &how, stop.flag());
-        let found = self.asking.ask(&self.parts.shared, stop, walk)?;
+        let walk = || discover::walk(engine, &how, stop.flag());
+        let found = self.source.discover(&self.parts.shared, stop, walk)?;
         let figures = &self.parts.shared.publisher.figures;
         // Below 2^53.
         #[allow(clippy::cast_precision_loss)]
@@ -250,7 +250,7 @@ impl Survey {
     /// Reads multicast tables after a whole walk, unless it is the administrator who tells: that one keeps none. What
     /// was found stays while the fabric is not to be seen.
     fn read_multicast(&mut self, engine: &mut Engine, began: i64) -> Result<(), EngineError> {
-        let is_due = !self.is_cut_off && !self.asking.is_told() && Instant::now() >= self.multicast_after;
+        let is_due = !self.is_cut_off && !self.source.is_from_sa() && Instant::now() >= self.multicast_after;
         // Of a truncated one they would be those of switches that may not be real.
         let topology = self.publication.topology().filter(|topology| is_due && topology.truncated.is_none());
         let Some(topology) = topology else { return Ok(()) };
@@ -276,14 +276,14 @@ impl Survey {
         if found.topology.nodes.is_empty() {
             shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
             self.trust.failed(&shared, known);
-            if !std::mem::replace(&mut self.is_told, true) {
+            if !std::mem::replace(&mut self.is_from_sa, true) {
                 tracing::warn!("the local node does not answer subnet management requests; trying on");
             }
             return;
         }
-        self.is_told = false;
+        self.is_from_sa = false;
         shared.device.works(&shared, NAME);
-        if self.tell_cut_off(&found) {
+        if self.report_cut_off(&found) {
             return;
         }
         if !self.trust.accepts(&shared, &found, known) {
@@ -313,7 +313,7 @@ impl Survey {
     }
 
     /// Tells when the local port lost its link and when it has it again. Whether it has none.
-    fn tell_cut_off(&mut self, found: &Discovery) -> bool {
+    fn report_cut_off(&mut self, found: &Discovery) -> bool {
         let was = std::mem::replace(&mut self.is_cut_off, found.is_cut_off);
         if was != found.is_cut_off {
             let local = found.topology.local.map(|end| (found.topology.nodes[end.node].guid, end.port));
@@ -327,8 +327,8 @@ impl Survey {
             };
             let end = local.unwrap_or((Guid(0), 0));
             let (before, after) = (state(was), state(found.is_cut_off));
-            let event = Happened { kind, end, remote: None, before, after, text: text.to_owned() };
-            self.parts.shared.publisher.tell(&[event]);
+            let event = FabricEvent { kind, end, remote: None, before, after, text: text.to_owned() };
+            self.parts.shared.publisher.emit(&[event]);
         }
         if found.is_cut_off {
             self.parts.shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);

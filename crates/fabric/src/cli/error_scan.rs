@@ -19,7 +19,7 @@ use throughline_sample::catalogue::Metric;
 const NO_LID: &str = "no LID";
 
 /// What was seen.
-pub struct Look {
+pub struct ErrorScan {
     pub topology: Topology,
     /// What the walk could not read.
     pub failures: Vec<topology::Failure>,
@@ -35,7 +35,11 @@ pub struct Look {
 ///
 /// # Errors
 /// No device, no permission, no answer, files without counters or with one reading where two are needed (69).
-pub fn look(fabric: &FabricOptions, interval: Option<Duration>, sets: Sets) -> anyhow::Result<Option<Look>> {
+pub fn scan(
+    fabric: &FabricOptions,
+    interval: Option<Duration>,
+    sets: Sets,
+) -> anyhow::Result<Option<ErrorScan>> {
     let stop = super::stop::on_signals()?;
     let source = super::source::open(fabric)?;
     let found = source.discover(Need::default(), &stop)?;
@@ -63,10 +67,10 @@ pub fn look(fabric: &FabricOptions, interval: Option<Duration>, sets: Sets) -> a
     }
     counting.sweep(&stop)?;
     let after = counting.readings().to_vec();
-    Ok(Some(Look { topology, failures, manager, before, after }))
+    Ok(Some(ErrorScan { topology, failures, manager, before, after }))
 }
 
-impl Look {
+impl ErrorScan {
     /// Ports that were to be read.
     pub fn expected(&self, nodes: &Selected) -> usize {
         self.after.iter().filter(|reading| nodes.has(reading.node)).count() + self.without_lid(nodes).count()

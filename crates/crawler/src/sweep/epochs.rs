@@ -72,7 +72,7 @@ pub fn load(sweeper: &mut Sweeper, path: &Path) -> io::Result<Option<usize>> {
     };
     let history = parse(file.take(BYTES_MAX))?;
     let ports = history.len();
-    sweeper.remember(history);
+    sweeper.restore(history);
     Ok(Some(ports))
 }
 

@@ -5,7 +5,7 @@
 //! count of what it sends. The signs are pure; only waiting is not.
 
 use super::shared::Shared;
-use crate::engine::GiveWay;
+use crate::engine::Backpressure;
 use crate::stop::Stop;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -76,13 +76,13 @@ impl Signs {
 
 /// The signs, shared by who sees them and who gives way.
 #[derive(Default)]
-pub struct HardSweep {
+pub struct HeavySweep {
     signs: Mutex<Signs>,
     /// For the engines.
-    pub hint: GiveWay,
+    pub hint: Backpressure,
 }
 
-impl HardSweep {
+impl HeavySweep {
     fn lock(&self) -> MutexGuard<'_, Signs> {
         // Each field is replaced as a whole.
         self.signs.lock().unwrap_or_else(PoisonError::into_inner)
