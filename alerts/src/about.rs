@@ -80,7 +80,7 @@ impl About {
     /// PromQL of the jobs now, for `printf` with labels of the alert; `None` where no job has to do with it.
     #[must_use]
     pub fn jobs(self) -> Option<(&'static str, &'static [&'static str])> {
-        // Agents of nodes that are gone tell nothing any more: what they said last.
+        // Agents of nodes that are gone report nothing any more: their last report holds.
         const OF_NODE: &str = "max by (job_key) (last_over_time(throughline_job_info{instance='%s'}[10m]))";
         // Of the adapter at an end; of a cable between switches, of the hosts at these switches.
         const OF_PORT: &str = "max by (job_key) (throughline_job_info and on (instance) (\

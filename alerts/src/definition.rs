@@ -47,7 +47,7 @@ pub struct Threshold {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Share of 1, told in per cent.
+    /// Share of 1, written in per cent.
     Percent,
     /// A count.
     Number,
@@ -62,7 +62,7 @@ pub enum Unit {
 /// What a Grafana rule does without an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum Silence {
-    /// Stays as it was; another rule tells of the silence.
+    /// Stays as it was; another rule reports the silence.
     #[default]
     KeepLast,
     /// Fires: silence is what it is for.
@@ -80,7 +80,7 @@ pub struct Increase {
     /// For each bit that the link could carry.
     #[serde(default)]
     pub per_bit: bool,
-    /// Only ports of switches, so that a host's cable is told once.
+    /// Only ports of switches, so that a host's cable is reported once.
     #[serde(default)]
     pub switches_only: bool,
 }
@@ -116,7 +116,7 @@ pub struct Rule {
     /// What it does in Grafana without an answer.
     #[serde(default)]
     pub silence: Silence,
-    /// Whether a site may lack what it reads: devices that do not tell it.
+    /// Whether a site may lack what it reads: devices that do not report it.
     #[serde(default)]
     pub is_optional: bool,
     /// How far back it looks.
@@ -153,7 +153,7 @@ impl Rule {
         self.threshold.holds_above.unwrap_or(self.threshold.fires_above)
     }
 
-    /// Whether its value looks back so far that it is asked for once a minute only.
+    /// Whether its value looks back so far that it is evaluated once a minute only.
     #[must_use]
     pub fn is_slow(&self) -> bool {
         self.increase.is_some()

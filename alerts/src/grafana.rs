@@ -11,7 +11,7 @@ const HEAD: &str = "# Alerts of Throughline for Grafana (11 or 12) by SQL. Writt
 # The same alerts by PromQL are in deploy/prometheus/rules. Annotations name labels as .Labels.x and never with a dollar
 # sign, which Grafana would take for an environment variable here; queries (model) are not expanded.
 #
-# In every rule A is the query, B its last value, C the threshold with that of recovery. D asks for the jobs now and J
+# In every rule A is the query, B its last value, C the threshold with that of recovery. D queries the jobs now and J
 # hands them to the annotations: they are no labels of the alert, which would be another one whenever a job ends.
 apiVersion: 1
 
@@ -68,7 +68,7 @@ fn one(out: &mut String, rule: &Rule) {
     out.push_str(&folded("dashboard", &text(rule.about.dashboard()), 10));
     let _ = writeln!(out, "          runbook: docs/ALERTS.md#{}", rule.name.to_lowercase());
     out.push_str("        data:\n");
-    asked(out, rule, "A", &sql::query(rule));
+    query_step(out, rule, "A", &sql::query(rule));
     expression(out, "B", "reduce", "A", LAST);
     let fires = number(rule.threshold.fires_above);
     let mut threshold = format!("conditions:\n                - evaluator: {{type: gt, params: [{fires}]}}");
@@ -78,12 +78,12 @@ fn one(out: &mut String, rule: &Rule) {
     }
     expression(out, "C", "threshold", "B", &threshold);
     if let Some(jobs) = jobs {
-        asked(out, rule, "D", &jobs);
+        query_step(out, rule, "D", &jobs);
         expression(out, "J", "reduce", "D", LAST);
     }
 }
 
-fn asked(out: &mut String, rule: &Rule, id: &str, query: &str) {
+fn query_step(out: &mut String, rule: &Rule, id: &str, query: &str) {
     let _ = write!(
         out,
         "          - refId: {id}

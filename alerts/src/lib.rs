@@ -1,6 +1,6 @@
 //! The alerts: one definition in, Prometheus' rules and Grafana's rules and the table of docs/ALERTS.md out.
 //!
-//! * `rules/*.toml`: what each alert says and asks, in PromQL and in SQL.
+//! * `rules/*.toml`: what each alert says and queries, in PromQL and in SQL.
 //! * `thresholds.toml`: when each fires. A site's own file is the only thing that it changes.
 //! * [`About`]: what the rows of a rule are (a port, an NVLink, a daemon) and so how they get names, jobs and a dashboard.
 //! * [`prometheus`], [`grafana`], [`table`]: the files as text. Nothing here reads or writes a file.
@@ -21,7 +21,7 @@ pub use text::table;
 /// The thresholds of this build.
 pub const THRESHOLDS: &str = include_str!("../thresholds.toml");
 
-/// Where the files of a set go, below the folder that is asked for.
+/// Where the files of a set go, below the given folder.
 pub const PROMETHEUS_FILE: &str = "prometheus/rules/throughline.yml";
 /// As [`PROMETHEUS_FILE`].
 pub const GRAFANA_FILE: &str = "grafana/provisioning/alerting/throughline.yml";

@@ -14,7 +14,7 @@ const HEAD: &str = "# Alerts of Throughline for Prometheus (2.42 or later). Writ
 groups:
 ";
 
-/// How long a lost thing is told.
+/// How long a lost thing is reported.
 const LOST_SECONDS: u32 = 86_400;
 
 /// The file.
@@ -192,9 +192,9 @@ fn alert(out: &mut String, rule: &Rule) {
     out.push_str(&folded("description", &meaning(rule), 10));
     if let Some((query, labels)) = rule.about.jobs() {
         let labels: Vec<String> = labels.iter().map(|label| format!("$labels.{label}")).collect();
-        let asked = format!("query (printf \"{query}\" {})", labels.join(" "));
+        let query = format!("query (printf \"{query}\" {})", labels.join(" "));
         let jobs = format!(
-            "{{{{ range $i, $job := {asked} | sortByLabel \"job_key\" }}}}{{{{ if $i }}}}, {{{{ end }}}}{{{{ $job.Labels.job_key }}}}{{{{ else }}}}none{{{{ end }}}}"
+            "{{{{ range $i, $job := {query} | sortByLabel \"job_key\" }}}}{{{{ if $i }}}}, {{{{ end }}}}{{{{ $job.Labels.job_key }}}}{{{{ else }}}}none{{{{ end }}}}"
         );
         out.push_str(&folded("jobs", &jobs, 10));
     }

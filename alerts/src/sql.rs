@@ -12,11 +12,11 @@ use crate::text::{number, pad_lines};
 /// Most rows of a rule: more alerts at once than anybody reads.
 pub const ROWS_MAX: u32 = 1000;
 
-/// Sources that daemons tell `source_up` of, beside the parts of daemons that are none.
+/// Sources for which daemons report `source_up`, beside the parts of daemons that are none.
 const SOURCES: [&str; 10] =
     ["nvml", "dcgm", "amd_smi", "level_zero", "cupti", "sysfs", "mpi", "mad", "discovery", "verbs"];
 
-/// Jobs that are named; of more only the count is told.
+/// Jobs that are named; of more only the count is given.
 const JOBS_NAMED: u32 = 8;
 
 /// The query of the condition.

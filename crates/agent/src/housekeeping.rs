@@ -56,7 +56,7 @@ impl Own {
     /// The figures as of now.
     fn refreshed(&self) -> &SelfFigures {
         self.sources.tell(&self.figures);
-        let told = throughline_delivery::figures(&self.spool.stats(), &self.shipped, self.clock.now());
+        let told = throughline_delivery::metrics(&self.spool.stats(), &self.shipped, self.clock.now());
         told.into_iter().for_each(|(part, metric, value)| self.figures.set(part, metric, value));
         self.figures.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
         #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.

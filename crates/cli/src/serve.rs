@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use throughline_daemon::{Failure, GRACE, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{Failure, GRACE, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Backoff;
 use throughline_gateway::{query, upkeep};
 use throughline_store::{
@@ -203,7 +203,7 @@ async fn keep_running(cluster: &PrivateCluster) -> ! {
 /// Waits until an operated database answers, and brings it to this build's schema.
 async fn wait_for(database: &Database, stop: &CancellationToken) -> anyhow::Result<()> {
     let mut backoff = Backoff::default();
-    let mut told = false;
+    let mut logged = false;
     loop {
         match migrate(database).await {
             Ok(_) => {
@@ -211,12 +211,12 @@ async fn wait_for(database: &Database, stop: &CancellationToken) -> anyhow::Resu
                 return Ok(());
             }
             Err(error) if error.is_temporary() => {
-                if told {
+                if logged {
                     tracing::debug!(%error, "no database yet");
                 } else {
                     tracing::warn!(%error, "no database yet: trying again until it is there");
                 }
-                told = true;
+                logged = true;
             }
             Err(error) => return Err(Failure::from(error).into()),
         }
@@ -235,14 +235,14 @@ async fn serve(
     ready: impl Future<Output = anyhow::Result<()>>,
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let figures = SelfFigures::default();
+    let metrics = SelfMetrics::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
-    let health = ServeHealth::new(database.clone(), figures.clone(), has);
+    let health = ServeHealth::new(database.clone(), metrics.clone(), has);
     if config.query.enabled {
         let (limits, access) = (config.query.limits()?, config.query.access());
         let server = query::Server::with_health(
-            &figures,
+            &metrics,
             database.clone(),
             limits,
             &access,
@@ -264,10 +264,10 @@ async fn serve(
     }
     if let Some(collect) = collect {
         let node = nix::sys::utsname::uname()?.nodename().to_string_lossy().into_owned();
-        roles.spawn(collect.run(database.clone(), figures.clone(), node, stop.clone()));
+        roles.spawn(collect.run(database.clone(), metrics.clone(), node, stop.clone()));
     }
     if config.upkeep.enabled {
-        let work = upkeep::run(database.clone(), config.upkeep_options()?, figures, stop.clone());
+        let work = upkeep::run(database.clone(), config.upkeep_options()?, metrics, stop.clone());
         roles.spawn(async {
             work.await;
             Ok(())
@@ -279,7 +279,7 @@ async fn serve(
         if let Err(error) = ended.map_err(anyhow::Error::from).and_then(|r| r) {
             result = Err(error.context("serve"));
         } else if early {
-            result = Err(anyhow::anyhow!("a role ended without being asked to"));
+            result = Err(anyhow::anyhow!("a role ended before a stop signal"));
         }
         if early {
             stop.cancel();

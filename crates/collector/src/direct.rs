@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_delivery::wire::PutResponse;
 use throughline_store::Entry;
 use tokio::sync::{Semaphore, mpsc};
@@ -21,7 +21,7 @@ pub type Acks = mpsc::Receiver<Result<PutResponse, Status>>;
 /// A collector without listener, certificates and decoding.
 pub struct Direct {
     queue: mpsc::Sender<Queued>,
-    room: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
     next_stream: AtomicU64,
 }
 
@@ -29,20 +29,20 @@ impl Direct {
     /// With the future that is its writer: who drops it has killed the collector.
     pub fn new<C: Committer>(
         committer: C,
-        figures: SelfFigures,
+        metrics: SelfMetrics,
     ) -> (Direct, impl Future<Output = ()> + Send) {
         let (queue, items) = mpsc::channel(QUEUE_ITEMS);
-        let room = Arc::new(Semaphore::new(QUEUE_UNITS));
-        let writer = crate::writer::run(items, committer, figures, CancellationToken::new());
-        (Direct { queue, room, next_stream: AtomicU64::new(0) }, writer)
+        let memory = Arc::new(Semaphore::new(QUEUE_UNITS));
+        let writer = crate::writer::run(items, committer, metrics, CancellationToken::new());
+        (Direct { queue, memory, next_stream: AtomicU64::new(0) }, writer)
     }
 
     /// A sender's stream and the answers to it.
     pub fn stream(&self) -> (DirectStream, Acks) {
-        let (acks, told) = mpsc::channel(ACKS_MAX);
-        let (queue, room) = (self.queue.clone(), self.room.clone());
+        let (acks, answers) = mpsc::channel(ACKS_MAX);
+        let (queue, memory) = (self.queue.clone(), self.memory.clone());
         let number = self.next_stream.fetch_add(1, Relaxed);
-        (DirectStream { number, queue, room, acks, ended: Arc::default() }, told)
+        (DirectStream { number, queue, memory, acks, ended: Arc::default() }, answers)
     }
 }
 
@@ -50,20 +50,20 @@ impl Direct {
 pub struct DirectStream {
     number: u64,
     queue: mpsc::Sender<Queued>,
-    room: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
     acks: mpsc::Sender<Result<PutResponse, Status>>,
     ended: Arc<AtomicBool>,
 }
 
 impl DirectStream {
-    /// Hands an entry of so many encoded bytes on; waits for room. False once the stream or the collector has ended.
+    /// Hands an entry of so many encoded bytes on; waits for memory of the queue. False once the stream or the collector has ended.
     pub async fn put(&self, entry: Entry, bytes: usize) -> bool {
         if self.ended.load(Relaxed) {
             return false;
         }
-        let Ok(room) = self.room.clone().acquire_many_owned(units(bytes)).await else { return false };
+        let Ok(permit) = self.memory.clone().acquire_many_owned(units(bytes)).await else { return false };
         let (acks, ended) = (self.acks.clone(), self.ended.clone());
-        let sender = Sender { stream: self.number, acks, ended, takes_refusals: false, _room: room };
+        let sender = Sender { stream: self.number, acks, ended, takes_refusals: false, _memory: permit };
         self.queue.send(Queued { entry, bytes, decoded_bytes: bytes, sender }).await.is_ok()
     }
 }

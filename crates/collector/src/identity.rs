@@ -1,7 +1,7 @@
 //! Who sends: the names in a sender's certificate, and what they allow it to say.
 //!
 //! With TLS a batch's node must be a name of the certificate that its stream came with, and only named crawlers
-//! may speak for a subnet: a compute node can't make up rows of another one, nor of the fabric. Without TLS
+//! may report for a subnet: a compute node can't make up rows of another one, nor of the fabric. Without TLS
 //! everybody is on this machine, and believed.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -88,7 +88,7 @@ impl Identity {
         }
     }
 
-    /// Whether it may speak for a subnet.
+    /// Whether it may report for a subnet.
     pub fn may_crawl(&self, prefix: u64) -> Result<(), Status> {
         match self {
             Identity::Certified { names, crawler: None } => Err(Status::permission_denied(format!(

@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throughline_daemon::peer::LocalUsers;
-use throughline_daemon::{Failure, SelfFigures, Token};
+use throughline_daemon::{Failure, SelfMetrics, Token};
 use throughline_delivery::wire::collect_server::CollectServer;
 use throughline_delivery::{ServerTls, TlsFiles};
 use tokio::net::TcpListener;
@@ -51,7 +51,7 @@ pub use limits::Limits;
 pub use service::STREAMS_MAX;
 pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
 
-/// The part of the process in figures.
+/// The part of the process in metrics.
 pub(crate) const SOURCE: &str = "collector";
 
 /// A sender that vanished without a word is noticed after one interval and one timeout.
@@ -84,7 +84,7 @@ pub fn check_listen(address: SocketAddr, key: &str, tls: Option<&TlsFiles>) -> R
 pub struct Access {
     /// Certificates; without them all senders are on this machine.
     pub tls: Option<TlsFiles>,
-    /// Names of certificates that may speak for a subnet.
+    /// Names of certificates that may report for a subnet.
     pub crawlers: Crawlers,
     /// How far from now a record's time may be.
     pub accept: AcceptTimes,
@@ -99,7 +99,7 @@ pub struct Access {
 }
 
 /// Serves until `stop` is cancelled and what was taken is committed, or given up after a few seconds. The
-/// figures of the whole process are also written to the database, as those of `node`.
+/// metrics of the whole process are also written to the database, as those of `node`.
 ///
 /// # Errors
 /// The listener breaks.
@@ -108,26 +108,26 @@ pub async fn run<C: Committer>(
     committer: C,
     leaser: Arc<dyn Leaser>,
     access: Access,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     node: String,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let (queue, items) = tokio::sync::mpsc::channel(queue::QUEUE_ITEMS);
-    let room = Arc::new(Semaphore::new(queue::QUEUE_UNITS));
+    let memory = Arc::new(Semaphore::new(queue::QUEUE_UNITS));
     // Cancelled when the writer may no longer wait for the database.
     let give_up = CancellationToken::new();
-    let writer = tokio::spawn(writer::run(items, committer, figures.clone(), give_up.clone()));
+    let writer = tokio::spawn(writer::run(items, committer, metrics.clone(), give_up.clone()));
     let refused = Arc::new(refused::RefusedSenders::default());
     let own_stop = stop.clone();
-    tokio::spawn(own::tell(node, figures.clone(), refused.clone(), queue.clone(), room.clone(), own_stop));
-    let registry = Registry::new(access.limits, figures.clone());
+    tokio::spawn(own::send(node, metrics.clone(), refused.clone(), queue.clone(), memory.clone(), own_stop));
+    let registry = Registry::new(access.limits, metrics.clone());
     let service = service::Service::new(
         queue,
-        room,
+        memory,
         leaser,
         access.token,
         access.accept,
-        figures,
+        metrics,
         refused,
         stop.clone(),
     );

@@ -7,7 +7,7 @@ use throughline_daemon::Failure;
 /// Connections at once, as streams: twice a site of 8,000 nodes, should one collector be left of several.
 pub const CONNECTIONS_MAX: usize = crate::service::STREAMS_MAX;
 
-/// Most connections that a configuration may ask for: beyond this ephemeral ports and memory end first.
+/// Most connections that a configuration may set: beyond this ephemeral ports and memory end first.
 pub const CONNECTIONS_CEILING: usize = 256 * 1024;
 
 /// Connections at once that have not proved who they are. When a site starts again, all its nodes connect within
@@ -34,7 +34,7 @@ pub const STREAMS_PER_CONNECTION: u32 = 8;
 /// A connection on which nobody ever opened a stream is closed after this time: senders open one at once.
 pub const FIRST_STREAM_LIMIT: Duration = Duration::from_secs(30);
 
-/// One whose last stream ended is closed after this time: longer than the longest lease, within which a crawler asks
+/// One whose last stream ended is closed after this time: longer than the longest lease, within which a crawler requests one
 /// several times.
 pub const IDLE_LIMIT: Duration = Duration::from_secs(900);
 

@@ -1,10 +1,10 @@
-//! The server's figures about itself, as records beside those of the agents: `status` and dashboards read them
+//! The server's metrics about itself, as records beside those of the agents: `status` and dashboards read them
 //! from the database.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use throughline_daemon::{Clock, SelfFigures, Ticker};
+use throughline_daemon::{Clock, SelfMetrics, Ticker};
 use throughline_sample::Message;
 use throughline_sample::wire::Batch;
 use throughline_store::{Content, Entry, Sender as From};
@@ -15,16 +15,16 @@ use uuid::Uuid;
 use crate::queue::{Queued, Sender, units};
 use crate::refused::RefusedSenders;
 
-/// As often as agents and crawlers tell theirs.
+/// As often as agents and crawlers send theirs.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Tells the figures until `stop`. Where the queue has no room, a round is left out: they are cumulative.
-pub(crate) async fn tell(
+/// Sends the metrics until `stop`. Where the queue has no memory left, a round is left out: they are cumulative.
+pub(crate) async fn send(
     node: String,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     refused: Arc<RefusedSenders>,
     queue: mpsc::Sender<Queued>,
-    room: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
     stop: CancellationToken,
 ) {
     // A spool of nothing: lives and ends with this process.
@@ -41,12 +41,12 @@ pub(crate) async fn tell(
         if sequence % 6 == 0 {
             clock = Clock::new();
         }
-        let self_stats = figures.records(clock.now());
+        let self_stats = metrics.records(clock.now());
         let batch = Batch { node: node.clone(), self_stats, ..Batch::default() };
         let bytes = batch.encoded_len();
         // A name and two numbers each.
         let decoded_bytes = 4 * bytes;
-        let Ok(room) = room.clone().try_acquire_many_owned(units(decoded_bytes)) else { continue };
+        let Ok(permit) = memory.clone().try_acquire_many_owned(units(decoded_bytes)) else { continue };
         let sender = From { rejected: refused.take(), ..From::default() };
         let entry = Entry { spool_id, sequence, content: Content::Batch(batch), sender };
         // Streams are numbered from 0 and never get so far.
@@ -55,7 +55,7 @@ pub(crate) async fn tell(
             acks: acks.clone(),
             ended: Arc::default(),
             takes_refusals: false,
-            _room: room,
+            _memory: permit,
         };
         if let Err(error) = queue.try_send(Queued { entry, bytes, decoded_bytes, sender }) {
             refused.put_back(error.into_inner().entry.sender.rejected);

@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tonic::Status;
 use uuid::Uuid;
 
-/// Unit in which room in the queue is counted.
+/// Unit in which memory of the queue is counted.
 const UNIT_BYTES: usize = 1024;
 /// Memory for entries between their arrival and their commit, in units: 128 MiB.
 pub(crate) const QUEUE_UNITS: usize = (128 << 20) / UNIT_BYTES;
@@ -40,7 +40,7 @@ pub(crate) struct Sender {
     /// Whether it understands that one entry is refused and its stream continues.
     pub takes_refusals: bool,
     /// The entry's part of the queue's memory; given back when it is done.
-    pub _room: OwnedSemaphorePermit,
+    pub _memory: OwnedSemaphorePermit,
 }
 
 impl Sender {
@@ -74,7 +74,7 @@ pub(crate) fn refusal(spool_id: Uuid, sequence: u64, status: &Status) -> PutResp
     }
 }
 
-/// Units of room that so many bytes take.
+/// Units of memory that so many bytes take.
 pub(crate) fn units(bytes: usize) -> u32 {
     u32::try_from(bytes / UNIT_BYTES + 1).unwrap_or(u32::MAX)
 }

@@ -1,5 +1,5 @@
 //! Batches that were refused because of the configuration, by sender: counted here, and stored with the server's own
-//! figures among the rejected records, so that `throughline status` and an alert show whose batches wait at their sender.
+//! metrics among the rejected records, so that `throughline status` and an alert show whose batches wait at their sender.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

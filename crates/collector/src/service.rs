@@ -1,13 +1,13 @@
 //! The gRPC side: streams in, acknowledgements out.
 //!
-//! Each stream has a task that decodes and queues. It waits for room in the queue and for nothing else, so a
+//! Each stream has a task that decodes and queues. It waits for memory of the queue and for nothing else, so a
 //! slow or hostile sender holds up only itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use throughline_daemon::{Clock, SelfFigures, Token};
+use throughline_daemon::{Clock, SelfMetrics, Token};
 use throughline_delivery::wire::collect_server::Collect;
 use throughline_delivery::wire::{LeaseRequest, LeaseResponse, PutRequest, PutResponse};
 use throughline_delivery::{LEASE_LONGEST, LEASE_SHORTEST, REFUSALS_KEY};
@@ -35,7 +35,7 @@ pub const STREAMS_MAX: usize = 16 * 1024;
 
 pub(crate) struct Service {
     queue: mpsc::Sender<Queued>,
-    room: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     leaser: Arc<dyn Leaser>,
     accept: AcceptTimes,
@@ -43,7 +43,7 @@ pub(crate) struct Service {
     logged: Arc<LogLimit>,
     spools: Arc<SpoolBudget>,
     next_stream: AtomicU64,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     refused: Arc<RefusedSenders>,
     stop: CancellationToken,
 }
@@ -52,20 +52,20 @@ impl Service {
     #[allow(clippy::too_many_arguments)] // Each once, from where all of them are made.
     pub fn new(
         queue: mpsc::Sender<Queued>,
-        room: Arc<Semaphore>,
+        memory: Arc<Semaphore>,
         leaser: Arc<dyn Leaser>,
         token: Option<Token>,
         accept: AcceptTimes,
-        figures: SelfFigures,
+        metrics: SelfMetrics,
         refused: Arc<RefusedSenders>,
         stop: CancellationToken,
     ) -> Self {
-        figures.set(SOURCE, &CONNECTED_SENDERS, 0.0);
-        figures.add(SOURCE, &REFUSED_ENTRIES, 0);
+        metrics.set(SOURCE, &CONNECTED_SENDERS, 0.0);
+        metrics.add(SOURCE, &REFUSED_ENTRIES, 0);
         let streams = Arc::new(Semaphore::new(STREAMS_MAX));
         Self {
             queue,
-            room,
+            memory,
             streams,
             leaser,
             token,
@@ -73,7 +73,7 @@ impl Service {
             logged: Arc::default(),
             spools: Arc::default(),
             next_stream: AtomicU64::new(0),
-            figures,
+            metrics,
             refused,
             stop,
         }
@@ -94,7 +94,7 @@ impl Service {
             Ok((identity, place))
         });
         placed.inspect_err(|status| {
-            self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+            self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
             if self.logged.is_due("unknown") {
                 tracing::warn!(%status, "a sender was refused; others are counted for a minute");
             }
@@ -111,38 +111,38 @@ impl Collect for Service {
         request: Request<Streaming<PutRequest>>,
     ) -> Result<Response<Self::PutStream>, Status> {
         let Ok(place) = self.streams.clone().try_acquire_owned() else {
-            self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+            self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
             return Err(Status::resource_exhausted(format!(
                 "this collector has {STREAMS_MAX} senders already"
             )));
         };
         let (identity, stream_place) = self.identity(&request)?;
-        let (acks, told) = mpsc::channel(ACKS_MAX);
+        let (acks, answers) = mpsc::channel(ACKS_MAX);
         let stream = Stream {
             identity,
             number: self.next_stream.fetch_add(1, Relaxed),
             queue: self.queue.clone(),
-            room: self.room.clone(),
+            memory: self.memory.clone(),
             acks,
             accept: self.accept,
             ended: Arc::default(),
             takes_refusals: request.metadata().contains_key(REFUSALS_KEY),
             refused: self.refused.clone(),
-            figures: self.figures.clone(),
+            metrics: self.metrics.clone(),
             logged: self.logged.clone(),
             spools: self.spools.clone(),
         };
-        let (figures, streams, stop) = (self.figures.clone(), self.streams.clone(), self.stop.clone());
-        let count = move |figures: &SelfFigures| {
+        let (metrics, streams, stop) = (self.metrics.clone(), self.streams.clone(), self.stop.clone());
+        let count = move |metrics: &SelfMetrics| {
             #[allow(clippy::cast_precision_loss)] // At most STREAMS_MAX.
-            figures.set(SOURCE, &CONNECTED_SENDERS, (STREAMS_MAX - streams.available_permits()) as f64);
+            metrics.set(SOURCE, &CONNECTED_SENDERS, (STREAMS_MAX - streams.available_permits()) as f64);
         };
         let (sender, logged) = (stream.identity.name(), self.logged.clone());
         tokio::spawn(async move {
-            count(&figures);
+            count(&metrics);
             let acks = stream.acks.clone();
             if let Err(status) = stream.read(request.into_inner(), stop).await {
-                figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+                metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
                 if logged.is_due(&sender) {
                     tracing::warn!(sender, %status, "a sender's stream was refused");
                 }
@@ -150,16 +150,16 @@ impl Collect for Service {
                 let _ = acks.try_send(Err(status));
             }
             drop((place, stream_place));
-            count(&figures);
+            count(&metrics);
         });
-        Ok(Response::new(ReceiverStream::new(told)))
+        Ok(Response::new(ReceiverStream::new(answers)))
     }
 
     async fn lease(&self, request: Request<LeaseRequest>) -> Result<Response<LeaseResponse>, Status> {
         let (identity, _place) = self.identity(&request)?;
         let allowed = identity.may_crawl(request.get_ref().subnet_prefix);
         let request = allowed.and_then(|()| term_request(request.into_inner())).inspect_err(|status| {
-            self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+            self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
             if self.logged.is_due(&identity.name()) {
                 tracing::warn!(%status, "a crawler's request was refused");
             }
@@ -198,7 +198,7 @@ struct Stream {
     identity: Identity,
     number: u64,
     queue: mpsc::Sender<Queued>,
-    room: Arc<Semaphore>,
+    memory: Arc<Semaphore>,
     acks: mpsc::Sender<Result<PutResponse, Status>>,
     accept: AcceptTimes,
     /// Set by the writer when an entry was not stored.
@@ -206,7 +206,7 @@ struct Stream {
     /// Whether its sender understands that one entry is refused and the stream continues.
     takes_refusals: bool,
     refused: Arc<RefusedSenders>,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     logged: Arc<LogLimit>,
     spools: Arc<SpoolBudget>,
 }
@@ -247,19 +247,19 @@ impl Stream {
             // Never more than there is.
             #[allow(clippy::cast_possible_truncation)]
             let units = units(decoded_bytes).min(QUEUE_UNITS as u32);
-            let room = tokio::select! {
+            let permit = tokio::select! {
                 () = stop.cancelled() => return Ok(()),
                 // The sender is gone: it sends this again to whom it finds.
                 () = self.acks.closed() => return Ok(()),
-                room = self.room.clone().acquire_many_owned(units) => room,
+                permit = self.memory.clone().acquire_many_owned(units) => permit,
             };
-            let Ok(room) = room else { return Ok(()) };
+            let Ok(permit) = permit else { return Ok(()) };
             let (spool_id, sequence) = identify(&message)?;
             self.spools.admit(&self.identity, spool_id)?;
             let entry = match self.judged(decode(&message, measured, spool_id)) {
                 Ok(entry) => entry,
                 Err(refused) => {
-                    drop(room);
+                    drop(permit);
                     self.note_refused(&refused);
                     if !self.takes_refusals {
                         return Err(refused.status);
@@ -275,7 +275,7 @@ impl Stream {
             };
             let (acks, ended) = (self.acks.clone(), self.ended.clone());
             let takes_refusals = self.takes_refusals;
-            let sender = Sender { stream: self.number, acks, ended, takes_refusals, _room: room };
+            let sender = Sender { stream: self.number, acks, ended, takes_refusals, _memory: permit };
             let queued = Queued { entry, bytes, decoded_bytes, sender };
             if self.queue.send(queued).await.is_err() {
                 return Ok(()); // The writer has ended.
@@ -285,7 +285,7 @@ impl Stream {
 
     fn note_refused(&self, refused: &Refused) {
         let reason = refused.status.message();
-        self.figures.add(SOURCE, &REFUSED_ENTRIES, 1);
+        self.metrics.add(SOURCE, &REFUSED_ENTRIES, 1);
         self.refused.add(&self.identity.name(), refused.rejection, reason);
         if self.takes_refusals && self.logged.is_due(&self.identity.name()) {
             tracing::warn!(

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_delivery::Backoff;
 use throughline_delivery::wire::PutResponse;
 use throughline_sample::Message;
@@ -49,7 +49,7 @@ const REFUSED_ENTRIES_MAX: usize = 1024;
 pub(crate) async fn run<C: Committer>(
     items: mpsc::Receiver<Queued>,
     committer: C,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     give_up: CancellationToken,
 ) {
     let zero = [
@@ -62,15 +62,15 @@ pub(crate) async fn run<C: Committer>(
         &FENCED_ENTRIES,
     ];
     for metric in zero {
-        figures.add(SOURCE, metric, 0);
+        metrics.add(SOURCE, metric, 0);
     }
     for reason in Rejection::ALL {
-        figures.add(reason.reason(), &REJECTED_RECORDS, 0);
+        metrics.add(reason.reason(), &REJECTED_RECORDS, 0);
     }
     let mut writer = Writer {
         items,
         committer,
-        figures,
+        metrics,
         backoff: Backoff::default(),
         away: false,
         refused: HashMap::new(),
@@ -84,7 +84,7 @@ pub(crate) async fn run<C: Committer>(
 struct Writer<C> {
     items: mpsc::Receiver<Queued>,
     committer: C,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     backoff: Backoff,
     away: bool,
     /// How often an entry was refused alone.
@@ -97,7 +97,7 @@ impl<C: Committer> Writer<C> {
             let stored = self.store(&mut entries, &senders).await;
             acknowledge(&entries, &senders, &stored);
             let delivered = stored.iter().filter(|stored| **stored).count();
-            self.figures.add(SOURCE, &DELIVERED_ENTRIES, delivered as u64);
+            self.metrics.add(SOURCE, &DELIVERED_ENTRIES, delivered as u64);
         }
     }
 
@@ -178,7 +178,7 @@ impl<C: Committer> Writer<C> {
         if matches!(entry.content, Content::Undecodable { .. }) {
             return false;
         }
-        self.figures.add(SOURCE, &COMMIT_FAILURES, 1);
+        self.metrics.add(SOURCE, &COMMIT_FAILURES, 1);
         if self.refused.len() >= REFUSED_ENTRIES_MAX {
             self.refused.clear();
         }
@@ -234,7 +234,7 @@ impl<C: Committer> Writer<C> {
             senders[first + place].end(Status::resource_exhausted(TOO_MANY_CHUNKS));
         }
         for (reason, records) in &done.rejected {
-            self.figures.add(reason.reason(), &REJECTED_RECORDS, *records);
+            self.metrics.add(reason.reason(), &REJECTED_RECORDS, *records);
         }
         if self.away {
             tracing::info!("the database takes batches again");
@@ -247,14 +247,14 @@ impl<C: Committer> Writer<C> {
             );
         }
         self.backoff.reset();
-        self.figures.set(SOURCE, &SOURCE_UP, 1.0);
-        self.figures.set(SOURCE, &COMMIT_SECONDS, started.elapsed().as_secs_f64());
-        self.figures.add(SOURCE, &COMMITS, 1);
-        self.figures.add(SOURCE, &ROWS_WRITTEN, done.rows);
-        self.figures.add(SOURCE, &DUPLICATE_ENTRIES, done.duplicates);
-        self.figures.add(SOURCE, &QUARANTINED_ENTRIES, done.quarantined);
-        self.figures.add(SOURCE, &FAILED_READS, done.unknown_values);
-        self.figures.add(SOURCE, &FENCED_ENTRIES, done.fenced);
+        self.metrics.set(SOURCE, &SOURCE_UP, 1.0);
+        self.metrics.set(SOURCE, &COMMIT_SECONDS, started.elapsed().as_secs_f64());
+        self.metrics.add(SOURCE, &COMMITS, 1);
+        self.metrics.add(SOURCE, &ROWS_WRITTEN, done.rows);
+        self.metrics.add(SOURCE, &DUPLICATE_ENTRIES, done.duplicates);
+        self.metrics.add(SOURCE, &QUARANTINED_ENTRIES, done.quarantined);
+        self.metrics.add(SOURCE, &FAILED_READS, done.unknown_values);
+        self.metrics.add(SOURCE, &FENCED_ENTRIES, done.fenced);
     }
 
     async fn wait(&mut self, reason: &str) {
@@ -262,8 +262,8 @@ impl<C: Committer> Writer<C> {
             tracing::warn!(reason, "the database does not take batches: trying again, senders keep theirs");
         }
         self.away = true;
-        self.figures.add(SOURCE, &COMMIT_FAILURES, 1);
-        self.figures.set(SOURCE, &SOURCE_UP, 0.0);
+        self.metrics.add(SOURCE, &COMMIT_FAILURES, 1);
+        self.metrics.set(SOURCE, &SOURCE_UP, 0.0);
         tokio::time::sleep(self.backoff.next_pause()).await;
     }
 }
@@ -316,7 +316,7 @@ fn acknowledge(entries: &[Entry], senders: &[Sender], stored: &[bool]) {
     }
     for ((_, spool_id), (acknowledged, sender)) in highest {
         let spool_id = bytes::Bytes::copy_from_slice(spool_id.as_bytes());
-        // A sender that is gone asks again elsewhere; one that does not read its answers tries another
+        // A sender that is gone sends again elsewhere; one that does not read its answers tries another
         // session after a while.
         let _ = sender.acks.try_send(Ok(PutResponse { spool_id, acknowledged, refusal: None }));
     }

@@ -1,7 +1,7 @@
 //! UTC from a monotonic clock plus a measured offset.
 //!
 //! A clock that jumps must not fold time: between two measurements of the offset, times follow the monotonic
-//! clock; a step is taken over at the next measurement and told to the caller.
+//! clock; a step is taken over at the next measurement and returned to the caller.
 #![allow(unsafe_code)] // clock_gettime through nix is safe; adjtimex has no safe wrapper there.
 
 use nix::time::{ClockId, clock_gettime};

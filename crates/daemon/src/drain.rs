@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// How long a process that was asked to stop may take to hand on what it holds. Below the 10 s after which
+/// How long a process that got a stop signal may take to hand on what it holds. Below the 10 s after which
 /// `docker stop` kills, and far below systemd's 90 s.
 pub const GRACE: Duration = Duration::from_secs(8);
 
@@ -25,16 +25,16 @@ pub fn stop_signal() -> std::io::Result<CancellationToken> {
     let token = CancellationToken::new();
     let cancel = token.clone();
     tokio::spawn(async move {
-        let mut asked: Option<Instant> = None;
+        let mut stopped_at: Option<Instant> = None;
         loop {
             tokio::select! {
                 _ = terminate.recv() => {}
                 _ = interrupt.recv() => {}
             }
-            match asked {
+            match stopped_at {
                 None => {
                     tracing::info!("stopping");
-                    asked = Some(Instant::now());
+                    stopped_at = Some(Instant::now());
                     cancel.cancel();
                 }
                 Some(first) if first.elapsed() < ONE_REQUEST => {}

@@ -1,5 +1,5 @@
 //! Families of series written straight into a [`Piece`], for parts of a page too large for [`Page`](crate::Page):
-//! nothing is kept of a series but its compressed line. A test compares both.
+//! nothing is cached of a series but its compressed line. A test compares both.
 
 use crate::large::PieceWriter;
 use crate::{Format, Piece, Value};
@@ -37,9 +37,9 @@ impl Families {
         self.name.push_str(name);
         self.name.push_str(suffix);
         // OpenMetrics forbids the suffix in comment lines, the text format wants it.
-        let told = if self.format == Format::Text { self.name.as_str() } else { name };
+        let shown = if self.format == Format::Text { self.name.as_str() } else { name };
         // Writing to a String can't fail.
-        let _ = write!(self.text, "# HELP {told} {help}\n# TYPE {told} {word}\n");
+        let _ = write!(self.text, "# HELP {shown} {help}\n# TYPE {shown} {word}\n");
     }
 
     /// Adds a series; `labels` as [`label_text`] makes them.

@@ -43,13 +43,13 @@ pub(crate) fn announce(role: &str, listener: &TcpListener) -> std::io::Result<()
     Ok(())
 }
 
-/// Routes `/metrics` (text 0.0.4, or OpenMetrics when asked for; gzip when accepted) and `/healthz`, which answers 503
+/// Routes `/metrics` (text 0.0.4, or OpenMetrics when requested; gzip when accepted) and `/healthz`, which answers 503
 /// while `health` reports a condition that is [`crate::Level::Failing`].
 pub fn metrics_router(expose: Arc<dyn Expose>, health: Arc<dyn Health>) -> Router {
     large_metrics_router(expose, Arc::new(Nothing), health)
 }
 
-/// As [`metrics_router`], with a large part behind the daemon's own figures that answers queries.
+/// As [`metrics_router`], with a large part behind the daemon's own metrics that answers queries.
 pub fn large_metrics_router(
     expose: Arc<dyn Expose>,
     large: Arc<dyn Large>,
@@ -142,7 +142,7 @@ pub fn accepts_gzip(accept: &str) -> bool {
 mod tests {
     use super::*;
     use crate::connections::serve;
-    use crate::{AlwaysHealthy, SelfFigures};
+    use crate::{AlwaysHealthy, SelfMetrics};
     use throughline_sample::catalogue::RECORDS;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio_util::sync::CancellationToken;
@@ -157,20 +157,20 @@ mod tests {
 
     #[tokio::test]
     async fn serves_both_formats_and_stops() {
-        let figures = SelfFigures::default();
-        figures.add("test", &RECORDS, 4);
+        let metrics = SelfMetrics::default();
+        metrics.add("test", &RECORDS, 4);
         let listener = listen("test", ([127, 0, 0, 1], 0).into(), "http.listen").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let server = tokio::spawn(serve(
             listener,
-            metrics_router(Arc::new(figures), Arc::new(AlwaysHealthy)),
+            metrics_router(Arc::new(metrics), Arc::new(AlwaysHealthy)),
             stop.clone(),
         ));
         let text = fetch(address, "GET /metrics HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").await;
         assert!(text.contains("version=0.0.4") && text.contains("throughline_records_total"), "{text}");
-        let ask = "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n";
-        assert!(fetch(address, ask).await.contains("# EOF"));
+        let request = "GET /metrics HTTP/1.1\r\nHost: a\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n";
+        assert!(fetch(address, request).await.contains("# EOF"));
         let zipped = accepts_gzip("deflate, gzip;q=0.8") && accepts_gzip("GZIP");
         assert!(zipped && !accepts_gzip("gzip;q=0") && !accepts_gzip("gzipped, br") && !accepts_gzip(""));
         let busy = listen("test", address, "http.listen").await.unwrap_err();

@@ -1,6 +1,6 @@
-//! Pages too large to be built for each scrape: kept compressed, told as they are or as gzip.
+//! Pages too large to be built for each scrape: cached compressed, sent as they are or as gzip.
 //!
-//! A response is the daemon's own figures, made anew each time, and behind them a large part that changes at
+//! A response is the daemon's own metrics, made anew each time, and behind them a large part that changes at
 //! known moments only. Both are pieces of one gzip member (RFC 1952): raw deflate that ends at a byte is put
 //! together without compressing again, and the check sums are combined.
 
@@ -128,7 +128,7 @@ pub fn gzip(pieces: &[&Piece]) -> Vec<u8> {
     out
 }
 
-/// What a scraper asks for.
+/// What a scraper requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scrape {
     /// The format that it reads.
@@ -140,7 +140,7 @@ pub struct Scrape {
 /// A part of a page that is too large to be built for each scrape.
 pub trait Large: Send + Sync {
     /// The text that holds now: whole families, no end mark. The second value says whether the daemon's own
-    /// figures belong on the same page.
+    /// metrics belong on the same page.
     ///
     /// # Errors
     /// Why the query can't be answered, for the scraper: status 400.

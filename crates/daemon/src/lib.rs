@@ -2,7 +2,7 @@
 //!
 //! Configuration ([`config`]), exit codes ([`Failure`]), logging ([`LogOptions`]), state and run folders
 //! ([`paths`]), the pages `/metrics` and `/healthz` ([`Page`], [`Large`], [`Health`], [`http`],
-//! [`Listening`], [`connections`]), figures about itself ([`SelfFigures`]), clean stop
+//! [`Listening`], [`connections`]), metrics about itself ([`SelfMetrics`]), clean stop
 //! ([`stop_signal`]), time ([`Clock`], [`Ticker`]), a terminal that is drawn again in place ([`Screen`]). It knows no source, no spool and no SQL.
 
 pub mod certificates;
@@ -25,7 +25,7 @@ mod renewed;
 mod screen;
 mod seconds;
 mod secrets;
-mod self_figures;
+mod self_metrics;
 mod ticker;
 mod token;
 
@@ -43,6 +43,8 @@ pub use renewed::Renewed;
 pub use screen::Screen;
 pub use seconds::Seconds;
 pub use secrets::hide_secrets;
-pub use self_figures::SelfFigures;
+pub use self_metrics::SelfMetrics;
+/// The name that other crates still use.
+pub use self_metrics::SelfMetrics as SelfFigures;
 pub use ticker::Ticker;
 pub use token::Token;

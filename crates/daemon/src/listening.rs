@@ -116,7 +116,7 @@ fn holder_of(address: SocketAddr) -> String {
 mod tests {
     use super::*;
     use crate::AlwaysHealthy;
-    use crate::SelfFigures;
+    use crate::SelfMetrics;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test(start_paused = true)]
@@ -130,7 +130,7 @@ mod tests {
         assert!(!state.is_bound());
         assert!(state.conditions()[0].text.contains("http.listen"));
         let stop = CancellationToken::new();
-        let router = http::metrics_router(Arc::new(SelfFigures::default()), Arc::new(AlwaysHealthy));
+        let router = http::metrics_router(Arc::new(SelfMetrics::default()), Arc::new(AlwaysHealthy));
         let task = tokio::spawn(listening.serve(router, stop.clone()));
         tokio::time::sleep(RETRY_INTERVAL * 3).await;
         assert!(!state.is_bound());

@@ -48,7 +48,7 @@ impl LogOptions {
             crate::Failure::usage(format!("--log-level {level}: {error}; for instance info or debug"))
         })?;
         let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-        // A closed standard error must not stop a daemon: the library would panic to tell of it.
+        // A closed standard error must not stop a daemon: the library would panic.
         let builder = builder.log_internal_errors(false);
         let started = match self.log_format {
             LogFormat::Text => {

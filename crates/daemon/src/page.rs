@@ -19,7 +19,7 @@ use throughline_sample::catalogue::{Kind, Metric};
 /// Content types of the two forms of the page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Prometheus text format 0.0.4, unless a client asks for the other.
+    /// Prometheus text format 0.0.4, unless a client requests the other.
     #[default]
     Text,
     /// OpenMetrics 1.0.
@@ -27,7 +27,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The form that an `Accept` header asks for.
+    /// The form that an `Accept` header requests.
     #[must_use]
     pub fn from_accept(accept: &str) -> Self {
         if accept.contains("application/openmetrics-text") { Format::OpenMetrics } else { Format::Text }

@@ -90,7 +90,7 @@ fn user_in(folder: &Path, own: SocketAddr, peer: SocketAddr) -> Option<u32> {
     if !(is_loopback(own) && is_loopback(peer)) {
         return None;
     }
-    // A socket of the IPv6 family speaks IPv4 too, and stands in the file of its family.
+    // A socket of the IPv6 family serves IPv4, too, and stands in the file of its family.
     let files = [("tcp", false), ("tcp6", true)];
     files.iter().filter(|(_, six)| *six || !peer.ip().to_canonical().is_ipv6()).find_map(|(file, six)| {
         let text = std::fs::read_to_string(folder.join(file)).ok()?;

@@ -18,7 +18,7 @@ const HOME: &str = "\x1b[H";
 const END_OF_LINE: &str = "\x1b[K";
 /// Clears what is below.
 const END_OF_SCREEN: &str = "\x1b[J";
-/// Size where a terminal does not tell: that of a VT100.
+/// Size where a terminal does not report one: that of a VT100.
 const USUAL: (usize, usize) = (24, 80);
 
 /// A terminal taken over.

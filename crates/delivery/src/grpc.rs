@@ -239,7 +239,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     last.to_string()
 }
 
-/// Whether a URL's host is this machine, judged without asking a name server.
+/// Whether a URL's host is this machine, judged without a name server.
 fn is_loopback(host: &str) -> bool {
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())

@@ -1,4 +1,4 @@
-//! Asking a collector which of several crawlers of a subnet sweeps. One connection, opened again when it broke.
+//! Requests to a collector for the decision which of several crawlers of a subnet sweeps. One connection, opened again when it broke.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub const LEASE_LONGEST: Duration = Duration::from_secs(600);
 /// Time for an answer: the shortest lease.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 
-/// Asks a collector for leases.
+/// Requests leases from a collector.
 pub struct Leases {
     sink: GrpcSink,
     client: Option<(CollectClient<Channel>, Authorization)>,

@@ -27,7 +27,7 @@ pub use outbox::{Outbox, SpoolSection};
 pub use quarantine::Quarantine;
 pub use ship::{DRAIN, WINDOW_BYTES, WINDOW_ENTRIES, ship};
 pub use sink::{Ack, Answer, Connecting, OnRefusal, Reason, Refusal, Session, Sink, SinkError};
-pub use stats::{ShipStats, figures};
+pub use stats::{ShipStats, metrics};
 pub use tls::{ServerTls, TlsFileError, TlsFiles};
 
 /// Messages, client and server generated from `proto/collect.proto`, whose comments document them.

@@ -63,7 +63,7 @@ struct Parts {
     wake: Notify,
 }
 
-/// What people are told.
+/// What people read.
 #[derive(Default)]
 struct Report {
     /// Of the last refusal, if there was one.

@@ -1,4 +1,4 @@
-//! Figures about delivery, and their place in the catalogue.
+//! Metrics about delivery, and their place in the catalogue.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -45,10 +45,10 @@ impl ShipStats {
     }
 }
 
-/// The catalogue's figures of a spool and its delivery: part of the daemon, metric, value. `now_ns` is UTC
+/// The catalogue's metrics of a spool and its delivery: part of the daemon, metric, value. `now_ns` is UTC
 /// nanoseconds. Set them before each look at `/metrics` and before each record of self-statistics.
 #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
-pub fn figures(spool: &Stats, ship: &ShipStats, now_ns: i64) -> Vec<(&'static str, &'static Metric, f64)> {
+pub fn metrics(spool: &Stats, ship: &ShipStats, now_ns: i64) -> Vec<(&'static str, &'static Metric, f64)> {
     let failures: u64 = Reason::ALL.iter().map(|r| ship.failures(*r)).sum();
     let dropped = spool.dropped_memory_entries
         + spool.dropped_disk_entries

@@ -180,7 +180,7 @@ impl Flusher {
                 shared.lock().in_flight_upto = 0;
                 break Ok(());
             }
-            let done = self.make_room(shared, &batch).and_then(|()| self.write(shared, &batch));
+            let done = self.free_space_for(shared, &batch).and_then(|()| self.write(shared, &batch));
             shared.lock().in_flight_upto = 0;
             if let Err(error) = done {
                 break Err(error);

@@ -38,7 +38,7 @@ pub struct Entry {
     pub sequence: u64,
     /// What may become of it in a full spool.
     pub class: Class,
-    /// UTC nanoseconds when it was appended, by the system clock. For figures about age only.
+    /// UTC nanoseconds when it was appended, by the system clock. For the age in metrics only.
     pub appended_ns: i64,
     /// The bytes as appended.
     pub payload: Bytes,

@@ -122,11 +122,11 @@ impl Spool {
     pub async fn wait_after(&self, sequence: u64) {
         loop {
             // Made before looking, so that an append in between is not missed.
-            let told = self.owner.shared.readable.notified();
+            let notified = self.owner.shared.readable.notified();
             if self.owner.shared.lock().has_after(sequence) {
                 return;
             }
-            told.await;
+            notified.await;
         }
     }
 

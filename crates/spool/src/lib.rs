@@ -6,7 +6,7 @@
 //! syncs in 0.5 s). An entry that is acknowledged before its turn is never written at all.
 //!
 //! # Identity
-//! (spool id, sequence) names an entry for ever; the store drops what it has seen. Sequences of a folder only
+//! (spool id, sequence) names an entry for ever; the store drops what it has received before. Sequences of a folder only
 //! rise, with gaps. The meta file promises that none below `reserved_until` will be given by a later run, and
 //! no reader gets a sequence that is not promised on disk. A run that ended cleanly gives the rest of its
 //! promise back; after a crash the next run starts beyond it, even where every entry after the last sync is
@@ -51,11 +51,11 @@
 
 mod flush;
 mod format;
+mod free_space;
 mod handle;
 mod inspect;
 mod read;
 mod recover;
-mod room;
 mod salvage;
 #[cfg(feature = "simulated-disk")]
 pub mod simulated;
@@ -193,7 +193,7 @@ pub struct AppendError {
     pub bytes_max: usize,
 }
 
-/// Figures of a spool since it was opened, and its present fill.
+/// Counts of a spool since it was opened, and its present fill.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Entries taken.

@@ -140,8 +140,8 @@ impl Reader {
         // Each round passes an entry, ends, or grows `want` to the length of the one entry that stands there.
         while at.offset < segment.len {
             let left = usize::try_from(segment.len - at.offset).unwrap_or(usize::MAX);
-            let asked = want.min(left);
-            let mut chunk = vec![0; asked];
+            let requested = want.min(left);
+            let mut chunk = vec![0; requested];
             let got = at.file.read_at(&mut chunk, at.offset)?;
             chunk.truncate(got);
             let before = at.offset;
@@ -152,7 +152,7 @@ impl Reader {
                 }
                 Stopped::Needs(_) if at.offset == segment.len => {}
                 // The file, or what is good of it, ends within an entry.
-                Stopped::Needs(total) if got < asked || at.offset + total as u64 > segment.len => {
+                Stopped::Needs(total) if got < requested || at.offset + total as u64 > segment.len => {
                     self.pass_damage(&mut at, segment)?;
                 }
                 Stopped::Needs(total) => {

@@ -1,5 +1,5 @@
 //! A disk in memory that forgets: what was not synced survives a crash wholly, partly, or not at all, and
-//! any operation can be told to fail. Knows nothing of spools. For tests of this crate and of others (feature
+//! any operation can be made to fail. Knows nothing of spools. For tests of this crate and of others (feature
 //! `simulated-disk`); what is wrong with its use panics.
 #![allow(clippy::unwrap_used)]
 

@@ -24,9 +24,9 @@ const THIN_SHARE: usize = 4;
 
 pub(crate) struct Shared {
     state: Mutex<State>,
-    /// Told when there is something to write or remove, and at the end.
+    /// Notified when there is something to write or remove, and at the end.
     pub work: Condvar,
-    /// Told at each append and each widened reservation.
+    /// Notified at each append and each widened reservation.
     pub readable: Notify,
     pub config: Config,
 }
@@ -121,7 +121,7 @@ impl State {
         self.counts.appended_entries += 1;
         self.counts.appended_bytes += payload.len() as u64;
         let entry = Pending { sequence, class, appended_ns: now_ns(), payload };
-        self.make_memory_room(config.memory_bytes_max, entry.cost());
+        self.free_memory_for(config.memory_bytes_max, entry.cost());
         if self.pending_bytes + entry.cost() > config.memory_bytes_max {
             // All that is left is being written at this moment: the new one has no place.
             self.counts.dropped_memory_entries += 1;
@@ -132,7 +132,7 @@ impl State {
         Ok(sequence)
     }
 
-    fn make_memory_room(&mut self, bytes_max: usize, need: usize) {
+    fn free_memory_for(&mut self, bytes_max: usize, need: usize) {
         if self.pending_bytes + need <= bytes_max {
             return;
         }

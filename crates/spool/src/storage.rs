@@ -36,7 +36,7 @@ pub trait StorageFile: Send + Sync {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
-    /// Reads into `buffer` from `offset`; fewer bytes than asked for only at the end of the file.
+    /// Reads into `buffer` from `offset`; fewer bytes than requested only at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
     /// Writes all of `bytes` at `offset`. After an error any part of them may be there.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;

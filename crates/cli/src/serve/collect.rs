@@ -5,7 +5,7 @@ use anyhow::Context;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
-use throughline_daemon::{Failure, SelfFigures, raise_descriptors};
+use throughline_daemon::{Failure, SelfMetrics, raise_descriptors};
 use throughline_store::{Database, Terms, Writer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Mutex;
@@ -77,7 +77,7 @@ impl Collect {
     pub async fn run(
         self,
         database: Database,
-        figures: SelfFigures,
+        metrics: SelfMetrics,
         node: String,
         stop: CancellationToken,
     ) -> anyhow::Result<()> {
@@ -88,7 +88,7 @@ impl Collect {
             let listener = tokio::net::TcpListener::from_std(listener)?;
             let writer = Writer::new(database.clone());
             let terms = Arc::new(Mutex::new(Terms::new(database)));
-            throughline_collector::run(listener, writer, terms, access, figures, node, stop).await
+            throughline_collector::run(listener, writer, terms, access, metrics, node, stop).await
         });
         let result = work.await;
         drop(runtime);

@@ -24,7 +24,7 @@ const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
 /// Clocks further ahead than a day would make chunks that retention never reaches.
 const ACCEPT_FUTURE_SECONDS_MAX: u64 = 24 * 3600;
 
-/// Shortest silence that says anything: agents speak of each job once a minute.
+/// Shortest silence that says anything: agents report each job once a minute.
 const JOB_SILENCE_SECONDS_MIN: u64 = 180;
 
 /// Most samples of one remote-read: what a Prometheus with default settings takes is a hundredth of it.
@@ -33,7 +33,7 @@ const SAMPLES_MAX: u64 = 5_000_000_000;
 /// Longest statement: a day.
 const QUERY_SECONDS_MAX: u64 = 24 * 3600;
 
-/// Most connections for queries: PostgreSQL has 100 unless told otherwise.
+/// Most connections for queries: PostgreSQL has 100 by default.
 const QUERIES_AT_ONCE_MAX: u64 = 90;
 
 /// Most connections of readers: each is a descriptor, of which collect needs one for each sender.
@@ -264,7 +264,7 @@ impl Default for QueryConfig {
 }
 
 impl QueryConfig {
-    /// Who may ask.
+    /// Who may read.
     pub fn access(&self) -> Access {
         Access {
             tls: self.tls.clone(),
@@ -275,7 +275,7 @@ impl QueryConfig {
         }
     }
 
-    /// Bounds of what one question may cost.
+    /// Bounds of what one request may cost.
     ///
     /// # Errors
     /// One is out of range (64).
@@ -418,7 +418,7 @@ impl ServerConfig {
         }
         if self.upkeep.job_silence_seconds < JOB_SILENCE_SECONDS_MIN {
             return Err(Failure::usage(format!(
-                "upkeep.job_silence_seconds = {}: must be at least {JOB_SILENCE_SECONDS_MIN}, as agents speak of their \
+                "upkeep.job_silence_seconds = {}: must be at least {JOB_SILENCE_SECONDS_MIN}, as agents report their \
                  jobs once a minute",
                 self.upkeep.job_silence_seconds
             )));

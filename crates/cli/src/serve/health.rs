@@ -1,11 +1,11 @@
 //! What `/healthz` of `serve` reports: the database away or its disk full, nothing stored, upkeep stuck.
 //!
-//! A task looks at the database and at the figures of the roles; the page itself asks nothing and waits for nothing.
+//! A task observes the database and the metrics of the roles; the page itself queries nothing and waits for nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use throughline_daemon::{Condition, Health, SelfFigures};
+use throughline_daemon::{Condition, Health, SelfMetrics};
 use throughline_sample::catalogue::{COMMITS, SOURCE_UP};
 use throughline_store::{Database, DiskSpace};
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ const INTERVAL: Duration = Duration::from_secs(3);
 /// How long it may take to answer that.
 const ANSWER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Without a commit for so long the collector is stuck: it stores its own figures every 10 s, whatever arrives.
+/// Without a commit for so long the collector is stuck: it stores its own metrics every 10 s, whatever arrives.
 const SILENT_LIMIT: Duration = Duration::from_secs(60);
 
 /// How long upkeep may fail before the page is failing and not only degraded: a round of it may take 600 s.
@@ -38,7 +38,7 @@ pub struct Roles {
 #[derive(Clone, Debug)]
 pub struct ServeHealth {
     database: Database,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     roles: Roles,
     observed: Arc<Mutex<Observed>>,
 }
@@ -56,7 +56,7 @@ struct Observed {
 
 impl ServeHealth {
     /// Nothing observed yet, so the database counts as away.
-    pub fn new(database: Database, figures: SelfFigures, roles: Roles) -> Self {
+    pub fn new(database: Database, metrics: SelfMetrics, roles: Roles) -> Self {
         let observed = Observed {
             away: Some("not connected yet".to_owned()),
             space: None,
@@ -64,7 +64,7 @@ impl ServeHealth {
             last_commit: Instant::now(),
             upkeep_failing_since: None,
         };
-        Self { database, figures, roles, observed: Arc::new(Mutex::new(observed)) }
+        Self { database, metrics, roles, observed: Arc::new(Mutex::new(observed)) }
     }
 
     /// Looks again and again until `stop`.
@@ -100,12 +100,12 @@ impl ServeHealth {
 
     fn note(&self, away: Option<String>, space: Option<DiskSpace>, now: Instant) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
-        let commits = self.figures.get("collector", &COMMITS).unwrap_or(0.0);
+        let commits = self.metrics.get("collector", &COMMITS).unwrap_or(0.0);
         if commits > observed.commits || away.is_some() {
             // While the database is away that is the reason, and afterwards the time begins anew.
             observed.last_commit = now;
         }
-        let upkeep_fails = self.figures.get("upkeep", &SOURCE_UP) == Some(0.0);
+        let upkeep_fails = self.metrics.get("upkeep", &SOURCE_UP) == Some(0.0);
         let since = observed.upkeep_failing_since.unwrap_or(now);
         observed.upkeep_failing_since = upkeep_fails.then_some(since);
         (observed.commits, observed.away, observed.space) = (commits, away, space);
@@ -129,7 +129,7 @@ impl ServeHealth {
         let silent = now.saturating_duration_since(observed.last_commit);
         if self.roles.collect && silent > SILENT_LIMIT {
             conditions.push(Condition::failing(format!(
-                "collector: nothing was stored for {} s, not even its own figures; its log has the reason",
+                "collector: nothing was stored for {} s, not even its own metrics; its log has the reason",
                 silent.as_secs()
             )));
         }
@@ -155,11 +155,11 @@ mod tests {
     use super::*;
     use throughline_daemon::Level;
 
-    fn health() -> (ServeHealth, SelfFigures) {
-        let figures = SelfFigures::default();
+    fn health() -> (ServeHealth, SelfMetrics) {
+        let metrics = SelfMetrics::default();
         let database = Database::from_url("host=/nonexistent user=x dbname=x").unwrap();
         let roles = Roles { collect: true, upkeep: true };
-        (ServeHealth::new(database, figures.clone(), roles), figures)
+        (ServeHealth::new(database, metrics.clone(), roles), metrics)
     }
 
     fn found(health: &ServeHealth, now: Instant) -> Vec<(Level, String)> {
@@ -185,11 +185,11 @@ mod tests {
 
     #[test]
     fn a_collector_that_stores_nothing_and_an_upkeep_that_fails_are_named() {
-        let (health, figures) = health();
+        let (health, metrics) = health();
         let start = Instant::now();
         health.note(None, None, start);
-        figures.add("collector", &COMMITS, 1);
-        figures.set("upkeep", &SOURCE_UP, 0.0);
+        metrics.add("collector", &COMMITS, 1);
+        metrics.set("upkeep", &SOURCE_UP, 0.0);
         health.note(None, None, start + Duration::from_secs(50));
         let at = |seconds| found(&health, start + Duration::from_secs(seconds));
         assert!(matches!(&at(100)[..], [(Level::Degraded, text)] if text.contains("upkeep: fails for 50 s")));
@@ -197,8 +197,8 @@ mod tests {
         assert!(stored.contains("nothing was stored for 61 s"), "{stored}");
         assert_eq!(at(960).iter().filter(|(level, _)| *level == Level::Failing).count(), 2);
         // Both go on.
-        figures.add("collector", &COMMITS, 1);
-        figures.set("upkeep", &SOURCE_UP, 1.0);
+        metrics.add("collector", &COMMITS, 1);
+        metrics.set("upkeep", &SOURCE_UP, 1.0);
         health.note(None, None, start + Duration::from_secs(960));
         assert_eq!(at(960), []);
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
     CONNECTION_LIMIT, OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS,
 };
@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::SOURCE;
 use crate::limits::{FIRST_STREAM_LIMIT, HANDSHAKE_GRACE, IDLE_LIMIT, Limits, STREAMS_PER_SENDER};
 
-/// Why a connection was refused or closed, in the place of a figure's source.
+/// Why a connection was refused or closed, in the place of a metric's source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// Too many in handshake: this one was the oldest of the address that has most of them.
@@ -28,7 +28,7 @@ pub(crate) enum Refusal {
     HandshakeTime,
     /// Broken off, or no certificate of our authority.
     Handshake,
-    /// It does not speak HTTP/2.
+    /// It does not use HTTP/2.
     NotHttp2,
     /// Too many of one sender.
     SenderFull,
@@ -156,7 +156,7 @@ struct Inner {
 /// All connections.
 pub(crate) struct Registry {
     limits: Limits,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     inner: Mutex<Inner>,
 }
 
@@ -231,10 +231,10 @@ impl Inner {
 }
 
 impl Registry {
-    pub fn new(limits: Limits, figures: SelfFigures) -> Arc<Self> {
+    pub fn new(limits: Limits, metrics: SelfMetrics) -> Arc<Self> {
         #[allow(clippy::cast_precision_loss)] // Far below 2^53.
-        figures.set(SOURCE, &CONNECTION_LIMIT, limits.connections as f64);
-        let registry = Self { limits, figures, inner: Mutex::default() };
+        metrics.set(SOURCE, &CONNECTION_LIMIT, limits.connections as f64);
+        let registry = Self { limits, metrics, inner: Mutex::default() };
         registry.show(&registry.lock());
         Arc::new(registry)
     }
@@ -246,13 +246,13 @@ impl Registry {
     fn show(&self, inner: &Inner) {
         #[allow(clippy::cast_precision_loss)] // Far below 2^53.
         let count = |number: usize| number as f64;
-        self.figures.set(SOURCE, &PENDING_HANDSHAKES, count(inner.pending.len()));
-        self.figures.set(SOURCE, &OPEN_CONNECTIONS, count(inner.open.len()));
+        self.metrics.set(SOURCE, &PENDING_HANDSHAKES, count(inner.pending.len()));
+        self.metrics.set(SOURCE, &OPEN_CONNECTIONS, count(inner.open.len()));
     }
 
     /// Counts a refusal.
     pub fn refused(&self, why: Refusal) {
-        self.figures.add(why.name(), &REFUSED_CONNECTIONS, 1);
+        self.metrics.add(why.name(), &REFUSED_CONNECTIONS, 1);
     }
 
     /// Room for another handshake, taken from the origin that has most where there is none; or after what time to try
@@ -371,9 +371,9 @@ impl Registry {
 mod tests {
     use super::*;
 
-    fn registry(connections: usize, handshakes: usize, per_sender: usize) -> (Arc<Registry>, SelfFigures) {
-        let figures = SelfFigures::default();
-        (Registry::new(Limits { connections, handshakes, per_sender }, figures.clone()), figures)
+    fn registry(connections: usize, handshakes: usize, per_sender: usize) -> (Arc<Registry>, SelfMetrics) {
+        let metrics = SelfMetrics::default();
+        (Registry::new(Limits { connections, handshakes, per_sender }, metrics.clone()), metrics)
     }
 
     fn from(last: u8) -> Origin {
@@ -390,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_address_with_most_handshakes_gives_way() {
-        let (registry, figures) = registry(10, 4, 2);
+        let (registry, metrics) = registry(10, 4, 2);
         let many: Vec<_> = (0..3).map(|_| registry.handshake(from(1)).ok().unwrap()).collect();
         let other = registry.handshake(from(2)).ok().unwrap();
         let wait = registry.handshake(from(3)).err().unwrap();
@@ -400,10 +400,10 @@ mod tests {
         let dropped: Vec<bool> = many.iter().map(|m| m.drop.is_cancelled()).collect();
         assert_eq!(dropped, [true, false, false], "the oldest of the one who has most");
         assert!(!other.drop.is_cancelled() && !third.drop.is_cancelled());
-        assert_eq!(figures.get("handshakes_full", &REFUSED_CONNECTIONS), Some(1.0));
-        assert_eq!(figures.get(SOURCE, &PENDING_HANDSHAKES), Some(4.0));
+        assert_eq!(metrics.get("handshakes_full", &REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get(SOURCE, &PENDING_HANDSHAKES), Some(4.0));
         drop((many, other, third));
-        assert_eq!(figures.get(SOURCE, &PENDING_HANDSHAKES), Some(0.0));
+        assert_eq!(metrics.get(SOURCE, &PENDING_HANDSHAKES), Some(0.0));
     }
 
     #[test]
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn a_sender_over_its_share_loses_a_connection_of_its_own() {
-        let (registry, figures) = registry(10, 4, 2);
+        let (registry, metrics) = registry(10, 4, 2);
         let stranger = open(&registry, "b").ok().unwrap();
         let busy = open(&registry, "a").ok().unwrap();
         let _stream = registry.stream(&busy.open).unwrap();
@@ -424,9 +424,9 @@ mod tests {
         let third = open(&registry, "a").ok().unwrap();
         assert!(quiet.open.drop.is_cancelled(), "the one without a stream");
         assert!(!busy.open.drop.is_cancelled() && !stranger.open.drop.is_cancelled());
-        assert_eq!(figures.get("sender_full", &REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get("sender_full", &REFUSED_CONNECTIONS), Some(1.0));
         drop((quiet, third, busy, stranger));
-        assert_eq!(figures.get(SOURCE, &OPEN_CONNECTIONS), Some(0.0));
+        assert_eq!(metrics.get(SOURCE, &OPEN_CONNECTIONS), Some(0.0));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use throughline_collector::{Access, CommitError, Committer, Leaser, Limits, Socket, run};
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_delivery::{GrpcSink, OnRefusal, Reason, Session, ShipStats, Sink, TlsFiles, ship};
 use throughline_sample::Message;
 use throughline_sample::catalogue::{OPEN_CONNECTIONS, PENDING_HANDSHAKES, REFUSED_CONNECTIONS};
@@ -46,7 +46,7 @@ impl Committer for Memory {
 struct Collector {
     address: SocketAddr,
     store: Memory,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
@@ -55,11 +55,11 @@ impl Collector {
     async fn start(access: Access) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (figures, stop, store) = (SelfFigures::default(), CancellationToken::new(), Memory::default());
+        let (metrics, stop, store) = (SelfMetrics::default(), CancellationToken::new(), Memory::default());
         let leaser = Arc::new(store.clone());
         let work =
-            run(listener, store.clone(), leaser, access, figures.clone(), "server".into(), stop.clone());
-        Self { address, store, figures, stop, task: tokio::spawn(work) }
+            run(listener, store.clone(), leaser, access, metrics.clone(), "server".into(), stop.clone());
+        Self { address, store, metrics, stop, task: tokio::spawn(work) }
     }
 
     fn stored(&self, spool: Uuid) -> usize {
@@ -67,11 +67,11 @@ impl Collector {
     }
 
     fn refused(&self, why: &'static str) -> f64 {
-        self.figures.get(why, &REFUSED_CONNECTIONS).unwrap_or_default()
+        self.metrics.get(why, &REFUSED_CONNECTIONS).unwrap_or_default()
     }
 
     fn gauge(&self, metric: &'static throughline_sample::catalogue::Metric) -> f64 {
-        self.figures.get("collector", metric).unwrap()
+        self.metrics.get("collector", metric).unwrap()
     }
 
     async fn end(self) {

@@ -396,7 +396,7 @@ async fn a_fuzzed_batch_stores_exactly_its_valid_records() {
     }
     let mut found: BTreeSet<(&'static str, String)> = BTreeSet::new();
     for table in TIMED {
-        // The server's own figures stand beside the senders'.
+        // The server's own metrics stand beside the senders'.
         let of = if matches!(table, "events" | "coverage" | "self_stats") {
             "WHERE instance <> 'server'"
         } else {

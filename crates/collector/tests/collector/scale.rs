@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throughline_collector::{Access, run};
-use throughline_daemon::{Clock, SelfFigures};
+use throughline_daemon::{Clock, SelfMetrics};
 use throughline_delivery::{GrpcSink, ShipStats, ship};
 use throughline_sample::Message;
 use throughline_sample::catalogue::COMMITS;
@@ -22,7 +22,7 @@ const ROWS: u32 = 50;
 #[ignore = "needs a quiet machine: prints a rate, for make soak"]
 async fn a_thousand_senders() {
     let database = testing::database().await;
-    let (stop, figures) = (CancellationToken::new(), SelfFigures::default());
+    let (stop, metrics) = (CancellationToken::new(), SelfMetrics::default());
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let writer = Writer::new(database.clone());
@@ -32,7 +32,7 @@ async fn a_thousand_senders() {
         writer,
         terms,
         Access::default(),
-        figures.clone(),
+        metrics.clone(),
         "n".into(),
         stop.clone(),
     ));
@@ -85,7 +85,7 @@ async fn a_thousand_senders() {
     let client = database.connect().await.unwrap();
     let rows: i64 = client.query_one("SELECT count(*) FROM mpi_pvars", &[]).await.unwrap().get(0);
     assert_eq!(rows, i64::from(ROWS) * (SENDERS * ENTRIES) as i64);
-    let commits = figures.get("collector", &COMMITS).unwrap();
+    let commits = metrics.get("collector", &COMMITS).unwrap();
     println!(
         "{SENDERS} senders: {rows} rows in {elapsed:.1} s, {:.0} rows/s, {commits} transactions",
         rows as f64 / elapsed

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use throughline_collector::{Access, Crawlers, run};
-use throughline_daemon::{Clock, SelfFigures};
+use throughline_daemon::{Clock, SelfMetrics};
 use throughline_delivery::{GrpcSink, OnRefusal, ShipStats, Sink, TlsFiles, ship};
 use throughline_sample::Message;
 use throughline_sample::catalogue::REJECTED_RECORDS;
@@ -65,7 +65,7 @@ impl Authority {
 pub struct Site {
     pub database: Database,
     pub client: tokio_postgres::Client,
-    pub figures: SelfFigures,
+    pub metrics: SelfMetrics,
     pub authority: Authority,
     url: String,
     stop: CancellationToken,
@@ -87,11 +87,11 @@ impl Site {
         let url = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let crawlers = Crawlers::default().with("fab1".into(), [PREFIX]);
         let access = Access { tls: Some(authority.files("localhost")), crawlers, ..Access::default() };
-        let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
+        let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
         let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
-        let work = run(listener, writer, terms, access, figures.clone(), "server".into(), stop.clone());
+        let work = run(listener, writer, terms, access, metrics.clone(), "server".into(), stop.clone());
         let task = tokio::spawn(work);
-        Site { database, client, figures, authority, url, stop, task }
+        Site { database, client, metrics, authority, url, stop, task }
     }
 
     pub fn sink(&self, name: &str) -> GrpcSink {
@@ -148,7 +148,7 @@ impl Site {
     }
 
     pub fn rejected(&self, reason: &'static str) -> u64 {
-        self.figures.get(reason, &REJECTED_RECORDS).unwrap_or(0.0) as u64
+        self.metrics.get(reason, &REJECTED_RECORDS).unwrap_or(0.0) as u64
     }
 
     pub async fn end(self) {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use throughline_collector::{Access, run};
-use throughline_daemon::{Clock, SelfFigures};
+use throughline_daemon::{Clock, SelfMetrics};
 use throughline_delivery::{Connecting, GrpcSink, OnRefusal, ShipStats, Sink, ship};
 use throughline_sample::Message;
 use throughline_sample::wire::{Batch, Event};
@@ -68,7 +68,7 @@ async fn two_collectors_store_each_entry_once() {
             writer,
             terms,
             Access::default(),
-            SelfFigures::default(),
+            SelfMetrics::default(),
             name.into(),
             stop.clone(),
         );

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use throughline_collector::{Access, CommitError, Committer, Leaser, check_listen, run};
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_delivery::wire::collect_client::CollectClient;
 use throughline_delivery::wire::{LeaseRequest, PutRequest};
 use throughline_delivery::{GrpcSink, Leases, Reason, ShipStats, TlsFiles, ship};
@@ -75,7 +75,7 @@ impl Committer for Memory {
             }
             *highest = entry.sequence;
             match &entry.content {
-                // The collector's own figures.
+                // The collector's own metrics.
                 Content::Batch(batch) if batch.node == "server" => {}
                 Content::Batch(batch) => {
                     content.rows.push((entry.spool_id, batch.order));
@@ -101,7 +101,7 @@ impl Committer for Memory {
 
 struct Collector {
     address: SocketAddr,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     stop: CancellationToken,
     task: tokio::task::JoinHandle<anyhow::Result<()>>,
 }
@@ -114,11 +114,11 @@ async fn start_for(store: &Memory, address: Option<SocketAddr>, access: Access) 
     let wanted = address.unwrap_or_else(|| ([127, 0, 0, 1], 0).into());
     let listener = tokio::net::TcpListener::bind(wanted).await.unwrap();
     let address = listener.local_addr().unwrap();
-    let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
+    let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
     let leaser = Arc::new(store.clone());
-    let work = run(listener, store.clone(), leaser, access, figures.clone(), "server".into(), stop.clone());
+    let work = run(listener, store.clone(), leaser, access, metrics.clone(), "server".into(), stop.clone());
     let task = tokio::spawn(work);
-    Collector { address, figures, stop, task }
+    Collector { address, metrics, stop, task }
 }
 
 fn batch(node: &str, order: u64) -> Vec<u8> {
@@ -165,7 +165,7 @@ async fn many_senders_an_absent_store_a_lost_answer_and_a_restart_store_all_exac
             50 => store.away.store(true, Relaxed),
             100 => {
                 until("a failed commit", || {
-                    first.figures.get("collector", &COMMIT_FAILURES).unwrap_or(0.0) > 0.0
+                    first.metrics.get("collector", &COMMIT_FAILURES).unwrap_or(0.0) > 0.0
                 })
                 .await;
                 store.away.store(false, Relaxed);
@@ -196,7 +196,7 @@ async fn many_senders_an_absent_store_a_lost_answer_and_a_restart_store_all_exac
     for orders in per_spool.values() {
         assert_eq!(*orders, (0..EACH).collect::<Vec<_>>(), "each once and in order");
     }
-    let commits = first.figures.get("collector", &COMMITS).unwrap();
+    let commits = first.metrics.get("collector", &COMMITS).unwrap();
     assert!(content.largest > SENDERS, "entries of many senders share a transaction: {commits} commits");
 }
 
@@ -223,7 +223,7 @@ async fn what_cannot_be_decoded_or_stored_is_set_aside_and_blocks_nobody() {
         aside.sort_unstable();
         assert_eq!(aside, [11, 21]);
     }
-    assert_eq!(collector.figures.get("collector", &QUARANTINED_ENTRIES), Some(2.0));
+    assert_eq!(collector.metrics.get("collector", &QUARANTINED_ENTRIES), Some(2.0));
     // Stopping while senders are connected ends.
     collector.stop.cancel();
     collector.task.await.unwrap().unwrap();
@@ -245,7 +245,7 @@ async fn a_stream_that_breaks_the_protocol_is_refused_and_others_go_on() {
         let status = answers.message().await.unwrap_err();
         assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
     }
-    assert_eq!(collector.figures.get("collector", &REFUSED_ENTRIES), Some(3.0));
+    assert_eq!(collector.metrics.get("collector", &REFUSED_ENTRIES), Some(3.0));
     good.spool.append(batch("n", 0), Class::Precious).unwrap();
     until("delivery", || good.spool.stats().backlog_entries == 0).await;
     collector.stop.cancel();
@@ -259,7 +259,7 @@ async fn a_stop_while_the_store_is_away_ends_and_acknowledges_nothing() {
     let collector = start(&store, None).await;
     let good = sender(collector.address);
     good.spool.append(batch("n", 0), Class::Precious).unwrap();
-    until("a failed commit", || collector.figures.get("collector", &COMMIT_FAILURES).unwrap_or(0.0) > 0.0)
+    until("a failed commit", || collector.metrics.get("collector", &COMMIT_FAILURES).unwrap_or(0.0) > 0.0)
         .await;
     collector.stop.cancel();
     tokio::time::timeout(DEADLINE, collector.task).await.unwrap().unwrap().unwrap();

@@ -42,7 +42,7 @@ impl SelfMetrics {
     fn refreshed(&self) -> &SelfFigures {
         let publisher = &self.shared.publisher;
         let internal =
-            throughline_delivery::figures(&publisher.spool.stats(), &self.shipped, publisher.clock.now());
+            throughline_delivery::metrics(&publisher.spool.stats(), &self.shipped, publisher.clock.now());
         internal.into_iter().for_each(|(part, metric, value)| publisher.figures.set(part, metric, value));
         &publisher.figures
     }

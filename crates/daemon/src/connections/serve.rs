@@ -196,7 +196,7 @@ mod tests {
         (address, stop)
     }
 
-    async fn ask(address: SocketAddr) -> TcpStream {
+    async fn request(address: SocketAddr) -> TcpStream {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(GET).await.unwrap();
         stream
@@ -215,7 +215,7 @@ mod tests {
         for _ in 0..CONNECTIONS_EACH_MAX * 4 {
             silent.push(TcpStream::connect(address).await.unwrap());
         }
-        let answer = read(ask(address).await).await;
+        let answer = read(request(address).await).await;
         assert!(answer.starts_with(b"HTTP/1.1 200") && answer.len() > LARGE_BYTES);
         let closed = closed_of(&mut silent).await;
         assert!(closed >= CONNECTIONS_EACH_MAX * 3, "{closed} of {} were closed", silent.len());
@@ -237,12 +237,12 @@ mod tests {
         let (address, _stop) = started().await;
         let mut held = Vec::new();
         for _ in 0..ANSWERS_EACH_MAX {
-            let mut stream = ask(address).await;
+            let mut stream = request(address).await;
             assert_eq!(stream.read_u8().await.unwrap(), b'H');
             held.push(stream);
         }
         // The clock is real until here: looks at the kernel's table are threads, which a stopped one does not wait for.
-        let one_more = ask(address).await;
+        let one_more = request(address).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         tokio::time::pause();
         let refused = read(one_more).await;
@@ -252,6 +252,6 @@ mod tests {
         for stream in held {
             assert!(read(stream).await.len() < LARGE_BYTES);
         }
-        assert!(read(ask(address).await).await.len() > LARGE_BYTES);
+        assert!(read(request(address).await).await.len() > LARGE_BYTES);
     }
 }

@@ -1,4 +1,4 @@
-//! A connection that must move: its other end takes what is sent to it and, where that is asked for, sends something.
+//! A connection that must move: its other end takes what is sent to it and, where required, sends something.
 
 use super::places::{Peer, Place};
 use std::io;
@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 /// How long a peer may take nothing of what is sent to it.
 pub const WRITE_STALL_MAX: Duration = Duration::from_secs(30);
 
-/// A stream whose other end must take what is sent to it, and, where that is asked for, send something.
+/// A stream whose other end must take what is sent to it and, where required, send something.
 pub struct Watched<S, K: Peer> {
     inner: S,
     place: Place<K>,

@@ -1,4 +1,4 @@
-//! Figures about the process itself, kept once and told twice: in `/metrics` and as records.
+//! Metrics about the process itself, stored once and shown twice: in `/metrics` and as records.
 
 use crate::{Expose, Page};
 use std::collections::BTreeMap;
@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use throughline_sample::catalogue::Metric;
 use throughline_sample::wire::SelfStat;
 
-/// Prometheus prefix of these figures.
+/// Prometheus prefix of these metrics.
 const PREFIX: &str = "throughline_";
 
-/// A shared set of figures by part of the process (`source`) and catalogue metric. Cheap to clone.
+/// A shared set of metrics by part of the process (`source`) and catalogue metric. Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct SelfFigures {
+pub struct SelfMetrics {
     values: Arc<Mutex<BTreeMap<Key, f64>>>,
 }
 
@@ -45,7 +45,7 @@ impl Ord for Key {
     }
 }
 
-impl SelfFigures {
+impl SelfMetrics {
     /// Adds to a counter.
     pub fn add(&self, source: &'static str, metric: &'static Metric, count: u64) {
         // Exact up to 2^53, which no count of a process reaches.
@@ -65,7 +65,7 @@ impl SelfFigures {
         self.with(|values| values.get(&Key { source, metric }).copied())
     }
 
-    /// All figures as records with this time (UTC nanoseconds).
+    /// All metrics as records with this time (UTC nanoseconds).
     #[must_use]
     pub fn records(&self, time: i64) -> Vec<SelfStat> {
         let record = |(key, value): (&Key, &f64)| SelfStat {
@@ -83,7 +83,7 @@ impl SelfFigures {
     }
 }
 
-impl Expose for SelfFigures {
+impl Expose for SelfMetrics {
     fn expose(&self, page: &mut Page) {
         self.with(|values| {
             for (key, value) in values.iter() {
@@ -101,15 +101,15 @@ mod tests {
 
     #[test]
     fn told_in_metrics_and_as_records() {
-        let figures = SelfFigures::default();
-        figures.add("nvml", &RECORDS, 2);
-        figures.add("nvml", &RECORDS, 3);
-        assert_eq!(figures.get("nvml", &RECORDS), Some(5.0));
-        assert_eq!(figures.get("nvml", &DROPPED_RECORDS), None);
-        let record = &figures.records(7)[0];
+        let metrics = SelfMetrics::default();
+        metrics.add("nvml", &RECORDS, 2);
+        metrics.add("nvml", &RECORDS, 3);
+        assert_eq!(metrics.get("nvml", &RECORDS), Some(5.0));
+        assert_eq!(metrics.get("nvml", &DROPPED_RECORDS), None);
+        let record = &metrics.records(7)[0];
         assert_eq!((record.time, record.name.as_str(), record.value), (7, "records", 5.0));
         let mut page = Page::default();
-        figures.expose(&mut page);
+        metrics.expose(&mut page);
         let text = page.encode(Format::Text);
         assert!(text.contains("throughline_records_total{source=\"nvml\"} 5"), "{text}");
     }

@@ -11,7 +11,7 @@ use crate::{FOREIGN_SEGMENT_BYTES_MAX, SEGMENTS_MAX};
 
 impl Flusher {
     /// Thins, then drops, until the folder stays within its bound with this batch and one rewritten segment.
-    pub fn make_room(&mut self, shared: &Shared, batch: &[Pending]) -> Result<(), FlushError> {
+    pub fn free_space_for(&mut self, shared: &Shared, batch: &[Pending]) -> Result<(), FlushError> {
         let need: u64 = batch.iter().map(|p| (p.payload.len() + ENTRY_HEADER_BYTES) as u64).sum::<u64>()
             + SEGMENT_HEADER_BYTES as u64;
         // Each round thins one segment (each only once) or drops one, so this ends.
