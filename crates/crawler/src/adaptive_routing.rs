@@ -1,7 +1,7 @@
-//! Asks switches whether they route adaptively, those that are known to be able to tell.
+//! Queries switches whether they route adaptively, those that are known to be able to report.
 //!
 //! The specification has no such thing. NVIDIA's (Mellanox's) switches answer a vendor attribute; others would
-//! drop it or wait it out, so they are not asked and stay unknown.
+//! drop it or wait it out, so they are not queried and stay unknown.
 
 use crate::engine::{Engine, EngineError};
 use crate::smp_batch::{Missing, SmpGet, get_all};
@@ -25,7 +25,7 @@ fn has_attribute(node: &Node) -> bool {
     node.kind == NodeKind::Switch && node.vendor_id == VENDOR_MELLANOX && DEVICES.contains(&node.device_id)
 }
 
-/// What each switch says that can tell; one SMP a switch. Others are not in the answer.
+/// What each switch says that can report; one SMP a switch. Others are not in the answer.
 ///
 /// # Errors
 /// [`EngineError`].

@@ -1,6 +1,6 @@
 //! Discovery: walks the subnet by directed routes, many nodes at once, and reads forwarding tables on the way.
 //!
-//! A *whole* walk ([`discover`]) asks every node everything. A *light* one ([`walk`]) starts from what is known
+//! A *whole* walk ([`discover`]) queries every node for everything. A *light* one ([`walk`]) starts from what is known
 //! and reads only what can have changed: who each switch is, its SwitchInfo and the PortInfo of all its ports;
 //! of neighbours those behind ports that changed, those that somebody suspects, and a share of the others in
 //! turn. Both go outwards through ports whose link is up now, so a cut cable never leaves a path that leads
@@ -51,17 +51,17 @@ pub struct Discovery {
 pub struct WalkOptions<'a> {
     /// What is known. Nodes that do not answer are kept from it.
     pub known: Option<&'a Topology>,
-    /// Whether everything is asked, whatever is known.
+    /// Whether everything is queried, whatever is known.
     pub whole: bool,
     /// Whether all forwarding tables are read; else those whose switch says that its top changed.
     pub tables: bool,
-    /// Nodes to be asked whatever is known of them.
+    /// Nodes to be queried whatever is known of them.
     pub nodes: &'a BTreeSet<Guid>,
     /// LIDs of such.
     pub lids: &'a BTreeSet<u16>,
-    /// Which share of the other nodes is asked in a light walk: each in one of [`WalkOptions::turns`] walks.
+    /// Which share of the other nodes is queried in a light walk: each in one of [`WalkOptions::turns`] walks.
     pub turn: u64,
-    /// See [`WalkOptions::turn`]; at least 1, which asks all in each walk.
+    /// See [`WalkOptions::turn`]; at least 1, which queries all in each walk.
     pub turns: u64,
     /// What the walk may take.
     pub limits: Limits,
@@ -88,7 +88,7 @@ impl<'a> WalkOptions<'a> {
         }
     }
 
-    /// A light walk that asks each neighbour.
+    /// A light walk that queries each neighbour.
     #[must_use]
     pub fn light(known: &'a Topology) -> WalkOptions<'a> {
         WalkOptions { whole: false, ..WalkOptions::whole(Some(known), false) }
@@ -114,7 +114,7 @@ pub fn walk(engine: &mut Engine, how: &WalkOptions<'_>, stop: &AtomicBool) -> Re
     let mut walk = walk::Walk::new(how);
     walk.probe(engine.queue(), DirectedPath::local(), None);
     engine.run(&mut walk, stop)?;
-    // Cables that were taken for known and whose other end did not turn up are asked after.
+    // Cables that were taken for known and whose other end did not turn up are followed up.
     while walk.request_missing(engine.queue()) {
         engine.run(&mut walk, stop)?;
     }

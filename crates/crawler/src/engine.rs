@@ -4,7 +4,7 @@
 //! open at each. How many are outstanding in all follows what is lost ([`window`](Engine::window)); when an
 //! attempt is repeated follows the round-trip times (`round_trip`, `overdue`). A node from which nothing came for
 //! a whole request with all its repetitions is *silent*: its other requests end at once, and until it answers
-//! again it is asked one thing in each round, aside from the window, for which nobody else waits. All engines of a
+//! again one thing is requested of it in each round, aside from the window, for which nobody else waits. All engines of a
 //! process share one promise of MADs per second ([`Budget`]). The engine does not know what the attributes mean;
 //! a [`Work`] does. Nothing is allocated per MAD once queues have grown.
 
@@ -48,7 +48,7 @@ pub enum Outcome<'a> {
     Refused(u16),
     /// No answer within all attempts.
     Timeout,
-    /// Not asked, because the node is silent.
+    /// Not queried, because the node is silent.
     Silent,
     /// Not sent: the transport refused it.
     NotSent,

@@ -2,7 +2,7 @@
 //!
 //! [`ALL`] is every kind there is, with severity and meaning; docs/FABRIC.md is held against it by a test.
 //! [`Watch`] compares one topology with the next and keeps what must be remembered between them. An event says
-//! what it is about at both ends, what was before and what is after. Nothing here asks the fabric or knows how
+//! what it is about at both ends, what was before and what is after. Nothing here queries the fabric or knows how
 //! events travel.
 
 mod cables;

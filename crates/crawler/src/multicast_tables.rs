@@ -12,8 +12,8 @@ use throughline_infiniband::topology::{Node, Topology};
 const REQUESTS_MAX: usize = 1_000_000;
 /// Entries of all tables that are taken, counted in bytes of masks that are not 0: as many as saved files may have.
 const ENTRIES_MAX: usize = 2_500_000;
-/// All tables and what could not be read of them. A switch is asked for so many blocks as it has in use, or, where
-/// it does not tell that, can have: 96 SMPs with 36 ports and 1,024 multicast LIDs.
+/// All tables and what could not be read of them. As many blocks are requested of a switch as it has in use, or, where
+/// it does not report that, can have: 96 SMPs with 36 ports and 1,024 multicast LIDs.
 ///
 /// # Errors
 /// [`EngineError`].

@@ -1,6 +1,6 @@
 //! Speaking with the subnet administrator: its records, subscriptions to traps, and the subnet from its records.
 //!
-//! Bytes are `mad::sa`'s. Nothing here decides when to ask, or what a trap is worth; that is the daemon's.
+//! Bytes are `mad::sa`'s. Nothing here decides when to query, or what a trap is worth; that is the daemon's.
 
 mod choice;
 mod client;
@@ -17,7 +17,7 @@ use crate::transport::TransportError;
 use throughline_infiniband::mad::sa::{Status, attribute};
 
 /// SM_Key that opensm accepts where its configuration has no other one, and that saquery uses by default. With
-/// it the administrator tells who is a member of which group.
+/// it the administrator reports who is a member of which group.
 pub const DEFAULT_SM_KEY: u64 = 1;
 
 /// A request to the subnet administrator failed.
@@ -34,9 +34,9 @@ pub enum SaError {
         attribute::name(*attribute)
     )]
     Silent {
-        /// Attribute asked for.
+        /// Attribute requested.
         attribute: u16,
-        /// LID that was asked.
+        /// LID that was queried.
         lid: u16,
         /// Requests sent.
         attempts: u32,
@@ -44,7 +44,7 @@ pub enum SaError {
     /// An answer with an error.
     #[error("the subnet administrator refuses {}: {status}", attribute::name(*attribute))]
     Refused {
-        /// Attribute asked for.
+        /// Attribute requested.
         attribute: u16,
         /// Its status.
         status: Status,
@@ -55,13 +55,13 @@ pub enum SaError {
         attribute::name(*attribute)
     )]
     Cut {
-        /// Attribute asked for.
+        /// Attribute requested.
         attribute: u16,
     },
     /// The transfer of a long answer ended early, or the answer is too long.
     #[error("the answer to {} did not come whole: {reason}", attribute::name(*attribute))]
     Broken {
-        /// Attribute asked for.
+        /// Attribute requested.
         attribute: u16,
         /// Why.
         reason: &'static str,

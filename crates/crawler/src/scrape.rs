@@ -1,4 +1,4 @@
-//! What a scraper asks the page for: a shard of the nodes and a choice of counters. Pure.
+//! What a scraper requests of the page: a shard of the nodes and a choice of counters. Pure.
 
 use throughline_daemon::{Format, Scrape};
 use throughline_infiniband::errors::find;
@@ -51,7 +51,7 @@ impl Shard {
         mixed % u64::from(self.of) == u64::from(self.number - 1)
     }
 
-    /// Whether what is told once of a fabric belongs to this shard.
+    /// Whether what is reported once of a fabric belongs to this shard.
     #[must_use]
     pub fn is_first(&self) -> bool {
         self.number == 1
@@ -118,7 +118,7 @@ fn is_fast(metric: &Metric) -> bool {
     metric.kind == Kind::Counter && matches!(metric.unit, Unit::Bytes | Unit::Packets | Unit::Ticks)
 }
 
-/// A page as it was asked for.
+/// A page as it was requested.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PageRequest {
     /// Which nodes.

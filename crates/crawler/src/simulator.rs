@@ -2,7 +2,7 @@
 //!
 //! libumad2sim attaches once in the life of a process, when a device is first looked for, and waits for ever for a
 //! simulator that is not there: one that was never started, or one in another network namespace (abstract sockets
-//! belong to one). So it is asked here first. And it never attaches again: when the simulator was restarted, only a
+//! belong to one). So it is queried here first. And it never attaches again: when the simulator was restarted, only a
 //! new process image can.
 
 use std::os::linux::net::SocketAddrExt;

@@ -1,6 +1,6 @@
 //! Many SMPs to known nodes at once: what is read of a subnet after its nodes and ports are known.
 //!
-//! Asks only; what an answer means is the caller's.
+//! Queries only; what an answer means is the caller's.
 
 use crate::engine::{Engine, EngineError, NodeId, Outcome, Queue, Request, Route, Work};
 use std::sync::atomic::AtomicBool;
@@ -42,7 +42,7 @@ impl Missing {
 /// Gets the position of a question and its answer: the attribute's data.
 pub type OnReply<'a> = dyn FnMut(usize, Result<&[u8], Missing>) + 'a;
 
-/// Asks all, in turn over the nodes. `done` gets each answer as it comes.
+/// Queries all, in turn over the nodes. `done` gets each answer as it comes.
 ///
 /// # Errors
 /// [`EngineError`].

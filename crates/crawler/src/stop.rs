@@ -18,7 +18,7 @@ struct Inner {
 }
 
 impl Stop {
-    /// Asks to stop and wakes all sleepers. Returns whether that had been asked before.
+    /// Requests the stop and wakes all sleepers. Returns whether it had been requested before.
     pub fn set(&self) -> bool {
         let before = self.inner.flag.swap(true, Ordering::Relaxed);
         // Under the lock, so that no sleeper is between its look at the flag and its wait.

@@ -1,6 +1,6 @@
 //! The sweep: counters of all chosen ports, by LID from a known topology.
 //!
-//! What a node can do is asked for once: ClassPortInfo before its first counters, the masks of
+//! What a node can do is requested once: ClassPortInfo before its first counters, the masks of
 //! PortSamplesControl before its first optional ones. A reading may be partial: what could not be read is
 //! absent, with a counted reason, and never hides another port. Nothing here writes to the fabric.
 

@@ -119,7 +119,7 @@ pub trait Transport: Send {
     }
 }
 
-/// The local port through which the fabric is asked.
+/// The local port through which the fabric is queried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalPort {
     /// Adapter.

@@ -12,8 +12,8 @@ pub const WORD_BYTES: u64 = 4;
 /// Payload of a full packet at the usual 4 KiB MTU, to make packet counts of byte counts.
 const PACKET_BYTES: f64 = 4096.0;
 
-/// Bytes that a link could have carried in one tick of PortXmitWait. Ibsim does not tell it, so the crawler is
-/// told by its configuration. Real switches count far faster (8 bytes); the counter has 32 bits and sticks at its
+/// Bytes that a link could have carried in one tick of PortXmitWait. Ibsim does not report it, so the crawler's
+/// configuration has it. Real switches count far faster (8 bytes); the counter has 32 bits and sticks at its
 /// end, which a port of 100 Gb/s reaches in 6 hours of waiting.
 pub const WAIT_TICK_BYTES: u32 = 65_536;
 

@@ -1,6 +1,6 @@
 //! What traffic between ranks does to the links on its way: routes, load and congestion, as pure functions.
 //!
-//! A link is one direction of one cable. Where flows ask for more than a link carries, all that cross it are
+//! A link is one direction of one cable. Where flows need more than a link carries, all that cross it are
 //! slowed down alike, as end-to-end flow control does, so that what one port sends is what the port at the
 //! other end receives. No I/O, no time, no simulator.
 
@@ -171,7 +171,7 @@ impl Network {
     }
 }
 
-/// The factor by which to scale `measured` so that the busiest link is asked for `target` times what it can
+/// The factor by which to scale `measured` so that the demand on the busiest link is `target` times what it can
 /// carry; `None` while nothing was measured.
 pub fn scale_factor(network: &Network, measured: &Demand, target: f64) -> Option<f64> {
     let fullest = network.fullest(measured);

@@ -54,7 +54,7 @@ impl Stack {
     }
 
     /// Stops everything, those who send before those who take, and waits until it is gone. What could not be
-    /// stopped cleanly is told and killed; returns whether all went well.
+    /// stopped cleanly is reported and killed; returns whether all went well.
     pub async fn stop(&mut self, layout: &Layout) -> bool {
         let mut clean = true;
         if let Some(mut mpi) = self.mpi.take() {

@@ -1,4 +1,4 @@
-//! Starts everything, each thing as soon as what it needs is there, and tells what is being waited for.
+//! Starts everything, each thing as soon as what it needs is there, and reports what is being waited for.
 
 use super::config::Server;
 use super::counters::WAIT_TICK_BYTES;
@@ -101,7 +101,7 @@ pub struct Started {
     pub rank_script: PathBuf,
 }
 
-/// Tells people what is being done.
+/// Prints what is being done.
 pub fn progress(what: &str) {
     print_line(&format!("  {what}"));
 }

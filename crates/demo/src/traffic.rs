@@ -1,5 +1,5 @@
-//! From measured MPI traffic to loads on links: once a second reads what ranks have sent, scales it, and tells
-//! the counters and the GPUs how fast to move.
+//! From measured MPI traffic to loads on links: once a second reads what ranks have sent, scales it, and sets
+//! how fast the counters and the GPUs move.
 
 use super::doubles::Gpus;
 use super::flows::{Demand, Load, Network, scale_factor, scaled};
@@ -8,7 +8,7 @@ use super::meter::Meter;
 use super::mpi::RANKS;
 use throughline_query::recent::{Client, peer_totals};
 
-/// What the busiest link is asked for, as a multiple of what it can carry: enough above 1 that it stays full
+/// Demand on the busiest link, as a multiple of what it can carry: enough above 1 that it stays full
 /// when the program is a little slower than when it was measured. The next flow has half of it (see
 /// `traffic.c`), and stays well below the 90 % at which the alerts fire.
 const TARGET: f64 = 1.25;

@@ -44,7 +44,7 @@ pub struct Cli {
     log: LogOptions,
 }
 
-/// Which local port, and how hard to ask.
+/// Which local port, and how hard to query.
 #[derive(Args)]
 pub struct FabricOptions {
     /// Local device, for instance mlx5_0 [default: the first with an active port]
@@ -59,13 +59,13 @@ pub struct FabricOptions {
     /// Read saved files in place of a live fabric: what ibnetdiscover, dump_fts and their family printed
     #[arg(long, global = true, value_name = "FOLDER", conflicts_with_all = ["ca", "port", "transport"])]
     pub from: Option<PathBuf>,
-    /// Who is asked for the topology: the nodes (`smp`), the subnet administrator (`sa`), or the nodes first [default: auto]
+    /// Who is queried for the topology: the nodes (`smp`), the subnet administrator (`sa`), or the nodes first [default: auto]
     #[arg(long, global = true, value_name = "auto|smp|sa", conflicts_with = "from")]
     pub discovery: Option<Choice>,
     /// File with the M_Key of the subnet, which only its owner may read; for fabrics that are protected by one
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub m_key_file: Option<PathBuf>,
-    /// File with the SM_Key, which only its owner may read: the subnet administrator tells members of groups to who knows it [default: none; for members opensm's own default, 1]
+    /// File with the SM_Key, which only its owner may read: the subnet administrator reports members of groups to who knows it [default: none; for members opensm's own default, 1]
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "from")]
     pub sm_key_file: Option<PathBuf>,
     /// Names of nodes in place of their descriptions, one line `0xGUID "name"` each [default: /etc/rdma/ib-node-name-map or /etc/opensm/ib-node-name-map, where one exists]
@@ -235,7 +235,7 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<ExitCode> {
         let mut log = self.log;
         if self.options.stats {
-            // Engines tell their cost at this level when they are closed.
+            // Engines report their cost at this level when they are closed.
             log.log_level.get_or_insert_with(|| "info".to_owned()).push_str(engine::COST_DIRECTIVE);
         }
         log.start()?;

@@ -1,5 +1,5 @@
 //! What a link could be: the best width and speed that both of its ends support, and that both are set to use.
-//! Pure; compares PortInfo's masks and asks nobody.
+//! Pure; compares PortInfo's masks and queries nobody.
 
 use crate::link::{Speed, Width, rate_bytes_per_second};
 use crate::mad::LinkMasks;

@@ -1,5 +1,5 @@
 //! What is wrong with a subnet as it was discovered and swept: one finding a line, with what to do about it.
-//! Pure. Judges what was read and names what could not be read; asks nobody.
+//! Pure. Judges what was read and names what could not be read; queries nobody.
 
 use crate::capability::{Capability, link_name};
 use crate::errors::Excess;
@@ -12,7 +12,7 @@ use throughline_sample::Guid;
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Traffic is lost, slowed or at risk, or nobody can tell.
+    /// Traffic is lost, slowed or at risk, or nothing is known.
     Error,
     /// Works, and should be looked at.
     Warning,
@@ -358,7 +358,7 @@ fn unanswered(topology: &Topology, failures: &[Failure], found: &mut Vec<Finding
     for failure in failures {
         let node = failure.guid.and_then(|guid| topology.node_by_guid(guid));
         let ports: Vec<u8> = failure.port.into_iter().collect();
-        // NodeInfo is asked through a port: whoever is behind it is not known.
+        // NodeInfo is requested through a port: whoever is behind it is not known.
         let (kind, what) = if failure.reason == OTHER_FACTS || failure.reason == OTHER_PLACE {
             let what = format!("who answers behind it claims to be another node: {}", failure.reason);
             (Kind::NotDiscovered, what)
@@ -377,7 +377,7 @@ fn degraded(topology: &Topology, found: &mut Vec<Finding>) {
         if let (true, Some(active), Some(enabled)) =
             (capability.is_degraded(), capability.active, capability.enabled)
         {
-            // Told once a cable, at a switch where there is one.
+            // Reported once a cable, at a switch where there is one.
             let is_switch = |end: PortEnd| topology.nodes[end.node].kind == NodeKind::Switch;
             let end = if !is_switch(here) && is_switch(there) { there } else { here };
             let what = format!("{} instead of {}", link_name(active), link_name(enabled));

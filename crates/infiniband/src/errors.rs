@@ -51,7 +51,7 @@ pub fn increases(before: &PortReading, after: &PortReading, thresholds: &Thresho
     judged(thresholds, |index, bits| increase(before, after, index, bits))
 }
 
-/// What the error counters consist of that have a second attribute for that, as far as the device tells: the
+/// What the error counters consist of that have a second attribute for that, as far as the device reports: the
 /// reasons for which it received errors or discarded packets. With a reading before, what came since then.
 #[must_use]
 pub fn details(of: &Metric, before: Option<&PortReading>, after: &PortReading) -> Vec<Excess> {

@@ -37,7 +37,7 @@ impl Order {
     }
 }
 
-/// One direction of a link, told by its sender or, where that was not read, by its receiver.
+/// One direction of a link, reported by its sender or, where that was not read, by its receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Direction {
     /// Data.
@@ -137,7 +137,7 @@ pub fn loads(
     loads
 }
 
-/// Whether the sweep reads a port, so that its cable is told from there.
+/// Whether the sweep reads a port, so that its cable is reported from there.
 fn is_swept(readings: &[PortReading], end: Option<PortEnd>) -> bool {
     // Readings are ordered by node and port.
     end.is_some_and(|end| {

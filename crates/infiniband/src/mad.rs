@@ -133,7 +133,7 @@ impl DirectedPath {
     }
 }
 
-/// What to ask for.
+/// What to request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Query {
     /// Attribute number.
@@ -222,7 +222,7 @@ pub struct ReplyHeader {
 /// Status bit: the request is to be sent elsewhere; ClassPortInfo in place of the attribute says where (13.4.7,
 /// 13.5.2).
 pub const STATUS_REDIRECT: u16 = 0x0002;
-/// Status bit: the agent is busy, ask again (13.4.7).
+/// Status bit: the agent is busy, query again (13.4.7).
 pub const STATUS_BUSY: u16 = 0x0001;
 
 /// Reads the common header.

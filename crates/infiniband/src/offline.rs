@@ -2,7 +2,7 @@
 //!
 //! Which file is which is found by content, never by name; `.gz` is unpacked. All files of the folder are read
 //! into [`facts`] and become one [`Topology`], as a live discovery would have given, without what the formats do
-//! not hold. A file that was cut short is an error. Nothing here asks a fabric.
+//! not hold. A file that was cut short is an error. Nothing here queries a fabric.
 
 mod cache;
 mod counters;
@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 pub const MAX_FILES: usize = 10_000;
 /// Speeds that are not known, of which a warning names each.
 const NAMED_SPEEDS: usize = 8;
-/// Bytes from which a format is told.
+/// Bytes from which a format is recognised.
 const SNIFFED_BYTES: usize = 64 * 1024;
 
 /// What the files of a folder hold.

@@ -26,13 +26,13 @@ pub struct PortReading {
     pub kind: NodeKind,
     /// The port.
     pub port: u8,
-    /// The LID that was asked.
+    /// The LID that was queried.
     pub lid: u16,
     /// Data rate of one direction of its link, as discovered.
     pub rate_bytes_per_second: Option<u64>,
     /// Lanes of its link, as discovered.
     pub link_lanes: Option<u8>,
-    /// Bytes that the link could have carried in one tick of PortXmitWait, where the device tells or it is assumed.
+    /// Bytes that the link could have carried in one tick of PortXmitWait, where the device reports or it is assumed.
     pub tick_bytes: Option<u64>,
     /// UTC nanoseconds of the reply with the data counters, or of the last reply of a sweep that did not read those; 0
     /// when nothing was ever read.
@@ -40,15 +40,15 @@ pub struct PortReading {
     /// When the present counting began, UTC nanoseconds: the first reading, or the first after a clear.
     pub epoch: i64,
     /// What is known now: of this sweep, and of earlier ones where a set is read more rarely. What a sweep
-    /// asked for and did not get is not in it any more.
+    /// requested and did not get is not in it any more.
     pub counters: Counters,
     /// Bit i: metric i was read in the last sweep. Bit 63: counters by lane were.
     pub fresh: u64,
-    /// Whether the last sweep asked for anything of it.
+    /// Whether the last sweep requested anything of it.
     pub was_requested: bool,
     /// Whether a counter was lower in the last sweep than before: cleared by somebody, or the device was reset.
     pub was_cleared: bool,
-    /// Reason why something is missing in the last sweep that asked for anything.
+    /// Reason why something is missing in the last sweep that requested anything.
     pub failure: Option<&'static str>,
 }
 
@@ -120,7 +120,7 @@ pub struct Coverage {
     pub elapsed: Duration,
     /// Ports whose counters were cleared by somebody since the last sweep.
     pub cleared: usize,
-    /// Optional attributes that a node turned out not to have; asked for again only after a while.
+    /// Optional attributes that a node turned out not to have; requested again only after a while.
     pub unsupported: usize,
 }
 
@@ -129,7 +129,7 @@ pub struct Coverage {
 pub struct Selection {
     /// Also ports without a link: their error counters stay readable on switches.
     pub unlinked: bool,
-    /// Bytes of one tick of PortXmitWait on devices that do not tell (PortSamplesControl).
+    /// Bytes of one tick of PortXmitWait on devices that do not report (PortSamplesControl).
     pub assumed_tick_bytes: Option<u64>,
 }
 

@@ -60,7 +60,7 @@ pub enum RouteError {
     NotItsLid {
         /// The destination.
         node: Guid,
-        /// The LID asked for.
+        /// The LID requested.
         lid: u16,
         /// Its first LID.
         first: u16,

@@ -112,7 +112,7 @@ fn push_number(line: &mut Vec<u8>, value: u128) {
     line.extend_from_slice(&digits[at..]);
 }
 
-/// A table of the most asked-for counters, one line per port.
+/// A table of the counters most often needed, one line per port.
 #[must_use]
 pub fn to_table(topology: &Topology, readings: &[PortReading]) -> String {
     let metric = |name: &str| counter_metrics().iter().position(|metric| metric.name == name);

@@ -64,7 +64,7 @@ pub struct Node {
     /// SwitchInfo of a switch; `None` when it could not be read.
     pub switch: Option<SwitchInfo>,
     /// Linear forwarding table: entry i is the output port for LID i, [`LFT_NO_PORT`] where there is none.
-    /// Empty on other nodes and where tables were not asked for.
+    /// Empty on other nodes and where tables were not requested.
     pub forwarding: Vec<u8>,
     /// How it was reached from the local port.
     pub path: DirectedPath,
@@ -99,7 +99,7 @@ impl Node {
         self.ports.iter().filter_map(|port| port.info.map(|info| info.lid)).find(|lid| *lid != 0).unwrap_or(0)
     }
 
-    /// The LID by which this port's counters are asked for; 0 when there is none.
+    /// The LID by which this port's counters are requested; 0 when there is none.
     #[must_use]
     pub fn lid_of(&self, port: &Port) -> u16 {
         match self.kind {
@@ -136,10 +136,10 @@ impl Node {
 /// Where a topology is from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Asked from the nodes themselves, by subnet management requests.
+    /// Queried from the nodes themselves, by subnet management requests.
     #[default]
     Nodes,
-    /// Told by the subnet administrator, where the nodes do not answer (M_Key).
+    /// Reported by the subnet administrator, where the nodes do not answer (M_Key).
     Administrator,
 }
 
@@ -168,7 +168,7 @@ pub enum Standing {
 pub struct Unanswered {
     /// Why.
     pub standing: Standing,
-    /// How often it was asked in vain, one after the other.
+    /// How often it was queried in vain, one after the other.
     pub looks: u32,
 }
 
@@ -332,7 +332,7 @@ impl Topology {
         hasher.finish()
     }
 
-    /// Whether a cable is told from this end, so that it is told once: from a switch where there is one.
+    /// Whether a cable is reported from this end, so that it is reported once: from a switch where there is one.
     #[must_use]
     pub fn begins_at(&self, here: PortEnd, there: PortEnd) -> bool {
         let key = |end: PortEnd| (self.nodes[end.node].kind != NodeKind::Switch, end.node, end.port);

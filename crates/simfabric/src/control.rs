@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use throughline_crawler::transport::wire::{self, CLASS_NONE, Hello, Kind};
 
-/// Time for a fabric to do what it is told: routing 8,008 hosts anew takes seconds on a busy machine.
+/// Time for a fabric to carry out a command: routing 8,008 hosts anew takes seconds on a busy machine.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A command was not done.

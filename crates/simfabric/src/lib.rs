@@ -168,7 +168,7 @@ impl Drop for SimFabric {
         // Closing our end can be read as an end of file at the other.
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // It was told of by the log if it broke off.
+            // The log has the error if it broke off.
             let _ = thread.join();
         }
     }

@@ -33,7 +33,7 @@ A scenario is a TOML file:
 Clients choose the port that they are attached to with --ca and --port: a node by GUID, id or description; without,
 it is the first host.";
 
-/// Simulates an InfiniBand fabric: what a crawler asks is answered after the latency and with the faults that a
+/// Simulates an InfiniBand fabric: what a crawler queries is answered after the latency and with the faults that a
 /// scenario has. For tests and benches; it touches no hardware.
 #[derive(Parser)]
 #[command(name = "throughline-simfabric", version, after_help = EXAMPLES)]

@@ -162,7 +162,7 @@ pub(crate) struct Pma {
     pub capabilities_2: u32,
     /// Whether ClassPortInfo is refused, as by very old agents.
     pub is_without_info: bool,
-    /// Asked here, another port answers.
+    /// Queried here, another port answers.
     pub redirect: Option<Redirect>,
     /// Attributes besides PortCounters and the extended ones.
     pub has_details: bool,

@@ -18,7 +18,7 @@ const MAX_PORTS: usize = 254;
 /// Vendor of nodes that do not say theirs: Mellanox's organisation number, as in ibsim's examples.
 const DEFAULT_VENDOR: u32 = 0x2c9;
 
-/// A cable as one end tells it.
+/// A cable as one end reports it.
 struct NamedCable {
     line: usize,
     here: End,

@@ -94,12 +94,12 @@ struct Subscription {
     number: u16,
 }
 
-/// All subscriptions, and what is still to be told.
+/// All subscriptions, and what is still to be reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notices {
     subscriptions: Vec<Subscription>,
     events: Vec<Event>,
-    /// End ports in the subnet, as last told of.
+    /// End ports in the subnet, as last reported.
     known: Vec<u64>,
     transaction: u32,
 }
@@ -128,7 +128,7 @@ impl Notices {
         }
     }
 
-    /// Which end ports came or went since the last look.
+    /// Which end ports came or went since the last check.
     pub fn update(&mut self, fabric: &Fabric, is_reported: bool) {
         let is_in = |end: &End| fabric.port(*end).is_some_and(|port| port.state == ACTIVE && port.lid != 0);
         let ends = fabric.lids.iter().flatten().filter(|end| is_in(end));

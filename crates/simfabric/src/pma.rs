@@ -97,7 +97,7 @@ const FLOW_CONTROL: [Field; 2] = [(32, 32, C::XmitFlowPackets), (64, 32, C::RcvF
 /// How traffic is divided among service levels; the SL2VL tables map level n to VL n mod 8.
 pub(crate) type Levels = [f64; 16];
 
-/// What is asked for.
+/// What is requested.
 pub(crate) struct Request {
     pub method: u8,
     pub attribute: u16,

@@ -32,10 +32,10 @@ const LINK: u16 = 0x0020;
 const PATH: u16 = 0x0035;
 const MC_MEMBER: u16 = 0x0038;
 
-/// A component of a record that can be asked for: number, bit offset, bits.
+/// A component of a record that can be requested: number, bit offset, bits.
 type Component = (u32, usize, usize);
 
-/// How long a record is and what of it can be asked for.
+/// How long a record is and what of it can be requested.
 fn layout(attribute: u16) -> Option<(usize, &'static [Component])> {
     const LID: Component = (0, 0, 16);
     Some(match attribute {
@@ -63,7 +63,7 @@ fn layout(attribute: u16) -> Option<(usize, &'static [Component])> {
     })
 }
 
-/// What is asked for.
+/// What is requested.
 struct RecordQuery<'a> {
     components: u64,
     template: &'a [u8],
@@ -171,7 +171,7 @@ fn records(
             if let Some(end) = fabric.manager {
                 take(&mut |record| {
                     put(record, 0, 16, u64::from(fabric.port(end).map_or(0, |port| port.lid)));
-                    // It is asked at the manager's port, so it can't fail.
+                    // It is queried at the manager's port, so it can't fail.
                     let _ = smp::sm_info(fabric, end, &mut record[4..]);
                 });
             }
@@ -285,7 +285,7 @@ fn gid(fabric: &Fabric, end: End) -> (u64, u64) {
     (fabric.prefix, fabric.port(end).map_or(0, |port| port.guid))
 }
 
-/// The end port that a GID or a LID of the template means; `otherwise` where neither is asked for.
+/// The end port that a GID or a LID of the template means; `otherwise` where neither is requested.
 fn path_end(
     fabric: &Fabric,
     query: &RecordQuery<'_>,
@@ -324,7 +324,7 @@ fn path_record(fabric: &Fabric, query: &RecordQuery<'_>, take: &mut Take<'_>) {
         put(record, 320, 16, u64::from(lid));
         put(record, 336, 16, u64::from(base(from)));
         put(record, 392, 1, 1);
-        // What was asked, so that it fits; one path is told.
+        // What was queried, so that it fits; one path is reported.
         put(record, 393, 7, get(query.template, 393, 7));
         put(record, 400, 16, 0xFFFF);
         put(record, 432, 8, 2 << 6 | 5);

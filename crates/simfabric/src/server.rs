@@ -15,7 +15,7 @@ use throughline_crawler::transport::wire::{
     self, CLASS_NONE, Frame, Hello, Kind, MadHead, Malformed, SendHead, Welcome,
 };
 
-/// Bytes asked of a socket at once.
+/// Bytes read from a socket at once.
 const READ_BYTES: usize = 64 << 10;
 /// Bytes that may wait for a client to read them; then its MADs are dropped, as a full receive queue would.
 const MAX_UNREAD_BYTES: usize = 4 << 20;

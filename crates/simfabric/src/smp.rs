@@ -10,7 +10,7 @@ pub(crate) const STATUS_BAD_VERSION: u16 = 1 << 2;
 pub(crate) const STATUS_BAD_METHOD: u16 = 2 << 2;
 pub(crate) const STATUS_BAD_ATTRIBUTE: u16 = 3 << 2;
 pub(crate) const STATUS_BAD_VALUE: u16 = 7 << 2;
-/// The agent is busy, ask again.
+/// The agent is busy, query again.
 pub(crate) const STATUS_BUSY: u16 = 1;
 /// Another port answers.
 pub(crate) const STATUS_REDIRECT: u16 = 2;
@@ -34,7 +34,7 @@ const LINEAR_CAPACITY: u64 = 0xC000;
 /// The default partition with full membership.
 const DEFAULT_PKEY: u64 = 0xFFFF;
 
-/// What is asked for.
+/// What is requested.
 pub(crate) struct Request {
     pub attribute: u16,
     pub modifier: u32,
@@ -102,7 +102,7 @@ pub(crate) fn get_attribute(
     Ok(())
 }
 
-/// The port that a modifier means: 0 is an adapter's port that was asked through.
+/// The port that a modifier means: 0 is an adapter's port that was queried through.
 fn port_number(node: &Node, entered: u8, modifier: u32) -> Result<u8, u16> {
     let number = u8::try_from(modifier & 0x7FFF_FFFF).map_err(|_| STATUS_BAD_VALUE)?;
     let number = if number == 0 && !node.is_switch() { entered } else { number };
@@ -170,7 +170,7 @@ fn classic_speeds(speed: Speed) -> u64 {
     }
 }
 
-/// PortInfo (14.2.5.6) of a port, asked through the port `entered`.
+/// PortInfo (14.2.5.6) of a port, queried through the port `entered`.
 pub(crate) fn port_info(fabric: &Fabric, of: End, entered: u8, shows_key: bool, data: &mut [u8]) {
     let node = &fabric.nodes[of.node];
     let Some(port) = fabric.port(of) else { return };
@@ -297,7 +297,7 @@ pub(crate) fn multicast_block(node: &Node, modifier: u32, data: &mut [u8]) -> Re
     Ok(())
 }
 
-/// SMInfo (14.2.5.13) at the manager's port; elsewhere there is no subnet manager to ask.
+/// SMInfo (14.2.5.13) at the manager's port; elsewhere there is no subnet manager to query.
 pub(crate) fn sm_info(fabric: &Fabric, at: End, data: &mut [u8]) -> Result<(), u16> {
     let port = fabric.manager.filter(|manager| *manager == at).and_then(|end| fabric.port(end));
     put(data, 0, 64, port.ok_or(STATUS_BAD_ATTRIBUTE)?.guid);
@@ -307,7 +307,7 @@ pub(crate) fn sm_info(fabric: &Fabric, at: End, data: &mut [u8]) -> Result<(), u
     Ok(())
 }
 
-/// What a directed-route SMP asks, from its header (14.2.1.2).
+/// What a directed-route SMP queries, from its header (14.2.1.2).
 pub(crate) fn read_header(mad: &[u8]) -> Request {
     Request {
         attribute: get(mad, 128, 16) as u16,

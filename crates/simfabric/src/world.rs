@@ -14,7 +14,7 @@ pub(crate) const CLASS_DIRECTED: u8 = 0x81;
 pub(crate) const CLASS_PERFORMANCE: u8 = 0x04;
 /// Method of an answer to a Report (13.4.5).
 const REPORT_RESPONSE: u8 = 0x86;
-/// SM_Key that makes a client of the administrator trusted, unless told otherwise: opensm's default.
+/// SM_Key that makes a client of the administrator trusted, unless configured otherwise: opensm's default.
 const DEFAULT_SM_KEY: u64 = 1;
 /// Bit of a method that makes it a response (13.4.5).
 const RESPONSE: u8 = 0x80;
@@ -22,7 +22,7 @@ const RESPONSE: u8 = 0x80;
 const DIRECTION: u16 = 0x8000;
 /// LID of directed routes.
 const PERMISSIVE_LID: u16 = 0xFFFF;
-/// MADs that wait at a node before it drops more, unless told otherwise: as deep as firmware queues are said to
+/// MADs that wait at a node before it drops more, unless configured otherwise: as deep as firmware queues are said to
 /// be; a client with a small window per node never gets there.
 const DEFAULT_QUEUE: u64 = 64;
 
@@ -211,7 +211,7 @@ impl World {
             self.counts.malformed += 1;
             return;
         };
-        // A response is to somebody who asked; nobody here did.
+        // A response is to somebody who queried; nobody here did.
         if (class, mad[1], mad[3]) == (sa::CLASS, sa::CLASS, REPORT_RESPONSE) {
             self.counts.reports_answered += 1;
             return;
@@ -419,7 +419,7 @@ impl World {
         if redirect.is_some() && !is_info {
             return smp::STATUS_BAD_ATTRIBUTE; // It said where to go.
         }
-        // Another node may answer for this one: the ports asked for are this one's.
+        // Another node may answer for this one: the ports requested are this one's.
         let node = self.answers_for(at.node);
         let now = self.clock.at(done);
         let answer = pma::answer(&mut self.fabric.nodes[node], &self.levels, request, now, &mut mad[64..]);

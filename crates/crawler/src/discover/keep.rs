@@ -7,7 +7,7 @@ use throughline_sample::Guid;
 
 pub(super) type Standings = BTreeMap<Guid, Unanswered>;
 
-/// In which of `turns` walks a node is asked: an even share that is the same in each process.
+/// In which of `turns` walks a node is queried: an even share that is the same in each process.
 pub(super) fn turn_of(guid: Guid, turns: u64) -> u64 {
     (guid.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % turns.max(1)
 }
@@ -67,7 +67,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Keeps what `known` says wherever the walk has no other word, and tells who did not answer.
+    /// Keeps what `known` says wherever the walk has no other word, and reports who did not answer.
     /// Of a walk that ended at a bound nobody is taken for gone.
     pub fn keep(&mut self, known: &Topology, is_truncated: bool) -> Standings {
         self.fill(known);

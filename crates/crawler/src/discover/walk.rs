@@ -50,7 +50,7 @@ struct Walked {
     found: Node,
     /// How the engine reaches it; `None` for a node that is taken as it is known.
     engine: Option<NodeId>,
-    /// Whether its SwitchInfo says that a port changed, or is not known: its neighbours are asked.
+    /// Whether its SwitchInfo says that a port changed, or is not known: its neighbours are queried.
     is_suspect: bool,
 }
 
@@ -82,9 +82,9 @@ pub(super) struct Walk<'a> {
     failures: Vec<Failure>,
     /// Replies that were not believed, by reason.
     rejected: BTreeMap<&'static str, u64>,
-    /// End ports whose PortInfo was asked for in this walk.
+    /// End ports whose PortInfo was requested in this walk.
     ports_asked: HashSet<PortEnd>,
-    /// Switches that are known and being asked for who they are.
+    /// Known switches whose NodeInfo is being requested.
     awaited: HashSet<Guid>,
     /// Further cables to such, each from here to a port of theirs.
     cables: Vec<(PortEnd, Guid, u8)>,
@@ -129,7 +129,7 @@ impl<'a> Walk<'a> {
         known.node_by_guid(guid).map(|index| &known.nodes[index])
     }
 
-    /// Whether a known node is to be asked in this walk.
+    /// Whether a known node is to be queried in this walk.
     fn is_due(&self, node: &Node) -> bool {
         self.how.nodes.contains(&node.guid)
             || node.ports.iter().any(|port| port.info.is_some_and(|info| self.how.lids.contains(&info.lid)))
@@ -187,7 +187,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Asks who is at the end of a path.
+    /// Queries who is at the end of a path.
     pub fn probe(&mut self, queue: &mut Queue, path: DirectedPath, behind: Option<PortEnd>) {
         let node = queue.add_node(Route::Directed(path));
         self.probes += 1;
@@ -200,7 +200,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Asks who is behind cables to switches that did not turn up. Whether there were any.
+    /// Queries who is behind cables to switches that did not turn up. Whether there were any.
     pub fn request_missing(&mut self, queue: &mut Queue) -> bool {
         let mut any = false;
         for (here, guid, port) in std::mem::take(&mut self.cables) {

@@ -1,4 +1,4 @@
-//! A hint from elsewhere that the subnet manager sweeps hard. No more than a shared flag.
+//! A hint from elsewhere that the subnet manager runs a heavy sweep. No more than a shared flag.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,7 +3,7 @@
 //! An attempt is *overdue* once its answer is later than expected (smoothed round trip and four deviations) and
 //! answers to later requests show that the fabric moves. It then leaves the window. It is repeated after
 //! [`MIN_REPEAT`](super::MIN_REPEAT), doubled each time, or at once if its own node has answered a later request; and its request
-//! fails when the last attempt got no answer within the time-out. While nothing is heard of anybody, the reader,
+//! fails when the last attempt got no answer within the time-out. While nobody answers, the reader,
 //! the local port or the whole fabric is held up: then only a few MADs are sent on trial.
 
 use super::run::{Engine, Moment};

@@ -1,6 +1,6 @@
-//! The nodes and what is still to be asked of them, in turn. Sends nothing and knows no time-outs.
+//! The nodes and what is still to be queried of them, in turn. Sends nothing and knows no time-outs.
 //!
-//! A node is *suspect* while one of its requests is overdue: nothing new is asked of it. It is *silent* after a
+//! A node is *suspect* while one of its requests is overdue: nothing new is queried of it. It is *silent* after a
 //! whole request without an answer: then what is queued for it waits for a probe.
 
 use super::round_trip::RoundTrip;
@@ -34,7 +34,7 @@ pub struct NodeId(pub(super) u32);
 /// One request; `tag` comes back with the outcome.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// What to ask for.
+    /// What to request.
     pub query: Query,
     /// The caller's mark.
     pub tag: u64,
@@ -57,7 +57,7 @@ impl Request {
     }
 }
 
-/// A node: what is still to be asked of it, and how it behaves.
+/// A node: what is still to be queried of it, and how it behaves.
 pub(super) struct Node {
     pub route: Route,
     /// How it was reached before it sent its requests elsewhere.
@@ -80,7 +80,7 @@ pub(super) struct Node {
     pub round_trip: RoundTrip,
 }
 
-/// The nodes and what is still to be asked of them.
+/// The nodes and what is still to be queried of them.
 pub struct Queue {
     pub(super) nodes: Vec<Node>,
     /// Nodes that have something pending and room for it, in the order of asking.
@@ -163,7 +163,7 @@ impl Queue {
         node.outstanding < limit
     }
 
-    /// Puts a node into the round if it has something to ask and room for it.
+    /// Puts a node into the round if it has something to query and room for it.
     pub(super) fn make_ready(&mut self, id: NodeId) {
         let node = &self.nodes[id.0 as usize];
         if !node.is_ready && !node.pending.is_empty() && self.has_room(node) {
@@ -232,7 +232,7 @@ impl Queue {
         true
     }
 
-    /// The node is not taken for silent: it only did not know what it was asked for.
+    /// The node is not taken for silent: it only did not know what was requested.
     pub fn believe(&mut self, id: NodeId) {
         if std::mem::take(&mut self.node(id).is_silent) {
             self.silent -= 1;
@@ -242,7 +242,7 @@ impl Queue {
 
     /// The node did not answer a whole request.
     pub(super) fn fell_silent(&mut self, id: NodeId) {
-        // Who answered elsewhere is asked at home again, and may say anew where.
+        // Who answered elsewhere is queried at home again, and may say anew where.
         let node = self.node(id);
         if let Some(home) = node.home.take() {
             (node.route, node.redirections) = (home, 0);

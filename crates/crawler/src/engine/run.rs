@@ -39,7 +39,7 @@ pub struct Engine {
     pub(super) serial: u64,
     /// The newest that was answered.
     pub(super) newest_answered: u64,
-    /// Since anything was heard of anybody.
+    /// Since anybody answered.
     pub(super) unanswered: Unanswered,
     backpressure: Backpressure,
     yield_pace: Budget,
@@ -47,7 +47,7 @@ pub struct Engine {
     pub(super) stats: Stats,
     /// Why the last send that failed in this round did.
     send_failure: Option<TransportError>,
-    /// Replies that were not believed since somebody asked, by reason.
+    /// Replies that were not believed since somebody queried, by reason.
     pub(super) rejected: [u64; REASONS],
 }
 
@@ -142,7 +142,7 @@ impl Engine {
         self.backpressure.set(has_backpressure);
     }
 
-    /// Takes the hint to give way from elsewhere, for instance from another thread.
+    /// Takes the hint to pause from elsewhere, for instance from another thread.
     pub fn follow(&mut self, hint: Backpressure) {
         self.backpressure = hint;
     }
@@ -287,7 +287,7 @@ impl Engine {
         None
     }
 
-    /// Asks silent nodes that have something queued, one thing each, aside from the window.
+    /// Queries silent nodes that have something queued, one thing each, aside from the window.
     fn probe(&mut self, work: &mut dyn Work, now: Moment) -> Result<(), Tick> {
         while let Some(id) = self.queue.to_probe.front().copied() {
             let node = self.queue.node(id);

@@ -14,9 +14,9 @@ pub const MAX_WINDOW: usize = 128;
 pub const MAX_SMP_WINDOW: usize = 16;
 /// Outstanding SMPs with which an engine begins, and below which losses do not bring it.
 pub const MIN_SMP_WINDOW: usize = 4;
-/// Outstanding SMPs while the engine gives way to the subnet manager.
+/// Outstanding SMPs while the engine pauses for the subnet manager.
 pub const YIELD_SMP_WINDOW: usize = 2;
-/// SMPs in a second while the engine gives way: a tenth of what opensm sends while it sweeps hard.
+/// SMPs in a second while the engine pauses: a tenth of what opensm sends while it runs a heavy sweep.
 pub const YIELD_SMPS_PER_SECOND: u32 = 1000;
 /// Outstanding requests at one node by default: agents answer one after the other and drop what they can't
 /// hold.
@@ -47,7 +47,7 @@ pub struct Settings {
     pub timeout: Duration,
     /// Attempts after the first, at most [`MAX_RETRIES`].
     pub retries: u8,
-    /// The management class: subnet management gets narrower windows and gives way to the subnet manager.
+    /// The management class: subnet management gets narrower windows and pauses for the subnet manager.
     pub class: Class,
     /// What the process may send in a second, shared by all its engines; `None`: no limit.
     pub budget: Option<&'static Budget>,

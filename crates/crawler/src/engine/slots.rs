@@ -7,7 +7,7 @@
 
 use super::queue::{NodeId, Request};
 
-/// Slots: the widest window, and as many for what is overdue or asks silent nodes.
+/// Slots: the widest window, and as many for what is overdue or queries silent nodes.
 pub const SLOTS: usize = 256;
 /// Slots that overdue requests and probes may hold beside the window.
 pub const MAX_ASIDE: usize = 128;
@@ -27,9 +27,9 @@ pub enum Kind {
     Flying,
     /// A request that has not been answered when expected, or was answered "busy": it has left the window.
     Overdue,
-    /// Asks a silent node; its outcome is waited for.
+    /// Queries a silent node; its outcome is waited for.
     Probe,
-    /// Asks a silent node; its outcome has been told as silence, and only its answer still counts.
+    /// Queries a silent node; its outcome has been reported as silence, and only its answer still counts.
     Orphan,
 }
 

@@ -29,7 +29,7 @@ pub struct Stats {
     pub timeouts: u64,
     /// Requests that were not sent because their node was silent.
     pub spared: u64,
-    /// MADs that asked silent nodes whether they are back.
+    /// MADs that queried silent nodes whether they are back.
     pub probes: u64,
     /// Replies to nothing outstanding: late or duplicate.
     pub unexpected: u64,

@@ -48,7 +48,7 @@ fn a_lost_request_is_repeated_soon() {
     assert!(elapsed <= milliseconds(14), "two repetitions after 5 ms each, not 200: {elapsed:?}");
 }
 
-/// The node answered a later request: what was asked before is lost, and there is nothing to wait for.
+/// The node answered a later request: what was queried before is lost, and there is nothing to wait for.
 #[test]
 fn a_node_that_answers_later_requests_is_asked_again_at_once() {
     let mut bench = Bench::new(settings(16, 2), 1, &[(1, Behaviour::Lossy(50))]);

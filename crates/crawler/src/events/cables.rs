@@ -110,7 +110,7 @@ impl Cables {
             let was = (kept.min(from), kept.max(from));
             lost.remove(&was);
             if replaced.get(&to.0) == Some(&from.0) && from.1 == to.1 {
-                // Told with the node.
+                // Reported with the node.
                 continue;
             }
             events.push(moved_event(kept, from, to, [after, before]));

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
 
-/// Nodes that are named; the number of the others is told. Somebody who clears a whole subnet makes one line, not
+/// Nodes that are named; the number of the others is reported. Somebody who clears a whole subnet makes one line, not
 /// one of megabytes.
 const NODES_NAMED: usize = 20;
 

@@ -23,7 +23,7 @@ pub(super) enum Change {
 
 struct History {
     changes: VecDeque<Instant>,
-    /// Changes since it was last told that the link flaps; `None` while it does not.
+    /// Changes since it was last reported that the link flaps; `None` while it does not.
     since_told: Option<usize>,
 }
 

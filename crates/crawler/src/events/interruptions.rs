@@ -114,7 +114,7 @@ impl Interruptions {
             if is_recent(&pending.since, patience) || reported.contains_key(link) {
                 return true;
             }
-            // Whatever is down now, a discovery tells of.
+            // Whatever is down now, a discovery reports.
             if is_linked(link.0, topology) {
                 events.push(event(*link, pending.times, topology));
                 reported.insert(*link, now);

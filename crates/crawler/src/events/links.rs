@@ -112,7 +112,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Ports that wait for longer than `limit`, told once, and those told that wait no more.
+    /// Ports that wait for longer than `limit`, reported once, and those reported that wait no more.
     pub fn compare(&mut self, topology: &Topology, limit: Duration, now: Instant) -> Vec<FabricEvent> {
         let mut events = Vec::new();
         let mut waiting = HashMap::new();

@@ -13,11 +13,11 @@ use throughline_infiniband::mad::NodeKind;
 use throughline_infiniband::topology::{NodeIndex, Standing, Topology};
 use throughline_sample::Guid;
 
-/// Events told of one walk; a subnet that is torn apart is a few sums, not 10,000 events.
+/// Events reported of one walk; a subnet that is torn apart is a few sums, not 10,000 events.
 pub const EVENTS_MAX: usize = 500;
 /// Nodes that are gone and remembered; beyond it one that comes back is new.
 const GONE_MAX: usize = 65_536;
-/// How often a node is asked in vain before it counts as silent: one lost request is none.
+/// How often a node is queried in vain before it counts as silent: one lost request is none.
 const SILENT_LOOKS: u32 = 2;
 
 /// What counts as what.
@@ -209,7 +209,7 @@ impl Watch {
                 text,
             });
         }
-        // One that is hidden now may be silent still: it is told once.
+        // One that is hidden now may be silent still: it is reported once.
         self.silent.retain(|guid| after.unanswered.contains_key(guid));
         self.silent.extend(silent);
         events

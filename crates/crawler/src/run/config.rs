@@ -136,7 +136,7 @@ impl Mad {
 pub struct Discovery {
     /// From one whole walk of the subnet to the next.
     pub interval_seconds: Seconds,
-    /// Who is asked: the nodes, the subnet administrator, or the nodes first.
+    /// Who is queried: the nodes, the subnet administrator, or the nodes first.
     pub source: Choice,
     /// From one look at what can have changed to the next; a large subnet is looked at less often.
     pub light_interval_seconds: Seconds,

@@ -1,7 +1,7 @@
 //! The thread of discovery: walks the subnet at start and at an interval, looks at what can have changed in
 //! between and when somebody has a reason, and publishes what it found.
 //!
-//! A whole walk asks everything, forwarding tables as well. A light one ([`discover::look`]) costs one SMP for
+//! A whole walk queries everything, forwarding tables as well. A light one ([`discover::walk`]) costs one SMP for
 //! each port of a switch, two more for each switch and up to three for its share of the other nodes, and comes
 //! each `light_interval_seconds`, or as seldom as [`LIGHT_MADS_PER_SECOND`] needs. Tables are read again after
 //! each change, until they stay the same.
@@ -34,10 +34,10 @@ use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, WALK_M
 
 /// Name of this part in figures.
 pub const NAME: &str = "discovery";
-/// Shortest time from one whole walk to the next where somebody asks for it, unless the configured interval is
+/// Shortest time from one whole walk to the next where somebody requests it, unless the configured interval is
 /// shorter: a walk costs each switch some 100 SMPs.
 const SHORTEST_GAP: Duration = Duration::from_secs(5);
-/// Shortest time from one light walk to the next, whatever is asked for and however often.
+/// Shortest time from one light walk to the next, whatever is requested and however often.
 const SHORTEST_LIGHT_GAP: Duration = Duration::from_millis(200);
 /// SMPs that light walks send in a second on average, at most, and again as many for tables after a change. VL15
 /// has no buffers to speak of: a large subnet is looked at less often instead. It is less than half of what one
@@ -46,9 +46,9 @@ const LIGHT_MADS_PER_SECOND: f64 = 10_000.0;
 /// SMPs for multicast tables in a second on average, at most: a switch that does not say how much of its table is in use
 /// costs a hundred of them.
 const MULTICAST_MADS_PER_SECOND: f64 = 500.0;
-/// How many times that rate looks may have while something asks for each of them: a storm of traps.
+/// How many times that rate looks may have while something requests each of them: a storm of traps.
 const REQUESTED_FACTOR: u32 = 4;
-/// Every node's neighbours are asked who they are within this time, or within one sweep if that is shorter.
+/// Every node's neighbours are queried for who they are within this time, or within one sweep if that is shorter.
 const ALL_QUERIED_WITHIN: Duration = Duration::from_secs(5);
 /// Light walks over which the nodes of a subnet are spread, at most.
 const TURNS_MAX: u64 = 8;
@@ -82,7 +82,7 @@ struct DiscoveryThread {
     parts: Parts,
     publication: Publication,
     last_whole: Option<Instant>,
-    /// Whether a whole walk was asked for.
+    /// Whether a whole walk was requested.
     wants_whole: bool,
     /// MADs of the last walk, without what tables and a whole walk need more; 0 before the first.
     light_mads: u64,
@@ -130,7 +130,7 @@ impl DiscoveryThread {
         let mut wanted = Wanted::default();
         loop {
             if self.parts.shared.leader.is_standby() {
-                // What the active crawler tells meanwhile is not told again.
+                // What the active crawler reports meanwhile is not reported again.
                 self.publication.discard();
                 self.last_whole = None;
             }
@@ -174,7 +174,7 @@ impl DiscoveryThread {
         }
     }
 
-    /// From the beginning of one walk to that of the next, unless somebody asks.
+    /// From the beginning of one walk to that of the next, unless somebody queries.
     fn pause(&self) -> Duration {
         let discovery = &self.parts.config.discovery;
         let whole = discovery.interval_seconds.duration();
@@ -182,7 +182,7 @@ impl DiscoveryThread {
             return whole.min(SHORTEST_GAP);
         }
         if self.source.is_from_sa() {
-            // Tables of the whole subnet: the administrator's Reports say when to ask for them again.
+            // Tables of the whole subnet: the administrator's Reports say when to request them again.
             return whole;
         }
         let light = discovery.light_interval_seconds.duration();
@@ -247,7 +247,7 @@ impl DiscoveryThread {
         if is_whole { self.read_multicast(engine, began) } else { Ok(()) }
     }
 
-    /// Reads multicast tables after a whole walk, unless it is the administrator who tells: that one keeps none. What
+    /// Reads multicast tables after a whole walk, unless it is the administrator who reports: that one keeps none. What
     /// was found stays while the fabric is not to be seen.
     fn read_multicast(&mut self, engine: &mut Engine, began: i64) -> Result<(), EngineError> {
         let is_due = !self.is_cut_off && !self.source.is_from_sa() && Instant::now() >= self.multicast_after;
@@ -300,7 +300,7 @@ impl DiscoveryThread {
             .map(|(guid, _)| *guid)
             .collect();
         if !self.doubted.is_empty() {
-            // Asked twice before it is believed.
+            // Queried twice before it is believed.
             shared.want_discovery(&Trigger::Doubt);
         }
         let published = self.publication.publish(found, began, is_whole);
@@ -312,7 +312,7 @@ impl DiscoveryThread {
         };
     }
 
-    /// Tells when the local port lost its link and when it has it again. Whether it has none.
+    /// Reports when the local port lost its link and when it has it again. Whether it has none.
     fn report_cut_off(&mut self, found: &Discovery) -> bool {
         let was = std::mem::replace(&mut self.is_cut_off, found.is_cut_off);
         if was != found.is_cut_off {

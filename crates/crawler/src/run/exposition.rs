@@ -1,7 +1,7 @@
 //! `/metrics`: the last sweep, with the names that infiniband_exporter's users query. Reads no device.
 //!
 //! A page is made once a sweep for each way of asking (shard, counters, format), kept compressed and shared by
-//! all who ask the same way. A sweep that is too old is not shown at all: absent is not old.
+//! all who query the same way. A sweep that is too old is not shown at all: absent is not old.
 
 mod text;
 
@@ -89,13 +89,13 @@ impl Large for Exposition {
             .inspect_err(|_| figures.add(SOURCE, &REFUSED_SCRAPES, 1))?;
         let is_first = request.shard.is_first();
         let Some(last) = self.shared.last() else { return Ok((Arc::new(Piece::default()), is_first)) };
-        // Told as long as there was a sweep: its age is how a blocked crawler is seen.
+        // Reported as long as there was a sweep: its age is how a blocked crawler is seen.
         figures.set(SOURCE, &LAST_ROUND_TIMESTAMP_SECONDS, ended(&last));
         if last.at.elapsed() > self.stale_after {
             return Ok((Arc::new(Piece::default()), is_first));
         }
         let page = match self.slot(&last, &request) {
-            // Whoever asks while another makes the same page waits for it.
+            // Whoever queries while another makes the same page waits for it.
             Some(slot) => slot.get_or_init(|| self.make(&last, &request)).clone(),
             None => self.make(&last, &request),
         };

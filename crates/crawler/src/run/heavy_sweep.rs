@@ -1,4 +1,4 @@
-//! Whether the subnet manager sweeps hard, from its signs; what gives way meanwhile, and for how long at most.
+//! Whether the subnet manager runs a heavy sweep, from its signs; what pauses meanwhile, and for how long at most.
 //!
 //! A manager that sets a subnet up needs the agents of all nodes for itself: a walk beside it makes both slower.
 //! Signs: a burst of traps, the local port not yet Active, a request to register again, and the manager's own
@@ -18,12 +18,12 @@ const BURST_TRAPS: usize = 8;
 const BURST_WINDOW: Duration = Duration::from_secs(2);
 /// How long a sign counts. opensm sets a fabric of 1,428 hosts up in 1 to 5 s, and traps on while it does.
 const SIGN_HOLDS: Duration = Duration::from_secs(1);
-/// Longest time to give way without a break: after it the subnet is looked at whatever the signs say, and they
+/// Longest time to pause without a break: after it the subnet is looked at whatever the signs say, and they
 /// count again when there were none for [`SIGN_HOLDS`].
 const LONGEST: Duration = Duration::from_secs(30);
-/// Between two looks at the signs.
+/// Between two checks of the signs.
 const LOOK: Duration = Duration::from_millis(100);
-/// Requests of the manager per node between two looks at it that are a hard sweep: it asks each port of each
+/// Requests of the manager per node between two checks of it that are a heavy sweep: it queries each port of each
 /// node then, and in a light sweep each switch once.
 const REQUESTS_PER_NODE: u64 = 4;
 
@@ -74,7 +74,7 @@ impl Signs {
     }
 }
 
-/// The signs, shared by who sees them and who gives way.
+/// The signs, shared by who sees them and who pauses.
 #[derive(Default)]
 pub struct HeavySweep {
     signs: Mutex<Signs>,
@@ -88,7 +88,7 @@ impl HeavySweep {
         self.signs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A trap that tells of a change was reported.
+    /// A trap that reports a change was reported.
     pub fn trap(&self) {
         self.lock().trap(Instant::now());
     }
@@ -98,7 +98,7 @@ impl HeavySweep {
         self.lock().port(state, Instant::now());
     }
 
-    /// The manager asks its clients to register again: it begins anew.
+    /// The manager requests that its clients register again: it begins anew.
     pub fn registers_again(&self) {
         self.lock().sign(Instant::now());
     }
@@ -110,7 +110,7 @@ impl HeavySweep {
         }
     }
 
-    /// Looks at the signs and tells the engines.
+    /// Looks at the signs and informs the engines.
     pub fn look(&self) -> bool {
         let is_hard = self.lock().is_hard(Instant::now());
         self.hint.set(is_hard);

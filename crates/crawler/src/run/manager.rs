@@ -1,5 +1,5 @@
-//! What is known of the master subnet manager, and what a look at it tells: another one, begun anew, gone. The one
-//! place that tells of managers. Pure.
+//! What is known of the master subnet manager, and what a look at it reports: another one, begun anew, gone. The one
+//! place that reports on managers. Pure.
 
 use super::trigger::Trigger;
 use crate::events::{FabricEvent, Kind, NamedEnd, SM_CHANGED, SM_GONE};
@@ -21,7 +21,7 @@ const NOT_MASTER: &str = "its subnet manager is not master";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Master {
     lid: u16,
-    /// GUID of its port, priority, and its count of requests; `None` where it was not asked, and only the local port
+    /// GUID of its port, priority, and its count of requests; `None` where it was not queried, and only the local port
     /// names its LID.
     info: Option<(Guid, u8, u32)>,
 }
@@ -35,14 +35,14 @@ pub struct Manager {
     suspected: Option<Instant>,
 }
 
-/// What a look tells.
+/// What a look reports.
 #[derive(Debug, Default, PartialEq)]
 pub struct ManagerChange {
     /// What happened.
     pub event: Option<FabricEvent>,
     /// Why to look at the subnet.
     pub trigger: Option<Trigger>,
-    /// Requests that the manager sent since the last look, where it says so and is still the same.
+    /// Requests that the manager sent since the last check, where it says so and is still the same.
     pub requests: Option<u32>,
     /// Whether the manager knows nothing of subscriptions.
     pub subscribe: bool,
@@ -106,7 +106,7 @@ impl Manager {
             return ManagerChange { subscribe: true, ..ManagerChange::default() };
         };
         let Some((old_guid, old_priority, old_activity)) = before.info else {
-            // Only its LID was known, and is told already where it changed.
+            // Only its LID was known, and is reported already where it changed.
             return match before.lid == master.lid {
                 true => ManagerChange { subscribe: true, ..ManagerChange::default() },
                 false => changed(before, master, topology),
@@ -120,7 +120,7 @@ impl Manager {
         ManagerChange { requests: Some(activity - old_activity), ..ManagerChange::default() }
     }
 
-    /// The local port names a manager at this LID, and nobody can be asked who that is.
+    /// The local port names a manager at this LID, and nobody can be queried for who that is.
     pub fn named(&mut self, lid: u16, topology: Option<&Topology>) -> ManagerChange {
         let master = Master { lid, info: None };
         match self.known {
@@ -176,7 +176,7 @@ impl Manager {
         self.suspected.is_some() && !self.is_gone
     }
 
-    /// Whether the last look got no answer.
+    /// Whether the last check got no answer.
     pub fn is_gone(&self) -> bool {
         self.is_gone
     }
@@ -310,7 +310,7 @@ mod tests {
         );
         let told = manager.named(20, Some(&topology(2, 20)));
         assert_eq!(told.event.unwrap().end, (Guid(100), 1));
-        // Asked afterwards, it is the same one.
+        // Queried afterwards, it is the same one.
         assert_eq!(manager.answered(20, &[record(2, 20, 9, 3, 3)], None).event, None);
     }
 }

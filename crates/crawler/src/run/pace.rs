@@ -1,4 +1,4 @@
-//! The pace of sweeps: a jittered phase, missed ticks left out and told.
+//! The pace of sweeps: a jittered phase, missed ticks left out and reported.
 
 use crate::stop::Stop;
 use std::time::{Duration, Instant};

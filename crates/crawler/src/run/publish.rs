@@ -250,7 +250,7 @@ impl Difference {
 }
 
 fn is_same(before: &Topology, old: &Node, after: &Topology, new: &Node) -> bool {
-    // By which port a switch was asked differs from walk to walk, and says nothing of the port asked for.
+    // By which port a switch was queried differs from walk to walk, and says nothing of the port requested.
     let told = |info: Option<PortInfo>| info.map(|info| PortInfo { local_port: 0, ..info });
     let remote = |topology: &Topology, port: &throughline_infiniband::topology::Port| {
         port.remote.map(|end| (topology.nodes[end.node].guid, end.port))

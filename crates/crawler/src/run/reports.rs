@@ -1,6 +1,6 @@
 //! What a trap means for the crawler: an event, and perhaps a look at the topology. Pure.
 //!
-//! A burst is told one by one up to a bound and then as a number; every trap is counted.
+//! A burst is reported one by one up to a bound and then as a number; every trap is counted.
 
 use super::trigger::Trigger;
 use crate::events::{self, FabricEvent, Kind};
@@ -9,7 +9,7 @@ use throughline_infiniband::mad::sa::{Notice, Subject, trap};
 use throughline_infiniband::topology::{PortEnd, Topology, label};
 use throughline_sample::Guid;
 
-/// Traps of one round that are told one by one.
+/// Traps of one round that are reported one by one.
 const REPORTED_MAX: usize = 64;
 
 /// Traps that say that the topology, LIDs or tables may be others.

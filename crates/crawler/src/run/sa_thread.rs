@@ -1,7 +1,7 @@
 //! The thread that speaks with the subnet administrator: subscribes to traps, watches the manager and the local
-//! port, and tells the subnet from the administrator's records where the nodes do not answer.
+//! port, and reports the subnet from the administrator's records where the nodes do not answer.
 //!
-//! It is the only one with a transport of its class. It wakes discovery (`trigger`) and says when to give way
+//! It is the only one with a transport of its class. It wakes discovery (`trigger`) and says when to pause
 //! (`heavy_sweep`); what was found is published by discovery alone.
 
 use super::config::Config;
@@ -27,15 +27,15 @@ use throughline_sample::catalogue::{
 
 /// Name of this part in figures.
 const NAME: &str = "administration";
-/// Between two looks at the local port: some small files.
+/// Between two checks of the local port: some small files.
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Between two looks at the manager: one MAD.
+/// Between two checks of the manager: one MAD.
 const MANAGER_INTERVAL: Duration = Duration::from_secs(5);
 /// The same while it does not answer.
 const SUSPECTED_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two subscriptions: a manager that took over in between knows nothing of the last one. One MAD.
 const SUBSCRIBE_INTERVAL: Duration = Duration::from_secs(60);
-/// Longest wait for a Report, after which wishes are looked at.
+/// Longest wait for a Report, after which requests are looked at.
 const REPORT_WAIT: Duration = Duration::from_millis(100);
 /// Reports taken before they are handed on together.
 const REPORTS_TOGETHER: usize = 1024;
@@ -140,7 +140,7 @@ impl Watching {
         let mut client = transport.map(|transport| self.client(transport));
         while !self.stop.is_set() {
             if self.shared.leader.is_standby() {
-                // The active one asks, and tells; a manager should not have to answer both.
+                // The active one queries, and reports; a manager should not have to answer both.
                 self.manager = Manager::default();
                 (self.is_subscribed, self.subscribe_due) = (false, Instant::now());
                 self.stop.sleep(PORT_INTERVAL);
@@ -192,7 +192,7 @@ impl Watching {
                 &self.config.discovery.limits(),
                 self.stop.flag(),
             );
-            // Who asked may be gone.
+            // Who queried may be gone.
             let _ = wish.answer.try_send(found);
         }
         self.look_at_port();
@@ -256,7 +256,7 @@ impl Watching {
         self.local.sm_lid
     }
 
-    /// Asks the manager that the port has now.
+    /// Queries the manager that the port has now.
     fn follow_manager(&mut self, client: &mut Client) {
         if self.manager_lid() != client.manager_lid() {
             client.set_manager(self.local.sm_lid, self.local.service_level);
@@ -264,7 +264,7 @@ impl Watching {
         }
     }
 
-    /// Tells of another manager where it can't be asked who it is.
+    /// Reports another manager where it is not known who it is.
     fn name_manager(&mut self) {
         let lid = self.manager_lid();
         let found = self.shared.found();

@@ -27,7 +27,7 @@ const CLOCK_ROUNDS: u64 = 6;
 const STREAM: u16 = 2;
 /// Sweeps whose commit is watched at once; more wait only while the collector is away.
 pub const ROUNDS_WATCHED: usize = 64;
-/// Between two looks at what is acknowledged, while a sweep is on its way: the precision of the measurement.
+/// Between two checks of what is acknowledged, while a sweep is on its way: the precision of the measurement.
 const ACK_LOOK: Duration = Duration::from_millis(1);
 
 /// The parts that have figures.

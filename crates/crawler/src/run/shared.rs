@@ -18,7 +18,7 @@ use throughline_sample::catalogue::{DISCOVERY_REQUESTS, TOPOLOGY_EVENTS};
 use throughline_sample::wire::Batch;
 use throughline_spool::{Class, Spool};
 
-/// Longest wait between two looks at a stop request.
+/// Longest wait between two checks of a stop request.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// A sweep whose rows are on their way: when it began, and the last spool entry with its rows.
@@ -37,7 +37,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Tells events: log, figures by kind, records.
+    /// Reports events: log, figures by kind, records.
     pub fn emit(&self, events: &[FabricEvent]) {
         if events.is_empty() {
             return;
@@ -105,7 +105,7 @@ pub struct Shared {
     pub publisher: Publisher,
     pub leader: Arc<LeaderState>,
     pub device: Device,
-    /// Whether the subnet manager sweeps hard.
+    /// Whether the subnet manager runs a heavy sweep.
     pub heavy_sweep: HeavySweep,
     state: Mutex<State>,
     changed: Condvar,
@@ -163,14 +163,14 @@ impl Shared {
         *self.lock() = State::default();
     }
 
-    /// Asks for a look at the subnet before its time, and counts the reason.
+    /// Requests a look at the subnet before its time, and counts the reason.
     pub fn want_discovery(&self, trigger: &Trigger) {
         self.publisher.figures.add(trigger.name(), &DISCOVERY_REQUESTS, 1);
         self.lock().wanted.add(trigger);
         self.changed.notify_all();
     }
 
-    /// Waits until a discovery is asked for, the interval is over, or the process stops; what is asked for.
+    /// Waits until a discovery is requested, the interval is over, or the process stops; what is requested.
     pub fn wait_for_discovery(&self, interval: Duration, stop: &Stop) -> Wanted {
         let until = Instant::now() + interval;
         let mut state = self.lock();

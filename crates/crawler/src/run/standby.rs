@@ -1,6 +1,6 @@
 //! Whether this crawler sweeps, or stands by for another one of its subnet.
 //!
-//! It asks the collector, which asks the database. A crawler that can reach no collector sweeps on: what two
+//! It queries the collector, which queries the database. A crawler that can reach no collector sweeps on: what two
 //! read at the same time is written once all the same, because the store holds every batch against the terms.
 
 use super::config::Config;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 /// Requests within one lease: two may be lost.
 const REQUESTS: u32 = 3;
-/// Longest wait between two looks at a stop request.
+/// Longest wait between two checks of a stop request.
 const LOOK: Duration = Duration::from_millis(200);
 /// Sweep intervals without a sweep that came to its end after which the lease is left to another crawler: a
 /// wedged driver must not keep the subnet unread.
@@ -26,10 +26,10 @@ const IDLE_INTERVALS: u32 = 5;
 /// What this crawler does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Role {
-    /// Not asked yet.
+    /// Not queried yet.
     #[default]
     Unknown,
-    /// Sweeps, with a lease or because no collector could be asked.
+    /// Sweeps, with a lease or because no collector could be queried.
     Active,
     /// Another one sweeps.
     Standby,
@@ -95,7 +95,7 @@ impl LeaderState {
     }
 }
 
-/// Asks for the lease again and again.
+/// Requests the lease again and again.
 pub struct Standby {
     shared: Arc<Shared>,
     leases: Leases,
@@ -108,7 +108,7 @@ pub struct Standby {
 }
 
 impl Standby {
-    /// Asks nothing yet.
+    /// Queries nothing yet.
     pub fn new(config: &Config, sink: GrpcSink, shared: Arc<Shared>) -> Standby {
         let lease = config.standby.lease_seconds.duration();
         let publisher = &shared.publisher;

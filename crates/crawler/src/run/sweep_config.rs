@@ -36,7 +36,7 @@ pub struct Sweep {
     pub thin: bool,
     /// Data since the last row that count as unchanged.
     pub quiet_bytes: u64,
-    /// Bytes of one tick of PortXmitWait on devices that do not tell; 0: unknown.
+    /// Bytes of one tick of PortXmitWait on devices that do not report; 0: unknown.
     pub assumed_tick_bytes: u32,
     /// Nodes with intervals or sets of their own; the first that fits counts.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "classes")]

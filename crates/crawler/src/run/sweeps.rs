@@ -179,7 +179,7 @@ impl Sweeps {
             return;
         }
         if let Some(writing) = self.writing.take_if(|writing| is_end || writing.is_finished()) {
-            // A panic there was told by its thread.
+            // A panic there was reported by its thread.
             let _ = writing.join();
         }
         let Some((_, sweeper)) = self.sweeper.as_ref().filter(|_| self.writing.is_none()) else { return };

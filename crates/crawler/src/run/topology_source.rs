@@ -1,4 +1,4 @@
-//! A walk of the subnet, or what the subnet administrator tells of it where the nodes do not answer.
+//! A walk of the subnet, or what the subnet administrator reports of it where the nodes do not answer.
 
 use super::sa_thread::SaThread;
 use super::shared::Shared;
@@ -9,11 +9,11 @@ use crate::stop::Stop;
 use throughline_infiniband::topology::Source;
 use throughline_sample::catalogue::TOPOLOGY_FROM_SA;
 
-/// Asks one or the other.
+/// Queries one or the other.
 pub struct TopologySource {
     pub administration: SaThread,
     pub choice: Choice,
-    /// Whether the administrator told the last topology.
+    /// Whether the administrator reported the last topology.
     is_from_sa: bool,
 }
 
@@ -22,12 +22,12 @@ impl TopologySource {
         TopologySource { administration, choice, is_from_sa: false }
     }
 
-    /// Whether the administrator told the last topology.
+    /// Whether the administrator reported the last topology.
     pub const fn is_from_sa(&self) -> bool {
         self.is_from_sa
     }
 
-    /// What `walk` finds, or what the administrator tells, as configured. Where it is to be the administrator and
+    /// What `walk` finds, or what the administrator reports, as configured. Where it is to be the administrator and
     /// that one does not answer, nothing is found.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
-//! Why the subnet is looked at before its time, and what many such reasons together ask for.
+//! Why the subnet is looked at before its time, and what many such reasons together request.
 //!
 //! Who has a reason calls [`Shared::want_discovery`](super::shared::Shared::want_discovery) and goes on at once;
-//! the thread of discovery takes all that came since its last look. Nothing here speaks to the fabric.
+//! the thread of discovery takes all that came since its last check. Nothing here speaks to the fabric.
 
 use std::collections::BTreeSet;
 use throughline_sample::Guid;
@@ -27,7 +27,7 @@ pub enum Trigger {
     SmChange,
     /// A walk that is not believed before it is repeated, or a counter that says that a link was down.
     Doubt,
-    /// Somebody asked, or this crawler takes over from another one.
+    /// Somebody requested it, or this crawler takes over from another one.
     Request,
 }
 
@@ -45,23 +45,23 @@ impl Trigger {
     }
 }
 
-/// What all reasons since the last look ask for.
+/// What all reasons since the last check request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Names of the reasons.
     pub reasons: BTreeSet<&'static str>,
-    /// Nodes to be asked whatever is known of them.
+    /// Nodes to be queried whatever is known of them.
     pub nodes: BTreeSet<Guid>,
-    /// LIDs to be asked likewise.
+    /// LIDs to be queried likewise.
     pub lids: BTreeSet<u16>,
-    /// Whether a whole walk is asked for, and not only a look at what can have changed.
+    /// Whether a whole walk is requested, and not only a look at what can have changed.
     pub whole: bool,
     /// Whether forwarding tables may have changed.
     pub tables: bool,
 }
 
 impl Wanted {
-    /// Whether nobody asked.
+    /// Whether nothing is requested.
     pub fn is_nothing(&self) -> bool {
         self.reasons.is_empty()
     }

@@ -1,11 +1,11 @@
-//! Who is asked for the subnet: the nodes themselves, or the subnet administrator. Pure.
+//! Who is queried for the subnet: the nodes themselves, or the subnet administrator. Pure.
 
 use crate::discover::Discovery;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
-/// Who is asked.
+/// Who is queried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Choice {
     /// The nodes; where they do not answer, the administrator.

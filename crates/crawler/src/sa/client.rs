@@ -25,7 +25,7 @@ pub struct Settings {
     pub retries: u8,
     /// What the process may send in a second, shared with its engines; `None`: no limit.
     pub budget: Option<&'static Budget>,
-    /// SM_Key to ask with. With a wrong one the administrator does not answer at all.
+    /// SM_Key to query with. With a wrong one the administrator does not answer at all.
     pub sm_key: Key,
 }
 
@@ -99,7 +99,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that asks the manager at this LID.
+    /// A client that queries the manager at this LID.
     #[must_use]
     pub fn new(
         transport: Box<dyn Transport>,
@@ -123,7 +123,7 @@ impl Client {
         self.exchange.manager_lid()
     }
 
-    /// SM_Key to ask for members with: the one of the settings, else [`DEFAULT_SM_KEY`].
+    /// SM_Key to request members with: the one of the settings, else [`DEFAULT_SM_KEY`].
     #[must_use]
     pub fn member_key(&self) -> Key {
         match self.exchange.key == Key::default() {
@@ -132,7 +132,7 @@ impl Client {
         }
     }
 
-    /// Another SM_Key to ask with; the former one.
+    /// Another SM_Key to query with; the former one.
     pub(super) fn replace_key(&mut self, key: Key) -> Key {
         std::mem::replace(&mut self.exchange.key, key)
     }

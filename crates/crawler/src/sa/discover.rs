@@ -19,11 +19,11 @@ use throughline_infiniband::topology::{Failure, Limit};
 use throughline_infiniband::topology::{Node, NodeIndex, Port, PortEnd, Source, Topology};
 use throughline_sample::Guid;
 
-/// Components of records asked for one by one, besides the LID.
+/// Components of records requested one by one, besides the LID.
 const PORT_COMPONENT: u32 = 1;
 const BLOCK_COMPONENT: u32 = 1;
 
-/// Asks the administrator for the subnet; with `tables`, for forwarding tables as well.
+/// Queries the administrator for the subnet; with `tables`, for forwarding tables as well.
 ///
 /// # Errors
 /// [`SaError`]. Without a manager, or with one that does not answer, there is nothing.
@@ -44,7 +44,7 @@ pub fn discover(
     Ok(Discovery { topology, failures, elapsed: start.elapsed(), ..Discovery::default() })
 }
 
-/// What the administrator told.
+/// What the administrator reported.
 #[derive(Default)]
 struct Records {
     nodes: Vec<NodeRecord>,
@@ -291,7 +291,7 @@ fn table_block(node: &mut Node, block: &ForwardingBlock) {
     }
 }
 
-/// Ports and switches of which the administrator told nothing.
+/// Ports and switches of which the administrator reported nothing.
 fn unread(nodes: &[Node]) -> Vec<Failure> {
     let mut failures = Vec::new();
     for node in nodes {
@@ -305,7 +305,7 @@ fn unread(nodes: &[Node]) -> Vec<Failure> {
     failures
 }
 
-/// Directed routes from the local node, shortest first, so that it can be asked by them as well.
+/// Directed routes from the local node, shortest first, so that it can be queried by them as well.
 fn set_paths(nodes: &mut [Node], local: Option<PortEnd>) {
     let Some(local) = local else { return };
     let mut reached = vec![false; nodes.len()];

@@ -13,7 +13,7 @@ use throughline_infiniband::mad::{MAD_BYTES, Mad};
 
 /// Longest wait in one receive, so that a stop request is seen soon.
 const MAX_WAIT: Duration = Duration::from_millis(100);
-/// Pause before a busy administrator is asked again.
+/// Pause before a busy administrator is queried again.
 const BUSY_PAUSE: Duration = Duration::from_millis(100);
 /// Repetitions while the administrator says that it is busy: with the pause, 5 s.
 const BUSY_RETRIES: u8 = 50;
@@ -52,7 +52,7 @@ pub(super) struct Exchange {
     message: Message,
 }
 
-/// One run: what is asked, and who gets the outcomes.
+/// One run: what is queried, and who gets the outcomes.
 struct Run<'a> {
     method: u8,
     queries: &'a [Query],
@@ -82,7 +82,7 @@ impl Exchange {
         self.manager.0
     }
 
-    /// Asks all queries and hands on each outcome.
+    /// Sends all queries and hands on each outcome.
     pub(super) fn run<'a>(
         &mut self,
         method: u8,

@@ -1,6 +1,6 @@
 //! Multicast groups and their members from the subnet administrator.
 //!
-//! Who is a member is told only to the trusted, that is, to who knows the SM_Key; to others an administrator
+//! Who is a member is reported only to the trusted, that is, to who knows the SM_Key; to others an administrator
 //! names the groups, or with a wrong key does not answer at all.
 
 use super::{Client, SaError};
@@ -15,11 +15,11 @@ const PORT_COMPONENT: u32 = 1;
 /// Component of an MCMemberRecord: the multicast LID.
 const MLID_COMPONENT: u32 = 3;
 
-/// All groups with their members, as far as the administrator tells them: first asked with `key`, then, when
+/// All groups with their members, as far as the administrator reports them: first queried with `key`, then, when
 /// that gets no answer, without.
 ///
 /// # Errors
-/// [`SaError`]; [`SaError::Cut`] where long answers can't pass: ask [`groups_of_mlids`] then.
+/// [`SaError`]; [`SaError::Cut`] where long answers can't pass: query [`groups_of_mlids`] then.
 pub fn groups(client: &mut Client, key: Key, stop: &AtomicBool) -> Result<Groups, SaError> {
     let query = Query::all(attribute::MC_MEMBER);
     trusted_or_not(client, key, |client, is_trusted| {
@@ -68,7 +68,7 @@ pub fn groups_of_mlids(
     })
 }
 
-/// Asks with the key and, when there is no answer or a denial, without one.
+/// Queries with the key and, when there is no answer or a denial, without one.
 fn trusted_or_not(
     client: &mut Client,
     key: Key,

@@ -107,7 +107,7 @@ impl Cost {
     }
 }
 
-/// What each class of a plan costs. Of a node that was not asked yet what it can do, the most is taken.
+/// What each class of a plan costs. Of a node that was not queried yet what it can do, the most is taken.
 #[must_use]
 pub fn costs(plan: &Plan, sweeper: &Sweeper) -> Vec<Cost> {
     let mut costs = vec![Cost::default(); plan.classes.len()];

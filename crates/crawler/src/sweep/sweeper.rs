@@ -1,4 +1,4 @@
-//! One topology swept again and again: asks, takes replies, keeps epochs. Nothing is allocated per MAD or port
+//! One topology swept again and again: queries, takes replies, keeps epochs. Nothing is allocated per MAD or port
 //! once it is planned.
 
 use super::ClockPoint;
@@ -133,7 +133,7 @@ impl Sweeper {
         self.readings.push(PortReading {
             rate_bytes_per_second: link.map(|(width, speed)| rate_bytes_per_second(width, speed)),
             link_lanes: link.map(|(width, _)| width.lanes()),
-            // The manager's port, which is not asked.
+            // The manager's port, which is not queried.
             tick_bytes: self.targets[target].optional.is_asked.then_some(self.assumed_tick_bytes).flatten(),
             epoch,
             counters,
@@ -168,7 +168,7 @@ impl Sweeper {
         }
     }
 
-    /// Asks each node once how long its tick of PortXmitWait is: one more MAD a node, which only who sweeps
+    /// Requests of each node once how long its tick of PortXmitWait is: one more MAD a node, which only who sweeps
     /// again and again should send.
     pub fn want_ticks(&mut self) {
         self.wants_ticks = true;
@@ -198,7 +198,7 @@ impl Sweeper {
         self.lanes.get(position)?.as_deref().filter(|lanes| !lanes.is_empty())
     }
 
-    /// What the agent of the port at a position of [`Sweeper::readings`] can do; `None` until it told.
+    /// What the agent of the port at a position of [`Sweeper::readings`] can do; `None` until it reported.
     #[must_use]
     pub fn capabilities(&self, position: usize) -> Option<ClassPortInfo> {
         self.targets.get(*self.target_of_port.get(position)? as usize)?.capabilities
@@ -222,7 +222,7 @@ impl Sweeper {
         self.sweep_due(engine, clock, stop, |_, _| Sets::USUAL)
     }
 
-    /// Reads once what is due of each target, told by its position and its class.
+    /// Reads once what is due of each target, as given by its position and its class.
     ///
     /// # Errors
     /// [`EngineError`]; the readings are incomplete then.
@@ -283,7 +283,7 @@ impl Sweeper {
         queue.push(self.targets[target].engine, Request::new(query, tag));
     }
 
-    /// Asks for attributes of all ports of a target.
+    /// Requests attributes of all ports of a target.
     fn request(&self, queue: &mut Queue, target: usize, sets: u16) {
         let target = &self.targets[target];
         for position in target.ports.clone() {
@@ -297,7 +297,7 @@ impl Sweeper {
         }
     }
 
-    /// Asks the targets that were not asked yet which optional counters they have, and how long a tick is. A
+    /// Requests of the targets that were not queried yet which optional counters they have, and how long a tick is. A
     /// round of its own: an agent that does not know the attribute may be silent about it, and that must not
     /// take its counters along.
     fn learn_options(&mut self, engine: &mut Engine, stop: &AtomicBool) -> Result<(), EngineError> {
@@ -320,7 +320,7 @@ impl Sweeper {
         for index in 0..self.targets.len() {
             let target = &mut self.targets[index];
             let wanted = std::mem::take(&mut target.later);
-            // A node that gave nothing in the first part is not asked for more.
+            // A node that gave nothing in the first part gets no more requests.
             let is_heard = self.readings[target.ports.clone()].iter().any(|reading| reading.fresh != 0);
             if wanted != 0 && is_heard {
                 let worth = target.optional.worth(wanted, Instant::now());
@@ -398,7 +398,7 @@ impl Sweeper {
         }
     }
 
-    /// It does not tell its tick, or may not be asked.
+    /// It does not report its tick, or may not be queried.
     fn assume(&mut self, target: usize) {
         for reading in &mut self.readings[self.targets[target].ports.clone()] {
             reading.tick_bytes = self.assumed_tick_bytes;
@@ -457,7 +457,7 @@ impl Work for Sweeper {
             if let Some(to) = info.redirection.filter(|to| *queue.route(target.engine) != Route::Agent(*to))
                 && queue.redirect(target.engine, to)
             {
-                // What it can do is asked where it is.
+                // What it can do is queried where it is.
                 return self.request_capabilities(queue, position, Sets::from_bits(number));
             }
             target.capabilities = Some(info);

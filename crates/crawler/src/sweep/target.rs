@@ -15,35 +15,35 @@ pub(super) struct Target {
     pub engine: NodeId,
     /// Which of the plan's classes it belongs to.
     pub class: u8,
-    /// `None` until it was asked for.
+    /// `None` until it was requested.
     pub capabilities: Option<ClassPortInfo>,
     /// Positions of its ports in the readings.
     pub ports: Range<usize>,
     pub optional: Optional,
-    /// Attributes of the present sweep that are to be asked for in its second part.
+    /// Attributes of the present sweep that are to be requested in its second part.
     pub later: u16,
 }
 
 /// What is known of a node's optional attributes, as bits of [`PortCounterSet::bit`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Optional {
-    /// Whether PortSamplesControl was asked for.
+    /// Whether PortSamplesControl was requested.
     pub is_asked: bool,
-    /// Length of a tick, where the node tells.
+    /// Length of a tick, where the node reports.
     pub tick: Option<SamplesControl>,
-    /// Told by the node, or answered once.
+    /// Reported by the node, or answered once.
     present: u16,
-    /// Not told, refused or never answered.
+    /// Not reported, refused or never answered.
     absent: u16,
     /// One trial was not answered; the next decides, because MADs get lost.
     doubted: u16,
     retry: Option<Instant>,
-    /// Not to be asked for, whatever the node has.
+    /// Not to be requested, whatever the node has.
     never: u16,
 }
 
 impl Optional {
-    /// Of the port through which the subnet is managed: nothing that its agent may not know is asked there. What
+    /// Of the port through which the subnet is managed: nothing that its agent may not know is queried there. What
     /// an agent does not know can be handed to programs of its class at that port, and opensm 3.3.23 with its
     /// performance manager ends on a request (seen on ibsim; it takes each for an answer to its own).
     pub fn of_manager() -> Optional {
@@ -58,10 +58,10 @@ impl Optional {
         Optional { is_asked: true, never, ..Optional::default() }
     }
 
-    /// The node's own words; attributes beyond them are not asked for.
+    /// The node's own words; attributes beyond them are not requested.
     pub fn learn(&mut self, control: SamplesControl) {
         self.tick = Some(control);
-        // A mask without a bit is that of a node which does not fill it in: then trying tells.
+        // A mask without a bit is that of a node which does not fill it in: then only trying shows.
         if control.options == 0 {
             return;
         }

@@ -19,7 +19,7 @@ use throughline_infiniband::mad::sa::CLASS_ADMINISTRATION;
 use throughline_infiniband::mad::{CLASS_PERFORMANCE, CLASS_SMP_DIRECTED, MAD_BYTES, Mad, PERMISSIVE_LID};
 use throughline_sample::Guid;
 
-/// Bytes asked of the socket at once: some 120 MADs.
+/// Bytes read from the socket at once: some 120 MADs.
 const READ_BYTES: usize = 32 << 10;
 /// Bytes that may wait to be sent: more than any window makes. Beyond it the fabric does not read.
 const MAX_UNSENT_BYTES: usize = 1 << 20;
@@ -50,7 +50,7 @@ pub struct SimPort {
 }
 
 impl SimPort {
-    /// Asks for the port: of the node that `node` names by GUID, id or description, or of the first host.
+    /// Requests the port: of the node that `node` names by GUID, id or description, or of the first host.
     ///
     /// # Errors
     /// [`SimError`]: nothing listens, or there is no such node.

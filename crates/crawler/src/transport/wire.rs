@@ -117,7 +117,7 @@ pub fn take(bytes: &[u8]) -> Result<Option<Frame<'_>>, Malformed> {
     Ok(Some(Frame { kind, body: &frame[1..], bytes: 4 + length }))
 }
 
-/// What a client asks for at first.
+/// What a client requests at first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// Management class number; [`CLASS_NONE`] for control.

@@ -30,7 +30,7 @@ pub struct Options {
     /// Counters by name, or `errors`, or `all`
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "errors")]
     counters: Vec<String>,
-    /// Do it; without this only what would be cleared is told
+    /// Do it; without this only what would be cleared is reported
     #[arg(long)]
     yes: bool,
     /// Print one JSON object a line and port

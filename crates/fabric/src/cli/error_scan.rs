@@ -1,4 +1,4 @@
-//! A look at the error counters of a whole fabric: the walk, then one sweep, or two with time between them. What
+//! A scan of the error counters of a whole fabric: the walk, then one sweep, or two with time between them. What
 //! `errors` and `check` build on.
 
 use super::FabricOptions;
@@ -15,7 +15,7 @@ use throughline_infiniband::topology;
 use throughline_infiniband::topology::{NodeIndex, PortEnd, Topology};
 use throughline_sample::catalogue::Metric;
 
-/// Reason for a port without a LID, which counters are asked by.
+/// Reason for a port without a LID, by which counters are requested.
 const NO_LID: &str = "no LID";
 
 /// What was seen.
@@ -76,7 +76,7 @@ impl ErrorScan {
         self.after.iter().filter(|reading| nodes.has(reading.node)).count() + self.without_lid(nodes).count()
     }
 
-    /// Whether no port could be asked for counters: none has a LID.
+    /// Whether no port's counters could be requested: none has a LID.
     pub fn is_empty(&self) -> bool {
         self.after.is_empty()
     }
@@ -128,7 +128,7 @@ impl ErrorScan {
         unread.into_iter().map(|((node, reason), ports)| Unread { node, ports, reason }).collect()
     }
 
-    /// Ports that no sweep asks: without a LID nobody can.
+    /// Ports that no sweep queries: without a LID nobody can.
     fn without_lid(&self, nodes: &Selected) -> impl Iterator<Item = PortEnd> {
         let all = self.topology.nodes.iter().enumerate().filter(|(index, _)| nodes.has(*index));
         all.flat_map(|(index, node)| {

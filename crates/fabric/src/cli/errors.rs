@@ -30,7 +30,7 @@ pub struct Options {
     /// Read once and print what was counted since the counters were cleared
     #[arg(long, visible_alias = "once", conflicts_with = "interval")]
     totals: bool,
-    /// Also read why packets were received in error or discarded, where the device tells: 2 more MADs a port
+    /// Also read why packets were received in error or discarded, where the device reports: 2 more MADs a port
     #[arg(long)]
     details: bool,
     #[command(flatten)]

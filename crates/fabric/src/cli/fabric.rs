@@ -13,7 +13,7 @@ use throughline_daemon::Failure;
 use throughline_infiniband::key::Key;
 use throughline_infiniband::topology;
 
-/// Failures told one by one; the rest are a number.
+/// Failures reported one by one; the rest are a number.
 pub const FAILURES_SHOWN: usize = 10;
 
 /// The local port.
@@ -60,7 +60,7 @@ pub fn key(file: Option<&Path>) -> Result<Key, Failure> {
     }
 }
 
-/// Asks the nodes, or the subnet administrator, and tells what could not be read. `how` says whether forwarding tables are
+/// Queries the nodes, or the subnet administrator, and reports what could not be read. `how` says whether forwarding tables are
 /// read, and what the discovery may take.
 ///
 /// # Errors
@@ -111,7 +111,7 @@ pub fn discover(
     Ok(found)
 }
 
-/// The subnet as the administrator tells it.
+/// The subnet as the administrator reports it.
 fn discover_from_sa(
     port: &FabricPort,
     settings: Settings,
@@ -132,7 +132,7 @@ fn unavailable(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Tells what could not be read: the first ones, and how many more there are.
+/// Reports what could not be read: the first ones, and how many more there are.
 pub fn report_failures(failures: &[topology::Failure]) {
     for failure in failures.iter().take(FAILURES_SHOWN) {
         let node = failure.guid.map(|guid| guid.to_string()).unwrap_or_default();

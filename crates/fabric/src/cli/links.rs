@@ -71,7 +71,7 @@ fn lines(topology: &Topology) -> impl Iterator<Item = Line> + '_ {
             let here = PortEnd { node: index, port: port.number };
             let is_switch = |end: PortEnd| topology.nodes[end.node].kind == NodeKind::Switch;
             match port.remote {
-                // Seen from both ends: told once.
+                // Seen from both ends: reported once.
                 Some(there) => {
                     topology.begins_at(here, there).then(|| Line::new(topology, here, Some(there)))
                 }

@@ -1,5 +1,5 @@
 //! Where a read command gets its fabric: the live one through the local port, or a folder of saved files
-//! (`--from`). The one place that knows the difference; commands ask for what they need and are given it.
+//! (`--from`). The one place that knows the difference; commands request what they need and are given it.
 
 use super::FabricOptions;
 use std::collections::HashMap;
@@ -50,7 +50,7 @@ pub struct Live {
     pub settings: Settings,
     /// SM_Key for the subnet administrator; the default one is none.
     pub sm_key: Key,
-    /// Who is asked for the topology.
+    /// Who is queried for the topology.
     pub choice: Choice,
     /// What a discovery may take.
     pub limits: Limits,
@@ -102,7 +102,7 @@ fn read(folder: &Path) -> anyhow::Result<Saved> {
 }
 
 impl Source {
-    /// The topology, with what is needed of it; what could not be read is told.
+    /// The topology, with what is needed of it; what could not be read is reported.
     ///
     /// # Errors
     /// The local node does not answer (69), the command was stopped, the files lack what is needed (69).
@@ -138,7 +138,7 @@ impl Source {
         }
     }
 
-    /// How switches choose output ports, of those that tell; saved files do not.
+    /// How switches choose output ports, of those that report; saved files do not.
     ///
     /// # Errors
     /// No permission (77), or the command was stopped.
@@ -160,7 +160,7 @@ impl Source {
         Ok(query_manager(&mut engine, topology, stop.flag())?)
     }
 
-    /// Multicast forwarding tables; what could not be read is told.
+    /// Multicast forwarding tables; what could not be read is reported.
     ///
     /// # Errors
     /// No permission (77), the command was stopped, the files have none (69).
@@ -175,7 +175,7 @@ impl Source {
         Ok(tables)
     }
 
-    /// Multicast groups from the subnet administrator or the files; `None`, and the reason told, where it does not
+    /// Multicast groups from the subnet administrator or the files; `None`, and the reason reported, where it does not
     /// answer.
     ///
     /// # Errors
@@ -206,7 +206,7 @@ impl Source {
         if let Ok(told) = &mut told
             && told.is_trusted
         {
-            // Told members, a group that has none is not told of.
+            // Where members are reported, a group without any is left out.
             if let Ok(groups) = ask(Key::default()) {
                 told.is_cut |= groups.is_cut;
                 told.members.extend(groups.members);
@@ -284,7 +284,7 @@ impl Counting {
         self.1 = sets;
     }
 
-    /// Asks each node once how long its tick of waiting is, so that waiting is told as a share of time.
+    /// Requests of each node once how long its tick of waiting is, so that waiting is reported as a share of time.
     pub fn want_ticks(&mut self) {
         if let From::Live(live) = &mut self.0 {
             live.1.want_ticks();

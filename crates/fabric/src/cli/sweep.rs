@@ -46,7 +46,7 @@ pub struct Options {
     pub config: Option<PathBuf>,
 }
 
-/// What is said where no port can be asked for counters.
+/// Message where no port's counters can be requested.
 pub const NOTHING_TO_READ: &str = "no port has both a link and a LID; is a subnet manager running?";
 
 /// A duration in seconds, of a day at most.

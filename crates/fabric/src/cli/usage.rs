@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::ExitCode;
 use throughline_infiniband::route::{LinkUse, Scope};
 
-/// Links shown where nothing else is asked for: a screen.
+/// Links shown where nothing else is requested: a screen.
 const TOP: usize = 20;
 
 /// Options of `usage`.

@@ -201,7 +201,7 @@ fn fifty_faults_are_those_of_ibqueryerrors() {
     let (text, _) =
         faulty.crawl("errors", &["--totals", "--suppress", "SymbolErrorCounter", "--suppress-common"]);
     assert_eq!(read_errors(&text).0, without);
-    // Without a file every error is told, as theirs does.
+    // Without a file every error is reported, as theirs does.
     let everything = faulty.ibqueryerrors(&[]);
     let ours = faulty.simulated.crawl(&["errors", "--json", "--totals"]);
     assert_eq!(read_errors(&ours).0, everything);
@@ -330,7 +330,7 @@ fn details_are_those_of_ibqueryerrors() {
     let id = FatTree::switch_id(1);
     let commands: String =
         set.iter().map(|(name, _, value)| format!("PerformanceSet \"{id}\"[3] {name}={value}\n")).collect();
-    // Details of a port without errors above are not told, by them and by us.
+    // Details of a port without errors above are not reported, by them and by us.
     let alone = format!("PerformanceSet \"{id}\"[4] PortXmitDiscardDetails.PortInactiveDiscards=7\n");
     simulated.fabric.console(&(commands + &alone)).unwrap();
 
@@ -350,7 +350,7 @@ fn details_are_those_of_ibqueryerrors() {
     }
     assert_eq!(figures, set.iter().map(|(_, name, value)| ((*name).to_owned(), *value)).collect());
     // ibqueryerrors reads each of the two attributes by the other's fields: the first detail of receiving has
-    // the name of the first discard and so on, and the last two details of receiving are never told.
+    // the name of the first discard and so on, and the last two details of receiving are never reported.
     let theirs_by_ours = [
         ("receive_errors", "PortRcvErrors"),
         ("local_physical_errors", "PortInactiveDiscards"),

@@ -1,4 +1,4 @@
-//! Each event of the topology is produced by doing it on ibsim, while the daemon watches; and told with kind,
+//! Each event of the topology is produced by doing it on ibsim, while the daemon watches; and reported with kind,
 //! ends and what was before and after.
 
 use crate::simulated;
@@ -10,7 +10,7 @@ use throughline_infiniband::topology::FatTree;
 use throughline_sample::Guid;
 use throughline_sample::wire::Event;
 
-/// A fabric, the daemon that watches it, and what it told.
+/// A fabric, the daemon that watches it, and what it reported.
 struct Watched {
     simulated: Simulated,
     daemon: Daemon,
@@ -284,7 +284,7 @@ fn without_a_manager_and_with_another_one() {
     let first = Manager::start(&watched.simulated, &host(4).1, 0);
     let told = watched.expect("a manager", start, &[(&events::PORT_ACTIVE, leaf_guid, 2)]);
     assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("stuck", "Active"));
-    // One that nobody asked while it lived can't be told from the next one.
+    // One that nobody queried while it lived can't be distinguished from the next one.
     let is_up = "throughline_sm_up{source=\"administration\"} 1";
     until("an answer of the first manager", || watched.daemon.metrics().contains(is_up));
     drop(first);
@@ -333,7 +333,7 @@ fn what_happens_while_nobody_watches() {
     );
     assert!(told.iter().all(|event| event.text.starts_with("while not watched: ")), "{told:#?}");
     watched.act(&format!("ReLink \"{leaf_id}\"[{port}]"), &[(&events::NODE_BACK, gone, 0)]);
-    // What is told of the subnet manager is not this test's.
+    // What is reported of the subnet manager is not this test's.
     let events = watched.double.events();
     let told =
         events.iter().filter(|event| event.kind.starts_with("link.") || event.kind.starts_with("node."));
@@ -364,7 +364,7 @@ fn a_flapping_link_is_told_steady_after_its_window() {
     // The last change was the link's return; a walk may not have seen it when the window was over.
     assert!(["up", "down"].contains(&told[0].after.as_str()), "{:?}", told[0]);
     assert!(told[0].text.contains("leaf004") && told[0].text.ends_with("and steady"), "{:?}", told[0]);
-    // What comes afterwards is told one by one again.
+    // What comes afterwards is reported one by one again.
     watched.act(&format!("Unlink \"{leaf_id}\"[{port}]"), &[(&events::LINK_DOWN, leaf_guid, port)]);
 }
 
@@ -410,7 +410,7 @@ fn counters_that_somebody_clears() {
     until("they are read", || sweeps() >= before + 3);
     let told = watched.act(&set(2..=2, &leaf_id, 1), &[(&events::COUNTER_CLEARED, leaf_guid, 2)]);
     assert!(told[0].after.contains("leaf003") && told[0].after.ends_with("port 2"), "{:?}", told[0]);
-    // Many at once are not told one by one, however the sweep fell between them.
+    // Many at once are not reported one by one, however the sweep fell between them.
     let all = set(1..=3, &leaf_id, 0) + &set(1..=2, &leaf(1).1, 0);
     watched.simulated.fabric.console(&all).unwrap();
     let cleared = || -> Vec<Event> {

@@ -110,7 +110,7 @@ fn shards_are_disjoint_and_complete() {
         for series in of_shard {
             assert!(seen.insert(series.clone()), "{series} is in two shards");
         }
-        // The daemon's own figures are told once.
+        // The daemon's own figures are reported once.
         assert_eq!(page.contains("throughline_"), number == 1);
     }
     assert_eq!(seen, series(&whole));

@@ -1,5 +1,5 @@
 //! The subnet manager fails over, with real ones: opensm on ibsim is killed, and another one with another priority
-//! starts at another node. Each is told once, and the crawler goes on.
+//! starts at another node. Each is reported once, and the crawler goes on.
 
 use crate::simulated::daemon::{Daemon, Double, Manager, until};
 use crate::simulated::{SMALL, start_unmanaged};

@@ -13,7 +13,7 @@ use throughline_infiniband::topology::FatTree;
 
 /// The IPoIB broadcast group, which opensm has from the start.
 const BROADCAST: &str = "ff12:401b:ffff::ffff:ffff";
-/// What the joining process is told: `MGID STATE GUID…`.
+/// What the joining process gets: `MGID STATE GUID…`.
 const TASK: &str = "THROUGHLINE_TEST_JOIN";
 const FULL: u8 = 1;
 const SEND_ONLY: u8 = 4;

@@ -88,7 +88,7 @@ fn check_page(page: &str) {
     for series in [
         format!("infiniband_switch_port_transmit_data_bytes_total{{guid=\"{spine}\",port=\"1\"}} "),
         format!("infiniband_switch_port_rate_bytes_per_second{{guid=\"{spine}\",port=\"1\"}} 12500000000"),
-        // Ibsim does not tell its tick: the one of the configuration counts.
+        // Ibsim does not report its tick: the one of the configuration counts.
         format!("infiniband_switch_port_transmit_wait_tick_bytes{{guid=\"{spine}\",port=\"1\"}} 64"),
         format!(
             "infiniband_hca_port_receive_packets_total{{guid=\"{}\",port=\"1\"}} ",

@@ -1,4 +1,4 @@
-//! What wakes discovery: traps, another subnet manager; and an M_Key, behind which the administrator tells. On the
+//! What wakes discovery: traps, another subnet manager; and an M_Key, behind which the administrator reports. On the
 //! simulated fabric, with the programs as they are.
 
 use crate::simulated::{CRAWLER, SMALL};

@@ -1,4 +1,4 @@
-//! Above which count an error counter is told: a file as `ibqueryerrors` reads it, and counters left out.
+//! Above which count an error counter is reported: a file as `ibqueryerrors` reads it, and counters left out.
 //! Pure: no file is opened here.
 
 use crate::mad::counter_metrics;
@@ -12,7 +12,7 @@ use throughline_sample::catalogue::{
 };
 
 /// The error counters of PortCounters with their widths in bits (IBTA volume 1, 16.1.3.5, table 247), in the
-/// order in which `ibqueryerrors` tells them. A saturated one counted at least to its end.
+/// order in which `ibqueryerrors` reports them. A saturated one counted at least to its end.
 pub const ERROR_COUNTERS: [(&Metric, u32); 14] = [
     (&SYMBOL_ERROR, 16),
     (&LINK_ERROR_RECOVERY, 8),
@@ -43,8 +43,8 @@ pub struct BadThreshold {
     pub text: String,
 }
 
-/// Largest count that is not told, for each counter: 0 unless something else is given, as `ibqueryerrors` has
-/// it without a file, so that every error is told.
+/// Largest count that is not reported, for each counter: 0 unless something else is given, as `ibqueryerrors` has
+/// it without a file, so that every error is reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thresholds {
     largest: BTreeMap<&'static str, u64>,
@@ -81,7 +81,7 @@ impl Thresholds {
         self.suppressed.insert(metric.name);
     }
 
-    /// The largest count that is not told; `None` for a counter that is left out.
+    /// The largest count that is not reported; `None` for a counter that is left out.
     #[must_use]
     pub fn of(&self, metric: &Metric) -> Option<u64> {
         let largest = || self.largest.get(metric.name).copied().unwrap_or(0);

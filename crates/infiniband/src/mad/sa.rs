@@ -98,7 +98,7 @@ impl Status {
     /// The asker may not have it.
     pub const DENIED: Status = Status(0x0700);
 
-    /// Whether to ask again later.
+    /// Whether to query again later.
     #[must_use]
     pub const fn is_busy(self) -> bool {
         self.0 & super::STATUS_BUSY != 0
@@ -149,7 +149,7 @@ pub struct Query {
     pub template: [u8; TEMPLATE_BYTES],
 }
 
-/// Bytes of a template: the longest record asked by example is a PathRecord with 64.
+/// Bytes of a template: the longest record queried by example is a PathRecord with 64.
 pub const TEMPLATE_BYTES: usize = 64;
 
 impl Query {

@@ -205,7 +205,7 @@ pub struct PortInfo {
     /// LinkSpeedExtActive2 as it is: 1 for XDR; 0 for none, and on devices that do not have it, where it is
     /// reserved.
     pub extended_speed_2_active: u8,
-    /// Whether a QDR link runs at FDR10. Not in PortInfo: discovery asks [`MlnxExtPortInfo`] for it.
+    /// Whether a QDR link runs at FDR10. Not in PortInfo: discovery queries [`MlnxExtPortInfo`] for it.
     pub is_fdr10: bool,
     /// What the port can do.
     pub supported: LinkMasks,
@@ -268,7 +268,7 @@ impl PortInfo {
         })
     }
 
-    /// Whether the port has a link, so that a neighbour can be asked for.
+    /// Whether the port has a link, so that a neighbour can be queried.
     #[must_use]
     pub fn is_linked(&self) -> bool {
         self.physical_state.is_link_up() && self.state != Some(PortState::Down)
@@ -300,7 +300,7 @@ impl MlnxExtPortInfo {
     }
 
     /// Whether a device is known to have the attribute: Mellanox's switches and adapters from SwitchX and
-    /// ConnectX-3 on and what Bull sells of them, by the device IDs for which infiniband-diags asks it
+    /// ConnectX-3 on and what Bull sells of them, by the device IDs for which infiniband-diags queries it
     /// (`ibdiag_common.c`, `is_mlnx_ext_port_info_supported`). Others may let it time out.
     #[must_use]
     pub const fn is_known_of(vendor_id: u32, device_id: u16) -> bool {
@@ -362,7 +362,7 @@ impl SwitchInfo {
         })
     }
 
-    /// Blocks of the multicast forwarding table to be read: up to the highest entry where the switch tells it, else
+    /// Blocks of the multicast forwarding table to be read: up to the highest entry where the switch reports it, else
     /// all that it can have.
     #[must_use]
     pub fn multicast_blocks(&self) -> u16 {

@@ -1,4 +1,4 @@
-//! Multicast groups: what the subnet administrator tells of them, put beside the trees in the tables. Pure.
+//! Multicast groups: what the subnet administrator reports of them, put beside the trees in the tables. Pure.
 
 use super::{MulticastTables, Tree};
 use crate::mad::NodeKind;
@@ -58,10 +58,10 @@ impl Member {
 pub struct Group {
     /// The multicast LID.
     pub mlid: u16,
-    /// The group, as told by the first of its records; `None` where the tables have the LID and no group is
+    /// The group, as reported by the first of its records; `None` where the tables have the LID and no group is
     /// known.
     pub record: Option<McMember>,
-    /// Its members, by port GUID; `None` where they are not told.
+    /// Its members, by port GUID; `None` where they are not reported.
     pub members: Option<Vec<Member>>,
     /// The tree of the LID, which several groups may share.
     pub tree: Tree,
@@ -75,7 +75,7 @@ pub struct Group {
 
 impl Group {
     /// All groups that are known of, by LID and MGID: those of the administrator, and LIDs that only tables have.
-    /// `told` is `None` where there is no administrator to ask.
+    /// `reported` is `None` where there is no administrator to query.
     #[must_use]
     pub fn all(topology: &Topology, tables: &MulticastTables, told: Option<&Groups>) -> Vec<Group> {
         let mut by_group: BTreeMap<(u16, u128), Vec<McMember>> = BTreeMap::new();

@@ -168,7 +168,7 @@ fn key(end: PortEnd) -> (NodeIndex, u8) {
 }
 
 /// One group as JSON: `mlid`, `group` (`mgid`, `pkey`, `qkey`, `mtu_bytes`, `rate_gbps`, `sl`, `scope`, or `null`),
-/// `members` (`[{port_guid, guid, name, state, proxy}]`, `null` where they are not told), `tree` (`switches`,
+/// `members` (`[{port_guid, guid, name, state, proxy}]`, `null` where they are not reported), `tree` (`switches`,
 /// `links`, `hosts`, `parts`, `circles`, `one_way`, `nowhere`), `missed`, `strangers`, `ok`.
 #[must_use]
 pub fn group_document(topology: &Topology, group: &Group) -> Value {

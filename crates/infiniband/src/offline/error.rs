@@ -33,7 +33,7 @@ pub enum OfflineError {
         /// What is wrong, and what to do.
         reason: String,
     },
-    /// The folder has no file from which nodes and cables can be told.
+    /// The folder has no file from which nodes and cables can be read.
     #[error(
         "{} holds no topology; save one there with `ibnetdiscover > {}/topology`, or the files of `ibdiagnet`{}",
         folder.display(), folder.display(), unknown_text(unknown)

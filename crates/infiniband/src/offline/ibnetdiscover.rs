@@ -44,7 +44,7 @@ pub fn read(lines: &mut Lines<'_>, facts: &mut Facts) -> Result<(), OfflineError
                 facts.local_port_guid = Some(port);
             }
         } else if line.is_empty() || is_chassis(line) {
-            // Groups of -g are told by the nodes' names, too.
+            // Groups of -g are recognised by the nodes' names, too.
         } else if line.starts_with('[') {
             let guid = current.ok_or_else(|| lines.expected("a node before its ports"))?;
             let (cable, port) = port_line(lines, guid)?;

@@ -1,4 +1,4 @@
-//! Which format a file is of, told from its beginning.
+//! Which format a file is of, recognised from its beginning.
 
 /// The formats, those first that say most of a node and port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Whether nodes and cables can be told from it alone.
+    /// Whether nodes and cables can be read from it alone.
     #[must_use]
     pub fn is_topology(self) -> bool {
         matches!(self, Kind::Cache | Kind::Database | Kind::Ibnetdiscover | Kind::Listing | Kind::Report)

@@ -1,7 +1,7 @@
 //! What `saquery -g` (groups) and `saquery -m` (members of groups) print.
 //!
 //! Facts from saquery(8) and infiniband-diags' `saquery.c`. A record that is not whole is an error; a file that was
-//! cut between two records can't be told from a whole one. The Q_Key is in neither.
+//! cut between two records can't be distinguished from a whole one. The Q_Key is in neither.
 
 use super::OfflineError;
 use super::facts::Facts;
@@ -25,7 +25,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// As an administrator would have told it: members with what the groups say; `None` where no file has groups.
+    /// As an administrator would have reported it: members with what the groups say; `None` where no file has groups.
     /// The second value counts members of groups that no file has.
     #[must_use]
     pub fn groups(self) -> (Option<Groups>, usize) {
@@ -46,7 +46,7 @@ impl Membership {
         if self.groups.is_empty() {
             return (None, strangers);
         }
-        // Told members, a group that has none is not told of.
+        // Where members are reported, a group without any is left out.
         members.extend(self.groups.into_values());
         (Some(Groups { members, is_trusted: self.has_members, is_cut: false }), strangers)
     }

@@ -12,7 +12,7 @@ use throughline_sample::catalogue::{self as metric, Metric};
 pub enum Change {
     /// It grew by so much, in the catalogue's unit (bytes, not words).
     Grew(u128),
-    /// It stands at its largest value now: at least one more happened than it can tell.
+    /// It stands at its largest value now: at least one more happened than it can report.
     Saturated,
     /// It was not read in one of the two.
     Absent,
@@ -65,7 +65,7 @@ pub fn per_second(before: &PortReading, after: &PortReading, metric: &Metric) ->
     Some(increase as f64 / seconds(before, after)?)
 }
 
-/// The rates that are asked for most. Absent is `None`.
+/// The rates that are requested most. Absent is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PortRates {
     /// Time between the two readings.
@@ -84,7 +84,7 @@ pub struct PortRates {
     pub receive_utilisation: Option<f64>,
     /// Ticks of congestion; their length differs by device.
     pub wait_ticks_per_second: Option<f64>,
-    /// Share of the time in which data could not be sent, 0 to 1, where the device tells its tick.
+    /// Share of the time in which data could not be sent, 0 to 1, where the device reports its tick.
     pub wait_ratio: Option<f64>,
     /// Symbols mended by Reed-Solomon error correction for each bit that the link carried: about the error
     /// rate before correction, as long as errors are single.

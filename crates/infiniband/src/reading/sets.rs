@@ -30,7 +30,7 @@ impl Sets {
     /// Wait, congestion and errors by virtual lane, and counters of operation code 0.
     pub const VL: Sets = Sets(1 << 7);
 
-    /// What every sweep reads unless told otherwise.
+    /// What every sweep reads unless configured otherwise.
     pub const USUAL: Sets = Sets(1 | 1 << 1 | 1 << 2);
     /// Sets whose attributes a device may lack.
     pub const OPTIONAL: Sets = Sets(0xF8);

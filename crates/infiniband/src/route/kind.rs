@@ -40,7 +40,7 @@ pub enum RouteKind {
     Static,
     /// A switch on it routes adaptively: it is one possibility.
     Adaptive,
-    /// A switch on it does not tell.
+    /// A switch on it does not report.
     Unknown,
 }
 

@@ -5,7 +5,7 @@ use crate::topology::{PortEnd, Topology, aligned, label};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// Findings told one by one in text; JSON has all that were kept.
+/// Findings reported one by one in text; JSON has all that were kept.
 const FINDINGS_SHOWN: usize = 20;
 
 impl Topology {

@@ -7,7 +7,7 @@ use crate::topology::Limit;
 use serde::Serialize;
 use throughline_sample::Guid;
 
-/// `{"nodes":[…]}`; with `"source":"sa"` where the subnet administrator told it, and with `"truncated":"max_nodes"` (or
+/// `{"nodes":[…]}`; with `"source":"sa"` where the subnet administrator reported it, and with `"truncated":"max_nodes"` (or
 /// another bound) where the discovery ended at a bound.
 #[derive(Serialize)]
 struct Document {
@@ -63,7 +63,7 @@ impl Topology {
     }
 
     fn node_document(&self, node: &Node) -> NodeDocument {
-        // As many ports as the node says to have. Of an adapter only those are asked through which it was
+        // As many ports as the node says to have. Of an adapter only those are queried through which it was
         // reached: the others may be in another subnet.
         let ports = (1..=node.port_count).map(|number| {
             let Some(port) = node.port(number) else {

@@ -53,7 +53,7 @@ pub struct Failure {
     pub guid: Option<Guid>,
     /// The port, where the failure is about one.
     pub port: Option<u8>,
-    /// What was asked for.
+    /// What was requested.
     pub what: &'static str,
     /// Why it is missing.
     pub reason: &'static str,

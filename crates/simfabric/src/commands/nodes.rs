@@ -72,7 +72,7 @@ fn chosen(world: &mut World, words: &mut Words) -> Result<Vec<usize>, String> {
     let first = words.text("the nodes")?;
     let Ok(share) = first.parse::<f64>() else { return parser::nodes(&world.fabric, &first) };
     let mut nodes = parser::nodes(&world.fabric, &words.text("the nodes")?)?;
-    // The manager's node is the client's by default: without it nothing can be asked.
+    // The manager's node is the client's by default: without it nothing can be queried.
     nodes.retain(|node| world.fabric.manager.is_none_or(|manager| manager.node != *node));
     world.random.shuffle(&mut nodes);
     nodes.truncate((nodes.len() as f64 * share.clamp(0.0, 1.0)).round() as usize);

@@ -1,4 +1,4 @@
-//! Commands that only tell: what happened, who is there.
+//! Commands that only report: what happened, who is there.
 
 use crate::world::World;
 use std::fmt::Write;

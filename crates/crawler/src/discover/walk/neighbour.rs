@@ -49,7 +49,7 @@ impl Walk<'_> {
         is_free(here, there) && is_free(there, here)
     }
 
-    /// Of two places that claim one node, this one is where it was known to be: what the other one told of it is
+    /// Of two places that claim one node, this one is where it was known to be: what the other one reported of it is
     /// requested again here. `false` where it is not.
     fn give_back(&mut self, queue: &mut Queue, id: NodeId, here: PortEnd, there: PortEnd) -> bool {
         let guid = |end: PortEnd| self.nodes[end.node].found.guid;
@@ -80,7 +80,7 @@ impl Walk<'_> {
         true
     }
 
-    /// Adds a node that answered, and asks it what this walk wants to know. `None` where it would exceed a bound.
+    /// Adds a node that answered, and requests what this walk needs of it. `None` where it would exceed a bound.
     fn add(
         &mut self,
         queue: &mut Queue,
@@ -140,7 +140,7 @@ impl Walk<'_> {
         Some(index)
     }
 
-    /// An end node was reached through one of its ports: that port can be asked about itself.
+    /// An end node was reached through one of its ports: that port can be queried about itself.
     fn reached(&mut self, queue: &mut Queue, id: NodeId, end: PortEnd, guid: Guid) {
         let ports = &mut self.nodes[end.node].found.ports;
         let place = ports.partition_point(|port| port.number < end.port);

@@ -1,4 +1,4 @@
-//! What is promised: MADs per second, and to give way to the subnet manager.
+//! What is promised: MADs per second, and to pause for the subnet manager.
 
 use super::scripted::{Behaviour, Bench};
 use super::settings;

@@ -203,7 +203,7 @@ impl Work for Collect {
     fn done(&mut self, _queue: &mut Queue, _node: NodeId, tag: u64, outcome: Outcome<'_>, now: Instant) {
         let name = match outcome {
             Outcome::Reply(mad) => {
-                // What was asked for is in the reply: no answer is taken for another one's.
+                // What was requested is in the reply: no answer is taken for another one's.
                 let modifier = u32::from_be_bytes([mad[20], mad[21], mad[22], mad[23]]);
                 assert_eq!(modifier, modifier_of(tag));
                 self.last_reply = Some(now);
@@ -247,7 +247,7 @@ impl Bench {
         Bench { fabric, engine, ids }
     }
 
-    /// Asks each node for so many things; tag is LID * 1000 + number.
+    /// Queries each node for so many things; tag is LID * 1000 + number.
     pub fn fill(&mut self, each: u64) {
         for (index, id) in self.ids.iter().enumerate() {
             for number in 0..each {

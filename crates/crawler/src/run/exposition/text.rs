@@ -17,7 +17,7 @@ use throughline_sample::catalogue::{
     SWITCH_RAW_RATE, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS, TRANSMIT_WAIT_TICK_BYTES,
 };
 
-/// What is told of a sweep as a whole.
+/// What is reported of a sweep as a whole.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepInfo {
     /// How long it took.
@@ -259,7 +259,7 @@ fn labelled(labels: &[&str], values: &[String]) -> String {
     label_text(&pairs)
 }
 
-/// What is told once of the whole fabric.
+/// What is reported once of the whole fabric.
 fn sweep(out: &mut Families, readings: &[PortReading], sweep: SweepInfo) {
     let mut counts = [(0u64, 0u64); 2];
     for (place, side) in Side::ALL.into_iter().enumerate() {

@@ -113,7 +113,7 @@ pub struct SamplesControl {
 
 impl SamplesControl {
     /// Tick of NVIDIA's Quantum family, which counts once in 8 bytes of the whole port. NVIDIA's ibdiagnet
-    /// manual, "Congestion Assessment on InfiniBand Links"; older switches tell 31 and count by the lane, as
+    /// manual, "Congestion Assessment on InfiniBand Links"; older switches report 31 and count by the lane, as
     /// the specification has it.
     const TICK_OF_WHOLE_PORT: u8 = 7;
 

@@ -1,5 +1,5 @@
 //! Clearing counters: PerformanceSet of PortCounters and PortCountersExtended with a CounterSelect (16.1.3.5,
-//! 16.1.4.11). Only what somebody asked for by name is built here; no reader of counters uses it.
+//! 16.1.4.11). Only what somebody requested by name is built here; no reader of counters uses it.
 
 use super::ClassPortInfo;
 use super::fields::PortCounterSet;

@@ -126,7 +126,7 @@ impl Counters {
             && capabilities.has_rs_fec()
             && RS_FEC.iter().any(|entry| entry.value(whole) != 0);
         fields::fields(set, capabilities, |table| {
-            // The totals of Reed-Solomon are 0 as well where another kind is at work: then lanes tell.
+            // The totals of Reed-Solomon are 0 as well where another kind is at work: then lanes report.
             if is_rs || !std::ptr::eq(table, RS_FEC.as_slice()) {
                 self.take_fields(table, whole, &mut taken);
             }

@@ -68,7 +68,7 @@ impl Producer {
 pub enum Subject {
     /// A port or group by GID.
     Gid(u128),
-    /// The node or port with this LID; the port's number where it is told.
+    /// The node or port with this LID; the port's number where it is reported.
     Lid {
         /// LID.
         lid: u16,
@@ -159,7 +159,7 @@ pub struct InformInfo {
     pub subscribe: bool,
     /// Trap number; `None` for all generic traps. Those about keys (256 to 259) are only for the trusted.
     pub number: Option<u16>,
-    /// Queue pair to which Reports go: 1. Asked for only when a subscription ends.
+    /// Queue pair to which Reports go: 1. Queried for only when a subscription ends.
     pub queue_pair: u32,
 }
 

@@ -192,9 +192,9 @@ impl SmInfoRecord {
 pub struct McMember {
     /// Multicast GID.
     pub group: Gid,
-    /// GID of the member's port; 0 where it is not told.
+    /// GID of the member's port; 0 where it is not reported.
     pub port: Gid,
-    /// Queue key; `None` where only files tell of the group, which lack it.
+    /// Queue key; `None` where only files report the group, which lack it.
     pub queue_key: Option<u32>,
     /// Multicast LID.
     pub mlid: u16,
@@ -214,7 +214,7 @@ pub struct McMember {
     pub hop_limit: u8,
     /// Scope: 2 link-local, 5 site-local, 14 global.
     pub scope: u8,
-    /// Bits: 1 full member, 2 non-member, 4 send-only; 0 where it is not told.
+    /// Bits: 1 full member, 2 non-member, 4 send-only; 0 where it is not reported.
     pub join_state: u8,
     /// Whether somebody else joined for it.
     pub is_proxy: bool,
@@ -246,7 +246,7 @@ impl McMember {
         })
     }
 
-    /// GUID of the member's port; `None` where it is not told.
+    /// GUID of the member's port; `None` where it is not reported.
     #[must_use]
     pub fn port_guid(&self) -> Option<Guid> {
         let guid = self.port as u64;

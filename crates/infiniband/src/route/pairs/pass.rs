@@ -122,7 +122,7 @@ impl<'a> Pass<'a> {
             .iter()
             .map(|switch| self.wiring.port_of(self.out[*switch as usize] as usize))
             .collect();
-        // Told the same from wherever it was entered; nodes are ordered by GUID.
+        // Reported the same from wherever it was entered; nodes are ordered by GUID.
         let least = cycle.iter().enumerate().min_by_key(|(_, end)| end.node).map_or(0, |(place, _)| place);
         cycle.rotate_left(least);
         self.bad.push((cycle[0].node, Fault::Loop { cycle }, 0));
