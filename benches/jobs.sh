@@ -8,8 +8,10 @@ ranks=${RANKS:-1000} seconds=${SECONDS_A_ROW:-10} limit=${LIMIT_MS:-3000}
 throughline=${THROUGHLINE:-target/release/throughline}
 
 folder=$(mktemp -d)
+serve=
 # shellcheck disable=SC2317 # the trap calls it
 finish() {
+    kill "$serve" 2>/dev/null && wait "$serve" || true
     "$throughline" db stop --state-dir "$folder" >/dev/null 2>&1 || true
     rm -rf "$folder"
 }
@@ -43,6 +45,16 @@ ANALYZE mpi_ops, mpi_peers, job_rank;
 EOF
 $psql -At -c "SELECT 'two jobs of ' || $ranks || ' ranks: ' || count(*) || ' rows of operations' FROM mpi_ops"
 
+THROUGHLINE__QUERY__LISTEN=127.0.0.1:0 THROUGHLINE__COLLECT__LISTEN=127.0.0.1:0 \
+    "$throughline" serve --state-dir "$folder" >"$folder/serve.out" 2>"$folder/serve.log" &
+serve=$!
+until grep -q '^listening query=' "$folder/serve.out"; do
+    kill -0 "$serve" || { cat "$folder/serve.log" >&2 && exit 1; }
+    sleep 0.2
+done
+THROUGHLINE_SERVER=http://$(sed -n 's/^listening query=//p' "$folder/serve.out")
+export THROUGHLINE_SERVER
+
 # Milliseconds of a command, median of 5.
 median() {
     for _ in 1 2 3 4 5; do
@@ -61,7 +73,7 @@ echo "reading all rows of one job by SQL: $reading ms"
 status=0
 for command in "list" "show 900" "matrix 900" "matrix 900 --by node" "diff 900 901" "top --once"; do
     # shellcheck disable=SC2086 # a command is several words
-    took=$(median "$throughline" job --state-dir "$folder" $command)
+    took=$(median "$throughline" job $command)
     echo "throughline job $command: $took ms"
     [ "$took" -le "$limit" ] || status=2
 done

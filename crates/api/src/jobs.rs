@@ -121,7 +121,7 @@ pub struct Ending {
     /// clean, lost, unseen, silent (`job_rank.ending`) or running.
     pub ending: String,
     /// How many.
-    pub ranks: i64,
+    pub ranks: u64,
     /// The smallest of them.
     pub examples: Vec<i32>,
 }
@@ -132,11 +132,11 @@ pub struct Operation {
     /// MPI name without the prefix.
     pub operation: String,
     /// Calls.
-    pub calls: i64,
+    pub calls: u64,
     /// What callers passed to send.
-    pub bytes: i64,
+    pub bytes: u64,
     /// What receives got; null where nothing was received.
-    pub received_bytes: Option<i64>,
+    pub received_bytes: Option<u64>,
     /// Inside it, summed over ranks.
     pub elapsed_seconds: f64,
     /// Its part of all time inside MPI.
@@ -155,11 +155,11 @@ pub struct Operation {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationSize {
     /// Largest message of the class, bytes.
-    pub size_class_bytes: i64,
+    pub size_class_bytes: u64,
     /// Calls.
-    pub calls: i64,
+    pub calls: u64,
     /// What callers passed to send.
-    pub bytes: i64,
+    pub bytes: u64,
     /// Inside.
     pub elapsed_seconds: f64,
     /// Names of what the library did inside, where it is known.
@@ -175,7 +175,7 @@ pub struct OperationAlgorithm {
     /// observed, pvar, forced or unknown.
     pub source: String,
     /// Calls.
-    pub calls: i64,
+    pub calls: u64,
     /// Inside.
     pub elapsed_seconds: f64,
 }
@@ -235,13 +235,13 @@ pub struct Region {
     /// Its name.
     pub region: String,
     /// Ranks that entered it.
-    pub ranks: i64,
+    pub ranks: u64,
     /// How often it was entered.
-    pub visits: i64,
+    pub visits: u64,
     /// Time in it, summed over ranks.
     pub elapsed_seconds: f64,
     /// MPI calls in it and in no inner region.
-    pub mpi_calls: Option<i64>,
+    pub mpi_calls: Option<u64>,
     /// Time inside them.
     pub mpi_seconds: Option<f64>,
 }
@@ -261,13 +261,13 @@ pub struct Traffic {
     /// logical or wire.
     pub kind: String,
     /// Bytes of all pairs.
-    pub bytes: i64,
+    pub bytes: u64,
     /// Messages of all pairs.
-    pub messages: i64,
+    pub messages: u64,
     /// Pairs with traffic.
-    pub pairs: i64,
+    pub pairs: u64,
     /// Bytes between ranks of different nodes.
-    pub between_nodes_bytes: i64,
+    pub between_nodes_bytes: u64,
     /// The pairs with most bytes.
     pub busiest: Vec<Pair>,
 }
@@ -280,9 +280,9 @@ pub struct Pair {
     /// To whom.
     pub to: i32,
     /// Bytes.
-    pub bytes: i64,
+    pub bytes: u64,
     /// Messages.
-    pub messages: i64,
+    pub messages: u64,
     /// Whether both are on one node, as far as their nodes are known.
     pub same_node: Option<bool>,
 }
@@ -308,7 +308,7 @@ pub struct LinkPeak {
     /// out of the node or GPU, or in.
     pub direction: String,
     /// Speed of one direction.
-    pub rate_bytes_per_second: Option<i64>,
+    pub rate_bytes_per_second: Option<u64>,
     /// Bytes while the job ran.
     pub bytes: f64,
     /// Rate that was not exceeded in 95 % of the time.
@@ -320,7 +320,7 @@ pub struct LinkPeak {
     /// The second as a share of the link's speed.
     pub max_utilisation: Option<f64>,
     /// Readings that this is made of.
-    pub readings: i64,
+    pub readings: u64,
 }
 
 /// `GET /jobs/{job}/pairs`.

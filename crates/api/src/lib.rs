@@ -9,9 +9,9 @@ pub mod trace;
 
 pub use job_state::{JobState, NoState};
 
-/// Header of every answer: the server's version of the API, [`VERSION`] as text.
+/// Header of every answer: the server's version of the API.
 pub const VERSION_HEADER: &str = "throughline-api-version";
 
-/// Version of the API, major and minor. A new path or field is a new minor version; a client works with servers of its own
+/// Version of the API, `MAJOR.MINOR`. A new path or field is a new minor version; a client works with servers of its own
 /// major version and at least its own minor one.
-pub const VERSION: (u32, u32) = (1, 1);
+pub const VERSION: &str = "1.1";

@@ -96,9 +96,9 @@ pub struct StatusOperation {
     /// Its name.
     pub operation: String,
     /// Calls.
-    pub calls: i64,
+    pub calls: u64,
     /// What callers passed to send.
-    pub bytes: i64,
+    pub bytes: u64,
     /// Time inside it, summed over ranks.
     pub elapsed_seconds: f64,
 }

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use throughline_daemon::Failure;
+use throughline_daemon::{Failure, LogOptions};
 
 /// The program.
 const PROGRAM: &str = "throughline-demo";
@@ -24,7 +24,7 @@ pub struct Arguments {
 ///
 /// # Errors
 /// The demo is not beside this program (69), or can't be executed.
-pub fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
+pub fn run(arguments: Arguments, site: &Site, log: &LogOptions) -> anyhow::Result<ExitCode> {
     let own = std::env::current_exe()?;
     let program = own.parent().unwrap_or(Path::new("/")).join(PROGRAM);
     if !program.is_file() {
@@ -34,6 +34,6 @@ pub fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
         );
         return Err(Failure::unavailable(message).into());
     }
-    let error = Command::new(&program).args(site.as_arguments()).args(arguments.options).exec();
+    let error = Command::new(&program).args(site.as_arguments(log)).args(arguments.options).exec();
     Err(Failure::unavailable(format!("{}: {error}", program.display())).into())
 }

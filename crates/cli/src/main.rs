@@ -1,6 +1,7 @@
 //! The command `throughline`: reads the command line and hands over to one module per subcommand.
 //!
-//! Each module has `Arguments` (clap) and `pub async fn run(arguments, &Site) -> anyhow::Result<ExitCode>`.
+//! Each module has `Arguments` (clap) and `pub async fn run(arguments, &Site) -> anyhow::Result<ExitCode>`. What queries a
+//! server is in throughline-client, and takes no [`Site`].
 //! Nothing is done here that belongs to one subcommand, and nothing is printed but the final error.
 
 mod dashboards;
@@ -9,26 +10,26 @@ mod demo;
 mod job;
 mod reader;
 mod serve;
-mod status;
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_client::text;
+use throughline_client::{status, text};
 use throughline_daemon::{LogFormat, LogOptions, finish, usage};
 
 /// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
 #[derive(Debug, Parser)]
 #[command(name = "throughline", version, max_term_width = 100)]
 struct Cli {
+    /// How log lines look and which there are.
     #[command(flatten)]
-    site: Site,
+    log: LogOptions,
     #[command(subcommand)]
     command: Command,
 }
 
-/// Options of every subcommand: where this site's configuration and state lie.
+/// Options of what runs on the server: where its configuration and state are.
 #[derive(Args, Clone, Debug)]
 pub struct Site {
     /// Configuration file [default: /etc/throughline/server.toml if it exists]
@@ -37,18 +38,24 @@ pub struct Site {
     /// State folder [default: /var/lib/throughline for root, else $XDG_STATE_HOME/throughline]
     #[arg(long, global = true, value_name = "FOLDER")]
     pub state_dir: Option<PathBuf>,
-    /// How log lines look and which there are.
+}
+
+/// A subcommand that works on the server's own files and database.
+#[derive(Args, Clone, Debug)]
+struct OnSite<T: Args> {
     #[command(flatten)]
-    pub log: LogOptions,
+    arguments: T,
+    #[command(flatten)]
+    site: Site,
 }
 
 impl Site {
-    /// These options as they are written on a command line.
-    fn as_arguments(&self) -> Vec<OsString> {
+    /// These options and those of the log as they are written on a command line.
+    fn as_arguments(&self, log: &LogOptions) -> Vec<OsString> {
         let paths = [("--config", &self.config), ("--state-dir", &self.state_dir)];
         let paths = paths.into_iter().filter_map(|(name, path)| Some([name.into(), path.as_ref()?.into()]));
-        let level = self.log.log_level.as_ref().map(|level| ["--log-level".into(), level.into()]);
-        let form = match self.log.log_format {
+        let level = log.log_level.as_ref().map(|level| ["--log-level".into(), level.into()]);
+        let form = match log.log_format {
             LogFormat::Text => None,
             LogFormat::Json => Some(["--log-format".into(), "json".into()]),
         };
@@ -59,20 +66,20 @@ impl Site {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Take batches, answer HTTP, keep the database within its retention
-    Serve(serve::Arguments),
+    Serve(OnSite<serve::Arguments>),
     /// Manage the private database: install, init, start, stop, status
-    Db(db::Arguments),
+    Db(OnSite<db::Arguments>),
     /// Print the effective configuration of `serve`
-    CheckConfig(serve::CheckArguments),
+    CheckConfig(OnSite<serve::CheckArguments>),
     /// Show each source with the age of its newest row, and each job with its top operations
     Status(status::Arguments),
     /// Write the Grafana dashboards with this site's colours and addresses
     Dashboards(dashboards::Arguments),
     /// Show what jobs did with MPI: list, show, top, matrix, diff, trace
-    Job(job::Arguments),
+    Job(OnSite<job::Arguments>),
     /// Show the whole path on simulated hardware with a real MPI program and a database of its own
     #[command(disable_help_flag = true)]
-    Demo(demo::Arguments),
+    Demo(OnSite<demo::Arguments>),
 }
 
 fn main() -> ExitCode {
@@ -84,20 +91,31 @@ fn main() -> ExitCode {
 }
 
 fn start(cli: Cli) -> anyhow::Result<ExitCode> {
-    cli.site.log.start()?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(run(cli.command, &cli.site))
+    cli.log.start()?;
+    match cli.command {
+        // One request after the other: no runtime, and no thread of one that would take a signal.
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Dashboards(arguments) => dashboards::run(&arguments),
+        Command::Job(OnSite { arguments, .. }) if arguments.command.is_request() => job::request(&arguments),
+        Command::CheckConfig(OnSite { arguments, .. }) if arguments.client => {
+            throughline_client::settings::check()
+        }
+        command => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            runtime.block_on(run(command, &cli.log))
+        }
+    }
 }
 
-async fn run(command: Command, site: &Site) -> anyhow::Result<ExitCode> {
+async fn run(command: Command, log: &LogOptions) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Serve(arguments) => serve::run(arguments, site).await,
-        Command::Db(arguments) => db::run(arguments, site).await,
-        Command::CheckConfig(arguments) => serve::check_config(arguments, site).await,
-        Command::Status(arguments) => status::run(arguments, site).await,
+        Command::Serve(OnSite { arguments, site }) => serve::run(arguments, &site).await,
+        Command::Db(OnSite { arguments, site }) => db::run(arguments, &site).await,
+        Command::CheckConfig(OnSite { arguments, site }) => serve::check_config(arguments, &site).await,
+        Command::Status(arguments) => status::run(&arguments),
         Command::Dashboards(arguments) => dashboards::run(&arguments),
-        Command::Job(arguments) => job::run(arguments, site).await,
-        Command::Demo(arguments) => demo::run(arguments, site),
+        Command::Job(OnSite { arguments, site }) => job::run(arguments, &site).await,
+        Command::Demo(OnSite { arguments, site }) => demo::run(arguments, &site, log),
     }
 }
 

@@ -65,7 +65,11 @@ pub struct Arguments {
 
 /// Options of `check-config`.
 #[derive(clap::Args, Clone, Debug)]
-pub struct CheckArguments {}
+pub struct CheckArguments {
+    /// Print what `job` and `status` use instead: server, certificates, where the token is from
+    #[arg(long, conflicts_with_all = ["config", "state_dir"])]
+    pub client: bool,
+}
 
 /// Prints the effective configuration of `serve`, without passwords, once its files were checked.
 ///

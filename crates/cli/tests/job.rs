@@ -38,14 +38,19 @@ fn done(command: &mut Command) -> Output {
 struct Daemon(Child);
 
 impl Daemon {
-    /// Starts one and waits until it tells where it listens as `role`.
-    fn start(command: &mut Command, role: &str) -> (Self, String) {
+    /// Starts one and waits until it reports where it listens in each of these roles.
+    fn start<const N: usize>(command: &mut Command, roles: [&str; N]) -> (Self, [String; N]) {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told = format!("listening {role}=");
-        let address =
-            lines.map_while(Result::ok).find_map(|line| line.strip_prefix(&told).map(str::to_owned));
-        (Self(child), address.expect("the daemon listens"))
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut addresses = roles.map(|_| String::new());
+        while addresses.iter().any(String::is_empty) {
+            let line = lines.next().expect("the daemon listens").unwrap();
+            for (role, address) in roles.iter().zip(&mut addresses) {
+                let listening = line.strip_prefix(&format!("listening {role}=")).map(str::to_owned);
+                *address = listening.unwrap_or_else(|| address.clone());
+            }
+        }
+        (Self(child), addresses)
     }
 }
 
@@ -61,6 +66,7 @@ impl Drop for Daemon {
 struct Stack {
     folder: tempfile::TempDir,
     url: String,
+    server: String,
     _agent: Daemon,
     _server: Daemon,
 }
@@ -75,7 +81,7 @@ impl Stack {
         server.args(["serve", "--database-url", &url(throughline_store::WRITE_ROLE)]);
         server.env("THROUGHLINE__QUERY__LISTEN", "127.0.0.1:0");
         server.env("THROUGHLINE__COLLECT__LISTEN", "127.0.0.1:0");
-        let (server, collector) = Daemon::start(&mut server, "collect");
+        let (serve, [collector, query]) = Daemon::start(&mut server, ["collect", "query"]);
         let mut agent = Command::new(program("throughline-agent", "throughline-agent"));
         agent.arg("run");
         for (key, value) in [
@@ -91,13 +97,15 @@ impl Stack {
         ] {
             agent.env(format!("THROUGHLINE__{key}"), value);
         }
-        let (agent, _) = Daemon::start(&mut agent, "agent");
-        Self { url: url(throughline_store::READ_ROLE), folder, _agent: agent, _server: server }
+        let (agent, _) = Daemon::start(&mut agent, ["agent"]);
+        let url = url(throughline_store::READ_ROLE);
+        Self { url, server: format!("http://{query}"), folder, _agent: agent, _server: serve }
     }
 
     fn job(&self, arguments: &[&str]) -> Output {
         let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
-        job.args(["job", "--database-url", &self.url]).args(arguments);
+        job.args(["job", "--server", &self.server, "--database-url", &self.url]).args(arguments);
+        job.env("XDG_CONFIG_HOME", self.folder.path());
         job.output().unwrap()
     }
 
@@ -282,12 +290,14 @@ async fn a_running_job_is_in_top_and_ends_as_lost_when_killed() {
 }
 
 #[test]
-fn without_a_database_it_says_how_to_start_one() {
+fn without_a_server_it_says_how_to_start_one() {
     let folder = tempfile::tempdir().unwrap();
     let state = folder.path().to_str().unwrap();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for command in [&["list"][..], &["show", "last"], &["top", "--once"], &["diff", "a", "b"]] {
         let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
-        let output = job.args(["job", "--state-dir", state]).args(command).output().unwrap();
+        job.args(["job", "--server", &format!("http://{free}"), "--state-dir", state]).args(command);
+        let output = job.output().unwrap();
         assert_eq!(output.status.code(), Some(69), "{command:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("throughline serve"));
     }

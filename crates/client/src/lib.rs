@@ -2,15 +2,19 @@
 //! `throughline serve`.
 //!
 //! [`Connection`] has the options of every command that queries, [`Settings`] is what they and the configuration
-//! come to, [`Server`] sends requests. [`text`] lays out tables for people. Nothing here opens a database.
+//! come to, [`Server`] sends requests. [`job`] and [`status`] have a file for each command, [`text`] lays out tables for
+//! people. Nothing here opens a database.
 
 mod connection;
 mod error;
+pub mod job;
+pub mod pause;
 mod server;
 pub mod settings;
+pub mod status;
 pub mod text;
 
 pub use connection::Connection;
 pub use error::Error;
-pub use server::{API_VERSION_HEADER, Server};
+pub use server::Server;
 pub use settings::Settings;

@@ -16,12 +16,6 @@ use ureq::http::{Response, StatusCode, header};
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, Body};
 
-/// Header of every answer of the API: the server's version of it, `MAJOR.MINOR`.
-pub const API_VERSION_HEADER: &str = "throughline-api-version";
-
-/// The version of the API that this program needs: the same major one, at least this minor one.
-const API_VERSION: (u32, u32) = (1, 1);
-
 /// Where the API begins.
 const ROOT: &str = "/api/v1";
 
@@ -109,7 +103,10 @@ impl Server {
         }
         let mut response = request.call().map_err(|error| self.failed(error))?;
         let status = response.status();
-        let version = response.headers().get(API_VERSION_HEADER).map(|value| value.to_str().unwrap_or("?"));
+        let version = response
+            .headers()
+            .get(throughline_api::VERSION_HEADER)
+            .map(|value| value.to_str().unwrap_or("?"));
         match version.map(str::to_owned) {
             Some(version) => self.check_version(&version)?,
             None if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
@@ -139,18 +136,15 @@ impl Server {
     }
 
     fn check_version(&self, theirs: &str) -> Result<(), Error> {
-        let number = |text: &str| text.parse::<u32>().ok();
-        let version =
-            theirs.split_once('.').and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
-        let remedy = match version {
-            Some((major, minor)) if major == API_VERSION.0 && minor >= API_VERSION.1 => return Ok(()),
-            Some(version) if version > API_VERSION => "use the `throughline` of the server's release",
+        let remedy = match (version(theirs), version(throughline_api::VERSION)) {
+            (Some(theirs), Some(ours)) if theirs.0 == ours.0 && theirs.1 >= ours.1 => return Ok(()),
+            (theirs, ours) if theirs > ours => "use the `throughline` of the server's release",
             _ => "let the administrator upgrade `throughline serve`, or use the `throughline` of its release",
         };
         Err(Error::Version {
             server: self.settings.server.clone(),
             theirs: theirs.chars().filter(|c| !c.is_control()).take(QUOTED_CHARACTERS).collect(),
-            ours: format!("{}.{}", API_VERSION.0, API_VERSION.1),
+            ours: throughline_api::VERSION.to_owned(),
             remedy,
         })
     }
@@ -217,6 +211,12 @@ impl Server {
             error => self.unreachable(error.to_string()),
         }
     }
+}
+
+/// `MAJOR.MINOR`.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once('.')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// What an answer that is not the API's looks like.

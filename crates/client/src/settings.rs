@@ -5,6 +5,7 @@
 
 use crate::Connection;
 use serde::{Deserialize, Serialize};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use throughline_daemon::{Failure, Token, config};
 use ureq::http::Uri;
@@ -160,11 +161,41 @@ impl Settings {
         Ok(Self { server, token, token_source, ca_file })
     }
 
+    /// What holds, as TOML; a token itself is not in it.
+    #[must_use]
+    pub fn described(&self) -> String {
+        let config = ClientConfig {
+            server: Some(self.server.clone()),
+            token_file: None,
+            ca_file: self.ca_file.clone(),
+        };
+        let mut text = config::print(&config).unwrap_or_default();
+        match &self.token_source {
+            Some(source) => text.push_str(&format!("# the token is that of {source}\n")),
+            None => text.push_str(
+                "# no token: the server must know this user, or answer everybody behind its proxy\n",
+            ),
+        }
+        text
+    }
+
     /// Whether the server is this machine's.
     #[must_use]
     pub fn is_local(&self) -> bool {
         self.server.parse::<Uri>().is_ok_and(|uri| is_loopback(&uri))
     }
+}
+
+/// Prints what `job` and `status` would use, with every file of it read.
+///
+/// # Errors
+/// 64, 69 or 77 for a setting or file that is wrong.
+pub fn check() -> anyhow::Result<std::process::ExitCode> {
+    let settings = Settings::find(&Connection::default())?;
+    let text = settings.described();
+    crate::Server::new(settings)?;
+    std::io::stdout().write_all(text.as_bytes())?;
+    Ok(std::process::ExitCode::SUCCESS)
 }
 
 fn read_token(source: &str, path: &Path) -> Result<(Token, String), Failure> {

@@ -18,17 +18,14 @@ const USUAL: [(HeaderName, HeaderValue); 6] = [
 
 /// Every answer below `/api/`, refusals included, says which version of the API this is: a client that needs another one
 /// reports that instead of misreading what it gets.
-const API_VERSION_HEADER: HeaderName = HeaderName::from_static("throughline-api-version");
-
-/// `MAJOR.MINOR`, as in openapi.yaml. A new path or field is a new minor version.
-pub const API_VERSION: &str = "1.1";
+const API_VERSION_HEADER: HeaderName = HeaderName::from_static(throughline_api::VERSION_HEADER);
 
 /// For `axum::middleware::from_fn`.
 pub async fn usual(request: Request, next: Next) -> Response {
     let is_api = request.uri().path().starts_with("/api/");
     let mut response = next.run(request).await;
     if is_api {
-        response.headers_mut().insert(API_VERSION_HEADER, HeaderValue::from_static(API_VERSION));
+        response.headers_mut().insert(API_VERSION_HEADER, HeaderValue::from_static(throughline_api::VERSION));
     }
     for (name, value) in &USUAL {
         if !response.headers().contains_key(name) {

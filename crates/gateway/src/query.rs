@@ -131,13 +131,13 @@ mod tests {
         assert!(fetch(address, "/healthz").await.ends_with("ok\n"));
         assert!(fetch(address, "/other").await.starts_with("HTTP/1.1 404"));
         // Also without a database, and for a path that there is not.
-        let version = format!("throughline-api-version: {}\r\n", headers::API_VERSION);
+        let version = format!("throughline-api-version: {}\r\n", throughline_api::VERSION);
         for path in ["/api/v1/range", "/api/v1/nothing", "/api/v2/range"] {
             assert!(fetch(address, path).await.contains(&version), "{path}");
         }
         assert!(!fetch(address, "/healthz").await.contains("api-version"));
         let document = include_str!("../openapi.yaml");
-        assert!(document.contains(&format!("  version: \"{}\"\n", headers::API_VERSION)));
+        assert!(document.contains(&format!("  version: \"{}\"\n", throughline_api::VERSION)));
         stop.cancel();
         server.await.unwrap().unwrap();
     }

@@ -1,5 +1,6 @@
 //! Parts of one job that are read when somebody looks at it: how its ranks ended, regions, traffic by pairs, links.
 
+use crate::whole;
 use throughline_api::jobs::{Ending, LinkPeak, Pair, Region, Traffic};
 use throughline_store::Error;
 use tokio_postgres::Client;
@@ -17,7 +18,7 @@ pub async fn endings(client: &Client, id: i32) -> Result<Vec<Ending>, Error> {
     let rows = client.query(ENDINGS, &[&id]).await.map_err(Error::sql("reading how ranks ended"))?;
     let ending = |row: &tokio_postgres::Row| Ending {
         ending: row.get("ending"),
-        ranks: row.get("ranks"),
+        ranks: whole(row.get("ranks")),
         examples: row.get("examples"),
     };
     Ok(rows.iter().map(ending).collect())
@@ -38,10 +39,10 @@ pub async fn regions(client: &Client, id: i32) -> Result<Vec<Region>, Error> {
     let rows = client.query(REGIONS, &[&id]).await.map_err(Error::sql("summing the regions of a job"))?;
     let region = |row: &tokio_postgres::Row| Region {
         region: row.get("region"),
-        ranks: row.get("ranks"),
-        visits: row.get::<_, Option<i64>>("visits").unwrap_or_default(),
+        ranks: whole(row.get("ranks")),
+        visits: whole(row.get("visits")),
         elapsed_seconds: row.get("elapsed_seconds"),
-        mpi_calls: row.get("mpi_calls"),
+        mpi_calls: row.get::<_, Option<i64>>("mpi_calls").map(|calls| whole(Some(calls))),
         mpi_seconds: row.get("mpi_seconds"),
     };
     Ok(rows.iter().map(region).collect())
@@ -80,7 +81,7 @@ pub async fn traffic(client: &Client, id: i32) -> Result<Vec<Traffic>, Error> {
     let mut kinds: Vec<Traffic> = Vec::new();
     for row in &rows {
         let kind: String = row.get("kind");
-        let sum = |column: &str| row.get::<_, Option<i64>>(column).unwrap_or_default();
+        let sum = |column: &str| whole(row.get(column));
         if kinds.last().is_none_or(|last| last.kind != kind) {
             kinds.push(Traffic {
                 kind,
@@ -132,13 +133,15 @@ pub async fn link_peaks(client: &Client, id: i32, seconds: u64) -> Result<Option
         node: row.get("node_name"),
         link: row.get("link"),
         direction: row.get("direction"),
-        rate_bytes_per_second: row.get("rate_bytes_per_second"),
+        rate_bytes_per_second: row
+            .get::<_, Option<i64>>("rate_bytes_per_second")
+            .map(|rate| whole(Some(rate))),
         bytes: row.get("bytes"),
         p95_bytes_per_second: row.get("p95_bytes_per_second"),
         max_bytes_per_second: row.get("max_bytes_per_second"),
         p95_utilisation: row.get("p95_utilisation"),
         max_utilisation: row.get("max_utilisation"),
-        readings: row.get::<_, Option<i64>>("readings").unwrap_or_default(),
+        readings: whole(row.get("readings")),
     };
     Ok(Some(rows.iter().map(link).collect()))
 }

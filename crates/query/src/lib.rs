@@ -41,3 +41,8 @@ pub mod traffic;
 pub use horizons::Horizons;
 pub use pool::{Lent, NoConnection, Pool};
 pub use rejections::{RejectedRecords, rejected_records};
+
+/// A count of the database, whose integers are signed.
+fn whole(count: Option<i64>) -> u64 {
+    count.and_then(|count| u64::try_from(count).ok()).unwrap_or_default()
+}

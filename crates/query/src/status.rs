@@ -3,7 +3,7 @@
 //! Nothing looks further back than a day: a node that went away is listed until then, with the age of what it sent last.
 
 use crate::jobs;
-use crate::{RejectedRecords, rejected_records};
+use crate::{RejectedRecords, rejected_records, whole};
 use std::collections::BTreeMap;
 use std::time::UNIX_EPOCH;
 use throughline_api::status::{Delivery, Rejected, Source, Status, StatusJob, StatusOperation};
@@ -295,8 +295,8 @@ async fn read_jobs(client: &Client, jobs_max: i64, now: i64) -> Result<Vec<Statu
     for row in &rows {
         let operation = StatusOperation {
             operation: row.get("operation"),
-            calls: row.get::<_, Option<i64>>("calls").unwrap_or_default(),
-            bytes: row.get::<_, Option<i64>>("bytes").unwrap_or_default(),
+            calls: whole(row.get("calls")),
+            bytes: whole(row.get("bytes")),
             elapsed_seconds: row.get::<_, Option<f64>>("elapsed_seconds").unwrap_or_default(),
         };
         operations.entry(row.get("job_id")).or_default().push(operation);

@@ -3,19 +3,17 @@
 //! One file for each subcommand: `Options` (clap) and `pub async fn run(&Client, &Options) -> anyhow::Result<ExitCode>`.
 //! Nothing here writes to the database or needs a daemon.
 
-mod cells;
-mod diff;
 mod find;
-mod list;
 mod matrix;
-mod show;
-mod summary;
 mod top;
 mod trace;
 
 use crate::Site;
 use crate::reader::Reader;
 use std::process::ExitCode;
+use throughline_client::Connection;
+use throughline_client::job::{diff, list, show};
+use tokio_postgres::Row;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -38,7 +36,10 @@ other failure.";
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Which database to read.
+    /// Which server.
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Which database to read, for what is no request to the server yet.
     #[command(flatten)]
     pub reader: Reader,
     /// What to show.
@@ -63,6 +64,32 @@ pub enum Command {
     Trace(trace::Options),
 }
 
+impl Command {
+    /// Whether it queries the server.
+    pub fn is_request(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Show(_) | Self::Diff(_))
+    }
+}
+
+/// Runs a subcommand that queries the server.
+///
+/// # Errors
+/// See [`throughline_client::Error`].
+pub fn request(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let server = arguments.connection.server()?;
+    match &arguments.command {
+        Command::List(options) => list::run(&server, options),
+        Command::Show(options) => show::run(&server, options),
+        Command::Diff(options) => diff::run(&server, options),
+        Command::Top(_) | Command::Matrix(_) | Command::Trace(_) => anyhow::bail!("not a request"),
+    }
+}
+
+/// A count; the store's are signed.
+fn whole(row: &Row, column: &str) -> Result<Option<u64>, tokio_postgres::Error> {
+    Ok(row.try_get::<_, Option<i64>>(column)?.and_then(|value| u64::try_from(value).ok()))
+}
+
 /// Runs the subcommand.
 ///
 /// # Errors
@@ -70,11 +97,9 @@ pub enum Command {
 pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
     let client = arguments.reader.connect(site).await?;
     match &arguments.command {
-        Command::List(options) => list::run(&client, options).await,
-        Command::Show(options) => show::run(&client, options).await,
         Command::Top(options) => top::run(client, &arguments.reader, site, options).await,
         Command::Matrix(options) => matrix::run(&client, options).await,
-        Command::Diff(options) => diff::run(&client, options).await,
         Command::Trace(options) => trace::run(&client, options).await,
+        Command::List(_) | Command::Show(_) | Command::Diff(_) => request(&arguments),
     }
 }

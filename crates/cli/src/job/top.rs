@@ -259,7 +259,7 @@ impl View {
         let sent: f64 = jobs.iter().map(|job| job.bytes_per_second).sum();
         let heading = format!(
             "{}  running jobs: {}, by {}; sending {} in all",
-            super::list::whole_second(&time),
+            throughline_client::job::list::whole_second(&time),
             jobs.len(),
             self.order.name(),
             rate(sent)
@@ -323,8 +323,8 @@ async fn read(client: &Client, options: &Options) -> anyhow::Result<Vec<Now>> {
                     job_key: row.try_get("job_key")?,
                     user: row.try_get("user_name")?,
                     command: row.try_get("command")?,
-                    ranks: super::summary::whole(row, "ranks")?.unwrap_or_default(),
-                    nodes: super::summary::whole(row, "nodes")?.unwrap_or_default(),
+                    ranks: super::whole(row, "ranks")?.unwrap_or_default(),
+                    nodes: super::whole(row, "nodes")?.unwrap_or_default(),
                     running_seconds: row.try_get("running")?,
                     age_seconds: row.try_get("age")?,
                     ..Now::default()
@@ -349,7 +349,7 @@ async fn read(client: &Client, options: &Options) -> anyhow::Result<Vec<Now>> {
 fn finished(mut job: Now, most: f64) -> Now {
     let inside = job.mpi_seconds_per_second;
     job.mpi_time_share = (job.ranks > 0).then(|| (inside / job.ranks as f64).min(1.0));
-    job.top_operation_share = super::cells::part(most, inside);
+    job.top_operation_share = throughline_client::job::part(most, inside);
     job
 }
 

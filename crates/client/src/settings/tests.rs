@@ -90,6 +90,22 @@ fn a_token_of_the_environment_is_used_for_any_server_but_never_unencrypted() {
 }
 
 #[test]
+fn the_example_has_every_key_and_what_holds_is_printed_without_the_token() {
+    let example = include_str!("../../../../deploy/config/client.toml");
+    let is_key = |line: &&str| line.starts_with('#') && !line.starts_with("# ") && line.contains(" = ");
+    let keys: Vec<&str> = example.lines().filter(is_key).map(|line| &line[1..]).collect();
+    let config: ClientConfig =
+        config::parse(&keys.join("\n"), Path::new("client.toml"), std::iter::empty()).unwrap();
+    assert!(config.server.is_some() && config.token_file.is_some() && config.ca_file.is_some());
+    assert_eq!(keys.len(), 3);
+    let mut site = Site::new("server = 'https://a.example'\nca_file = 'DIR/ca'", "");
+    site.environment.token = Some(format!("{TOKEN}e"));
+    let text = site.settings(None).unwrap().described();
+    assert!(text.starts_with("server = \"https://a.example\"\nca_file = "), "{text}");
+    assert!(text.contains("# the token is that of THROUGHLINE_TOKEN") && !text.contains(TOKEN), "{text}");
+}
+
+#[test]
 fn what_is_wrong_is_named_with_its_place() {
     let mut site = Site::new("sever = 'https://a.example'", "");
     let error = site.settings(None).unwrap_err();

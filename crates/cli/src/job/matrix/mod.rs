@@ -4,7 +4,7 @@ mod draw;
 mod grid;
 
 use super::find::find;
-use super::summary::whole;
+use super::whole;
 use crate::reader::SCHEMA;
 use crate::text::columns;
 use anyhow::Context;

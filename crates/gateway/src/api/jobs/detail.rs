@@ -77,22 +77,24 @@ fn operations(cells: &[Cell]) -> Vec<Operation> {
 }
 
 fn add(operation: &mut Operation, cell: &Cell) {
-    operation.calls = operation.calls.saturating_add(cell.calls);
-    operation.bytes = operation.bytes.saturating_add(cell.bytes);
+    let (calls, bytes) = (whole(cell.calls), whole(cell.bytes));
+    let (size_class_bytes, received_bytes) = (whole(cell.size_class_bytes), cell.received_bytes.map(whole));
+    operation.calls = operation.calls.saturating_add(calls);
+    operation.bytes = operation.bytes.saturating_add(bytes);
     operation.elapsed_seconds += cell.elapsed_seconds;
-    operation.received_bytes = sum(operation.received_bytes, cell.received_bytes, i64::saturating_add);
+    operation.received_bytes = sum(operation.received_bytes, received_bytes, u64::saturating_add);
     operation.wait_seconds = sum(operation.wait_seconds, cell.wait_seconds, |one, other| one + other);
     operation.longest_seconds = sum(operation.longest_seconds, cell.longest_seconds, f64::max);
-    match operation.sizes.last_mut().filter(|size| size.size_class_bytes == cell.size_class_bytes) {
+    match operation.sizes.last_mut().filter(|size| size.size_class_bytes == size_class_bytes) {
         Some(size) => {
-            size.calls = size.calls.saturating_add(cell.calls);
-            size.bytes = size.bytes.saturating_add(cell.bytes);
+            size.calls = size.calls.saturating_add(calls);
+            size.bytes = size.bytes.saturating_add(bytes);
             size.elapsed_seconds += cell.elapsed_seconds;
         }
         None => operation.sizes.push(OperationSize {
-            size_class_bytes: cell.size_class_bytes,
-            calls: cell.calls,
-            bytes: cell.bytes,
+            size_class_bytes,
+            calls,
+            bytes,
             elapsed_seconds: cell.elapsed_seconds,
             algorithms: Vec::new(),
         }),
@@ -110,16 +112,21 @@ fn add(operation: &mut Operation, cell: &Cell) {
     };
     match operation.algorithms.iter_mut().find(same) {
         Some(known) => {
-            known.calls = known.calls.saturating_add(cell.calls);
+            known.calls = known.calls.saturating_add(calls);
             known.elapsed_seconds += cell.elapsed_seconds;
         }
         None => operation.algorithms.push(OperationAlgorithm {
             algorithm: cell.algorithm.clone(),
             source: cell.algorithm_source.clone(),
-            calls: cell.calls,
+            calls,
             elapsed_seconds: cell.elapsed_seconds,
         }),
     }
+}
+
+/// Counts of the database are signed.
+fn whole(count: i64) -> u64 {
+    u64::try_from(count).unwrap_or_default()
 }
 
 /// Puts together what may be absent: absent and absent stay so.

@@ -4,10 +4,11 @@
 
 use super::Report;
 use super::links;
-use super::operations::{Operation, name};
-use super::spread::{PairTotal, RankTotal};
-use crate::job::cells::{mean, part};
+use super::operations::name;
+use super::ranks::RankTotal;
+use crate::job::{mean, part};
 use crate::text::{bytes, count, percent, seconds, size_class, thousands};
+use throughline_api::jobs::{Operation, Pair};
 
 /// Most sentences.
 const FINDINGS_MAX: usize = 10;
@@ -61,7 +62,7 @@ fn incomplete(report: &Report) -> Option<String> {
     let ranks = report.identity.ranks_incomplete;
     (ranks > 0).then(|| {
         format!(
-            "{} ended while no agent could be told: the totals are not final, what {} did since the last push is missing.",
+            "{} ended while no agent ran there: the totals are not final, what {} did since the last push is missing.",
             count(ranks, "rank"),
             if ranks == 1 { "it" } else { "they" }
         )
@@ -182,7 +183,7 @@ fn hottest(report: &Report) -> Option<String> {
 fn busiest(report: &Report) -> Option<String> {
     let traffic =
         report.traffic.iter().find(|traffic| traffic.kind == "logical").or(report.traffic.first())?;
-    let of_all = |pair: &PairTotal| {
+    let of_all = |pair: &Pair| {
         #[allow(clippy::cast_precision_loss)] // a share
         percent(part(pair.bytes as f64, traffic.bytes as f64))
     };
@@ -340,6 +341,6 @@ mod tests {
         report.findings = of(&report);
         let text = super::super::text(&report, 100);
         assert!(text.contains("Operations, without the last calls of 12 ranks\n"), "{text}");
-        assert!(text.contains("12 ranks ended while no agent could be told"), "{text}");
+        assert!(text.contains("12 ranks ended while no agent ran there"), "{text}");
     }
 }

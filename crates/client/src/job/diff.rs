@@ -1,16 +1,16 @@
 //! `job diff`: the ratio of time of two jobs per operation and size class, with their counts.
 
-use super::cells::{self, Cell, mean, part};
-use super::find::find;
-use super::summary::{self, Summary};
-use crate::reader::SCHEMA;
+use super::name::find;
+use super::summary::Summary;
+use super::{mean, part};
+use crate::Server;
 use crate::text::{ABSENT, Table, age, clean, columns, folded, percent, seconds, size_class, thousands};
-use anyhow::Context;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
-use tokio_postgres::Client;
+use throughline_api::JobState;
+use throughline_api::jobs::{JobDetail, Operation};
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -90,17 +90,15 @@ struct Side {
 /// Prints the comparison.
 ///
 /// # Errors
-/// No such job, or the database is gone.
-pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
-    let (a, b) = (find(client, &options.a).await?, find(client, &options.b).await?);
-    let summaries = [summary::one(client, a.id).await?, summary::one(client, b.id).await?];
-    let libraries = [libraries(client, a.id).await?, libraries(client, b.id).await?];
+/// No such job (1); see [`crate::Error`].
+pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
+    let read = |name: &str| -> Result<JobDetail, throughline_daemon::Failure> {
+        Ok(server.get(&["jobs", &find(server, name)?], &[])?)
+    };
+    let [a, b] = [read(&options.a)?, read(&options.b)?];
     let by_size = options.by == "size";
-    let sides = [
-        sides(&cells::read(client, a.id).await?, by_size),
-        sides(&cells::read(client, b.id).await?, by_size),
-    ];
-    let document = compare(summaries, &libraries, sides);
+    let sides = [sides(&a.operations, by_size), sides(&b.operations, by_size)];
+    let document = compare([a.job.into(), b.job.into()], &[a.libraries, b.libraries], sides);
     let mut out = std::io::stdout().lock();
     if options.json {
         serde_json::to_writer(&mut out, &document)?;
@@ -112,24 +110,22 @@ pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-async fn libraries(client: &Client, id: i32) -> anyhow::Result<Vec<String>> {
-    let row =
-        client.query_opt("SELECT libraries FROM job_summary WHERE id = $1", &[&id]).await.context(SCHEMA)?;
-    Ok(row.and_then(|row| row.try_get::<_, Option<Vec<String>>>(0).ok().flatten()).unwrap_or_default())
-}
-
 type Sides = BTreeMap<(String, Option<u64>), Side>;
 
-fn sides(cells: &[Cell], by_size: bool) -> Sides {
+fn sides(operations: &[Operation], by_size: bool) -> Sides {
     let mut sides = Sides::new();
-    for cell in cells {
-        let side =
-            sides.entry((cell.operation.clone(), by_size.then_some(cell.size_class_bytes))).or_default();
-        side.calls = side.calls.saturating_add(cell.calls);
-        side.bytes = side.bytes.saturating_add(cell.bytes);
-        side.elapsed_seconds += cell.elapsed_seconds;
-        if !cell.algorithm.is_empty() && !side.algorithms.contains(&cell.algorithm) {
-            side.algorithms.push(cell.algorithm.clone());
+    let sizes =
+        operations.iter().flat_map(|operation| operation.sizes.iter().map(move |size| (operation, size)));
+    for (operation, size) in sizes {
+        let class = by_size.then_some(size.size_class_bytes);
+        let side = sides.entry((operation.operation.clone(), class)).or_default();
+        side.calls = side.calls.saturating_add(size.calls);
+        side.bytes = side.bytes.saturating_add(size.bytes);
+        side.elapsed_seconds += size.elapsed_seconds;
+        for algorithm in &size.algorithms {
+            if !side.algorithms.contains(algorithm) {
+                side.algorithms.push(algorithm.clone());
+            }
         }
     }
     for side in sides.values_mut() {
@@ -201,13 +197,15 @@ fn caveats(a: &Summary, b: &Summary, libraries: &[Vec<String>; 2], rows: &[Row])
     }
     for (name, job) in [("A", a), ("B", b)] {
         match job.state {
-            "running" => caveats.push(format!("{name} still runs: its calls and times are those until now.")),
-            "lost" => caveats.push(format!(
+            JobState::Running => {
+                caveats.push(format!("{name} still runs: its calls and times are those until now."))
+            }
+            JobState::Lost => caveats.push(format!(
                 "{} ranks of {name} ended without MPI_Finalize: what they did last may be missing.",
                 thousands(job.ranks_lost)
             )),
-            "silent" => caveats.push(format!("{name} fell silent: what came last may be missing.")),
-            _ => {}
+            JobState::Silent => caveats.push(format!("{name} fell silent: what came last may be missing.")),
+            JobState::Ended => {}
         }
         if job.calls.is_none() {
             caveats.push(format!("{name} has no rows: it sent none, or they are older than the retention."));
@@ -256,7 +254,7 @@ fn text(document: &Document, limit: usize, width: usize) -> String {
             thousands(job.ranks),
             percent(job.mpi_time_share),
             job.mpi_seconds.map_or(ABSENT.to_owned(), seconds),
-            job.command.as_deref().unwrap_or_default()
+            job.title().unwrap_or_default()
         );
         text.push_str(clean(&line, width).trim_end());
         text.push('\n');
@@ -356,26 +354,37 @@ fn times(ratio: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_api::jobs::OperationSize;
 
-    fn cell(operation: &str, size: u64, calls: u64, time: f64) -> Cell {
-        Cell {
-            operation: operation.into(),
-            size_class_bytes: size,
-            calls,
-            bytes: calls * size,
-            elapsed_seconds: time,
-            ..Cell::default()
+    /// Operations by size class, calls and time.
+    fn operations(sizes: &[(&str, u64, u64, f64)]) -> Vec<Operation> {
+        let mut operations: Vec<Operation> = Vec::new();
+        for (name, class, calls, time) in sizes {
+            let (size_class_bytes, calls, elapsed_seconds) = (*class, *calls, *time);
+            let algorithms = vec!["ring".to_owned()];
+            let bytes = calls * size_class_bytes;
+            let size = OperationSize { size_class_bytes, calls, bytes, elapsed_seconds, algorithms };
+            match operations.iter_mut().find(|operation| operation.operation == *name) {
+                Some(operation) => operation.sizes.push(size),
+                None => operations.push(Operation {
+                    operation: (*name).to_owned(),
+                    sizes: vec![size],
+                    ..Operation::default()
+                }),
+            }
         }
+        operations
     }
 
     fn job(ranks: u64) -> Summary {
-        Summary { ranks, world_size: Some(ranks), state: "ended", calls: Some(1), ..Summary::default() }
+        let state = JobState::Ended;
+        Summary { ranks, world_size: Some(ranks), state, calls: Some(1), ..Summary::default() }
     }
 
     fn document(ranks: [u64; 2]) -> Document {
-        let a = [cell("allreduce", 8, 100, 1.0), cell("allreduce", 8192, 50, 4.0), cell("send", 64, 5, 0.1)];
+        let a = operations(&[("allreduce", 8, 100, 1.0), ("allreduce", 8192, 50, 4.0), ("send", 64, 5, 0.1)]);
         let b =
-            [cell("allreduce", 8, 100, 2.0), cell("allreduce", 8192, 100, 2.0), cell("bcast", 64, 5, 0.5)];
+            operations(&[("allreduce", 8, 100, 2.0), ("allreduce", 8192, 100, 2.0), ("bcast", 64, 5, 0.5)]);
         compare(ranks.map(job), &[vec!["X".into()], vec!["X".into()]], [sides(&a, true), sides(&b, true)])
     }
 
@@ -421,9 +430,9 @@ mod tests {
 
     #[test]
     fn whole_operations() {
-        let cells = [cell("allreduce", 8, 100, 1.0), cell("allreduce", 8192, 50, 4.0)];
-        let sides = sides(&cells, false);
+        let sides = sides(&operations(&[("allreduce", 8, 100, 1.0), ("allreduce", 8192, 50, 4.0)]), false);
         assert_eq!(sides.len(), 1);
-        assert_eq!(sides[&("allreduce".to_owned(), None)].calls, 150);
+        let whole = &sides[&("allreduce".to_owned(), None)];
+        assert_eq!((whole.calls, &whole.algorithms), (150, &vec!["ring".to_owned()]));
     }
 }

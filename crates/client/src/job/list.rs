@@ -1,10 +1,12 @@
 //! `job list`: one line for each job, the newest first.
 
-use super::summary::{self, Filter, Summary};
+use super::summary::Summary;
+use crate::Server;
 use crate::text::{ABSENT, Table, age, bytes, clean, columns, middle_cut};
 use std::io::Write;
 use std::process::ExitCode;
-use tokio_postgres::Client;
+use throughline_api::jobs::Jobs;
+use throughline_daemon::Failure;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -15,9 +17,10 @@ Examples:
   throughline job list --scheduler slurm --since 2026-11-20T08:00:00Z
   throughline job list --json | jq -r 'select(.mpi_time_share > 0.5) | .job_key'
 
-STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: nothing
-came for a minute, or its nodes went away before its end was seen. MPI is the share of the ranks' time inside MPI. SENT is what
-the program handed over for sending.";
+STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: no node
+reports on it any more, or its nodes went away before its end was observed. MPI is the share of the
+ranks' time inside MPI. SENT is what the program handed over for sending. The last column has the
+scheduler's name of the job where there is one, and the command.";
 
 /// Options of `job list`.
 #[derive(clap::Args, Clone, Debug)]
@@ -63,19 +66,15 @@ fn since(text: &str) -> Result<String, String> {
     })
 }
 
+/// Most jobs of one request: sums cost the database some work each.
+const PAGE: usize = 100;
+
 /// Prints the list.
 ///
 /// # Errors
-/// The database is gone.
-pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
-    let filter = Filter {
-        id: None,
-        user: options.user.clone(),
-        scheduler: options.scheduler.clone(),
-        since: options.since.clone(),
-        running: options.running,
-    };
-    let jobs = summary::read(client, &filter, i64::from(options.limit)).await?;
+/// See [`crate::Error`].
+pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
+    let jobs = read(server, options)?;
     let mut out = std::io::stdout().lock();
     if options.json {
         for job in &jobs {
@@ -89,6 +88,31 @@ pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode>
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The newest jobs that pass the filter, page by page.
+fn read(server: &Server, options: &Options) -> Result<Vec<Summary>, Failure> {
+    let wanted = options.limit as usize;
+    let mut jobs: Vec<Summary> = Vec::new();
+    let mut next: Option<String> = None;
+    loop {
+        let limit = (wanted - jobs.len()).min(PAGE).to_string();
+        let state = if options.running { "live" } else { "all" };
+        let mut query = vec![("state", state), ("totals", "true"), ("limit", &limit)];
+        let optional = [
+            ("user", &options.user),
+            ("scheduler", &options.scheduler),
+            ("since", &options.since),
+            ("next", &next),
+        ];
+        query.extend(optional.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?))));
+        let page: Jobs = server.get(&["jobs"], &query)?;
+        jobs.extend(page.jobs.into_iter().map(Summary::from));
+        next = page.next;
+        if next.is_none() || jobs.len() >= wanted {
+            return Ok(jobs);
+        }
+    }
 }
 
 fn nothing(options: &Options) -> &'static str {
@@ -113,14 +137,14 @@ fn text(jobs: &[Summary], width: usize) -> String {
 
 fn wide(jobs: &[Summary], width: usize) -> String {
     let headings =
-        ["JOB", "USER", "<NODES", "<RANKS", "STARTED", "<LASTED", "STATE", "<MPI", "<SENT", "COMMAND"];
+        ["JOB", "USER", "<NODES", "<RANKS", "STARTED", "<LASTED", "STATE", "<MPI", "<SENT", "NAME: COMMAND"];
     let mut table = Table::new(&headings);
     for job in jobs {
-        let command = job.command.as_deref().unwrap_or(ABSENT);
+        let title = job.title().unwrap_or_else(|| ABSENT.to_owned());
         let mut row = vec![key(job), user(job)];
         row.extend(numbers(job));
         row.insert(4, started(job));
-        row.push(clean(command, width));
+        row.push(clean(&title, width));
         table.row(row);
     }
     table.text().lines().map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width) + "\n").collect()
@@ -137,9 +161,9 @@ fn narrow(jobs: &[Summary], width: usize) -> String {
     let mut lines = lines.lines().map(|line| clean(line.strip_prefix("  ").unwrap_or(line), width) + "\n");
     let mut text = lines.next().unwrap_or_default();
     for (line, job) in lines.zip(jobs) {
-        let command = job.command.as_deref().unwrap_or(ABSENT);
+        let title = job.title().unwrap_or_else(|| ABSENT.to_owned());
         text.push_str(&line);
-        text.push_str(&clean(&format!("    {}  {}  {command}", started(job), user(job)), width));
+        text.push_str(&clean(&format!("    {}  {}  {title}", started(job), user(job)), width));
         text.push('\n');
     }
     text
@@ -172,7 +196,7 @@ fn numbers(job: &Summary) -> Vec<String> {
         job.nodes.to_string(),
         ranks,
         job.duration_seconds.map_or(ABSENT.to_owned(), age),
-        job.state.to_owned(),
+        job.state.to_string(),
         job.mpi_time_share.map_or(ABSENT.to_owned(), |share| format!("{:.0} %", share * 100.0)),
         job.bytes.map_or(ABSENT.to_owned(), bytes),
     ]
@@ -181,6 +205,7 @@ fn numbers(job: &Summary) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unicode_width::UnicodeWidthStr;
 
     fn job() -> Summary {
         Summary {
@@ -188,7 +213,7 @@ mod tests {
             user: Some("ada\u{7}".into()),
             command: Some("./solve ".to_owned() + &"x".repeat(300)),
             start: Some("2026-11-20T11:00:00.123456Z".into()),
-            state: "running",
+            name: Some("climate".into()),
             duration_seconds: Some(3700.0),
             ranks: 3,
             world_size: Some(4),
@@ -204,10 +229,12 @@ mod tests {
         for width in [80, 100, 160] {
             let text = text(&[job(), Summary::default()], width);
             for line in text.lines() {
-                assert!(line.chars().count() <= width, "{width}: {line}");
+                assert!(line.width() <= width, "{width}: {line}");
                 assert!(!line.contains(char::is_control), "{line:?}");
             }
-            for part in ["2026-11-20T11:00:00Z", "3 of 4", "62 min", "23 %", "12.3 GB", "ada", "./solve"] {
+            for part in
+                ["2026-11-20T11:00:00Z", "3 of 4", "62 min", "23 %", "12.3 GB", "ada", "climate: ./solve"]
+            {
                 assert!(text.contains(part), "{width}: {part} is not in\n{text}");
             }
         }

@@ -4,17 +4,20 @@ mod findings;
 mod identity;
 mod links;
 mod operations;
+mod ranks;
 mod regions;
-mod spread;
 
-use super::cells;
-use super::find::find;
-use super::summary::{self, Summary};
+use super::name::find;
+use super::summary::Summary;
+use crate::Server;
 use crate::text::{columns, count, folded};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
-use tokio_postgres::Client;
+use throughline_api::jobs::{
+    JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, Operation, Region, Traffic,
+};
+use throughline_daemon::Failure;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -53,23 +56,22 @@ pub struct Report {
     summary: Summary,
     #[serde(flatten)]
     identity: identity::Identity,
-    operations: Vec<operations::Operation>,
-    regions: Vec<regions::Region>,
+    operations: Vec<Operation>,
+    regions: Vec<Region>,
     #[serde(rename = "rank_totals")]
-    ranks: Vec<spread::RankTotal>,
-    traffic: Vec<spread::Traffic>,
+    ranks: Vec<ranks::RankTotal>,
+    traffic: Vec<Traffic>,
     /// null where they were left out.
-    links: Option<Vec<links::Link>>,
+    links: Option<Vec<LinkPeak>>,
     findings: Vec<String>,
 }
 
 /// Prints the page.
 ///
 /// # Errors
-/// No such job, or the database is gone.
-pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
-    let found = find(client, &options.job).await?;
-    let report = read(client, found.id, options.links_within).await?;
+/// No such job (1); see [`crate::Error`].
+pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
+    let report = read(server, &find(server, &options.job)?, options.links_within)?;
     let mut out = std::io::stdout().lock();
     if options.json {
         serde_json::to_writer(&mut out, &report)?;
@@ -81,15 +83,27 @@ pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-async fn read(client: &Client, id: i32, links_within: u32) -> anyhow::Result<Report> {
+fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure> {
+    let detail: JobDetail = server.get(&["jobs", key], &[])?;
+    let columns: JobRanks = server.get(&["jobs", key, "ranks"], &[])?;
+    let regions: JobRegions = server.get(&["jobs", key, "regions"], &[])?;
+    let traffic: JobTraffic = server.get(&["jobs", key, "traffic"], &[])?;
+    let links = match links_within {
+        0 => None,
+        seconds => {
+            let seconds = seconds.to_string();
+            let links: JobLinkPeaks = server.get(&["jobs", key, "link-peaks"], &[("seconds", &seconds)])?;
+            links.links
+        }
+    };
     let mut report = Report {
-        summary: summary::one(client, id).await?,
-        identity: identity::read(client, id).await?,
-        operations: operations::of(&cells::read(client, id).await?),
-        regions: regions::read(client, id).await?,
-        ranks: spread::ranks(client, id).await?,
-        traffic: spread::traffic(client, id).await?,
-        links: links::read(client, id, links_within).await?,
+        identity: identity::Identity::new(detail.hosts, detail.libraries, detail.endings),
+        summary: detail.job.into(),
+        operations: detail.operations,
+        regions: regions.regions,
+        ranks: ranks::of(&columns),
+        traffic: traffic.traffic,
+        links,
         findings: Vec::new(),
     };
     report.findings = findings::of(&report);

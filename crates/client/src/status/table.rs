@@ -4,6 +4,8 @@
 
 use super::report::{Delivery, Job, Rejected, Report, Source};
 use crate::text::{ABSENT, Table, age, bytes, clean, middle_cut, thousands};
+use throughline_api::JobState;
+use unicode_width::UnicodeWidthStr;
 
 /// Widest line.
 const COLUMNS: usize = 100;
@@ -22,7 +24,8 @@ const FOLDED_LINES: usize = 3;
 
 /// The whole text.
 pub fn text(report: &Report) -> String {
-    let mut text = format!("Database {} at {}\n", clean(&report.database, 60), &report.time);
+    let mut text = clean(&format!("{} at {}", report.server, report.time), COLUMNS) + "\n";
+    text.push_str(&(clean(&format!("Database {}", report.database), COLUMNS) + "\n"));
     if report.sources.is_empty() && report.jobs.is_empty() && report.rejected.is_empty() {
         text.push_str(
             "\nNothing has arrived yet. Start what reads: `throughline-agent run` on each node, \
@@ -66,7 +69,7 @@ fn not_there(of_one: &[&Source]) -> String {
         1 => format!("on {}", first.origin),
         count => format!("on {count} nodes, for instance {}", first.origin),
     };
-    let reason = first.reason.as_deref().unwrap_or("its daemon says so");
+    let reason = first.reason.as_deref().unwrap_or("its daemon reports so");
     format!("{} not there {nodes}: {reason}", first.source)
 }
 
@@ -117,28 +120,31 @@ fn state(source: &Source) -> &'static str {
         (_, Some(age)) if age > LATE_SECONDS => "silent",
         (Some(true), Some(_)) => "up",
         (None, Some(_)) => "rows",
-        // It told of itself within a day, and does no more.
+        // Its daemon reported within a day, and does no more.
         (None, None) => "silent",
     }
 }
 
 fn delivery(delivery: &[Delivery]) -> String {
-    let mut table = Table::new(&["ORIGIN", "<WAITING", "<LAG", "<DELIVERED", "<DROPPED", "<FAILED ATTEMPTS"]);
+    let headings = ["ORIGIN", "<REPORTED", "<WAITING", "<LAG", "<DELIVERED", "<DROPPED", "<FAILED ATTEMPTS"];
+    let mut table = Table::new(&headings);
     let number = |value: Option<u64>| value.map_or(ABSENT.to_owned(), thousands);
     let mut shown: Vec<&Delivery> = delivery.iter().collect();
     if shown.len() > ORIGINS_MAX {
-        let lag = |told: &Delivery| told.lag_seconds.unwrap_or(0.0);
+        // What waits on a daemon that reports no more is older than it said.
+        let lag = |one: &Delivery| one.lag_seconds.unwrap_or(0.0) + one.age_seconds.unwrap_or(0.0);
         shown.sort_by(|one, other| lag(other).total_cmp(&lag(one)));
         shown.truncate(ORIGINS_MAX);
     }
-    for told in &shown {
+    for one in &shown {
         table.row(vec![
-            clean(&told.origin, ORIGIN_COLUMNS),
-            number(told.spool_entries),
-            told.lag_seconds.map_or(ABSENT.to_owned(), age),
-            number(told.delivered_entries),
-            number(told.dropped_records),
-            number(told.delivery_failures),
+            clean(&one.origin, ORIGIN_COLUMNS),
+            one.age_seconds.map_or(ABSENT.to_owned(), reported),
+            number(one.spool_entries),
+            one.lag_seconds.map_or(ABSENT.to_owned(), age),
+            number(one.delivered_entries),
+            number(one.dropped_records),
+            number(one.delivery_failures),
         ]);
     }
     if delivery.len() > shown.len() {
@@ -147,15 +153,25 @@ fn delivery(delivery: &[Delivery]) -> String {
     table.text()
 }
 
+/// How long ago, or for how long there has been no report.
+fn reported(seconds: f64) -> String {
+    /// Daemons report every 10 s.
+    const SILENT_SECONDS: f64 = 60.0;
+    match seconds > SILENT_SECONDS {
+        true => format!("silent {}", age(seconds)),
+        false => age(seconds),
+    }
+}
+
 fn rejected(rejected: &[Rejected]) -> String {
     let mut table = Table::new(&["SENDER", "REASON", "<RECORDS", "LAST", "KINDS"]);
-    for told in rejected.iter().take(REJECTED_MAX) {
+    for one in rejected.iter().take(REJECTED_MAX) {
         table.row(vec![
-            clean(&told.sender, ORIGIN_COLUMNS),
-            clean(&told.reason, 12),
-            thousands(told.records),
-            told.last.get(..19).unwrap_or_default().to_owned(),
-            clean(&told.kinds, 24),
+            clean(&one.sender, ORIGIN_COLUMNS),
+            clean(&one.reason, 12),
+            thousands(one.records),
+            one.last.get(..19).unwrap_or_default().to_owned(),
+            clean(&one.kinds, 24),
         ]);
     }
     if rejected.len() > REJECTED_MAX {
@@ -173,17 +189,17 @@ fn job(job: &Job) -> String {
     };
     let nodes = if job.nodes == 1 { "1 node".to_owned() } else { format!("{} nodes", job.nodes) };
     let since = job.age_seconds.map(age);
-    let state = match (job.state.as_str(), since) {
-        ("ended", Some(since)) => format!("ended {since} ago"),
-        ("silent", Some(since)) => format!("silent for {since}"),
-        (state, _) => clean(state, 12),
+    let state = match (job.state, since) {
+        (JobState::Running, _) | (_, None) => job.state.to_string(),
+        (JobState::Silent, Some(since)) => format!("silent for {since}"),
+        (JobState::Ended | JobState::Lost, Some(since)) => format!("{} {since} ago", job.state),
     };
     let share = job.mpi_time_share.map_or(String::new(), |share| format!(", {:.0} % in MPI", share * 100.0));
     let rest = format!("{user}, {ranks} on {nodes}, {state}{share}");
-    let key = middle_cut(&clean(&job.job_key, 4 * COLUMNS), COLUMNS.saturating_sub(4 + rest.chars().count()));
+    let key = middle_cut(&clean(&job.job_key, 4 * COLUMNS), COLUMNS.saturating_sub(4 + rest.width()));
     let mut text = clean(&format!("  {key}  {rest}"), COLUMNS) + "\n";
-    if let Some(command) = &job.command {
-        text.push_str(&format!("    {}\n", clean(command, COLUMNS - 4)));
+    if let Some(title) = job.title() {
+        text.push_str(&format!("    {}\n", clean(&title, COLUMNS - 4)));
     }
     let mut table = Table::new(&[]);
     for operation in job.operations.iter().take(OPERATIONS_MAX) {
@@ -206,7 +222,7 @@ fn folded(sentence: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::report::Operation;
+    use throughline_api::status::StatusOperation as Operation;
 
     fn report() -> Report {
         let source = |source: &str, origin: String, age: Option<f64>, up| Source {
@@ -231,7 +247,8 @@ mod tests {
             ranks: 3,
             world_size: Some(4),
             nodes: 2,
-            state: "ended".into(),
+            state: JobState::Ended,
+            end: Some("2026-11-20T10:58:00.000000Z".into()),
             age_seconds: Some(130.0),
             mpi_time_share: Some(0.234),
             operations: vec![operation("allreduce", 1_000_000), operation("bcast", 3)],
@@ -239,6 +256,7 @@ mod tests {
         };
         Report {
             time: "2026-11-20T11:00:00.000000Z".into(),
+            server: "http://127.0.0.1:9460".into(),
             database: "throughline on /var/lib/throughline/db/socket".into(),
             rejected: vec![Rejected {
                 sender: "node:n0001".into(),
@@ -265,7 +283,14 @@ mod tests {
                 },
                 source("sysfs", "n1".into(), Some(7000.0), None),
             ],
-            delivery: vec![Delivery { origin: "n1".into(), lag_seconds: Some(0.0), ..Delivery::default() }],
+            delivery: [("n1", 7.0), ("n2", 7400.0)]
+                .map(|(origin, age)| Delivery {
+                    origin: origin.into(),
+                    age_seconds: Some(age),
+                    lag_seconds: Some(0.0),
+                    ..Delivery::default()
+                })
+                .to_vec(),
             jobs: vec![job],
         }
     }
@@ -289,6 +314,10 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+        // A daemon that went away keeps its line.
+        let words: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(words.iter().any(|line| line.starts_with(&["n1", "7.0", "s"])), "{text}");
+        assert!(words.iter().any(|line| line.starts_with(&["n2", "silent", "2", "h"])), "{text}");
         assert!(text.contains("  nvml not there on 2 nodes, for instance n2: no_gpu\n"), "{text}");
         assert!(text.contains("allreduce  1,000,000 calls   8.2 GB  1.500 s"), "{text}");
     }

@@ -1,19 +1,13 @@
-//! `throughline status`: what arrives in the database, for people and as JSON.
-//!
-//! Reads with the read-only role and changes nothing; it starts no database and needs no daemon.
+//! `throughline status`: what arrives at the server, for people and as JSON.
 
-mod read;
 mod report;
 mod table;
 
-use crate::Site;
-use crate::reader::Reader;
-use anyhow::Context;
+use crate::{Connection, Server, pause};
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use throughline_store::Database;
-use tokio_postgres::Client;
+use throughline_daemon::Failure;
 
 pub use report::Report;
 
@@ -26,27 +20,27 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Shown below the options.
 const HELP: &str = "\
 Examples:
-  throughline status                      of the database that `throughline serve` runs
+  throughline status                      of the server on this machine, or the one of client.toml
+  throughline status --server https://monitor.example:9460 --token-file ~/.config/throughline/token
   throughline status --watch              anew every 2 seconds
   throughline status --json | jq '.jobs[0].operations'
-  throughline status --state-dir /var/lib/throughline/demo        of the demo
 
-In the table a source is `up` or `down` by its daemon's word, `rows` if rows arrive without one,
-`silent` if neither does any more. NEWEST is the age of its newest row. DROPPED and FAILED READS
-count since the daemon's start. REASON says why records of a sender were not stored (docs/SECURITY.md);
-the rest of their batches was. Tables and views to ask yourself: docs/DATABASE.md; the command for
-psql: `throughline db status`.
+In the table a source is `up` or `down` as its daemon reports, `rows` if rows arrive without a report,
+`silent` if neither does any more. NEWEST is the age of its newest row, REPORTED that of a daemon's
+last report. DROPPED and FAILED READS count since the daemon's start. REASON says why records of a
+sender were not stored (docs/SECURITY.md); the rest of their batches was. The same over HTTP:
+docs/API.md; in SQL: docs/DATABASE.md.
 
-Exit status: 0 done, 64 wrong usage, 69 no database to read, 77 no permission, 1 any other
-failure.";
+Exit status: 0 done, 64 wrong usage, 69 no server, no database or another version, 77 no permission,
+1 any other failure.";
 
 /// Options of `status`.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Which database to read.
+    /// Which server.
     #[command(flatten)]
-    pub reader: Reader,
+    pub connection: Connection,
     /// Print one JSON document instead of tables
     #[arg(long)]
     pub json: bool,
@@ -67,44 +61,33 @@ fn watch_interval(text: &str) -> Result<Duration, String> {
 /// Prints the status once, or again and again with `--watch`.
 ///
 /// # Errors
-/// 69 when there is no database to read.
-pub async fn run(arguments: Arguments, site: &Site) -> anyhow::Result<ExitCode> {
-    let database = arguments.reader.database(site)?;
-    let mut client = crate::reader::connect(&database).await?;
+/// See [`crate::Error`]; with `--watch` only what is wrong with the options.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let server = arguments.connection.server()?;
     let Some(interval) = arguments.watch else {
-        print(&report(&client, &database, &arguments).await?, arguments.json, false)?;
+        print(&read(&server, arguments.jobs)?, arguments.json, false)?;
         return Ok(ExitCode::SUCCESS);
     };
     let in_place = std::io::stdout().is_terminal() && !arguments.json;
     loop {
-        match report(&client, &database, &arguments).await {
+        match read(&server, arguments.jobs) {
             Ok(report) => print(&report, arguments.json, in_place)?,
-            // The server was restarted: the next look may find it again.
-            Err(error) => {
-                tracing::warn!("{error:#}");
-                if let Ok(again) = database.connect_reader().await {
-                    client = again;
-                }
-            }
+            // The next request may find it again.
+            Err(failure) => tracing::warn!("{failure}"),
         }
-        tokio::select! {
-            () = tokio::time::sleep(interval) => {}
-            stopped = tokio::signal::ctrl_c() => {
-                stopped.context("waiting for Ctrl-C")?;
-                return Ok(ExitCode::SUCCESS);
-            }
+        if pause::until_stopped(interval)? {
+            return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
-/// Reads a report; also for the demo's table.
+/// Requests a report with so many jobs.
 ///
 /// # Errors
-/// The database is gone, or has no schema of this build.
-pub async fn report(client: &Client, database: &Database, arguments: &Arguments) -> anyhow::Result<Report> {
-    let mut report = read::report(client, arguments.jobs).await?;
-    database.place().clone_into(&mut report.database);
-    Ok(report)
+/// See [`crate::Error`].
+pub fn read(server: &Server, jobs: u16) -> Result<Report, Failure> {
+    let status: throughline_api::status::Status = server.get(&["status"], &[("jobs", &jobs.to_string())])?;
+    Ok(Report::new(status, server.url()))
 }
 
 fn print(report: &Report, json: bool, in_place: bool) -> anyhow::Result<()> {

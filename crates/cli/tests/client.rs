@@ -1,0 +1,222 @@
+//! `throughline job` and `status` of an unprivileged user who has a URL, a token and a certificate authority, and nothing
+//! else: no database password, no server.toml, no state folder. Against a real `serve` over HTTPS and a real database.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::fs::{Permissions, set_permissions};
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use throughline_store::{Database, WRITE_ROLE, testing};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+/// nobody, whom no server knows as a local user. Without root the test's own user takes its place.
+const NOBODY: u32 = 65_534;
+
+/// Two jobs of the same program: one that ended, and one that runs and has a name of its scheduler.
+const SEED: &str = "
+    INSERT INTO node_key (name) VALUES ('n1');
+    INSERT INTO job (key, scheduler, native_id, user_name, name, command, world_size, start_time, end_time) VALUES
+        ('slurm:41.0@1000', 'slurm', '41', 'ada', NULL, './solve --steps 9', 2, now() - interval '1 hour',
+         now() - interval '30 minutes'),
+        ('slurm:42.0@1000', 'slurm', '42', 'ada', '气候模拟', './solve --steps 10', 2, now() - interval '5 minutes', NULL);
+    INSERT INTO job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, end_time, ending)
+        SELECT j.id, r, 100 + r, 2, 'n1', k.id, 'Open MPI 5', j.start_time, j.end_time,
+               CASE WHEN j.end_time IS NOT NULL THEN 'clean' END
+        FROM job j CROSS JOIN generate_series(0, 1) r CROSS JOIN node_key k;
+    INSERT INTO job_node (job_id, node_id, first_seen, last_seen)
+        SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM job j CROSS JOIN node_key k;";
+
+struct Serve(Child);
+
+impl Drop for Serve {
+    fn drop(&mut self) {
+        _ = self.0.kill();
+        _ = self.0.wait();
+    }
+}
+
+struct Site {
+    folder: tempfile::TempDir,
+    /// A copy of the program that everybody may execute.
+    program: PathBuf,
+    server: String,
+    _serve: Serve,
+}
+
+fn database_url(database: &Database) -> String {
+    let folder = database.socket_folder().unwrap();
+    format!("host={} dbname={} user={WRITE_ROLE}", folder.display(), database.name())
+}
+
+impl Site {
+    async fn start() -> Site {
+        let database = testing::database().await;
+        database.connect().await.unwrap().batch_execute(SEED).await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
+        let file = |name: &str, text: &str, mode: u32| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let key = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let certificate = file("ca.pem", &key.cert.pem(), 0o644);
+        let private = file("key.pem", &key.signing_key.serialize_pem(), 0o600);
+        let token = file("token", TOKEN, 0o600);
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_throughline"));
+        serve.args(["serve", "--database-url", &database_url(&database)]);
+        let config = format!(
+            "[collect]\nenabled = false\n[query]\nlisten = '127.0.0.1:0'\ntoken_file = '{}'\n\
+             [query.tls]\ncertificate = '{}'\nkey = '{}'\n",
+            token.display(),
+            certificate.display(),
+            private.display()
+        );
+        serve.arg("--config").arg(file("server.toml", &config, 0o600));
+        let mut serve = Serve(serve.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap());
+        let mut lines = BufReader::new(serve.0.stdout.take().unwrap()).lines();
+        let address =
+            lines.find_map(|line| line.unwrap().strip_prefix("listening query=").map(str::to_owned));
+        let port = address.unwrap().rsplit(':').next().unwrap().to_owned();
+        let program = folder.path().join("throughline");
+        std::fs::copy(env!("CARGO_BIN_EXE_throughline"), &program).unwrap();
+        set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+        Site { server: format!("https://localhost:{port}"), folder, program, _serve: serve }
+    }
+
+    /// A command of a user who may read nothing of the server's.
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env_clear().env("HOME", "/nonexistent").current_dir("/");
+        if nix::unistd::geteuid().is_root() {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments)
+            .env("THROUGHLINE_SERVER", &self.server)
+            .env("THROUGHLINE_TOKEN", TOKEN)
+            .env("THROUGHLINE_CA_FILE", self.folder.path().join("ca.pem"))
+            .output()
+            .unwrap()
+    }
+
+    fn text(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{arguments:?}: {} {out} {err}", output.status);
+        out.into_owned()
+    }
+
+    /// A file that this user may read, and for a token no other.
+    fn own_file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        if nix::unistd::geteuid().is_root() {
+            std::os::unix::fs::chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+        path
+    }
+}
+
+fn ended(output: &Output) -> (i32, String) {
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!message.contains("panicked") && !message.contains(TOKEN), "{message}");
+    (output.status.code().unwrap(), message)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unprivileged_user_with_a_url_and_a_token_runs_every_command() {
+    let site = Site::start().await;
+    let status = site.text(&["status"]);
+    for part in
+        ["slurm:42.0@1000", "2 ranks on 1 node, running", "气候模拟: ./solve --steps 10", "ended 30 min ago"]
+    {
+        assert!(status.contains(part), "{part} is not in\n{status}");
+    }
+    assert_eq!(site.text(&["job", "list", "--json"]).lines().count(), 2);
+    let list = site.text(&["job", "list", "--running"]);
+    assert!(
+        list.contains("气候模拟: ./solve") && list.contains("running") && !list.contains("slurm:41"),
+        "{list}"
+    );
+    let show = site.text(&["job", "show", "42"]);
+    assert!(show.starts_with("Job slurm:42.0@1000  气候模拟\n") && show.contains("running since"), "{show}");
+    let show: serde_json::Value = serde_json::from_str(&site.text(&["job", "show", "41", "--json"])).unwrap();
+    assert_eq!((&show["state"], &show["endings"][0]["ranks"]), (&"ended".into(), &2.into()));
+    let diff = site.text(&["job", "diff", "41", "slurm:42", "--by", "operation"]);
+    assert!(diff.contains("B still runs") && diff.contains("The commands differ"), "{diff}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_keeps_a_user_from_it_is_said_with_its_status() {
+    let site = Site::start().await;
+    let ca = site.folder.path().join("ca.pem");
+    let query = |server: &str, token: Option<&Path>, ca: Option<&Path>| {
+        let mut command = site.command(&["job", "list", "--server", server]);
+        for (option, file) in [("--token-file", token), ("--ca-file", ca)] {
+            command.args(file.iter().flat_map(|file| [option.as_ref(), file.as_os_str()]));
+        }
+        ended(&command.output().unwrap())
+    };
+    let token = site.own_file("own-token", TOKEN);
+    assert_eq!(query(&site.server, Some(&token), Some(&ca)).0, 0);
+    let (status, message) = query(&site.server, None, Some(&ca));
+    assert_eq!(status, 77, "{message}");
+    assert!(message.contains(&site.server) && message.contains("--token-file"), "{message}");
+    let wrong = site.own_file("wrong-token", "fedcba9876543210");
+    let (status, message) = query(&site.server, Some(&wrong), Some(&ca));
+    assert_eq!(status, 77, "{message}");
+    assert!(message.contains("the token is a wrong one") && message.contains("wrong-token"), "{message}");
+    let (status, message) = query(&site.server, Some(&token), None);
+    assert_eq!(status, 69, "{message}");
+    assert!(message.contains("--ca-file"), "{message}");
+    // A token never travels unencrypted.
+    let (status, message) = query("http://monitor.example:9460", Some(&token), None);
+    assert_eq!(status, 64, "{message}");
+    assert!(message.contains("unencrypted"), "{message}");
+    // HTTP where HTTPS is spoken.
+    let (status, message) = query(&site.server.replace("https", "http"), None, None);
+    assert_eq!(status, 69, "{message}");
+    let (status, message) = ended(&site.run(&["job", "show", "4711"]));
+    assert_eq!(status, 1, "{message}");
+    assert!(message.contains("no job 4711; "), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_users_configuration_is_enough() {
+    let site = Site::start().await;
+    std::fs::create_dir(site.folder.path().join("throughline.d")).unwrap();
+    std::fs::create_dir(site.folder.path().join("throughline.d/throughline")).unwrap();
+    let token = site.own_file("own-token", TOKEN);
+    let text = format!(
+        "server = '{}/'\ntoken_file = '{}'\nca_file = '{}'\n",
+        site.server,
+        token.display(),
+        site.folder.path().join("ca.pem").display()
+    );
+    site.own_file("throughline.d/throughline/client.toml", &text);
+    let run = |arguments: &[&str]| {
+        let mut command = site.command(arguments);
+        command.env("XDG_CONFIG_HOME", site.folder.path().join("throughline.d")).output().unwrap()
+    };
+    let (status, message) = ended(&run(&["job", "list"]));
+    assert_eq!(status, 0, "{message}");
+    let check = run(&["check-config", "--client"]);
+    let printed = String::from_utf8_lossy(&check.stdout);
+    assert!(
+        check.status.success() && printed.contains(&site.server) && !printed.contains(TOKEN),
+        "{printed}"
+    );
+    assert!(printed.contains("own-token"), "{printed}");
+    site.own_file("throughline.d/throughline/client.toml", "token = 'secret'\n");
+    let (status, message) = ended(&run(&["status"]));
+    assert_eq!(status, 64, "{message}");
+    assert!(message.contains("client.toml, line 1"), "{message}");
+}

@@ -1,0 +1,44 @@
+//! The table of links: host ports, NVLinks and fabric ports of a job's nodes while it ran.
+
+use crate::text::{ABSENT, Table, bytes, clean, middle_cut, percent};
+use throughline_api::jobs::LinkPeak;
+
+/// Most links on the page, the hottest first; all are in the JSON document.
+const LINKS_SHOWN: usize = 10;
+
+/// The table as lines.
+pub fn text(links: &[LinkPeak], width: usize) -> String {
+    let mut table = Table::new(&["LINK", "WAY", "<P95", "<MAX", "<OF SPEED P95", "<MAX", "<BYTES"]);
+    let rate =
+        |rate: Option<f64>| rate.map_or(ABSENT.to_owned(), |rate| format!("{}/s", bytes(amount(rate))));
+    for link in links.iter().take(LINKS_SHOWN) {
+        table.row(vec![
+            middle_cut(&clean(&name(link), 200), width.saturating_sub(60).max(16)),
+            link.direction.clone(),
+            rate(link.p95_bytes_per_second),
+            rate(link.max_bytes_per_second),
+            percent(link.p95_utilisation),
+            percent(link.max_utilisation),
+            bytes(amount(link.bytes)),
+        ]);
+    }
+    let mut text: String = table.text().lines().map(|line| clean(line, width) + "\n").collect();
+    if links.len() > LINKS_SHOWN {
+        text.push_str(&format!("  and {} directions of links with less\n", links.len() - LINKS_SHOWN));
+    }
+    text
+}
+
+/// `n1 mlx5_0 port 1`, `n1 GPU 0 link 3`; a fabric link is named by both of its ends.
+pub fn name(link: &LinkPeak) -> String {
+    match link.kind.as_str() {
+        "fabric" => link.link.clone(),
+        _ => format!("{} {}", link.node, link.link),
+    }
+}
+
+/// A sum of bytes that was made of rates.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // never negative, and rounded
+pub fn amount(bytes: f64) -> u64 {
+    bytes.max(0.0).round() as u64
+}

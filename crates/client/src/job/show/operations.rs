@@ -1,0 +1,107 @@
+//! The table of operations over all ranks.
+
+use crate::job::{mean, part};
+use crate::text::{ABSENT, Table, bytes, clean, percent, seconds, size_class, thousands};
+use throughline_api::jobs::{Operation, OperationAlgorithm};
+
+/// Lines narrower than this leave out what can be made of the rest.
+const WIDE: usize = 110;
+
+/// The table as lines.
+pub fn text(operations: &[Operation], width: usize) -> String {
+    if operations.is_empty() {
+        return "  no rows: the job has sent none yet, or they are older than the retention\n".to_owned();
+    }
+    let wide = width >= WIDE;
+    let mut headings = vec!["OPERATION", "<CALLS", "<SENT", "<TIME", "<SHARE", "<PENDING", "<LARGEST"];
+    if wide {
+        headings.splice(3..3, ["<RECEIVED"]);
+        headings.extend(["<MEAN", "<LONGEST"]);
+    }
+    headings.push("ALGORITHMS");
+    let mut table = Table::new(&headings);
+    for operation in operations {
+        let optional = |value: Option<f64>| value.map_or(ABSENT.to_owned(), seconds);
+        let largest = operation.sizes.iter().rfind(|size| size.calls > 0).map(|size| size.size_class_bytes);
+        let mut row = vec![
+            clean(&operation.operation, 24),
+            thousands(operation.calls),
+            bytes(operation.bytes),
+            seconds(operation.elapsed_seconds),
+            percent(operation.time_share),
+            optional(operation.wait_seconds),
+            largest.map_or(ABSENT.to_owned(), size_class),
+        ];
+        if wide {
+            row.insert(3, operation.received_bytes.map_or(ABSENT.to_owned(), bytes));
+            row.push(optional(mean(operation.elapsed_seconds, operation.calls)));
+            row.push(optional(operation.longest_seconds));
+        }
+        row.push(algorithms(&operation.algorithms));
+        table.row(row);
+    }
+    table.text().lines().map(|line| clean(line, width) + "\n").collect()
+}
+
+/// `ring 80 %, linear 20 %`; how it is known where it was not seen at work.
+fn algorithms(algorithms: &[OperationAlgorithm]) -> String {
+    let all: f64 = algorithms.iter().map(|algorithm| algorithm.elapsed_seconds).sum();
+    let one = |algorithm: &OperationAlgorithm| {
+        let mut text = name(algorithm);
+        if algorithms.len() > 1 {
+            text.push_str(&format!(" {}", percent(part(algorithm.elapsed_seconds, all))));
+        }
+        text
+    };
+    match algorithms {
+        [] => ABSENT.to_owned(),
+        some => clean(&some.iter().map(one).collect::<Vec<_>>().join(", "), 200),
+    }
+}
+
+/// `ring`, `ring (forced)`, `unknown`.
+pub fn name(algorithm: &OperationAlgorithm) -> String {
+    match (algorithm.algorithm.as_str(), algorithm.source.as_str()) {
+        ("", _) => "unknown".to_owned(),
+        (name, "observed" | "") => name.to_owned(),
+        (name, source) => format!("{name} ({source})"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_api::jobs::OperationSize;
+
+    #[test]
+    fn the_table_fits_and_says_how_algorithms_are_known() {
+        let algorithm = |name: &str, source: &str, calls, elapsed_seconds| OperationAlgorithm {
+            algorithm: name.into(),
+            source: source.into(),
+            calls,
+            elapsed_seconds,
+        };
+        let size =
+            |size_class_bytes, calls| OperationSize { size_class_bytes, calls, ..OperationSize::default() };
+        let allreduce = Operation {
+            operation: "allreduce".into(),
+            calls: 112,
+            bytes: 99_104,
+            elapsed_seconds: 4.0,
+            time_share: Some(0.5),
+            sizes: vec![size(8, 100), size(8192, 12), size(1 << 20, 0)],
+            algorithms: vec![
+                algorithm("ring", "forced", 10, 2.5),
+                algorithm("recursivedoubling", "observed", 100, 1.0),
+                algorithm("", "unknown", 2, 0.5),
+            ],
+            ..Operation::default()
+        };
+        for width in [80, 160] {
+            let text = text(std::slice::from_ref(&allreduce), width);
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+            assert!(text.contains("ring (forced)") && text.contains("8 KiB"), "{text}");
+        }
+        assert!(self::text(&[allreduce], 160).contains("unknown 12.5 %"));
+    }
+}
