@@ -11,6 +11,7 @@ pub mod engine;
 pub mod events;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod lane_reading;
 pub mod multicast_tables;
 pub mod port;
 pub mod run;

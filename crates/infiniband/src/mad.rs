@@ -64,6 +64,8 @@ pub mod attribute {
     pub const PORT_INFO: u16 = 0x0015;
     /// MlnxExtPortInfo, of one vendor; the modifier is the port.
     pub const MLNX_EXT_PORT_INFO: u16 = 0xFF90;
+    /// SLtoVLMappingTable; the modifier is the input port in bits 8 to 15 and the output port in bits 0 to 7.
+    pub const SL_TO_VL_MAPPING: u16 = 0x0017;
     /// LinearForwardingTable; the modifier is the block of 64 LIDs.
     pub const LINEAR_FORWARDING_TABLE: u16 = 0x0019;
     /// MulticastForwardingTable; the modifier is the block of 32 LIDs, and in its highest four bits the position

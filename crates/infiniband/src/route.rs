@@ -5,6 +5,7 @@
 
 mod credit;
 mod kind;
+mod lanes;
 mod pairs;
 mod report;
 mod target;
@@ -15,6 +16,7 @@ mod wiring;
 mod tests;
 
 pub use kind::{RouteKind, SwitchRouting, VENDOR_MELLANOX, is_aggregation_node};
+pub use lanes::{Crossing, LaneMap, LanePairs, LaneVerdict, decode_lane_map};
 pub use pairs::{AllPairs, Fault, Finding, LinkUse, Scope};
 pub use target::{Target, TargetError};
 pub use text::RouteDocument;

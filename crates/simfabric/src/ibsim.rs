@@ -64,6 +64,9 @@ fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> SimError {
     move |cause| SimError::Io { what, cause }
 }
 
+/// Routing engines of opensm that separate traffic by virtual lanes.
+const LANE_ENGINES: [&str; 4] = ["dfsssp", "lash", "nue", "torus-2QoS"];
+
 /// What a simulated fabric is to have besides its net.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
@@ -177,8 +180,10 @@ impl SimFabric {
     fn start_opensm(&mut self, options: &SimOptions) -> Result<(), SimError> {
         let log_file = self.folder.join("opensm.log");
         let settings_file = self.folder.join("opensm.conf");
-        // Its log is read for "SUBNET UP", which stays in a buffer otherwise.
-        std::fs::write(&settings_file, "force_log_flush TRUE\n")
+        // Its log is read for "SUBNET UP", which stays in a buffer otherwise. Lanes are set only with QoS.
+        let has_lanes = options.routing.as_deref().is_some_and(|routing| LANE_ENGINES.contains(&routing));
+        let settings = format!("force_log_flush TRUE\nqos {}\n", if has_lanes { "TRUE" } else { "FALSE" });
+        std::fs::write(&settings_file, settings)
             .map_err(io(format!("writing {}", settings_file.display())))?;
         let mut command = self.client(self.tools.program("opensm"), options.manager_host.as_deref())?;
         if options.own_process_groups {

@@ -38,7 +38,8 @@ Examples:
   throughline-fabric discover --json | jq -r '.nodes[] | select(.type == \"switch\") | .guid'
   throughline-fabric discover --json | jq '[.nodes[].ports[] | select(.remote)] | length / 2'
 
-The second one lists the switches, the third one counts the cables. JSON is one document: every
+A summary, then switch by switch what each port is cabled to; switches with hosts come first. The
+second one lists the switches, the third one counts the cables. JSON is one document: every
 port of every node but a switch's port 0; null is what is not known. What could not be read is
 named on standard error.";
 
@@ -131,7 +132,10 @@ A node is named by its node or port GUID, by a LID, by its name as `discover` pr
 name's first word, or by a part that no other node has. The way is read from the switches' linear
 forwarding tables: exact with static routing, one possibility with adaptive routing; `kind` says
 which. --check walks all pairs, names the table entries that lose packets or let them circle, and
-ends with status 2 where it found any. --all counts all pairs of hosts, or with --json prints each
+links that can wait for each other's buffers in a circle (a credit loop), and ends with status 2
+where it found any. A circle is judged by virtual lane: by the service level of each path, which the
+subnet administrator is asked for, and the mappings of the switches. Where those are not known, that
+is said and is no finding. --all counts all pairs of hosts, or with --json prints each
 way on a line of its own.";
 
 /// Of `groups`.

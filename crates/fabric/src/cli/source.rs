@@ -7,6 +7,7 @@ use std::path::Path;
 use throughline_crawler::adaptive_routing::read_routing;
 use throughline_crawler::discover::{Discovery, Limits};
 use throughline_crawler::engine::{Engine, EngineError, Settings};
+use throughline_crawler::lane_reading::{read_lane_maps, read_service_levels};
 use throughline_crawler::multicast_tables;
 use throughline_crawler::port::FabricPort;
 use throughline_crawler::sa::{self, Choice, SaError};
@@ -23,9 +24,12 @@ use throughline_infiniband::multicast::MulticastTables;
 use throughline_infiniband::names::{NameFile, NameMap};
 use throughline_infiniband::offline::{self, OfflineError, Saved, SavedSweeps};
 use throughline_infiniband::reading::{Coverage, PortReading, Selection, Sets};
-use throughline_infiniband::route::SwitchRouting;
+use throughline_infiniband::route::{LaneVerdict, SwitchRouting};
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
+
+/// Pairs of hosts whose paths the subnet administrator is asked for at most: one query each, 7,000 a second at best.
+const LANE_PAIRS_MAX: usize = 20_000;
 
 /// What a command needs besides nodes, ports and cables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,6 +162,30 @@ impl Source {
         let Source::Live(live) = self else { return Ok(None) };
         let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
         Ok(query_manager(&mut engine, topology, stop.flag())?)
+    }
+
+    /// Whether virtual lanes break the cycles of links: by the service level of each pair of hosts, from the subnet
+    /// administrator, and the mappings of switches.
+    ///
+    /// # Errors
+    /// No permission (77), or the command was stopped.
+    pub fn lanes(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<LaneVerdict> {
+        let Source::Live(live) = self else {
+            return Ok(LaneVerdict::Unknown("saved files hold no service levels".to_owned()));
+        };
+        let Some(pairs) = topology.lane_pairs(LANE_PAIRS_MAX) else {
+            let reason = format!("more than {LANE_PAIRS_MAX} pairs of hosts, too many to ask for");
+            return Ok(LaneVerdict::Unknown(reason));
+        };
+        let mut client = super::fabric::administrator(&live.port, live.settings.budget, live.sm_key)?;
+        let levels = match read_service_levels(&mut client, &pairs, stop.flag()) {
+            Ok(levels) => levels,
+            Err(SaError::Stopped) => return Err(SaError::Stopped.into()),
+            Err(error) => return Ok(LaneVerdict::Unknown(error.to_string())),
+        };
+        let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
+        let maps = read_lane_maps(&mut engine, topology, &pairs, stop.flag())?;
+        Ok(pairs.judge(&levels, &maps))
     }
 
     /// Multicast forwarding tables; what could not be read is reported.

@@ -2,7 +2,7 @@
 //! of such links can block for good (a credit loop). Pure.
 //!
 //! Links are looked at as if they had one virtual lane. Routing engines that separate lanes (lash, nue,
-//! torus-2QoS, dfsssp) have cycles here that their lanes break; what a cycle means is said where it is reported.
+//! torus-2QoS, dfsssp) have cycles here that their lanes break: `lanes` judges a cycle that is found here.
 
 use super::wiring::{Behind, Wiring};
 use crate::topology::PortEnd;

@@ -1,6 +1,6 @@
 //! All pairs for readers: links by use, and what is wrong with the tables, as text and as JSON.
 
-use super::{AllPairs, Fault, Finding, LinkUse};
+use super::{AllPairs, Fault, Finding, LaneVerdict, LinkUse};
 use crate::topology::{PortEnd, Topology, aligned, label};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -73,9 +73,11 @@ impl Topology {
         text
     }
 
-    /// The totals, `findings`, `findings_total` and `credit_loop` (`null`, or `[{guid, port}]`).
+    /// The totals, `findings`, `findings_total`, `credit_loop` (`null`, or `[{guid, port}]`: links as if they had one virtual
+    /// lane) and, where there is one, `credit_loop_lanes`: `{verdict}` with `broken`, `remains` or `unknown`; with `cycle`
+    /// (`[{guid, port, lane}]`) of one that remains, with `reason` where lanes are not known.
     #[must_use]
-    pub fn check_json(&self, pairs: &AllPairs, credit_loop: Option<&[PortEnd]>) -> Value {
+    pub fn check_json(&self, pairs: &AllPairs, credit_loop: Option<(&[PortEnd], &LaneVerdict)>) -> Value {
         let ends = |ends: &[PortEnd]| -> Vec<Value> {
             ends.iter().map(|end| json!({"guid": self.nodes[end.node].guid, "port": end.port})).collect()
         };
@@ -95,13 +97,23 @@ impl Topology {
         let mut document = Topology::totals_json(pairs);
         document["findings"] = pairs.findings.iter().map(finding).collect();
         document["findings_total"] = json!(pairs.findings_total);
-        document["credit_loop"] = credit_loop.map_or(Value::Null, |cycle| Value::Array(ends(cycle)));
+        document["credit_loop"] = credit_loop.map_or(Value::Null, |(cycle, _)| Value::Array(ends(cycle)));
+        if let Some((_, verdict)) = credit_loop {
+            document["credit_loop_lanes"] = match verdict {
+                LaneVerdict::Broken => json!({"verdict": "broken"}),
+                LaneVerdict::Unknown(reason) => json!({"verdict": "unknown", "reason": reason}),
+                LaneVerdict::Remains { cycle } => {
+                    let link = |(end, lane): &(PortEnd, u8)| json!({"guid": self.nodes[end.node].guid, "port": end.port, "lane": lane});
+                    json!({"verdict": "remains", "cycle": cycle.iter().map(link).collect::<Vec<_>>()})
+                }
+            };
+        }
         document
     }
 
     /// What is wrong, one a line, and the totals.
     #[must_use]
-    pub fn check_text(&self, pairs: &AllPairs, credit_loop: Option<&[PortEnd]>) -> String {
+    pub fn check_text(&self, pairs: &AllPairs, credit_loop: Option<(&[PortEnd], &LaneVerdict)>) -> String {
         let mut text = String::new();
         for finding in pairs.findings.iter().take(FINDINGS_SHOWN) {
             let _ = writeln!(text, "{}", self.finding_text(finding));
@@ -110,13 +122,30 @@ impl Topology {
         if pairs.findings_total > told {
             let _ = writeln!(text, "and {} more entries like these", pairs.findings_total - told);
         }
-        if let Some(cycle) = credit_loop {
-            let _ = writeln!(
-                text,
-                "these links can wait for each other's buffers in a circle (credit loop), unless virtual lanes \
-                 separate their traffic: {}",
-                self.cycle_text(cycle)
-            );
+        if let Some((cycle, verdict)) = credit_loop {
+            let _ = match verdict {
+                LaneVerdict::Broken => writeln!(
+                    text,
+                    "virtual lanes break a circle of links that would wait for each other's buffers: {}",
+                    self.cycle_text(cycle)
+                ),
+                LaneVerdict::Unknown(reason) => writeln!(
+                    text,
+                    "these links can wait for each other's buffers in a circle (credit loop), unless virtual lanes \
+                     separate their traffic, which is not known ({reason}): {}",
+                    self.cycle_text(cycle)
+                ),
+                LaneVerdict::Remains { cycle } => {
+                    let ends: Vec<PortEnd> = cycle.iter().map(|(end, _)| *end).collect();
+                    let lane = cycle.first().map_or(0, |(_, lane)| *lane);
+                    writeln!(
+                        text,
+                        "these links can wait for each other's buffers in a circle (credit loop), from virtual lane \
+                         {lane} on: {}",
+                        self.cycle_text(&ends)
+                    )
+                }
+            };
         }
         text + &self.totals_text(pairs)
     }
