@@ -15,7 +15,8 @@ counter. A value that could not be read is NULL or absent, never 0. *Wraps at 63
 value starts again at 0 there; *saturates at 16 bits* means that the device's counter stops at its
 largest value there. The database has NULL for such a reading and names the counter in `saturated`. Prometheus, scraped or
 read back, has the largest value, and beside the counter of a fabric port a series prefix + name + `_saturated`, which is 1
-as long as the counter stands at its end and absent otherwise.
+as long as the counter stands at its end and absent otherwise. `dlid_mapping_errors` is `dli_mapping_errors` in Prometheus, as
+infiniband_exporter spells it.
 ";
 
 /// Series of value 1 whose labels tell what is there, for joins in queries. Only those of the fabric, which rules

@@ -69,6 +69,18 @@ pub static HCA_COLLECT_TIMEOUT: ExporterSeries = series(
     &["guid", "collector"],
     "1 where this adapter did not answer all requests of the last sweep.",
 );
+/// From the begin of the sweep: one sweep reads all nodes at once.
+pub static SWITCH_COLLECT_DURATION: ExporterSeries = series(
+    "infiniband_switch_collect_duration_seconds",
+    &["guid", "collector"],
+    "Time from the beginning of the last sweep to the last reply of this switch.",
+);
+/// As on a switch.
+pub static HCA_COLLECT_DURATION: ExporterSeries = series(
+    "infiniband_hca_collect_duration_seconds",
+    &["guid", "collector"],
+    "Time from the beginning of the last sweep to the last reply of this adapter.",
+);
 /// Nodes, of the collector `switch` or `hca`.
 pub static COLLECT_ERRORS: ExporterSeries = series(
     "infiniband_exporter_collect_errors",
@@ -92,7 +104,7 @@ pub static LAST_EXECUTION: ExporterSeries = series(
 );
 
 /// All of them, for documents and tests.
-pub static EXPORTER_SERIES: [&ExporterSeries; 14] = [
+pub static EXPORTER_SERIES: [&ExporterSeries; 16] = [
     &SWITCH_INFO,
     &HCA_INFO,
     &SWITCH_RAW_RATE,
@@ -103,6 +115,8 @@ pub static EXPORTER_SERIES: [&ExporterSeries; 14] = [
     &SWITCH_COLLECT_TIMEOUT,
     &HCA_COLLECT_ERROR,
     &HCA_COLLECT_TIMEOUT,
+    &SWITCH_COLLECT_DURATION,
+    &HCA_COLLECT_DURATION,
     &COLLECT_ERRORS,
     &COLLECT_TIMEOUTS,
     &COLLECTOR_DURATION,

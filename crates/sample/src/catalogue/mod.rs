@@ -135,14 +135,23 @@ impl Metric {
     /// The name of the series that is 1 while the counter sticks at its end; absent otherwise.
     #[must_use]
     pub fn saturated_name(&self, prefix: &str) -> String {
-        format!("{prefix}{}{SATURATED_SUFFIX}", self.name)
+        format!("{prefix}{}{SATURATED_SUFFIX}", self.exported_name())
+    }
+
+    /// The short name in Prometheus: that of the column, unless infiniband_exporter spells it in another way.
+    #[must_use]
+    pub fn exported_name(&self) -> &'static str {
+        match self.name {
+            "dlid_mapping_errors" => "dli_mapping_errors",
+            name => name,
+        }
     }
 
     /// The Prometheus name under one of the table's prefixes.
     #[must_use]
     pub fn prometheus_name(&self, prefix: &str) -> String {
         let suffix = if self.kind == Kind::Counter { "_total" } else { "" };
-        format!("{prefix}{}{suffix}", self.name)
+        format!("{prefix}{}{suffix}", self.exported_name())
     }
 }
 

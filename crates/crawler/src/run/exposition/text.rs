@@ -10,11 +10,12 @@ use throughline_infiniband::reading::PortReading;
 use throughline_infiniband::records::gauges;
 use throughline_infiniband::topology::{Node, NodeIndex, PortEnd, Topology};
 use throughline_sample::catalogue::{
-    COLLECT_ERRORS, COLLECT_TIMEOUTS, COLLECTOR_DURATION, ExporterSeries, HCA_COLLECT_ERROR,
-    HCA_COLLECT_TIMEOUT, HCA_INFO, HCA_PORT_PREFIX, HCA_RATE, HCA_RAW_RATE, HCA_UPLINK_INFO,
-    HCA_UPLINK_LABELS, Kind, LAST_EXECUTION, PORT_RATE_BYTES_PER_SECOND, SATURATED_HELP,
-    SWITCH_COLLECT_ERROR, SWITCH_COLLECT_TIMEOUT, SWITCH_INFO, SWITCH_PORT_PREFIX, SWITCH_POSSIBLE_RATE,
-    SWITCH_RAW_RATE, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS, TRANSMIT_WAIT_TICK_BYTES,
+    COLLECT_ERRORS, COLLECT_TIMEOUTS, COLLECTOR_DURATION, ExporterSeries, HCA_COLLECT_DURATION,
+    HCA_COLLECT_ERROR, HCA_COLLECT_TIMEOUT, HCA_INFO, HCA_PORT_PREFIX, HCA_RATE, HCA_RAW_RATE,
+    HCA_UPLINK_INFO, HCA_UPLINK_LABELS, Kind, LAST_EXECUTION, PORT_RATE_BYTES_PER_SECOND, SATURATED_HELP,
+    SWITCH_COLLECT_DURATION, SWITCH_COLLECT_ERROR, SWITCH_COLLECT_TIMEOUT, SWITCH_INFO, SWITCH_PORT_PREFIX,
+    SWITCH_POSSIBLE_RATE, SWITCH_RAW_RATE, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS,
+    TRANSMIT_WAIT_TICK_BYTES,
 };
 
 /// What is reported of a sweep as a whole.
@@ -67,6 +68,7 @@ pub fn render(
         rates(&mut out, side, topology, &shown);
         failures(&mut out, side, &shown);
         nodes(&mut out, side, topology, request);
+        durations(&mut out, side, &shown, info);
     }
     if request.shard.is_first() {
         sweep(&mut out, readings, info);
@@ -93,7 +95,7 @@ fn counters(out: &mut Families, side: Side, shown: &[(&PortReading, String)], re
             })
             .peekable();
         if values.peek().is_some() {
-            out.begin(&format!("{prefix}{}", metric.name), metric.kind, metric.help);
+            out.begin(&format!("{prefix}{}", metric.exported_name()), metric.kind, metric.help);
             values.for_each(|(labels, value)| out.series(labels, metric.width.reduce(value)));
         }
         let mut full = shown.iter().filter(|(reading, _)| reading.counters.is_at_end(index)).peekable();
@@ -108,7 +110,7 @@ fn counters(out: &mut Families, side: Side, shown: &[(&PortReading, String)], re
         let mut values =
             shown.iter().filter_map(|(reading, labels)| Some((labels, value(*reading)?))).peekable();
         if values.peek().is_some() {
-            out.begin(&format!("{prefix}{}", metric.name), metric.kind, metric.help);
+            out.begin(&format!("{prefix}{}", metric.exported_name()), metric.kind, metric.help);
             values.for_each(|(labels, value)| out.series(labels, value));
         }
     }
@@ -200,6 +202,27 @@ fn failures(out: &mut Families, side: Side, shown: &[(&PortReading, String)]) {
             out.series(labels, u64::from(if is_error { error } else { silence }));
         }
     }
+}
+
+/// How long each node took to answer in the last sweep, from its beginning. A node that did not answer has none.
+fn durations(out: &mut Families, side: Side, shown: &[(&PortReading, String)], info: SweepInfo) {
+    // Sweeps begin after 1970 and before 2262.
+    let began = ((info.ended - info.seconds) * 1e9) as i64;
+    let mut last: BTreeMap<(NodeIndex, String), i64> = BTreeMap::new();
+    for (reading, _) in shown.iter().filter(|(reading, _)| reading.was_requested && reading.time >= began) {
+        let labels = label_text(&[("guid", &reading.guid.to_string()), ("collector", side.collector())]);
+        let time = last.entry((reading.node, labels)).or_default();
+        *time = reading.time.max(*time);
+    }
+    begin(
+        out,
+        match side {
+            Side::Switch => &SWITCH_COLLECT_DURATION,
+            Side::Hca => &HCA_COLLECT_DURATION,
+        },
+    );
+    // To the microsecond, which a double holds.
+    last.iter().for_each(|((_, labels), time)| out.series(labels, ((time - began) / 1000) as f64 / 1e6));
 }
 
 fn nodes(out: &mut Families, side: Side, topology: &Topology, request: &PageRequest) {
