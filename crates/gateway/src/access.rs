@@ -2,9 +2,9 @@
 //! over TLS, or those whom a reverse proxy lets through.
 //!
 //! Guarded is what has data: `/api/` (but for the document of the API) and `/metrics`. The pages themselves are files
-//! without data, and ask for the token. [`crate::origin`] refuses what a web page of another site makes a browser send.
+//! without data, and request the token. [`crate::origin`] refuses what a web page of another site makes a browser send.
 
-use crate::api::Problem;
+use crate::api::ApiError;
 use crate::origin;
 use crate::refusals::Refusals;
 use crate::shares::{IN_FLIGHT_EACH_MAX, IN_FLIGHT_MAX, Reader, Shares};
@@ -39,7 +39,7 @@ pub struct Proxy {
     pub local_users: BTreeSet<String>,
 }
 
-/// Who may ask, by the configuration.
+/// Who may read, by the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// Certificate and key of this server.
@@ -195,22 +195,22 @@ pub async fn guard(
         Ok(Right::Local(user)) => Reader::Local(user),
         Ok(Right::Proxied(user)) => Reader::Proxied(user),
         Ok(Right::Token) => Reader::at(peer.address.ip()),
-        Err((reason, problem)) => {
+        Err((reason, error)) => {
             gate.refusals.count(reason, &peer.address);
-            return problem.into_response();
+            return error.into_response();
         }
     };
-    let busy = |problem: Problem| {
+    let busy = |error: ApiError| {
         gate.refusals.count("busy", &peer.address);
-        problem.into_response()
+        error.into_response()
     };
     let Some(counted) = gate.in_flight.enter(&reader, IN_FLIGHT_EACH_MAX) else {
-        return busy(Problem::busy(format!("{IN_FLIGHT_EACH_MAX} requests of this reader are under way")));
+        return busy(ApiError::busy(format!("{IN_FLIGHT_EACH_MAX} requests of this reader are under way")));
     };
     let held = match share {
         Some(share) => match share.enter(&reader).await {
             Ok(held) => Some(held),
-            Err(problem) => return busy(problem),
+            Err(error) => return busy(error),
         },
         None => None,
     };
@@ -223,10 +223,10 @@ pub async fn guard(
 }
 
 /// Why a request is refused, as a word for the counter and as an answer.
-pub type Refused = (&'static str, Box<Problem>);
+pub type Refused = (&'static str, Box<ApiError>);
 
 impl Guard {
-    /// Finds out who is at the other end. Reads files of the kernel and asks for names: not for a thread that polls
+    /// Finds out who is at the other end. Reads files of the kernel and looks up names: not for a thread that polls
     /// sockets.
     #[must_use]
     pub fn peer(&self, address: SocketAddr, own: SocketAddr) -> Peer {
@@ -263,7 +263,7 @@ impl Guard {
         if let Some(token) = self.token.as_ref().filter(|_| is_bearer) {
             return match token.is_in(authorization) {
                 true => Ok(Right::Token),
-                false => Err(("token", Box::new(Problem::unauthorized("the token is a wrong one")))),
+                false => Err(("token", Box::new(ApiError::unauthorized("the token is a wrong one")))),
             };
         }
         if let Some((proxy, _)) = self.proxy.as_ref().filter(|_| peer.is_proxy) {
@@ -275,7 +275,7 @@ impl Guard {
             // The proxy's own user may have a right of its own only where it is named for that.
             let message = format!("the reverse proxy sent no user in {}", proxy.user_header);
             let remedy = "let the proxy authenticate users and set this header, query.proxy.user_header";
-            return Err(("proxy", Box::new(Problem::forbidden(message, remedy))));
+            return Err(("proxy", Box::new(ApiError::forbidden(message, remedy))));
         }
         if let Some(user) = peer.user.filter(|_| peer.is_local_reader) {
             return Ok(Right::Local(user));
@@ -283,7 +283,7 @@ impl Guard {
         Err(("right", Box::new(self.no_right(peer))))
     }
 
-    fn no_right(&self, peer: &Peer) -> Problem {
+    fn no_right(&self, peer: &Peer) -> ApiError {
         let is_local = peer.address.ip().to_canonical().is_loopback();
         let who = match peer.user {
             Some(user) => {
@@ -293,7 +293,7 @@ impl Guard {
             None => format!("{} may not read here without a token", peer.address.ip()),
         };
         if self.token.is_some() {
-            return Problem::unauthorized(match is_local {
+            return ApiError::unauthorized(match is_local {
                 true => {
                     format!("{who}; query.local_users of server.toml names those who may without a token")
                 }
@@ -301,7 +301,7 @@ impl Guard {
             });
         }
         match (&self.proxy, is_local) {
-            (Some((proxy, _)), _) if !peer.is_proxy => Problem::forbidden(
+            (Some((proxy, _)), _) if !peer.is_proxy => ApiError::forbidden(
                 format!("{who}, and {} is not the reverse proxy", peer.address.ip()),
                 &format!(
                     "ask through the reverse proxy, whose {} is believed, or let the administrator change \
@@ -309,7 +309,7 @@ impl Guard {
                     proxy.user_header
                 ),
             ),
-            _ => Problem::forbidden(
+            _ => ApiError::forbidden(
                 who,
                 "let the administrator add the user (or @GROUP) to query.local_users in server.toml, or set \
                  query.token_file there and give you the token",
@@ -386,17 +386,17 @@ mod tests {
         let rules = guard_of(Some(TOKEN), None);
         let bearer = format!("Bearer {TOKEN}");
         for path in ["/api/v1/jobs", "/metrics"] {
-            let ask = async |headers: Option<(&str, &str)>| {
+            let request = async |headers: Option<(&str, &str)>| {
                 status(&rules, [10, 0, 0, 1], path, headers.as_slice()).await
             };
-            assert_eq!(ask(None).await, 401);
-            assert_eq!(ask(Some(("authorization", &bearer))).await, 200);
+            assert_eq!(request(None).await, 401);
+            assert_eq!(request(Some(("authorization", &bearer))).await, 200);
             for wrong in
                 ["Bearer 0123456789abcdee", "Bearer 0123456789abcde", "Bearer", "Basic 0123456789abcdef"]
             {
-                assert_eq!(ask(Some(("authorization", wrong))).await, 401, "{wrong}");
+                assert_eq!(request(Some(("authorization", wrong))).await, 401, "{wrong}");
             }
-            assert_eq!(ask(Some(("x-forwarded-user", "ada"))).await, 401, "nobody is told to believe it");
+            assert_eq!(request(Some(("x-forwarded-user", "ada"))).await, 401, "nobody is told to believe it");
             // Who has the token may know the server by any name, and yet is no page of another site.
             let named = [("authorization", bearer.as_str()), ("host", "a.example")];
             assert_eq!(status(&rules, [10, 0, 0, 1], path, &named).await, 200);
@@ -411,11 +411,11 @@ mod tests {
     #[tokio::test]
     async fn a_proxy_is_believed_from_its_own_address_only() {
         let rules = guard_of(None, Some(proxy()));
-        let ask = async |from, headers| status(&rules, from, "/api/v1/jobs", headers).await;
+        let request = async |from, headers| status(&rules, from, "/api/v1/jobs", headers).await;
         let ada = [("X-Forwarded-User", "ada")];
-        assert_eq!(ask([10, 0, 0, 5], &ada).await, 200);
-        assert_eq!(ask([10, 0, 0, 5], &[]).await, 403);
-        assert_eq!(ask([10, 0, 0, 6], &ada).await, 403);
+        assert_eq!(request([10, 0, 0, 5], &ada).await, 200);
+        assert_eq!(request([10, 0, 0, 5], &[]).await, 403);
+        assert_eq!(request([10, 0, 0, 6], &ada).await, 403);
         // Of this machine only the user that the proxy runs as.
         for (user, expected) in [(Some(4000), 200), (Some(4001), 403), (None, 403)] {
             assert_eq!(

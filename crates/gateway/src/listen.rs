@@ -1,6 +1,6 @@
 //! The accept side of the role query: connections bounded in number, in all and of each peer, and in time.
 //!
-//! A connection that never speaks, speaks byte by byte, never ends its handshake or never takes its answer is closed.
+//! A connection that sends nothing, sends byte by byte, never ends its handshake or never takes its answer is closed.
 //! Where a peer has as many as it may, its longest silent one gives its place to the new one; where all places are taken,
 //! that of the peer with the most. Who is at the other end is found out once for each connection. Descriptors that
 //! readers hold stay below a bound, so that the other roles of the process have theirs.
@@ -41,7 +41,7 @@ pub const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a request's head may take to arrive; also how long a connection may be idle between two requests.
 pub const HEAD_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// How long a peer of HTTP/2 may send nothing: it is asked for a sign of life three times in between.
+/// How long a peer of HTTP/2 may send nothing: it gets three requests for a sign of life in between.
 const READ_STALL_MAX: Duration = Duration::from_secs(60);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 

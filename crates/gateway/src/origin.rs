@@ -6,7 +6,7 @@
 //! such as Prometheus send Host only.
 
 use crate::access::Refused;
-use crate::api::Problem;
+use crate::api::ApiError;
 use axum::http::HeaderMap;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -64,7 +64,7 @@ impl Names<'_> {
             let message = format!("a page of another site asks for data (Sec-Fetch-Site: {site})");
             let remedy = "open the address itself, or read with a program; pages of other sites may link to this \
                           server's pages, and read nothing";
-            return Err(("origin", Box::new(Problem::forbidden(message, remedy))));
+            return Err(("origin", Box::new(ApiError::forbidden(message, remedy))));
         }
         if let Some(origin) = text("origin")
             && !self.is_own_origin(origin, host, site == Some("same-origin"))
@@ -72,14 +72,14 @@ impl Names<'_> {
             let message = format!("a page of {} asks for data of {}", shown(origin), shown(host));
             let remedy = "only this server's own pages may; let the administrator add a name that it is reached by to \
                           query.hosts in server.toml";
-            return Err(("origin", Box::new(Problem::forbidden(message, remedy))));
+            return Err(("origin", Box::new(ApiError::forbidden(message, remedy))));
         }
         // A program of HTTP 1.0 sends no name; browsers always do.
         if !(self.is_any_host || host.is_empty() || self.is_own(host)) {
             let message = format!("this server is not known as {}", shown(host));
             let remedy = "use its address or localhost, or let the administrator add the name to query.hosts in \
                           server.toml";
-            return Err(("host", Box::new(Problem::misdirected(message, remedy))));
+            return Err(("host", Box::new(ApiError::misdirected(message, remedy))));
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 
 /// Files below `/assets/` have a hash of their content in the name.
 const FOR_EVER: &str = "public, max-age=31536000, immutable";
-/// Everything else is asked for anew: it is small, and an update of the server must show.
+/// Everything else is requested anew: it is small, and an update of the server must show.
 const NOT_KEPT: &str = "no-cache";
 
 /// Shown where the pages are missing from the build.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_carry_the_policy_and_assets_may_be_kept() {
+    fn pages_carry_the_policy_and_assets_may_be_cached() {
         if !are_built() {
             return;
         }

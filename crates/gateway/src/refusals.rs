@@ -10,14 +10,14 @@ use throughline_sample::catalogue::{Metric, QUERY_REFUSED_CONNECTIONS, QUERY_REF
 #[derive(Clone, Debug)]
 pub struct Refusals {
     figures: SelfFigures,
-    told: Arc<Mutex<BTreeSet<&'static str>>>,
+    answer: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 impl Refusals {
     /// Counts in these figures.
     #[must_use]
     pub fn new(figures: SelfFigures) -> Refusals {
-        Refusals { figures, told: Arc::default() }
+        Refusals { figures, answer: Arc::default() }
     }
 
     /// A request was refused.
@@ -32,7 +32,7 @@ impl Refusals {
 
     fn add(&self, reason: &'static str, peer: &dyn Display, metric: &'static Metric, what: &str) {
         self.figures.add(reason, metric, 1);
-        let is_first = self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
+        let is_first = self.answer.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
         if is_first {
             tracing::warn!(reason, %peer, "{what}; further ones for this reason are counted and logged at debug level");
         } else {

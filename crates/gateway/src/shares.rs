@@ -1,9 +1,9 @@
 //! Fair sharing between readers: how many requests and connections one of them may have at a time.
 //!
-//! A reader is a user of this machine, a user whom the reverse proxy names, or an address. However much one asks for,
+//! A reader is a user of this machine, a user whom the reverse proxy names, or an address. However much one sends,
 //! others find a place.
 
-use crate::api::Problem;
+use crate::api::ApiError;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub const fn each(parallel: usize) -> usize {
     if parallel < 2 { 1 } else { parallel / 2 }
 }
 
-/// Who reads, as far as it can be told apart.
+/// Who reads, as far as it can be distinguished.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Reader {
     /// A user of this machine.
@@ -92,7 +92,7 @@ impl Shares {
     ///
     /// # Errors
     /// It has none for a while.
-    pub async fn enter(self: &Arc<Self>, reader: &Reader) -> Result<Held, Problem> {
+    pub async fn enter(self: &Arc<Self>, reader: &Reader) -> Result<Held, ApiError> {
         let share = {
             let mut by = self.by.lock().unwrap_or_else(PoisonError::into_inner);
             let entry = by.entry(reader.clone()).or_insert_with(|| (0, Arc::new(Semaphore::new(self.each))));
@@ -106,7 +106,7 @@ impl Shares {
         };
         match tokio::time::timeout(PATIENCE, both).await {
             Ok(Ok((_share, _total))) => Ok(Held(Arc::new(Place { _share, _total, entered }))),
-            _ => Err(Problem::busy(format!(
+            _ => Err(ApiError::busy(format!(
                 "{} requests of this reader are worked on, its share of query.max_parallel",
                 entered.of.each
             ))),

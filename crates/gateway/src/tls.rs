@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_files_are_told_by_their_key() {
+    fn wrong_files_are_named_by_their_key() {
         let folder = folder("wrong");
         let (files, _) = files(&folder);
         let said = |tls: ServerTls| tls.read().err().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Role upkeep: rows of one minute, blocks of an hour, retention, jobs that nobody speaks of any more, and figures about the database. Of
+//! Role upkeep: rows of one minute, blocks of an hour, retention, jobs that nobody reports any more, and figures about the database. Of
 //! several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 /// The part of the process in figures.
 const SOURCE: &str = "upkeep";
 
-/// How often a server without the lock asks for it, and a lost database is looked for.
+/// How often a server without the lock requests it, and a lost database is looked for.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// How often sizes are asked for: cheap, and a scrape every 15 s sees each value a few times.
+/// How often sizes are requested: cheap, and a scrape every 15 s sees each value a few times.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(60);
 
 /// How long minutes are made at a time before the rest has its turn: after a week without upkeep there is much to do.
@@ -42,7 +42,7 @@ const ROUND_LIMIT: Duration = Duration::from_secs(600);
 /// What upkeep does.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long rows are kept.
+    /// How long rows are retained.
     pub retention: Retention,
     /// Time between two rounds of retention.
     pub interval: Duration,

@@ -162,7 +162,7 @@ const SOURCES: &str = "
         ORDER BY s.time DESC LIMIT 1) u ON true
     ORDER BY a.source, a.instance";
 
-/// All sources that told anything within a day.
+/// All sources that reported anything within a day.
 ///
 /// # Errors
 /// The database's.

@@ -53,7 +53,7 @@ pub struct Node {
     pub lid: i32,
     /// Its device.
     pub device_id: i32,
-    /// The host that has it, where an agent tells.
+    /// The host that has it, where an agent runs.
     pub host: Option<String>,
 }
 
@@ -66,7 +66,7 @@ pub struct End {
     pub node: i32,
     /// The port on the node.
     pub port: i32,
-    /// Its LID; 0 where nobody tells. A switch has one for all of its ports.
+    /// Its LID; 0 where it is not known. A switch has one for all of its ports.
     pub lid: i32,
 }
 
@@ -186,7 +186,7 @@ pub async fn nodes(client: &Client, subnet: i32, at: At) -> Result<Vec<Node>, Er
 /// # Errors
 /// The database's.
 pub async fn links(client: &Client, subnet: i32, at: At) -> Result<Vec<Link>, Error> {
-    // What one end does not tell the other may.
+    // What one end does not have the other may.
     let sql = format!(
         "SELECT l.port_a_id, a.ib_node_id, a.port, l.port_b_id, b.ib_node_id, b.port,
                 greatest(pa.rate_bytes_per_second, pb.rate_bytes_per_second, 0),

@@ -1,18 +1,18 @@
 //! Samples of the past as the series that Prometheus knows: names, labels, values by time.
 //!
-//! [`families`] lists what can be asked, from the catalogue; [`Asked::series`] finds the series of one family in the
-//! inventory; [`Asked::read`] hands their samples on, one series after the other, ordered by labels. A series has the
+//! [`families`] lists what can be requested, from the catalogue; [`HistoryQuery::series`] finds the series of one family in the
+//! inventory; [`HistoryQuery::read`] hands their samples on, one series after the other, ordered by labels. A series has the
 //! name and labels that it has in a daemon's `/metrics`, and as `instance` what a scrape gives it: the node's name, or
 //! the subnet's prefix.
 //!
-//! Of bytes and speeds of ports and NVLinks there is a sample a minute too (`crate::minutes`), kept longer than readings:
+//! Of bytes and speeds of ports and NVLinks there is a sample a minute too (the store's rollups), retained longer than readings:
 //! they answer where readings are gone, and where thinning would leave no more than one a minute anyway.
 //!
-//! Of ports and NVLinks there are blocks besides (`crate::blocks`): what they have is not read from rows. [`Kept`] has those
+//! Of ports and NVLinks there are blocks besides (the store's encoded chunks): what they have is not read from rows. [`BlockCache`] has those
 //! that were read lately.
 //!
 //! `throughline_mpi_*` are totals of a node since its agent's start. They can't be made of the ranks' own rows, which do
-//! not tell when that was; so agents tell them among the figures about themselves, and those are read back.
+//! not report when that was; so agents report them among the figures about themselves, and those are read back.
 
 mod blocks;
 mod cache;
@@ -22,7 +22,7 @@ mod infos;
 mod samples;
 mod series;
 
-pub use cache::Kept;
+pub use cache::BlockCache;
 pub use family::{Family, families};
 pub use samples::{Samples, Thinning};
 pub use series::{Equal, Series};
@@ -51,9 +51,9 @@ pub struct Range {
     pub to: i64,
 }
 
-/// What was asked: a family, a range of time, and how dense.
+/// What was requested: a family, a range of time, and how dense.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct HistoryQuery<'a> {
     /// Which name.
     pub family: &'a Family,
     /// When.
@@ -65,7 +65,7 @@ pub struct Asked<'a> {
     /// Which time is in which tables.
     pub horizons: Horizons,
     /// What was read before.
-    pub kept: &'a Kept,
+    pub cache: &'a BlockCache,
     /// How long each answer of the database is waited for.
     pub patience: Duration,
     /// Whether chunks are taken as they are packed: [`Samples::chunks`], not [`Samples::points`].
@@ -117,7 +117,7 @@ pub trait Take: Send {
     ) -> impl Future<Output = Result<(), HistoryError>> + Send;
 }
 
-impl Asked<'_> {
+impl HistoryQuery<'_> {
     /// The series that there may be in the range, ordered by labels. Labels in `equal` must have a value: others than those
     /// may be left out.
     ///
@@ -125,13 +125,13 @@ impl Asked<'_> {
     /// The database's.
     pub async fn series(&self, client: &Client, equal: &[Equal<'_>]) -> Result<Arc<[Series]>, Error> {
         let keys = self.family.keys();
-        if let Some(known) = keys.and_then(|keys| self.kept.series(keys)) {
+        if let Some(known) = keys.and_then(|keys| self.cache.series(keys)) {
             return Ok(known);
         }
         let now = Instant::now();
         let found = self.in_time(series::find(client, self.family, self.range, equal)).await?.into();
         if let Some(keys) = keys.filter(|_| equal.is_empty()) {
-            self.kept.keep_series(keys, now, &found);
+            self.cache.insert_series(keys, now, &found);
         }
         Ok(found)
     }
@@ -144,8 +144,8 @@ impl Asked<'_> {
         self.in_time(copy::has_samples(client, self, series)).await
     }
 
-    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
-        let answer = tokio::time::timeout(self.patience, asked).await;
+    async fn in_time<T>(&self, request: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+        let answer = tokio::time::timeout(self.patience, request).await;
         answer.unwrap_or_else(|_| Err(Error::late("reading history", self.patience.as_secs())))
     }
 

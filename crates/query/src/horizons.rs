@@ -18,7 +18,7 @@ pub struct Horizons {
 }
 
 impl Horizons {
-    /// Asks the database. Costs some milliseconds, more with thousands of chunks.
+    /// Queries the database. Costs some milliseconds, more with thousands of chunks.
     ///
     /// # Errors
     /// The database's.

@@ -23,7 +23,7 @@ pub struct Job {
     pub step: Option<String>,
     /// Who runs it.
     pub user: Option<String>,
-    /// As the scheduler told.
+    /// As the scheduler reported.
     pub name: Option<String>,
     /// Account or project.
     pub account: Option<String>,
@@ -126,9 +126,9 @@ pub enum Sort {
     Duration,
     /// Who ran it.
     User,
-    /// As the scheduler told.
+    /// As the scheduler reported.
     Name,
-    /// Hosts that spoke of it.
+    /// Hosts that reported it.
     Nodes,
     /// Ranks by its own account.
     Ranks,
@@ -183,7 +183,7 @@ const COLUMNS: &str =
     left(j.queue, 256), left(j.command, 2048),
     j.start_time, j.end_time, j.first_seen, j.world_size";
 
-/// What the ranks of job `j` tell, and its nodes.
+/// What the ranks of job `j` report, and its nodes.
 const RANKS: &str = "
     LEFT JOIN LATERAL (
         SELECT count(DISTINCT rank) AS ranks, count(DISTINCT host) AS nodes,

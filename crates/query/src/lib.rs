@@ -39,7 +39,7 @@ pub mod trace;
 pub mod traffic;
 
 pub use horizons::Horizons;
-pub use pool::{Lent, NoConnection, Pool};
+pub use pool::{NoConnection, Pool, PooledClient};
 pub use rejections::{RejectedRecords, rejected_records};
 
 /// A count of the database, whose integers are signed.

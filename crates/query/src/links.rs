@@ -135,7 +135,7 @@ pub async fn counters(client: &Client, port: i32, at: i64) -> Result<Option<Coun
 }
 
 /// What ports carried over time, by their number in the tables. Steps of whole minutes are made of the rows of minutes,
-/// which are few and kept longer; what of those is not made yet, of readings.
+/// which are few and retained longer; what of those is not made yet, of readings.
 ///
 /// # Errors
 /// The database's.

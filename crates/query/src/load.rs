@@ -19,7 +19,7 @@ const LOOK_BACK_SECONDS: i64 = 900;
 /// Clocks of crawlers may be ahead of the database's by so much; their rows are the newest all the same.
 const AHEAD_SECONDS: i64 = 60;
 
-/// A port that does not change has a row a minute and a quarter; an older one tells nothing about now.
+/// A port that does not change has a row a minute and a quarter; an older one has nothing about now.
 const SILENT_SECONDS: f64 = 75.0;
 
 /// A row is of the last round if it is no older than so many of its port's intervals.
@@ -54,7 +54,7 @@ pub struct Round {
     pub failed: i64,
 }
 
-/// Increases of one counter; `None` where they cannot be told.
+/// Increases of one counter; `None` where they are not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Increase {
     /// From the first row in the window to the newest.
@@ -196,7 +196,7 @@ pub async fn readings(client: &Client, ports: &[i32], window: &Window) -> Result
     Ok(rows.iter().map(|row| reading(row, at)).collect())
 }
 
-/// Means of the minutes that a window touches, as readings at both of its ends would tell them.
+/// Means of the minutes that a window touches, as readings at both of its ends would report them.
 async fn of_minutes(client: &Client, ports: &[i32], window: &Window) -> Result<Vec<Reading>, Error> {
     #[allow(clippy::cast_possible_truncation)] // milliseconds
     let begin = window.at - (window.seconds * 1e3) as i64;
@@ -377,7 +377,7 @@ mod tests {
         // But a minute is no silence where every reading takes one.
         let slow = Reading { age: 100.0, interval: Some(60.0), first_age: None, ..steady() };
         assert!(slow.rates(&WINDOW, None).transmit.is_some());
-        // A single row tells no rate.
+        // A single row has no rate.
         let single = Reading { age: 1.0, first_age: Some(1.0), ..Reading::default() };
         assert_eq!(single.rates(&WINDOW, None).transmit, None);
     }

@@ -272,7 +272,7 @@ pub async fn jobs(client: &Client, host: i32, at: At) -> Result<Vec<JobThere>, E
     Ok(rows.iter().map(job).collect())
 }
 
-/// NUMA nodes that ranks on a host told of: the newest 256.
+/// NUMA nodes that ranks on a host are on: the newest 256.
 ///
 /// # Errors
 /// The database's.

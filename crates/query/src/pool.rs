@@ -1,4 +1,4 @@
-//! Connections of the reading role, a bounded number of them, kept open between queries.
+//! Connections of the reading role, a bounded number of them, open between queries.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -22,8 +22,8 @@ pub struct Pool {
     idle: Mutex<Vec<Client>>,
 }
 
-/// A connection on loan. Only one that was [given back](Lent::give_back) is used again: any other may still be busy.
-pub struct Lent<'a> {
+/// A connection on loan. Only one that was [released](PooledClient::release) is used again: any other may still be busy.
+pub struct PooledClient<'a> {
     client: Option<Client>,
     pool: &'a Pool,
     _permit: SemaphorePermit<'a>,
@@ -48,7 +48,7 @@ impl Pool {
         Pool { database, limit, is_small: false, permits, idle }
     }
 
-    /// For many questions with small answers.
+    /// For many requests with small answers.
     #[must_use]
     pub fn for_small_answers(self) -> Pool {
         Pool { is_small: true, ..self }
@@ -58,13 +58,13 @@ impl Pool {
     ///
     /// # Errors
     /// [`NoConnection`].
-    pub async fn get(&self, patience: Duration) -> Result<Lent<'_>, NoConnection> {
+    pub async fn get(&self, patience: Duration) -> Result<PooledClient<'_>, NoConnection> {
         let permit = tokio::time::timeout(patience, self.permits.acquire()).await;
         let Ok(Ok(permit)) = permit else { return Err(NoConnection::Busy) };
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         while let Some(client) = idle() {
             if !client.is_closed() {
-                return Ok(Lent { client: Some(client), pool: self, _permit: permit });
+                return Ok(PooledClient { client: Some(client), pool: self, _permit: permit });
             }
         }
         let client = self.database.connect_reader().await?;
@@ -75,11 +75,11 @@ impl Pool {
         let what = "limiting the time of queries";
         let set = tokio::time::timeout(SETTING_LIMIT, client.batch_execute(&setting)).await;
         set.map_err(|_| Error::late(what, SETTING_LIMIT.as_secs()))?.map_err(Error::sql(what))?;
-        Ok(Lent { client: Some(client), pool: self, _permit: permit })
+        Ok(PooledClient { client: Some(client), pool: self, _permit: permit })
     }
 }
 
-impl Lent<'_> {
+impl PooledClient<'_> {
     /// The connection.
     #[must_use]
     pub fn client(&self) -> Option<&Client> {
@@ -87,14 +87,14 @@ impl Lent<'_> {
     }
 
     /// It is idle: others may use it.
-    pub fn give_back(mut self) {
+    pub fn release(mut self) {
         if let Some(client) = self.client.take() {
             self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
         }
     }
 }
 
-impl Drop for Lent<'_> {
+impl Drop for PooledClient<'_> {
     /// Whatever it still does is ended.
     fn drop(&mut self) {
         if let Some(client) = self.client.take().filter(|client| !client.is_closed()) {

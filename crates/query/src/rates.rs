@@ -30,7 +30,7 @@ pub struct Rates {
     pub out: Vec<Option<f64>>,
     /// Bytes per second received.
     pub received: Vec<Option<f64>>,
-    /// Speed of one direction, as last told with the counters.
+    /// Speed of one direction, as last reported with the counters.
     pub bytes_per_second: Option<i64>,
     /// Seconds from the newest row to the end of the grid.
     pub age_seconds: Option<f64>,
@@ -150,7 +150,7 @@ fn sample(row: &Row, counted: Counted, first: i32) -> Sample {
     }
 }
 
-/// Adds what a row tells about the time since the one before.
+/// Adds what a row says about the time since the one before.
 fn add(all: &mut ByElement, grid: &Grid, id: i32, before: Option<&Sample>, sample: &Sample) {
     let end = std::time::UNIX_EPOCH + std::time::Duration::from_millis(u64::try_from(grid.to()).unwrap_or(0));
     for element in 0..sample.transmit.len().max(sample.receive.len()) {
@@ -217,18 +217,18 @@ mod tests {
 
     #[test]
     fn steps_between_two_rows_have_their_rate() {
-        let told = rates(&[sample(-1, 100, 1, 0), sample(0, 110, 1, 50), sample(3, 140, 1, 350)]);
-        assert_eq!(told.out, [Some(5.0), Some(10.0), Some(10.0), Some(10.0), None]);
-        assert_eq!((told.bytes_per_second, told.age_seconds), (Some(350), Some(10.0)));
-        assert_eq!(told.received, [None; 5]);
+        let answer = rates(&[sample(-1, 100, 1, 0), sample(0, 110, 1, 50), sample(3, 140, 1, 350)]);
+        assert_eq!(answer.out, [Some(5.0), Some(10.0), Some(10.0), Some(10.0), None]);
+        assert_eq!((answer.bytes_per_second, answer.age_seconds), (Some(350), Some(10.0)));
+        assert_eq!(answer.received, [None; 5]);
     }
 
     #[test]
-    fn nothing_is_told_across_an_epoch_or_silence() {
-        let told = rates(&[sample(-1, 100, 1, 900), sample(0, 110, 105, 50), sample(1, 120, 105, 60)]);
-        assert_eq!(told.out, [None, Some(1.0), None, None, None]);
-        let told = rates(&[sample(-1, 30, 1, 0), sample(1, 120, 1, 50), sample(2, 130, 1, 60)]);
-        assert_eq!(told.out, [None, None, Some(1.0), None, None]);
+    fn there_is_no_rate_across_an_epoch_or_silence() {
+        let answer = rates(&[sample(-1, 100, 1, 900), sample(0, 110, 105, 50), sample(1, 120, 105, 60)]);
+        assert_eq!(answer.out, [None, Some(1.0), None, None, None]);
+        let answer = rates(&[sample(-1, 30, 1, 0), sample(1, 120, 1, 50), sample(2, 130, 1, 60)]);
+        assert_eq!(answer.out, [None, None, Some(1.0), None, None]);
         assert_eq!(increase(i64::MAX, 0), 1.0);
     }
 }

@@ -6,10 +6,10 @@ use throughline_store::Error;
 use throughline_store::layout::{Kind, moment};
 use tokio_postgres::Client;
 
-/// The moment for which something is asked.
+/// The moment for which something is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum At {
-    /// What holds now, whatever the clocks of those who told say.
+    /// What holds now, whatever the clocks of nodes say.
     Latest,
     /// What held then, in milliseconds.
     Time(i64),
@@ -56,7 +56,7 @@ const STEPS: [i64; 22] = [
     172_800, 604_800, 2_592_000, 31_536_000,
 ];
 
-/// Steps of one length, aligned to it: the same for all that is asked for the same range.
+/// Steps of one length, aligned to it: the same for all requests of the same range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Begin of the first step, milliseconds since 1970.
@@ -108,7 +108,7 @@ impl Grid {
     }
 }
 
-/// How many steps of a grid, from its first, are answered by rows of one minute (`crate::minutes`): of those that begin
+/// How many steps of a grid, from its first, are answered by rows of one minute (the store's rollups): of those that begin
 /// where readings are gone, or where `is_enough` says that minutes are as good, those whose minutes are made.
 pub(crate) async fn steps_of_minutes(
     client: &Client,
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grids_are_aligned_and_have_no_more_points_than_asked_for() {
+    fn grids_are_aligned_and_have_no_more_points_than_requested() {
         let hour = Grid::new(1_767_225_600_000, 1_767_229_200_000, 300);
         assert_eq!((hour.step, hour.steps, hour.to()), (15_000, 240, 1_767_229_200_000));
         let odd = Grid::new(1_007, 3_500, 10);

@@ -105,7 +105,7 @@ pub async fn kinds(client: &Client, job: i32) -> Result<Vec<String>, Error> {
     Ok(rows.iter().map(|row| row.get(0)).collect())
 }
 
-/// What operations over time are told apart by.
+/// What operations over time are distinguished by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Each operation, over all ranks.
@@ -127,7 +127,7 @@ pub struct Step {
     pub calls: i64,
     /// Bytes passed to send in it.
     pub bytes: i64,
-    /// Time inside that was told in it.
+    /// Time inside that was reported in it.
     pub elapsed_seconds: f64,
 }
 
@@ -140,7 +140,7 @@ pub struct Only<'a> {
     pub rank: Option<i32>,
 }
 
-/// A job's operations in the steps of a grid, ordered by what they are told apart by; at most `limit` rows.
+/// A job's operations in the steps of a grid, ordered by what they are distinguished by; at most `limit` rows.
 ///
 /// # Errors
 /// The database's.

@@ -1,6 +1,6 @@
-//! Answers: JSON, compressed where the reader takes that, with an entity tag where the same is asked again and again.
+//! Answers: JSON, compressed where the reader takes that, with an entity tag where the same is requested repeatedly.
 
-use super::problem::Problem;
+use super::error::ApiError;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -27,8 +27,8 @@ impl Body {
     ///
     /// # Errors
     /// The value is none of JSON's.
-    pub fn new(value: &impl Serialize) -> Result<Body, Problem> {
-        let plain = serde_json::to_vec(value).map_err(|error| Problem::internal(error.to_string()))?;
+    pub fn new(value: &impl Serialize) -> Result<Body, ApiError> {
+        let plain = serde_json::to_vec(value).map_err(|error| ApiError::internal(error.to_string()))?;
         let zipped = (plain.len() >= COMPRESSED_FROM_BYTES).then(|| zip(&plain)).transpose()?;
         Ok(Body { plain: plain.into(), zipped })
     }
@@ -66,8 +66,8 @@ fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     known.split(',').map(|one| one.trim().trim_start_matches("W/")).any(|one| one == tag || one == "*")
 }
 
-fn zip(plain: &[u8]) -> Result<Bytes, Problem> {
-    let failed = |error: std::io::Error| Problem::internal(error.to_string());
+fn zip(plain: &[u8]) -> Result<Bytes, ApiError> {
+    let failed = |error: std::io::Error| ApiError::internal(error.to_string());
     let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 4), Compression::fast());
     encoder.write_all(plain).map_err(failed)?;
     Ok(encoder.finish().map_err(failed)?.into())
@@ -77,7 +77,7 @@ fn zip(plain: &[u8]) -> Result<Bytes, Problem> {
 ///
 /// # Errors
 /// The value is none of JSON's.
-pub fn json(value: &impl Serialize, headers: &HeaderMap) -> Result<Response, Problem> {
+pub fn json(value: &impl Serialize, headers: &HeaderMap) -> Result<Response, ApiError> {
     Ok(Body::new(value)?.response(headers, None))
 }
 
@@ -85,12 +85,12 @@ pub fn json(value: &impl Serialize, headers: &HeaderMap) -> Result<Response, Pro
 ///
 /// # Errors
 /// The value is none of JSON's.
-pub async fn body_aside<T: Serialize + Send + 'static>(value: T, size_hint: usize) -> Result<Body, Problem> {
+pub async fn body_aside<T: Serialize + Send + 'static>(value: T, size_hint: usize) -> Result<Body, ApiError> {
     if size_hint < ASIDE_FROM_BYTES {
         return Body::new(&value);
     }
     let made = tokio::task::spawn_blocking(move || Body::new(&value)).await;
-    made.map_err(|error| Problem::internal(error.to_string()))?
+    made.map_err(|error| ApiError::internal(error.to_string()))?
 }
 
 /// A share or rate with four digits behind the point: more says nothing, and costs bytes.

@@ -1,7 +1,7 @@
 //! `/events`, `/health` and `/range`.
 
-use super::problem::Problem;
-use super::question::Question;
+use super::error::ApiError;
+use super::request::ApiRequest;
 use super::{Api, answer, page};
 use axum::extract::State;
 use axum::response::Response;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use throughline_query::events::{self, Event, Which};
 use throughline_query::time::now;
 
-/// An event as the API tells it.
+/// An event as the API returns it.
 #[derive(Clone, Debug, Serialize)]
-pub struct EventTold {
+pub struct EventResponse {
     time_ms: i64,
     instance: String,
     source: String,
@@ -29,9 +29,9 @@ pub struct EventTold {
     after: Option<String>,
 }
 
-impl From<Event> for EventTold {
-    fn from(event: Event) -> EventTold {
-        EventTold {
+impl From<Event> for EventResponse {
+    fn from(event: Event) -> EventResponse {
+        EventResponse {
             time_ms: event.time.div_euclid(1000),
             instance: event.instance,
             source: event.source,
@@ -54,31 +54,30 @@ impl From<Event> for EventTold {
 struct Events {
     from_ms: i64,
     to_ms: i64,
-    events: Vec<EventTold>,
+    events: Vec<EventResponse>,
     next: Option<String>,
 }
 
 /// `GET /events`.
-pub async fn events(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let (from, to) = question.last_hour()?;
-    let port =
-        question.text("port")?.is_some().then(|| question.number("port", 0, 0, i32::MAX)).transpose()?;
-    let limit = question.limit()?;
-    let behind: Option<(i64, i64)> = page::next(&question)?;
+pub async fn events(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (from, to) = request.last_hour()?;
+    let port = request.text("port")?.is_some().then(|| request.number("port", 0, 0, i32::MAX)).transpose()?;
+    let limit = request.limit()?;
+    let behind: Option<(i64, i64)> = page::next(&request)?;
     let which = Which {
         from,
         to,
-        kind: question.text("kind")?,
-        guid: question.text("guid")?,
+        kind: request.text("kind")?,
+        guid: request.text("guid")?,
         port,
-        job: question.text("job")?,
-        instance: question.text("instance")?,
+        job: request.text("job")?,
+        instance: request.text("instance")?,
         behind: behind.map(|(time, skipped)| (time, skipped.max(0))),
-        // One more tells whether there is a next page.
+        // One more than fits: then there is a next page.
         limit: limit as i64 + 1,
     };
-    question.done()?;
-    let mut events = api.ask(async |client| Ok(events::events(client, &which).await?)).await?;
+    request.done()?;
+    let mut events = api.query(async |client| Ok(events::events(client, &which).await?)).await?;
     let next = (events.len() > limit).then(|| {
         events.truncate(limit);
         let time = events.last().map_or(0, |event| event.time);
@@ -86,18 +85,18 @@ pub async fn events(State(api): State<Arc<Api>>, question: Question) -> Result<R
         let before = behind.filter(|(newest, _)| *newest == time).map_or(0, |(_, skipped)| skipped);
         page::cursor(&(time, of_the_time + before))
     });
-    let events = events.into_iter().map(EventTold::from).collect();
-    answer::json(&Events { from_ms: from, to_ms: to, events, next }, &question.headers)
+    let events = events.into_iter().map(EventResponse::from).collect();
+    answer::json(&Events { from_ms: from, to_ms: to, events, next }, &request.headers)
 }
 
 #[derive(Serialize)]
 struct Health {
     time_ms: i64,
-    sources: Vec<SourceTold>,
+    sources: Vec<SourceResponse>,
 }
 
 #[derive(Serialize)]
-struct SourceTold {
+struct SourceResponse {
     source: String,
     instance: String,
     newest_ms: Option<i64>,
@@ -109,12 +108,12 @@ struct SourceTold {
 }
 
 /// `GET /health`.
-pub async fn health(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
-    let asked =
+pub async fn health(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
+    let filter =
         async |client: &tokio_postgres::Client| Ok((now(client).await?, events::sources(client).await?));
-    let (time_ms, sources) = api.ask(asked).await?;
-    let told = |source: events::Source| SourceTold {
+    let (time_ms, sources) = api.query(filter).await?;
+    let response = |source: events::Source| SourceResponse {
         source: source.source,
         instance: source.instance,
         newest_ms: source.newest,
@@ -124,35 +123,35 @@ pub async fn health(State(api): State<Arc<Api>>, question: Question) -> Result<R
         read: source.read,
         failed: source.failed,
     };
-    let sources = sources.into_iter().map(told).collect();
-    answer::json(&Health { time_ms, sources }, &question.headers)
+    let sources = sources.into_iter().map(response).collect();
+    answer::json(&Health { time_ms, sources }, &request.headers)
 }
 
 #[derive(Serialize)]
 struct Range {
     from_ms: Option<i64>,
     to_ms: Option<i64>,
-    tables: Vec<TableTold>,
+    tables: Vec<TableResponse>,
 }
 
 #[derive(Serialize)]
-struct TableTold {
+struct TableResponse {
     table: String,
     from_ms: i64,
     to_ms: i64,
 }
 
 /// `GET /range`.
-pub async fn range(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
-    let ranges = api.ask(async |client| Ok(events::ranges(client).await?)).await?;
-    let told = Range {
+pub async fn range(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
+    let ranges = api.query(async |client| Ok(events::ranges(client).await?)).await?;
+    let response = Range {
         from_ms: ranges.iter().map(|(_, from, _)| *from).min(),
         to_ms: ranges.iter().map(|(_, _, to)| *to).max(),
         tables: ranges
             .into_iter()
-            .map(|(table, from_ms, to_ms)| TableTold { table, from_ms, to_ms })
+            .map(|(table, from_ms, to_ms)| TableResponse { table, from_ms, to_ms })
             .collect(),
     };
-    answer::json(&told, &question.headers)
+    answer::json(&response, &request.headers)
 }

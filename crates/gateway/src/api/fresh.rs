@@ -1,6 +1,6 @@
-//! A value that is read once for all who ask within a short time.
+//! A value that is read once for all requests within a short time.
 
-use super::problem::Problem;
+use super::error::ApiError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
@@ -18,11 +18,11 @@ impl<T> Fresh<T> {
         Fresh { held: Mutex::default(), age }
     }
 
-    /// The value; where it is too old, one of those who ask reads it and the others wait.
+    /// The value; where it is too old, one of the requests reads it and the others wait.
     ///
     /// # Errors
-    /// Those of reading; the next one who asks tries again.
-    pub async fn get(&self, read: impl AsyncFnOnce() -> Result<T, Problem>) -> Result<Arc<T>, Problem> {
+    /// Those of reading; the next request tries again.
+    pub async fn get(&self, read: impl AsyncFnOnce() -> Result<T, ApiError>) -> Result<Arc<T>, ApiError> {
         let mut held = self.held.lock().await;
         if let Some((since, value)) = held.as_ref()
             && since.elapsed() < self.age
@@ -46,19 +46,19 @@ mod tests {
     async fn one_reading_serves_all() {
         let reads = AtomicU32::new(0);
         let fresh = Fresh::new(Duration::from_secs(3600));
-        let ask = || {
+        let query = || {
             fresh.get(async || {
                 tokio::task::yield_now().await;
                 Ok(reads.fetch_add(1, Ordering::Relaxed))
             })
         };
-        let all = futures::future::join_all((0..10).map(|_| ask())).await;
+        let all = futures::future::join_all((0..10).map(|_| query())).await;
         assert!(all.into_iter().all(|value| *value.unwrap() == 0));
         let never = Fresh::new(Duration::ZERO);
         for expected in [1, 2] {
             let value = never.get(async || Ok(reads.fetch_add(1, Ordering::Relaxed))).await.unwrap();
             assert_eq!(*value, expected);
         }
-        assert!(never.get(async || Err::<u32, _>(Problem::method())).await.is_err());
+        assert!(never.get(async || Err::<u32, _>(ApiError::method())).await.is_err());
     }
 }

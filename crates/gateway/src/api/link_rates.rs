@@ -1,8 +1,8 @@
 //! `/nodes/{host}/rates` and `/jobs/{job}/links`: NVLinks and ports of hosts over time.
 
+use super::error::ApiError;
 use super::nodes::{find, sum};
-use super::problem::Problem;
-use super::question::Question;
+use super::request::ApiRequest;
 use super::{Api, answer, jobs};
 use axum::extract::State;
 use axum::response::Response;
@@ -15,7 +15,7 @@ use throughline_query::rates::{self, Counted, Rates};
 use throughline_query::time::{At, Grid};
 use tokio_postgres::Client;
 
-/// Readings that one question may take: each is a step of an index, some microseconds.
+/// Readings that one request may take: each is a step of an index, some microseconds.
 const READINGS_MAX: usize = 400_000;
 
 /// Numbers in an answer.
@@ -38,11 +38,11 @@ struct LinkRates {
     step_seconds: f64,
     times_ms: Vec<i64>,
     fold: &'static str,
-    links: Vec<LinkTold>,
+    links: Vec<LinkResponse>,
 }
 
 #[derive(Serialize)]
-struct LinkTold {
+struct LinkResponse {
     kind: &'static str,
     host: String,
     name: String,
@@ -69,38 +69,38 @@ struct Key {
 }
 
 /// `GET /nodes/{host}/rates`.
-pub async fn node(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let (from, to) = question.last_hour()?;
-    let (points, fold) = (question.points()?, fold(&question, Fold::Link)?);
-    question.done()?;
+pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (from, to) = request.last_hour()?;
+    let (points, fold) = (request.points()?, fold(&request, Fold::Link)?);
+    request.done()?;
     let grid = Grid::new(from, to, points);
-    let told = api
-        .ask(async |client| {
-            let host = find(client, question.path("host"), At::Latest).await?;
+    let response = api
+        .query(async |client| {
+            let host = find(client, request.path("host"), At::Latest).await?;
             of_hosts(client, &[host], &grid, fold).await
         })
         .await?;
-    respond(told, &grid, &question).await
+    respond(response, &grid, &request).await
 }
 
 /// `GET /jobs/{job}/links`.
-pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let only = question.text("host")?;
+pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let only = request.text("host")?;
     let usual = if only.is_some() { Fold::Link } else { Fold::Host };
-    let (points, fold) = (question.points()?, fold(&question, usual)?);
-    let (_, _) = (question.time("from")?, question.time("to")?);
-    question.done()?;
-    let (told, grid) = api
-        .ask(async |client| {
-            let job = jobs::find(client, question.path("job")).await?;
-            let (from, to) = jobs::span(&question, client, &job).await?;
+    let (points, fold) = (request.points()?, fold(&request, usual)?);
+    let (_, _) = (request.time("from")?, request.time("to")?);
+    request.done()?;
+    let (response, grid) = api
+        .query(async |client| {
+            let job = jobs::find(client, request.path("job")).await?;
+            let (from, to) = jobs::span(&request, client, &job).await?;
             let grid = Grid::new(from, to, points);
             let mut names: Vec<String> = jobs::places(&ranks(client, job.id).await?).0;
             if let Some(only) = only {
                 names.retain(|name| name == only);
                 if names.is_empty() {
                     let message = format!("no rank of {} was seen on {only}", job.key);
-                    return Err(Problem::parameter("host", message, "give a host of /api/v1/jobs/{job}"));
+                    return Err(ApiError::parameter("host", message, "give a host of /api/v1/jobs/{job}"));
                 }
             }
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -108,22 +108,22 @@ pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Resp
             Ok((of_hosts(client, &hosts, &grid, fold).await?, grid))
         })
         .await?;
-    respond(told, &grid, &question).await
+    respond(response, &grid, &request).await
 }
 
-fn fold(question: &Question, usual: Fold) -> Result<Fold, Problem> {
-    match question.text("fold")? {
-        Some(_) => question.word("fold", &FOLDS),
+fn fold(request: &ApiRequest, usual: Fold) -> Result<Fold, ApiError> {
+    match request.text("fold")? {
+        Some(_) => request.word("fold", &FOLDS),
         None => Ok(usual),
     }
 }
 
 async fn respond(
-    (links, fold): (Vec<LinkTold>, Fold),
+    (links, fold): (Vec<LinkResponse>, Fold),
     grid: &Grid,
-    question: &Question,
-) -> Result<Response, Problem> {
-    let told = LinkRates {
+    request: &ApiRequest,
+) -> Result<Response, ApiError> {
+    let response = LinkRates {
         from_ms: grid.from,
         to_ms: grid.to(),
         step_seconds: jobs::step_seconds(grid),
@@ -131,8 +131,8 @@ async fn respond(
         fold: FOLDS.iter().find(|(_, known)| *known == fold).map_or("", |(name, _)| name),
         links,
     };
-    let size_hint = told.links.len() * grid.steps * 20;
-    Ok(answer::body_aside(told, size_hint).await?.response(&question.headers, None))
+    let size_hint = response.links.len() * grid.steps * 20;
+    Ok(answer::body_aside(response, size_hint).await?.response(&request.headers, None))
 }
 
 async fn of_hosts(
@@ -140,7 +140,7 @@ async fn of_hosts(
     hosts: &[Host],
     grid: &Grid,
     fold: Fold,
-) -> Result<(Vec<LinkTold>, Fold), Problem> {
+) -> Result<(Vec<LinkResponse>, Fold), ApiError> {
     // What was there at the end of the range; a GPU that was replaced since is another one.
     let at = At::Time(grid.to());
     let ids: Vec<i32> = hosts.iter().map(|host| host.id).collect();
@@ -154,7 +154,7 @@ async fn of_hosts(
             ports.len(),
             grid.steps
         );
-        return Err(Problem::over_limit(
+        return Err(ApiError::over_limit(
             &format!("{READINGS_MAX} readings"),
             message,
             "give fewer `points`, or one `host`",
@@ -196,12 +196,12 @@ async fn of_hosts(
     if sums.len() * grid.steps * 2 > NUMBERS_MAX {
         let message = format!("{} links in {} steps", sums.len(), grid.steps);
         let remedy = "give fewer `points`, one `host`, or fold=gpu or fold=host";
-        return Err(Problem::over_limit(&format!("{NUMBERS_MAX} numbers"), message, remedy));
+        return Err(ApiError::over_limit(&format!("{NUMBERS_MAX} numbers"), message, remedy));
     }
     Ok((sums.into_iter().map(|(key, members)| link(key, &members, hosts, grid)).collect(), fold))
 }
 
-fn link(key: Key, members: &[(Option<i64>, &Rates)], hosts: &[Host], grid: &Grid) -> LinkTold {
+fn link(key: Key, members: &[(Option<i64>, &Rates)], hosts: &[Host], grid: &Grid) -> LinkResponse {
     let host = hosts.get(key.host).map_or(String::new(), |host| host.name.clone());
     let name = match (&key.device, key.gpu, key.link) {
         (Some(device), _, _) => format!("{host} {device} port {}", key.port.unwrap_or(1)),
@@ -216,7 +216,7 @@ fn link(key: Key, members: &[(Option<i64>, &Rates)], hosts: &[Host], grid: &Grid
         };
         (0..grid.steps).map(step).collect()
     };
-    LinkTold {
+    LinkResponse {
         kind: if key.is_port { "port" } else { "nvlink" },
         host,
         name,

@@ -1,10 +1,11 @@
 //! The JSON API, `/api/v1/`, as `openapi.yaml` has it: what the pages use, and anybody else may.
 //!
-//! A handler takes a [`Question`](question::Question), asks the store ([`Api::ask`]: a connection of the reading role,
-//! bounded in number and time) and makes an answer, or a [`Problem`]. What many ask for at once about the present is
+//! A handler takes an [`ApiRequest`](request::ApiRequest), queries the database ([`Api::query`]: a connection of the reading role,
+//! bounded in number and time) and makes an answer, or an [`ApiError`]. What many requests want at once about the present is
 //! read once a second for all of them ([`fresh`]).
 
 mod answer;
+mod error;
 mod events;
 mod fabric;
 mod fresh;
@@ -12,12 +13,11 @@ mod jobs;
 mod link_rates;
 mod nodes;
 mod page;
-mod problem;
-mod question;
+mod request;
 mod search;
 mod status;
 
-pub use problem::Problem;
+pub use error::ApiError;
 
 use crate::read::Limits;
 use axum::Router;
@@ -31,7 +31,7 @@ use throughline_query::Pool;
 use throughline_store::Database;
 use tokio_postgres::Client;
 
-/// How long a question waits for one of the connections.
+/// How long a request waits for one of the connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How old an answer about the present may be that several are given.
@@ -47,7 +47,7 @@ pub struct Api {
     limits: Limits,
     /// Where the database is, for people.
     place: String,
-    fabric: fabric::Kept,
+    fabric: fabric::FabricCache,
     live_jobs: Fresh<jobs::Live>,
 }
 
@@ -57,32 +57,35 @@ impl Api {
     pub fn new(database: Database, limits: Limits) -> Api {
         let place = database.place().to_owned();
         let pool = Pool::new(database, limits.parallel, limits.time).for_small_answers();
-        Api { pool, limits, place, fabric: fabric::Kept::default(), live_jobs: Fresh::new(FRESH) }
+        Api { pool, limits, place, fabric: fabric::FabricCache::default(), live_jobs: Fresh::new(FRESH) }
     }
 
-    /// Asks the database something, with a connection of its own.
+    /// Queries the database with a connection of its own.
     ///
     /// # Errors
-    /// The question's own, no connection, or longer than a statement may take.
-    async fn ask<T>(&self, question: impl AsyncFnOnce(&Client) -> Result<T, Problem>) -> Result<T, Problem> {
-        let lent = self.pool.get(PATIENCE).await?;
-        let Some(client) = lent.client() else { return Err(Problem::internal("no connection")) };
+    /// The request's own, no connection, or longer than a statement may take.
+    async fn query<T>(
+        &self,
+        request: impl AsyncFnOnce(&Client) -> Result<T, ApiError>,
+    ) -> Result<T, ApiError> {
+        let connection = self.pool.get(PATIENCE).await?;
+        let Some(client) = connection.client() else { return Err(ApiError::internal("no connection")) };
         let begun = Instant::now();
         // A database that hangs does not end its statements by itself.
-        let asked = tokio::time::timeout(self.limits.answer_within(), question(client)).await;
-        let slow = || Problem::too_slow(self.limits.time.as_secs());
-        match asked.unwrap_or_else(|_| Err(slow())) {
+        let filter = tokio::time::timeout(self.limits.answer_within(), request(client)).await;
+        let slow = || ApiError::too_slow(self.limits.time.as_secs());
+        match filter.unwrap_or_else(|_| Err(slow())) {
             Ok(answer) => {
-                lent.give_back();
+                connection.release();
                 Ok(answer)
             }
             // What failed for another reason leaves the connection as good as it was.
-            Err(problem) if problem.is_of_the_question() => {
-                lent.give_back();
-                Err(problem)
+            Err(error) if error.is_of_the_request() => {
+                connection.release();
+                Err(error)
             }
             Err(_) if begun.elapsed() >= self.limits.time => Err(slow()),
-            Err(problem) => Err(problem),
+            Err(error) => Err(error),
         }
     }
 }
@@ -121,13 +124,13 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/links", get(link_rates::job))
         .route("/jobs/{job}/operations", get(jobs::operations))
         .fallback(nothing_here)
-        .method_not_allowed_fallback(async || Problem::method())
+        .method_not_allowed_fallback(async || ApiError::method())
         .with_state(api)
 }
 
 async fn nothing_here(uri: Uri) -> impl IntoResponse {
     let remedy = "/api/v1/openapi.yaml lists what there is";
-    Problem::not_found(format!("nothing at {}", uri.path()), remedy)
+    ApiError::not_found(format!("nothing at {}", uri.path()), remedy)
 }
 
 #[cfg(test)]

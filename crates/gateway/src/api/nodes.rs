@@ -1,7 +1,7 @@
 //! `/nodes…`: hosts, what is in them, and the links between that.
 
-use super::problem::Problem;
-use super::question::Question;
+use super::error::ApiError;
+use super::request::ApiRequest;
 use super::{Api, answer, fabric, page};
 use axum::extract::State;
 use axum::response::Response;
@@ -30,13 +30,13 @@ struct NodeListed {
 }
 
 /// `GET /nodes`.
-pub async fn nodes(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let (text, limit) = (question.text("q")?, question.limit()?);
-    let behind: Option<String> = page::next(&question)?;
-    question.done()?;
-    let ask =
+pub async fn nodes(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (text, limit) = (request.text("q")?, request.limit()?);
+    let behind: Option<String> = page::next(&request)?;
+    request.done()?;
+    let query =
         async |client: &Client| Ok(nodes::list(client, text, behind.as_deref(), limit as i64 + 1).await?);
-    let mut found = api.ask(ask).await?;
+    let mut found = api.query(query).await?;
     let is_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|host| page::cursor(&host.name));
@@ -46,7 +46,7 @@ pub async fn nodes(State(api): State<Arc<Api>>, question: Question) -> Result<Re
         adapters: host.adapters,
         boot_ms: host.boot,
     };
-    answer::json(&Nodes { nodes: found.into_iter().map(listed).collect(), next }, &question.headers)
+    answer::json(&Nodes { nodes: found.into_iter().map(listed).collect(), next }, &request.headers)
 }
 
 #[derive(Serialize)]
@@ -56,7 +56,7 @@ struct Node {
     window_seconds: f64,
     boot_ms: Option<i64>,
     numa_nodes: Vec<i32>,
-    gpus: Vec<GpuTold>,
+    gpus: Vec<GpuResponse>,
     nv_switches: Vec<Switch>,
     adapters: Vec<Adapter>,
     links: Links,
@@ -65,7 +65,7 @@ struct Node {
 }
 
 #[derive(Serialize)]
-struct GpuTold {
+struct GpuResponse {
     uuid: String,
     index: i32,
     name: String,
@@ -131,16 +131,16 @@ struct JobThere {
 }
 
 /// `GET /nodes/{host}`.
-pub async fn node(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let (asked_at, seconds) = (question.at()?, fabric::window_seconds(&question)?);
-    question.done()?;
-    let told = api
-        .ask(async |client| {
+pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (asked_at, seconds) = (request.at()?, fabric::window_seconds(&request)?);
+    request.done()?;
+    let response = api
+        .query(async |client| {
             let at = match asked_at {
                 At::Time(time) => time,
                 At::Latest => now(client).await?,
             };
-            let host = find(client, question.path("host"), asked_at).await?;
+            let host = find(client, request.path("host"), asked_at).await?;
             let gpus = nodes::gpus(client, &[host.id], asked_at).await?;
             let ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
             let gpu_links = nodes::gpu_links(client, &ids, asked_at).await?;
@@ -180,22 +180,22 @@ pub async fn node(State(api): State<Arc<Api>>, question: Question) -> Result<Res
             })
         })
         .await?;
-    answer::json(&told, &question.headers)
+    answer::json(&response, &request.headers)
 }
 
 /// The host with a name.
 ///
 /// # Errors
 /// There is none.
-pub async fn find(client: &Client, name: &str, at: At) -> Result<Host, Problem> {
+pub async fn find(client: &Client, name: &str, at: At) -> Result<Host, ApiError> {
     nodes::hosts(client, &[name], at).await?.pop().ok_or_else(|| {
         let remedy = "/api/v1/nodes lists the hosts that have or had an agent";
-        Problem::not_found(format!("no host {name}"), remedy)
+        ApiError::not_found(format!("no host {name}"), remedy)
     })
 }
 
-fn gpu(gpu: Gpu) -> GpuTold {
-    GpuTold {
+fn gpu(gpu: Gpu) -> GpuResponse {
+    GpuResponse {
         uuid: gpu.uuid,
         index: gpu.index,
         name: gpu.name,

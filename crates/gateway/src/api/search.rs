@@ -1,7 +1,7 @@
 //! `/search`: nodes of fabrics, hosts and jobs by what people know of them.
 
-use super::problem::Problem;
-use super::question::Question;
+use super::error::ApiError;
+use super::request::ApiRequest;
 use super::{Api, answer};
 use axum::extract::State;
 use axum::response::Response;
@@ -27,17 +27,18 @@ struct Hit {
 }
 
 /// `GET /search`.
-pub async fn search(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let (word, limit) = (question.text("q")?, question.limit()?);
-    question.done()?;
+pub async fn search(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (word, limit) = (request.text("q")?, request.limit()?);
+    request.done()?;
     let Some(word) = word.map(str::trim).filter(|word| !word.is_empty()) else {
         let remedy = "give q: part of a name, a GUID, a LID, or a job's key or id";
-        return Err(Problem::parameter("q", "nothing to search for", remedy));
+        return Err(ApiError::parameter("q", "nothing to search for", remedy));
     };
-    let mut found = api.ask(async |client| Ok(search::search(client, word, limit as i64 + 1).await?)).await?;
+    let mut found =
+        api.query(async |client| Ok(search::search(client, word, limit as i64 + 1).await?)).await?;
     let is_complete = found.len() <= limit;
     found.truncate(limit);
-    let told = |found: Found| Hit {
+    let response = |found: Found| Hit {
         kind: if found.kind == "ca" { "adapter".to_owned() } else { found.kind },
         name: found.name,
         subnet: found.subnet,
@@ -46,6 +47,6 @@ pub async fn search(State(api): State<Arc<Api>>, question: Question) -> Result<R
         host: found.host,
         job_key: found.job_key,
     };
-    let results = found.into_iter().map(told).collect();
-    answer::json(&Search { is_complete, results }, &question.headers)
+    let results = found.into_iter().map(response).collect();
+    answer::json(&Search { is_complete, results }, &request.headers)
 }

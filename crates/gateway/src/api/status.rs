@@ -1,7 +1,7 @@
 //! `/status`: what arrives in the database, and the newest jobs.
 
-use super::problem::Problem;
-use super::question::Question;
+use super::error::ApiError;
+use super::request::ApiRequest;
 use super::{Api, answer};
 use axum::extract::State;
 use axum::response::Response;
@@ -12,10 +12,10 @@ use throughline_query::status;
 const JOBS: (i64, i64) = (1000, 10);
 
 /// `GET /status`.
-pub async fn status(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let jobs = question.number("jobs", JOBS.1, 0, JOBS.0)?;
-    question.done()?;
-    let mut status = api.ask(async |client| Ok(status::read(client, jobs).await?)).await?;
+pub async fn status(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let jobs = request.number("jobs", JOBS.1, 0, JOBS.0)?;
+    request.done()?;
+    let mut status = api.query(async |client| Ok(status::read(client, jobs).await?)).await?;
     status.database.clone_from(&api.place);
-    answer::json(&status, &question.headers)
+    answer::json(&status, &request.headers)
 }

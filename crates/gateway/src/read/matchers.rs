@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_condition_is_told() {
+    fn what_is_no_condition_is_refused() {
         assert!(matcher(MatchType::Regex, "port", "(").err().unwrap().contains("'port'"));
         assert!(matcher(MatchType::Regex, "a", &"x".repeat(VALUE_BYTES_MAX + 1)).is_err());
         let unknown = LabelMatcher { kind: 9, ..LabelMatcher::default() };

@@ -1,7 +1,7 @@
 //! Messages of Prometheus' remote-read protocol (`prompb/remote.proto` and `prompb/types.proto`, version 1 of the
 //! protocol), with the fields that are used here.
 
-/// What a reader asks.
+/// What a reader requests.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ReadRequest {
     /// Each is answered by itself.

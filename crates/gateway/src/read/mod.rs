@@ -1,10 +1,10 @@
 //! Prometheus' remote-read: an unchanged Prometheus answers every PromQL over all that the database keeps.
 //!
 //! `POST /api/v1/read`, protocol version 1, both forms of the answer: messages of chunks as a stream (Prometheus 2.55 and
-//! later ask for it), or one compressed message. Names and labels are those of the daemons' pages
+//! later request it), or one compressed message. Names and labels are those of the daemons' pages
 //! ([`throughline_query::history`]), so that scraped and older samples are the same series.
 //!
-//! Of the hints two are used: `series` asks for labels only, and for `rate` and `increase` a sample in each quarter of
+//! Of the hints two are used: `series` requests labels only, and for `rate` and `increase` a sample in each quarter of
 //! their range is enough. Everything else gets every sample: thinning would change what it says. Where readings are gone,
 //! and where a sample a minute is enough, the rows of one minute answer (`throughline_query::history`).
 
@@ -30,7 +30,7 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_query::history::{Asked, Family, HistoryError, Kept, Samples, Series, Take};
+use throughline_query::history::{BlockCache, Family, HistoryError, HistoryQuery, Samples, Series, Take};
 use throughline_query::{Horizons, NoConnection, Pool};
 use throughline_store::Database;
 use tokio::sync::{Semaphore, mpsc};
@@ -54,7 +54,7 @@ const MATCH_TIME_MAX: Duration = Duration::from_secs(5);
 /// would be thousands of them.
 const STATEMENT_TIMES_MAX: u32 = 10;
 
-/// Selections in one question; Prometheus sends one.
+/// Selections in one request; Prometheus sends one.
 const QUERIES_MAX: usize = 16;
 
 /// Samples of an answer in one message: it is held in memory, 16 bytes a sample and more. A stream has no such bound.
@@ -66,16 +66,16 @@ const PIECES: usize = 16;
 /// Series are sent together up to so much: each piece is a handful of system calls here and there.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// How long a question waits for one of the connections.
+/// How long a request waits for one of the connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How long it is believed which time is in which tables: minutes are made each minute, and chunks dropped more rarely.
 const HORIZONS_AGE: Duration = Duration::from_secs(30);
 
-/// Bounds of what one question may cost.
+/// Bounds of what one request may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Samples read from the database for one question.
+    /// Samples read from the database for one request.
     pub samples: u64,
     /// Time of one statement.
     pub time: Duration,
@@ -83,7 +83,7 @@ pub struct Limits {
     pub parallel: usize,
     /// Connections of readers at most.
     pub connections: usize,
-    /// Bytes of packed hours that stay in memory for the next question.
+    /// Bytes of packed hours that stay in memory for the next request.
     pub kept_bytes: usize,
 }
 
@@ -112,7 +112,7 @@ impl Limits {
 pub struct Reader {
     pool: Pool,
     limits: Limits,
-    kept: Kept,
+    cache: BlockCache,
     horizons: Mutex<Option<(Instant, Horizons)>>,
     regexes: Arc<Semaphore>,
 }
@@ -163,7 +163,13 @@ impl Reader {
     pub fn new(database: Database, limits: Limits) -> Reader {
         let pool = Pool::new(database, limits.parallel, limits.time);
         let regexes = Arc::new(Semaphore::new(shares::each(limits.parallel) + REGEX_THREADS_SPARE));
-        Reader { pool, limits, kept: Kept::new(limits.kept_bytes), horizons: Mutex::default(), regexes }
+        Reader {
+            pool,
+            limits,
+            cache: BlockCache::new(limits.kept_bytes),
+            horizons: Mutex::default(),
+            regexes,
+        }
     }
 
     /// Which time is in which tables, as of a while ago at most.
@@ -228,8 +234,8 @@ impl Reader {
 
     async fn answer_all(&self, plans: &[Plan], mut out: Out) -> Result<Out, Refusal> {
         let begun = Instant::now();
-        let lent = self.pool.get(PATIENCE).await.map_err(|error| no_connection(&error))?;
-        let Some(client) = lent.client() else { return Err(internal("no connection")) };
+        let connection = self.pool.get(PATIENCE).await.map_err(|error| no_connection(&error))?;
+        let Some(client) = connection.client() else { return Err(internal("no connection")) };
         let most = match out {
             Out::Stream(_) => self.limits.samples,
             Out::Whole(_) => self.limits.samples.min(WHOLE_SAMPLES_MAX),
@@ -244,33 +250,33 @@ impl Reader {
                 whole.begin().map_err(|error| internal(&error.to_string()))?;
             }
             for family in &plan.families {
-                let asked = Asked {
+                let request = HistoryQuery {
                     family,
                     range: plan.range,
                     thinning: plan.thinning,
                     limit: left,
                     horizons,
-                    kept: &self.kept,
+                    cache: &self.cache,
                     patience,
                     takes_chunks: matches!(out, Out::Stream(_)),
                 };
                 let failed = |error: HistoryError| self.refusal(error, most, begun);
                 let equal = matchers::equal(&plan.matchers);
-                let found = asked.series(client, &equal).await.map_err(|error| failed(error.into()))?;
+                let found = request.series(client, &equal).await.map_err(|error| failed(error.into()))?;
                 let wanted = self.wanted(plan, &found).await?;
                 if plan.labels_only {
                     for series in wanted.iter() {
-                        if asked.has_samples(client, series).await.map_err(|error| failed(error.into()))? {
+                        if request.has_samples(client, series).await.map_err(|error| failed(error.into()))? {
                             out.put(index, family, series, None).await.map_err(failed)?;
                         }
                     }
                     continue;
                 }
                 let mut put = Put { out: &mut out, query: index, family };
-                left -= asked.read(client, &wanted, &mut put).await.map_err(failed)?;
+                left -= request.read(client, &wanted, &mut put).await.map_err(failed)?;
             }
         }
-        lent.give_back();
+        connection.release();
         Ok(out)
     }
 
@@ -410,7 +416,7 @@ async fn request(
     if snap::raw::decompress_len(&body).map_err(not_snappy)? > REQUEST_BYTES_MAX {
         return Err(too_large());
     }
-    reader.with_regexes(move || question(&body)).await?.map_err(wrong)
+    reader.with_regexes(move || decoded(&body)).await?.map_err(wrong)
 }
 
 fn shown(text: &str) -> Cow<'_, str> {
@@ -418,7 +424,7 @@ fn shown(text: &str) -> Cow<'_, str> {
 }
 
 /// Unpacks a request whose length is known to be within bounds, and checks all of it.
-fn question(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
+fn decoded(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
     let body = snap::raw::Decoder::new()
         .decompress_vec(body)
         .map_err(|error| format!("the body is not Snappy's: {error}"))?;
@@ -462,7 +468,7 @@ async fn stream(reader: Arc<Reader>, plans: Vec<Plan>, held: Option<Held>) -> Re
         let _until_the_end = held;
         let out = Out::Stream(Pieces::new(pieces.clone()));
         match reader.answer(&plans, out).await {
-            // Nobody is there any more to tell that the last piece did not arrive.
+            // Nobody is there any more to learn that the last piece did not arrive.
             Ok(Out::Stream(mut last)) => _ = last.send().await,
             Ok(Out::Whole(_)) => {}
             Err(refusal) => _ = pieces.send(Err(refusal)).await,

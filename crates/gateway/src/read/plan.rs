@@ -17,7 +17,7 @@ const INCREASES: [&str; 2] = ["rate", "increase"];
 /// So many samples in each range of those.
 const SAMPLES_OF_RANGE: i64 = 4;
 
-/// Earliest and latest time asked for, in milliseconds: the years 1970 and 2255, where times stay exact. Prometheus
+/// Earliest and latest time requested, in milliseconds: the years 1970 and 2255, where times stay exact. Prometheus
 /// sends the ends of its own range for "all".
 const TIMES: (i64, i64) = (0, 9_000_000_000_000);
 
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_answered_is_told() {
+    fn what_cannot_be_answered_is_refused() {
         let all = Query { matchers: Vec::new(), ..query("", 0) };
         assert!(plan(&all).err().unwrap().contains("__name__"));
         let turned = Query { end_timestamp_ms: 0, ..query("", 0) };

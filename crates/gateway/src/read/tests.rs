@@ -104,7 +104,7 @@ async fn send(reader: &Arc<Reader>, body: Body) -> Response {
     read(State(reader.clone()), None, headers.into_iter().collect(), body).await
 }
 
-async fn ask(reader: &Arc<Reader>, queries: Vec<Query>, form: ResponseType) -> Response {
+async fn request(reader: &Arc<Reader>, queries: Vec<Query>, form: ResponseType) -> Response {
     let request = ReadRequest { queries, accepted_response_types: vec![form as i32] };
     let body = snap::raw::Encoder::new().compress_vec(&request.encode_to_vec()).unwrap();
     send(reader, body.into()).await
@@ -117,7 +117,7 @@ async fn answers(
     form: ResponseType,
 ) -> Vec<Vec<(String, Points)>> {
     let count = queries.len();
-    let response = ask(reader, queries, form).await;
+    let response = request(reader, queries, form).await;
     assert_eq!(response.status(), 200);
     let mut body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
     let text = |labels: &[Label]| {
@@ -208,7 +208,7 @@ async fn both_forms_have_the_same_series_and_samples() {
 #[tokio::test]
 async fn what_cannot_be_answered_is_refused_with_the_reason() {
     let refused = async |reader: &Arc<Reader>, query, form| {
-        let response = ask(reader, vec![query], form).await;
+        let response = request(reader, vec![query], form).await;
         let status = response.status().as_u16();
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         (status, String::from_utf8(body.to_vec()).unwrap())
@@ -251,7 +251,7 @@ async fn what_cannot_be_answered_is_refused_with_the_reason() {
     assert_eq!(status(protobuf, "snappy", b"\xff\xff\xff\xff\xff\xff").await, 400);
     assert_eq!(status(protobuf, "snappy", b"").await, 400);
     assert_eq!(status(protobuf, "gzip", b"").await, 415);
-    // What a form of a web page can send without being asked for leave.
+    // What a form of a web page can send without a preflight request.
     for kind in ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=a", ""] {
         assert_eq!(status(kind, "snappy", b"").await, 415, "{kind}");
     }
@@ -263,12 +263,12 @@ async fn what_cannot_be_answered_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn questions_beyond_the_number_of_connections_wait_and_none_is_lost() {
+async fn requests_beyond_the_number_of_connections_wait_and_none_is_lost() {
     let reader = Arc::new(Reader::new(seeded().await, Limits { parallel: 2, ..Limits::default() }));
-    let ask = || {
+    let request = || {
         answers(&reader, vec![query(&[(MatchType::Equal, NAME, SENT)], "")], ResponseType::StreamedXorChunks)
     };
-    let all = futures::future::join_all((0..10).map(|_| ask())).await;
+    let all = futures::future::join_all((0..10).map(|_| request())).await;
     assert!(all.iter().all(|answer| answer == &all[0] && answer[0].len() == 2));
 }
 
@@ -306,55 +306,55 @@ async fn minutes_answer_where_a_sample_a_minute_is_enough_and_where_readings_are
     let mut upkeep = database.connect().await.unwrap();
     make_rollups(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     let name = "infiniband_switch_port_transmit_data_bytes_total";
-    let ask = async |name: &str, func: &str, range_ms| {
+    let request = async |name: &str, func: &str, range_ms| {
         let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
         let mut query = query(&[(MatchType::Equal, NAME, name), (MatchType::Equal, "port", "7")], func);
         query.end_timestamp_ms = (START + 7 * 3600) * 1000;
         query.hints = Some(ReadHints { func: func.into(), range_ms, ..ReadHints::default() });
-        let told = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
-        told.into_iter().flatten().map(|(_, points)| points).next().unwrap_or_default()
+        let answer = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
+        answer.into_iter().flatten().map(|(_, points)| points).next().unwrap_or_default()
     };
-    let whole = ask(name, "", 0).await;
+    let whole = request(name, "", 0).await;
     assert_eq!(whole.len(), 1441);
     let expected = 363.0 + 1_076_000.0;
     assert_eq!(increase(&whole), expected);
     // Each quarter of the range is a minute: the readings themselves are not looked at.
-    let thinned = ask(name, "rate", 240_000).await;
+    let thinned = request(name, "rate", 240_000).await;
     assert!((120..125).contains(&thinned.len()), "{}", thinned.len());
     assert_eq!(increase(&thinned), expected, "the beginning in the middle of a minute is not hidden");
     let apart = |points: &Points| points.windows(2).map(|pair| pair[1].0 - pair[0].0).max();
-    assert!(apart(&ask(name, "rate", 300_000).await) <= Some(75_000), "no farther apart than a quarter");
-    assert!(ask(name, "rate", 3_600_000).await.len() < 20);
+    assert!(apart(&request(name, "rate", 300_000).await) <= Some(75_000), "no farther apart than a quarter");
+    assert!(request(name, "rate", 3_600_000).await.len() < 20);
     // What is denser is made of readings.
-    let dense = ask(name, "rate", 60_000).await;
+    let dense = request(name, "rate", 60_000).await;
     assert!((481..500).contains(&dense.len()), "one in 15 s: {}", dense.len());
     assert_eq!(increase(&dense), expected);
     let speed = "infiniband_switch_port_rate_bytes_per_second";
-    assert_eq!(ask(speed, "", 0).await.len(), 1441);
+    assert_eq!(request(speed, "", 0).await.len(), 1441);
 
     // The first hour's readings go.
     let drop = format!("SELECT drop_chunks('ib_port_counters', older_than => to_timestamp({START} + 14400))");
     client.query(&drop, &[]).await.unwrap();
-    let mixed = ask(name, "", 0).await;
+    let mixed = request(name, "", 0).await;
     assert_eq!(increase(&mixed), expected);
     let at = (START + 14400) * 1000;
     // One a minute, the last of the epoch before and the beginning; behind it all.
     assert_eq!(mixed.iter().filter(|point| point.0 < at).count(), 62);
     assert_eq!(mixed.iter().filter(|point| point.0 >= at).count(), 721);
     // Thinned, the readings only: minutes are farther apart already.
-    let dense = ask(name, "rate", 60_000).await;
+    let dense = request(name, "rate", 60_000).await;
     assert_eq!(dense.iter().filter(|point| point.0 < at).count(), 62);
     assert!((241..250).contains(&dense.iter().filter(|point| point.0 >= at).count()));
     assert_eq!(increase(&dense), expected);
-    assert_eq!(ask(speed, "", 0).await.iter().filter(|point| point.0 < at).count(), 61);
+    assert_eq!(request(speed, "", 0).await.iter().filter(|point| point.0 < at).count(), 61);
     client.batch_execute("SELECT drop_chunks('ib_port_counters', older_than => now())").await.unwrap();
-    assert_eq!(increase(&ask(name, "", 0).await), expected);
-    assert_eq!(ask(name, "series", 0).await.len(), 0);
+    assert_eq!(increase(&request(name, "", 0).await), expected);
+    assert_eq!(request(name, "series", 0).await.len(), 0);
     let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
     let mut labels = query(&[(MatchType::Equal, NAME, name)], "series");
     labels.end_timestamp_ms = (START + 7 * 3600) * 1000;
-    let told = answers(&reader, vec![labels], ResponseType::StreamedXorChunks).await;
-    assert_eq!(told[0].len(), 1, "a series whose readings are gone is a series still");
+    let answer = answers(&reader, vec![labels], ResponseType::StreamedXorChunks).await;
+    assert_eq!(answer[0].len(), 1, "a series whose readings are gone is a series still");
 }
 
 #[tokio::test]
@@ -372,8 +372,8 @@ async fn a_series_is_one_message_however_long_it_is() {
     let mut query =
         query(&[(MatchType::Equal, NAME, "infiniband_switch_port_transmit_data_bytes_total")], "");
     query.end_timestamp_ms = (START + 100_000) * 1000;
-    let told = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
-    assert_eq!(told[0].iter().map(|(_, points)| points.len()).collect::<Vec<_>>(), [70_000]);
+    let answer = answers(&reader, vec![query], ResponseType::StreamedXorChunks).await;
+    assert_eq!(answer[0].iter().map(|(_, points)| points.len()).collect::<Vec<_>>(), [70_000]);
 }
 
 #[tokio::test]
@@ -411,42 +411,46 @@ async fn packed_hours_say_the_same_in_both_forms_and_count() {
     );
     client.batch_execute(&seed).await.unwrap();
     let name = "infiniband_switch_port_transmit_data_bytes_total";
-    let asked = |func: &str, range_ms| {
+    let request = |func: &str, range_ms| {
         let mut query = query(&[(MatchType::Equal, NAME, name)], func);
         query.start_timestamp_ms += 7_000;
         query.end_timestamp_ms = (START + 7 * 3600) * 1000;
         query.hints = Some(ReadHints { func: func.into(), range_ms, ..ReadHints::default() });
         query
     };
-    let ask = async |func: &str, range_ms, form| {
+    let read = async |func: &str, range_ms, form| {
         let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
-        answers(&reader, vec![asked(func, range_ms)], form).await.remove(0)
+        answers(&reader, vec![request(func, range_ms)], form).await.remove(0)
     };
     let (whole, stream) = (ResponseType::Samples, ResponseType::StreamedXorChunks);
-    let rows = ask("", 0, stream).await;
+    let rows = read("", 0, stream).await;
     assert_eq!(rows.iter().map(|(_, points)| points.len()).collect::<Vec<_>>(), [1438, 119 + 118 * 3]);
     let mut upkeep = database.connect().await.unwrap();
     let always = Retention::for_all(Duration::from_secs(50 * 365 * 24 * 3600));
     let made = encode_chunks(&mut upkeep, &always, Duration::from_secs(600)).await.unwrap();
     assert_eq!((made.blocks, made.samples), (4, 1440 + 120));
     client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
-    assert_eq!(ask("", 0, whole).await, rows);
-    assert_eq!(ask("", 0, stream).await, rows);
+    assert_eq!(read("", 0, whole).await, rows);
+    assert_eq!(read("", 0, stream).await, rows);
     // Thinning leaves out what has to be unpacked anyway.
-    assert_eq!(ask("rate", 60_000, stream).await, rows);
-    let thinned = ask("rate", 60_000, whole).await;
+    assert_eq!(read("rate", 60_000, stream).await, rows);
+    let thinned = read("rate", 60_000, whole).await;
     assert!((470..500).contains(&thinned[0].1.len()), "{}", thinned[0].1.len());
     assert_eq!(increase(&thinned[0].1), increase(&rows[0].1));
     for (most, status) in [(1500, 422), (1560, 200)] {
         let reader = Arc::new(Reader::new(database.clone(), Limits { samples: most, ..Limits::default() }));
         for form in [whole, stream] {
-            assert_eq!(super::tests::ask(&reader, vec![asked("", 0)], form).await.status(), status, "{most}");
+            assert_eq!(
+                super::tests::request(&reader, vec![request("", 0)], form).await.status(),
+                status,
+                "{most}"
+            );
         }
     }
     client.batch_execute("UPDATE ib_port_blocks SET samples = 'damaged' WHERE metric > 0").await.unwrap();
     for form in [whole, stream] {
         let reader = Arc::new(Reader::new(database.clone(), Limits::default()));
-        let response = super::tests::ask(&reader, vec![asked("", 0)], form).await;
+        let response = super::tests::request(&reader, vec![request("", 0)], form).await;
         assert_eq!(response.status(), 500);
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
         assert!(String::from_utf8_lossy(&body).contains("DELETE FROM ib_port_blocks WHERE"), "{body:?}");

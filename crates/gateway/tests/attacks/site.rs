@@ -1,4 +1,4 @@
-//! A server of the role query on a free port, and what speaks to it.
+//! A server of the role query on a free port, and what talks to it.
 
 use std::collections::BTreeSet;
 use std::io::Write;

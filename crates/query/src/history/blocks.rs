@@ -1,14 +1,14 @@
-//! Samples out of blocks (`crate::blocks`), and what of a question they leave to rows.
+//! Samples out of blocks (the store's encoded chunks), and what of a request they leave to rows.
 //!
 //! A block counts where its mark is there and no note of a late reading lies in its time, both as of one moment: one
-//! statement. Rows are read after it and have at least what was there then. Blocks stay in memory (`kept`): the next
-//! question asks for their marks only, and once more where one was made anew since.
+//! statement. Rows are read after it and have at least what was there then. Blocks stay in memory (`cache`): the next
+//! request reads their marks only, and once more where one was made anew since.
 
 use super::cache::{Block, Key, Strip};
 use super::copy::{Held, NO_SOURCE, Places, failing, next, rank};
 use super::family::Keys;
 use super::series::{Parameter, seconds};
-use super::{Asked, HistoryError, Range};
+use super::{HistoryError, HistoryQuery, Range};
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -32,7 +32,7 @@ const MARK: usize = 8;
 
 /// Blocks of a metric and some things in a time of whole hours.
 struct Wanted<'a> {
-    asked: &'a Asked<'a>,
+    request: &'a HistoryQuery<'a>,
     keys: &'a Keys,
     kind: Kind,
     metric: i32,
@@ -45,19 +45,19 @@ struct Wanted<'a> {
 /// For each thing its hours, one thing behind the other.
 type Cells<T> = Vec<Option<T>>;
 
-/// What of the question rows have to answer: times and ids.
+/// What of the request rows have to answer: times and ids.
 pub(super) type Rest = Vec<(Range, Vec<i32>)>;
 
 /// Puts what blocks have of a range among the samples of a round; the rest. Ids rise.
 pub(super) async fn read(
     client: &Client,
-    asked: &Asked<'_>,
+    request: &HistoryQuery<'_>,
     (keys, metric): (&Keys, &Metric),
     range: Range,
     (ids, places): (&[i32], &Places),
     held: &mut [Held],
 ) -> Result<Rest, HistoryError> {
-    let horizons = Kind::of(metric.table).and_then(|kind| Some((kind, asked.horizons.blocks(kind)?)));
+    let horizons = Kind::of(metric.table).and_then(|kind| Some((kind, request.horizons.blocks(kind)?)));
     let Some((kind, (from, until))) = horizons else { return Ok(vec![(range, ids.to_vec())]) };
     // Before it there are no readings.
     let range = Range { from: range.from.max(from), ..range };
@@ -70,7 +70,7 @@ pub(super) async fn read(
     if first >= end {
         return Ok(vec![(range, ids.to_vec())]);
     }
-    let wanted = Wanted { asked, keys, kind, metric: number(metric), ids, first, end };
+    let wanted = Wanted { request, keys, kind, metric: number(metric), ids, first, end };
     let blocks = wanted.read(client).await?;
     for (cell, block) in blocks.iter().enumerate() {
         let (id, _) = wanted.of(cell);
@@ -92,7 +92,7 @@ impl Wanted<'_> {
         (self.ids[cell / self.hours()], self.first + (cell % self.hours()) as i64 * LENGTH)
     }
 
-    /// The cell of an id and a begin; `None` for what was not asked for.
+    /// The cell of an id and a begin; `None` for what was not requested.
     fn cell(&self, id: i32, begin: i64) -> Option<usize> {
         let is_asked = (self.first..self.end).contains(&begin);
         let thing = self.ids.binary_search(&id).ok().filter(|_| is_asked)?;
@@ -107,12 +107,12 @@ impl Wanted<'_> {
     /// The blocks that count.
     async fn read(&self, client: &Client) -> Result<Cells<Arc<Block>>, HistoryError> {
         let cells = 0..self.ids.len() * self.hours();
-        let mut blocks: Cells<_> = cells.map(|cell| self.asked.kept.block(&self.key(cell))).collect();
+        let mut blocks: Cells<_> = cells.map(|cell| self.request.cache.block(&self.key(cell))).collect();
         loop {
             let of_things = self.ids.iter().zip(blocks.chunks(self.hours()));
             let fresh = of_things.filter(|(_, blocks)| blocks.iter().any(Option::is_none));
             let fresh: Vec<i32> = fresh.map(|(id, _)| *id).collect();
-            let (stamps, mut rows) = self.ask(client, &fresh).await?;
+            let (stamps, mut rows) = self.request(client, &fresh).await?;
             let mut is_whole = true;
             for (cell, (block, stamp)) in blocks.iter_mut().zip(stamps).enumerate() {
                 *block = match (block.take(), stamp) {
@@ -145,12 +145,12 @@ impl Wanted<'_> {
         };
         let series = rows.iter().map(strip).collect::<Option<_>>().ok_or_else(|| self.damage(cell))?;
         let block = Arc::new(Block { stamp, series });
-        self.asked.kept.keep_block(self.key(cell), Arc::clone(&block));
+        self.request.cache.keep_block(self.key(cell), Arc::clone(&block));
         Ok(block)
     }
 
-    /// Asks for the stamps of blocks that count, and for the series of the `fresh` things.
-    async fn ask(
+    /// Reads the stamps of blocks that count, and for the series of the `fresh` things.
+    async fn request(
         &self,
         client: &Client,
         fresh: &[i32],
@@ -158,11 +158,11 @@ impl Wanted<'_> {
         let sql = self.statement(fresh);
         let mut parameters: Vec<Parameter<'_>> = vec![(&self.ids, Type::INT4_ARRAY)];
         parameters.extend((!fresh.is_empty()).then_some((&fresh as _, Type::INT4_ARRAY)));
-        let asked = async { client.query_typed_raw(&sql, parameters).await.map_err(failing) };
-        let mut rows = pin!(self.asked.in_time(asked).await?);
+        let request = async { client.query_typed_raw(&sql, parameters).await.map_err(failing) };
+        let mut rows = pin!(self.request.in_time(request).await?);
         let (mut stamps, mut late, mut series) =
             (vec![None; self.ids.len() * self.hours()], Vec::new(), HashMap::new());
-        while let Some(row) = next(self.asked, &mut rows).await? {
+        while let Some(row) = next(self.request, &mut rows).await? {
             let (id, begin) = (row.get(0), milliseconds(row.get(1)));
             match row.get::<_, i32>(2) {
                 MADE => marks(row.get(5)).for_each(|(id, stamp)| {
@@ -290,15 +290,15 @@ mod tests {
         let hour = |n: i64| n * LENGTH;
         let range = Range { from: hour(10) + 5, to: hour(14) + 7 };
         // Of the things 1 and 2 in the hours 10 to 12.
-        let ask = |made: &[(usize, usize)]| {
+        let request = |made: &[(usize, usize)]| {
             rest(range, &[1, 2], hour(10)..hour(13), |thing, hour| made.contains(&(thing + 1, hour + 10)))
         };
-        assert_eq!(ask(&[]), [(range, vec![1, 2])]);
+        assert_eq!(request(&[]), [(range, vec![1, 2])]);
         let whole: Vec<_> = [1, 2].iter().flat_map(|id| (10..13).map(|n| (*id, n))).collect();
         let tail = (Range { from: hour(13), to: range.to }, vec![1, 2]);
-        assert_eq!(ask(&whole), std::slice::from_ref(&tail));
+        assert_eq!(request(&whole), std::slice::from_ref(&tail));
         let one: Vec<_> = whole.iter().copied().filter(|block| *block != (2, 11)).collect();
-        assert_eq!(ask(&one), [(Range { from: hour(11), to: hour(12) - 1 }, vec![2]), tail]);
+        assert_eq!(request(&one), [(Range { from: hour(11), to: hour(12) - 1 }, vec![2]), tail]);
         let early = rest(range, &[1], hour(11)..hour(13), |_, _| true);
         assert_eq!(early[0].0, Range { from: range.from, to: hour(11) - 1 });
         assert_eq!(early[1].0, Range { from: hour(13), to: range.to });

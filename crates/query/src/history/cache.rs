@@ -1,10 +1,10 @@
-//! What was read lately: a dashboard asks for the same hours of the same ports again and again.
+//! What was read lately: a dashboard requests the same hours of the same ports again and again.
 //!
-//! Blocks: all that the database has to tell is whether they still hold. With each stands the transaction that made it
-//! (`xmin` of its mark): a block that is made anew has another one, so what is kept here and has the stamp that the database
-//! tells is the block that it would send. What no longer holds, or was not asked for lately, makes way.
+//! Blocks: all that the database has to send is whether they still hold. With each stands the transaction that made it
+//! (`xmin` of its mark): a block that is made anew has another one, so what is cached here and has the stamp that the database
+//! sends is the block that it would send. What no longer holds, or was not requested lately, makes way.
 //!
-//! Series: which there are is believed for [`SERIES_AGE`], so that the panels of a page, which are asked for together, need it
+//! Series: which there are is believed for [`SERIES_AGE`], so that the panels of a page, which are requested together, need it
 //! once. A new port's series are there so much later.
 
 use super::family::Keys;
@@ -27,14 +27,14 @@ const USUAL: usize = 3_000;
 
 /// Blocks in memory, bounded by their bytes, and the series of each kind of thing.
 #[derive(Debug)]
-pub struct Kept {
+pub struct BlockCache {
     blocks: Cache<Key, Arc<Block>, Bytes>,
-    series: Mutex<Vec<KeptSeries>>,
+    series: Mutex<Vec<CachedSeries>>,
 }
 
 /// All series of these keys, as of then.
 #[derive(Debug)]
-struct KeptSeries {
+struct CachedSeries {
     keys: &'static Keys,
     since: Instant,
     all: Arc<[Series]>,
@@ -76,11 +76,14 @@ impl Weighter<Key, Arc<Block>> for Bytes {
     }
 }
 
-impl Kept {
+impl BlockCache {
     /// Keeps at most so many bytes of blocks.
     #[must_use]
-    pub fn new(bytes: usize) -> Kept {
-        Kept { blocks: Cache::with_weighter(bytes / USUAL, bytes as u64, Bytes), series: Mutex::default() }
+    pub fn new(bytes: usize) -> BlockCache {
+        BlockCache {
+            blocks: Cache::with_weighter(bytes / USUAL, bytes as u64, Bytes),
+            series: Mutex::default(),
+        }
     }
 
     pub(super) fn block(&self, key: &Key) -> Option<Arc<Block>> {
@@ -91,19 +94,19 @@ impl Kept {
         self.blocks.insert(key, block);
     }
 
-    /// All series of these keys, if that was asked just now.
+    /// All series of these keys, if that was requested just now.
     pub(super) fn series(&self, keys: &Keys) -> Option<Arc<[Series]>> {
-        let kept = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = kept.iter().find(|kept| std::ptr::eq(kept.keys, keys))?;
+        let cache = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = cache.iter().find(|cache| std::ptr::eq(cache.keys, keys))?;
         (found.since.elapsed() < SERIES_AGE).then(|| Arc::clone(&found.all))
     }
 
-    /// Keeps them, as of `since`; that there are none is asked again.
-    pub(super) fn keep_series(&self, keys: &'static Keys, since: Instant, all: &Arc<[Series]>) {
-        let mut kept = self.series.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.retain(|kept| !std::ptr::eq(kept.keys, keys) && kept.since.elapsed() < SERIES_AGE);
+    /// Keeps them, as of `since`; that there are none is read again.
+    pub(super) fn insert_series(&self, keys: &'static Keys, since: Instant, all: &Arc<[Series]>) {
+        let mut cache = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.retain(|cache| !std::ptr::eq(cache.keys, keys) && cache.since.elapsed() < SERIES_AGE);
         if !all.is_empty() {
-            kept.push(KeptSeries { keys, since, all: Arc::clone(all) });
+            cache.push(CachedSeries { keys, since, all: Arc::clone(all) });
         }
     }
 }
@@ -122,32 +125,32 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_kept_than_there_is_room_for() {
+    fn no_more_is_cached_than_fits() {
         let key = |id| Key { kind: Kind::IbPorts, metric: 1, id, begin: 0 };
-        let kept = Kept::new(1 << 20);
-        kept.keep_block(key(1), block(100));
-        assert!(kept.block(&key(1)).is_some() && kept.block(&Key { begin: 1, ..key(1) }).is_none());
+        let cache = BlockCache::new(1 << 20);
+        cache.keep_block(key(1), block(100));
+        assert!(cache.block(&key(1)).is_some() && cache.block(&Key { begin: 1, ..key(1) }).is_none());
         for id in 10..2_000 {
-            kept.keep_block(key(id), block(3_000));
+            cache.keep_block(key(id), block(3_000));
         }
-        assert!((500_000..=1 << 20).contains(&kept.blocks.weight()), "{}", kept.blocks.weight());
-        let none = Kept::new(0);
+        assert!((500_000..=1 << 20).contains(&cache.blocks.weight()), "{}", cache.blocks.weight());
+        let none = BlockCache::new(0);
         none.keep_block(key(1), block(100));
         assert!(none.block(&key(1)).is_none());
     }
     #[test]
-    fn series_are_believed_for_two_seconds_and_none_is_asked_again() {
+    fn series_are_cached_for_two_seconds() {
         let named = |name: &str| super::super::families().iter().find(|family| family.name == name).unwrap();
         let ports = named("infiniband_switch_port_transmit_data_bytes_total").keys().unwrap();
         let links = named("throughline_nvlink_transmit_bytes_total").keys().unwrap();
         let known = Known::Rows { id: 1, element: 0 };
         let one: Arc<[Series]> = [Series { labels: vec![("port", "7".to_owned())], known }].into();
-        let (kept, now) = (Kept::new(0), Instant::now());
-        kept.keep_series(ports, now + SERIES_AGE, &one);
-        kept.keep_series(links, now, &[].into());
-        assert_eq!(kept.series(ports), Some(Arc::clone(&one)));
-        assert_eq!(kept.series(links), None);
-        kept.keep_series(ports, now.checked_sub(SERIES_AGE).unwrap(), &one);
-        assert_eq!(kept.series(ports), None);
+        let (cache, now) = (BlockCache::new(0), Instant::now());
+        cache.insert_series(ports, now + SERIES_AGE, &one);
+        cache.insert_series(links, now, &[].into());
+        assert_eq!(cache.series(ports), Some(Arc::clone(&one)));
+        assert_eq!(cache.series(links), None);
+        cache.insert_series(ports, now.checked_sub(SERIES_AGE).unwrap(), &one);
+        assert_eq!(cache.series(ports), None);
     }
 }

@@ -3,7 +3,7 @@
 use super::family::{Keys, Place};
 use super::samples::Form;
 use super::series::{Known, Series, seconds};
-use super::{Asked, HistoryError, Range, Samples, Thinning, blocks};
+use super::{HistoryError, HistoryQuery, Range, Samples, Thinning, blocks};
 use bytes::{Buf, Bytes};
 use futures::{FutureExt, Stream, TryStreamExt};
 use std::collections::{BTreeSet, HashMap};
@@ -15,7 +15,7 @@ use throughline_store::layout::Kind;
 use throughline_store::layout::{begins_row, elements, field, header, int4, milliseconds, shown, time};
 use tokio_postgres::Client;
 
-/// Newest rows that are looked at to tell whether a series has samples: a metric that is read more rarely than others
+/// Newest rows that are looked at to find whether a series has samples: a metric that is read more rarely than others
 /// stands in each of some tens of rows.
 const LOOKED_AT: u32 = 500;
 
@@ -59,32 +59,32 @@ impl Held {
 /// Reads a round of series.
 pub(super) async fn samples(
     client: &Client,
-    asked: &Asked<'_>,
+    request: &HistoryQuery<'_>,
     round: &[Series],
     limit: u64,
 ) -> Result<Vec<Samples>, HistoryError> {
     let mut held = vec![Held { samples: Samples::default(), source: NO_SOURCE }; round.len()];
     let mut left = limit;
-    let (places, queries) = match &asked.family.place {
+    let (places, queries) = match &request.family.place {
         Place::Column { keys, metric } => {
             let places = places(round);
-            let queries = columns(client, keys, metric, asked, &places, &mut held).await?;
+            let queries = columns(client, keys, metric, request, &places, &mut held).await?;
             let packed = held.iter().map(|held| held.samples.len()).sum();
-            left = left.checked_sub(packed).ok_or(HistoryError::TooMany(asked.limit))?;
+            left = left.checked_sub(packed).ok_or(HistoryError::TooMany(request.limit))?;
             (places, queries)
         }
         Place::Saturated { keys, metric } => {
             let places = places(round);
             let ids: Vec<i32> = places.keys().map(|(id, _)| *id).collect();
-            let query = column(keys, metric.table, &saturated(metric), asked.range, &ids);
+            let query = column(keys, metric.table, &saturated(metric), request.range, &ids);
             (places, vec![query])
         }
-        Place::Figure { name, .. } => figure(name, asked.range, round),
+        Place::Figure { name, .. } => figure(name, request.range, round),
         Place::Info(_) => (Places::new(), Vec::new()),
     };
     for query in queries {
-        let read = rows(client, asked, &query, &places, &mut held, left).await?;
-        left -= read.ok_or(HistoryError::TooMany(asked.limit))?;
+        let read = rows(client, request, &query, &places, &mut held, left).await?;
+        left -= read.ok_or(HistoryError::TooMany(request.limit))?;
     }
     Ok(held.into_iter().map(|held| held.samples).collect())
 }
@@ -92,14 +92,14 @@ pub(super) async fn samples(
 /// Reads the rows of a query; how many samples they had, or `None` where that is more than `limit`.
 async fn rows(
     client: &Client,
-    asked: &Asked<'_>,
+    request: &HistoryQuery<'_>,
     query: &Query,
     places: &Places,
     held: &mut [Held],
     limit: u64,
 ) -> Result<Option<u64>, HistoryError> {
     let mut read = 0;
-    let is_whole = each_row(client, asked, &query.sql, |data| {
+    let is_whole = each_row(client, request, &query.sql, |data| {
         let Some(taken) = row(data, query, places, held).ok_or_else(damaged)? else {
             return Ok(Next::End);
         };
@@ -122,15 +122,15 @@ enum Next {
 /// Takes the rows of a query, one after the other; whether to their end.
 async fn each_row(
     client: &Client,
-    asked: &Asked<'_>,
+    request: &HistoryQuery<'_>,
     sql: &str,
     mut take: impl FnMut(&mut Bytes) -> Result<Next, HistoryError>,
 ) -> Result<bool, HistoryError> {
     let copy = format!("COPY ({sql}) TO STDOUT (FORMAT binary)");
-    let rows = asked.in_time(async { client.copy_out(copy.as_str()).await.map_err(failing) }).await?;
+    let rows = request.in_time(async { client.copy_out(copy.as_str()).await.map_err(failing) }).await?;
     let mut rows = pin!(rows);
     let mut is_first = true;
-    while let Some(mut data) = next(asked, &mut rows).await? {
+    while let Some(mut data) = next(request, &mut rows).await? {
         if std::mem::take(&mut is_first) {
             header(&mut data).ok_or_else(damaged)?;
         }
@@ -147,13 +147,13 @@ async fn each_row(
 
 /// The next of the rows that a statement has.
 pub(super) async fn next<T>(
-    asked: &Asked<'_>,
+    request: &HistoryQuery<'_>,
     rows: &mut (impl Stream<Item = Result<T, tokio_postgres::Error>> + Unpin),
 ) -> Result<Option<T>, Error> {
     // A message is a row: a clock for each of those that are there already would cost more than they do.
     match rows.try_next().now_or_never() {
         Some(next) => next.map_err(failing),
-        None => asked.in_time(async { rows.try_next().await.map_err(failing) }).await,
+        None => request.in_time(async { rows.try_next().await.map_err(failing) }).await,
     }
 }
 
@@ -206,7 +206,7 @@ pub(super) fn rank(name: &[u8]) -> usize {
     gpu_source_rank(&String::from_utf8_lossy(name))
 }
 
-/// Times are told to the millisecond: all that are read as the last one belong to it.
+/// Times are returned to the millisecond: all that are read as the last one belong to it.
 fn time_range(range: Range) -> String {
     format!(
         "time >= to_timestamp({}) AND time < to_timestamp({})",
@@ -217,30 +217,30 @@ fn time_range(range: Range) -> String {
 
 /// Until when minutes are the better source for a column, and of which kind: where readings are gone, and where no more
 /// than a sample a minute is wanted.
-fn minutes_until(metric: &Metric, asked: &Asked<'_>) -> Option<(Kind, i64)> {
+fn minutes_until(metric: &Metric, request: &HistoryQuery<'_>) -> Option<(Kind, i64)> {
     let kind = Kind::keeping(metric.table, metric.name)?;
-    let is_sparse = matches!(asked.thinning, Thinning::Every(interval) if interval >= MINUTE);
+    let is_sparse = matches!(request.thinning, Thinning::Every(interval) if interval >= MINUTE);
     let until = if is_sparse && metric.kind == catalogue::Kind::Counter {
-        asked.horizons.made_until()
+        request.horizons.made_until()
     } else {
-        asked.horizons.minutes_only_until(kind)
+        request.horizons.minutes_only_until(kind)
     };
-    until.filter(|until| *until > asked.range.from).map(|until| (kind, until))
+    until.filter(|until| *until > request.range.from).map(|until| (kind, until))
 }
 
-/// What is made of the samples of a question once they are read. Those of minutes are a minute apart already, and must not
-/// end up farther apart than was asked: of pieces much shorter than a minute each has at most one of them.
-pub(super) fn form(asked: &Asked<'_>) -> Form {
-    let thinning = match (&asked.family.place, asked.thinning) {
+/// What is made of the samples of a request once they are read. Those of minutes are a minute apart already, and must not
+/// end up farther apart than was requested: of pieces much shorter than a minute each has at most one of them.
+pub(super) fn form(request: &HistoryQuery<'_>) -> Form {
+    let thinning = match (&request.family.place, request.thinning) {
         (Place::Column { metric, .. }, Thinning::Every(interval))
-            if interval > MINUTE / 2 && minutes_until(metric, asked).is_some() =>
+            if interval > MINUTE / 2 && minutes_until(metric, request).is_some() =>
         {
             Thinning::Every((interval - MINUTE).max(1))
         }
         (_, thinning) => thinning,
     };
-    let is_coarse = matches!(asked.thinning, Thinning::Every(interval) if interval >= MINUTE);
-    Form { is_counter: asked.family.is_counter(), thinning, is_coarse, takes_chunks: asked.takes_chunks }
+    let is_coarse = matches!(request.thinning, Thinning::Every(interval) if interval >= MINUTE);
+    Form { is_counter: request.family.is_counter(), thinning, is_coarse, takes_chunks: request.takes_chunks }
 }
 
 /// Minutes first, behind them blocks, which are read here, and of what these have not the readings.
@@ -248,18 +248,18 @@ async fn columns(
     client: &Client,
     keys: &Keys,
     metric: &Metric,
-    asked: &Asked<'_>,
+    request: &HistoryQuery<'_>,
     places: &Places,
     held: &mut [Held],
 ) -> Result<Vec<Query>, HistoryError> {
-    let Range { mut from, to } = asked.range;
+    let Range { mut from, to } = request.range;
     let ids: BTreeSet<i32> = places.keys().map(|(id, _)| *id).collect();
     let ids: Vec<i32> = ids.into_iter().collect();
     let mut queries = Vec::new();
-    if let Some((kind, until)) = minutes_until(metric, asked) {
+    if let Some((kind, until)) = minutes_until(metric, request) {
         let range = Range { from, to: to.min(until) };
         // Before the first one there is none: not worth asking.
-        if asked.horizons.minutes_from(kind).is_some_and(|first| first <= range.to) {
+        if request.horizons.minutes_from(kind).is_some_and(|first| first <= range.to) {
             queries.push(minutes(kind, keys, metric, range, &ids));
         }
         // A reading at the very end of a minute belongs to it.
@@ -267,7 +267,7 @@ async fn columns(
     }
     if from <= to {
         let rest =
-            blocks::read(client, asked, (keys, metric), Range { from, to }, (&ids, places), held).await?;
+            blocks::read(client, request, (keys, metric), Range { from, to }, (&ids, places), held).await?;
         queries
             .extend(rest.iter().map(|(range, ids)| column(keys, metric.table, &shown(metric), *range, ids)));
     }
@@ -378,8 +378,12 @@ fn quoted(text: &str) -> String {
 }
 
 /// Whether a series has any sample, by its newest rows in the range.
-pub(super) async fn has_samples(client: &Client, asked: &Asked<'_>, series: &Series) -> Result<bool, Error> {
-    let (keys, metric, value) = match &asked.family.place {
+pub(super) async fn has_samples(
+    client: &Client,
+    request: &HistoryQuery<'_>,
+    series: &Series,
+) -> Result<bool, Error> {
+    let (keys, metric, value) = match &request.family.place {
         Place::Column { keys, metric } => (keys, metric, shown(metric)),
         Place::Saturated { keys, metric } => (keys, metric, saturated(metric)),
         // Figures and infos are only found where they have some.
@@ -392,13 +396,13 @@ pub(super) async fn has_samples(client: &Client, asked: &Asked<'_>, series: &Ser
             "EXISTS (SELECT FROM (SELECT {value} AS value FROM {table} WHERE {key} = {id} AND {range} \
              ORDER BY time DESC LIMIT {LOOKED_AT}) newest WHERE value{subscript} IS NOT NULL)",
             key = keys.id,
-            range = time_range(asked.range),
+            range = time_range(request.range),
         )
     };
     let mut sql = format!("SELECT {}", is_in(metric.table.name(), &value));
-    if matches!(asked.family.place, Place::Column { .. })
+    if matches!(request.family.place, Place::Column { .. })
         && let Some(kind) = Kind::keeping(metric.table, metric.name)
-        && asked.horizons.minutes_only_until(kind).is_some_and(|until| until > asked.range.from)
+        && request.horizons.minutes_only_until(kind).is_some_and(|until| until > request.range.from)
     {
         _ = write!(sql, " OR {}", is_in(kind.table(), metric.name));
     }

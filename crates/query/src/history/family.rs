@@ -1,4 +1,4 @@
-//! What can be asked: each name that a daemon's page shows and the database keeps.
+//! What can be requested: each name that a daemon's page shows and the database keeps.
 
 use super::infos::{self, Info};
 use std::sync::LazyLock;
@@ -46,7 +46,7 @@ const PORT_LABELS: &[(&str, &str)] =
 const LANE_LABELS: &[(&str, &str)] =
     &[("guid", "nk.guid"), ("instance", "s.prefix"), ("lane", "l.lane::text"), ("port", "k.port::text")];
 
-/// Ports of the fabric; what a node was last tells its kind.
+/// Ports of the fabric; its kind is what a node was last.
 macro_rules! port_keys {
     ($comparison:literal, $labels:expr, $element:literal, $more:literal) => {
         Keys {
@@ -142,7 +142,7 @@ impl Family {
     }
 }
 
-/// Everything that can be asked, ordered by name.
+/// Everything that can be requested, ordered by name.
 #[must_use]
 pub fn families() -> &'static [Family] {
     static ALL: LazyLock<Vec<Family>> = LazyLock::new(|| {
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_told_once_and_in_order() {
+    fn names_are_listed_once_and_in_order() {
         let names: Vec<&str> = families().iter().map(|family| family.name.as_str()).collect();
         assert!(names.windows(2).all(|pair| pair[0] < pair[1]));
         for name in [

@@ -1,6 +1,6 @@
 //! Info metrics: the inventory's rows as series with value 1 while they are valid.
 
-use super::series::{Equal, Known, Labels, Parameter, Series, Validity, ask, seconds, texts};
+use super::series::{Equal, Known, Labels, Parameter, Series, Validity, request, seconds, texts};
 use super::{Range, Samples};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -168,7 +168,7 @@ pub(super) async fn find(
     let (from, to) = (seconds(range.from), seconds(range.to));
     let given: [Parameter<'_>; 2] = [(&from, Type::FLOAT8), (&to, Type::FLOAT8)];
     let mut valid: BTreeMap<Labels, Validity> = BTreeMap::new();
-    for row in ask(client, &mut sql, info.labels, equal, &given).await? {
+    for row in request(client, &mut sql, info.labels, equal, &given).await? {
         valid.entry(texts(&row, info.labels)).or_default().push((row.get(0), row.get(1)));
     }
     let series = |(labels, mut ranges): (Labels, Validity)| {

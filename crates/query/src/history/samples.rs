@@ -1,4 +1,4 @@
-//! The samples of one series: in order, gaps of unchanged counters filled, thinned where that was asked. Pure.
+//! The samples of one series: in order, gaps of unchanged counters filled, thinned where that was requested. Pure.
 
 use throughline_store::layout::{Chunk, FILL_EVERY, chunks, is_gap, is_long};
 
@@ -32,7 +32,7 @@ pub struct Samples {
     packed: Vec<Packed>,
 }
 
-/// A chunk that lies whole in the range that was asked for.
+/// A chunk that lies whole in the range that was requested.
 #[derive(Clone, Debug, PartialEq)]
 struct Packed {
     chunk: Chunk,
@@ -59,7 +59,7 @@ impl Samples {
         self.points.is_empty() && self.packed.is_empty()
     }
 
-    /// (Milliseconds since 1970, value), times strictly rising. All there are, unless chunks were asked for.
+    /// (Milliseconds since 1970, value), times strictly rising. All there are, unless chunks were requested.
     #[must_use]
     pub fn points(&self) -> &[(i64, f64)] {
         &self.points
@@ -158,7 +158,7 @@ impl Samples {
 
     fn thin(&mut self, interval: i64) {
         let points = &self.points;
-        let (mut kept, mut last) = (Vec::new(), i64::MIN / 2);
+        let (mut cache, mut last) = (Vec::new(), i64::MIN / 2);
         for (index, point) in points.iter().enumerate() {
             let falls = |from: usize, to: usize| match (points.get(from), points.get(to)) {
                 (Some(before), Some(after)) => after.1 < before.1,
@@ -167,11 +167,11 @@ impl Samples {
             let is_edge = index == 0 || index + 1 == points.len();
             let is_fall = falls(index, index + 1) || index > 0 && falls(index - 1, index);
             if is_edge || is_fall || point.0 - last >= interval {
-                kept.push(*point);
+                cache.push(*point);
                 last = point.0;
             }
         }
-        self.points = kept;
+        self.points = cache;
     }
 }
 
@@ -196,8 +196,8 @@ mod tests {
     fn a_counter_that_stands_still_is_filled_and_silence_is_not() {
         let still = finished(&[(0, 7.0), (60_000, 7.0)], true, Thinning::None);
         assert_eq!(still, [(0, 7.0), (15_000, 7.0), (30_000, 7.0), (45_000, 7.0), (60_000, 7.0)]);
-        for kept in [[(0, 7.0), (60_000, 8.0)], [(0, 7.0), (76_000, 7.0)], [(0, 7.0), (15_000, 7.0)]] {
-            assert_eq!(finished(&kept, true, Thinning::None), kept);
+        for cache in [[(0, 7.0), (60_000, 8.0)], [(0, 7.0), (76_000, 7.0)], [(0, 7.0), (15_000, 7.0)]] {
+            assert_eq!(finished(&cache, true, Thinning::None), cache);
         }
         // Thinned for rate(…[1m]), which would find one sample, and no more where a sample a minute is enough.
         let filled = |every| finished(&[(0, 7.0), (60_000, 7.0)], true, Thinning::Every(every)).len();
@@ -210,16 +210,16 @@ mod tests {
     fn thinning_keeps_ends_and_both_sides_of_each_fall() {
         let mut rows: Vec<(i64, f64)> = (0..100).map(|i| (i * 1_000, i as f64)).collect();
         rows[55].1 = 3.0;
-        let kept = finished(&rows, true, Thinning::Every(15_000));
+        let cache = finished(&rows, true, Thinning::Every(15_000));
         for point in [rows[0], rows[54], rows[55], rows[99]] {
-            assert!(kept.contains(&point), "{point:?}");
+            assert!(cache.contains(&point), "{point:?}");
         }
-        assert!(kept.len() < 12, "{kept:?}");
-        assert!(kept.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 15_000));
+        assert!(cache.len() < 12, "{cache:?}");
+        assert!(cache.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 15_000));
         let increase = |points: &[(i64, f64)]| {
             points.windows(2).map(|p| if p[1].1 >= p[0].1 { p[1].1 - p[0].1 } else { p[1].1 }).sum::<f64>()
         };
-        assert_eq!(increase(&kept), increase(&rows));
+        assert_eq!(increase(&cache), increase(&rows));
         assert_eq!(finished(&rows, false, Thinning::Every(15_000)), rows);
     }
 }

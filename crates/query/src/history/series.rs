@@ -53,7 +53,7 @@ pub(super) async fn find(
             let mut sql = format!("SELECT k.id, {}", keys.element);
             keys.labels.iter().for_each(|(_, label)| _ = write!(sql, ", {label}"));
             _ = write!(sql, " {}", keys.from);
-            let rows = ask(client, &mut sql, keys.labels, equal, &[]).await?;
+            let rows = request(client, &mut sql, keys.labels, equal, &[]).await?;
             let known = |row: &Row| Known::Rows { id: row.get(0), element: row.get(1) };
             rows.iter().map(|row| Series { labels: texts(row, keys.labels), known: known(row) }).collect()
         }
@@ -68,8 +68,8 @@ pub(super) async fn find(
 pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 /// Runs a query that ends within its WHERE, with the labels that must be equal. The first parameters are `given`. Types are
-/// told, so that there is one round trip.
-pub(super) async fn ask(
+/// reported, so that there is one round trip.
+pub(super) async fn request(
     client: &Client,
     sql: &mut String,
     labels: &[(&str, &str)],
@@ -119,7 +119,7 @@ async fn figures(
         .to_owned();
     let labels = [("instance", "instance"), (label, "source")];
     let given: [Parameter<'_>; 3] = [(&name, Type::TEXT), (&from, Type::FLOAT8), (&to, Type::FLOAT8)];
-    let rows = ask(client, &mut sql, &labels, equal, &given).await?;
+    let rows = request(client, &mut sql, &labels, equal, &given).await?;
     let series = |row: &Row| Series {
         labels: texts(row, &labels),
         known: Known::Figures { instance: row.get(2), source: row.get(3) },

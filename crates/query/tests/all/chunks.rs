@@ -1,4 +1,4 @@
-//! Blocks of readings: with them every question has the answer that rows give, to the last bit; what comes late, what is
+//! Blocks of readings: with them every request has the answer that rows give, to the last bit; what comes late, what is
 //! dropped, what is damaged, and upkeep that is killed.
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::batches::{PREFIX, SECOND, START, entry, port_sample};
 use throughline_query::Horizons;
 use throughline_query::history::{
-    Asked, HistoryError, Kept, Range, Samples, Series, Take, Thinning, families,
+    BlockCache, HistoryError, HistoryQuery, Range, Samples, Series, Take, Thinning, families,
 };
 use throughline_sample::catalogue::{SYMBOL_ERROR, TRANSMIT_DATA_BYTES};
 use throughline_sample::wire::Batch;
@@ -28,10 +28,10 @@ const BYTES: &str = "infiniband_switch_port_transmit_data_bytes_total";
 const LINKS: &str = "throughline_nvlink_transmit_bytes_total";
 
 /// By labels: times and the bits of values.
-type Told = BTreeMap<String, Vec<(i64, u64)>>;
+type Answers = BTreeMap<String, Vec<(i64, u64)>>;
 
 struct Taken {
-    all: Told,
+    all: Answers,
     /// Chunks that came as they are.
     chunks: usize,
     takes_chunks: bool,
@@ -57,38 +57,39 @@ impl Take for Taken {
     }
 }
 
-async fn asked(
-    (database, kept): (&Database, &Kept),
+async fn request(
+    (database, cache): (&Database, &BlockCache),
     name: &str,
     range: Range,
     thinning: Thinning,
     takes_chunks: bool,
-) -> Result<(Told, u64), HistoryError> {
+) -> Result<(Answers, u64), HistoryError> {
     let client = database.connect_reader().await.unwrap();
     let family = families().iter().find(|family| family.name == name).unwrap();
     let horizons = Horizons::read(&client).await.unwrap();
     let limit = 10_000_000;
-    let asked = Asked { family, range, thinning, limit, horizons, kept, patience: PATIENCE, takes_chunks };
-    let series = asked.series(&client, &[]).await.unwrap();
-    let mut taken = Taken { all: Told::new(), chunks: 0, takes_chunks };
-    let read = asked.read(&client, &series, &mut taken).await?;
+    let request =
+        HistoryQuery { family, range, thinning, limit, horizons, cache, patience: PATIENCE, takes_chunks };
+    let series = request.series(&client, &[]).await.unwrap();
+    let mut taken = Taken { all: Answers::new(), chunks: 0, takes_chunks };
+    let read = request.read(&client, &series, &mut taken).await?;
     Ok((taken.all, read))
 }
 
-/// The second of the two questions has blocks in memory.
-async fn told(database: &Database, name: &str, range: Range) -> Told {
-    told_with((database, &none_kept()), name, range).await
+/// The second of the two requests has blocks in memory.
+async fn answer(database: &Database, name: &str, range: Range) -> Answers {
+    answers_with((database, &no_cache()), name, range).await
 }
 
-async fn told_with(from: (&Database, &Kept), name: &str, range: Range) -> Told {
-    let whole = asked(from, name, range, Thinning::None, false).await.unwrap();
-    let chunks = asked(from, name, range, Thinning::None, true).await.unwrap();
+async fn answers_with(from: (&Database, &BlockCache), name: &str, range: Range) -> Answers {
+    let whole = request(from, name, range, Thinning::None, false).await.unwrap();
+    let chunks = request(from, name, range, Thinning::None, true).await.unwrap();
     assert_eq!(whole, chunks, "both forms have the same samples and count the same");
     whole.0
 }
 
-fn none_kept() -> Kept {
-    Kept::new(16 << 20)
+fn no_cache() -> BlockCache {
+    BlockCache::new(16 << 20)
 }
 
 /// All of `hours` from the beginning.
@@ -220,7 +221,7 @@ async fn every_answer_is_that_of_rows() {
     let mut rows = Vec::new();
     for name in ASKED {
         for range in &ranges {
-            rows.push(told(&database, name, *range).await);
+            rows.push(answer(&database, name, *range).await);
         }
     }
     assert!(rows[0].len() == 30 && rows[0].values().all(|points| points.len() > 500), "{:?}", rows[0].len());
@@ -234,7 +235,7 @@ async fn every_answer_is_that_of_rows() {
         for name in ASKED {
             for range in &ranges {
                 assert_eq!(
-                    told(&database, name, *range).await,
+                    answer(&database, name, *range).await,
                     *expected.next().unwrap(),
                     "{what}: {name} {range:?}"
                 );
@@ -253,11 +254,11 @@ async fn every_answer_is_that_of_rows() {
     for name in [BYTES, LINKS] {
         for interval in [15_000, 59_000] {
             let thinned =
-                asked((&database, &none_kept()), name, hours(0, 3), Thinning::Every(interval), true)
+                request((&database, &no_cache()), name, hours(0, 3), Thinning::Every(interval), true)
                     .await
                     .unwrap()
                     .0;
-            let whole = told(&database, name, hours(0, 3)).await;
+            let whole = answer(&database, name, hours(0, 3)).await;
             for (labels, points) in &whole {
                 assert_eq!(increase(&thinned[labels]), increase(points), "{name} {labels}");
             }
@@ -285,7 +286,7 @@ fn batch(ports: &[u32], seconds: impl Iterator<Item = i64> + Clone) -> Batch {
 /// A switch with two ports and the readings of two hours, in a database; the writer goes on with what is late.
 struct Site {
     database: Database,
-    kept: Kept,
+    cache: BlockCache,
     writer: throughline_store::Writer,
     sequence: u64,
 }
@@ -294,7 +295,7 @@ impl Site {
     async fn new() -> Site {
         let database = testing::database().await;
         let writer = throughline_store::Writer::new(database.clone());
-        let mut site = Site { database, kept: none_kept(), writer, sequence: 0 };
+        let mut site = Site { database, cache: no_cache(), writer, sequence: 0 };
         let whole = (0..2 * HOUR).step_by(5).filter(|second| !(4000..4600).contains(second));
         site.write(batch(&[1, 2], whole)).await;
         let client = site.database.connect().await.unwrap();
@@ -312,16 +313,16 @@ impl Site {
         assert_eq!(outcome.quarantined, 0);
     }
 
-    /// Samples of each port in the two hours. Who has blocks in memory and who has none are told the same.
-    async fn told(&self) -> Vec<usize> {
-        let first = told(&self.database, BYTES, hours(0, 2)).await;
-        assert_eq!(told_with((&self.database, &self.kept), BYTES, hours(0, 2)).await, first);
+    /// Samples of each port in the two hours. Who has blocks in memory and who has none are returned the same.
+    async fn answer(&self) -> Vec<usize> {
+        let first = answer(&self.database, BYTES, hours(0, 2)).await;
+        assert_eq!(answers_with((&self.database, &self.cache), BYTES, hours(0, 2)).await, first);
         first.values().map(Vec::len).collect()
     }
 
-    /// The same by the one server that asks again and again.
-    async fn told_again(&self) -> Vec<usize> {
-        told_with((&self.database, &self.kept), BYTES, hours(0, 2)).await.values().map(Vec::len).collect()
+    /// The same by the one server that requests again and again.
+    async fn answer_again(&self) -> Vec<usize> {
+        answers_with((&self.database, &self.cache), BYTES, hours(0, 2)).await.values().map(Vec::len).collect()
     }
 }
 
@@ -330,28 +331,28 @@ async fn what_comes_late_is_seen_at_once_and_packed_again() {
     let mut site = Site::new().await;
     let client = site.database.connect().await.unwrap();
     minutes_made(&site.database).await;
-    assert_eq!(site.told().await, [1320, 1320]);
+    assert_eq!(site.answer().await, [1320, 1320]);
     let made = blocks_made(&site.database).await.unwrap();
     assert_eq!((made.blocks, made.samples), (4, 4 * 1320));
-    assert_eq!(site.told().await, [1320, 1320]);
+    assert_eq!(site.answer().await, [1320, 1320]);
 
     // At each step the answer has all of it: noted, then without a block, then packed.
     site.write(batch(&[2], (4000..4600).step_by(5))).await;
     assert_eq!(count(&client, "minute_late").await, 1);
-    assert_eq!(site.told().await, [1320, 1440]);
+    assert_eq!(site.answer().await, [1320, 1440]);
     minutes_made(&site.database).await;
     assert_eq!((count(&client, "minute_late").await, count(&client, "block_wanted").await), (0, 1));
-    assert_eq!(site.told().await, [1320, 1440]);
+    assert_eq!(site.answer().await, [1320, 1440]);
     let again = blocks_made(&site.database).await.unwrap();
     assert_eq!(
         (again.blocks, again.samples),
         (1, 2 * 720),
         "of the other port and hour nothing was made again"
     );
-    assert_eq!(site.told().await, [1320, 1440]);
+    assert_eq!(site.answer().await, [1320, 1440]);
     // It is the blocks that answer.
     client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
-    assert_eq!(site.told().await, [1320, 1440]);
+    assert_eq!(site.answer().await, [1320, 1440]);
 }
 
 #[tokio::test]
@@ -366,7 +367,7 @@ async fn a_counter_at_its_end_is_shown_as_pages_show_it() {
     let time = full.time / 1_000_000;
     site.write(Batch { subnet_prefix: PREFIX, ib_ports: vec![full], ..Batch::default() }).await;
     let newest = async |name: &str| -> Vec<(i64, f64)> {
-        let series = told(&site.database, name, hours(0, 2)).await.into_values();
+        let series = answer(&site.database, name, hours(0, 2)).await.into_values();
         series.filter_map(|points| points.last().map(|(time, bits)| (*time, f64::from_bits(*bits)))).collect()
     };
     let by_rows = newest(ERRORS).await;
@@ -384,23 +385,23 @@ async fn what_was_read_answers_from_memory_while_it_holds() {
     let client = site.database.connect().await.unwrap();
     minutes_made(&site.database).await;
     blocks_made(&site.database).await.unwrap();
-    assert_eq!(site.told().await, [1320, 1320]);
+    assert_eq!(site.answer().await, [1320, 1320]);
     // Nothing but marks is left to be read.
     let gone = "DELETE FROM ib_port_blocks WHERE metric > 0; DELETE FROM ib_port_counters";
     client.batch_execute(gone).await.unwrap();
-    assert_eq!(site.told_again().await, [1320, 1320]);
+    assert_eq!(site.answer_again().await, [1320, 1320]);
     assert!(
-        told(&site.database, BYTES, hours(0, 2)).await.is_empty(),
+        answer(&site.database, BYTES, hours(0, 2)).await.is_empty(),
         "who has none in memory finds nothing"
     );
     // One is made anew, of readings that are gone: all of its port is read again, and nothing of the other one.
     let want = format!("INSERT INTO block_wanted VALUES ('ib_port_blocks', to_timestamp({BEGIN}), 1)");
     client.batch_execute(&want).await.unwrap();
     blocks_made(&site.database).await.unwrap();
-    assert_eq!(site.told_again().await, [1320]);
+    assert_eq!(site.answer_again().await, [1320]);
     // Without a mark there is no block.
     client.batch_execute("DELETE FROM ib_port_blocks WHERE metric = 0 AND port_id = 2").await.unwrap();
-    assert!(site.told_again().await.is_empty());
+    assert!(site.answer_again().await.is_empty());
 }
 
 #[tokio::test]
@@ -415,9 +416,9 @@ async fn readings_of_a_whole_day_that_come_late_touch_each_of_its_hours() {
     let touched = "SELECT array_agg(extract(epoch FROM time)::bigint ORDER BY time) FROM block_wanted";
     let touched: Vec<i64> = client.query_one(touched, &[]).await.unwrap().get(0);
     assert_eq!(touched, (1..9).map(|hour| BEGIN + hour * HOUR).collect::<Vec<_>>());
-    let before = told(&site.database, BYTES, hours(0, 24)).await;
+    let before = answer(&site.database, BYTES, hours(0, 24)).await;
     blocks_made(&site.database).await.unwrap();
-    assert_eq!(told(&site.database, BYTES, hours(0, 24)).await, before);
+    assert_eq!(answer(&site.database, BYTES, hours(0, 24)).await, before);
 }
 
 #[tokio::test]
@@ -443,7 +444,7 @@ async fn upkeep_that_is_killed_leaves_nothing_wrong_and_the_next_one_goes_on() {
     killed(&mut holder, "ib_port_blocks", async move { blocks_made(&database).await.is_err() }).await;
     assert_eq!(count(&client, "ib_port_blocks").await, 0);
     assert_eq!(count(&client, "block_wanted").await, 4);
-    assert_eq!(site.told().await, [1320, 1320]);
+    assert_eq!(site.answer().await, [1320, 1320]);
     assert_eq!(blocks_made(&site.database).await.unwrap().blocks, 4);
 
     // While blocks of late readings are forgotten.
@@ -455,11 +456,11 @@ async fn upkeep_that_is_killed_leaves_nothing_wrong_and_the_next_one_goes_on() {
     })
     .await;
     assert_eq!(count(&client, "minute_late").await, 2, "the notes are there still");
-    assert_eq!(site.told().await, [1440, 1440]);
+    assert_eq!(site.answer().await, [1440, 1440]);
     minutes_made(&site.database).await;
     assert_eq!(blocks_made(&site.database).await.unwrap().blocks, 2);
     client.batch_execute("DELETE FROM ib_port_counters").await.unwrap();
-    assert_eq!(site.told().await, [1440, 1440]);
+    assert_eq!(site.answer().await, [1440, 1440]);
 }
 
 #[tokio::test]
@@ -471,11 +472,11 @@ async fn blocks_go_with_their_readings_and_answer_no_longer_than_they() {
     // Readings went by a policy, blocks are to follow.
     let drop = format!("SELECT drop_chunks('ib_port_counters', older_than => to_timestamp({BEGIN} + 3600))");
     client.query(&drop, &[]).await.unwrap();
-    let mixed = site.told().await;
+    let mixed = site.answer().await;
     assert!(mixed[0] < 700, "an hour of minutes and one of readings: {mixed:?}");
     client.batch_execute("DELETE FROM ib_port_blocks").await.unwrap();
-    assert_eq!(site.told().await, mixed);
-    // What is older than retention keeps readings is neither made again nor kept.
+    assert_eq!(site.answer().await, mixed);
+    // What is older than retention keeps readings is neither made again nor retained.
     let want = format!(
         "INSERT INTO block_wanted SELECT 'ib_port_blocks', to_timestamp({BEGIN}), id FROM ib_port_key"
     );
@@ -496,7 +497,7 @@ async fn blocks_go_with_their_readings_and_answer_no_longer_than_they() {
 }
 
 #[tokio::test]
-async fn a_damaged_block_is_told_with_the_remedy_and_that_helps() {
+async fn a_damaged_block_is_reported_with_a_remedy_that_helps() {
     let site = Site::new().await;
     let client = site.database.connect().await.unwrap();
     minutes_made(&site.database).await;
@@ -509,7 +510,7 @@ async fn a_damaged_block_is_told_with_the_remedy_and_that_helps() {
             TRANSMIT_DATA_BYTES.id
         );
         client.batch_execute(&damaged).await.unwrap();
-        let error = asked((&site.database, &none_kept()), BYTES, hours(0, 2), Thinning::None, true)
+        let error = request((&site.database, &no_cache()), BYTES, hours(0, 2), Thinning::None, true)
             .await
             .unwrap_err()
             .to_string();
@@ -520,7 +521,7 @@ async fn a_damaged_block_is_told_with_the_remedy_and_that_helps() {
             "{error}"
         );
         client.batch_execute(remedy).await.unwrap();
-        assert_eq!(site.told().await, [1320, 1320]);
+        assert_eq!(site.answer().await, [1320, 1320]);
         client
             .batch_execute(&format!(
                 "INSERT INTO block_wanted VALUES ('ib_port_blocks', to_timestamp({BEGIN}), 1)"

@@ -1,7 +1,7 @@
 //! `/fabric/{subnet}/groups`: multicast groups by their LID, and the tree of one to be laid over the map.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::subnet;
 use super::topology::Topology;
@@ -22,11 +22,11 @@ const OWN_PORT: u8 = 0;
 struct Groups {
     subnet: String,
     topology: String,
-    groups: Vec<GroupTold>,
+    groups: Vec<GroupResponse>,
 }
 
 #[derive(Serialize)]
-struct GroupTold {
+struct GroupResponse {
     mlid: u16,
     switches: usize,
     adapters: usize,
@@ -59,34 +59,34 @@ struct Reach {
 }
 
 /// `GET /fabric/{subnet}/groups`.
-pub async fn groups(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let (subnet, topology, tables) = read(&api, &question).await?;
+pub async fn groups(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (subnet, topology, tables) = read(&api, &request).await?;
     let reaches = reaches(&topology, &tables);
-    let told = |(mlid, reach): (u16, Reach)| GroupTold {
+    let response = |(mlid, reach): (u16, Reach)| GroupResponse {
         mlid,
         switches: reach.switches,
         adapters: reach.adapters.len(),
         links: reach.links.len(),
     };
-    let groups = reaches.into_iter().map(told).collect();
-    answer::json(&Groups { subnet, topology: topology.version.clone(), groups }, &question.headers)
+    let groups = reaches.into_iter().map(response).collect();
+    answer::json(&Groups { subnet, topology: topology.version.clone(), groups }, &request.headers)
 }
 
 /// `GET /fabric/{subnet}/groups/{mlid}`.
-pub async fn group(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let text = question.path("mlid");
+pub async fn group(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let text = request.path("mlid");
     let number = match text.strip_prefix("0x") {
         Some(digits) => u16::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     };
     let Some(mlid) = number.filter(|mlid| MLIDS.contains(mlid)) else {
         let message = format!("{text} is no multicast LID");
-        return Err(Problem::parameter("mlid", message, "give one from 0xc000 to 0xfffe"));
+        return Err(ApiError::parameter("mlid", message, "give one from 0xc000 to 0xfffe"));
     };
-    let (subnet, topology, tables) = read(&api, &question).await?;
+    let (subnet, topology, tables) = read(&api, &request).await?;
     let Some(mut reach) = reaches(&topology, &tables).remove(&mlid) else {
         let remedy = format!("/api/v1/fabric/{subnet}/groups lists those that switches forward");
-        return Err(Problem::not_found(format!("no group {mlid:#x} at this time"), &remedy));
+        return Err(ApiError::not_found(format!("no group {mlid:#x} at this time"), &remedy));
     };
     reach.adapters.sort_unstable();
     let mut links = Links::default();
@@ -96,18 +96,18 @@ pub async fn group(State(api): State<Arc<Api>>, question: Question) -> Result<Re
         links.ba.push(ba);
     }
     let topology = topology.version.clone();
-    answer::json(&Tree { subnet, topology, mlid, nodes: reach.adapters, links }, &question.headers)
+    answer::json(&Tree { subnet, topology, mlid, nodes: reach.adapters, links }, &request.headers)
 }
 
-/// The subnet's prefix, topology and tables at the time that is asked for.
+/// The subnet's prefix, topology and tables at the time that is requested.
 async fn read(
     api: &Api,
-    question: &Question,
-) -> Result<(String, Arc<Topology>, HashMap<i32, MulticastTable>), Problem> {
-    let at = question.at()?;
-    question.done()?;
-    api.ask(async |client| {
-        let subnet = subnet(client, question.path("subnet")).await?;
+    request: &ApiRequest,
+) -> Result<(String, Arc<Topology>, HashMap<i32, MulticastTable>), ApiError> {
+    let at = request.at()?;
+    request.done()?;
+    api.query(async |client| {
+        let subnet = subnet(client, request.path("subnet")).await?;
         let topology = api.topology(client, &subnet, at).await?;
         let tables = multicast(client, subnet.id, at).await?;
         Ok((subnet.prefix, topology, tables))

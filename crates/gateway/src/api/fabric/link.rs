@@ -1,8 +1,8 @@
 //! `/fabric/{subnet}/links/{link}`: one link, its ends, counters, rates, events, jobs and routes.
 
-use super::super::events::EventTold;
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::events::EventResponse;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer, jobs};
 use super::load::share;
 use super::routes::Routes;
@@ -25,7 +25,7 @@ const LISTED: usize = 100;
 const NOW_MS: i64 = 5_000;
 
 #[derive(Serialize)]
-struct LinkTold {
+struct LinkResponse {
     subnet: String,
     link: String,
     name: String,
@@ -35,14 +35,14 @@ struct LinkTold {
     bytes_per_second: i64,
     width: String,
     speed: String,
-    ends: Both<EndTold>,
+    ends: Both<EndResponse>,
     step_seconds: f64,
     times_ms: Vec<i64>,
-    series: Directions<SeriesTold>,
+    series: Directions<SeriesResponse>,
     errors: Both<Vec<Option<f64>>>,
-    events: Vec<EventTold>,
+    events: Vec<EventResponse>,
     jobs: Jobs,
-    routes: Directions<Option<RoutesTold>>,
+    routes: Directions<Option<RoutesResponse>>,
 }
 
 #[derive(Serialize)]
@@ -58,7 +58,7 @@ struct Directions<T> {
 }
 
 #[derive(Serialize)]
-struct EndTold {
+struct EndResponse {
     guid: String,
     name: String,
     kind: &'static str,
@@ -68,11 +68,11 @@ struct EndTold {
     port_guid: Option<String>,
     state: Option<String>,
     physical_state: Option<String>,
-    counters: Option<CountersTold>,
+    counters: Option<CountersResponse>,
 }
 
 #[derive(Serialize)]
-struct CountersTold {
+struct CountersResponse {
     time_ms: i64,
     epoch_ms: i64,
     values: BTreeMap<&'static str, i64>,
@@ -80,7 +80,7 @@ struct CountersTold {
 }
 
 #[derive(Serialize)]
-struct SeriesTold {
+struct SeriesResponse {
     bytes_per_second: Vec<Option<f64>>,
     utilisation: Vec<Option<f64>>,
     peak: Vec<Option<f64>>,
@@ -90,11 +90,11 @@ struct SeriesTold {
 #[derive(Default, Serialize)]
 struct Jobs {
     is_complete: bool,
-    jobs: Vec<JobTold>,
+    jobs: Vec<JobResponse>,
 }
 
 #[derive(Serialize)]
-struct JobTold {
+struct JobResponse {
     job_key: String,
     user: Option<String>,
     name: Option<String>,
@@ -103,7 +103,7 @@ struct JobTold {
 }
 
 #[derive(Serialize)]
-struct RoutesTold {
+struct RoutesResponse {
     destinations: usize,
     is_complete: bool,
     nodes: Vec<Destination>,
@@ -116,7 +116,7 @@ struct Destination {
     name: Option<String>,
 }
 
-/// What the database tells of a link.
+/// What the database has of a link.
 struct Read {
     facts: HashMap<i32, PortFacts>,
     since: Option<i64>,
@@ -128,14 +128,14 @@ struct Read {
 }
 
 /// `GET /fabric/{subnet}/links/{link}`.
-pub async fn link(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let (from, to) = question.last_hour()?;
-    let points = question.points()?;
-    let (guid, port) = parse(question.path("link"))?;
-    question.done()?;
-    let told = api
-        .ask(async |client| {
-            let subnet = subnet(client, question.path("subnet")).await?;
+pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let (from, to) = request.last_hour()?;
+    let points = request.points()?;
+    let (guid, port) = parse(request.path("link"))?;
+    request.done()?;
+    let response = api
+        .query(async |client| {
+            let subnet = subnet(client, request.path("subnet")).await?;
             let is_now = to >= now(client).await? - NOW_MS;
             let at = if is_now { At::Latest } else { At::Time(to) };
             let topology = api.topology(client, &subnet, at).await?;
@@ -145,7 +145,7 @@ pub async fn link(State(api): State<Arc<Api>>, question: Question) -> Result<Res
                 let message = format!("no cable at port {port} of {guid} in {} at that time", subnet.prefix);
                 let remedy =
                     "/api/v1/fabric/{subnet}/topology?at= lists those that there were; `to` is the time";
-                return Err(Problem::not_found(message, remedy));
+                return Err(ApiError::not_found(message, remedy));
             };
             let grid = Grid::new(from, to, points);
             let mut read = read(client, &topology, subnet.id, place, &grid, (from, to), at).await?;
@@ -153,16 +153,16 @@ pub async fn link(State(api): State<Arc<Api>>, question: Question) -> Result<Res
             let (tables, ports) = (std::mem::take(&mut read.tables), std::mem::take(&mut read.job_ports));
             let of = Arc::clone(&topology);
             let made = tokio::task::spawn_blocking(move || crossing(&of, place, tables, &ports));
-            let (crossing, routes) = made.await.map_err(|error| Problem::internal(error.to_string()))?;
+            let (crossing, routes) = made.await.map_err(|error| ApiError::internal(error.to_string()))?;
             let jobs = name(client, crossing).await?;
             Ok(tell(&subnet.prefix, &topology, place, &grid, read, jobs, routes))
         })
         .await?;
-    answer::json(&told, &question.headers)
+    answer::json(&response, &request.headers)
 }
 
 /// GUID and port of a link's name.
-fn parse(text: &str) -> Result<(String, i32), Problem> {
+fn parse(text: &str) -> Result<(String, i32), ApiError> {
     let parts = text.to_ascii_lowercase();
     let parts = parts.split_once('.').and_then(|(guid, port)| {
         let digits = guid.strip_prefix("0x")?;
@@ -171,7 +171,7 @@ fn parse(text: &str) -> Result<(String, i32), Problem> {
     });
     parts.ok_or_else(|| {
         let remedy = "give GUID.PORT of one end, as 0x0002c90300000001.7";
-        Problem::parameter("link", format!("{text} names no link"), remedy)
+        ApiError::parameter("link", format!("{text} names no link"), remedy)
     })
 }
 
@@ -183,7 +183,7 @@ async fn read(
     grid: &Grid,
     (from, to): (i64, i64),
     at: At,
-) -> Result<Read, Problem> {
+) -> Result<Read, ApiError> {
     let ends = topology.ends[place];
     let ports = ends.map(|end| end.id);
     let events = async |end: Port| {
@@ -225,7 +225,7 @@ async fn read(
 }
 
 /// Jobs that cross a link in either direction, by number, and where its switches send by it.
-type Crossing = (Vec<(i32, [bool; 2])>, [Option<RoutesTold>; 2]);
+type Crossing = (Vec<(i32, [bool; 2])>, [Option<RoutesResponse>; 2]);
 
 fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, ports: &[JobPort]) -> Crossing {
     let routes = Routes::new(topology, tables);
@@ -239,7 +239,7 @@ fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, po
                 name: node.map(|node| topology.columns.nodes.name[*node].clone()),
             }
         });
-        Some(RoutesTold {
+        Some(RoutesResponse {
             destinations: lids.len(),
             is_complete: lids.len() <= LISTED,
             nodes: nodes.collect(),
@@ -254,16 +254,16 @@ fn crossing(topology: &Topology, place: usize, tables: HashMap<i32, Vec<u8>>, po
     (crossing.collect(), of_link)
 }
 
-async fn name(client: &Client, mut crossing: Vec<(i32, [bool; 2])>) -> Result<Jobs, Problem> {
+async fn name(client: &Client, mut crossing: Vec<(i32, [bool; 2])>) -> Result<Jobs, ApiError> {
     let is_complete = crossing.len() <= LISTED;
     crossing.truncate(LISTED);
     let ids: Vec<i32> = crossing.iter().map(|(id, _)| *id).collect();
     let mut names = links::job_names(client, &ids).await?;
-    let told = crossing.into_iter().filter_map(|(id, [ab, ba])| {
+    let response = crossing.into_iter().filter_map(|(id, [ab, ba])| {
         let (job_key, user, name) = names.remove(&id)?;
-        Some(JobTold { job_key, user, name, ab, ba })
+        Some(JobResponse { job_key, user, name, ab, ba })
     });
-    Ok(Jobs { is_complete, jobs: told.collect() })
+    Ok(Jobs { is_complete, jobs: response.collect() })
 }
 
 fn tell(
@@ -273,8 +273,8 @@ fn tell(
     grid: &Grid,
     mut read: Read,
     jobs: Jobs,
-    [ab, ba]: [Option<RoutesTold>; 2],
-) -> LinkTold {
+    [ab, ba]: [Option<RoutesResponse>; 2],
+) -> LinkResponse {
     let [a, b] = topology.ends[place];
     let nodes = &topology.columns.nodes;
     let (width, speed) = topology.words(place);
@@ -291,7 +291,7 @@ fn tell(
     let [counters_a, counters_b] = read.counters;
     let mut end = |end: &Port, counters: Option<Counters>| {
         let facts = read.facts.remove(&end.id);
-        EndTold {
+        EndResponse {
             guid: nodes.guid[end.node].clone(),
             name: nodes.name[end.node].clone(),
             kind: topology.kind(end.node),
@@ -301,7 +301,7 @@ fn tell(
             port_guid: facts.as_ref().map(|facts| facts.guid.clone()),
             state: facts.as_ref().map(|facts| facts.state.clone()),
             physical_state: facts.map(|facts| facts.physical_state),
-            counters: counters.map(|counters| CountersTold {
+            counters: counters.map(|counters| CountersResponse {
                 time_ms: counters.time,
                 epoch_ms: counters.epoch,
                 values: counters.values,
@@ -309,7 +309,7 @@ fn tell(
             }),
         }
     };
-    LinkTold {
+    LinkResponse {
         subnet: subnet.to_owned(),
         link: format!("{}.{}", nodes.guid[a.node], a.number),
         name: names.join(" - "),
@@ -324,19 +324,24 @@ fn tell(
         times_ms: grid.ends(),
         series: directions,
         errors,
-        events: read.events.into_iter().map(EventTold::from).collect(),
+        events: read.events.into_iter().map(EventResponse::from).collect(),
         jobs,
         routes: Directions { ab, ba },
     }
 }
 
 /// One direction: by the sender's word, or where nobody read that by the receiver's.
-fn tell_series(sender: Option<&Series>, receiver: Option<&Series>, speed: i64, steps: usize) -> SeriesTold {
+fn tell_series(
+    sender: Option<&Series>,
+    receiver: Option<&Series>,
+    speed: i64,
+    steps: usize,
+) -> SeriesResponse {
     let value = |series: Option<&Series>, of: fn(&Series) -> &Vec<Option<f64>>, step: usize| {
         series.and_then(|series| of(series)[step])
     };
     let own = |series: Option<&Series>, step: usize| series.and_then(|series| series.speed[step]);
-    let mut told = SeriesTold {
+    let mut response = SeriesResponse {
         bytes_per_second: Vec::with_capacity(steps),
         utilisation: Vec::with_capacity(steps),
         peak: Vec::with_capacity(steps),
@@ -352,11 +357,11 @@ fn tell_series(sender: Option<&Series>, receiver: Option<&Series>, speed: i64, s
                 own(receiver, step),
             ),
         };
-        told.bytes_per_second.push(rate.map(f64::round));
-        told.utilisation.push(rate.and_then(|rate| share(rate, own_speed, speed)));
-        told.peak.push(peak.and_then(|peak| share(peak, own_speed, speed)));
+        response.bytes_per_second.push(rate.map(f64::round));
+        response.utilisation.push(rate.and_then(|rate| share(rate, own_speed, speed)));
+        response.peak.push(peak.and_then(|peak| share(peak, own_speed, speed)));
         let waiting = value(sender, |series| &series.waiting, step);
-        told.waiting.push(waiting.and_then(|waiting| share(waiting, own(sender, step), speed)));
+        response.waiting.push(waiting.and_then(|waiting| share(waiting, own(sender, step), speed)));
     }
-    told
+    response
 }

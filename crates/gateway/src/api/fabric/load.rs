@@ -13,7 +13,7 @@ pub struct Load {
     topology: String,
     at_ms: i64,
     window_seconds: f64,
-    round: Option<RoundTold>,
+    round: Option<RoundResponse>,
     utilisation: Directions,
     waiting: Directions,
     errors: Ends<i64>,
@@ -21,7 +21,7 @@ pub struct Load {
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
-struct RoundTold {
+struct RoundResponse {
     time_ms: i64,
     expected: i64,
     read: i64,
@@ -62,7 +62,7 @@ impl Load {
             topology: topology.version.clone(),
             at_ms: window.at,
             window_seconds: window.seconds,
-            round: round.map(|round| RoundTold {
+            round: round.map(|round| RoundResponse {
                 time_ms: round.time,
                 expected: round.expected,
                 read: round.read,

@@ -14,9 +14,9 @@ pub use link::link;
 pub use overlay::job;
 
 use super::answer::{self, Body};
+use super::error::ApiError;
 use super::fresh::Fresh;
-use super::problem::Problem;
-use super::question::Question;
+use super::request::ApiRequest;
 use super::{Api, FRESH};
 use axum::extract::State;
 use axum::response::Response;
@@ -30,21 +30,21 @@ use throughline_query::time::{self, At};
 use tokio_postgres::Client;
 use topology::{Topology, version_name};
 
-/// Topologies that are kept, of all subnets and times: one of 8,008 hosts is about 20 MB.
+/// Topologies that are cached, of all subnets and times: one of 8,008 hosts is about 20 MB.
 const KEPT: usize = 8;
 
-/// Window of `load` unless asked for another, seconds: two sweeps at the crawler's usual interval.
+/// Window of `load` unless the request has another, seconds: two sweeps at the crawler's usual interval.
 const WINDOW_SECONDS: f64 = 10.0;
 
 /// Longest window, seconds.
 const WINDOW_SECONDS_MAX: f64 = 86_400.0;
 
-/// Windows of one subnet whose present load is kept: what several pages ask for at once.
+/// Windows of one subnet whose present load is cached: what several pages request at once.
 const WINDOWS: usize = 8;
 
-/// What is kept between questions.
+/// What is cached between requests.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct FabricCache {
     topologies: Mutex<VecDeque<(i32, Version, Arc<Topology>)>>,
     versions: Mutex<FreshBy<i32, Version>>,
     /// By subnet and window in milliseconds.
@@ -56,11 +56,11 @@ type FreshBy<K, T> = HashMap<K, Arc<Fresh<T>>>;
 
 #[derive(Serialize)]
 struct Subnets {
-    subnets: Vec<SubnetTold>,
+    subnets: Vec<SubnetResponse>,
 }
 
 #[derive(Serialize)]
-struct SubnetTold {
+struct SubnetResponse {
     subnet: String,
     switches: i64,
     adapters: i64,
@@ -70,15 +70,15 @@ struct SubnetTold {
 }
 
 /// `GET /subnets`.
-pub async fn subnets(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
+pub async fn subnets(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
     let subnets = api
-        .ask(async |client| {
-            let mut told = Vec::new();
+        .query(async |client| {
+            let mut response = Vec::new();
             for subnet in fabric::subnets(client).await? {
                 let count = fabric::count(client, subnet.id).await?;
                 let version = fabric::version(client, subnet.id, At::Latest).await?;
-                told.push(SubnetTold {
+                response.push(SubnetResponse {
                     subnet: subnet.prefix,
                     switches: count.switches,
                     adapters: count.adapters,
@@ -87,35 +87,35 @@ pub async fn subnets(State(api): State<Arc<Api>>, question: Question) -> Result<
                     swept_ms: count.swept,
                 });
             }
-            Ok(told)
+            Ok(response)
         })
         .await?;
-    answer::json(&Subnets { subnets }, &question.headers)
+    answer::json(&Subnets { subnets }, &request.headers)
 }
 
 /// `GET /fabric/{subnet}/topology`.
-pub async fn topology(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let at = question.at()?;
-    question.done()?;
+pub async fn topology(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let at = request.at()?;
+    request.done()?;
     let topology = api
-        .ask(async |client| {
-            let subnet = subnet(client, question.path("subnet")).await?;
+        .query(async |client| {
+            let subnet = subnet(client, request.path("subnet")).await?;
             api.topology(client, &subnet, at).await
         })
         .await?;
-    Ok(topology.body.response(&question.headers, Some(&topology.version)))
+    Ok(topology.body.response(&request.headers, Some(&topology.version)))
 }
 
 /// `GET /fabric/{subnet}/load`.
-pub async fn load(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let at = question.at()?;
-    let seconds = window_seconds(&question)?;
-    question.done()?;
-    let prefix = question.path("subnet");
+pub async fn load(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let at = request.at()?;
+    let seconds = window_seconds(&request)?;
+    request.done()?;
+    let prefix = request.path("subnet");
     let body = match at {
         At::Time(time) => Arc::new(api.load(prefix, at, time, seconds).await?),
         At::Latest => {
-            let subnet = api.ask(async |client| subnet(client, prefix).await).await?;
+            let subnet = api.query(async |client| subnet(client, prefix).await).await?;
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // within a day
             let key = (subnet.id, (seconds * 1e3) as u64);
             let fresh = {
@@ -128,19 +128,19 @@ pub async fn load(State(api): State<Arc<Api>>, question: Question) -> Result<Res
             fresh.get(async || api.load(prefix, at, 0, seconds).await).await?
         }
     };
-    Ok(body.response(&question.headers, None))
+    Ok(body.response(&request.headers, None))
 }
 
 /// Parameter `window`.
-pub fn window_seconds(question: &Question) -> Result<f64, Problem> {
-    question.number("window", WINDOW_SECONDS, 1.0, WINDOW_SECONDS_MAX)
+pub fn window_seconds(request: &ApiRequest) -> Result<f64, ApiError> {
+    request.number("window", WINDOW_SECONDS, 1.0, WINDOW_SECONDS_MAX)
 }
 
 /// The subnet with this prefix.
 ///
 /// # Errors
 /// There is none; the message says which there are.
-pub async fn subnet(client: &Client, prefix: &str) -> Result<Subnet, Problem> {
+pub async fn subnet(client: &Client, prefix: &str) -> Result<Subnet, ApiError> {
     let all = fabric::subnets(client).await?;
     let known: Vec<&str> = all.iter().map(|subnet| subnet.prefix.as_str()).collect();
     let remedy = match known.as_slice() {
@@ -150,7 +150,7 @@ pub async fn subnet(client: &Client, prefix: &str) -> Result<Subnet, Problem> {
         known => format!("there are {}", known.join(", ")),
     };
     let found = all.iter().find(|subnet| subnet.prefix.eq_ignore_ascii_case(prefix)).cloned();
-    found.ok_or_else(|| Problem::not_found(format!("no subnet {prefix}"), &remedy))
+    found.ok_or_else(|| ApiError::not_found(format!("no subnet {prefix}"), &remedy))
 }
 
 impl Api {
@@ -158,7 +158,12 @@ impl Api {
     ///
     /// # Errors
     /// The database's.
-    pub async fn topology(&self, client: &Client, subnet: &Subnet, at: At) -> Result<Arc<Topology>, Problem> {
+    pub async fn topology(
+        &self,
+        client: &Client,
+        subnet: &Subnet,
+        at: At,
+    ) -> Result<Arc<Topology>, ApiError> {
         let version = match at {
             At::Time(_) => fabric::version(client, subnet.id, at).await?,
             At::Latest => {
@@ -169,8 +174,8 @@ impl Api {
                 *fresh.get(async || Ok(fabric::version(client, subnet.id, at).await?)).await?
             }
         };
-        let kept = || self.fabric.topologies.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = kept().iter().find(|(id, kept, _)| *id == subnet.id && *kept == version).cloned();
+        let cache = || self.fabric.topologies.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = cache().iter().find(|(id, cache, _)| *id == subnet.id && *cache == version).cloned();
         if let Some((_, _, topology)) = known {
             return Ok(topology);
         }
@@ -183,20 +188,20 @@ impl Api {
         let prefix = subnet.prefix.clone();
         let made =
             tokio::task::spawn_blocking(move || Topology::new(&prefix, &version, told_at, nodes, &links));
-        let topology = Arc::new(made.await.map_err(|error| Problem::internal(error.to_string()))??);
+        let topology = Arc::new(made.await.map_err(|error| ApiError::internal(error.to_string()))??);
         tracing::debug!(subnet = subnet.prefix, version = version_name(&version), "topology");
-        let mut kept = kept();
-        kept.push_back((subnet.id, version, topology.clone()));
-        if kept.len() > KEPT {
-            kept.pop_front();
+        let mut cache = cache();
+        cache.push_back((subnet.id, version, topology.clone()));
+        if cache.len() > KEPT {
+            cache.pop_front();
         }
         Ok(topology)
     }
 
     /// The load of a subnet. `time` is that of a past one.
-    async fn load(&self, prefix: &str, at: At, time: i64, seconds: f64) -> Result<Body, Problem> {
+    async fn load(&self, prefix: &str, at: At, time: i64, seconds: f64) -> Result<Body, ApiError> {
         let load = self
-            .ask(async |client| {
+            .query(async |client| {
                 let subnet = subnet(client, prefix).await?;
                 let topology = self.topology(client, &subnet, at).await?;
                 let is_latest = at == At::Latest;

@@ -1,7 +1,7 @@
 //! `/fabric/{subnet}/jobs/{job}`: a job over the map: its adapters and the links between them.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer, jobs};
 use super::routes::Routes;
 use super::subnet;
@@ -30,16 +30,16 @@ struct Links {
 }
 
 /// `GET /fabric/{subnet}/jobs/{job}`.
-pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let is_given = question.text("at")?.is_some();
-    let asked = question.at()?;
-    question.done()?;
+pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let is_given = request.text("at")?.is_some();
+    let filter = request.at()?;
+    request.done()?;
     let (subnet, topology, job_key, ports, tables) = api
-        .ask(async |client| {
-            let job = jobs::find(client, question.path("job")).await?;
-            let subnet = subnet(client, question.path("subnet")).await?;
-            // Unless told otherwise, as it was when the job ended.
-            let at = if is_given { asked } else { job.end.map_or(At::Latest, At::Time) };
+        .query(async |client| {
+            let job = jobs::find(client, request.path("job")).await?;
+            let subnet = subnet(client, request.path("subnet")).await?;
+            // Unless the request has a time, as it was when the job ended.
+            let at = if is_given { filter } else { job.end.map_or(At::Latest, At::Time) };
             let topology = api.topology(client, &subnet, at).await?;
             let ports: Vec<i32> = links::job_ports(client, Ranks::Of(job.id))
                 .await?
@@ -75,6 +75,6 @@ pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Resp
             is_complete: crossed.is_complete,
         }
     });
-    let told = made.await.map_err(|error| Problem::internal(error.to_string()))?;
-    answer::json(&told, &question.headers)
+    let response = made.await.map_err(|error| ApiError::internal(error.to_string()))?;
+    answer::json(&response, &request.headers)
 }

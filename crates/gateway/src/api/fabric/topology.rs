@@ -1,7 +1,7 @@
-//! A topology as the API tells it, columns of nodes and links, and the places of its parts for other questions.
+//! A topology as the API returns it, columns of nodes and links, and the places of its parts for other requests.
 
 use super::super::answer::Body;
-use super::super::problem::Problem;
+use super::super::error::ApiError;
 use super::shape::{Role, natural, places};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ pub struct Port {
     pub node: usize,
     /// The port on the node.
     pub number: i32,
-    /// Its LID; 0 where nobody tells.
+    /// Its LID; 0 where it is not known.
     pub lid: i32,
 }
 
@@ -35,7 +35,7 @@ pub struct Port {
 pub struct Topology {
     /// Its name among those of the subnet.
     pub version: String,
-    /// What the API tells.
+    /// What the API returns.
     pub columns: Columns,
     /// Ends of each link, `a` first.
     pub ends: Vec<[Port; 2]>,
@@ -49,7 +49,7 @@ pub struct Topology {
     pub link_of_port: HashMap<i32, (usize, bool)>,
     /// Nodes by LID.
     pub node_of_lid: HashMap<usize, usize>,
-    /// The answer, but for the time that was asked for.
+    /// The answer, but for the time that was requested.
     pub body: Body,
 }
 
@@ -131,7 +131,7 @@ fn kind(node: &Node) -> u8 {
 }
 
 impl Topology {
-    /// Puts rows in order. `at` is the time that was asked for.
+    /// Puts rows in order. `at` is the time that was requested.
     ///
     /// # Errors
     /// The columns are none of JSON's.
@@ -141,7 +141,7 @@ impl Topology {
         at: i64,
         mut nodes: Vec<Node>,
         links: &[Link],
-    ) -> Result<Topology, Problem> {
+    ) -> Result<Topology, ApiError> {
         nodes.sort_by_cached_key(|node| (natural(&node.name), node.guid.clone()));
         let place_of: HashMap<i32, usize> =
             nodes.iter().enumerate().map(|(place, node)| (node.id, place)).collect();
@@ -197,7 +197,7 @@ impl Topology {
         mut columns: Columns,
         place_of: HashMap<i32, usize>,
         links: &[Link],
-    ) -> Result<Topology, Problem> {
+    ) -> Result<Topology, ApiError> {
         let port = |end: &End| {
             Some(Port { id: end.port_id, node: *place_of.get(&end.node)?, number: end.port, lid: end.lid })
         };

@@ -1,7 +1,7 @@
 //! `/jobs/{job}` and `/jobs/{job}/ranks`: one job, its hosts, operations and ranks.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::list::find;
 use axum::extract::State;
@@ -17,11 +17,11 @@ use throughline_query::time::now;
 use throughline_query::traffic;
 
 /// `GET /jobs/{job}`.
-pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
-    let told = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
+    let response = api
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             let id = job.id;
             let ranks = jobs::ranks(client, id).await?;
             let totals = jobs::totals(client, &[id]).await?.into_iter().map(|(_, totals)| totals).next();
@@ -36,7 +36,7 @@ pub async fn job(State(api): State<Arc<Api>>, question: Question) -> Result<Resp
             Ok(JobDetail { job, libraries, hosts, endings, matrices, operations })
         })
         .await?;
-    answer::json(&told, &question.headers)
+    answer::json(&response, &request.headers)
 }
 
 /// Hosts by the smallest rank on them.
@@ -138,16 +138,16 @@ fn sum<T>(one: Option<T>, other: Option<T>, together: impl Fn(T, T) -> T) -> Opt
 }
 
 /// `GET /jobs/{job}/ranks`.
-pub async fn ranks(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
-    let told = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+pub async fn ranks(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
+    let response = api
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             let totals: HashMap<i32, Totals> = jobs::rank_totals(client, job.id).await?.into_iter().collect();
             Ok(columns(job.key, jobs::ranks(client, job.id).await?, &totals))
         })
         .await?;
-    answer::json(&told, &question.headers)
+    answer::json(&response, &request.headers)
 }
 
 fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>) -> JobRanks {

@@ -1,7 +1,7 @@
-//! `/jobs`: jobs that run, of which one reading a second serves all who ask, and jobs that ended, page by page.
+//! `/jobs`: jobs that run, of which one reading a second serves all requests, and jobs that ended, page by page.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer, page};
 use axum::extract::State;
 use axum::response::Response;
@@ -44,8 +44,8 @@ enum Which {
     All,
 }
 
-/// What was asked for.
-struct Asked<'a> {
+/// What was requested.
+struct ListFilter<'a> {
     sort: Sort,
     is_descending: bool,
     text: Option<&'a str>,
@@ -69,111 +69,111 @@ const SORTS: [(&str, Sort); 8] = [
 ];
 
 /// `GET /jobs`.
-pub async fn jobs(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+pub async fn jobs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let which =
-        question.word("state", &[("live", Which::Live), ("ended", Which::Ended), ("all", Which::All)])?;
-    let with_totals = question.word("totals", &[("false", false), ("true", true)])?;
-    let asked = Asked {
-        sort: question.word("sort", &SORTS)?,
-        is_descending: question.word("order", &[("desc", true), ("asc", false)])?,
-        text: question.text("q")?,
-        user: question.text("user")?,
-        scheduler: question.text("scheduler")?,
-        since: question.time("since")?,
+        request.word("state", &[("live", Which::Live), ("ended", Which::Ended), ("all", Which::All)])?;
+    let with_totals = request.word("totals", &[("false", false), ("true", true)])?;
+    let filter = ListFilter {
+        sort: request.word("sort", &SORTS)?,
+        is_descending: request.word("order", &[("desc", true), ("asc", false)])?,
+        text: request.text("q")?,
+        user: request.text("user")?,
+        scheduler: request.text("scheduler")?,
+        since: request.time("since")?,
         with_totals,
-        limit: question.limit()?,
-        behind: page::next(&question)?,
+        limit: request.limit()?,
+        behind: page::next(&request)?,
     };
-    question.done()?;
-    if with_totals && asked.limit > TOTALS_MAX {
-        let message = format!("limit = {} with sums", asked.limit);
+    request.done()?;
+    if with_totals && filter.limit > TOTALS_MAX {
+        let message = format!("limit = {} with sums", filter.limit);
         let remedy = format!("with totals=true give at most limit={TOTALS_MAX}");
-        return Err(Problem::parameter("limit", message, &remedy));
+        return Err(ApiError::parameter("limit", message, &remedy));
     }
-    if which == Which::All && matches!(asked.sort, Sort::End | Sort::Duration) {
+    if which == Which::All && matches!(filter.sort, Sort::End | Sort::Duration) {
         let remedy = "sort all jobs by another word, or list those that ended with state=ended";
-        return Err(Problem::parameter("sort", "a job that runs has no end and no duration yet", remedy));
+        return Err(ApiError::parameter("sort", "a job that runs has no end and no duration yet", remedy));
     }
     let list = match which {
-        Which::Live => live(&api, asked).await?,
-        Which::Ended => page_of(&api, asked, false).await?,
-        Which::All => page_of(&api, asked, true).await?,
+        Which::Live => live(&api, filter).await?,
+        Which::Ended => page_of(&api, filter, false).await?,
+        Which::All => page_of(&api, filter, true).await?,
     };
-    answer::json(&list, &question.headers)
+    answer::json(&list, &request.headers)
 }
 
-async fn live(api: &Api, asked: Asked<'_>) -> Result<Jobs, Problem> {
+async fn live(api: &Api, filter: ListFilter<'_>) -> Result<Jobs, ApiError> {
     let read = async || {
-        api.ask(async |client| Ok(Live { time: now(client).await?, jobs: jobs::live(client).await? })).await
+        api.query(async |client| Ok(Live { time: now(client).await?, jobs: jobs::live(client).await? })).await
     };
     let live = api.live_jobs.get(read).await?;
     let mut fitting: Vec<(Value, &Job)> =
-        live.jobs.iter().filter(|job| asked.fits(job)).map(|job| (value(job, asked.sort), job)).collect();
+        live.jobs.iter().filter(|job| filter.fits(job)).map(|job| (value(job, filter.sort), job)).collect();
     let compare = |one: &(Value, i32), other: &(Value, i32)| {
         let order = one.0.partial_cmp(&other.0).unwrap_or(Ordering::Equal).then(one.1.cmp(&other.1));
-        if asked.is_descending { order.reverse() } else { order }
+        if filter.is_descending { order.reverse() } else { order }
     };
     let key = |(value, job): &(Value, &Job)| (value.clone(), job.id);
     fitting.sort_by(|one, other| compare(&key(one), &key(other)));
     let total = fitting.len();
-    let begin = match &asked.behind {
+    let begin = match &filter.behind {
         Some(Place(value, id)) => {
             let place = (value.clone(), *id);
             fitting.partition_point(|one| compare(&key(one), &place) != Ordering::Greater)
         }
         None => 0,
     };
-    let page: Vec<&(Value, &Job)> = fitting[begin..].iter().take(asked.limit).collect();
+    let page: Vec<&(Value, &Job)> = fitting[begin..].iter().take(filter.limit).collect();
     let next = (begin + page.len() < total).then(|| page.last()).flatten();
     let next = next.map(|(value, job)| page::cursor(&Place(value.clone(), job.id)));
     let page: Vec<Job> = page.into_iter().map(|(_, job)| (*job).clone()).collect();
-    let jobs = with_totals(api, page, live.time, asked.with_totals).await?;
+    let jobs = with_totals(api, page, live.time, filter.with_totals).await?;
     Ok(Jobs { as_of_ms: live.time, total: Some(total), jobs, next })
 }
 
-async fn page_of(api: &Api, asked: Asked<'_>, with_live: bool) -> Result<Jobs, Problem> {
-    let value = asked.behind.as_ref().map(|Place(value, id)| match value {
+async fn page_of(api: &Api, filter: ListFilter<'_>, with_live: bool) -> Result<Jobs, ApiError> {
+    let value = filter.behind.as_ref().map(|Place(value, id)| match value {
         Value::Number(number) => (number.to_string(), *id),
         Value::Text(text) => (text.clone(), *id),
     });
-    if let Some(Place(value, _)) = &asked.behind {
-        let is_text = matches!(asked.sort, Sort::User | Sort::Name | Sort::Key);
+    if let Some(Place(value, _)) = &filter.behind {
+        let is_text = matches!(filter.sort, Sort::User | Sort::Name | Sort::Key);
         if is_text != matches!(value, Value::Text(_)) {
             let remedy = "give `next` of the answer before, with the other parameters as they were";
-            return Err(Problem::parameter("next", "next is a place in a list of another order", remedy));
+            return Err(ApiError::parameter("next", "next is a place in a list of another order", remedy));
         }
     }
     let (mut found, time) = api
-        .ask(async |client| {
+        .query(async |client| {
             let query = JobQuery {
                 with_live,
-                sort: asked.sort,
-                is_descending: asked.is_descending,
-                text: asked.text,
-                user: asked.user,
-                scheduler: asked.scheduler,
-                since: asked.since,
+                sort: filter.sort,
+                is_descending: filter.is_descending,
+                text: filter.text,
+                user: filter.user,
+                scheduler: filter.scheduler,
+                since: filter.since,
                 behind: value.as_ref().map(|(value, id)| (value.as_str(), *id)),
-                limit: asked.limit as i64 + 1,
+                limit: filter.limit as i64 + 1,
             };
             Ok((jobs::page(client, &query).await?, now(client).await?))
         })
         .await?;
-    let is_more = found.len() > asked.limit;
-    found.truncate(asked.limit);
+    let is_more = found.len() > filter.limit;
+    found.truncate(filter.limit);
     let next = found.last().filter(|_| is_more).map(|(job, value)| {
-        let value = match asked.sort {
+        let value = match filter.sort {
             Sort::User | Sort::Name | Sort::Key => Value::Text(value.clone()),
             _ => value.parse().map_or_else(|_| Value::Text(value.clone()), Value::Number),
         };
         page::cursor(&Place(value, job.id))
     });
     let page = found.into_iter().map(|(job, _)| job).collect();
-    let jobs = with_totals(api, page, time, asked.with_totals).await?;
+    let jobs = with_totals(api, page, time, filter.with_totals).await?;
     Ok(Jobs { as_of_ms: time, total: None, jobs, next })
 }
 
-impl Asked<'_> {
+impl ListFilter<'_> {
     /// Whether a live job passes the filter.
     fn fits(&self, job: &Job) -> bool {
         let words = [&job.native_id, &job.user, &job.name, &job.account, &job.queue, &job.command];
@@ -206,16 +206,16 @@ fn value(job: &Job, sort: Sort) -> Value {
     }
 }
 
-/// Jobs as the API tells them, with their sums where that was asked for.
+/// Jobs as the API returns them, with their sums where that was requested.
 async fn with_totals(
     api: &Api,
     page: Vec<Job>,
     time: i64,
     wanted: bool,
-) -> Result<Vec<throughline_api::jobs::Job>, Problem> {
+) -> Result<Vec<throughline_api::jobs::Job>, ApiError> {
     let ids: Vec<i32> = page.iter().map(|job| job.id).collect();
     let totals = if wanted {
-        api.ask(async |client| Ok(jobs::totals(client, &ids).await?)).await?
+        api.query(async |client| Ok(jobs::totals(client, &ids).await?)).await?
     } else {
         Vec::new()
     };
@@ -233,9 +233,9 @@ async fn with_totals(
 ///
 /// # Errors
 /// There is none.
-pub async fn find(client: &Client, key: &str) -> Result<Job, Problem> {
+pub async fn find(client: &Client, key: &str) -> Result<Job, ApiError> {
     jobs::one(client, key).await?.ok_or_else(|| {
         let remedy = "give a whole key, percent-encoded, as /api/v1/jobs or /api/v1/search?q= list them";
-        Problem::not_found(format!("no job {key}"), remedy)
+        ApiError::not_found(format!("no job {key}"), remedy)
     })
 }

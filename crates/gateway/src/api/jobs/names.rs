@@ -1,7 +1,7 @@
 //! `/job-names/{name}`: the job that a name means which a person typed.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use axum::extract::State;
 use axum::response::Response;
@@ -17,48 +17,48 @@ const KEY_CHARACTERS: usize = 120;
 const TEXT_CHARACTERS: usize = 40;
 
 /// `GET /job-names/{name}`.
-pub async fn name(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let user = question.text("uid")?.is_some().then(|| question.number("uid", 0, 0, u32::MAX)).transpose()?;
-    question.done()?;
-    let name = question.path("name");
-    let meaning = api.ask(async |client| Ok(job_names::meaning(client, name, user).await?)).await?;
+pub async fn name(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let user = request.text("uid")?.is_some().then(|| request.number("uid", 0, 0, u32::MAX)).transpose()?;
+    request.done()?;
+    let name = request.path("name");
+    let meaning = api.query(async |client| Ok(job_names::meaning(client, name, user).await?)).await?;
     match meaning {
-        Meaning::Job(job_key) => answer::json(&JobName { job_key }, &question.headers),
-        other => Err(problem(&other, name, user)),
+        Meaning::Job(job_key) => answer::json(&JobName { job_key }, &request.headers),
+        other => Err(error(&other, name, user)),
     }
 }
 
-fn problem(meaning: &Meaning, name: &str, user: Option<u32>) -> Problem {
+fn error(meaning: &Meaning, name: &str, user: Option<u32>) -> ApiError {
     const RUN: &str = "run an MPI program under throughline-exec on a node with an agent";
     const LIST: &str = "`throughline job list` shows those that there are";
     let name = plain(name, KEY_CHARACTERS);
     match (meaning, user) {
-        (Meaning::NoJobYet, None) => Problem::not_found("no job yet", RUN),
-        (Meaning::NoJobYet, Some(user)) => Problem::not_found(
+        (Meaning::NoJobYet, None) => ApiError::not_found("no job yet", RUN),
+        (Meaning::NoJobYet, Some(user)) => ApiError::not_found(
             format!("no job of yours yet (user {user})"),
             &format!("{RUN}; `throughline job list` shows those of others"),
         ),
         (Meaning::Nothing { is_empty: true, .. }, _) => {
-            Problem::not_found(format!("no job {name}: the database has none yet"), RUN)
+            ApiError::not_found(format!("no job {name}: the database has none yet"), RUN)
         }
         (Meaning::Nothing { nearest, .. }, _) if !nearest.is_empty() => {
             let nearest: Vec<String> = nearest.iter().map(|key| plain(key, KEY_CHARACTERS)).collect();
-            Problem::not_found(format!("no job {name}"), &format!("the nearest: {}", nearest.join(", ")))
+            ApiError::not_found(format!("no job {name}"), &format!("the nearest: {}", nearest.join(", ")))
         }
         (Meaning::Several(jobs), _) => {
             let more = if jobs.len() > CANDIDATES_MAX { ", …" } else { "" };
             let shown: Vec<String> = jobs.iter().take(CANDIDATES_MAX).map(about).collect();
-            Problem::ambiguous(
+            ApiError::ambiguous(
                 format!("{name} fits {} jobs: {}{more}", jobs.len(), shown.join(", ")),
                 "name one of them by more of its key",
             )
         }
-        (Meaning::NotAsMany, _) => Problem::not_found(format!("there are not as many jobs: {name}"), LIST),
-        (Meaning::Nothing { .. } | Meaning::Job(_), _) => Problem::not_found(format!("no job {name}"), LIST),
+        (Meaning::NotAsMany, _) => ApiError::not_found(format!("there are not as many jobs: {name}"), LIST),
+        (Meaning::Nothing { .. } | Meaning::Job(_), _) => ApiError::not_found(format!("no job {name}"), LIST),
     }
 }
 
-/// A candidate with what tells it from others.
+/// A candidate with what distinguishes it from others.
 fn about(job: &Candidate) -> String {
     let or = |text: &Option<String>, absent: &str| plain(text.as_deref().unwrap_or(absent), TEXT_CHARACTERS);
     format!(

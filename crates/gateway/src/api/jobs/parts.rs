@@ -1,7 +1,7 @@
 //! `/jobs/{job}/regions`, `/traffic` and `/link-peaks`: parts of a job that are read when somebody looks at it.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::list::find;
 use axum::extract::State;
@@ -14,41 +14,41 @@ use throughline_query::job_parts;
 const LINKS_SECONDS: u64 = 10;
 
 /// `GET /jobs/{job}/regions`.
-pub async fn regions(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
+pub async fn regions(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
     let regions = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             Ok(JobRegions { regions: job_parts::regions(client, job.id).await?, job_key: job.key })
         })
         .await?;
-    answer::json(&regions, &question.headers)
+    answer::json(&regions, &request.headers)
 }
 
 /// `GET /jobs/{job}/traffic`.
-pub async fn traffic(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
+pub async fn traffic(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
     let traffic = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             Ok(JobTraffic { traffic: job_parts::traffic(client, job.id).await?, job_key: job.key })
         })
         .await?;
-    answer::json(&traffic, &question.headers)
+    answer::json(&traffic, &request.headers)
 }
 
 /// `GET /jobs/{job}/link-peaks`.
-pub async fn link_peaks(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let seconds = question.number("seconds", LINKS_SECONDS, 1, 86_400)?.min(api.limits.time.as_secs().max(1));
-    question.done()?;
+pub async fn link_peaks(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let seconds = request.number("seconds", LINKS_SECONDS, 1, 86_400)?.min(api.limits.time.as_secs().max(1));
+    request.done()?;
     let links = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             Ok(JobLinkPeaks {
                 links: job_parts::link_peaks(client, job.id, seconds).await?,
                 job_key: job.key,
             })
         })
         .await?;
-    answer::json(&links, &question.headers)
+    answer::json(&links, &request.headers)
 }

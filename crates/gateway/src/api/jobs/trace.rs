@@ -1,8 +1,8 @@
 //! `/jobs/{job}/trace`, its records by rank, `/jobs/{job}/pairs` and `/job-rates`: what `throughline job trace`, `matrix` and
 //! `top` show. What may be large comes in pages.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer, page};
 use super::list::find;
 use axum::extract::State;
@@ -20,62 +20,62 @@ const RECORDS_MAX: i64 = 20_000;
 const PAIRS_MAX: i64 = 500_000;
 
 /// `GET /jobs/{job}/trace`.
-pub async fn ranks(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    question.done()?;
+pub async fn ranks(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
     let ranks = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             Ok(TracedRanks { ranks: trace::ranks(client, job.id).await?, job_key: job.key })
         })
         .await?;
     let size_hint = ranks.ranks.iter().map(|rank| 200 + rank.comparisons.number.len() * 60).sum();
-    Ok(answer::body_aside(ranks, size_hint).await?.response(&question.headers, None))
+    Ok(answer::body_aside(ranks, size_hint).await?.response(&request.headers, None))
 }
 
 /// `GET /jobs/{job}/trace/{rank}`.
-pub async fn records(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let rank = question.path("rank");
+pub async fn records(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let rank = request.path("rank");
     let rank: i32 = rank.parse().ok().filter(|rank| *rank >= 0).ok_or_else(|| {
-        Problem::parameter("rank", format!("rank = {rank}"), "give the number of a rank, from 0")
+        ApiError::parameter("rank", format!("rank = {rank}"), "give the number of a rank, from 0")
     })?;
-    if question.text("epoch_us")?.is_none() {
+    if request.text("epoch_us")?.is_none() {
         let remedy = "give `epoch_us` of the rank as /jobs/{job}/trace lists it";
-        return Err(Problem::parameter("epoch_us", "epoch_us is not given", remedy));
+        return Err(ApiError::parameter("epoch_us", "epoch_us is not given", remedy));
     }
     let query = RecordQuery {
         rank,
         // Until the year 9999.
-        epoch_us: question.number("epoch_us", 0, 0, 253_402_300_799_999_999)?,
-        from_ns: question.number("from_ns", i64::MIN, i64::MIN, i64::MAX)?,
-        until_ns: question.number("until_ns", i64::MAX, i64::MIN, i64::MAX)?,
-        until_us: question
+        epoch_us: request.number("epoch_us", 0, 0, 253_402_300_799_999_999)?,
+        from_ns: request.number("from_ns", i64::MIN, i64::MIN, i64::MAX)?,
+        until_ns: request.number("until_ns", i64::MAX, i64::MIN, i64::MAX)?,
+        until_us: request
             .text("until_us")?
             .is_some()
-            .then(|| question.number("until_us", 0, 0, 253_402_300_799_999_999))
+            .then(|| request.number("until_us", 0, 0, 253_402_300_799_999_999))
             .transpose()?,
-        after: question.number("after", -1, -1, i64::MAX)?,
-        limit: question.number("limit", RECORDS_MAX, 1, RECORDS_MAX)?,
+        after: request.number("after", -1, -1, i64::MAX)?,
+        limit: request.number("limit", RECORDS_MAX, 1, RECORDS_MAX)?,
     };
-    question.done()?;
+    request.done()?;
     let records = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             Ok(trace::records(client, job.id, &query).await?)
         })
         .await?;
     let size_hint = records.records.number.len() * 100;
-    Ok(answer::body_aside(records, size_hint).await?.response(&question.headers, None))
+    Ok(answer::body_aside(records, size_hint).await?.response(&request.headers, None))
 }
 
 /// `GET /jobs/{job}/pairs`.
-pub async fn pairs(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let kind = question.word("kind", &[("logical", "logical"), ("wire", "wire")])?;
-    let limit = question.number("limit", PAIRS_MAX, 1, PAIRS_MAX)?;
-    let behind: Option<(i32, i32)> = page::next(&question)?;
-    question.done()?;
+pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let kind = request.word("kind", &[("logical", "logical"), ("wire", "wire")])?;
+    let limit = request.number("limit", PAIRS_MAX, 1, PAIRS_MAX)?;
+    let behind: Option<(i32, i32)> = page::next(&request)?;
+    request.done()?;
     let (job_key, mut pairs) = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             Ok((job.key, traffic::pairs_behind(client, job.id, kind, behind, limit + 1).await?))
         })
         .await?;
@@ -89,14 +89,14 @@ pub async fn pairs(State(api): State<Arc<Api>>, question: Question) -> Result<Re
     let next = last.map(|(from, to)| page::cursor(&(*from, *to)));
     let size_hint = pairs.from.len() * 20;
     let pairs = JobPairs { job_key, kind: kind.to_owned(), pairs, next };
-    Ok(answer::body_aside(pairs, size_hint).await?.response(&question.headers, None))
+    Ok(answer::body_aside(pairs, size_hint).await?.response(&request.headers, None))
 }
 
 /// `GET /job-rates`.
-pub async fn rates(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let window = question.number("window", 10.0, 0.5, 86_400.0)?;
-    let user = question.text("user")?;
-    question.done()?;
-    let rates = api.ask(async |client| Ok(job_rates::rates(client, window, user).await?)).await?;
-    answer::json(&rates, &question.headers)
+pub async fn rates(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let window = request.number("window", 10.0, 0.5, 86_400.0)?;
+    let user = request.text("user")?;
+    request.done()?;
+    let rates = api.query(async |client| Ok(job_rates::rates(client, window, user).await?)).await?;
+    answer::json(&rates, &request.headers)
 }

@@ -1,7 +1,7 @@
 //! `/jobs/{job}/matrix` and `/jobs/{job}/operations`: who sent how much to whom, and operations over time.
 
-use super::super::problem::Problem;
-use super::super::question::Question;
+use super::super::error::ApiError;
+use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::detail::places;
 use super::list::find;
@@ -42,16 +42,16 @@ struct Cells {
 }
 
 /// `GET /jobs/{job}/matrix`.
-pub async fn matrix(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
-    let kind = question.word("kind", &[("logical", "logical"), ("wire", "wire")])?;
+pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    let kind = request.word("kind", &[("logical", "logical"), ("wire", "wire")])?;
     let measures = [("bytes", (Measure::Bytes, "bytes")), ("messages", (Measure::Messages, "messages"))];
-    let (measure, measure_name) = question.word("measure", &measures)?;
-    let fold = question.word("fold", &[("rank", "rank"), ("node", "node")])?;
-    let at = question.at()?;
-    question.done()?;
+    let (measure, measure_name) = request.word("measure", &measures)?;
+    let fold = request.word("fold", &[("rank", "rank"), ("node", "node")])?;
+    let at = request.at()?;
+    request.done()?;
     let (job, ranks, pairs) = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
             let ranks = ranks(client, job.id).await?;
             let pairs = traffic::pairs(client, job.id, kind, measure, at, CELLS_MAX as i64 + 1).await?;
             Ok((job, ranks, pairs))
@@ -61,7 +61,7 @@ pub async fn matrix(State(api): State<Arc<Api>>, question: Question) -> Result<R
         let message = format!("the matrix of {} has more than {CELLS_MAX} cells", job.key);
         let remedy =
             "only worlds of up to 1024 ranks can be told; `throughline job matrix` draws larger ones";
-        return Err(Problem::over_limit("1048576 cells", message, remedy));
+        return Err(ApiError::over_limit("1048576 cells", message, remedy));
     }
     let (names, places) = places(&ranks);
     let host_of_rank: HashMap<i32, usize> =
@@ -89,7 +89,7 @@ pub async fn matrix(State(api): State<Arc<Api>>, question: Question) -> Result<R
         cells: cells(&sums, size),
     };
     let size_hint = matrix.cells.gap.len() * 12;
-    Ok(answer::body_aside(matrix, size_hint).await?.response(&question.headers, None))
+    Ok(answer::body_aside(matrix, size_hint).await?.response(&request.headers, None))
 }
 
 /// Row, column and value, in order.
@@ -140,31 +140,27 @@ struct Series {
 }
 
 /// `GET /jobs/{job}/operations`.
-pub async fn operations(State(api): State<Arc<Api>>, question: Question) -> Result<Response, Problem> {
+pub async fn operations(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let by =
-        question.word("by", &[("operation", (By::Operation, "operation")), ("rank", (By::Rank, "rank"))])?;
+        request.word("by", &[("operation", (By::Operation, "operation")), ("rank", (By::Rank, "rank"))])?;
     let only = Only {
-        operation: question.text("operation")?,
-        rank: question
-            .text("rank")?
-            .is_some()
-            .then(|| question.number("rank", 0, 0, i32::MAX))
-            .transpose()?,
+        operation: request.text("operation")?,
+        rank: request.text("rank")?.is_some().then(|| request.number("rank", 0, 0, i32::MAX)).transpose()?,
     };
-    let points = question.points()?;
-    let (_, _) = (question.time("from")?, question.time("to")?);
-    question.done()?;
+    let points = request.points()?;
+    let (_, _) = (request.time("from")?, request.time("to")?);
+    request.done()?;
     let (job, grid, steps) = api
-        .ask(async |client| {
-            let job = find(client, question.path("job")).await?;
-            let (from, to) = span(&question, client, &job).await?;
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
+            let (from, to) = span(&request, client, &job).await?;
             let grid = Grid::new(from, to, points);
             let steps = traffic::operations(client, job.id, &grid, by.0, only, STEPS_MAX as i64 + 1).await?;
             Ok((job, grid, steps))
         })
         .await?;
     let series = series(steps, &grid)?;
-    let told = Operations {
+    let response = Operations {
         job_key: job.key,
         from_ms: grid.from,
         to_ms: grid.to(),
@@ -173,17 +169,17 @@ pub async fn operations(State(api): State<Arc<Api>>, question: Question) -> Resu
         by: by.1,
         series,
     };
-    let size_hint = told.series.len() * grid.steps * 20;
-    Ok(answer::body_aside(told, size_hint).await?.response(&question.headers, None))
+    let size_hint = response.series.len() * grid.steps * 20;
+    Ok(answer::body_aside(response, size_hint).await?.response(&request.headers, None))
 }
 
-/// The range that is asked for of a job; its own unless given.
-pub async fn span(question: &Question, client: &Client, job: &Job) -> Result<(i64, i64), Problem> {
+/// The requested range of a job; its own unless given.
+pub async fn span(request: &ApiRequest, client: &Client, job: &Job) -> Result<(i64, i64), ApiError> {
     let now = now(client).await?;
     let start = job.start.unwrap_or(job.first_seen);
     // A row stands for the bin that ends with it, and the last ones come after the end.
     let end = job.end.map_or(now, |end| end + 1000);
-    question.range(|to| {
+    request.range(|to| {
         let to = to.unwrap_or(end.max(start + 1000));
         (start.min(to - 1), to)
     })
@@ -196,7 +192,7 @@ pub fn step_seconds(grid: &Grid) -> f64 {
 }
 
 /// One series for each operation or rank, with a number for each step. Steps come ordered by series.
-fn series(steps: Vec<Step>, grid: &Grid) -> Result<Vec<Series>, Problem> {
+fn series(steps: Vec<Step>, grid: &Grid) -> Result<Vec<Series>, ApiError> {
     let mut all: Vec<Series> = Vec::new();
     for step in steps {
         let is_next =
@@ -205,7 +201,7 @@ fn series(steps: Vec<Step>, grid: &Grid) -> Result<Vec<Series>, Problem> {
             if (all.len() + 1) * grid.steps > STEPS_MAX {
                 let message = format!("more than {STEPS_MAX} numbers of each kind");
                 let remedy = "give fewer `points`, a shorter range, one `rank` or by=operation";
-                return Err(Problem::over_limit(&format!("{STEPS_MAX} numbers"), message, remedy));
+                return Err(ApiError::over_limit(&format!("{STEPS_MAX} numbers"), message, remedy));
             }
             all.push(Series {
                 operation: step.operation,

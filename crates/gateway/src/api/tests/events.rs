@@ -32,15 +32,15 @@ async fn events_by_what_they_are_about_page_by_page() {
     let texts = async |query: &str| {
         let (mut found, mut next) = (Vec::new(), String::new());
         loop {
-            let told = get(&router, &format!("/events?{range}&{query}{next}")).await;
+            let body = get(&router, &format!("/events?{range}&{query}{next}")).await;
             found.extend(
-                told["events"]
+                body["events"]
                     .as_array()
                     .unwrap()
                     .iter()
                     .map(|e| e["text"].as_str().unwrap().replace("number ", "")),
             );
-            match told["next"].as_str() {
+            match body["next"].as_str() {
                 Some(place) => next = format!("&next={place}"),
                 None => return found.join(" "),
             }
@@ -60,8 +60,8 @@ async fn events_by_what_they_are_about_page_by_page() {
     );
     assert_eq!(texts(&format!("instance={SUBNET}&limit=2")).await, "3 5 4 1 0 2");
     assert_eq!(texts("job=x").await, "");
-    let told = get(&router, &format!("/events?{range}&kind=link.&limit=1")).await;
-    assert_eq!(told["events"][0]["time_ms"], json!(START_MS + 10_000));
+    let body = get(&router, &format!("/events?{range}&kind=link.&limit=1")).await;
+    assert_eq!(body["events"][0]["time_ms"], json!(START_MS + 10_000));
 }
 
 #[tokio::test]
@@ -74,8 +74,8 @@ async fn sources_and_ranges() {
     fresh.self_stats = vec![stat(now - 20 * seed::SECOND, 1.0), stat(now - 10 * seed::SECOND, 0.0)];
     seed::write(&database, 3, vec![fresh]).await;
     let router = api_on(database);
-    let told = get(&router, "/health").await;
-    let sources = told["sources"].as_array().unwrap();
+    let body = get(&router, "/health").await;
+    let sources = body["sources"].as_array().unwrap();
     let names: Vec<_> = sources
         .iter()
         .map(|source| (source["source"].as_str().unwrap(), source["instance"].as_str().unwrap()))
@@ -83,7 +83,7 @@ async fn sources_and_ranges() {
     assert_eq!(names, [("nvml", "n2"), ("sysfs", "n2")]);
     assert_eq!((&sources[0]["up"], &sources[0]["newest_ms"]), (&json!(false), &json!(null)));
     let age = sources[1]["age_seconds"].as_f64().unwrap();
-    assert!((30.0..600.0).contains(&age) && sources[1]["up"].is_null() && sources[1]["read"] == 1, "{told}");
+    assert!((30.0..600.0).contains(&age) && sources[1]["up"].is_null() && sources[1]["read"] == 1, "{body}");
     let range = get(&router, "/range").await;
     assert!(range["from_ms"].as_i64().unwrap() <= START_MS && range["to_ms"].as_i64().unwrap() > START_MS);
     assert!(range["tables"].as_array().unwrap().iter().any(|table| table["table"] == "coverage"));

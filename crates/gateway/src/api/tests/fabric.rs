@@ -12,12 +12,12 @@ fn port(guid: u64, port: u32, sent: u64, received: u64) -> Port {
 #[tokio::test]
 async fn nodes_by_layer_and_links_from_the_hosts_upwards() {
     let router = api_on(seed::fabric().await);
-    let told = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
+    let body = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
     assert_eq!(
-        (&told["layers"], &told["pods"], &told["changed_ms"]),
+        (&body["layers"], &body["pods"], &body["changed_ms"]),
         (&json!(3), &json!(2), &json!(START_MS))
     );
-    let nodes = &told["nodes"];
+    let nodes = &body["nodes"];
     // By number within names, and the one without a name under its GUID.
     let names = [
         "0x00000000000001ff",
@@ -50,21 +50,21 @@ async fn nodes_by_layer_and_links_from_the_hosts_upwards() {
 #[tokio::test]
 async fn links_lead_away_from_the_hosts() {
     let router = api_on(seed::fabric().await);
-    let told = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
-    let links = &told["links"];
+    let body = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
+    let links = &body["links"];
     let (a, b) = (links["a"].as_array().unwrap(), links["b"].as_array().unwrap());
     assert_eq!(a.len(), 6);
     assert!(a.iter().zip(b).all(|(a, b)| a.as_u64() < b.as_u64()));
     for (guid, port, other, is_a) in
         [(N2, 1, LEAF_1, true), (LEAF_1, 3, SPINE, true), (SPINE, 2, LEAF_2, false)]
     {
-        let (place, at_a) = link(&told, guid, port);
+        let (place, at_a) = link(&body, guid, port);
         assert_eq!(at_a, is_a);
         let end = links[if is_a { "b" } else { "a" }][place].as_u64().unwrap() as usize;
-        assert_eq!(told["nodes"]["guid"][end], json!(seed::guid(other)));
+        assert_eq!(body["nodes"]["guid"][end], json!(seed::guid(other)));
         assert_eq!(links["bytes_per_second"][place], json!(SPEED));
         let word =
-            |column: &str, words: &str| told[words][links[column][place].as_u64().unwrap() as usize].clone();
+            |column: &str, words: &str| body[words][links[column][place].as_u64().unwrap() as usize].clone();
         assert_eq!(
             [word("width", "widths"), word("speed", "speeds"), word("state", "states")],
             ["4x", "50.0 Gbps", "Active"].map(|word| json!(word))
@@ -73,7 +73,7 @@ async fn links_lead_away_from_the_hosts() {
 }
 
 #[tokio::test]
-async fn the_past_is_told_as_it_was_and_the_version_follows_the_changes() {
+async fn the_past_is_shown_as_it_was_and_the_version_follows_the_changes() {
     let database = seed::fabric().await;
     let router = api_on(database.clone());
     let at = |seconds: i64| format!("/fabric/{SUBNET}/topology?at={}", START_MS + seconds * 1000);
@@ -90,12 +90,12 @@ async fn the_past_is_told_as_it_was_and_the_version_follows_the_changes() {
         (&json!(START_MS + 60_000), 5)
     );
     // What now holds is what held a minute after.
-    let now = ask_with(&router, &format!("/fabric/{SUBNET}/topology"), &[]).await;
+    let now = request_with(&router, &format!("/fabric/{SUBNET}/topology"), &[]).await;
     assert_eq!(now.body["version"], after["version"]);
     let tag = now.headers["etag"].to_str().unwrap().to_owned();
-    let same = ask_with(&router, &at(61), &[("if-none-match", &tag)]).await;
+    let same = request_with(&router, &at(61), &[("if-none-match", &tag)]).await;
     assert_eq!((same.status, same.body), (304, Value::Null));
-    assert_eq!(ask_with(&router, &at(59), &[("if-none-match", &tag)]).await.status, 200);
+    assert_eq!(request_with(&router, &at(59), &[("if-none-match", &tag)]).await.status, 200);
     // Before anything was known there was nothing.
     assert_eq!(get(&router, &at(-10)).await["nodes"]["guid"], json!([]));
 }
@@ -141,13 +141,13 @@ async fn shares_waiting_and_errors_of_each_direction() {
     seed::write(&database, 1, std::iter::once(Default::default()).chain(sweeps).collect()).await;
     let router = api_on(database);
     let topology = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
-    let told = get(&router, &format!("/fabric/{SUBNET}/load?at={}&window=20", START_MS + 30_000)).await;
-    assert_eq!((&told["topology"], &told["window_seconds"]), (&topology["version"], &json!(20.0)));
-    assert_eq!(told["round"], json!({"time_ms": START_MS + 30_000, "expected": 11, "read": 11, "failed": 0}));
+    let body = get(&router, &format!("/fabric/{SUBNET}/load?at={}&window=20", START_MS + 30_000)).await;
+    assert_eq!((&body["topology"], &body["window_seconds"]), (&topology["version"], &json!(20.0)));
+    assert_eq!(body["round"], json!({"time_ms": START_MS + 30_000, "expected": 11, "read": 11, "failed": 0}));
     let value = |guid, port, group: &str, own: bool| {
         let (place, is_a) = link(&topology, guid, port);
         let names = if group == "errors" || group == "age_seconds" { ["a", "b"] } else { ["ab", "ba"] };
-        told[group][names[usize::from(is_a != own)]][place].clone()
+        body[group][names[usize::from(is_a != own)]][place].clone()
     };
     assert_eq!([true, false].map(|own| value(N2, 1, "utilisation", own)), [json!(0.5), json!(0.0)]);
     // A tick is 8 bytes: a quarter of the time.
@@ -155,7 +155,7 @@ async fn shares_waiting_and_errors_of_each_direction() {
     // Two kinds of errors, two of each in the 20 s.
     assert_eq!([true, false].map(|own| value(N2, 1, "errors", own)), [json!(4), json!(0)]);
     assert_eq!(value(N2, 1, "age_seconds", true), json!(0.0));
-    // Of the host without readings the leaf tells both directions.
+    // Of the host without readings the leaf reports both directions.
     assert_eq!([true, false].map(|own| value(N10, 1, "utilisation", own)), [json!(1.0), json!(0.1)]);
     assert_eq!([true, false].map(|own| value(N10, 1, "waiting", own)), [json!(null), json!(0.0)]);
     assert_eq!([true, false].map(|own| value(N10, 1, "age_seconds", own)), [json!(null), json!(0.0)]);
@@ -224,11 +224,11 @@ async fn multicast_groups_and_the_links_that_carry_them() {
     let router = api_on(database);
     let topology = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
     let listed = |seconds: i64| format!("/fabric/{SUBNET}/groups?at={}", START_MS + seconds * 1000);
-    let told = get(&router, &listed(30)).await;
-    assert_eq!(told["topology"], topology["version"]);
+    let body = get(&router, &listed(30)).await;
+    assert_eq!(body["topology"], topology["version"]);
     let first = json!({"mlid": 0xC000, "switches": 3, "adapters": 2, "links": 4});
     let second = json!({"mlid": 0xC001, "switches": 1, "adapters": 2, "links": 2});
-    assert_eq!(told["groups"], json!([first, second]));
+    assert_eq!(body["groups"], json!([first, second]));
     assert_eq!(get(&router, &listed(61)).await["groups"], json!([first]));
     assert_eq!(get(&router, &listed(0)).await["groups"], json!([]));
     let tree = get(&router, &format!("/fabric/{SUBNET}/groups/0xc000")).await;
@@ -255,7 +255,7 @@ async fn multicast_groups_and_the_links_that_carry_them() {
 #[tokio::test]
 async fn subnets_and_what_they_have() {
     let router = api_on(seed::fabric().await);
-    let told = get(&router, "/subnets").await;
+    let body = get(&router, "/subnets").await;
     let expected = json!({"subnet": SUBNET, "switches": 3, "adapters": 4, "links": 6, "changed_ms": START_MS, "swept_ms": null});
-    assert_eq!(told["subnets"], json!([expected]));
+    assert_eq!(body["subnets"], json!([expected]));
 }

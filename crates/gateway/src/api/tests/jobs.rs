@@ -33,8 +33,8 @@ async fn seeded() -> (Database, Router) {
 #[tokio::test]
 async fn a_job_with_its_hosts_operations_and_sums() {
     let (_, router) = seeded().await;
-    let told = get(&router, "/jobs/slurm%3A7.0%401000").await;
-    let job = &told["job"];
+    let body = get(&router, "/jobs/slurm%3A7.0%401000").await;
+    let job = &body["job"];
     assert_eq!(
         (&job["state"], &job["user"], &job["nodes"], &job["ranks"]),
         (&json!("ended"), &json!("ada"), &json!(2), &json!(4))
@@ -48,12 +48,12 @@ async fn a_job_with_its_hosts_operations_and_sums() {
     assert_eq!(job["totals"]["observed_seconds"], json!(120.0), "of the two ranks that told anything");
     let hosts = [("n2", 0, 1), ("n10", 2, 3)]
         .map(|(host, first, last)| json!({"host": host, "ranks": 2, "first_rank": first, "last_rank": last}));
-    assert_eq!(told["hosts"], json!(hosts));
+    assert_eq!(body["hosts"], json!(hosts));
     assert_eq!(
-        (&told["libraries"], &told["matrices"]),
+        (&body["libraries"], &body["matrices"]),
         (&json!(["Open MPI 4.1.4"]), &json!(["logical", "wire"]))
     );
-    let allreduce = &told["operations"][0];
+    let allreduce = &body["operations"][0];
     assert_eq!(
         (&allreduce["operation"], &allreduce["calls"], &allreduce["bytes"]),
         (&json!("allreduce"), &json!(42), &json!(1328))
@@ -61,15 +61,15 @@ async fn a_job_with_its_hosts_operations_and_sums() {
     let sizes = allreduce["sizes"].as_array().unwrap();
     assert_eq!(sizes.iter().map(|size| &size["calls"]).collect::<Vec<_>>(), [&json!(41), &json!(1)]);
     assert_eq!(allreduce["algorithms"][0]["algorithm"], "ring");
-    assert_eq!(told["operations"][1]["time_share"], json!(0.0667));
+    assert_eq!(body["operations"][1]["time_share"], json!(0.0667));
 }
 
 #[tokio::test]
 async fn ranks_in_columns() {
     let (_, router) = seeded().await;
-    let told = get(&router, "/jobs/slurm:7.0@1000/ranks").await;
-    let ranks = &told["ranks"];
-    assert_eq!((&told["hosts"], &ranks["host"]), (&json!(["n2", "n10"]), &json!([0, 0, 1, 1])));
+    let body = get(&router, "/jobs/slurm:7.0@1000/ranks").await;
+    let ranks = &body["ranks"];
+    assert_eq!((&body["hosts"], &ranks["host"]), (&json!(["n2", "n10"]), &json!([0, 0, 1, 1])));
     assert_eq!(
         (&ranks["rank"], &ranks["ending"]),
         (&json!([0, 1, 2, 3]), &json!(["clean", "clean", "clean", "clean"]))
@@ -90,13 +90,13 @@ async fn matrices_by_rank_by_host_and_of_the_past() {
     let (_, router) = seeded().await;
     let matrix = async |query: &str| get(&router, &format!("/jobs/slurm:7.0@1000/matrix?{query}")).await;
     // 0 to 1, 2 and 3, and 3 to 0.
-    let told = matrix("").await;
+    let body = matrix("").await;
     assert_eq!(
-        (&told["size"], &told["names"], &told["host_of"]),
+        (&body["size"], &body["names"], &body["host_of"]),
         (&json!(4), &json!(["n2", "n10"]), &json!([0, 0, 1, 1]))
     );
-    assert_eq!(told["cells"], json!({"gap": [2, 1, 1, 9], "value": [400, 50, 7, 9]}));
-    assert_eq!((&told["total"], &told["largest"]), (&json!(466), &json!(400)));
+    assert_eq!(body["cells"], json!({"gap": [2, 1, 1, 9], "value": [400, 50, 7, 9]}));
+    assert_eq!((&body["total"], &body["largest"]), (&json!(466), &json!(400)));
     assert_eq!(matrix("measure=messages").await["cells"]["value"], json!([4, 2, 1, 1]));
     let folded = matrix("fold=node").await;
     assert_eq!(
@@ -111,22 +111,22 @@ async fn matrices_by_rank_by_host_and_of_the_past() {
 #[tokio::test]
 async fn operations_over_time() {
     let (_, router) = seeded().await;
-    let ask = async |query: &str| get(&router, &format!("/jobs/slurm:7.0@1000/operations?{query}")).await;
+    let query = async |query: &str| get(&router, &format!("/jobs/slurm:7.0@1000/operations?{query}")).await;
     // Of a job from its start to its end, in steps that fit: 61 s in steps of 10 s.
-    let told = ask("points=10").await;
-    assert_eq!((&told["from_ms"], &told["step_seconds"]), (&json!(START_MS), &json!(10.0)));
-    assert_eq!(told["times_ms"].as_array().unwrap().len(), 7);
-    let series = |told: &Value, place: usize, column: &str| told["series"][place][column].clone();
-    assert_eq!(told["series"][0]["operation"], "allreduce");
+    let body = query("points=10").await;
+    assert_eq!((&body["from_ms"], &body["step_seconds"]), (&json!(START_MS), &json!(10.0)));
+    assert_eq!(body["times_ms"].as_array().unwrap().len(), 7);
+    let series = |body: &Value, place: usize, column: &str| body["series"][place][column].clone();
+    assert_eq!(body["series"][0]["operation"], "allreduce");
     // The end of a step belongs to it.
-    assert_eq!(series(&told, 0, "calls"), json!([20, 20, 1, 0, 1, 0, 0]));
-    assert_eq!(series(&told, 0, "bytes"), json!([160, 160, 1000, 0, 8, 0, 0]));
-    assert_eq!(series(&told, 0, "elapsed_seconds"), json!([0.3, 0.3, 0.05, 0.0, 0.05, 0.0, 0.0]));
+    assert_eq!(series(&body, 0, "calls"), json!([20, 20, 1, 0, 1, 0, 0]));
+    assert_eq!(series(&body, 0, "bytes"), json!([160, 160, 1000, 0, 8, 0, 0]));
+    assert_eq!(series(&body, 0, "elapsed_seconds"), json!([0.3, 0.3, 0.05, 0.0, 0.05, 0.0, 0.0]));
     assert_eq!(
-        (series(&told, 1, "operation"), series(&told, 1, "calls")),
+        (series(&body, 1, "operation"), series(&body, 1, "calls")),
         (json!("send"), json!([5, 0, 0, 0, 0, 0, 0]))
     );
-    let ranks = ask("points=10&by=rank").await;
+    let ranks = query("points=10&by=rank").await;
     assert_eq!(
         (series(&ranks, 0, "rank"), series(&ranks, 0, "calls")),
         (json!(0), json!([15, 20, 1, 0, 1, 0, 0]))
@@ -135,9 +135,9 @@ async fn operations_over_time() {
         (series(&ranks, 1, "rank"), series(&ranks, 1, "calls")),
         (json!(1), json!([10, 0, 0, 0, 0, 0, 0]))
     );
-    assert_eq!(series(&ask("points=10&rank=1").await, 0, "calls"), json!([10, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(series(&query("points=10&rank=1").await, 0, "calls"), json!([10, 0, 0, 0, 0, 0, 0]));
     // What came before the range is no part of it.
-    let later = ask(&format!("points=10&operation=allreduce&from={}", START_MS + 20_000)).await;
+    let later = query(&format!("points=10&operation=allreduce&from={}", START_MS + 20_000)).await;
     assert_eq!(
         (&later["step_seconds"], series(&later, 0, "calls")),
         (&json!(5.0), json!([1, 0, 0, 0, 0, 1, 0, 0, 0]))
@@ -165,22 +165,22 @@ async fn lists_of_live_and_ended_jobs_page_by_page() {
     });
     let batches = live.chain(ended).map(|run| seed::run(&run));
     seed::write(&database, 3, batches.collect()).await;
-    let numbers = |told: &Value| -> Vec<i64> {
-        told["jobs"]
+    let numbers = |body: &Value| -> Vec<i64> {
+        body["jobs"]
             .as_array()
             .unwrap()
             .iter()
             .map(|job| job["native_id"].as_str().unwrap().parse().unwrap())
             .collect()
     };
-    // All pages of a question, each of two jobs.
+    // All pages of a request, each of two jobs.
     let all = async |query: &str| {
         let (mut found, mut next) = (Vec::new(), String::new());
         loop {
-            let told = get(&router, &format!("/jobs?limit=2&{query}{next}")).await;
-            assert!(told["jobs"].as_array().unwrap().len() <= 2);
-            found.extend(numbers(&told));
-            match told["next"].as_str() {
+            let body = get(&router, &format!("/jobs?limit=2&{query}{next}")).await;
+            assert!(body["jobs"].as_array().unwrap().len() <= 2);
+            found.extend(numbers(&body));
+            match body["next"].as_str() {
                 Some(place) => next = format!("&next={place}"),
                 None => return found,
             }
@@ -198,9 +198,9 @@ async fn lists_of_live_and_ended_jobs_page_by_page() {
     assert_eq!(all("state=ended&sort=ranks").await, [7, 14, 13, 12, 11, 10]);
     assert_eq!(all(&format!("state=ended&since={}", START_MS + 260_000)).await, [14, 13]);
     assert_eq!(all("state=ended&q=ada&order=asc").await, [7, 11, 14]);
-    let told = get(&router, "/jobs").await;
+    let body = get(&router, "/jobs").await;
     assert_eq!(
-        (&told["total"], &told["jobs"][0]["state"], &told["jobs"][0]["totals"]),
+        (&body["total"], &body["jobs"][0]["state"], &body["jobs"][0]["totals"]),
         (&json!(5), &json!("running"), &json!(null))
     );
     let sums = get(&router, "/jobs?state=ended&totals=true&order=asc&limit=1").await;
@@ -237,8 +237,8 @@ async fn what_is_no_job_or_too_much() {
             "400 bad_parameter: next is a place in a list of another order",
         ),
     ] {
-        let told = refused(&router, path).await;
-        assert!(told.starts_with(said), "{path}: {told}");
+        let body = refused(&router, path).await;
+        assert!(body.starts_with(said), "{path}: {body}");
     }
     // A range of two centuries is no error: it has few, long steps.
     let huge = get(&router, "/jobs/slurm:7.0@1000/operations?from=0&to=7000000000000&points=300").await;

@@ -6,7 +6,7 @@ use serde_json::json;
 use throughline_sample::catalogue::PORT_DATA_TRANSMITTED_BYTES;
 use throughline_sample::wire::{Batch, Event, HostPortSample, NodeInfo};
 
-/// What an agent tells of its host's port.
+/// What an agent reports of its host's port.
 fn agent(host: &str, guid: u64) -> Batch {
     let sample = HostPortSample {
         time: seed::at(0),
@@ -69,27 +69,27 @@ async fn a_link_with_counters_rates_events_jobs_and_routes() {
     let (_, router) = seeded().await;
     let range = format!("from={START_MS}&to={}&points=12", START_MS + 120_000);
     let uplink = format!("/fabric/{SUBNET}/links/{}.3?{range}", seed::guid(LEAF_1));
-    let told = get(&router, &uplink).await;
+    let body = get(&router, &uplink).await;
     assert_eq!(
-        (&told["name"], &told["link"]),
+        (&body["name"], &body["link"]),
         (&json!("leaf1[3] - spine[1]"), &json!(format!("{}.3", seed::guid(LEAF_1))))
     );
     assert_eq!(
-        (&told["width"], &told["since_ms"], &told["bytes_per_second"]),
+        (&body["width"], &body["since_ms"], &body["bytes_per_second"]),
         (&json!("4x"), &json!(START_MS), &json!(SPEED))
     );
-    let series = &told["series"];
+    let series = &body["series"];
     let expected: Vec<f64> = (0..12).map(|step| if step < 6 { 0.1 } else { 0.5 }).collect();
-    assert_eq!((&told["step_seconds"], &series["ab"]["utilisation"]), (&json!(10.0), &json!(expected)));
+    assert_eq!((&body["step_seconds"], &series["ab"]["utilisation"]), (&json!(10.0), &json!(expected)));
     assert_eq!(series["ba"]["utilisation"], json!(vec![0.0; 12]));
-    assert_eq!((&told["errors"]["a"][10], &told["errors"]["a"][11]), (&json!(0.0), &json!(2.0)));
+    assert_eq!((&body["errors"]["a"][10], &body["errors"]["a"][11]), (&json!(0.0), &json!(2.0)));
     // In one step of two minutes: the mean, and the largest of its readings.
     let whole = get(&router, &uplink.replace("points=12", "points=1")).await;
     assert_eq!(
         (&whole["series"]["ab"]["utilisation"], &whole["series"]["ab"]["peak"]),
         (&json!([0.3]), &json!([0.5]))
     );
-    let end = &told["ends"]["a"];
+    let end = &body["ends"]["a"];
     assert_eq!(
         (&end["kind"], &end["port"], &end["state"], &end["lid"]),
         (&json!("switch"), &json!(3), &json!("Active"), &json!(1))
@@ -101,15 +101,15 @@ async fn a_link_with_counters_rates_events_jobs_and_routes() {
     );
     // Told by the spine of both ends, and listed once.
     assert_eq!(
-        (told["events"].as_array().unwrap().len(), &told["events"][0]["kind"]),
+        (body["events"].as_array().unwrap().len(), &body["events"][0]["kind"]),
         (1, &json!("link.down"))
     );
     // Only the job on both sides of the spine crosses it.
     let job = json!({"job_key": "slurm:1.0@1000", "user": "ada", "name": "name1", "ab": true, "ba": true});
-    assert_eq!(told["jobs"], json!({"is_complete": true, "jobs": [job]}));
+    assert_eq!(body["jobs"], json!({"is_complete": true, "jobs": [job]}));
     // Upwards: all that is not below the leaf. Downwards: the leaf and its two hosts.
     let lids = |direction: &str| -> Vec<u64> {
-        told["routes"][direction]["nodes"]
+        body["routes"][direction]["nodes"]
             .as_array()
             .unwrap()
             .iter()
@@ -117,10 +117,10 @@ async fn a_link_with_counters_rates_events_jobs_and_routes() {
             .collect()
     };
     assert_eq!((lids("ab"), lids("ba")), (vec![2, 3, 4, 7], vec![1, 5, 6]));
-    assert_eq!(told["routes"]["ba"]["nodes"][1]["name"], json!("n2 mlx5_0"));
+    assert_eq!(body["routes"]["ba"]["nodes"][1]["name"], json!("n2 mlx5_0"));
     // The same by its other end; and from a host nothing is forwarded.
     let other = get(&router, &format!("/fabric/{SUBNET}/links/{}.1?{range}", seed::guid(SPINE))).await;
-    assert_eq!((&other["link"], &other["series"]), (&told["link"], &told["series"]));
+    assert_eq!((&other["link"], &other["series"]), (&body["link"], &body["series"]));
     let host = get(&router, &format!("/fabric/{SUBNET}/links/{}.1?{range}", seed::guid(N2))).await;
     assert_eq!(
         (&host["routes"]["ab"], &host["ends"]["a"]["host"], &host["ends"]["a"]["counters"]),
@@ -136,25 +136,25 @@ async fn a_job_over_the_map() {
     let topology = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
     let overlay =
         async |number: u32| get(&router, &format!("/fabric/{SUBNET}/jobs/slurm:{number}.0@1000")).await;
-    let told = overlay(1).await;
-    assert_eq!((&told["topology"], &told["is_complete"]), (&topology["version"], &json!(true)));
+    let body = overlay(1).await;
+    assert_eq!((&body["topology"], &body["is_complete"]), (&topology["version"], &json!(true)));
     // Ends of each link that it crosses, and how many pairs go which way.
-    let crossed = |told: &Value| -> Vec<(String, String, Value, Value)> {
+    let crossed = |body: &Value| -> Vec<(String, String, Value, Value)> {
         let name = |end: &str, link: usize| {
             topology["nodes"]["name"][topology["links"][end][link].as_u64().unwrap() as usize]
                 .as_str()
                 .unwrap()
                 .to_owned()
         };
-        let links = told["links"]["link"].as_array().unwrap().iter().enumerate();
+        let links = body["links"]["link"].as_array().unwrap().iter().enumerate();
         let mut all: Vec<_> = links
             .map(|(place, link)| {
                 let link = link.as_u64().unwrap() as usize;
                 (
                     name("a", link),
                     name("b", link),
-                    told["links"]["ab"][place].clone(),
-                    told["links"]["ba"][place].clone(),
+                    body["links"]["ab"][place].clone(),
+                    body["links"]["ba"][place].clone(),
                 )
             })
             .collect();
@@ -168,7 +168,7 @@ async fn a_job_over_the_map() {
         pair("leaf2", "spine"),
         pair("n2 mlx5_0", "leaf1"),
     ];
-    assert_eq!(crossed(&told), expected);
+    assert_eq!(crossed(&body), expected);
     assert_eq!(crossed(&overlay(2).await), [pair("n10 mlx5_0", "leaf1"), pair("n2 mlx5_0", "leaf1")]);
     let single = overlay(3).await;
     assert_eq!((&single["links"]["link"], single["nodes"].as_array().unwrap().len()), (&json!([]), 1));
@@ -178,10 +178,10 @@ async fn a_job_over_the_map() {
 async fn search_by_name_guid_lid_and_key() {
     let (_, router) = seeded().await;
     let search = async |query: &str| -> Vec<String> {
-        let told = get(&router, &format!("/search?q={query}")).await;
+        let body = get(&router, &format!("/search?q={query}")).await;
         let text =
             |hit: &Value| format!("{} {}", hit["kind"].as_str().unwrap(), hit["name"].as_str().unwrap());
-        told["results"].as_array().unwrap().iter().map(text).collect()
+        body["results"].as_array().unwrap().iter().map(text).collect()
     };
     assert_eq!(search("leaf").await, ["switch leaf1", "switch leaf2"]);
     assert_eq!(search("N2").await, ["host n2", "adapter n2 mlx5_0"]);
@@ -206,8 +206,8 @@ async fn what_is_no_link_and_no_word() {
         ("/search?q=%20".to_owned(), "400 bad_parameter: nothing to search for"),
         ("/search".to_owned(), "400 bad_parameter: nothing to search for"),
     ] {
-        let told = refused(&router, &path).await;
-        assert!(told.starts_with(said), "{path}: {told}");
+        let body = refused(&router, &path).await;
+        assert!(body.starts_with(said), "{path}: {body}");
     }
 }
 

@@ -26,8 +26,8 @@ struct Answer {
     body: Value,
 }
 
-/// Asks with headers; the answer is held against the document.
-async fn ask_with(router: &Router, path: &str, headers: &[(&str, &str)]) -> Answer {
+/// Sends a request with headers; the answer is held against the document.
+async fn request_with(router: &Router, path: &str, headers: &[(&str, &str)]) -> Answer {
     let mut request = Request::get(path);
     for (name, value) in headers {
         request = request.header(*name, *value);
@@ -43,16 +43,16 @@ async fn ask_with(router: &Router, path: &str, headers: &[(&str, &str)]) -> Answ
     Answer { status, headers, body }
 }
 
-/// The body of an answer to a question that is answered.
+/// The body of an answer to a request that is answered.
 async fn get(router: &Router, path: &str) -> Value {
-    let answer = ask_with(router, path, &[]).await;
+    let answer = request_with(router, path, &[]).await;
     assert_eq!(answer.status, 200, "{path}: {}", answer.body);
     answer.body
 }
 
 /// Status and what the error says, in one line.
 async fn refused(router: &Router, path: &str) -> String {
-    let answer = ask_with(router, path, &[]).await;
+    let answer = request_with(router, path, &[]).await;
     let error = &answer.body["error"];
     let text = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
     format!(

@@ -98,17 +98,17 @@ async fn seeded() -> (Database, Router) {
 #[tokio::test]
 async fn a_host_with_its_gpus_switches_adapters_and_links() {
     let (_, router) = seeded().await;
-    let told = get(&router, &format!("/nodes/n2?at={}&window=20", START_MS + 26_000)).await;
-    assert_eq!(told["boot_ms"], json!(START_MS - 3_600_000));
+    let body = get(&router, &format!("/nodes/n2?at={}&window=20", START_MS + 26_000)).await;
+    assert_eq!(body["boot_ms"], json!(START_MS - 3_600_000));
     assert_eq!(
-        (&told["gpus"][1]["uuid"], &told["gpus"][1]["nearest_adapters"]),
+        (&body["gpus"][1]["uuid"], &body["gpus"][1]["nearest_adapters"]),
         (&json!("GPU-b"), &json!(["mlx5_0"]))
     );
     assert_eq!(
-        (&told["nv_switches"], &told["numa_nodes"]),
+        (&body["nv_switches"], &body["numa_nodes"]),
         (&json!([{"pci": "0000:c0:00.0"}]), &json!([0, 1]))
     );
-    let links = &told["links"];
+    let links = &body["links"];
     assert_eq!(
         (&links["gpu"], &links["link"]),
         (&json!([0, 0, 0, 0, 0, 1, 1]), &json!([0, 1, 2, 3, 4, 0, 1]))
@@ -119,11 +119,11 @@ async fn a_host_with_its_gpus_switches_adapters_and_links() {
     assert_eq!(links["out_bytes_per_second"], json!([1000.0, 2000.0, 3000.0, 4000.0, null, 1000.0, null]));
     assert_eq!(links["in_bytes_per_second"][0], json!(0.0));
     assert_eq!(links["age_seconds"], json!([1.0, 1.0, 1.0, 1.0, null, 1.0, null]));
-    let logical = told["logical"].as_array().unwrap();
+    let logical = body["logical"].as_array().unwrap();
     assert_eq!(logical.len(), 3);
     let pair = json!({"gpu": 0, "remote_kind": "gpu", "remote": 1, "links": [0, 1], "bytes_per_second": 50_000, "out_bytes_per_second": 3000.0, "in_bytes_per_second": 0.0});
     assert_eq!(logical[0], pair);
-    let adapter = &told["adapters"][0];
+    let adapter = &body["adapters"][0];
     assert_eq!(
         (&adapter["device"], &adapter["leaf"], &adapter["subnet"]),
         (&json!("mlx5_0"), &json!("leaf1"), &json!(SUBNET))
@@ -134,7 +134,7 @@ async fn a_host_with_its_gpus_switches_adapters_and_links() {
     );
     assert_eq!((&adapter["out_bytes_per_second"], &adapter["state"]), (&json!(1e6), &json!("Active")));
     assert_eq!(
-        told["jobs"],
+        body["jobs"],
         json!([{"job_key": "slurm:7.0@1000", "user": "ada", "name": "name7", "ranks": 2}])
     );
     // Later the job has ended and nobody reads any more.
@@ -153,10 +153,10 @@ async fn a_host_with_its_gpus_switches_adapters_and_links() {
 async fn rates_of_a_host_and_of_a_job_in_the_same_steps() {
     let (_, router) = seeded().await;
     let range = format!("from={START_MS}&to={}&points=6", START_MS + 30_000);
-    let told = get(&router, &format!("/nodes/n2/rates?{range}")).await;
-    assert_eq!((&told["step_seconds"], &told["fold"]), (&json!(5.0), &json!("link")));
+    let body = get(&router, &format!("/nodes/n2/rates?{range}")).await;
+    assert_eq!((&body["step_seconds"], &body["fold"]), (&json!(5.0), &json!("link")));
     let names: Vec<&str> =
-        told["links"].as_array().unwrap().iter().map(|link| link["name"].as_str().unwrap()).collect();
+        body["links"].as_array().unwrap().iter().map(|link| link["name"].as_str().unwrap()).collect();
     assert_eq!(
         names,
         [
@@ -168,9 +168,9 @@ async fn rates_of_a_host_and_of_a_job_in_the_same_steps() {
             "n2 mlx5_0 port 1"
         ]
     );
-    assert_eq!(told["links"][1]["out"], json!(vec![2000.0; 6]));
+    assert_eq!(body["links"][1]["out"], json!(vec![2000.0; 6]));
     assert_eq!(
-        (&told["links"][5]["out"], &told["links"][5]["bytes_per_second"]),
+        (&body["links"][5]["out"], &body["links"][5]["bytes_per_second"]),
         (&json!(vec![1e6; 6]), &json!(seed::SPEED))
     );
     let folded = get(&router, &format!("/nodes/n2/rates?{range}&fold=gpu")).await;
@@ -180,7 +180,7 @@ async fn rates_of_a_host_and_of_a_job_in_the_same_steps() {
     );
     // Of the job: all of its hosts, summed; n10 has no reading.
     let job = get(&router, &format!("/jobs/slurm:7.0@1000/links?{range}")).await;
-    assert_eq!((&job["fold"], &job["times_ms"]), (&json!("host"), &told["times_ms"]));
+    assert_eq!((&job["fold"], &job["times_ms"]), (&json!("host"), &body["times_ms"]));
     let all: Vec<_> = job["links"]
         .as_array()
         .unwrap()
@@ -197,14 +197,14 @@ async fn rates_of_a_host_and_of_a_job_in_the_same_steps() {
 #[tokio::test]
 async fn hosts_page_by_page_and_what_is_none() {
     let (_, router) = seeded().await;
-    let told = get(&router, "/nodes?limit=1").await;
+    let body = get(&router, "/nodes?limit=1").await;
     assert_eq!(
-        told["nodes"],
+        body["nodes"],
         json!([{"host": "n10", "gpus": 1, "adapters": 0, "boot_ms": START_MS - 3_600_000}])
     );
-    let told = get(&router, &format!("/nodes?limit=1&next={}", told["next"].as_str().unwrap())).await;
+    let body = get(&router, &format!("/nodes?limit=1&next={}", body["next"].as_str().unwrap())).await;
     assert_eq!(
-        (&told["nodes"][0]["host"], &told["nodes"][0]["gpus"], &told["next"]),
+        (&body["nodes"][0]["host"], &body["nodes"][0]["gpus"], &body["next"]),
         (&json!("n2"), &json!(2), &json!(null))
     );
     assert_eq!(get(&router, "/nodes?q=N1").await["nodes"].as_array().unwrap().len(), 1);
@@ -213,7 +213,7 @@ async fn hosts_page_by_page_and_what_is_none() {
         ("/nodes/n2/rates?fold=all", "400 bad_parameter: fold = all; give one of link, gpu, host"),
         ("/jobs/slurm:7.0@1000/links?host=n3", "400 bad_parameter: no rank of slurm:7.0@1000 was seen on n3"),
     ] {
-        let told = refused(&router, path).await;
-        assert!(told.starts_with(said), "{path}: {told}");
+        let body = refused(&router, path).await;
+        assert!(body.starts_with(said), "{path}: {body}");
     }
 }

@@ -29,8 +29,8 @@ async fn wrong_addresses_parameters_and_things_that_are_not_there() {
             "400 bad_parameter: there is no parameter limit here; this address takes no parameters",
         ),
     ] {
-        let told = refused(&router, path).await;
-        assert!(told.starts_with(said), "{path}: {told}");
+        let body = refused(&router, path).await;
+        assert!(body.starts_with(said), "{path}: {body}");
     }
     let request = Request::post("/subnets").body(Body::empty()).unwrap();
     let response = router.clone().oneshot(request).await.unwrap();
@@ -42,8 +42,8 @@ async fn wrong_addresses_parameters_and_things_that_are_not_there() {
 #[tokio::test]
 async fn a_database_that_is_away_busy_or_slow() {
     let nowhere = Database::from_url("host=/nonexistent user=a dbname=b").unwrap();
-    let told = refused(&api_on(nowhere), "/subnets").await;
-    assert!(told.starts_with("503 database_absent") && told.contains("throughline db status"), "{told}");
+    let body = refused(&api_on(nowhere), "/subnets").await;
+    assert!(body.starts_with("503 database_absent") && body.contains("throughline db status"), "{body}");
 
     let database = testing::database().await;
     let limits = Limits { time: Duration::from_millis(300), parallel: 1, ..Limits::default() };
@@ -53,8 +53,8 @@ async fn a_database_that_is_away_busy_or_slow() {
     let mut holder = database.connect().await.unwrap();
     let transaction = holder.transaction().await.unwrap();
     transaction.batch_execute("LOCK TABLE subnet IN ACCESS EXCLUSIVE MODE").await.unwrap();
-    let told = refused(&router, "/subnets").await;
-    assert!(told.starts_with("504 too_slow") && told.contains("query.max_seconds"), "{told}");
+    let body = refused(&router, "/subnets").await;
+    assert!(body.starts_with("504 too_slow") && body.contains("query.max_seconds"), "{body}");
     transaction.rollback().await.unwrap();
     assert_eq!(get(&router, "/subnets").await["subnets"], serde_json::json!([]));
 }
@@ -62,7 +62,7 @@ async fn a_database_that_is_away_busy_or_slow() {
 #[tokio::test]
 async fn the_connections_only_read() {
     let api = Api::new(testing::database().await, Limits::default());
-    let write = api.ask(async |client| {
+    let write = api.query(async |client| {
         let done = client.execute("INSERT INTO subnet (prefix) VALUES ('0x1')", &[]).await;
         assert_eq!(done.unwrap_err().code().unwrap().code(), "25006");
         Ok(())
@@ -75,7 +75,7 @@ async fn a_database_that_hangs_is_not_waited_for() {
     let limits = Limits { time: Duration::from_millis(200), parallel: 1, ..Limits::default() };
     let api = Arc::new(Api::new(testing::database().await, limits));
     let mut process = 0;
-    api.ask(async |client| {
+    api.query(async |client| {
         process = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get::<_, i32>(0);
         Ok(())
     })
@@ -88,8 +88,8 @@ async fn a_database_that_hangs_is_not_waited_for() {
     let router = super::super::router(api);
     // The connection's own server process: it answers nothing any more, and its limit of time does not end anything.
     send("-STOP");
-    let told = refused(&router, "/subnets").await;
+    let body = refused(&router, "/subnets").await;
     send("-CONT");
-    assert!(told.starts_with("504 too_slow") && told.contains("query.max_seconds"), "{told}");
+    assert!(body.starts_with("504 too_slow") && body.contains("query.max_seconds"), "{body}");
     assert_eq!(get(&router, "/subnets").await["subnets"], serde_json::json!([]));
 }

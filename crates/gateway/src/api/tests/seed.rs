@@ -214,7 +214,7 @@ pub fn key(number: u32) -> String {
     format!("slurm:{number}.0@1000")
 }
 
-/// The batch in which the hosts of a job tell of it and its ranks.
+/// The batch in which the hosts of a job report it and its ranks.
 pub fn run(run: &Run) -> Batch {
     let world = run.hosts.len() as u32 * 2;
     let end = run.end.map_or(0, at);

@@ -8,7 +8,7 @@ use throughline_store::Error;
 
 /// What is wrong, and what to do.
 #[derive(Debug, Serialize)]
-pub struct Problem {
+pub struct ApiError {
     #[serde(skip)]
     status: StatusCode,
     code: &'static str,
@@ -20,93 +20,93 @@ pub struct Problem {
     limit: Option<String>,
 }
 
-impl Problem {
-    fn new(status: StatusCode, code: &'static str, message: impl Into<String>, remedy: &str) -> Problem {
+impl ApiError {
+    fn new(status: StatusCode, code: &'static str, message: impl Into<String>, remedy: &str) -> ApiError {
         let (message, remedy) = (message.into(), remedy.to_owned());
-        Problem { status, code, message, remedy, parameter: None, limit: None }
+        ApiError { status, code, message, remedy, parameter: None, limit: None }
     }
 
     /// A parameter is wrong; `remedy` says what is expected.
-    pub fn parameter(name: &str, message: impl Into<String>, remedy: &str) -> Problem {
-        let problem = Problem::new(StatusCode::BAD_REQUEST, "bad_parameter", message, remedy);
-        Problem { parameter: Some(name.to_owned()), ..problem }
+    pub fn parameter(name: &str, message: impl Into<String>, remedy: &str) -> ApiError {
+        let error = ApiError::new(StatusCode::BAD_REQUEST, "bad_parameter", message, remedy);
+        ApiError { parameter: Some(name.to_owned()), ..error }
     }
 
     /// There is no such thing.
-    pub fn not_found(message: impl Into<String>, remedy: &str) -> Problem {
-        Problem::new(StatusCode::NOT_FOUND, "not_found", message, remedy)
+    pub fn not_found(message: impl Into<String>, remedy: &str) -> ApiError {
+        ApiError::new(StatusCode::NOT_FOUND, "not_found", message, remedy)
     }
 
     /// A name means several things.
-    pub fn ambiguous(message: impl Into<String>, remedy: &str) -> Problem {
-        Problem::new(StatusCode::CONFLICT, "ambiguous", message, remedy)
+    pub fn ambiguous(message: impl Into<String>, remedy: &str) -> ApiError {
+        ApiError::new(StatusCode::CONFLICT, "ambiguous", message, remedy)
     }
 
     /// The address exists and takes no such method.
-    pub fn method() -> Problem {
+    pub fn method() -> ApiError {
         let message = "this address is only read";
-        Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, "use GET or HEAD")
+        ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message, "use GET or HEAD")
     }
 
     /// The answer would be larger than a limit allows.
-    pub fn over_limit(limit: &str, message: impl Into<String>, remedy: &str) -> Problem {
-        let problem = Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "over_limit", message, remedy);
-        Problem { limit: Some(limit.to_owned()), ..problem }
+    pub fn over_limit(limit: &str, message: impl Into<String>, remedy: &str) -> ApiError {
+        let error = ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "over_limit", message, remedy);
+        ApiError { limit: Some(limit.to_owned()), ..error }
     }
 
     /// A statement took longer than it may.
-    pub fn too_slow(seconds: u64) -> Problem {
-        let problem = Problem::new(
+    pub fn too_slow(seconds: u64) -> ApiError {
+        let error = ApiError::new(
             StatusCode::GATEWAY_TIMEOUT,
             "too_slow",
             format!("the database did not answer within {seconds} s, the limit query.max_seconds"),
             "ask for a shorter time or for less, or raise query.max_seconds in server.toml",
         );
-        Problem { limit: Some("query.max_seconds".to_owned()), ..problem }
+        ApiError { limit: Some("query.max_seconds".to_owned()), ..error }
     }
 
     /// No token, or a wrong one.
-    pub fn unauthorized(message: impl Into<String>) -> Problem {
+    pub fn unauthorized(message: impl Into<String>) -> ApiError {
         let remedy = "send `Authorization: Bearer TOKEN` with the token of query.token_file";
-        Problem::new(StatusCode::UNAUTHORIZED, "unauthorized", message, remedy)
+        ApiError::new(StatusCode::UNAUTHORIZED, "unauthorized", message, remedy)
     }
 
     /// Sent to a name that is none of this server's.
-    pub fn misdirected(message: impl Into<String>, remedy: &str) -> Problem {
-        Problem::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message, remedy)
+    pub fn misdirected(message: impl Into<String>, remedy: &str) -> ApiError {
+        ApiError::new(StatusCode::MISDIRECTED_REQUEST, "wrong_host", message, remedy)
     }
 
     /// The reader has as many requests under way as it may.
-    pub fn busy(message: impl Into<String>) -> Problem {
+    pub fn busy(message: impl Into<String>) -> ApiError {
         let remedy =
             "ask again in a few seconds, one after the other, or raise query.max_parallel in server.toml";
-        let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "busy", message, remedy);
-        Problem { limit: Some("query.max_parallel".to_owned()), ..problem }
+        let error = ApiError::new(StatusCode::TOO_MANY_REQUESTS, "busy", message, remedy);
+        ApiError { limit: Some("query.max_parallel".to_owned()), ..error }
     }
 
     /// Not from here.
-    pub fn forbidden(message: impl Into<String>, remedy: &str) -> Problem {
-        Problem::new(StatusCode::FORBIDDEN, "forbidden", message, remedy)
+    pub fn forbidden(message: impl Into<String>, remedy: &str) -> ApiError {
+        ApiError::new(StatusCode::FORBIDDEN, "forbidden", message, remedy)
     }
 
-    /// Whether the database is not to blame: the question cannot be answered.
-    pub fn is_of_the_question(&self) -> bool {
+    /// Whether the database is not to blame: the request cannot be answered.
+    pub fn is_of_the_request(&self) -> bool {
         self.status.is_client_error()
     }
 
     /// Nobody's fault but this program's.
-    pub fn internal(message: impl Into<String>) -> Problem {
+    pub fn internal(message: impl Into<String>) -> ApiError {
         let remedy = "the server's log has more; please report it";
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message, remedy)
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", message, remedy)
     }
 }
 
-impl From<Error> for Problem {
-    fn from(error: Error) -> Problem {
+impl From<Error> for ApiError {
+    fn from(error: Error) -> ApiError {
         let message = error.to_string();
         match error {
-            Error::Refused { .. } | Error::Schema(_) => Problem::internal(message),
-            _ => Problem::new(
+            Error::Refused { .. } | Error::Schema(_) => ApiError::internal(message),
+            _ => ApiError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "database_absent",
                 message,
@@ -116,30 +116,30 @@ impl From<Error> for Problem {
     }
 }
 
-impl From<NoConnection> for Problem {
-    fn from(error: NoConnection) -> Problem {
+impl From<NoConnection> for ApiError {
+    fn from(error: NoConnection) -> ApiError {
         match error {
             NoConnection::Busy => {
-                let problem = Problem::new(
+                let error = ApiError::new(
                     StatusCode::TOO_MANY_REQUESTS,
                     "busy",
                     error.to_string(),
                     "ask again in a few seconds, or raise query.max_parallel in server.toml",
                 );
-                Problem { limit: Some("query.max_parallel".to_owned()), ..problem }
+                ApiError { limit: Some("query.max_parallel".to_owned()), ..error }
             }
             NoConnection::Database(error) => error.into(),
         }
     }
 }
 
-/// The form of a [`Problem`] on its way out.
+/// The form of an [`ApiError`] on its way out.
 #[derive(Serialize)]
 struct Envelope<'a> {
-    error: &'a Problem,
+    error: &'a ApiError,
 }
 
-impl IntoResponse for Problem {
+impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         if self.status.is_server_error() {
             tracing::warn!(status = %self.status, message = self.message, "a request was not answered");
