@@ -328,6 +328,8 @@ pub struct LinkPeak {
 pub struct JobPairs {
     /// The job's key.
     pub job_key: String,
+    /// Ranks that the job has by its own account.
+    pub world_size: Option<i32>,
     /// logical or wire.
     pub kind: String,
     /// Pairs of ranks with traffic, by sender and receiver.

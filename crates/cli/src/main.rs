@@ -8,14 +8,13 @@ mod dashboards;
 mod db;
 mod demo;
 mod job;
-mod reader;
 mod serve;
 
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_client::{status, text};
+use throughline_client::status;
 use throughline_daemon::{LogFormat, LogOptions, finish, usage};
 
 /// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
@@ -76,7 +75,7 @@ enum Command {
     /// Write the Grafana dashboards with this site's colours and addresses
     Dashboards(dashboards::Arguments),
     /// Show what jobs did with MPI: list, show, top, matrix, diff, trace
-    Job(OnSite<job::Arguments>),
+    Job(job::Arguments),
     /// Show the whole path on simulated hardware with a real MPI program and a database of its own
     #[command(disable_help_flag = true)]
     Demo(OnSite<demo::Arguments>),
@@ -96,7 +95,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         // One request after the other: no runtime, and no thread of one that would take a signal.
         Command::Status(arguments) => status::run(&arguments),
         Command::Dashboards(arguments) => dashboards::run(&arguments),
-        Command::Job(OnSite { arguments, .. }) if arguments.command.is_request() => job::request(&arguments),
+        Command::Job(arguments) => job::run(&arguments),
         Command::CheckConfig(OnSite { arguments, .. }) if arguments.client => {
             throughline_client::settings::check()
         }
@@ -114,7 +113,7 @@ async fn run(command: Command, log: &LogOptions) -> anyhow::Result<ExitCode> {
         Command::CheckConfig(OnSite { arguments, site }) => serve::check_config(arguments, &site).await,
         Command::Status(arguments) => status::run(&arguments),
         Command::Dashboards(arguments) => dashboards::run(&arguments),
-        Command::Job(OnSite { arguments, site }) => job::run(arguments, &site).await,
+        Command::Job(arguments) => job::run(&arguments),
         Command::Demo(OnSite { arguments, site }) => demo::run(arguments, &site, log),
     }
 }

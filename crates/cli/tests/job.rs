@@ -65,6 +65,7 @@ impl Drop for Daemon {
 /// Server, agent and database.
 struct Stack {
     folder: tempfile::TempDir,
+    /// Of the database, for what the tests compare with.
     url: String,
     server: String,
     _agent: Daemon,
@@ -104,7 +105,7 @@ impl Stack {
 
     fn job(&self, arguments: &[&str]) -> Output {
         let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
-        job.args(["job", "--server", &self.server, "--database-url", &self.url]).args(arguments);
+        job.args(["job", "--server", &self.server]).args(arguments);
         job.env("XDG_CONFIG_HOME", self.folder.path());
         job.output().unwrap()
     }

@@ -2,9 +2,12 @@
 
 pub mod diff;
 pub mod list;
+pub mod matrix;
 pub mod name;
 pub mod show;
 pub mod summary;
+pub mod top;
+pub mod trace;
 
 /// Mean of a sum.
 #[allow(clippy::cast_precision_loss)] // for people

@@ -73,10 +73,11 @@ pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let limit = request.number("limit", PAIRS_MAX, 1, PAIRS_MAX)?;
     let behind: Option<(i32, i32)> = page::next(&request)?;
     request.done()?;
-    let (job_key, mut pairs) = api
+    let (job, mut pairs) = api
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
-            Ok((job.key, traffic::pairs_behind(client, job.id, kind, behind, limit + 1).await?))
+            let pairs = traffic::pairs_behind(client, job.id, kind, behind, limit + 1).await?;
+            Ok((job, pairs))
         })
         .await?;
     let fits = usize::try_from(limit).unwrap_or(0);
@@ -88,7 +89,7 @@ pub async fn pairs(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
     let last = pairs.from.last().zip(pairs.to.last()).filter(|_| is_more);
     let next = last.map(|(from, to)| page::cursor(&(*from, *to)));
     let size_hint = pairs.from.len() * 20;
-    let pairs = JobPairs { job_key, kind: kind.to_owned(), pairs, next };
+    let pairs = JobPairs { job_key: job.key, world_size: job.world_size, kind: kind.to_owned(), pairs, next };
     Ok(answer::body_aside(pairs, size_hint).await?.response(&request.headers, None))
 }
 

@@ -1,7 +1,6 @@
 //! `throughline job trace`: the traced calls and messages of a job as a file for Chrome's and Perfetto's viewers.
 //!
-//! Reads with the read-only role. Row by row from the database to the file: a trace of any length takes the same
-//! memory. Clocks of the ranks are lined up here, from what their comparisons with rank 0 said.
+//! Page by page from the server to the file: a trace of any length takes the same memory. Clocks of the ranks are lined up here, from what their comparisons with rank 0 said.
 
 mod align;
 mod chrome;
@@ -9,14 +8,14 @@ mod export;
 mod output;
 mod read;
 
-use super::find::{Found, find};
+use super::name::find;
+use crate::Server;
 use anyhow::Context;
 use output::Output;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use throughline_daemon::Failure;
-use tokio_postgres::Client;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -32,7 +31,7 @@ Examples:
 Times are on rank 0's clock, seconds from the first record. Where a clock stepped, the stretch in which
 it did is marked and times in it are not to be relied on; records that were lost are marked as well.
 
-Exit status: 0 done, 64 wrong usage or the file is there already, 69 no database or no trace of this
+Exit status: 0 done, 64 wrong usage or the file is there already, 69 no server or no trace of this
 job, 77 no permission, 1 any other failure.";
 
 /// What to write, and where.
@@ -95,18 +94,18 @@ fn seconds(text: &str) -> Result<i64, String> {
 /// Writes the file and says what is in it.
 ///
 /// # Errors
-/// 64 when the file is there and `--force` is not; 69 without a database or a trace of the job.
-pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
+/// 64 when the file is there and `--force` is not; 69 without a server or a trace of the job.
+pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let output = Output::new(&options.output, options.force)?;
-    let job = find(client, &options.job).await?;
-    let mut ranks = read::ranks(client, job.id).await?;
+    let job = find(server, &options.job)?;
+    let mut ranks = read::ranks(server, &job)?;
     if let Some(wanted) = &options.ranks {
         ranks.retain(|rank| wanted.has(rank.rank));
     }
     if ranks.is_empty() {
         return Err(no_trace(&job).into());
     }
-    let summary = export::export(client, &job, ranks, options, output).await?;
+    let summary = export::export(server, &job, ranks, options, output)?;
     let text = if options.json { format!("{}\n", serde_json::to_string(&summary)?) } else { summary.text() };
     // With `-o -` standard output is the trace's.
     let written = if options.output.as_os_str() == "-" {
@@ -118,11 +117,11 @@ pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode>
     Ok(ExitCode::SUCCESS)
 }
 
-fn no_trace(job: &Found) -> Failure {
+fn no_trace(key: &str) -> Failure {
     Failure::unavailable(format!(
         "no trace of job {}: it was not run with `throughline-exec --trace`, the agents of its nodes allow none \
          (mpi.trace), these ranks have none, or it is older than the retention of mpi_trace",
-        job.key
+        key
     ))
 }
 

@@ -3,17 +3,15 @@
 mod draw;
 mod grid;
 
-use super::find::find;
-use super::whole;
-use crate::reader::SCHEMA;
+use super::name::find;
+use crate::Server;
 use crate::text::columns;
-use anyhow::Context;
 use grid::{Entry, Grid};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
+use throughline_api::jobs::{JobPairs, JobRanks};
 use throughline_daemon::Failure;
-use tokio_postgres::Client;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -73,37 +71,25 @@ struct Document<'a> {
     pairs: &'a [Entry],
 }
 
-const PAIRS: &str = "
-    SELECT rank, peer, bytes, messages FROM mpi_peer_totals WHERE job_id = $1 AND kind = $2 ORDER BY rank, peer";
-
-const HOSTS: &str = "
-    SELECT DISTINCT ON (rank) rank, host FROM job_rank WHERE job_id = $1 ORDER BY rank, start_time DESC";
-
-const WORLD: &str = "SELECT world_size FROM job WHERE id = $1";
-
 /// Prints the matrix.
 ///
 /// # Errors
 /// No such job, no matrix of this kind (69), or the database is gone.
-pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode> {
-    let found = find(client, &options.job).await?;
-    let entries = pairs(client, found.id, &options.kind).await?;
+pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
+    let key = find(server, &options.job)?;
+    let (entries, world) = pairs(server, &key, &options.kind)?;
     if entries.is_empty() {
-        return Err(Failure::unavailable(nothing(&found.key, &options.kind)).into());
+        return Err(Failure::unavailable(nothing(&key, &options.kind)).into());
     }
     let grid = match options.by.as_str() {
-        "node" => Grid::by_node(&entries, &hosts(client, found.id).await?),
-        _ => {
-            let row = client.query_one(WORLD, &[&found.id]).await.context(SCHEMA)?;
-            let world: Option<i32> = row.try_get(0)?;
-            Grid::by_rank(&entries, world.and_then(|world| u32::try_from(world).ok()).unwrap_or(0))
-        }
+        "node" => Grid::by_node(&entries, &hosts(server, &key)?),
+        _ => Grid::by_rank(&entries, world),
     };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     if options.json {
         let (bytes, messages) = grid.sums();
         let document = Document {
-            job_key: &found.key,
+            job_key: &key,
             kind: &options.kind,
             by: &options.by,
             names: &grid.names,
@@ -122,31 +108,44 @@ pub async fn run(client: &Client, options: &Options) -> anyhow::Result<ExitCode>
     } else {
         let width = options.width.map_or_else(columns, usize::from);
         let unit = if options.messages { draw::Unit::Messages } else { draw::Unit::Bytes };
-        out.write_all(draw::text(&found.key, &options.kind, &grid, unit, width).as_bytes())?;
+        out.write_all(draw::text(&key, &options.kind, &grid, unit, width).as_bytes())?;
     }
     out.flush()?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn pairs(client: &Client, id: i32, kind: &str) -> anyhow::Result<Vec<Entry>> {
+/// All pairs, and how many ranks the job has by its own account.
+fn pairs(server: &Server, key: &str, kind: &str) -> Result<(Vec<Entry>, u32), Failure> {
+    let rank = |rank: i32| u32::try_from(rank).unwrap_or(0);
+    let value = |value: i64| u64::try_from(value).unwrap_or(0);
     let mut entries = Vec::new();
-    for row in client.query(PAIRS, &[&id, &kind]).await.context(SCHEMA)? {
-        entries.push(Entry {
-            from: u32::try_from(row.try_get::<_, i32>("rank")?).unwrap_or(0),
-            to: u32::try_from(row.try_get::<_, i32>("peer")?).unwrap_or(0),
-            bytes: whole(&row, "bytes")?.unwrap_or_default(),
-            messages: whole(&row, "messages")?.unwrap_or_default(),
-        });
+    let mut next: Option<String> = None;
+    loop {
+        let mut query = vec![("kind", kind)];
+        query.extend(next.as_deref().map(|next| ("next", next)));
+        let page: JobPairs = server.get(&["jobs", key, "pairs"], &query)?;
+        let pairs = page.pairs;
+        let values = pairs.bytes.into_iter().zip(pairs.messages);
+        entries.extend(pairs.from.into_iter().zip(pairs.to).zip(values).map(
+            |((from, to), (bytes, messages))| Entry {
+                from: rank(from),
+                to: rank(to),
+                bytes: value(bytes),
+                messages: value(messages),
+            },
+        ));
+        next = page.next;
+        if next.is_none() {
+            return Ok((entries, page.world_size.map_or(0, rank)));
+        }
     }
-    Ok(entries)
 }
 
-async fn hosts(client: &Client, id: i32) -> anyhow::Result<Vec<(u32, String)>> {
-    let mut hosts = Vec::new();
-    for row in client.query(HOSTS, &[&id]).await.context(SCHEMA)? {
-        hosts.push((u32::try_from(row.try_get::<_, i32>("rank")?).unwrap_or(0), row.try_get("host")?));
-    }
-    Ok(hosts)
+fn hosts(server: &Server, key: &str) -> Result<Vec<(u32, String)>, Failure> {
+    let JobRanks { hosts, ranks, .. } = server.get(&["jobs", key, "ranks"], &[])?;
+    let host = |place: usize| hosts.get(place).cloned().unwrap_or_default();
+    let ranks = ranks.rank.into_iter().zip(ranks.host);
+    Ok(ranks.map(|(rank, place)| (u32::try_from(rank).unwrap_or(0), host(place))).collect())
 }
 
 fn nothing(key: &str, kind: &str) -> String {

@@ -1,18 +1,20 @@
 //! `job top`: jobs that run and what they do with MPI now, drawn again in place on a terminal, as lines elsewhere.
 
-use crate::Site;
-use crate::reader::{Reader, SCHEMA};
+use crate::Server;
+use crate::pause::until_stopped;
 use crate::text::{ABSENT, Table, age, bytes, clean, columns, middle_cut, percent};
-use anyhow::Context;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::SignalFd;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
-use throughline_daemon::Screen;
+use std::time::Instant;
+use throughline_api::jobs::{JobRate, JobRates};
+use throughline_daemon::{Failure, Screen};
 use throughline_sample::to_rfc3339;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio_postgres::Client;
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -30,8 +32,6 @@ of the MPI time went. A job that sent nothing for a minute is left out.";
 const SHORTEST_INTERVAL: f64 = 0.5;
 /// Time between two looks for a key.
 const LOOK: Duration = Duration::from_millis(50);
-/// Most jobs read, the newest first.
-const JOBS_MAX: i64 = 1000;
 /// Lines of a frame that are no jobs: heading, names of columns, keys.
 const OTHER_LINES: usize = 3;
 /// Lines shown where no terminal says how many fit.
@@ -137,78 +137,60 @@ struct Now {
     top_operation_share: Option<f64>,
 }
 
-/// Cells of each running job as of its newest row, and as of a window before.
-const RATES: &str = "
-    WITH running AS MATERIALIZED (
-        SELECT * FROM job_summary
-        WHERE end_time IS NULL AND ($2::text IS NULL OR user_name = $2)
-        ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3
-    ), cells AS MATERIALIZED (
-        SELECT r.id, c.* FROM running r CROSS JOIN LATERAL mpi_op_cells(r.id) c
-    ), newest AS MATERIALIZED (
-        SELECT id, max(last_time) AS last_time, count(DISTINCT rank) AS ranks FROM cells GROUP BY id
-    ), steps AS (
-        SELECT id, operation, calls, bytes, elapsed_seconds FROM cells
-        UNION ALL
-        SELECT n.id, c.operation, -c.calls, -c.bytes, -c.elapsed_seconds
-        FROM newest n CROSS JOIN LATERAL mpi_op_cells(n.id, n.last_time - make_interval(secs => $1)) c
-    )
-    SELECT r.id, r.job_key, r.user_name, r.command, r.ranks, r.nodes, s.operation,
-           extract(epoch FROM now() - r.start_time)::double precision AS running,
-           extract(epoch FROM now() - n.last_time)::double precision AS age,
-           least($1, extract(epoch FROM n.last_time - r.start_time))::double precision AS seconds,
-           sum(s.calls)::double precision AS calls, sum(s.bytes)::double precision AS bytes,
-           sum(s.elapsed_seconds)::double precision AS elapsed
-    FROM running r JOIN newest n ON n.id = r.id JOIN steps s ON s.id = r.id
-    WHERE n.last_time > now() - INTERVAL '1 minute'
-    GROUP BY r.id, r.job_key, r.user_name, r.command, r.ranks, r.nodes, r.start_time, n.last_time, s.operation";
-
 /// Shows the table until it is to end.
 ///
 /// # Errors
-/// The database is gone at the first reading, or the output is.
-pub async fn run(
-    mut client: Client,
-    reader: &Reader,
-    site: &Site,
-    options: &Options,
-) -> anyhow::Result<ExitCode> {
+/// See [`crate::Error`]; the output is gone.
+pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let count = if options.once { Some(1) } else { options.count };
-    let mut terminate = signal(SignalKind::terminate()).context("waiting for signals")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("waiting for signals")?;
-    let mut jobs = read(&client, options).await?;
+    let mut jobs = read(server, options)?;
     let screen = if options.once || options.json { None } else { Screen::open()? };
+    // A signal must not end the program while the terminal is drawn on: it is taken between two tables.
+    let signals = screen.is_some().then(blocked).transpose()?;
     let mut view = View { screen, order: options.sort, json: options.json };
     let mut shown = 0;
     loop {
         view.show(&mut jobs)?;
         shown += 1;
-        if count.is_some_and(|count| shown >= count) {
+        if count.is_some_and(|count| shown >= count) || wait(&mut view, &mut jobs, signals.as_ref(), options)?
+        {
             return Ok(ExitCode::SUCCESS);
         }
-        let due = tokio::time::Instant::now() + options.interval;
-        while tokio::time::Instant::now() < due {
-            tokio::select! {
-                () = tokio::time::sleep_until(due.min(tokio::time::Instant::now() + LOOK)) => {}
-                _ = terminate.recv() => return Ok(ExitCode::SUCCESS),
-                _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
-            }
-            if view.key(&mut jobs)? {
-                return Ok(ExitCode::SUCCESS);
-            }
-        }
-        match read(&client, options).await {
+        match read(server, options) {
             Ok(read) => jobs = read,
-            // The server was restarted: the next look may find it again. The table stays.
-            Err(error) if view.screen.is_some() => {
-                if let Ok(again) = reader.connect(site).await {
-                    client = again;
-                }
-                drop(error);
-            }
-            Err(error) => return Err(error),
+            // The server was restarted: the next request may find it again. The table stays.
+            Err(_) if view.screen.is_some() => {}
+            Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Waits until the next table is due; `true` where the user wants to end.
+fn wait(
+    view: &mut View,
+    jobs: &mut [Now],
+    signals: Option<&SignalFd>,
+    options: &Options,
+) -> anyhow::Result<bool> {
+    let due = Instant::now() + options.interval;
+    let Some(signals) = signals else { return Ok(until_stopped(options.interval)?) };
+    while Instant::now() < due {
+        let timeout = PollTimeout::try_from(LOOK).unwrap_or(PollTimeout::ZERO);
+        let came = poll(&mut [PollFd::new(signals.as_fd(), PollFlags::POLLIN)], timeout)?;
+        if came > 0 || view.key(jobs)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// SIGINT and SIGTERM as a descriptor.
+fn blocked() -> std::io::Result<SignalFd> {
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGINT);
+    signals.add(Signal::SIGTERM);
+    signals.thread_block()?;
+    Ok(SignalFd::new(&signals)?)
 }
 
 struct View {
@@ -259,7 +241,7 @@ impl View {
         let sent: f64 = jobs.iter().map(|job| job.bytes_per_second).sum();
         let heading = format!(
             "{}  running jobs: {}, by {}; sending {} in all",
-            throughline_client::job::list::whole_second(&time),
+            super::list::whole_second(&time),
             jobs.len(),
             self.order.name(),
             rate(sent)
@@ -304,53 +286,34 @@ impl View {
     }
 }
 
-async fn read(client: &Client, options: &Options) -> anyhow::Result<Vec<Now>> {
-    let time = to_rfc3339(throughline_daemon::Clock::new().now());
-    let window = options.window.as_secs_f64();
-    let rows = client.query(RATES, &[&window, &options.user, &JOBS_MAX]).await.context(SCHEMA)?;
-    let mut jobs: BTreeMap<i32, (Now, f64)> = BTreeMap::new();
-    for row in &rows {
-        let seconds: f64 = row.try_get::<_, Option<f64>>("seconds")?.unwrap_or(window).max(f64::EPSILON);
-        let part = |column: &str| -> Result<f64, tokio_postgres::Error> {
-            Ok(row.try_get::<_, Option<f64>>(column)?.unwrap_or(0.0).max(0.0) / seconds)
-        };
-        let id: i32 = row.try_get("id")?;
-        let (job, most) = match jobs.entry(id) {
-            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::btree_map::Entry::Vacant(new) => new.insert((
-                Now {
-                    time: time.clone(),
-                    job_key: row.try_get("job_key")?,
-                    user: row.try_get("user_name")?,
-                    command: row.try_get("command")?,
-                    ranks: super::whole(row, "ranks")?.unwrap_or_default(),
-                    nodes: super::whole(row, "nodes")?.unwrap_or_default(),
-                    running_seconds: row.try_get("running")?,
-                    age_seconds: row.try_get("age")?,
-                    ..Now::default()
-                },
-                0.0,
-            )),
-        };
-        let inside = part("elapsed")?;
-        job.calls_per_second += part("calls")?;
-        job.bytes_per_second += part("bytes")?;
-        job.mpi_seconds_per_second += inside;
-        if inside > *most {
-            *most = inside;
-            job.top_operation = Some(row.try_get("operation")?);
-        }
-    }
-    Ok(jobs.into_values().map(|(job, most)| finished(job, most)).collect())
+fn read(server: &Server, options: &Options) -> Result<Vec<Now>, Failure> {
+    let window = options.window.as_secs_f64().to_string();
+    let mut query = vec![("window", window.as_str())];
+    query.extend(options.user.as_deref().map(|user| ("user", user)));
+    let rates: JobRates = server.get(&["job-rates"], &query)?;
+    let time = to_rfc3339(rates.as_of_ms.saturating_mul(1_000_000));
+    Ok(rates.jobs.into_iter().map(|job| Now::new(job, &time)).collect())
 }
 
-/// Fills in the shares.
-#[allow(clippy::cast_precision_loss)] // shares
-fn finished(mut job: Now, most: f64) -> Now {
-    let inside = job.mpi_seconds_per_second;
-    job.mpi_time_share = (job.ranks > 0).then(|| (inside / job.ranks as f64).min(1.0));
-    job.top_operation_share = throughline_client::job::part(most, inside);
-    job
+impl Now {
+    fn new(job: JobRate, time: &str) -> Now {
+        Now {
+            time: time.to_owned(),
+            job_key: job.job_key,
+            user: job.user,
+            command: job.command,
+            ranks: u64::try_from(job.ranks).unwrap_or_default(),
+            nodes: u64::try_from(job.nodes).unwrap_or_default(),
+            running_seconds: job.running_seconds,
+            age_seconds: job.age_seconds,
+            calls_per_second: job.calls_per_second,
+            bytes_per_second: job.bytes_per_second,
+            mpi_seconds_per_second: job.mpi_seconds_per_second,
+            mpi_time_share: job.mpi_time_share,
+            top_operation: job.top_operation,
+            top_operation_share: job.top_operation_share,
+        }
+    }
 }
 
 fn rate(bytes_per_second: f64) -> String {

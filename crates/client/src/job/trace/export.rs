@@ -3,20 +3,18 @@
 //! Holds one record at a time. An arrow needs no look at the other side: both ends work out the same number of it
 //! from the message's identity.
 
+use super::Options;
 use super::align::{Aligned, Alignment, Step};
 use super::chrome::{Arrow, Track, Writer};
 use super::output::Output;
 use super::read::{Range, Record, TracedRank, records};
-use super::{Found, Options};
+use crate::Server;
 use anyhow::Context;
-use futures::TryStreamExt;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
-use std::pin::pin;
 use throughline_sample::to_rfc3339;
-use tokio_postgres::Client;
 
 /// What was written.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -147,9 +145,9 @@ fn line_up(ranks: Vec<TracedRank>, raw: bool) -> (Vec<Lined>, i64) {
 }
 
 /// Writes the whole trace.
-pub async fn export(
-    client: &Client,
-    job: &Found,
+pub fn export(
+    server: &Server,
+    key: &str,
     ranks: Vec<TracedRank>,
     options: &Options,
     output: Output,
@@ -157,7 +155,7 @@ pub async fn export(
     let (ranks, reference) = line_up(ranks, options.raw_clocks);
     let zero = ranks.iter().map(|rank| rank.align(rank.traced.first).time).min().unwrap_or(0);
     let mut summary = Summary {
-        job: job.key.clone(),
+        job: key.to_owned(),
         start: to_rfc3339(zero.saturating_add(reference)),
         ranks: ranks.iter().map(|rank| rank.summary(zero)).collect(),
         ..Summary::default()
@@ -173,10 +171,9 @@ pub async fn export(
             Process { rank, zero, range, next_number: 0, threads: BTreeSet::new(), totals: &mut summary };
         process.begin(&mut writer).context(WRITING)?;
         let own = rank.range(range.0, range.1);
-        let mut rows = pin!(records(client, job.id, &rank.traced, own).await?);
         process.next_number = if options.from.is_some() { i64::MAX } else { 0 };
-        while let Some(record) = rows.try_next().await.context("reading the trace")? {
-            process.record(&record, &mut writer).context(WRITING)?;
+        for record in records(server, key, &rank.traced, own) {
+            process.record(&record?, &mut writer).context(WRITING)?;
         }
     }
     writer.end().context(WRITING)?.finish()?;
