@@ -195,6 +195,7 @@ enum Command {
     #[command(after_help = help::RUN)]
     Run(DaemonOptions),
     /// List batches that the collector refused, and why; they are sent again once that is corrected
+    #[command(after_help = help::REFUSED)]
     Refused {
         /// One JSON document a line
         #[arg(long)]

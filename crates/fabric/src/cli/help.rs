@@ -31,6 +31,14 @@ of the folder that it names, and NET for what `ibnetdiscover` printed on any clu
 Exit status: 0 done, 1 failed, 2 a check found something, 64 wrong usage or configuration,
 69 no device or no subnet manager, 77 no permission.";
 
+/// Of `refused`.
+pub const REFUSED: &str = "\
+Examples:
+  throughline-fabric refused
+  throughline-fabric refused --json | jq .
+
+Run it as the daemon's user, with the daemon's --config or --state-dir. The daemon may run meanwhile.";
+
 /// Of `discover`.
 pub const DISCOVER: &str = "\
 Examples:
