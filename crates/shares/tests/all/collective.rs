@@ -1,0 +1,220 @@
+//! Layouts hold what any implementation of the operation must: everybody gets what the operation gives him, and an
+//! algorithm that is known to move no byte twice moves none twice.
+
+use throughline_shares::collective::{Call, Edge, Layout, Operation, layout};
+
+fn edges(operation: Operation, algorithm: &str, call: &Call) -> Vec<Edge> {
+    layout(operation, algorithm, call).unwrap_or_else(|error| panic!("{error}")).edges(call)
+}
+
+fn received(edges: &[Edge], rank: u32) -> u64 {
+    edges.iter().filter(|edge| edge.destination == rank).map(|edge| edge.bytes).sum()
+}
+
+fn sent(edges: &[Edge], rank: u32) -> u64 {
+    edges.iter().filter(|edge| edge.source == rank).map(|edge| edge.bytes).sum()
+}
+
+fn total(edges: &[Edge]) -> u64 {
+    edges.iter().map(|edge| edge.bytes).sum()
+}
+
+/// World sizes with powers of two, odd and even ones, and roots at both ends and within.
+fn worlds() -> impl Iterator<Item = (u32, u32)> {
+    (2..=33).flat_map(|ranks| [0, 1, ranks / 2, ranks - 1].into_iter().map(move |root| (ranks, root)))
+}
+
+#[test]
+fn no_rank_sends_to_itself_or_beyond_the_communicator() {
+    let all = [
+        (Operation::Bcast, "split_bintree"),
+        (Operation::Bcast, "scatter_allgather"),
+        (Operation::Reduce, "redscat_gather"),
+        (Operation::Reduce, "in_order_binary"),
+        (Operation::Allreduce, "redscat_allgather"),
+        (Operation::Allreduce, "ring"),
+        (Operation::Allgather, "sparbit"),
+        (Operation::Allgather, "neighborexchange"),
+        (Operation::Alltoall, "bruck"),
+        (Operation::ReduceScatter, "basic_recursivehalving"),
+        (Operation::Barrier, "tree"),
+    ];
+    for (operation, algorithm) in all {
+        for (ranks, root) in worlds() {
+            for edge in edges(operation, algorithm, &Call::even(ranks, root, 1000)) {
+                assert!(
+                    edge.source != edge.destination,
+                    "{operation:?} {algorithm} {ranks} {root}: {edge:?}"
+                );
+                assert!(
+                    edge.source < ranks && edge.destination < ranks,
+                    "{operation:?} {algorithm}: {edge:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_broadcast_gives_the_message_to_each_rank_once() {
+    let bytes = 7001;
+    for algorithm in [
+        "basic_linear",
+        "chain",
+        "pipeline",
+        "bintree",
+        "binomial",
+        "knomial",
+        "split_bintree",
+        "scatter_allgather_ring",
+    ] {
+        for (ranks, root) in worlds() {
+            let edges = edges(Operation::Bcast, algorithm, &Call::even(ranks, root, bytes));
+            for rank in (0..ranks).filter(|rank| *rank != root) {
+                let got = received(&edges, rank);
+                // Of a scattered message an inner rank of the scatter's tree also gets its children's parts.
+                let is_exact = algorithm != "scatter_allgather_ring";
+                assert!(
+                    if is_exact { got == bytes } else { got >= bytes },
+                    "{algorithm} {ranks} {root} {rank}: {got}"
+                );
+            }
+        }
+    }
+    // Doubling repeats parts on no rank where the number of ranks is a power of two.
+    for ranks in [2, 4, 8, 16, 32] {
+        let edges = edges(Operation::Bcast, "scatter_allgather", &Call::even(ranks, 0, 8192));
+        for rank in 1..ranks {
+            let tree_parts = u64::from(rank & rank.wrapping_neg()) * 8192 / u64::from(ranks);
+            assert_eq!(received(&edges, rank), 8192 - 8192 / u64::from(ranks) + tree_parts, "{ranks} {rank}");
+        }
+    }
+    for (ranks, root) in worlds() {
+        let edges = edges(Operation::Bcast, "scatter_allgather", &Call::even(ranks, root, 7001));
+        for rank in (0..ranks).filter(|rank| *rank != root) {
+            assert!(received(&edges, rank) >= 7001, "{ranks} {root} {rank}: {}", received(&edges, rank));
+        }
+    }
+}
+
+#[test]
+fn a_reduction_takes_the_message_of_each_rank() {
+    let bytes = 4096;
+    for algorithm in ["basic_linear", "chain", "pipeline", "binary", "binomial"] {
+        for (ranks, root) in worlds() {
+            let edges = edges(Operation::Reduce, algorithm, &Call::even(ranks, root, bytes));
+            for rank in (0..ranks).filter(|rank| *rank != root) {
+                assert_eq!(sent(&edges, rank), bytes, "{algorithm} {ranks} {root} {rank}");
+            }
+            assert_eq!(sent(&edges, root), 0, "{algorithm} {ranks} {root}");
+        }
+    }
+    for (ranks, root) in worlds() {
+        let edges = edges(Operation::Reduce, "in_order_binary", &Call::even(ranks, root, bytes));
+        let beyond_the_tree = if root == ranks - 1 { 0 } else { 1 };
+        assert_eq!(total(&edges), bytes * u64::from(ranks - 1 + beyond_the_tree), "{ranks} {root}");
+        // Rabenseifner's: the root ends with what the others sent it, and each rank has sent at least a half.
+        let edges = self::edges(Operation::Reduce, "redscat_gather", &Call::even(ranks, root, bytes));
+        assert!(received(&edges, root) > bytes / 2, "{ranks} {root}: {}", received(&edges, root));
+        for rank in (0..ranks).filter(|rank| *rank != root) {
+            assert!(sent(&edges, rank) >= bytes / 2, "{ranks} {root} {rank}: {}", sent(&edges, rank));
+        }
+    }
+}
+
+#[test]
+fn allreduce_moves_what_its_formulas_say() {
+    for ranks in [2_u32, 4, 8, 16, 32] {
+        let (n, bytes) = (u64::from(ranks), 65_536);
+        let call = Call::even(ranks, 0, bytes);
+        let steps = u64::from(ranks.ilog2());
+        assert_eq!(total(&edges(Operation::Allreduce, "recursivedoubling", &call)), n * steps * bytes);
+        assert_eq!(total(&edges(Operation::Allreduce, "ring", &call)), 2 * (n - 1) * bytes);
+        assert_eq!(total(&edges(Operation::Allreduce, "redscat_allgather", &call)), 2 * (n - 1) * bytes);
+        assert_eq!(total(&edges(Operation::Allreduce, "basic_linear", &call)), 2 * (n - 1) * bytes);
+    }
+    // Beyond a power of two: the pairs that are folded add the whole message twice.
+    for (ranks, extra) in [(3_u64, 1_u64), (5, 1), (6, 2), (7, 3), (12, 4)] {
+        let call = Call::even(ranks as u32, 0, 65_536);
+        let power = ranks - extra;
+        let expected = (power * u64::from(power.ilog2()) + 2 * extra) * 65_536;
+        assert_eq!(total(&edges(Operation::Allreduce, "recursivedoubling", &call)), expected, "{ranks}");
+        let expected = (2 * (power - 1)) * 65_536 + extra * (65_536 + 65_536 / 2 + 65_536);
+        assert_eq!(total(&edges(Operation::Allreduce, "redscat_allgather", &call)), expected, "{ranks}");
+    }
+}
+
+#[test]
+fn allgather_gives_each_rank_the_blocks_of_all_others() {
+    let algorithms = ["ring", "bruck", "recursivedoubling", "neighborexchange", "sparbit"];
+    for algorithm in algorithms {
+        for ranks in 2..=33_u32 {
+            // Blocks of their own sizes, so that a wrong block shows.
+            let blocks: Vec<u64> = (0..u64::from(ranks)).map(|rank| 1000 + rank * rank).collect();
+            let call = Call { ranks, root: 0, blocks: blocks.clone(), element: 1 };
+            let edges = edges(Operation::Allgatherv, algorithm, &call);
+            for rank in 0..ranks {
+                let expected = blocks.iter().sum::<u64>() - blocks[rank as usize];
+                assert_eq!(received(&edges, rank), expected, "{algorithm} {ranks} {rank}");
+            }
+        }
+    }
+}
+
+#[test]
+fn gather_and_scatter_deliver_every_block() {
+    for (ranks, root) in worlds() {
+        let blocks: Vec<u64> = (0..u64::from(ranks)).map(|rank| 100 + rank * 7).collect();
+        let call = Call { ranks, root, blocks: blocks.clone(), element: 1 };
+        let others = blocks.iter().sum::<u64>() - blocks[root as usize];
+        for algorithm in ["basic_linear", "binomial"] {
+            assert_eq!(received(&edges(Operation::Gatherv, algorithm, &call), root), others, "{algorithm}");
+            let scatter = edges(Operation::Scatterv, algorithm, &call);
+            assert_eq!(sent(&scatter, root), others, "{algorithm}");
+            for rank in (0..ranks).filter(|rank| *rank != root) {
+                assert_eq!(
+                    received(&scatter, rank) - sent(&scatter, rank),
+                    blocks[rank as usize],
+                    "{algorithm}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn reduce_scatter_leaves_each_rank_its_block() {
+    for ranks in 2..=33_u32 {
+        let n = u64::from(ranks);
+        let call = Call::even(ranks, 0, 640);
+        let ring = edges(Operation::ReduceScatter, "ring", &call);
+        assert_eq!(total(&ring), n * (n - 1) * 640);
+        let halving = edges(Operation::ReduceScatterBlock, "recursivehalving", &call);
+        for rank in 0..ranks {
+            assert!(received(&halving, rank) >= 640, "{ranks} {rank}");
+        }
+        if ranks.is_power_of_two() {
+            assert_eq!(total(&halving), n * (n - 1) * 640, "{ranks}");
+        }
+    }
+}
+
+#[test]
+fn alltoall_sends_to_all() {
+    let call = Call::even(9, 0, 50);
+    assert_eq!(layout(Operation::Alltoall, "pairwise", &call), Ok(Layout::Complete));
+    assert_eq!(total(&edges(Operation::Alltoall, "pairwise", &call)), 9 * 8 * 50);
+    // Bruck's: a block goes as many hops as its distance has bits.
+    let hops: u64 = (1..9_u64).map(|distance| u64::from(distance.count_ones())).sum();
+    assert_eq!(total(&edges(Operation::Alltoall, "bruck", &call)), 9 * hops * 50);
+}
+
+#[test]
+fn what_has_no_model_is_named() {
+    let error = layout(Operation::Bcast, "teleport", &Call::even(4, 0, 1)).unwrap_err();
+    assert_eq!(error.to_string(), "no model of the algorithm `teleport` of Bcast");
+    let error = layout(Operation::Bcast, "binomial", &Call::even(4, 4, 1)).unwrap_err();
+    assert_eq!(error.to_string(), "the root 4 is not below the number of ranks, 4");
+    assert!("sendrecv".parse::<Operation>().is_err());
+    assert_eq!("reduce_scatter".parse(), Ok(Operation::ReduceScatter));
+}

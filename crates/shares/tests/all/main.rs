@@ -1,0 +1,6 @@
+//! Layouts of collectives, and shares of links against hidden truths.
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
+
+mod collective;
+mod estimate;
+mod generator;
