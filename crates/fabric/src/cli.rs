@@ -12,6 +12,7 @@ mod links;
 mod nodes;
 mod route;
 mod save;
+mod shares;
 pub mod source;
 mod stop;
 mod sweep;
@@ -188,6 +189,8 @@ enum Command {
     /// Count how many pairs of hosts pass each link, from the forwarding tables
     #[command(after_help = help::USAGE)]
     Usage(usage::Options),
+    /// Whose bytes were on each link, from saved files and the traffic of jobs between hosts
+    Shares(shares::Options),
     /// Write nodes, cables and forwarding tables into files, as ibnetdiscover and dump_fts print them
     #[command(after_help = help::SAVE)]
     Save(save::Options),
@@ -255,6 +258,7 @@ impl Cli {
             Command::Route(options) => route::run(&self.options, &options),
             Command::Groups(options) => groups::run(&self.options, &options),
             Command::Usage(options) => usage::run(&self.options, &options),
+            Command::Shares(options) => shares::run(&self.options, &options),
             Command::Save(options) => save::run(&self.options, &options),
             Command::Run(options) => {
                 throughline_crawler::run::run(&options.load(&self.options)?, options.state_dir.as_deref())

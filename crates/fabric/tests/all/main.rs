@@ -18,6 +18,7 @@ mod offline;
 mod reopen;
 mod route;
 mod run;
+mod shares;
 mod simfabric;
 mod simfabric_sa;
 mod simulated;
