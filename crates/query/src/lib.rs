@@ -32,6 +32,7 @@ mod pool;
 pub mod rates;
 pub mod recent;
 mod rejections;
+mod row_rules;
 pub mod search;
 pub mod status;
 pub mod time;

@@ -1,6 +1,7 @@
 //! One cable: what its ports are, their counters now, and what they carried over time; forwarding tables and the ports
 //! of jobs, which say who goes over it.
 
+use crate::row_rules::rules;
 use crate::time::{At, Grid, milliseconds, seconds_between, steps_of_minutes};
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,9 +11,6 @@ use throughline_store::layout::Kind;
 use throughline_store::layout::errors_of;
 use throughline_store::layout::moment;
 use tokio_postgres::{Client, Row};
-
-/// Two rows farther apart than this, and than three steps, have silence between them. Seconds.
-const SILENCE_SECONDS: f64 = 75.0;
 
 /// How far back counters are looked for, milliseconds: every port has a row a minute.
 const COUNTERS_MS: i64 = 120_000;
@@ -163,7 +161,12 @@ pub async fn series(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashM
         }
     }
     if rest.steps > 0 {
-        for row in client.query(&series_query(&rest), &[&ports]).await.map_err(Error::sql(what))? {
+        let rules = rules(client, Kind::IbPorts, ports, rest.from, rest.to()).await?;
+        for row in client
+            .query(&series_query(&rest, rules.largest_gap_seconds), &[&ports])
+            .await
+            .map_err(Error::sql(what))?
+        {
             add(all.entry(row.get(0)).or_insert_with(empty), &row, &rest, of_minutes);
         }
     }
@@ -191,7 +194,8 @@ fn minutes_query(grid: &Grid, until: i64) -> String {
     )
 }
 
-fn series_query(grid: &Grid) -> String {
+/// Two rows farther apart than `gap` seconds, and than three steps, have silence between them.
+fn series_query(grid: &Grid, gap: f64) -> String {
     let increase = |column: &str| format!("counter_increase(lag(c.{column}) OVER w, c.{column})::float8");
     format!(
         "WITH pairs AS (
@@ -217,8 +221,8 @@ fn series_query(grid: &Grid) -> String {
         from = moment(grid.from),
         to = moment(grid.to()),
         step = grid.step_of("time"),
-        silence = SILENCE_SECONDS,
-        most = SILENCE_SECONDS.max(grid.step as f64 * 3.0 / 1e3),
+        silence = gap,
+        most = gap.max(grid.step as f64 * 3.0 / 1e3),
     )
 }
 

@@ -6,8 +6,10 @@
 //! round stood still: [`Reading::rates`] knows. Where readings are gone, the window is made of the minutes that it touches.
 
 use crate::Horizons;
+use crate::row_rules::rules;
 use crate::time::{MINUTE_MS, milliseconds, seconds_between};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use throughline_sample::wire::RowRules;
 use throughline_store::Error;
 use throughline_store::layout::Kind;
 use throughline_store::layout::{errors_of, moment};
@@ -90,6 +92,8 @@ pub struct Reading {
     pub bytes_per_second: Option<i64>,
     /// Errors counted in the window.
     pub errors: Option<i64>,
+    /// By which rules its crawler leaves out rows, where that is known.
+    pub rules: Option<RowRules>,
 }
 
 /// Rates of a port over a window.
@@ -110,7 +114,11 @@ impl Reading {
     #[must_use]
     pub fn rates(&self, window: &Window, round: Option<&Round>) -> Rates {
         let interval = self.interval.unwrap_or(0.0);
-        if self.age > SILENT_SECONDS.max(interval * (1.0 + INTERVALS)) {
+        let (silent, quiet) = self.rules.map_or((SILENT_SECONDS, QUIET_BYTES), |rules| {
+            #[allow(clippy::cast_precision_loss)] // a bound
+            (rules.largest_gap_seconds, rules.quiet_bytes as f64)
+        });
+        if self.age > silent.max(interval * (1.0 + INTERVALS)) {
             return Rates::default();
         }
         // Since when the last round was read it has not changed, unless it is read more rarely than others.
@@ -119,7 +127,7 @@ impl Reading {
         let stood_still = round_age
             .filter(|round_age| self.age - round_age > INTERVALS * interval && self.interval.is_some())
             .map(|round_age| round_age.max(0.0));
-        let was_busy = [self.transmit.last, self.receive.last].into_iter().flatten().any(|b| b > QUIET_BYTES);
+        let was_busy = [self.transmit.last, self.receive.last].into_iter().flatten().any(|b| b > quiet);
         if stood_still.is_some() && was_busy && round.is_some_and(|round| round.failed > 0) {
             // It may be one of those that did not answer.
             return Rates { errors: self.errors, ..Rates::default() };
@@ -190,10 +198,15 @@ pub async fn readings(client: &Client, ports: &[i32], window: &Window) -> Result
             return of_minutes(client, ports, window).await;
         }
     }
+    // All ports of a call are those of one crawler.
+    let first = &ports[..ports.len().min(1)];
+    #[allow(clippy::cast_possible_truncation)] // milliseconds
+    let rules =
+        rules(client, Kind::IbPorts, first, window.at - (window.seconds * 1e3) as i64, window.at).await?;
     let rows =
         client.query(&query(window), &[&ports]).await.map_err(Error::sql("reading ports' counters"))?;
     let at = UNIX_EPOCH + Duration::from_millis(u64::try_from(window.at).unwrap_or(0));
-    Ok(rows.iter().map(|row| reading(row, at)).collect())
+    Ok(rows.iter().map(|row| Reading { rules: Some(rules), ..reading(row, at) }).collect())
 }
 
 /// Means of the minutes that a window touches, as readings at both of its ends would report them.
@@ -305,6 +318,7 @@ fn reading(row: &Row, at: SystemTime) -> Reading {
         tick_bytes: row.get(14),
         bytes_per_second: row.get(15),
         errors: row.get(16),
+        rules: None,
     }
 }
 

@@ -9,10 +9,12 @@ use throughline_infiniband::reading::PortReading;
 use throughline_infiniband::reading::rates::rates;
 use throughline_infiniband::reading::thin::Thinner;
 use throughline_infiniband::records::samples;
+use throughline_query::links;
 use throughline_query::load::{self, Round, Window};
+use throughline_query::time::Grid;
 use throughline_sample::Guid;
 use throughline_sample::row_rules::DEFAULT;
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, Coverage, RowRules};
 use throughline_store::{Retention, Writer, make_rollups, testing};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -250,5 +252,37 @@ async fn crawler_function_minutes_and_api_make_the_same_rates() {
             .is_behind
         {}
         compare_minutes(&client, &known).await;
+    }
+}
+
+/// A crawler that reads each port every five minutes and reports so, and one that does not report it.
+#[tokio::test]
+async fn the_series_of_a_link_bridge_the_gaps_that_its_crawler_reports() {
+    for (gap, known) in [(Some(660.0), 10), (None, 0)] {
+        let rules =
+            |largest_gap_seconds| RowRules { heartbeat_seconds: 60.0, largest_gap_seconds, quiet_bytes: 0 };
+        let round = Coverage {
+            time: BEGIN,
+            source: "mad".to_owned(),
+            row_rules: gap.map(rules),
+            ..Coverage::default()
+        };
+        let points = [(0, 0, [0, 0]), (300 * SECOND, 0, [75_000, 0]), (600 * SECOND, 0, [150_000, 0])];
+        let readings: Vec<PortReading> = points.iter().map(reading).collect();
+        let database = testing::database().await;
+        let mut writer = Writer::new(database.clone());
+        let (spool, mut thinner) = (Uuid::new_v4(), Thinner::new(true, 0));
+        for (sequence, one) in (1..).zip(&readings) {
+            let (batches, _) = samples(std::slice::from_ref(one), |_| None, &mut thinner);
+            let batch = batches.into_iter().next().unwrap();
+            let batch = Batch { subnet_prefix: PREFIX, coverage: vec![round.clone()], ..batch };
+            writer.write(&[entry(spool, sequence, batch)]).await.unwrap();
+        }
+        let client = database.connect().await.unwrap();
+        let grid = Grid { from: BEGIN / 1_000_000, step: 60_000, steps: 10 };
+        let series = links::series(&client, &[1], &grid).await.unwrap();
+        let sent = series.get(&1).map(|series| series.out.clone()).unwrap_or_default();
+        let rates: Vec<f64> = sent.into_iter().flatten().collect();
+        assert_eq!(rates, vec![1000.0; known], "{gap:?}");
     }
 }
