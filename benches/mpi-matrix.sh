@@ -11,18 +11,18 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 wheels=${THROUGHLINE_MPI_WHEELS-$PWD/target/mpi-wheels}
 tests=("$@")
-[ $# -gt 0 ] || tests=(exact:: generated:: conduct:: faults:: algorithms:: wire:: beside:: exec:: surroundings::)
+[ $# -gt 0 ] || tests=(mpi::{exact,generated,conduct,faults,algorithms,wire,beside,exec,surroundings}::)
 # Columns: the tests' modules.
 checks=(exact generated conduct faults algorithms wire beside exec surroundings)
 failed=0
 mounted=()
 trap 'for at in ${mounted[@]+"${mounted[@]}"}; do umount -R -l "$at"; done' EXIT
 
-binary=$(cargo test -q -p throughline-mpit-bridge --test mpi --no-run --message-format=json |
+binary=$(cargo test -q -p throughline-mpit-bridge --test all --no-run --message-format=json |
     python3 -c 'import json, sys
 for line in sys.stdin:
     made = json.loads(line)
-    if made.get("executable") and "/mpit-bridge/tests/mpi/" in made["target"]["src_path"]: print(made["executable"])')
+    if made.get("executable") and "/mpit-bridge/tests/all/" in made["target"]["src_path"]: print(made["executable"])')
 
 # What the library says of itself, asked through its launcher or compiler.
 version() {
@@ -38,8 +38,8 @@ row() {
     "$@" --test-threads=2 "${tests[@]}" >"$log" 2>&1 || status=$?
     printf '%-28s %-16s' "$name" "${versions:-?}"
     for check in "${checks[@]}"; do
-        good=$(grep -c "^test $check::.* ok\$" "$log" || true)
-        bad=$(grep -c "^test $check::.* FAILED\$" "$log" || true)
+        good=$(grep -c "^test mpi::$check::.* ok\$" "$log" || true)
+        bad=$(grep -c "^test mpi::$check::.* FAILED\$" "$log" || true)
         if [ "$bad" -gt 0 ]; then printf ' %12s' "$bad FAILED"
         elif [ "$good" -gt 0 ]; then printf ' %12s' "$good ok"
         else printf ' %12s' -; fi

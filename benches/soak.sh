@@ -19,7 +19,7 @@ echo "== fabric: 4 sweeps a second of 1,428 hosts with rows committed, ${THROUGH
 benches/fabric.sh soak --minutes "${THROUGHLINE_SOAK_MINUTES:-10}"
 
 echo "== MPI: the generated program on 1 to 8 ranks, with and without threads, in C and Fortran"
-cargo test --quiet -p throughline-mpit-bridge --test mpi -- --ignored --exact generated::all_shapes --nocapture
+cargo test --quiet -p throughline-mpit-bridge --test all -- --ignored --exact mpi::generated::all_shapes --nocapture
 
 echo "== MPI: counting and faults on every library that is here or can be had"
 benches/mpi-matrix.sh

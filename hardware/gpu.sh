@@ -28,13 +28,13 @@ chmod 755 "$folder" "$folder/agent"
 agent=$folder/agent
 begin=$(date +%s)
 
-# One check: a test of a file, its output without the harness's own lines.
+# One check: a test of a module, its output without the harness's own lines.
 check() {
     left=$((begin + most - $(date +%s)))
     [ "$left" -gt 0 ] || { echo "  left out, the time is over: $1 $2"; return 0; }
     [ "$left" -lt 120 ] || left=120
     status=0
-    timeout "$left" cargo test --release --quiet -p throughline-gpu --test "$1" -- --ignored --nocapture --exact "$2" \
+    timeout "$left" cargo test --release --quiet -p throughline-gpu --test all -- --ignored --nocapture --exact "$1::$2" \
         >"$folder/said" 2>&1 || status=$?
     grep -v '^running \|^test \|^$' "$folder/said" || true
     [ "$status" -eq 0 ] || echo "  FAILED: $1 $2 (status $status)"

@@ -7,7 +7,10 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-mod bench;
+#[path = "all"]
+mod all {
+    pub mod bench;
+}
 
 use throughline_gpu::Reader;
 use throughline_gpu::double::SCENARIO_VARIABLE;
@@ -56,7 +59,7 @@ fn a_poll_allocates_nothing() {
         // SAFETY: the only thread that reads or writes the environment is this one.
         unsafe { std::env::set_var(SCENARIO_VARIABLE, path) };
         // Each opens a library of its own, which the loader keeps apart by its path.
-        let library = bench::double().join("libnvidia-ml.so.1");
+        let library = all::bench::double().join("libnvidia-ml.so.1");
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("libnvidia-ml.so.1");
         std::fs::copy(library, &copy).unwrap();

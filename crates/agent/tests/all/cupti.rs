@@ -1,0 +1,103 @@
+//! The real agent with CUPTI's doubles: what it finds, and how it gives way.
+
+use crate::bench::{Node, nvml_double};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A node whose GPUs CUPTI alone shows.
+fn node(scenario: &str, library: &str) -> Node {
+    let doubles = nvml_double().parent().unwrap().to_owned();
+    let scenario =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../gpu/scenarios/{scenario}.scenario"));
+    Node::bare()
+        .with("MPI__ENABLED", "false")
+        .with("CUPTI__ENABLED", "true")
+        .with("CUPTI__CUDA", doubles.join("libcuda.so.1").to_str().unwrap())
+        .with("CUPTI__LIBRARY", doubles.join(library).to_str().unwrap())
+        .with("CUPTI__INTERVAL_SECONDS", "0.05")
+        .with("CUPTI__SAMPLES_PER_SECOND", "1000")
+        .with_variable("THROUGHLINE_NVML_SCENARIO", scenario.to_str().unwrap())
+}
+
+#[test]
+fn with_cupti_alone_the_agent_reads_what_it_offers() {
+    let json = node("ampere-pm", "libcupti.so").once();
+    let cupti = &json["sources"]["cupti"];
+    assert_eq!((&cupti["up"], &cupti["state"]), (&true.into(), &"running".into()), "{cupti}");
+    let monitors = cupti["performance_monitors"].as_array().unwrap();
+    assert_eq!(monitors.len(), 3);
+    assert!(monitors[2].get("nvlink_transmit_bytes").is_none(), "the third GPU has no NVLink");
+    assert_eq!(json["sources"]["nvml"]["state"], "library_missing");
+}
+
+#[test]
+fn libraries_of_wrong_releases_are_named_and_stop_nothing() {
+    for (library, state, word) in [
+        ("13.2/libcupti.so", "library_unusable", "CUPTI 13.2"),
+        ("libcuda.so.1", "library_unusable", "is not CUPTI"),
+        ("nowhere/libcupti.so", "library_missing", "cupti.library"),
+    ] {
+        let json = node("ampere-pm", library).once();
+        let cupti = &json["sources"]["cupti"];
+        assert_eq!((&cupti["up"], &cupti["state"]), (&false.into(), &state.into()), "{cupti}");
+        assert!(cupti["reason"].as_str().unwrap().contains(word), "{cupti}");
+    }
+}
+
+#[test]
+fn sums_are_exposed_under_the_catalogues_names() {
+    let agent = node("ampere-pm", "libcupti.so").run();
+    agent.wait_for(&[
+        "throughline_source_up{source=\"cupti\"} 1",
+        "throughline_gpu_pm_nvlink_transmit_bytes_total{gpu=\"GPU-9a31c0de-",
+        "throughline_gpu_pm_pcie_read_peak_bytes_per_second{gpu=\"GPU-9a31c0de-",
+    ]);
+}
+
+fn gpu(node: &Node, arguments: &[&str]) -> (bool, String) {
+    let output = node.command("gpu").args(arguments).output().unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
+}
+
+#[test]
+fn a_person_pauses_and_resumes_a_running_agent() {
+    let node = node("ampere-pm", "libcupti.so");
+    let (done, said) = gpu(&node, &["pause"]);
+    assert!(!done && said.contains("is throughline-agent running here"), "{said}");
+    let mut agent = node.run();
+    let running = "throughline_source_info{source=\"cupti\",state=\"running\"} 1";
+    let paused = "throughline_source_info{source=\"cupti\",state=\"paused\"} 1";
+    agent.wait_for(&[running]);
+    let (done, said) = gpu(&node, &["pause", "--for", "600"]);
+    assert!(done && said.contains("for 600 s"), "{said}");
+    // It is no fault: the source counts as up.
+    agent.wait_for(&[paused, "throughline_source_up{source=\"cupti\"} 1"]);
+    assert!(gpu(&node, &["resume"]).0);
+    agent.wait_for(&[running]);
+    assert!(!gpu(&node, &["pause", "--for", "0"]).0);
+    agent.stop();
+    assert!(!node.state().join("run/agent.sock").exists(), "the socket goes with the agent");
+}
+
+#[test]
+fn a_jobs_prolog_takes_the_gpus_and_its_epilog_gives_them_back() {
+    let node = node("ampere-pm", "libcupti.so");
+    let agent = node.run();
+    let running = "throughline_source_info{source=\"cupti\",state=\"running\"} 1";
+    agent.wait_for(&[running]);
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/slurm/gpu-lease.sh");
+    let leases: PathBuf = node.state().join("run/gpu-leases");
+    let slurm = |context: &str, comment: &str| {
+        let mut script = Command::new(&script);
+        script.env("THROUGHLINE_GPU_LEASES", &leases).env("SLURM_JOB_ID", "4711");
+        script.env("SLURM_SCRIPT_CONTEXT", context).env("SLURM_JOB_COMMENT", comment);
+        assert!(script.status().unwrap().success());
+    };
+    slurm("prolog_slurmd", "a job like any other");
+    assert!(!leases.exists());
+    slurm("prolog_slurmd", "throughline=profile");
+    agent.wait_for(&["throughline_source_info{source=\"cupti\",state=\"paused\"} 1"]);
+    slurm("epilog_slurmd", "throughline=profile");
+    agent.wait_for(&[running]);
+}

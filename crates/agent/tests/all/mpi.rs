@@ -1,0 +1,124 @@
+//! A real MPI program of four ranks under `throughline-exec` beside the real agent.
+
+use crate::bench::{Node, PATIENCE, make};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+const RANKS: u64 = 4;
+const ROUNDS: u64 = 20;
+/// What one rank passes to each allreduce of the program.
+const ALLREDUCE_BYTES: u64 = 8192;
+
+/// `throughline-exec`: beside the agent, where `cargo test --workspace` and `make test` have built it.
+fn exec() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let exec = Path::new(env!("CARGO_BIN_EXE_throughline-agent")).with_file_name("throughline-exec");
+        if !exec.is_file() {
+            let build = ["build", "--quiet", "-p", "throughline-mpit-bridge", "--bin", "throughline-exec"];
+            assert!(Command::new(env!("CARGO")).args(build).status().unwrap().success());
+        }
+        exec
+    })
+}
+
+/// The program with uneven traffic, compiled for Open MPI.
+fn traffic() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-traffic");
+        let bridge = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge");
+        let mut compiler = Command::new("mpicc.openmpi");
+        compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+        compiler.arg("-I").arg(bridge.join("include")).arg(bridge.join("demo/traffic.c"));
+        let made = compiler.output().expect("Open MPI is installed (make deps)");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        program
+    })
+}
+
+/// Starts the program so that its ranks look for the agent at `socket`.
+fn start(socket: &Path, options: &[&str]) -> Child {
+    let mut run = Command::new("mpirun.openmpi");
+    run.args(["--oversubscribe", "--bind-to", "none", "-np", &RANKS.to_string()]);
+    run.arg(exec()).arg(traffic()).args(options).args(["--pair-bytes", "1024"]);
+    run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+    // Local processes without a look for ssh or a scheduler; ob1 has queue lengths to read.
+    run.env("OMPI_MCA_plm", "isolated").env("OMPI_MCA_pml", "ob1");
+    run.env("THROUGHLINE_SOCKET", socket);
+    run.env("THROUGHLINE_LIB_DIR", make("mpit-bridge/shim", "agent-shim"));
+    run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
+    let node = Node::bare().with("HTTP__JOB_OWNERS", "true");
+    let mut agent = node.run();
+    let program = start(&node.socket(), &["--rounds", &ROUNDS.to_string(), "--pause-ms", "150"]);
+    let running = agent.wait_for(&["throughline_job_info{", "throughline_connected_ranks{source=\"mpi\"} 4"]);
+    let job = running.lines().find(|line| line.starts_with("throughline_job_info{")).unwrap();
+    assert!(job.contains("command=\"") && job.contains("traffic"), "{job}");
+    assert!(job.contains("world_size=\"4\"") && job.contains("job_key=\"local:"), "{job}");
+    let output = program.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let calls = format!("throughline_mpi_calls_total{{operation=\"allreduce\"}} {}", RANKS * ROUNDS);
+    let ended = agent.wait_for(&[&calls, "throughline_connected_ranks{source=\"mpi\"} 0"]);
+    let bytes = RANKS * ROUNDS * ALLREDUCE_BYTES;
+    assert!(
+        ended.contains(&format!("throughline_mpi_bytes_total{{operation=\"allreduce\"}} {bytes}\n")),
+        "{ended}"
+    );
+    assert!(!ended.contains("throughline_job_info{"), "{ended}");
+    let (status, log) = agent.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+
+    let batches = node.spooled();
+    let mut last: BTreeMap<(u32, u64), (u64, u64)> = BTreeMap::new();
+    for bin in batches.iter().flat_map(|batch| &batch.mpi_ops) {
+        for cell in bin.cells.iter().filter(|cell| cell.operation == "allreduce") {
+            last.insert((bin.rank, cell.size_class_bytes), (cell.calls, cell.bytes));
+        }
+    }
+    let expected = (0..4).map(|rank| ((rank, ALLREDUCE_BYTES), (ROUNDS, ROUNDS * ALLREDUCE_BYTES)));
+    assert_eq!(last, expected.collect());
+    let endings: Vec<&str> = batches
+        .iter()
+        .flat_map(|batch| &batch.job_ranks)
+        .filter(|rank| rank.end != 0)
+        .map(|rank| rank.ending.as_str())
+        .collect();
+    assert_eq!(endings, ["clean"; 4]);
+    assert!(batches.iter().any(|batch| !batch.mpi_peers.is_empty()));
+    // A record that refers to a job never travels before the job.
+    let known = batches.iter().position(|batch| !batch.jobs.is_empty()).unwrap();
+    let used =
+        batches.iter().position(|batch| !batch.mpi_ops.is_empty() || !batch.mpi_peers.is_empty()).unwrap();
+    assert!(known < used, "{known} {used}");
+}
+
+#[test]
+fn once_prints_operations_of_a_running_program() {
+    let node = Node::bare();
+    let mut program = start(&node.socket(), &["--seconds", "600", "--pause-ms", "20"]);
+    let begin = Instant::now();
+    let allreduce = |mpi: &serde_json::Value| {
+        let cells = mpi["operations"].as_array().cloned().unwrap_or_default();
+        cells.iter().filter(|cell| cell["operation"] == "allreduce" && cell["calls"].is_u64()).count()
+    };
+    let mpi = loop {
+        // Ranks look for an agent after 1, 2, 4 … seconds; each try of `once` is there for three.
+        let mpi = node.once()["sources"]["mpi"].clone();
+        if allreduce(&mpi) == 4 || begin.elapsed() > PATIENCE {
+            break mpi;
+        }
+    };
+    let pid = nix::unistd::Pid::from_raw(i32::try_from(program.id()).unwrap());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    program.wait().unwrap();
+    assert_eq!(allreduce(&mpi), 4, "one cell of each rank: {mpi}");
+    assert_eq!((&mpi["up"], &mpi["reason"]), (&true.into(), &serde_json::Value::Null));
+    assert!(mpi["jobs"][0]["command"].as_str().unwrap().contains("traffic"), "{mpi}");
+}

@@ -1,0 +1,66 @@
+//! What the sampler is asked for beside its ticks: a reading now, the processes on each GPU.
+
+use crate::bench::Bench;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// No tick comes in a test's time.
+const NEVER: Duration = Duration::from_secs(3600);
+
+type Known = Result<BTreeMap<u32, Vec<String>>, &'static str>;
+
+fn processes(bench: &Bench, wanted: impl Fn(&Known) -> bool) -> Known {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        bench.source().ask_processes();
+        let known = bench.source().processes();
+        if wanted(&known) {
+            return known;
+        }
+        assert!(Instant::now() < deadline, "{known:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_reading_is_made_when_it_is_asked_for() {
+    let mut bench = Bench::scenario("hgx-h200", "").with(|config| config.interval = NEVER).start();
+    let first = bench.next_batch();
+    // The first tick has a phase of its own within the interval; readings asked for do not move it.
+    for _ in 0..3 {
+        assert!(bench.source().sample_now());
+        let next = bench.next_batch();
+        assert!(next.gpu_links[0].time > first.gpu_links[0].time);
+        assert_eq!(next.gpu_links.len(), 8);
+    }
+    assert_eq!(bench.status().overruns, 0);
+    bench.stop();
+}
+
+#[test]
+fn processes_and_their_gpus() {
+    // 70 of them: more than there is room for at the first try.
+    let many: String = (1000..1070).map(|pid| format!("process 5 {pid}\n")).collect();
+    let scenario = format!("process 0-1 4711\nprocess 3 4712\n{many}");
+    let mut bench = Bench::scenario("hgx-h200", &scenario).with(|config| config.interval = NEVER).start();
+    assert!(bench.source().processes().is_err(), "not asked for");
+    bench.next_batch();
+    let known = processes(&bench, Result::is_ok).unwrap();
+    let uuid = |gpu: usize| bench.gpus()[gpu].uuid.clone();
+    assert_eq!((known.len(), &known[&4711], &known[&4712]), (72, &vec![uuid(0), uuid(1)], &vec![uuid(3)]));
+    assert!((1000..1070).all(|pid| known[&pid] == [uuid(5)]));
+}
+
+#[test]
+fn why_processes_are_not_known() {
+    let mut bench = Bench::scenario("hgx-h200", "fail processes 4\n").start();
+    bench.next_batch();
+    assert_eq!(processes(&bench, |known| *known != Err("not_listed_yet")), Err("no_permission"));
+    let mut old = Bench::scenario("hgx-h200", "").with_library("old/libnvidia-ml.so.1").start();
+    old.next_batch();
+    assert_eq!(processes(&old, |known| *known != Err("not_listed_yet")), Err("function_not_found"));
+    let none = Bench::scenario("hgx-h200", "").with_library("none/libnvidia-ml.so.1").start();
+    assert_eq!(processes(&none, |known| *known != Err("starting")), Err("library_missing"));
+    assert!(!none.source().sample_now(), "no sampler runs");
+}

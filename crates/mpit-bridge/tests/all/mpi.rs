@@ -1,0 +1,20 @@
+//! The shim under real MPI libraries, through throughline-exec and the receiver.
+
+mod algorithms;
+mod beside;
+mod bins;
+mod conduct;
+mod exact;
+mod exec;
+mod faults;
+mod generated;
+mod golden;
+mod regions;
+mod requests;
+mod sanitized;
+mod spawn;
+mod support;
+mod surroundings;
+mod trace;
+mod variables;
+mod wire;

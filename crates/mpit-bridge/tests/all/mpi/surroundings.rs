@@ -1,0 +1,152 @@
+//! Odd surroundings: variables that make no sense, sockets that are none, an agent that talks nonsense, no /proc.
+
+use crate::mpi::support::*;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+/// One rank without a launcher: quick.
+fn alone_with(program: &Path, variables: &[(&str, &[u8])]) -> (String, String, Option<i32>) {
+    let mut command = Command::new(program);
+    command.args(["20", "0", "3"]).env_remove("LD_PRELOAD");
+    for (name, value) in variables {
+        command.env(name, std::ffi::OsStr::from_bytes(value));
+    }
+    shown(&command.output().unwrap())
+}
+
+#[test]
+fn variables_that_make_no_sense() {
+    let _alone = alone_blocking();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "precious").unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/allreduce.c", folder.path());
+    let plain = alone_with(&program, &[]);
+    assert_eq!((plain.0.as_str(), plain.2), ("sum 1\n", Some(3)), "{plain:?}");
+    let object = plain_shim().join("libthroughline-mpich.so");
+    let long = [b'x'; 100_000];
+    let sets: [&[(&str, &[u8])]; 9] = [
+        &[("THROUGHLINE_SOCKET", file.as_os_str().as_bytes())],
+        &[("THROUGHLINE_SOCKET", &long[..200])],
+        &[("THROUGHLINE_SOCKET", b"/")],
+        &[("THROUGHLINE_SOCKET", b"\xff\xfe"), ("SLURM_JOB_ID", b"\xff\xff"), ("PMIX_NAMESPACE", &long)],
+        &[("THROUGHLINE_BIN_MS", b"-1"), ("THROUGHLINE_PUSH_MS", b"99999999999999999999")],
+        &[("THROUGHLINE_BIN_MS", b""), ("THROUGHLINE_PUSH_MS", b"ten")],
+        &[("THROUGHLINE_PVARS", &long), ("XDG_RUNTIME_DIR", &long)],
+        &[("THROUGHLINE_PVARS", b",,, ,,"), ("THROUGHLINE_SHIM", b"perhaps")],
+        &[("THROUGHLINE_TRACE", b"\x01"), ("THROUGHLINE_REGIONS", &long)],
+    ];
+    for set in sets {
+        let preload: &[(&str, &[u8])] = &[("LD_PRELOAD", object.as_os_str().as_bytes())];
+        let name = String::from_utf8_lossy(set[0].1).chars().take(40).collect::<String>();
+        let with = alone_with(&program, &[preload, set].concat());
+        // MPICH 5 wants PMIx where PMIX_NAMESPACE is, and ends itself, with addresses in its message.
+        let without = alone_with(&program, set);
+        if without == plain {
+            assert_eq!(with, plain, "{}={name}", set[0].0);
+        } else {
+            assert_eq!((with.0, with.2), (without.0, without.2), "{}={name}", set[0].0);
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
+}
+
+/// Something listens that is no agent: it answers nonsense, in all lengths, and never reads.
+#[test]
+fn an_agent_that_talks_nonsense() {
+    use nix::sys::socket::{
+        AddressFamily, Backlog, SockFlag, SockType, UnixAddr, accept, bind, listen, socket,
+    };
+    let _alone = alone_blocking();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/allreduce.c", folder.path());
+    let plain = alone_with(&program, &[]);
+    let object = plain_shim().join("libthroughline-mpich.so");
+    let welcome = |tag: u16, length: u16, data: &[u8]| {
+        let mut frame = vec![0; 32];
+        frame[..4].copy_from_slice(b"TLM1");
+        frame[4] = 2;
+        frame[6] = 2;
+        frame.extend(tag.to_le_bytes().into_iter().chain(length.to_le_bytes()).chain(data.iter().copied()));
+        let whole = u32::try_from(frame.len()).unwrap();
+        frame[8..12].copy_from_slice(&whole.to_le_bytes());
+        frame
+    };
+    let mut answers = vec![vec![0xff; 1], vec![0; 32], vec![0x41; 60_000], b"TLM1".repeat(20)];
+    answers.push(welcome(3, 60_000, b"short")); // a text that ends beyond the frame
+    answers.push(welcome(3, 5000, &[b'a'; 5000]));
+    answers.push(welcome(1, 4, &[0; 4])); // bins of no length
+    answers.push(welcome(2, 4, &[0xff; 4]));
+    answers.push(welcome(99, 3, b"new"));
+    for (i, answer) in answers.into_iter().enumerate() {
+        let path = folder.path().join(format!("s{i}"));
+        let listening =
+            socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(listening.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&listening, Backlog::new(4).unwrap()).unwrap();
+        let (sender, receiver) = std::sync::mpsc::channel::<()>();
+        let talking = std::thread::spawn(move || {
+            let connection = accept(listening.as_raw_fd()).unwrap();
+            for _ in 0..20 {
+                let flags =
+                    nix::sys::socket::MsgFlags::MSG_NOSIGNAL | nix::sys::socket::MsgFlags::MSG_DONTWAIT;
+                let _ = nix::sys::socket::send(connection, &answer, flags);
+            }
+            let _ = receiver.recv(); // held open until the program has ended
+            nix::unistd::close(connection).unwrap();
+        });
+        let socket = path.as_os_str().as_bytes();
+        let preload = object.as_os_str().as_bytes();
+        let got = alone_with(
+            &program,
+            &[("LD_PRELOAD", preload), ("THROUGHLINE_SOCKET", socket), ("THROUGHLINE_PUSH_MS", b"10")],
+        );
+        assert_eq!(got, plain, "answer {i}");
+        drop(sender);
+        talking.join().unwrap();
+    }
+}
+
+/// A root folder with the program, its libraries and nothing else: no /proc, no /sys, no /run. Real MPI libraries do
+/// not start there, so it is the stub, which looks like MPICH.
+#[test]
+fn a_root_without_proc() {
+    if !throughline_test_support::is_root("for chroot(2)") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);
+    let (library, driver) = (folder.path().join("libmpistub.so"), folder.path().join("driver"));
+    succeeded(
+        Command::new("cc")
+            .args(["-shared", "-fPIC", "-Wl,-soname,libmpistub.so", "-o"])
+            .arg(&library)
+            .arg(source("stub_mpi.c")),
+    );
+    let mut link = Command::new("cc");
+    link.args(["-pthread", "-Wl,-rpath,/", "-o"]).arg(&driver).arg(source("stub_driver.c"));
+    succeeded(link.arg(&library));
+    let object = plain_shim().join("libthroughline-mpich.so");
+    let loaded = stdout(&succeeded(Command::new("ldd").arg(&driver)));
+    let files = loaded.split_whitespace().filter(|word| word.starts_with('/'));
+    for file in files.filter(|file| !file.contains("mpistub")).chain([object.to_str().unwrap()]) {
+        let to = folder.path().join(file.trim_start_matches('/'));
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::fs::copy(file, to).unwrap();
+    }
+    let run = |preload: bool| {
+        let mut command = Command::new("/usr/sbin/chroot"); // not found by an empty PATH
+        command.arg(folder.path()).args(["/driver", "2", "1000"]).env_clear();
+        if preload {
+            // chroot(1) itself has it too, and finds it at the same path.
+            command.env("LD_PRELOAD", &object).env("THROUGHLINE_SOCKET", "/s").env("THROUGHLINE_DEBUG", "1");
+        }
+        shown(&command.output().unwrap())
+    };
+    assert_eq!(run(false), (String::new(), String::new(), Some(0)));
+    let (out, said, status) = run(true);
+    assert_eq!((out.as_str(), status), ("", Some(0)), "{said}");
+    assert!(said.contains("rank 0 of 64"), "it recorded all the same: {said}");
+}

@@ -1,0 +1,83 @@
+//! The `wire` matrix against Open MPI's own account of what its point-to-point layer sent. That this is what an
+//! interface carries is measured by benches/shim/wire.sh.
+
+use crate::mpi::support::*;
+use std::path::Path;
+use std::process::Command;
+use throughline_mpit_bridge::Config;
+use throughline_mpit_bridge::frame::Welcome;
+
+fn run(agent: &Agent, program: &Path, profile: &Path) -> Command {
+    let mut command = Mpi::Open.run(4);
+    let settings = [("enable_output", "3"), ("filename", profile.to_str().unwrap())];
+    for (name, value) in settings {
+        command.args(["--mca", &format!("pml_monitoring_{name}"), value]);
+    }
+    command.env("THROUGHLINE_SOCKET", &agent.socket).env("THROUGHLINE_LIB_DIR", plain_shim());
+    command.arg(env!("CARGO_BIN_EXE_throughline-exec")).arg(program).args(["8192"]);
+    command
+}
+
+/// Lines `E FROM TO N bytes N msgs sent` (what a program sent) and `I ...` (what the library sent by itself).
+fn monitored(prefix: &Path) -> Vec<Vec<(u64, u64)>> {
+    let mut matrix = vec![vec![(0, 0); 4]; 4];
+    for rank in 0..4 {
+        let path = format!("{}.{rank}.prof", prefix.display());
+        for line in std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}")).lines() {
+            let words: Vec<_> = line.split_whitespace().collect();
+            if let ["E" | "I", from, to, bytes, "bytes", messages, "msgs", ..] = words[..] {
+                let cell: &mut (u64, u64) =
+                    &mut matrix[from.parse::<usize>().unwrap()][to.parse::<usize>().unwrap()];
+                cell.0 += bytes.parse::<u64>().unwrap();
+                cell.1 += messages.parse::<u64>().unwrap();
+            }
+        }
+    }
+    matrix
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_really_went() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let mut command = run(&agent, &program, &folder.path().join("profile"));
+    command.env("THROUGHLINE_WIRE", "1");
+    let output = agent.run(command, 4).await;
+    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+    let theirs = monitored(&folder.path().join("profile"));
+    let (mut ours, mut logical) = (0, 0);
+    for from in 0..4 {
+        for to in 0..4 {
+            let cell = agent.seen.wire.get(&(from, to)).map_or((0, 0), |cell| (cell.bytes, cell.messages));
+            let there = theirs[from as usize][to as usize];
+            // Theirs counts from the middle of MPI_Init to the end of MPI_Finalize: a few messages of no bytes more.
+            assert_eq!(cell.0, there.0, "bytes from {from} to {to}: {:?}\n{theirs:?}", agent.seen.wire);
+            assert!(cell.1 <= there.1, "messages from {from} to {to}");
+            ours += cell.0;
+            logical += agent.seen.peers.get(&(from, to)).map_or(0, |cell| cell.bytes);
+        }
+    }
+    assert!(ours > 0 && ours < logical, "collectives send less than each to everybody: {ours} of {logical}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_where_it_is_asked_for() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
+    for wanted in [false, true] {
+        let welcome = Welcome { wire: wanted.then_some(true), ..Welcome::default() };
+        let socket = folder.path().join(format!("{wanted}"));
+        // The mark that an agent with `wire = true` lays beside its socket.
+        if wanted {
+            std::fs::write(folder.path().join("true.wire"), "").unwrap();
+        }
+        let mut agent = Agent::start_with(Config { socket, node: "n1".into(), welcome, ..Config::default() });
+        let command = run(&agent, &program, &folder.path().join("profile"));
+        let output = agent.run(command, 4).await;
+        assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+        assert_eq!(!agent.seen.wire.is_empty(), wanted);
+    }
+}
