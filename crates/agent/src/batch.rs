@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn attack_03_the_largest_record_is_told_to_the_byte() {
+    fn attack_03_the_largest_record_is_reported_to_the_byte() {
         for bytes in RECORD_BYTES_MAX - 64..RECORD_BYTES_MAX + 64 {
             check(&[(0, bytes), (4, 10)]);
         }

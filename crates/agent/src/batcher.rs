@@ -3,7 +3,7 @@
 //! It waits for no sink and no disk. It ends when every source has closed its channel, after the last batch.
 
 use crate::batch::{Gathering, RECORD_BYTES_MAX, Ready, Taken, records};
-use crate::last::LastValues;
+use crate::latest::LastValues;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -63,14 +63,14 @@ const SIZE: &str = Rejection::Size.reason();
 
 /// Above these the spool gets no more records of trace mode: the rest of it is for what is sent always.
 #[derive(Clone, Copy, Debug)]
-pub struct TraceRoom {
+pub struct TraceSpace {
     /// Bytes of the spool on disk.
     pub disk_bytes: u64,
     /// Bytes of the spool in memory.
     pub memory_bytes: u64,
 }
 
-impl TraceRoom {
+impl TraceSpace {
     /// Half of what the spool may hold.
     pub fn of(spool: &SpoolSection) -> Self {
         Self { disk_bytes: spool.limit_bytes / 2, memory_bytes: spool.memory_limit_bytes / 2 }
@@ -110,7 +110,7 @@ impl Batcher {
     }
 
     /// Gathers and appends until all inputs are closed.
-    pub async fn run(mut self, spool: Spool, batch_interval: Duration, room: TraceRoom) {
+    pub async fn run(mut self, spool: Spool, batch_interval: Duration, space: TraceSpace) {
         let mut tick = interval(batch_interval);
         tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut gathering = Gathering::default();
@@ -131,13 +131,13 @@ impl Batcher {
                 _ = tick.tick() => true,
             };
             if due {
-                self.append(&spool, gathering.take(), room);
+                self.append(&spool, gathering.take(), space);
             }
         }
-        self.append(&spool, gathering.take(), room);
+        self.append(&spool, gathering.take(), space);
     }
 
-    fn append(&mut self, spool: &Spool, taken: Taken, room: TraceRoom) {
+    fn append(&mut self, spool: &Spool, taken: Taken, space: TraceSpace) {
         if taken.too_large > 0 {
             if self.figures.get(SIZE, &REJECTED_RECORDS).is_none() {
                 tracing::warn!(
@@ -148,7 +148,7 @@ impl Batcher {
             self.figures.add(SIZE, &REJECTED_RECORDS, taken.too_large);
         }
         for ready in taken.ready {
-            if ready.is_trace() && !room.is_left(spool) {
+            if ready.is_trace() && !space.is_left(spool) {
                 self.figures.add(TRACES, &DROPPED_RECORDS, records(&ready.batch) as u64);
                 continue;
             }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use throughline_sample::wire::{GpuLinksSample, Job};
 
-    const ROOM: TraceRoom = TraceRoom { disk_bytes: 1 << 20, memory_bytes: 1000 };
+    const SPACE: TraceSpace = TraceSpace { disk_bytes: 1 << 20, memory_bytes: 1000 };
 
     fn sample(time: i64) -> Batch {
         Batch { gpu_links: vec![GpuLinksSample { time, ..Default::default() }], ..Batch::default() }
@@ -182,7 +182,7 @@ mod tests {
         batcher.input("one", receiver);
         let (two, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
         batcher.input("two", receiver);
-        let task = tokio::spawn(batcher.run(spool.clone(), Duration::from_millis(5), ROOM));
+        let task = tokio::spawn(batcher.run(spool.clone(), Duration::from_millis(5), SPACE));
         for time in 0..20 {
             one.send(sample(time)).await.unwrap();
             tokio::task::yield_now().await;
@@ -218,9 +218,9 @@ mod tests {
             gathering.add(Batch { mpi_traces: vec![Default::default(); 300], ..sample(1) });
             gathering.take()
         };
-        batcher.append(&spool, ready(), ROOM);
+        batcher.append(&spool, ready(), SPACE);
         assert_eq!(spool.stats().appended_entries, 2);
-        batcher.append(&spool, ready(), ROOM);
+        batcher.append(&spool, ready(), SPACE);
         assert_eq!((spool.stats().appended_entries, figures.get(TRACES, &DROPPED_RECORDS)), (3, Some(300.0)));
     }
 

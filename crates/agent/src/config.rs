@@ -29,7 +29,7 @@ const GPU_LEASES_NAME: &str = "gpu-leases";
 /// Most samples of a GPU in a second: what CUPTI's metrics of links were meant for.
 const SAMPLES_PER_SECOND_MAX: u32 = 1000;
 
-/// Name of the file that tells the next agent of ranks.
+/// Name of the file by which the next agent knows of ranks.
 const RANK_STATE_NAME: &str = "mpi-ranks";
 
 /// The whole file.
@@ -198,7 +198,7 @@ pub struct Cupti {
     /// Folder of leases; `gpu-leases` in the run folder when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leases: Option<PathBuf>,
-    /// An older lease was forgotten.
+    /// An older lease was abandoned.
     pub lease_limit_seconds: Seconds,
 }
 
@@ -269,7 +269,7 @@ pub struct Mpi {
     pub push_interval_seconds: Seconds,
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
-    /// Whether ranks also tell which messages really went.
+    /// Whether ranks also report which messages really went.
     pub wire: bool,
     /// Who may trace.
     pub trace: Trace,
@@ -287,10 +287,10 @@ pub struct Mpi {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trace {
-    /// Nobody, whoever asks.
+    /// Nobody, whoever requests it.
     Never,
-    /// Programs whose environment asks for it.
-    Asked,
+    /// Programs whose environment requests it.
+    Requested,
     /// Every program.
     Always,
 }
@@ -307,7 +307,7 @@ impl Default for Mpi {
             push_interval_seconds: Seconds::from_millis(1000),
             peer_bytes_min: 0,
             wire: false,
-            trace: Trace::Asked,
+            trace: Trace::Requested,
             trace_records_per_second: 50_000,
             trace_records_of_job: 20_000_000,
             edge_samples_per_second: 4,
@@ -375,7 +375,7 @@ impl Config {
     /// what really holds. `state_dir` is the option of the command line.
     ///
     /// # Errors
-    /// No state folder can be told, the host has no usable name, or the socket's path is too long (64).
+    /// No state folder can be determined, the host has no usable name, or the socket's path is too long (64).
     pub fn resolve(&mut self, state_dir: Option<&Path>) -> Result<Places, Failure> {
         let node = match &self.node {
             Some(name) => name.to_string(),
@@ -420,8 +420,8 @@ impl Config {
 
 /// The host's name as the kernel knows it.
 fn host_name() -> Result<String, Failure> {
-    let told = nix::sys::utsname::uname().map(|names| names.nodename().to_string_lossy().into_owned());
-    let name = told.map_err(|errno| errno.to_string()).and_then(|name| Name::new(&name));
+    let reported = nix::sys::utsname::uname().map(|names| names.nodename().to_string_lossy().into_owned());
+    let name = reported.map_err(|errno| errno.to_string()).and_then(|name| Name::new(&name));
     let name =
         name.map_err(|error| Failure::usage(format!("host name: {error}; set node in the configuration")))?;
     Ok(name.to_string())

@@ -1,6 +1,6 @@
 //! The agent's control socket: commands of people and job prologs to a running agent.
 //!
-//! A request is one line, `gpu pause SECONDS` or `gpu resume`; the answer is one, `ok TEXT` or `error TEXT`. Who may ask
+//! A request is one line, `gpu pause SECONDS` or `gpu resume`; the answer is one, `ok TEXT` or `error TEXT`. Who may send one
 //! is decided by the socket's permissions.
 
 use crate::sources::Sources;
@@ -19,7 +19,7 @@ use tokio::net::{UnixListener, UnixStream};
 const LINE_BYTES: u64 = 512;
 /// How long one request may take: the next one waits for it.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest pause: who forgets to end one gets the measurements back the next day.
+/// Longest pause: who does not end one gets the measurements back the next day.
 pub const PAUSE_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// The socket, ready to be served; removed when dropped.
@@ -89,7 +89,7 @@ async fn answer(stream: UnixStream, sources: &Sources) -> std::io::Result<()> {
     write.write_all(format!("{reply}\n").as_bytes()).await
 }
 
-/// What can be asked.
+/// What can be requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// Give the GPUs' performance monitors to others for so long.
@@ -140,11 +140,11 @@ impl Request {
     }
 }
 
-/// Asks the agent at a socket, and prints what it says.
+/// Sends a request to the agent at a socket, and prints the answer.
 ///
 /// # Errors
 /// No agent answers there (69), or it refuses.
-pub fn ask(socket: &Path, request: Request) -> anyhow::Result<ExitCode> {
+pub fn query(socket: &Path, request: Request) -> anyhow::Result<ExitCode> {
     let remedy = "is throughline-agent running here, with the same configuration?";
     let mut stream = Stream::connect(socket)
         .map_err(|error| Failure::from_io(format!("control socket {}", socket.display()), &error, remedy))?;

@@ -53,7 +53,7 @@ pub enum What {
     },
     /// Have the running agent take them again
     Resume,
-    /// Tell what can be read here, by which source, and how to allow the rest
+    /// Report what can be read here, by which source, and how to allow the rest
     #[command(after_help = DOCTOR)]
     Doctor {
         /// One JSON document
@@ -115,9 +115,9 @@ pub async fn run(what: What, config: &Config, places: &Places) -> anyhow::Result
             top::run(config, &how).await
         }
         What::Pause { seconds } => {
-            control::ask(&places.control_socket, control::Request::Pause(Duration::from_secs(seconds)))
+            control::query(&places.control_socket, control::Request::Pause(Duration::from_secs(seconds)))
         }
-        What::Resume => control::ask(&places.control_socket, control::Request::Resume),
+        What::Resume => control::query(&places.control_socket, control::Request::Resume),
         What::Doctor { json } => doctor::run(config, places, json).await,
     }
 }

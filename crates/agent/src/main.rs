@@ -1,6 +1,6 @@
 //! The daemon `throughline-agent`: sources of one node to spool to collector.
 //!
-//! Wiring only: what is read, kept and sent is decided in the crates that it joins.
+//! Wiring only: what is read, retained and sent is decided in the crates that it joins.
 
 mod batch;
 mod batcher;
@@ -9,8 +9,7 @@ mod control;
 mod gpu;
 mod health;
 mod help;
-mod housekeeping;
-mod last;
+mod latest;
 mod mpi_quota;
 mod mpi_totals;
 mod node;
@@ -19,6 +18,7 @@ mod placement;
 mod privileges;
 mod run;
 mod sample_json;
+mod self_metrics;
 mod sources;
 mod values;
 

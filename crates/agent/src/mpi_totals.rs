@@ -29,8 +29,8 @@ const JOBS_MAX: usize = 1024;
 /// The owner of ranks whose job is not known; a share like any user's.
 const UNKNOWN_USER: u32 = u32::MAX;
 
-/// How long cells of an ended or silent rank are remembered, in case a late bin follows.
-const FORGET_AFTER: Duration = Duration::from_secs(600);
+/// How long cells of an ended or silent rank are cached, in case a late bin follows.
+const EVICT_AFTER: Duration = Duration::from_secs(600);
 
 /// Totals and jobs.
 #[derive(Debug, Default)]
@@ -45,8 +45,8 @@ pub struct MpiTotals {
     /// Makes keys of cells; random, so that nobody can choose two that are the same.
     keys: RandomState,
     jobs: BTreeMap<String, RunningJob>,
-    /// What was last told of each operation and metric as a record.
-    told: HashMap<(String, u32), f64>,
+    /// What was last reported of each operation and metric as a record.
+    reported: HashMap<(String, u32), f64>,
 }
 
 #[derive(Debug, Default)]
@@ -135,13 +135,13 @@ impl Total {
 impl MpiTotals {
     /// Takes over what ranks sent.
     pub fn observe(&mut self, batch: &Batch, now: Instant) {
-        // Jobs first: they tell whose ranks they are.
+        // Jobs first: ranks refer to them.
         batch.jobs.iter().filter(|job| job.end == 0).for_each(|job| self.job(job));
         batch.mpi_ops.iter().for_each(|bin| self.bin(bin, now));
         batch.jobs.iter().filter(|job| job.end != 0).for_each(|job| self.job(job));
         batch.job_ranks.iter().for_each(|rank| self.job_rank(rank));
         if self.ranks.len() > RANKS_MAX / 2 || self.cells_of_all > CELLS_MAX / 2 {
-            let old = |rank: &Rank| now.saturating_duration_since(rank.seen) >= FORGET_AFTER;
+            let old = |rank: &Rank| now.saturating_duration_since(rank.seen) >= EVICT_AFTER;
             let gone: Vec<_> = self.ranks.extract_if(|_, rank| old(rank)).collect();
             gone.iter().for_each(|(_, rank)| self.release(rank.uid, rank.cells.len()));
         }
@@ -264,18 +264,18 @@ impl MpiTotals {
         }
         let mut values = Vec::new();
         for (operation, total) in &self.totals {
-            let mut tell = |metric, value: Value| values.push((metric, operation.as_str(), value));
-            tell(&MPI_CALLS, total.calls.into());
-            tell(&MPI_BYTES, total.bytes.into());
-            tell(&MPI_ELAPSED_SECONDS, seconds(total.elapsed_nanoseconds).into());
+            let mut report = |metric, value: Value| values.push((metric, operation.as_str(), value));
+            report(&MPI_CALLS, total.calls.into());
+            report(&MPI_BYTES, total.bytes.into());
+            report(&MPI_ELAPSED_SECONDS, seconds(total.elapsed_nanoseconds).into());
             if let Some(wait) = total.wait_nanoseconds {
-                tell(&MPI_WAIT_SECONDS, seconds(wait).into());
+                report(&MPI_WAIT_SECONDS, seconds(wait).into());
             }
             if let Some(received) = total.received_bytes {
-                tell(&MPI_RECEIVED_BYTES, received.into());
+                report(&MPI_RECEIVED_BYTES, received.into());
             }
             if let Some(longest) = longest.get(&total.number) {
-                tell(&MPI_LONGEST_SECONDS, seconds(*longest).into());
+                report(&MPI_LONGEST_SECONDS, seconds(*longest).into());
             }
         }
         values
@@ -284,7 +284,7 @@ impl MpiTotals {
     /// The same values as records with this time (UTC nanoseconds), so that they can be read back: those that changed
     /// since the last call, or all.
     pub fn records(&mut self, time: i64, all: bool) -> Vec<SelfStat> {
-        let mut told = std::mem::take(&mut self.told);
+        let mut reported = std::mem::take(&mut self.reported);
         let mut records = Vec::new();
         for (metric, operation, value) in self.values() {
             #[allow(clippy::cast_precision_loss)] // As Prometheus takes it from the page.
@@ -293,12 +293,12 @@ impl MpiTotals {
                 Value::Real(value) => value,
             };
             let name = metric.figure_name();
-            let before = told.insert((operation.to_owned(), metric.id), value);
+            let before = reported.insert((operation.to_owned(), metric.id), value);
             if all || before != Some(value) {
                 records.push(SelfStat { time, source: operation.to_owned(), name, value });
             }
         }
-        self.told = told;
+        self.reported = reported;
         records
     }
 
@@ -392,7 +392,7 @@ mod tests {
     fn records_have_what_changed_and_at_times_everything() {
         let (mut totals, now) = (MpiTotals::default(), Instant::now());
         totals.observe(&bin(0, 1, 5), now);
-        let told = |totals: &mut MpiTotals, all| {
+        let reported = |totals: &mut MpiTotals, all| {
             let records = totals.records(9, all);
             assert!(records.iter().all(|record| (record.time, record.source.as_str()) == (9, "allreduce")));
             records.into_iter().map(|record| (record.name, record.value)).collect::<Vec<_>>()
@@ -405,11 +405,11 @@ mod tests {
             ("mpi_longest_seconds", 0.5),
         ];
         let all: Vec<(String, f64)> = all.map(|(name, value)| (name.to_owned(), value)).to_vec();
-        assert_eq!(told(&mut totals, false), all);
-        assert_eq!(told(&mut totals, false), []);
-        assert_eq!(told(&mut totals, true), all);
+        assert_eq!(reported(&mut totals, false), all);
+        assert_eq!(reported(&mut totals, false), []);
+        assert_eq!(reported(&mut totals, true), all);
         totals.observe(&bin(0, 1, 6), now);
-        assert_eq!(told(&mut totals, false).len(), 4, "all but the longest");
+        assert_eq!(reported(&mut totals, false).len(), 4, "all but the longest");
     }
 
     #[test]
@@ -458,7 +458,7 @@ mod tests {
             .collect();
         totals.observe(&Batch { mpi_ops: bins, ..Batch::default() }, now);
         assert_eq!(totals.ranks.len(), RANKS_MAX);
-        totals.observe(&Batch::default(), now + FORGET_AFTER);
+        totals.observe(&Batch::default(), now + EVICT_AFTER);
         assert!(totals.ranks.is_empty() && totals.cells.is_empty() && totals.cells_of_all == 0);
         assert!(text(&totals).contains("throughline_mpi_calls_total{operation=\"send\"} 8192\n"));
     }
@@ -505,7 +505,7 @@ mod tests {
         assert!(totals.jobs.len() < JOBS_MAX);
         totals.observe(&Batch { jobs: vec![job("late", 9)], ..Batch::default() }, now);
         assert!(totals.jobs.contains_key("late"));
-        totals.observe(&Batch::default(), now + FORGET_AFTER);
+        totals.observe(&Batch::default(), now + EVICT_AFTER);
         assert!(totals.cells.is_empty() && totals.cells_of_all == 0);
     }
 }

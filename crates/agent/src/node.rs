@@ -1,4 +1,4 @@
-//! What is told about this node itself: name, boot, adapters.
+//! What is reported about this node itself: name, boot, adapters.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use throughline_host::sysfs::{self, Tree};
 use throughline_sample::Guid;
 use throughline_sample::wire::NodeInfo;
 
-/// How long sysfs may take: a read asks the adapter's firmware, which can hang.
+/// How long sysfs may take: a read queries the adapter's firmware, which can hang.
 const READ_LIMIT: Duration = Duration::from_secs(5);
 
-/// Reads what adapters there are, at most for [`READ_LIMIT`]; none where that fails, which the source tells.
+/// Reads what adapters there are, at most for [`READ_LIMIT`]; none where that fails, which the source reports.
 pub async fn adapters(root: PathBuf) -> Tree {
     let reading = tokio::task::spawn_blocking(move || sysfs::read(&root));
     match tokio::time::timeout(READ_LIMIT, reading).await {

@@ -1,6 +1,6 @@
 //! `throughline-agent once`: one sample of each source as one JSON document, and why a source has none.
 //!
-//! Needs no spool, no collector and no state folder. Ends with 0 whatever is missing: it tells.
+//! Needs no spool, no collector and no state folder. Ends with 0 whatever is missing: it is a report.
 
 use crate::config::{Config, Places};
 use crate::sample_json::samples;
@@ -76,13 +76,13 @@ pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> 
 
     let mut document = Map::new();
     for (name, enabled) in sources::names(config) {
-        let told = match (enabled, gathered.get(name)) {
+        let reported = match (enabled, gathered.get(name)) {
             (true, Some(source)) => describe(statuses.get(name), &source.batch),
             _ => {
                 json!({ "up": false, "state": "off", "reason": format!("switched off: [{name}] enabled = false") })
             }
         };
-        document.insert(name.to_owned(), told);
+        document.insert(name.to_owned(), reported);
     }
     let document = json!({ "node": places.node, "time": to_rfc3339(clock.now()), "sources": document });
     let mut out = std::io::stdout().lock();
@@ -167,11 +167,11 @@ fn describe(status: Option<&Status>, batch: &Batch) -> Value {
     } else {
         Some(status.reason.unwrap_or_else(|| "no sample arrived in time".to_owned()))
     };
-    let mut told = json!({ "up": is_up, "state": status.state, "reason": reason });
-    if let Value::Object(fields) = &mut told {
+    let mut reported = json!({ "up": is_up, "state": status.state, "reason": reason });
+    if let Value::Object(fields) = &mut reported {
         fields.extend(samples(batch));
     }
-    told
+    reported
 }
 
 #[cfg(test)]
@@ -191,9 +191,9 @@ mod tests {
             json!({ "up": false, "state": "library_missing", "reason": "no library" })
         );
         let batch = Batch { gpus: vec![GpuInfo::default()], ..Batch::default() };
-        let told = describe(Some(&Status { health: sources::Health::Up, ..status }), &batch);
-        assert_eq!((&told["up"], &told["reason"]), (&json!(true), &Value::Null));
-        assert_eq!(told["gpus"].as_array().map(Vec::len), Some(1));
+        let reported = describe(Some(&Status { health: sources::Health::Up, ..status }), &batch);
+        assert_eq!((&reported["up"], &reported["reason"]), (&json!(true), &Value::Null));
+        assert_eq!(reported["gpus"].as_array().map(Vec::len), Some(1));
     }
 
     #[test]
@@ -209,11 +209,11 @@ mod tests {
             ..Batch::default()
         };
         newest_only(&mut batch);
-        let told = samples(&batch);
-        assert_eq!(told["operations"].as_array().map(Vec::len), Some(1));
-        assert_eq!(told["operations"][0]["calls"], json!(2));
+        let reported = samples(&batch);
+        assert_eq!(reported["operations"].as_array().map(Vec::len), Some(1));
+        assert_eq!(reported["operations"][0]["calls"], json!(2));
         assert_eq!(
-            (told["pvars"].as_array().map(Vec::len), &told["pvars"][0]["value"]),
+            (reported["pvars"].as_array().map(Vec::len), &reported["pvars"][0]["value"]),
             (Some(1), &json!(2.0))
         );
     }

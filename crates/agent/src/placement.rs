@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep};
 const LOOK: Duration = Duration::from_secs(1);
 /// Pauses in seconds from one look at places to the next after new ranks came; the last one is repeated.
 const PAUSES_SECONDS: [u64; 6] = [2, 5, 10, 30, 60, 300];
-/// How long the GPU driver may take to list processes before it is asked again at the next look.
+/// How long the GPU driver may take to list processes before it is queried again at the next look.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// Notes where ranks compute, for ever.
@@ -43,8 +43,8 @@ pub async fn run(sources: Sources) {
 
 /// One look at the places of all ranks.
 async fn look(sources: &Sources, ranks: &BTreeSet<u32>) {
-    sources.ask_gpu_processes();
-    // Asked of the kernel, which may wait for a driver.
+    sources.query_gpu_processes();
+    // Read from the kernel, which may wait for a driver.
     let ports = spawn_blocking(qp::ports_of_processes).await.unwrap_or(Err("failed"));
     sleep(ANSWER).await;
     let gpus = sources.gpu_processes();

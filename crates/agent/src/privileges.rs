@@ -23,16 +23,16 @@ const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::SYS_ADMIN);
 
-/// What is kept of the capabilities of a process.
+/// The capabilities that a process retains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Kept {
+struct Retained {
     /// By the agent itself.
     own: CapabilitySet,
     /// For the sampler of CUPTI: permitted and never in effect here.
     handed_on: CapabilitySet,
 }
 
-impl Kept {
+impl Retained {
     fn new(is_root: bool, port: u16, profiles: bool) -> Self {
         let mut own = CapabilitySet::SYS_PTRACE;
         own.set(CapabilitySet::NET_BIND_SERVICE, (1..UNPRIVILEGED_PORT).contains(&port));
@@ -53,17 +53,17 @@ impl Kept {
 /// Gives up what the agent does not need, for good. What can't be given up is logged: the agent reads all the same.
 pub fn keep_needed(config: &Config) {
     let is_root = nix::unistd::geteuid().is_root();
-    let kept = Kept::new(is_root, config.http.listen.port(), config.cupti.enabled);
+    let stored = Retained::new(is_root, config.http.listen.port(), config.cupti.enabled);
     // By prctl(2), which filters of system calls seldom forbid: children have nothing of it where capset(2) fails.
     let cleared = thread::clear_ambient_capability_set();
     // Root's programs get what is in this set: the driver's own helper, nvidia-modprobe, makes devices with it.
     if !is_root {
-        remove_from_bounding_set(kept);
+        remove_from_bounding_set(stored);
     }
     let given_up = cleared.and_then(|()| {
         let now = thread::capabilities(None)?;
-        let sets = kept.of(now);
-        // A unit that gives no more than is kept may forbid the call.
+        let sets = stored.of(now);
+        // A unit that grants no more than these may forbid the call.
         let is_needed = (sets.effective, sets.permitted) != (now.effective, now.permitted);
         let set = thread::set_capabilities(None, sets);
         if is_needed { set } else { Ok(()) }
@@ -76,8 +76,8 @@ pub fn keep_needed(config: &Config) {
 }
 
 /// Only with `CAP_SETPCAP`, which a unit need not give: it sets CapabilityBoundingSet itself.
-fn remove_from_bounding_set(kept: Kept) {
-    for capability in CapabilitySet::all().difference(kept.own | kept.handed_on).iter() {
+fn remove_from_bounding_set(stored: Retained) {
+    for capability in CapabilitySet::all().difference(stored.own | stored.handed_on).iter() {
         if thread::capability_is_in_bounding_set(capability).unwrap_or(false)
             && thread::remove_capability_from_bounding_set(capability).is_err()
         {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_capability_is_kept_and_more_only_where_it_is_used() {
+    fn one_capability_is_retained_and_more_only_where_it_is_used() {
         let all = CapabilitySets {
             effective: CapabilitySet::all(),
             permitted: CapabilitySet::all(),
@@ -135,20 +135,20 @@ mod tests {
         };
         let ptrace = CapabilitySet::SYS_PTRACE;
         let nothing = CapabilitySet::empty();
-        let ordinary = Kept::new(false, 9461, false).of(all);
+        let ordinary = Retained::new(false, 9461, false).of(all);
         assert_eq!(ordinary, CapabilitySets { effective: ptrace, permitted: ptrace, inheritable: nothing });
-        let profiling = Kept::new(false, 0, true).of(all);
+        let profiling = Retained::new(false, 0, true).of(all);
         let permitted = ptrace | OF_PROFILERS;
         assert_eq!(profiling, CapabilitySets { effective: ptrace, permitted, inheritable: OF_PROFILERS });
-        let low = Kept::new(false, 80, false).of(all);
+        let low = Retained::new(false, 80, false).of(all);
         assert_eq!(low.effective, ptrace | CapabilitySet::NET_BIND_SERVICE);
-        let root = Kept::new(true, 9461, false).of(all);
+        let root = Retained::new(true, 9461, false).of(all);
         assert!(
             root.effective.contains(OF_ROOT | ptrace) && !root.effective.contains(CapabilitySet::NET_ADMIN)
         );
         // Nothing is gained.
         let none = CapabilitySets { effective: nothing, permitted: nothing, inheritable: nothing };
-        assert_eq!(Kept::new(true, 80, true).of(none), none);
+        assert_eq!(Retained::new(true, 80, true).of(none), none);
     }
 
     #[test]

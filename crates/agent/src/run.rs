@@ -1,16 +1,16 @@
 //! `throughline-agent run`: parse, build, spawn, drain. All tasks are owned here.
 //!
-//! Whatever a person can put right is found before anything is sent or told. Order of the drain: sources
+//! Whatever a person can put right is found before anything is sent or reported. Order of the drain: sources
 //! stop, the last batch is appended, the spool is synced, what waits is delivered for a bounded time.
 
-use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceRoom};
+use crate::batcher::{Batcher, CHANNEL_FRAGMENTS, Sender, TraceSpace};
 use crate::config::{Config, Places};
 use crate::control::Control;
 use crate::health::AgentHealth;
-use crate::housekeeping::{self, Own};
-use crate::last::LastValues;
+use crate::latest::LastValues;
 use crate::placement;
 use crate::privileges::HiddenProcesses;
+use crate::self_metrics::{self, Own};
 use crate::sources::{self, Sources};
 use anyhow::Context;
 use std::process::ExitCode;
@@ -70,7 +70,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         }
     };
     let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
-    batcher.input(housekeeping::NAME, receiver);
+    batcher.input(self_metrics::NAME, receiver);
     let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, figures.clone());
     let outbox = Outbox::start(spool.clone(), quarantine, sink);
     let shipped = outbox.shipped();
@@ -111,9 +111,9 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         batcher: tokio::spawn(batcher.run(
             spool,
             config.delivery.batch_interval_seconds.duration(),
-            TraceRoom::of(&config.spool),
+            TraceSpace::of(&config.spool),
         )),
-        housekeeping: tokio::spawn(housekeeping::run(
+        self_metrics: tokio::spawn(self_metrics::run(
             own,
             last.clone(),
             places.node.clone(),
@@ -139,7 +139,7 @@ struct Tasks {
     edges: JoinHandle<()>,
     placement: JoinHandle<()>,
     batcher: JoinHandle<()>,
-    housekeeping: JoinHandle<()>,
+    self_metrics: JoinHandle<()>,
     outbox: Outbox,
     http: JoinHandle<()>,
     http_stop: CancellationToken,
@@ -153,7 +153,7 @@ impl Tasks {
         self.placement.abort();
         sources.stop().await;
         // Both end by themselves: the one on the stop signal, the other when all channels are closed.
-        ended("housekeeping", self.housekeeping).await;
+        ended("self-metrics", self.self_metrics).await;
         ended("batcher", self.batcher).await;
         self.outbox.drain().await;
         self.http_stop.cancel();

@@ -1,4 +1,4 @@
-//! The sources as the agent holds them: started one by one, asked for their state, stopped together.
+//! The sources as the agent holds them: started one by one, queried for their state, stopped together.
 //!
 //! A source that fails to start, or fails later, is a reason and a count and never stops another.
 
@@ -10,7 +10,7 @@ mod sysfs;
 
 use crate::batcher::CHANNEL_FRAGMENTS;
 use crate::config::{Config, Places as Folders};
-use slot::{Slot, tell};
+use slot::{Slot, report};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -101,7 +101,7 @@ pub trait Source: Send {
     /// Takes note of where processes compute, if it knows of ranks.
     fn place(&self, _places: &BTreeMap<u32, Places>) {}
     /// Has the processes on each GPU listed, if it knows of GPUs. Waits for nothing.
-    fn ask_processes(&self) {}
+    fn query_processes(&self) {}
     /// The GPUs of each process as last listed, or why that is not known; `None` if it knows nothing of GPUs.
     fn processes(&self) -> Option<Processes> {
         None
@@ -134,7 +134,7 @@ pub struct Start<'a> {
     pub clock: Arc<Clock>,
     /// Where its records go.
     pub records: mpsc::Sender<Batch>,
-    /// To be told when a job begins or ends here.
+    /// To be reported when a job begins or ends here.
     pub job_edge: JobEdge,
 }
 
@@ -172,7 +172,7 @@ pub fn row_rules(config: &Config) -> BTreeMap<&'static str, RowRules> {
     intervals.map(|(source, interval)| (source, RowRules::unthinned(interval.duration()))).into()
 }
 
-/// Turns `CLOCK_MONOTONIC`, in which samplers and ranks tell times, into the agent's UTC.
+/// Turns `CLOCK_MONOTONIC`, in which samplers and ranks report times, into the agent's UTC.
 fn monotonic_to_utc(clock: Arc<Clock>) -> impl Fn(i64) -> i64 + Send + Sync {
     move |monotonic| {
         // Linux always has this clock; 0 would show at once.
@@ -219,7 +219,7 @@ impl Sources {
                 }
             };
             input(name, receiver);
-            slots.push(Slot { name, source, error, told: None, otherwise });
+            slots.push(Slot { name, source, error, reported: None, otherwise });
         }
         Self { slots: Arc::new(Mutex::new(slots)), edge, begun: Instant::now() }
     }
@@ -252,8 +252,8 @@ impl Sources {
     }
 
     /// Has the processes on each GPU listed; [`Sources::gpu_processes`] has the answer a moment later.
-    pub fn ask_gpu_processes(&self) {
-        self.running(|source| source.ask_processes());
+    pub fn query_gpu_processes(&self) {
+        self.running(|source| source.query_processes());
     }
 
     /// The GPUs of each process, or why that is not known.
@@ -266,8 +266,8 @@ impl Sources {
         self.running(|source| source.pause(duration)).into_iter().any(|paused| paused)
     }
 
-    fn running<T>(&self, ask: impl Fn(&dyn Source) -> T) -> Vec<T> {
-        self.lock().iter().filter_map(|slot| Some(ask(slot.source.as_deref()?))).collect()
+    fn running<T>(&self, query: impl Fn(&dyn Source) -> T) -> Vec<T> {
+        self.lock().iter().filter_map(|slot| Some(query(slot.source.as_deref()?))).collect()
     }
 
     /// What only a person can put right, if a source failed to start for that reason: a socket that another
@@ -288,9 +288,9 @@ impl Sources {
     }
 
     /// Puts what each source says about itself into the figures.
-    pub fn tell(&self, figures: &SelfFigures) {
+    pub fn report(&self, figures: &SelfFigures) {
         let is_beginning = self.begun.elapsed() < START_GRACE;
-        self.statuses().iter().for_each(|(name, status)| tell(figures, name, status, is_beginning));
+        self.statuses().iter().for_each(|(name, status)| report(figures, name, status, is_beginning));
     }
 
     /// An event for each source that began or ceased to deliver or is not on this node, since the last call; for

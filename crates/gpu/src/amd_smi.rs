@@ -13,7 +13,7 @@ use crate::field::{self, value_type};
 use crate::frame::{GpuPoll, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey};
 use crate::library::{calls, text};
 use crate::poll::monotonic_nanoseconds;
-use crate::reader::{GivenUp, Reader, not_told};
+use crate::reader::{GivenUp, Reader, not_reported};
 
 /// `AMDSMI_INIT_AMD_GPUS`.
 const INIT_GPUS: u64 = 2;
@@ -27,7 +27,7 @@ const HANDLES: usize = 64;
 const UUID_BYTES: usize = 128;
 /// Far larger than `amdsmi_asic_info_t`, which grows with versions and begins with the product's name.
 const ASIC_BYTES: usize = 4096;
-/// `AMDSMI_LINK_TYPE_XGMI`, which is 1 in ROCm 6 and 2 later; this call tells of xGMI links only.
+/// `AMDSMI_LINK_TYPE_XGMI`, which is 1 in ROCm 6 and 2 later; this call reports xGMI links only.
 const LINK_TYPES_XGMI: [u32; 2] = [1, 2];
 /// `AMDSMI_LINK_STATUS_ENABLED`; older versions leave 0 there.
 const LINK_ENABLED: u32 = 0;
@@ -276,7 +276,7 @@ impl Reader for AmdReader {
     }
 
     fn processes(&mut self) -> Processes {
-        not_told(self.gpus.iter().map(|gpu| &gpu.uuid))
+        not_reported(self.gpus.iter().map(|gpu| &gpu.uuid))
     }
 }
 

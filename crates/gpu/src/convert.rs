@@ -58,7 +58,7 @@ pub fn link_metric(raw: &RawField) -> Option<(u32, &'static Metric, u64)> {
     }
 }
 
-/// Remembers what is needed to tell a reset from traffic, and a change from a repetition.
+/// Stores what is needed to distinguish a reset from traffic, and a change from a repetition.
 pub struct Converter {
     /// The name of the source in records.
     source: &'static str,
@@ -261,7 +261,7 @@ fn links(gpu: &GpuSurvey, raw: &GpuPoll, time: i64, memory: &mut GpuMemory, into
 }
 
 /// Converts what is not a counter as it stands: bit error ratios, and the history of forward error correction, of which
-/// two numbers are kept. Gives the number of values read.
+/// two numbers are stored. Gives the number of values read.
 fn health(raw: &GpuPoll, by_link: &mut BTreeMap<u32, wire::Values>, into: &mut Converted) -> u64 {
     let mut read = 0;
     // Per link: blocks with a mended symbol, most symbols mended in one; `None` once a part is missing.

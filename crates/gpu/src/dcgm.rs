@@ -13,7 +13,7 @@ use crate::field::{self, value_type};
 use crate::frame::{GpuPoll, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey};
 use crate::library::{calls, text};
 use crate::poll::monotonic_nanoseconds;
-use crate::reader::{GivenUp, Reader, not_told};
+use crate::reader::{GivenUp, Reader, not_reported};
 
 /// `DCGM_FI_DEV_NAME`, `…_UUID`, `…_PCI_BUSID`.
 const NAME: u16 = 50;
@@ -183,7 +183,7 @@ fn fields() -> Vec<c_ushort> {
 }
 
 impl DcgmReader {
-    /// Has the host engine read our fields; it forgets them with the connection.
+    /// Has the host engine read our fields; it drops them with the connection.
     fn watch(&mut self) -> Result<(), GivenUp> {
         let fields = fields();
         // The name must be no other client's.
@@ -315,7 +315,7 @@ impl Reader for DcgmReader {
     }
 
     fn processes(&mut self) -> Processes {
-        not_told(self.gpus.iter().map(|gpu| &gpu.uuid))
+        not_reported(self.gpus.iter().map(|gpu| &gpu.uuid))
     }
 }
 

@@ -80,7 +80,7 @@ pub const FEC_HISTORY_0: u32 = 235;
 pub const FEC_HISTORY_15: u32 = 250;
 
 /// C2C links have no numbers beside NVLinks in NVML; here they follow them, from this link number on. Beyond the 36
-/// NVLinks that are looked for, below the 64 links that the store has room for.
+/// NVLinks that are looked for, below the 64 links that the store has space for.
 pub const C2C_FIRST_LINK: u32 = 40;
 
 /// A bit error ratio as NVML packs it (bits 8 to 11 a mantissa, bits 0 to 7 a negative power of ten), in errors per

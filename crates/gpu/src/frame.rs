@@ -1,4 +1,4 @@
-//! What the sampler tells its parent: raw readings, as length-prefixed messages on a pipe.
+//! What the sampler sends to its parent: raw readings, as length-prefixed messages on a pipe.
 //!
 //! A frame is 4 bytes of length, little-endian, and one [`Frame`]. Both ends are the same program, so the
 //! format may change with any version. Nothing is interpreted here: that is `convert`'s work.
@@ -37,7 +37,7 @@ pub enum Body {
     /// Why the sampler is about to end.
     #[prost(message, tag = "4")]
     Problem(Problem),
-    /// Which processes use which GPU, when that was asked for.
+    /// Which processes use which GPU, when that was requested.
     #[prost(message, tag = "5")]
     Processes(Processes),
     /// First message of a sampler of CUPTI.
@@ -46,7 +46,7 @@ pub enum Body {
     /// One reading of all GPUs through CUPTI.
     #[prost(message, tag = "7")]
     CuptiPoll(CuptiPoll),
-    /// Last message of a sampler of CUPTI that was told to end.
+    /// Last message of a sampler of CUPTI that was ordered to end.
     #[prost(message, tag = "8")]
     CuptiBye(CuptiBye),
 }

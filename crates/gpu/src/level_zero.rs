@@ -1,7 +1,7 @@
 //! Intel's Level Zero Sysman: Xe links between GPUs, by the counters of fabric ports.
 //!
 //! Names, numbers, sizes and offsets are facts of `zes_api.h` (Level Zero 1.5 and later); nothing of it is copied. Ports
-//! are told by the identities that they have in the fabric, which say where a link leads to. An outline: it has seen a
+//! are reported by the identities that they have in the fabric, which say where a link leads to. An outline: it has seen a
 //! test double only, and Intel's UUIDs are not promised to differ between nodes before Level Zero 1.15.
 #![allow(unsafe_code)] // foreign functions: each block says why it holds
 
@@ -15,7 +15,7 @@ use crate::field::{self, value_type};
 use crate::frame::{GpuPoll, GpuSurvey, Hello, LinkSurvey, Poll, ProblemKind, Processes, RawField, Survey};
 use crate::library::{calls, text};
 use crate::poll::monotonic_nanoseconds;
-use crate::reader::{GivenUp, Reader, not_told};
+use crate::reader::{GivenUp, Reader, not_reported};
 
 /// `ZES_STRUCTURE_TYPE_…`.
 const DEVICE_PROPERTIES: u32 = 0x1;
@@ -327,6 +327,6 @@ impl Reader for ZeroReader {
     }
 
     fn processes(&mut self) -> Processes {
-        not_told(self.gpus.iter().map(|gpu| &gpu.uuid))
+        not_reported(self.gpus.iter().map(|gpu| &gpu.uuid))
     }
 }

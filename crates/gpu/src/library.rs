@@ -127,7 +127,7 @@ macro_rules! calls {
 }
 pub(crate) use calls;
 
-/// Why the loader did not open a library. The cause is below the error, and tells a missing file only by words.
+/// Why the loader did not open a library. The cause is below the error, and describes a missing file in words only.
 fn refusal(path: &str, error: &libloading::Error) -> OpenError {
     let cause = std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string);
     // The loader begins with the name of the file that it means: of this one, or of one that this one needs.

@@ -59,7 +59,7 @@ struct ProcessInfo {
 }
 const _: () = assert!(size_of::<ProcessInfo>() == 24 && std::mem::offset_of!(ProcessInfo, used_memory) == 8);
 
-/// Room for the processes of one GPU at the first try; a node runs a few on each.
+/// Space for the processes of one GPU at the first try; a node runs a few on each.
 const PROCESSES_FIRST: usize = 64;
 /// Most processes of one GPU that are listed: what a few hundred ranks sharing it come to, many times over.
 const PROCESSES_MAX: usize = 16_384;
@@ -79,7 +79,7 @@ type DeviceTwoNumbers = unsafe extern "C" fn(Handle, *mut c_uint, *mut c_uint) -
 type PartByIndex = unsafe extern "C" fn(Handle, c_uint, *mut Handle) -> u32;
 type FieldValues = unsafe extern "C" fn(Handle, c_int, *mut FieldValue) -> u32;
 
-/// An opened library. Nothing can be asked before [`Library::start`].
+/// An opened library. Nothing can be queried before [`Library::start`].
 pub struct Library {
     init: NoArguments,
     shutdown: NoArguments,

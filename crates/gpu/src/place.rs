@@ -1,7 +1,7 @@
 //! Where GPUs and InfiniBand adapters stand on a node, by sysfs: the way over PCIe from the root complex, the NUMA node.
 //!
 //! Reads links and small files under a `/sys` root, which tests bring themselves. A GPU is found by its place on the PCI
-//! bus; what sysfs does not tell is absent. A device whose driver is wedged still has its entries: nothing waits here.
+//! bus; what sysfs does not report is absent. A device whose driver is wedged still has its entries: nothing waits here.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ const MAX_STEPS: usize = 32;
 pub struct Place {
     /// The way to it: host bridge (`pci0000:15`), bridges, and the device itself (`0000:1b:00.0`).
     pub path: Vec<String>,
-    /// Its NUMA node; absent on machines with one, where the kernel says -1.
+    /// Its NUMA node; absent on machines with one, where the kernel reports -1.
     pub numa_node: Option<u32>,
 }
 
@@ -61,7 +61,7 @@ pub struct Adapter {
     pub place: Place,
 }
 
-/// What sysfs tells of the places of GPUs and adapters.
+/// What sysfs reports the places of GPUs and adapters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// By place on the PCI bus, as inventories have it.

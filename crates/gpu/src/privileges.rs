@@ -5,7 +5,7 @@
 
 use rustix::thread::{self, CapabilitySet, CapabilitySets};
 
-/// What the driver asks of a profiler.
+/// What the driver demands of a profiler.
 pub const OF_PROFILERS: CapabilitySet = CapabilitySet::SYS_ADMIN.union(CapabilitySet::PERFMON);
 
 /// Gives up what a sampler of links needs not: everything, but as root what the driver takes root by.
@@ -14,12 +14,12 @@ pub(crate) fn keep_for_links() {
 }
 
 /// Gives up all capabilities of this thread but these, and hands none on to a program that it starts.
-pub(crate) fn keep(kept: CapabilitySet) {
+pub(crate) fn keep(stored: CapabilitySet) {
     let _ = thread::clear_ambient_capability_set();
     if let Ok(now) = thread::capabilities(None) {
         let sets = CapabilitySets {
-            effective: now.effective & kept,
-            permitted: now.permitted & kept,
+            effective: now.effective & stored,
+            permitted: now.permitted & stored,
             inheritable: CapabilitySet::empty(),
         };
         let _ = thread::set_capabilities(None, sets);
@@ -29,7 +29,7 @@ pub(crate) fn keep(kept: CapabilitySet) {
 /// Has programs that this thread starts as an ordinary user get these, as far as it has them to hand on.
 pub(crate) fn hand_on(capabilities: CapabilitySet) {
     for one in capabilities.iter() {
-        // EPERM: not permitted or not inheritable, so not the site's wish.
+        // EPERM: not permitted or not inheritable, so not the site's setting.
         let _ = thread::configure_capability_in_ambient_set(one, true);
     }
 }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_but_what_is_kept_is_left() {
+    fn nothing_but_what_is_retained_is_left() {
         // Of a thread alone: the others of this test process keep theirs.
         let left = std::thread::spawn(|| {
             keep(OF_PROFILERS);

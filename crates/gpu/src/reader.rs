@@ -38,12 +38,12 @@ pub trait Reader {
     fn processes(&mut self) -> Processes;
 }
 
-/// The answer of a library that does not tell which processes are on its GPUs.
-pub(crate) fn not_told<'u>(uuids: impl Iterator<Item = &'u String>) -> Processes {
-    let untold = |uuid: &String| GpuProcesses {
+/// The answer of a library that does not report which processes are on its GPUs.
+pub(crate) fn not_reported<'u>(uuids: impl Iterator<Item = &'u String>) -> Processes {
+    let unreported = |uuid: &String| GpuProcesses {
         uuid: uuid.clone(),
         pids: Vec::new(),
         code: Code::FUNCTION_NOT_FOUND.0,
     };
-    Processes { gpus: uuids.map(untold).collect() }
+    Processes { gpus: uuids.map(unreported).collect() }
 }

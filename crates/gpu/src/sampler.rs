@@ -29,7 +29,7 @@ pub const SUBCOMMAND: &str = "gpu-sampler";
 /// Consecutive readings without a single value after which the sampler gives up and is started anew.
 const EMPTY_POLLS_BEFORE_GIVING_UP: u32 = 3;
 
-/// What the sampler is told on its command line.
+/// What the sampler gets on its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SamplerOptions {
     /// Whose library it is.
@@ -136,11 +136,11 @@ pub fn sampler_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Asks the kernel for a signal at the parent's end; false when it has ended already.
+/// Requests a signal from the kernel at the parent's end; false when it has ended already.
 pub(crate) fn die_with_parent(parent: u32) -> bool {
-    let asked = prctl::set_pdeathsig(Signal::SIGKILL).is_ok();
+    let requested = prctl::set_pdeathsig(Signal::SIGKILL).is_ok();
     // A parent that ended before the call sends no signal.
-    asked && u32::try_from(unistd::getppid().as_raw()) == Ok(parent)
+    requested && u32::try_from(unistd::getppid().as_raw()) == Ok(parent)
 }
 
 /// Moves standard output to a descriptor of its own: a library that prints must not damage the frames.
@@ -151,7 +151,7 @@ pub(crate) fn take_standard_output() -> io::Result<File> {
     Ok(File::from(frames))
 }
 
-/// Returns `Ok` after a problem was told, an error when nobody listens any more.
+/// Returns `Ok` after a problem was reported, an error when nobody listens any more.
 fn run(options: &SamplerOptions, out: &mut FrameWriter<File>) -> io::Result<()> {
     let choices = NvmlOptions { unfold_pcie: options.unfold_pcie, gpm: options.gpm };
     match options.vendor.with_reader(&options.library, choices, &mut |reader| sample(options, reader, out)) {
@@ -209,7 +209,7 @@ fn sample(options: &SamplerOptions, reader: &mut dyn Reader, out: &mut FrameWrit
     }
 }
 
-/// What the parent asks for beside the ticks: one byte each on standard input.
+/// What the parent requests beside the ticks: one byte each on standard input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Order {

@@ -1,4 +1,4 @@
-//! One sampler's life as its parent sees it: start, frames with a deadline, end.
+//! One sampler's life as its parent observes it: start, frames with a deadline, end.
 //!
 //! Never waits without a bound: a sampler that a driver holds in an uninterruptible call can't even be killed.
 
@@ -35,8 +35,8 @@ pub(crate) struct Session {
 pub(crate) enum Next {
     /// A frame.
     Frame(Body),
-    /// The source was told something: an order, or to stop.
-    Asked,
+    /// The source got an order, or has to stop.
+    Requested,
     /// Nothing more will come; why, in one word and for people.
     End(End, String),
 }
@@ -64,23 +64,23 @@ impl Session {
         self.child.id()
     }
 
-    /// Tells the sampler something; one that reads nothing is not waited for.
-    pub(crate) fn tell(&mut self, order: u8) {
+    /// Sends the sampler an order; one that reads nothing is not waited for.
+    pub(crate) fn report(&mut self, order: u8) {
         let _ = self.orders.write(&[order]);
     }
 
-    /// The next frame, or the end. `asked` becomes readable when the source is told something or dropped.
-    pub(crate) fn next(&mut self, deadline: Instant, asked: BorrowedFd<'_>) -> Next {
+    /// The next frame, or the end. `requested` becomes readable when the source gets an order or is dropped.
+    pub(crate) fn next(&mut self, deadline: Instant, requested: BorrowedFd<'_>) -> Next {
         loop {
             match self.frames.next_frame() {
-                Ok(Some(Body::Problem(problem))) => return told(&problem),
+                Ok(Some(Body::Problem(problem))) => return reported(&problem),
                 Ok(Some(body)) => return Next::Frame(body),
                 Ok(None) => {}
                 Err(error) => return Next::End(End::BadFrame, error.to_string()),
             }
-            match wait(self.out.as_fd(), asked, deadline) {
+            match wait(self.out.as_fd(), requested, deadline) {
                 Waited::Data => {}
-                Waited::Asked => return Next::Asked,
+                Waited::Requested => return Next::Requested,
                 Waited::Deadline => {
                     let text = "the sampler said nothing until its deadline: the driver may be hung; see the \
                                 kernel's log for Xid lines";
@@ -119,17 +119,17 @@ impl Session {
     }
 }
 
-fn told(problem: &Problem) -> Next {
+fn reported(problem: &Problem) -> Next {
     Next::End(End::from(problem.kind()), problem.text.clone())
 }
 
 enum Waited {
     Data,
-    Asked,
+    Requested,
     Deadline,
 }
 
-fn wait(out: BorrowedFd<'_>, asked: BorrowedFd<'_>, deadline: Instant) -> Waited {
+fn wait(out: BorrowedFd<'_>, requested: BorrowedFd<'_>, deadline: Instant) -> Waited {
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -137,7 +137,7 @@ fn wait(out: BorrowedFd<'_>, asked: BorrowedFd<'_>, deadline: Instant) -> Waited
         }
         // Rounded up, so that it does not spin in the last millisecond; a long deadline is waited in pieces.
         let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-        let mut watched = [PollFd::new(out, PollFlags::POLLIN), PollFd::new(asked, PollFlags::POLLIN)];
+        let mut watched = [PollFd::new(out, PollFlags::POLLIN), PollFd::new(requested, PollFlags::POLLIN)];
         match poll(&mut watched, PollTimeout::from(milliseconds)) {
             Ok(0) | Err(Errno::EINTR) => continue,
             Ok(_) => {}
@@ -145,7 +145,7 @@ fn wait(out: BorrowedFd<'_>, asked: BorrowedFd<'_>, deadline: Instant) -> Waited
             Err(_) => return Waited::Deadline,
         }
         if watched[1].any().unwrap_or(true) {
-            return Waited::Asked;
+            return Waited::Requested;
         }
         if watched[0].any().unwrap_or(true) {
             return Waited::Data;

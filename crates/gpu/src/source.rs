@@ -19,10 +19,10 @@ use crate::status::{SourceStatus, State};
 use crate::supervise::{Clock, Kind, Outlet, Pace, StartError, Supervisor, lock};
 use crate::vendor::Vendor;
 
-/// What is there is told anew this often, so that a receiver that lost it has it again.
+/// What is there is reported anew this often, so that a receiver that lost it has it again.
 const INVENTORY_REPEAT: Duration = Duration::from_secs(600);
 
-/// How long a list of processes tells the present: they are asked for more often while it matters.
+/// How long a list of processes is current: they are requested more often while it matters.
 const PROCESSES_AGE: Duration = Duration::from_secs(30);
 
 /// When the processes were listed, and the GPUs of each, or why they are not known.
@@ -33,11 +33,11 @@ type Listed = (Instant, Result<BTreeMap<u32, Vec<String>>, &'static str>);
 pub struct GpuConfig {
     /// Whose library is read.
     pub vendor: Vendor,
-    /// Whether what there is is told; not where another source tells of the same GPUs.
-    pub tells_inventory: bool,
+    /// Whether what there is is reported; not where another source reports the same GPUs.
+    pub reports_inventory: bool,
     /// Path of the library, or a name that the dynamic loader finds.
     pub library: PathBuf,
-    /// Where sysfs is mounted: it tells where GPUs and adapters stand.
+    /// Where sysfs is mounted: it reports where GPUs and adapters stand.
     pub sysfs: PathBuf,
     /// From one reading to the next.
     pub interval: Duration,
@@ -58,7 +58,7 @@ impl Default for GpuConfig {
     fn default() -> Self {
         Self {
             vendor: Vendor::Nvml,
-            tells_inventory: true,
+            reports_inventory: true,
             library: PathBuf::from(Vendor::Nvml.library()),
             sysfs: PathBuf::from("/sys"),
             interval: Duration::from_secs(1),
@@ -92,22 +92,22 @@ impl GpuSource {
         let converter = Converter::new(config.vendor.name());
         let (pace, interval) = (config.pace.clone(), config.interval);
         let readings =
-            Readings { config, processes: Arc::clone(&processes), converter, inventory_told: None };
+            Readings { config, processes: Arc::clone(&processes), converter, inventory_reported: None };
         let supervisor = Supervisor::start(readings, pace, interval, clock, records)?;
         Ok(Self { supervisor, processes })
     }
 
-    /// Asks for a reading at once, beside the ticks; whether a sampler runs that can be asked. Waits for nothing.
+    /// Requests a reading at once, beside the ticks; whether a sampler runs that can be queried. Waits for nothing.
     pub fn sample_now(&self) -> bool {
         self.supervisor.order(Order::Sample as u8)
     }
 
-    /// Asks which processes use which GPU; [`GpuSource::processes`] has the answer a moment later.
-    pub fn ask_processes(&self) -> bool {
+    /// Queries which processes use which GPU; [`GpuSource::processes`] has the answer a moment later.
+    pub fn query_processes(&self) -> bool {
         self.supervisor.order(Order::Processes as u8)
     }
 
-    /// UUIDs of the GPUs on which each process has a compute context, as last asked for.
+    /// UUIDs of the GPUs on which each process has a compute context, as last requested.
     ///
     /// # Errors
     /// Why that is not known, in one word.
@@ -144,7 +144,7 @@ struct Readings {
     config: GpuConfig,
     processes: Arc<Mutex<Option<Listed>>>,
     converter: Converter,
-    inventory_told: Option<Instant>,
+    inventory_reported: Option<Instant>,
 }
 
 impl Kind for Readings {
@@ -188,11 +188,11 @@ impl Kind for Readings {
 }
 
 impl Readings {
-    /// Keeps the answer for whoever asked.
+    /// Stores the answer for whoever requested it.
     fn list(&mut self, processes: &Processes) {
         let mut listed: Result<BTreeMap<u32, Vec<String>>, &'static str> = Ok(BTreeMap::new());
         for gpu in &processes.gpus {
-            // One GPU that does not tell leaves it open whether a process uses it.
+            // One GPU that does not report leaves it open whether a process uses it.
             if Code(gpu.code) != Code::SUCCESS {
                 listed = Err(Code(gpu.code).reason());
             }
@@ -222,14 +222,14 @@ impl Readings {
             let (source, gpus) = (self.name(), survey.gpus.len());
             let links: usize = survey.gpus.iter().map(|gpu| gpu.links.len()).sum();
             tracing::info!(source, gpus, links, unreadable = survey.unreadable, "GPUs found");
-            self.inventory_told = None;
+            self.inventory_reported = None;
         }
     }
 
     fn poll(&mut self, poll: &Poll, outlet: &Outlet) {
         let mut converted = self.converter.poll(poll, &|monotonic| outlet.utc(monotonic));
-        let repeat = self.config.tells_inventory
-            && self.inventory_told.is_none_or(|told| told.elapsed() >= INVENTORY_REPEAT);
+        let repeat = self.config.reports_inventory
+            && self.inventory_reported.is_none_or(|reported| reported.elapsed() >= INVENTORY_REPEAT);
         if repeat {
             let (mut gpus, links) = self.converter.inventory();
             let here = place::places(&self.config.sysfs, gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
@@ -237,7 +237,7 @@ impl Readings {
             (converted.batch.gpus, converted.batch.gpu_link_infos) = (gpus, links);
         }
         if outlet.send(converted.batch) && repeat {
-            self.inventory_told = Some(Instant::now());
+            self.inventory_reported = Some(Instant::now());
         }
         let mut status = outlet.status();
         status.state = State::Running;

@@ -62,7 +62,7 @@ impl State {
 pub enum End {
     /// It could not be started.
     SpawnFailed,
-    /// It died of a signal, or ended without telling why.
+    /// It died of a signal, or ended without a reason.
     Crashed,
     /// It said nothing for longer than the deadline and was killed.
     Silent,

@@ -66,7 +66,7 @@ pub struct StartError(#[from] std::io::Error);
 
 /// One kind of sampler.
 pub(crate) trait Kind: Send + 'static {
-    /// What a byte tells the sampler so that it gives all back and ends; a kind without it is killed.
+    /// A byte that orders the sampler to give all back and end; a kind without it is killed.
     const QUIT: Option<u8> = None;
     /// Whether there may be a reason to give way. A kind without one wakes nobody while it reads.
     const GIVES_WAY: bool = false;
@@ -123,7 +123,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Supervisor {
     status: Arc<Mutex<SourceStatus>>,
     // Each byte is an order, or only wakes it; closing it is the signal to stop.
-    ask: Option<UnixStream>,
+    query: Option<UnixStream>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -139,25 +139,25 @@ impl Supervisor {
         clock: Clock,
         records: mpsc::Sender<wire::Batch>,
     ) -> Result<Self, StartError> {
-        let (ask, asked) = UnixStream::pair()?;
-        ask.set_nonblocking(true)?;
-        asked.set_nonblocking(true)?;
+        let (query, requested) = UnixStream::pair()?;
+        query.set_nonblocking(true)?;
+        requested.set_nonblocking(true)?;
         let status = Arc::new(Mutex::new(SourceStatus::default()));
         let name = format!("gpu-{}", kind.name());
         let outlet = Outlet { status: Arc::clone(&status), clock, records };
         let silence = pace.silence.max(interval * 3);
-        let keeper = Keeper { kind, pace: Pace { silence, ..pace }, outlet, asked, wedged: None };
+        let keeper = Keeper { kind, pace: Pace { silence, ..pace }, outlet, requested, wedged: None };
         // A thread of its own, for as long as the source: the kernel ends a sampler with the thread that
         // started it, so a runtime's worker will not do.
         let thread = std::thread::Builder::new().name(name).spawn(move || keeper.keep())?;
-        Ok(Self { status, ask: Some(ask), thread: Some(thread) })
+        Ok(Self { status, query: Some(query), thread: Some(thread) })
     }
 
     /// Hands an order on to the sampler; whether one runs that can take it. Waits for nothing.
     pub(crate) fn order(&self, order: u8) -> bool {
         // A full socket holds thousands of orders that wait already.
-        let told = self.ask.as_ref().is_some_and(|mut ask| ask.write(&[order]).is_ok());
-        told && lock(&self.status).state == State::Running
+        let reported = self.query.as_ref().is_some_and(|mut query| query.write(&[order]).is_ok());
+        reported && lock(&self.status).state == State::Running
     }
 
     /// Has reasons to give way looked at now.
@@ -172,7 +172,7 @@ impl Supervisor {
 
 impl Drop for Supervisor {
     fn drop(&mut self) {
-        drop(self.ask.take());
+        drop(self.query.take());
         if let Some(thread) = self.thread.take() {
             // Bounded: it waits for the sampler's own end and for a killed one. A panic there has been reported.
             let _ = thread.join();
@@ -187,12 +187,12 @@ enum Ended {
     GaveWay(String),
 }
 
-/// Keeps a sampler running until told to stop.
+/// Keeps a sampler running until it has to stop.
 struct Keeper<K> {
     kind: K,
     pace: Pace,
     outlet: Outlet,
-    asked: UnixStream,
+    requested: UnixStream,
     wedged: Option<Child>,
 }
 
@@ -288,9 +288,9 @@ impl<K: Kind> Keeper<K> {
         let mut deadline = Instant::now() + self.pace.start_deadline;
         loop {
             let until = if K::GIVES_WAY { deadline.min(Instant::now() + LOOK) } else { deadline };
-            match session.next(until, self.asked.as_fd()) {
-                Next::Asked => match self.orders() {
-                    Some(orders) => orders.into_iter().for_each(|order| session.tell(order)),
+            match session.next(until, self.requested.as_fd()) {
+                Next::Requested => match self.orders() {
+                    Some(orders) => orders.into_iter().for_each(|order| session.report(order)),
                     None => return Ended::By(End::Stopped, "the source is no longer wanted".to_owned()),
                 },
                 // `next` gives a problem as an end.
@@ -312,7 +312,7 @@ impl<K: Kind> Keeper<K> {
     /// Has the sampler give the GPUs back by itself, for a bounded time.
     fn let_go(&self, session: &mut Session) {
         let Some(quit) = K::QUIT else { return };
-        session.tell(quit);
+        session.report(quit);
         let deadline = Instant::now() + QUIT_WAIT;
         // A socket on which nothing ever comes: the reason to end is known.
         let Ok((quiet, _other)) = UnixStream::pair() else { return };
@@ -324,16 +324,16 @@ impl<K: Kind> Keeper<K> {
                     self.outlet.status().end_seconds = Some(seconds);
                     return;
                 }
-                Next::Frame(_) | Next::Asked => {}
+                Next::Frame(_) | Next::Requested => {}
                 Next::End(..) => return,
             }
         }
     }
 
-    /// What the source was told since the last look, each order once; nothing where it is to stop.
+    /// The source's orders since the last look, each order once; nothing where it is to stop.
     fn orders(&mut self) -> Option<Vec<u8>> {
         let mut bytes = [0; 64];
-        let read = match self.asked.read(&mut bytes) {
+        let read = match self.requested.read(&mut bytes) {
             Ok(0) => return None,
             Ok(read) => read,
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
@@ -345,7 +345,7 @@ impl<K: Kind> Keeper<K> {
         Some(orders)
     }
 
-    /// Counts an end, tells of it once, and sends an event where it is a fault.
+    /// Counts an end, reports it once, and sends an event where it is a fault.
     fn note_end(&mut self, end: End, text: &str, last: Option<End>) {
         {
             let mut status = self.outlet.status();
@@ -386,7 +386,7 @@ impl<K: Kind> Keeper<K> {
                 return false;
             }
             let milliseconds = u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX);
-            let mut watched = [PollFd::new(self.asked.as_fd(), PollFlags::POLLIN)];
+            let mut watched = [PollFd::new(self.requested.as_fd(), PollFlags::POLLIN)];
             // Orders that come while no sampler runs are for nobody.
             if let Ok(1..) = poll(&mut watched, PollTimeout::from(milliseconds)) {
                 if self.orders().is_none() {

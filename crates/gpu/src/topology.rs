@@ -1,4 +1,4 @@
-//! Logical links: all physical links between one pair of devices, as an inventory tells them.
+//! Logical links: all physical links between one pair of devices, as an inventory reports them.
 //!
 //! Pure. The paper's figure 5 draws these; a person opens one to see its physical links.
 
@@ -21,7 +21,7 @@ pub enum Device {
     Unknown(String),
 }
 
-/// One physical link of a logical one, seen from the first device.
+/// One physical link of a logical one, observed from the first device.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PhysicalLink {
     /// Its number on the first device.
@@ -60,7 +60,7 @@ pub fn logical_links(gpus: &[GpuInfo], links: &[GpuLinkInfo]) -> Vec<LogicalLink
             ("switch", _) => Device::Switch(place),
             _ => Device::Unknown(place),
         };
-        // Both ends report the link: the one with the lower index is kept.
+        // Both ends report the link: that of the lower index counts.
         if matches!(to, Device::Gpu(_)) && to < from {
             continue;
         }

@@ -76,12 +76,12 @@ unsigned amdsmi_shut_down(void)
 /* One socket for each GPU; its handle is the GPU's. */
 unsigned amdsmi_get_socket_handles(uint32_t *count, void **sockets)
 {
-	uint32_t room = *count;
+	uint32_t space = *count;
 	if (!initialised)
 		return NOT_INITIALISED;
 	*count = 0;
 	for (int i = 0; i < MAX_GPUS; i++)
-		if (scenario_now()->gpus[i].present && *count < room)
+		if (scenario_now()->gpus[i].present && *count < space)
 			sockets[(*count)++] = &handles[i];
 	return scenario_failure("count");
 }

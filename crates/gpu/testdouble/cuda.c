@@ -12,7 +12,7 @@ const char *const scenario_player = "cuda";
 enum { SUCCESS = 0, INVALID_VALUE = 1, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_CONTEXT = 201 };
 enum { CLOCK_RATE = 13 };
 
-/* What the double of libcupti asks: whether cuInit was called, and for a GPU's context. */
+/* What the double of libcupti queries: whether cuInit was called, and for a GPU's context. */
 EXPORT int throughline_double_is_initialised(void);
 EXPORT int throughline_double_context(void);
 EXPORT unsigned cuInit(unsigned flags);
@@ -91,7 +91,7 @@ unsigned cuDeviceGetUuid_v2(char *uuid, int device)
 		return initialised ? INVALID_DEVICE : NOT_INITIALIZED;
 	int at = 0;
 	memset(uuid, 0, 16);
-	/* GPU- and hexadecimal digits; an 'x' of a scenario counts as 0, as nothing else is there to be told. */
+	/* GPU- and hexadecimal digits; an 'x' of a scenario counts as 0, as nothing else is there to be reported. */
 	for (const char *c = gpu->uuid + 4; strlen(gpu->uuid) > 4 && *c && at < 32; c++) {
 		if (*c == '-')
 			continue;

@@ -45,12 +45,12 @@ enum { HOSTS = 256, NAMES = 8, REASON_FULL = 1, REASON_END = 2, MAGIC = 0x7e57, 
 /* A configuration image. */
 struct made { unsigned magic, chip, names, passes; unsigned char checksum; };
 /* A counter data image. */
-struct data { unsigned magic, room, count; struct { uint64_t start, end, number; int place; } samples[]; };
+struct data { unsigned magic, space, count; struct { uint64_t start, end, number; int place; } samples[]; };
 
 static const char *const CHIPS[] = {"GV100", "TU102", "GA100", "GH100", "AD102", "GB100", "GB20B"};
 static struct { bool alive, spoiled; char chip[16]; unsigned names, adds; } hosts[HOSTS];
 static struct { bool enabled, configured, started; const unsigned char *image; uint64_t interval, taken; int64_t since;
-	int place; unsigned room; } monitors[MAX_GPUS];
+	int place; unsigned space; } monitors[MAX_GPUS];
 static bool initialised;
 
 static void *cuda(const char *name)
@@ -61,18 +61,18 @@ static void *cuda(const char *name)
 
 bool cuda_is_initialised(void)
 {
-	int (*ask)(void);
+	int (*query)(void);
 	void *found = cuda("throughline_double_is_initialised");
-	memcpy(&ask, &found, sizeof ask);
-	return found && ask();
+	memcpy(&query, &found, sizeof query);
+	return found && query();
 }
 
 int cuda_context(void)
 {
-	int (*ask)(void);
+	int (*query)(void);
 	void *found = cuda("throughline_double_context");
-	memcpy(&ask, &found, sizeof ask);
-	return found ? ask() : -1;
+	memcpy(&query, &found, sizeof query);
+	return found ? query() : -1;
 }
 
 struct gpu *device_gpu(size_t device, int *place)
@@ -342,7 +342,7 @@ unsigned cuptiPmSamplingGetCounterDataSize(struct data_size *p)
 	int i = monitor_index(p->object);
 	if (!fits(p->size, SIZE_TO(data_size, bytes)) || i < 0 || !monitors[i].configured || !p->names || !p->count || !p->samples)
 		return INVALID_PARAMETER;
-	monitors[i].room = p->samples;
+	monitors[i].space = p->samples;
 	p->bytes = sizeof(struct data) + p->samples * sizeof ((struct data *)0)->samples[0];
 	return OK;
 }
@@ -352,9 +352,9 @@ unsigned cuptiPmSamplingCounterDataImageInitialize(struct data_new *p)
 {
 	int i = monitor_index(p->object);
 	if (!fits(p->size, SIZE_TO(data_new, data)) || i < 0 || !p->data ||
-	    p->bytes != sizeof(struct data) + monitors[i].room * sizeof ((struct data *)0)->samples[0])
+	    p->bytes != sizeof(struct data) + monitors[i].space * sizeof ((struct data *)0)->samples[0])
 		return INVALID_PARAMETER;
-	struct data empty = {.magic = MAGIC, .room = monitors[i].room};
+	struct data empty = {.magic = MAGIC, .space = monitors[i].space};
 	memcpy(p->data, &empty, sizeof empty);
 	return OK;
 }
@@ -401,7 +401,7 @@ unsigned cuptiPmSamplingDecodeData(struct decode *p)
 	if (!fits(p->size, SIZE_TO(decode, overflow)) || i < 0 || !p->data)
 		return INVALID_PARAMETER;
 	if (!monitors[i].started || !is_image(monitors[i].image, IMAGE_BYTES, &made))
-		return INVALID_OPERATION; /* the configuration was not kept alive */
+		return INVALID_OPERATION; /* the configuration was not retained alive */
 	struct data *data = (struct data *)(void *)p->data;
 	if (data->magic != MAGIC || data->count)
 		return INVALID_PARAMETER;
@@ -410,7 +410,7 @@ unsigned cuptiPmSamplingDecodeData(struct decode *p)
 	if (code == OK)
 		code = scenario_failure("pm_decode");
 	uint64_t due = (uint64_t)(monotonic_now() - monitors[i].since) / monitors[i].interval;
-	for (; code == OK && monitors[i].taken < due && data->count < data->room; monitors[i].taken++, data->count++) {
+	for (; code == OK && monitors[i].taken < due && data->count < data->space; monitors[i].taken++, data->count++) {
 		uint64_t start = (uint64_t)monitors[i].since + monitors[i].taken * monitors[i].interval;
 		data->samples[data->count].start = start;
 		data->samples[data->count].end = start + monitors[i].interval;
@@ -429,7 +429,7 @@ unsigned cuptiPmSamplingGetCounterDataInfo(struct info *p)
 	const struct data *data = (const struct data *)(const void *)p->data;
 	if (!fits(p->size, SIZE_TO(info, completed)) || !data || data->magic != MAGIC)
 		return INVALID_PARAMETER;
-	p->total = data->room;
+	p->total = data->space;
 	p->populated = p->completed = data->count;
 	return OK;
 }

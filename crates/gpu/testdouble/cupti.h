@@ -24,7 +24,7 @@ enum {
 /* Pseudo fields of `na GPU * FIELD CODE` for the calls that concern one GPU. */
 enum { FIELD_ENABLE = 9001, FIELD_DECODE = 9002, FIELD_LINKS = 9003 };
 
-/* Asked of the double of libcuda, which must be loaded. */
+/* Queried of the double of libcuda, which must be loaded. */
 bool cuda_is_initialised(void);
 int cuda_context(void);
 /* The GPU of a device index, and its place in the scenario. */

@@ -103,12 +103,12 @@ unsigned zesDriverGet(uint32_t *count, void **drivers)
 
 unsigned zesDeviceGet(void *of, uint32_t *count, void **found)
 {
-	uint32_t room = *count;
+	uint32_t space = *count;
 	if (!initialised || of != &driver)
 		return UNINITIALISED;
 	*count = 0;
 	for (int i = 0; i < MAX_GPUS; i++)
-		if (scenario_now()->gpus[i].present && *count < room)
+		if (scenario_now()->gpus[i].present && *count < space)
 			found[(*count)++] = &devices[i];
 	return SUCCESS;
 }
@@ -141,11 +141,11 @@ unsigned zesDeviceEnumFabricPorts(void *device, uint32_t *count, void **found)
 {
 	int index;
 	struct gpu *gpu = gpu_of(device, &index);
-	uint32_t room = *count;
+	uint32_t space = *count;
 	if (!gpu)
 		return UNINITIALISED;
 	*count = 0;
-	for (int l = 0; l < MAX_LINKS && *count < room; l++)
+	for (int l = 0; l < MAX_LINKS && *count < space; l++)
 		if (gpu->links[l].present)
 			found[(*count)++] = &ports[index][l];
 	return *count ? SUCCESS : UNSUPPORTED;

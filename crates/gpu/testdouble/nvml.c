@@ -225,9 +225,9 @@ unsigned nvmlDeviceGetComputeRunningProcesses_v3(void *device, unsigned *count, 
 		return code;
 	if (!count || (*count && !infos))
 		return INVALID_ARGUMENT;
-	unsigned room = *count;
+	unsigned space = *count;
 	*count = gpu->process_count;
-	if (room < gpu->process_count)
+	if (space < gpu->process_count)
 		return INSUFFICIENT_SIZE;
 	for (unsigned i = 0; i < gpu->process_count; i++)
 		infos[i] = (struct process_info){gpu->processes[i].pid, 1 << 20, gpu->processes[i].gpu_instance,
@@ -315,7 +315,7 @@ static enum family family_of(unsigned field)
 	return FAMILY_NONE;
 }
 
-/* Readings count once a call, when it asks for byte counters, or for PCIe where a GPU has no links. */
+/* Readings count once a call, when it requests byte counters, or for PCIe where a GPU has no links. */
 static void count_poll(struct gpu *gpu, int index, enum family family)
 {
 	bool has_links = gpu->links[0].present && gpu->counters != COUNT_NONE;
@@ -367,15 +367,15 @@ static unsigned numbered(const struct gpu *gpu, struct field_value *value)
 }
 
 /* The value that the scenario gives a field, or what it is otherwise. */
-static uint64_t told(int index, const struct field_value *value, uint64_t otherwise)
+static uint64_t reported(int index, const struct field_value *value, uint64_t otherwise)
 {
 	const struct scenario *now = scenario_now();
 	uint64_t found = otherwise;
 	for (unsigned i = 0; i < now->value_count; i++) {
-		const struct value *told = &now->values[i];
-		if (told->field == value->field && index >= told->gpu_first && index <= told->gpu_last &&
-		    (int)value->scope >= told->link_first && (int)value->scope <= told->link_last)
-			found = told->value;
+		const struct value *reported = &now->values[i];
+		if (reported->field == value->field && index >= reported->gpu_first && index <= reported->gpu_last &&
+		    (int)value->scope >= reported->link_first && (int)value->scope <= reported->link_last)
+			found = reported->value;
 	}
 	return found;
 }
@@ -391,7 +391,7 @@ static unsigned c2c_field(const struct gpu *gpu, int index, struct field_value *
 	if (value->field == 172)
 		small(value, gpu->c2c_mbps);
 	else
-		large(value, told(index, value, value->field == 171));
+		large(value, reported(index, value, value->field == 171));
 	return SUCCESS;
 }
 
@@ -423,7 +423,7 @@ static unsigned link_field(const struct gpu *gpu, int index, enum family family,
 	case FAMILY_PACKETS:
 	case FAMILY_RATIOS:
 	case FAMILY_FEC:
-		large(value, told(index, value, value->field == 215 ? link->recovery : 0));
+		large(value, reported(index, value, value->field == 215 ? link->recovery : 0));
 		return gpu->errors == ERRORS_NVLINK5 && gpu->ecc ? SUCCESS : NOT_SUPPORTED;
 	case FAMILY_LINK:
 		small(value, value->field == 146   ? link->remote_link

@@ -65,11 +65,11 @@ void read_file(const char *path, bool required)
 	int outer_line = current_line;
 	if (file_count == MAX_FILES)
 		refuse("more than %d files", MAX_FILES);
-	char *kept = files[file_count].path;
-	if (kept != path)
-		copy(kept, sizeof files[0].path, path);
+	char *stored = files[file_count].path;
+	if (stored != path)
+		copy(stored, sizeof files[0].path, path);
 	unsigned mine = file_count++;
-	FILE *file = fopen(kept, "re");
+	FILE *file = fopen(stored, "re");
 	files[mine].there = file && fstat(fileno(file), &status) == 0;
 	if (!files[mine].there) {
 		if (required)
@@ -80,13 +80,13 @@ void read_file(const char *path, bool required)
 	}
 	files[mine].modified = status.st_mtim;
 	files[mine].inode = status.st_ino;
-	current_path = kept;
+	current_path = stored;
 	current_line = 0;
 	char *line = NULL;
 	size_t size = 0;
 	while (getline(&line, &size, file) >= 0) {
 		current_line++;
-		read_line(line, kept);
+		read_line(line, stored);
 	}
 	free(line);
 	fclose(file);
@@ -108,24 +108,24 @@ static bool changed(void)
 	return file_count == 0;
 }
 
-/* Forgets all but the counters and how often they were read: those go on. */
+/* Evicts all but the counters and how often they were read: those go on. */
 static void begin_again(void)
 {
 	for (int i = 0; i < MAX_GPUS; i++) {
 		struct gpu *gpu = &scenario.gpus[i];
 		settle(&gpu->pcie_tx);
 		settle(&gpu->pcie_rx);
-		struct gpu kept = {.pcie_tx = gpu->pcie_tx, .pcie_rx = gpu->pcie_rx, .polls = gpu->polls,
+		struct gpu stored = {.pcie_tx = gpu->pcie_tx, .pcie_rx = gpu->pcie_rx, .polls = gpu->polls,
 				   .state_field = true, .ecc = true, .pcie_generation = 4, .pcie_width = 16, .pcie_bits = 32};
 		for (int l = 0; l < MAX_LINKS; l++) {
 			struct link *link = &gpu->links[l];
 			settle(&link->tx);
 			settle(&link->rx);
-			kept.links[l] = (struct link){.tx = link->tx, .rx = link->rx, .up = true, .remote_type = 255,
+			stored.links[l] = (struct link){.tx = link->tx, .rx = link->rx, .up = true, .remote_type = 255,
 						      .bits = 64};
 		}
-		strcpy(kept.chip, "GH100");
-		*gpu = kept;
+		strcpy(stored.chip, "GH100");
+		*gpu = stored;
 	}
 	strcpy(scenario.driver, "0.0");
 	strcpy(scenario.nvml, "0.0");

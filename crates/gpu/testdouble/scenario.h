@@ -28,7 +28,7 @@
  *       replay=N recovery=N crc=N       error counters
  *       bits=N                          counters wrap after so many bits (in their own unit)
  *   pcie N_GPU key=value ...          the same keys (tx rx tx_rate rx_rate tx_step rx_step) for PCIe
- *   field N_GPU N_LINK FIELD VALUE    this field has this value (of NVLink 5's errors and of C2C; 0 unless told)
+ *   field N_GPU N_LINK FIELD VALUE    this field has this value (of NVLink 5's errors and of C2C; 0 unless reported)
  *   part N_GPU INDEX uuid=MIG-... name=TEXT gi=N ci=N    a partition (MIG device) of a GPU
  *   process N_GPU PID [GI CI]         this process has a compute context on the GPU, or on a partition of it
  *   na N_GPU N_LINK FIELD CODE        this field answers with this code (FIELD 0: all fields)
@@ -46,9 +46,9 @@
  *
  * When a file changes (a new inode or time of modification), all is read again at a call a
  * millisecond later or more: counters go
- * on from where they are unless tx= or rx= sets them. A wrong line is told on standard error and ends the
+ * on from where they are unless tx= or rx= sets them. A wrong line is reported on standard error and ends the
  * process: a scenario with a mistake must not pass a test. While an included file is being replaced by
- * rename(2) nobody sees half of it. */
+ * rename(2) nobody observes half of it. */
 #ifndef THROUGHLINE_SCENARIO_H
 #define THROUGHLINE_SCENARIO_H
 

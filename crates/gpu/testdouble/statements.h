@@ -8,7 +8,7 @@
 
 extern struct scenario scenario;
 
-/* Tells what is wrong with the line being read, and ends the process. */
+/* Reports what is wrong with the line being read, and ends the process. */
 __attribute__((noreturn, format(printf, 1, 2))) void refuse(const char *format, ...);
 /* CLOCK_MONOTONIC, nanoseconds. */
 int64_t monotonic(void);

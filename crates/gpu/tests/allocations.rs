@@ -1,4 +1,4 @@
-//! One poll of 8 GPUs with 18 links each, and the frame that tells of it, allocate nothing in the steady state.
+//! One poll of 8 GPUs with 18 links each, and the frame that reports it, allocate nothing in the steady state.
 //!
 //! A program of its own with one test: every allocation of the process is counted.
 #![allow(clippy::unwrap_used, missing_docs)]

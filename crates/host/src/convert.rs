@@ -35,7 +35,7 @@ const NARROW_BITS: [(&str, u32); 12] = [
     ("vl15_dropped", 16),
 ];
 
-/// Remembers what is needed to tell a reset from traffic.
+/// Stores what is needed to distinguish a reset from traffic.
 #[derive(Default)]
 pub struct Converter {
     ports: HashMap<(String, u32), PortMemory>,

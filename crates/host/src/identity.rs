@@ -1,6 +1,6 @@
 //! Who a process belongs to, as the kernel vouches for it: user, job, session.
 //!
-//! The agent asks this for the process at the other end of its socket (SO_PEERCRED gives the pid) and holds what
+//! The agent uses this for the process at the other end of its socket (SO_PEERCRED gives the pid) and holds what
 //! a rank claims against it. Nothing here believes the process's own environment or arguments.
 
 use std::fs;
@@ -30,7 +30,7 @@ impl Default for Roots {
     }
 }
 
-/// What the kernel says about a process.
+/// What the kernel reports about a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobIdentity {
     /// Process id.
@@ -58,7 +58,7 @@ pub struct JobIdentity {
 }
 
 impl JobIdentity {
-    /// Whether a claim of a job, such as a rank reads in its environment, fits what the kernel says. A claim
+    /// Whether a claim of a job, such as a rank reads in its environment, fits what the kernel reports. A claim
     /// can be shorter than the truth (PBS: without the server's name; an empty step), but never another job.
     #[must_use]
     pub fn agrees_with(&self, scheduler: Scheduler, job_id: &str, step: Option<&str>) -> Agreement {
@@ -77,7 +77,7 @@ impl JobIdentity {
     }
 }
 
-/// What the kernel says to a claim.
+/// What the kernel reports about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Agreement {
     /// The process is in that job.
@@ -88,7 +88,7 @@ pub enum Agreement {
     NotKnown,
 }
 
-/// Tells who a process belongs to.
+/// Finds who a process belongs to.
 ///
 /// # Errors
 /// When the process has ended or its files cannot be read.
@@ -154,9 +154,9 @@ fn job_group(path: &str) -> Option<&str> {
 
 fn collect(group: &Path, depth: usize, pids: &mut Vec<u32>) {
     let Ok(text) = fs::read_to_string(group.join("cgroup.procs")) else { return };
-    let room = MAX_PROCESSES.saturating_sub(pids.len());
-    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()).take(room));
-    if depth >= MAX_DEPTH || room == 0 {
+    let space = MAX_PROCESSES.saturating_sub(pids.len());
+    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()).take(space));
+    if depth >= MAX_DEPTH || space == 0 {
         return;
     }
     let Ok(entries) = fs::read_dir(group) else { return };

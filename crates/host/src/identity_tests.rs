@@ -100,7 +100,7 @@ fn the_processes_of_a_job_are_found_in_all_its_steps_and_nowhere_else() {
 }
 
 #[test]
-fn this_process_is_told_by_the_real_kernel() {
+fn this_process_is_known_from_the_real_kernel() {
     let pid = std::process::id();
     let identity = identify(&Roots::default(), pid).unwrap();
     assert_eq!(identity.uid, nix::unistd::getuid().as_raw());

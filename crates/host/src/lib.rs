@@ -1,7 +1,7 @@
 //! Source: the counters of a host's own InfiniBand ports in sysfs; and who a process belongs to.
 //!
 //! Three things that only this host knows: [`SysfsSource`] reads `class/infiniband` (raw read in [`sysfs`], pure
-//! conversion in [`convert`]), and [`identity`] tells a process's job from `/proc` and its control group, before
+//! conversion in [`convert`]), and [`identity`] reports a process's job from `/proc` and its control group, before
 //! anything that the process itself claims; [`qp`] which process uses which port. Roots are always arguments, so tests bring trees of their own
 //! ([`sysfs_double`]). This crate never knows the spool, the store or another source.
 

@@ -23,7 +23,7 @@ pub struct Process {
     pub cgroup: String,
 }
 
-/// Why a process can't be told.
+/// Why a process is not known.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     /// It has ended, or its files can't be read.

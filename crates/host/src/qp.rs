@@ -1,8 +1,8 @@
-//! Which process has queue pairs on which port of this host's adapters: asked of the kernel by netlink.
+//! Which process has queue pairs on which port of this host's adapters: queried of the kernel by netlink.
 //!
 //! The same question as `rdma resource show qp` of iproute2, without that program: its output changes with its
 //! version, the kernel's interface does not, and a node need not have it. Numbers are facts of the kernel's
-//! `rdma/rdma_netlink.h` and `linux/netlink.h`. The kernel tells process ids to a privileged reader in the first
+//! `rdma/rdma_netlink.h` and `linux/netlink.h`. The kernel reports process ids to a privileged reader in the first
 //! PID namespace; queue pairs of the kernel itself have none. Messages are built and read by pure functions.
 
 use std::collections::BTreeMap;
@@ -35,25 +35,25 @@ const ATTR_RES_PID: u16 = 28;
 const ATTR_TYPE_MASK: u16 = 0x3fff;
 /// Length, type, flags, sequence, port.
 const HEADER_BYTES: usize = 16;
-/// The kernel fills one page or, where the reader has room, up to 32 KiB a message.
+/// The kernel fills one page or, where the reader has space, up to 32 KiB a message.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Longest time for one question; a dump of 100,000 queue pairs takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(5);
-/// Most adapters asked; a node has a few, and up to some hundred virtual functions.
+/// Most adapters queried; a node has a few, and up to some hundred virtual functions.
 const DEVICES_MAX: usize = 256;
 /// What a kernel without adapters says of where processes have queue pairs.
 const NO_ADAPTERS: &str = "no_adapters";
-/// Most processes kept.
+/// Most processes stored.
 const PROCESSES_MAX: usize = 65_536;
 
 /// For each process the ports on which it has queue pairs, as DEVICE/PORT, the one with most first.
 pub type PortsOfProcesses = BTreeMap<u32, Vec<String>>;
 
-/// Asks the kernel.
+/// Queries the kernel.
 ///
 /// # Errors
-/// Why it does not tell, in one word: `not_supported` by an old kernel, `no_permission`, `no_answer`,
-/// `not_understood`, and `no_adapters` by one that has none: adapters of a node may be seen by another kernel than the
+/// Why there is no answer, in one word: `not_supported` by an old kernel, `no_permission`, `no_answer`,
+/// `not_understood`, and `no_adapters` by one that has none: adapters of a node may be observed by another kernel than the
 /// agent's (a `sysfs.root` of a host below a virtual machine, or of the demo), and this one knows nothing of them.
 pub fn ports_of_processes() -> Result<PortsOfProcesses, &'static str> {
     let socket = match open() {
@@ -61,7 +61,7 @@ pub fn ports_of_processes() -> Result<PortsOfProcesses, &'static str> {
         opened => opened.map_err(|error| reason(&error))?,
     };
     let mut devices = BTreeMap::new();
-    ask(&socket, CMD_GET, None, &mut |message| {
+    query(&socket, CMD_GET, None, &mut |message| {
         if devices.len() < DEVICES_MAX
             && let Some((index, name)) = device(message)
         {
@@ -74,12 +74,12 @@ pub fn ports_of_processes() -> Result<PortsOfProcesses, &'static str> {
     }
     let mut counts = Counts::default();
     for (index, name) in &devices {
-        let asked = ask(&socket, CMD_RES_QP_GET, Some(*index), &mut |message| {
+        let requested = query(&socket, CMD_RES_QP_GET, Some(*index), &mut |message| {
             queue_pairs(message, &mut |port, pid| counts.add(name, port, pid));
         });
-        match asked {
+        match requested {
             Ok(()) => {}
-            // A device that goes away while it is asked.
+            // A device that goes away while it is queried.
             Err(error) if error.raw_os_error() == Some(nix::libc::ENODEV) => {}
             Err(error) => return Err(reason(&error)),
         }
@@ -125,7 +125,7 @@ fn open() -> io::Result<OwnedFd> {
 }
 
 /// Sends one request for all there is and hands each answer's attributes on.
-fn ask(socket: &OwnedFd, command: u16, device: Option<u32>, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
+fn query(socket: &OwnedFd, command: u16, device: Option<u32>, each: &mut dyn FnMut(&[u8])) -> io::Result<()> {
     let message = request(command, device);
     sendto(socket.as_raw_fd(), &message, &NetlinkAddr::new(0, 0), MsgFlags::empty())?;
     let deadline = Instant::now() + LIMIT;

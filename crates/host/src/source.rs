@@ -1,6 +1,6 @@
 //! The source as the agent has it: reads the tree at an interval on a thread of its own and hands records on.
 //!
-//! A read of sysfs asks the adapter's firmware and can hang with it: nobody waits for this thread without a
+//! A read of sysfs queries the adapter's firmware and can hang with it: nobody waits for this thread without a
 //! bound, and a reading that does not come back is a state.
 
 use std::collections::BTreeMap;
@@ -100,8 +100,8 @@ pub struct SysfsStatus {
 /// Readings of this host's InfiniBand ports. Dropping it ends them.
 pub struct SysfsSource {
     shared: Arc<Mutex<Shared>>,
-    // A word asks for a reading now; dropping it is the signal to stop.
-    ask: Option<SyncSender<()>>,
+    // A word requests a reading now; dropping it is the signal to stop.
+    query: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -123,8 +123,8 @@ impl SysfsSource {
         records: mpsc::Sender<wire::Batch>,
     ) -> Result<Self, StartError> {
         let shared = Arc::new(Mutex::new(Shared::default()));
-        // One word waits: several that come while a reading is under way ask for the same one.
-        let (ask, asked) = sync_channel::<()>(1);
+        // One word waits: several that come while a reading is under way request the same one.
+        let (query, requested) = sync_channel::<()>(1);
         let mut reader =
             Reader { config, clock, records, converter: Converter::default(), shared: Arc::clone(&shared) };
         let thread = std::thread::Builder::new().name("sysfs".into()).spawn(move || {
@@ -132,7 +132,7 @@ impl SysfsSource {
             reader.round();
             loop {
                 let wait = next.saturating_duration_since(Instant::now());
-                match asked.recv_timeout(wait) {
+                match requested.recv_timeout(wait) {
                     Err(RecvTimeoutError::Timeout) => {
                         reader.round();
                         next = reader.after(next);
@@ -143,14 +143,14 @@ impl SysfsSource {
                 }
             }
         })?;
-        Ok(Self { shared, ask: Some(ask), thread: Some(thread) })
+        Ok(Self { shared, query: Some(query), thread: Some(thread) })
     }
 
-    /// Asks for a reading at once, beside the ticks. Waits for nothing.
+    /// Requests a reading at once, beside the ticks. Waits for nothing.
     pub fn sample_now(&self) {
-        if let Some(ask) = &self.ask {
-            // Full: a reading that begins from now on is asked for already.
-            let _ = ask.try_send(());
+        if let Some(query) = &self.query {
+            // Full: a reading that begins from now on is requested already.
+            let _ = query.try_send(());
         }
     }
 
@@ -170,7 +170,7 @@ impl SysfsSource {
 
 impl Drop for SysfsSource {
     fn drop(&mut self) {
-        drop(self.ask.take());
+        drop(self.query.take());
         let Some(thread) = self.thread.take() else { return };
         let deadline = Instant::now() + STOP_WAIT;
         while !thread.is_finished() {
@@ -227,10 +227,10 @@ impl Reader {
                 (State::Unreadable, Some(text))
             }
         };
-        self.tell_change(state, detail.as_deref());
+        self.report_change(state, detail.as_deref());
         let tree = tree.unwrap_or_default();
         let adapters = tree.adapters.len();
-        // Converted also when there is nothing: an adapter that went away is forgotten.
+        // Converted also when there is nothing: an adapter that went away is dropped.
         let converted = self.converter.convert(&tree, time, elapsed.as_secs_f64());
         let ports = converted.batch.host_ports.len();
         let sent = adapters == 0 || self.records.try_send(converted.batch).is_ok();
@@ -251,7 +251,7 @@ impl Reader {
         format!("{} has no adapter: load its driver if this host has one", class.display())
     }
 
-    fn tell_change(&self, state: State, detail: Option<&str>) {
+    fn report_change(&self, state: State, detail: Option<&str>) {
         let before = lock(&self.shared).status.state;
         if before != state {
             let reason = detail.unwrap_or_default();

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_without_adapters_is_told_by_the_kind_of_error() {
+    fn a_host_without_adapters_is_known_by_the_kind_of_error() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(read(root.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
         fs::create_dir_all(root.path().join("class/infiniband")).unwrap();

@@ -8,9 +8,9 @@
  *
  * Regions nest; each thread has its own. An MPI operation counts in the innermost one. A region that is ended while others
  * are open in it ends those too, which is counted as a mistake; so is the end of one that is not open. Names should
- * be few: 255 of a process are kept, of each 255 bytes; calls in further ones count in the region around them.
+ * be few: of a process 255 are recorded, of each name 255 bytes; calls in further ones count in the region around them.
  *
- * In code that the compiler was told to make position-dependent (-fno-pic -no-pie) the linker decides that nothing is
+ * In code that the compiler makes position-dependent (-fno-pic -no-pie) the linker decides that nothing is
  * there; then nothing happens, whatever is in the process.
  */
 #ifndef THROUGHLINE_H

@@ -27,7 +27,7 @@ TL_HOT unsigned size_class(int64_t bytes) {
     return class < TL_SIZE_CLASSES ? class : TL_SIZE_CLASSES - 1;
 }
 
-/* The row of an operation, with the algorithm that was seen. NULL where there is none yet. */
+/* The row of an operation, with the algorithm that was observed. NULL where there is none yet. */
 TL_HOT struct tl_row *row_at(const struct tl_table *table, int operation, int algorithm) {
     if (TL_LIKELY(algorithm == 0)) return table->rows[operation];
     struct tl_row *row = table->observed[algorithm];

@@ -18,7 +18,7 @@ void tl_note_receives(tl_callp call) {
 }
 
 /* MPI_Isendrecv and its like. MPICH, 4.0 to 5.0, makes them by a schedule, whose request has a status that nobody
- * writes: it tells of whatever had the request before. So what came is not known there, nor under the MPI-5 ABI. */
+ * writes: it reports whatever had the request before. So what came is not known there, nor under the MPI-5 ABI. */
 void tl_note_receives_too(tl_callp call) {
     if (tl_library.family == TL_FAMILY_OPENMPI) tl_note_receives(call);
     else TL_ADD(&call->self->untracked_requests, 1);

@@ -1,8 +1,8 @@
 /*
- * Which algorithm a collective used: seen at work, forced by a setting, or unknown; never a guess. Seen are only the
+ * Which algorithm a collective used: observed at work, forced by a setting, or unknown; never a guess. Observed are only the
  * functions of Open MPI's library (algorithms_openmpi.c); what its other components do by themselves (han, hcoll, UCC,
- * nonblocking ones) is unknown. `forced` is said of what was seen and asked for, and in libraries that show nothing of
- * what was asked for.
+ * nonblocking ones) is unknown. `forced` is what was observed and requested, and in libraries that show nothing,
+ * what was requested.
  */
 #include "algorithms.h"
 
@@ -31,7 +31,7 @@ static const uint8_t operation_of[TL_ALGORITHM_LIMIT] = {
 };
 
 static const char *forced[TL_OPERATION_LIMIT];
-static uint8_t slot_told[TL_ALGORITHM_LIMIT], forced_told[TL_OPERATION_LIMIT];
+static uint8_t slot_reported[TL_ALGORITHM_LIMIT], forced_reported[TL_OPERATION_LIMIT];
 
 int tl_algorithm_operation(int slot) {
     return operation_of[slot];
@@ -41,21 +41,21 @@ void tl_algorithm_force(int operation, const char *name) {
     forced[operation] = name;
 }
 
-/* A name is told when its number is used first. */
-static uint16_t name_once(uint8_t *told, int number, const char *name) {
-    if (!*told) *told = tl_name_add(TL_NAME_ALGORITHM, (uint32_t)number, 0, 0, name) != 0;
-    return *told ? (uint16_t)number : 0;
+/* A name is reported when its number is used first. */
+static uint16_t name_once(uint8_t *reported, int number, const char *name) {
+    if (!*reported) *reported = tl_name_add(TL_NAME_ALGORITHM, (uint32_t)number, 0, 0, name) != 0;
+    return *reported ? (uint16_t)number : 0;
 }
 
-uint16_t tl_algorithm_told(int operation, int slot, uint16_t *source) {
+uint16_t tl_algorithm_reported(int operation, int slot, uint16_t *source) {
     uint16_t number = 0;
     *source = collective[operation] ? TL_UNKNOWN : TL_NO_ALGORITHM;
     if (slot) {
-        number = name_once(&slot_told[slot], slot, tl_algorithm_names[slot]);
-        int asked = forced[operation] && strcmp(forced[operation], tl_algorithm_names[slot]) == 0;
-        if (number) *source = asked ? TL_FORCED : TL_OBSERVED;
+        number = name_once(&slot_reported[slot], slot, tl_algorithm_names[slot]);
+        int requested = forced[operation] && strcmp(forced[operation], tl_algorithm_names[slot]) == 0;
+        if (number) *source = requested ? TL_FORCED : TL_OBSERVED;
     } else if (forced[operation] && tl_library.family != TL_FAMILY_OPENMPI) {
-        number = name_once(&forced_told[operation], TL_ALGORITHM_LIMIT + operation, forced[operation]);
+        number = name_once(&forced_reported[operation], TL_ALGORITHM_LIMIT + operation, forced[operation]);
         if (number) *source = TL_FORCED;
     }
     return number;

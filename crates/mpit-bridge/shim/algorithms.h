@@ -1,6 +1,6 @@
 /*
  * Algorithms of Open MPI's collectives: the functions `ompi_coll_base_OPERATION_intra_ALGORITHM` that its library
- * exports (4.1.4 has all but the two called sparbit, 5.0.7 has all). Their names are what is told. Functions that
+ * exports (4.1.4 has all but the two called sparbit, 5.0.7 has all). Their names are what is reported. Functions that
  * others are made of (bcast_intra_generic) are not here: what a call is recorded under is the first one it meets.
  */
 #ifndef THROUGHLINE_ALGORITHMS_H
@@ -90,8 +90,8 @@ _Static_assert((int)TL_ALGORITHM_END <= (int)TL_ALGORITHM_LIMIT, "more algorithm
 /* The function's name after `_intra_`. */
 extern const char *const tl_algorithm_names[TL_ALGORITHM_LIMIT];
 
-/* A setting asks for this algorithm in all calls of the operation. `name` is kept, not copied. After MPI_Init, before
- * anything is told. */
+/* A setting requests this algorithm in all calls of the operation. `name` is retained, not copied. After MPI_Init, before
+ * anything is reported. */
 void tl_algorithm_force(int operation, const char *name);
 
 #pragma GCC visibility pop

@@ -41,7 +41,7 @@ void *tl_algorithm_find(int slot) {
     return found;
 }
 
-/* In: the slot in eax. r10 and r11 are free at a function's entry; all argument registers are kept. */
+/* In: the slot in eax. r10 and r11 are free at a function's entry; all argument registers are preserved. */
 __asm__(
     ".pushsection .text\n"
     ".p2align 4\n"
@@ -97,6 +97,6 @@ TL_ALGORITHMS(TL_HOOK)
 #else
 
 /* A translation unit must declare something. */
-typedef int tl_no_algorithm_is_seen;
+typedef int tl_no_algorithm_is_observed;
 
 #endif

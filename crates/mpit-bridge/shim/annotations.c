@@ -1,7 +1,7 @@
 /*
  * Annotations that a program makes for others, taken as regions: the functions of throughline.h, Caliper's C functions
  * (libcaliper), and NVTX 2's (libnvToolsExt), where the program calls them through the dynamic linker. Each goes on to the
- * library's own. Not seen: Caliper's C++ classes and values of attributes, and NVTX 3, which is a header and calls nothing
+ * library's own. Not observed: Caliper's C++ classes and values of attributes, and NVTX 3, which is a header and calls nothing
  * that another object could stand before unless a tool is named by NVTX_INJECTION64_PATH.
  */
 #include "regions.h"
@@ -17,19 +17,19 @@ TL_EXPORT void throughline_shim_region_end(const char *name) {
 }
 
 /* The library's own function; found once. */
-static void *following(void **kept, const char *symbol) {
-    void *found = __atomic_load_n(kept, __ATOMIC_ACQUIRE);
+static void *following(void **stored, const char *symbol) {
+    void *found = __atomic_load_n(stored, __ATOMIC_ACQUIRE);
     if (found) return found;
     found = tl_find(symbol);
-    __atomic_store_n(kept, found, __ATOMIC_RELEASE);
+    __atomic_store_n(stored, found, __ATOMIC_RELEASE);
     return found;
 }
 
 #define TL_NAMED(symbol, note) \
     TL_EXPORT void symbol(const char *name); \
     TL_EXPORT void symbol(const char *name) { \
-        static void *kept; \
-        void *found = following(&kept, #symbol); \
+        static void *stored; \
+        void *found = following(&stored, #symbol); \
         note(name); \
         if (!found) return; \
         void (*next)(const char *); \
@@ -46,8 +46,8 @@ enum { NO_TRACKING = -2 };
 
 TL_EXPORT int nvtxRangePushA(const char *message);
 TL_EXPORT int nvtxRangePushA(const char *message) {
-    static void *kept;
-    void *found = following(&kept, "nvtxRangePushA");
+    static void *stored;
+    void *found = following(&stored, "nvtxRangePushA");
     tl_region_begin(message && *message ? message : "(nvtx)");
     if (!found) return NO_TRACKING;
     int (*next)(const char *);
@@ -57,8 +57,8 @@ TL_EXPORT int nvtxRangePushA(const char *message) {
 
 TL_EXPORT int nvtxRangePop(void);
 TL_EXPORT int nvtxRangePop(void) {
-    static void *kept;
-    void *found = following(&kept, "nvtxRangePop");
+    static void *stored;
+    void *found = following(&stored, "nvtxRangePop");
     tl_region_end(NULL);
     if (!found) return NO_TRACKING;
     int (*next)(void);

@@ -2,7 +2,7 @@
  * Sums of what all threads recorded, bin by bin. The flush thread takes the readings of cells that the threads have
  * logged (readings.c) and reads the cells that nobody has called since, puts each into the bin in which it ended, and
  * turns what each bin adds into cells of an OPS frame. A row that was ever recorded is summed by one `sum`, shared by the
- * rows of all threads with the same region, operation and told algorithm, so that no cell is listed twice.
+ * rows of all threads with the same region, operation and reported algorithm, so that no cell is listed twice.
  */
 #include "bins.h"
 
@@ -10,19 +10,19 @@
 #include "pvar_algorithms.h"
 #include "readings.h"
 
-enum { BINS = 128 }; /* told at a time; what ended before them is told with the oldest */
+enum { BINS = 128 }; /* reported at a time; what ended before them is reported with the oldest */
 
 /* What one bin adds to a cell, over all threads. */
 struct change {
     uint64_t calls, bytes, ticks, wait_ticks, completed, received, received_bytes;
 };
 
-/* One cell as it is told. */
+/* One cell as it is reported. */
 struct total {
     struct change bin; /* of the bin that is being made */
-    struct change told;
+    struct change reported;
     uint64_t nanoseconds, wait_nanoseconds, longest_ticks;
-    int news;
+    int update;
 };
 
 struct sum {
@@ -33,13 +33,13 @@ struct sum {
 };
 
 /* What is known here of one thread's cell, and of its row. */
-struct seen {
-    struct tl_cell then; /* as of the last bin told */
+struct observed {
+    struct tl_cell then; /* as of the last bin reported */
     struct tl_reading now;
 };
-struct told_row {
+struct reported_row {
     struct sum *sum;
-    struct seen *seen[TL_SIZE_CLASSES];
+    struct observed *observed[TL_SIZE_CLASSES];
 };
 
 static struct sum *sums;
@@ -59,7 +59,7 @@ static struct sum *find_sum(uint16_t region, uint16_t operation, uint16_t algori
 
 static struct sum *sum_of(const struct tl_row *row) {
     uint16_t source;
-    uint16_t algorithm = tl_algorithm_told(row->operation, row->algorithm, &source);
+    uint16_t algorithm = tl_algorithm_reported(row->operation, row->algorithm, &source);
     return find_sum(row->region, row->operation, algorithm, source);
 }
 
@@ -73,30 +73,30 @@ static struct total *total_of(struct sum *sum, unsigned class) {
     return total;
 }
 
-static struct seen *seen_of(struct tl_row *row, unsigned class) {
-    struct told_row *told = row->told;
-    if (TL_UNLIKELY(!told)) {
-        if (!(told = tl_memory(sizeof *told))) return NULL;
-        row->told = told;
+static struct observed *observed_of(struct tl_row *row, unsigned class) {
+    struct reported_row *reported = row->reported;
+    if (TL_UNLIKELY(!reported)) {
+        if (!(reported = tl_memory(sizeof *reported))) return NULL;
+        row->reported = reported;
     }
-    if (TL_UNLIKELY(!told->sum) && !(told->sum = sum_of(row))) return NULL;
-    if (TL_UNLIKELY(!told->seen[class])) told->seen[class] = tl_memory(sizeof **told->seen);
-    return told->seen[class];
+    if (TL_UNLIKELY(!reported->sum) && !(reported->sum = sum_of(row))) return NULL;
+    if (TL_UNLIKELY(!reported->observed[class])) reported->observed[class] = tl_memory(sizeof **reported->observed);
+    return reported->observed[class];
 }
 
 static int changed(const struct tl_cell *a, const struct tl_cell *b) {
     return a->calls != b->calls || a->completed != b->completed || a->received != b->received;
 }
 
-/* What a reading adds to what was seen of its cell before goes into the bin that is being made. Where several bins are
- * told as one, the cell itself may come before what its thread has logged of it, which is older then. */
+/* What a reading adds to what was observed of its cell before goes into the bin that is being made. Where several bins are
+ * reported as one, the cell itself may come before what its thread has logged of it, which is older then. */
 static void add_reading(const struct tl_reading *reading) {
-    struct seen *seen = seen_of(reading->row, (unsigned)reading->class);
-    if (!seen || (int64_t)(reading->cell.until - seen->then.until) < 0) return;
-    if (!changed(&reading->cell, &seen->then)) return;
-    struct total *total = total_of(((struct told_row *)reading->row->told)->sum, (unsigned)reading->class);
+    struct observed *observed = observed_of(reading->row, (unsigned)reading->class);
+    if (!observed || (int64_t)(reading->cell.until - observed->then.until) < 0) return;
+    if (!changed(&reading->cell, &observed->then)) return;
+    struct total *total = total_of(((struct reported_row *)reading->row->reported)->sum, (unsigned)reading->class);
     if (!total) return;
-    const struct tl_cell *now = &reading->cell, *then = &seen->then;
+    const struct tl_cell *now = &reading->cell, *then = &observed->then;
     total->bin.calls += now->calls - then->calls;
     total->bin.bytes += now->bytes - then->bytes;
     total->bin.ticks += now->ticks - then->ticks;
@@ -105,7 +105,7 @@ static void add_reading(const struct tl_reading *reading) {
     total->bin.received += (uint32_t)(now->received - then->received);
     total->bin.received_bytes += now->received_bytes - then->received_bytes;
     if (now->longest_ticks > total->longest_ticks) total->longest_ticks = now->longest_ticks;
-    seen->then = *now;
+    observed->then = *now;
 }
 
 /* ---- which bin a reading belongs to ---- */
@@ -147,7 +147,7 @@ int64_t tl_bins_until(int milliseconds) {
     return (whole > 0 ? whole : 1) * bin_length - since;
 }
 
-/* The number of a bin, counted from the oldest not told; that after the newest goes on. Times are those of the grid as it
+/* The number of a bin, counted from the oldest not reported; that after the newest goes on. Times are those of the grid as it
  * was when the cell's bin began, and may lie a little beside those of today's. */
 static int number_of(uint64_t until) {
     double behind = ((double)(int64_t)(bins.ticks - until) * bins.scale - (double)(bins.time - bins.end)) / (double)bin_length;
@@ -167,10 +167,10 @@ static void put(struct tl_reading *reading, int number) {
 static void take_cells(struct tl_row *row) {
     for (uint64_t left = TL_LOAD(&row->used); left; left &= left - 1) {
         unsigned class = (unsigned)__builtin_ctzll(left);
-        struct seen *seen = seen_of(row, class);
-        if (!seen || !tl_reading_now(row, class, &seen->now) || !changed(&seen->now.cell, &seen->then)) continue;
-        int number = number_of(seen->now.cell.until);
-        if (number < bins.ended || bins.part == TL_BINS_UNTIL_NOW) put(&seen->now, number);
+        struct observed *observed = observed_of(row, class);
+        if (!observed || !tl_reading_now(row, class, &observed->now) || !changed(&observed->now.cell, &observed->then)) continue;
+        int number = number_of(observed->now.cell.until);
+        if (number < bins.ended || bins.part == TL_BINS_UNTIL_NOW) put(&observed->now, number);
     }
 }
 
@@ -196,7 +196,7 @@ static void take_threads(void) {
     }
 }
 
-/* ---- what is told of a bin ---- */
+/* ---- the report of a bin ---- */
 
 struct bin {
     struct tl_frame *frame;
@@ -223,42 +223,42 @@ static void bin_add(struct bin *bin, const struct tl_sums *cell) {
     bin->cells++;
 }
 
-static void tell(struct bin *bin, const struct sum *sum, unsigned class, const struct total *t) {
+static void report(struct bin *bin, const struct sum *sum, unsigned class, const struct total *t) {
     struct tl_sums cell = {
         .operation = sum->operation,
         .size_class = (uint16_t)class,
         .region = sum->region,
         .algorithm = sum->algorithm,
         .source = sum->source,
-        .flags = (uint16_t)((t->told.completed ? TL_CELL_HAS_WAIT : 0) | (t->told.received ? TL_CELL_HAS_RECEIVED : 0)),
-        .calls = t->told.calls,
-        .bytes = t->told.bytes,
+        .flags = (uint16_t)((t->reported.completed ? TL_CELL_HAS_WAIT : 0) | (t->reported.received ? TL_CELL_HAS_RECEIVED : 0)),
+        .calls = t->reported.calls,
+        .bytes = t->reported.bytes,
         .nanoseconds = t->nanoseconds,
         .longest_nanoseconds = (uint64_t)((double)t->longest_ticks * bins.scale),
         .wait_nanoseconds = t->wait_nanoseconds,
-        .received_bytes = t->told.received_bytes,
+        .received_bytes = t->reported.received_bytes,
     };
     bin_add(bin, &cell);
 }
 
-/* What the bin adds, told under the total `to`: mostly the one that it was counted in. */
+/* What the bin adds, reported under the total `to`: mostly the one that it was counted in. */
 static void book(struct total *from, struct total *to) {
-    to->told.calls += from->bin.calls;
-    to->told.bytes += from->bin.bytes;
+    to->reported.calls += from->bin.calls;
+    to->reported.bytes += from->bin.bytes;
     if (from->longest_ticks > to->longest_ticks) to->longest_ticks = from->longest_ticks;
-    to->told.completed += from->bin.completed;
-    to->told.received += from->bin.received;
-    to->told.received_bytes += from->bin.received_bytes;
+    to->reported.completed += from->bin.completed;
+    to->reported.received += from->bin.received;
+    to->reported.received_bytes += from->bin.received_bytes;
     to->nanoseconds += (uint64_t)((double)from->bin.ticks * bins.scale + 0.5);
     to->wait_nanoseconds += (uint64_t)((double)from->bin.wait_ticks * bins.scale + 0.5);
-    to->news = 1;
+    to->update = 1;
 }
 
-static int has_news(const struct total *total) {
+static int has_update(const struct total *total) {
     return total->bin.calls || total->bin.completed || total->bin.received;
 }
 
-/* Calls that this bin adds to an operation of which no algorithm was seen. */
+/* Calls that this bin adds to an operation of which no algorithm was observed. */
 static uint64_t unseen_calls(int operation) {
     uint64_t calls = 0;
     for (const struct sum *sum = sums; sum; sum = sum->next)
@@ -267,7 +267,7 @@ static uint64_t unseen_calls(int operation) {
     return calls;
 }
 
-/* Where the calls of a sum are told: by the algorithm that performance variables prove for this bin. */
+/* Where the calls of a sum are reported: by the algorithm that performance variables prove for this bin. */
 static struct sum *destination(struct sum *sum) {
     if (sum->source != TL_UNKNOWN) return sum;
     uint16_t algorithm = tl_pvar_algorithm(sum->operation, unseen_calls);
@@ -282,7 +282,7 @@ static void book_all(void) {
         for (uint64_t left = sum->used; left; left &= left - 1) {
             unsigned class = (unsigned)__builtin_ctzll(left);
             struct total *from = sum->totals[class];
-            if (!has_news(from)) continue;
+            if (!has_update(from)) continue;
             if (!to) to = destination(sum);
             struct total *total = total_of(to, class);
             book(from, total ? total : from);
@@ -290,7 +290,7 @@ static void book_all(void) {
     }
 }
 
-static void tell_bin(struct bin *bin, int number, int everything) {
+static void report_bin(struct bin *bin, int number, int everything) {
     for (const struct tl_reading *reading = bins.first[number]; reading; reading = reading->next) add_reading(reading);
     if (bins.first[number]) book_all();
     else if (!everything) return;
@@ -298,15 +298,15 @@ static void tell_bin(struct bin *bin, int number, int everything) {
         for (uint64_t left = sum->used; left; left &= left - 1) {
             unsigned class = (unsigned)__builtin_ctzll(left);
             struct total *t = sum->totals[class];
-            if (t->news || (everything && t->told.calls)) tell(bin, sum, class, t);
-            t->news = 0;
+            if (t->update || (everything && t->reported.calls)) report(bin, sum, class, t);
+            t->update = 0;
             t->bin = (struct change){0};
         }
     bin_close(bin);
 }
 
-/* How many bins have ended since the last that was told. Ends of bins move a little as UTC is adjusted, and the last one
- * may have been told before its end. */
+/* How many bins have ended since the last that was reported. Ends of bins move a little as UTC is adjusted, and the last one
+ * may have been reported before its end. */
 static int bins_ended(void) {
     double ended = (double)(bins.end - last_end) / (double)bin_length + 0.75;
     return ended < 1 ? 0 : ended > BINS ? BINS : (int)ended;
@@ -326,7 +326,7 @@ int tl_bins_collect(struct tl_frame *frame, enum tl_bins_part part, int everythi
     for (int i = 0; i <= bins.ended; i++) {
         int now = i == bins.ended;
         struct bin bin = {.frame = frame, .full = full, .end = now ? bins.time : bins.end - (bins.ended - 1 - i) * bin_length};
-        tell_bin(&bin, i, everything && i == last);
+        report_bin(&bin, i, everything && i == last);
     }
     last_end = bins.part == TL_BINS_UNTIL_NOW ? bins.time : bins.ended ? bins.end : last_end;
     for (struct tl_thread *thread = tl_threads(); thread; thread = thread->next) {
@@ -346,7 +346,7 @@ void tl_bins_of_region(int region, uint64_t *calls, uint64_t *nanoseconds) {
     for (const struct sum *sum = sums; sum; sum = sum->next)
         for (uint64_t left = sum->region == region ? sum->used : 0; left; left &= left - 1) {
             const struct total *t = sum->totals[__builtin_ctzll(left)];
-            *calls += t->told.calls;
+            *calls += t->reported.calls;
             *nanoseconds += t->nanoseconds;
         }
 }

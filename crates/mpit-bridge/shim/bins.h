@@ -16,7 +16,7 @@ enum tl_bins_part {
     TL_BINS_UNTIL_NOW  /* and in the one that goes on, as a bin that ends now */
 };
 /* Adds the bins since the last call to `frame`: of each the cells that changed, with their sums at its end; in the last
- * one all cells if `everything` is asked for. Whenever the frame is full, `full` must send it and begin another one.
+ * one all cells if `everything` is requested. Whenever the frame is full, `full` must send it and begin another one.
  * Returns how full the fullest thread's log was, in percent. */
 int tl_bins_collect(struct tl_frame *frame, enum tl_bins_part part, int everything, void (*full)(void));
 /* 1: the next collection should come at the end of each bin, as performance variables are held against it. */

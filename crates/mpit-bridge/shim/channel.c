@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "last.h"
+#include "last_totals.h"
 #include "shim.h"
 
 /* The descriptor's number is at most this, which select(2) can take. */
@@ -45,9 +45,9 @@ static int still_own(void) {
     return 0;
 }
 
-/* Descriptors for which the kernel has room in this process now; 0 if it does not tell. A higher number makes it grow
+/* Descriptors for which the kernel has space in this process now; 0 if it does not tell. A higher number makes it grow
  * the table, for which a process with several threads waits 10 ms and more (synchronize_rcu). */
-static int room_of_descriptors(void) {
+static int space_of_descriptors(void) {
     static const char name[] = "\nFDSize:";
     char text[4096];
     int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -62,7 +62,7 @@ static int room_of_descriptors(void) {
 /* Out of the program's way: it gets the low numbers that it would have got without us. */
 static int moved_up(int fd) {
     struct rlimit limit;
-    int highest = room_of_descriptors() - 1;
+    int highest = space_of_descriptors() - 1;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return fd;
     if (highest > HIGHEST_DESCRIPTOR) highest = HIGHEST_DESCRIPTOR;
     if ((rlim_t)highest >= limit.rlim_cur) highest = (int)limit.rlim_cur - 1;

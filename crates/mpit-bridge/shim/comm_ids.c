@@ -1,5 +1,5 @@
 /*
- * A name for each communicator in trace mode that all its members find without asking each other: a hash of the
+ * A name for each communicator in trace mode that all its members find without querying each other: a hash of the
  * parent's name, of the world ranks of the members in their order, and of how many communicators this process
  * has made of the same parent and the same members before. Making a communicator is collective over its members,
  * so that all of them have made as many. Different communicators may have one name only by an accident of 64 bits.

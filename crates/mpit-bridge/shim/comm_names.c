@@ -1,22 +1,22 @@
 /*
- * Names that a program gives its communicators: told once, with size and the rank's place, and again when one is
- * renamed. Looked up where a communicator is translated, and seen where MPI_Comm_set_name is called; in Open MPI's
+ * Names that a program gives its communicators: reported once, with size and the rank's place, and again when one is
+ * renamed. Looked up where a communicator is translated, and observed where MPI_Comm_set_name is called; in Open MPI's
  * Fortran bindings only the former.
  */
 #include <string.h>
 
 #include "shim.h"
 
-enum { NAME_BYTES = 1024, COMMS_LIMIT = 256 }; /* MPI's own limit is 64 to 256; communicators with a name told */
+enum { NAME_BYTES = 1024, COMMS_LIMIT = 256 }; /* MPI's own limit is 64 to 256; communicators with a name reported */
 
 static uint32_t numbered;
 
-/* Names that libraries give by themselves tell nothing. */
+/* Names that libraries give by themselves report nothing. */
 static int is_given(const char *name) {
     return name[0] && strncmp(name, "MPI_COMM_", 9) != 0 && strncmp(name, "MPI COMM", 8) != 0;
 }
 
-static void tell(struct tl_comm *comm, const char *name) {
+static void report(struct tl_comm *comm, const char *name) {
     uint32_t number = TL_LOAD(&comm->number);
     if (!is_given(name)) return;
     if (!number) {
@@ -33,13 +33,13 @@ void tl_comm_name_look(struct tl_comm *comm) {
     int length = 0;
     if (!tl_library.comm_get_name || tl_library.comm_get_name(comm->handle, name, &length) != 0) return;
     name[sizeof name - 1] = '\0';
-    tell(comm, name);
+    report(comm, name);
 }
 
 void tl_comm_name_set(tl_handle handle, const char *name) {
     struct tl_thread *self = tl_enter();
     if (!self) return;
     struct tl_comm *comm = tl_comm_find(self, handle);
-    if (comm && name) tell(comm, name);
+    if (comm && name) report(comm, name);
     self->depth = 0;
 }

@@ -1,6 +1,6 @@
 /*
  * Communicators: which world rank is meant by a rank of one. Translated once, on first use, with local MPI
- * calls only, and kept until the communicator is freed.
+ * calls only, and retained until the communicator is freed.
  *
  * What goes to "each other member" (allreduce, alltoall ...) is added up here per communicator, so that a
  * call costs the same on 4 ranks and on 4,000; the flush thread folds it into the peers' sums.
@@ -157,27 +157,27 @@ struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle) {
 }
 
 /* What was sent to everyone since the last time; 0 if nothing was. Call with the lock held, as the next three. */
-static int take_news(struct tl_comm *comm, struct tl_peer *news) {
+static int take_update(struct tl_comm *comm, struct tl_peer *update) {
     uint64_t all_bytes = TL_LOAD(&comm->everyone_bytes), all_messages = TL_LOAD(&comm->everyone_messages);
-    *news = (struct tl_peer){all_bytes - comm->folded_bytes, all_messages - comm->folded_messages};
+    *update = (struct tl_peer){all_bytes - comm->folded_bytes, all_messages - comm->folded_messages};
     comm->folded_bytes = all_bytes;
     comm->folded_messages = all_messages;
-    return news->bytes || news->messages;
+    return update->bytes || update->messages;
 }
 
 /* Spreads it over the members; `world` NULL: their numbers are the world's. */
-static void spread(struct tl_peer news, int size, const int *world, int own) {
+static void spread(struct tl_peer update, int size, const int *world, int own) {
     for (int i = 0; folded && i < size; i++) {
         int peer = world ? world[i] : i;
         if (i == own || peer < 0) continue;
-        TL_ADD(&folded[peer].bytes, news.bytes); /* written under the lock, read by the flush thread without it */
-        TL_ADD(&folded[peer].messages, news.messages);
+        TL_ADD(&folded[peer].bytes, update.bytes); /* written under the lock, read by the flush thread without it */
+        TL_ADD(&folded[peer].messages, update.messages);
     }
 }
 
 static void fold(struct tl_comm *comm) {
-    struct tl_peer news;
-    if (take_news(comm, &news)) spread(news, comm->size, comm->world, comm->rank);
+    struct tl_peer update;
+    if (take_update(comm, &update)) spread(update, comm->size, comm->world, comm->rank);
 }
 
 /* The world and what was duplicated from it: spread once for all of them. */
@@ -185,7 +185,7 @@ static int is_whole_world(const struct tl_comm *comm) {
     return !comm->world && comm->size == tl_world_size && comm->rank == tl_world_rank;
 }
 
-void tl_comm_forget(tl_handle handle) {
+void tl_comm_evict(tl_handle handle) {
     handle = tl_same(handle);
     pthread_mutex_lock(&lock);
     struct tl_comm *comm = lookup(handle);
@@ -202,17 +202,17 @@ void tl_comm_forget(tl_handle handle) {
 }
 
 void tl_comms_fold(void) {
-    struct tl_peer all = {0}, news;
+    struct tl_peer all = {0}, update;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < touched_count; i++) {
         struct tl_comm *comm = &slots[touched[i]];
         tl_handle held = TL_LOAD(&comm->handle);
-        if ((held == 0 || held == SLOT_FREE_AGAIN) || !take_news(comm, &news)) continue;
+        if ((held == 0 || held == SLOT_FREE_AGAIN) || !take_update(comm, &update)) continue;
         if (is_whole_world(comm)) {
-            all.bytes += news.bytes;
-            all.messages += news.messages;
+            all.bytes += update.bytes;
+            all.messages += update.messages;
         } else {
-            spread(news, comm->size, comm->world, comm->rank);
+            spread(update, comm->size, comm->world, comm->rank);
         }
     }
     if (all.bytes || all.messages) spread(all, tl_world_size, NULL, tl_world_rank);

@@ -17,7 +17,7 @@
 #include "channel.h"
 #include "clock.h"
 #include "identity.h"
-#include "last.h"
+#include "last_totals.h"
 #include "names.h"
 #include "peers.h"
 #include "pvars.h"
@@ -54,12 +54,12 @@ static char pvars[2048]; /* which variables are wanted */
 static int pvars_changed;
 static uint64_t peer_threshold;
 static int send_everything;
-static int regions_again; /* all regions are to be told */
+static int regions_again; /* all regions are to be reported */
 static int welcomed; /* this connection's WELCOME has come */
 static struct tl_frame hello, ops, other;
 static int64_t epoch; /* UTC nanoseconds when MPI_Init ended */
 static size_t ops_empty;
-static size_t names_told;
+static size_t names_reported;
 static uint64_t pushes;
 static int64_t patience_until; /* 0: never wait */
 
@@ -76,19 +76,19 @@ static void ops_begin(void) {
 }
 
 /* Numbers are explained before they are used. 0 if the agent did not take it. */
-static int tell_names(void) {
-    while (names_told < tl_names_count()) {
+static int report_names(void) {
+    while (names_reported < tl_names_count()) {
         tl_frame_begin(&other, TL_NAMES);
         tl_put_u64(&other, (uint64_t)tl_clock(CLOCK_MONOTONIC));
-        size_t next = tl_names_put(&other, names_told);
+        size_t next = tl_names_put(&other, names_reported);
         if (!tl_channel_send(&other, patience())) return 0;
-        names_told = next;
+        names_reported = next;
     }
     return 1;
 }
 
 static void ops_send(void) {
-    if (ops.length > ops_empty && (!tell_names() || !tl_channel_send(&ops, patience()))) send_everything = 1;
+    if (ops.length > ops_empty && (!report_names() || !tl_channel_send(&ops, patience()))) send_everything = 1;
     ops_begin();
 }
 
@@ -131,7 +131,7 @@ static void put_status(struct tl_frame *frame) {
 static void push(int last, int with_pvars) {
     tl_peers_push(&other, peer_threshold, last, patience);
     ops_send();
-    if (tell_names()) push_regions();
+    if (report_names()) push_regions();
     if (with_pvars && pvars_changed) {
         pvars_changed = 0;
         tl_pvars_choose(pvars);
@@ -162,10 +162,10 @@ static void make_hello(void) {
     tl_identity_put(frame);
 }
 
-/* Whoever is told now knows nothing yet. */
+/* The receiver of the next report knows nothing yet. */
 static void begin_anew(void) {
     send_everything = 1;
-    names_told = 0;
+    names_reported = 0;
     regions_again = 1;
     tl_peers_again();
 }
@@ -180,11 +180,11 @@ static int connect_and_greet(void) {
 
 static int from_environment_bin_ms, from_environment_push_ms;
 
-static void set_ms(int *target, int from_environment, uint64_t wish, int standard) {
-    *target = from_environment ? from_environment : wish <= INT32_MAX ? tl_valid_ms((int)wish, standard) : standard;
+static void set_ms(int *target, int from_environment, uint64_t setting, int standard) {
+    *target = from_environment ? from_environment : setting <= INT32_MAX ? tl_valid_ms((int)setting, standard) : standard;
 }
 
-/* The agent's wishes; the environment of the program, being nearer, wins. */
+/* The agent's settings; the environment of the program, being nearer, wins. */
 static void read_welcome(int wait_ms) {
     static uint8_t message[4096];
     size_t length = tl_channel_receive(message, sizeof message, wait_ms);
@@ -216,7 +216,7 @@ static void read_welcome(int wait_ms) {
 
 /* ---- the thread ---- */
 
-/* Nanoseconds until it is to look again. At the end of each bin before the first push, which tells soon that all is well
+/* Nanoseconds until it is to look again. At the end of each bin before the first push, which reports soon that all is well
  * and has the clocks' rates measured, and while somebody traces, as the rings are small. */
 static int64_t until_next(int connected) {
     int each_bin = pushes == 0 || TL_LOAD(&tl_tracing) || tl_bins_want_each();
@@ -265,7 +265,7 @@ static void *run(void *unused) {
 }
 
 /* A thread's stack also holds the thread-local variables of the program and all its libraries, which may be
- * megabytes of Fortran THREADPRIVATE: glibc tells how much, by a function that other runtimes rely on as well. */
+ * megabytes of Fortran THREADPRIVATE: glibc reports how much, by a function that other runtimes rely on as well. */
 static size_t stack_bytes(const pthread_attr_t *attributes) {
     size_t (*least)(const pthread_attr_t *);
     void *found = dlsym(RTLD_DEFAULT, "__pthread_get_minstack");

@@ -8,7 +8,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* On the thread that called MPI_Init: connects, says hello, starts the thread. 0 if there can be none. */
+/* On the thread that called MPI_Init: connects, sends its HELLO, starts the thread. 0 if there can be none. */
 int tl_flush_start(int64_t epoch);
 /* Ends the thread, waiting at most a bounded time; 0 if it did not end. */
 int tl_flush_stop(void);

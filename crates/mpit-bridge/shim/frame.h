@@ -58,7 +58,7 @@ enum tl_welcome_field {
     TL_WELCOME_PVARS = 3,   /* text, names separated by commas */
     TL_WELCOME_PEER_BYTES = 4, /* u64, peers below it are not sent until the end */
     TL_WELCOME_WIRE = 5, /* u32, 1: messages that really went are wanted */
-    TL_WELCOME_TRACE = 16,         /* u32: 0 nobody traces, 1 who asks, 2 everybody */
+    TL_WELCOME_TRACE = 16,         /* u32: 0 nobody traces, 1 ranks that request it, 2 all */
     TL_WELCOME_TRACE_RATE = 17,    /* u64, records a second of a rank */
     TL_WELCOME_TRACE_RECORDS = 18  /* u64, records of a job, of which each rank has its share */
 };

@@ -28,7 +28,7 @@ static const char *const grid_engine_variables[] = {
 };
 
 /* Open MPI 4: mpirun's own address and a random number of the job. PRRTE (Open MPI 5): its address is in the
- * namespace's name (prterun-HOST-PID@N). Hydra of newer MPICH sets PMI_ID only, so its process is asked. */
+ * namespace's name (prterun-HOST-PID@N). Hydra of newer MPICH sets PMI_ID only, so its process is examined. */
 static const char *const launcher_variables[] = {
     "PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri", "OMPI_MCA_orte_precondition_transports",
 };
@@ -68,8 +68,8 @@ static const char *option(const char *line, size_t length, const char *name) {
     return NULL;
 }
 
-/* Hydra starts a proxy on each node, each told where mpiexec listens: that address and the process group
- * name the job. A wrapper script may stand between, so a few ancestors are asked. */
+/* Hydra starts a proxy on each node, each started with the address where mpiexec listens: that address and the process group
+ * name the job. A wrapper script may stand between, so a few ancestors are examined. */
 static int hydra_launcher(char *text, size_t size) {
     static char line[16384];
     pid_t pid = getppid();
@@ -81,7 +81,7 @@ static int hydra_launcher(char *text, size_t size) {
         const char *port = option(line, (size_t)length, "--control-port");
         if (!port) continue;
         const char *group = option(line, (size_t)length, "--pgid");
-        /* MPICH 5 has one proxy for spawned processes, too; those of two spawns it does not tell apart. */
+        /* MPICH 5 has one proxy for spawned processes, too; those of two spawns it does not distinguish. */
         snprintf(text, size, "hydra %s %s%s", port, group ? group : "0", getenv("PMI_SPAWNED") ? " spawned" : "");
         return 1;
     }

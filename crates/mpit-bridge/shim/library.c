@@ -40,7 +40,7 @@ static int is_own(const struct dl_phdr_info *info) {
     return dladdr(&tl_library, &own) != 0 && (uintptr_t)own.dli_fbase == (uintptr_t)info->dlpi_addr;
 }
 
-/* Looks into one loaded object. Opening with RTLD_NOLOAD only takes a reference, which is kept: the
+/* Looks into one loaded object. Opening with RTLD_NOLOAD only takes a reference, which is retained: the
  * functions found must stay. Objects not called lib*mpi* are passed over, as programs load thousands. */
 static int search_object(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size;
@@ -90,7 +90,7 @@ static int bind_function(void *target, const char *symbol) {
     return found != NULL;
 }
 
-/* Copy relocations move the world communicator into the program itself, so the global scope is asked first. */
+/* Copy relocations move the world communicator into the program itself, so the global scope is queried first. */
 void *tl_find_data(const char *symbol) {
     void *found = dlsym(RTLD_DEFAULT, symbol);
     return found ? found : search_objects(symbol);
@@ -208,7 +208,7 @@ static int give_up(void *unused, int complete) {
     return 0;
 }
 
-/* MPICH 4.0's mpi_f08 counts requests from 0, as in C, later ones from 1: what it says of the first of one is asked,
+/* MPICH 4.0's mpi_f08 counts requests from 0, as in C, later ones from 1: so the first of one is looked up,
  * by a request that nobody communicates with. */
 static void learn_first_index(struct tl_library *l) {
     void (*waitany)(const int *, int *, int *, const void *, int *);

@@ -13,7 +13,7 @@
 
 #include "channel.h"
 #include "clock.h"
-#include "composure.h"
+#include "fp_env.h"
 #include "flush.h"
 #include "polls.h"
 #include "pvars.h"
@@ -70,12 +70,12 @@ static void at_exit(void) {
     if (!started || getpid() != owner) return;
     started = 0;
     tl_recording_stop();
-    struct tl_composure before = tl_composed();
+    struct tl_fp_env before = tl_fp_env_save();
     tl_trace_finish();
     tl_sync_last();
     tl_sync_stop();
     if (tl_flush_stop()) tl_flush_finish(paused ? TL_BYE_FINALIZE : TL_BYE_EXIT);
-    tl_as_before(&before);
+    tl_fp_env_restore(&before);
 }
 
 static int no_thread_level(int *level) {
@@ -137,7 +137,7 @@ static void start(const tl_handle *session) {
     owner = getpid();
     started = 1;
     if (!session) {
-        tl_farewell_ask();
+        tl_finalize_hook_register();
         tl_trace_start();
         tl_sync_start();
     }
@@ -158,9 +158,9 @@ static void resume(const tl_handle *session) {
 }
 
 static void begin(const tl_handle *session) {
-    struct tl_composure before = tl_composed();
+    struct tl_fp_env before = tl_fp_env_save();
     resume(session);
-    tl_as_before(&before);
+    tl_fp_env_restore(&before);
 }
 
 /* May be called twice, by the wrapper of Fortran and by that of C which it may have called. */
@@ -172,13 +172,13 @@ void tl_session_started(tl_handle session) {
     begin(&session);
 }
 
-/* May be called twice, by the wrapper and by farewell.c. */
+/* May be called twice, by the wrapper and by finalize_hook.c. */
 void tl_finishing(void) {
     if (!__atomic_exchange_n(&initialized, 0, __ATOMIC_ACQ_REL)) return;
     if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return;
     started = 0;
     tl_recording_stop();
-    struct tl_composure before = tl_composed();
+    struct tl_fp_env before = tl_fp_env_save();
     if (tl_thread_attached()) tl_polls_settle(tl_self);
     tl_trace_finish();
     tl_sync_last();
@@ -188,7 +188,7 @@ void tl_finishing(void) {
         tl_pvars_stop();
     }
     tl_comms_stop();
-    tl_as_before(&before);
+    tl_fp_env_restore(&before);
 }
 
 /* The groups that translation needs belong to the sessions; the flush thread goes on until the process ends. */
@@ -196,16 +196,16 @@ void tl_session_finishing(void) {
     if (__atomic_sub_fetch(&users, 1, __ATOMIC_ACQ_REL) > 0 || !started || getpid() != owner) return;
     tl_recording_stop();
     __atomic_store_n(&paused, 1, __ATOMIC_RELEASE);
-    struct tl_composure before = tl_composed();
+    struct tl_fp_env before = tl_fp_env_save();
     if (tl_thread_attached()) tl_polls_settle(tl_self);
     tl_pvars_stop();
     tl_comms_stop();
-    tl_as_before(&before);
+    tl_fp_env_restore(&before);
 }
 
 void tl_finished(void) {
     if (getpid() != owner) return;
-    struct tl_composure before = tl_composed();
+    struct tl_fp_env before = tl_fp_env_save();
     tl_sync_stop();
-    tl_as_before(&before);
+    tl_fp_env_restore(&before);
 }

@@ -35,7 +35,7 @@ struct stream {
 struct tl_posted {
     struct tl_posted *before, *after; /* by time of posting; `after` also chains the free ones */
     struct tl_record record;
-    int source, tag; /* as asked for */
+    int source, tag; /* as requested */
     int complete;
 };
 

@@ -1,6 +1,6 @@
 /*
- * What is told once: names of regions, algorithms and communicators, by which frames carry numbers only, and
- * settings of the library. Written by any thread that meets something new, read by the flush thread, which tells
+ * What is reported once: names of regions, algorithms and communicators, by which frames carry numbers only, and
+ * settings of the library. Written by any thread that meets something new, read by the flush thread, which reports
  * all of it again after each reconnect. Nothing is ever taken out.
  */
 #define _GNU_SOURCE

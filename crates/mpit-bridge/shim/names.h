@@ -1,4 +1,4 @@
-/* What is told once: see names.c. */
+/* What is reported once: see names.c. */
 #ifndef THROUGHLINE_NAMES_H
 #define THROUGHLINE_NAMES_H
 

@@ -91,7 +91,7 @@
 #define TL_CAME_Improbe(in) *(const int *)in flag
 #define TL_NOTE_POLL(Name, completed) \
     if (tl_note_poll(call, tl_operation, TL_CAME_##Name())) { \
-        tl_requests_kept(&tl_looked, call); \
+        tl_requests_stored(&tl_looked, call); \
         completed; \
     }
 #define TL_NOTE_TEST TL_NOTE_POLL(Test, tl_completed_if(call, &tl_looked, flag, status))

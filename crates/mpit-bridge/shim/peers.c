@@ -1,6 +1,6 @@
 /*
  * Rows of this rank in the matrices: `logical` summed over communicators and threads, `wire` as the library's own
- * monitoring tells. What changed is sent; after a failure all of it again.
+ * monitoring reports. What changed is sent; after a failure all of it again.
  */
 #define _GNU_SOURCE
 #include "peers.h"
@@ -28,7 +28,7 @@ static struct tl_peer logical(int peer) {
 }
 
 static struct tl_peer wire(int peer) {
-    const struct tl_peer *all = tl_wire_told();
+    const struct tl_peer *all = tl_wire_reported();
     return (struct tl_peer){TL_LOAD(&all[peer].bytes), TL_LOAD(&all[peer].messages)};
 }
 
@@ -72,7 +72,7 @@ void tl_peers_push(struct tl_frame *frame, uint64_t threshold, int last, int (*p
         tl_comms_fold();
         push(frame, TL_LOGICAL, logical, threshold, patience);
     }
-    if (tl_wire_told()) push(frame, TL_WIRE, wire, threshold, patience);
+    if (tl_wire_reported()) push(frame, TL_WIRE, wire, threshold, patience);
     if (failed) tl_peers_again();
 }
 

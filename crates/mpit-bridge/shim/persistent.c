@@ -23,7 +23,7 @@ void tl_capture_cell(struct tl_capture *capture, int operation, int64_t class_by
 }
 
 /* Most have one peer, which needs no memory. */
-static int make_room(struct tl_capture *capture) {
+static int make_space(struct tl_capture *capture) {
     if (capture->peer_count < (capture->peers ? capture->peer_space : 1)) return 1;
     int space = capture->peers ? 2 * capture->peer_space : 16;
     if (space > PEERS_LIMIT) return 0;
@@ -36,7 +36,7 @@ static int make_room(struct tl_capture *capture) {
 }
 
 void tl_capture_peer(struct tl_capture *capture, int peer, int64_t bytes) {
-    if (peer < 0 || !make_room(capture)) {
+    if (peer < 0 || !make_space(capture)) {
         capture->unknown_messages++;
         return;
     }
@@ -56,48 +56,48 @@ void tl_capture_unknown(struct tl_capture *capture, uint64_t messages) {
 
 void tl_capture_end(struct tl_call *call, struct tl_capture *capture, tl_handle request) {
     call->self->capture = NULL;
-    struct tl_capture *kept = malloc(sizeof *kept);
-    if (!kept) {
+    struct tl_capture *stored = malloc(sizeof *stored);
+    if (!stored) {
         free(capture->peers);
         TL_ADD(&call->self->untracked_requests, 1);
         return;
     }
-    *kept = *capture;
-    if (!tl_request_made(call->self, request, kept)) tl_capture_free(kept);
+    *stored = *capture;
+    if (!tl_request_made(call->self, request, stored)) tl_capture_free(stored);
 }
 
-void tl_capture_free(struct tl_capture *kept) {
-    free(kept->peers);
-    free(kept);
+void tl_capture_free(struct tl_capture *stored) {
+    free(stored->peers);
+    free(stored);
 }
 
-static void start(struct tl_call *call, struct tl_capture *kept) {
+static void start(struct tl_call *call, struct tl_capture *stored) {
     struct tl_thread *self = call->self;
-    call->operation = kept->operation;
-    record(call, kept->class_bytes, kept->bytes);
-    kept->where = tl_account_last(call);
-    kept->active = 1;
-    const struct tl_captured_peer *peers = kept->peers ? kept->peers : &kept->one;
-    for (int i = 0; i < kept->peer_count; i++) add_peer(self, peers[i].peer, peers[i].bytes);
-    if (kept->everyone && kept->everyone->serial == kept->serial) add_everyone(kept->everyone, kept->everyone_bytes);
-    else if (kept->everyone) unknown(self, 1);
-    if (kept->unknown_messages) unknown(self, kept->unknown_messages);
+    call->operation = stored->operation;
+    record(call, stored->class_bytes, stored->bytes);
+    stored->where = tl_account_last(call);
+    stored->active = 1;
+    const struct tl_captured_peer *peers = stored->peers ? stored->peers : &stored->one;
+    for (int i = 0; i < stored->peer_count; i++) add_peer(self, peers[i].peer, peers[i].bytes);
+    if (stored->everyone && stored->everyone->serial == stored->serial) add_everyone(stored->everyone, stored->everyone_bytes);
+    else if (stored->everyone) unknown(self, 1);
+    if (stored->unknown_messages) unknown(self, stored->unknown_messages);
 }
 
 void tl_persistent_started(struct tl_call *call, struct tl_looked *looked) {
     uint64_t left = call->ticks, count = (uint64_t)looked->count;
     for (int i = 0; i < looked->count; i++) {
         struct tl_found *found = &looked->found[i];
-        struct tl_capture *kept = tl_found_persistent(found);
+        struct tl_capture *stored = tl_found_persistent(found);
         struct tl_call one = {.self = call->self, .operation = call->operation, .form = call->form};
         one.ticks = left / count--;
         left -= one.ticks;
         one.start = call->start + call->ticks - one.ticks;
-        if (!kept) {
+        if (!stored) {
             record(&one, 0, 0); /* not known: a call of MPI_Start itself */
             continue;
         }
-        start(&one, kept);
+        start(&one, stored);
         tl_request_moved(found, call->self, tl_request_at(call->form, looked->requests, i));
     }
 }

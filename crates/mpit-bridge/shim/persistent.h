@@ -14,8 +14,8 @@ struct tl_looked;
 struct tl_capture {
     int operation;
     int64_t class_bytes, bytes;
-    int receives;          /* completion tells received bytes */
-    int64_t receive_bytes; /* known beforehand; -1: the status tells */
+    int receives;          /* completion reports received bytes */
+    int64_t receive_bytes; /* known beforehand; -1: the status reports */
     uint64_t unknown_messages;
     struct tl_comm *everyone;
     uint64_t serial;         /* of `everyone` when captured: a slot may be another communicator's later */
@@ -33,7 +33,7 @@ struct tl_capture {
 void tl_capture_begin(struct tl_call *call, struct tl_capture *capture);
 /* Ends that, and keeps it for the request that was made. */
 void tl_capture_end(struct tl_call *call, struct tl_capture *capture, tl_handle request);
-void tl_capture_free(struct tl_capture *kept);
+void tl_capture_free(struct tl_capture *stored);
 
 /* MPI_Start and MPI_Startall have started these. */
 void tl_persistent_started(struct tl_call *call, struct tl_looked *looked);

@@ -17,21 +17,21 @@ static uint64_t stretch(int pace, uint64_t start, uint64_t spacing) {
     return wanted < most ? wanted : most;
 }
 
-/* May calls of the row take the quick way? Requests of other threads have to be looked up before each call. */
-static int is_quick(int operation) {
-    int asks_requests = operation != TL_OP_Iprobe && operation != TL_OP_Improbe;
-    return TL_LOAD(&tl_recording) && !TL_LOAD(&tl_tracing) && !(asks_requests && tl_shared_comms);
+/* May calls of the row take the fast path? Requests of other threads have to be looked up before each call. */
+static int has_fast_path(int operation) {
+    int queries_requests = operation != TL_OP_Iprobe && operation != TL_OP_Improbe;
+    return TL_LOAD(&tl_recording) && !TL_LOAD(&tl_tracing) && !(queries_requests && tl_shared_comms);
 }
 
-/* The calls that are not timed from now on take the quick way, where they may; those by another form do not any more. */
+/* The calls that are not timed from now on take the fast path, where they may; those by another form do not any more. */
 static void open_row(struct tl_thread *self, enum tl_form form, int operation) {
-    /* What is not seen here stays for the next call to see; what is, tells that tl_recording is 0 by now. */
+    /* What is not observed here stays for the next call; what is, means that tl_recording is 0 by now. */
     if (TL_LOAD(&self->interrupted) && __atomic_exchange_n(&self->interrupted, 0, __ATOMIC_ACQUIRE))
         tl_polls_interrupt(self);
     for (int i = 0; i < TL_POLL_FORMS; i++) tl_row_end(&self->rows[i * TL_POLL_KINDS + TL_POLL_KIND(operation)]);
     const struct tl_polls *polls = tl_polls_of(self, operation);
     void *next = __atomic_load_n(&tl_next_functions[form][operation], __ATOMIC_ACQUIRE);
-    if (!next || polls->until <= polls->from || !is_quick(operation)) return;
+    if (!next || polls->until <= polls->from || !has_fast_path(operation)) return;
     struct tl_row_now *row = &self->rows[tl_row_number(form, operation)];
     *row = (struct tl_row_now){
         .left = (int)(polls->until - polls->from),
@@ -39,7 +39,7 @@ static void open_row(struct tl_thread *self, enum tl_form form, int operation) {
         .next = next,
         .cell = polls->cell,
         .ignored = tl_library.status_ignore,
-        .asked = row,
+        .requested = row,
     };
     self->rows_open |= UINT64_C(1) << tl_row_number(form, operation);
 }

@@ -1,9 +1,9 @@
 /*
- * Tests and probes that fail, in a row, at once. Programs ask so between steps of their own, many million times a second;
+ * Tests and probes that fail, in a row, at once. Programs poll so between steps of their own, many million times a second;
  * the library takes 10 to 50 ns for that, and reading the clock twice and looking up the requests as much again. So one of
  * many is timed and stands for those after it. Each is counted, and what succeeds is always accounted whole.
  *
- * Those that are not timed take a way of their own through the wrapper (polls_quick.h), while the thread's row says so.
+ * Those that are not timed take a way of their own through the wrapper (polls_fast_path.h), while the thread's row says so.
  * Must not call MPI.
  */
 #ifndef THROUGHLINE_POLLS_H
@@ -14,7 +14,7 @@
 
 enum {
     TL_POLLS_FEWEST = 32, /* not timed after one that is: 32 to 63 of a new row, and twice as many with each stretch. A
-                             fixed number would always meet the same one of several requests that are asked in turn */
+                             fixed number would always meet the same one of several requests that are queried in turn */
     TL_POLLS_PACE = 4,    /* doublings: 512 to 1,023 at most */
     TL_POLLS_TICKS = 1 << 20, /* or as many as take so long, 0.3 to 1 ms: they count in the bin of the timed one */
     TL_POLLS_DENSE = 4096 /* ticks from one to the next, at most: 1 to 4 us. Rarer ones cost nothing */
@@ -26,7 +26,7 @@ static inline int tl_is_poll(int operation) {
            operation == TL_OP_Testsome || operation == TL_OP_Iprobe || operation == TL_OP_Improbe;
 }
 
-/* Programs ask for arrivals and departures in turn, by different functions: each has its own row. */
+/* Programs poll for arrivals and departures in turn, by different functions: each has its own row. */
 #define TL_POLL_KIND(operation) ((operation) - TL_OP_Test)
 _Static_assert(TL_POLL_KIND(TL_OP_Improbe) < TL_POLL_KINDS && TL_OP_Testsome > TL_OP_Test && TL_OP_Iprobe > TL_OP_Test,
                "numbers of polls are close together");
@@ -61,10 +61,10 @@ static inline int tl_note_poll(struct tl_call *call, int operation, int succeede
     return 0;
 }
 
-/* No program has a row for an array of requests: the next call does not ask for the same as the one before. */
+/* No program has a row for an array of requests: the next call does not test the same as the one before. */
 static inline void tl_row_end(struct tl_row_now *row) {
     row->left = 0;
-    row->asked = row;
+    row->requested = row;
 }
 
 /* The thread goes on in another region, or recording has ended: its rows' next calls are looked at again. */

@@ -18,7 +18,7 @@ struct counter {
     int variable;
     int operation;
     uint16_t number; /* in NAMES frames */
-    int told;
+    int reported;
     char name[64];
     double before, now, at_last;
 };
@@ -57,7 +57,7 @@ void tl_pvar_algorithms_learn(int variable, const char *name) {
     counters[known++] = made;
 }
 
-void tl_pvar_algorithms_forget(void) {
+void tl_pvar_algorithms_evict(void) {
     known = 0;
     still = last_still = 0;
 }
@@ -98,6 +98,6 @@ uint16_t tl_pvar_algorithm(int operation, uint64_t (*calls)(int operation)) {
         rose = &counters[i];
     }
     if (!rose || rose->now - rose->at_last != (double)calls(operation)) return 0;
-    if (!rose->told) rose->told = tl_name_add(TL_NAME_ALGORITHM, rose->number, 0, 0, rose->name);
-    return rose->told ? rose->number : 0;
+    if (!rose->reported) rose->reported = tl_name_add(TL_NAME_ALGORITHM, rose->number, 0, 0, rose->name);
+    return rose->reported ? rose->number : 0;
 }

@@ -6,9 +6,9 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A variable has been chosen (pvars.c); its number there is `variable`. All are forgotten with another list. */
+/* A variable has been chosen (pvars.c); its number there is `variable`. All are dropped with another list. */
 void tl_pvar_algorithms_learn(int variable, const char *name);
-void tl_pvar_algorithms_forget(void);
+void tl_pvar_algorithms_evict(void);
 /* Are there any: is each bin to be held against them? */
 int tl_pvar_algorithms_known(void);
 

@@ -49,7 +49,7 @@ static int pattern_found[PATTERNS];
 static int patterns_listed;
 static struct variable *list;
 static int listed;
-static int seen; /* variables of the library that were looked at */
+static int observed; /* variables of the library that were looked at */
 static tl_handle world; /* MPI_T takes the address of the bound handle */
 
 /* Open MPI registers the queue variables of ob1 even where another point-to-point layer is in use, and
@@ -170,7 +170,7 @@ static void look_at(int index) {
 static void look_for_more(void) {
     int count = 0;
     if (tl_tool.pvar_get_num(&count) != 0) return;
-    for (; seen < count; seen++) look_at(seen);
+    for (; observed < count; observed++) look_at(observed);
 }
 
 static int start(void) {
@@ -182,8 +182,8 @@ static int start(void) {
 
 void tl_pvars_choose(const char *names) {
     while (listed > 0) release(&list[--listed]);
-    tl_pvar_algorithms_forget();
-    seen = 0;
+    tl_pvar_algorithms_evict();
+    observed = 0;
     patterns_listed = 0;
     while (*names && patterns_listed < PATTERNS) {
         size_t length = strcspn(names, ", ");
@@ -261,7 +261,7 @@ int tl_pvars_read(int variable, double *value) {
 
 void tl_pvars_stop(void) {
     if (ready) {
-        tl_pvar_algorithms_forget();
+        tl_pvar_algorithms_evict();
         while (listed > 0) release(&list[--listed]);
         tl_tool.session_free(&session);
         ready = 0;

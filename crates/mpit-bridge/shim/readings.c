@@ -12,9 +12,9 @@ enum { READINGS = 1024 }; /* of one thread between two visits of the flush threa
 
 struct tl_log {
     uint64_t head;      /* written by the thread */
-    uint64_t base;      /* the same: number of the first reading in the room; what is used again first is at its start */
+    uint64_t base;      /* the same: number of the first reading in the space; what is used again first is at its start */
     uint64_t tail, at;  /* written by the flush thread: released up to, given out up to */
-    struct tl_reading room[READINGS];
+    struct tl_reading space[READINGS];
 };
 
 static uint64_t grid_end, grid_length = (uint64_t)1 << 40;
@@ -44,7 +44,7 @@ static struct tl_reading *append(struct tl_thread *self) {
     }
     uint64_t tail = __atomic_load_n(&log->tail, __ATOMIC_ACQUIRE);
     if (tail == log->head) TL_STORE(&log->base, log->head); /* nobody reads: begin at the start, in memory already there */
-    if (log->head - log->base < READINGS) return &log->room[log->head - log->base];
+    if (log->head - log->base < READINGS) return &log->space[log->head - log->base];
     return full(self);
 }
 
@@ -88,7 +88,7 @@ struct tl_reading *tl_readings_next(struct tl_thread *thread) {
     struct tl_log *log = __atomic_load_n(&thread->log, __ATOMIC_ACQUIRE);
     if (!log || log->at == __atomic_load_n(&log->head, __ATOMIC_ACQUIRE)) return NULL;
     /* The thread moves `base` only while nothing is left to be read. */
-    return &log->room[log->at++ - TL_LOAD(&log->base)];
+    return &log->space[log->at++ - TL_LOAD(&log->base)];
 }
 
 void tl_readings_leave(struct tl_thread *thread) {

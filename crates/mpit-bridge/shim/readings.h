@@ -24,7 +24,7 @@ int tl_reading_now(struct tl_row *row, unsigned class, struct tl_reading *readin
 struct tl_reading *tl_readings_next(struct tl_thread *thread);
 /* Takes the last one back: it and what follows is for the next time. */
 void tl_readings_leave(struct tl_thread *thread);
-/* What tl_readings_next gave is not needed any more. Returns which part of its room the log had taken, in percent. */
+/* What tl_readings_next gave is not needed any more. Returns which part of its space the log had taken, in percent. */
 int tl_readings_release(struct tl_thread *thread);
 
 #pragma GCC visibility pop

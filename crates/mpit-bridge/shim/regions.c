@@ -45,7 +45,7 @@ static struct {
 static int regions; /* with a number: 1 to this */
 static uint64_t refused, mismatched;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct tl_region_sums told[TL_REGION_LIMIT];
+static struct tl_region_sums reported[TL_REGION_LIMIT];
 
 static uint64_t hash_of(const char *name) {
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
@@ -63,7 +63,7 @@ static int find(uint64_t hash, size_t *at) {
     return 0;
 }
 
-/* The number of a region, a new one where there is room. 0: none. */
+/* The number of a region, a new one where there is space. 0: none. */
 static int number_of(const char *name, uint64_t hash) {
     size_t at;
     int region = find(hash, &at);
@@ -283,13 +283,13 @@ int tl_regions_put(struct tl_frame *frame, int everything) {
     for (int region = 1; region <= last; region++) {
         struct tl_region_sums now = {.region = (uint32_t)region, .visits = visits[region]};
         /* Sums of a moment in which a stack changed, or the scale was measured anew, may lie a little lower. */
-        now.nanoseconds = larger((uint64_t)((double)elapsed[region] * scale), told[region].nanoseconds);
-        now.own_nanoseconds = larger((uint64_t)((double)own[region] * scale), told[region].own_nanoseconds);
+        now.nanoseconds = larger((uint64_t)((double)elapsed[region] * scale), reported[region].nanoseconds);
+        now.own_nanoseconds = larger((uint64_t)((double)own[region] * scale), reported[region].own_nanoseconds);
         tl_bins_of_region(region, &now.mpi_calls, &now.mpi_nanoseconds);
-        if (!everything && !differ(&now, &told[region])) continue;
+        if (!everything && !differ(&now, &reported[region])) continue;
         if (frame->length + TL_REGION_BYTES > TL_FRAME_LIMIT) break;
         tl_put_region(frame, &now);
-        told[region] = now;
+        reported[region] = now;
         put++;
     }
     return put;

@@ -1,6 +1,6 @@
 /*
  * How ranks find rank 0's port: by a file in a folder that all nodes of the job share, as home folders are.
- * MPI is not asked: a rank can't know whether all others trace as well, and a collective call that one of them
+ * MPI is not queried: a rank can't know whether all others trace as well, and a collective call that one of them
  * does not make would hang the program.
  *
  * The file is readable by its owner only and taken from nobody else: it holds the cookie without which rank 0
@@ -61,7 +61,7 @@ static size_t text_of(const struct tl_meeting *meeting, char text[TEXT_LIMIT]) {
     return used;
 }
 
-int tl_meeting_tell(const struct tl_meeting *meeting) {
+int tl_meeting_publish(const struct tl_meeting *meeting) {
     char text[TEXT_LIMIT], own[sizeof path + 16];
     size_t length = text_of(meeting, text);
     if (mkdir(folder, 0700) != 0 && errno != EEXIST) return 0;

@@ -98,16 +98,16 @@ static int add(uint64_t key, uint64_t held) {
     /* Mostly a request of this handle was here before, and its place is free or holds one that was completed unseen. */
     for (int s = 0; s < SLOTS && TL_LIKELY(!TL_LOAD(&overflowed[at])); s++) {
         if (TL_LOAD(&places[s].key) != key) continue;
-        uint64_t seen = __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE);
-        if (TL_UNLIKELY(seen == CLAIMED || (seen && !is_one(&places[s], key, seen)))) break;
-        if (!swap(&places[s].held, seen, seen ? held : CLAIMED)) break;
-        if (seen) return 1;
+        uint64_t observed = __atomic_load_n(&places[s].held, __ATOMIC_ACQUIRE);
+        if (TL_UNLIKELY(observed == CLAIMED || (observed && !is_one(&places[s], key, observed)))) break;
+        if (!swap(&places[s].held, observed, observed ? held : CLAIMED)) break;
+        if (observed) return 1;
         TL_STORE(&places[s].key, key); /* it may have been another's in between */
         __atomic_store_n(&places[s].held, held, __ATOMIC_RELEASE);
         return 1;
     }
-    uint64_t seen, *old = find(key, &seen);
-    return (old && swap(old, seen, held)) || add_anywhere(key, held);
+    uint64_t observed, *old = find(key, &observed);
+    return (old && swap(old, observed, held)) || add_anywhere(key, held);
 }
 
 static uint32_t cell_bits(struct tl_where where) {
@@ -144,8 +144,8 @@ int tl_request_made(struct tl_thread *self, tl_handle request, const void *persi
     return 0;
 }
 
-/* Room for what one call asks about; NULL if there is none. Belongs to the thread, grows, is used again. */
-static void *room(void **held, size_t *bytes, size_t need) {
+/* Space for what one call tests; NULL if there is none. Belongs to the thread, grows, is used again. */
+static void *space(void **held, size_t *bytes, size_t need) {
     if (*bytes >= need) return *held;
     void *grown = realloc(*held, need);
     if (!grown) return NULL;
@@ -158,12 +158,12 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
                       const void *requests) {
     looked->requests = requests;
     looked->found = looked->few;
-    looked->receives = looked->unasked = looked->later = 0;
+    looked->receives = looked->unrequested = looked->later = 0;
     looked->active = 0;
     looked->count = count < 0 || !requests ? 0 : count;
     if (TL_UNLIKELY(looked->count > TL_LOOKED_FEW)) {
         if (looked->count > TL_LOOKED_LIMIT) looked->count = TL_LOOKED_LIMIT;
-        struct tl_found *many = room(&self->looked, &self->looked_bytes, (size_t)looked->count * sizeof *many);
+        struct tl_found *many = space(&self->looked, &self->looked_bytes, (size_t)looked->count * sizeof *many);
         if (many) looked->found = many;
         else looked->count = TL_LOOKED_FEW;
         if (looked->count < count) TL_ADD(&self->untracked_requests, (uint64_t)(count - looked->count));
@@ -173,16 +173,16 @@ void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_
         tl_handle request = tl_same(tl_request_at(form, requests, i));
         found->entry = is_shared(request) ? NULL : find((uint64_t)request, &found->held);
         if (!found->entry) continue;
-        const struct tl_capture *kept = tl_found_persistent(found);
-        if (kept ? kept->receives : (int)(found->held & RECEIVES)) looked->receives = 1;
-        if (!kept || kept->active) looked->active++;
+        const struct tl_capture *stored = tl_found_persistent(found);
+        if (stored ? stored->receives : (int)(found->held & RECEIVES)) looked->receives = 1;
+        if (!stored || stored->active) looked->active++;
     }
 }
 
 void *tl_statuses(const struct tl_looked *looked, struct tl_thread *self, enum tl_form form, void *given, void *few) {
     if (!tl_wants_status(looked, form, given)) return given;
     if (looked->count <= TL_LOOKED_FEW) return few;
-    void *many = room(&self->statuses, &self->statuses_bytes, (size_t)looked->count * TL_STATUS_BYTES);
+    void *many = space(&self->statuses, &self->statuses_bytes, (size_t)looked->count * TL_STATUS_BYTES);
     return many ? many : given;
 }
 
@@ -255,7 +255,7 @@ static int64_t received_bytes(const struct tl_capture *persistent, uint64_t held
     return persistent && persistent->receive_bytes >= 0 ? persistent->receive_bytes : tl_status_bytes(status);
 }
 
-/* One request is complete; `status` is NULL where none could be had. What it adds to its operation's cell is kept in
+/* One request is complete; `status` is NULL where none could be had. What it adds to its operation's cell is retained in
  * `run` as long as the same cell follows. */
 static void complete(const struct tl_call *call, struct tl_found *found, const void *status, uint64_t ticks, struct run *run) {
     uint64_t held = held_now(found);
@@ -300,7 +300,7 @@ static uint64_t share(struct shares *shares) {
     return shares->each + 1;
 }
 
-/* Time of a call that completed nothing: given to all that it asked about. */
+/* Time of a call that completed nothing: given to all that it tested. */
 static void divide(const struct tl_call *call, struct tl_looked *looked) {
     struct run run = {0};
     if (!looked->active) return;
@@ -326,7 +326,7 @@ void tl_completed_all(struct tl_call *call, struct tl_looked *looked, const void
             run.done.ticks += share(&shares);
             run.done.requests++;
         } else if (is_active(found)) {
-            if (TL_UNLIKELY(looked->unasked && ignored && receives(found))) TL_ADD(&call->self->untracked_requests, 1);
+            if (TL_UNLIKELY(looked->unrequested && ignored && receives(found))) TL_ADD(&call->self->untracked_requests, 1);
             complete(call, found, ignored ? NULL : status_at(statuses, i), share(&shares), &run);
         }
     }

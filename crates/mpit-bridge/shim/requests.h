@@ -27,7 +27,7 @@ struct tl_looked {
     int count;
     unsigned active; /* how many of them may be completed: known, and if persistent, started */
     int receives;    /* one of them at least */
-    int unasked;     /* no status may be asked for that the program does not ask for (wrappers.h) */
+    int unrequested;     /* no status may be fetched that the program does not fetch (wrappers.h) */
     int later;       /* they are only looked up if the call succeeds: what they were is in `handles` */
     struct tl_found *found;
     struct tl_found few[TL_LOOKED_FEW];
@@ -57,7 +57,7 @@ void tl_request_moved(const struct tl_found *found, struct tl_thread *self, tl_h
 /* Looks up the requests of a call, before it is made. */
 void tl_requests_look(struct tl_looked *looked, struct tl_thread *self, enum tl_form form, int count,
                       const void *requests);
-/* The same for a call that most likely fails: they are kept, and looked up only if it succeeds. Not where another thread
+/* The same for a call that most likely fails: they are retained, and looked up only if it succeeds. Not where another thread
  * may take a request's handle for a new one meanwhile. */
 static inline void tl_requests_keep(struct tl_looked *looked, struct tl_thread *self, enum tl_form form, int count,
                                     const void *requests) {
@@ -67,14 +67,14 @@ static inline void tl_requests_keep(struct tl_looked *looked, struct tl_thread *
         return;
     }
     looked->later = 1;
-    looked->unasked = 0;
+    looked->unrequested = 0;
     looked->count = count;
     if (tl_is_fortran(form) || tl_library.handle_bytes == 4)
         for (int i = 0; i < count; i++) ((int *)looked->handles)[i] = ((const int *)requests)[i];
     else
         for (int i = 0; i < count; i++) looked->handles[i] = ((const uint64_t *)requests)[i];
 }
-static inline void tl_requests_kept(struct tl_looked *looked, const struct tl_call *call) {
+static inline void tl_requests_stored(struct tl_looked *looked, const struct tl_call *call) {
     if (looked->later) tl_requests_look(looked, call->self, call->form, looked->count, looked->handles);
 }
 /* Where an array of statuses is to be written; `few` holds TL_LOOKED_FEW of them. */
@@ -87,11 +87,11 @@ static inline int tl_is_ignored(enum tl_form form, const void *status) {
  * counted. */
 static inline int tl_wants_status(const struct tl_looked *looked, enum tl_form form, const void *given) {
     if (TL_LIKELY(!(looked->later || looked->receives) || !tl_is_ignored(form, given))) return 0;
-    return !looked->unasked;
+    return !looked->unrequested;
 }
 
 /* MPICH 4.0's MPI_Testall takes what it never set in statuses for errors, and not where they are ignored. */
-static inline int tl_is_unasked(void) {
+static inline int tl_is_unrequested(void) {
     return tl_library.family == TL_FAMILY_MPICH;
 }
 
@@ -104,7 +104,7 @@ void tl_completed_some(struct tl_call *call, struct tl_looked *looked, const voi
 void tl_requests_freed(struct tl_looked *looked);
 void tl_requests_cancelled(struct tl_looked *looked);
 
-/* Bytes that a status tells of; found out once how a library keeps them. */
+/* Bytes that a status reports; found out once how a library keeps them. */
 void tl_status_learn(void);
 int64_t tl_status_bytes(const void *status);
 

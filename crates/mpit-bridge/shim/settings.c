@@ -1,9 +1,9 @@
 /*
- * Control variables that decide which algorithm a collective uses: told once, by name and value, and known to
+ * Control variables that decide which algorithm a collective uses: reported once, by name and value, and known to
  * algorithms.c where one forces an algorithm. Other variables are not read: MPI libraries have a thousand.
  *
- * Open MPI's are asked from its own registry (mca_base_var_find), which needs no MPI_T; a forced algorithm holds only
- * with coll_tuned_use_dynamic_rules. Other libraries' are asked from MPI_T; MPICH numbers its algorithms without
+ * Open MPI's are queried from its own registry (mca_base_var_find), which needs no MPI_T; a forced algorithm holds only
+ * with coll_tuned_use_dynamic_rules. Other libraries' are queried from MPI_T; MPICH numbers its algorithms without
  * names there, so the name is the text that the environment gave, else the number.
  */
 #define _GNU_SOURCE
@@ -24,7 +24,7 @@ enum {
     VARIABLES_LIMIT = 8192 /* looked at; the largest library has 1,200 */
 };
 
-static void tell(const char *name, const char *value) {
+static void report(const char *name, const char *value) {
     char text[NAME_BYTES + 64];
     snprintf(text, sizeof text, "%s=%s", name, value);
     tl_name_add(TL_NAME_SETTING, 0, 0, 0, text);
@@ -32,7 +32,7 @@ static void tell(const char *name, const char *value) {
 
 /* ---- Open MPI ---- */
 
-/* By the value of coll_tuned_OPERATION_algorithm: the function that it asks for, the same in 4.1 and 5.0
+/* By the value of coll_tuned_OPERATION_algorithm: the function that it requests, the same in 4.1 and 5.0
  * (ompi_info --param coll tuned --level 9). 0 leaves the choice to the library. */
 static const struct {
     int operation;
@@ -80,9 +80,9 @@ static void read_openmpi(void) {
     memcpy(&registry.value, &value, sizeof value);
     const unsigned char *dynamic = openmpi_value("use_dynamic_rules"); /* a bool */
     if (!dynamic || !*dynamic) return; /* without it the others are not heeded */
-    tell("coll_tuned_use_dynamic_rules", "1");
+    report("coll_tuned_use_dynamic_rules", "1");
     char *const *file = openmpi_value("dynamic_rules_filename");
-    if (file && *file && **file) tell("coll_tuned_dynamic_rules_filename", *file);
+    if (file && *file && **file) report("coll_tuned_dynamic_rules_filename", *file);
     for (size_t i = 0; i < sizeof tuned / sizeof *tuned; i++) {
         char name[64], text[64];
         snprintf(name, sizeof name, "%s_algorithm", tuned[i].name);
@@ -91,7 +91,7 @@ static void read_openmpi(void) {
         const char *function = *choice < CHOICES ? tuned[i].functions[*choice] : NULL;
         snprintf(name, sizeof name, "coll_tuned_%s_algorithm", tuned[i].name);
         snprintf(text, sizeof text, "%d:%s", *choice, function ? function : "?");
-        tell(name, text);
+        report(name, text);
         if (function) tl_algorithm_force(tuned[i].operation, function);
     }
 }
@@ -164,7 +164,7 @@ static void read_variable(int index, const char *name) {
     char text[NAME_BYTES];
     if (given && is_number) snprintf(text, sizeof text, "%.16s:%.100s", value, given);
     else snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, value);
-    tell(name, text);
+    report(name, text);
     int operation = operation_of(name);
     const char *algorithm = given ? given : value;
     if (operation) tl_algorithm_force(operation, strndup(algorithm, NAME_BYTES));

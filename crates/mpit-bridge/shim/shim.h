@@ -74,7 +74,7 @@ _Static_assert(sizeof(struct tl_cell) == TL_CACHE_LINE, "a cell is one cache lin
 /* One operation in one region by one algorithm. */
 struct tl_row {
     struct tl_row *next; /* in the table's chain; never changes */
-    void *told;          /* the flush thread's own (bins.c) */
+    void *reported;          /* the flush thread's own (bins.c) */
     uint64_t used;       /* bit n: something was recorded in class n */
     uint16_t operation, algorithm, region;
     struct tl_cell cells[TL_SIZE_CLASSES] __attribute__((aligned(TL_CACHE_LINE)));
@@ -82,7 +82,7 @@ struct tl_row {
 
 /* What one thread recorded while it was in one region. */
 struct tl_table {
-    struct tl_row *rows[TL_OPERATION_LIMIT];   /* by operation, where no algorithm was seen */
+    struct tl_row *rows[TL_OPERATION_LIMIT];   /* by operation, where no algorithm was observed */
     struct tl_row *observed[TL_ALGORITHM_LIMIT]; /* by algorithm, each of which belongs to one operation */
     struct tl_row *all;                        /* chain of all rows, for the flush thread */
     struct tl_table *next;                     /* in the thread's chain; never changes */
@@ -90,7 +90,7 @@ struct tl_table {
     uint16_t region;
 };
 
-/* Names a cell whatever thread asks: what a request keeps of the call that began it. */
+/* Names a cell for any thread: what a request stores of the call that began it. */
 struct tl_where {
     uint16_t region, operation, size_class, algorithm;
 };
@@ -111,11 +111,11 @@ struct tl_comm {
     uint64_t everyone_bytes, everyone_messages; /* sent to each other member */
     uint64_t folded_bytes, folded_messages;     /* the part of them already in tl_folded (comms.c) */
     uint64_t serial;  /* counts what the slot has held */
-    int target_count; /* neighbours that a neighbourhood collective sends to; -1: not asked yet (topology.c) */
-    int *targets;     /* their ranks in the communicator; MPI_PROC_NULL is kept, as counts are by position */
+    int target_count; /* neighbours that a neighbourhood collective sends to; -1: not queried yet (topology.c) */
+    int *targets;     /* their ranks in the communicator; MPI_PROC_NULL is retained, as counts are by position */
 };
 
-/* The size of a datatype that never goes away (types.c); negative: it may, so that the library is asked each time. */
+/* The size of a datatype that never goes away (types.c); negative: it may, so that the library is queried each time. */
 struct tl_type {
     tl_handle handle;
     int64_t size;
@@ -132,24 +132,24 @@ struct tl_polls {
     int pace;                /* how long the next stretch without a timed one may be */
 };
 
-/* What a call of a row that goes on needs (polls_quick.h), in one cache line: between two calls the program has emptied
+/* What a call of a row that goes on needs (polls_fast_path.h), in one cache line: between two calls the program has emptied
  * the caches. */
 struct tl_row_now {
-    int left;            /* so many calls may take the quick way; 0: the next one takes the usual way */
+    int left;            /* so many calls may take the fast path; 0: the next one takes the usual path */
     int handle_bytes;    /* of C's handles */
     void *next;          /* the function that is wrapped */
     struct tl_cell *cell;
     const void *ignored; /* the status that C programs pass where they want none */
-    const void *asked;   /* the array of requests of the call before; the row itself if there is none */
+    const void *requested;   /* the array of requests of the call before; the row itself if there is none */
     int many, bytes;     /* how many they were, and the size of that */
 } __attribute__((aligned(TL_CACHE_LINE)));
 
-/* What one thread recorded; only that thread writes, the flush thread reads. Kept when the thread ends. */
+/* What one thread recorded; only that thread writes, the flush thread reads. Retained when the thread ends. */
 struct tl_thread {
     struct tl_thread *next;
     int in_use;
     int depth;         /* inside a wrapper: calls that MPI makes to itself pass through */
-    int algorithm;     /* slot of the algorithm seen inside the present call; 0: none */
+    int algorithm;     /* slot of the algorithm observed inside the present call; 0: none */
     int interrupted;   /* its rows of polls have ended (tl_recording_stop): written by others, taken back by the thread */
     int last_class;    /* size class of the call recorded last */
     int64_t last_bytes; /* what it handed over */
@@ -163,11 +163,11 @@ struct tl_thread {
     uint64_t unknown_messages; /* peer or communicator not translatable */
     uint64_t lost_calls;       /* no memory for their row */
     uint64_t untracked_requests; /* did not fit into the table (requests.c): no waiting time, no received bytes */
-    uint64_t merged_bins;        /* ends of bins that found no room (readings.c): one with the next bin */
+    uint64_t merged_bins;        /* ends of bins that found no space (readings.c): one with the next bin */
     uint64_t request_stamp;
     int number;                  /* below TL_THREADS_LIMIT; no other area has it */
     struct tl_capture *capture; /* set while a persistent request is made (persistent.c) */
-    void *looked, *statuses;    /* room for calls with many requests (requests.c) */
+    void *looked, *statuses;    /* space for calls with many requests (requests.c) */
     size_t looked_bytes, statuses_bytes;
     struct tl_peer *peers;     /* by world rank; mapped on first use */
     struct tl_log *log;        /* cells as they were at the ends of bins (readings.c); made with the first */
@@ -183,7 +183,7 @@ struct tl_call {
     int operation;
     enum tl_form form;
     uint64_t ticks;
-    int receives; /* its request's status tells received bytes */
+    int receives; /* its request's status reports received bytes */
     uint64_t start; /* ticks; 0: it was not timed (polls.h) */
     uint64_t others_ticks; /* of calls before it that waited for the same and were not timed */
 };
@@ -245,7 +245,7 @@ extern int tl_recording;    /* 1 between MPI_Init and MPI_Finalize, unless switc
 extern int tl_tracing;      /* 1 in trace mode (trace.h); read where a call has been noted */
 extern int tl_world_size, tl_world_rank;
 extern int tl_shared_comms; /* several threads may use one communicator: its sums need atomic additions */
-/* The thread's area; at first tl_nobody, so that wrappers need not ask whether there is one. */
+/* The thread's area; at first tl_nobody, so that wrappers need not check whether there is one. */
 extern __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec")));
 extern struct tl_thread tl_nobody; /* always "inside a call" */
 
@@ -257,14 +257,14 @@ void *tl_next_find(enum tl_form form, int operation, const void *caller);
 int tl_library_open(void);
 /* Bytes of a handle, of whatever library this is. */
 int tl_library_handle_bytes(void);
-/* The C handle of a session that Fortran knows by this number; 0: the library does not tell. */
+/* The C handle of a session that Fortran knows by this number; 0: the library does not report. */
 tl_handle tl_library_session(int number);
 const char *tl_library_version(void);
 
-/* origin.c: what the caller at this address would have called without the shim */
+/* caller_library.c: what the caller at this address would have called without the shim */
 #define TL_CALLER __builtin_return_address(0) /* only in a wrapper itself */
 extern int tl_several_libraries;
-void tl_origin_look(void); /* at each MPI_Init: is it another library's? */
+void tl_caller_library_check(void); /* at each MPI_Init: is it another library's? */
 void *tl_find_for(const char *symbol, const void *caller);
 
 /* memory.c: zeroed and aligned to cache lines, so that two threads never write to one; NULL when there is none */
@@ -287,15 +287,15 @@ struct tl_table *tl_table_find(struct tl_thread *self, int region);
 struct tl_peer *tl_peers_create(struct tl_thread *self);
 
 /* comms.c */
-/* `group`: that of the world; kept until tl_comms_stop. */
+/* `group`: that of the world; retained until tl_comms_stop. */
 int tl_comms_start(tl_handle group);
 void tl_comms_stop(void);
 struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle);
 /* The group of a window, which stands in the same table. */
 struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle);
-/* Fills in `targets` once; 0 where the library does not tell. */
+/* Fills in `targets` once; 0 where the library does not report. */
 int tl_comm_neighbours(struct tl_comm *comm);
-void tl_comm_forget(tl_handle handle);
+void tl_comm_evict(tl_handle handle);
 void tl_comms_fold(void);
 const struct tl_peer *tl_comms_folded(void);
 
@@ -303,8 +303,8 @@ const struct tl_peer *tl_comms_folded(void);
 void tl_comm_name_look(struct tl_comm *comm);
 void tl_comm_name_set(tl_handle handle, const char *name);
 
-/* farewell.c: tl_finishing is called by MPI_Finalize, even if the wrapper of that name is not */
-void tl_farewell_ask(void);
+/* finalize_hook.c: tl_finishing is called by MPI_Finalize, even if the wrapper of that name is not */
+void tl_finalize_hook_register(void);
 
 /* lifecycle.c: MPI_Init has succeeded; MPI_Finalize is about to be called */
 void tl_started(void);
@@ -322,9 +322,9 @@ int tl_valid_ms(int value, int standard);
 /* algorithms.c */
 int tl_algorithm_operation(int slot); /* the operation that the slot belongs to */
 /* Number of the algorithm's name in NAMES frames, 0 for none, and how it is known. Flush thread only. */
-uint16_t tl_algorithm_told(int operation, int slot, uint16_t *source);
+uint16_t tl_algorithm_reported(int operation, int slot, uint16_t *source);
 
-/* names.c: what is told once. `text` is copied. 0 where there is no more room. */
+/* names.c: what is reported once. `text` is copied. 0 where there is no more space. */
 enum tl_name_kind { TL_NAME_REGION = 1, TL_NAME_ALGORITHM = 2, TL_NAME_COMM = 3, TL_NAME_SETTING = 4 };
 int tl_name_add(enum tl_name_kind kind, uint32_t number, uint32_t size, uint32_t place, const char *text);
 
@@ -334,7 +334,7 @@ static inline unsigned tl_type_place(tl_handle type) {
     return (unsigned)((uint64_t)type ^ (uint64_t)type >> 9) % TL_TYPES_KNOWN;
 }
 void tl_types_start(void);
-/* Bytes of one element; of types that stay, it is kept in `self`. */
+/* Bytes of one element; of types that stay, it is retained in `self`. */
 int64_t tl_type_size(struct tl_thread *self, tl_handle type);
 
 /* accounting.c: `call` has waited for what calls recorded in a cell began: so many ticks for so many requests, of which
@@ -407,7 +407,7 @@ static inline struct tl_thread *tl_enter(void) {
     return self;
 }
 
-/* To be asked within the wrapper, after its note and before anything else is recorded by this thread. */
+/* To be called within the wrapper, after its note and before anything else is recorded by this thread. */
 static inline struct tl_where tl_account_last(const struct tl_call *call) {
     const struct tl_thread *self = call->self;
     return (struct tl_where){self->table->region, (uint16_t)call->operation, (uint16_t)self->last_class,

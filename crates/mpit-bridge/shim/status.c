@@ -1,15 +1,15 @@
 /*
- * How many bytes a status tells of. No layout of an MPI_Status is assumed: the library is asked once to write
- * known counts into one, and where they turn up is where they are read, as asking it for each receive
- * (MPI_Get_elements_x) costs as much as all the rest of the shim. Where they turn up nowhere, it is asked.
+ * How many bytes a status reports. No layout of an MPI_Status is assumed: the library is queried once to write
+ * known counts into one, and where they turn up is where they are read, as querying it for each receive
+ * (MPI_Get_elements_x) costs as much as all the rest of the shim. Where they turn up nowhere, it is queried.
  */
 #include <string.h>
 
 #include "requests.h"
 
-enum { LAYOUT_ASK, LAYOUT_WHOLE, LAYOUT_HALVES };
+enum { LAYOUT_QUERY, LAYOUT_WHOLE, LAYOUT_HALVES };
 
-static int layout = LAYOUT_ASK;
+static int layout = LAYOUT_QUERY;
 static size_t offset;
 
 /* Open MPI keeps a count of 64 bits; MPICH the lower 32, and above a bit for "cancelled" the upper ones. */
@@ -48,7 +48,7 @@ void tl_status_learn(void) {
 
 int64_t tl_status_bytes(const void *status) {
     int64_t bytes = 0;
-    if (TL_LIKELY(layout != LAYOUT_ASK)) bytes = read_as(layout, status, offset);
+    if (TL_LIKELY(layout != LAYOUT_QUERY)) bytes = read_as(layout, status, offset);
     else if (!tl_library.get_elements_x || tl_library.get_elements_x(status, tl_library.byte, &bytes) != 0) return 0;
     return bytes > 0 ? bytes : 0; /* MPI_UNDEFINED is negative */
 }

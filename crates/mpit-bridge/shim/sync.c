@@ -3,9 +3,9 @@
  * burst of small UDP packets (sync_burst.c). Nothing is corrected here: the points are sent as they are, and whoever
  * reads the trace lines up the clocks, drift and steps included.
  *
- * When a packet came is told by the kernel's stamp (tl_trace_received): on a busy node a thread is woken much later.
+ * When a packet came is reported by the kernel's stamp (tl_trace_received): on a busy node a thread is woken much later.
  * So nobody spins, and both sides sleep between packets. A thread of its own, as an answer that waits for a flush
- * delays all who ask. Rank 0 answers only packets that hold the job's cookie, with as many bytes as were asked with,
+ * delays all who wait. Rank 0 answers only packets that hold the job's cookie, with as many bytes as the query had,
  * and a bounded number a second: to others the port is silent.
  */
 #define _GNU_SOURCE
@@ -44,7 +44,7 @@ enum {
     STACK_BYTES = 128 * 1024
 };
 
-enum packet_kind { ASK = 1, ANSWER = 2 };
+enum packet_kind { QUERY = 1, ANSWER = 2 };
 
 struct packet {
     uint32_t magic, kind;
@@ -69,17 +69,17 @@ static struct tl_frame frame;
 
 static int is_from_us(const struct packet *packet, ssize_t length, enum packet_kind kind) {
     if (length != PACKET_BYTES || packet->magic != PACKET_MAGIC || packet->kind != (uint32_t)kind) return 0;
-    uint8_t other = 0; /* the time does not tell how much of the cookie was right */
+    uint8_t other = 0; /* the time does not reveal how much of the cookie was right */
     for (int i = 0; i < TL_COOKIE_BYTES; i++) other |= packet->cookie[i] ^ meeting.cookie[i];
     return other == 0;
 }
 
 /* One packet and when it came; its length, or below 0. */
 static ssize_t take(struct packet *packet, struct sockaddr_in6 *from, int64_t earliest, int64_t *came) {
-    union tl_stamp_room room;
+    union tl_stamp_space space;
     struct iovec into = {packet, sizeof *packet};
     struct msghdr message = {.msg_name = from, .msg_namelen = from ? sizeof *from : 0, .msg_iov = &into, .msg_iovlen = 1,
-                             .msg_control = &room, .msg_controllen = sizeof room};
+                             .msg_control = &space, .msg_controllen = sizeof space};
     ssize_t got = recvmsg(sock, &message, MSG_DONTWAIT | MSG_TRUNC);
     if (got >= 0) *came = tl_trace_received(&message, earliest);
     return got;
@@ -92,7 +92,7 @@ static int answer(void) {
     int64_t received = 0;
     ssize_t got = take(&packet, &from, INT64_MIN, &received);
     if (got < 0) return 0;
-    if (!is_from_us(&packet, got, ASK)) return 1;
+    if (!is_from_us(&packet, got, QUERY)) return 1;
     packet.kind = ANSWER;
     packet.received = received;
     packet.sent = tl_trace_now();
@@ -167,24 +167,24 @@ static int open_port(void) {
         return 0;
     meeting.port = ntohs(own.sin6_port);
     list_addresses();
-    return tl_meeting_tell(&meeting);
+    return tl_meeting_publish(&meeting);
 }
 
 /* ---- the others ---- */
 
 /* One packet there and back; 0 if none came back in time. */
 static int exchange(struct tl_exchange *done) {
-    struct packet ask = {.magic = PACKET_MAGIC, .kind = ASK, .number = ++packets, .rank = (uint32_t)tl_world_rank};
+    struct packet query = {.magic = PACKET_MAGIC, .kind = QUERY, .number = ++packets, .rank = (uint32_t)tl_world_rank};
     struct packet back;
-    memcpy(ask.cookie, meeting.cookie, sizeof ask.cookie);
+    memcpy(query.cookie, meeting.cookie, sizeof query.cookie);
     int64_t began = tl_clock(CLOCK_MONOTONIC), until = began + (int64_t)ANSWER_MS * 1000000;
     done->sent = tl_trace_now();
-    if (send(sock, &ask, sizeof ask, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof ask) return 0;
+    if (send(sock, &query, sizeof query, MSG_DONTWAIT | MSG_NOSIGNAL) != (ssize_t)sizeof query) return 0;
     for (int64_t now = began; now < until; now = tl_clock(CLOCK_MONOTONIC)) {
         struct pollfd ready = {.fd = sock, .events = POLLIN};
         poll(&ready, 1, (int)((until - now) / 1000000) + 1);
         ssize_t got = take(&back, NULL, began, &done->arrived);
-        if (got < 0 || !is_from_us(&back, got, ANSWER) || back.number != ask.number) continue;
+        if (got < 0 || !is_from_us(&back, got, ANSWER) || back.number != query.number) continue;
         done->received = back.received;
         done->answered = back.sent;
         return 1;
@@ -286,7 +286,7 @@ size_t tl_sync_take(struct tl_sync_point *to, uint64_t *number) {
     size_t count = point_count;
     memcpy(to, points, count * sizeof *to);
     *number = points_taken;
-    points_taken += point_count + points_lost; /* those lost came last: there was no room any more */
+    points_taken += point_count + points_lost; /* those lost came last: there was no space any more */
     point_count = 0;
     points_lost = 0;
     pthread_mutex_unlock(&lock);

@@ -12,7 +12,7 @@
 
 enum { TL_COOKIE_BYTES = 16, TL_ADDRESSES = 8, TL_SYNC_POINTS = 64 };
 
-/* Where rank 0 answers: what it tells the others, and nobody else. */
+/* Where rank 0 answers: published to the other ranks only. */
 struct tl_meeting {
     uint8_t cookie[TL_COOKIE_BYTES];
     uint16_t port;
@@ -22,7 +22,7 @@ struct tl_meeting {
 
 /* In MPI_Init, after tl_trace_start. Ranks but 0 look for rank 0 in the background, and rank 0 answers there. */
 void tl_sync_start(void);
-/* The points since the last call, at most TL_SYNC_POINTS, and the number of the first: one that found no room has
+/* The points since the last call, at most TL_SYNC_POINTS, and the number of the first: one that found no space has
  * one as well. */
 size_t tl_sync_take(struct tl_sync_point *points, uint64_t *number);
 /* Before the last push: a last comparison, if rank 0 answers within a few milliseconds. */
@@ -34,7 +34,7 @@ void tl_sync_push(int patience_ms);
 
 /* rendezvous.c */
 /* Rank 0: makes the meeting known. 0 if it can't be. */
-int tl_meeting_tell(const struct tl_meeting *meeting);
+int tl_meeting_publish(const struct tl_meeting *meeting);
 /* The others: 1 if it is known. Reads a small file. */
 int tl_meeting_find(struct tl_meeting *meeting);
 /* Rank 0: nobody is to come any more. */

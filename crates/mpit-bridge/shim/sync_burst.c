@@ -4,7 +4,7 @@
  * are fast both ways, and of a burst the lowest upper bound and the highest lower bound count, widened by what
  * the clocks may have drifted between the two.
  *
- * Bounds that exclude each other are a clock that stepped between them: what came before is forgotten.
+ * Bounds that exclude each other are a clock that stepped between them: what came before is dropped.
  */
 #include "sync_burst.h"
 
@@ -55,15 +55,15 @@ void tl_burst_start(struct tl_burst *burst) {
 void tl_burst_add(struct tl_burst *burst, const struct tl_exchange *exchange) {
     burst->since_better++;
     for (int i = 0; i < burst->count; i++)
-        if (contradicts(exchange, &burst->kept[i]) || contradicts(&burst->kept[i], exchange)) {
+        if (contradicts(exchange, &burst->stored[i]) || contradicts(&burst->stored[i], exchange)) {
             tl_burst_start(burst);
             break;
         }
     if (contradicts(exchange, exchange) || burst->count == TL_BURST) return;
-    burst->kept[burst->count++] = *exchange;
+    burst->stored[burst->count++] = *exchange;
     for (int i = 0; i < burst->count; i++) {
-        consider(burst, exchange, &burst->kept[i]);
-        consider(burst, &burst->kept[i], exchange);
+        consider(burst, exchange, &burst->stored[i]);
+        consider(burst, &burst->stored[i], exchange);
     }
 }
 

@@ -1,4 +1,4 @@
-/* What a burst of packets there and back tells about two clocks. Pure: no clock is read here. See sync_burst.c. */
+/* What a burst of packets there and back reports about two clocks. Pure: no clock is read here. See sync_burst.c. */
 #ifndef THROUGHLINE_SYNC_BURST_H
 #define THROUGHLINE_SYNC_BURST_H
 
@@ -23,7 +23,7 @@ struct tl_sync_point {
 };
 
 struct tl_burst {
-    struct tl_exchange kept[TL_BURST];
+    struct tl_exchange stored[TL_BURST];
     int count;
     int since_better;           /* exchanges since the point last became better by a tenth */
     struct tl_sync_point point; /* valid when count > 0 */

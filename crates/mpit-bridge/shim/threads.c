@@ -108,7 +108,7 @@ static struct tl_row *make_row(struct tl_table *table, int operation, int algori
 }
 
 struct tl_row *tl_row_find(struct tl_thread *self, struct tl_table *table, int operation, int algorithm) {
-    /* What was seen inside another operation (a window's creation calls allreduce) says nothing about this one. */
+    /* What was observed inside another operation (a window's creation calls allreduce) does not apply to this one. */
     if (algorithm && tl_algorithm_operation(algorithm) != operation) algorithm = 0;
     struct tl_row **place = algorithm ? &table->observed[algorithm] : &table->rows[operation];
     if (!*place) *place = make_row(table, operation, algorithm);

@@ -1,6 +1,6 @@
 /*
  * Neighbours of a communicator with a topology: to whom its neighbourhood collectives send, in the order of
- * their blocks (MPI 4.0, section 8.6). Asked once, with local MPI calls only.
+ * their blocks (MPI 4.0, section 8.6). Queried once, with local MPI calls only.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@ enum { NEIGHBOURS_LIMIT = 1 << 20 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static int *room(int count) {
+static int *space(int count) {
     if (count < 0 || count > NEIGHBOURS_LIMIT) return NULL;
     return calloc((size_t)count + 1, sizeof(int)); /* one more: none is no failure */
 }
@@ -20,7 +20,7 @@ static int *room(int count) {
 static int *of_cart(tl_handle handle, int *count) {
     int dimensions = 0;
     if (!tl_library.cartdim_get || tl_library.cartdim_get(handle, &dimensions) != 0) return NULL;
-    int *found = room(2 * dimensions);
+    int *found = space(2 * dimensions);
     if (!found || !tl_library.cart_shift) goto failed;
     for (int d = 0; d < dimensions; d++)
         if (tl_library.cart_shift(handle, d, 1, &found[2 * d], &found[2 * d + 1]) != 0) goto failed;
@@ -34,7 +34,7 @@ failed:
 static int *of_graph(tl_handle handle, int rank, int *count) {
     if (!tl_library.graph_neighbors_count || !tl_library.graph_neighbors) return NULL;
     if (tl_library.graph_neighbors_count(handle, rank, count) != 0) return NULL;
-    int *found = room(*count);
+    int *found = space(*count);
     if (found && tl_library.graph_neighbors(handle, rank, *count, found) == 0) return found;
     free(found);
     return NULL;
@@ -44,7 +44,7 @@ static int *of_dist_graph(tl_handle handle, int *count) {
     int in = 0, weighted = 0;
     if (!tl_library.dist_graph_neighbors_count || !tl_library.dist_graph_neighbors) return NULL;
     if (tl_library.dist_graph_neighbors_count(handle, &in, count, &weighted) != 0) return NULL;
-    int *sources = room(in), *source_weights = room(in), *found = room(*count), *weights = room(*count);
+    int *sources = space(in), *source_weights = space(in), *found = space(*count), *weights = space(*count);
     int done = sources && source_weights && found && weights &&
                tl_library.dist_graph_neighbors(handle, in, sources, source_weights, *count, found, weights) == 0;
     free(sources);
@@ -55,7 +55,7 @@ static int *of_dist_graph(tl_handle handle, int *count) {
     return NULL;
 }
 
-static int ask(struct tl_comm *comm) {
+static int query(struct tl_comm *comm) {
     int kind = 0, count = 0, *found = NULL;
     tl_handle handle = TL_LOAD(&comm->handle);
     if (!tl_library.topo_test || tl_library.topo_test(handle, &kind) != 0) return 0;
@@ -71,7 +71,7 @@ static int ask(struct tl_comm *comm) {
 int tl_comm_neighbours(struct tl_comm *comm) {
     if (TL_LIKELY(__atomic_load_n(&comm->target_count, __ATOMIC_ACQUIRE) >= 0)) return 1;
     pthread_mutex_lock(&lock);
-    int known = comm->target_count >= 0 || ask(comm);
+    int known = comm->target_count >= 0 || query(comm);
     pthread_mutex_unlock(&lock);
     return known;
 }

@@ -1,7 +1,7 @@
 /*
  * Trace mode: what is recorded and how it leaves. Each thread writes fixed records into a ring of its own; the
  * flush thread drains the rings into TRACE frames. Bounded three times: by the rings, by records a second, by
- * records in all. What finds no room is counted, by a gap in the records' numbers.
+ * records in all. What finds no space is counted, by a gap in the records' numbers.
  */
 #define _GNU_SOURCE
 #include "trace.h"
@@ -19,15 +19,15 @@ enum { RECORDS_PER_SECOND = 20000, RECORDS_IN_ALL = 10000000, BURST_SECONDS = 2 
 struct tl_ring {
     uint16_t thread;
     uint64_t head;    /* written by the thread */
-    uint64_t dropped; /* the same: records that found no room */
+    uint64_t dropped; /* the same: records that found no space */
     uint64_t tail;    /* written by the flush thread */
-    uint64_t told;    /* dropped ones already in the numbers */
+    uint64_t reported;    /* dropped ones already in the numbers */
     struct tl_record records[TL_RING_RECORDS];
 };
 
 int tl_tracing;
 
-static int asked, allowed = 1, started;
+static int requested, allowed = 1, started;
 static uint64_t per_second = RECORDS_PER_SECOND, in_all = RECORDS_IN_ALL;
 static uint32_t rings;
 static uint64_t number; /* of the next record */
@@ -43,14 +43,14 @@ static uint64_t environment(const char *name, uint64_t most) {
 
 void tl_trace_configure(void) {
     const char *text = getenv("THROUGHLINE_TRACE");
-    asked = text && *text && strcmp(text, "0") != 0 && strcmp(text, "off") != 0 && strcmp(text, "no") != 0;
+    requested = text && *text && strcmp(text, "0") != 0 && strcmp(text, "off") != 0 && strcmp(text, "no") != 0;
     per_second = environment("THROUGHLINE_TRACE_RATE", per_second);
     in_all = environment("THROUGHLINE_TRACE_RECORDS", in_all);
 }
 
 void tl_trace_allow(uint64_t mode) {
     allowed = mode > 0;
-    if (mode >= 2 && !started) asked = 1;
+    if (mode >= 2 && !started) requested = 1;
     if (!allowed) tl_trace_stop();
 }
 
@@ -61,7 +61,7 @@ void tl_trace_limits(uint64_t rate, uint64_t records) {
 }
 
 int tl_trace_wanted(void) {
-    return asked && allowed;
+    return requested && allowed;
 }
 
 /* Only here, so that the counts of all ranks begin with the first message. */
@@ -144,11 +144,11 @@ static void put_record(const struct tl_record *r, const struct tl_ticking *now, 
 
 /* Numbers that stand for nothing: a frame's records are numbered one after the other, so a new one begins. */
 static void skip_numbers(struct tl_ring *ring, int patience_ms) {
-    uint64_t dropped = TL_LOAD(&ring->dropped), more = dropped - ring->told;
+    uint64_t dropped = TL_LOAD(&ring->dropped), more = dropped - ring->reported;
     if (!more) return;
     frame_close(patience_ms);
     number += more;
-    ring->told = dropped;
+    ring->reported = dropped;
 }
 
 static void drain(struct tl_ring *ring, int last, int patience_ms) {

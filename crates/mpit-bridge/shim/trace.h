@@ -1,5 +1,5 @@
 /*
- * Trace mode: each call and each message with its times. Off unless asked for; then the wrappers pay one
+ * Trace mode: each call and each message with its times. Off unless requested; then the wrappers pay one
  * branch on tl_tracing. See trace.c for what is recorded, messages.c for how messages are numbered, sync.c
  * for the clocks.
  */
@@ -19,7 +19,7 @@ enum tl_trace_kind {
     TL_TRACE_CALL = 1,      /* a call that is no message: collectives, waiting, posting of a receive */
     TL_TRACE_SEND = 2,      /* a call that sent one message */
     TL_TRACE_RECEIVE = 3,   /* a call that received one message */
-    TL_TRACE_ARRIVAL = 4,   /* a message received by another call than the one that asked for it: from the asking
+    TL_TRACE_ARRIVAL = 4,   /* a message received by another call than the one that posted it: from the posting
                              * to the end of the call that saw it complete */
     TL_TRACE_DEPARTURE = 5, /* a message sent by a call that sends several */
     TL_TRACE_END = 6        /* the limit of records is reached: nothing follows */
@@ -46,11 +46,11 @@ struct tl_record {
 struct tl_ring;
 
 /* trace.c. All but the first three are only called while tl_tracing. */
-/* In MPI_Init, before the agent is asked: whether the environment asks for a trace. */
+/* In MPI_Init, before the agent is queried: whether the environment requests a trace. */
 void tl_trace_configure(void);
-/* What the agent allows, from its WELCOME: 0 never, 1 whoever asks, 2 everybody. */
+/* What the agent allows, from its WELCOME: 0 never, 1 ranks that request it, 2 all. */
 void tl_trace_allow(uint64_t mode);
-/* Records a second of this rank, and of the whole job, of which it has its share, from its WELCOME; 0: not told.
+/* Records a second of this rank, and of the whole job, of which it has its share, from its WELCOME; 0: not reported.
  * The environment can only lower them. */
 void tl_trace_limits(uint64_t per_second, uint64_t of_job);
 /* At the end of MPI_Init: starts if wanted and allowed. */
@@ -70,7 +70,7 @@ void tl_trace_clock_start(int rank);
 int64_t tl_trace_now(void);
 /* When a packet came, by the kernel's stamp in a message from a socket with SO_TIMESTAMPNS; now, where there is none or
  * it can't be right. `earliest` is a reading of CLOCK_MONOTONIC. */
-union tl_stamp_room {
+union tl_stamp_space {
     char bytes[64];
     struct cmsghdr aligned;
 };

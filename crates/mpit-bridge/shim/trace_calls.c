@@ -182,13 +182,13 @@ static void arrived(struct tl_thread *self, struct tl_posted *posted, struct tl_
     if (record.kind == TL_TRACE_RECEIVE || record.peer >= 0) tl_trace_put(self, &record);
 }
 
-static void remember(struct followed *entry, struct tl_comm *comm) {
+static void cache(struct followed *entry, struct tl_comm *comm) {
     entry->comm = comm;
     entry->handle = comm ? comm->handle : 0;
     entry->serial = comm ? comm->serial : 0;
 }
 
-static const struct tl_comm *remembered(const struct followed *entry) {
+static const struct tl_comm *cached(const struct followed *entry) {
     const struct tl_comm *comm = entry->comm;
     return comm && TL_LOAD(&comm->handle) == entry->handle && TL_LOAD(&comm->serial) == entry->serial ? comm : NULL;
 }
@@ -199,7 +199,7 @@ static void follow(struct tl_thread *self, const struct tl_traced *traced) {
     struct tl_posted *stale = entry ? entry->posted : NULL;
     if (entry) {
         entry->posted = traced->posted;
-        remember(entry, traced->of);
+        cache(entry, traced->of);
     }
     pthread_mutex_unlock(&lock);
     /* Completed where nobody saw it, or never to be found again: what it took is not known. */
@@ -215,7 +215,7 @@ static void follow_persistent(struct tl_call *call, const struct tl_traced *trac
     struct followed *entry = find(tl_request_at(traced->form, traced->request, 0), 1);
     if (entry) {
         entry->persistent = role;
-        remember(entry, comm);
+        cache(entry, comm);
         entry->tag = traced->tag;
         entry->comm_id = traced->comm_id;
         entry->bytes = (uint64_t)call->self->last_bytes;
@@ -309,7 +309,7 @@ void tl_trace_completed(const struct tl_call *call, tl_handle request, const voi
     struct tl_posted *posted = take(request, &found);
     if (!posted) return;
     struct tl_thread *self = call->self;
-    const struct tl_comm *comm = remembered(&found);
+    const struct tl_comm *comm = cached(&found);
     if (!status || cancelled || !comm) {
         if (!cancelled) tl_messages_lose_count();
         tl_message_withdrawn(posted, put, self);

@@ -1,5 +1,5 @@
 /*
- * What the wrappers tell trace mode about a call: its arguments as far as messages are made of them. Filled in
+ * What the wrappers hand to trace mode about a call: its arguments as far as messages are made of them. Filled in
  * from a parameter list by TL_TRACED, only while tracing.
  */
 #ifndef THROUGHLINE_TRACE_CALLS_H
@@ -85,7 +85,7 @@ void tl_trace_request_freed(struct tl_thread *self, tl_handle request);
 #define TL_TRACED_text(name)
 #define TL_TRACED_statuses(name)
 
-/* The two places in a wrapper: a branch each while nobody traces. `tl_traces` is asked once, so that both agree. */
+/* The two places in a wrapper: a branch each while nobody traces. `tl_traces` is read once, so that both agree. */
 #define TL_TRACE_BEFORE(Name, the_form, parameters) \
     struct tl_traced tl_traced; \
     const int tl_traces = TL_LOAD(&tl_tracing); \

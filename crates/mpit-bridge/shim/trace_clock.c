@@ -1,6 +1,6 @@
 /*
  * The clock of trace mode: CLOCK_MONOTONIC of the node, never adjusted here; what it is worth on another node
- * is told by sync.c and reckoned with by whoever reads the trace.
+ * is measured by sync.c and applied by whoever reads the trace.
  *
  * Ranks of one node share that clock, so that tests of the alignment would show nothing. For them, and only for
  * them, THROUGHLINE_TEST_CLOCK skews it: `origin=NS;RANK:offset=MS,drift=PPM,step=MS@MS;...`, times in
@@ -70,7 +70,7 @@ static int realtime_ahead(int64_t *ahead, int64_t *error) {
  * it the stamp belongs. */
 static int64_t stamped(const struct timespec *stamp, int64_t earliest, int64_t now) {
     enum { SET_NS = 5000, OLDEST_NS = 1000000000 };
-    static int64_t last_ahead; /* of the only thread that asks */
+    static int64_t last_ahead; /* of the only thread that calls */
     int64_t ahead, error;
     if (!realtime_ahead(&ahead, &error)) return now;
     int64_t moved = ahead - last_ahead;

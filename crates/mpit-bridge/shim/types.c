@@ -2,11 +2,11 @@
  * Sizes of datatypes. Asking the library costs a call for each call that the program makes; types that MPI names
  * itself (MPI_DOUBLE) are there for ever, so each thread keeps the sizes of a few of them. Whether a type is one of
  * those the library says: its combiner is that of MPI_BYTE (MPI_COMBINER_NAMED, of which the value differs). Any other
- * type may be freed and its handle given to the next one, so its size is asked each time.
+ * type may be freed and its handle given to the next one, so its size is queried each time.
  */
 #include "shim.h"
 
-enum { ASK = -1 };
+enum { QUERY = -1 };
 
 static int (*get_envelope)(tl_handle, int *, int *, int *, int *);
 static int named;
@@ -22,7 +22,7 @@ void tl_types_start(void) {
     if (!combiner(tl_library.byte, &named)) get_envelope = NULL;
 }
 
-static int64_t ask(tl_handle type) {
+static int64_t query(tl_handle type) {
     int size = 0;
     if (tl_library.type_size(type, &size) != 0) return 0;
     if (TL_LIKELY(size >= 0)) return size;
@@ -31,15 +31,15 @@ static int64_t ask(tl_handle type) {
     return wide;
 }
 
-/* Of two types that share a place the one seen last has it. A handle that was once of a type not named never becomes
- * that of a named one, so what is kept of it stays true. */
+/* Of two types that share a place the one observed last has it. A handle that was once of a type not named never becomes
+ * that of a named one, so what is retained of it stays true. */
 int64_t tl_type_size(struct tl_thread *self, tl_handle type) {
     struct tl_type *known = &self->types[tl_type_place(type)];
-    int64_t size = ask(type);
+    int64_t size = query(type);
     int found;
     if (known->handle != type) {
         known->handle = type;
-        known->size = combiner(type, &found) && found == named ? size : ASK;
+        known->size = combiner(type, &found) && found == named ? size : QUERY;
     }
     return size;
 }

@@ -3,7 +3,7 @@
  * (component pml_monitoring). Opt-in, as it costs 0.1 us a message. The component must be switched on before MPI_Init
  * by OMPI_MCA_pml_monitoring_enable: done when this object is loaded, where THROUGHLINE_WIRE=1 or the agent has laid a
  * file called like its socket with `.wire` at its end, which says that it wants everybody's. What the component
- * counts is seen by standing before its exported function (wire_openmpi.c); its own counters go on as usual.
+ * counts is observed by standing before its exported function (wire_openmpi.c); its own counters go on as usual.
  */
 #define _GNU_SOURCE
 #include "wire.h"
@@ -18,7 +18,7 @@ struct tl_peer *tl_wire;
 static int wanted;
 
 /* 1: yes, 0: no, -1: the environment does not say. */
-static int asked_by_environment(void) {
+static int requested_by_environment(void) {
     const char *text = getenv("THROUGHLINE_WIRE");
     if (!text || !*text) return -1;
     return strcmp(text, "0") != 0 && strcmp(text, "off") != 0 && strcmp(text, "no") != 0;
@@ -40,22 +40,22 @@ static int agent_wants(void) {
 __attribute__((constructor)) static void switch_on(void) {
     const char *shim = getenv("THROUGHLINE_SHIM");
     if (shim && (strcmp(shim, "off") == 0 || strcmp(shim, "0") == 0 || strcmp(shim, "no") == 0)) return;
-    int asked = asked_by_environment();
-    if (asked == 1 || (asked < 0 && agent_wants())) setenv("OMPI_MCA_pml_monitoring_enable", "1", 0);
+    int requested = requested_by_environment();
+    if (requested == 1 || (requested < 0 && agent_wants())) setenv("OMPI_MCA_pml_monitoring_enable", "1", 0);
 }
 
 void tl_wire_start(void) {
-    wanted = asked_by_environment() == 1;
+    wanted = requested_by_environment() == 1;
     if (tl_library.family != TL_FAMILY_OPENMPI || tl_world_size <= 0 || tl_world_size > TL_WORLD_LIMIT) return;
     void *memory = mmap(NULL, (size_t)tl_world_size * sizeof *tl_wire, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory != MAP_FAILED) __atomic_store_n(&tl_wire, memory, __ATOMIC_RELEASE);
 }
 
-void tl_wire_want(int wish) {
-    if (asked_by_environment() < 0) wanted = wish;
+void tl_wire_want(int setting) {
+    if (requested_by_environment() < 0) wanted = setting;
 }
 
-const struct tl_peer *tl_wire_told(void) {
+const struct tl_peer *tl_wire_reported(void) {
     return wanted ? tl_wire : NULL;
 }

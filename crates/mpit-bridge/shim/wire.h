@@ -6,15 +6,15 @@
 
 #pragma GCC visibility push(hidden)
 
-/* By world rank, while counting; NULL before and where the library can't be seen at it. */
+/* By world rank, while counting; NULL before and where the library can't be observed at it. */
 extern struct tl_peer *tl_wire;
 
 /* After MPI_Init: counting begins. */
 void tl_wire_start(void);
 /* The agent wants it, or does not. The program's environment, being nearer, wins. */
 void tl_wire_want(int wanted);
-/* What there is to tell: NULL if nobody asked for it. */
-const struct tl_peer *tl_wire_told(void);
+/* What there is to report: NULL if nobody requested it. */
+const struct tl_peer *tl_wire_reported(void);
 
 #pragma GCC visibility pop
 

@@ -5,7 +5,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
-#include "polls_quick.h"
+#include "polls_fast_path.h"
 #include "regions.h"
 #include "requests.h"
 #include "shim.h"
@@ -87,7 +87,7 @@ enum { NO_SUCH_FUNCTION = 16 };
         TL_WRAPPER_BODY(the_form, Name, parameters, note, TL_CALLER) \
     }
 
-/* Polls have three ways through: polls_quick.h. */
+/* Polls have three ways through: polls_fast_path.h. */
 #define TL_C_WAY(symbol, the_form, Name, parameters, keep, otherwise) \
     TL_POLL_WAY(symbol, the_form, Name, parameters, keep, return otherwise, \
                 int (*tl_following)(parameters(TL_DECLARE, TL_COMMA)), \
@@ -99,12 +99,12 @@ enum { NO_SUCH_FUNCTION = 16 };
     } \
     TL_CAME(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) int other_##symbol(parameters(TL_DECLARE, TL_COMMA), const void *tl_caller) { \
-        TL_C_WAY(symbol, the_form, Name, parameters, tl_quick_keep, \
+        TL_C_WAY(symbol, the_form, Name, parameters, tl_fast_path_keep, \
                  usual_##symbol(parameters(TL_PASS, TL_COMMA), tl_caller)) \
     } \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)); \
     TL_EXPORT int symbol(parameters(TL_DECLARE, TL_COMMA)) { \
-        TL_C_WAY(symbol, the_form, Name, parameters, tl_quick_keep_same, \
+        TL_C_WAY(symbol, the_form, Name, parameters, tl_fast_path_keep_same, \
                  TL_OTHERWISE(symbol, Name)(parameters(TL_PASS, TL_COMMA), TL_CALLER)) \
     }
 
@@ -144,7 +144,7 @@ static int next_void(const char *symbol, const void *caller) {
 TL_EXPORT int MPI_Init(int *argc, char ***argv);
 TL_EXPORT int MPI_Init(int *argc, char ***argv) {
     int (*next)(int *, char ***);
-    tl_origin_look();
+    tl_caller_library_check();
     void *found = tl_find_for("MPI_Init", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
@@ -156,7 +156,7 @@ TL_EXPORT int MPI_Init(int *argc, char ***argv) {
 TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided);
 TL_EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {
     int (*next)(int *, char ***, int, int *);
-    tl_origin_look();
+    tl_caller_library_check();
     void *found = tl_find_for("MPI_Init_thread", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
@@ -194,14 +194,14 @@ TL_EXPORT int MPI_T_finalize(void) {
     return status;
 }
 
-/* A handle behind an address. Before the library is known, its width is asked from the library. */
+/* A handle behind an address. Before the library is known, its width is queried from the library. */
 static tl_handle tl_handle_at(const void *handle) {
     return tl_library_handle_bytes() == 8 ? *(const tl_handle *)handle : *(const int *)handle;
 }
 
-static void forget(const void *comm) {
+static void evict(const void *comm) {
     if (!TL_LOAD(&tl_recording) || !comm) return;
-    tl_comm_forget(tl_handle_at(comm));
+    tl_comm_evict(tl_handle_at(comm));
 }
 
 static int next_with_comm(const char *symbol, void *comm, const void *caller) {
@@ -209,7 +209,7 @@ static int next_with_comm(const char *symbol, void *comm, const void *caller) {
     void *found = tl_find_for(symbol, caller);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);
-    forget(comm); /* before: the library may give the handle to the next communicator at once */
+    evict(comm); /* before: the library may give the handle to the next communicator at once */
     return next(comm);
 }
 
@@ -257,7 +257,7 @@ TL_EXPORT int MPI_Win_free(void *window) {
 TL_EXPORT int MPI_Session_init(tl_handle info, tl_handle handler, void *session);
 TL_EXPORT int MPI_Session_init(tl_handle info, tl_handle handler, void *session) {
     int (*next)(tl_handle, tl_handle, void *);
-    tl_origin_look();
+    tl_caller_library_check();
     void *found = tl_find_for("MPI_Session_init", TL_CALLER);
     if (!found) return NO_SUCH_FUNCTION;
     __builtin_memcpy(&next, &found, sizeof next);

@@ -85,7 +85,7 @@
     uint64_t name##_own[TL_LOOKED_FEW * TL_STATUS_BYTES / sizeof(uint64_t)]; \
     name = tl_statuses(&tl_looked, tl_me, tl_form, name, name##_own);
 #define TL_BEFORE_tested(name) \
-    tl_looked.unasked = tl_is_unasked(); \
+    tl_looked.unrequested = tl_is_unrequested(); \
     TL_BEFORE_statuses(name)
 #define TL_BEFORE_pending(name) \
     struct tl_looked tl_looked; \

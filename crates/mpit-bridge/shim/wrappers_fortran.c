@@ -11,7 +11,7 @@
  */
 #include "clock.h"
 #include "persistent.h"
-#include "polls_quick.h"
+#include "polls_fast_path.h"
 #include "regions.h"
 #include "requests.h"
 #include "shim.h"
@@ -156,7 +156,7 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
         TL_FORTRAN_BODY(the_form, Name, parameters, note, TL_CALLER) \
     }
 
-/* Polls have three ways through: polls_quick.h. */
+/* Polls have three ways through: polls_fast_path.h. */
 #define TL_FORTRAN_WAY(symbol, the_form, Name, parameters, keep, otherwise) \
     TL_POLL_WAY(symbol, the_form, Name, parameters, keep, { otherwise; return; }, \
                 void (*tl_following)(parameters(TL_DECLARE, TL_COMMA), int *), \
@@ -169,12 +169,12 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
     TL_CAME(symbol, the_form, Name, parameters, note) \
     static __attribute__((noinline)) void other_##symbol(parameters(TL_DECLARE, TL_COMMA), int *error, \
                                                          const void *tl_caller) { \
-        TL_FORTRAN_WAY(symbol, the_form, Name, parameters, tl_quick_keep, \
+        TL_FORTRAN_WAY(symbol, the_form, Name, parameters, tl_fast_path_keep, \
                        usual_##symbol(parameters(TL_PASS, TL_COMMA), error, tl_caller)) \
     } \
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error) { \
-        TL_FORTRAN_WAY(symbol, the_form, Name, parameters, tl_quick_keep_same, \
+        TL_FORTRAN_WAY(symbol, the_form, Name, parameters, tl_fast_path_keep_same, \
                        TL_OTHERWISE(symbol, Name)(parameters(TL_PASS, TL_COMMA), error, TL_CALLER)) \
     }
 
@@ -235,7 +235,7 @@ static int passed(const int *error) {
 
 static void start(const char *symbol, int *error, const void *caller) {
     void (*next)(int *);
-    tl_origin_look();
+    tl_caller_library_check();
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
@@ -245,7 +245,7 @@ static void start(const char *symbol, int *error, const void *caller) {
 
 static void start_thread(const char *symbol, int *required, int *provided, int *error, const void *caller) {
     void (*next)(int *, int *, int *);
-    tl_origin_look();
+    tl_caller_library_check();
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
@@ -268,7 +268,7 @@ static void release(const char *symbol, int *comm, int *error, const void *calle
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
-    if (TL_LOAD(&tl_recording) && tl_library.comm_f2c) tl_comm_forget(tl_library.comm_f2c(*comm));
+    if (TL_LOAD(&tl_recording) && tl_library.comm_f2c) tl_comm_evict(tl_library.comm_f2c(*comm));
     next(comm, error);
 }
 
@@ -277,7 +277,7 @@ static void release_window(const char *symbol, int *window, int *error, const vo
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);
-    if (TL_LOAD(&tl_recording) && tl_library.win_f2c) tl_comm_forget(tl_library.win_f2c(*window));
+    if (TL_LOAD(&tl_recording) && tl_library.win_f2c) tl_comm_evict(tl_library.win_f2c(*window));
     next(window, error);
 }
 
@@ -355,7 +355,7 @@ TL_FORTRAN_LIFE(f08_)
 static void start_session(const char *symbol, int *info, int *handler, int *session, int *error,
                           const void *caller) {
     void (*next)(int *, int *, int *, int *);
-    tl_origin_look();
+    tl_caller_library_check();
     void *found = find_or_fail(symbol, error, caller);
     if (!found) return;
     __builtin_memcpy(&next, &found, sizeof next);

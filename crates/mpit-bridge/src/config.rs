@@ -22,7 +22,7 @@ impl JobEdge {
 }
 
 impl Default for JobEdge {
-    /// Tells nobody.
+    /// Notifies nobody.
     fn default() -> Self {
         Self::new(|| {})
     }
@@ -43,7 +43,7 @@ pub struct Config {
     pub mode: u32,
     /// Name of this node, for records.
     pub node: String,
-    /// What shims are told.
+    /// What shims receive.
     pub welcome: Welcome,
     /// Bounds.
     pub limits: Limits,
@@ -53,13 +53,13 @@ pub struct Config {
     pub sys: PathBuf,
     /// Which users have ids of their own to hand out: all of one range count as one user. Read at the start.
     pub subuid: PathBuf,
-    /// What the kernel says about jobs.
+    /// What the kernel reports about jobs.
     pub kernel: Kernel,
     /// Where what is known of ranks waits for the next agent; nowhere if `None`.
     pub state: Option<PathBuf>,
     /// Identity of this boot: ranks of an earlier one are gone.
     pub boot_id: String,
-    /// Told when a job begins or ends here.
+    /// Reported when a job begins or ends here.
     pub job_edge: JobEdge,
 }
 

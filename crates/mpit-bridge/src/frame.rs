@@ -87,11 +87,11 @@ pub enum AlgorithmSource {
     None,
     /// Nobody says.
     Unknown,
-    /// Its function was seen at work.
+    /// Its function was observed at work.
     Observed,
     /// A performance variable counted it.
     Pvar,
-    /// A setting asks for it.
+    /// A setting requests it.
     Forced,
 }
 
@@ -199,7 +199,7 @@ pub enum Frame<'a> {
     Status(Vec<Field<'a>>),
     /// The end, with figures about the shim.
     Bye(Vec<Field<'a>>),
-    /// What numbers mean, and the time of telling.
+    /// What numbers mean, and the time of reporting.
     Names(i64, Vec<Name>),
     /// Regions that changed, and the time of it.
     Regions(i64, Vec<Region>),

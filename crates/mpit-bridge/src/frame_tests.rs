@@ -148,7 +148,7 @@ fn golden_welcome() {
         variables: Some(vec!["one".into(), "two".into()]),
         peer_bytes: Some(4096),
         wire: Some(true),
-        trace: Some(Tracing::Asked),
+        trace: Some(Tracing::Requested),
         trace_records_per_second: Some(50_000),
         trace_records_of_job: Some(20_000_000),
     };
@@ -179,7 +179,7 @@ fn each_error_has_its_reason() {
 }
 
 #[test]
-fn unknown_types_are_told_apart() {
+fn unknown_types_are_distinguished() {
     let mut bytes = golden(include_str!("../protocol/golden/ops.hex"));
     bytes[6] = 99;
     assert_eq!(decode(&bytes).unwrap().1, Frame::Unknown(99));

@@ -1,8 +1,8 @@
 //! Which job a rank belongs to.
 //!
-//! The key is the same on every node of the job: scheduler, job id and step; else the launcher, which tells
+//! The key is the same on every node of the job: scheduler, job id and step; else the launcher, which identifies
 //! all its ranks the same about itself; else the one process. What a rank claims is held against what the
-//! kernel says, and each key ends in the user that the kernel tells: whatever a rank claims, its rows are never
+//! kernel reports, and each key ends in the user that the kernel reports: whatever a rank claims, its rows are never
 //! another user's.
 
 use crate::frame::{Field, number};
@@ -14,7 +14,7 @@ use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 
 /// Largest world: as many ranks as the shim keeps peers for.
 const WORLD_MAX: u64 = 1 << 20;
-/// Longest text kept of a HELLO, in bytes.
+/// Longest text stored of a HELLO, in bytes.
 const TEXT_BYTES: usize = NAME_BYTES_MAX;
 /// Longest launcher's name for itself, and longest variable, in bytes: only their beginnings are used.
 const LONG_TEXT_BYTES: usize = 4 * NAME_BYTES_MAX;
@@ -23,7 +23,7 @@ const VARIABLES_MAX: usize = 128;
 /// What a rank says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hello {
-    /// Process id as the process sees it; 0 where it does not say.
+    /// Process id as the process sees it; 0 where it is not sent.
     pub pid: u32,
     /// Rank in `MPI_COMM_WORLD`.
     pub rank: u32,
@@ -92,7 +92,7 @@ pub struct Identity {
     pub native_id: String,
     /// The step in the job, empty without one.
     pub step: String,
-    /// What the scheduler's variables tell beside.
+    /// What the scheduler's variables report beside.
     pub about: About,
     /// What says so: cgroup, environment, launcher or process.
     pub evidence: &'static str,
@@ -117,7 +117,7 @@ pub(crate) fn identify(
 ) -> Result<Identity, Refusal> {
     let Claim { job, about } = claim(hello).unwrap_or_default();
     let claimed = (!job.id.is_empty()).then_some(job);
-    let (job, evidence) = match kernel.ask(process.pid, claimed.as_ref()) {
+    let (job, evidence) = match kernel.query(process.pid, claimed.as_ref()) {
         Verdict::Contradicts => return Err(Refusal::WrongJob),
         Verdict::In(job) => (Some(job), "cgroup"),
         Verdict::Confirms => (claimed, "cgroup"),
@@ -125,7 +125,7 @@ pub(crate) fn identify(
     };
     let Some(ScheduledJob { scheduler, id, step, .. }) = job else { return Ok(local(hello, process, node)) };
     // One allocation may run several programs. Slurm numbers those that it starts; those of mpirun or mpiexec
-    // are told apart by their launcher, as on remote nodes they also carry the number of the launcher's own step.
+    // are distinguished by their launcher, as on remote nodes they also carry the number of the launcher's own step.
     let launcher =
         hello.own_launcher().map(|launcher| format!("m{:08x}", hash(launcher.as_bytes()) & 0xffff_ffff));
     let step = launcher.or(step).unwrap_or_default();

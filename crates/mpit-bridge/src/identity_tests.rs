@@ -37,7 +37,7 @@ fn schedulers_come_first() {
 }
 
 #[test]
-fn programs_of_one_allocation_are_told_apart_by_their_launcher() {
+fn programs_of_one_allocation_are_distinguished_by_their_launcher() {
     let batch = [("SLURM_JOB_ID", "123")];
     // On a remote node the ranks also carry the step in which mpirun started its daemon.
     let remote = [("SLURM_JOB_ID", "123"), ("SLURM_STEP_ID", "4")];

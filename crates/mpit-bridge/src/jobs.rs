@@ -11,7 +11,7 @@ use throughline_sample::wire::{Batch, Job, JobRank, Names};
 /// What is known of where a rank computes: names, or why there are none.
 pub type Known = Result<Vec<String>, &'static str>;
 
-/// Where a process computes, as far as its node can tell.
+/// Where a process computes, as far as its node knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
     /// UUIDs of the GPUs that it uses.
@@ -55,7 +55,7 @@ impl RankHere {
 
 /// What came of a rank's joining or leaving.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Told {
+pub(crate) struct Reported {
     /// Its records.
     pub batch: Batch,
     /// Whether it was the first here, or the last.
@@ -65,8 +65,8 @@ pub(crate) struct Told {
 }
 
 impl Jobs {
-    /// A rank says hello. Gives its start, which an earlier connection may have settled.
-    pub fn join(&mut self, member: &Member, connection: u64) -> (i64, Told) {
+    /// A rank sends its HELLO. Gives its start, which an earlier connection may have settled.
+    pub fn join(&mut self, member: &Member, connection: u64) -> (i64, Reported) {
         let job = self
             .jobs
             .entry(member.identity.job_key.clone())
@@ -80,7 +80,7 @@ impl Jobs {
         rank.connection = Some(connection);
         let jobs = if is_first { vec![job.record.clone()] } else { Vec::new() };
         let batch = Batch { jobs, job_ranks: vec![rank.record.clone()], ..Batch::default() };
-        (rank.record.start, Told { batch, edge: is_first, unknown: [None; 2] })
+        (rank.record.start, Reported { batch, edge: is_first, unknown: [None; 2] })
     }
 
     /// Whether another user's processes are in that job by the kernel's word: then a claim of it that only the
@@ -102,7 +102,7 @@ impl Jobs {
         connection: Option<u64>,
         end: i64,
         ending: &str,
-    ) -> Option<Told> {
+    ) -> Option<Reported> {
         let job = self.jobs.get_mut(job_key)?;
         if job.ranks.get(key)?.connection != connection {
             return None;
@@ -114,14 +114,14 @@ impl Jobs {
             rank.record.gpus.is_none().then_some(rank.gpus),
             rank.record.hca_ports.is_none().then_some(rank.hca_ports),
         ];
-        let mut told = Told { unknown, ..Told::default() };
-        told.batch.job_ranks.push(JobRank { end, ending: ending.to_owned(), ..rank.record });
+        let mut reported = Reported { unknown, ..Reported::default() };
+        reported.batch.job_ranks.push(JobRank { end, ending: ending.to_owned(), ..rank.record });
         if job.ranks.is_empty() {
-            told.edge = true;
-            told.batch.jobs.push(Job { end, ..job.record.clone() });
+            reported.edge = true;
+            reported.batch.jobs.push(Job { end, ..job.record.clone() });
             self.jobs.remove(job_key);
         }
-        Some(told)
+        Some(reported)
     }
 
     /// The record of a rank here, and its user.
@@ -154,17 +154,17 @@ impl Jobs {
 
     /// Notes where processes compute. What was used once stays; gives the ranks of which more is known now.
     pub fn place(&mut self, places: &BTreeMap<u32, Places>) -> Vec<JobRank> {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for (key, rank) in self.jobs.values_mut().flat_map(|job| &mut job.ranks) {
             let Some(place) = places.get(&key.pid) else { continue };
             let gpus = merge(&mut rank.record.gpus, &mut rank.gpus, &place.gpus);
             let ports = merge(&mut rank.record.hca_ports, &mut rank.hca_ports, &place.hca_ports);
             if gpus || ports {
                 self.changed = true;
-                told.push(rank.record.clone());
+                reported.push(rank.record.clone());
             }
         }
-        told
+        reported
     }
 
     /// What has to survive a restart, if it is another than the last time or `always`.
@@ -189,7 +189,7 @@ impl Jobs {
         &mut self,
         saved: Saved,
         is_open: impl Fn(&RankKey, &JobRank, &Job) -> bool,
-    ) -> (Told, Vec<Watched>) {
+    ) -> (Reported, Vec<Watched>) {
         let (seen, mut watched) = (saved.time, Vec::new());
         for SavedRank { job, rank, start_ticks, epoch } in saved.ranks {
             let (Some(job), Some(rank)) = (job, rank) else { continue };
@@ -203,19 +203,19 @@ impl Jobs {
             here.ranks.insert(key.clone(), RankHere::new(rank, None));
             watched.push((Watched { job_key: job.key, rank: key }, is_open));
         }
-        let mut told = Told::default();
+        let mut reported = Reported::default();
         watched.retain(|(Watched { job_key, rank }, is_open)| {
             if !is_open && let Some(end) = self.leave(job_key, rank, None, seen, UNSEEN) {
-                told.batch.jobs.extend(end.batch.jobs);
-                told.batch.job_ranks.extend(end.batch.job_ranks);
+                reported.batch.jobs.extend(end.batch.jobs);
+                reported.batch.job_ranks.extend(end.batch.job_ranks);
             }
             *is_open
         });
         for job in self.jobs.values() {
-            told.batch.jobs.push(job.record.clone());
-            told.batch.job_ranks.extend(job.ranks.values().map(|rank| rank.record.clone()));
+            reported.batch.jobs.push(job.record.clone());
+            reported.batch.job_ranks.extend(job.ranks.values().map(|rank| rank.record.clone()));
         }
-        (told, watched.into_iter().map(|(watched, _)| watched).collect())
+        (reported, watched.into_iter().map(|(watched, _)| watched).collect())
     }
 }
 

@@ -14,20 +14,23 @@ fn member(rank: u32, pid: u32, epoch: i64) -> Member {
 const LATER: i64 = 1_000;
 
 #[test]
-fn first_and_last_rank_tell_of_the_job() {
+fn first_and_last_rank_report_the_job() {
     let mut jobs = Jobs::default();
     let (one, two) = (member(0, 40, 200), member(1, 41, 100));
-    let (start, told) = jobs.join(&one, 1);
-    assert_eq!((start, told.edge, told.batch.jobs.len(), told.batch.job_ranks[0].pid), (200, true, 1, 40));
-    let (_, told) = jobs.join(&two, 2);
-    assert_eq!((told.edge, told.batch.jobs.len()), (false, 0));
+    let (start, reported) = jobs.join(&one, 1);
+    assert_eq!(
+        (start, reported.edge, reported.batch.jobs.len(), reported.batch.job_ranks[0].pid),
+        (200, true, 1, 40)
+    );
+    let (_, reported) = jobs.join(&two, 2);
+    assert_eq!((reported.edge, reported.batch.jobs.len()), (false, 0));
     assert_eq!(jobs.counts(), (1, 2));
-    let told = jobs.leave("slurm:1@7", &one.key(), Some(1), LATER, "clean").unwrap();
-    assert_eq!((told.edge, told.batch.job_ranks[0].ending.as_str()), (false, "clean"));
-    let told = jobs.leave("slurm:1@7", &two.key(), Some(2), LATER + 1, "lost").unwrap();
-    assert!(told.edge);
-    assert_eq!((told.batch.jobs[0].start, told.batch.jobs[0].end), (100, LATER + 1));
-    assert_eq!(told.unknown, [Some("ended_before_a_look"); 2]);
+    let reported = jobs.leave("slurm:1@7", &one.key(), Some(1), LATER, "clean").unwrap();
+    assert_eq!((reported.edge, reported.batch.job_ranks[0].ending.as_str()), (false, "clean"));
+    let reported = jobs.leave("slurm:1@7", &two.key(), Some(2), LATER + 1, "lost").unwrap();
+    assert!(reported.edge);
+    assert_eq!((reported.batch.jobs[0].start, reported.batch.jobs[0].end), (100, LATER + 1));
+    assert_eq!(reported.unknown, [Some("ended_before_a_look"); 2]);
     assert_eq!(jobs.counts(), (0, 0));
 }
 
@@ -38,8 +41,8 @@ fn a_rank_that_connects_anew_is_the_same_one() {
     jobs.join(&rank, 1);
     // Its clock is wrong, so its start was taken from its first hello: the second one must not shift it.
     let again = Member { start: 900, ..rank.clone() };
-    let (start, told) = jobs.join(&again, 2);
-    assert_eq!((start, told.edge, jobs.counts()), (200, false, (1, 1)));
+    let (start, reported) = jobs.join(&again, 2);
+    assert_eq!((start, reported.edge, jobs.counts()), (200, false, (1, 1)));
     assert_eq!(jobs.leave("slurm:1@7", &rank.key(), Some(1), LATER, "lost"), None, "the old connection");
     assert!(jobs.leave("slurm:1@7", &rank.key(), Some(2), LATER, "clean").is_some());
     // The same process id is another process, or another run of MPI in it.
@@ -61,23 +64,23 @@ fn what_an_earlier_agent_knew() {
     assert!(before.take_unsaved(false).is_none(), "nothing new");
     // One of them still runs.
     let mut jobs = Jobs::default();
-    let (told, watched) =
+    let (reported, watched) =
         jobs.restore(saved.clone(), |key, _, _| key.pid == 41 && key.start_ticks == Some(410));
-    let ended: Vec<_> = told.batch.job_ranks.iter().filter(|rank| rank.end != 0).collect();
+    let ended: Vec<_> = reported.batch.job_ranks.iter().filter(|rank| rank.end != 0).collect();
     assert_eq!((ended.len(), ended[0].rank, ended[0].end, ended[0].ending.as_str()), (1, 0, 700, "unseen"));
-    assert!(told.batch.jobs.iter().all(|job| job.end == 0), "the job runs");
+    assert!(reported.batch.jobs.iter().all(|job| job.end == 0), "the job runs");
     assert_eq!(watched, [Watched { job_key: "slurm:1@7".into(), rank: ranks[1].key() }]);
-    let (start, told) = jobs.join(&Member { start: 950, ..ranks[1].clone() }, 9);
-    assert_eq!((start, told.edge, jobs.counts()), (200, false, (1, 1)));
+    let (start, reported) = jobs.join(&Member { start: 950, ..ranks[1].clone() }, 9);
+    assert_eq!((start, reported.edge, jobs.counts()), (200, false, (1, 1)));
     assert_eq!(jobs.leave("slurm:1@7", &ranks[1].key(), None, LATER, "unseen"), None, "it has connected");
     // None does.
-    let (told, watched) = Jobs::default().restore(saved, |_, _, _| false);
+    let (reported, watched) = Jobs::default().restore(saved, |_, _, _| false);
     assert!(watched.is_empty());
-    assert_eq!(told.batch.jobs.iter().map(|job| job.end).collect::<Vec<_>>(), [700]);
+    assert_eq!(reported.batch.jobs.iter().map(|job| job.end).collect::<Vec<_>>(), [700]);
 }
 
 #[test]
-fn places_grow_and_are_told_once() {
+fn places_grow_and_are_reported_once() {
     let mut jobs = Jobs::default();
     jobs.join(&member(0, 40, 200), 1);
     let place = |jobs: &mut Jobs, gpus: Known, hca_ports: Known| {
@@ -88,13 +91,16 @@ fn places_grow_and_are_told_once() {
     };
     let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(place(&mut jobs, Err("no_gpu"), Err("no_rdma")), []);
-    let told = place(&mut jobs, names(&[]), Err("no_rdma"));
-    assert_eq!((told.len(), told[0].gpus.as_ref().unwrap().name.len(), &told[0].hca_ports), (1, 0, &None));
-    let told = place(&mut jobs, names(&["GPU-1"]), names(&["mlx5_0/1"]));
-    assert_eq!(told[0].gpus.as_ref().unwrap().name, ["GPU-1"]);
+    let reported = place(&mut jobs, names(&[]), Err("no_rdma"));
+    assert_eq!(
+        (reported.len(), reported[0].gpus.as_ref().unwrap().name.len(), &reported[0].hca_ports),
+        (1, 0, &None)
+    );
+    let reported = place(&mut jobs, names(&["GPU-1"]), names(&["mlx5_0/1"]));
+    assert_eq!(reported[0].gpus.as_ref().unwrap().name, ["GPU-1"]);
     assert_eq!(place(&mut jobs, names(&["GPU-1"]), Err("no_rdma")), [], "nothing new");
-    let told = place(&mut jobs, names(&["GPU-2"]), names(&[]));
-    assert_eq!(told[0].gpus.as_ref().unwrap().name, ["GPU-1", "GPU-2"]);
+    let reported = place(&mut jobs, names(&["GPU-2"]), names(&[]));
+    assert_eq!(reported[0].gpus.as_ref().unwrap().name, ["GPU-1", "GPU-2"]);
     let end = jobs.leave("slurm:1@7", &member(0, 40, 200).key(), Some(1), LATER, "clean").unwrap();
     assert_eq!(end.unknown, [None; 2]);
     assert_eq!(end.batch.job_ranks[0].hca_ports.as_ref().unwrap().name, ["mlx5_0/1"]);

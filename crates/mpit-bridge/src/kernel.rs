@@ -1,4 +1,4 @@
-//! What the kernel says about the job of a process: asked of the agent, which can read control groups.
+//! What the kernel reports about the job of a process: queried of the agent, which can read control groups.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,21 +39,21 @@ pub enum Verdict {
     Contradicts,
 }
 
-type Ask = dyn Fn(u32, Option<&ScheduledJob>) -> Verdict + Send + Sync;
+type Query = dyn Fn(u32, Option<&ScheduledJob>) -> Verdict + Send + Sync;
 
-/// Asks about a process id and what it claims. May read files; is never called on a thread that polls sockets.
+/// Queries about a process id and what it claims. May read files; is never called on a thread that polls sockets.
 #[derive(Clone)]
-pub struct Kernel(Arc<Ask>);
+pub struct Kernel(Arc<Query>);
 
 impl Kernel {
-    /// Asks by this function.
-    pub fn new(ask: impl Fn(u32, Option<&ScheduledJob>) -> Verdict + Send + Sync + 'static) -> Self {
-        Self(Arc::new(ask))
+    /// Answers by this function.
+    pub fn new(query: impl Fn(u32, Option<&ScheduledJob>) -> Verdict + Send + Sync + 'static) -> Self {
+        Self(Arc::new(query))
     }
 
     /// The kernel's word about this process.
     #[must_use]
-    pub fn ask(&self, pid: u32, claim: Option<&ScheduledJob>) -> Verdict {
+    pub fn query(&self, pid: u32, claim: Option<&ScheduledJob>) -> Verdict {
         (self.0)(pid, claim)
     }
 }

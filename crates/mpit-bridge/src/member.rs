@@ -29,7 +29,7 @@ pub(crate) struct Member {
     pub process: Process,
     pub host: String,
     pub start: i64,
-    /// When its process started, as the kernel says, UTC nanoseconds.
+    /// When its process started, as the kernel reports, UTC nanoseconds.
     pub process_start: Option<i64>,
 }
 
@@ -47,7 +47,7 @@ impl Member {
         RankKey { pid, start_ticks, epoch: self.hello.epoch }
     }
 
-    /// The job as this node sees it.
+    /// The job as this node observes it.
     pub(crate) fn job(&self) -> Job {
         let about = &self.identity.about;
         Job {

@@ -1,4 +1,4 @@
-//! What the numbers of one rank's frames mean: told once per connection, before they are used.
+//! What the numbers of one rank's frames mean: reported once per connection, before they are used.
 
 use crate::frame::Name;
 use crate::quota::{Held, Quotas, Resource, User};
@@ -57,12 +57,12 @@ impl Names {
         Ok(())
     }
 
-    /// The region of this number; `None` if nobody told.
+    /// The region of this number; `None` if none was sent.
     pub(crate) fn region(&self, number: u16) -> Option<String> {
         find(&self.regions, number)
     }
 
-    /// The algorithm of this number; `None` if nobody told.
+    /// The algorithm of this number; `None` if none was sent.
     pub(crate) fn algorithm(&self, number: u16) -> Option<String> {
         find(&self.algorithms, number)
     }

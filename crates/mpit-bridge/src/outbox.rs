@@ -1,7 +1,7 @@
 //! Records on their way to the agent: gathered by user, handed over in small fragments, never waited for.
 //!
 //! Bounded in bytes. Each user has a queue of his own and they take turns, so that one user's flood makes only his own
-//! records wait. Whoever has his share of the room reads no further frames ([`Outbox::room`]), so nothing that was read
+//! records wait. Whoever has his share of the space reads no further frames ([`Outbox::space`]), so nothing that was read
 //! is lost; only beyond the hard bound are records dropped, and counted.
 
 use crate::pipe::Pipe;
@@ -21,7 +21,7 @@ const TURN_BYTES: usize = 64 << 10;
 const ROWS_OF_PART: usize = 256;
 /// Jobs or ranks in such a part: each has a command or a list of CPUs.
 const INVENTORY_OF_PART: usize = 32;
-/// Most of one user's bytes that wait, in parts of the bound for all, when something can't wait for room: the end of
+/// Most of one user's bytes that wait, in parts of the bound for all, when something can't wait for space: the end of
 /// ranks, which comes when their processes have gone.
 const HARD: (usize, usize) = (3, 2);
 
@@ -58,7 +58,7 @@ impl Outbox {
     }
 
     /// Whether more of a user may be read.
-    pub(crate) fn room(&self, user: &User) -> Result<(), Quota> {
+    pub(crate) fn space(&self, user: &User) -> Result<(), Quota> {
         let used = self.lock().bytes;
         fits(user.waiting.load(Ordering::Relaxed), used, self.limit, 1).map_err(|_| Quota::Bytes)
     }

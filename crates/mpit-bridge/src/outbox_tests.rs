@@ -67,23 +67,23 @@ fn gathers_while_the_channel_is_full_and_keeps_the_order() {
 }
 
 #[test]
-fn one_users_flood_leaves_room_and_turns_for_others() {
+fn one_users_flood_leaves_space_and_turns_for_others() {
     let setup = setup(1 << 20);
     let (flood, other) = (setup.user(1), setup.user(2));
     let mut taken = 0;
-    while setup.outbox.room(&flood).is_ok() {
+    while setup.outbox.space(&flood).is_ok() {
         setup.outbox.put(&flood, bin(taken, 100));
         taken += 1;
     }
     assert!((1 << 19..(1 << 19) + (1 << 17)).contains(&setup.outbox.bytes()), "{}", setup.outbox.bytes());
-    assert_eq!(setup.outbox.room(&other), Ok(()));
+    assert_eq!(setup.outbox.space(&other), Ok(()));
     setup.outbox.put(&other, bin(-1, 1));
     let all = drain(&setup.outbox);
     assert!(all[0].mpi_ops.iter().any(|bin| bin.time == -1), "in the first fragment");
     let bins: Vec<_> = all.iter().flat_map(|batch| &batch.mpi_ops).filter(|bin| bin.time >= 0).collect();
     assert!(bins.is_sorted_by_key(|bin| bin.time));
     assert_eq!(bins.iter().map(|bin| bin.cells.len()).sum::<usize>(), usize::try_from(taken).unwrap() * 100);
-    assert_eq!((setup.outbox.room(&flood), setup.counters.status().dropped_records), (Ok(()), 0));
+    assert_eq!((setup.outbox.space(&flood), setup.counters.status().dropped_records), (Ok(()), 0));
 }
 
 #[test]

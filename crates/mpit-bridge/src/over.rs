@@ -7,7 +7,7 @@ use throughline_sample::wire::Event;
 
 /// Kind of the event.
 const KIND: &str = "mpi.quota";
-/// Shortest time between two beginnings that are told of one user.
+/// Shortest time between two notices to one user that excess begins.
 const EVENT_PAUSE: Duration = Duration::from_secs(300);
 
 /// A user who is over a quota.
@@ -30,14 +30,14 @@ pub(crate) struct Over(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     now: Option<Present>,
-    told: Option<Instant>,
+    reported: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Present {
     last: Instant,
     quotas: [u64; Quota::ALL.len()],
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Present {
@@ -56,7 +56,7 @@ impl Over {
     /// A quota held something up.
     pub fn note(&self, quota: Quota, now: Instant) {
         let mut state = self.lock();
-        let begun = || Present { last: now, quotas: [0; Quota::ALL.len()], is_told: false };
+        let begun = || Present { last: now, quotas: [0; Quota::ALL.len()], is_reported: false };
         let present = state.now.get_or_insert_with(begun);
         present.last = now;
         present.quotas[quota as usize] += 1;
@@ -84,7 +84,8 @@ impl Over {
         calm: Duration,
     ) -> Option<Event> {
         let mut state = self.lock();
-        let told_lately = state.told.is_some_and(|told| now.saturating_duration_since(told) < EVENT_PAUSE);
+        let reported_lately =
+            state.reported.is_some_and(|reported| now.saturating_duration_since(reported) < EVENT_PAUSE);
         let present = state.now.as_mut()?;
         let who = name.filter(|name| !name.is_empty()).map_or_else(
             || format!("user {uid}"),
@@ -102,16 +103,16 @@ impl Over {
             ..Event::default()
         };
         if now.saturating_duration_since(present.last) >= calm {
-            let was_told = present.is_told;
+            let was_reported = present.is_reported;
             state.now = None;
             let text = format!("MPI ranks of {who} are within their quotas again");
-            return was_told.then(|| event("info", text, &names, ""));
+            return was_reported.then(|| event("info", text, &names, ""));
         }
-        if present.is_told || told_lately {
+        if present.is_reported || reported_lately {
             return None;
         }
-        present.is_told = true;
-        state.told = Some(now);
+        present.is_reported = true;
+        state.reported = Some(now);
         let text = format!(
             "MPI ranks of {who} are over quota ({names}): they are read later or thinned, others are not affected"
         );

@@ -1,8 +1,8 @@
-//! What the kernel says about the process at the other end: pid, user, command, start time, CPUs.
+//! What the kernel reports about the process at the other end: pid, user, command, start time, CPUs.
 //!
 //! Only reads. What can't be read (another PID namespace, a process that is gone) is absent. A process id is given
 //! again when its process has ended: where the kernel has them, a descriptor of the very process that connected
-//! (SO_PEERPIDFD, Linux 6.5, else pidfd_open) tells whether `/proc` still speaks of it.
+//! (SO_PEERPIDFD, Linux 6.5, else pidfd_open) reports whether `/proc` still reports it.
 
 use crate::cpus::{Topology, parse_list};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,12 +14,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use throughline_sample::admission::clean_text;
 
-/// Longest command line kept, in bytes: enough to recognise a program, little enough for a row.
+/// Longest command line stored, in bytes: enough to recognise a program, little enough for a row.
 const COMMAND_BYTES: usize = 512;
 /// Most bytes read of a file about a process: arguments can be megabytes long, a list of groups as well.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// Longest list of CPUs kept: 256 single CPUs.
+/// Longest list of CPUs stored: 256 single CPUs.
 const CPUS_CHARACTERS: usize = 1024;
 
 /// One process, as the kernel knows it.
@@ -52,7 +52,7 @@ pub(crate) struct Opener {
     pub handle: Option<OwnedFd>,
 }
 
-/// Who opened a socket, by SO_PEERCRED. `None` if that process is in no PID namespace that is seen from here.
+/// Who opened a socket, by SO_PEERCRED. `None` if that process is in no PID namespace that is observed from here.
 pub(crate) fn opener(socket: &impl AsFd) -> Option<Opener> {
     let credentials = getsockopt(socket, sockopt::PeerCredentials).ok()?;
     let pid = u32::try_from(credentials.pid()).ok().filter(|pid| *pid > 0)?;

@@ -1,4 +1,4 @@
-//! What one user or job may use of the receiver, so that others always find room.
+//! What one user or job may use of the receiver, so that others always find space.
 //!
 //! Who sends too much is read later: what he sent waits in his own sockets, his shim counts on, and as all counts are
 //! sums nothing of them is lost but resolution. What is held (connections, names, bytes that wait) is shared by one
@@ -33,8 +33,8 @@ const OTHERS: u32 = u32::MAX;
 const USER_IDLE: Duration = Duration::from_secs(60);
 /// Shortest pause of whoever is over a quota.
 const PAUSE_MIN: Duration = Duration::from_millis(2);
-/// How long room may be wanting until it counts as excess.
-const ROOM_GRACE: Duration = Duration::from_secs(1);
+/// How long space may be wanting until it counts as excess.
+const SPACE_GRACE: Duration = Duration::from_secs(1);
 /// Longest one: then it is looked again.
 const PAUSE_MAX: Duration = Duration::from_millis(500);
 
@@ -160,8 +160,8 @@ impl Gate {
         let turn = self.turn.clone().lock_owned().await;
         let began = Instant::now();
         while let Err((why, pause)) = pause() {
-            // All ranks of a large node push at the same moment: that they wait a little for room is nobody's excess.
-            if why.is_none() || began.elapsed() >= ROOM_GRACE {
+            // All ranks of a large node push at the same moment: that they wait a little for space is nobody's excess.
+            if why.is_none() || began.elapsed() >= SPACE_GRACE {
                 over(why);
             }
             sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX)).await;
@@ -251,14 +251,14 @@ impl User {
         }
     }
 
-    /// Waits until a frame of this job may be read. `room` says whether there is room for what comes of it.
+    /// Waits until a frame of this job may be read. `space` says whether there is space for what comes of it.
     pub async fn pass(
         &self,
         job: &Gate,
-        room: impl Fn() -> Result<(), Quota>,
+        space: impl Fn() -> Result<(), Quota>,
     ) -> [Option<OwnedMutexGuard<()>>; 2] {
         let of_job = job.pass(|| Ok(()), |_| self.exceeds(Quota::JobRows, 1)).await;
-        let of_user = self.rows.pass(room, |why| self.exceeds(why.unwrap_or(Quota::Rows), 1)).await;
+        let of_user = self.rows.pass(space, |why| self.exceeds(why.unwrap_or(Quota::Rows), 1)).await;
         [of_job, of_user]
     }
 
@@ -396,7 +396,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Once a second: what has to be told of users, and those are no longer known of whom nothing is here.
+    /// Once a second: notices to users are sent, and users of whom nothing is here are dropped.
     pub fn tick(&self, now: Instant, utc: i64) -> Vec<Event> {
         let totals = &mut *self.lock();
         let mut events = Vec::new();

@@ -71,10 +71,10 @@ async fn whoever_sends_too_much_waits_in_turn() {
         let began = Instant::now();
         move || if began.elapsed() < span { Err(Quota::Bytes) } else { Ok(()) }
     };
-    let turns = user.pass(&job, full_for(ROOM_GRACE / 10)).await;
+    let turns = user.pass(&job, full_for(SPACE_GRACE / 10)).await;
     assert!(turns[0].is_none() && turns[1].is_some());
     assert!(!user.over.is_over(), "a moment");
     drop(turns);
-    user.pass(&job, full_for(ROOM_GRACE * 2)).await;
+    user.pass(&job, full_for(SPACE_GRACE * 2)).await;
     assert_eq!(user.over.line(1, String::new()).quotas, ["bytes_waiting"]);
 }

@@ -62,7 +62,7 @@ pub(crate) struct Rank {
     behind: i64,
     ended: Option<&'static str>,
     /// Figures of its shim already added to the counters, by tag.
-    told: [u64; STATUS_TAGS],
+    reported: [u64; STATUS_TAGS],
     names: Names,
     variables: Variables,
     window: Window,
@@ -119,7 +119,7 @@ impl Rank {
             next_sequence: header.sequence.wrapping_add(1),
             behind,
             ended: None,
-            told: [0; STATUS_TAGS],
+            reported: [0; STATUS_TAGS],
             names: Names::new(&quotas, &user),
             variables: Variables::new(variables),
             window: Window::new(origin.process_start.unwrap_or(came.utc), window),
@@ -174,9 +174,9 @@ impl Rank {
             }
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),
-            Frame::Status(fields) => self.told(&fields)?,
+            Frame::Status(fields) => self.reported(&fields)?,
             Frame::Bye(fields) => {
-                self.told(&fields)?;
+                self.reported(&fields)?;
                 let reason = fields.iter().find(|(tag, _)| *tag == 32).map(|(_, data)| number(data));
                 self.ended = Some(if reason.transpose()? == Some(1) { "clean" } else { "lost" });
             }
@@ -267,7 +267,7 @@ impl Rank {
         Ok(rows.filter(|row| !row.cells.is_empty()).collect())
     }
 
-    /// Keeps what numbers mean, and records what is told for the database.
+    /// Stores what numbers mean, and records what is reported for the database.
     fn names(&mut self, time: i64, times: &Times, names: Vec<Name>, batch: &mut Batch) {
         let mut is_admitted = None;
         for name in names {
@@ -403,7 +403,7 @@ impl Rank {
         clocks.collect()
     }
 
-    /// A value that is no number can't be stored and says nothing: absent. So are variables that the agent did not ask
+    /// A value that is no number can't be stored and means nothing: absent. So are variables that the agent did not query
     /// for, and what exceeds the user's quota: the next reading comes soon.
     fn variables(&mut self, time: i64, variables: &[Variable]) -> Vec<MpiPvarSample> {
         let mut samples = Vec::new();
@@ -443,11 +443,11 @@ impl Rank {
         }
     }
 
-    /// Adds what a shim says about itself: sums, of which the part already told is left out.
-    fn told(&mut self, fields: &[Field<'_>]) -> Result<(), Malformed> {
+    /// Adds what a shim says about itself: sums, of which the part already reported is left out.
+    fn reported(&mut self, fields: &[Field<'_>]) -> Result<(), Malformed> {
         for (tag, data) in fields {
             let value = number(data)?;
-            let Some(before) = self.told.get_mut(usize::from(*tag)) else { continue };
+            let Some(before) = self.reported.get_mut(usize::from(*tag)) else { continue };
             let more = value.saturating_sub(*before);
             *before = value.max(*before);
             match tag {

@@ -69,7 +69,7 @@ fn bins_become_records_with_utc() {
 }
 
 #[test]
-fn numbers_get_the_names_that_were_told() {
+fn numbers_get_the_names_that_were_reported() {
     let mut rank = rank();
     let names = vec![
         Name::Region(1, "solve".into()),
@@ -77,8 +77,8 @@ fn numbers_get_the_names_that_were_told() {
         Name::Communicator(4, "rows".into(), 2, Some(0)),
         Name::Setting("coll".into(), "3".into()),
     ];
-    let told = rank.take(header(1), Frame::Names(5_000_000_000, names), NOW).unwrap();
-    let (comm, setting) = (&told.job_comms[0], &told.job_settings[0]);
+    let reported = rank.take(header(1), Frame::Names(5_000_000_000, names), NOW).unwrap();
+    let (comm, setting) = (&reported.job_comms[0], &reported.job_settings[0]);
     assert_eq!((comm.rank, comm.comm, comm.name.as_str(), comm.rank_in_comm), (2, 4, "rows", Some(0)));
     assert_eq!((setting.name.as_str(), setting.value.as_str()), ("coll", "3"));
 
@@ -129,8 +129,9 @@ fn peers_lie_in_the_world() {
     let peer = |peer| Peer { peer, kind: PeerKind::Logical, bytes: 1, messages: 1 };
     let wire = Peer { kind: PeerKind::Wire, ..peer(3) };
     let good = rank.take(header(1), Frame::Peers(5_000_000_000, vec![peer(0), wire, peer(3)]), NOW).unwrap();
-    let told: Vec<_> = good.mpi_peers.iter().map(|row| (&*row.kind, &*row.source, row.cells.len())).collect();
-    assert_eq!(told, [("logical", "pmpi", 2), ("wire", "pml", 1)]);
+    let reported: Vec<_> =
+        good.mpi_peers.iter().map(|row| (&*row.kind, &*row.source, row.cells.len())).collect();
+    assert_eq!(reported, [("logical", "pmpi", 2), ("wire", "pml", 1)]);
     let bad = rank.take(header(2), Frame::Peers(5_000_000_000, vec![peer(4)]), NOW);
     assert_eq!(bad, Err(Malformed::Rank));
 }

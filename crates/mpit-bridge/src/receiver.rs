@@ -6,7 +6,7 @@ use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::cpus::Topology;
 use crate::identity::local;
-use crate::jobs::{Jobs, Places, Told, UNSEEN, Watched};
+use crate::jobs::{Jobs, Places, Reported, UNSEEN, Watched};
 use crate::last_totals::{FileName, Folder};
 use crate::member::{Member, RankKey};
 use crate::outbox::Outbox;
@@ -149,7 +149,7 @@ impl Receiver {
         self.shared.jobs().processes()
     }
 
-    /// Notes where processes compute; of those that are ranks it is told.
+    /// Notes where processes compute; of those that are ranks it is reported.
     pub fn place(&self, places: &BTreeMap<u32, Places>) {
         let job_ranks = self.shared.jobs().place(places);
         self.shared.outbox.put(&self.shared.own, Batch { job_ranks, ..Batch::default() });
@@ -165,7 +165,7 @@ impl Receiver {
     }
 }
 
-/// Each rank takes two descriptors, connection and process, three while it says hello, and the usual soft limit of 1,024
+/// Each rank takes two descriptors, connection and process, three while it sends its HELLO, and the usual soft limit of 1,024
 /// would refuse a large node's ranks. Gives how many connections there may be: where the hard limit is too low as well,
 /// as many as leave the agent its own descriptors.
 fn allow_descriptors(connections: usize) -> usize {
@@ -235,7 +235,7 @@ async fn keep(shared: &Arc<Shared>) {
 }
 
 /// Waits for the end of a rank that an earlier agent knew and that has not connected to this one. Once it has,
-/// its session tells of its end.
+/// its session reports its end.
 async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) {
     let process = handle(rank.pid).and_then(|handle| watch(handle).ok());
     let runs = || rank.start_ticks.is_some() && start_of(&shared.config.proc, rank.pid) == rank.start_ticks;
@@ -259,10 +259,10 @@ async fn watch_process(shared: Arc<Shared>, Watched { job_key, rank }: Watched) 
             };
             let now = shared.moment().utc;
             let End { time, ending } = end.unwrap_or(End { time: now, ending: UNSEEN });
-            let told = shared.jobs().leave(&job_key, &rank, None, time, ending);
-            if let Some(told) = told {
+            let reported = shared.jobs().leave(&job_key, &rank, None, time, ending);
+            if let Some(reported) = reported {
                 add(&shared.counters.unseen, u64::from(ending == UNSEEN));
-                shared.tell(&shared.own, told);
+                shared.report(&shared.own, reported);
             }
         }
     }
@@ -361,7 +361,7 @@ impl Shared {
 
     /// A rank joins the job that it claims, or one of its own where that is another user's.
     pub(crate) fn enter(&self, user: &Arc<User>, member: &mut Member, connection: u64) {
-        let (start, told) = {
+        let (start, reported) = {
             let mut jobs = self.jobs();
             if jobs.belongs_to_other(&member.identity, member.process.uid) {
                 add(&self.counters.contested, 1);
@@ -370,7 +370,7 @@ impl Shared {
             jobs.join(member, connection)
         };
         member.start = start;
-        self.tell(user, told);
+        self.report(user, reported);
     }
 
     pub(crate) fn next_connection(&self) -> u64 {
@@ -390,15 +390,15 @@ impl Shared {
     }
 
     /// Passes on what came of a rank's joining or leaving.
-    pub(crate) fn tell(&self, user: &Arc<User>, told: Told) {
-        if told.edge {
+    pub(crate) fn report(&self, user: &Arc<User>, reported: Reported) {
+        if reported.edge {
             (self.config.job_edge.0)();
         }
-        self.counters.unknown_places(told.unknown);
-        for job in told.batch.jobs.iter().filter(|job| job.end != 0) {
-            self.traces.forget(&job.key);
+        self.counters.unknown_places(reported.unknown);
+        for job in reported.batch.jobs.iter().filter(|job| job.end != 0) {
+            self.traces.evict(&job.key);
         }
-        self.outbox.put(user, told.batch);
+        self.outbox.put(user, reported.batch);
     }
 
     /// Takes over what an earlier agent knew; gives the ranks that may connect anew.
@@ -416,13 +416,13 @@ impl Shared {
             runs || self.last_totals.has(FileName { epoch: key.epoch, rank: rank.rank }, job.uid)
         };
         let before = saved.ranks.len();
-        let (told, watched) = self.jobs().restore(saved, is_open);
+        let (reported, watched) = self.jobs().restore(saved, is_open);
         add(&self.counters.reclaimed, watched.len() as u64);
         add(&self.counters.unseen, (before - watched.len()) as u64);
         if before > 0 {
             tracing::info!(ranks = before, run = watched.len(), "ranks known from an earlier agent");
         }
-        self.tell(&self.own, told);
+        self.report(&self.own, reported);
         watched
     }
 

@@ -25,7 +25,7 @@ use tokio::task::{AbortHandle, JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval};
 
 /// How long a file is left after its records were taken: they are in the spool after two seconds.
-const KEPT: Duration = Duration::from_secs(5);
+const STORED: Duration = Duration::from_secs(5);
 /// From one look for files of ranks that nobody waits for to the next, and how old these are.
 const SWEEP: Duration = Duration::from_secs(5);
 /// A rank that no agent ever knew began at most so long ago: nobody else says that it ran at all.
@@ -56,7 +56,7 @@ impl Shared {
     pub(crate) fn remove_later(&self, name: FileName, uid: u32) {
         let mut due = self.due();
         if due.len() < DUE_MAX {
-            due.push_back(Due { at: Instant::now() + KEPT, file: Listed { name, uid } });
+            due.push_back(Due { at: Instant::now() + STORED, file: Listed { name, uid } });
         }
     }
 
@@ -101,7 +101,7 @@ impl Shared {
         let job = user.job(&origin.job_key, &self.quotas.limits);
         let mut rank: Option<Rank> = None;
         loop {
-            let _turns = user.pass(&job, || self.outbox.room(user)).await;
+            let _turns = user.pass(&job, || self.outbox.space(user)).await;
             let message;
             (left, message) = next_of(left).await?;
             let now = self.moment();
@@ -166,7 +166,7 @@ impl Shared {
         };
         let End { time, ending } = end.unwrap_or(End { time: now, ending: "lost" });
         let left = self.jobs().leave(&member.identity.job_key, &member.key(), Some(number), time, ending);
-        self.tell(&user, left.unwrap_or_default());
+        self.report(&user, left.unwrap_or_default());
     }
 
     /// Removes what is due, and takes what nobody waits for, of each user one file at a time. For ever.

@@ -1,7 +1,7 @@
 //! What the receiver knows of ranks, in a small file that the next agent reads: one message of protocol buffers.
 //!
 //! Written beside and moved into place, so that it is whole or the one before. Not synced: after a crash of the
-//! machine no rank of it runs, and what the file did not tell the server concludes from silence.
+//! machine no rank of it runs, and what the file did not report the server concludes when no report follows.
 
 use std::path::Path;
 use throughline_sample::Message;
@@ -27,10 +27,10 @@ pub(crate) struct Saved {
 /// One rank.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SavedRank {
-    /// Its job as first told.
+    /// Its job as first reported.
     #[prost(message, optional, tag = "1")]
     pub job: Option<Job>,
-    /// The rank as last told.
+    /// The rank as last reported.
     #[prost(message, optional, tag = "2")]
     pub rank: Option<JobRank>,
     /// Start of its process, clock ticks since boot.

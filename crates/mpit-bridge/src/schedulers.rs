@@ -1,6 +1,6 @@
 //! What a rank's variables say about its job. A claim only: whoever starts a program sets its variables.
 //!
-//! Facts of each scheduler stand beside its rule; those of Slurm were seen on a running one (22.05), the others are
+//! Facts of each scheduler stand beside its rule; those of Slurm were observed on a running one (22.05), the others are
 //! documented by their makers.
 
 use crate::identity::Hello;
@@ -12,7 +12,7 @@ const ID_CHARACTERS: usize = 128;
 /// Most components of a heterogeneous job; Slurm allows 128.
 const COMPONENTS_MAX: u32 = 128;
 
-/// What a scheduler's variables tell beside the id; empty where they do not.
+/// What a scheduler's variables report beside the id; empty where they do not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     /// The job's name.
@@ -47,7 +47,7 @@ fn job(scheduler: &str, id: String, step: Option<String>) -> Option<ScheduledJob
 /// all components; control groups have the component's own id, which follows the first one's.
 ///
 /// `srun` may start processes that each are a world of their own (MPICH under `--mpi=pmix`, any MPI under
-/// `--mpi=none`): each is a job, told apart by the number of its task.
+/// `--mpi=none`): each is a job, distinguished by the number of its task.
 fn slurm(hello: &Hello) -> Option<Claim> {
     let id = hello.variable(&["SLURM_JOB_ID", "SLURM_JOBID"]).filter(|id| is_number(id))?;
     let mut step = hello.variable(&["SLURM_STEP_ID", "SLURM_STEPID"]).map(str::to_owned);
@@ -93,7 +93,7 @@ fn lsf(hello: &Hello) -> Option<Claim> {
 }
 
 /// Flux: the id in base 58, behind an f or, in UTF-8 locales, a florin sign. Instances nest, and each numbers its
-/// jobs anew: where the whole path is told, that is the id.
+/// jobs anew: where the whole path is reported, that is the id.
 fn flux(hello: &Hello) -> Option<Claim> {
     let id = hello.variable(&["FLUX_JOB_ID_PATH", "FLUX_JOB_ID"])?;
     let id = id.replace('\u{192}', "f").trim_start_matches('/').replace('/', "-");

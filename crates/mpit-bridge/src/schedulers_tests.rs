@@ -12,7 +12,7 @@ fn id(variables: &[(&str, &str)]) -> String {
     format!("{}:{}.{}", job.scheduler, job.id, job.step.unwrap_or_default())
 }
 
-/// As seen under slurmctld 22.05: `sbatch -A acct1 -J name1 --array=7`, in it `srun --mpi=pmix -n1`.
+/// As observed under slurmctld 22.05: `sbatch -A acct1 -J name1 --array=7`, in it `srun --mpi=pmix -n1`.
 const ARRAY_STEP: [(&str, &str); 9] = [
     ("SLURM_JOB_ID", "5"),
     ("SLURM_STEP_ID", "0"),
@@ -35,7 +35,7 @@ fn an_array_task_of_slurm() {
 
 /// `srun --mpi=pmix -n2` of an MPICH program: two worlds of one rank each, both rank 0.
 #[test]
-fn worlds_of_one_process_in_one_step_are_told_apart() {
+fn worlds_of_one_process_in_one_step_are_distinguished() {
     let task = |number| {
         let tasks = [("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", number)];
         let variables = [[("SLURM_JOB_ID", "4"), ("SLURM_STEP_ID", "0")], tasks].concat();

@@ -1,7 +1,7 @@
 //! One connection: from HELLO to its end, and to the end of the process behind it.
 //!
 //! A rank has ended when it said so, or when its process has. A connection alone may end because the agent or the
-//! shim closed it, and a forked child may hold one open behind its parent's end: then the process is asked.
+//! shim closed it, and a forked child may hold one open behind its parent's end: then the process is queried.
 
 use crate::frame::{FRAME_BYTES, Frame, Header, decode};
 use crate::identity::{Hello, identify};
@@ -48,8 +48,8 @@ enum Ready {
     Ended,
 }
 
-/// Between two looks whether there is room again.
-const ROOM_PAUSE: Duration = Duration::from_millis(50);
+/// Between two looks whether there is space again.
+const SPACE_PAUSE: Duration = Duration::from_millis(50);
 
 /// What one readiness of a connection led to.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ pub(crate) async fn serve(
     drop(connection);
     session.disconnected();
     // What it knew is given back now: whoever is here without a connection is a few words, and a slot or a ghost's place
-    // until its end has been told, so that also those who leave faster than that are bounded.
+    // until its end has been reported, so that also those who leave faster than that are bounded.
     let Some(gone) = session.gone(opener.uid) else { return outcome };
     let ended_at = shared.moment().utc;
     let Some(process) = process.filter(|_| !gone.has_ended) else {
@@ -135,11 +135,11 @@ async fn leave(shared: &Arc<Shared>, user: &Arc<User>, gone: &Gone, end: i64) {
         }
     }
     // Thousands may end at the same moment.
-    while shared.outbox.room(user).is_err() && !shared.stop.is_cancelled() {
-        sleep(ROOM_PAUSE).await;
+    while shared.outbox.space(user).is_err() && !shared.stop.is_cancelled() {
+        sleep(SPACE_PAUSE).await;
     }
-    let told = shared.jobs().leave(job_key, key, Some(*connection), last.time, last.ending);
-    shared.tell(user, told.unwrap_or_default());
+    let reported = shared.jobs().leave(job_key, key, Some(*connection), last.time, last.ending);
+    shared.report(user, reported.unwrap_or_default());
 }
 
 /// Waits for the end of a process; for ever where it is not watched.
@@ -277,7 +277,7 @@ impl Session {
     async fn read(&mut self, connection: &AsyncFd<OwnedFd>, ready: Ready) -> std::io::Result<Read> {
         let user = self.user.clone();
         let _turns = match &self.job {
-            Some(job) => Some(user.pass(job, || self.shared.outbox.room(&user)).await),
+            Some(job) => Some(user.pass(job, || self.shared.outbox.space(&user)).await),
             None => None,
         };
         if matches!(ready, Ready::Ended) {

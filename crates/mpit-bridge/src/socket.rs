@@ -1,5 +1,5 @@
 //! The listening socket: where it lies, who may connect, what happens to the one of a dead predecessor.
-#![allow(unsafe_code)] // tokio asks for a promise about the descriptor that it watches, which its owner gives
+#![allow(unsafe_code)] // tokio demands a promise about the descriptor that it watches, which its owner gives
 
 use nix::errno::Errno;
 use nix::sys::socket::{
@@ -89,7 +89,7 @@ pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<Listening, BindError> 
     std::fs::set_permissions(path, Permissions::from_mode(mode))
         .map_err(|error| system(path, "set its mode", error))?;
     let backlog = Backlog::new(BACKLOG).map_err(|error| system(path, "listen", error))?;
-    // Whoever sends is told with each message, from the first on, which may come before the connection is taken.
+    // The sender comes with each message, from the first on, which may come before the connection is taken.
     setsockopt(&listening.socket, sockopt::PassCred, &true)
         .map_err(|error| system(path, "ask who sends", error))?;
     listen(&listening.socket, backlog).map_err(|error| system(path, "listen", error))?;
@@ -139,13 +139,13 @@ pub(crate) struct Received {
     /// Its length; it may exceed the buffer's, and then it was cut. 0 is the end.
     pub length: usize,
     /// The process that sent it, not always the one that connected: a forked child has the descriptor, too. `None`
-    /// if it is in no PID namespace that is seen from here.
+    /// if it is in no PID namespace that is observed from here.
     pub sender: Option<u32>,
 }
 
 /// Reads one message.
 ///
-/// A rank that ends without having read the agent's answer resets the connection. The kernel tells that once,
+/// A rank that ends without having read the agent's answer resets the connection. The kernel reports that once,
 /// before what the rank had sent: its last words must not be taken for lost.
 pub(crate) fn receive(
     connection: &OwnedFd,
@@ -156,7 +156,7 @@ pub(crate) fn receive(
         let mut parts = [IoSliceMut::new(buffer)];
         let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | MsgFlags::MSG_CMSG_CLOEXEC;
         let message = recvmsg::<()>(connection.as_raw_fd(), &mut parts, Some(control), flags)?;
-        // No shim sends control data of its own; where somebody does, it does not fit and nothing can be told.
+        // No shim sends control data of its own; where somebody does, it does not fit and is dropped.
         let sender = match message.cmsgs() {
             Ok(mut controls) => controls.find_map(|control| match control {
                 ControlMessageOwned::ScmCredentials(sender) => u32::try_from(sender.pid()).ok(),

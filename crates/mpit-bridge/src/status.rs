@@ -199,7 +199,7 @@ impl Counters {
             mismatched_regions: read(&self.mismatched_regions),
             lost_rows: read(&self.lost_rows),
             unknown_names: read(&self.unknown_names),
-            running_jobs: 0, // the receiver's to tell, as are those over quota
+            running_jobs: 0, // the receiver's to report, as are those over quota
             over_quota_users: 0,
             over_quota: Vec::new(),
             waiting_bytes: 0,
@@ -249,7 +249,7 @@ pub struct Status {
     pub unknown_messages: u64,
     /// Threads beyond the shims' limit, whose calls are not counted.
     pub refused_threads: u64,
-    /// Performance variables asked for that ranks do not have.
+    /// Performance variables requested that ranks do not have.
     pub missing_variables: u64,
     /// Entries into regions beyond the shims' limits, counted in the region around them.
     pub refused_regions: u64,
@@ -281,7 +281,7 @@ pub struct Status {
     pub waiting_bytes: u64,
     /// Readings of performance variables that the agent's list does not name.
     pub unlisted_variables: u64,
-    /// Claims of a job that the kernel says is another user's.
+    /// Claims of a job that by the kernel is another user's.
     pub contested_claims: u64,
     /// Records that were not admitted, by reason.
     pub rejected: Vec<(Rejection, u64)>,

@@ -40,7 +40,7 @@ pub struct Record {
     pub region: u16,
 }
 
-/// What a record tells.
+/// What a record reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A call that is no message.
@@ -49,7 +49,7 @@ pub enum Kind {
     Send,
     /// A call that received one message.
     Receive,
-    /// A message that another call asked for and a later one saw complete: from the one to the other.
+    /// A message that another call requested and a later one saw complete: from the one to the other.
     Arrival,
     /// One of several messages sent by a call.
     Departure,

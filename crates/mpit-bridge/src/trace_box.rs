@@ -210,7 +210,7 @@ impl TraceBox {
     }
 
     /// A job has ended on this node.
-    pub(crate) fn forget(&self, job: &str) {
+    pub(crate) fn evict(&self, job: &str) {
         self.lock().jobs.remove(job);
     }
 
@@ -218,7 +218,7 @@ impl TraceBox {
         self.lock().waiting.is_empty()
     }
 
-    /// Hands over what the pipe has room for. Returns false once the agent's end is closed.
+    /// Hands over what the pipe has space for. Returns false once the agent's end is closed.
     pub(crate) fn flush(&self, pipe: &Pipe) -> bool {
         loop {
             let permit = match pipe.permit() {
@@ -287,14 +287,14 @@ mod tests {
         assert!(traces.flush(&pipe));
         assert_eq!(handed(&mut from), [(160, 50), (0, 50)]);
         assert_eq!(counters.status().dropped_trace_records, 60 + 30 + 30);
-        traces.forget("a");
+        traces.evict("a");
         traces.take(1, &mut fragment("a", 240, 80), start + Duration::from_secs(99));
         assert!(traces.flush(&pipe) && traces.is_empty());
         assert_eq!(handed(&mut from), [(240, 80)]);
     }
 
     #[test]
-    fn users_share_the_rate_and_the_room() {
+    fn users_share_the_rate_and_the_space() {
         let limits = TraceLimits { records_per_second: 1000, records_of_job: u64::MAX };
         let (counters, start) = (Arc::new(Counters::default()), Instant::now());
         let traces = TraceBox::new(limits, counters);

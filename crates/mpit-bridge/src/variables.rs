@@ -1,4 +1,4 @@
-//! Which performance variables the agent takes: those that it asked its ranks for. A shim that sends others did not
+//! Which performance variables the agent takes: those that it requested from its ranks. A shim that sends others did not
 //! heed WELCOME, or is none.
 
 use std::collections::HashSet;

@@ -13,7 +13,7 @@ pub struct Welcome {
     pub variables: Option<Vec<String>>,
     /// Peers with fewer bytes are sent only at the end.
     pub peer_bytes: Option<u64>,
-    /// Whether messages that really went are told too; `None` leaves it to the program's environment.
+    /// Whether messages that really went are reported too; `None` leaves it to the program's environment.
     pub wire: Option<bool>,
     /// Who may trace.
     pub trace: Option<Tracing>,
@@ -26,10 +26,10 @@ pub struct Welcome {
 /// Who may trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracing {
-    /// Nobody, whoever asks.
+    /// Nobody, whoever requests it.
     Never = 0,
-    /// Programs whose environment asks for it.
-    Asked = 1,
+    /// Programs whose environment requests it.
+    Requested = 1,
     /// Every program.
     Always = 2,
 }

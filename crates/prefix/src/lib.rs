@@ -114,7 +114,7 @@ impl Prefix {
             && self.set_folder(set).is_dir()
     }
 
-    /// Makes the set unless it is there already, telling each step through `progress`.
+    /// Makes the set unless it is there already, reporting each step through `progress`.
     ///
     /// Callers may run at the same time in any number of processes: one makes the set, the others wait.
     /// The set is made in a folder beside its place and renamed, so that nobody sees half of it.

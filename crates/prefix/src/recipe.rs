@@ -46,7 +46,7 @@ pub(crate) struct Recipe {
     pub set: Set,
     /// The suite to take, or `None` for the machine's own.
     pub suite: Option<&'static str>,
-    /// Packages asked for by name; apt finds what they depend on.
+    /// Packages requested by name; apt finds what they depend on.
     pub packages: &'static [&'static str],
     /// Programs of the closure that are wanted too, where a release has them in packages of their own.
     companions: &'static [&'static str],
@@ -72,7 +72,7 @@ impl Recipe {
         }
     }
 
-    /// Whether a package of the closure belongs into the prefix: what was asked for, and shared libraries.
+    /// Whether a package of the closure belongs into the prefix: what was requested, and shared libraries.
     /// Everything else of a closure (perl, dpkg, adduser, locales, ...) is there on any Debian, or serves
     /// the maintainer scripts, which are never run here.
     pub fn wants(&self, package: &str) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! Both formats are read: one line per entry (`sources.list`) and deb822 (`.sources`). Only entries of the
 //! Debian archive itself serve: a vendor's repository has no other suite to offer. Which entries those are
-//! is told by suite (the machine's release, or an alias of a release), component and place; an entry that
+//! is named by suite (the machine's release, or an alias of a release), component and place; an entry that
 //! is signed by a keyring of somebody else is passed over.
 
 use std::fmt::Write as _;

@@ -63,7 +63,7 @@ pub(crate) fn check(recipe: &Recipe, prefix: &Prefix) -> Result<(), Error> {
             .arg(argument)
             .output()
             .map_err(|error| broken(error.to_string()))?;
-        // ibsim and opensm end with a status of their own after telling the version; the loader's own
+        // ibsim and opensm end with a status of their own after reporting the version; the loader's own
         // failure is 127, and so is the shell's.
         if matches!(output.status.code(), None | Some(126 | 127)) {
             return Err(broken(String::from_utf8_lossy(&output.stderr).trim().to_owned()));

@@ -127,7 +127,7 @@ impl Agent {
     }
 
     /// Takes one message of any length up to [`MESSAGE_BYTES_MAX`] into `message`, waiting as [`Agent::recv`]
-    /// does, and tells who sent it.
+    /// does, and reports who sent it.
     ///
     /// # Errors
     /// As [`Agent::recv`], and when the message is longer.
@@ -151,15 +151,15 @@ impl Agent {
     /// Reads what waits into the buffer: kernel status and length of the message; `None` when there is nothing.
     fn take(&mut self, wait: Duration) -> Result<Option<(u32, usize)>, Error> {
         loop {
-            let room = self.buffer.message_bytes();
-            let mut length = c_int::try_from(room).unwrap_or(c_int::MAX);
+            let space = self.buffer.message_bytes();
+            let mut length = c_int::try_from(space).unwrap_or(c_int::MAX);
             let wait_ms = c_int::try_from(wait.as_millis()).unwrap_or(c_int::MAX);
             let pointer = self.buffer.bytes_mut().as_mut_ptr().cast();
-            // SAFETY: the buffer has room for umad_size() + length bytes.
+            // SAFETY: the buffer has space for umad_size() + length bytes.
             let result = unsafe { (self.library.recv)(self.descriptor, pointer, &raw mut length, wait_ms) };
             if result >= 0 {
                 self.idle_failures = 0;
-                let length = usize::try_from(length).unwrap_or(0).min(room);
+                let length = usize::try_from(length).unwrap_or(0).min(space);
                 let status = self.buffer.word(offset_of!(raw::IbUserMad, status));
                 return Ok(Some((u32::from_ne_bytes(status), length)));
             }
@@ -178,11 +178,11 @@ impl Agent {
         }
     }
 
-    /// Makes room for a message of this many bytes.
+    /// Makes space for a message of this many bytes.
     fn grow(&mut self, needed: c_int) -> Result<(), Error> {
-        let room = self.buffer.message_bytes();
+        let space = self.buffer.message_bytes();
         let needed = usize::try_from(needed).unwrap_or(0);
-        if needed <= room || needed > MESSAGE_BYTES_MAX {
+        if needed <= space || needed > MESSAGE_BYTES_MAX {
             let cause = std::io::Error::other(format!(
                 "a message of {needed} bytes is waiting; {MESSAGE_BYTES_MAX} are the most that are taken"
             ));

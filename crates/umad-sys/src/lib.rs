@@ -1,7 +1,7 @@
 //! libibumad: declarations, opened at run time, and the few safe calls that a crawler needs.
 //!
 //! libibumad is opened with `dlopen`, so that programs start on machines without it. The calls go through the
-//! dynamic linker, so a preloaded simulator (libumad2sim) sees them. Nothing here knows what a MAD says.
+//! dynamic linker, so a preloaded simulator (libumad2sim) observes them. Nothing here knows what a MAD says.
 #![allow(unsafe_code)] // Foreign functions; each block has its reason.
 
 mod agent;
@@ -48,7 +48,7 @@ pub enum Error {
         "no InfiniBand device {what}: {cause}; `ls /sys/class/infiniband` shows the devices, and the kernel module ib_umad must be loaded"
     )]
     NoDevice {
-        /// What was asked for.
+        /// What was requested.
         what: String,
         /// The system's reason.
         cause: std::io::Error,
@@ -249,7 +249,7 @@ impl Library {
         };
         let Registration { class, version, rmpp_version, methods } = *registration;
         let mut mask = method_mask(methods);
-        // Who only asks and never serves has no mask at all.
+        // Who only queries and never serves has no mask at all.
         let mask = if methods.is_empty() { std::ptr::null_mut() } else { mask.as_mut_ptr() };
         // SAFETY: an open descriptor; the mask is NULL or as long as the header says.
         agent.id = unsafe {

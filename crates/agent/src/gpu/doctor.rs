@@ -170,7 +170,7 @@ fn read_by_nvml(config: &Config, status: &SourceStatus, batch: &Batch) -> Vec<Fi
     for coverage in &batch.coverage {
         let mut reasons: Vec<_> = coverage.reasons.iter().collect();
         reasons.sort();
-        // These two are told above.
+        // These two are reported above.
         for (reason, count) in reasons
             .into_iter()
             .filter(|(reason, _)| *reason != "link_inactive" && *reason != "pcie_counter_too_narrow")
@@ -240,7 +240,7 @@ fn profiling(proc: &Path) -> Finding {
     }
 }
 
-/// Whether CUPTI could be asked. It is not: that would take the performance monitor from whoever has it, the agent too.
+/// Whether CUPTI could be queried. It is not: that would take the performance monitor from whoever has it, the agent too.
 fn cupti(config: &Config) -> Finding {
     let wanted = &config.cupti.library;
     let found = if wanted.components().count() > 1 {
@@ -303,11 +303,11 @@ fn library(name: &str) -> Option<PathBuf> {
 
 fn is_running(proc: &Path, name: &str) -> bool {
     // The kernel keeps 15 characters of a program's name.
-    let kept = &name[..name.len().min(15)];
+    let stored = &name[..name.len().min(15)];
     let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
     entries
         .map(|entry| entry.path().join("comm"))
-        .any(|comm| std::fs::read_to_string(comm).is_ok_and(|text| text.trim_end() == kept))
+        .any(|comm| std::fs::read_to_string(comm).is_ok_and(|text| text.trim_end() == stored))
 }
 
 fn sheet(node: &str, findings: &[Finding]) -> String {
@@ -337,17 +337,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_may_profile_is_told_by_the_driver() {
+    fn who_may_profile_is_known_from_the_driver() {
         let proc = tempfile::tempdir().unwrap();
         assert_eq!(profiling(proc.path()).grade, Grade::Absent);
         let folder = proc.path().join("driver/nvidia");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join("params"), "ResmanDebugLevel: 1\nRmProfilingAdminOnly: 1\n").unwrap();
-        let told = profiling(proc.path());
+        let reported = profiling(proc.path());
         assert!(
-            told.text.contains("root only") && told.remedy.contains("NVreg_RestrictProfiling"),
+            reported.text.contains("root only") && reported.remedy.contains("NVreg_RestrictProfiling"),
             "{}",
-            told.text
+            reported.text
         );
         std::fs::write(folder.join("params"), "RmProfilingAdminOnly: 0\n").unwrap();
         assert!(profiling(proc.path()).text.contains("every user"));

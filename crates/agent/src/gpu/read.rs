@@ -96,11 +96,11 @@ impl Readings {
         self.source.status()
     }
 
-    /// Which processes use a GPU, by asking now: how many, or why that is not known.
+    /// Which processes use a GPU, by a query now: how many, or why that is not known.
     pub async fn processes(&self) -> Result<usize, &'static str> {
         let deadline = Instant::now() + Duration::from_secs(2);
         loop {
-            self.source.ask_processes();
+            self.source.query_processes();
             match self.source.processes() {
                 Ok(known) => return Ok(known.len()),
                 Err("not_listed_yet") if Instant::now() < deadline => sleep(LOOK).await,
@@ -129,7 +129,7 @@ impl Nothing {
     ///
     /// # Errors
     /// Always: the failure to print.
-    pub fn tell(&self) -> anyhow::Result<ExitCode> {
+    pub fn report(&self) -> anyhow::Result<ExitCode> {
         let each = self.0.iter().map(|(vendor, status)| format!("{}: {}", vendor.name(), why(status)));
         let each = each.collect::<Vec<_>>().join("; ");
         let why = if each.is_empty() { "every source is switched off".to_owned() } else { each };
@@ -140,6 +140,6 @@ impl Nothing {
 
 /// Why a source gives no reading, with the remedy.
 pub fn why(status: &SourceStatus) -> String {
-    let untold = || format!("no reading came in time ({})", status.state.name());
-    status.detail.clone().unwrap_or_else(untold)
+    let unreported = || format!("no reading came in time ({})", status.state.name());
+    status.detail.clone().unwrap_or_else(unreported)
 }

@@ -39,7 +39,7 @@ pub async fn run(config: &Config, how: &How) -> anyhow::Result<ExitCode> {
     };
     let (mut readings, mut before) = match first {
         Ok(first) => first,
-        Err(nothing) => return nothing.tell(),
+        Err(nothing) => return nothing.report(),
     };
     let whole = |batch: &Batch| -> Vec<GpuInfo> {
         batch.gpus.iter().filter(|gpu| gpu.parent_uuid.is_empty()).cloned().collect()
@@ -59,7 +59,7 @@ pub async fn run(config: &Config, how: &How) -> anyhow::Result<ExitCode> {
                 drop(screen);
                 let vendor = readings.vendor();
                 readings.stop().await;
-                return Nothing::of(vendor, *status).tell();
+                return Nothing::of(vendor, *status).report();
             }
         };
         if !batch.gpus.is_empty() {
@@ -92,7 +92,7 @@ fn show(screen: Option<&Screen>, text: &str) -> std::io::Result<()> {
     }
 }
 
-/// One link, or PCIe, between two readings. What can't be told is absent.
+/// One link, or PCIe, between two readings. What is not known is absent.
 #[derive(Clone, Debug, PartialEq)]
 struct Use {
     gpu: String,

@@ -25,7 +25,7 @@ pub async fn run(
             readings.stop().await;
             batch
         }
-        Err(nothing) => return nothing.tell(),
+        Err(nothing) => return nothing.report(),
     };
     let here = places(&config.sysfs.root, batch.gpus.iter().map(|gpu| gpu.pci_bus_id.as_str()));
     let text = if as_json {

@@ -1,4 +1,4 @@
-//! The GPUs' performance monitors: starts the source of crate `gpu` that asks CUPTI.
+//! The GPUs' performance monitors: starts the source of crate `gpu` that queries CUPTI.
 
 use super::gpu::translate;
 use super::{Source, Start, Status};

@@ -58,8 +58,8 @@ fn settings_of(config: &Config, vendor: Vendor) -> GpuConfig {
         Vendor::Dcgm => {
             let section = &config.dcgm;
             let other = other(config, vendor, &section.library, section.interval_seconds);
-            // NVML's tells what there is; without it DCGM's does.
-            GpuConfig { tells_inventory: !config.nvml.enabled, ..other }
+            // NVML's reports what there is; without it DCGM's does.
+            GpuConfig { reports_inventory: !config.nvml.enabled, ..other }
         }
         Vendor::AmdSmi => other(config, vendor, &config.amd_smi.library, config.amd_smi.interval_seconds),
         Vendor::LevelZero => {
@@ -69,7 +69,7 @@ fn settings_of(config: &Config, vendor: Vendor) -> GpuConfig {
 }
 
 /// The vendors' libraries that are switched on, in the order in which sources are believed, each as a source of its own
-/// that tells what there is.
+/// that reports what there is.
 pub fn switched_on(config: &Config) -> Vec<GpuConfig> {
     let is_on = |vendor: &Vendor| match vendor {
         Vendor::Nvml => config.nvml.enabled,
@@ -80,7 +80,7 @@ pub fn switched_on(config: &Config) -> Vec<GpuConfig> {
     let mut vendors: Vec<Vendor> = Vendor::ALL.into_iter().filter(is_on).collect();
     vendors.sort_by_key(|vendor| gpu_source_rank(vendor.name()));
     let settings = vendors.into_iter().map(|vendor| settings_of(config, vendor));
-    settings.map(|settings| GpuConfig { tells_inventory: true, ..settings }).collect()
+    settings.map(|settings| GpuConfig { reports_inventory: true, ..settings }).collect()
 }
 
 /// What the configuration says to a source of another vendor.
@@ -93,8 +93,8 @@ fn begin(config: GpuConfig, start: Start) -> anyhow::Result<Box<dyn Source>> {
     let utc = super::monotonic_to_utc(start.clock);
     // A library named by its path was meant to be there; the standard name is looked for on every node.
     let expected = config.library.components().count() > 1;
-    let processes = match (config.vendor, config.tells_inventory) {
-        (Vendor::Nvml, _) => Lists::Asked,
+    let processes = match (config.vendor, config.reports_inventory) {
+        (Vendor::Nvml, _) => Lists::Requested,
         (_, true) => Lists::Never,
         (_, false) => Lists::AnotherDoes,
     };
@@ -102,14 +102,14 @@ fn begin(config: GpuConfig, start: Start) -> anyhow::Result<Box<dyn Source>> {
     Ok(Box::new(Gpus { source, expected, processes }))
 }
 
-/// Who tells which processes are on the GPUs of a source.
+/// Who reports which processes are on the GPUs of a source.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lists {
-    /// It does, when it is asked.
-    Asked,
-    /// Nobody: its library does not tell.
+    /// It does, on request.
+    Requested,
+    /// Nobody: its library does not report.
     Never,
-    /// The source that tells of the same GPUs.
+    /// The source that reports the same GPUs.
     AnotherDoes,
 }
 
@@ -122,7 +122,7 @@ struct Gpus {
 
 impl Source for Gpus {
     fn status(&self) -> Status {
-        // A counter that is left out because the configuration does not ask for it is no failure.
+        // A counter that is left out because the configuration does not request it is no failure.
         translate(self.source.status(), self.expected, &["pcie_counter_too_narrow"])
     }
 
@@ -130,9 +130,9 @@ impl Source for Gpus {
         self.source.sample_now()
     }
 
-    fn ask_processes(&self) {
-        if self.processes == Lists::Asked {
-            self.source.ask_processes();
+    fn query_processes(&self) {
+        if self.processes == Lists::Requested {
+            self.source.query_processes();
         }
     }
 
@@ -140,11 +140,11 @@ impl Source for Gpus {
         if self.processes == Lists::AnotherDoes {
             return None;
         }
-        // Where there is no GPU no process uses one. Where there is one and nobody tells, it is not known: none would
+        // Where there is no GPU no process uses one. Where there is one and nobody reports, it is not known: none would
         // be a claim.
         Some(match (self.status().health, self.processes) {
             (Health::NotHere, _) => Ok(BTreeMap::new()),
-            (_, Lists::Asked) => self.source.processes(),
+            (_, Lists::Requested) => self.source.processes(),
             _ => Err("not_told_by_library"),
         })
     }

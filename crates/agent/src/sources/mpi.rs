@@ -102,7 +102,7 @@ fn make_run_dir(folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Open MPI's monitoring has to be switched on before MPI starts, so before a rank can be told: a file beside the socket
+/// Open MPI's monitoring has to be switched on before MPI starts, so before a rank can be notified: a file beside the socket
 /// says it to programs that are being loaded (`shim/wire.c`). It outlives an agent that is killed, and costs those
 /// programs 0.1 microseconds a message until the next agent starts.
 fn mark_wire(socket: &Path, wanted: bool) {
@@ -128,7 +128,7 @@ fn welcome(settings: &Mpi) -> Welcome {
         wire: settings.wire.then_some(true),
         trace: Some(match settings.trace {
             Trace::Never => Tracing::Never,
-            Trace::Asked => Tracing::Asked,
+            Trace::Requested => Tracing::Requested,
             Trace::Always => Tracing::Always,
         }),
         trace_records_per_second: Some(settings.trace_records_per_second.into()),
@@ -268,28 +268,30 @@ mod tests {
             step: Some("4294967290".into()),
             components: 1,
         };
-        assert_eq!(kernel.ask(7, Some(&claim("slurm", "5"))), Verdict::Confirms);
-        assert_eq!(kernel.ask(7, Some(&claim("slurm", "6"))), Verdict::Contradicts);
-        assert_eq!(kernel.ask(7, Some(&claim("pbs", "5"))), Verdict::Contradicts);
+        assert_eq!(kernel.query(7, Some(&claim("slurm", "5"))), Verdict::Confirms);
+        assert_eq!(kernel.query(7, Some(&claim("slurm", "6"))), Verdict::Contradicts);
+        assert_eq!(kernel.query(7, Some(&claim("pbs", "5"))), Verdict::Contradicts);
         // The second component of a heterogeneous job that began with job 4.
         let component = ScheduledJob { components: 2, ..claim("slurm", "4") };
-        assert_eq!(kernel.ask(7, Some(&component)), Verdict::Confirms);
-        assert!(matches!(kernel.ask(7, None), Verdict::In(job) if job.scheduler == "slurm" && job.id == "5"));
+        assert_eq!(kernel.query(7, Some(&component)), Verdict::Confirms);
+        assert!(
+            matches!(kernel.query(7, None), Verdict::In(job) if job.scheduler == "slurm" && job.id == "5")
+        );
         for pid in [8, 9] {
-            assert_eq!(kernel.ask(pid, Some(&claim("slurm", "6"))), Verdict::Unknown);
-            assert_eq!(kernel.ask(pid, None), Verdict::Unknown);
+            assert_eq!(kernel.query(pid, Some(&claim("slurm", "6"))), Verdict::Unknown);
+            assert_eq!(kernel.query(pid, None), Verdict::Unknown);
         }
         put(10, "0::/lsf/cluster/job.77.4242.1790000000\n");
-        assert_eq!(kernel.ask(10, Some(&claim("lsf", "77[3]"))), Verdict::Confirms);
-        assert_eq!(kernel.ask(10, Some(&claim("lsf", "78"))), Verdict::Contradicts);
+        assert_eq!(kernel.query(10, Some(&claim("lsf", "77[3]"))), Verdict::Confirms);
+        assert_eq!(kernel.query(10, Some(&claim("lsf", "78"))), Verdict::Contradicts);
         put(11, "0::/system.slice/imp-shell-0-\u{192}2oLkTLb.service\n");
-        assert_eq!(kernel.ask(11, Some(&claim("flux", "f2oLkTLb"))), Verdict::Confirms);
-        assert_eq!(kernel.ask(11, Some(&claim("flux", "f3"))), Verdict::Unknown, "of a nested instance");
-        assert_eq!(kernel.ask(11, Some(&claim("sge", "5"))), Verdict::Unknown);
+        assert_eq!(kernel.query(11, Some(&claim("flux", "f2oLkTLb"))), Verdict::Confirms);
+        assert_eq!(kernel.query(11, Some(&claim("flux", "f3"))), Verdict::Unknown, "of a nested instance");
+        assert_eq!(kernel.query(11, Some(&claim("sge", "5"))), Verdict::Unknown);
     }
 
     #[test]
-    fn shims_are_told_what_is_configured() {
+    fn shims_receive_what_is_configured() {
         let mut settings = Mpi::default();
         assert_eq!(welcome(&settings).variables, None);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! One source's place among the agent's: what is told of it while it runs, fails or has been stopped.
+//! One source's place among the agent's: orders for it while it runs, fails or has been stopped.
 
 use super::{Health, Source, Status};
 use throughline_daemon::SelfFigures;
@@ -14,9 +14,9 @@ pub(super) struct Slot {
     pub(super) source: Option<Box<dyn Source>>,
     /// Why it did not start.
     pub(super) error: Option<anyhow::Error>,
-    /// What was last told about it: how it is, and its state.
-    pub(super) told: Option<(Health, String)>,
-    /// What is told when it does not run.
+    /// What was last reported about it: how it is, and its state.
+    pub(super) reported: Option<(Health, String)>,
+    /// What is reported when it does not run.
     pub(super) otherwise: Status,
 }
 
@@ -31,14 +31,14 @@ impl Slot {
             return None; // It is still starting, or tries again.
         }
         let now = (status.health, status.state);
-        let before = self.told.replace(now.clone());
-        let is_news = match &before {
+        let before = self.reported.replace(now.clone());
+        let is_update = match &before {
             Some(before) => *before != now,
             None => now.0 != Health::Up,
         };
         let (health, state) = now;
         let up = health == Health::Up;
-        if !is_news && (up || !repeat) {
+        if !is_update && (up || !repeat) {
             return None;
         }
         let (kind, severity) = match health {
@@ -68,16 +68,16 @@ impl Slot {
 }
 
 /// Puts one source's state into the figures.
-pub(super) fn tell(figures: &SelfFigures, name: &'static str, status: &Status, is_beginning: bool) {
+pub(super) fn report(figures: &SelfFigures, name: &'static str, status: &Status, is_beginning: bool) {
     // Exact up to 2^53, which no count of a process reaches.
     #[allow(clippy::cast_precision_loss)]
     let number = |count: u64| count as f64;
-    // Absent is not zero: a node without GPUs has no failing source. One that was told of before and is gone has.
-    let told_before = figures.get(name, &SOURCE_UP).is_some();
+    // Absent is not zero: a node without GPUs has no failing source. One that was reported before and is gone has.
+    let reported_before = figures.get(name, &SOURCE_UP).is_some();
     let up = match status.health {
         Health::Up => Some(1.0),
-        Health::NotHere if !told_before => None,
-        Health::Starting if !told_before && is_beginning => None,
+        Health::NotHere if !reported_before => None,
+        Health::Starting if !reported_before && is_beginning => None,
         Health::NotHere | Health::Starting | Health::Failing => Some(0.0),
     };
     if let Some(up) = up {

@@ -27,8 +27,8 @@ fn sources(stopped: &Arc<Mutex<bool>>) -> Sources {
     let good: Box<dyn Source> = Box::new(Fake(stopped.clone()));
     let error = Some(anyhow::anyhow!("no thread"));
     let slots = vec![
-        Slot { name: "good", source: Some(good), error: None, told: None, otherwise: Status::default() },
-        Slot { name: "bad", source: None, error, told: None, otherwise: failed },
+        Slot { name: "good", source: Some(good), error: None, reported: None, otherwise: Status::default() },
+        Slot { name: "bad", source: None, error, reported: None, otherwise: failed },
     ];
     Sources { slots: Arc::new(Mutex::new(slots)), edge: Arc::default(), begun: Instant::now() }
 }
@@ -38,7 +38,7 @@ async fn one_failed_source_leaves_the_other_up() {
     let stopped = Arc::default();
     let sources = sources(&stopped);
     let figures = SelfFigures::default();
-    sources.tell(&figures);
+    sources.report(&figures);
     assert_eq!(figures.get("good", &SOURCE_UP), Some(1.0));
     assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
     assert_eq!(figures.get("good", &CONNECTED_RANKS), Some(2.0));
@@ -48,7 +48,7 @@ async fn one_failed_source_leaves_the_other_up() {
     assert!(sources.mistake().is_none());
     sources.stop().await;
     assert!(*stopped.lock().unwrap());
-    sources.tell(&figures);
+    sources.report(&figures);
     assert_eq!(figures.get("good", &SOURCE_UP), Some(0.0));
     assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
 }
@@ -72,7 +72,7 @@ async fn a_source_that_ceases_to_deliver_is_an_event() {
 fn what_the_node_does_not_have_is_absent_until_it_was_there() {
     let figures = SelfFigures::default();
     let up_after = |health, is_beginning| {
-        tell(&figures, "nvml", &Status { health, ..Status::default() }, is_beginning);
+        report(&figures, "nvml", &Status { health, ..Status::default() }, is_beginning);
         figures.get("nvml", &SOURCE_UP)
     };
     assert_eq!(up_after(Health::Starting, true), None);
@@ -86,7 +86,7 @@ fn what_the_node_does_not_have_is_absent_until_it_was_there() {
 fn what_the_node_does_not_have_is_an_event_that_is_no_warning() {
     let absent =
         Status { health: Health::NotHere, state: "no_gpu".into(), settled: true, ..Status::default() };
-    let slot = Slot { name: "nvml", source: None, error: None, told: None, otherwise: absent };
+    let slot = Slot { name: "nvml", source: None, error: None, reported: None, otherwise: absent };
     let sources =
         Sources { slots: Arc::new(Mutex::new(vec![slot])), edge: Arc::default(), begun: Instant::now() };
     let event = sources.changes(1, false).remove(0);

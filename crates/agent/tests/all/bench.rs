@@ -241,14 +241,14 @@ impl Agent {
         }
     }
 
-    /// Asks it to end and waits for it; gives its log.
+    /// Signals it to end and waits for it; gives its log.
     pub fn stop(&mut self) -> (ExitStatus, String) {
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
         self.end()
     }
 
-    /// Asks it to stop as timeout(1) does, by two signals that it finds at the same time.
+    /// Signals it to stop as timeout(1) does, by two signals that it finds at the same time.
     pub fn stop_by_two_signals(&mut self) -> (ExitStatus, String) {
         use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGSTOP, SIGTERM};
         let pid = nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap());

@@ -94,12 +94,12 @@ fn commands_read_by_the_library_that_a_site_has_switched_on() {
     assert!(drawn.contains("GPU 0 ══1══ GPU 7  64.0 GB/s") && drawn.contains("xGMI link 6"), "{drawn}");
     let shown = text(&gpu(&node, &["top", "--links", "--count", "1", "--interval", "0.1"]));
     assert!(shown.contains("xGMI link 0") && !shown.contains("NVLink"), "{shown}");
-    let told = json(&gpu(&node, &["doctor", "--json"]));
+    let reported = json(&gpu(&node, &["doctor", "--json"]));
     let of = |source: &str| -> Vec<Value> {
-        let checks = told["checks"].as_array().unwrap().iter();
+        let checks = reported["checks"].as_array().unwrap().iter();
         checks.filter(|check| check["source"] == source).map(|check| check["grade"].clone()).collect()
     };
-    assert_eq!((of("amd_smi"), of("nvml")), (vec!["ok".into(); 2], vec!["absent".into()]), "{told}");
+    assert_eq!((of("amd_smi"), of("nvml")), (vec!["ok".into(); 2], vec!["absent".into()]), "{reported}");
     // Switched on and not there is a problem, and both libraries say why.
     let missing = amd().with("AMD_SMI__LIBRARY", "/nowhere/libamd_smi.so");
     assert_eq!(gpu(&missing, &["doctor"]).status.code(), Some(2));
@@ -109,7 +109,7 @@ fn commands_read_by_the_library_that_a_site_has_switched_on() {
 }
 
 #[test]
-fn topo_tells_programs_the_mesh_of_a_dgx_1() {
+fn topo_reports_programs_the_mesh_of_a_dgx_1() {
     let node = json(&gpu(&Node::bare().with_gpus("dgx1-v100"), &["topo", "--json"]));
     let links = node["logical_links"].as_array().unwrap();
     // 8 GPUs with 4 neighbours each; 24 physical links between pairs.
@@ -123,8 +123,8 @@ fn topo_tells_programs_the_mesh_of_a_dgx_1() {
 #[test]
 fn topo_knows_numa_nodes_and_nearest_adapters() {
     let node = with_places(Node::bare().with_gpus("hgx-h200"));
-    let told = json(&gpu(&node, &["topo", "--json"]));
-    let gpus = told["gpus"].as_array().unwrap();
+    let reported = json(&gpu(&node, &["topo", "--json"]));
+    let gpus = reported["gpus"].as_array().unwrap();
     for (index, gpu) in gpus.iter().enumerate() {
         assert_eq!(gpu["nearest_hcas"], serde_json::json!([format!("mlx5_{index}")]));
         assert_eq!(
@@ -168,8 +168,8 @@ fn commands_say_that_there_is_no_gpu_and_doctor_says_why() {
         assert_eq!(output.status.code(), Some(69), "{said}");
         assert!(said.contains("no GPU can be read") && said.contains("gpu doctor"), "{said}");
     }
-    let told = json(&gpu(&node, &["doctor", "--json"]));
-    let checks = told["checks"].as_array().unwrap();
+    let reported = json(&gpu(&node, &["doctor", "--json"]));
+    let checks = reported["checks"].as_array().unwrap();
     let library = checks.iter().find(|check| check["what"] == "library").unwrap();
     assert_eq!((&library["grade"], &library["source"]), (&"absent".into(), &"nvml".into()));
     assert!(library["text"].as_str().unwrap().contains("cannot open"), "{library}");
@@ -178,8 +178,8 @@ fn commands_say_that_there_is_no_gpu_and_doctor_says_why() {
 #[test]
 fn doctor_finds_what_can_be_read_and_what_not() {
     let well = json(&gpu(&Node::bare().with_gpus("dgx2-v100"), &["doctor", "--json"]));
-    let grades = |told: &Value, grade: &str| -> Vec<String> {
-        let checks = told["checks"].as_array().unwrap().iter();
+    let grades = |reported: &Value, grade: &str| -> Vec<String> {
+        let checks = reported["checks"].as_array().unwrap().iter();
         checks
             .filter(|check| check["grade"] == grade)
             .map(|check| check["what"].as_str().unwrap().to_owned())

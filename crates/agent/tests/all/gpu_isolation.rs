@@ -20,7 +20,7 @@ const READINGS_BEFORE: u32 = 9;
 /// Readings of every other source that must follow at least.
 const READINGS_AFTER: usize = 12;
 /// Readings that are waited for: of those that are counted then, a source's channel may have held 32 when the fault was
-/// seen, and a few were on their way.
+/// observed, and a few were on their way.
 const READINGS_WAITED: f64 = 48.0;
 
 /// Sources whose doubles count in steps; DCGM's gives rates of the time between, and CUPTI's samples by a clock of its own.
@@ -154,10 +154,10 @@ fn costs_nobody_else_a_sample(at_fault: &str, fault: &str) {
     for source in ALL.into_iter().filter(|source| *source != at_fault) {
         let after = times(&batches, source).range(ended..).count();
         assert!(after >= READINGS_AFTER, "{at_fault} {fault}: {after} readings of {source} after it");
-        let told = batches.iter().flat_map(|batch| &batch.events).filter(|event| event.source == source);
-        let told: Vec<_> =
-            told.filter(|event| !["source.up", "gpu.sampled"].contains(&event.kind.as_str())).collect();
-        assert!(told.is_empty(), "{at_fault} {fault}: {told:?}");
+        let reported = batches.iter().flat_map(|batch| &batch.events).filter(|event| event.source == source);
+        let reported: Vec<_> =
+            reported.filter(|event| !["source.up", "gpu.sampled"].contains(&event.kind.as_str())).collect();
+        assert!(reported.is_empty(), "{at_fault} {fault}: {reported:?}");
     }
     BY_STEPS
         .into_iter()

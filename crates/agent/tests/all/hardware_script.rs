@@ -18,7 +18,7 @@ fn run(check_status: i32) -> (Option<i32>, String) {
     let programs = node.path().join("programs");
     std::fs::create_dir(&programs).unwrap();
     write_program(&programs.join("nvidia-smi"), "#!/bin/sh\necho '0, NVIDIA H200, 580.65.06'\n");
-    // A check that wants a copy asks for one and waits until it was made.
+    // A check that wants a copy requests one and waits until it was made.
     let cargo = format!(
         "#!/bin/sh\ncase \" $* \" in *' --no-run '*) exit 0 ;; esac\nfor last; do :; done\necho 'running 1 test'\n\
          case $last in *copy*) printf to >\"$THROUGHLINE_COPY_READY\"\n\

@@ -199,7 +199,7 @@ fn killed_at_the_goodbye() {
 /// Its spool can grow no further (RLIMIT_FSIZE, as a full disk): ranks notice nothing, the agent lives on, says so, and
 /// still shows what it cannot keep.
 #[test]
-fn no_room_for_the_spool() {
+fn no_space_for_the_spool() {
     let node = Node::bare();
     let agent = node.run_with_file_limit(16 * 1024);
     let running = start(Library::Mpich, &node.socket(), 100, 20);

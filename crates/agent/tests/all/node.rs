@@ -19,7 +19,7 @@ fn promtool(text: &str) -> String {
 }
 
 #[test]
-fn once_tells_why_a_source_has_nothing() {
+fn once_reports_why_a_source_has_nothing() {
     let json = Node::bare().with("MPI__ENABLED", "false").once();
     assert_eq!(json["node"], "n1");
     let nvml = &json["sources"]["nvml"];

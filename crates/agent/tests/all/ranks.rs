@@ -51,7 +51,7 @@ fn whole(kind: u16, sequence: u32, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Not a test of its own: what [`Rank::start`] runs in another process. Connects, says hello, and again whenever the
+/// Not a test of its own: what [`Rank::start`] runs in another process. Connects, sends its HELLO, and again whenever the
 /// agent has gone, until its standard input is closed; then it says goodbye if it can.
 #[test]
 #[ignore = "needs its parent: the tests below run it as a rank"]
@@ -93,7 +93,7 @@ fn a_rank() {
                 send(socket.as_raw_fd(), &frame(7, 2, &[(32, &1_u32.to_le_bytes())]), MsgFlags::MSG_NOSIGNAL);
             return;
         }
-        // Sums, as a shim sends them: what the agent has no room for is in the next ones.
+        // Sums, as a shim sends them: what the agent has no space for is in the next ones.
         calls += 1;
         let push = if pushes { operation(calls) } else { frame(6, 1, &[]) };
         let sent = send(socket.as_raw_fd(), &push, MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT);
@@ -297,9 +297,9 @@ fn ranks_have_places() {
     assert!(!end(0).cpus.is_empty());
 }
 
-/// Where a library does not tell processes, a rank's GPUs are unknown, which is not none.
+/// Where a library does not report processes, a rank's GPUs are unknown, which is not none.
 #[test]
-fn ranks_on_gpus_whose_library_tells_no_processes() {
+fn ranks_on_gpus_whose_library_reports_no_processes() {
     let library = crate::bench::nvml_double().parent().unwrap().join("libamd_smi.so");
     // NVML is switched on as on every node, and finds nothing.
     let node = Node::bare()
@@ -345,7 +345,7 @@ fn until_counted(agent: &crate::bench::Agent, name: &str, source: &str) {
     }
 }
 
-/// Stopped for longer than its socket has room, the agent has all sums in the end, and no rank ended by it.
+/// Stopped for longer than its socket has space, the agent has all sums in the end, and no rank ended by it.
 #[test]
 fn a_stopped_agent_loses_nothing_but_fine_time() {
     let node = Node::bare();
@@ -355,11 +355,11 @@ fn a_stopped_agent_loses_nothing_but_fine_time() {
     signal(&agent, nix::sys::signal::Signal::SIGSTOP);
     std::thread::sleep(Duration::from_secs(2));
     signal(&agent, nix::sys::signal::Signal::SIGCONT);
-    let told = rank.end();
+    let reported = rank.end();
     agent.wait_for(&["throughline_running_jobs{source=\"mpi\"} 0"]);
     assert!(agent.stop().0.success());
     let batches = node.spooled();
-    assert_eq!(calls(&batches), told);
+    assert_eq!(calls(&batches), reported);
     let ends = ranks(&batches)
         .iter()
         .filter(|rank| rank.end != 0)
@@ -368,7 +368,7 @@ fn a_stopped_agent_loses_nothing_but_fine_time() {
     assert_eq!(ends, ["clean"]);
 }
 
-/// The disk is full under spool and state file: ranks are served, it is counted, and when there is room again the
+/// The disk is full under spool and state file: ranks are served, it is counted, and when there is space again the
 /// newest sums are there. On a small file system of its own.
 #[test]
 fn a_full_disk_under_the_agent() {
@@ -393,11 +393,11 @@ fn a_full_disk_under_the_agent() {
     until_counted(&agent, "throughline_state_failures_total", "mpi");
     drop(file);
     std::fs::remove_file(&filler).unwrap();
-    let told = rank.end();
+    let reported = rank.end();
     agent.wait_for(&["throughline_running_jobs{source=\"mpi\"} 0"]);
     assert!(agent.stop().0.success());
     let batches = node.spooled();
-    assert_eq!(calls(&batches), told);
+    assert_eq!(calls(&batches), reported);
     assert!(ranks(&batches).iter().any(|rank| rank.ending == "clean"));
     drop(unmount);
 }

@@ -1,4 +1,4 @@
-//! Starting the real binary: what is wrong is told in one message with its exit status, and nothing panics.
+//! Starting the real binary: what is wrong is reported in one message with its exit status, and nothing panics.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -72,7 +72,7 @@ fn a_wrong_configuration_names_file_line_and_key() {
 }
 
 #[test]
-fn wrong_usage_and_a_missing_file_are_told() {
+fn wrong_usage_and_a_missing_file_are_reported() {
     let agent = || Command::new(env!("CARGO_BIN_EXE_throughline-agent"));
     let output = agent().arg("walk").output().unwrap();
     assert_eq!(output.status.code(), Some(64));

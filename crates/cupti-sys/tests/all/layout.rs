@@ -124,8 +124,8 @@ fn in_c(release: &Release, stated: &[Stated]) -> Option<Vec<i64>> {
     compiler.args([folder.path(), &cupti, &cuda].map(include)).arg("-o").arg(at("probe")).arg(at("probe.c"));
     let compiled = compiler.output().unwrap();
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let told = Command::new(at("probe")).output().unwrap();
-    Some(String::from_utf8(told.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect())
+    let reported = Command::new(at("probe")).output().unwrap();
+    Some(String::from_utf8(reported.stdout).unwrap().lines().map(|line| line.parse().unwrap()).collect())
 }
 
 fn compare(release: &Release, mut stated: Vec<Stated>) {

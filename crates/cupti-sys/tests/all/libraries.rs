@@ -17,7 +17,7 @@ fn library(package: &str, version: &str, folder: &str, file: &str) -> Option<Pat
 }
 
 #[test]
-fn releases_that_work_are_opened_and_tell_their_version() {
+fn releases_that_work_are_opened_and_report_their_version() {
     let releases = [
         ("nvidia-cuda-cupti-cu12", "12.6.80", "cuda_cupti", "libcupti.so.12", 24),
         ("nvidia-cuda-cupti-cu12", "12.9.79", "cuda_cupti", "libcupti.so.12", 28),
@@ -25,8 +25,8 @@ fn releases_that_work_are_opened_and_tell_their_version() {
     ];
     for (package, version, folder, file, expected) in releases {
         let Some(path) = library(package, version, folder, file) else { return };
-        let (cupti, told) = open_cupti(&path).unwrap();
-        assert_eq!(told, expected);
+        let (cupti, reported) = open_cupti(&path).unwrap();
+        assert_eq!(reported, expected);
         assert!(cupti.cuptiPmSamplingEnable.is_ok() && cupti.cuptiProfilerHostInitialize.is_ok());
     }
 }
@@ -37,7 +37,7 @@ fn releases_that_crash_or_know_nothing_are_refused_with_the_reason() {
         let Some(path) = library("nvidia-cuda-cupti", version, "cu13", "libcupti.so.13") else { return };
         let refused = open_cupti(&path).err().unwrap();
         assert!(
-            matches!(&refused, OpenError::KnownBad { release: told, .. } if *told == release),
+            matches!(&refused, OpenError::KnownBad { release: reported, .. } if *reported == release),
             "{refused}"
         );
         assert!(refused.to_string().contains("use CUPTI of CUDA 12.6 to 13.1"), "{refused}");

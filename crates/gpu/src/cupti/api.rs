@@ -20,7 +20,7 @@ pub struct Library {
     pub(super) version: u32,
 }
 
-/// One GPU as CUDA tells it.
+/// One GPU as CUDA reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// CUDA's index, which is CUPTI's device index.
@@ -81,7 +81,7 @@ impl Library {
         Ok(Self { cuda, cupti, version })
     }
 
-    /// Opens libcupti alone: enough to ask which metrics a chip has, on a machine without a driver.
+    /// Opens libcupti alone: enough to query which metrics a chip has, on a machine without a driver.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -113,7 +113,7 @@ impl Library {
         (0..u32::try_from(count).unwrap_or(0)).map(|index| self.device(index)).collect()
     }
 
-    /// CUDA's version as the driver tells it, for instance 13000.
+    /// CUDA's version as the driver reports it, for instance 13000.
     pub fn driver_version(&self) -> Option<i32> {
         let mut version = 0;
         plain!(self.cuda().ok()?, cuDriverGetVersion(&raw mut version)).ok().map(|()| version)

@@ -22,7 +22,7 @@ const METRICS: [[&Metric; 2]; 4] = [
     [&catalogue::PM_PCIE_WRITE_BYTES, &catalogue::PM_PCIE_WRITE_PEAK],
 ];
 
-/// Remembers when each GPU's sums began and how it last was.
+/// Stores when each GPU's sums began and its last state.
 #[derive(Default)]
 pub struct CuptiConverter {
     gpus: HashMap<String, Memory>,

@@ -1,4 +1,4 @@
-//! What the sampler of CUPTI tells its parent, beside what every sampler tells.
+//! What the sampler of CUPTI sends to its parent, beside what every sampler sends.
 
 use prost::Message;
 
@@ -16,7 +16,7 @@ pub struct CuptiHello {
     pub start_nanoseconds: u64,
 }
 
-/// The sampler ends because it was told to, and has given every GPU back.
+/// The sampler ends by an order, and has given every GPU back.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct CuptiBye {
     /// What giving them back took.

@@ -14,7 +14,7 @@ const FILES_MAX: usize = 1024;
 pub struct Leases {
     /// The folder; that it is not there is as good as empty.
     pub folder: PathBuf,
-    /// A lease older than this was forgotten, and no longer holds.
+    /// A lease older than this was abandoned, and no longer holds.
     pub longest: Duration,
 }
 
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_a_lease_until_it_goes_or_was_forgotten() {
+    fn a_file_is_a_lease_until_it_goes_or_is_abandoned() {
         let folder = tempfile::tempdir().unwrap();
         let leases = Leases { folder: folder.path().to_owned(), longest: Duration::from_secs(3600) };
         assert_eq!(leases.taken(), None);

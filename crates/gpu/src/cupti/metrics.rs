@@ -1,4 +1,4 @@
-//! Which metrics are asked of a chip, and whether one pass of its performance monitor gives them all.
+//! Which metrics are requested of a chip, and whether one pass of its performance monitor gives them all.
 //!
 //! Chips name them differently and lack some. A metric that is not known spoils the object that it was added to, so each
 //! is tried on one of its own.
@@ -25,7 +25,7 @@ impl Quantity {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::NvlinkTransmit, Self::NvlinkReceive, Self::PcieRead, Self::PcieWrite];
 
-    /// Names of the metric, the first that a chip knows holds. Found by asking CUPTI 12.6 to 13.1 for every chip: GB10x
+    /// Names of the metric, the first that a chip knows holds. Found by querying CUPTI 12.6 to 13.1 for every chip: GB10x
     /// has PCIe under a name of its own; AD10x, TU11x and GB20x have no NVLink.
     fn names(self) -> &'static [&'static CStr] {
         match self {

@@ -11,7 +11,7 @@ use super::api::{Device, Library, call};
 use super::code::{Failed, UNKNOWN};
 use super::metrics::{Plan, Quantity};
 
-/// Room for raw records on the GPU's side. A record of these few metrics takes some hundred bytes (not measured on
+/// Space for raw records on the GPU's side. A record of these few metrics takes some hundred bytes (not measured on
 /// hardware); this holds several seconds at the shortest interval. When it is full the oldest stay and it is counted.
 const HARDWARE_BUFFER_BYTES: usize = 32 << 20;
 /// Samples decoded at a time.
@@ -27,7 +27,7 @@ fn is_timed_by_clock(chip: &[u8]) -> bool {
 /// What was sampled of one quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sum {
-    /// Whole bytes since sampling began, modulo 2^64: a sum that is kept as a number with a fraction would forget bytes
+    /// Whole bytes since sampling began, modulo 2^64: a sum that is stored as a number with a fraction would lose bytes
     /// after some hours of a busy GPU.
     pub bytes: u64,
     /// What samples held beyond whole bytes.
@@ -143,7 +143,7 @@ impl<'l> PmGpu<'l> {
 
     fn configure(&mut self, device: &Device, interval_nanoseconds: u64) -> Result<(), Failed> {
         let (trigger, interval) = if is_timed_by_clock(self.chip.as_bytes()) {
-            // The clock varies; samples tell their own time.
+            // The clock varies; samples report their own time.
             let cycles = interval_nanoseconds.saturating_mul(u64::from(device.clock_khz)) / 1_000_000;
             (CUPTI_PM_SAMPLING_TRIGGER_MODE_GPU_SYSCLK_INTERVAL, cycles.max(1))
         } else {
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_forgets_no_byte_and_begins_again_after_64_bits() {
+    fn a_sum_loses_no_byte_and_begins_again_after_64_bits() {
         let wanted = [Quantity::PcieRead];
         let mut sums = Sums::default();
         sums.add(&wanted, &[0.75], 1);

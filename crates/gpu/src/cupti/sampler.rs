@@ -26,7 +26,7 @@ use crate::sampler::{BadArguments, die_with_parent, take_standard_output};
 
 /// The hidden subcommand under which a program runs the sampler of CUPTI.
 pub const CUPTI_SUBCOMMAND: &str = "gpu-cupti-sampler";
-/// The hidden subcommand that tells which chips a libcupti can sample.
+/// The hidden subcommand that reports which chips a libcupti can sample.
 pub const CHIPS_SUBCOMMAND: &str = "gpu-cupti-chips";
 
 /// The order to give every GPU back and end: one byte on standard input. So is its end.
@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_secs(2);
 /// Highest rate of samples: what the present metrics were meant for.
 const SAMPLE_INTERVAL_MIN: Duration = Duration::from_millis(1);
 
-/// What the sampler is told on its command line.
+/// What the sampler gets on its command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CuptiSamplerOptions {
     /// Path or name of libcuda.
@@ -83,9 +83,9 @@ impl CuptiSamplerOptions {
     }
 }
 
-/// Runs the sampler until it is told to end, its parent is gone or nothing can be read.
+/// Runs the sampler until it is ordered to end, its parent is gone or nothing can be read.
 ///
-/// Frames go to standard output. Exit status: 0 told to end, 1 CUPTI failed (a frame says how), 64 wrong arguments.
+/// Frames go to standard output. Exit status: 0 ordered to end, 1 CUPTI failed (a frame says how), 64 wrong arguments.
 pub fn cupti_sampler_main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let options = match CuptiSamplerOptions::from_arguments(arguments) {
         Ok(options) => options,
@@ -97,12 +97,12 @@ pub fn cupti_sampler_main(arguments: impl IntoIterator<Item = OsString>) -> Exit
     if !die_with_parent(options.parent) {
         return ExitCode::SUCCESS;
     }
-    // The driver asks for these two of a profiler; what it runs beside itself needs no more.
+    // The driver demands these two of a profiler; what it runs beside itself needs no more.
     let _ = rustix::thread::set_no_new_privs(true);
     privileges::keep(privileges::OF_PROFILERS);
     let Ok(out) = take_standard_output() else { return ExitCode::FAILURE };
     match run(&options, &mut FrameWriter::new(out)) {
-        // The parent closed the pipe, or it was told to end.
+        // The parent closed the pipe, or ordered it to end.
         Err(_) | Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
     }
@@ -220,7 +220,7 @@ impl<'l> Gpu<'l> {
             Reading::Pm(_) | Reading::Failed(..) => Ok(()),
         };
         self.give_back_if_failed(read);
-        let mut told = CuptiGpu {
+        let mut reported = CuptiGpu {
             uuid: self.device.uuid.clone(),
             index: self.device.index,
             chip: self.chip.clone(),
@@ -230,39 +230,39 @@ impl<'l> Gpu<'l> {
         };
         match &mut self.reading {
             Reading::Failed(_, failed) => {
-                told.code = failed.code;
-                told.problem = format!("{failed}; {}", failed.remedy());
+                reported.code = failed.code;
+                reported.problem = format!("{failed}; {}", failed.remedy());
             }
             Reading::Links(gpu) => {
                 let links = gpu.sums.iter().zip(0..);
-                told.links = links
+                reported.links = links
                     .map(|([transmit, receive], link)| LinkBytes {
                         link,
                         transmit: *transmit,
                         receive: *receive,
                     })
                     .collect();
-                told.by_links = true;
+                reported.by_links = true;
             }
             Reading::Pm(gpu) => {
-                // Rates are far below 2^63, and whole bytes are told.
+                // Rates are far below 2^63, and whole bytes are reported.
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
                 let whole = |value: f64| value as u64;
                 let sums = gpu.sums.of.iter().zip(0..).filter_map(|(sum, quantity)| {
                     sum.map(|sum| QuantitySum { quantity, bytes: sum.bytes, peak: whole(sum.peak) })
                 });
-                told.sums = sums.collect();
-                told.samples = gpu.sums.samples;
-                told.void_samples = gpu.sums.void;
-                told.overflows = gpu.sums.overflows;
+                reported.sums = sums.collect();
+                reported.samples = gpu.sums.samples;
+                reported.void_samples = gpu.sums.void;
+                reported.overflows = gpu.sums.overflows;
                 gpu.sums.begin_peaks();
             }
         }
-        told
+        reported
     }
 }
 
-/// Returns true after it was told to end, false after a problem was told, an error when nobody listens any more.
+/// Returns true after an order to end, false after a problem was reported, an error when nobody listens any more.
 fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result<bool> {
     let begin = monotonic_nanoseconds();
     let library = match Library::open(&options.cuda, &options.cupti) {
@@ -309,7 +309,7 @@ fn run(options: &CuptiSamplerOptions, out: &mut FrameWriter<File>) -> io::Result
             );
         }
         let now = monotonic_nanoseconds();
-        if told_to_end(Duration::from_nanos(u64::try_from(next - now).unwrap_or(0)).min(step)) {
+        if signalled_to_end(Duration::from_nanos(u64::try_from(next - now).unwrap_or(0)).min(step)) {
             let begin = monotonic_nanoseconds();
             drop(gpus);
             let end_nanoseconds = u64::try_from(monotonic_nanoseconds() - begin).unwrap_or(0);
@@ -352,7 +352,7 @@ fn problem(out: &mut FrameWriter<File>, kind: ProblemKind, text: String) -> io::
 }
 
 /// Waits, but not longer than until the parent says the end or has closed standard input.
-fn told_to_end(wait: Duration) -> bool {
+fn signalled_to_end(wait: Duration) -> bool {
     let input = io::stdin();
     let mut watched = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];
     let milliseconds = u16::try_from(wait.as_millis() + 1).unwrap_or(u16::MAX);

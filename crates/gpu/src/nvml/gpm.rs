@@ -1,7 +1,7 @@
 //! GPU Performance Monitoring (Hopper and later): PCIe bytes where the counters are too narrow.
 //!
 //! GPM gives the mean rate between two samples that the caller keeps; rate and time between them make bytes, which are
-//! summed up here. Numbers and layouts are facts of `nvml.h`. Only where the site asks for it: it is not known which
+//! summed up here. Numbers and layouts are facts of `nvml.h`. Only where the site requests it: it is not known which
 //! profilers of users it disturbs.
 #![allow(unsafe_code)] // foreign functions: each block says why it holds
 
@@ -19,8 +19,8 @@ const PCIE_RECEIVE: c_uint = 21;
 /// `NVML_GPM_METRICS_GET_VERSION` and `NVML_GPM_SUPPORT_VERSION`.
 const VERSION: c_uint = 1;
 /// `NVML_GPM_METRIC_MAX` of the newest header; the array is the structure's end, and a library reads as many entries
-/// of it as it is told.
-const METRICS_ROOM: usize = 333;
+/// of it as it is reported.
+const METRICS_SPACE: usize = 333;
 /// Two samples closer together than this make a rate of few digits; the reading is left out.
 const SHORTEST_NANOSECONDS: i64 = 50_000_000;
 
@@ -45,7 +45,7 @@ struct MetricsGet {
     count: c_uint,
     first: Sample,
     second: Sample,
-    metrics: [Metric; METRICS_ROOM],
+    metrics: [Metric; METRICS_SPACE],
 }
 const _: () = assert!(std::mem::offset_of!(MetricsGet, metrics) == 24);
 
@@ -106,7 +106,7 @@ impl GpmPcie {
             return None;
         }
         let metric = |id| Metric { id, code: 0, value: 0.0, names: [std::ptr::null(); 3] };
-        let mut metrics = [metric(0); METRICS_ROOM];
+        let mut metrics = [metric(0); METRICS_SPACE];
         (metrics[0], metrics[1]) = (metric(PCIE_TRANSMIT), metric(PCIE_RECEIVE));
         let none = std::ptr::null_mut();
         let request = Box::new(MetricsGet { version: VERSION, count: 2, first: none, second: none, metrics });
@@ -132,7 +132,7 @@ impl GpmPcie {
         let now = begin + (monotonic_nanoseconds() - begin) / 2;
         if let Some(last) = self.last {
             (self.request.first, self.request.second) = (self.samples[0], self.samples[1]);
-            // SAFETY: the structure is live, has the version it names, and room for more than `count` metrics.
+            // SAFETY: the structure is live, has the version it names, and space for more than `count` metrics.
             checked(unsafe { (self.calls.metrics)(&raw mut *self.request) })?;
             let seconds = (now - last) as f64 / 1e9;
             let mut grown = [0.0; 2];

@@ -48,7 +48,7 @@ impl<'l, 's> Gpu<'l, 's> {
         self.number(self.library.mig_count_max.ok_or(Code::FUNCTION_NOT_FOUND)?)
     }
 
-    /// The partition at an index below [`Gpu::partitions_max`]; it is asked for its UUID and instances like a GPU.
+    /// The partition at an index below [`Gpu::partitions_max`]; its UUID and instances are read like a GPU's.
     ///
     /// # Errors
     /// NVML's code: [`Code::NOT_FOUND`] where no partition has this index.
@@ -163,17 +163,17 @@ impl<'l, 's> Gpu<'l, 's> {
     /// NVML's code; [`Code::FUNCTION_NOT_FOUND`] where the library is older than version 2 of the call.
     pub fn compute_processes(&self) -> Result<Vec<ComputeProcess>, Code> {
         let call = self.library.processes.ok_or(Code::FUNCTION_NOT_FOUND)?;
-        let mut room = PROCESSES_FIRST;
+        let mut space = PROCESSES_FIRST;
         loop {
-            let mut infos = vec![ProcessInfo::default(); room];
-            let mut count = c_uint::try_from(room).unwrap_or(0); // far below
+            let mut infos = vec![ProcessInfo::default(); space];
+            let mut count = c_uint::try_from(space).unwrap_or(0); // far below
             // SAFETY: the handle is of this session; the pointers are to a live unsigned int and to as many live
             // structures of NVML's layout as it says.
             let code = unsafe { call(self.handle, &raw mut count, infos.as_mut_ptr()) };
             // Twice what there are now: more may come until the next try.
-            let wanted = usize::try_from(count).unwrap_or(0).max(room) * 2;
+            let wanted = usize::try_from(count).unwrap_or(0).max(space) * 2;
             match Code(code) {
-                Code::INSUFFICIENT_SIZE if wanted <= PROCESSES_MAX => room = wanted,
+                Code::INSUFFICIENT_SIZE if wanted <= PROCESSES_MAX => space = wanted,
                 _ => {
                     checked(code)?;
                     infos.truncate(usize::try_from(count).unwrap_or(0));

@@ -10,12 +10,12 @@ use crate::field::{FieldValue, value_type};
 use crate::frame::{GpuPoll, PartSurvey, RawField};
 use crate::poll::{NOT_ANSWERED, timed};
 
-/// Families that tell of a link's health change slowly and are many fields: each is read in one poll of so many.
+/// Families that report a link's health change slowly and are many fields: each is read in one poll of so many.
 const HEALTH_EVERY: u64 = 10;
 /// From one health family to the next, so that no poll reads all of them.
 const HEALTH_STEP: u64 = 3;
 
-/// The rate assumed for a slot that does not tell its own: Gen5 x16.
+/// The rate assumed for a slot that does not report its own: Gen5 x16.
 const PCIE_BYTES_PER_SECOND_IF_UNKNOWN: u64 = 63_008_000_000;
 
 /// How one GPU is polled.
@@ -40,7 +40,7 @@ pub struct GpuPlan<'l, 's> {
     pub pcie: [FieldValue; 2],
     /// PCIe by GPM, in the place of narrow counters.
     pub gpm: Option<GpmPcie>,
-    /// The partitions, to tell which one a process runs on.
+    /// The partitions, to know which one a process runs on.
     pub parts: Vec<PartSurvey>,
     /// Rate of the slot.
     pub pcie_bytes_per_second: Option<u64>,

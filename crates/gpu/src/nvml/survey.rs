@@ -112,7 +112,7 @@ fn describe_links(gpu: &Gpu<'_, '_>) -> Vec<LinkSurvey> {
     let remotes = read_each(gpu, &links, field::REMOTE_LINK);
     for ((link, speed), remote) in links.iter_mut().zip(speeds).zip(remotes) {
         link.version = gpu.link_version(link.link).ok();
-        // A link that is down has no other end, whatever the driver still remembers of it.
+        // A link that is down has no other end, whatever the driver still has of it.
         if link.active {
             link.speed_megabytes_per_second = speed.filter(|speed| *speed > 0);
             link.remote_link = remote.and_then(|remote| u32::try_from(remote).ok());
@@ -162,7 +162,7 @@ fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
     }
 }
 
-/// The families of links' health: asked for where the generation has them, so that what is missing is counted.
+/// The families of links' health: requested where the generation has them, so that what is missing is counted.
 fn health(modern: bool, links: &[u32], c2c: &[u32]) -> Vec<Vec<FieldValue>> {
     let mut families = Vec::new();
     if modern {

@@ -14,12 +14,12 @@ fn chips(package: &str, version: &str, library: &str) -> Option<BTreeMap<String,
             return None;
         }
     };
-    let told = Command::new(env!("CARGO_BIN_EXE_throughline-gpu-sampler"))
+    let reported = Command::new(env!("CARGO_BIN_EXE_throughline-gpu-sampler"))
         .args(["gpu-cupti-chips".into(), wheel.join(library)])
         .output()
         .unwrap();
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-    let text = String::from_utf8(told.stdout).unwrap();
+    assert!(reported.status.success(), "{}", String::from_utf8_lossy(&reported.stderr));
+    let text = String::from_utf8(reported.stdout).unwrap();
     let lines = text.lines().map(|line| line.split_once(' ').unwrap());
     Some(lines.map(|(chip, metrics)| (chip.to_owned(), metrics.to_owned())).collect())
 }
@@ -30,7 +30,7 @@ const BLACKWELL: &str = "nvltx__bytes.sum nvlrx__bytes.sum PCI.TriageCompute.pci
 const PCIE: &str = "pcie__read_bytes.sum pcie__write_bytes.sum";
 
 fn check(chips: &BTreeMap<String, String>, blackwell: bool) {
-    // A plan that needs several passes is told as such, and would be no match here.
+    // A plan that needs several passes is reported as such, and would be no match here.
     for chip in ["TU102", "TU104", "TU106", "GA100", "GA102", "GA103", "GA104", "GA106", "GA107", "GH100"] {
         assert_eq!(chips[chip], ALL, "{chip}");
     }

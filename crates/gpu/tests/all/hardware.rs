@@ -19,10 +19,10 @@ use throughline_gpu::nvml::{Library, NvmlOptions, NvmlReader};
 use throughline_sample::catalogue::{NVLINK_RECEIVE_BYTES, NVLINK_TRANSMIT_BYTES};
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// Polls of the latency check, as the issue asks.
+/// Polls of the latency check.
 const POLLS: u32 = 10_000;
 
-/// Fields that are asked for one by one, each in a call of its own: those of the poll, raw bytes (140, 141) and what a link is.
+/// Fields that are requested one by one, each in a call of its own: those of the poll, raw bytes (140, 141) and what a link is.
 const FIELDS: [u32; 11] = [
     DATA_TX_KIB,
     DATA_RX_KIB,
@@ -48,7 +48,7 @@ fn with_reader(options: NvmlOptions, check: impl FnOnce(&mut NvmlReader<'_>, &Su
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
-fn each_field_answers_with_a_code_and_what_is_absent_is_told() {
+fn each_field_answers_with_a_code_and_what_is_absent_is_reported() {
     let begin = Instant::now();
     with_reader(NvmlOptions::default(), |reader, found| {
         let hello = reader.hello();
@@ -126,18 +126,18 @@ fn each_field_alone() {
         for number in FIELDS {
             let mut answers: BTreeMap<String, Vec<u32>> = BTreeMap::new();
             for link in 0..18 {
-                let mut asked = [FieldValue { field: number, scope: link, ..FieldValue::default() }];
-                let code = gpu.read_fields(&mut asked).err().unwrap_or(Code(asked[0].code));
+                let mut requested = [FieldValue { field: number, scope: link, ..FieldValue::default() }];
+                let code = gpu.read_fields(&mut requested).err().unwrap_or(Code(requested[0].code));
                 let kind = if code == Code::SUCCESS {
-                    format!("type {}", asked[0].value_type)
+                    format!("type {}", requested[0].value_type)
                 } else {
                     String::new()
                 };
                 answers.entry(format!("{} {kind}", code.reason())).or_default().push(link);
             }
-            let told: Vec<String> =
+            let reported: Vec<String> =
                 answers.iter().map(|(answer, links)| format!("{answer}: {links:?}")).collect();
-            println!("  GPU {index} field {number} alone, by scope: {}", told.join("; "));
+            println!("  GPU {index} field {number} alone, by scope: {}", reported.join("; "));
         }
     }
 }
@@ -214,7 +214,7 @@ fn a_copy_shows_in_pcie_bytes() {
                     println!("  {name}: the sums began anew during the copy");
                     return;
                 };
-                copies.tell(name, direction, sent, received);
+                copies.report(name, direction, sent, received);
             }
         });
     }

@@ -110,7 +110,7 @@ fn copy() {
         };
         copies.make(direction, || std::thread::sleep(Duration::from_millis(50)));
         let after = settled(&source).unwrap();
-        copies.tell("PM sampling", direction, increase(before.0, after.0), increase(before.1, after.1));
+        copies.report("PM sampling", direction, increase(before.0, after.0), increase(before.1, after.1));
     }
 }
 

@@ -64,8 +64,8 @@ fn a_crash_in_the_library_is_counted_and_the_sampler_comes_back() {
     bench.next_batch();
     let status = bench.until_status(|status| status.ends.get(&End::Crashed) >= Some(&2));
     assert!(status.starts >= 2 && status.polls >= 2);
-    let told = bench.until(|batch| batch.events.iter().any(|event| event.kind == "source.crashed"));
-    let event = told.events.iter().find(|event| event.kind == "source.crashed").unwrap();
+    let reported = bench.until(|batch| batch.events.iter().any(|event| event.kind == "source.crashed"));
+    let event = reported.events.iter().find(|event| event.kind == "source.crashed").unwrap();
     assert!(event.text.contains("signal 6"), "{}", event.text);
 }
 
@@ -151,7 +151,7 @@ fn the_sampler_dies_with_its_parent() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = folder.path().join("scenario");
     std::fs::write(&scenario, "gpu 0 uuid=GPU-0\n").unwrap();
-    // The shell is the parent; the sampler is told so. A long interval: it sleeps when the shell is killed.
+    // The shell is the parent; the sampler gets its id. A long interval: it sleeps when the shell is killed.
     let script = "\"$0\" gpu-sampler --vendor nvml --library \"$1\" --interval-nanoseconds 3600000000000 --survey-nanoseconds \
                   3600000000000 --unfold-pcie false --gpm false --parent $$ >/dev/null & echo $!; wait";
     let mut shell = Command::new("sh")
@@ -165,7 +165,7 @@ fn the_sampler_dies_with_its_parent() {
     let mut line = String::new();
     std::io::BufReader::new(shell.stdout.take().unwrap()).read_line(&mut line).unwrap();
     let pid: u32 = line.trim().parse().unwrap();
-    // It must have asked the kernel first: it reads the scenario after that.
+    // It must have requested the signal first: it reads the scenario after that.
     let deadline = Instant::now() + PATIENCE;
     let opened = |pid: u32| {
         let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What the sampler is asked for beside its ticks: a reading now, the processes on each GPU.
+//! Requests to the sampler beside its ticks: a reading now, the processes on each GPU.
 
 use crate::bench::Bench;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ type Known = Result<BTreeMap<u32, Vec<String>>, &'static str>;
 fn processes(bench: &Bench, wanted: impl Fn(&Known) -> bool) -> Known {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        bench.source().ask_processes();
+        bench.source().query_processes();
         let known = bench.source().processes();
         if wanted(&known) {
             return known;
@@ -24,10 +24,10 @@ fn processes(bench: &Bench, wanted: impl Fn(&Known) -> bool) -> Known {
 }
 
 #[test]
-fn a_reading_is_made_when_it_is_asked_for() {
+fn a_reading_is_made_when_it_is_requested() {
     let mut bench = Bench::scenario("hgx-h200", "").with(|config| config.interval = NEVER).start();
     let first = bench.next_batch();
-    // The first tick has a phase of its own within the interval; readings asked for do not move it.
+    // The first tick has a phase of its own within the interval; readings requested do not move it.
     for _ in 0..3 {
         assert!(bench.source().sample_now());
         let next = bench.next_batch();
@@ -40,7 +40,7 @@ fn a_reading_is_made_when_it_is_asked_for() {
 
 #[test]
 fn processes_and_their_gpus() {
-    // 70 of them: more than there is room for at the first try.
+    // 70 of them: more than there is space for at the first try.
     let many: String = (1000..1070).map(|pid| format!("process 5 {pid}\n")).collect();
     let scenario = format!("process 0-1 4711\nprocess 3 4712\n{many}");
     let mut bench = Bench::scenario("hgx-h200", &scenario).with(|config| config.interval = NEVER).start();

@@ -225,9 +225,9 @@ fn a_link_that_goes_down_is_an_event_and_a_new_inventory() {
     let event = down.events.iter().find(|event| event.kind == "link.down").unwrap();
     assert_eq!(event.gpu_uuid, bench.gpus()[2].uuid);
     assert!(event.text.contains("NVLink 3 of GPU 2"), "{}", event.text);
-    let told = bench.until(|batch| !batch.gpu_link_infos.is_empty());
+    let reported = bench.until(|batch| !batch.gpu_link_infos.is_empty());
     let uuid = bench.gpus()[2].uuid.clone();
-    let link = told.gpu_link_infos.iter().find(|link| link.gpu_uuid == uuid && link.link == 3).unwrap();
+    let link = reported.gpu_link_infos.iter().find(|link| link.gpu_uuid == uuid && link.link == 3).unwrap();
     assert!(!link.active && link.speed_bytes_per_second.is_none() && link.remote_type == "unknown");
 }
 

@@ -17,7 +17,7 @@ use throughline_sample::increase;
 const GPUS: usize = 50;
 /// Readings of each sequence.
 const READINGS: usize = 6;
-/// Sequences of an ordinary run; `benches/gpu.sh` asks for a million by [`SEQUENCES_VARIABLE`].
+/// Sequences of an ordinary run; `benches/gpu.sh` requests a million by [`SEQUENCES_VARIABLE`].
 const SEQUENCES: usize = 50_000;
 const SEQUENCES_VARIABLE: &str = "THROUGHLINE_TEST_SEQUENCES";
 /// Threads that share them.
@@ -47,7 +47,7 @@ const METRICS: [&Metric; 5] = [
     &catalogue::NVLINK_RECOVERY_ERRORS,
     &catalogue::NVLINK_CRC_ERRORS,
 ];
-/// From here on they are errors, which are there or not there together: a driver tells none with ECC off.
+/// From here on they are errors, which are there or not there together: a driver reports none with ECC off.
 const ERRORS: usize = 2;
 
 /// A counter in hardware: its field, width and unit, and all that it ever counted.
@@ -148,9 +148,9 @@ fn check(seed: u64, rounds: usize) -> (u64, u64) {
             });
             let poll = Poll { gpus: polls.collect(), ..Poll::default() };
             let converted = converter.poll(&poll, &|time| time);
-            let told: u64 = converted.absent.values().sum();
+            let reported: u64 = converted.absent.values().sum();
             assert_eq!(
-                told,
+                reported,
                 absent.iter().flatten().filter(|gone| **gone).count() as u64,
                 "each has its reason"
             );
@@ -237,13 +237,14 @@ fn sums_of_samples_grow_by_what_the_samples_held() {
                 sums.add(&wanted, &values.map(|value| value as f64), 1);
                 held.iter_mut().zip(values).for_each(|(held, value)| *held += value);
             }
-            let told = sums.of.iter().flatten().zip(0..);
-            let told = told.map(|(sum, quantity)| QuantitySum { quantity, bytes: sum.bytes, peak: 0 });
+            let reported = sums.of.iter().flatten().zip(0..);
+            let reported =
+                reported.map(|(sum, quantity)| QuantitySum { quantity, bytes: sum.bytes, peak: 0 });
             let gpu = CuptiGpu {
                 uuid: "GPU-1".into(),
                 monotonic_nanoseconds: time,
                 begun_nanoseconds: begun,
-                sums: told.collect(),
+                sums: reported.collect(),
                 ..CuptiGpu::default()
             };
             let poll = CuptiPoll { gpus: vec![gpu], ..CuptiPoll::default() };

@@ -69,10 +69,10 @@ fn utilisation_is_exact(scenario: &str, gpus: usize, links: u32) -> Batch {
             assert_eq!(grown(&catalogue::NVLINK_RECEIVE_BYTES), step * 3, "GPU {} link {link}", gpu.index);
             let speed = value(&second, &gpu.uuid, link, &catalogue::NVLINK_SPEED_BYTES_PER_SECOND);
             let infos = first.gpu_link_infos.iter();
-            let told = infos
+            let reported = infos
                 .filter(|info| info.gpu_uuid == gpu.uuid && info.link == link)
                 .map(|info| info.speed_bytes_per_second);
-            assert_eq!(told.collect::<Vec<_>>(), [speed], "GPU {} link {link}", gpu.index);
+            assert_eq!(reported.collect::<Vec<_>>(), [speed], "GPU {} link {link}", gpu.index);
             assert!(speed > Some(0));
         }
     }
@@ -216,18 +216,19 @@ fn partitions_are_devices_of_their_gpu_and_processes_are_found_on_them() {
                  process 0 100 1 0\nprocess 0 200 2 0\nprocess 1 300\n";
     let mut bench = Bench::scenario("hgx-h200", parts).start();
     let batch = bench.next_batch();
-    let told: Vec<_> = batch.gpus.iter().filter(|gpu| !gpu.parent_uuid.is_empty()).collect();
+    let reported: Vec<_> = batch.gpus.iter().filter(|gpu| !gpu.parent_uuid.is_empty()).collect();
     let gpu = batch.gpus[0].uuid.clone();
-    assert_eq!((batch.gpus.len(), told.len()), (10, 2));
+    assert_eq!((batch.gpus.len(), reported.len()), (10, 2));
     assert!(
-        told.iter()
+        reported
+            .iter()
             .all(|part| part.parent_uuid == gpu && part.name == "H200 MIG 3g.71gb" && part.link_count == 0)
     );
     assert_eq!(value(&batch, &gpu, 0, &catalogue::NVLINK_UP), Some(0));
     assert_eq!(value(&batch, &gpu, 0, &catalogue::NVLINK_TRANSMIT_BYTES), None);
     let deadline = std::time::Instant::now() + crate::bench::PATIENCE;
     let known = loop {
-        bench.source().ask_processes();
+        bench.source().query_processes();
         match bench.source().processes() {
             Ok(known) => break known,
             Err(why) => assert!(std::time::Instant::now() < deadline, "{why}"),

@@ -111,12 +111,12 @@ fn rates_of_dcgm_become_bytes() {
     assert!(later.gpu_links.iter().all(|sample| sample.source == "dcgm"));
     let time = |batch: &Batch| batch.gpu_links.iter().find(|sample| sample.gpu_uuid == gpu).unwrap().time;
     let rate = increase(sent(&first), sent(&later)) as f64 / ((time(&later) - time(&first)) as f64 / 1e9);
-    // The double tells the time of a value within the call; a busy machine puts milliseconds around that.
+    // The double sets the time of a value within the call; a busy machine puts milliseconds around that.
     assert!((rate / 1e9 - 1.0).abs() < 0.25, "{rate}");
     assert_eq!(value(&later, &gpu, 3, &catalogue::NVLINK_RECEIVE_BYTES), Some(0));
     assert!(later.gpu_pcie.iter().any(|sample| sample.gpu_uuid == gpu
         && sample.values.as_ref().unwrap().get(&catalogue::PCIE_TRANSMIT_BYTES) > Some(0)));
-    // A field without a value is not asked for, and is absent.
+    // A field without a value is not requested, and is absent.
     assert_eq!(value(&later, &idle, 2, &catalogue::NVLINK_TRANSMIT_BYTES), None);
     assert_eq!(value(&later, &idle, 2, &catalogue::NVLINK_RECEIVE_BYTES), Some(0));
 }
@@ -129,7 +129,7 @@ fn no_host_engine_is_a_state_with_its_remedy() {
 }
 
 #[test]
-fn libraries_that_are_missing_wrong_or_crash_are_told_apart_for_every_vendor() {
+fn libraries_that_are_missing_wrong_or_crash_are_distinguished_for_every_vendor() {
     for vendor in [Vendor::AmdSmi, Vendor::LevelZero, Vendor::Dcgm] {
         let missing =
             Bench::text("").with(|config| config.vendor = vendor).with_library("none/lib.so").start();

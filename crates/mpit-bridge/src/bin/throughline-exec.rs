@@ -43,7 +43,7 @@ Environment:
                              compare clocks; else ~/.throughline
   THROUGHLINE_DEBUG=1        say on standard error what is done";
 
-/// Run a program so that Throughline sees its MPI operations.
+/// Run a program so that Throughline observes its MPI operations.
 #[derive(Debug, Parser)]
 #[command(name = "throughline-exec", version, max_term_width = 110, after_help = HELP, arg_required_else_help = true)]
 struct Arguments {
@@ -68,7 +68,7 @@ fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
-            // Printing help or the complaint to a closed stream fails, and there is nobody to tell.
+            // Printing help or the complaint to a closed stream fails, and there is nobody to report to.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 64 } else { 0 });
         }
@@ -109,11 +109,11 @@ fn choose(
     rest: &[OsString],
     around: &Surroundings,
 ) -> Result<(PathBuf, &'static str), String> {
-    let asked = arguments.mpi.as_deref().map(|name| match name {
+    let requested = arguments.mpi.as_deref().map(|name| match name {
         "openmpi" => Family::OpenMpi,
         _ => Family::Mpich,
     });
-    let (target, why) = match (decide(file, rest, around), asked) {
+    let (target, why) = match (decide(file, rest, around), requested) {
         (Decision::Preload(target, _), Some(family)) if target.family == family => {
             (target, "asked for with --mpi")
         }

@@ -24,7 +24,7 @@ const SYMBOL_BYTES: usize = 24;
 /// A dynamically linked program or library of this machine's kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Elf {
-    /// The loader a program asks for; empty in libraries.
+    /// The loader that a program names; empty in libraries.
     pub loader: String,
     /// Names of the libraries it needs.
     pub needed: Vec<String>,

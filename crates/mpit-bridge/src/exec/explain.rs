@@ -1,4 +1,4 @@
-//! What to tell a user about a program that can't be run, or whose MPI calls can't be seen: the thing, its cause,
+//! What to tell a user about a program that can't be run, or whose MPI calls can't be observed: the thing, its cause,
 //! its remedy. Only says; it decides nothing, and nothing here is done on the way to a program that runs.
 
 use super::{Surroundings, elf, interpreter};
@@ -62,7 +62,7 @@ pub fn has_mpi_inside(program: &Path) -> bool {
     elf::defines(&interpreter(program), "PMPI_Init")
 }
 
-/// Whether an agent would take what the shim tells.
+/// Whether an agent would take what the shim reports.
 #[must_use]
 pub fn agent(around: &Surroundings) -> String {
     let given = around.variables.get("THROUGHLINE_SOCKET").filter(|path| !path.is_empty());

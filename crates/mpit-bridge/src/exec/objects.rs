@@ -1,7 +1,7 @@
 //! The shim's objects, and which of them fits a library: the one with the most operations, all of which the
 //! library has.
 //!
-//! An object that exports a function that its MPI lacks ends programs that ask for functions by name, as mpi4py
+//! An object that exports a function that its MPI lacks ends programs that request functions by name, as mpi4py
 //! does. So nothing is inferred from versions: the names that object and library define are compared.
 
 use super::{Elf, Surroundings};

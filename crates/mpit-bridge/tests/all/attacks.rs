@@ -180,7 +180,7 @@ async fn attack_03_one_user_fills_the_agent() {
     assert!(events.iter().all(|(kind, text)| kind == "mpi.quota" && text.contains("4002")), "{events:?}");
 }
 
-/// Readings of one user that nobody asked for, and too many of those that somebody did.
+/// Readings of one user that nobody requested, and too many of those that somebody did.
 #[tokio::test(flavor = "multi_thread")]
 async fn attack_10_performance_variables_of_one_user() {
     if !is_root() {
@@ -271,7 +271,7 @@ async fn attack_11_two_users_connect_and_close() {
     for attacker in attackers {
         attacker.join().unwrap();
     }
-    // Soon after it there is room for more than beside them: what they held is given back. Who is refused tries again,
+    // Soon after it there is space for more than beside them: what they held is given back. Who is refused tries again,
     // as the shim does.
     let (socket, finished) = (agent.socket.clone(), Arc::new(AtomicBool::new(false)));
     let is_finished = finished.clone();

@@ -3,12 +3,12 @@
 mod algorithms;
 mod beside;
 mod bins;
-mod conduct;
 mod exact;
 mod exec;
 mod faults;
 mod generated;
 mod golden;
+mod program_state;
 mod regions;
 mod requests;
 mod sanitized;

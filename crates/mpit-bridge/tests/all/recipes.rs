@@ -60,7 +60,7 @@ fn the_task_prolog_exports_what_the_task_needs_and_no_more() {
     let libasan = "/nowhere/libasan.so.8";
     assert_eq!(with(libasan), export(format!("{libasan}:{}", at("mpich"))));
     assert_eq!(with(&at("openmpi")), "");
-    // Nothing: no launcher, switched off, a family that nobody knows and no program to ask, no objects.
+    // Nothing: no launcher, switched off, a family that nobody knows and no program to examine, no objects.
     assert_eq!(prolog(folder.path(), &[]), "");
     for off in ["off", "0", "no"] {
         assert_eq!(prolog(folder.path(), &[("PMIX_RANK", "0"), ("THROUGHLINE_SHIM", off)]), "");
@@ -71,7 +71,7 @@ fn the_task_prolog_exports_what_the_task_needs_and_no_more() {
 }
 
 #[test]
-fn without_the_modules_word_the_prolog_asks_throughline_exec() {
+fn without_the_modules_word_the_prolog_queries_throughline_exec() {
     let objects = real_objects();
     let dry_run = Command::new(env!("CARGO_BIN_EXE_throughline-exec"))
         .args(["--dry-run", "/bin/sh"])
@@ -276,14 +276,14 @@ fn slurms_job_submit_changes_the_environment_only() {
         print(table.concat(told, " "))
         "#
     );
-    let told = |arguments: &[&str]| {
+    let reported = |arguments: &[&str]| {
         Some(String::from_utf8(lua(&script, arguments)?.stdout).unwrap().trim_end().to_owned())
     };
-    let Some(off) = told(&["throughline=off"]) else { return };
+    let Some(off) = reported(&["throughline=off"]) else { return };
     assert_eq!(off, "THROUGHLINE_SHIM=off");
-    assert_eq!(told(&["my run, throughline=trace please"]).unwrap(), "THROUGHLINE_TRACE=1");
+    assert_eq!(reported(&["my run, throughline=trace please"]).unwrap(), "THROUGHLINE_TRACE=1");
     for nothing in [&[][..], &["a comment"], &["throughline=unheard"], &["throughline=off", "salloc"]] {
-        assert_eq!(told(nothing).unwrap(), "", "{nothing:?}");
+        assert_eq!(reported(nothing).unwrap(), "", "{nothing:?}");
     }
 }
 
@@ -300,18 +300,18 @@ fn the_pbs_hook_changes_the_environment_only() {
          event = types.SimpleNamespace(env=env, accept=lambda: print(env.get('LD_PRELOAD')))\n\
          sys.modules['pbs'] = types.SimpleNamespace(event=lambda: event)\n{hook}"
     );
-    let told = |arguments: &[&str]| {
+    let reported = |arguments: &[&str]| {
         let output = run("python3", &script, arguments)?;
         Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
     };
-    let Some(plain) = told(&[]) else {
+    let Some(plain) = reported(&[]) else {
         throughline_test_support::skip!("no python3; apt-get install python3");
     };
     assert_eq!(plain, format!("{place}/libthroughline-mpi3.so"));
     assert_eq!(
-        told(&["THROUGHLINE_MPI=mpich", "LD_PRELOAD=/opt/tool.so"]).unwrap(),
+        reported(&["THROUGHLINE_MPI=mpich", "LD_PRELOAD=/opt/tool.so"]).unwrap(),
         format!("{place}/libthroughline-mpich.so:/opt/tool.so")
     );
-    assert_eq!(told(&["THROUGHLINE_SHIM=off"]).unwrap(), "None");
-    assert_eq!(told(&["THROUGHLINE_MPI=unheard"]).unwrap(), "None");
+    assert_eq!(reported(&["THROUGHLINE_SHIM=off"]).unwrap(), "None");
+    assert_eq!(reported(&["THROUGHLINE_MPI=unheard"]).unwrap(), "None");
 }

@@ -165,7 +165,7 @@ s = connect(); hello(s); status(s, 1); bye(s, 2)
     assert_eq!(ranks.iter().map(|rank| rank.pid).collect::<BTreeSet<_>>().len(), 1);
 }
 
-/// The same launcher, the same scheduler's job, the same rank: told by another user it is another job.
+/// The same launcher, the same scheduler's job, the same rank: reported by another user it is another job.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_users_rows_are_another_job() {
     if !throughline_test_support::is_root("to become another user") {
@@ -205,7 +205,7 @@ async fn a_rank_in_a_container() {
     assert_eq!((agent.refused(Malformed::Sender), ranks.last().unwrap().ending.as_str()), (0, "clean"));
 }
 
-/// Descriptors in a message: nobody's business here, and none is kept.
+/// Descriptors in a message: not used here, and none is kept open.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_with_descriptors_is_refused() {
     let mut agent = Agent::start();

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int seen;
+static int observed;
 
 #ifdef NEXT
 static void *next(const char *name) {
@@ -22,7 +22,7 @@ int MPI_Allreduce(const void *out, void *in, int count, MPI_Datatype type, MPI_O
     void *found = next("MPI_Allreduce");
     memcpy(&go_on, &found, sizeof go_on);
 #endif
-    seen++;
+    observed++;
     return go_on(out, in, count, type, op, comm);
 }
 
@@ -34,6 +34,6 @@ int MPI_Finalize(void) {
     memcpy(&go_on, &found, sizeof go_on);
 #endif
     PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0) printf("tool: %d allreduces\n", seen), fflush(stdout);
+    if (rank == 0) printf("tool: %d allreduces\n", observed), fflush(stdout);
     return go_on();
 }

@@ -1,5 +1,5 @@
 /*
- * Numbers of messages against a model of MPI's matching: random sends, receives with and without wildcards, seen
+ * Numbers of messages against a model of MPI's matching: random sends, receives with and without wildcards, observed
  * complete in random order. No MPI. Prints how many messages were numbered; fails at the first wrong number.
  */
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * polls FAILING: two ranks. Rank 0 asks each way for messages that it lets rank 1 send only after it has asked FAILING
+ * polls FAILING: two ranks. Rank 0 queries each way for messages that it lets rank 1 send only after it has queried FAILING
  * times, and prints `OPERATION CALLS NANOSECONDS`: how often it has called it, and within which time.
  */
 #include <mpi.h>
@@ -20,7 +20,7 @@ static long long now(void) {
     return t.tv_sec * 1000000000LL + t.tv_nsec;
 }
 
-/* Each asks once; 1 if all that it asks for has come. */
+/* Each queries once; 1 if all that it requests has come. */
 static int test(void) {
     static int at;
     int flag;
@@ -60,7 +60,7 @@ static int iprobe(void) {
     return flag;
 }
 
-static void ask(const char *name, int (*operation)(void), int receives) {
+static void query(const char *name, int (*operation)(void), int receives) {
     int go = 0;
     for (int i = 0; receives && i < MESSAGES; i++)
         MPI_Irecv(buffers[i], BYTES, MPI_BYTE, 1, i, MPI_COMM_WORLD, &requests[i]);
@@ -95,7 +95,7 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     failing = argc > 1 ? atol(argv[1]) : 1;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        if (rank == 0) ask(ways[i].name, ways[i].operation, ways[i].receives);
+        if (rank == 0) query(ways[i].name, ways[i].operation, ways[i].receives);
         if (rank == 1) answer(ways[i].receives);
     }
     MPI_Finalize();

@@ -1,6 +1,6 @@
 /*
  * stub_bins SECONDS BIN_MS SLACK_NS: sends all the time, now and then not for some bins. Prints for each end of a bin
- * `TIME LEAST MOST`: how many sends had ended by then, as far as readings of the clock around each one tell.
+ * `TIME LEAST MOST`: how many sends had ended by then, as far as readings of the clock around each one report.
  */
 #define _GNU_SOURCE
 #include <stdio.h>

@@ -143,7 +143,7 @@ BOTH(int, Wait, (int *request, void *status), {
     if (stub_given_back) stub_given_back();
     return 0;
 })
-/* Nothing ever comes of what these ask for, but where the program defines stub_comes: which of the requests, or none
+/* Nothing ever comes of what these request, but where the program defines stub_comes: which of the requests, or none
  * (negative). */
 extern int stub_comes(int count) __attribute__((weak));
 enum { UNDEFINED = -32766 };

@@ -1,6 +1,6 @@
 /*
  * stub_polls LEVEL: tests that fail, in long rows, and what may come in between: regions, threads that end, a fork, calls
- * from within, more requests than the quick way takes, and one of them that succeeds. Prints `OPERATION REGION CALLS` of each
+ * from within, more requests than the fast path takes, and one of them that succeeds. Prints `OPERATION REGION CALLS` of each
  * (`-` outside of all) and ends within a row.
  */
 #include <pthread.h>

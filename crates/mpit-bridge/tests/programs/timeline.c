@@ -46,7 +46,7 @@ static void gathered(void) {
         MPI_Recv(in[0], LARGEST, MPI_CHAR, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Several of one stream, seen complete from the last to the first; some of them by wildcards. */
+/* Several of one stream, observed complete from the last to the first; some of them by wildcards. */
 static void backwards(MPI_Comm comm) {
     MPI_Request posted[MANY];
     if (me == 3)

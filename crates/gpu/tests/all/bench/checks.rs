@@ -7,12 +7,12 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 use throughline_gpu::double::SCENARIO_VARIABLE;
 
-/// Bytes of a copy; where a check asks for one, and where it is told that it is done.
+/// Bytes of a copy; where a check requests one, and where its completion is reported.
 const BYTES: &str = "THROUGHLINE_COPY_BYTES";
 const READY: &str = "THROUGHLINE_COPY_READY";
 const DONE: &str = "THROUGHLINE_COPY_DONE";
 
-/// Copies of a known size between the host and the first GPU, which `hardware/gpu.sh` makes when it is asked.
+/// Copies of a known size between the host and the first GPU, which `hardware/gpu.sh` makes on request.
 pub struct Copies {
     bytes: f64,
     ready: PathBuf,
@@ -41,7 +41,7 @@ impl Copies {
     }
 
     /// Prints what was counted of it: what the GPU sent, and what it received.
-    pub fn tell(&self, what: &str, direction: &str, sent: u64, received: u64) {
+    pub fn report(&self, what: &str, direction: &str, sent: u64, received: u64) {
         let (expected, other) = if direction == "to" { (received, sent) } else { (sent, received) };
         let share = |bytes: u64| bytes as f64 / self.bytes;
         let agrees = (share(expected) - 1.0).abs() < 0.1 && share(other) < 0.2;
@@ -56,7 +56,7 @@ impl Copies {
 }
 
 /// Runs a check of this test binary that is for real hardware on the doubles, which the loader finds in place of the real
-/// libraries, and gives what it printed. Copies that it asks for are said to be made.
+/// libraries, and gives what it printed. Copies that it requests are reported as made.
 pub fn on_doubles(check: &str, scenario: &str, more: &str) -> String {
     let bench = Bench::scenario(scenario, more);
     let (ready, done) = (bench.folder().join("ready"), bench.folder().join("done"));

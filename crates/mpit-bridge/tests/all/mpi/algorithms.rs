@@ -1,4 +1,4 @@
-//! Which algorithm a collective used: seen, forced, or unknown; never another one than what the library did.
+//! Which algorithm a collective used: observed, forced, or unknown; never another one than what the library did.
 
 use crate::mpi::support::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,9 +19,9 @@ fn run(mpi: Mpi, socket: &Path, program: &Path, settings: &[(&str, &str)]) -> Co
 }
 
 /// Algorithm and source of each size class of one rank's operation.
-fn algorithms(seen: &Seen, rank: u32, operation: &str) -> BTreeMap<u64, BTreeSet<(String, String)>> {
+fn algorithms(observed: &Observed, rank: u32, operation: &str) -> BTreeMap<u64, BTreeSet<(String, String)>> {
     let mut found: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-    for ((of, name, class, ..), cell) in &seen.parts {
+    for ((of, name, class, ..), cell) in &observed.parts {
         if *of == rank && name == operation {
             found.entry(*class).or_default().insert((cell.algorithm.clone(), cell.algorithm_source.clone()));
         }
@@ -30,7 +30,7 @@ fn algorithms(seen: &Seen, rank: u32, operation: &str) -> BTreeMap<u64, BTreeSet
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn seen_at_sizes_that_switch() {
+async fn observed_at_sizes_that_switch() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
@@ -38,7 +38,7 @@ async fn seen_at_sizes_that_switch() {
     let output = agent.run(run(Mpi::Open, &agent.socket, &program, &[]), 4).await;
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
     for operation in ["allreduce", "bcast", "alltoall"] {
-        let found = algorithms(&agent.seen, 2, operation);
+        let found = algorithms(&agent.observed, 2, operation);
         assert_eq!(found.len(), SIZES.len(), "{operation}: {found:?}");
         let names: BTreeSet<_> = found.values().flatten().map(|(name, _)| name).collect();
         assert!(names.len() > 1, "{operation} at sizes that switch: {found:?}");
@@ -48,22 +48,22 @@ async fn seen_at_sizes_that_switch() {
                 cells.iter().all(|(name, source)| !name.is_empty() && source == "observed"),
                 "{class} {cells:?}"
             );
-            let calls = agent.seen.cell(2, operation, *class).unwrap().0;
+            let calls = agent.observed.cell(2, operation, *class).unwrap().0;
             assert_eq!(calls, 5, "{operation} {class}");
         }
     }
     // What Open MPI's own decision function says for four ranks and 8 KiB, and what it does for small blocks.
     let one = |operation: &str, class: u64| {
-        let cells = algorithms(&agent.seen, 0, operation).remove(&class).unwrap();
+        let cells = algorithms(&agent.observed, 0, operation).remove(&class).unwrap();
         cells.into_iter().map(|cell| cell.0).collect::<Vec<_>>()
     };
     assert_eq!(one("allreduce", 8192), ["redscat_allgather"]);
     assert_eq!(one("alltoall", 8192), ["basic_linear"]);
-    assert!(agent.seen.settings.is_empty(), "nothing was set: {:?}", agent.seen.settings);
+    assert!(agent.observed.settings.is_empty(), "nothing was set: {:?}", agent.observed.settings);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn forced_ones_are_told_as_forced() {
+async fn forced_ones_are_reported_as_forced() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
@@ -78,14 +78,14 @@ async fn forced_ones_are_told_as_forced() {
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
     for (operation, name) in [("allreduce", "ring"), ("bcast", "binomial"), ("alltoall", "pairwise")] {
         let expected = BTreeSet::from([(name.to_owned(), "forced".to_owned())]);
-        for (class, cells) in algorithms(&agent.seen, 1, operation) {
+        for (class, cells) in algorithms(&agent.observed, 1, operation) {
             assert_eq!(cells, expected, "{operation} {class}");
         }
     }
     let others: BTreeSet<_> =
-        algorithms(&agent.seen, 1, "allgather").into_values().flatten().map(|cell| cell.1).collect();
+        algorithms(&agent.observed, 1, "allgather").into_values().flatten().map(|cell| cell.1).collect();
     assert_eq!(others, BTreeSet::from(["observed".to_owned()]), "not forced");
-    let settings = &agent.seen.settings;
+    let settings = &agent.observed.settings;
     assert_eq!(
         settings.get("coll_tuned_allreduce_algorithm").map(String::as_str),
         Some("4:ring"),
@@ -94,23 +94,23 @@ async fn forced_ones_are_told_as_forced() {
     assert_eq!(settings.len(), 4, "{settings:?}");
 }
 
-/// Without coll_tuned_use_dynamic_rules the library does not heed what is asked for.
+/// Without coll_tuned_use_dynamic_rules the library does not heed what is requested.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_asked_for_in_vain_is_not_forced() {
+async fn what_is_requested_in_vain_is_not_forced() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
     let mut agent = Agent::start(&folder.path().join("s"));
-    let asked = [("coll_tuned_allreduce_algorithm", "4")];
-    let output = agent.run(run(Mpi::Open, &agent.socket, &program, &asked), 4).await;
+    let requested = [("coll_tuned_allreduce_algorithm", "4")];
+    let output = agent.run(run(Mpi::Open, &agent.socket, &program, &requested), 4).await;
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
-    let found = algorithms(&agent.seen, 0, "allreduce");
+    let found = algorithms(&agent.observed, 0, "allreduce");
     assert!(found.values().flatten().all(|cell| cell.1 == "observed"), "{found:?}");
     assert!(found[&8192].contains(&("redscat_allgather".to_owned(), "observed".to_owned())), "{found:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mpich_shows_only_what_was_asked_for() {
+async fn mpich_shows_only_what_was_requested() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let program = Mpi::Mpich.compile("tests/programs/algorithms.c", folder.path());
@@ -120,11 +120,15 @@ async fn mpich_shows_only_what_was_asked_for() {
     let output = agent.run(command, 4).await;
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
     let only = |operation: &str| -> BTreeSet<_> {
-        algorithms(&agent.seen, 3, operation).into_values().flatten().collect()
+        algorithms(&agent.observed, 3, operation).into_values().flatten().collect()
     };
     let cell = |name: &str, source: &str| BTreeSet::from([(name.to_owned(), source.to_owned())]);
     assert_eq!(only("allreduce"), cell("recursive_doubling", "forced"));
     assert_eq!(only("bcast"), cell("", "unknown"));
-    let value = agent.seen.settings.get("MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM");
-    assert!(value.is_some_and(|value| value.ends_with(":recursive_doubling")), "{:?}", agent.seen.settings);
+    let value = agent.observed.settings.get("MPIR_CVAR_ALLREDUCE_INTRA_ALGORITHM");
+    assert!(
+        value.is_some_and(|value| value.ends_with(":recursive_doubling")),
+        "{:?}",
+        agent.observed.settings
+    );
 }

@@ -4,7 +4,7 @@ use crate::mpi::support::*;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const CONDUCT: &str = "tests/programs/conduct.c";
+const PROGRAM_STATE: &str = "tests/programs/program_state.c";
 const TOOL: &str = "tests/programs/counting_tool.c";
 
 /// `mpicc` of this MPI with sources from the crate's folder and anything else.
@@ -17,18 +17,18 @@ fn compile(mpi: Mpi, program: PathBuf, sources: &[&str], flags: &[&str]) -> Path
 
 /// Runs with this LD_PRELOAD in the ranks. Rank 0's tool says that it saw all, whoever else did.
 async fn run_beside(agent: &mut Agent, mpi: Mpi, program: &Path, preload: &str) -> u64 {
-    agent.seen = Seen::default();
+    agent.observed = Observed::default();
     let mut command = mpi.run(2);
     command.arg("env").arg(format!("LD_PRELOAD={preload}")).arg(program).arg("environment");
     command.env("THROUGHLINE_SOCKET", &agent.socket).env("THROUGHLINE_PUSH_MS", "100");
     let output = agent.run(command, 2).await;
     assert_eq!(stdout(&output), "sum 6\ntool: 20 allreduces\n", "{preload}: {}", stderr(&output));
     assert!(
-        agent.seen.ranks.values().all(|rank| rank.ending == "clean"),
+        agent.observed.ranks.values().all(|rank| rank.ending == "clean"),
         "{preload}: {:?}",
-        agent.seen.ranks
+        agent.observed.ranks
     );
-    agent.seen.cell(1, "allreduce", 8).map_or(0, |cell| cell.0)
+    agent.observed.cell(1, "allreduce", 8).map_or(0, |cell| cell.0)
 }
 
 /// Before the shim or behind it, by PMPI or by the next in line: the tool sees every call, and so does the shim
@@ -39,10 +39,10 @@ async fn tools_see_every_call() {
     let folder = tempfile::tempdir().unwrap();
     for mpi in BOTH {
         let at = |name: &str| folder.path().join(format!("{name}.{}", mpi.name()));
-        let program = compile(mpi, at("conduct"), &[CONDUCT], &[]);
+        let program = compile(mpi, at("program_state"), &[PROGRAM_STATE], &[]);
         let direct = compile(mpi, at("direct"), &[TOOL], &["-shared", "-fPIC"]);
         let next = compile(mpi, at("next"), &[TOOL], &["-shared", "-fPIC", "-DNEXT"]);
-        let inside = compile(mpi, at("inside"), &[CONDUCT, TOOL], &[]);
+        let inside = compile(mpi, at("inside"), &[PROGRAM_STATE, TOOL], &[]);
         let mut agent = Agent::start(&at("s"));
         let shim = plain_shim().join(format!("libthroughline-{}.so", mpi.name()));
         let (shim, direct, next) = (shim.display(), direct.display(), next.display());
@@ -87,15 +87,15 @@ async fn two_libraries_in_one_process() {
             assert!(expected.status.success(), "{parts:?}: {}", stderr(&expected));
             plain.env("LD_PRELOAD", plain_shim().join(format!("libthroughline-{}.so", mpi.name())));
             plain.env("THROUGHLINE_SOCKET", &agent.socket).env("THROUGHLINE_PUSH_MS", "10");
-            agent.seen = Seen::default();
+            agent.observed = Observed::default();
             let output = agent.run(plain, usize::from(recorded)).await;
             assert_eq!(shown(&output), shown(&expected), "{parts:?} under {mpi:?}");
-            assert_eq!(agent.seen.cell(0, "allreduce", 4), Some((10, 40)), "the first part's only");
+            assert_eq!(agent.observed.cell(0, "allreduce", 4), Some((10, 40)), "the first part's only");
         }
     }
 }
 
-/// A job that runs programs of both libraries at once: each rank gets the object that fits it, and they are told
+/// A job that runs programs of both libraries at once: each rank gets the object that fits it, and they are reported
 /// apart although the scheduler's number is the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_libraries_in_one_job() {
@@ -125,10 +125,10 @@ async fn two_libraries_in_one_job() {
     assert_eq!(shown(&expected), ("sum 3\nsum 3\n".into(), String::new(), Some(0)));
     let output = agent.run(shimmed, 4).await;
     assert_eq!(shown(&output), shown(&expected));
-    assert_eq!(agent.seen.jobs.len(), 2, "{:?}", agent.seen.jobs);
+    assert_eq!(agent.observed.jobs.len(), 2, "{:?}", agent.observed.jobs);
     for library in ["Open MPI", "MPICH"] {
         let ranks: Vec<_> =
-            agent.seen.ranks.values().filter(|rank| rank.mpi_library.contains(library)).collect();
+            agent.observed.ranks.values().filter(|rank| rank.mpi_library.contains(library)).collect();
         assert!(ranks.len() == 2 && ranks.iter().all(|rank| rank.ending == "clean"), "{library}: {ranks:?}");
     }
 }

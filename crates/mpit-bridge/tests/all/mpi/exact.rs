@@ -7,10 +7,15 @@ use throughline_sample::wire::JobRank;
 type Matrix = Vec<Vec<(u64, u64)>>;
 
 /// 10 allreduces of 8 KiB on 4 ranks, whatever made them.
-fn assert_ten_allreduces(seen: &Seen) {
+fn assert_ten_allreduces(observed: &Observed) {
     for rank in 0..4 {
-        assert_eq!(seen.cell(rank, "allreduce", 8192), Some((10, 81_920)), "rank {rank}: {:#?}", seen.cells);
-        let cell = &seen.cells[&(rank, "allreduce".to_owned(), 8192)];
+        assert_eq!(
+            observed.cell(rank, "allreduce", 8192),
+            Some((10, 81_920)),
+            "rank {rank}: {:#?}",
+            observed.cells
+        );
+        let cell = &observed.cells[&(rank, "allreduce".to_owned(), 8192)];
         assert!(
             cell.elapsed_nanoseconds > 0 && cell.longest_nanoseconds <= cell.elapsed_nanoseconds,
             "{cell:?}"
@@ -29,21 +34,25 @@ async fn allreduce_of_4_ranks() {
         command.arg(program).arg("10");
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "sum 10\n", "{}", stderr(&output));
-        let seen = &agent.seen;
-        assert_ten_allreduces(seen);
-        assert_eq!(seen.row(0, 4), [(0, 0), (81_920, 10), (81_920, 10), (81_920, 10)]);
-        assert_eq!(seen.row(2, 4), [(81_920, 10), (81_920, 10), (0, 0), (81_920, 10)]);
+        let observed = &agent.observed;
+        assert_ten_allreduces(observed);
+        assert_eq!(observed.row(0, 4), [(0, 0), (81_920, 10), (81_920, 10), (81_920, 10)]);
+        assert_eq!(observed.row(2, 4), [(81_920, 10), (81_920, 10), (0, 0), (81_920, 10)]);
 
-        assert_eq!((seen.jobs.len(), seen.ranks.len()), (1, 4), "one launcher, one job");
-        let job = seen.jobs.values().next().unwrap();
+        assert_eq!((observed.jobs.len(), observed.ranks.len()), (1, 4), "one launcher, one job");
+        let job = observed.jobs.values().next().unwrap();
         assert!(job.key.starts_with("local:") && job.end > job.start && job.world_size == 4, "{job:?}");
         assert!(job.command.contains("allreduce"), "{job:?}");
         let clean = |rank: &JobRank| rank.ending == "clean" && rank.host == "n1" && rank.pid > 0;
-        assert!(seen.ranks.values().all(clean), "{:?}", seen.ranks);
+        assert!(observed.ranks.values().all(clean), "{:?}", observed.ranks);
         let library = if mpi == Mpi::Open { "Open MPI" } else { "MPICH" };
-        assert!(seen.ranks.values().all(|rank| rank.mpi_library.contains(library)), "{:?}", seen.ranks);
         assert!(
-            seen.bin_times.iter().all(|time| (job.start..=job.end).contains(time)),
+            observed.ranks.values().all(|rank| rank.mpi_library.contains(library)),
+            "{:?}",
+            observed.ranks
+        );
+        assert!(
+            observed.bin_times.iter().all(|time| (job.start..=job.end).contains(time)),
             "bins lie within the job"
         );
         let status = agent.receiver.status();
@@ -53,7 +62,7 @@ async fn allreduce_of_4_ranks() {
             "{status:?}"
         );
         let queue = "pml_ob1_unexpected_msgq_length";
-        let variables = seen.variables.iter().filter(|one| one.name == queue).count();
+        let variables = observed.variables.iter().filter(|one| one.name == queue).count();
         assert_eq!(variables >= 16, mpi == Mpi::Open, "4 ranks x 4 peers on Open MPI; MPICH has none");
     }
 }
@@ -71,7 +80,7 @@ async fn mpi4py() {
         command.args([&python, script]);
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "sum 10\n", "{python}: {}", stderr(&output));
-        assert_ten_allreduces(&agent.seen);
+        assert_ten_allreduces(&agent.observed);
     }
 }
 
@@ -121,7 +130,7 @@ async fn matrix_is_that_of_open_mpis_monitoring() {
         assert!(theirs.iter().flatten().any(|cell| cell.0 > 0), "it counted");
         // A row of ours is always the rank that sends; theirs is the root's for gather and reduce.
         let theirs = if part == "rooted" { transposed(&theirs) } else { theirs };
-        assert_eq!(agent.seen.matrix(4), theirs, "{part}");
+        assert_eq!(agent.observed.matrix(4), theirs, "{part}");
     }
 }
 
@@ -140,8 +149,8 @@ async fn both_libraries_are_counted_alike() {
             assert!(output.status.success(), "{}", stderr(&output));
         }
         let cells: Vec<_> =
-            agent.seen.cells.iter().map(|(key, cell)| (key.clone(), cell.calls, cell.bytes)).collect();
-        results.push((cells, agent.seen.matrix(4)));
+            agent.observed.cells.iter().map(|(key, cell)| (key.clone(), cell.calls, cell.bytes)).collect();
+        results.push((cells, agent.observed.matrix(4)));
     }
     assert_eq!(results[0], results[1]);
     let cells = &results[0].0;
@@ -171,13 +180,13 @@ async fn communicators_are_translated() {
         command.arg(program);
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
-        assert_eq!(agent.seen.matrix(4), expected_of_communicators(), "{mpi:?}");
-        let seen = &agent.seen;
-        assert_eq!(seen.cell(0, "send", 0), Some((1, 0)), "to MPI_PROC_NULL");
-        assert_eq!(seen.cell(2, "send", 128), Some((1, 100)));
-        assert_eq!(seen.cell(1, "sendrecv", 32), Some((1, 24)), "a strided type");
-        assert_eq!(seen.cell(2, "gather", 32), Some((1, 20)), "in place");
-        assert_eq!(seen.cell(1, "waitall", 0), Some((1, 0)));
+        assert_eq!(agent.observed.matrix(4), expected_of_communicators(), "{mpi:?}");
+        let observed = &agent.observed;
+        assert_eq!(observed.cell(0, "send", 0), Some((1, 0)), "to MPI_PROC_NULL");
+        assert_eq!(observed.cell(2, "send", 128), Some((1, 100)));
+        assert_eq!(observed.cell(1, "sendrecv", 32), Some((1, 24)), "a strided type");
+        assert_eq!(observed.cell(2, "gather", 32), Some((1, 20)), "in place");
+        assert_eq!(observed.cell(1, "waitall", 0), Some((1, 0)));
         assert_eq!(agent.receiver.status().unknown_messages, 0);
     }
 }
@@ -231,9 +240,9 @@ async fn threads_lose_nothing() {
         let output = agent.run(command, 2).await;
         assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
         for rank in 0..2 {
-            assert_eq!(agent.seen.cell(rank, "sendrecv", 16), Some((1000, 16_000)), "{mpi:?}");
+            assert_eq!(agent.observed.cell(rank, "sendrecv", 16), Some((1000, 16_000)), "{mpi:?}");
         }
-        assert_eq!(agent.seen.row(0, 2), [(0, 0), (16_000, 1000)]);
+        assert_eq!(agent.observed.row(0, 2), [(0, 0), (16_000, 1000)]);
     }
 }
 
@@ -249,12 +258,16 @@ async fn fortran_bindings() {
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
         for rank in 0..4 {
-            assert_eq!(agent.seen.cell(rank, "allreduce", 128), Some((3, 240)), "{mpi:?}");
-            assert_eq!(agent.seen.cell(rank, "allgather", 16), Some((1, 16)), "{mpi:?}");
+            assert_eq!(agent.observed.cell(rank, "allreduce", 128), Some((3, 240)), "{mpi:?}");
+            assert_eq!(agent.observed.cell(rank, "allgather", 16), Some((1, 16)), "{mpi:?}");
         }
-        assert_eq!(agent.seen.cell(3, "bcast", 16), Some((1, 12)), "the root of the reversed communicator");
-        assert_eq!(agent.seen.cell(0, "bcast", 16), Some((1, 0)));
-        assert_eq!(agent.seen.row(3, 4)[0], (240 + 16 + 12, 5));
+        assert_eq!(
+            agent.observed.cell(3, "bcast", 16),
+            Some((1, 12)),
+            "the root of the reversed communicator"
+        );
+        assert_eq!(agent.observed.cell(0, "bcast", 16), Some((1, 0)));
+        assert_eq!(agent.observed.row(3, 4)[0], (240 + 16 + 12, 5));
     }
 }
 
@@ -285,7 +298,7 @@ fn objects_export_only_what_their_library_has() {
         assert!(ours.len() > 60, "{ours:?}");
         let theirs: Vec<_> =
             libraries(mpi, folder.path()).iter().flat_map(|library| defined(library)).collect();
-        // Nobody asks whether a library has functions of Open MPI's inside; those of MPI are asked for by mpi4py.
+        // Nobody looks up functions of Open MPI's inside of a library; those of MPI are requested by mpi4py.
         let inside = |symbol: &String| {
             symbol.starts_with("ompi_coll_base_") || symbol == "mca_common_monitoring_record_pml"
         };
@@ -322,11 +335,11 @@ async fn sessions_without_init() {
     let output = agent.run(command, 3).await;
     assert_eq!(stdout(&output), "done\ndone\n", "{}", stderr(&output));
     for rank in 0..3 {
-        assert_eq!(agent.seen.cell(rank, "allreduce", 128), Some((2, 160)));
-        assert_eq!(agent.seen.cell(rank, "sendrecv", 16), Some((2, 20)));
+        assert_eq!(agent.observed.cell(rank, "allreduce", 128), Some((2, 160)));
+        assert_eq!(agent.observed.cell(rank, "sendrecv", 16), Some((2, 20)));
     }
-    assert_eq!(agent.seen.row(0, 3), [(0, 0), (180, 4), (160, 2)]);
-    assert!(agent.seen.ranks.values().all(|rank| rank.ending == "clean"), "{:?}", agent.seen.ranks);
+    assert_eq!(agent.observed.row(0, 3), [(0, 0), (180, 4), (160, 2)]);
+    assert!(agent.observed.ranks.values().all(|rank| rank.ending == "clean"), "{:?}", agent.observed.ranks);
 }
 
 /// Most tests and probes that fail are counted without being timed, and their requests not looked up.
@@ -347,7 +360,7 @@ async fn polls_that_fail_are_counted_and_what_they_wait_for_is_exact() {
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             let (calls, nanoseconds): (u64, u64) = (words[1].parse().unwrap(), words[2].parse().unwrap());
-            let cell = &agent.seen.cells[&(0, words[0].to_owned(), 0)];
+            let cell = &agent.observed.cells[&(0, words[0].to_owned(), 0)];
             assert!(cell.calls == calls && calls > FAILING, "{mpi:?} {line}: {cell:?}");
             // Few of them are timed and stand for the others: where one was interrupted, the sum is too high.
             assert!(
@@ -357,11 +370,11 @@ async fn polls_that_fail_are_counted_and_what_they_wait_for_is_exact() {
             waited += if words[0].ends_with("probe") { 0 } else { cell.elapsed_nanoseconds };
         }
         assert_eq!(text.lines().count(), 6, "{text}");
-        let irecv = &agent.seen.cells[&(0, "irecv".to_owned(), 1024)];
-        // MPICH's MPI_Testall must not be given statuses that the program did not ask for.
+        let irecv = &agent.observed.cells[&(0, "irecv".to_owned(), 1024)];
+        // MPICH's MPI_Testall must not be given statuses that the program did not request.
         let ways = if mpi == Mpi::Open { 4 } else { 3 };
         assert_eq!((irecv.calls, irecv.received_bytes), (12, Some(ways * (1000 + 999 + 998))), "{mpi:?}");
-        let told = irecv.wait_nanoseconds.unwrap(); // each bin rounds
-        assert!(told <= waited + 100 && told > waited / 2, "{mpi:?}: {told} of {waited} waiting");
+        let reported = irecv.wait_nanoseconds.unwrap(); // each bin rounds
+        assert!(reported <= waited + 100 && reported > waited / 2, "{mpi:?}: {reported} of {waited} waiting");
     }
 }

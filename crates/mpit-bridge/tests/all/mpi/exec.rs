@@ -76,8 +76,8 @@ async fn works_before_the_launcher_and_in_scripts() {
         inside.arg(&script);
         let output = agent.run(inside, 2).await;
         assert_eq!(stdout(&output), "sum 3\n", "{}", stderr(&output));
-        assert_eq!(agent.seen.jobs.len(), 2, "two launchers, two jobs");
-        assert_eq!(agent.seen.cell(1, "allreduce", 8192), Some((10, 81_920)));
+        assert_eq!(agent.observed.jobs.len(), 2, "two launchers, two jobs");
+        assert_eq!(agent.observed.cell(1, "allreduce", 8192), Some((10, 81_920)));
     }
 }
 
@@ -163,5 +163,5 @@ async fn nested() {
     command.env("THROUGHLINE_SOCKET", &agent.socket).env("THROUGHLINE_LIB_DIR", plain_shim());
     let output = agent.run(command, 2).await;
     assert_eq!(stdout(&output), "sum 3\n", "{}", stderr(&output));
-    assert_eq!(agent.seen.cell(0, "allreduce", 8192), Some((10, 81_920)));
+    assert_eq!(agent.observed.cell(0, "allreduce", 8192), Some((10, 81_920)));
 }

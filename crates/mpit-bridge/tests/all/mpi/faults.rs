@@ -1,5 +1,5 @@
 //! Whatever happens to the agent, the program's output and exit status stay the same. The real agent stopped, killed and
-//! without room is in the agent's own tests; what programs do to themselves in conduct.rs.
+//! without space is in the agent's own tests; what programs do to themselves in program_state.rs.
 
 use crate::mpi::support::*;
 use std::path::Path;
@@ -40,7 +40,7 @@ async fn agent_replaced_in_mid_run() {
         let mut command = run_with_shim(mpi, 2, &socket);
         command.arg(&program).args(["40", "60"]).env("THROUGHLINE_PUSH_MS", "100");
         let running = tokio::task::spawn_blocking(move || command.output().unwrap());
-        first.until("both ranks push", |seen| seen.ended() == 0 && seen.peers.len() == 2).await;
+        first.until("both ranks push", |observed| observed.ended() == 0 && observed.peers.len() == 2).await;
         first.receiver.stop().await;
 
         let mut second = Agent::start(&socket);
@@ -49,13 +49,13 @@ async fn agent_replaced_in_mid_run() {
         assert_eq!(stdout(&output), "sum 3\n", "{}", stderr(&output));
         for rank in 0..2 {
             assert_eq!(
-                second.seen.cell(rank, "allreduce", 8192),
+                second.observed.cell(rank, "allreduce", 8192),
                 Some((40, 40 * 8192)),
                 "sums, not differences"
             );
         }
-        assert_eq!(second.seen.row(0, 2)[1], (40 * 8192, 40));
-        assert!(second.seen.ranks.values().all(|rank| rank.ending == "clean"));
+        assert_eq!(second.observed.row(0, 2)[1], (40 * 8192, 40));
+        assert!(second.observed.ranks.values().all(|rank| rank.ending == "clean"));
     }
 }
 
@@ -73,7 +73,7 @@ async fn programs_with_tools_of_their_own() {
         command.arg(&program);
         let shimmed = agent.run(command, 2).await;
         assert_eq!(shown(&shimmed), shown(&plain));
-        assert_eq!(agent.seen.variables.is_empty(), mpi == Mpi::Mpich, "the shim's own variables");
+        assert_eq!(agent.observed.variables.is_empty(), mpi == Mpi::Mpich, "the shim's own variables");
     }
 }
 

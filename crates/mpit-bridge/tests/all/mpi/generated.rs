@@ -1,5 +1,5 @@
 //! The exactness program: generated with random communicators, datatypes and sizes, it calls every wrapped
-//! function; what the shim tells has to be what the generator reckons by the rules, to the last byte.
+//! function; what the shim reports has to be what the generator reckons by the rules, to the last byte.
 //!
 //! `THROUGHLINE_SEED` repeats a run; each prints its seed where it fails.
 //!
@@ -146,8 +146,8 @@ fn add_tests(model: &mut Model, output: &str) {
     }
 }
 
-fn compare(run: &Run, model: &Model, seen: &Seen) {
-    let theirs: BTreeMap<_, _> = seen
+fn compare(run: &Run, model: &Model, observed: &Observed) {
+    let theirs: BTreeMap<_, _> = observed
         .cells
         .iter()
         .map(|(key, cell)| {
@@ -165,7 +165,7 @@ fn compare(run: &Run, model: &Model, seen: &Seen) {
     }
     assert!(wrong.is_empty(), "{run:?}\n{}", wrong.join("\n"));
     let ranks = u32::try_from(run.ranks).unwrap();
-    assert_eq!(seen.matrix(ranks), model.matrix, "{run:?}");
+    assert_eq!(observed.matrix(ranks), model.matrix, "{run:?}");
 }
 
 /// Runs a command no longer than LIMIT, whatever it waits for.
@@ -185,7 +185,7 @@ fn limited(command: &Command) -> Command {
 }
 
 /// MPICH 4.0's schedules of nonblocking collectives fail now and then among threads, without the shim too (3 ranks of
-/// 4 threads: one run of three), and say this. Such a run tells nothing.
+/// 4 threads: one run of three), and print this. Such a run shows nothing.
 const BROKEN_SCHEDULE: &str = "MPIDU_Sched_progress_state";
 /// How often a run is tried that the library broke off so.
 const TRIES: usize = 8;
@@ -193,8 +193,8 @@ const TRIES: usize = 8;
 /// Whether the run came to its end; false if the library broke it off by a fault of its own.
 fn came_to_its_end(run: &Run, output: &Output, how: &str) -> bool {
     let is_known = run.mpi == Mpi::Mpich && run.threads > 1 && stderr(output).contains(BROKEN_SCHEDULE);
-    let told = format!("{run:?} fails {how}: {}\n{}\n{}", output.status, stdout(output), stderr(output));
-    assert!(output.status.success() || is_known, "{told}");
+    let reported = format!("{run:?} fails {how}: {}\n{}\n{}", output.status, stdout(output), stderr(output));
+    assert!(output.status.success() || is_known, "{reported}");
     output.status.success()
 }
 
@@ -248,7 +248,7 @@ async fn ran_exactly(run: &Run, g: &Generator, program: &Path, folder: &Path) ->
     let mut model = g.model.times(run.threads as u64);
     model.add(&g.once);
     add_tests(&mut model, &stdout(&output));
-    compare(run, &model, &agent.seen);
+    compare(run, &model, &agent.observed);
     assert_eq!(agent.receiver.status().unknown_messages, model.unknown, "{run:?}");
     agent.receiver.stop().await;
     true

@@ -29,10 +29,10 @@ async fn each_call_counts_in_the_innermost_region() {
         command.arg(&program);
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "caliper 1 1 nvtx 1 1\nthere\n", "{}", stderr(&output));
-        let seen = &agent.seen;
+        let observed = &agent.observed;
         for rank in 0..4 {
             let calls = |region: &str| -> u64 {
-                let parts = seen.parts.iter().filter(|(key, _)| key.0 == rank && key.1 == "allreduce");
+                let parts = observed.parts.iter().filter(|(key, _)| key.0 == rank && key.1 == "allreduce");
                 parts.filter(|(key, _)| key.3 == region).map(|(_, cell)| cell.calls).sum()
             };
             let expected = [
@@ -46,21 +46,21 @@ async fn each_call_counts_in_the_innermost_region() {
             ];
             for (region, allreduces, visits) in expected {
                 assert_eq!(calls(region), allreduces, "{mpi:?} {region}");
-                let cell = &seen.regions[&(rank, region.to_owned())];
+                let cell = &observed.regions[&(rank, region.to_owned())];
                 assert_eq!((cell.visits, cell.mpi_calls), (visits, allreduces), "{mpi:?} {region}: {cell:?}");
                 let times = [cell.mpi_nanoseconds, cell.own_nanoseconds, cell.elapsed_nanoseconds];
                 assert!(times.is_sorted() && times[0] > 0, "{mpi:?} {region}: {cell:?}");
             }
             assert_eq!(calls(""), 5 + 1, "outside of all");
-            let open = &seen.regions[&(rank, "open".to_owned())];
+            let open = &observed.regions[&(rank, "open".to_owned())];
             assert_eq!((open.visits, open.mpi_calls), (1, 0), "ended by the region around it");
-            let comms: Vec<_> = seen.comms.values().filter(|comm| comm.rank == rank).collect();
+            let comms: Vec<_> = observed.comms.values().filter(|comm| comm.rank == rank).collect();
             assert_eq!(comms.len(), 1, "{comms:?}");
             let place = Some(rank / 2);
             assert_eq!((&*comms[0].name, comms[0].size, comms[0].rank_in_comm), ("rows", 2, place));
         }
         let status = agent.receiver.status();
-        // A region never begun, and one ended by another's end; of 9 + 300 names 255 are kept.
+        // A region never begun, and one ended by another's end; of 9 + 300 names 255 are recorded.
         assert_eq!((status.mismatched_regions, status.refused_regions), (4 * 2, 4 * (9 + 300 - 255)));
         assert_eq!((status.unknown_names, status.malformed_messages()), (0, 0), "{status:?}");
     }

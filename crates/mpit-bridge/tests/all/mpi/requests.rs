@@ -38,14 +38,14 @@ async fn rows_of_tests_that_fail_are_counted_whatever_comes_in_between() {
         for line in text.lines() {
             let words: Vec<&str> = line.split_whitespace().collect();
             let region = words[1].trim_start_matches('-');
-            let parts = agent.seen.parts.iter().filter(|(key, _)| key.1 == words[0] && key.3 == region);
+            let parts = agent.observed.parts.iter().filter(|(key, _)| key.1 == words[0] && key.3 == region);
             let (calls, time) =
                 parts.fold((0, 0), |sum, (_, cell)| (sum.0 + cell.calls, sum.1 + cell.elapsed_nanoseconds));
             assert_eq!(calls, words[2].parse::<u64>().unwrap(), "level {level}: {line}");
             assert!((1..lasted).contains(&time), "level {level}: {line}: {time} of {lasted} ns");
         }
         assert_eq!(text.lines().count(), 4, "{text}");
-        let irecv = &agent.seen.cells[&(0, "irecv".to_owned(), 8)];
+        let irecv = &agent.observed.cells[&(0, "irecv".to_owned(), 8)];
         assert_eq!(irecv.received_bytes, Some(8 * irecv.calls), "level {level}: {irecv:?}");
         assert!(irecv.wait_nanoseconds.is_some_and(|time| time > 0 && time < lasted), "{irecv:?}");
         agent.receiver.stop().await;
@@ -53,7 +53,7 @@ async fn rows_of_tests_that_fail_are_counted_whatever_comes_in_between() {
 }
 
 /// A library gives a completed request's handle to another thread's next one before MPI_Wait returns. Both threads
-/// have made the same calls, so that nothing but the thread tells their requests apart.
+/// have made the same calls, so that nothing but the thread distinguishes their requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_handle_is_another_threads_before_its_wait_returns() {
     let folder = tempfile::tempdir().unwrap();
@@ -64,8 +64,8 @@ async fn a_handle_is_another_threads_before_its_wait_returns() {
     command.env("LD_PRELOAD", plain_shim().join("libthroughline-mpich.so"));
     let output = agent.run(command, 1).await;
     assert!(output.status.success(), "{}", stderr(&output));
-    let cell = &agent.seen.cells[&(0, "irecv".to_owned(), 8)];
+    let cell = &agent.observed.cells[&(0, "irecv".to_owned(), 8)];
     assert_eq!((cell.calls, cell.received_bytes), (2, Some(16)), "{cell:?}");
-    assert_eq!(agent.seen.cell(0, "wait", 0), Some((2, 0)));
+    assert_eq!(agent.observed.cell(0, "wait", 0), Some((2, 0)));
     agent.receiver.stop().await;
 }

@@ -34,7 +34,7 @@ impl Sanitizer {
         shim(variant, &[flags, &format!("OBJECTS={which}")]).join(&name)
     }
 
-    /// `mpirun -n RANKS` with checker and shim in the ranks, telling to `socket`. The ranks only: launchers leak on
+    /// `mpirun -n RANKS` with checker and shim in the ranks, reporting to `socket`. The ranks only: launchers leak on
     /// purpose, and so do MPI libraries. Races between threads of the MPI library or the program are their own.
     pub fn run(self, mpi: Mpi, ranks: u32, socket: &Path) -> Command {
         let runtimes: &[&str] = match self {
@@ -74,16 +74,17 @@ async fn address_and_undefined_behaviour() {
         (Mpi::Mpich, 2, "tests/programs/threads.c", ""),
         (Mpi::Open, 4, "tests/programs/collectives.c", "forward"),
         (Mpi::Mpich, 4, "tests/programs/collectives.c", "rooted"),
-        (Mpi::Open, 2, "tests/programs/conduct.c", "children"),
-        (Mpi::Mpich, 2, "tests/programs/conduct.c", "replace"),
+        (Mpi::Open, 2, "tests/programs/program_state.c", "children"),
+        (Mpi::Mpich, 2, "tests/programs/program_state.c", "replace"),
     ] {
         let program = mpi.compile(file, folder.path());
         let mut agent = Agent::start(&folder.path().join("s"));
         let mut command = Sanitizer::Address.run(mpi, ranks, &agent.socket);
         command.arg(program).arg(argument);
-        let clean = |seen: &Seen| seen.ranks.values().filter(|rank| rank.ending == "clean").count();
+        let clean =
+            |observed: &Observed| observed.ranks.values().filter(|rank| rank.ending == "clean").count();
         let running = tokio::task::spawn_blocking(move || command.output().unwrap());
-        agent.until("ranks end", |seen| clean(seen) == ranks as usize).await;
+        agent.until("ranks end", |observed| clean(observed) == ranks as usize).await;
         assert_clean(&running.await.unwrap());
         agent.receiver.stop().await;
     }
@@ -143,8 +144,8 @@ async fn threads() {
         .env("THROUGHLINE_BIN_MS", "10");
     let output = agent.run(command, 1).await;
     assert_clean(&output);
-    assert_eq!(agent.seen.cell(0, "send", 8), Some((80_000, 640_000)));
-    assert_eq!(agent.seen.cell(0, "allreduce", 8), Some((80_000, 640_000)));
-    let sent: u64 = agent.seen.row(0, 64).iter().map(|cell| cell.1).sum();
+    assert_eq!(agent.observed.cell(0, "send", 8), Some((80_000, 640_000)));
+    assert_eq!(agent.observed.cell(0, "allreduce", 8), Some((80_000, 640_000)));
+    let sent: u64 = agent.observed.row(0, 64).iter().map(|cell| cell.1).sum();
     assert_eq!(sent, 80_000 + 80_000 * 63, "sends, and allreduces to 63 others");
 }

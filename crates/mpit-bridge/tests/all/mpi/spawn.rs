@@ -2,7 +2,7 @@
 
 use crate::mpi::support::*;
 
-/// Each world is told by itself; messages between the two count without a receiver, as ranks of another world have no
+/// Each world is reported by itself; messages between the two count without a receiver, as ranks of another world have no
 /// row in the matrix.
 #[tokio::test(flavor = "multi_thread")]
 async fn spawned_processes_are_a_job_of_their_own() {
@@ -28,20 +28,28 @@ async fn spawned_processes_are_a_job_of_their_own() {
         command.arg(program).arg(env!("CARGO_BIN_EXE_throughline-exec"));
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "sum 2\n", "{mpi:?}: {}", stderr(&output));
-        assert_eq!(agent.seen.jobs.len(), 2, "{mpi:?}: {:?}", agent.seen.jobs);
-        assert!(agent.seen.ranks.values().all(|rank| rank.ending == "clean"), "{:?}", agent.seen.ranks);
+        assert_eq!(agent.observed.jobs.len(), 2, "{mpi:?}: {:?}", agent.observed.jobs);
+        assert!(
+            agent.observed.ranks.values().all(|rank| rank.ending == "clean"),
+            "{:?}",
+            agent.observed.ranks
+        );
         for rank in 0..2 {
-            let seen = |operation, class| agent.seen.cell(rank, operation, class);
+            let observed = |operation, class| agent.observed.cell(rank, operation, class);
             assert_eq!(
-                [seen("send", 128), seen("recv", 64)],
+                [observed("send", 128), observed("recv", 64)],
                 [Some((1, 100)), Some((1, 0))],
                 "those that spawn"
             );
-            assert_eq!([seen("recv", 128), seen("send", 64)], [Some((1, 0)), Some((1, 60))], "the spawned");
-            let received = |class| agent.seen.cells[&(rank, "recv".to_owned(), class)].received_bytes;
+            assert_eq!(
+                [observed("recv", 128), observed("send", 64)],
+                [Some((1, 0)), Some((1, 60))],
+                "the spawned"
+            );
+            let received = |class| agent.observed.cells[&(rank, "recv".to_owned(), class)].received_bytes;
             assert_eq!([received(64), received(128)], [Some(60), Some(100)]);
         }
-        assert_eq!(agent.seen.matrix(2), [[(0, 0), (8, 1)], [(8, 1), (0, 0)]]);
+        assert_eq!(agent.observed.matrix(2), [[(0, 0), (8, 1)], [(8, 1), (0, 0)]]);
         assert_eq!(agent.receiver.status().unknown_messages, 4);
         agent.receiver.stop().await;
     }

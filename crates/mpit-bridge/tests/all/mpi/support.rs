@@ -41,7 +41,7 @@ fn source(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// Folder with both objects, built once with the given extra make variables, whatever test asks first.
+/// Folder with both objects, built once with the given extra make variables, whatever test needs it first.
 pub fn shim(variant: &str, variables: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shim-{variant}"));
     std::fs::create_dir_all(&folder).unwrap();
@@ -158,7 +158,7 @@ pub fn exec() -> Command {
     Command::new(env!("CARGO_BIN_EXE_throughline-exec"))
 }
 
-/// `mpirun -n RANKS throughline-exec`, telling to `socket`.
+/// `mpirun -n RANKS throughline-exec`, reporting to `socket`.
 pub fn run_with_shim(mpi: Mpi, ranks: u32, socket: &Path) -> Command {
     with_shim(mpi.run(ranks), socket)
 }
@@ -175,12 +175,12 @@ pub struct Agent {
     pub receiver: Receiver,
     pub socket: PathBuf,
     records: mpsc::Receiver<Batch>,
-    pub seen: Seen,
+    pub observed: Observed,
 }
 
 /// The newest values of everything.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct Observed {
     pub jobs: BTreeMap<String, Job>,
     pub ranks: BTreeMap<(String, u32), JobRank>,
     /// By rank, operation and size class, over regions and algorithms.
@@ -224,28 +224,28 @@ impl Agent {
         let socket = config.socket.clone();
         let offset = utc() - monotonic();
         let receiver = Receiver::start(config, Arc::new(move |time| time + offset), sender).unwrap();
-        Self { receiver, socket, records, seen: Seen::default() }
+        Self { receiver, socket, records, observed: Observed::default() }
     }
 
     /// Takes records until `enough`.
-    pub async fn until(&mut self, what: &str, enough: impl Fn(&Seen) -> bool) {
+    pub async fn until(&mut self, what: &str, enough: impl Fn(&Observed) -> bool) {
         self.until_within(DEADLINE, what, enough).await;
     }
 
-    async fn until_within(&mut self, limit: Duration, what: &str, enough: impl Fn(&Seen) -> bool) {
+    async fn until_within(&mut self, limit: Duration, what: &str, enough: impl Fn(&Observed) -> bool) {
         let result = tokio::time::timeout(limit, async {
-            while !enough(&self.seen) {
+            while !enough(&self.observed) {
                 let batch = self.records.recv().await.expect("the receiver lives");
-                self.seen.take(batch);
+                self.observed.take(batch);
             }
         });
         let result = result.await;
-        assert!(result.is_ok(), "{what}: {:#?}\n{:?}", self.receiver.status(), self.seen.ranks);
+        assert!(result.is_ok(), "{what}: {:#?}\n{:?}", self.receiver.status(), self.observed.ranks);
     }
 
     /// Until `count` ranks have ended.
     pub async fn until_ended(&mut self, count: usize) {
-        self.until("ranks end", |seen| seen.ended() == count).await;
+        self.until("ranks end", |observed| observed.ended() == count).await;
     }
 
     /// Runs a command beside it, on a thread of its own, until its ranks have ended.
@@ -255,9 +255,9 @@ impl Agent {
 
     /// The same, for what takes longer. A program that fails is waited for no further.
     pub async fn run_within(&mut self, mut command: Command, ranks: usize, limit: Duration) -> Output {
-        let count = self.seen.ended() + ranks;
+        let count = self.observed.ended() + ranks;
         let mut program = tokio::task::spawn_blocking(move || command.output().unwrap());
-        let until_ended = self.until_within(limit, "ranks end", |seen| seen.ended() == count);
+        let until_ended = self.until_within(limit, "ranks end", |observed| observed.ended() == count);
         tokio::pin!(until_ended);
         tokio::select! {
             () = &mut until_ended => program.await.unwrap(),
@@ -272,7 +272,7 @@ impl Agent {
     }
 }
 
-impl Seen {
+impl Observed {
     fn take(&mut self, batch: Batch) {
         self.jobs.extend(batch.jobs.into_iter().map(|job| (job.key.clone(), job)));
         let ranks = batch.job_ranks.into_iter().map(|rank| ((rank.job_key.clone(), rank.rank), rank));

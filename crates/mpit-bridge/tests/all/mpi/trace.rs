@@ -1,4 +1,4 @@
-//! Trace mode: every send finds its receive, and clocks are compared within the bounds that are told.
+//! Trace mode: every send finds its receive, and clocks are compared within the bounds that are reported.
 
 use crate::mpi::support::*;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,14 +25,17 @@ fn is_received(record: &MpiTraceRecord) -> bool {
     matches!(record.kind.as_str(), "receive" | "arrival")
 }
 
-fn count(seen: &Seen, which: fn(&MpiTraceRecord) -> bool) -> usize {
-    seen.traces.values().filter(|record| which(record)).count()
+fn count(observed: &Observed, which: fn(&MpiTraceRecord) -> bool) -> usize {
+    observed.traces.values().filter(|record| which(record)).count()
 }
 
 /// The messages of one side by their identity. Each has one.
-fn by_identity(seen: &Seen, which: fn(&MpiTraceRecord) -> bool) -> BTreeMap<Identity, &MpiTraceRecord> {
+fn by_identity(
+    observed: &Observed,
+    which: fn(&MpiTraceRecord) -> bool,
+) -> BTreeMap<Identity, &MpiTraceRecord> {
     let mut found = BTreeMap::new();
-    for ((rank, number), record) in seen.traces.iter().filter(|(_, record)| which(record)) {
+    for ((rank, number), record) in observed.traces.iter().filter(|(_, record)| which(record)) {
         let what = format!("rank {rank}, record {number}: {record:?}");
         let (Some(peer), Some(tag), Some(sequence)) = (record.peer, record.tag, record.sequence) else {
             panic!("{what}")
@@ -46,9 +49,9 @@ fn by_identity(seen: &Seen, which: fn(&MpiTraceRecord) -> bool) -> BTreeMap<Iden
 }
 
 /// Numbers of each rank's records are whole: nothing was lost.
-fn assert_whole(seen: &Seen) {
+fn assert_whole(observed: &Observed) {
     let mut next = BTreeMap::new();
-    for (rank, number) in seen.traces.keys() {
+    for (rank, number) in observed.traces.keys() {
         let expected = next.entry(*rank).or_insert(0);
         assert_eq!(number, expected, "rank {rank}");
         *expected += 1;
@@ -64,14 +67,14 @@ async fn every_send_finds_its_receive() {
         let mut agent = Agent::start(&folder.path().join(mpi.name()));
         let command = traced(mpi, &agent.socket, folder.path(), ROUNDS, 2);
         let output = agent.run(command, 4).await;
-        let told: usize =
+        let reported: usize =
             stdout(&output).lines().filter_map(|line| line.rsplit(' ').next()?.parse::<usize>().ok()).sum();
-        assert_eq!(told, 32 * ROUNDS as usize, "{}{}", stdout(&output), stderr(&output));
-        agent.until("all trace records", |seen| count(seen, is_received) == told).await;
-        agent.until("all sends", |seen| count(seen, is_sent) == told).await;
-        let seen = &agent.seen;
-        assert_whole(seen);
-        let (sent, received) = (by_identity(seen, is_sent), by_identity(seen, is_received));
+        assert_eq!(reported, 32 * ROUNDS as usize, "{}{}", stdout(&output), stderr(&output));
+        agent.until("all trace records", |observed| count(observed, is_received) == reported).await;
+        agent.until("all sends", |observed| count(observed, is_sent) == reported).await;
+        let observed = &agent.observed;
+        assert_whole(observed);
+        let (sent, received) = (by_identity(observed, is_sent), by_identity(observed, is_received));
         assert!(sent.keys().eq(received.keys()), "{:?}", sent.keys().collect::<Vec<_>>());
         for (identity, send) in &sent {
             let receive = received[identity];
@@ -82,7 +85,7 @@ async fn every_send_finds_its_receive() {
         }
         let comms: BTreeSet<u64> = sent.keys().map(|identity| identity.2).collect();
         assert_eq!(comms.len(), 5, "world, its copy, two halves and what joins them: {comms:?}");
-        let operations: BTreeSet<&str> = seen.traces.values().map(|one| one.operation.as_str()).collect();
+        let operations: BTreeSet<&str> = observed.traces.values().map(|one| one.operation.as_str()).collect();
         for operation in ["send", "irecv", "waitall", "barrier", "sendrecv", "startall", "mprobe", "mrecv"] {
             assert!(operations.contains(operation), "{operation}: {operations:?}");
         }
@@ -144,7 +147,7 @@ fn assert_comparison(rank: usize, origin: i64, point: &MpiClockPoint) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clocks_are_compared_within_the_bounds_told() {
+async fn clocks_are_compared_within_the_bounds_reported() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     for mpi in BOTH {
@@ -154,9 +157,11 @@ async fn clocks_are_compared_within_the_bounds_told() {
         command.env("THROUGHLINE_TEST_CLOCK", test_clock(origin)).env("THROUGHLINE_TRACE_SYNC_MS", "100");
         let output = agent.run(command, 4).await;
         assert!(output.status.success(), "{}", stderr(&output));
-        let some = |seen: &Seen| (1..4).all(|rank| seen.clocks.range((rank, 0)..(rank + 1, 0)).count() >= 5);
+        let some = |observed: &Observed| {
+            (1..4).all(|rank| observed.clocks.range((rank, 0)..(rank + 1, 0)).count() >= 5)
+        };
         agent.until("comparisons of clocks", some).await;
-        for ((rank, _), point) in &agent.seen.clocks {
+        for ((rank, _), point) in &agent.observed.clocks {
             assert_ne!(*rank, 0, "rank 0 has nobody to compare with");
             assert_comparison(*rank as usize, origin, point);
         }
@@ -184,20 +189,20 @@ fn model(program: &str, of: &str) -> String {
 
 #[test]
 fn numbers_follow_a_model_of_matching() {
-    let told = model("numbering", "messages.c");
-    assert!(told.contains(" 0 wrong, 0 without a number"), "{told}");
+    let reported = model("numbering", "messages.c");
+    assert!(reported.contains(" 0 wrong, 0 without a number"), "{reported}");
 }
 
 #[test]
 fn comparisons_are_within_their_bounds_whatever_clocks_and_packets_do() {
-    let told = model("bursts", "sync_burst.c");
-    assert!(told.contains(" 0 wrong,"), "{told}");
+    let reported = model("bursts", "sync_burst.c");
+    assert!(reported.contains(" 0 wrong,"), "{reported}");
     // One packet in eight is fast one way, one in 64 both ways: taken apart, most bursts hold both.
-    let narrow = told.trim_end().rsplit(", ").next().and_then(|last| last.strip_suffix(" narrow"));
-    assert!(narrow.unwrap().parse::<u32>().unwrap() > 10_000, "{told}");
+    let narrow = reported.trim_end().rsplit(", ").next().and_then(|last| last.strip_suffix(" narrow"));
+    assert!(narrow.unwrap().parse::<u32>().unwrap() > 10_000, "{reported}");
 }
 
-/// Four threads a rank: each message finds its receive, and each thread is told apart.
+/// Four threads a rank: each message finds its receive, and each thread is distinguished.
 #[tokio::test(flavor = "multi_thread")]
 async fn threads_are_traced() {
     const CALLS: usize = 200;
@@ -212,15 +217,17 @@ async fn threads_are_traced() {
         assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
         let all = 2 * 4 * CALLS;
         agent
-            .until("all messages", |seen| count(seen, is_sent) == all && count(seen, is_received) == all)
+            .until("all messages", |observed| {
+                count(observed, is_sent) == all && count(observed, is_received) == all
+            })
             .await;
-        let seen = &agent.seen;
-        assert_whole(seen);
-        let (sent, received) = (by_identity(seen, is_sent), by_identity(seen, is_received));
+        let observed = &agent.observed;
+        assert_whole(observed);
+        let (sent, received) = (by_identity(observed, is_sent), by_identity(observed, is_received));
         assert!(sent.keys().eq(received.keys()));
         for rank in 0..2 {
             // Whichever threads call MPI_Init and MPI_Finalize, four of them exchange.
-            let own = seen.traces.iter().filter(|((of, _), record)| *of == rank && is_sent(record));
+            let own = observed.traces.iter().filter(|((of, _), record)| *of == rank && is_sent(record));
             let threads: BTreeMap<u32, BTreeSet<i32>> = own.fold(BTreeMap::new(), |mut all, (_, record)| {
                 all.entry(record.thread).or_default().extend(record.tag);
                 all
@@ -243,14 +250,14 @@ async fn fortran_is_traced() {
         command.arg(mpi.compile("tests/programs/bindings.f90", folder.path()));
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
-        let of = |seen: &Seen, operation: &str| -> Vec<MpiTraceRecord> {
-            seen.traces.values().filter(|record| record.operation == operation).cloned().collect()
+        let of = |observed: &Observed, operation: &str| -> Vec<MpiTraceRecord> {
+            observed.traces.values().filter(|record| record.operation == operation).cloned().collect()
         };
-        agent.until("all allgathers", |seen| of(seen, "allgather").len() == 4).await;
-        let allreduces = of(&agent.seen, "allreduce");
+        agent.until("all allgathers", |observed| of(observed, "allgather").len() == 4).await;
+        let allreduces = of(&agent.observed, "allreduce");
         assert_eq!(allreduces.len(), 12, "{allreduces:?}");
         assert!(allreduces.iter().all(|record| record.bytes == 80), "{allreduces:?}");
-        let bcasts = of(&agent.seen, "bcast");
+        let bcasts = of(&agent.observed, "bcast");
         assert_eq!(bcasts.len(), 4);
         assert!(bcasts.iter().all(|record| record.peer == Some(3)), "rank 0 of the reversed: {bcasts:?}");
     }

@@ -46,8 +46,12 @@ async fn every_class_and_datatype_and_algorithms_that_counters_prove() {
     let output = agent.run(command, 1).await;
     assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
 
-    let last: BTreeMap<_, _> =
-        agent.seen.variables.iter().map(|v| ((&*v.name, v.element), (&*v.variable_class, v.value))).collect();
+    let last: BTreeMap<_, _> = agent
+        .observed
+        .variables
+        .iter()
+        .map(|v| ((&*v.name, v.element), (&*v.variable_class, v.value)))
+        .collect();
     let expected = [
         (("mv2_coll_allreduce_2lvl_rs", 0), ("counter", 50.0)),
         (("mv2_coll_allreduce_shm_rd", 0), ("counter", 110.0)),
@@ -67,19 +71,19 @@ async fn every_class_and_datatype_and_algorithms_that_counters_prove() {
     assert_eq!(last, BTreeMap::from(expected), "text, a window's and what nobody asked for are not read");
     assert_eq!(agent.receiver.status().missing_variables, 3, "text, the window's and one that is nowhere");
 
-    let told = |class: u64| -> Vec<_> {
-        let cells = agent.seen.parts.iter().filter(|(key, _)| key.1 == "allreduce" && key.2 == class);
+    let reported = |class: u64| -> Vec<_> {
+        let cells = agent.observed.parts.iter().filter(|(key, _)| key.1 == "allreduce" && key.2 == class);
         cells.map(|(_, cell)| (&*cell.algorithm, &*cell.algorithm_source, cell.calls)).collect()
     };
-    assert_eq!(told(8), [("shm_rd", "pvar", 100)]);
-    assert_eq!(told(8192), [("2lvl_rs", "pvar", 40)]);
+    assert_eq!(reported(8), [("shm_rd", "pvar", 100)]);
+    assert_eq!(reported(8192), [("2lvl_rs", "pvar", 40)]);
     // Both counters rose: nobody can say which call went by which.
     for class in [16, 4096] {
-        let calls: u64 = told(class).iter().map(|cell| cell.2).sum();
+        let calls: u64 = reported(class).iter().map(|cell| cell.2).sum();
         assert_eq!(calls, 10);
         let wrong = if class == 16 { "2lvl_rs" } else { "shm_rd" };
-        assert!(told(class).iter().all(|cell| cell.0 != wrong), "{:?}", told(class));
+        assert!(reported(class).iter().all(|cell| cell.0 != wrong), "{:?}", reported(class));
     }
-    let setting = agent.seen.settings.get("MPIR_CVAR_BCAST_COLLECTIVE_ALGORITHM").map(String::as_str);
-    assert_eq!((setting, agent.seen.settings.len()), (Some("2"), 1));
+    let setting = agent.observed.settings.get("MPIR_CVAR_BCAST_COLLECTIVE_ALGORITHM").map(String::as_str);
+    assert_eq!((setting, agent.observed.settings.len()), (Some("2"), 1));
 }

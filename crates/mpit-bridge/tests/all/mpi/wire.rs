@@ -50,20 +50,21 @@ async fn what_really_went() {
     let (mut ours, mut logical) = (0, 0);
     for from in 0..4 {
         for to in 0..4 {
-            let cell = agent.seen.wire.get(&(from, to)).map_or((0, 0), |cell| (cell.bytes, cell.messages));
+            let cell =
+                agent.observed.wire.get(&(from, to)).map_or((0, 0), |cell| (cell.bytes, cell.messages));
             let there = theirs[from as usize][to as usize];
             // Theirs counts from the middle of MPI_Init to the end of MPI_Finalize: a few messages of no bytes more.
-            assert_eq!(cell.0, there.0, "bytes from {from} to {to}: {:?}\n{theirs:?}", agent.seen.wire);
+            assert_eq!(cell.0, there.0, "bytes from {from} to {to}: {:?}\n{theirs:?}", agent.observed.wire);
             assert!(cell.1 <= there.1, "messages from {from} to {to}");
             ours += cell.0;
-            logical += agent.seen.peers.get(&(from, to)).map_or(0, |cell| cell.bytes);
+            logical += agent.observed.peers.get(&(from, to)).map_or(0, |cell| cell.bytes);
         }
     }
     assert!(ours > 0 && ours < logical, "collectives send less than each to everybody: {ours} of {logical}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_where_it_is_asked_for() {
+async fn only_where_it_is_requested() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
@@ -78,6 +79,6 @@ async fn only_where_it_is_asked_for() {
         let command = run(&agent, &program, &folder.path().join("profile"));
         let output = agent.run(command, 4).await;
         assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
-        assert_eq!(!agent.seen.wire.is_empty(), wanted);
+        assert_eq!(!agent.observed.wire.is_empty(), wanted);
     }
 }

@@ -310,15 +310,15 @@ fn neighbours(g: &mut Generator, comm: usize) {
         &list,
         mean,
     );
-    // MPICH 4.0's binding for mpi_f08 asks for the neighbours as in a distributed graph, whatever it is. Open MPI's of
+    // MPICH 4.0's binding for mpi_f08 queries the neighbours as in a distributed graph, whatever it is. Open MPI's of
     // Fortran hand on as many datatypes as there are ranks, of which one rank's two neighbours are more.
-    let asks_wrongly = g.library.mpich && g.language == Language::Fortran2008 && comm != GRAPH;
+    let queries_wrongly = g.library.mpich && g.language == Language::Fortran2008 && comm != GRAPH;
     let too_few = !g.library.mpich && g.language != Language::C && g.ranks == 1;
     if too_few {
         let names = ["neighbor_alltoallw", "ineighbor_alltoallw", "neighbor_alltoallw_init"];
         g.left_out.extend(names.map(str::to_owned));
     }
-    if asks_wrongly || too_few {
+    if queries_wrongly || too_few {
         g.end_step(comm);
         return;
     }

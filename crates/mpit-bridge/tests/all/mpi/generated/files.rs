@@ -155,7 +155,7 @@ pub fn all(g: &mut Generator) {
     immediate(g);
     split(g);
     views(g);
-    // The file ends within what is asked for.
+    // The file ends within what is requested.
     let offset = Arg::Offset(FILE_BYTES - TAIL, 0);
     let status = g.status(0);
     alone("File_sync", vec![Arg::File], g);

@@ -305,7 +305,7 @@ impl Generator {
     }
 
     /// Completes persistent requests that were started. MPICH, 4.2 to 5.0, takes MPI_Request_get_status of one that is
-    /// ready for its completion: it is inactive afterwards, and no function completes it any more. So nobody asks there,
+    /// ready for its completion: it is inactive afterwards, and no function completes it any more. So nobody queries there,
     /// and it is completed by what waits for all that it is given.
     pub fn complete_persistent(&mut self, comm: usize, count: usize) {
         if self.library.mpich && !self.library.mpich_4_0 {

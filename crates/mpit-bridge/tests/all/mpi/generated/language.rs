@@ -216,7 +216,7 @@ pub fn c(statements: &[Statement], text: &mut String) {
 pub fn fortran(language: Language, statements: &[Statement], text: &mut String) {
     for statement in statements {
         match statement {
-            // The kind of its counts tells the large-count form.
+            // The kind of its counts reports the large-count form.
             Statement::Call(name, large, arguments) => {
                 let mut list: Vec<_> =
                     arguments.iter().map(|argument| argument.fortran(language, *large)).collect();

@@ -42,7 +42,7 @@ static int find(void *target, const char *symbol) {
     return found != NULL;
 }
 
-void tl_farewell_ask(void) {
+void tl_finalize_hook_register(void) {
     int (*create)(copy_function *, delete_function *, int *, void *);
     int (*set)(tl_handle, int, void *);
     int (*free_key)(int *);

@@ -25,7 +25,7 @@ const WAITS_FOR_BETTER: Duration = Duration::from_secs(60);
 /// Sources that read the same GPUs: NVIDIA's. The others have their vendor's GPUs to themselves.
 const RIVALS: [&str; 4] = ["nvml", "nvml_gpm", "dcgm", "cupti"];
 
-/// Most series groups kept per table (ports, links, GPUs); a node has far fewer.
+/// Most series groups stored per table (ports, links, GPUs); a node has far fewer.
 const GROUPS_MAX: usize = 4096;
 
 /// The last values of one node's sources.
@@ -40,14 +40,14 @@ pub struct LastValues {
 
 #[derive(Debug, Default)]
 struct Inner {
-    host_ports: BTreeMap<(String, u32), Seen<Values>>,
+    host_ports: BTreeMap<(String, u32), Observed<Values>>,
     /// Of one source each: two libraries count the same link from different times on. Which one is said by
     /// `gpu_source_rank`, as in the database.
-    links: BTreeMap<(String, u32), Seen<Sourced>>,
+    links: BTreeMap<(String, u32), Observed<Sourced>>,
     /// Values of a link's health, each by its metric: they take turns.
-    link_health: BTreeMap<(String, u32, u32), Seen<Values>>,
-    pcie: BTreeMap<String, Seen<Sourced>>,
-    pm: BTreeMap<String, Seen<Values>>,
+    link_health: BTreeMap<(String, u32, u32), Observed<Values>>,
+    pcie: BTreeMap<String, Observed<Sourced>>,
+    pm: BTreeMap<String, Observed<Values>>,
     gpus: BTreeMap<String, GpuInfo>,
     link_infos: BTreeMap<(String, u32), GpuLinkInfo>,
     adapters: Tree,
@@ -64,12 +64,12 @@ struct Sourced {
 }
 
 #[derive(Debug)]
-struct Seen<T> {
+struct Observed<T> {
     at: Instant,
     value: T,
 }
 
-impl<T> Seen<T> {
+impl<T> Observed<T> {
     fn now(value: T) -> Self {
         Self { at: Instant::now(), value }
     }
@@ -79,7 +79,7 @@ impl<T> Seen<T> {
     }
 }
 
-impl Seen<Sourced> {
+impl Observed<Sourced> {
     fn is_shown(&self, now: Instant) -> bool {
         self.is_fresh(now) && now >= self.value.shown_from
     }
@@ -91,8 +91,13 @@ impl LastValues {
         Self { enabled, shows_owners, ..Self::default() }
     }
 
-    /// The values of a source as they are kept, unless another one is shown in its place.
-    fn sourced(&self, seen: Option<&Seen<Sourced>>, source: &str, values: Values) -> Option<Seen<Sourced>> {
+    /// The values of a source, unless another one is shown in its place.
+    fn sourced(
+        &self,
+        seen: Option<&Observed<Sourced>>,
+        source: &str,
+        values: Values,
+    ) -> Option<Observed<Sourced>> {
         let now = Instant::now();
         let source = source.to_owned();
         let begins = |source: &str| now + self.waits(source);
@@ -108,7 +113,7 @@ impl LastValues {
             Some(seen) if now.saturating_duration_since(seen.at) < GOES_OVER_AFTER => return None,
             Some(_) | None => begins(&source),
         };
-        Some(Seen::now(Sourced { source, shown_from, values }))
+        Some(Observed::now(Sourced { source, shown_from, values }))
     }
 
     /// How long a source is not shown after it began.
@@ -127,28 +132,28 @@ impl LastValues {
         let Inner { host_ports, links, link_health, pcie, pm, gpus, link_infos, mpi, .. } = &mut *inner;
         for sample in &batch.host_ports {
             let values = sample.values.clone().unwrap_or_default();
-            keep(host_ports, (sample.device.clone(), sample.port), Seen::now(values));
+            keep(host_ports, (sample.device.clone(), sample.port), Observed::now(values));
         }
         for sample in &batch.gpu_links {
             for link in &sample.links {
                 let key = (sample.gpu_uuid.clone(), link.link);
                 let (health, others) = apart(link.values.as_ref());
-                let Some(kept) = self.sourced(links.get(&key), &sample.source, others) else { continue };
+                let Some(stored) = self.sourced(links.get(&key), &sample.source, others) else { continue };
                 for (id, value) in health.iter() {
                     let value = Values { metric: vec![id], value: vec![value] };
-                    keep(link_health, (key.0.clone(), key.1, id), Seen::now(value));
+                    keep(link_health, (key.0.clone(), key.1, id), Observed::now(value));
                 }
-                keep(links, key, kept);
+                keep(links, key, stored);
             }
         }
         for sample in &batch.gpu_pcie {
             let values = sample.values.clone().unwrap_or_default();
-            if let Some(kept) = self.sourced(pcie.get(&sample.gpu_uuid), &sample.source, values) {
-                keep(pcie, sample.gpu_uuid.clone(), kept);
+            if let Some(stored) = self.sourced(pcie.get(&sample.gpu_uuid), &sample.source, values) {
+                keep(pcie, sample.gpu_uuid.clone(), stored);
             }
         }
         for sample in &batch.gpu_pm {
-            keep(pm, sample.gpu_uuid.clone(), Seen::now(sample.values.clone().unwrap_or_default()));
+            keep(pm, sample.gpu_uuid.clone(), Observed::now(sample.values.clone().unwrap_or_default()));
         }
         for gpu in &batch.gpus {
             keep(gpus, gpu.uuid.clone(), gpu.clone());
@@ -191,7 +196,7 @@ fn apart(values: Option<&Values>) -> (Values, Values) {
     (health, others)
 }
 
-/// Inserts or replaces; beyond the bound only what is known already is kept up to date.
+/// Inserts or replaces; beyond the bound only what is known already is updated.
 fn keep<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: V) {
     if map.len() < GROUPS_MAX || map.contains_key(&key) {
         map.insert(key, value);

@@ -33,7 +33,7 @@ static int note_library(struct dl_phdr_info *info, size_t size, void *data) {
     return libraries->several;
 }
 
-void tl_origin_look(void) {
+void tl_caller_library_check(void) {
     struct libraries libraries = {NULL, 0};
     if (tl_several_libraries) return;
     dl_iterate_phdr(note_library, &libraries);

@@ -5,7 +5,7 @@
  * full, nothing is left. Used where the program ends, by one thread.
  */
 #define _GNU_SOURCE
-#include "last.h"
+#include "last_totals.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -20,8 +20,8 @@
 
 enum {
     FILE_LIMIT = 1 << 20,   /* as the agent reads it */
-    OTHER_ROOM = 256 << 10, /* kept free of peers, of which a job of 30,000 ranks has too many */
-    BYE_ROOM = 1024         /* kept free for the last frame, which says that the file is whole */
+    OTHER_SPACE = 256 << 10, /* peers may not use it, of which a job of 30,000 ranks has too many */
+    BYE_SPACE = 1024         /* reserved for the last frame, which marks the file as complete */
 };
 
 static int file = -1;
@@ -29,7 +29,7 @@ static size_t length, limit;
 static uint32_t sequence;
 
 /* A program may bound its files (RLIMIT_FSIZE), and is killed where it writes beyond. */
-static size_t room(void) {
+static size_t space(void) {
     struct rlimit bound;
     if (getrlimit(RLIMIT_FSIZE, &bound) != 0) return 0;
     return bound.rlim_cur < FILE_LIMIT ? (size_t)bound.rlim_cur : FILE_LIMIT;
@@ -40,7 +40,7 @@ int tl_last_begin(int64_t epoch, int rank) {
     const char *path;
     length = 0;
     sequence = 0;
-    limit = room();
+    limit = space();
     for (int i = 0; file < 0 && (path = tl_channel_path(i)); i++) {
         int made = snprintf(name, sizeof name, "%s.last/%lld-%d", path, (long long)epoch, rank);
         if (!*path || made < 0 || (size_t)made >= sizeof name) continue;
@@ -57,12 +57,12 @@ int tl_last_writing(void) {
 
 int tl_last_put(struct tl_frame *frame) {
     uint16_t type = (uint16_t)(frame->bytes[6] | frame->bytes[7] << 8);
-    size_t kept = type == TL_BYE ? 0 : type == TL_PEERS ? OTHER_ROOM : BYE_ROOM;
-    size_t most = limit > kept ? limit - kept : 0;
+    size_t stored = type == TL_BYE ? 0 : type == TL_PEERS ? OTHER_SPACE : BYE_SPACE;
+    size_t most = limit > stored ? limit - stored : 0;
     if (frame->length > most || length > most - frame->length) return 0;
     tl_frame_end(frame, sequence++, tl_clock(CLOCK_MONOTONIC), tl_clock(CLOCK_REALTIME));
     ssize_t written = pwrite(file, frame->bytes, frame->length, (off_t)length);
-    if (written != (ssize_t)frame->length) { /* no room: half a frame must not stay */
+    if (written != (ssize_t)frame->length) { /* no space: half a frame must not stay */
         if (ftruncate(file, (off_t)length) != 0) tl_debug("half a frame stays in the file of the last totals");
         limit = length;
         return 0;

@@ -3,7 +3,7 @@
 
 use crate::config::Config;
 use crate::health::AgentHealth;
-use crate::last::LastValues;
+use crate::latest::LastValues;
 use crate::node;
 use crate::sources::Sources;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ pub const NAME: &str = "agent";
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
 /// Rounds of figures between two measurements of the clock's offset: one minute.
 const CLOCK_ROUNDS: u64 = 6;
-/// Rounds from one telling of all of MPI's totals to the next, between which only those that changed are told: a minute,
+/// Rounds from one report of all of MPI's totals to the next, between which only those that changed are reported: a minute,
 /// so that a series does not end for those who read it back.
 const MPI_ROUNDS: u64 = 6;
 /// Rounds between two node records, and two reminders that a source does not deliver: one hour.
@@ -55,9 +55,9 @@ pub struct Own {
 impl Own {
     /// The figures as of now.
     fn refreshed(&self) -> &SelfFigures {
-        self.sources.tell(&self.figures);
-        let told = throughline_delivery::metrics(&self.spool.stats(), &self.shipped, self.clock.now());
-        told.into_iter().for_each(|(part, metric, value)| self.figures.set(part, metric, value));
+        self.sources.report(&self.figures);
+        let reported = throughline_delivery::metrics(&self.spool.stats(), &self.shipped, self.clock.now());
+        reported.into_iter().for_each(|(part, metric, value)| self.figures.set(part, metric, value));
         self.figures.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
         #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
         self.figures.set(NAME, &LEFT_OUT_CELLS, self.last.left_out_cells() as f64);

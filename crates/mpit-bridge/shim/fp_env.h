@@ -1,23 +1,23 @@
 /*
  * What the program has set for its threads and the shim's own work must neither be hurt by nor change:
  * traps and sticky flags of floating-point arithmetic (-ffpe-trap makes any rounding a SIGFPE; a Fortran STOP
- * tells of flags that are raised), cancellation, errno. Around MPI_Init's, MPI_Finalize's and exit's work;
+ * reports flags that are raised), cancellation, errno. Around MPI_Init's, MPI_Finalize's and exit's work;
  * the flush thread is made inside and inherits the calm. Recording a call uses integers only and needs none.
  */
-#ifndef THROUGHLINE_COMPOSURE_H
-#define THROUGHLINE_COMPOSURE_H
+#ifndef THROUGHLINE_FP_ENV_H
+#define THROUGHLINE_FP_ENV_H
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
 
-struct tl_composure {
+struct tl_fp_env {
     uint64_t floating_control, floating_status;
     int cancelling, error;
 };
 
-static inline struct tl_composure tl_composed(void) {
-    struct tl_composure before = {.error = errno};
+static inline struct tl_fp_env tl_fp_env_save(void) {
+    struct tl_fp_env before = {.error = errno};
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before.cancelling);
 #if defined(__x86_64__)
     enum { ALL_MASKED = 0x1f80 }; /* MXCSR at reset: no traps, no flags, rounding to nearest */
@@ -31,7 +31,7 @@ static inline struct tl_composure tl_composed(void) {
     return before;
 }
 
-static inline void tl_as_before(const struct tl_composure *before) {
+static inline void tl_fp_env_restore(const struct tl_fp_env *before) {
 #if defined(__x86_64__)
     __builtin_ia32_ldmxcsr((unsigned)before->floating_control);
 #elif defined(__aarch64__)

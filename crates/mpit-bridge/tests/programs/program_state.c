@@ -91,7 +91,7 @@ static void close_all(void) {
 
 static int target = -1, other_end = -1;
 
-/* A socket of the program's own takes the number of each socket that a library may have kept. */
+/* A socket of the program's own takes the number of each socket that a library may have retained. */
 static void replace_all(void) {
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0) exit(9);

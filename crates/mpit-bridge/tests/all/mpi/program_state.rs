@@ -1,10 +1,10 @@
-//! Whatever the program does to itself, it fares as it does without the shim; and what it did before is told.
+//! Whatever the program does to itself, it fares as it does without the shim; and what it did before is reported.
 
 use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
-/// How a mode of conduct.c ends, and what the agent must have seen of it.
+/// How a mode of program_state.c ends, and what the agent must have observed of it.
 #[derive(Clone, Copy, PartialEq)]
 enum End {
     /// MPI_Finalize: all 20 allreduces.
@@ -20,7 +20,7 @@ async fn unharmed(mode: &str, ranks: u32, end: End) {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
     for mpi in BOTH {
-        let program = mpi.compile("tests/programs/conduct.c", folder.path());
+        let program = mpi.compile("tests/programs/program_state.c", folder.path());
         let plain = mpi.run(ranks).arg(&program).arg(mode).output().unwrap();
         if mode == "traps" && !plain.status.success() {
             // Known of some libraries: they compute with numbers that trap. Any other end without the shim is not this.
@@ -41,8 +41,8 @@ async fn unharmed(mode: &str, ranks: u32, end: End) {
         let running = tokio::task::spawn_blocking(move || command.output().unwrap());
         // A rank whose connection the program has closed has ended for the agent, until it is there again.
         let expected = if end == End::Clean { "clean" } else { "lost" };
-        let ended = |seen: &Seen| {
-            seen.ranks.values().filter(|rank| rank.ending == expected).count() == ranks as usize
+        let ended = |observed: &Observed| {
+            observed.ranks.values().filter(|rank| rank.ending == expected).count() == ranks as usize
         };
         agent.until("ranks end", ended).await;
         let shimmed = running.await.unwrap();
@@ -57,7 +57,7 @@ async fn unharmed(mode: &str, ranks: u32, end: End) {
         }
         assert_eq!(ours, theirs, "{mode}, {mpi:?}: {}", stderr(&shimmed));
         for rank in 0..ranks {
-            let calls = agent.seen.cell(rank, "allreduce", 8).map_or(0, |cell| cell.0);
+            let calls = agent.observed.cell(rank, "allreduce", 8).map_or(0, |cell| cell.0);
             let expected = if end == End::Lost { 10..=20 } else { 20..=20 };
             assert!(expected.contains(&calls), "{mode}, {mpi:?}: {calls} allreduces of rank {rank}");
         }
