@@ -21,7 +21,18 @@ pub fn nvml_double() -> &'static Path {
 
 /// Runs a crate's Makefile into a folder of the tests and returns that folder.
 pub fn make(folder: &str, out: &str) -> PathBuf {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(out);
+    make_into(folder, Path::new(env!("CARGO_TARGET_TMPDIR")).join(out))
+}
+
+/// The shim's objects, where `make test` has them for all test programs.
+pub fn shim() -> PathBuf {
+    make_into(
+        "mpit-bridge/shim",
+        Path::new(env!("CARGO_BIN_EXE_throughline-agent")).with_file_name("lib/throughline"),
+    )
+}
+
+fn make_into(folder: &str, out: PathBuf) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(folder);
     std::fs::create_dir_all(&out).unwrap();
     // Tests run side by side: one makes, the others wait and find it made.

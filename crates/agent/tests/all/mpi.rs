@@ -1,6 +1,6 @@
 //! A real MPI program of four ranks under `throughline-exec` beside the real agent.
 
-use crate::bench::{Node, PATIENCE, make};
+use crate::bench::{Node, PATIENCE, shim};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -49,7 +49,7 @@ fn start(socket: &Path, options: &[&str]) -> Child {
     // Local processes without a look for ssh or a scheduler; ob1 has queue lengths to read.
     run.env("OMPI_MCA_plm", "isolated").env("OMPI_MCA_pml", "ob1");
     run.env("THROUGHLINE_SOCKET", socket);
-    run.env("THROUGHLINE_LIB_DIR", make("mpit-bridge/shim", "agent-shim"));
+    run.env("THROUGHLINE_LIB_DIR", shim());
     run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 

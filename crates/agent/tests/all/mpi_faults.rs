@@ -1,7 +1,7 @@
 //! The real agent stopped, killed and replaced, and out of disk, while MPI ranks push to it: the program's output and
 //! status are what they would have been, and what did not arrive is counted.
 
-use crate::bench::{Node, make};
+use crate::bench::{Node, shim};
 use nix::sys::signal::Signal::{SIGCONT, SIGSTOP};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -54,7 +54,7 @@ impl Library {
 
 /// Starts it with the shim, pushing as often as it can. It makes the file `late` when most of its calls are done.
 fn start(library: Library, socket: &Path, calls: u64, pause_ms: u64) -> Child {
-    let object = make("mpit-bridge/shim", "agent-shim").join(format!("libthroughline-{}.so", library.name()));
+    let object = shim().join(format!("libthroughline-{}.so", library.name()));
     let mut run = library.launcher();
     run.args(["-n", &RANKS.to_string(), "env"])
         .arg(format!("LD_PRELOAD={}", object.display()))

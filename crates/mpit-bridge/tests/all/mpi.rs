@@ -13,7 +13,7 @@ mod regions;
 mod requests;
 mod sanitized;
 mod spawn;
-mod support;
+pub mod support;
 mod surroundings;
 mod trace;
 mod variables;

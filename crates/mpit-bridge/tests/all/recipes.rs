@@ -1,8 +1,8 @@
 //! The recipes of deploy/ that put the shim into programs: what each would do, without its scheduler.
 
+use crate::mpi::support::plain_shim;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
 
 fn deploy(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(file).canonicalize().unwrap()
@@ -15,19 +15,6 @@ fn objects() -> tempfile::TempDir {
         std::fs::write(folder.path().join(format!("libthroughline-{family}.so")), b"").unwrap();
     }
     folder
-}
-
-/// The real objects, where `make test` has them beside throughline-exec; made if they are not there.
-fn real_objects() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_BIN_EXE_throughline-exec")).with_file_name("lib/throughline");
-        let shim = Path::new(env!("CARGO_MANIFEST_DIR")).join("shim");
-        let mut make = Command::new("make");
-        make.arg("-s").arg("-C").arg(shim).arg(format!("OUT={}", folder.display()));
-        assert!(make.status().unwrap().success());
-        folder
-    })
 }
 
 /// What Slurm would take over from the prolog for a task with these variables.
@@ -72,7 +59,7 @@ fn the_task_prolog_exports_what_the_task_needs_and_no_more() {
 
 #[test]
 fn without_the_modules_word_the_prolog_queries_throughline_exec() {
-    let objects = real_objects();
+    let objects = plain_shim();
     let dry_run = Command::new(env!("CARGO_BIN_EXE_throughline-exec"))
         .args(["--dry-run", "/bin/sh"])
         .env_clear()
@@ -115,7 +102,7 @@ fn a_staged_installation_is_whole() {
     std::fs::create_dir_all(built.join("lib/throughline")).unwrap();
     for family in ["openmpi", "openmpi5", "mpich", "mpi3"] {
         let name = format!("libthroughline-{family}.so");
-        std::fs::copy(real_objects().join(&name), built.join("lib/throughline").join(&name)).unwrap();
+        std::fs::copy(plain_shim().join(&name), built.join("lib/throughline").join(&name)).unwrap();
     }
     // Twice: what is there is replaced.
     for _ in 0..2 {

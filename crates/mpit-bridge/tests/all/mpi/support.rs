@@ -44,20 +44,29 @@ fn source(name: &str) -> PathBuf {
 /// Folder with both objects, built once with the given extra make variables, whatever test needs it first.
 pub fn shim(variant: &str, variables: &[&str]) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shim-{variant}"));
-    std::fs::create_dir_all(&folder).unwrap();
-    // Other test binaries build the same.
-    let lock = Flock::lock(File::create(folder.join("lock")).unwrap(), FlockArg::LockExclusive).unwrap();
+    make_shim(&folder, variables);
+    folder
+}
+
+fn make_shim(folder: &Path, variables: &[&str]) {
+    std::fs::create_dir_all(folder).unwrap();
+    // Other test programs build the same.
+    let lock = Flock::lock(File::create(folder.join(".lock")).unwrap(), FlockArg::LockExclusive).unwrap();
     let mut make = Command::new("make");
     make.arg("-s").arg("-C").arg(source("shim")).arg(format!("OUT={}", folder.display())).args(variables);
     succeeded(&mut make);
     drop(lock);
-    folder
 }
 
-/// The ordinary objects.
+/// The ordinary objects, beside throughline-exec, where `make test` has them for all test programs: compiling them takes
+/// half a minute of a processor.
 pub fn plain_shim() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| shim("plain", &[]))
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_BIN_EXE_throughline-exec")).with_file_name("lib/throughline");
+        make_shim(&folder, &[]);
+        folder
+    })
 }
 
 pub fn succeeded(command: &mut Command) -> Output {
