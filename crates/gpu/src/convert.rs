@@ -20,42 +20,25 @@ pub const SOURCE_GPM: &str = "nvml_gpm";
 /// Where a link field goes: its link, its metric and the factor to base units.
 #[must_use]
 pub fn link_metric(raw: &RawField) -> Option<(u32, &'static Metric, u64)> {
-    let at = |metric, factor| Some((raw.scope, metric, factor));
+    if let Some(counter) = field::LINK_COUNTERS.iter().find(|counter| counter.field == raw.field) {
+        return Some((raw.scope, counter.metric, counter.factor));
+    }
+    if raw.field == field::C2C_REPLAY {
+        return Some((raw.scope + field::C2C_FIRST_LINK, &catalogue::NVLINK_REPLAY_ERRORS, 1));
+    }
     // Older error counters have a number for each link: 6 from the first base, 6 from the second.
     let numbered = |first: u32, second: u32| match raw.field {
         number if (first..first + 6).contains(&number) => Some(number - first),
         number if (second..second + 6).contains(&number) => Some(number - second + 6),
         _ => None,
     };
-    match raw.field {
-        field::DATA_TX_KIB => at(&catalogue::NVLINK_TRANSMIT_BYTES, 1024),
-        field::DATA_RX_KIB => at(&catalogue::NVLINK_RECEIVE_BYTES, 1024),
-        field::XMIT_BYTES => at(&catalogue::NVLINK_TRANSMIT_BYTES, 1),
-        field::RCV_BYTES => at(&catalogue::NVLINK_RECEIVE_BYTES, 1),
-        field::DL_REPLAY => at(&catalogue::NVLINK_REPLAY_ERRORS, 1),
-        field::DL_RECOVERY | field::RECOVERY_EVENTS => at(&catalogue::NVLINK_RECOVERY_ERRORS, 1),
-        field::DL_CRC => at(&catalogue::NVLINK_CRC_ERRORS, 1),
-        field::MALFORMED_PACKETS => at(&catalogue::NVLINK_MALFORMED_PACKET_ERRORS, 1),
-        field::BUFFER_OVERRUNS => at(&catalogue::NVLINK_BUFFER_OVERRUN_ERRORS, 1),
-        field::RECEIVE_ERRORS => at(&catalogue::NVLINK_RECEIVE_ERRORS, 1),
-        field::REMOTE_ERRORS => at(&catalogue::NVLINK_REMOTE_ERRORS, 1),
-        field::GENERAL_ERRORS => at(&catalogue::NVLINK_GENERAL_ERRORS, 1),
-        field::LINK_INTEGRITY_ERRORS => at(&catalogue::NVLINK_LINK_INTEGRITY_ERRORS, 1),
-        field::TRANSMIT_DISCARDS => at(&catalogue::NVLINK_TRANSMIT_DISCARDS, 1),
-        field::RECOVERY_FAILURES => at(&catalogue::NVLINK_RECOVERY_FAILURES, 1),
-        field::EFFECTIVE_ERRORS => at(&catalogue::NVLINK_EFFECTIVE_ERRORS, 1),
-        field::SYMBOL_ERRORS => at(&catalogue::NVLINK_SYMBOL_ERRORS, 1),
-        field::C2C_REPLAY => Some((raw.scope + field::C2C_FIRST_LINK, &catalogue::NVLINK_REPLAY_ERRORS, 1)),
-        _ => {
-            let replay = numbered(field::REPLAY_L0, field::REPLAY_L6);
-            let recovery = numbered(field::RECOVERY_L0, field::RECOVERY_L6);
-            let crc = numbered(field::CRC_FLIT_L0, field::CRC_FLIT_L6);
-            let found = replay.map(|link| (link, &catalogue::NVLINK_REPLAY_ERRORS));
-            let found = found.or(recovery.map(|link| (link, &catalogue::NVLINK_RECOVERY_ERRORS)));
-            let found = found.or(crc.map(|link| (link, &catalogue::NVLINK_CRC_ERRORS)));
-            found.map(|(link, metric)| (link, metric, 1))
-        }
-    }
+    let replay = numbered(field::REPLAY_L0, field::REPLAY_L6);
+    let recovery = numbered(field::RECOVERY_L0, field::RECOVERY_L6);
+    let crc = numbered(field::CRC_FLIT_L0, field::CRC_FLIT_L6);
+    let found = replay.map(|link| (link, &catalogue::NVLINK_REPLAY_ERRORS));
+    let found = found.or(recovery.map(|link| (link, &catalogue::NVLINK_RECOVERY_ERRORS)));
+    let found = found.or(crc.map(|link| (link, &catalogue::NVLINK_CRC_ERRORS)));
+    found.map(|(link, metric)| (link, metric, 1))
 }
 
 /// Stores what is needed to distinguish a reset from traffic, and a change from a repetition.

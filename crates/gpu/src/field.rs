@@ -2,6 +2,8 @@
 //!
 //! Facts of `nvml.h` (API version 12), in our own words. The link goes into `scope` unless noted. Safe and pure.
 
+use throughline_sample::catalogue::{self as metric, Metric};
+
 use crate::code::Code;
 
 /// Links 0 to 5 of the error counters that have a number per link: flit CRC.
@@ -82,6 +84,68 @@ pub const FEC_HISTORY_15: u32 = 250;
 /// C2C links have no numbers beside NVLinks in NVML; here they follow them, from this link number on. Beyond the 36
 /// NVLinks that are looked for, below the 64 links that the store has space for.
 pub const C2C_FIRST_LINK: u32 = 40;
+
+/// What a counter of a link is read with: NVML may refuse all fields of a call that mixes families.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// Bytes before NVLink 5.
+    Kib,
+    /// Bytes from NVLink 5.
+    Bytes,
+    /// Errors before NVLink 5.
+    Errors,
+    /// Recoveries from NVLink 5.
+    Recoveries,
+    /// Errors from NVLink 5, in one poll of ten.
+    Nvlink5Errors,
+    /// What forward error correction left over, from NVLink 5, in one poll of ten, with the ratios of bit errors.
+    Nvlink5Ratios,
+}
+
+/// A counter of a link that is stored as it is read, times a factor.
+#[derive(Debug)]
+pub struct LinkCounter {
+    /// Its number in NVML.
+    pub field: u32,
+    /// The metric that it becomes.
+    pub metric: &'static Metric,
+    /// From NVML's unit to the metric's.
+    pub factor: u64,
+    /// What it is read with.
+    pub family: Family,
+}
+
+const fn counter(field: u32, metric: &'static Metric, factor: u64, family: Family) -> LinkCounter {
+    LinkCounter { field, metric, factor, family }
+}
+
+/// Every counter of a link whose field has the link as its scope. One that a release of NVML adds is a line here and one
+/// in the catalogue (`docs/ADDING-A-COUNTER.md`): plan and conversion follow.
+pub const LINK_COUNTERS: &[LinkCounter] = &[
+    counter(DATA_TX_KIB, &metric::NVLINK_TRANSMIT_BYTES, 1024, Family::Kib),
+    counter(DATA_RX_KIB, &metric::NVLINK_RECEIVE_BYTES, 1024, Family::Kib),
+    counter(XMIT_BYTES, &metric::NVLINK_TRANSMIT_BYTES, 1, Family::Bytes),
+    counter(RCV_BYTES, &metric::NVLINK_RECEIVE_BYTES, 1, Family::Bytes),
+    counter(DL_REPLAY, &metric::NVLINK_REPLAY_ERRORS, 1, Family::Errors),
+    counter(DL_RECOVERY, &metric::NVLINK_RECOVERY_ERRORS, 1, Family::Errors),
+    counter(DL_CRC, &metric::NVLINK_CRC_ERRORS, 1, Family::Errors),
+    counter(RECOVERY_EVENTS, &metric::NVLINK_RECOVERY_ERRORS, 1, Family::Recoveries),
+    counter(MALFORMED_PACKETS, &metric::NVLINK_MALFORMED_PACKET_ERRORS, 1, Family::Nvlink5Errors),
+    counter(BUFFER_OVERRUNS, &metric::NVLINK_BUFFER_OVERRUN_ERRORS, 1, Family::Nvlink5Errors),
+    counter(RECEIVE_ERRORS, &metric::NVLINK_RECEIVE_ERRORS, 1, Family::Nvlink5Errors),
+    counter(REMOTE_ERRORS, &metric::NVLINK_REMOTE_ERRORS, 1, Family::Nvlink5Errors),
+    counter(GENERAL_ERRORS, &metric::NVLINK_GENERAL_ERRORS, 1, Family::Nvlink5Errors),
+    counter(LINK_INTEGRITY_ERRORS, &metric::NVLINK_LINK_INTEGRITY_ERRORS, 1, Family::Nvlink5Errors),
+    counter(TRANSMIT_DISCARDS, &metric::NVLINK_TRANSMIT_DISCARDS, 1, Family::Nvlink5Errors),
+    counter(RECOVERY_FAILURES, &metric::NVLINK_RECOVERY_FAILURES, 1, Family::Nvlink5Errors),
+    counter(EFFECTIVE_ERRORS, &metric::NVLINK_EFFECTIVE_ERRORS, 1, Family::Nvlink5Ratios),
+    counter(SYMBOL_ERRORS, &metric::NVLINK_SYMBOL_ERRORS, 1, Family::Nvlink5Ratios),
+];
+
+/// The fields of a family, in the order of [`LINK_COUNTERS`].
+pub fn fields_of(family: Family) -> impl Iterator<Item = u32> {
+    LINK_COUNTERS.iter().filter(move |counter| counter.family == family).map(|counter| counter.field)
+}
 
 /// A bit error ratio as NVML packs it (bits 8 to 11 a mantissa, bits 0 to 7 a negative power of ten), in errors per
 /// 10^18 bits. What a driver says before it has counted enough, 15e-255, is 0.

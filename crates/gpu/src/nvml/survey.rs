@@ -5,7 +5,7 @@
 use super::plan::GpuPlan;
 use super::{Gpu, NVLINK_VERSION_5_0, Session};
 use crate::code::Code;
-use crate::field::{self, C2C_FIRST_LINK, FieldValue};
+use crate::field::{self, C2C_FIRST_LINK, Family, FieldValue};
 use crate::frame::{GpuSurvey, LinkSurvey, PartSurvey, Survey};
 use crate::poll::NOT_ANSWERED;
 
@@ -137,10 +137,9 @@ fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
     let (links, c2c): (Vec<u32>, Vec<u32>) = numbers.partition(|link| *link < C2C_FIRST_LINK);
     let c2c: Vec<u32> = c2c.into_iter().map(|link| link - C2C_FIRST_LINK).collect();
     let modern = described.links.iter().any(|link| link.version >= Some(NVLINK_VERSION_5_0));
-    let kib = family(&links, &[field::DATA_TX_KIB, field::DATA_RX_KIB]);
-    let bytes = family(&links, &[field::XMIT_BYTES, field::RCV_BYTES]);
-    let per_link = family(&links, &[field::DL_REPLAY, field::DL_RECOVERY, field::DL_CRC]);
-    let recoveries = family(&links, &[field::RECOVERY_EVENTS]);
+    let counters = |of| family(&links, &field::fields_of(of).collect::<Vec<_>>());
+    let (kib, bytes) = (counters(Family::Kib), counters(Family::Bytes));
+    let (per_link, recoveries) = (counters(Family::Errors), counters(Family::Recoveries));
     let (byte_families, error_families) = if modern {
         (vec![bytes, kib], vec![recoveries, per_link, numbered_errors(&links)])
     } else {
@@ -166,17 +165,9 @@ fn plan<'l, 's>(gpu: Gpu<'l, 's>, described: &GpuSurvey) -> GpuPlan<'l, 's> {
 fn health(modern: bool, links: &[u32], c2c: &[u32]) -> Vec<Vec<FieldValue>> {
     let mut families = Vec::new();
     if modern {
-        let errors = [
-            field::MALFORMED_PACKETS,
-            field::BUFFER_OVERRUNS,
-            field::RECEIVE_ERRORS,
-            field::REMOTE_ERRORS,
-            field::GENERAL_ERRORS,
-            field::LINK_INTEGRITY_ERRORS,
-            field::TRANSMIT_DISCARDS,
-            field::RECOVERY_FAILURES,
-        ];
-        let ratios = [field::EFFECTIVE_ERRORS, field::EFFECTIVE_BER, field::SYMBOL_ERRORS, field::SYMBOL_BER];
+        let errors: Vec<u32> = field::fields_of(Family::Nvlink5Errors).collect();
+        let ratios = field::fields_of(Family::Nvlink5Ratios).chain([field::EFFECTIVE_BER, field::SYMBOL_BER]);
+        let ratios: Vec<u32> = ratios.collect();
         let corrections: Vec<u32> = (field::FEC_HISTORY_0..=field::FEC_HISTORY_15).collect();
         families = vec![family(links, &errors), family(links, &ratios), family(links, &corrections)];
     }
