@@ -76,7 +76,7 @@ clock() { nvidia-smi --query-gpu=clocks.sm,clocks.mem,power.draw --format=csv,no
     check hardware_cupti start
 
     echo "== 2 fields and links with their codes"
-    check hardware each_field_answers_with_a_code_and_what_is_absent_is_told
+    check hardware each_field_answers_with_a_code_and_what_is_absent_is_reported
 
     echo "== 3 pinned copies of $bytes bytes, to the GPU and from it"
     export THROUGHLINE_COPY_BYTES="$bytes" THROUGHLINE_COPY_READY="$folder/ready" THROUGHLINE_COPY_DONE="$folder/done"

@@ -21,9 +21,6 @@ pub struct Arguments {
 }
 
 /// Writes the file.
-///
-/// # Errors
-/// A lock file cannot be read, or the file cannot be written.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let output = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()))
         .args(["metadata", "--format-version=1", "--locked", "--all-features"])

@@ -290,6 +290,7 @@ pub enum Trace {
     /// Nobody, whoever requests it.
     Never,
     /// Programs whose environment requests it.
+    #[serde(rename = "asked")] // The name in agent.toml, which users have.
     Requested,
     /// Every program.
     Always,

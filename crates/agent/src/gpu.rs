@@ -104,9 +104,6 @@ Example:
   throughline-agent gpu pause --for 600 && nsys profile ./program; throughline-agent gpu resume";
 
 /// Runs one command.
-///
-/// # Errors
-/// Standard output can't be written, or no process can be started.
 pub async fn run(what: What, config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     match what {
         What::Topo { physical, json } => topo::run(config, places, physical, json).await,

@@ -38,9 +38,6 @@ struct Gathered {
 }
 
 /// Prints the document.
-///
-/// # Errors
-/// Standard output can't be written.
 pub async fn once(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let clock = Arc::new(Clock::new());
     let mut gathered = BTreeMap::new();

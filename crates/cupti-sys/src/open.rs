@@ -75,9 +75,6 @@ pub enum OpenError {
 }
 
 /// Opens CUDA's driver library, which comes with the kernel driver.
-///
-/// # Errors
-/// It is not there, or is not libcuda.
 pub fn open_cuda(path: &Path) -> Result<Cuda, OpenError> {
     let library = open(path, RTLD_NOW, "it comes with the NVIDIA driver")?;
     // SAFETY: looks names up; the types are those of cuda.h.

@@ -25,9 +25,6 @@ pub struct Traffic {
 
 /// Replaces the file at `path` whole; the double reads it at its next call and its counters go on from where
 /// they are. Links that are not named stand still, unless the scenario itself moves them.
-///
-/// # Errors
-/// When the file or one beside it cannot be written.
 pub fn write_traffic(path: &Path, traffic: &[Traffic]) -> io::Result<()> {
     let mut text = String::from("# traffic of the NVML test double, replaced while it runs\n");
     for Traffic { gpu, link, transmit_bytes_per_second: tx, receive_bytes_per_second: rx } in traffic {

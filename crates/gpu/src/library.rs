@@ -53,9 +53,6 @@ pub struct Opened {
 
 impl Opened {
     /// Opens a library by a path, or by a name that the dynamic loader finds.
-    ///
-    /// # Errors
-    /// The loader does not load it.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let shown = path.display().to_string();
         // SAFETY: loading runs the library's initialisers. The path comes from the site's configuration, and the
@@ -79,9 +76,6 @@ impl Opened {
     ///
     /// # Safety
     /// As [`Opened::optional`].
-    ///
-    /// # Errors
-    /// The library has no such function.
     pub unsafe fn required<T: Copy>(&self, symbol: &'static str) -> Result<T, OpenError> {
         // SAFETY: as the caller vouches.
         let found = unsafe { self.optional(symbol) };

@@ -198,9 +198,6 @@ impl<'l> Session<'l> {
     }
 
     /// How many GPUs there are.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn gpu_count(&self) -> Result<u32, Code> {
         let mut count: c_uint = 0;
         // SAFETY: the pointer is to a live unsigned int.

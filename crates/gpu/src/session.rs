@@ -111,7 +111,7 @@ impl Session {
         match wait_bounded(&mut self.child) {
             Some(status) => match (status.signal(), status.code()) {
                 (Some(signal), _) => format!("the sampler died of signal {signal} in the vendor's library"),
-                (None, Some(code)) => format!("the sampler ended with status {code} and told no reason"),
+                (None, Some(code)) => format!("the sampler ended with status {code} and gave no reason"),
                 (None, None) => "the sampler ended".into(),
             },
             None => "the sampler closed its pipe and does not end".into(),

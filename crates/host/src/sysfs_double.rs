@@ -39,9 +39,6 @@ pub struct AdapterDouble {
 
 impl AdapterDouble {
     /// Makes an adapter under `root` (which stands for `/sys`) with one active EDR port.
-    ///
-    /// # Errors
-    /// When a file or folder cannot be written.
     pub fn create(root: &Path, device: &str, node_guid: Guid) -> io::Result<Self> {
         let double = Self { folder: root.join("class/infiniband").join(device) };
         fs::create_dir_all(double.folder.join("ports/1/counters"))?;
@@ -68,17 +65,11 @@ impl AdapterDouble {
     }
 
     /// Sets a counter of the port, in the unit that Linux shows it in. A reader sees the old or the new value.
-    ///
-    /// # Errors
-    /// When the file cannot be replaced.
     pub fn set_counter(&self, name: &str, value: u64) -> io::Result<()> {
         self.set(&format!("ports/1/counters/{name}"), &value.to_string())
     }
 
     /// Sets any file of the adapter by its path below the adapter's folder.
-    ///
-    /// # Errors
-    /// When the file cannot be replaced.
     pub fn set(&self, file: &str, text: &str) -> io::Result<()> {
         let path = self.folder.join(file);
         let mut beside = path.as_os_str().to_owned();
@@ -88,17 +79,11 @@ impl AdapterDouble {
     }
 
     /// Takes a file away, as an adapter that lacks it.
-    ///
-    /// # Errors
-    /// When there is no such file.
     pub fn remove(&self, file: &str) -> io::Result<()> {
         fs::remove_file(self.folder.join(file))
     }
 
     /// Takes the adapter away, as when its driver is unloaded.
-    ///
-    /// # Errors
-    /// When its folder cannot be removed.
     pub fn unplug(self) -> io::Result<()> {
         fs::remove_dir_all(self.folder)
     }

@@ -98,9 +98,6 @@ impl fmt::Debug for ClockOf {
 
 impl Receiver {
     /// Binds the socket and serves ranks until [`Receiver::stop`]. Call within a tokio runtime.
-    ///
-    /// # Errors
-    /// The socket can't be bound.
     pub fn start(config: Config, clock: Clock, records: mpsc::Sender<Batch>) -> Result<Self, BindError> {
         let listening = listen_at(&config.socket, config.mode)?;
         let limits = config.limits;

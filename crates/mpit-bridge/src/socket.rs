@@ -91,7 +91,7 @@ pub(crate) fn listen_at(path: &Path, mode: u32) -> Result<Listening, BindError> 
     let backlog = Backlog::new(BACKLOG).map_err(|error| system(path, "listen", error))?;
     // The sender comes with each message, from the first on, which may come before the connection is taken.
     setsockopt(&listening.socket, sockopt::PassCred, &true)
-        .map_err(|error| system(path, "ask who sends", error))?;
+        .map_err(|error| system(path, "enable the sender's identity", error))?;
     listen(&listening.socket, backlog).map_err(|error| system(path, "listen", error))?;
     Ok(listening)
 }

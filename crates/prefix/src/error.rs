@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// No folder to keep state in.
-    #[error("cannot tell where to keep the prefix: set THROUGHLINE_PREFIX, XDG_STATE_HOME or HOME")]
+    #[error("cannot determine where to store the prefix: set THROUGHLINE_PREFIX, XDG_STATE_HOME or HOME")]
     NoHome,
     /// A file operation failed.
     #[error(

@@ -118,9 +118,6 @@ impl Prefix {
     ///
     /// Callers may run at the same time in any number of processes: one makes the set, the others wait.
     /// The set is made in a folder beside its place and renamed, so that nobody sees half of it.
-    ///
-    /// # Errors
-    /// See [`Error`]; each says what to do.
     pub fn ensure(&self, set: Set, progress: &mut dyn FnMut(&str)) -> Result<(), Error> {
         if self.is_ready(set) {
             return Ok(());
@@ -219,9 +216,6 @@ impl Prefix {
 }
 
 /// Makes the set in the caller's own prefix, with a line per step on standard error, and returns the prefix.
-///
-/// # Errors
-/// See [`Error`]; each says what to do.
 pub fn ensure(set: Set) -> Result<Prefix, Error> {
     let prefix = Prefix::locate()?;
     prefix.ensure(set, &mut |line| eprintln!("{line}"))?;

@@ -40,7 +40,7 @@ pub enum Unit {
     Seconds,
     /// Packets, whatever their length.
     Packets,
-    /// Things that happened or are there: errors, calls, messages, states.
+    /// Events and objects: errors, calls, messages, states.
     Count,
     /// Ticks whose length depends on the device (`PortXmitWait`).
     Ticks,
@@ -76,7 +76,7 @@ pub enum Width {
 }
 
 /// Bits of a stored value: columns are signed 64-bit integers, and a 64-bit counter of 4-byte words does not
-/// fit in them as bytes, so byte counters are kept modulo 2^63 (nearly three years at 100 GB/s).
+/// fit in them as bytes, so byte counters are stored modulo 2^63 (nearly three years at 100 GB/s).
 pub const STORED_BITS: u8 = 63;
 
 impl Width {
@@ -115,8 +115,8 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// The name under which a daemon tells it among the figures about itself (`self_stats`): that of its page, without
-    /// what all of them begin with. MPI's totals of a node are told so, the operation in the place of the source.
+    /// The name under which a daemon reports it among its self-metrics (`self_stats`): that of its page, without
+    /// what all of them begin with. MPI's totals of a node are reported so, the operation in the place of the source.
     #[must_use]
     pub fn figure_name(&self) -> String {
         let prefix = self.table.prometheus_prefixes().first().copied().unwrap_or_default();
@@ -183,7 +183,7 @@ pub enum Table {
     MpiPeers,
     /// Annotated regions of a rank's program.
     MpiRegions,
-    /// Figures about Throughline itself, by name.
+    /// Self-metrics of Throughline, by name.
     SelfStats,
 }
 

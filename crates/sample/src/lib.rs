@@ -1,6 +1,6 @@
 //! The vocabulary of Throughline: identifiers, units, the metric catalogue, record types and the wire schema.
 //!
-//! Every other crate speaks in these types. Nothing here does I/O, reads a clock or knows tokio or SQL.
+//! Every other crate uses these types. Nothing here does I/O, reads a clock or knows tokio or SQL.
 
 pub mod admission;
 pub mod catalogue;

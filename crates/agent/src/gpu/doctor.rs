@@ -104,7 +104,7 @@ async fn tried(config: &Config, settings: GpuConfig) -> anyhow::Result<Vec<Findi
                     finding("processes on GPUs", "nvml", Grade::Good, format!("listed, {count} now"))
                 }
                 Err(why) => finding("processes on GPUs", "nvml", Grade::Bad, format!("not listed: {why}"))
-                    .remedy("run the agent as root: the driver tells other users' processes to root only"),
+                    .remedy("run the agent as root: the driver shows other users' processes to root only"),
             });
             findings
         }
@@ -228,7 +228,7 @@ fn pcie(config: &Config, batch: &Batch) -> Finding {
 fn profiling(proc: &Path) -> Finding {
     let what = "performance monitor";
     let Ok(text) = std::fs::read_to_string(proc.join("driver/nvidia/params")) else {
-        return finding(what, "cupti", Grade::Absent, "no NVIDIA kernel driver tells who may use it");
+        return finding(what, "cupti", Grade::Absent, "no NVIDIA kernel driver reports who may use it");
     };
     let setting = text.lines().find_map(|line| line.strip_prefix("RmProfilingAdminOnly:"));
     match setting.map(str::trim) {
@@ -236,7 +236,7 @@ fn profiling(proc: &Path) -> Finding {
         Some(_) => finding(what, "cupti", Grade::Good, "root only (CAP_SYS_ADMIN)").remedy(
             "an agent of another user needs the module option NVreg_RestrictProfilingToAdminUsers=0 and a reboot",
         ),
-        None => finding(what, "cupti", Grade::Absent, "this driver does not tell who may use it"),
+        None => finding(what, "cupti", Grade::Absent, "this driver does not report who may use it"),
     }
 }
 
@@ -252,7 +252,7 @@ fn cupti(config: &Config) -> Finding {
         (true, Some(path)) => {
             let text = format!("switched on, {} is here", path.display());
             finding("CUPTI", "cupti", Grade::Good, text)
-                .remedy("while no agent runs, `throughline-agent once` tells whether it may sample here")
+                .remedy("while no agent runs, `throughline-agent once` shows whether it may sample here")
         }
         (true, None) => {
             let text = format!("switched on, and {} is not here", wanted.display());

@@ -27,9 +27,6 @@ pub struct Readings {
 
 impl Readings {
     /// Starts one.
-    ///
-    /// # Errors
-    /// The system gives no thread.
     pub fn start(settings: GpuConfig, interval: Duration) -> anyhow::Result<Self> {
         let (records, receiver) = mpsc::channel(BATCHES);
         let vendor = settings.vendor;
@@ -133,7 +130,7 @@ impl Nothing {
         let each = self.0.iter().map(|(vendor, status)| format!("{}: {}", vendor.name(), why(status)));
         let each = each.collect::<Vec<_>>().join("; ");
         let why = if each.is_empty() { "every source is switched off".to_owned() } else { each };
-        let text = format!("no GPU can be read ({why}); `throughline-agent gpu doctor` tells more");
+        let text = format!("no GPU can be read ({why}); `throughline-agent gpu doctor` shows more");
         Err(Failure::unavailable(text).into())
     }
 }

@@ -222,7 +222,7 @@ fn table(gpus: &[GpuInfo], uses: &[Use], each: bool) -> String {
 }
 
 /// Said where no GPU gives a number.
-const NOTHING_COUNTED: &str = "no bytes are counted here: `throughline-agent gpu doctor` tells why";
+const NOTHING_COUNTED: &str = "no bytes are counted here: `throughline-agent gpu doctor` shows why";
 
 fn lines(gpus: &[GpuInfo], uses: &[Use]) -> String {
     let mut text = String::new();

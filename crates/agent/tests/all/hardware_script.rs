@@ -23,7 +23,7 @@ fn run(check_status: i32) -> (Option<i32>, String) {
         "#!/bin/sh\ncase \" $* \" in *' --no-run '*) exit 0 ;; esac\nfor last; do :; done\necho 'running 1 test'\n\
          case $last in *copy*) printf to >\"$THROUGHLINE_COPY_READY\"\n\
          while [ ! -f \"$THROUGHLINE_COPY_DONE\" ]; do sleep 0.1; done ;; esac\n\
-         echo \"  found by $last\"\nexit {check_status}\n"
+         echo \"  found by ${{last##*::}}\"\nexit {check_status}\n"
     );
     write_program(&programs.join("cargo"), &cargo);
     let old = std::env::var_os("PATH").unwrap_or_default();
@@ -60,7 +60,7 @@ fn all_seven_checks_are_made_and_reported_in_their_order() {
         "== 1 chip",
         "found by start",
         "== 2 fields",
-        "found by each_field_answers_with_a_code_and_what_is_absent_is_told",
+        "found by each_field_answers_with_a_code_and_what_is_absent_is_reported",
         "== 3 pinned copies of 17179869184 bytes",
         // There is no CUDA driver here.
         "  the copy to the GPU failed\n",

@@ -72,9 +72,6 @@ pub(super) use {call, plain};
 
 impl Library {
     /// Opens both libraries.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn open(cuda: &Path, cupti: &Path) -> Result<Self, OpenError> {
         let cuda = Some(open_cuda(cuda)?);
         let (cupti, version) = open_cupti(cupti)?;
@@ -82,9 +79,6 @@ impl Library {
     }
 
     /// Opens libcupti alone: enough to query which metrics a chip has, on a machine without a driver.
-    ///
-    /// # Errors
-    /// See [`OpenError`].
     pub fn without_driver(cupti: &Path) -> Result<Self, OpenError> {
         let (cupti, version) = open_cupti(cupti)?;
         Ok(Self { cuda: None, cupti, version })
@@ -102,9 +96,6 @@ impl Library {
 
     /// Initialises the driver and CUPTI's profiler. No context is made on a GPU. After a failure nothing else may be
     /// called: CUPTI crashes then.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub fn start(&self) -> Result<Vec<Device>, Failed> {
         plain!(self.cuda()?, cuInit(0))?;
         call!(self, cuptiProfilerInitialize, CUpti_Profiler_Initialize_Params {})?;
@@ -138,9 +129,6 @@ impl Library {
     }
 
     /// The name of a GPU's chip, for instance `GH100`.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub fn chip(&self, index: u32) -> Result<CString, Failed> {
         let params = call!(
             self,
@@ -156,9 +144,6 @@ impl Library {
     }
 
     /// The names of all chips that this release knows. Needs no driver.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub fn chips(&self) -> Result<Vec<CString>, Failed> {
         let params =
             call!(self, cuptiProfilerHostGetSupportedChips, CUpti_Profiler_Host_GetSupportedChips_Params {})?;
@@ -172,9 +157,6 @@ impl Library {
     }
 
     /// Makes a context on a GPU, for this thread.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub(super) fn context(&self, device: &Device) -> Result<Context<'_>, Failed> {
         let mut context = std::ptr::null_mut();
         plain!(self.cuda()?, cuCtxCreate_v2(&raw mut context, 0, device.handle))?;
@@ -250,9 +232,6 @@ impl<'l> Host<'l> {
     }
 
     /// The configuration for the GPU, and how many passes it takes.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub fn image(&self) -> Result<(Vec<u8>, usize), Failed> {
         let size = call!(
             self.library,
@@ -283,9 +262,6 @@ impl<'l> Host<'l> {
     }
 
     /// The values of metrics in one sample of a counter data image.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub fn evaluate(
         &self,
         data: &[u8],

@@ -89,9 +89,6 @@ impl Failed {
     }
 
     /// `Ok` for 0.
-    ///
-    /// # Errors
-    /// The failed call.
     pub fn check(call: &'static str, code: u32) -> Result<(), Self> {
         if code == 0 { Ok(()) } else { Err(Self { call, code }) }
     }

@@ -192,9 +192,6 @@ impl<'l> PmGpu<'l> {
     }
 
     /// Takes what was sampled since the last time into the sums.
-    ///
-    /// # Errors
-    /// The call that failed.
     pub fn decode(&mut self) -> Result<(), Failed> {
         for _ in 0..DECODINGS_MAX {
             let decoded = call!(

@@ -61,9 +61,6 @@ impl<'l, 's> Gpu<'l, 's> {
     }
 
     /// GPU instance and compute instance of a partition.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn instances(&self) -> Result<(u32, u32), Code> {
         let gpu = self.library.gpu_instance.ok_or(Code::FUNCTION_NOT_FOUND)?;
         let compute = self.library.compute_instance.ok_or(Code::FUNCTION_NOT_FOUND)?;
@@ -71,9 +68,6 @@ impl<'l, 's> Gpu<'l, 's> {
     }
 
     /// `GPU-` and a UUID, or `MIG-` and one for a partition.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn uuid(&self) -> Result<String, Code> {
         self.text::<UUID_BYTES>(self.library.uuid)
     }
@@ -87,9 +81,6 @@ impl<'l, 's> Gpu<'l, 's> {
     }
 
     /// Place on the PCI bus, as `dddddddd:bb:dd.f`.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn pci_bus_id(&self) -> Result<String, Code> {
         let call = self.library.pci.ok_or(Code::FUNCTION_NOT_FOUND)?;
         let mut info = EMPTY_PCI_INFO;
@@ -99,9 +90,6 @@ impl<'l, 's> Gpu<'l, 's> {
     }
 
     /// Largest PCIe generation and width of this GPU in its slot.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn pcie_generation_and_width(&self) -> Result<(u32, u32), Code> {
         let generation = self.library.pcie_generation.ok_or(Code::FUNCTION_NOT_FOUND)?;
         let width = self.library.pcie_width.ok_or(Code::FUNCTION_NOT_FOUND)?;
@@ -117,25 +105,16 @@ impl<'l, 's> Gpu<'l, 's> {
     }
 
     /// `nvmlNvlinkVersion_t` of a link.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn link_version(&self, link: u32) -> Result<u32, Code> {
         self.link_number(self.library.link_version, link)
     }
 
     /// `nvmlIntNvLinkDeviceType_t` of what is at the other end: 0 GPU, 1 CPU (IBM NPU), 2 switch.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn remote_type(&self, link: u32) -> Result<u32, Code> {
         self.link_number(self.library.remote_type, link)
     }
 
     /// Place on the PCI bus of what is at the other end.
-    ///
-    /// # Errors
-    /// NVML's code.
     pub fn remote_pci_bus_id(&self, link: u32) -> Result<String, Code> {
         let call = self.library.remote_pci.ok_or(Code::FUNCTION_NOT_FOUND)?;
         let mut info = EMPTY_PCI_INFO;

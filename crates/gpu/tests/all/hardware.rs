@@ -223,7 +223,7 @@ fn a_copy_shows_in_pcie_bytes() {
 #[test]
 fn the_checks_run_on_the_double() {
     let said =
-        on_doubles("hardware::each_field_answers_with_a_code_and_what_is_absent_is_told", "faults", "");
+        on_doubles("hardware::each_field_answers_with_a_code_and_what_is_absent_is_reported", "faults", "");
     for line in [
         "GPU 2 NVIDIA A100-SXM4-40GB",
         "  link 1 is down; 0 of its counters answer",

@@ -115,9 +115,9 @@ fn choose(
     });
     let (target, why) = match (decide(file, rest, around), requested) {
         (Decision::Preload(target, _), Some(family)) if target.family == family => {
-            (target, "asked for with --mpi")
+            (target, "requested with --mpi")
         }
-        (_, Some(family)) => (Target::guessed(family, file, around), "asked for with --mpi"),
+        (_, Some(family)) => (Target::guessed(family, file, around), "requested with --mpi"),
         (Decision::Preload(target, why), None) => (target, why),
         (Decision::Leave(why), None) => return Err(why.to_owned()),
     };

@@ -19,7 +19,7 @@ as long as the counter stands at its end and absent otherwise. `dlid_mapping_err
 infiniband_exporter spells it.
 ";
 
-/// Series of value 1 whose labels tell what is there, for joins in queries. Only those of the fabric, which rules
+/// Series of value 1 whose labels describe what is there, for joins in queries. Only those of the fabric, which rules
 /// join with, are in the catalogue; the daemons name the others.
 const INFO: [(&str, &[&str], &str); 8] = [
     (SWITCH_UPLINK_INFO, &SWITCH_UPLINK_LABELS, "Both ends of the cable of a switch's port."),

@@ -27,7 +27,7 @@ pub static SWITCH_RAW_RATE: ExporterSeries = series(
     &["guid", "port"],
     "Raw rate of a switch port's link in one direction: with the line code up to EDR, the data rate from HDR on.",
 );
-/// Ours: only for links that are less than they could be, so that its being there is what alerts ask.
+/// Ours: only for links that are less than they could be, so that alerts test whether it is there.
 pub static SWITCH_POSSIBLE_RATE: ExporterSeries = series(
     "infiniband_switch_port_possible_rate_bytes_per_second",
     &["guid", "port"],

@@ -1,4 +1,4 @@
-//! Figures of MPI ranks: operations and rank-to-rank traffic. All are cumulative within an epoch.
+//! Metrics of MPI ranks: operations and rank-to-rank traffic. All are cumulative within an epoch.
 
 use super::Width::Wraps;
 use super::metrics;

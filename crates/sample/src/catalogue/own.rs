@@ -1,4 +1,4 @@
-//! Figures about Throughline itself, told by every daemon in `/metrics` and in `self_stats`.
+//! Self-metrics of Throughline, reported by every daemon in `/metrics` and in `self_stats`.
 //!
 //! The label `source` says which part of the daemon: a source (`nvml`, `sysfs`, `mpi`, `mad`), `spool`,
 //! `delivery`, `collector`, `upkeep`.
