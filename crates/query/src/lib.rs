@@ -19,6 +19,7 @@
 
 pub mod events;
 pub mod fabric;
+pub mod fabric_hosts;
 pub mod history;
 mod horizons;
 pub mod job_names;

@@ -1,7 +1,7 @@
 //! `/nodes/{host}/rates` and `/jobs/{job}/links`: NVLinks and ports of hosts over time.
 
 use super::error::ApiError;
-use super::nodes::{find, sum};
+use super::nodes::{ports_of_fabric, sum};
 use super::request::ApiRequest;
 use super::{Api, answer, jobs};
 use axum::extract::State;
@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use throughline_query::fabric_hosts;
 use throughline_query::jobs::ranks;
 use throughline_query::nodes::{self, Host};
 use throughline_query::rates::{self, Counted, Rates};
@@ -76,8 +77,11 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     let grid = Grid::new(from, to, points);
     let response = api
         .query(async |client| {
-            let host = find(client, request.path("host"), At::Latest).await?;
-            of_hosts(client, &[host], &grid, fold).await
+            let name = request.path("host");
+            match nodes::hosts(client, &[name], At::Latest).await?.pop() {
+                Some(host) => of_hosts(client, &[host], &grid, fold).await,
+                None => of_fabric(client, name, &grid, fold).await,
+            }
         })
         .await?;
     respond(response, &grid, &request).await
@@ -133,6 +137,33 @@ async fn respond(
     };
     let size_hint = response.links.len() * grid.steps * 20;
     Ok(answer::body_aside(response, size_hint).await?.response(&request.headers, None))
+}
+
+/// Ports of a host without an agent by the fabric's counters, the whole of the sums where one is wanted.
+async fn of_fabric(
+    client: &Client,
+    name: &str,
+    grid: &Grid,
+    fold: Fold,
+) -> Result<(Vec<LinkResponse>, Fold), ApiError> {
+    let ports = ports_of_fabric(client, name, At::Latest).await?;
+    let rates = fabric_hosts::rates(client, &ports, grid).await?;
+    let mut sums: BTreeMap<Key, Vec<(Option<i64>, &Rates)>> = BTreeMap::new();
+    for (port, rates) in ports.iter().zip(&rates) {
+        let by_port = fold != Fold::Host;
+        let key = Key {
+            host: 0,
+            is_port: true,
+            gpu: None,
+            link: None,
+            device: by_port.then(|| port.device.clone()),
+            port: by_port.then_some(port.port),
+        };
+        sums.entry(key).or_default().push((port.bytes_per_second, rates));
+    }
+    let host = Host { id: 0, name: name.to_owned(), boot: None };
+    let links = sums.into_iter().map(|(key, members)| link(key, &members, std::slice::from_ref(&host), grid));
+    Ok((links.collect(), fold))
 }
 
 async fn of_hosts(

@@ -7,7 +7,8 @@ use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
-use throughline_query::nodes::{self, Gpu, GpuLink, Host, Port};
+use throughline_query::fabric_hosts;
+use throughline_query::nodes::{self, Gpu, GpuLink, Port};
 use throughline_query::rates::{self, ByElement, Counted};
 use throughline_query::time::{At, Grid, now};
 use tokio_postgres::Client;
@@ -54,6 +55,8 @@ struct Node {
     host: String,
     at_ms: i64,
     window_seconds: f64,
+    /// Without an agent there is only what the fabric knows.
+    has_agent: bool,
     boot_ms: Option<i64>,
     numa_nodes: Vec<i32>,
     gpus: Vec<GpuResponse>,
@@ -140,15 +143,20 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 At::Time(time) => time,
                 At::Latest => now(client).await?,
             };
-            let host = find(client, request.path("host"), asked_at).await?;
+            #[allow(clippy::cast_possible_truncation)] // milliseconds within a day
+            let step = (seconds * 1e3) as i64;
+            let grid = Grid { from: at - step, step, steps: 1 };
+            let name = request.path("host");
+            let Some(host) = nodes::hosts(client, &[name], asked_at).await?.pop() else {
+                let ports = ports_of_fabric(client, name, asked_at).await?;
+                let rates = fabric_hosts::rates(client, &ports, &grid).await?;
+                return Ok(without_agent(name, at, seconds, ports, &rates));
+            };
             let gpus = nodes::gpus(client, &[host.id], asked_at).await?;
             let ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
             let gpu_links = nodes::gpu_links(client, &ids, asked_at).await?;
             let ports = nodes::ports(client, &[host.id], asked_at).await?;
             let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
-            #[allow(clippy::cast_possible_truncation)] // milliseconds within a day
-            let step = (seconds * 1e3) as i64;
-            let grid = Grid { from: at - step, step, steps: 1 };
             let nvlinks = rates::rates(client, Counted::Nvlinks, &ids, &grid).await?;
             let port_rates = rates::rates(client, Counted::Port, &port_ids, &grid).await?;
             let jobs = nodes::jobs(client, host.id, asked_at).await?;
@@ -161,12 +169,19 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 host: host.name,
                 at_ms: at,
                 window_seconds: seconds,
+                has_agent: true,
                 boot_ms: host.boot,
                 numa_nodes,
                 logical: logical(&links),
                 links,
                 nv_switches,
-                adapters: ports.into_iter().map(|port| adapter(port, &port_rates)).collect(),
+                adapters: ports
+                    .into_iter()
+                    .map(|port| {
+                        let rates = port_rates.get(&(port.id, 0));
+                        adapter(port, rates)
+                    })
+                    .collect(),
                 gpus: gpus.into_iter().map(gpu).collect(),
                 jobs: jobs
                     .into_iter()
@@ -183,15 +198,40 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     answer::json(&response, &request.headers)
 }
 
-/// The host with a name.
+/// Ports of a host without an agent by the fabric.
 ///
 /// # Errors
-/// There is none.
-pub async fn find(client: &Client, name: &str, at: At) -> Result<Host, ApiError> {
-    nodes::hosts(client, &[name], at).await?.pop().ok_or_else(|| {
-        let remedy = "/api/v1/nodes lists the hosts that have or had an agent";
-        ApiError::not_found(format!("no host {name}"), remedy)
-    })
+/// The fabric knows no such host either.
+pub async fn ports_of_fabric(client: &Client, name: &str, at: At) -> Result<Vec<Port>, ApiError> {
+    let ports = fabric_hosts::ports(client, name, at).await?;
+    if ports.is_empty() {
+        let remedy = "/api/v1/nodes lists the hosts that have or had an agent, and /api/v1/search finds adapters of others";
+        return Err(ApiError::not_found(format!("no host {name}"), remedy));
+    }
+    Ok(ports)
+}
+
+/// What the fabric knows of a host.
+fn without_agent(name: &str, at: i64, seconds: f64, ports: Vec<Port>, rates: &[rates::Rates]) -> Node {
+    let adapter = |(port, rates): (Port, &rates::Rates)| {
+        let last = |steps: &[Option<f64>]| steps.last().copied().flatten().map(f64::round);
+        let (out, received) = (last(&rates.out), last(&rates.received));
+        Adapter { out_bytes_per_second: out, in_bytes_per_second: received, ..adapter(port, None) }
+    };
+    Node {
+        host: name.to_owned(),
+        at_ms: at,
+        window_seconds: seconds,
+        has_agent: false,
+        boot_ms: None,
+        numa_nodes: Vec::new(),
+        gpus: Vec::new(),
+        nv_switches: Vec::new(),
+        adapters: ports.into_iter().zip(rates).map(adapter).collect(),
+        links: Links::default(),
+        logical: Vec::new(),
+        jobs: Vec::new(),
+    }
 }
 
 fn gpu(gpu: Gpu) -> GpuResponse {
@@ -215,8 +255,7 @@ fn now_of(rates: Option<&rates::Rates>) -> (Option<f64>, Option<f64>, Option<f64
     (value(&rates.out), value(&rates.received), rates.age_seconds.map(answer::rounded))
 }
 
-fn adapter(port: Port, rates: &ByElement) -> Adapter {
-    let rates = rates.get(&(port.id, 0));
+fn adapter(port: Port, rates: Option<&rates::Rates>) -> Adapter {
     let (out, received, age_seconds) = now_of(rates);
     Adapter {
         link: port.leaf_guid.as_ref().and_then(|_| Some(format!("{}.{}", port.guid.as_ref()?, port.port))),

@@ -217,3 +217,61 @@ async fn hosts_page_by_page_and_what_is_none() {
         assert!(body.starts_with(said), "{path}: {body}");
     }
 }
+
+/// The host of an adapter that no agent reports: here without a description, so its GUID is its name. Once an agent reports
+/// it under a name, that is the host's.
+#[tokio::test]
+async fn a_host_without_an_agent_is_what_the_fabric_knows() {
+    let (database, router) = seeded().await;
+    let rows = |seconds: i64| Batch {
+        subnet_prefix: 0xfe80_0000_0000_0000,
+        ib_ports: vec![IbPortSample {
+            time: seed::at(seconds),
+            epoch: seed::at(-9),
+            node_guid: seed::STRANGER,
+            port: 1,
+            values: seed::values(&[
+                (&TRANSMIT_DATA_BYTES, seconds as u64 * 3_000_000),
+                (&RECEIVE_DATA_BYTES, seconds as u64 * 1_000_000),
+                (&PORT_RATE_BYTES_PER_SECOND, seed::SPEED),
+            ]),
+            source: "mad".into(),
+            ..IbPortSample::default()
+        }],
+        ..Batch::default()
+    };
+    seed::write(&database, 77, (0..=6).map(|i| rows(i * 10)).collect()).await;
+    let name = seed::guid(seed::STRANGER);
+    let host = get(&router, &format!("/nodes/{name}?at={}&window=20", START_MS + 50_000)).await;
+    assert_eq!(
+        (&host["has_agent"], &host["gpus"], &host["boot_ms"]),
+        (&json!(false), &json!([]), &json!(null))
+    );
+    let adapter = &host["adapters"][0];
+    for (key, value) in [
+        ("device", json!(name)),
+        ("port", json!(1)),
+        ("state", json!("Active")),
+        ("subnet", json!(SUBNET)),
+        ("link", json!(format!("{name}.1"))),
+        ("leaf", json!("leaf2")),
+        ("bytes_per_second", json!(seed::SPEED)),
+        ("out_bytes_per_second", json!(3_000_000.0)),
+        ("in_bytes_per_second", json!(1_000_000.0)),
+    ] {
+        assert_eq!(adapter[key], value, "{key}");
+    }
+    let range = format!("from={START_MS}&to={}&points=6", START_MS + 60_000);
+    let rates = get(&router, &format!("/nodes/{name}/rates?{range}")).await;
+    let link = &rates["links"][0];
+    assert_eq!((&link["kind"], &link["port"], &link["count"]), (&json!("port"), &json!(1), &json!(1)));
+    assert_eq!(link["out"][3], json!(3_000_000.0));
+    let summed = get(&router, &format!("/nodes/{name}/rates?{range}&fold=host")).await;
+    assert_eq!(
+        (&summed["links"][0]["device"], &summed["links"][0]["out"][3]),
+        (&json!(null), &json!(3_000_000.0))
+    );
+    assert_eq!(get(&router, "/nodes/n2").await["has_agent"], json!(true));
+    let said = refused(&router, "/nodes/n3").await;
+    assert!(said.starts_with("404 not_found: no host n3"), "{said}");
+}
