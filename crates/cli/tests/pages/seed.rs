@@ -15,6 +15,8 @@ const HOSTS: u64 = 16;
 const PER_LEAF: u64 = HOSTS / LEAVES;
 /// HDR: 200 Gbit/s.
 const SPEED: u64 = 25_000_000_000;
+/// Hosts with an agent: all but the last.
+const AGENTS: u64 = HOSTS - 1;
 /// Of one NVLink.
 const NVLINK_SPEED: u64 = 25_000_000_000;
 /// How far back rows go, seconds, and how far apart they are there.
@@ -166,10 +168,10 @@ fn round(source: &str, time: i64, ports: u64) -> Coverage {
     }
 }
 
-/// All hosts, as known at `time`.
+/// All hosts with an agent, as known at `time`.
 fn hosts(time: i64) -> Batch {
     let boot_time = time - 3600 * SECOND;
-    let nodes = (0..HOSTS).map(|i| NodeInfo {
+    let nodes = (0..AGENTS).map(|i| NodeInfo {
         name: format!("n{}", i + 1),
         boot_id: "b".into(),
         boot_time,
@@ -319,7 +321,7 @@ impl Site {
         site.write(0, multicast(site.began - SECOND)).await.unwrap();
         site.write(1, hosts(site.began - SECOND)).await.unwrap();
         // A host's ports are known from their first row: where ranks send is found by them.
-        for i in 0..HOSTS {
+        for i in 0..AGENTS {
             site.write(1, site.port(i, site.began)).await.unwrap();
         }
         for run in &RUNS {

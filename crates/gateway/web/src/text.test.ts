@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { byName, counted, duration, mark, matches, percent, rate, short } from './text.ts'
+import { byName, counted, duration, jobName, mark, matches, percent, rate, short, used } from './text.ts'
 
 it('numbers have three digits and a prefix', () => {
   expect(short(0)).toBe('0')
@@ -25,4 +25,14 @@ it('names are ordered by their numbers and found by words', () => {
 it('marks of time are hours of 24, and days at their beginning', () => {
   const at = (h: number, m: number, s: number) => new Date(2026, 0, 31, h, m, s).getTime() / 1000
   expect([mark(at(13, 5, 0), 300), mark(at(13, 5, 10), 10), mark(at(0, 0, 0), 3600), mark(at(12, 0, 0), 86_400)]).toEqual(['13:05', '13:05:10', '01-31', '01-31'])
+})
+it('no link is more than full', () => {
+  expect([null, 0.5, 1, 1.0004].map(used)).toEqual(['–', '50 %', '100 %', '100 %'])
+  expect([1.001, 2.43].map(used)).toEqual(['> 100 %, uneven readings', '> 100 %, uneven readings'])
+})
+it('a job has the name of its scheduler, else that of its program', () => {
+  const job = { job_key: 'slurm:7.0@1000', name: 'weather', command: '/opt/bin/wrf.exe -n 4' }
+  expect(jobName(job)).toBe('weather')
+  expect(jobName({ ...job, name: null })).toBe('wrf.exe')
+  expect(jobName({ ...job, name: null, command: null })).toBe('slurm:7.0@1000')
 })

@@ -29,6 +29,19 @@ export function percent(value: number | null | undefined): string {
   return `${p === 0 ? '0' : p < 0.1 ? '<0.1' : p < 9.95 ? p.toFixed(1) : p.toFixed(0)} %`
 }
 
+/** Shares from here on are more than 100 % in every rounding. */
+const OVER_FULL = 1.0005
+
+/** A share of a link's speed, or of the time in which it waited. More than all of it is not possible: the readings came at
+ * uneven times, or the speed was read wrong, so no number is shown. */
+export const used = (value: number | null | undefined) => ((value ?? 0) >= OVER_FULL ? '> 100 %, uneven readings' : percent(value))
+
+/** How people call a job: the name that the scheduler has for it, else the program that it runs, else its key. */
+export function jobName(job: { job_key: string; name: string | null; command?: string | null }): string {
+  const program = job.command?.split(' ')[0]?.split('/').pop()
+  return job.name ?? (program === undefined || program === '' ? job.job_key : program)
+}
+
 /** Seconds as the two largest units: 2 h 5 min. */
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined || !Number.isFinite(seconds)) return '–'

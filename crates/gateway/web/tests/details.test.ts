@@ -37,6 +37,15 @@ describe('jobs', () => {
 })
 
 describe('a job', () => {
+  it('is called by the name that the scheduler has, and shows its command second', async () => {
+    const { page, close } = await tab(browser, '/jobs')
+    await until('names first', async () => /name41 solve/.test(await page.getByTestId('jobs').innerText()))
+    await page.goto(SITE + JOB_PATH)
+    await page.getByRole('heading', { level: 1, name: /^name41 job 41/ }).waitFor()
+    await page.getByText('./solve', { exact: true }).waitFor()
+    await close()
+  })
+
   it('shows who sends to whom, by ranks and by nodes, to the keys too', async () => {
     const { page, errors, close } = await tab(browser, JOB_PATH)
     const matrix = page.getByTestId('matrix')
@@ -123,6 +132,20 @@ describe('a node', () => {
     await until('rates flow', async () => /GB\/s/.test(await page.getByTestId('logical').innerText()))
     await page.getByTestId('adapters').getByRole('link', { name: 'leaf1' }).click()
     await until('its cable on the map', async () => query(page).get('link') !== null && new URL(page.url()).pathname === '/fabric')
+    expect(errors).toEqual([])
+    await close()
+  })
+
+  it('without an agent shows what the fabric knows, from the map on', async () => {
+    const { page, errors, close } = await tab(browser, '/fabric?node=0x000000000000100f')
+    const panel = page.getByTestId('panel')
+    await panel.getByText('(no agent)').waitFor()
+    await panel.getByRole('link', { name: 'n16', exact: true }).click()
+    await page.getByTestId('agentless').waitFor()
+    expect(await rows(page, 'adapters').first().innerText()).toMatch(/mlx5_0 1.*Active.*leaf4/s)
+    await until('its rates by the fabric', async () => /[1-9][\d.]* GB\/s \(\d+ %\)/.test(await rows(page, 'adapters').first().innerText()))
+    await page.locator('figure.chart').first().waitFor()
+    expect(await page.getByTestId('node').count()).toBe(0)
     expect(errors).toEqual([])
     await close()
   })

@@ -20,8 +20,9 @@ const PAGES: [path: string, title: string, table: string | null, least: number][
   ['/jobs', 'Jobs', 'jobs', 2],
   ['/jobs?state=ended', 'Jobs', 'jobs', 1],
   [JOB_PATH, 'Job', 'operations', 2],
-  ['/nodes', 'Nodes', 'nodes', 16],
+  ['/nodes', 'Nodes', 'nodes', 15],
   ['/nodes/n1', 'Node', 'logical', 6],
+  ['/nodes/n16', 'Node', 'adapters', 1],
 ]
 
 describe('each page', () => {

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, colours, rgb } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { counted, percent, short } from '../text.ts'
+import { counted, short, used } from '../text.ts'
 import { setQuery } from '../url.ts'
 import { around, cameraOf, cameraText } from './camera.ts'
 import { type Placed, HOST_ROWS } from './layout.ts'
@@ -125,7 +125,7 @@ function Tip({ topology, load, quantity, placed, hover }: Props & { hover: { pic
     const { name } = topology.nodes
     const [a, b] = [name[topology.links.a[i] as number], name[topology.links.b[i] as number]]
     const values = load === undefined ? null : valuesOf(load, quantity)
-    const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : percent(value))
+    const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
     text = [linkName(topology, i)]
     if (values !== null && quantity === 'errors') text.push(`${a}: ${tell(values.a[i])}`, `${b}: ${tell(values.b[i])}`)
     else if (values !== null) text.push(`${a} → ${b}: ${tell(values.a[i])}`, `${b} → ${a}: ${tell(values.b[i])}`)

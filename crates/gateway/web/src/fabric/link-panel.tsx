@@ -6,9 +6,9 @@ import { Chart, type Series } from '../shell/chart.tsx'
 import { Panel } from '../shell/panel.tsx'
 import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status } from '../shell/status.tsx'
-import { counted, moment, percent, rate } from '../text.ts'
+import { counted, jobName, moment, rate, used } from '../text.ts'
 import { jobPath, nodePath, rangeBefore } from '../url.ts'
-import { linkId, linkName } from './model.ts'
+import { hostOf, linkId, linkName } from './model.ts'
 import type { Pick } from './picture.ts'
 
 const RANGE_MS = 3_600_000
@@ -61,7 +61,7 @@ function last(list: readonly (number | null)[]): number | null {
 
 function Facts({ data }: { data: Link }) {
   const { a, b } = data.ends
-  const line = (series: Link['series']['ab']) => `${rate(last(series.bytes_per_second))}, ${percent(last(series.utilisation))} used, ${percent(last(series.waiting))} of time waiting`
+  const line = (series: Link['series']['ab']) => `${rate(last(series.bytes_per_second))}, ${used(last(series.utilisation))} used, ${used(last(series.waiting))} of time waiting`
   return (
     <dl>
       <dt>Speed</dt>
@@ -73,11 +73,12 @@ function Facts({ data }: { data: Link }) {
       <dt>{b.name} sends</dt>
       <dd>{line(data.series.ba)}</dd>
       {[a, b].map((end) =>
-        end.host === null ? null : (
+        end.kind === 'switch' ? null : (
           <>
             <dt>Host</dt>
             <dd>
-              <a href={nodePath(end.host)}>{end.host}</a>
+              <a href={nodePath(end.host ?? hostOf(end.name))}>{end.host ?? hostOf(end.name)}</a>
+              {end.host === null && ' (no agent)'}
             </dd>
           </>
         ),
@@ -93,7 +94,7 @@ function Charts({ data, preferences }: { data: Link; preferences: Preferences })
     { name: `${b.name} sends`, values: pick(data.series.ba) },
   ]
   const times = data.times_ms
-  const used = useMemo(() => pair((s) => s.utilisation), [data])
+  const utilisation = useMemo(() => pair((s) => s.utilisation), [data])
   const waits = useMemo(() => pair((s) => s.waiting), [data])
   const errors = useMemo(() => [
     { name: `at ${a.name}`, values: data.errors.a },
@@ -102,8 +103,8 @@ function Charts({ data, preferences }: { data: Link; preferences: Preferences })
   const some = [...data.errors.a, ...data.errors.b].some((n) => (n ?? 0) > 0)
   return (
     <>
-      <Chart title="Utilisation" times={times} series={used} unit="share" height={120} preferences={preferences} />
-      <Chart title="Time waiting to send" times={times} series={waits} unit="share" height={100} preferences={preferences} />
+      <Chart title="Utilisation" times={times} series={utilisation} unit="used" height={120} preferences={preferences} />
+      <Chart title="Time waiting to send" times={times} series={waits} unit="used" height={100} preferences={preferences} />
       {some && <Chart title="Errors" times={times} series={errors} unit="count" height={90} preferences={preferences} />}
     </>
   )
@@ -118,7 +119,7 @@ function Jobs({ data }: { data: Link }) {
         <ul>
           {jobs.map((job) => (
             <li key={job.job_key}>
-              <a href={jobPath(job.job_key)}>{job.name ?? job.job_key}</a> {job.user} {job.ab && job.ba ? 'both ways' : job.ab ? `from ${data.ends.a.name}` : `from ${data.ends.b.name}`}
+              <a href={jobPath(job.job_key)}>{jobName(job)}</a> {job.user} {job.ab && job.ba ? 'both ways' : job.ab ? `from ${data.ends.a.name}` : `from ${data.ends.b.name}`}
             </li>
           ))}
         </ul>

@@ -7,6 +7,9 @@ import type { Pick, Steps } from './picture.ts'
 export const linkId = (topology: Topology, i: number) =>
   `${topology.nodes.guid[topology.links.a[i] as number]}.${topology.links.port_a[i]}`
 
+/** The host that an adapter is in, by its description: the kernel writes the host's name and then the device's. */
+export const hostOf = (name: string) => name.split(' ')[0] ?? name
+
 /** Both ends as people write them: leaf1[3] – spine2[7]. */
 export function linkName(topology: Topology, i: number): string {
   const { a, b, port_a, port_b } = topology.links

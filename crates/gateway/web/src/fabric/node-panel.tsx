@@ -3,10 +3,10 @@ import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'
 import { Panel } from '../shell/panel.tsx'
 import type { Preferences } from '../shell/preferences.ts'
-import { counted, percent, rate, short } from '../text.ts'
+import { counted, rate, short, used } from '../text.ts'
 import { nodePath } from '../url.ts'
 import { foldedHosts } from './layout.ts'
-import { valuesOf } from './model.ts'
+import { hostOf, valuesOf } from './model.ts'
 import { type Pick, linksOf } from './picture.ts'
 import { Swatch } from './swatch.tsx'
 
@@ -25,7 +25,9 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
   const { nodes, links } = topology
   const values = load === undefined ? undefined : valuesOf(load, quantity)
   const hosts = foldedHosts(nodes).get(node)
-  const host = nodes.host[node]
+  const name = nodes.name[node] ?? ''
+  const agentHost = nodes.host[node] ?? null
+  const host = agentHost ?? (topology.kinds[nodes.kind[node] as number] === 'adapter' ? hostOf(name) : null)
   const list = (linksOf(topology)[node] ?? []).map((i) => {
     const isA = links.a[i] === node
     return {
@@ -38,9 +40,9 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
     }
   })
   list.sort((p, q) => p.port - q.port)
-  const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : percent(value))
+  const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
   return (
-    <Panel title={nodes.name[node] ?? ''} close={() => choose(null)}>
+    <Panel title={name} close={() => choose(null)}>
       <dl>
         <dt>Kind</dt>
         <dd>{topology.kinds[nodes.kind[node] as number]}</dd>
@@ -57,6 +59,7 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
             <dt>Host</dt>
             <dd>
               <a href={nodePath(host)}>{host}</a>
+              {agentHost === null && ' (no agent)'}
             </dd>
           </>
         )}

@@ -2,7 +2,7 @@
 import type { Groups, Job, Overlay, Topology, Tree } from '../api/client.ts'
 import { address, part } from '../api/client.ts'
 import { type Live, useLive } from '../api/live.ts'
-import { counted } from '../text.ts'
+import { counted, jobName } from '../text.ts'
 import { jobPath, setQuery } from '../url.ts'
 import { mlidText } from './model.ts'
 
@@ -14,8 +14,8 @@ const GROUPS_MS = 30_000
 /** Jobs move and the topology changes, but not often. */
 const OVERLAY_MS = 20_000
 
-export const jobTitle = (job: Pick<Job, 'job_key' | 'name' | 'user'>) =>
-  [job.name ?? job.job_key, job.user === null ? '' : `(${job.user})`].join(' ').trim()
+export const jobTitle = (job: Pick<Job, 'job_key' | 'name' | 'command' | 'user'>) =>
+  [jobName(job), job.user === null ? '' : `(${job.user})`].join(' ').trim()
 
 /** The job or the group that the URL names; of both the job. */
 export function useOverlay(base: string, query: URLSearchParams): Live<Overlay | Tree> {

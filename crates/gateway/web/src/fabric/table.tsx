@@ -3,7 +3,7 @@ import { useMemo, useState } from 'preact/hooks'
 import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { matches, percent, rate, short } from '../text.ts'
+import { matches, rate, short, used } from '../text.ts'
 import { linkName, valuesOf, worstFirst } from './model.ts'
 import type { Pick } from './picture.ts'
 import { Swatch } from './swatch.tsx'
@@ -26,7 +26,7 @@ export function LinkTable({ topology, load, quantity, preferences, choose }: Pro
     const all = values === undefined ? topology.links.a.map((_, i) => i) : worstFirst(values)
     return words.trim() === '' ? all : all.filter((i) => matches(linkName(topology, i), words.trim()))
   }, [topology, values, words])
-  const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : percent(value))
+  const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
   const [out, back] = quantity === 'errors' ? ['At first end', 'At second end'] : ['First to second', 'Second to first']
   return (
     <div class="scroll" data-testid="links">

@@ -79,27 +79,29 @@ function Cells({ matrix, preferences }: { matrix: Matrix; preferences: Preferenc
         </p>
         <Scale low={smallest(values)} high={matrix.largest} tell={tell} />
       </div>
-      <table data-testid="largest">
-        <caption>Largest cells</caption>
-        <thead>
-          <tr>
-            <th scope="col">From</th>
-            <th scope="col">To</th>
-            <th scope="col" class="n">
-              {matrix.measure}
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {top.map(({ row, column, value }) => (
-            <tr key={`${row}.${column}`}>
-              <td>{name(row)}</td>
-              <td>{name(column)}</td>
-              <td class="n">{tell(value)}</td>
+      <div class="sideways">
+        <table data-testid="largest">
+          <caption>Largest cells</caption>
+          <thead>
+            <tr>
+              <th scope="col">From</th>
+              <th scope="col">To</th>
+              <th scope="col" class="n">
+                {matrix.measure}
+              </th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {top.map(({ row, column, value }) => (
+              <tr key={`${row}.${column}`}>
+                <td>{name(row)}</td>
+                <td>{name(column)}</td>
+                <td class="n">{tell(value)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </div>
   )
 }

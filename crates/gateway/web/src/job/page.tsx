@@ -3,7 +3,7 @@ import { type Job, type JobDetail, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status } from '../shell/status.tsx'
-import { bytes, duration, moment, percent, short } from '../text.ts'
+import { bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
 import { MatrixView } from './matrix.tsx'
 import { Timeline } from './timeline.tsx'
@@ -50,7 +50,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
     <>
       <div class="toolbar">
         <h1>
-          Job {job.native_id ?? job.job_key} {job.name !== null && <small>{job.name}</small>}
+          {jobName(job)} <small>job {job.native_id ?? job.job_key}</small>
         </h1>
         <span class={`state ${job.state}`}>{job.state}</span>
         <span class="spring" />
@@ -101,33 +101,35 @@ function Operations({ data }: { data: JobDetail }) {
   return (
     <section aria-label="Operations">
       <h2>Operations</h2>
-      <table data-testid="operations">
-        <caption class="hidden">Operations of all ranks, those with the most time first</caption>
-        <thead>
-          <tr>
-            <th scope="col">Operation</th>
-            {['Time', 'of ranks', 'Calls', 'Bytes', 'Longest'].map((title) => (
-              <th key={title} scope="col" class="n">
-                {title}
-              </th>
-            ))}
-            <th scope="col">Algorithms</th>
-          </tr>
-        </thead>
-        <tbody>
-          {data.operations.map((o) => (
-            <tr key={o.operation}>
-              <th scope="row">{o.operation}</th>
-              <td class="n">{duration(o.elapsed_seconds)}</td>
-              <td class="n">{percent(o.time_share)}</td>
-              <td class="n">{short(o.calls)}</td>
-              <td class="n">{bytes(o.bytes)}</td>
-              <td class="n">{duration(o.longest_seconds)}</td>
-              <td>{o.algorithms.map((a) => a.algorithm).filter((a) => a !== '').join(', ')}</td>
+      <div class="sideways">
+        <table data-testid="operations">
+          <caption class="hidden">Operations of all ranks, those with the most time first</caption>
+          <thead>
+            <tr>
+              <th scope="col">Operation</th>
+              {['Time', 'of ranks', 'Calls', 'Bytes', 'Longest'].map((title) => (
+                <th key={title} scope="col" class="n">
+                  {title}
+                </th>
+              ))}
+              <th scope="col">Algorithms</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {data.operations.map((o) => (
+              <tr key={o.operation}>
+                <th scope="row">{o.operation}</th>
+                <td class="n">{duration(o.elapsed_seconds)}</td>
+                <td class="n">{percent(o.time_share)}</td>
+                <td class="n">{short(o.calls)}</td>
+                <td class="n">{bytes(o.bytes)}</td>
+                <td class="n">{duration(o.longest_seconds)}</td>
+                <td>{o.algorithms.map((a) => a.algorithm).filter((a) => a !== '').join(', ')}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
     </section>
   )
 }

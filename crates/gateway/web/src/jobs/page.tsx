@@ -119,37 +119,39 @@ const COLUMNS: readonly [title: string, sort: Sort | null, numeric: boolean][] =
 function Table({ jobs, totals, sorted, state }: { jobs: Job[]; totals: Map<string, Job['totals']>; sorted: { sort: Sort; order: string }; state: string }) {
   if (jobs.length === 0) return <p class="dim">{state === 'live' ? 'No job runs that fits.' : 'No ended job fits.'}</p>
   return (
-    <table class="list" data-testid="jobs">
-      <caption class="hidden">{state === 'live' ? 'Running jobs' : 'Ended jobs'}</caption>
-      <thead>
-        <tr>
-          {COLUMNS.map(([title, column, numeric]) => {
-            const isSorted = column !== null && sorted.sort === column
-            return (
-              <th key={title} scope="col" class={numeric ? 'n' : ''} aria-sort={isSorted ? (sorted.order === 'asc' ? 'ascending' : 'descending') : undefined}>
-                {column === null ? (
-                  title
-                ) : (
-                  <button type="button" class="plain" onClick={() => setQuery({ ...nextSort(sorted as { sort: Sort; order: string }, column), next: undefined })}>
-                    {title}
-                    {isSorted ? (sorted.order === 'asc' ? ' ▲' : ' ▼') : null}
-                  </button>
-                )}
-              </th>
-            )
-          })}
-          <th scope="col">
-            <span class="hidden">Map</span>
-          </th>
-        </tr>
-      </thead>
-      {grouped(jobs).map((group, i) => (
-        <tbody key={i}>
-          {group.map((job) => (
-            <JobRow key={job.job_key} job={job} totals={totals.get(job.job_key)} />
-          ))}
-        </tbody>
-      ))}
-    </table>
+    <div class="sideways">
+      <table class="list" data-testid="jobs">
+        <caption class="hidden">{state === 'live' ? 'Running jobs' : 'Ended jobs'}</caption>
+        <thead>
+          <tr>
+            {COLUMNS.map(([title, column, numeric]) => {
+              const isSorted = column !== null && sorted.sort === column
+              return (
+                <th key={title} scope="col" class={numeric ? 'n' : ''} aria-sort={isSorted ? (sorted.order === 'asc' ? 'ascending' : 'descending') : undefined}>
+                  {column === null ? (
+                    title
+                  ) : (
+                    <button type="button" class="plain" onClick={() => setQuery({ ...nextSort(sorted as { sort: Sort; order: string }, column), next: undefined })}>
+                      {title}
+                      {isSorted ? (sorted.order === 'asc' ? ' ▲' : ' ▼') : null}
+                    </button>
+                  )}
+                </th>
+              )
+            })}
+            <th scope="col">
+              <span class="hidden">Map</span>
+            </th>
+          </tr>
+        </thead>
+        {grouped(jobs).map((group, i) => (
+          <tbody key={i}>
+            {group.map((job) => (
+              <JobRow key={job.job_key} job={job} totals={totals.get(job.job_key)} />
+            ))}
+          </tbody>
+        ))}
+      </table>
+    </div>
   )
 }

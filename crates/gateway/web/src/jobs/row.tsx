@@ -2,7 +2,7 @@
 // near: a hundred rows laid out and painted anew cost more than all the rest of an answer.
 import { Component, createRef } from 'preact'
 import type { Job } from '../api/client.ts'
-import { bytes, duration, moment, percent } from '../text.ts'
+import { bytes, duration, jobName, moment, percent } from '../text.ts'
 import { fabricPath, jobPath } from '../url.ts'
 
 /** How far from what is seen a row is near: a turn of the wheel. */
@@ -50,8 +50,8 @@ export class JobRow extends Component<Props> {
         <th scope="row">
           <a href={jobPath(job.job_key)}>{job.job_key}</a>
         </th>
-        <td class="cut" title={job.name ?? job.command ?? undefined}>
-          {job.name ?? job.command?.split('/').pop() ?? '–'}
+        <td class="cut" title={[job.name, job.command].filter((text) => text !== null).join(': ')}>
+          {jobName(job)} {job.name !== null && job.command !== null && <span class="dim">{job.command.split('/').pop()}</span>}
         </td>
         <td>{job.user ?? '–'}</td>
         <td>

@@ -38,35 +38,37 @@ export function NodesPage({ query }: { query: URLSearchParams }) {
       {data && data.nodes.length === 0 && <p class="dim">No agent speaks for a node that fits.</p>}
       {data && data.nodes.length > 0 && (
         <Kept live={live}>
-          <table class="list" data-testid="nodes">
-            <caption class="hidden">Nodes</caption>
-            <thead>
-              <tr>
-                <th scope="col">Node</th>
-                <th scope="col" class="n">
-                  GPUs
-                </th>
-                <th scope="col" class="n">
-                  Adapters
-                </th>
-                <th scope="col" class="n">
-                  Up since
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {data.nodes.map((node) => (
-                <tr key={node.host}>
-                  <th scope="row">
-                    <a href={nodePath(node.host)}>{node.host}</a>
+          <div class="sideways">
+            <table class="list" data-testid="nodes">
+              <caption class="hidden">Nodes</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Node</th>
+                  <th scope="col" class="n">
+                    GPUs
                   </th>
-                  <td class="n">{node.gpus}</td>
-                  <td class="n">{node.adapters}</td>
-                  <td class="n">{moment(node.boot_ms)}</td>
+                  <th scope="col" class="n">
+                    Adapters
+                  </th>
+                  <th scope="col" class="n">
+                    Up since
+                  </th>
                 </tr>
-              ))}
-            </tbody>
-          </table>
+              </thead>
+              <tbody>
+                {data.nodes.map((node) => (
+                  <tr key={node.host}>
+                    <th scope="row">
+                      <a href={nodePath(node.host)}>{node.host}</a>
+                    </th>
+                    <td class="n">{node.gpus}</td>
+                    <td class="n">{node.adapters}</td>
+                    <td class="n">{moment(node.boot_ms)}</td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
           {data.next !== null && (
             <button type="button" onClick={() => setQuery({ next: data.next ?? undefined }, true)}>
               Next page

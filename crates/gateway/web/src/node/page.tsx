@@ -7,7 +7,7 @@ import { Chart, type Series } from '../shell/chart.tsx'
 import type { Preferences } from '../shell/preferences.ts'
 import { Kept, Status } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
-import { counted, moment, rate } from '../text.ts'
+import { counted, jobName, moment, rate } from '../text.ts'
 import { jobPath, rangeBefore, setQuery } from '../url.ts'
 import { type Line, type Spot, draw, share } from './drawing.ts'
 import { Adapters, LogicalLinks } from './tables.tsx'
@@ -34,7 +34,7 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
     <section class="page wide">
       <div class="toolbar">
         <h1>Node {name}</h1>
-        {data && <span class="dim">up since {moment(data.boot_ms)}</span>}
+        {data?.has_agent && <span class="dim">up since {moment(data.boot_ms)}</span>}
         <span class="spring" />
         {data && data.logical.length > 0 && (
           <button type="button" aria-pressed={unfold === 'all'} onClick={() => setQuery({ unfold: unfold === 'all' ? undefined : 'all' }, true)}>
@@ -45,9 +45,15 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
       <Status of={[live, rates]} what="node" />
       {data && (
         <Kept live={live}>
+          {!data.has_agent && (
+            <p class="banner" data-testid="agentless">
+              No agent reports this host: here is what the fabric knows of it. GPUs, jobs and NVLinks need{' '}
+              <code>throughline-agent</code> on the host.
+            </p>
+          )}
           <Jobs data={data} />
           <div class="columns node">
-            <Picture {...{ data, preferences, isUnfolded, toggle }} />
+            {data.has_agent && <Picture {...{ data, preferences, isUnfolded, toggle }} />}
             <div>
               <LogicalLinks {...{ data, preferences, isUnfolded, toggle }} />
               <Adapters {...{ data, preferences }} />
@@ -72,7 +78,7 @@ function Jobs({ data }: { data: Node }) {
       Jobs here:{' '}
       {data.jobs.map((job) => (
         <span key={job.job_key}>
-          <a href={jobPath(job.job_key)}>{job.name ?? job.job_key}</a> {job.user} ({job.ranks} {job.ranks === 1 ? 'rank' : 'ranks'}){' '}
+          <a href={jobPath(job.job_key)}>{jobName(job)}</a> {job.user} ({job.ranks} {job.ranks === 1 ? 'rank' : 'ranks'}){' '}
         </span>
       ))}
     </p>

@@ -3,14 +3,14 @@
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
-import { bytes, clock, duration, mark, percent, rate, short } from '../text.ts'
+import { bytes, clock, duration, mark, percent, rate, short, used } from '../text.ts'
 import type { Preferences } from './preferences.ts'
 
 export interface Series {
   name: string
   values: readonly (number | null)[]
 }
-export type Unit = 'share' | 'rate' | 'bytes' | 'count' | 'seconds'
+export type Unit = 'share' | 'used' | 'rate' | 'bytes' | 'count' | 'seconds'
 
 /** Line colours that colour-blind readers can tell apart (Okabe and Ito's order, adapted to each ground). */
 const LINES = {
@@ -23,6 +23,7 @@ export const AXIS_PX = 72
 
 export const FORMAT: Record<Unit, (value: number | null) => string> = {
   share: percent,
+  used,
   rate,
   bytes,
   count: (value) => short(value),
@@ -63,7 +64,7 @@ export function Chart({ title, times, series, unit, height, preferences, group, 
         height,
         legend: { live: true },
         cursor: { drag: { x: true, y: false, setScale: false }, ...(group === undefined ? {} : { sync: { key: group } }) },
-        scales: { x: { range: (_u, low, high) => spanOf(spanned.current, low, high) }, y: { range: (_u, _low, high) => [0, unit === 'share' ? Math.max(high ?? 0, 0.05) * 1.05 : Math.max(high ?? 0, 1e-9) * 1.1] } },
+        scales: { x: { range: (_u, low, high) => spanOf(spanned.current, low, high) }, y: { range: (_u, _low, high) => [0, topOf(unit, high)] } },
         axes: axes(preferences, unit),
         series: [
           { value: (_u, t) => (t === null ? '–' : clock(t * 1000)) },
@@ -98,6 +99,12 @@ export function Chart({ title, times, series, unit, height, preferences, group, 
       <div ref={place} role="img" aria-label={`${title}: ${series.map((s) => `${s.name} at most ${FORMAT[unit](largest(s.values))}`).join(', ')}`} />
     </figure>
   )
+}
+
+/** The upper end of the y axis. No axis of what a link can carry goes beyond all of it. */
+function topOf(unit: Unit, high: number | null): number {
+  if (unit === 'used') return Math.min(Math.max(high ?? 0, 0.05) * 1.05, 1.05)
+  return unit === 'share' ? Math.max(high ?? 0, 0.05) * 1.05 : Math.max(high ?? 0, 1e-9) * 1.1
 }
 
 /** Ends of the time axis in seconds: those that were asked for, else those of the values. */
