@@ -33,7 +33,7 @@ export function step(quantity: Quantity, value: number | null | undefined): Step
   return 5
 }
 
-/** What the legend says of each step. */
+/** The legend's text for each step. */
 export function legend(quantity: Quantity): string[] {
   return quantity === 'errors'
     ? ['not read', 'none', 'to 6 an hour', 'to 1 a minute', 'to 1 a second', 'more']

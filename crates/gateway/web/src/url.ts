@@ -35,8 +35,8 @@ export function fabricPath(query: Record<string, string | undefined>): string {
   return text === '' ? '/fabric' : `/fabric?${text}`
 }
 
-/** A query string with some values set, or taken away where undefined or empty. Keys keep an order of their own, so
- * that one view has one URL. */
+/** A query string with some values set, or taken away where undefined or empty. Keys are sorted, so that one view
+ * has one URL. */
 export function withValues(query: string, values: Record<string, string | undefined>): string {
   const all = new URLSearchParams(query)
   for (const [key, value] of Object.entries(values)) {
@@ -54,7 +54,7 @@ export function oneOf<T extends string>(list: readonly T[], value: string | null
 }
 
 /** Parameters from and to of a range that ends at a time of the URL; none for now. What is no time goes on as it is:
- * the API says what is wrong with it. */
+ * the API reports the error. */
 export function rangeBefore(time: string | null | undefined, milliseconds: number): { from?: string; to?: string } {
   if (time === null || time === undefined) return {}
   const end = Date.parse(time)

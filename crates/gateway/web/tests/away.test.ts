@@ -1,4 +1,4 @@
-// Server or database away, or slow: the last picture stays, marked stale, says why, and recovers by itself.
+// Server or database away, or slow: the last picture stays, marked stale with the reason, and recovers by itself.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { control, launch, mapDrawn, tab, until } from './browser.ts'
@@ -53,7 +53,7 @@ async function goesStaleAndRecovers(stop: string, start: string, why: RegExp) {
     expect(await banner(page).innerText()).toMatch(why)
     expect(await page.locator(stays).isVisible()).toBe(true)
     expect(await page.locator('.old').count()).toBeGreaterThan(0)
-    // Screen readers are told, too.
+    // Screen readers get it, too.
     expect(await banner(page).evaluate((e) => e.closest('[role=status]') !== null)).toBe(true)
   }
   await bring()
@@ -67,22 +67,22 @@ async function goesStaleAndRecovers(stop: string, start: string, why: RegExp) {
 
 it('without the server the last picture stays, marked stale', () => goesStaleAndRecovers('/server/stop', '/server/start', /The server does not answer\./))
 
-it('without the database too, and the reason is told', () => goesStaleAndRecovers('/database/stop', '/database/start', /[Dd]atabase/))
+it('without the database too, with the reason', () => goesStaleAndRecovers('/database/stop', '/database/start', /[Dd]atabase/))
 
-it('a page that opens while the database is away says so, and comes by itself', async () => {
+it('a page that opens while the database is away reports it, and fills by itself', async () => {
   await take('/database/stop', '/database/start')
   const { page, close } = await tab(browser, '/jobs')
-  await until('it says so', async () => (await banner(page).count()) > 0 && /No jobs\./.test(await banner(page).innerText()))
+  await until('the banner is there', async () => (await banner(page).count()) > 0 && /No jobs\./.test(await banner(page).innerText()))
   await bring()
   await page.locator('[data-testid=jobs] tbody tr').nth(1).waitFor()
   await close()
 })
 
-it('a slow server is told of, and the picture stays', async () => {
+it('a slow server is reported, and the picture stays', async () => {
   const { page, close } = await tab(browser, '/jobs')
   await page.locator('[data-testid=jobs] tbody tr').nth(1).waitFor()
   await take('/server/pause', '/server/continue')
-  await until('it says so', async () => (await banner(page).count()) > 0 && /The server is slow/.test(await banner(page).innerText()))
+  await until('the banner is there', async () => (await banner(page).count()) > 0 && /The server is slow/.test(await banner(page).innerText()))
   expect(await page.locator('[data-testid=jobs] tbody tr').count()).toBe(2)
   await bring()
   await until('it goes on', async () => (await page.getByTestId('banner').count()) === 0)

@@ -1,4 +1,4 @@
-// The browser of the tests: pages of the server that `cargo test` started, what they complain of, and what they draw.
+// The browser of the tests: pages of the server that `cargo test` started, their errors, and what they draw.
 import { type Browser, type Locator, type Page, chromium } from 'playwright-core'
 
 function given(name: string): string {
@@ -16,7 +16,7 @@ export const launch = (): Promise<Browser> =>
     args: ['--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'],
   })
 
-/** Asks the test's parent for something: to stop the server, to start it again. */
+/** Makes the parent of the tests do something, such as stopping the server. */
 export async function control(what: string): Promise<void> {
   const answer = await fetch(`${given('PAGES_CONTROL')}${what}`)
   if (answer.status !== 204) throw new Error(`${what}: ${answer.status}`)
@@ -72,9 +72,9 @@ export async function mapDrawn(page: Page): Promise<void> {
   await map.waitFor()
   let last = -1
   await until('the map is drawn', async () => {
-    const said = await map.evaluate((canvas) => ({ ...(canvas as HTMLElement).dataset }))
-    const now = Number(said.drawn ?? '0')
-    const rests = said.still === 'true' && said.loaded === 'true' && now > 0 && now === last
+    const state = await map.evaluate((canvas) => ({ ...(canvas as HTMLElement).dataset }))
+    const now = Number(state.drawn ?? '0')
+    const rests = state.still === 'true' && state.loaded === 'true' && now > 0 && now === last
     last = now
     if (!rests) await page.waitForTimeout(300)
     return rests

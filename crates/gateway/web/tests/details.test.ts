@@ -14,7 +14,7 @@ afterAll(() => browser.close())
 const rows = (page: Page, table: string) => page.locator(`[data-testid=${table}] tbody tr`)
 
 describe('jobs', () => {
-  it('are sorted and searched by the server, and the address keeps it', async () => {
+  it('are sorted and searched by the server, and the address has it', async () => {
     const { page, errors, close } = await tab(browser, '/jobs')
     await rows(page, 'jobs').nth(1).waitFor()
     await page.getByRole('button', { name: 'Nodes' }).click()
@@ -56,7 +56,7 @@ describe('a job', () => {
     await matrix.focus()
     await page.keyboard.press('ArrowRight')
     await page.keyboard.press('ArrowRight')
-    await until('the cell is told', async () => /rank 0 on n1 to rank 1 on n1: \d/.test(await page.getByTestId('cell').innerText()))
+    await until('the cell is described', async () => /rank 0 on n1 to rank 1 on n1: \d/.test(await page.getByTestId('cell').innerText()))
     await page.getByRole('button', { name: 'folded by node' }).click()
     await until('a row for each node', async () => (await matrix.getAttribute('width')) === '6')
     await page.getByRole('button', { name: 'messages' }).click()
@@ -98,7 +98,7 @@ describe('a job', () => {
     await close()
   })
 
-  it('keeps a rank that is being typed while series arrive', async () => {
+  it('leaves a rank alone that is being typed while series arrive', async () => {
     const { page, errors, close } = await tab(browser, JOB_PATH)
     const charts = page.locator('[aria-label="Over time"] figure.chart')
     await until('four charts', async () => (await charts.count()) >= 4)
@@ -116,7 +116,7 @@ describe('a job', () => {
 })
 
 describe('a node', () => {
-  it('unfolds logical links into physical ones and keeps that in the address', async () => {
+  it('unfolds logical links into physical ones and writes that into the address', async () => {
     const { page, errors, close } = await tab(browser, '/nodes/n1')
     const links = rows(page, 'logical')
     await until('two pairs of GPUs, and each to the switch', async () => (await links.count()) === 6)
@@ -178,7 +178,7 @@ describe('a token', () => {
     return { page, close: () => context.close() }
   }
 
-  it('is asked for, once', async () => {
+  it('is needed once', async () => {
     const { page, close } = await guarded('/jobs')
     await rows(page, 'jobs').nth(1).waitFor()
     await page.reload()

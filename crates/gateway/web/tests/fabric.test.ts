@@ -1,4 +1,4 @@
-// The map: what it draws, choosing by hand and keys, any past time, a job over it, and the address that keeps all that.
+// The map: what it draws, choosing by hand and keys, any past time, a job over it, and the address that has all of it.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { Topology } from '../src/api/client.ts'
@@ -72,7 +72,7 @@ describe('the map', () => {
     await panel(page).getByRole('heading', { name: /leaf2\[5\] – spine1\[2\]|spine1\[2\] – leaf2\[5\]/ }).waitFor()
     expect(query(page).get('link')).not.toBeNull()
     for (const text of [/25(\.0)? GB\/s each way/, /transmit_data_bytes/, /leaf2 sends \d+ destinations? this way/, /name41/]) {
-      await until(`the panel tells ${text}`, async () => text.test(await panel(page).innerText()))
+      await until(`the panel shows ${text}`, async () => text.test(await panel(page).innerText()))
     }
     await page.keyboard.press('Escape')
     await panel(page).waitFor({ state: 'detached' })

@@ -57,7 +57,7 @@ describe('at 390 pixels', () => {
       await page.locator(there).first().waitFor()
       if (path === '/fabric') await mapDrawn(page)
       expect(await cutOff(page)).toEqual([])
-      // A table's rows can be told apart wherever it was scrolled to.
+      // A table's rows have their names wherever it was scrolled to.
       await page.evaluate(() => document.querySelectorAll('.sideways').forEach((box) => box.scrollTo({ left: box.scrollWidth })))
       const names = page.locator('.sideways tbody th').first()
       if ((await names.count()) > 0) expect((await names.boundingBox())?.x).toBeGreaterThanOrEqual(0)

@@ -1,4 +1,4 @@
-// Every page opens with rows, names and no complaint; wrong addresses say what is wrong with them.
+// Every page opens with rows and names and without errors; wrong addresses show what is wrong with them.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { mapDrawn, nameless, query, tab, until, launch } from './browser.ts'
@@ -26,7 +26,7 @@ const PAGES: [path: string, title: string, table: string | null, least: number][
 ]
 
 describe('each page', () => {
-  it.each(PAGES)('%s opens with rows, names and no complaint', async (path, title, table, least) => {
+  it.each(PAGES)('%s opens with rows and names and without errors', async (path, title, table, least) => {
     for (const dark of [false, true]) {
       const { page, errors, strangers, close } = await tab(browser, path, { dark })
       if (table === null) await mapDrawn(page)
@@ -45,7 +45,7 @@ describe('each page', () => {
     }
   })
 
-  it('says what it shows to whoever reads the table of links', async () => {
+  it('has the same data in the table of links', async () => {
     const { page, close } = await tab(browser, '/fabric?table=1&colour=waiting')
     // The first cable waits half of its time, and nothing else waits: it is the first row.
     const first = rows(page, 'links').first()
@@ -116,13 +116,13 @@ describe('the way around', () => {
     let answers = 0
     await page.route('**/api/v1/jobs?*', async (route) => {
       const answer = await route.fetch()
-      const told = (await answer.json()) as { jobs: { job_key: string; duration_seconds: number }[] }
-      const one = told.jobs[0]
+      const body = (await answer.json()) as { jobs: { job_key: string; duration_seconds: number }[] }
+      const one = body.jobs[0]
       if (one === undefined || !/state=live/.test(route.request().url())) return route.fulfill({ response: answer })
       answers += route.request().url().includes('totals') ? 0 : 1
       // Running for as many seconds as there were answers.
       const jobs = Array.from({ length: 100 }, (_, i) => ({ ...one, job_key: `slurm:${i}.0@1000`, duration_seconds: answers }))
-      return route.fulfill({ response: answer, json: { ...told, jobs } })
+      return route.fulfill({ response: answer, json: { ...body, jobs } })
     })
     await page.getByRole('link', { name: 'Jobs' }).click()
     const first = rows(page, 'jobs').first()
@@ -135,7 +135,7 @@ describe('the way around', () => {
     await close()
   })
 
-  it('keeps theme and colours of the reader', async () => {
+  it('stores theme and colours of the reader', async () => {
     const { page, close } = await tab(browser, '/jobs')
     await page.getByLabel('Theme').selectOption('dark')
     await page.getByLabel('Colours').selectOption('blind')
@@ -147,8 +147,8 @@ describe('the way around', () => {
   })
 })
 
-/** What a wrong address is, and what the page says. */
-const WRONG: [path: string, says: RegExp][] = [
+/** A wrong address, and the text that the page shows. */
+const WRONG: [path: string, shows: RegExp][] = [
   ['/nowhere', /No such page/],
   ['/jobs/no:such', /No job\. .*no:such/],
   ['/nodes/nobody', /No node\. .*nobody/],
@@ -172,11 +172,11 @@ const WRONG: [path: string, says: RegExp][] = [
 ]
 
 describe('wrong addresses', () => {
-  it.each(WRONG)('%s says what is wrong', async (path, says) => {
+  it.each(WRONG)('%s shows what is wrong', async (path, shows) => {
     const { page, errors, close } = await tab(browser, path)
-    await until(`${path} says ${says}`, async () => says.test(await page.locator('main').innerText()))
+    await until(`${path} shows ${shows}`, async () => shows.test(await page.locator('main').innerText()))
     expect(await page.getByTestId('broken').count()).toBe(0)
-    // The browser itself tells of each refused request.
+    // The browser itself reports each refused request.
     expect(errors.filter((text) => !/the server responded with a status of 4\d\d/.test(text))).toEqual([])
     await close()
   })

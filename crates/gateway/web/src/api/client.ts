@@ -1,5 +1,5 @@
 // The only way to the server: the JSON API, with types made from its OpenAPI document, so that a change of the contract
-// fails the build. Errors become one type that says what is wrong and what to do.
+// fails the build. Errors become one type with cause and remedy.
 import type { components, operations, paths } from './schema.ts'
 
 type Schemas = components['schemas']
@@ -39,7 +39,7 @@ export class ApiError extends Error {
 export function asApiError(cause: unknown): ApiError {
   if (cause instanceof ApiError) return cause
   if (cause instanceof DOMException && cause.name === 'TimeoutError') {
-    return new ApiError(0, 'too_slow', `no answer within ${PATIENCE_MS / 1000} s`, 'the server or its database is slow: ask for a shorter time')
+    return new ApiError(0, 'too_slow', `no answer within ${PATIENCE_MS / 1000} s`, 'the server or its database is slow: choose a shorter time')
   }
   return new ApiError(0, 'unreachable', 'the server does not answer', 'is `throughline serve` running, and the network there?')
 }
@@ -58,7 +58,7 @@ export const part = (text: string) => encodeURIComponent(text)
 
 const TOKEN_KEY = 'throughline-token'
 const tokenWatchers = new Set<() => void>()
-/** The bearer token that the reader has given in this tab; it is kept nowhere else. */
+/** The bearer token that the reader has given in this tab; it is stored nowhere else. */
 export const token = {
   get: () => sessionStorage.getItem(TOKEN_KEY),
   set: (value: string) => {

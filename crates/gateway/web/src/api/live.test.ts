@@ -2,7 +2,7 @@ import { expect, it } from 'vitest'
 import { ApiError, address, asApiError, plain } from './client.ts'
 import { mayHeal, pauseAfter } from './live.ts'
 
-it('asks more and more rarely while it fails', () => {
+it('fetches more and more rarely while it fails', () => {
   expect(pauseAfter(0, 2000)).toBe(2000)
   expect(pauseAfter(0, undefined)).toBeUndefined()
   expect([1, 2, 3, 10].map((n) => pauseAfter(n, 2000))).toEqual([2000, 4000, 8000, 30_000])
@@ -13,7 +13,7 @@ it('does not repeat what stays wrong', () => {
   expect([400, 401, 404].map(of)).toEqual([false, false, false])
   expect([0, 429, 503, 504].map(of)).toEqual([true, true, true, true])
 })
-it('every failure says what is wrong and what to do', () => {
+it('every failure has a cause and a remedy', () => {
   for (const cause of [new TypeError('x'), new DOMException('', 'TimeoutError'), 'x']) {
     const error = asApiError(cause)
     expect(error.message).not.toBe('')

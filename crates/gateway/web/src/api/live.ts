@@ -1,4 +1,4 @@
-// Answers that stay on the screen: the last one is kept while the next is fetched or fails, with what is wrong and
+// Responses that stay on the screen: the last one is shown while the next is fetched or fails, with what is wrong and
 // since when. One request at a time, the next one only after the answer.
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ApiError, asApiError, fetchJson, token } from './client.ts'
@@ -12,7 +12,7 @@ export interface Live<T> {
   since: number
   /** No answer for longer than a reader likes. */
   slow: boolean
-  /** Asks again at once. */
+  /** Fetches again at once. */
   again: () => void
 }
 
@@ -37,28 +37,28 @@ interface Held<T> {
   slow: boolean
 }
 
-/** Keeps the answer of `url` (null: nothing to ask), again every `every` milliseconds. `keep`: the last answer of
+/** Fetches `url` (null: nothing) every `every` milliseconds. `retain`: the last response of
  * another address stays until the first of this one, for addresses that differ in time only. */
-export function useLive<T>(url: string | null, every?: number, keep = false): Live<T> {
+export function useLive<T>(url: string | null, every?: number, retain = false): Live<T> {
   const [held, setHeld] = useState<Held<T>>({ since: 0, slow: false })
   const [round, setRound] = useState(0)
-  const keepNow = useRef(keep)
-  keepNow.current = keep
+  const retainNow = useRef(retain)
+  retainNow.current = retain
   const of = useRef(url)
-  // One answer asks for the token, and all that were refused for want of it are asked for again.
+  // When a token is given, everything that was refused without one is fetched again.
   useEffect(() => token.watch(() => setRound((n) => n + 1)), [])
   useEffect(() => {
-    // Asking again keeps what is there; another address does not, unless told to.
-    if (!keepNow.current && of.current !== url) setHeld({ since: 0, slow: false })
+    // Fetching the same address again leaves what is shown; another address clears it unless `retain` is set.
+    if (!retainNow.current && of.current !== url) setHeld({ since: 0, slow: false })
     of.current = url
     if (url === null) return undefined
     const stop = new AbortController()
     let timer: ReturnType<typeof setTimeout> | undefined
     let failures = 0
-    const ask = async () => {
-      // A page in the background asks nothing.
+    const load = async () => {
+      // A page in the background fetches nothing.
       if (document.hidden && every !== undefined) {
-        timer = setTimeout(ask, every)
+        timer = setTimeout(load, every)
         return
       }
       const late = setTimeout(() => setHeld((now) => ({ ...now, slow: true })), SLOW_MS)
@@ -76,9 +76,9 @@ export function useLive<T>(url: string | null, every?: number, keep = false): Li
         clearTimeout(late)
       }
       const pause = pauseAfter(failures, every)
-      if (pause !== undefined) timer = setTimeout(ask, pause)
+      if (pause !== undefined) timer = setTimeout(load, pause)
     }
-    void ask()
+    void load()
     return () => {
       stop.abort()
       clearTimeout(timer)

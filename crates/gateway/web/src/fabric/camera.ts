@@ -1,8 +1,8 @@
-// Which part of the unit square is seen: pan and zoom, as numbers only. Zooming in spreads the width fully and the
+// Which part of the unit square is visible: pan and zoom, as numbers only. Zooming in spreads the width fully and the
 // height much less: a fabric is many switches wide and few layers high, and both ends of a cable should stay in sight.
 
 export interface Camera {
-  /** Middle of what is seen, in the unit square. */
+  /** Middle of what is visible, in the unit square. */
   x: number
   y: number
   /** Magnification of the width; 1 shows all. */
@@ -34,15 +34,15 @@ export function mapping(camera: Camera, size: Size): Mapping {
 
 const clamp = (value: number, low: number, high: number) => Math.min(Math.max(value, low), high)
 
-/** Keeps some of the square in sight. */
-export function kept(camera: Camera): Camera {
+/** Limits the camera so that part of the square stays visible. */
+export function clamped(camera: Camera): Camera {
   return { x: clamp(camera.x, -0.1, 1.1), y: clamp(camera.y, -0.1, 1.1), zoom: clamp(camera.zoom, 0.5, ZOOM_MAX) }
 }
 
-/** Moves what is seen with the hand: by pixels. */
+/** Moves what is visible with the hand: by pixels. */
 export function pan(camera: Camera, size: Size, dx: number, dy: number): Camera {
   const map = mapping(camera, size)
-  return kept({ ...camera, x: camera.x - dx / map.scaleX, y: camera.y - dy / map.scaleY })
+  return clamped({ ...camera, x: camera.x - dx / map.scaleX, y: camera.y - dy / map.scaleY })
 }
 
 /** Zooms by a factor; the point under (px, py) stays where it is. */
@@ -52,7 +52,7 @@ export function zoomAt(camera: Camera, size: Size, factor: number, px: number, p
   const after = mapping({ ...camera, zoom }, size)
   const x = (px - before.shiftX) / before.scaleX
   const y = (py - before.shiftY) / before.scaleY
-  return kept({
+  return clamped({
     zoom,
     x: x - (px - size.width / 2) / after.scaleX,
     y: y - (py - size.height / 2) / after.scaleY,
@@ -67,16 +67,16 @@ export function around(points: readonly (readonly [number, number])[], zoomMax: 
   const wide = ROOM / Math.max(right - left, 1e-6)
   const high = (ROOM / Math.max(bottom - top, 1e-6)) ** (1 / HEIGHT_POWER)
   const zoom = clamp(Math.min(wide, high), 1, zoomMax)
-  // Half of what is seen. No more than the square is shown, and of the height what lies nearest to its middle: at this
+  // Half of what is visible. No more than the square is shown, and of the height what lies nearest to its middle: at this
   // scale all layers nearly fit.
   const half = 0.5 / FILL
   const x = clamp((left + right) / 2, Math.min(half / zoom - EDGE, 0.5), Math.max(1 - half / zoom + EDGE, 0.5))
   const tall = half / zoom ** HEIGHT_POWER - EDGE
   const y = clamp(0.5, Math.min(bottom - tall, (top + bottom) / 2), Math.max(top + tall, (top + bottom) / 2))
-  return kept({ x, y, zoom })
+  return clamped({ x, y, zoom })
 }
 
-/** Share of what is seen that points may lie apart, and room that is left beside them. */
+/** Share of what is visible that points may lie apart, and room that is left beside them. */
 const ROOM = 0.94
 const EDGE = 0.03
 const ends = (list: number[]): [number, number] => [Math.min(...list), Math.max(...list)]
@@ -91,5 +91,5 @@ export function cameraOf(text: string | null): Camera {
   const parts = (text ?? '').split(',').map(Number)
   const [x, y, zoom] = parts
   if (parts.length !== 3 || parts.some((n) => !Number.isFinite(n))) return WHOLE
-  return kept({ x: x as number, y: y as number, zoom: zoom as number })
+  return clamped({ x: x as number, y: y as number, zoom: zoom as number })
 }

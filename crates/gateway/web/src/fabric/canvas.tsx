@@ -1,4 +1,4 @@
-// Puts the map's view into the page, and tells screen readers what the drawing shows.
+// Puts the map's view into the page, and describes the drawing for screen readers.
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, colours, rgb } from '../colour.ts'
@@ -36,7 +36,7 @@ export function FabricCanvas(props: Props) {
   const [failure, setFailure] = useState('')
   const [hover, setHover] = useState<{ pick: Pick; x: number; y: number } | null>(null)
   /** The view that the address was given last. */
-  const told = useRef<string | undefined>(undefined)
+  const written = useRef<string | undefined>(undefined)
   const latest = useRef(props)
   latest.current = props
 
@@ -48,8 +48,8 @@ export function FabricCanvas(props: Props) {
         opened: (leaf) => latest.current.toggle(leaf),
         hovered: (found, x, y) => setHover(found === null ? null : { pick: found, x, y }),
         moved: (camera) => {
-          told.current = cameraText(camera)
-          setQuery({ view: told.current })
+          written.current = cameraText(camera)
+          setQuery({ view: written.current })
         },
       })
     } catch (cause) {
@@ -70,14 +70,14 @@ export function FabricCanvas(props: Props) {
     const always = [...endsOf(topology, pick), ...(overlaid !== null && overlaid.nodes.length <= 64 ? overlaid.nodes : [])]
     view.current?.setState(steps, emphases, always, load !== undefined)
   }, [topology, placed, steps, emphases])
-  const asked = query.get('view')
+  const wanted = query.get('view')
   useEffect(() => {
     // What the hand itself has written there is no order: it may have moved on meanwhile.
-    if (view.current === null || (asked ?? undefined) === told.current) return
-    told.current = asked ?? undefined
-    view.current.setCamera(cameraOf(asked))
-  }, [asked])
-  // A search says `find` to bring what it found into sight.
+    if (view.current === null || (wanted ?? undefined) === written.current) return
+    written.current = wanted ?? undefined
+    view.current.setCamera(cameraOf(wanted))
+  }, [wanted])
+  // A search sets `find` to bring its result into view.
   const find = query.get('find')
   useEffect(() => {
     if (find === null || pick === null) return
@@ -103,7 +103,7 @@ function endsOf(topology: Topology, pick: Pick | null): number[] {
   return 'node' in pick ? [pick.node] : [topology.links.a[pick.link] as number, topology.links.b[pick.link] as number]
 }
 
-/** What was found, or the leaf that it is folded into, and what hangs on it: a leaf without its spines says little. */
+/** What was found, or the leaf that it is folded into, and what hangs on it: a leaf without its spines has no context. */
 function foundWithNeighbours(topology: Topology, near: number[][], placed: Placed, pick: Pick): number[] {
   const found = endsOf(topology, pick).map((i) => (isPlaced(placed, i) ? i : (topology.nodes.leaf[i] ?? i)))
   const others = 'link' in pick ? [] : found.flatMap((i) => near[i] ?? []).flatMap((i) => [topology.links.a[i] as number, topology.links.b[i] as number])
@@ -125,10 +125,10 @@ function Tip({ topology, load, quantity, placed, hover }: Props & { hover: { pic
     const { name } = topology.nodes
     const [a, b] = [name[topology.links.a[i] as number], name[topology.links.b[i] as number]]
     const values = load === undefined ? null : valuesOf(load, quantity)
-    const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
+    const format = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
     text = [linkName(topology, i)]
-    if (values !== null && quantity === 'errors') text.push(`${a}: ${tell(values.a[i])}`, `${b}: ${tell(values.b[i])}`)
-    else if (values !== null) text.push(`${a} → ${b}: ${tell(values.a[i])}`, `${b} → ${a}: ${tell(values.b[i])}`)
+    if (values !== null && quantity === 'errors') text.push(`${a}: ${format(values.a[i])}`, `${b}: ${format(values.b[i])}`)
+    else if (values !== null) text.push(`${a} → ${b}: ${format(values.a[i])}`, `${b} → ${a}: ${format(values.b[i])}`)
   } else {
     const i = hover.pick.node
     const hosts = placed.folded.get(i)?.length

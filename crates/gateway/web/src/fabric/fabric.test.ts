@@ -29,7 +29,7 @@ describe('layout', () => {
     expect(spine).toBeGreaterThan(core)
     expect(new Set([8, 9, 10, 11].map((i) => folded.y[i])).size).toBe(1)
   })
-  it('keeps pods together, with a gap between them', () => {
+  it('draws pods together, with a gap between them', () => {
     const x = folded.x
     const inner = (x[9] as number) - (x[8] as number)
     expect((x[10] as number) - (x[9] as number)).toBeGreaterThan(inner * 1.5)
@@ -174,7 +174,7 @@ describe('model', () => {
     expect(stepsOf(topology, load('v1'), 'waiting').b[0]).toBe(5)
     expect(stepsOf(topology, undefined, 'waiting').b[0]).toBe(0)
   })
-  it('counts errors a second and keeps what was not read apart', () => {
+  it('counts errors a second and marks what was not read', () => {
     const values = valuesOf(load('v1'), 'errors')
     expect([values.a[0], values.b[0]]).toEqual([2, null])
     expect(worstFirst(valuesOf(load('v1'), 'utilisation'))[0]).toBe(links - 1)

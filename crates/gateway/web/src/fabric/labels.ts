@@ -19,7 +19,7 @@ export interface Row {
   pitch: number
 }
 
-/** Rows of placed nodes by height, with widths of names as `measure` tells. */
+/** Rows of placed nodes by height, with widths of names by `measure`. */
 export function rows(topology: Topology, placed: Placed, measure: (text: string) => number): Row[] {
   const byHeight = new Map<number, number[]>()
   for (let i = 0; i < placed.x.length; i += 1) {
@@ -87,7 +87,7 @@ export function drawLabels(
   for (const row of list) {
     const room = row.width + ROOM_PX
     const stride = Math.max(1, Math.ceil(room / Math.max(row.pitch * map.scaleX, 1e-6)))
-    // Names of rows with hundreds of nodes say nothing while only every tenth is named.
+    // Names of rows with hundreds of nodes mean nothing while only every tenth is named.
     if (stride > Math.max(10, row.nodes.length / 4)) continue
     let end = Number.NEGATIVE_INFINITY
     for (let k = 0; k < row.nodes.length; k += stride) {

@@ -1,4 +1,4 @@
-// Where switches and hosts of a fabric lie: layers and pods as the API tells them, hosts folded into their leaf until
+// Where switches and hosts of a fabric lie: layers and pods from the API, hosts folded into their leaf until
 // opened. Pure: no drawing, no I/O. Positions are in the unit square, x to the right, y downwards.
 import type { Topology } from '../api/client.ts'
 

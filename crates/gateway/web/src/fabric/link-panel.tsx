@@ -5,7 +5,7 @@ import { useLive } from '../api/live.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
 import { Panel } from '../shell/panel.tsx'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { MaybeStale, Status } from '../shell/status.tsx'
 import { counted, jobName, moment, rate, used } from '../text.ts'
 import { jobPath, nodePath, rangeBefore } from '../url.ts'
 import { hostOf, linkId, linkName } from './model.ts'
@@ -40,14 +40,14 @@ export function LinkPanel({ topology, link, query, preferences, choose }: Props)
       </p>
       <Status of={[live]} what="link" />
       {data && (
-        <Kept live={live}>
+        <MaybeStale live={live}>
           <Facts data={data} />
           <Charts data={data} preferences={preferences} />
           <Jobs data={data} />
           <Counters a={data.ends.a} b={data.ends.b} />
           <Routes data={data} />
           <Events data={data} />
-        </Kept>
+        </MaybeStale>
       )}
     </Panel>
   )

@@ -32,7 +32,7 @@ export function findLink(topology: Topology, id: string | null): number | null {
   return i < 0 ? null : i
 }
 
-/** What the URL says is chosen, as far as it is in this topology. */
+/** What the URL chooses, as far as it is in this topology. */
 export function pickOf(topology: Topology, link: string | null, node: string | null): Pick | null {
   const i = findLink(topology, link)
   if (i !== null) return { link: i }

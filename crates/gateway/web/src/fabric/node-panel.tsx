@@ -1,4 +1,4 @@
-// What is known of a chosen switch or adapter: itself, and its links with what they carry.
+// A chosen switch or adapter, and its links with their load.
 import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'
 import { Panel } from '../shell/panel.tsx'
@@ -40,7 +40,7 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
     }
   })
   list.sort((p, q) => p.port - q.port)
-  const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
+  const format = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
   return (
     <Panel title={name} close={() => choose(null)}>
       <dl>
@@ -99,10 +99,10 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
               </td>
               <td class="n">{rate(links.bytes_per_second[i])}</td>
               <td class="n">
-                <Swatch step={step(quantity, out)} preferences={preferences} /> {tell(out)}
+                <Swatch step={step(quantity, out)} preferences={preferences} /> {format(out)}
               </td>
               <td class="n">
-                <Swatch step={step(quantity, back)} preferences={preferences} /> {tell(back)}
+                <Swatch step={step(quantity, back)} preferences={preferences} /> {format(back)}
               </td>
             </tr>
           ))}

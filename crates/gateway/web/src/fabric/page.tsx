@@ -5,7 +5,7 @@ import { type Load, type Overlay, type Topology, type Tree, address, part } from
 import { useLive } from '../api/live.ts'
 import { QUANTITIES, type Quantity, colours, legend } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status, Unknown } from '../shell/status.tsx'
+import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
 import { moment } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
@@ -18,7 +18,7 @@ import { Overlaid, OverlayChoice, useOverlay } from './overlay.tsx'
 import type { Pick } from './picture.ts'
 import { LinkTable } from './table.tsx'
 
-/** The server keeps one answer for all who look; crawlers sweep every few seconds. */
+/** The server caches one response for all readers; crawlers sweep every few seconds. */
 const LIVE_MS = 2_000
 const WINDOWS = ['10', '60', '300', '3600'] as const
 const WINDOW_NAMES: Record<string, string> = { '10': '10 s', '60': '1 min', '300': '5 min', '3600': '1 h' }
@@ -35,7 +35,7 @@ export function FabricPage({ query, preferences }: { query: URLSearchParams; pre
     return (
       <section class="page">
         <Status of={[subnets]} what="list of subnets" />
-        {subnets.data && <p>No fabric has been seen yet: run `throughline-fabric run` on a host with an adapter.</p>}
+        {subnets.data && <p>No fabric has been discovered yet: run `throughline-fabric run` on a host with an adapter.</p>}
       </section>
     )
   }
@@ -50,7 +50,7 @@ interface Shown {
   preferences: Preferences
 }
 
-/** Answers about the subnet at the time of the URL; the topology is asked for again when the load is of another. */
+/** Answers about the subnet at the time of the URL; the topology is fetched again when the load is of another. */
 function useFabric(subnet: string, query: URLSearchParams) {
   const at = query.get('t') ?? undefined
   const window = oneOf(WINDOWS, query.get('window'))
@@ -59,11 +59,11 @@ function useFabric(subnet: string, query: URLSearchParams) {
   const load = useLive<Load>(address(`${base}/load`, { at, window }), at === undefined ? LIVE_MS : undefined, true)
   const overlay = useOverlay(base, query)
   const wanted = load.data?.topology
-  const [asked, setAsked] = useState('')
+  const [fetched, setFetched] = useState('')
   useEffect(() => {
-    // Once for each version: a server whose answers disagree must not be asked for ever.
-    if (wanted === undefined || wanted === topology.data?.version || wanted === asked || topology.data === undefined) return
-    setAsked(wanted)
+    // Once for each version: a server whose answers disagree must not be queried forever.
+    if (wanted === undefined || wanted === topology.data?.version || wanted === fetched || topology.data === undefined) return
+    setFetched(wanted)
     topology.again()
   }, [wanted, topology.data?.version])
   return { at, window, topology, load, overlay }
@@ -86,9 +86,9 @@ function Subnet({ subnet, others, query, preferences }: Shown) {
       <div class="stage">
         {shown && shown.nodes.guid.length === 0 && <p>Nothing is known of the fabric at this time: the slider below spans what is.</p>}
         {shown && shown.nodes.guid.length > 0 && (
-          <Kept live={load.error ? load : topology}>
+          <MaybeStale live={load.error ? load : topology}>
             <Stage {...{ query, preferences, quantity, isTable }} topology={shown} load={load.data} overlay={overlay.data} />
-          </Kept>
+          </MaybeStale>
         )}
       </div>
       <TimeBar at={at} shown={load.data?.at_ms} table="ib_port_counters" />

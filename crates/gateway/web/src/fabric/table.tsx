@@ -26,7 +26,7 @@ export function LinkTable({ topology, load, quantity, preferences, choose }: Pro
     const all = values === undefined ? topology.links.a.map((_, i) => i) : worstFirst(values)
     return words.trim() === '' ? all : all.filter((i) => matches(linkName(topology, i), words.trim()))
   }, [topology, values, words])
-  const tell = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
+  const format = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
   const [out, back] = quantity === 'errors' ? ['At first end', 'At second end'] : ['First to second', 'Second to first']
   return (
     <div class="scroll" data-testid="links">
@@ -62,10 +62,10 @@ export function LinkTable({ topology, load, quantity, preferences, choose }: Pro
               </td>
               <td class="n">{rate(topology.links.bytes_per_second[i])}</td>
               <td class="n">
-                <Swatch step={step(quantity, values?.a[i])} preferences={preferences} /> {tell(values?.a[i])}
+                <Swatch step={step(quantity, values?.a[i])} preferences={preferences} /> {format(values?.a[i])}
               </td>
               <td class="n">
-                <Swatch step={step(quantity, values?.b[i])} preferences={preferences} /> {tell(values?.b[i])}
+                <Swatch step={step(quantity, values?.b[i])} preferences={preferences} /> {format(values?.b[i])}
               </td>
               <td>{topology.states[topology.links.state[i] as number]}</td>
             </tr>

@@ -1,5 +1,5 @@
-// The map as a thing on the page: canvases, hand and keys, one drawn frame for any number of changes. Says what was
-// chosen and which part is seen; what that means is the page's. For tests the canvas's data tell how often it was drawn,
+// The map as a thing on the page: canvases, hand and keys, one drawn frame for any number of changes. Reports what was
+// chosen and which part is visible; the page decides what that means. For tests the canvas's data have how often it was drawn,
 // whether with loads, and whether nothing more is to come.
 import type { Topology } from '../api/client.ts'
 import { type Camera, type Size, WHOLE, mapping, pan, zoomAt } from './camera.ts'
@@ -8,7 +8,7 @@ import type { Placed } from './layout.ts'
 import { type Emphases, type Pick, type Steps, halves, lanes, marks, pickAt } from './picture.ts'
 import { type Look, Scene } from './scene.ts'
 
-export interface Told {
+export interface ViewEvents {
   chosen: (pick: Pick | null) => void
   opened: (leaf: number) => void
   hovered: (pick: Pick | null, x: number, y: number) => void
@@ -63,7 +63,7 @@ export class FabricView {
   constructor(
     private readonly canvas: HTMLCanvasElement,
     labels: HTMLCanvasElement,
-    private readonly told: Told,
+    private readonly events: ViewEvents,
   ) {
     this.scene = new Scene(canvas)
     const context = labels.getContext('2d')
@@ -140,7 +140,7 @@ export class FabricView {
     this.looking = setTimeout(() => this.look(), Math.max(LOOK_MS, Math.min(this.took, REST_MS) * LOOK_SHARE))
   }
 
-  /** Radius of a mark: as much as its neighbours leave, within what can be seen and what is not clumsy. */
+  /** Radius of a mark: as much as its neighbours leave, neither too small to see nor clumsy. */
   private radius(scaleX: number): number {
     return Math.min(Math.max((this.placed?.pitch ?? 1) * scaleX * 0.36, 2.2), 8)
   }
@@ -179,7 +179,7 @@ export class FabricView {
     this.rest = setTimeout(() => {
       this.isMoving = false
       this.wake()
-      this.told.moved(this.camera)
+      this.events.moved(this.camera)
     }, REST_MS)
   }
 
@@ -196,7 +196,7 @@ export class FabricView {
     canvas.addEventListener('pointermove', (event) => this.dragged(event), options)
     canvas.addEventListener('pointerup', (event) => this.released(event), options)
     canvas.addEventListener('pointercancel', (event) => this.fingers.delete(event.pointerId), options)
-    canvas.addEventListener('pointerleave', () => this.told.hovered(null, 0, 0), options)
+    canvas.addEventListener('pointerleave', () => this.events.hovered(null, 0, 0), options)
     canvas.addEventListener('dblclick', (event) => this.doubled(event), options)
     canvas.addEventListener('keydown', (event) => this.key(event), options)
     const wheel = (event: WheelEvent) => {
@@ -217,7 +217,7 @@ export class FabricView {
   private dragged(event: PointerEvent): void {
     const before = this.fingers.get(event.pointerId)
     if (before === undefined) {
-      this.told.hovered(this.pick(event.offsetX, event.offsetY), event.offsetX, event.offsetY)
+      this.events.hovered(this.pick(event.offsetX, event.offsetY), event.offsetX, event.offsetY)
       return
     }
     const now = { x: event.offsetX, y: event.offsetY }
@@ -236,12 +236,12 @@ export class FabricView {
 
   private released(event: PointerEvent): void {
     if (!this.fingers.delete(event.pointerId) || this.travelled >= CLICK_PX) return
-    this.told.chosen(this.pick(event.offsetX, event.offsetY))
+    this.events.chosen(this.pick(event.offsetX, event.offsetY))
   }
 
   private doubled(event: MouseEvent): void {
     const pick = this.pick(event.offsetX, event.offsetY)
-    if (pick !== null && 'node' in pick && this.placed?.folded.has(pick.node)) this.told.opened(pick.node)
+    if (pick !== null && 'node' in pick && this.placed?.folded.has(pick.node)) this.events.opened(pick.node)
     else this.move(zoomAt(this.camera, this.size, 2, event.offsetX, event.offsetY))
   }
 
@@ -258,8 +258,8 @@ export class FabricView {
       '-': () => zoomAt(this.camera, this.size, 1 / KEY_ZOOM, x, y),
       '0': () => WHOLE,
     }
-    if (event.key === 'Escape') this.told.chosen(null)
-    if (event.key === 'Enter') this.told.chosen(this.pick(x, y, KEY_REACH_PX))
+    if (event.key === 'Escape') this.events.chosen(null)
+    if (event.key === 'Enter') this.events.chosen(this.pick(x, y, KEY_REACH_PX))
     const made = moves[event.key]
     if (made === undefined) return
     event.preventDefault()

@@ -56,7 +56,7 @@ export function largestCells(values: Float64Array, size: number, count: number):
     if (value <= floor && found.length >= count) return
     if (value <= 0) return
     found.push({ row: Math.floor(i / size), column: i % size, value })
-    // Kept small, sorted rarely.
+    // Stays small and is rarely sorted.
     if (found.length >= count * 8) {
       found.sort((a, b) => b.value - a.value)
       found.length = count

@@ -5,7 +5,7 @@ import { type Matrix, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { ramp } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status, Unknown } from '../shell/status.tsx'
+import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
 import { bytes, short } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
 import { dense, largestCells, paint, rowName, sideOf, smallest } from './cells.ts'
@@ -42,9 +42,9 @@ export function MatrixView({ job, kinds, isLive, query, preferences }: Props) {
       <Unknown list={unknownValues(query, { fold: FOLDS, measure: MEASURES, ...(kinds.length > 0 ? { kind: kinds } : {}) })} />
       <Status of={[live]} what="matrix" />
       {data && (
-        <Kept live={live}>
+        <MaybeStale live={live}>
           <Cells key={`${fold}${measure}${kind}`} matrix={data} preferences={preferences} />
-        </Kept>
+        </MaybeStale>
       )}
     </section>
   )
@@ -66,18 +66,18 @@ function Cells({ matrix, preferences }: { matrix: Matrix; preferences: Preferenc
   const values = useMemo(() => dense(matrix), [matrix])
   const [cell, setCell] = useState<{ row: number; column: number } | null>(null)
   const top = useMemo(() => largestCells(values, matrix.size, LISTED), [values])
-  const tell = (value: number) => (matrix.measure === 'bytes' ? bytes(value) : short(value))
+  const format = (value: number) => (matrix.measure === 'bytes' ? bytes(value) : short(value))
   const name = (i: number) => rowName(matrix, i)
   if (matrix.size === 0 || matrix.cells.value.length === 0) return <p class="dim">No traffic between ranks was recorded.</p>
-  const told = cell === null ? `${matrix.size} × ${matrix.size}; ${tell(matrix.total)} in all, at most ${tell(matrix.largest)} in a cell. Rows send, columns receive.` : `${name(cell.row)} to ${name(cell.column)}: ${tell(values[cell.row * matrix.size + cell.column] as number)}`
+  const description = cell === null ? `${matrix.size} × ${matrix.size}; ${format(matrix.total)} in all, at most ${format(matrix.largest)} in a cell. Rows send, columns receive.` : `${name(cell.row)} to ${name(cell.column)}: ${format(values[cell.row * matrix.size + cell.column] as number)}`
   return (
     <div class="matrix">
       <div>
-        <Drawing {...{ matrix, values, preferences, cell, setCell }} label={told} />
+        <Drawing {...{ matrix, values, preferences, cell, setCell }} label={description} />
         <p role="status" class="cell" data-testid="cell">
-          {told}
+          {description}
         </p>
-        <Scale low={smallest(values)} high={matrix.largest} tell={tell} />
+        <Scale low={smallest(values)} high={matrix.largest} format={format} />
       </div>
       <div class="sideways">
         <table data-testid="largest">
@@ -96,7 +96,7 @@ function Cells({ matrix, preferences }: { matrix: Matrix; preferences: Preferenc
               <tr key={`${row}.${column}`}>
                 <td>{name(row)}</td>
                 <td>{name(column)}</td>
-                <td class="n">{tell(value)}</td>
+                <td class="n">{format(value)}</td>
               </tr>
             ))}
           </tbody>
@@ -159,18 +159,18 @@ function Drawing({ matrix, values, preferences, cell, setCell, label }: DrawingP
 }
 
 /** What the colours mean. */
-function Scale({ low, high, tell }: { low: number; high: number; tell: (value: number) => string }) {
+function Scale({ low, high, format }: { low: number; high: number; format: (value: number) => string }) {
   const stops = 24
   return (
     <p class="scale">
-      {tell(low)}
+      {format(low)}
       <svg width="192" height="10" aria-hidden="true">
         {Array.from({ length: stops }, (_, i) => {
           const [r, g, b] = ramp(0.12 + (0.88 * i) / (stops - 1))
           return <rect key={i} x={i * 8} width="8" height="10" fill={`rgb(${r},${g},${b})`} />
         })}
       </svg>
-      {tell(high)} (logarithmic)
+      {format(high)} (logarithmic)
     </p>
   )
 }

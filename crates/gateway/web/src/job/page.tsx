@@ -2,7 +2,7 @@
 import { type Job, type JobDetail, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { MaybeStale, Status } from '../shell/status.tsx'
 import { bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
 import { MatrixView } from './matrix.tsx'
@@ -19,9 +19,9 @@ export function JobPage({ id, query, preferences }: { id: string; query: URLSear
       <Status of={[live]} what="job" />
       {data ? (
         <>
-          <Kept live={live}>
+          <MaybeStale live={live}>
             <Head job={data.job} data={data} />
-          </Kept>
+          </MaybeStale>
           <Body data={data} query={query} preferences={preferences} />
         </>
       ) : (

@@ -6,7 +6,7 @@ import { useLive } from '../api/live.ts'
 import { colours, ramp, rgb, step } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status, Unknown } from '../shell/status.tsx'
+import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
 import { Strip, type StripRow } from '../shell/strip.tsx'
 import { moment, percent, rate } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
@@ -80,25 +80,25 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
       <Unknown list={unknownValues(query, { links: FOLDS })} />
       <Status of={[byRank, byOperation, links]} what="series" />
       {byRank.data && (
-        <Kept live={byRank}>
+        <MaybeStale live={byRank}>
           <Ranks data={byRank.data} {...shared} rank={rank} />
-        </Kept>
+        </MaybeStale>
       )}
       {byOperation.data && (
-        <Kept live={byOperation}>
+        <MaybeStale live={byOperation}>
           <OperationLines data={byOperation.data} {...shared} rank={rank} />
-        </Kept>
+        </MaybeStale>
       )}
       {links.data && (
-        <Kept live={links}>
+        <MaybeStale live={links}>
           <Links data={links.data} {...shared} />
-        </Kept>
+        </MaybeStale>
       )}
     </section>
   )
 }
 
-/** What is being typed is kept here: the series are drawn anew while somebody types, and that would take it away. */
+/** The typed text is state of this component: the series are drawn anew while somebody types, which would discard it. */
 function RankField({ rank }: { rank: number | null }) {
   const [typed, setTyped] = useState<string>()
   const chosen = (text: string) => {
@@ -141,7 +141,7 @@ function Ranks({ data, rank, ...shared }: Shared & { data: Operations; rank: num
       stepSeconds={data.step_seconds}
       rows={rows}
       colour={ramp}
-      tell={percent}
+      format={percent}
       chosen={chosen < 0 ? null : chosen}
       choose={(row) => setQuery({ rank: String(data.series[row]?.rank ?? '') })}
     />
@@ -210,7 +210,7 @@ function LinkStrip({ data, list, title, way, ...shared }: Shared & { data: LinkR
       stepSeconds={data.step_seconds}
       rows={rows}
       colour={(value) => palette[step('utilisation', value / scale)] as [number, number, number]}
-      tell={rate}
+      format={rate}
     />
   )
 }

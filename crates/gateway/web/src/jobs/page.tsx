@@ -2,7 +2,7 @@
 import { useEffect, useMemo, useState } from 'preact/hooks'
 import { type Job, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
-import { Kept, Status, Unknown } from '../shell/status.tsx'
+import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
 import { counted, moment } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
 import { JobRow } from './row.tsx'
@@ -25,7 +25,7 @@ interface Jobs {
   next: string | null
 }
 
-/** The sort that a click on a column asks for: that column, or its other direction. */
+/** The sort of a click on a column: that column, or its other direction. */
 export function nextSort(now: { sort: Sort; order: string }, column: Sort): { sort: Sort; order: string } {
   const natural = ['user', 'name', 'key'].includes(column) ? 'asc' : 'desc'
   if (now.sort !== column) return { sort: column, order: natural }
@@ -38,9 +38,9 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
   const order = oneOf(ORDERS, query.get('order'))
   const q = query.get('q') ?? undefined
   const next = query.get('next') ?? undefined
-  const asked = { state, sort, order, q, limit: PAGE, next }
-  const live = useLive<Jobs>(address('/jobs', asked), state === 'live' ? LIVE_MS : ENDED_MS, true)
-  const sums = useLive<Jobs>(address('/jobs', { ...asked, totals: true }), SUMS_MS, true)
+  const parameters = { state, sort, order, q, limit: PAGE, next }
+  const live = useLive<Jobs>(address('/jobs', parameters), state === 'live' ? LIVE_MS : ENDED_MS, true)
+  const sums = useLive<Jobs>(address('/jobs', { ...parameters, totals: true }), SUMS_MS, true)
   const totals = useMemo(() => new Map((sums.data?.jobs ?? []).map((job) => [job.job_key, job.totals])), [sums.data])
   const [words, setWords] = useState(q ?? '')
   useEffect(() => setWords(q ?? ''), [q])
@@ -78,7 +78,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
       <Status of={[live]} what="jobs" />
       {live.error === undefined && <Status of={[sums]} what="sums of MPI" />}
       {data && (
-        <Kept live={live}>
+        <MaybeStale live={live}>
           <Table jobs={data.jobs} totals={totals} sorted={sorted} state={state} />
           <p class="row">
             {next !== undefined && (
@@ -92,7 +92,7 @@ export function JobsPage({ query }: { query: URLSearchParams }) {
               </button>
             )}
           </p>
-        </Kept>
+        </MaybeStale>
       )}
     </section>
   )
@@ -117,7 +117,7 @@ const COLUMNS: readonly [title: string, sort: Sort | null, numeric: boolean][] =
 ]
 
 function Table({ jobs, totals, sorted, state }: { jobs: Job[]; totals: Map<string, Job['totals']>; sorted: { sort: Sort; order: string }; state: string }) {
-  if (jobs.length === 0) return <p class="dim">{state === 'live' ? 'No job runs that fits.' : 'No ended job fits.'}</p>
+  if (jobs.length === 0) return <p class="dim">{state === 'live' ? 'No running job matches.' : 'No ended job matches.'}</p>
   return (
     <div class="sideways">
       <table class="list" data-testid="jobs">

@@ -1,11 +1,11 @@
-// One job in the list. Times of all that run change with each answer, so rows far from what is seen wait until they come
-// near: a hundred rows laid out and painted anew cost more than all the rest of an answer.
+// One job in the list. The times of running jobs change with each response, so rows far outside the window are updated when
+// they come near it: laying out and painting a hundred rows costs more than all the rest of a response.
 import { Component, createRef } from 'preact'
 import type { Job } from '../api/client.ts'
 import { bytes, duration, jobName, moment, percent } from '../text.ts'
 import { fabricPath, jobPath } from '../url.ts'
 
-/** How far from what is seen a row is near: a turn of the wheel. */
+/** How far outside the window a row counts as near: one turn of the wheel. */
 const NEAR_PX = 120
 
 interface Props {
@@ -13,21 +13,21 @@ interface Props {
   totals: Job['totals'] | undefined
 }
 
-const told = new WeakMap<Element, (isNear: boolean) => void>()
+const listeners = new WeakMap<Element, (isNear: boolean) => void>()
 /** One watcher for all rows, made when the first one comes. */
 let watcher: IntersectionObserver | undefined
 const watch = () =>
-  (watcher ??= new IntersectionObserver((seen) => seen.forEach((entry) => told.get(entry.target)?.(entry.isIntersecting)), { rootMargin: `${NEAR_PX}px` }))
+  (watcher ??= new IntersectionObserver((entries) => entries.forEach((entry) => listeners.get(entry.target)?.(entry.isIntersecting)), { rootMargin: `${NEAR_PX}px` }))
 
 export class JobRow extends Component<Props> {
   private readonly row = createRef<HTMLTableRowElement>()
   private isNear = true
-  /** Whether it shows an answer before the last one. */
+  /** Whether it shows an older response than the last one. */
   private isOld = false
 
   componentDidMount() {
     if (this.row.current === null) return
-    told.set(this.row.current, (isNear) => {
+    listeners.set(this.row.current, (isNear) => {
       this.isNear = isNear
       if (isNear && this.isOld) this.forceUpdate()
     })

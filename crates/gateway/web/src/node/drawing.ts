@@ -67,7 +67,7 @@ function gpuRow(node: Node): number {
 
 const arcHeight = (i: number, j: number) => 2 * (ARC_PX + ARC_FURTHER_PX * (Math.abs(i - j) - 1))
 
-/** Everything of a host. `unfolded` tells which logical links show their physical ones. */
+/** Everything of a host. `unfolded`: whether a logical link shows its physical ones. */
 export function draw(node: Node, unfolded: (logical: number) => boolean): Drawing {
   const gpuY = gpuRow(node)
   const cpuY = gpuY + ROW_PX

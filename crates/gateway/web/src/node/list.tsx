@@ -1,8 +1,8 @@
-// Hosts that agents speak of, by name.
+// Hosts with an agent, by name.
 import { useEffect, useState } from 'preact/hooks'
 import { address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { MaybeStale, Status } from '../shell/status.tsx'
 import { moment } from '../text.ts'
 import { nodePath, setQuery } from '../url.ts'
 
@@ -35,9 +35,9 @@ export function NodesPage({ query }: { query: URLSearchParams }) {
         </label>
       </div>
       <Status of={[live]} what="nodes" />
-      {data && data.nodes.length === 0 && <p class="dim">No agent speaks for a node that fits.</p>}
+      {data && data.nodes.length === 0 && <p class="dim">No host with an agent matches.</p>}
       {data && data.nodes.length > 0 && (
-        <Kept live={live}>
+        <MaybeStale live={live}>
           <div class="sideways">
             <table class="list" data-testid="nodes">
               <caption class="hidden">Nodes</caption>
@@ -74,7 +74,7 @@ export function NodesPage({ query }: { query: URLSearchParams }) {
               Next page
             </button>
           )}
-        </Kept>
+        </MaybeStale>
       )}
     </section>
   )

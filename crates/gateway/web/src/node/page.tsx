@@ -5,7 +5,7 @@ import { useLive } from '../api/live.ts'
 import { colours, legend, step } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
 import type { Preferences } from '../shell/preferences.ts'
-import { Kept, Status } from '../shell/status.tsx'
+import { MaybeStale, Status } from '../shell/status.tsx'
 import { TimeBar } from '../shell/time.tsx'
 import { counted, jobName, moment, rate } from '../text.ts'
 import { jobPath, rangeBefore, setQuery } from '../url.ts'
@@ -44,7 +44,7 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
       </div>
       <Status of={[live, rates]} what="node" />
       {data && (
-        <Kept live={live}>
+        <MaybeStale live={live}>
           {!data.has_agent && (
             <p class="banner" data-testid="agentless">
               No agent reports this host: here is what the fabric knows of it. GPUs, jobs and NVLinks need{' '}
@@ -59,12 +59,12 @@ export function NodePage({ name, query, preferences }: { name: string; query: UR
               <Adapters {...{ data, preferences }} />
             </div>
           </div>
-        </Kept>
+        </MaybeStale>
       )}
       {rates.data && (
-        <Kept live={rates}>
+        <MaybeStale live={rates}>
           <Rates data={rates.data} preferences={preferences} />
-        </Kept>
+        </MaybeStale>
       )}
       <TimeBar at={at} shown={data?.at_ms} table="host_port_counters" />
     </section>

@@ -1,4 +1,4 @@
-// What is left of a page that broke: the navigation above it stays, and a line says what happened.
+// What is left of a page that broke: the navigation above it stays, and a line has the error.
 import { Component, type ComponentChildren } from 'preact'
 
 interface Props {

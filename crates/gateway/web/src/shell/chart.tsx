@@ -107,7 +107,7 @@ function topOf(unit: Unit, high: number | null): number {
   return unit === 'share' ? Math.max(high ?? 0, 0.05) * 1.05 : Math.max(high ?? 0, 1e-9) * 1.1
 }
 
-/** Ends of the time axis in seconds: those that were asked for, else those of the values. */
+/** Ends of the time axis in seconds: those that were chosen, else those of the values. */
 export function spanOf(span: readonly [number, number] | undefined, low: number | null, high: number | null): [number, number] {
   if (span !== undefined) return [span[0] / 1000, span[1] / 1000]
   return [low ?? 0, high ?? 1]
@@ -123,13 +123,13 @@ export function axes(preferences: Preferences, unit: Unit): uPlot.Axis[] {
   ]
 }
 
-/** Tells of a range that was dragged over, and takes the mark away. */
-export function selected(u: uPlot, told: ((from: number, to: number) => void) | undefined): void {
+/** Reports a range that was dragged over, and removes its mark. */
+export function selected(u: uPlot, report: ((from: number, to: number) => void) | undefined): void {
   if (u.select.width < 4) return
   const from = u.posToVal(u.select.left, 'x') * 1000
   const to = u.posToVal(u.select.left + u.select.width, 'x') * 1000
   u.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
-  told?.(Math.floor(from), Math.ceil(to))
+  report?.(Math.floor(from), Math.ceil(to))
 }
 
 function largest(values: readonly (number | null)[]): number | null {

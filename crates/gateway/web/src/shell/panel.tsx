@@ -1,4 +1,4 @@
-// The panel at the side that tells of what was chosen. It takes the focus when it opens, and Escape closes it.
+// The panel at the side with what was chosen. It takes the focus when it opens, and Escape closes it.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 

@@ -1,4 +1,4 @@
-// What a reader likes, kept in the browser: theme and palette. A URL may set them too, for a wall display.
+// The reader's preferences, stored in the browser: theme and palette. A URL may set them too, for a wall display.
 import { useEffect, useState } from 'preact/hooks'
 import { PALETTES, type Palette, type Theme } from '../colour.ts'
 
@@ -13,18 +13,18 @@ export interface Preferences {
   setPalette: (palette: Palette) => void
 }
 
-function kept<T extends string>(name: string, list: readonly T[]): T {
-  const asked = new URLSearchParams(location.search).get(name)
+function chosen<T extends string>(name: string, list: readonly T[]): T {
+  const inUrl = new URLSearchParams(location.search).get(name)
   let stored: string | null = null
   try {
     stored = localStorage.getItem(`throughline-${name}`)
   } catch {
     // Storage may be switched off; then the default holds.
   }
-  return list.find((item) => item === asked) ?? list.find((item) => item === stored) ?? (list[0] as T)
+  return list.find((item) => item === inUrl) ?? list.find((item) => item === stored) ?? (list[0] as T)
 }
 
-function keep(name: string, value: string): void {
+function store(name: string, value: string): void {
   try {
     localStorage.setItem(`throughline-${name}`, value)
   } catch {
@@ -34,8 +34,8 @@ function keep(name: string, value: string): void {
 
 /** The reader's preferences; the theme is set on the document for the style sheet. */
 export function usePreferences(): Preferences {
-  const [choice, setChoice] = useState(() => kept('theme', THEMES))
-  const [palette, setPalette] = useState(() => kept('palette', PALETTES))
+  const [choice, setChoice] = useState(() => chosen('theme', THEMES))
+  const [palette, setPalette] = useState(() => chosen('palette', PALETTES))
   const [systemDark, setSystemDark] = useState(() => matchMedia('(prefers-color-scheme: dark)').matches)
   useEffect(() => {
     const media = matchMedia('(prefers-color-scheme: dark)')
@@ -52,11 +52,11 @@ export function usePreferences(): Preferences {
     theme,
     palette,
     setChoice: (value) => {
-      keep('theme', value)
+      store('theme', value)
       setChoice(value)
     },
     setPalette: (value) => {
-      keep('palette', value)
+      store('palette', value)
       setPalette(value)
     },
   }

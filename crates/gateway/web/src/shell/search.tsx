@@ -6,14 +6,14 @@ import { fabricPath, go, jobPath, nodePath, place } from '../url.ts'
 const REST_MS = 200
 const SHOWN = 12
 
-/** Where a result leads. A node of the fabric keeps the rest of the map as it is. */
+/** Where a result leads. A node of the fabric leaves the rest of the map as it is. */
 export function target(result: SearchResult, here: { path: string; query: URLSearchParams }): string {
   if (result.kind === 'job' && result.job_key !== null) return jobPath(result.job_key)
   if (result.kind === 'host' && result.host !== null) return nodePath(result.host)
-  const kept = place(here.path).page === 'fabric' ? Object.fromEntries(here.query) : {}
-  delete kept.link
-  delete kept.view
-  return fabricPath({ ...kept, subnet: result.subnet ?? undefined, node: result.guid ?? undefined, find: '1' })
+  const unchanged = place(here.path).page === 'fabric' ? Object.fromEntries(here.query) : {}
+  delete unchanged.link
+  delete unchanged.view
+  return fabricPath({ ...unchanged, subnet: result.subnet ?? undefined, node: result.guid ?? undefined, find: '1' })
 }
 
 export function Search() {

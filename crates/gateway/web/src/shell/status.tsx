@@ -1,4 +1,4 @@
-// What a reader must know of an answer: that it is on its way, that it failed and what to do, that what is shown is old.
+// The state of a response: on its way, failed with cause and remedy, or stale.
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
 import { token } from '../api/client.ts'
@@ -30,7 +30,7 @@ export function Status({ of, what }: { of: readonly Live<unknown>[]; what: strin
   )
 }
 
-/** Says what of the address means nothing here. */
+/** Names the parts of the address that this page does not know. */
 export function Unknown({ list }: { list: readonly string[] }) {
   if (list.length === 0) return null
   return (
@@ -45,7 +45,7 @@ function sentence(text: string): string {
   return trimmed === '' ? '' : `${trimmed.charAt(0).toUpperCase()}${trimmed.slice(1)}.`
 }
 
-/** Asks for the bearer token of the server. */
+/** A form for the bearer token of the server. */
 function TokenForm() {
   const [value, setValue] = useState('')
   const submit = (event: Event) => {
@@ -63,6 +63,6 @@ function TokenForm() {
 }
 
 /** Marks content as old while its answer fails. */
-export function Kept({ live, children }: { live: Live<unknown>; children: ComponentChildren }) {
+export function MaybeStale({ live, children }: { live: Live<unknown>; children: ComponentChildren }) {
   return <div class={live.error !== undefined && live.data !== undefined ? 'old' : ''}>{children}</div>
 }

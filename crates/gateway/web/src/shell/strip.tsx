@@ -22,7 +22,7 @@ interface Props {
   rows: readonly StripRow[]
   /** Colour of a value, as bytes. */
   colour: (value: number) => readonly [number, number, number]
-  tell: (value: number | null) => string
+  format: (value: number | null) => string
   preferences: Preferences
   group: string
   chosen?: number | null
@@ -49,7 +49,7 @@ export function pixels(rows: readonly StripRow[], columns: number, colour: Props
 }
 
 export function Strip(props: Props) {
-  const { title, times, rows, tell, preferences, group } = props
+  const { title, times, rows, format, preferences, group } = props
   const place = useRef<HTMLDivElement>(null)
   const chart = useRef<uPlot | null>(null)
   const [at, setAt] = useState<{ row: number; column: number } | null>(null)
@@ -118,9 +118,9 @@ export function Strip(props: Props) {
       <figcaption>
         {title}
         {row !== undefined && at !== null && (
-          <span class="told">
+          <span class="reading">
             {' '}
-            {row.name}, {clock(times[at.column] ?? 0)}: {tell(row.values[at.column] ?? null)}
+            {row.name}, {clock(times[at.column] ?? 0)}: {format(row.values[at.column] ?? null)}
           </span>
         )}
       </figcaption>

@@ -1,4 +1,4 @@
-// The time that a picture shows: now, or any past time by a slider over what the database keeps.
+// The time that a picture shows: now, or any past time by a slider over the time that the database has.
 import { useEffect, useState } from 'preact/hooks'
 import { address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
@@ -31,13 +31,13 @@ export function TimeBar({ at, shown, table: name }: { at: string | undefined; sh
   const table = range.data?.tables.find((t) => t.table === name)
   const parsed = at === undefined ? null : Date.parse(at)
   // What is no time is the API's to complain of.
-  const asked = parsed === null || Number.isNaN(parsed) ? null : parsed
-  const end = Math.max(table?.to_ms ?? 0, asked ?? 0)
+  const wanted = parsed === null || Number.isNaN(parsed) ? null : parsed
+  const end = Math.max(table?.to_ms ?? 0, wanted ?? 0)
   const oldest = table?.from_ms ?? end
   let from = span === 'all' ? oldest : Math.max(oldest, end - Number(span) * 1000)
   // A time that a colleague sent may lie before the span.
-  if (asked !== null && asked < from) from = Math.min(asked, oldest)
-  const position = held ?? (asked === null ? STEPS : positionOf(asked, from, end))
+  if (wanted !== null && wanted < from) from = Math.min(wanted, oldest)
+  const position = held ?? (wanted === null ? STEPS : positionOf(wanted, from, end))
   useEffect(() => {
     if (held === null) return undefined
     const timer = setTimeout(() => {
@@ -46,7 +46,7 @@ export function TimeBar({ at, shown, table: name }: { at: string | undefined; sh
     }, REST_MS)
     return () => clearTimeout(timer)
   }, [held])
-  const time = held === null ? (asked ?? end) : timeAt(held, from, end)
+  const time = held === null ? (wanted ?? end) : timeAt(held, from, end)
   return (
     <div class="timebar">
       <button type="button" aria-pressed={at === undefined} onClick={() => setQuery({ t: undefined }, true)} data-testid="live">
@@ -70,7 +70,7 @@ export function TimeBar({ at, shown, table: name }: { at: string | undefined; sh
         <select value={span} onChange={(e) => setSpan(e.currentTarget.value as (typeof SPANS)[number])}>
           {SPANS.map((s) => (
             <option key={s} value={s}>
-              {s === 'all' ? 'all kept' : duration(Number(s))}
+              {s === 'all' ? 'all there is' : duration(Number(s))}
             </option>
           ))}
         </select>
