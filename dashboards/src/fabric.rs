@@ -8,7 +8,7 @@ use crate::ranges::{Hot, hottest, port_rates};
 use crate::site::Site;
 use crate::sql::{errors_over_time, events, mean, risen, risen_columns};
 
-/// Links that a chart shows as lines: more can't be told apart.
+/// Links that a chart shows as lines: more can't be distinguished.
 const LINES: u32 = 10;
 /// Links that the history shows, each in a row as high as its name.
 const HISTORY_LINKS: u32 = 30;

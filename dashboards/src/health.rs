@@ -78,7 +78,7 @@ ORDER BY 1, 2"
 }
 
 /// Daemons that sent internal metrics in the time range and no more at its end.
-const SILENT: &str =
+const WITHOUT_REPORTS: &str =
     "SELECT count(*) FILTER (WHERE last < $__timeTo()::timestamptz - INTERVAL '2 minutes') AS silent
 FROM (SELECT instance, max(time) AS last FROM self_stats WHERE $__timeFilter(time) GROUP BY 1) daemons";
 /// Records dropped in the time range.
@@ -95,7 +95,7 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
         Panel::stat(id, title, description, (4, 4)).rows(sql).link(link::to_alerts())
     };
     let of_newest =
-        |figure: &str, value: &str| format!("WITH {}\nSELECT {value} FROM newest", newest(figure));
+        |metric: &str, value: &str| format!("WITH {}\nSELECT {value} FROM newest", newest(metric));
     let down = of_newest("source_up", "count(*) FILTER (WHERE value = 0) AS down");
     let lag = of_newest("delivery_lag_seconds", "max(value) AS lag");
     let aside = of_newest("quarantined_entries", "sum(value) AS batches");
@@ -103,7 +103,8 @@ fn now(dashboard: Dashboard, site: &Site) -> Dashboard {
     let about = "Sources that are down by the newest internal metric of their daemon.";
     let dashboard = dashboard.panel(small(2, "Sources that can't be read", about, &down).scale(&site.errors));
     let about = "Daemons that sent internal metrics in the time range and none in its last two minutes.";
-    let dashboard = dashboard.panel(small(3, "Daemons without reports", about, SILENT).scale(&site.errors));
+    let dashboard =
+        dashboard.panel(small(3, "Daemons without reports", about, WITHOUT_REPORTS).scale(&site.errors));
     let about = "Age of the oldest entry in any spool that waits for the acknowledgement of its commit.";
     let dashboard = dashboard.panel(small(4, "Oldest undelivered entry", about, &lag).unit(SECONDS));
     let about = "Records that daemons dropped in the time range because a bound was reached.";
@@ -260,7 +261,7 @@ ORDER BY 1, 2";
         .panel(panel(
             26,
             "Error of clocks",
-            "Highest estimated error of a node's clock: rows of different nodes are as far apart. Only where clocks are kept by NTP or PTP.",
+            "Highest estimated error of a node's clock: rows of different nodes are as far apart. Only where NTP or PTP controls the clocks.",
             &gauge("clock_error_seconds", "'highest'::text"),
             SECONDS,
         ))

@@ -22,7 +22,7 @@ ORDER BY 1"
 }
 
 /// Jobs and lost ranks of the time range.
-fn figures() -> String {
+fn counts() -> String {
     format!(
         "SELECT (SELECT count(*) FROM jobs_running($__timeTo())) AS running,
        count(DISTINCT job_id) AS \"in the time range\",
@@ -49,7 +49,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
                  MPI_Finalize or with their node.",
                 (8, 5),
             )
-            .rows(&figures())
+            .rows(&counts())
             .all_fields()
             .unit(COUNT)
             .link(link::to_page(site, "Jobs page", "/jobs")),
@@ -92,7 +92,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
 }
 
 fn table(id: u32, title: &str, description: &str, ids: &str) -> Panel {
-    // `job_summary` counts the ranks of each job that it is asked for.
+    // `job_summary` counts the ranks of each job that the query names.
     let sql = format!(
         "SELECT s.job_key AS \"Job\", s.state AS \"State\", coalesce(s.user_name, '?') AS \"User\", coalesce(s.name, s.command) AS \"What\",
        coalesce(s.queue, '') AS \"Queue\", s.nodes AS \"Nodes\", s.ranks AS \"Ranks\",

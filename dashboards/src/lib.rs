@@ -1,6 +1,6 @@
 //! The Grafana dashboards of Throughline, made from small definitions.
 //!
-//! One module for each dashboard (`overview`, `fabric`, ...) says which panels it has and what they ask; [`site`] is what
+//! One module for each dashboard (`overview`, `fabric`, ...) has its panels and their queries; [`site`] is what
 //! a site decides for all of them; the rest is shared: `panel` and `dashboard` know Grafana's model, `sql` the pieces of
 //! queries that are needed more than once, `link` the ways from one dashboard to the next and to our own pages.
 //!

@@ -49,7 +49,7 @@ pub fn to_alerts() -> Link {
     Link(json!({"title": title, "url": "/alerting/list?search=throughline", "targetBlank": false}))
 }
 
-/// To one of our own pages, if the site says where they are.
+/// To one of our own pages, if the site has their address.
 pub fn to_page(site: &Site, title: &str, path: &str) -> Option<Link> {
     let url = format!("{}{path}", site.pages_url);
     (!site.pages_url.is_empty()).then(|| Link(json!({"title": title, "url": url, "targetBlank": true})))

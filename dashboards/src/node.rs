@@ -17,7 +17,7 @@ const EVENTS: &str = "e.instance = ${node:sqlstring}
 /// The chosen GPUs, on rates.
 const GPUS: &str =
     "gpu_id = ANY (ARRAY(SELECT id FROM gpu_key WHERE uuid = ANY (ARRAY[${gpu:sqlstring}]::text[])))";
-/// What the menu of NVLink figures offers: name, expression over `nvlink_rates`, or a counter of errors.
+/// The menu of NVLink metrics: name, expression over `nvlink_rates`, or a counter of errors.
 const RATES: [(&str, &str); 5] = [
     ("rate sent", "transmit_bytes_per_second"),
     ("rate received", "receive_bytes_per_second"),
@@ -54,7 +54,7 @@ JOIN node_key n ON n.id = g.node_id
 WHERE g.valid_to IS NULL AND n.name = ${node:sqlstring}
 ORDER BY g.index",
     )
-    .menu("metric", "NVLink figure", "What the chart of NVLinks shows", &metrics)
+    .menu("metric", "NVLink metric", "What the chart of NVLinks shows", &metrics)
     .menu(
         "links",
         "Links of the topology",
@@ -120,7 +120,7 @@ ORDER BY source_id, 2";
         )
 }
 
-/// The chart whose figure is in the menu.
+/// The chart of the metric in the menu.
 fn by_menu() -> String {
     let rates: String = RATES.iter().map(|(name, column)| format!(" WHEN '{name}' THEN {column}")).collect();
     let errors: String =
@@ -181,7 +181,7 @@ LIMIT 200",
                 11,
                 "NVLinks: ${metric}",
 
-                    "The figure of the menu for each physical NVLink of the chosen GPUs; of rates, the 24 \
+                    "The metric of the menu for each physical NVLink of the chosen GPUs; of rates, the 24 \
                      busiest.",
                 (24, 10),
             )

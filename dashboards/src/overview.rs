@@ -1,4 +1,4 @@
-//! Overview: what an administrator keeps open on a wall.
+//! Overview: for a screen on the wall.
 
 use crate::dashboard::{Dashboard, map};
 use crate::link::{self, FABRIC, HEALTH, JOBS, LINK, NODE, SWITCH, field, of_row_to_link, to, to_job_of_row};
@@ -13,7 +13,7 @@ pub fn dashboard(site: &Site) -> Dashboard {
         site,
         link::OVERVIEW,
         "Throughline: overview",
-        "The fabric, the nodes and the jobs on one page; each figure leads to the page that explains it.",
+        "The fabric, the nodes and the jobs on one page; each number leads to the page that explains it.",
     )
     .events("Warnings and errors", "orange", true, &events("e.severity IN ('warning', 'error')"))
     .row(1, "Now");
@@ -27,7 +27,7 @@ pub fn event_panel(id: u32, condition: &str, width: u32) -> Panel {
     Panel::table(
         id,
         "Events",
-        "What happened in the time range, newest first: links, nodes, sources, counters, jobs. Only where something happened.",
+        "Events of links, nodes, sources, counters and jobs in the time range, newest first. Only where there are events.",
         (width, 8),
     )
     .rows(&event_table(condition))

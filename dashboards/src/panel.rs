@@ -1,4 +1,4 @@
-//! Panels as Grafana 11 and 12 have them: what every panel of a kind shares is said here once.
+//! Panels as Grafana 11 and 12 have them: what all panels of a kind share is here.
 
 use crate::link::Link;
 use crate::site::{OVER_FULL, OVER_FULL_COLOUR, OVER_FULL_TEXT, Scale};
@@ -216,7 +216,7 @@ impl Panel {
         panel
     }
 
-    /// Columns of the circles that are parts of their rings, and the colours of these. They and both figures of a circle are
+    /// Columns of the circles that are parts of their rings, and the colours of these. They and both values of a circle are
     /// the legend, under the names that `names` or the part after `arc__` gives them.
     pub fn arcs(mut self, arcs: &[(String, String)], names: &[(&str, &str)]) -> Self {
         self.value["options"]["nodes"]["arcs"] =

@@ -1,4 +1,4 @@
-//! Rates over the time range, from readings or, where the range is long, from rows of minutes: these are few, and kept when
+//! Rates over the time range, from readings or, where the range is long, from rollups by the minute: these are few, and stored when
 //! readings are gone. Which of the two is a constant when the database plans, so that the other is never read.
 //!
 //! Each is a subquery with the same columns either way; `condition` is put into both halves, where it can be used early.

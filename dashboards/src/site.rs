@@ -119,7 +119,7 @@ impl Site {
 }
 
 impl Default for Site {
-    /// What `dashboards/site.toml` says.
+    /// The values of `dashboards/site.toml`.
     ///
     /// # Panics
     /// Never: a test reads that file.

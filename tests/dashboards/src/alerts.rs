@@ -1,8 +1,8 @@
 //! Grafana's file-provisioned alert rules: what they are, what their queries answer, and which links an alert on
-//! saturation fires for. When a rule fires is told by [`crate::States`].
+//! saturation fires for. [`crate::States`] decides when a rule fires.
 //!
-//! A rule is a query, a reduction to the last value and a threshold with a recovery threshold; a second query may tell
-//! more of a row for the annotations.
+//! A rule is a query, a reduction to the last value and a threshold with a recovery threshold; a second query may add
+//! labels for the annotations.
 
 use crate::expand::{Expander, Language, Window, duration};
 use crate::prometheus::Prometheus;
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Labels of one alert instance.
 pub type Labels = BTreeMap<String, String>;
 
-/// The part of a rule that says when it fires.
+/// The part of a rule that decides when it fires.
 #[derive(Clone, Debug)]
 pub struct GrafanaRule {
     /// Identifier.
@@ -39,9 +39,9 @@ pub struct GrafanaRule {
     pub threshold: f64,
     /// Once firing, resolves below this.
     pub recovery: f64,
-    /// What happens without rows: `NoData`, `Alerting`, `KeepLast` or `OK`.
+    /// The state without rows: `NoData`, `Alerting`, `KeepLast` or `OK`.
     pub no_data: String,
-    /// What happens when a query fails.
+    /// The state when a query fails.
     pub on_error: String,
     /// Texts, as templates.
     pub annotations: BTreeMap<String, String>,
@@ -196,10 +196,10 @@ impl GrafanaRule {
 
     /// The value of each instance at one evaluation: the last row of each set of labels.
     pub async fn evaluate(&self, sql: &Sql, at: i64) -> Result<BTreeMap<Labels, f64>, String> {
-        self.ask(&self.sql, sql, at).await
+        self.values_of(&self.sql, sql, at).await
     }
 
-    async fn ask(&self, query: &str, sql: &Sql, at: i64) -> Result<BTreeMap<Labels, f64>, String> {
+    async fn values_of(&self, query: &str, sql: &Sql, at: i64) -> Result<BTreeMap<Labels, f64>, String> {
         let window = Window::new(at - self.range_seconds * 1_000_000_000, at);
         let statement = Expander::new(window).expand(query, Language::Sql).map_err(|error| error.0)?;
         let answer = sql.query(&statement).await?;
@@ -231,7 +231,7 @@ impl GrafanaRule {
     pub async fn instances(&self, sql: &Sql, at: i64) -> Result<Option<Vec<Instance>>, String> {
         let values = self.evaluate(sql, at).await?;
         let jobs = match &self.jobs_sql {
-            Some(query) => Some(self.ask(query, sql, at).await?),
+            Some(query) => Some(self.values_of(query, sql, at).await?),
             None => None,
         };
         if values.is_empty() || jobs.as_ref().is_some_and(BTreeMap::is_empty) {

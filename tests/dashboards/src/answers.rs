@@ -1,4 +1,4 @@
-//! What a query answered, and what is wrong with it for the panel that asked.
+//! The result of a query, and what is wrong with it for its panel.
 
 /// The problem of an answer without rows.
 pub const EMPTY: &str = "the answer is empty";

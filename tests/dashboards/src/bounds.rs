@@ -1,4 +1,4 @@
-//! Whether each query says which time it reads: on a site's database, a hypertable without a bound is read for minutes.
+//! Whether each query has a bound of time: on a site's database, a hypertable without a bound is read for minutes.
 
 use throughline_sample::catalogue::HYPERTABLES;
 

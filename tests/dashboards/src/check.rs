@@ -13,7 +13,7 @@ use throughline_alerts::{Rule, Set, THRESHOLDS};
 
 /// Dashboards that must be there, one for each layer, each with SQL and PromQL panels: fabric, GPU links, MPI.
 const LAYERS: [&str; 3] = ["throughline-fabric", "throughline-node", "throughline-jobs"];
-/// How a panel's description says that it may be empty: only where a library or device offers something.
+/// The words in a panel's description by which it may be empty: only where a library or device offers something.
 const MAY_BE_EMPTY: &str = "Only where ";
 /// Values of a single-valued variable that are tried: the newest job may have just begun.
 const TRIED_VALUES: usize = 5;
@@ -36,7 +36,7 @@ pub struct Report {
     pub left_out: usize,
     /// What is wrong.
     pub findings: Vec<Finding>,
-    /// Panels and rules without rows of which it is said that a site may have none.
+    /// Panels and rules without rows that may have none on some sites.
     pub notes: Vec<Finding>,
 }
 
@@ -160,7 +160,7 @@ impl Run<'_> {
         first
     }
 
-    /// Marks have a time and a text. There may be none: nothing need have happened.
+    /// Marks have a time and a text. There may be none.
     async fn annotation(&mut self, target: &Target, expander: &Expander) -> Vec<String> {
         let text = target.sql.as_deref().unwrap_or_default();
         let statement = match expander.expand(text, Language::Sql) {

@@ -143,7 +143,7 @@ pub struct Panel {
     /// Links of the panel's title.
     #[serde(default)]
     pub links: Vec<Value>,
-    /// What the kind of panel is told.
+    /// Options of the kind of panel.
     #[serde(default)]
     pub options: Value,
     /// What Grafana does with the answer before it draws.

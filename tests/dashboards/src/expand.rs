@@ -30,7 +30,7 @@ impl Window {
         Self { from, to, step: Duration::from_secs(15), scrape: Duration::from_secs(15) }
     }
 
-    /// The same range with the step that a panel asks for: the range over its points, at least its interval.
+    /// The same range with the step of a panel: the range over its points, at least its interval.
     #[must_use]
     pub fn for_panel(mut self, interval: Option<&str>, points: Option<u32>) -> Self {
         let points = points.unwrap_or(DEFAULT_POINTS).max(1);

@@ -45,7 +45,7 @@ impl Files {
         Ok(files.into_iter().flat_map(|file| file.datasources).map(|source| source.uid).collect())
     }
 
-    /// Identifiers of the folders that dashboards are put into; Grafana keeps both in one list.
+    /// Identifiers of the folders that dashboards are put into; Grafana has both in one list.
     ///
     /// # Errors
     /// [`Error::Form`].

@@ -1,7 +1,7 @@
 //! Runs dashboards and alert rules as Grafana and Prometheus would, without Grafana.
 //!
 //! * [`Files`]: the dashboards and rules of this repository, or of a copy that a test has damaged.
-//! * [`lint`]: what can be said without a database: ids, positions, units, titles, links, known panel types.
+//! * [`lint`]: what can be checked without a database: ids, positions, units, titles, links, known panel types.
 //! * `shown`: what a reader would see of an answer: identifiers as numbers, units, shares above 100 %, steps that are not
 //!   over.
 //! * [`expand`]: macros and variables, as Grafana documents them; an unknown `$` is a finding.
@@ -9,7 +9,7 @@
 //!   columns that a panel names and the answer lacks.
 //! * [`saturated_by_sql`], [`saturated_by_promql`]: which links an alert would fire for.
 //!
-//! It only reads. It must not repair anything, and it knows no schema: only what the queries say.
+//! It only reads. It must not repair anything, and it knows no schema, only the queries.
 
 mod alerts;
 mod answers;

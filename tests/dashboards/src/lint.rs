@@ -1,4 +1,4 @@
-//! What can be said of a dashboard without running it. The rules are those of Grafana 11's model and of this
+//! What can be checked of a dashboard without running it. The rules are those of Grafana 11's model and of this
 //! repository: every panel has a unit, a title, a description and a link, and only built-in panel types.
 
 use crate::alerts::GrafanaRule;

@@ -134,7 +134,7 @@ fn of_numbers<'a>(
     Some(format!("'{name}' has the share {over}, which no link can carry, without a mark"))
 }
 
-/// Whether JavaScript's `Number` takes the text, as Grafana asks it to: digits, also hexadecimal ones.
+/// Whether JavaScript's `Number` takes the text, by which Grafana decides: digits, also hexadecimal ones.
 fn is_read_as_number(text: &str) -> bool {
     let text = text.trim();
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {

@@ -40,7 +40,7 @@ impl Sql {
 
     /// Runs one statement. The text is PostgreSQL's message with its hint, ready to be shown.
     pub async fn query(&self, statement: &str) -> Result<Answer, String> {
-        // Preparing tells the columns and their types, also without rows; running as text spares decoding.
+        // Preparing gives the columns and their types, also without rows; running as text spares decoding.
         let prepared = self.client.prepare(statement).await.map_err(|error| describe(&error))?;
         let columns: Vec<Column> = prepared
             .columns()

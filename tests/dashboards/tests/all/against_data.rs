@@ -137,10 +137,10 @@ async fn every_choice_of_every_menu_answers() {
         );
         tried += 1;
     }
-    assert!(tried >= 10, "the menu of NVLink figures has more than {tried}");
+    assert!(tried >= 10, "the menu of NVLink metrics has more than {tried}");
 }
 
-/// Over long ranges rows of minutes are read: the same panels answer, and tell the same of the hottest links.
+/// Over long ranges rollups are read: the same panels answer, with the same values of the hottest links.
 #[tokio::test]
 async fn long_ranges_are_answered_by_the_minute() {
     let seed = Seed::make();

@@ -25,7 +25,7 @@ fn the_files_are_what_the_definition_gives() {
     assert!(page.ends_with(&format!("\n{}\n", table(&set))), "docs/ALERTS.md: run `cargo xtask alerts`");
 }
 
-/// Both sets say the same of each alert: when it fires, for how long it waits.
+/// Both sets agree on each alert: when it fires, and how long it is pending.
 #[test]
 fn both_sets_have_the_same_thresholds() {
     let (by_sql, by_promql) = (rules(), PrometheusRules::parse(&files().prometheus_rules).unwrap());
@@ -42,9 +42,9 @@ fn both_sets_have_the_same_thresholds() {
 }
 
 /// An alert that fires: its labels but those with names, summary, jobs and dashboard.
-type Told = (String, String, String, String);
+type Fired = (String, String, String, String);
 
-fn told(rule: &GrafanaRule, instance: &Instance) -> Told {
+fn fired(rule: &GrafanaRule, instance: &Instance) -> Fired {
     let text = |name: &str| instance.annotation(rule, name).unwrap_or_else(|error| format!("({error})"));
     let key: Vec<&str> = ["guid", "port", "gpu", "link", "instance", "source"]
         .into_iter()
@@ -56,8 +56,8 @@ fn told(rule: &GrafanaRule, instance: &Instance) -> Told {
     (key.join(" ").trim_end().to_owned(), text("summary"), jobs, text("dashboard"))
 }
 
-fn fires(rule: &GrafanaRule, states: &States) -> BTreeSet<Told> {
-    states.firing().into_iter().map(|instance| told(rule, instance)).collect()
+fn fires(rule: &GrafanaRule, states: &States) -> BTreeSet<Fired> {
+    states.firing().into_iter().map(|instance| fired(rule, instance)).collect()
 }
 
 const BOTH: &str = "slurm:4711, slurm:4712";
@@ -65,7 +65,7 @@ const BOTH: &str = "slurm:4711, slurm:4712";
 /// Key, summary and jobs of an alert.
 type Expected = (&'static str, &'static str, &'static str);
 
-/// What each rule tells when everything is driven.
+/// The alerts of each rule when everything is driven.
 const EXPECTED: [(&str, &[Expected]); 22] = [
     (
         "throughline-link-saturated",
@@ -200,11 +200,12 @@ async fn exactly_what_is_driven_fires_with_names_jobs_and_dashboard() {
         let states = rule.run(&sql, window.from + 60 * SECOND, window.to).await;
         assert_eq!(states.errors(), 0, "{uid}: {:?}", rule.instances(&sql, window.to).await.err());
         let fired = fires(rule, &states);
-        let told =
+        let found =
             fired.iter().map(|(key, summary, jobs, _)| (key.as_str(), summary.as_str(), jobs.as_str()));
-        let (told, all): (BTreeSet<_>, BTreeSet<Expected>) = (told.collect(), all.iter().copied().collect());
-        if told != all {
-            wrong.push(format!("{uid}: {told:#?}, expected {all:#?}"));
+        let (found, all): (BTreeSet<_>, BTreeSet<Expected>) =
+            (found.collect(), all.iter().copied().collect());
+        if found != all {
+            wrong.push(format!("{uid}: {found:#?}, expected {all:#?}"));
         }
         for (key, _, _, dashboard) in &fired {
             let first = key.split(' ').next().unwrap();
@@ -237,7 +238,7 @@ async fn silence(sql: &Sql, rules: &BTreeMap<String, GrafanaRule>, window: &Wind
         ("throughline-link-saturated", 3),
         ("throughline-link-congested", 1),
         ("throughline-nvlink-saturated", 1),
-        // Told by the inventory, which stays.
+        // From the inventory, which stays.
         ("throughline-link-down", 1),
         ("throughline-node-gone", 1),
     ] {

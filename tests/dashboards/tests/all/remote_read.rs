@@ -74,7 +74,11 @@ async fn gateway(database: &Database) -> (String, CancellationToken) {
     (address, stop)
 }
 
-async fn ask(api: &Prometheus, expression: &str, window: &Window) -> BTreeMap<String, Vec<(f64, String)>> {
+async fn query_range(
+    api: &Prometheus,
+    expression: &str,
+    window: &Window,
+) -> BTreeMap<String, Vec<(f64, String)>> {
     let series =
         api.query_range(expression, window).await.unwrap_or_else(|error| panic!("{expression}: {error}"));
     series.into_iter().map(|one| (format!("{:?}", one.metric), one.values)).collect()
@@ -125,19 +129,23 @@ fn configuration(address: &str) -> String {
 async fn exact(oracle: &Server, ours: &Server, window: &Window) {
     let mut empty = 0;
     for expression in EXACT {
-        let (expected, got) =
-            (ask(&oracle.api, expression, window).await, ask(&ours.api, expression, window).await);
+        let (expected, got) = (
+            query_range(&oracle.api, expression, window).await,
+            query_range(&ours.api, expression, window).await,
+        );
         assert_eq!(got, expected, "{expression}");
         empty += usize::from(expected.is_empty());
     }
-    // Of those some ask for what is not there.
+    // Some of those query what is not there.
     assert!(EXACT.len() >= 30 && empty <= 5, "{empty} of {} queries had no answer", EXACT.len());
 }
 
 async fn thinned(oracle: &Server, ours: &Server, window: &Window) {
     for expression in THINNED {
-        let (expected, got) =
-            (ask(&oracle.api, expression, window).await, ask(&ours.api, expression, window).await);
+        let (expected, got) = (
+            query_range(&oracle.api, expression, window).await,
+            query_range(&ours.api, expression, window).await,
+        );
         assert!(expected.keys().eq(got.keys()) && !got.is_empty(), "{expression}");
         for (labels, points) in &got {
             let last = |points: &[(f64, String)]| points.last().unwrap().1.parse::<f64>().unwrap();

@@ -21,7 +21,7 @@ const TREE: FatTree =
 const LIMIT: Duration = Duration::from_secs(60);
 /// Bytes per second that the first leaf's first port is made to send, in 4-byte words: about half of EDR.
 const WORDS_PER_SECOND: u64 = 1_500_000_000;
-/// Bytes that the crawler takes for a tick of waiting: ibsim does not tell.
+/// Bytes that the crawler takes for a tick of waiting: ibsim does not report it.
 const TICK_BYTES: u64 = 65_536;
 /// Ticks a second that the same port is made to wait: half of the time.
 const TICKS_PER_SECOND: u64 = 12_500_000_000 / TICK_BYTES / 2;
@@ -81,7 +81,7 @@ impl Site {
             .replace("127.0.0.1:9461", &self.agent.address("agent").to_string())
             .replace("127.0.0.1:9462", &self.crawler.address("fabric").to_string())
             .replace("rules/*.yml", &format!("{}/*.yml", self.folder.path().join("rules").display()));
-        // A site lists nodes by name; here the name must be told. Scraped and read back it is one series then.
+        // A site lists nodes by name; here the name must be given. Scraped and read back it is one series then.
         let agent = format!("      - targets: [{}]\n", self.agent.address("agent"));
         assert!(text.contains(&agent));
         text = text.replace(&agent, &format!("{agent}        labels: {{ instance: {NODE} }}\n"));
@@ -179,7 +179,7 @@ async fn a_prometheus_scrapes_all_daemons_and_answers_rate_over_port_counters() 
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
-    // Series keep no job, `up` does; the crawler's instance is its subnet.
+    // Series have no job, `up` does; the crawler's instance is its subnet.
     let jobs = newest(&prometheus.api, "count({job=~\"throughline-.+\",__name__!~\"up|scrape_.*\"})").await;
     assert_eq!(jobs, None);
     assert_eq!(newest(&prometheus.api, "sum(up{job=~\"throughline-.+\"})").await, Some(3.0));
@@ -199,7 +199,7 @@ async fn a_prometheus_scrapes_all_daemons_and_answers_rate_over_port_counters() 
 async fn fabric_panels_answer(prometheus: &Prometheus, database: &throughline_store::Database) {
     let sources = Sources { sql: Some(reader(database).await), prometheus: Some(prometheus.clone()) };
     let report = check(&Files::read(&root()).unwrap(), &sources, last_minute()).await.unwrap();
-    // There is no GPU and no MPI program here, and nothing has happened. The seeded database has all of that.
+    // There is no GPU and no MPI program here, and there is no event. The seeded database has all of that.
     let others = ["nvlink", "gpu", "pcie", "mpi", "panel 'events'"];
     let of_fabric = |finding: &&throughline_dashboard_check::Finding| {
         ["throughline-fabric.json", "throughline-switch.json", "rule "]
@@ -231,9 +231,9 @@ fn accepted_by_promtool(page: &str) {
     let mut child = promtool.spawn().unwrap();
     child.stdin.take().unwrap().write_all(page.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said =
+    let output_text =
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
-    assert!(output.status.success() && said.is_empty(), "{said}");
+    assert!(output.status.success() && output_text.is_empty(), "{output_text}");
 }
 
 fn logs(folder: &Path) -> String {

@@ -1,4 +1,4 @@
-//! What agents tell beside GPUs and MPI: adapter ports, events, figures about themselves.
+//! What agents report beside GPUs and MPI: adapter ports, events, internal metrics.
 
 use super::{SECOND, TICK_SECONDS, TICKS, tick_time};
 use throughline_sample::catalogue::{self as c, Metric};
@@ -32,7 +32,7 @@ pub fn batches(end: i64, node: u32, name: &str) -> Vec<Batch> {
     batches
 }
 
-/// Events that the crawler tells of the first leaf: a cable to its first host, and one to the first spine.
+/// Events that the crawler reports of the first leaf: a cable to its first host, and one to the first spine.
 pub fn events_of_fabric(end: i64) -> Vec<Event> {
     let event = |tick: i64, kind: &str, severity: &str, port: u32, remote: (u64, u32)| Event {
         time: tick_time(end, tick) + 2 * SECOND,

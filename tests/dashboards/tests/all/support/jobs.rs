@@ -38,8 +38,8 @@ pub fn ended(end: i64, node: u32, name: &str) -> Vec<Batch> {
         world_size: 2,
         ..Job::default()
     };
-    let told = |jobs, rank| Batch { node: name.to_owned(), jobs, job_ranks: vec![rank], ..Batch::default() };
-    let mut batches = vec![told(vec![job], rank(false))];
+    let batch = |jobs, rank| Batch { node: name.to_owned(), jobs, job_ranks: vec![rank], ..Batch::default() };
+    let mut batches = vec![batch(vec![job], rank(false))];
     batches.extend(RAN.skip(1).map(|tick| {
         let so_far = (tick - RAN.start).cast_unsigned() * 100;
         let cell = |operation: &str, size_class_bytes: u64| MpiOpCell {
@@ -72,7 +72,7 @@ pub fn ended(end: i64, node: u32, name: &str) -> Vec<Batch> {
         };
         Batch { node: name.to_owned(), mpi_ops: vec![bin], mpi_pvars: vec![variable], ..Batch::default() }
     }));
-    batches.push(told(Vec::new(), rank(true)));
+    batches.push(batch(Vec::new(), rank(true)));
     batches
 }
 

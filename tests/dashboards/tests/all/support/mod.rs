@@ -1,4 +1,4 @@
-//! Ten minutes of a small cluster, made once and told twice: as batches for the store's writer and as OpenMetrics
+//! Ten minutes of a small cluster, made once and written twice: as batches for the store's writer and as OpenMetrics
 //! for Prometheus. Deterministic but for the end, which is now: views look at the last day.
 
 // Counts and bytes of a few minutes are far below 2^53.

@@ -140,7 +140,7 @@ pub fn host_port(time: i64, epoch: i64, tick: i64, node_guid: u64) -> HostPortSa
     HostPortSample { time, epoch, device, port: 1, values: Some(values), node_guid, source }
 }
 
-/// What a daemon tells of its spool.
+/// Internal metrics of a spool.
 pub fn spool(time: i64, tick: i64) -> [SelfStat; 2] {
     [(&c::RECORDS, (tick + 1) as f64), (&c::DROPPED_RECORDS, 0.0)].map(|(metric, value)| SelfStat {
         time,
@@ -150,7 +150,7 @@ pub fn spool(time: i64, tick: i64) -> [SelfStat; 2] {
     })
 }
 
-/// What the server tells of itself.
+/// Internal metrics of the server.
 fn server(end: i64, tick: i64) -> Batch {
     let time = tick_time(end, tick);
     let stat = |source: &str, metric: &c::Metric, value: f64| SelfStat {
@@ -210,7 +210,7 @@ fn nvlink_values(tick: i64, index: u32, link: u32) -> Values {
         values.put(metric, 0);
     }
     if tick % 10 == 0 {
-        // One poll of ten asks for these.
+        // One poll of ten reads these.
         for metric in [&c::NVLINK_SYMBOL_ERRORS, &c::NVLINK_FEC_CORRECTED_BLOCKS] {
             values.put(metric, tick.cast_unsigned());
         }

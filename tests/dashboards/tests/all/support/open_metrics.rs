@@ -175,14 +175,14 @@ fn own(families: &mut Families, batch: &Batch) {
 
 /// An agent shows the totals of all its ranks by operation, those of ended jobs included.
 fn mpi(families: &mut Families, batches: &[Batch]) {
-    let mut told: BTreeMap<(&str, i64), Vec<&MpiRankBin>> = BTreeMap::new();
+    let mut bins_by_time: BTreeMap<(&str, i64), Vec<&MpiRankBin>> = BTreeMap::new();
     for batch in batches {
         for bin in &batch.mpi_ops {
-            told.entry((&batch.node, bin.time)).or_default().push(bin);
+            bins_by_time.entry((&batch.node, bin.time)).or_default().push(bin);
         }
     }
     let mut latest: BTreeMap<(&str, &str, u32), &[MpiOpCell]> = BTreeMap::new();
-    for ((node, time), bins) in told {
+    for ((node, time), bins) in bins_by_time {
         latest.extend(bins.iter().map(|bin| ((node, bin.job_key.as_str(), bin.rank), bin.cells.as_slice())));
         let cells =
             || latest.range((node, "", 0)..).take_while(|(of, _)| of.0 == node).flat_map(|(_, cells)| *cells);
