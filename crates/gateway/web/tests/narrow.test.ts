@@ -1,4 +1,5 @@
 // Phones: at 390 pixels nothing of a page is cut off, in both themes; only tables and drawings scroll, by themselves.
+// PAGES_PICTURES=FOLDER writes what was looked at there.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { launch, mapDrawn, tab } from './browser.ts'
@@ -56,6 +57,8 @@ describe('at 390 pixels', () => {
       const { page, close } = await tab(browser, path, { width: WIDTH, height: HEIGHT, dark })
       await page.locator(there).first().waitFor()
       if (path === '/fabric') await mapDrawn(page)
+      const folder = process.env.PAGES_PICTURES
+      if (folder !== undefined) await page.screenshot({ path: `${folder}/${path.replaceAll(/\W+/g, '-')}${dark ? '-dark' : ''}.png` })
       expect(await cutOff(page)).toEqual([])
       // A table's rows have their names wherever it was scrolled to.
       await page.evaluate(() => document.querySelectorAll('.sideways').forEach((box) => box.scrollTo({ left: box.scrollWidth })))

@@ -1,5 +1,5 @@
 // What is laid over the map: a job that runs now or that the URL names, or a multicast group; and what it lights, in words.
-import type { Groups, Job, Overlay, Topology, Tree } from '../api/client.ts'
+import type { Groups, Job, Jobs, Overlay, Topology, Tree } from '../api/client.ts'
 import { address, part } from '../api/client.ts'
 import { type Live, useLive } from '../api/live.ts'
 import { counted, jobName } from '../text.ts'
@@ -26,7 +26,7 @@ export function useOverlay(base: string, query: URLSearchParams): Live<Overlay |
 
 /** Menus of jobs and groups. */
 export function OverlayChoice({ base, query }: { base: string; query: URLSearchParams }) {
-  const live = useLive<{ jobs: Job[] }>(address('/jobs', { state: 'live', limit: OFFERED }), JOBS_MS)
+  const live = useLive<Jobs>(address('/jobs', { state: 'live', limit: OFFERED }), JOBS_MS)
   const groups = useLive<Groups>(address(`${base}/groups`, { at: query.get('t') ?? undefined }), GROUPS_MS, true)
   const chosen = query.get('job')
   const group = chosen === null ? query.get('group') : null

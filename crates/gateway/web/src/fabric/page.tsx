@@ -1,7 +1,7 @@
 // The fabric map: the whole subnet drawn, coloured by what links carry, now or at any past time.
 import type { ComponentChildren } from 'preact'
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { type Load, type Overlay, type Topology, type Tree, address, part } from '../api/client.ts'
+import { type Load, type Overlay, type Topology, type Tree, address, part, type Subnets } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { QUANTITIES, type Quantity, colours, legend } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
@@ -23,10 +23,6 @@ const LIVE_MS = 2_000
 const WINDOWS = ['10', '60', '300', '3600'] as const
 const WINDOW_NAMES: Record<string, string> = { '10': '10 s', '60': '1 min', '300': '5 min', '3600': '1 h' }
 const NAMES: Record<Quantity, string> = { utilisation: 'utilisation', waiting: 'time waiting to send', errors: 'errors' }
-
-interface Subnets {
-  subnets: { subnet: string; switches: number; adapters: number; links: number }[]
-}
 
 export function FabricPage({ query, preferences }: { query: URLSearchParams; preferences: Preferences }) {
   const subnets = useLive<Subnets>(address('/subnets'), 60_000)

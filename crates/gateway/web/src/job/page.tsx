@@ -2,6 +2,7 @@
 import { type Job, type JobDetail, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import type { Preferences } from '../shell/preferences.ts'
+import { State } from '../shell/state.tsx'
 import { MaybeStale, Status } from '../shell/status.tsx'
 import { bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
@@ -37,7 +38,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
     ['Account', job.account],
     ['Queue', job.queue],
     ['Started', moment(job.start_ms)],
-    [job.end_ms === null ? 'Runs for' : 'Ran for', duration(job.duration_seconds)],
+    [job.state === 'running' ? 'Runs for' : 'Ran for', duration(job.duration_seconds)],
     ['Ended', job.end_ms === null ? null : moment(job.end_ms)],
     ['Ranks', `${job.ranks}${job.world_size === null ? '' : ` of ${job.world_size}`} on ${job.nodes} ${job.nodes === 1 ? 'node' : 'nodes'}`],
     ['Lost, silent', job.ranks_lost + job.ranks_silent === 0 ? null : `${job.ranks_lost}, ${job.ranks_silent}`],
@@ -52,7 +53,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
         <h1>
           {jobName(job)} <small>job {job.native_id ?? job.job_key}</small>
         </h1>
-        <span class={`state ${job.state}`}>{job.state}</span>
+        <State state={job.state} />
         <span class="spring" />
         <a class="button" href={fabricPath({ job: job.job_key })}>
           Show on the fabric map

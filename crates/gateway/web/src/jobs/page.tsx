@@ -1,6 +1,6 @@
 // Jobs: those that run now, and those that ended; sorted and searched by the server, so that all of them count.
 import { useEffect, useMemo, useState } from 'preact/hooks'
-import { type Job, address } from '../api/client.ts'
+import { type Job, type Jobs, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
 import { counted, moment } from '../text.ts'
@@ -17,13 +17,6 @@ const STATES = ['live', 'ended'] as const
 const SORTS = ['start', 'end', 'duration', 'user', 'name', 'nodes', 'ranks', 'key'] as const
 const ORDERS = ['desc', 'asc'] as const
 type Sort = (typeof SORTS)[number]
-
-interface Jobs {
-  as_of_ms: number
-  total: number | null
-  jobs: Job[]
-  next: string | null
-}
 
 /** The sort of a click on a column: that column, or its other direction. */
 export function nextSort(now: { sort: Sort; order: string }, column: Sort): { sort: Sort; order: string } {

@@ -2,6 +2,7 @@
 // they come near it: laying out and painting a hundred rows costs more than all the rest of a response.
 import { Component, createRef } from 'preact'
 import type { Job } from '../api/client.ts'
+import { State } from '../shell/state.tsx'
 import { bytes, duration, jobName, moment, percent } from '../text.ts'
 import { fabricPath, jobPath } from '../url.ts'
 
@@ -55,7 +56,7 @@ export class JobRow extends Component<Props> {
         </td>
         <td>{job.user ?? '–'}</td>
         <td>
-          <span class={`state ${job.state}`}>{job.state}</span>
+          <State state={job.state} />
         </td>
         <td class="n">{moment(job.start_ms)}</td>
         <td class="n">

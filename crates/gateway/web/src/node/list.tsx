@@ -1,6 +1,6 @@
 // Hosts with an agent, by name.
 import { useEffect, useState } from 'preact/hooks'
-import { address } from '../api/client.ts'
+import { type Nodes, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { MaybeStale, Status } from '../shell/status.tsx'
 import { moment } from '../text.ts'
@@ -8,11 +8,6 @@ import { nodePath, setQuery } from '../url.ts'
 
 const PAGE = 200
 const REST_MS = 250
-
-interface Nodes {
-  nodes: { host: string; gpus: number; adapters: number; boot_ms: number | null }[]
-  next: string | null
-}
 
 export function NodesPage({ query }: { query: URLSearchParams }) {
   const q = query.get('q') ?? undefined

@@ -1,6 +1,6 @@
 // Finds switches, adapters, hosts and jobs, and goes there: a text field with a list, by hand or by keys.
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { type SearchResult, address, asApiError, fetchJson } from '../api/client.ts'
+import { type Search as Results, type SearchResult, address, asApiError, fetchJson } from '../api/client.ts'
 import { fabricPath, go, jobPath, nodePath, place } from '../url.ts'
 
 const REST_MS = 200
@@ -31,7 +31,7 @@ export function Search() {
     const stop = new AbortController()
     const timer = setTimeout(async () => {
       try {
-        const answer = await fetchJson<{ results: SearchResult[] }>(address('/search', { q: text, limit: SHOWN }), stop.signal)
+        const answer = await fetchJson<Results>(address('/search', { q: text, limit: SHOWN }), stop.signal)
         setResults(answer.results)
         setAt(0)
         setNote(answer.results.length === 0 ? `Nothing is called ${text}` : '')

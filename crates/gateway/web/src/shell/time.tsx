@@ -1,13 +1,9 @@
 // The time that a picture shows: now, or any past time by a slider over the time that the database has.
 import { useEffect, useState } from 'preact/hooks'
-import { address } from '../api/client.ts'
+import { type Range, address } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { clock, duration, moment } from '../text.ts'
 import { setQuery } from '../url.ts'
-
-interface Range {
-  tables: { table: string; from_ms: number; to_ms: number }[]
-}
 
 /** Ranges that the slider spans; the last one is all there is. */
 const SPANS = ['900', '3600', '21600', '86400', '604800', 'all'] as const
