@@ -386,7 +386,7 @@ fn jobs() -> Panel {
     let sql = format!(
         "SELECT j.key AS \"Job\", coalesce(j.user_name, '?') AS \"User\", count(DISTINCT r.rank) AS \"Ranks here\",
        min(r.start_time) AS \"Start\", CASE WHEN bool_and(r.end_time IS NOT NULL) THEN max(r.end_time) END AS \"End\",
-       string_agg(DISTINCT coalesce(r.ending, 'running'), ', ') AS \"State\", {}
+       (SELECT s.state FROM job_summary s WHERE s.id = j.id) AS \"State\", {}
 FROM job_rank r
 JOIN job j ON j.id = r.job_id
 JOIN node_key n ON n.id = r.node_id
