@@ -122,7 +122,7 @@ function Drawing({ matrix, values, preferences, cell, setCell, label }: DrawingP
   useEffect(() => {
     const context = canvas.current?.getContext('2d')
     // Through the object model: the content security policy allows no style attributes.
-    if (canvas.current) canvas.current.style.width = canvas.current.style.height = `${sideOf(size)}px`
+    canvas.current?.style.setProperty('--side', `${sideOf(size)}px`)
     context?.putImageData(new ImageData(paint(values, GROUND[preferences.theme]), size, size), 0, 0)
   }, [values, preferences.theme])
   const point = (event: PointerEvent) => {
