@@ -225,14 +225,8 @@ async fn a_host_without_an_agent_is_what_the_fabric_knows() {
     let (database, router) = seeded().await;
     let sweep = |seconds: i64| {
         let count = seconds.unsigned_abs() * 1_000_000;
-        let port = Port {
-            guid: seed::STRANGER,
-            port: 1,
-            sent: count * 3,
-            received: count,
-            waited: 0,
-            errors: 0,
-        };
+        let port =
+            Port { guid: seed::STRANGER, port: 1, sent: count * 3, received: count, waited: 0, errors: 0 };
         seed::sweep(seconds, -9, &[port], 0)
     };
     // By the crawler of the discovery, which has the subnet, behind its first batch.
