@@ -27,7 +27,8 @@ const DURATIONS: &str = "durations";
 const PROGRAMS_PER_PROCESSOR: usize = 2;
 
 /// Programs that dominate a first run, whose durations nobody has measured yet: they begin first.
-const LONG: &[&str] = &["mpit-bridge", "throughline-cli", "throughline-fabric", "throughline-agent"];
+const LONG: &[&str] =
+    &["mpit-bridge", "throughline-cli", "throughline-demo", "throughline-fabric", "throughline-agent"];
 
 /// The most lines of a failed program's output that are printed.
 const LINES_PRINTED: usize = 200;
