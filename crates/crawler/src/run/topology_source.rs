@@ -44,7 +44,7 @@ impl TopologySource {
         };
         let is_enough =
             self.choice == Choice::Nodes || self.choice == Choice::Auto && !sa::is_shut_out(&walked);
-        let found = if is_enough { walked } else { self.from_sa(walked, stop)? };
+        let found = if is_enough { walked } else { self.query_sa(walked, stop)? };
         let is_from_sa = found.topology.source == Source::Administrator;
         if std::mem::replace(&mut self.is_from_sa, is_from_sa) != is_from_sa {
             match is_from_sa {
@@ -56,7 +56,7 @@ impl TopologySource {
         Ok(found)
     }
 
-    fn from_sa(&self, walked: Discovery, stop: &Stop) -> Result<Discovery, EngineError> {
+    fn query_sa(&self, walked: Discovery, stop: &Stop) -> Result<Discovery, EngineError> {
         match self.administration.discover(true, stop) {
             Ok(found) => Ok(found),
             Err(SaError::Stopped) if stop.is_set() => Err(EngineError::Stopped),
