@@ -26,7 +26,9 @@ const SEED: &str = "
                CASE WHEN j.end_time IS NOT NULL THEN 'clean' END
         FROM job j CROSS JOIN generate_series(0, 1) r CROSS JOIN node_key k;
     INSERT INTO job_node (job_id, node_id, first_seen, last_seen)
-        SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM job j CROSS JOIN node_key k;";
+        SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM job j CROSS JOIN node_key k;
+    INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
+        SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', 4096, 2 FROM job j;";
 
 struct Serve(Child);
 
@@ -151,6 +153,12 @@ async fn an_unprivileged_user_with_a_url_and_a_token_runs_every_command() {
     let show: serde_json::Value = serde_json::from_str(&site.text(&["job", "show", "41", "--json"])).unwrap();
     assert_eq!((&show["state"], &show["endings"][0]["ranks"]), (&"ended".into(), &2.into()));
     let diff = site.text(&["job", "diff", "41", "slurm:42", "--by", "operation"]);
+    let matrix = site.text(&["job", "matrix", "41", "--csv"]);
+    assert_eq!(matrix.lines().nth(1), Some("0,1,4096,2"), "{matrix}");
+    assert!(site.text(&["job", "top", "--once"]).contains("running jobs: "));
+    // These ranks were not traced.
+    let (status, message) = ended(&site.run(&["job", "trace", "41", "-o", "-"]));
+    assert!(status == 69 && message.contains("no trace of job slurm:41.0@1000"), "{status} {message}");
     assert!(diff.contains("B still runs") && diff.contains("The commands differ"), "{diff}");
 }
 

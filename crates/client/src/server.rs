@@ -1,4 +1,4 @@
-//! Requests to one server: the one place where this program speaks HTTP.
+//! Requests to one server: the one place where this program uses HTTP.
 //!
 //! The answer's version of the API is checked before anything of it is read. Redirections are not followed and no proxy of
 //! the environment is used, because the token would go there.
@@ -35,9 +35,9 @@ const ANSWER_BYTES_MAX: u64 = 256 << 20;
 const QUOTED_CHARACTERS: usize = 80;
 
 /// What need not be escaped in a part of a path (RFC 3986, unreserved).
-const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A server and what it takes to query it. Connections are kept open between requests.
+/// A server and what it takes to query it. Connections stay open between requests.
 #[derive(Debug)]
 pub struct Server {
     agent: Agent,
@@ -233,7 +233,9 @@ fn description(response: &mut Response<Body>) -> String {
 }
 
 fn path(parts: &[&str]) -> String {
-    parts.iter().fold(ROOT.to_owned(), |path, part| format!("{path}/{}", utf8_percent_encode(part, KEPT)))
+    parts
+        .iter()
+        .fold(ROOT.to_owned(), |path, part| format!("{path}/{}", utf8_percent_encode(part, UNRESERVED)))
 }
 
 /// Trusts the certificates of a file, or those of the system.

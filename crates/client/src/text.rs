@@ -11,7 +11,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 /// What stands for a value that is not known.
 pub const ABSENT: &str = "-";
 
-/// Width of lines where no terminal tells one: a file, a pipe.
+/// Width of lines where there is no terminal: a file, a pipe.
 const USUAL_COLUMNS: usize = 100;
 /// Narrower than this nothing can be laid out.
 const COLUMNS_MIN: usize = 40;
@@ -112,7 +112,7 @@ fn head(text: &str, columns: usize, characters: usize) -> String {
     text.chars().take(characters).take_while(fits).collect()
 }
 
-/// A text cut in the middle: a job's key begins with its kind and ends with what tells it from others.
+/// A text cut in the middle: a job's key begins with its kind and ends with what distinguishes it from others.
 pub fn middle_cut(text: &str, columns: usize) -> String {
     if text.width() <= columns {
         return text.to_owned();

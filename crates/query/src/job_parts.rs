@@ -1,4 +1,4 @@
-//! Parts of one job that are read when somebody looks at it: how its ranks ended, regions, traffic by pairs, links.
+//! Parts of one job that are read on request only: how its ranks ended, regions, traffic by pairs, links.
 
 use crate::whole;
 use throughline_api::jobs::{Ending, LinkPeak, Pair, Region, Traffic};

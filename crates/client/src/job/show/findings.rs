@@ -14,11 +14,11 @@ use throughline_api::jobs::{Operation, Pair};
 const FINDINGS_MAX: usize = 10;
 /// Ranks differ by chance: below this difference of MPI shares nobody is called unequal.
 const UNEQUAL_SHARE: f64 = 0.05;
-/// A rank that sends so many times the mean is told.
+/// A rank that sends so many times the mean is reported.
 const UNEQUAL_BYTES: f64 = 1.5;
 /// Largest message that counts as small: below it the time is latency, not bandwidth, on every fabric of today.
 const SMALL_BYTES: u64 = 1024;
-/// A share of calls or time from which small messages are told.
+/// A share of calls or time from which small messages are reported.
 const SMALL_SHARE: f64 = 0.25;
 /// Operations that only wait for others to complete.
 const COMPLETION: [&str; 10] =

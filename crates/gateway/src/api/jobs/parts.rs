@@ -1,4 +1,4 @@
-//! `/jobs/{job}/regions`, `/traffic` and `/link-peaks`: parts of a job that are read when somebody looks at it.
+//! `/jobs/{job}/regions`, `/traffic` and `/link-peaks`: parts of a job that are read on request only.
 
 use super::super::error::ApiError;
 use super::super::request::ApiRequest;
