@@ -66,7 +66,7 @@ const BOTH: &str = "slurm:4711, slurm:4712";
 type Expected = (&'static str, &'static str, &'static str);
 
 /// The alerts of each rule when everything is driven.
-const EXPECTED: [(&str, &[Expected]); 22] = [
+const EXPECTED: [(&str, &[Expected]); 23] = [
     (
         "throughline-link-saturated",
         &[
@@ -184,6 +184,10 @@ const EXPECTED: [(&str, &[Expected]); 22] = [
     ("throughline-sweep-silent", &[]),
     ("throughline-fabric-absent", &[]),
     ("throughline-spool-dropping", &[("n0 spool", "The spool of n0 dropped 7 entries", BOTH)]),
+    (
+        "throughline-batches-refused",
+        &[("n0 quarantine", "The collector refuses batches of n0: 3 wait there", BOTH)],
+    ),
     ("throughline-database-full", &[]),
     ("throughline-database-away", &[]),
 ];

@@ -97,6 +97,10 @@ fn daemons(batch: &mut Batch, end: i64) {
         if stat.source == "spool" && stat.name == c::DROPPED_RECORDS.name && tick >= LATE_TROUBLE {
             stat.value = 7.0;
         }
+        // Its batches of another name are refused.
+        if stat.source == "quarantine" && tick >= TROUBLE {
+            stat.value = 3.0;
+        }
     }
 }
 

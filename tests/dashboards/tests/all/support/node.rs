@@ -128,6 +128,8 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
     }
     let [records, _] = spool(time, tick);
     batch.self_stats.push(records);
+    let (source, name) = (String::from("quarantine"), c::SPOOL_ENTRIES.name.to_owned());
+    batch.self_stats.push(SelfStat { time, source, name, value: 0.0 });
     batch
 }
 
