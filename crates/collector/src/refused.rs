@@ -16,9 +16,12 @@ const SENDERS_MAX: usize = 4096;
 /// Longest reason that is stored.
 const REASON_BYTES_MAX: usize = 512;
 
+/// Batches of a sender by why they were refused, each with one reason in words.
+type Counts = HashMap<(Arc<str>, Rejection), (u64, String)>;
+
 /// Counts since they were last stored.
 #[derive(Debug, Default)]
-pub(crate) struct RefusedSenders(Mutex<HashMap<(Arc<str>, Rejection), (u64, String)>>);
+pub(crate) struct RefusedSenders(Mutex<Counts>);
 
 impl RefusedSenders {
     /// One batch more. `sender` is a name as in `record_quarantine`: node:NAME or crawler:NAME.
@@ -28,7 +31,8 @@ impl RefusedSenders {
             return;
         }
         let of = senders.entry((sender.into(), rejection)).or_insert_with(|| {
-            let end = reason.floor_char_boundary(REASON_BYTES_MAX);
+            let longest = REASON_BYTES_MAX.min(reason.len());
+            let end = (0..=longest).rev().find(|end| reason.is_char_boundary(*end)).unwrap_or_default();
             (0, reason[..end].to_owned())
         });
         of.0 += 1;
@@ -52,7 +56,7 @@ impl RefusedSenders {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<(Arc<str>, Rejection), (u64, String)>> {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
         // A panic elsewhere leaves at worst a count behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
