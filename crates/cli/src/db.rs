@@ -213,18 +213,13 @@ impl Place {
         };
         if report["state"] == "running" {
             let client = database.connect_reader().await.map_err(Failure::from)?;
-            let query = "SELECT current_setting('server_version'), \
-                         (SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'), \
-                         pg_database_size(current_database()), \
-                         to_regclass('schema_migrations') IS NOT NULL";
-            let row = client.query_one(query, &[]).await?;
+            let versions = throughline_store::database_versions(&client).await.map_err(Failure::from)?;
             report["database"] = database.place().into();
-            report["postgresql"] = row.get::<_, String>(0).into();
-            report["timescaledb"] = row.get::<_, Option<String>>(1).into();
-            report["bytes"] = row.get::<_, i64>(2).into();
-            if row.get(3) {
-                let query = "SELECT max(version) FROM schema_migrations";
-                report["schema"] = client.query_one(query, &[]).await?.get::<_, Option<i32>>(0).into();
+            report["postgresql"] = versions.postgresql.into();
+            report["timescaledb"] = versions.timescaledb.into();
+            report["bytes"] = versions.bytes.into();
+            if versions.schema.is_some() {
+                report["schema"] = versions.schema.into();
             }
         }
         Ok(report)

@@ -93,7 +93,7 @@ impl ServeHealth {
             Some(session) => session,
             None => self.database.connect_reader().await.map_err(|error| error.to_string())?,
         };
-        session.simple_query("SELECT 1").await.map_err(|error| error.to_string())?;
+        throughline_store::probe(&session).await.map_err(|error| error.to_string())?;
         *client = Some(session);
         Ok(())
     }

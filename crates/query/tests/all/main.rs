@@ -4,3 +4,4 @@
 mod batches;
 mod chunks;
 mod rates;
+mod sources;

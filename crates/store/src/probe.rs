@@ -1,0 +1,46 @@
+//! Whether a database answers, and what it is: for `/healthz` and `throughline db status`.
+
+use tokio_postgres::Client;
+
+use crate::Error;
+
+/// What a database is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DatabaseVersions {
+    /// PostgreSQL's version.
+    pub postgresql: String,
+    /// TimescaleDB's version; `None` where it is not installed.
+    pub timescaledb: Option<String>,
+    /// Bytes on disk.
+    pub bytes: i64,
+    /// Version of our schema; `None` where there is none.
+    pub schema: Option<i32>,
+}
+
+/// Sends the smallest statement that there is.
+///
+/// # Errors
+/// The database is away.
+pub async fn probe(client: &Client) -> Result<(), Error> {
+    client.simple_query("SELECT 1").await.map(drop).map_err(Error::sql("probing the database"))
+}
+
+/// What the database is.
+///
+/// # Errors
+/// The database is away or refuses.
+pub async fn database_versions(client: &Client) -> Result<DatabaseVersions, Error> {
+    let what = "reading the versions of the database";
+    let query = "SELECT current_setting('server_version'), \
+                 (SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'), \
+                 pg_database_size(current_database()), \
+                 to_regclass('schema_migrations') IS NOT NULL";
+    let row = client.query_one(query, &[]).await.map_err(Error::sql(what))?;
+    let schema = if row.get(3) {
+        let query = "SELECT max(version) FROM schema_migrations";
+        client.query_one(query, &[]).await.map_err(Error::sql(what))?.get(0)
+    } else {
+        None
+    };
+    Ok(DatabaseVersions { postgresql: row.get(0), timescaledb: row.get(1), bytes: row.get(2), schema })
+}
