@@ -16,6 +16,7 @@
 mod binary;
 mod chunks;
 mod cluster;
+mod columns;
 mod database;
 mod error;
 pub mod layout;

@@ -1,5 +1,6 @@
 //! Brings a database to the schema of this build, under an advisory lock: immutable SQL files that change tables, each
-//! applied once, then functions and views ([`crate::schema`]). Comments of metric columns come from the catalogue.
+//! applied once, then columns of new metrics ([`crate::columns`]), then functions and views ([`crate::schema`]). Comments
+//! of metric columns come from the catalogue.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use tokio_postgres::{Client, Row, Transaction};
 
 use throughline_sample::catalogue::{Kind, Table};
 
+use crate::columns;
 use crate::database::READ_ROLE;
 use crate::schema::{Fault, LOCK_LIMIT, install, readers_of_views};
 use crate::{Database, Error};
@@ -230,6 +232,7 @@ async fn try_with_objects(
     for (migration, checksum) in migrations {
         apply(&transaction, migration, checksum).await.map_err(Fault::sql(&migration.what()))?;
     }
+    columns::add_missing(&transaction).await.map_err(Fault::sql("adding columns of metrics"))?;
     let objects = install(&transaction).await?;
     transaction.commit().await.map_err(Fault::sql(what))?;
     Ok(objects)

@@ -1,5 +1,4 @@
 //! The committed bindings of CUPTI are what bindgen makes of the headers today.
-#![allow(clippy::unwrap_used, missing_docs, clippy::print_stderr)]
 
 use std::process::Command;
 

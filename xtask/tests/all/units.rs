@@ -1,5 +1,4 @@
 //! The unit files: hardened as far as `systemd-analyze security` measures it, and bounded.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::Path;
 use std::process::Command;

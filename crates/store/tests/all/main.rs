@@ -3,6 +3,7 @@
 
 mod batches;
 mod cluster;
+mod columns;
 mod gpu_rates;
 mod inventory;
 mod job_links;

@@ -1,0 +1,6 @@
+//! All tests of the tree as a whole, in one test program.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod counters;
+mod cupti;
+mod units;
