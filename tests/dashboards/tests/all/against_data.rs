@@ -324,7 +324,9 @@ async fn what_a_reader_would_misread_is_found() {
             panel["targets"][0]["rawSql"] = sql.replace(from, to).into();
         }
     };
-    let cases: [(&str, &str, Box<dyn Fn(&mut serde_json::Value)>, &str); 7] = [
+    /// Part of a dashboard's uid, panel, what is broken in it, and what is found.
+    type Case<'a> = (&'a str, &'a str, Box<dyn Fn(&mut serde_json::Value)>, &'a str);
+    let cases: [Case<'_>; 7] = [
         ("-switch", "Ports", Box::new(without_units), "'GUID' has the text '0x"),
         ("-switch", "Switch", Box::new(without_units), "'LID' names a thing"),
         ("-job", "Ranks", Box::new(without_units), "'Rank' names a thing"),
