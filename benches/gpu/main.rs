@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
-use throughline_gpu::double::SCENARIO_VARIABLE;
+use throughline_doubles::nvml::SCENARIO_VARIABLE;
 use throughline_gpu::frame::{Body, Frame, FrameReader, FrameWriter, Poll};
 use throughline_gpu::nvml::{Library, NvmlOptions, NvmlReader};
 use throughline_gpu::{Reader, SUBCOMMAND, SamplerOptions, Vendor};

@@ -121,7 +121,7 @@ mod tests {
     /// Crates of programs that are installed.
     const PRODUCTS: [&str; 4] = ["agent", "cli", "fabric", "mpit-bridge"];
     /// Crates with simulators and test doubles.
-    const DOUBLES: [&str; 2] = ["demo", "simfabric"];
+    const DOUBLES: [&str; 3] = ["demo", "doubles", "simfabric"];
 
     fn made(pairs: &[(&str, &[&str])]) -> Uses {
         let used = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -46,7 +46,7 @@ fn since_boot() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throughline_host::sysfs_double::AdapterDouble;
+    use throughline_doubles::sysfs::AdapterDouble;
 
     #[tokio::test]
     async fn adapters_come_from_sysfs_unless_configured() {

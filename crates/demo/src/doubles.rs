@@ -6,8 +6,8 @@ use super::counters::PortCounters;
 use anyhow::Context;
 use std::fs;
 use std::path::{Path, PathBuf};
-use throughline_gpu::double::{Traffic, write_traffic};
-use throughline_host::sysfs_double::AdapterDouble;
+use throughline_doubles::nvml::{Traffic, write_traffic};
+use throughline_doubles::sysfs::AdapterDouble;
 use throughline_sample::Guid;
 
 /// The node of the NVLink paper: 4 GPUs, each with 3 links to its socket and 3 to its neighbour.

@@ -331,7 +331,7 @@ impl Node {
             .arg("run")
             .option("--config", &self.config)
             .option("--state-dir", &state)
-            .env(throughline_gpu::double::SCENARIO_VARIABLE, self.gpus.scenario())
+            .env(throughline_doubles::nvml::SCENARIO_VARIABLE, self.gpus.scenario())
             .start(&layout.logs())
     }
 }

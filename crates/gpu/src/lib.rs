@@ -14,7 +14,6 @@ pub mod code;
 pub mod convert;
 pub mod cupti;
 mod dcgm;
-pub mod double;
 pub mod field;
 pub mod frame;
 mod level_zero;

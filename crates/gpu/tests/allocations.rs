@@ -12,8 +12,8 @@ mod all {
     pub mod bench;
 }
 
+use throughline_doubles::nvml::SCENARIO_VARIABLE;
 use throughline_gpu::Reader;
-use throughline_gpu::double::SCENARIO_VARIABLE;
 use throughline_gpu::frame::{Body, Frame, FrameWriter, Poll};
 use throughline_gpu::nvml::{Library, NvmlOptions, NvmlReader};
 

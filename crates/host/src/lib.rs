@@ -3,7 +3,7 @@
 //! Three things that only this host knows: [`SysfsSource`] reads `class/infiniband` (raw read in [`sysfs`], pure
 //! conversion in [`convert`]), and [`identity`] reports a process's job from `/proc` and its control group, before
 //! anything that the process itself claims; [`qp`] which process uses which port. Roots are always arguments, so tests bring trees of their own
-//! ([`sysfs_double`]). This crate never knows the spool, the store or another source.
+//! (`throughline-doubles`). This crate never knows the spool, the store or another source.
 
 pub mod cgroup;
 pub mod convert;
@@ -12,7 +12,6 @@ pub mod process;
 pub mod qp;
 pub mod rate;
 pub mod sysfs;
-pub mod sysfs_double;
 
 mod source;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
-use throughline_host::sysfs_double::{AdapterDouble, COUNTERS};
+use throughline_doubles::sysfs::{AdapterDouble, COUNTERS};
 use throughline_host::{State, SysfsConfig, SysfsSource, SysfsStatus};
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{self, Metric, Table};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
-use throughline_host::sysfs_double::AdapterDouble;
+use throughline_doubles::sysfs::AdapterDouble;
 use throughline_sample::wire::Batch;
 use throughline_sample::{Guid, Message};
 

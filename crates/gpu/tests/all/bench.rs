@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use throughline_gpu::double::{SCENARIO_VARIABLE, Traffic, write_traffic};
+use throughline_doubles::nvml::{SCENARIO_VARIABLE, Traffic, write_traffic};
 use throughline_gpu::{GpuConfig, GpuSource, SourceStatus, default_clock};
 use throughline_sample::wire::{Batch, GpuInfo};
 use tokio::sync::mpsc;

@@ -4,7 +4,7 @@ use crate::bench::cupti::{Cupti, value};
 use crate::bench::{Bench, double};
 use std::path::PathBuf;
 use std::time::Duration;
-use throughline_gpu::double::SCENARIO_VARIABLE;
+use throughline_doubles::nvml::SCENARIO_VARIABLE;
 use throughline_gpu::{End, State};
 use throughline_sample::catalogue;
 

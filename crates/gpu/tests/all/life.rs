@@ -5,7 +5,7 @@ use std::io::BufRead;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use throughline_gpu::double::SCENARIO_VARIABLE;
+use throughline_doubles::nvml::SCENARIO_VARIABLE;
 use throughline_gpu::{End, Pace, State};
 
 fn is_running(pid: u32) -> bool {

@@ -2,8 +2,8 @@
 
 use crate::bench::Bench;
 use std::collections::BTreeMap;
+use throughline_doubles::nvml::Traffic;
 use throughline_gpu::State;
-use throughline_gpu::double::Traffic;
 use throughline_sample::catalogue::{self, Metric};
 use throughline_sample::wire::{Batch, GpuLinksSample};
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throughline_dashboard_check::{Files, Prometheus, Sources, Window, check};
-use throughline_host::sysfs_double::AdapterDouble;
+use throughline_doubles::sysfs::AdapterDouble;
 use throughline_infiniband::topology::FatTree;
 use throughline_simfabric::ibsim::{SimFabric, SimOptions, SimTools};
 use throughline_store::testing;

@@ -5,7 +5,7 @@ use super::{Bench, PATIENCE, double};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
-use throughline_gpu::double::SCENARIO_VARIABLE;
+use throughline_doubles::nvml::SCENARIO_VARIABLE;
 
 /// Bytes of a copy; where a check requests one, and where its completion is reported.
 const BYTES: &str = "THROUGHLINE_COPY_BYTES";

@@ -4,8 +4,8 @@
 use super::{Bench, PATIENCE, double, sampler, write_program};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use throughline_doubles::nvml::SCENARIO_VARIABLE;
 use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
-use throughline_gpu::double::SCENARIO_VARIABLE;
 use throughline_gpu::{Pace, SourceStatus, default_clock};
 use throughline_sample::catalogue::Metric;
 use throughline_sample::wire::{Batch, GpuPmSample};

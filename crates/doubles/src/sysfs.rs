@@ -98,7 +98,7 @@ fn guid_text(guid: Guid) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sysfs;
+    use throughline_host::sysfs;
     use throughline_sample::catalogue::Table;
 
     #[test]
