@@ -293,11 +293,11 @@ async fn a_running_job_is_in_top_and_ends_as_lost_when_killed() {
 #[test]
 fn without_a_server_it_says_how_to_start_one() {
     let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().to_str().unwrap();
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for command in [&["list"][..], &["show", "last"], &["top", "--once"], &["diff", "a", "b"]] {
         let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
-        job.args(["job", "--server", &format!("http://{free}"), "--state-dir", state]).args(command);
+        job.args(["job", "--server", &format!("http://{free}")]).args(command);
+        job.env("XDG_CONFIG_HOME", folder.path());
         let output = job.output().unwrap();
         assert_eq!(output.status.code(), Some(69), "{command:?}");
         assert!(String::from_utf8_lossy(&output.stderr).contains("throughline serve"));
@@ -308,7 +308,7 @@ fn without_a_server_it_says_how_to_start_one() {
         &["top", "--interval", "0"],
     ] {
         let mut job = Command::new(env!("CARGO_BIN_EXE_throughline"));
-        let output = job.args(["job", "--state-dir", state]).args(wrong).output().unwrap();
+        let output = job.args(["job"]).args(wrong).output().unwrap();
         assert_eq!(output.status.code(), Some(64), "{wrong:?}");
     }
 }
