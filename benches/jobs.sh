@@ -11,7 +11,7 @@ folder=$(mktemp -d)
 serve=
 # shellcheck disable=SC2317 # the trap calls it
 finish() {
-    kill "$serve" 2>/dev/null && wait "$serve" || true
+    if kill "$serve" 2>/dev/null; then wait "$serve" || :; fi
     "$throughline" db stop --state-dir "$folder" >/dev/null 2>&1 || true
     rm -rf "$folder"
 }

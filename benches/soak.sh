@@ -7,7 +7,7 @@ echo "== spool: 5,000 random histories, each crashed at every operation"
 PROPTEST_CASES=5000 cargo test --quiet -p throughline-spool --test spool model
 
 echo "== delivery: serve killed 20 times, writers at random, the database 30 s away"
-THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test crash_delivery -- --nocapture
+THROUGHLINE_AWAY_SECONDS=30 cargo test --quiet -p throughline-cli --test all -- crash_delivery:: --nocapture
 
 echo "== chaos: all real processes killed, stopped, filled, torn and partitioned, ${THROUGHLINE_CHAOS_MINUTES:-60} minutes"
 # Prints each fault with its time, and at the end PASS or FAIL with the seed; THROUGHLINE_CHAOS_SEED repeats one.

@@ -7,5 +7,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --quiet --package throughline-agent --package throughline-mpit-bridge --bins
-cargo test --quiet --package throughline-cli --test job --no-run
-cargo test --quiet --package throughline-cli --test job -- --ignored --exact trace::measured --nocapture || exit 2
+cargo test --quiet --package throughline-cli --test all --no-run
+cargo test --quiet --package throughline-cli --test all -- --ignored --exact job::trace::measured --nocapture || exit 2

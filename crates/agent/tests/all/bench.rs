@@ -196,10 +196,16 @@ impl Node {
         agent
     }
 
-    /// All batches in the spool of an agent that has ended.
+    /// All batches in the spool of an agent that has ended. A copy is read: opening a spool writes to it, as whoever runs
+    /// the tests, and the node's next agent may be another user.
     pub fn spooled(&self) -> Vec<Batch> {
+        let copy = tempfile::tempdir().unwrap();
+        for file in std::fs::read_dir(self.state().join("spool")).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), copy.path().join(file.file_name())).unwrap();
+        }
         let config = throughline_spool::Config { owner: "n1".into(), ..Default::default() };
-        let spool = throughline_spool::Spool::open(&self.state().join("spool"), config).unwrap();
+        let spool = throughline_spool::Spool::open(copy.path(), config).unwrap();
         let (mut reader, mut after, mut batches) = (spool.reader(), 0, Vec::new());
         loop {
             let entries = reader.next_batch(after, 1000, 1 << 20).unwrap();

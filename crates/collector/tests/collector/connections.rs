@@ -1,5 +1,5 @@
 //! Connections of the collector: who may have how many, renewed certificates, the Unix socket, tokens. The attack by
-//! 2,200 connections and the one by another user run against `throughline serve` (crates/cli/tests/attack_senders.rs).
+//! 2,200 connections and the one by another user run against `throughline serve` (crates/cli/tests/all/attack_senders.rs).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;

@@ -1,5 +1,4 @@
 //! `throughline status` without a server, and of one whose database is empty.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};

@@ -1,5 +1,4 @@
 //! `serve` and `db` as root beside a database's user who means harm, and `serve` after its end by force.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

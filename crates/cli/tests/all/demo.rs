@@ -1,5 +1,4 @@
 //! `throughline demo` executes the demo beside it with all options, and names the remedy where there is none.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

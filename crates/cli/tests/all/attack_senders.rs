@@ -1,6 +1,5 @@
 //! Attacks on the way to the collector, run against `throughline serve` with its private database: by whoever reaches
 //! its port without a certificate, and by other users of its machine.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -278,7 +277,7 @@ fn as_stranger(url: &str, token_file: Option<&Path>) -> String {
             "--".into(),
         ])
         .arg(std::env::current_exe().unwrap())
-        .args(["stranger_process", "--exact", "--ignored", "--nocapture"])
+        .args(["attack_senders::stranger_process", "--exact", "--ignored", "--nocapture"])
         .env(URL, url)
         .current_dir("/");
     if let Some(path) = token_file {

@@ -4,7 +4,6 @@
 //! ship loop), all on real folders. `serve` is killed with SIGKILL 20 times while entries are on their way,
 //! the writers at random, the database server once; and the database is stopped for a while. Then rows are
 //! counted. `THROUGHLINE_AWAY_SECONDS` sets how long the database is away (2; `make soak` takes 30).
-#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher, RandomState};
@@ -121,7 +120,7 @@ impl WriterRun {
     fn start(folder: &Path, writer: usize, run: usize) -> Self {
         let name = format!("w{writer}.{run}");
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["writer_process", "--exact", "--ignored", "--nocapture"])
+            .args(["crash_delivery::writer_process", "--exact", "--ignored", "--nocapture"])
             .env(WRITER_FOLDER, folder)
             .env(WRITER_NAME, &name)
             .stdin(Stdio::piped())

@@ -19,7 +19,7 @@ fn viewer() -> PathBuf {
 }
 
 fn here(name: &str) -> PathBuf {
-    crates().join("cli/tests/job_trace/perfetto").join(name)
+    crates().join("cli/tests/all/job/trace/perfetto").join(name)
 }
 
 /// What it answers to each query: rows by the names of their columns.

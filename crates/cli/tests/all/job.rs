@@ -1,6 +1,5 @@
 //! `throughline job` on real MPI programs: ranks under throughline-exec, an agent, a server and a TimescaleDB between
 //! them and what is printed. Call counts are known from the program.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -313,5 +312,4 @@ fn without_a_server_it_says_how_to_start_one() {
     }
 }
 
-#[path = "job_trace/mod.rs"]
 mod trace;

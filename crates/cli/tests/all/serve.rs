@@ -1,5 +1,4 @@
 //! `throughline serve` as a process: what it says and how it ends when something is wrong, and a clean stop.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

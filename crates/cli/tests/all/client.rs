@@ -1,6 +1,5 @@
 //! `throughline job` and `status` of an unprivileged user who has a URL, a token and a certificate authority, and nothing
 //! else: no database password, no server.toml, no state folder. Against a real `serve` over HTTPS and a real database.
-#![allow(clippy::unwrap_used, missing_docs)]
 
 use std::fs::{Permissions, set_permissions};
 use std::io::{BufRead, BufReader};

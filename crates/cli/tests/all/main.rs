@@ -1,0 +1,12 @@
+//! The program `throughline` as its users run it: real servers, databases, senders and MPI programs. The pages in a
+//! browser are a program of their own (`../pages`), which runs Node's tests and prints their output.
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+mod attack_senders;
+mod client;
+mod crash_delivery;
+mod demo;
+mod job;
+mod root;
+mod serve;
+mod status;
