@@ -24,7 +24,7 @@ pub struct Arguments {
     which: Which,
 }
 
-/// Makes the sets asked for, with a line per step on standard error, and prints the prefix's folder.
+/// Makes the sets requested, with a line per step on standard error, and prints the prefix's folder.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let prefix = Prefix::locate()?;
     let sets: &[Set] = match arguments.which {

@@ -1,7 +1,7 @@
 //! Events of the fabric: their vocabulary, in one place, and what makes those of the topology.
 //!
 //! [`ALL`] is every kind there is, with severity and meaning; docs/FABRIC.md is held against it by a test.
-//! [`Watch`] compares one topology with the next and keeps what must be remembered between them. An event says
+//! [`Watch`] compares one topology with the next and keeps what must be retained between them. An event says
 //! what it is about at both ends, what was before and what is after. Nothing here queries the fabric or knows how
 //! events travel.
 
@@ -70,7 +70,7 @@ macro_rules! kinds {
 kinds! {
     LINK_UP "link.up" Info "A cable that was not there, or had no link, has one now.";
     LINK_DOWN "link.down" Warning "A link is down: the cable was pulled, a port was disabled, or the other end is off.";
-    LINK_FLAP "link.flap" Warning "A link goes up and down again and again; its single changes are counted and not told until it is steady.";
+    LINK_FLAP "link.flap" Warning "A link goes up and down again and again; its single changes are counted and not reported until it is steady.";
     LINK_STEADY "link.steady" Info "A link that flapped has stayed as it is for the whole window.";
     LINK_INTERRUPTED "link.interrupted" Warning "A link was down for a moment: a port's LinkDownedCounter rose, and no discovery found the link down.";
     LINK_WIDTH "link.width_degraded" Warning "A link has fewer lanes than both of its ends are set to use, or than it had: cable or connector, most often.";
@@ -97,7 +97,7 @@ kinds! {
     REPLY_REJECTED "reply.rejected" Warning "Replies can't be true, or contradict others: two places claim one GUID or LID, or contents are outside the specification. They are not believed.";
     DEVICE_LOST "device.lost" Error "The crawler's device does not work any more: driver, adapter or simulator is gone. It is opened again until that succeeds.";
     DEVICE_BACK "device.back" Info "The crawler's device works again.";
-    TOPOLOGY_CHANGED "topology.changed" Warning "More happened at once than is told one by one; the inventory has all of it.";
+    TOPOLOGY_CHANGED "topology.changed" Warning "More happened at once than is reported one by one; the inventory has all of it.";
     TRAP_IN_SERVICE "trap.64" Info "A port came into service.";
     TRAP_OUT_OF_SERVICE "trap.65" Warning "A port went out of service.";
     TRAP_GROUP_CREATED "trap.66" Info "A multicast group was created.";

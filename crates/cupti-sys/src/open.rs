@@ -7,7 +7,7 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use crate::cuda::Cuda;
 use crate::cupti::{CUPTI_SUCCESS, Cupti};
 
-/// The library that libcupti looks for by its name when it is first asked for metrics.
+/// The library that libcupti looks for by its name when metrics are first requested.
 const PERFWORKS: &str = "libnvperf_host.so";
 
 /// `CUPTI_API_VERSION` of CUDA 12.6, the oldest with the PM Sampling calls declared here.

@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(file.map().len(), 2);
         std::fs::write(&path, "nonsense of another length\n").unwrap();
         assert!(file.refresh().is_err());
-        assert!(!file.refresh().unwrap(), "told once");
+        assert!(!file.refresh().unwrap(), "reported once");
         assert_eq!(file.map().len(), 2, "the names before stay");
     }
 }

@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(object["link_downed"], 0);
         let names: Vec<_> = counter_metrics().iter().map(|metric| metric.name).collect();
         assert!(names[..22].iter().all(|name| object.get(name).is_some()));
-        assert!(names[22..].iter().all(|name| object.get(name).is_none()), "not asked for: not there");
+        assert!(names[22..].iter().all(|name| object.get(name).is_none()), "not requested: not there");
         let mut out = Vec::new();
         JsonLines::of(Sets::ALL).write(&mut out, &[reading]).unwrap();
         let object: serde_json::Value = serde_json::from_slice(&out).unwrap();

@@ -55,7 +55,7 @@ pub struct Which<'a> {
     pub port: Option<i32>,
     /// Of this job.
     pub job: Option<&'a str>,
-    /// Told by this host or the crawler of this subnet.
+    /// Reported by this host or the crawler of this subnet.
     pub instance: Option<&'a str>,
     /// Only what is not later, microseconds, and of that time not the first so many.
     pub behind: Option<(i64, i64)>,
@@ -139,10 +139,10 @@ const SOURCES: &str = "
             SELECT source, instance FROM coverage c
             WHERE (c.source, c.instance) > (p.source, p.instance) AND c.time > now() - INTERVAL '1 day'
             ORDER BY c.source, c.instance LIMIT 1) n
-    ), told (source, instance) AS (
+    ), reported (source, instance) AS (
         (SELECT source, instance FROM self_stats
          WHERE name = 'source_up' AND time > now() - INTERVAL '2 minutes' ORDER BY source, instance LIMIT 1)
-        UNION ALL SELECT n.source, n.instance FROM told p CROSS JOIN LATERAL (
+        UNION ALL SELECT n.source, n.instance FROM reported p CROSS JOIN LATERAL (
             SELECT source, instance FROM self_stats s
             WHERE s.name = 'source_up' AND (s.source, s.instance) > (p.source, p.instance)
               AND s.time > now() - INTERVAL '2 minutes'
@@ -150,7 +150,7 @@ const SOURCES: &str = "
     )
     SELECT a.source, a.instance, c.time, extract(epoch FROM now() - c.time)::float8, u.value > 0, c.expected, c.read,
            c.failed
-    FROM (SELECT * FROM rounds UNION SELECT * FROM told) a
+    FROM (SELECT * FROM rounds UNION SELECT * FROM reported) a
     LEFT JOIN LATERAL (
         SELECT time, expected, read, failed FROM coverage c
         WHERE c.source = a.source AND c.instance = a.instance AND c.time > now() - INTERVAL '1 day'

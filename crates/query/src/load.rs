@@ -240,7 +240,7 @@ async fn of_minutes(client: &Client, ports: &[i32], window: &Window) -> Result<V
             first_age: Some(window.seconds),
             transmit: within(1),
             receive: within(2),
-            // Told in bytes already.
+            // Reported in bytes already.
             wait: within(3),
             tick_bytes: Some(1),
             bytes_per_second: row.get(4),

@@ -1,4 +1,4 @@
-//! What can be told to a running fabric, one command a line. The same words stand in scenarios.
+//! What can be reported to a running fabric, one command a line. The same words stand in scenarios.
 
 mod counters;
 mod help;

@@ -132,9 +132,9 @@ impl SimFabric {
         let folder = tempfile::Builder::new().prefix("simfabric-").tempdir()?;
         let socket = folder.path().join("fabric.sock");
         let server = server::Server::new(listen(&socket)?, world)?;
-        let (stop, told) = UnixStream::pair()?;
+        let (stop, reported) = UnixStream::pair()?;
         let thread = std::thread::Builder::new().name("simfabric".to_owned()).spawn(move || {
-            if let Err(error) = server.run(told.as_fd()) {
+            if let Err(error) = server.run(reported.as_fd()) {
                 tracing::error!(%error, "the simulated fabric broke off");
             }
         })?;

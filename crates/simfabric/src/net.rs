@@ -146,23 +146,23 @@ impl Reader {
     }
 
     fn finish(mut self) -> Result<Fabric, NetError> {
-        for told in std::mem::take(&mut self.cables) {
-            let fail = |reason: String| NetError { line: told.line, reason };
-            let (id, port) = &told.there;
+        for reported in std::mem::take(&mut self.cables) {
+            let fail = |reason: String| NetError { line: reported.line, reason };
+            let (id, port) = &reported.there;
             let node = self.ids.get(id).copied().ok_or_else(|| fail(format!("there is no node `{id}`")))?;
             let there = End { node, port: *port };
             let known = self.fabric.port(there).is_some() && *port != 0;
             if !known {
                 return Err(fail(format!("`{id}` has no port {port}")));
             }
-            let peer = self.fabric.port(told.here).and_then(|port| port.peer);
+            let peer = self.fabric.port(reported.here).and_then(|port| port.peer);
             if peer != Some(there) {
-                self.fabric.connect(told.here, there);
+                self.fabric.connect(reported.here, there);
             }
-            for end in [told.here, there] {
+            for end in [reported.here, there] {
                 if let Some(port) = self.fabric.port_mut(end) {
-                    port.link = told.link;
-                    port.supported = told.link;
+                    port.link = reported.link;
+                    port.supported = reported.link;
                 }
             }
         }

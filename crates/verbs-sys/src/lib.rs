@@ -68,7 +68,7 @@ pub enum Error {
         "verbs know no device {device} (they know: {known}); `ibv_devices` shows them, and the kernel module ib_uverbs must be loaded"
     )]
     NoDevice {
-        /// What was asked for.
+        /// What was requested.
         device: String,
         /// Devices there are, by name.
         known: String,

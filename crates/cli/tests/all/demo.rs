@@ -34,7 +34,7 @@ fn all_options_reach_the_demo_and_its_status_comes_back() {
     let demo = folder.path().join("throughline-demo");
     std::fs::write(&demo, "#!/bin/sh\nprintf '%s\\n' \"$@\"\nexit 2\n").unwrap();
     std::fs::set_permissions(&demo, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let given = ["--log-format", "json", "--state-dir", "a b", "demo", "--hosts", "16", "--help"];
+    let given = ["--log-format", "json", "demo", "--state-dir", "a b", "--hosts", "16", "--help"];
     let (output, stdout, stderr) = run(&program, &given);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
     let handed: Vec<&str> = stdout.lines().collect();

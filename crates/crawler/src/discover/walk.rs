@@ -269,9 +269,9 @@ impl<'a> Walk<'a> {
     }
 
     fn fdr10(&mut self, end: PortEnd, data: &[u8]) {
-        let Ok(told) = MlnxExtPortInfo::decode(data) else { return };
+        let Ok(reported) = MlnxExtPortInfo::decode(data) else { return };
         if let Some(info) = self.port_mut(end).and_then(|port| port.info.as_mut()) {
-            info.is_fdr10 = told.is_fdr10();
+            info.is_fdr10 = reported.is_fdr10();
         }
     }
 

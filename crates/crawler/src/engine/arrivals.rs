@@ -97,7 +97,7 @@ impl Engine {
             self.stats.hops += path.ports().len() as u64;
         }
         self.unanswered = Unanswered::default();
-        // Attempts between the first and the present one are not remembered: the first is what is certain.
+        // Attempts between the first and the present one are not retained: the first is what is certain.
         let serial = if attempt == slot.attempt { slot.serial } else { slot.first_serial };
         self.newest_answered = self.newest_answered.max(serial);
         self.queue.answered(slot.node, serial, now.tick);

@@ -1,6 +1,6 @@
 //! Cables that went, came or were moved. Pure.
 //!
-//! What a port last had at its other end is remembered while it has nothing: a cable that is pulled and plugged
+//! What a port last had at its other end is retained while it has nothing: a cable that is pulled and plugged
 //! elsewhere minutes later was moved all the same.
 
 use super::flap::{Change, Flaps};
@@ -11,7 +11,7 @@ use throughline_infiniband::mad::NodeKind;
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
 
-/// Ends whose last neighbour is remembered; beyond it they are forgotten, and a cable is new and not moved.
+/// Ends whose last neighbour is retained; beyond it they are forgotten, and a cable is new and not moved.
 const REMEMBERED_MAX: usize = 65_536;
 
 /// A cable, its ends in order.

@@ -72,8 +72,8 @@ impl Flaps {
                 *since += 1;
                 Change::Hidden
             }
-            told => {
-                *told = Some(0);
+            reported => {
+                *reported = Some(0);
                 Change::Flap(count)
             }
         }

@@ -223,8 +223,8 @@ mod tests {
             watched.note(&[reading(1, 0)], &topology, start);
             watched.note(&[reading(1, 1)], &topology, start);
             let (before, after, text) = Default::default();
-            let told = FabricEvent { kind, end, remote: None, before, after, text };
-            watched.explain(&[told], start + PATIENCE / 2);
+            let reported = FabricEvent { kind, end, remote: None, before, after, text };
+            watched.explain(&[reported], start + PATIENCE / 2);
             assert_eq!(watched.due(&topology, start + PATIENCE * 2), []);
         }
     }

@@ -1,4 +1,4 @@
-//! From one topology to the next: what happened, with what must be remembered for it. Pure but for its memory.
+//! From one topology to the next: what happened, with what must be retained for it. Pure but for its memory.
 
 use super::cables::{Cables, Replaced};
 use super::flap::Flaps;
@@ -15,7 +15,7 @@ use throughline_sample::Guid;
 
 /// Events reported of one walk; a subnet that is torn apart is a few sums, not 10,000 events.
 pub const EVENTS_MAX: usize = 500;
-/// Nodes that are gone and remembered; beyond it one that comes back is new.
+/// Nodes that are gone and retained; beyond it one that comes back is new.
 const GONE_MAX: usize = 65_536;
 /// How often a node is queried in vain before it counts as silent: one lost request is none.
 const SILENT_LOOKS: u32 = 2;
@@ -263,7 +263,7 @@ fn sum_up(mut events: Vec<FabricEvent>) -> Vec<FabricEvent> {
             remote: None,
             before: String::new(),
             after: format!("{count} x {id}"),
-            text: format!("{count} more events {id} at once, not told one by one"),
+            text: format!("{count} more events {id} at once, not reported one by one"),
         });
     }
     events

@@ -26,7 +26,7 @@ struct Master {
     info: Option<(Guid, u8, u32)>,
 }
 
-/// What is remembered of the manager.
+/// What is retained of the manager.
 #[derive(Debug, Default)]
 pub struct Manager {
     known: Option<Master>,
@@ -147,10 +147,10 @@ impl Manager {
         }
         if is_other {
             // Whoever is silent now, it is not the one before.
-            let mut told = self.named(lid, topology);
-            told.subscribe = false;
+            let mut reported = self.named(lid, topology);
+            reported.subscribe = false;
             self.suspected = Some(now);
-            return told;
+            return reported;
         }
         let since = *self.suspected.get_or_insert(now);
         if now.saturating_duration_since(since) < CONFIRMED_AFTER {
@@ -279,8 +279,8 @@ mod tests {
         let start = Instant::now();
         assert_eq!(manager.silent(10, start, None).event, None);
         // Ports name the next one meanwhile, which does not answer yet.
-        let told = manager.silent(20, start + CONFIRMED_AFTER, None);
-        let event = told.event.unwrap();
+        let reported = manager.silent(20, start + CONFIRMED_AFTER, None);
+        let event = reported.event.unwrap();
         assert_eq!((event.kind, event.after.as_str()), (&SM_CHANGED, "LID 20"), "the first is not blamed");
         assert!(event.before.ends_with("LID 10, priority 8"), "{event:?}");
         let gone = manager.silent(20, start + CONFIRMED_AFTER * 3, None).event.unwrap();
@@ -292,8 +292,8 @@ mod tests {
         let mut manager = Manager::default();
         manager.answered(10, &[record(1, 10, 8, 100, 3)], None);
         // The former master, of a higher priority, was master when the next one last heard of it.
-        let told = manager.answered(20, &[record(2, 20, 4, 7, 3), record(1, 10, 8, 100, 3)], None);
-        assert!(told.event.unwrap().after.ends_with("LID 20, priority 4"));
+        let reported = manager.answered(20, &[record(2, 20, 4, 7, 3), record(1, 10, 8, 100, 3)], None);
+        assert!(reported.event.unwrap().after.ends_with("LID 20, priority 4"));
         let standby = manager.answered(20, &[record(2, 20, 4, 7, 2)], None);
         assert_eq!(standby.trigger, Some(Trigger::LocalPort(NOT_MASTER)));
         assert_eq!(standby.event, None);
@@ -308,8 +308,8 @@ mod tests {
             ManagerChange::default(),
             "a port without a manager says nothing of one"
         );
-        let told = manager.named(20, Some(&topology(2, 20)));
-        assert_eq!(told.event.unwrap().end, (Guid(100), 1));
+        let reported = manager.named(20, Some(&topology(2, 20)));
+        assert_eq!(reported.event.unwrap().end, (Guid(100), 1));
         // Queried afterwards, it is the same one.
         assert_eq!(manager.answered(20, &[record(2, 20, 9, 3, 3)], None).event, None);
     }

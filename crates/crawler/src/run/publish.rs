@@ -34,7 +34,7 @@ pub enum Published {
     Changed,
 }
 
-/// The topology as it was published last, and what is remembered for the next one.
+/// The topology as it was published last, and what is retained for the next one.
 pub struct Publication {
     shared: Arc<Shared>,
     cache: TopologyCache,
@@ -251,7 +251,7 @@ impl Difference {
 
 fn is_same(before: &Topology, old: &Node, after: &Topology, new: &Node) -> bool {
     // By which port a switch was queried differs from walk to walk, and says nothing of the port requested.
-    let told = |info: Option<PortInfo>| info.map(|info| PortInfo { local_port: 0, ..info });
+    let reported = |info: Option<PortInfo>| info.map(|info| PortInfo { local_port: 0, ..info });
     let remote = |topology: &Topology, port: &throughline_infiniband::topology::Port| {
         port.remote.map(|end| (topology.nodes[end.node].guid, end.port))
     };
@@ -259,7 +259,7 @@ fn is_same(before: &Topology, old: &Node, after: &Topology, new: &Node) -> bool 
         && (old.system_guid, old.kind, old.port_count) == (new.system_guid, new.kind, new.port_count)
         && old.ports.len() == new.ports.len()
         && old.ports.iter().zip(&new.ports).all(|(old, new)| {
-            (old.number, old.guid, told(old.info)) == (new.number, new.guid, told(new.info))
+            (old.number, old.guid, reported(old.info)) == (new.number, new.guid, reported(new.info))
                 && remote(before, old) == remote(after, new)
         })
 }

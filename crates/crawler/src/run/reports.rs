@@ -40,8 +40,8 @@ fn place(notice: &Notice, topology: Option<&Topology>) -> (Guid, u8) {
         }
         Subject::Lid { lid, port } => {
             let found = topology.and_then(|topology| topology.port_by_lid(lid));
-            let told = found.map(|found| PortEnd { port: port.unwrap_or(found.port), ..found });
-            told.and_then(end).unwrap_or((Guid(0), 0))
+            let reported = found.map(|found| PortEnd { port: port.unwrap_or(found.port), ..found });
+            reported.and_then(end).unwrap_or((Guid(0), 0))
         }
         Subject::Unknown => (Guid(0), 0),
     }
@@ -60,7 +60,7 @@ fn words(notice: &Notice, place: (Guid, u8), topology: Option<&Topology>) -> Str
         }
         (None, Subject::Gid(_)) => format!("port {}", notice.guid().unwrap_or(Guid(0))),
         (None, Subject::Lid { lid, .. }) => format!("LID {lid}"),
-        (None, Subject::Unknown) => format!("told by LID {}", notice.issuer_lid),
+        (None, Subject::Unknown) => format!("reported by LID {}", notice.issuer_lid),
     }
 }
 
@@ -126,19 +126,19 @@ mod tests {
         assert_eq!(trigger(&notice(144, 9)), Some(Trigger::Trap { number: 144, lid: 9 }));
         assert!(trigger(&notice(64, 0)).is_some());
         assert_eq!(trigger(&notice(131, 7)), None);
-        let told = events(&[notice(131, 7), notice(128, 7), notice(999, 7)], None);
-        assert_eq!((told[0].kind.id, told[0].kind.severity), ("trap.131", Severity::Warning));
-        assert_eq!(told[0].text, "No flow control update came in time: LID 7");
-        assert_eq!((told[1].kind.id, told[1].kind.severity), ("trap.128", Severity::Info));
-        assert_eq!(told[2].kind.id, "trap.other");
-        assert!(told[2].text.contains("999"), "{}", told[2].text);
+        let reported = events(&[notice(131, 7), notice(128, 7), notice(999, 7)], None);
+        assert_eq!((reported[0].kind.id, reported[0].kind.severity), ("trap.131", Severity::Warning));
+        assert_eq!(reported[0].text, "No flow control update came in time: LID 7");
+        assert_eq!((reported[1].kind.id, reported[1].kind.severity), ("trap.128", Severity::Info));
+        assert_eq!(reported[2].kind.id, "trap.other");
+        assert!(reported[2].text.contains("999"), "{}", reported[2].text);
     }
 
     #[test]
     fn a_storm_is_a_number() {
         let storm: Vec<Notice> = (0..500).map(|lid| notice(128, lid)).collect();
-        let told = events(&storm, None);
-        assert_eq!(told.len(), REPORTED_MAX + 1);
-        assert!(told[REPORTED_MAX].text.contains("436 more"), "{}", told[REPORTED_MAX].text);
+        let reported = events(&storm, None);
+        assert_eq!(reported.len(), REPORTED_MAX + 1);
+        assert!(reported[REPORTED_MAX].text.contains("436 more"), "{}", reported[REPORTED_MAX].text);
     }
 }

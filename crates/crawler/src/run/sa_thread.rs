@@ -42,7 +42,7 @@ const REPORTS_TOGETHER: usize = 1024;
 /// Wait after the transport broke before it is opened again.
 const REOPEN_PAUSE: Duration = Duration::from_secs(2);
 
-/// A wish of the thread of discovery.
+/// A request of the discovery thread.
 struct DiscoveryRequest {
     tables: bool,
     answer: SyncSender<Result<Discovery, SaError>>,
@@ -184,16 +184,16 @@ impl Watching {
     }
 
     fn round(&mut self, client: &mut Client, requests: &Receiver<DiscoveryRequest>) -> Result<(), SaError> {
-        if let Ok(wish) = requests.try_recv() {
+        if let Ok(request) = requests.try_recv() {
             let found = sa::discover(
                 client,
                 &self.local,
-                wish.tables,
+                request.tables,
                 &self.config.discovery.limits(),
                 self.stop.flag(),
             );
             // Who queried may be gone.
-            let _ = wish.answer.try_send(found);
+            let _ = request.answer.try_send(found);
         }
         self.look_at_port();
         self.follow_manager(client);
@@ -268,14 +268,14 @@ impl Watching {
     fn name_manager(&mut self) {
         let lid = self.manager_lid();
         let found = self.shared.found();
-        let told = self.manager.named(lid, found.as_ref().map(|found| &*found.topology));
-        self.handle(told);
+        let reported = self.manager.named(lid, found.as_ref().map(|found| &*found.topology));
+        self.handle(reported);
     }
 
     fn look_at_manager(&mut self, client: &mut Client) -> Result<(), SaError> {
         let found = self.shared.found();
         let topology = found.as_ref().map(|found| &*found.topology);
-        let told = match client.managers(self.stop.flag()) {
+        let reported = match client.managers(self.stop.flag()) {
             Ok(managers) => {
                 self.shared.publisher.figures.set(NAME, &SM_UP, 1.0);
                 self.manager.answered(client.manager_lid(), &managers, topology)
@@ -299,23 +299,23 @@ impl Watching {
             // The next one writes its LID into all ports; device files may not show it.
             self.shared.want_discovery(&Trigger::LocalPort("its subnet manager is silent"));
         }
-        self.handle(told);
+        self.handle(reported);
         Ok(())
     }
 
-    fn handle(&mut self, told: ManagerChange) {
+    fn handle(&mut self, reported: ManagerChange) {
         let nodes = self.shared.found().map_or(0, |found| found.topology.nodes.len());
-        if let Some(requests) = told.requests {
+        if let Some(requests) = reported.requests {
             self.shared.heavy_sweep.activity(requests, nodes.max(1));
         }
-        if told.subscribe {
+        if reported.subscribe {
             self.subscribe_due = Instant::now();
         }
-        if let Some(event) = told.event {
+        if let Some(event) = reported.event {
             self.shared.publisher.figures.add(NAME, &SM_CHANGES, 1);
             self.shared.publisher.emit(&[event]);
         }
-        if let Some(trigger) = told.trigger {
+        if let Some(trigger) = reported.trigger {
             self.shared.want_discovery(&trigger);
         }
     }

@@ -31,7 +31,7 @@ const COVERAGE_STREAM: u16 = 1;
 /// Stream of the first batch of samples of a sweep. Each batch of a sweep has its own: a full spool keeps every
 /// second entry of each stream, and so of each port.
 const FIRST_SAMPLE_STREAM: u16 = 16;
-/// What is remembered of ports over restarts, in the state folder.
+/// What is retained of ports over restarts, in the state folder.
 const EPOCHS_FILE: &str = "fabric-epochs";
 /// From one writing of that file to the next. What is cleared between the last one and a crash, and has grown
 /// beyond its old value by the next start, goes unnoticed.

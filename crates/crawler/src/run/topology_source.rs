@@ -61,7 +61,7 @@ impl TopologySource {
             Ok(found) => Ok(found),
             Err(SaError::Stopped) if stop.is_set() => Err(EngineError::Stopped),
             Err(error) => {
-                tracing::debug!(%error, "the subnet administrator was asked for the topology");
+                tracing::debug!(%error, "the topology was requested from the subnet administrator");
                 Ok(walked)
             }
         }

@@ -23,7 +23,7 @@ const FAILED: &str = "failed";
 const TRUNCATED: &str = "truncated";
 const SHRUNK: &str = "shrunk";
 
-/// What is remembered from discovery to discovery.
+/// What is retained from discovery to discovery.
 #[derive(Default)]
 pub struct Trust {
     /// Why the last one was not believed.

@@ -95,9 +95,9 @@ pub(crate) fn parse(file: impl Read) -> io::Result<History> {
             return Err(damaged("its end is missing"));
         }
         let words = line.trim_end();
-        if let Some(told) = words.strip_prefix("end ") {
-            return match u32::from_str_radix(told, 16) {
-                Ok(told) if told == sum => Ok(history),
+        if let Some(reported) = words.strip_prefix("end ") {
+            return match u32::from_str_radix(reported, 16) {
+                Ok(reported) if reported == sum => Ok(history),
                 _ => Err(damaged("its checksum is wrong")),
             };
         }

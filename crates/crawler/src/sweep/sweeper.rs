@@ -24,7 +24,7 @@ const TAG_OPTIONS: u64 = 1 << 49;
 const TAG_SET_SHIFT: u32 = 40;
 /// The bits of a position.
 const TAG_POSITION: u64 = (1 << TAG_SET_SHIFT) - 1;
-/// Ports remembered beyond those of the present topology: as many as LIDs there can be. A port that is gone may
+/// Ports retained beyond those of the present topology: as many as LIDs there can be. A port that is gone may
 /// come back with its counters.
 const FORMER_PORTS_MAX: usize = 1 << 16;
 
@@ -150,14 +150,14 @@ impl Sweeper {
         history
     }
 
-    /// What is remembered of each port: its epoch and what the next reading is held against.
+    /// What is retained of each port: its epoch and what the next reading is held against.
     pub(super) fn history(&self) -> impl Iterator<Item = ((Guid, u8), i64, &Counters)> {
         let known = self.readings.iter().filter(|reading| reading.epoch != 0);
         let present = known.map(|reading| ((reading.guid, reading.port), reading.epoch, &reading.counters));
         present.chain(self.former.iter().map(|(key, (epoch, counters))| (*key, *epoch, counters)))
     }
 
-    /// Takes over what another process remembered; what was read since counts more.
+    /// Takes over what another process retained; what was read since counts more.
     pub(super) fn restore(&mut self, history: History) {
         self.former = history;
         for reading in &mut self.readings {

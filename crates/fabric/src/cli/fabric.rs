@@ -85,13 +85,13 @@ pub fn discover(
     drop(engine);
     if choice == Choice::Auto && sa::is_shut_out(&found) {
         match discover_from_sa(port, settings, sm_key, how, stop) {
-            Ok(told) => {
+            Ok(reported) => {
                 tracing::warn!(
                     "no node beyond the local one answers subnet management requests (an M_Key?): this is what \
                      the subnet administrator knows"
                 );
-                report_failures(&told.failures);
-                return Ok(told);
+                report_failures(&reported.failures);
+                return Ok(reported);
             }
             Err(error) => tracing::warn!("{error:#}"),
         }

@@ -65,8 +65,8 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let source = super::source::open(fabric)?;
     let topology = source.discover(Need::default(), &stop)?.topology;
     let tables = source.multicast(&topology, &stop)?;
-    let told = source.groups(&topology, &tables, &stop)?;
-    let mut groups = Group::all(&topology, &tables, told.as_ref());
+    let reported = source.groups(&topology, &tables, &stop)?;
+    let mut groups = Group::all(&topology, &tables, reported.as_ref());
     if let Some(name) = options.group {
         groups.retain(|group| match name {
             Name::Mgid(mgid) => group.record.is_some_and(|record| record.group == mgid),

@@ -18,7 +18,7 @@ Every command but run reads saved files as well, with --from FOLDER. To save a f
   ibqueryerrors --counters --data > FOLDER/1     for counters; several over time give rates
   saquery -g > FOLDER/groups                     for groups; saquery -m for their members
 ibdiagnet's db_csv, lst, fdbs and mcfdbs will do, too, and so will .gz of each. What a file is, is
-told by its content.
+recognised by its content.
 
 A node with an InfiniBand adapter and access to /dev/infiniband/umad* is needed. To try it on a
 simulated fabric: `make prefix` unpacks ibsim and opensm and installs nothing. With BIN for bin/
@@ -142,7 +142,7 @@ forwarding tables: exact with static routing, one possibility with adaptive rout
 which. --check walks all pairs, names the table entries that lose packets or let them circle, and
 links that can wait for each other's buffers in a circle (a credit loop), and ends with status 2
 where it found any. A circle is judged by virtual lane: by the service level of each path, which the
-subnet administrator is asked for, and the mappings of the switches. Where those are not known, that
+subnet administrator is queried, and the mappings of the switches. Where those are not known, that
 is said and is no finding. --all counts all pairs of hosts, or with --json prints each
 way on a line of its own.";
 
@@ -156,7 +156,7 @@ Examples:
 
 What the subnet administrator tells of each group, and the tree in the switches' multicast
 forwarding tables: the links that carry a broadcast, the hosts it reaches, members it misses.
-A line `10 -> 2 NODE` says: out by port 10, in by port 2 of NODE. Members are told to who knows
+A line `10 -> 2 NODE` says: out by port 10, in by port 2 of NODE. Members are reported to those who know
 the SM_Key; without an administrator only the trees are shown.";
 
 /// Of `usage`.

@@ -16,7 +16,7 @@ use throughline_daemon::Failure;
 use throughline_infiniband::reading::{PortReading, Selection};
 use throughline_shares::estimate::{Kind, estimate};
 
-/// Links shown where nothing else is asked for: a screen.
+/// Links shown where nothing else is requested: a screen.
 const TOP: usize = 20;
 
 /// Options of `shares`.

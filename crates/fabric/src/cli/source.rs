@@ -28,7 +28,7 @@ use throughline_infiniband::route::{LaneVerdict, SwitchRouting};
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
 
-/// Pairs of hosts whose paths the subnet administrator is asked for at most: one query each, 7,000 a second at best.
+/// Pairs of hosts whose paths are requested from the subnet administrator at most: one query each, 7,000 a second at best.
 const LANE_PAIRS_MAX: usize = 20_000;
 
 /// What a command needs besides nodes, ports and cables.
@@ -230,21 +230,21 @@ impl Source {
             }
             answer => answer,
         };
-        let mut told = ask(key);
-        if let Ok(told) = &mut told
-            && told.is_trusted
+        let mut reported = ask(key);
+        if let Ok(reported) = &mut reported
+            && reported.is_trusted
         {
             // Where members are reported, a group without any is left out.
             if let Ok(groups) = ask(Key::default()) {
-                told.is_cut |= groups.is_cut;
-                told.members.extend(groups.members);
+                reported.is_cut |= groups.is_cut;
+                reported.members.extend(groups.members);
             }
         }
-        match told {
+        match reported {
             Ok(groups) => {
                 if groups.is_cut {
                     tracing::warn!(
-                        "groups that share a multicast LID are not all told by this administrator"
+                        "groups that share a multicast LID are not all reported by this administrator"
                     );
                 }
                 Ok(Some(groups))

@@ -18,10 +18,10 @@ pub fn on_signals() -> anyhow::Result<Stop> {
     let signals = SigSet::from_iter([Signal::SIGTERM, Signal::SIGINT]);
     signals.thread_block()?;
     let stop = Stop::default();
-    let told = stop.clone();
+    let reported = stop.clone();
     std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
         let Ok(signal) = signals.wait() else { return };
-        told.set();
+        reported.set();
         // Where no thread can be started, a second signal remains.
         let _ = std::thread::Builder::new().name("grace".to_owned()).spawn(move || {
             std::thread::sleep(GRACE);

@@ -71,9 +71,9 @@ fn attack_12_a_switch_behind_each_port() {
     let honest = 2 * (SMALL.hosts + SMALL.leafs * SMALL.uplinks);
     until("an honest sweep", || swept(&double.batches()) == (honest, 0));
     let marks = || double.batches().iter().map(|batch| batch.ib_topology_marks.len()).sum::<usize>();
-    let remembered = folder.path().join("state/fabric-topology");
-    until("a topology in the state folder", || remembered.exists());
-    let memory = std::fs::read(&remembered).unwrap();
+    let retained = folder.path().join("state/fabric-topology");
+    until("a topology in the state folder", || retained.exists());
+    let memory = std::fs::read(&retained).unwrap();
     fabric.control(&format!("endless leaf001 {FREE_PORT}")).unwrap();
     let has = |kind: &str| double.events().iter().filter(|event| event.kind == kind).count();
     until("the truncation is an event", || has("discovery.truncated") == 1);
@@ -91,7 +91,7 @@ fn attack_12_a_switch_behind_each_port() {
     assert!(stored.iter().all(|guid| is_real(*guid)), "made-up nodes are in the inventory");
     assert_eq!((has("discovery.truncated"), has("topology.retained"), has("node.gone")), (1, 1, 0));
     assert_eq!(has("node.new"), 0);
-    assert_eq!(std::fs::read(&remembered).unwrap(), memory);
+    assert_eq!(std::fs::read(&retained).unwrap(), memory);
     assert_eq!(metric(&daemon.metrics(), "throughline_topology_truncated"), 1.0);
     let (status, text) = daemon.health();
     assert!(status == 200 && text.starts_with("degraded") && text.contains("max_ports"), "{status} {text}");

@@ -73,9 +73,9 @@ fn details_agree_with_perfquery() {
     let swept = lines(&simulated.crawl(&arguments));
     let port = &swept[&(FatTree::switch_guid(4).to_string(), 3)];
     for (_, name, option, ours, set) in fields {
-        let told = read_perfquery(&simulated.tool("perfquery", &[option, &port["lid"].to_string(), "3"]));
-        assert_eq!(port[ours], told[name], "{name}");
-        assert_eq!(told[name], set, "{name}: the console did not set it");
+        let reported = read_perfquery(&simulated.tool("perfquery", &[option, &port["lid"].to_string(), "3"]));
+        assert_eq!(port[ours], reported[name], "{name}");
+        assert_eq!(reported[name], set, "{name}: the console did not set it");
     }
     assert!(swept.values().all(|port| port["symbol_error"].is_u64()), "optional sets take nothing along");
     let usual = simulated.crawl(&["sweep", "--once", "--json"]);
@@ -100,11 +100,11 @@ fn clear_needs_a_yes_and_clears_only_what_was_chosen() {
         ["symbol_error", "link_downed", "transmit_wait"].map(|name| line[name].as_u64().unwrap())
     };
     let clear = ["clear", "--node", &guid, "--ports", "3", "--counters", "symbol_error,transmit_wait"];
-    let told = simulated.crawl(&clear);
-    assert!(told.contains("port 3: would be cleared") && told.contains("add --yes"), "{told}");
+    let reported = simulated.crawl(&clear);
+    assert!(reported.contains("port 3: would be cleared") && reported.contains("add --yes"), "{reported}");
     assert_eq!(of(&simulated, 3), [55, 5, 77]);
-    let told = simulated.crawl(&[clear.as_slice(), &["--yes"]].concat());
-    assert!(told.contains("port 3: cleared") && !told.contains("port 4"), "{told}");
+    let reported = simulated.crawl(&[clear.as_slice(), &["--yes"]].concat());
+    assert!(reported.contains("port 3: cleared") && !reported.contains("port 4"), "{reported}");
     assert_eq!(of(&simulated, 3), [0, 5, 0]);
     assert_eq!(of(&simulated, 4), [55, 5, 77]);
 }

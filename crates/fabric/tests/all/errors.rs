@@ -214,8 +214,8 @@ fn fifty_faults_are_those_of_ibqueryerrors() {
     };
     let full: BTreeSet<_> =
         everything.iter().filter(|((_, _, counter), value)| is_full(counter, **value)).collect();
-    let told: BTreeSet<_> = moving.iter().collect();
-    assert!(told.is_subset(&full), "{told:?}");
+    let reported: BTreeSet<_> = moving.iter().collect();
+    assert!(reported.is_subset(&full), "{reported:?}");
 }
 
 #[test]
@@ -337,7 +337,7 @@ fn details_are_those_of_ibqueryerrors() {
     let theirs = simulated.fabric.tool("ibqueryerrors", None).unwrap().arg("--details").output().unwrap();
     let theirs = String::from_utf8(theirs.stdout).unwrap();
     let name = simulated::SMALL.switch_description(1);
-    let told = figures_of(&theirs, &name, 3);
+    let reported = figures_of(&theirs, &name, 3);
     let ours = simulated.crawl(&["errors", "--totals", "--details", "--json"]);
     let line: Value = serde_json::from_str(&ours).unwrap();
     assert_eq!((line["description"].as_str().unwrap(), line["num"].as_u64()), (name.as_str(), Some(3)));
@@ -358,9 +358,9 @@ fn details_are_those_of_ibqueryerrors() {
         ("inactive_discards", "PortLocalPhysicalErrors"),
         ("switch_hoq_lifetime_limit_discards", "PortDLIDMappingErrors"),
     ];
-    assert_eq!(told.len(), theirs_by_ours.len(), "{theirs}");
+    assert_eq!(reported.len(), theirs_by_ours.len(), "{theirs}");
     for (our_name, their_name) in theirs_by_ours {
-        assert_eq!(figures[our_name], told[their_name], "{our_name}: {theirs}");
+        assert_eq!(figures[our_name], reported[their_name], "{our_name}: {theirs}");
     }
     let table = simulated.crawl(&["errors", "--totals", "--details"]);
     assert!(table.contains("receive_errors=60 [local_physical_errors=41 looping_errors>=65535]"), "{table}");

@@ -133,19 +133,23 @@ fn links_nodes_and_cables() {
     let ((leaf_guid, leaf_id), (host_guid, host_id)) = (leaf(0), host(0));
 
     // A host's cable is pulled and plugged again.
-    let told = watched.act(
+    let reported = watched.act(
         &format!("Unlink \"{leaf_id}\"[1]"),
         &[(&events::LINK_DOWN, leaf_guid, 1), (&events::NODE_GONE, host_guid, 0)],
     );
-    assert_eq!((told[0].remote_ib_guid, told[0].remote_ib_port), (host_guid.0, 1));
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("up", "down"));
-    assert!(told[0].text.contains("leaf001 port 1") && told[0].text.contains("node0001"), "{}", told[0].text);
-    assert!(told[1].before.contains("leaf001 port 1"), "where it was: {:?}", told[1]);
-    let told = watched.act(
+    assert_eq!((reported[0].remote_ib_guid, reported[0].remote_ib_port), (host_guid.0, 1));
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("up", "down"));
+    assert!(
+        reported[0].text.contains("leaf001 port 1") && reported[0].text.contains("node0001"),
+        "{}",
+        reported[0].text
+    );
+    assert!(reported[1].before.contains("leaf001 port 1"), "where it was: {:?}", reported[1]);
+    let reported = watched.act(
         &format!("ReLink \"{leaf_id}\"[1]"),
         &[(&events::LINK_UP, leaf_guid, 1), (&events::NODE_BACK, host_guid, 0)],
     );
-    assert!(told[1].after.contains("leaf001 port 1"), "{:?}", told[1]);
+    assert!(reported[1].after.contains("leaf001 port 1"), "{:?}", reported[1]);
 
     // One cable between switches: nobody is gone.
     let uplink = (SMALL.hosts / SMALL.leafs + 1) as u8;
@@ -157,19 +161,19 @@ fn links_nodes_and_cables() {
     // A host is plugged in elsewhere: at another switch, in one go and with a pause.
     let free = SMALL.ports as u8;
     let (other_guid, other_id) = leaf(2);
-    let told = watched.act(
+    let reported = watched.act(
         &format!("Unlink \"{host_id}\"[1]\nLink \"{host_id}\"[1] \"{other_id}\"[{free}]"),
         &[(&events::CABLE_MOVED, host_guid, 1)],
     );
-    assert!(told[0].before.contains("leaf001 port 1"), "{:?}", told[0]);
-    assert!(told[0].after.contains(&format!("leaf003 port {free}")), "{:?}", told[0]);
-    assert_eq!((told[0].remote_ib_guid, told[0].remote_ib_port), (other_guid.0, u32::from(free)));
+    assert!(reported[0].before.contains("leaf001 port 1"), "{:?}", reported[0]);
+    assert!(reported[0].after.contains(&format!("leaf003 port {free}")), "{:?}", reported[0]);
+    assert_eq!((reported[0].remote_ib_guid, reported[0].remote_ib_port), (other_guid.0, u32::from(free)));
     watched.act(&format!("Unlink \"{host_id}\"[1]"), &[(&events::NODE_GONE, host_guid, 0)]);
-    let told = watched.act(
+    let reported = watched.act(
         &format!("Link \"{host_id}\"[1] \"{leaf_id}\"[1]"),
         &[(&events::CABLE_MOVED, host_guid, 1), (&events::NODE_BACK, host_guid, 0)],
     );
-    assert!(told[0].before.contains(&format!("leaf003 port {free}")), "{:?}", told[0]);
+    assert!(reported[0].before.contains(&format!("leaf003 port {free}")), "{:?}", reported[0]);
 
     let page = watched.daemon.metrics();
     for series in
@@ -190,9 +194,13 @@ fn a_link_that_was_down_for_a_moment_is_an_event() {
     );
     // Counted from what a sweep has read.
     until("a sweep", || watched.daemon.metrics().contains("infiniband_switch_port_link_downed_total"));
-    let told = watched.act(&both, &[(&events::LINK_INTERRUPTED, leaf_guid, 2)]);
-    assert_eq!((told[0].remote_ib_guid, told[0].remote_ib_port), (host_guid.0, 1));
-    assert!(told[0].text.contains("leaf001 port 2") && told[0].text.ends_with("once"), "{}", told[0].text);
+    let reported = watched.act(&both, &[(&events::LINK_INTERRUPTED, leaf_guid, 2)]);
+    assert_eq!((reported[0].remote_ib_guid, reported[0].remote_ib_port), (host_guid.0, 1));
+    assert!(
+        reported[0].text.contains("leaf001 port 2") && reported[0].text.ends_with("once"),
+        "{}",
+        reported[0].text
+    );
     let kinds: Vec<String> = watched.double.events().into_iter().map(|event| event.kind).collect();
     assert_eq!(kinds, ["link.interrupted"], "one event for both ends");
 }
@@ -201,14 +209,18 @@ fn a_link_that_was_down_for_a_moment_is_an_event() {
 fn silence_is_not_absence() {
     let mut watched = Watched::start(&SMALL.to_net().unwrap(), None);
     let ((guid, id), (leaf_guid, leaf_id)) = (host(7), leaf(1));
-    let told = watched.act(&format!("Error \"{id}\"[1] 100"), &[(&events::NODE_SILENT, guid, 0)]);
-    assert!(told[0].text.contains("its link is up at"), "{:?}", told[0]);
+    let reported = watched.act(&format!("Error \"{id}\"[1] 100"), &[(&events::NODE_SILENT, guid, 0)]);
+    assert!(reported[0].text.contains("its link is up at"), "{:?}", reported[0]);
     watched.act(&format!("Error \"{id}\"[1] 0"), &[(&events::NODE_ANSWERS, guid, 0)]);
     let errors = |rate: u32| -> String {
         (0..=SMALL.ports).map(|port| format!("Error \"{leaf_id}\"[{port}] {rate}\n")).collect()
     };
-    let told = watched.act(&errors(100), &[(&events::NODE_SILENT, leaf_guid, 0)]);
-    assert!(told[0].text.contains("6 nodes can only be reached through silent ones"), "{:?}", told[0]);
+    let reported = watched.act(&errors(100), &[(&events::NODE_SILENT, leaf_guid, 0)]);
+    assert!(
+        reported[0].text.contains("6 nodes can only be reached through silent ones"),
+        "{:?}",
+        reported[0]
+    );
     watched.act(&errors(0), &[(&events::NODE_ANSWERS, leaf_guid, 0)]);
     let events = watched.double.events();
     assert!(events.iter().all(|event| !event.kind.starts_with("node.gone")), "{events:#?}");
@@ -229,23 +241,23 @@ fn what_changes_of_a_node() {
     // Another entry in the node-name map.
     let map = watched.simulated.fabric.folder().join("names");
     std::fs::write(map, format!("{guid} \"fileserver two\"\n")).unwrap();
-    let told = watched.expect("the map", Instant::now(), &[(&events::NODE_RENAMED, guid, 0)]);
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("fileserver", "fileserver two"));
+    let reported = watched.expect("the map", Instant::now(), &[(&events::NODE_RENAMED, guid, 0)]);
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("fileserver", "fileserver two"));
 
     // Another LID.
-    let told = watched.act(&format!("Baselid \"{id}\"[1] 777"), &[(&events::NODE_LID, guid, 0)]);
-    assert_eq!(told[0].after, "777");
-    assert!(told[0].text.contains("fileserver two"), "{:?}", told[0]);
+    let reported = watched.act(&format!("Baselid \"{id}\"[1] 777"), &[(&events::NODE_LID, guid, 0)]);
+    assert_eq!(reported[0].after, "777");
+    assert!(reported[0].text.contains("fileserver two"), "{:?}", reported[0]);
 
     // Another adapter at the same place.
     let new = Guid(guid.0 + 0x1000_0000);
-    let told = watched.act(&format!("Guid \"{id}\" {:#x}", new.0), &[(&events::NODE_REPLACED, new, 0)]);
+    let reported = watched.act(&format!("Guid \"{id}\" {:#x}", new.0), &[(&events::NODE_REPLACED, new, 0)]);
     assert!(
-        told[0].before.contains(&guid.to_string()) && told[0].before.contains("fileserver two"),
+        reported[0].before.contains(&guid.to_string()) && reported[0].before.contains("fileserver two"),
         "{:?}",
-        told[0]
+        reported[0]
     );
-    assert!(told[0].after.contains(&new.to_string()), "{:?}", told[0]);
+    assert!(reported[0].after.contains(&new.to_string()), "{:?}", reported[0]);
 }
 
 #[test]
@@ -259,39 +271,43 @@ fn links_that_are_less_than_they_were() {
         start
     };
     let start = set("width", "1", &watched);
-    let told = watched.expect("width 1", start, &[(&events::LINK_WIDTH, leaf_guid, 2)]);
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("4xEDR", "1xEDR"));
-    assert_eq!((told[0].remote_ib_guid, told[0].remote_ib_port), (host(1).0.0, 1));
+    let reported = watched.expect("width 1", start, &[(&events::LINK_WIDTH, leaf_guid, 2)]);
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("4xEDR", "1xEDR"));
+    assert_eq!((reported[0].remote_ib_guid, reported[0].remote_ib_port), (host(1).0.0, 1));
     let start = set("width", "3", &watched);
-    let told = watched.expect("width 3", start, &[(&events::LINK_RESTORED, leaf_guid, 2)]);
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("1xEDR", "4xEDR"));
+    let reported = watched.expect("width 3", start, &[(&events::LINK_RESTORED, leaf_guid, 2)]);
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("1xEDR", "4xEDR"));
 }
 
 #[test]
 fn without_a_manager_and_with_another_one() {
     let mut watched = Watched::begin(start_unmanaged(&SMALL.to_net().unwrap()), None);
     let (leaf_guid, _) = leaf(0);
-    let told = watched.expect("no manager", Instant::now(), &[(&events::PORT_STUCK, leaf_guid, 2)]);
-    assert_eq!(told[0].after, "Initialize");
+    let reported = watched.expect("no manager", Instant::now(), &[(&events::PORT_STUCK, leaf_guid, 2)]);
+    assert_eq!(reported[0].after, "Initialize");
 
     // A slower link; a manager would set it back.
     let start = Instant::now();
     watched.simulated.tool("ibportstate", &["-D", "0", "2", "espeed", "1"]);
-    let told = watched.expect("espeed 1", start, &[(&events::LINK_SPEED, leaf_guid, 2)]);
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("4xEDR", "4xFDR"));
+    let reported = watched.expect("espeed 1", start, &[(&events::LINK_SPEED, leaf_guid, 2)]);
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("4xEDR", "4xFDR"));
 
     let start = Instant::now();
     let first = Manager::start(&watched.simulated, &host(4).1, 0);
-    let told = watched.expect("a manager", start, &[(&events::PORT_ACTIVE, leaf_guid, 2)]);
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("stuck", "Active"));
+    let reported = watched.expect("a manager", start, &[(&events::PORT_ACTIVE, leaf_guid, 2)]);
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("stuck", "Active"));
     // One that nobody queried while it lived can't be distinguished from the next one.
     let is_up = "throughline_sm_up{source=\"administration\"} 1";
     until("an answer of the first manager", || watched.daemon.metrics().contains(is_up));
     drop(first);
     let start = Instant::now();
     let _second = Manager::start(&watched.simulated, &host(9).1, 0);
-    let told = watched.expect("another manager", start, &[(&events::SM_CHANGED, host(9).0, 1)]);
-    assert!(told[0].before.contains("node0005") && told[0].after.contains("node0010"), "{:?}", told[0]);
+    let reported = watched.expect("another manager", start, &[(&events::SM_CHANGED, host(9).0, 1)]);
+    assert!(
+        reported[0].before.contains("node0005") && reported[0].after.contains("node0010"),
+        "{:?}",
+        reported[0]
+    );
 }
 
 #[test]
@@ -304,16 +320,16 @@ fn a_link_that_flaps_is_told_as_one() {
     watched.act(&down, &[(&events::LINK_DOWN, leaf_guid, port)]);
     watched.act(&up, &[(&events::LINK_UP, leaf_guid, port)]);
     watched.act(&down, &[(&events::LINK_DOWN, leaf_guid, port)]);
-    let told = watched.act(&up, &[(&events::LINK_FLAP, leaf_guid, port)]);
-    assert!(told[0].text.contains("4 changes"), "{:?}", told[0]);
+    let reported = watched.act(&up, &[(&events::LINK_FLAP, leaf_guid, port)]);
+    assert!(reported[0].text.contains("4 changes"), "{:?}", reported[0]);
     watched.act(&down, &[]);
     watched.act(&up, &[]);
     watched.act(&down, &[]);
-    let told = watched.act(&up, &[(&events::LINK_FLAP, leaf_guid, port)]);
-    assert!(told[0].text.contains("8 changes"), "{:?}", told[0]);
+    let reported = watched.act(&up, &[(&events::LINK_FLAP, leaf_guid, port)]);
+    assert!(reported[0].text.contains("8 changes"), "{:?}", reported[0]);
     let singles =
         watched.double.events().iter().filter(|e| e.kind == "link.up" || e.kind == "link.down").count();
-    assert_eq!(singles, 3, "single changes of a flapping link are not told");
+    assert_eq!(singles, 3, "single changes of a flapping link are not reported");
 }
 
 #[test]
@@ -326,18 +342,18 @@ fn what_happens_while_nobody_watches() {
     let start = Instant::now();
     watched.daemon = Daemon::start_in(&watched.simulated, &watched.configuration, state);
     let port = 3;
-    let told = watched.expect(
+    let reported = watched.expect(
         "pulled while stopped",
         start,
         &[(&events::LINK_DOWN, leaf_guid, port), (&events::NODE_GONE, gone, 0)],
     );
-    assert!(told.iter().all(|event| event.text.starts_with("while not watched: ")), "{told:#?}");
+    assert!(reported.iter().all(|event| event.text.starts_with("while not watched: ")), "{reported:#?}");
     watched.act(&format!("ReLink \"{leaf_id}\"[{port}]"), &[(&events::NODE_BACK, gone, 0)]);
     // What is reported of the subnet manager is not this test's.
     let events = watched.double.events();
-    let told =
+    let reported =
         events.iter().filter(|event| event.kind.starts_with("link.") || event.kind.starts_with("node."));
-    assert_eq!(told.count(), 4, "{events:#?}");
+    assert_eq!(reported.count(), 4, "{events:#?}");
 }
 
 #[test]
@@ -359,11 +375,15 @@ fn a_flapping_link_is_told_steady_after_its_window() {
         }
         flaps()
     });
-    let told = watched.expect("steady", Instant::now(), &[(&events::LINK_STEADY, leaf_guid, port)]);
-    assert_eq!(told[0].before, "flapping");
+    let reported = watched.expect("steady", Instant::now(), &[(&events::LINK_STEADY, leaf_guid, port)]);
+    assert_eq!(reported[0].before, "flapping");
     // The last change was the link's return; a walk may not have seen it when the window was over.
-    assert!(["up", "down"].contains(&told[0].after.as_str()), "{:?}", told[0]);
-    assert!(told[0].text.contains("leaf004") && told[0].text.ends_with("and steady"), "{:?}", told[0]);
+    assert!(["up", "down"].contains(&reported[0].after.as_str()), "{:?}", reported[0]);
+    assert!(
+        reported[0].text.contains("leaf004") && reported[0].text.ends_with("and steady"),
+        "{:?}",
+        reported[0]
+    );
     // What comes afterwards is reported one by one again.
     watched.act(&format!("Unlink \"{leaf_id}\"[{port}]"), &[(&events::LINK_DOWN, leaf_guid, port)]);
 }
@@ -374,14 +394,14 @@ fn the_crawlers_own_cable_is_pulled() {
     let simulated = start(&SMALL.to_net().unwrap());
     let mut watched = Watched::begin_with(simulated, None, Some(&id), INTERVALS);
     let start = Instant::now();
-    let told =
+    let reported =
         watched.act_blind(&format!("Unlink \"{id}\"[1]"), start, &[(&events::FABRIC_CUT_OFF, guid, 1)]);
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("linked", "no link"));
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("linked", "no link"));
     // A link elsewhere goes while nobody can see it; nothing is guessed of it.
     watched.simulated.fabric.console(&format!("Unlink \"{leaf_id}\"[1]")).unwrap();
-    let told =
+    let reported =
         watched.act_blind(&format!("ReLink \"{id}\"[1]"), Instant::now(), &[(&events::FABRIC_SEEN, guid, 1)]);
-    assert_eq!((told[0].before.as_str(), told[0].after.as_str()), ("no link", "linked"));
+    assert_eq!((reported[0].before.as_str(), reported[0].after.as_str()), ("no link", "linked"));
     let all = watched.double.events();
     let at = |kind: &str| all.iter().position(|event| event.kind == kind);
     assert!(at("node.gone").is_none_or(|gone| gone > at("fabric.seen").unwrap()), "{all:#?}");
@@ -408,8 +428,12 @@ fn counters_that_somebody_clears() {
     let sweeps = || watched.double.batches().iter().map(|batch| batch.coverage.len()).sum::<usize>();
     let before = sweeps();
     until("they are read", || sweeps() >= before + 3);
-    let told = watched.act(&set(2..=2, &leaf_id, 1), &[(&events::COUNTER_CLEARED, leaf_guid, 2)]);
-    assert!(told[0].after.contains("leaf003") && told[0].after.ends_with("port 2"), "{:?}", told[0]);
+    let reported = watched.act(&set(2..=2, &leaf_id, 1), &[(&events::COUNTER_CLEARED, leaf_guid, 2)]);
+    assert!(
+        reported[0].after.contains("leaf003") && reported[0].after.ends_with("port 2"),
+        "{:?}",
+        reported[0]
+    );
     // Many at once are not reported one by one, however the sweep fell between them.
     let all = set(1..=3, &leaf_id, 0) + &set(1..=2, &leaf(1).1, 0);
     watched.simulated.fabric.console(&all).unwrap();

@@ -255,8 +255,8 @@ fn what_does_not_answer_is_absent_and_named() {
         std::thread::sleep(Duration::from_millis(20));
     };
     assert!(!page.contains(&counter), "no old value is served as a new one");
-    let told = format!("infiniband_switch_collect_timeout{{guid=\"{dead}\",collector=\"switch\"}} 1\n");
-    assert!(page.contains(&told), "{page}");
+    let reported = format!("infiniband_switch_collect_timeout{{guid=\"{dead}\",collector=\"switch\"}} 1\n");
+    assert!(page.contains(&reported), "{page}");
     let alive = FatTree::switch_guid(2).to_string();
     assert!(page.contains(&format!("infiniband_switch_port_transmit_data_bytes_total{{guid=\"{alive}\"")));
     let age = page.lines().find(|line| line.starts_with("throughline_last_round_timestamp_seconds")).unwrap();
@@ -292,7 +292,7 @@ fn a_sweep_that_nothing_follows_is_not_shown_for_ever() {
     let ibsim = simulated.fabric.pids()[0];
     signal(ibsim, Signal::SIGSTOP);
     let stale = wait_for("ports are shown still", &|page| series(page).is_empty());
-    assert!(ended(&stale) > 1.6e9, "the age of the last sweep is told");
+    assert!(ended(&stale) > 1.6e9, "the age of the last sweep is reported");
     for query in ["?shard=1/2", "?shard=2/2", "?counters=all"] {
         assert!(series(&daemon.page(query)).is_empty(), "{query}");
     }

@@ -86,7 +86,7 @@ fn read_links(text: &str, seen: &mut Seen) {
                 .then(|| (number(there, "lid"), number(there, "num"), text(there, "description")));
             let key = (text(here, "description"), number(here, "num"));
             let value = (number(here, "lid"), state, active.clone(), remote, could.join(" "));
-            assert!(seen.insert(key, value).is_none(), "each port is told once");
+            assert!(seen.insert(key, value).is_none(), "each port is reported once");
         }
     }
 }

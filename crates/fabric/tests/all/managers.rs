@@ -22,7 +22,7 @@ fn one_manager_is_killed_and_another_takes_over() {
         let line = page.lines().find(|line| line.starts_with(name));
         line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or(0.0)
     };
-    let told = |kind: &str| -> Vec<Event> {
+    let reported = |kind: &str| -> Vec<Event> {
         double.events().into_iter().filter(|event| event.kind.starts_with(kind)).collect()
     };
     let read =
@@ -32,18 +32,18 @@ fn one_manager_is_killed_and_another_takes_over() {
     until("a sweep", || read() > 0);
 
     drop(first);
-    until("sm.gone", || !told("sm.gone").is_empty());
+    until("sm.gone", || !reported("sm.gone").is_empty());
     assert_eq!(figure(is_up), 0.0);
-    let gone = &told("sm.gone")[0];
+    let gone = &reported("sm.gone")[0];
     assert_eq!((gone.ib_guid, gone.ib_port, gone.severity.as_str()), (FatTree::host_guid(4).0, 1, "error"));
     assert!(gone.before.contains("node0005") && gone.before.ends_with("priority 3"), "{gone:?}");
     let before = read();
     until("sweeps without a manager", || read() > before + 160);
 
     let _second = Manager::start(&simulated, &FatTree::host_id(9), 7);
-    until("sm.changed", || !told("sm.changed").is_empty());
+    until("sm.changed", || !reported("sm.changed").is_empty());
     until("a manager that answers again", || figure(is_up) == 1.0);
-    let changed = &told("sm.changed")[0];
+    let changed = &reported("sm.changed")[0];
     assert_eq!((changed.ib_guid, changed.ib_port), (FatTree::host_guid(9).0, 1));
     assert_eq!(changed.before, gone.before);
     assert!(changed.after.contains("node0010") && changed.after.ends_with("priority 7"), "{changed:?}");
@@ -52,7 +52,7 @@ fn one_manager_is_killed_and_another_takes_over() {
     let (mads, before) = (asked(), read());
     until("looks at the manager", || asked() >= mads + 2.0);
     until("sweeps with the other manager", || read() > before + 160);
-    assert_eq!((told("sm.gone").len(), told("sm.changed").len()), (1, 1), "{:#?}", told("sm."));
+    assert_eq!((reported("sm.gone").len(), reported("sm.changed").len()), (1, 1), "{:#?}", reported("sm."));
     for kind in ["sm.gone", "sm.changed"] {
         assert_eq!(figure(&format!("throughline_topology_events_total{{source=\"{kind}\"}}")), 1.0);
     }
@@ -72,22 +72,22 @@ fn a_handover_is_told_once_and_names_both() {
     );
     let mut daemon = Daemon::start(&simulated, &configuration);
     let up = "throughline_sm_up{source=\"administration\"} 1";
-    let told = || -> Vec<Event> {
+    let reported = || -> Vec<Event> {
         double.events().into_iter().filter(|event| event.kind.starts_with("sm.")).collect()
     };
     until("a manager that answers", || daemon.metrics().contains(up));
     let second = Manager::start(&simulated, &FatTree::host_id(9), 7);
-    until("an event", || !told().is_empty());
+    until("an event", || !reported().is_empty());
     until("the new manager answers", || daemon.metrics().contains(up));
-    let events = told();
+    let events = reported();
     let [changed] = events.as_slice() else { panic!("{events:#?}") };
     assert_eq!((changed.kind.as_str(), changed.ib_guid), ("sm.changed", FatTree::host_guid(9).0));
     assert!(changed.before.contains("node0005") && changed.before.ends_with("priority 3"), "{changed:?}");
     assert!(changed.after.contains("node0010") && changed.after.ends_with("priority 7"), "{changed:?}");
     // The master dies, and the standby takes over: it is the master that is missed.
     drop(second);
-    until("the standby took over", || told().iter().any(|event| event.after.contains("node0005")));
-    let events = told();
+    until("the standby took over", || reported().iter().any(|event| event.after.contains("node0005")));
+    let events = reported();
     assert!(events[1..].iter().all(|event| event.before.contains("node0010")), "{events:#?}");
     assert_eq!(daemon.stop(), 0);
 }

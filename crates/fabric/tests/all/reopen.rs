@@ -41,12 +41,12 @@ struct Played {
 
 impl Played {
     fn at(socket: &std::path::Path) -> Played {
-        let (stop, told) = UnixStream::pair().unwrap();
+        let (stop, reported) = UnixStream::pair().unwrap();
         let socket = socket.to_owned();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
             let scenario = Scenario::new(SMALL.to_net().unwrap());
-            serve(&scenario, &socket, told.as_fd(), || ready.send(()).map_err(std::io::Error::other))
+            serve(&scenario, &socket, reported.as_fd(), || ready.send(()).map_err(std::io::Error::other))
                 .unwrap();
         });
         is_ready.recv().unwrap();

@@ -159,8 +159,8 @@ fn a_port_in_use_is_told_and_taken_once_it_is_free() {
     command.env("THROUGHLINE__HTTP__LISTEN", &address).args(["run", "--state-dir", "state"]);
     let mut crawler = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut log = BufReader::new(crawler.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let told = log.find(|line| line.contains(&address)).unwrap();
-    assert!(told.contains("http.listen"), "{told}");
+    let reported = log.find(|line| line.contains(&address)).unwrap();
+    assert!(reported.contains("http.listen"), "{reported}");
     // What else it says must not stand in its way.
     std::thread::spawn(move || log.for_each(drop));
     drop(taken);

@@ -170,16 +170,16 @@ fn every_linked_port_is_swept_once() {
         }
         // ibqueryerrors' data report covers nothing that the sweep leaves out.
         let report = simulated.tool("ibqueryerrors", &["--counters", "--data"]);
-        let mut told = 0;
+        let mut reported = 0;
         for line in report.lines().filter(|line| line.contains("GUID 0x") && !line.contains("port ALL")) {
             let words: Vec<&str> = line.split_whitespace().collect();
             let guid = u64::from_str_radix(words[1].trim_start_matches("0x"), 16).unwrap();
             let port: u64 = words[3].trim_end_matches(':').parse().unwrap();
             let down = !seen.get(&guid).is_some_and(|node| node.cables.contains_key(&(port as u8)));
             assert!(down || port == 0 || swept.contains_key(&(format!("{guid:#018x}"), port)), "{line}");
-            told += usize::from(!down);
+            reported += usize::from(!down);
         }
-        assert!(told > 0, "{report}");
+        assert!(reported > 0, "{report}");
     }
 }
 
@@ -202,6 +202,9 @@ fn a_dead_node_hides_no_other() {
     let (table, said) =
         (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     assert!(table.contains("of 80 ports read"), "{table}");
-    let told = said.lines().find(|line| line.contains("were not read")).unwrap();
-    assert!(told.contains(&FatTree::host_guid(20).to_string()) && told.contains("ports=[1]"), "{told}");
+    let reported = said.lines().find(|line| line.contains("were not read")).unwrap();
+    assert!(
+        reported.contains(&FatTree::host_guid(20).to_string()) && reported.contains("ports=[1]"),
+        "{reported}"
+    );
 }

@@ -36,10 +36,10 @@ fn behind_an_m_key_the_administrator_tells() {
     let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
     let (open, _) = discover(&fabric, &[]);
     fabric.control("mkey 0x1badcafe 2").unwrap();
-    let (mut told, said) = discover(&fabric, &["--timeout", "20"]);
+    let (mut reported, said) = discover(&fabric, &["--timeout", "20"]);
     assert!(said.contains("M_Key"), "{said}");
-    assert_eq!(told.as_object_mut().unwrap().remove("source").unwrap(), "sa");
-    assert_eq!(told, open);
+    assert_eq!(reported.as_object_mut().unwrap().remove("source").unwrap(), "sa");
+    assert_eq!(reported, open);
 
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m_key");

@@ -45,7 +45,7 @@ impl Plan {
             return Err(format!("{} conditions; the most is {MATCHERS_MAX}", query.matchers.len()));
         }
         if query.start_timestamp_ms > query.end_timestamp_ms {
-            return Err("the time asked for ends before it begins".to_owned());
+            return Err("the time requested ends before it begins".to_owned());
         }
         let matchers = query
             .matchers

@@ -44,7 +44,7 @@ fn processes_and_their_gpus() {
     let many: String = (1000..1070).map(|pid| format!("process 5 {pid}\n")).collect();
     let scenario = format!("process 0-1 4711\nprocess 3 4712\n{many}");
     let mut bench = Bench::scenario("hgx-h200", &scenario).with(|config| config.interval = NEVER).start();
-    assert!(bench.source().processes().is_err(), "not asked for");
+    assert!(bench.source().processes().is_err(), "not requested");
     bench.next_batch();
     let known = processes(&bench, Result::is_ok).unwrap();
     let uuid = |gpu: usize| bench.gpus()[gpu].uuid.clone();

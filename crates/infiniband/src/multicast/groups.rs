@@ -77,16 +77,16 @@ impl Group {
     /// All groups that are known of, by LID and MGID: those of the administrator, and LIDs that only tables have.
     /// `reported` is `None` where there is no administrator to query.
     #[must_use]
-    pub fn all(topology: &Topology, tables: &MulticastTables, told: Option<&Groups>) -> Vec<Group> {
+    pub fn all(topology: &Topology, tables: &MulticastTables, reported: Option<&Groups>) -> Vec<Group> {
         let mut by_group: BTreeMap<(u16, u128), Vec<McMember>> = BTreeMap::new();
-        for record in told.iter().flat_map(|groups| &groups.members) {
+        for record in reported.iter().flat_map(|groups| &groups.members) {
             by_group.entry((record.mlid, record.group)).or_default().push(*record);
         }
         let mut sharing: BTreeMap<u16, usize> = BTreeMap::new();
         for (mlid, _) in by_group.keys() {
             *sharing.entry(*mlid).or_default() += 1;
         }
-        let is_told = told.is_some_and(|groups| groups.is_trusted);
+        let is_told = reported.is_some_and(|groups| groups.is_trusted);
         // Who may be reached by a LID: the members of all its groups. Managers may send to send-only members, too.
         let mut joined: BTreeMap<u16, Vec<PortEnd>> = BTreeMap::new();
         let mut groups = Vec::new();

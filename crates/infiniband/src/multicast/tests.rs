@@ -79,7 +79,7 @@ fn tables_become_records_of_their_switches() {
     let [first, second] = &batch.ib_multicast_tables[..] else { panic!("{batch:?}") };
     assert_eq!((first.generation, first.guid), (7, 0x100));
     assert_eq!((first.entries[0].mlid, first.entries[0].ports.as_slice()), (u32::from(MLID), &[1, 3][..]));
-    assert_eq!((second.guid, second.entries.len()), (0x120, 0), "an empty table is told, too");
+    assert_eq!((second.guid, second.entries.len()), (0x120, 0), "an empty table is reported, too");
     assert!(crate::records::multicast(&topology, &tables, &[], 7).is_empty());
 }
 
@@ -126,9 +126,9 @@ fn record(port_guid: u64, join_state: u8) -> McMember {
 fn members_are_held_against_the_tree() {
     let topology = ring();
     let tables = tables(&topology, [&[1, 3], &[2, 3], &[]]);
-    let told = |members: Vec<McMember>| Groups { members, is_trusted: true, is_cut: false };
+    let reported = |members: Vec<McMember>| Groups { members, is_trusted: true, is_cut: false };
     // Host 3 receives, host 5 should and does not, host 4 is reached and is no member, somebody only sends.
-    let groups = told(vec![record(0x131, 1), record(0x151, 1), record(0x999, 4)]);
+    let groups = reported(vec![record(0x131, 1), record(0x151, 1), record(0x999, 4)]);
     let all = Group::all(&topology, &tables, Some(&groups));
     let [group] = all.as_slice() else { panic!("{all:?}") };
     assert_eq!(group.missed, [Guid(0x151)]);
@@ -147,7 +147,8 @@ fn members_are_held_against_the_tree() {
     assert_eq!(document["tree"]["parts"], 1);
     assert_eq!(document["ok"], false);
     // One member alone needs no tree.
-    let alone = Group::all(&topology, &MulticastTables::new(&topology), Some(&told(vec![record(0x131, 1)])));
+    let alone =
+        Group::all(&topology, &MulticastTables::new(&topology), Some(&reported(vec![record(0x131, 1)])));
     assert!(alone[0].is_sound());
 }
 
@@ -173,7 +174,7 @@ fn tables_without_an_administrator_are_groups_too() {
     let all = Group::all(&topology, &tables, None);
     assert_eq!(all.len(), 1);
     assert!(all[0].members.is_none() && all[0].strangers.is_empty());
-    assert!(group_text(&topology, &all[0]).contains("members are not told"));
+    assert!(group_text(&topology, &all[0]).contains("members are not reported"));
     assert!(group_document(&topology, &all[0])["members"].is_null());
 }
 

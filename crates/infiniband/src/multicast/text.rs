@@ -97,9 +97,8 @@ pub fn group_text(topology: &Topology, group: &Group) -> String {
             let send_only = members.iter().filter(|member| !member.receives()).count();
             let _ = writeln!(text, "{} members, {send_only} of them only send", members.len());
         }
-        None => {
-            text.push_str("members are not told (without the SM_Key, or without a subnet administrator)\n")
-        }
+        None => text
+            .push_str("members are not reported (without the SM_Key, or without a subnet administrator)\n"),
     }
     if group.is_shared {
         text.push_str("other groups have the same MLID: the tree is for the members of all\n");

@@ -288,9 +288,9 @@ fn groups_and_members_of_saquery() {
         all.extend(files);
         read_files(&all)
     };
-    let told = read(&[("g", &group), ("m", &member)]).unwrap().groups.unwrap();
-    assert!(told.is_trusted && told.members.len() == 2);
-    let joined = told.members[0];
+    let reported = read(&[("g", &group), ("m", &member)]).unwrap().groups.unwrap();
+    assert!(reported.is_trusted && reported.members.len() == 2);
+    let joined = reported.members[0];
     assert_eq!((joined.mlid, joined.mtu, joined.rate, joined.pkey), (0xC000, 4, 3, 0xFFFF));
     assert_eq!((joined.port_guid(), joined.join_state, joined.scope), (Some(Guid(0x2001)), 1, 2));
     assert_eq!(joined.queue_key, None, "no file has it: absent");

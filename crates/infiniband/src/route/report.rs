@@ -118,9 +118,9 @@ impl Topology {
         for finding in pairs.findings.iter().take(FINDINGS_SHOWN) {
             let _ = writeln!(text, "{}", self.finding_text(finding));
         }
-        let told = pairs.findings.len().min(FINDINGS_SHOWN) as u64;
-        if pairs.findings_total > told {
-            let _ = writeln!(text, "and {} more entries like these", pairs.findings_total - told);
+        let reported = pairs.findings.len().min(FINDINGS_SHOWN) as u64;
+        if pairs.findings_total > reported {
+            let _ = writeln!(text, "and {} more entries like these", pairs.findings_total - reported);
         }
         if let Some((cycle, verdict)) = credit_loop {
             let _ = match verdict {

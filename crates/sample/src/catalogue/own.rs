@@ -36,7 +36,7 @@ metrics! { ALL, SelfStats:
     927 DATABASE_BYTES "database_bytes" Gauge Bytes Wraps(63), "Size of the database on disk.", "asked from PostgreSQL";
     928 DATABASE_CHUNKS "database_chunks" Gauge Count Wraps(63), "Chunks of all hypertables.", "asked from TimescaleDB";
     929 DROPPED_CHUNKS "dropped_chunks" Counter Count Wraps(63), "Chunks removed because all their rows were older than their table's retention.", "counted by the daemon";
-    930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "told with each batch";
+    930 CLOCK_ERROR_SECONDS "clock_error_seconds" Gauge Seconds Wraps(63), "Estimated error of this node's clock.", "reported with each batch";
     931 ROUND_COMMIT_SECONDS "round_commit_seconds" Gauge Seconds Wraps(63), "From the first reading of this part's last delivered round to the acknowledged commit of its rows.", "counted by the daemon";
     932 MADS_RECEIVED "mads_received" Counter Count Wraps(63), "Management datagrams received.", "counted by the daemon";
     933 MAD_WIRE_BYTES "mad_wire_bytes" Counter Bytes Wraps(63), "Bytes of management datagrams on the link of the local port, both directions, 290 each with headers; each further hop carries them again.", "counted by the daemon";
@@ -47,9 +47,9 @@ metrics! { ALL, SelfStats:
     938 SM_CHANGES "sm_changes" Counter Count Wraps(63), "Times that another subnet manager was master, that it began anew, or that it did not answer.", "counted by the daemon";
     939 SM_UP "sm_up" Gauge Count Wraps(63), "1 while the subnet manager answers, 0 while it does not.", "asked from the subnet administrator";
     940 GIVEN_WAY_SECONDS "given_way_seconds" Counter Seconds Wraps(63), "Time for which a look at the topology waited because the subnet manager swept hard.", "counted by the daemon";
-    941 TOPOLOGY_FROM_SA "topology_from_sa" Gauge Count Wraps(63), "1 while the topology is told by the subnet administrator because the nodes do not answer, 0 while the nodes tell it.", "counted by the daemon";
-    947 DISCOVERY_REQUESTS "discovery_requests" Counter Count Wraps(63), "Looks at the fabric's topology that were asked for before their time; the reason stands in the place of the source.", "counted by the daemon";
-    948 TOPOLOGY_EVENTS "topology_events" Counter Count Wraps(63), "Changes of the fabric's topology that were told; the kind of event stands in the place of the source.", "counted by the daemon";
+    941 TOPOLOGY_FROM_SA "topology_from_sa" Gauge Count Wraps(63), "1 while the topology is reported by the subnet administrator because the nodes do not answer, 0 while the nodes tell it.", "counted by the daemon";
+    947 DISCOVERY_REQUESTS "discovery_requests" Counter Count Wraps(63), "Looks at the fabric's topology that were requested before their time; the reason stands in the place of the source.", "counted by the daemon";
+    948 TOPOLOGY_EVENTS "topology_events" Counter Count Wraps(63), "Changes of the fabric's topology that were reported; the kind of event stands in the place of the source.", "counted by the daemon";
     949 WALK_MADS "walk_mads" Gauge Count Wraps(63), "Management datagrams that the last look at the topology took: light, or whole with forwarding tables.", "counted by the daemon";
     950 LIGHT_WALKS "light_walks" Counter Count Wraps(63), "Looks at what can have changed of the topology, between whole walks.", "counted by the daemon";
     951 UNANSWERED_NODES "unanswered_nodes" Gauge Count Wraps(63), "Nodes of the fabric that are linked and do not answer, and nodes that can only be reached through such.", "counted by the daemon";
@@ -61,7 +61,7 @@ metrics! { ALL, SelfStats:
     954 LAST_ROUND_TIMESTAMP_SECONDS "last_round_timestamp_seconds" Gauge Seconds Wraps(63), "When the last round of this part that read anything ended, in seconds since 1970: what is served is as old.", "counted by the daemon";
     955 RENDERED_PAGES "rendered_pages" Counter Count Wraps(63), "Pages made of a sweep; scrapes of the same sweep share one.", "counted by the daemon";
     956 REFUSED_SCRAPES "refused_scrapes" Counter Count Wraps(63), "Scrapes whose query could not be answered.", "counted by the daemon";
-    957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "told by the collector";
+    957 CRAWLER_ACTIVE "crawler_active" Gauge Count Wraps(63), "1 while this crawler sweeps, 0 while it stands by for another one of its subnet.", "reported by the collector";
     958 FENCED_ENTRIES "fenced_entries" Counter Count Wraps(63), "Entries of a crawler left out because another one had the term of their subnet.", "counted by the daemon";
     970 RUNNING_JOBS "running_jobs" Gauge Count Wraps(63), "Jobs of which a rank runs on this node.", "counted by the daemon";
     971 REFUSED_CONNECTIONS "refused_connections" Counter Count Wraps(63), "Connections that were refused or closed: of MPI ranks by the agent, of senders by the collector; the reason stands in the place of the source.", "counted by the daemon";

@@ -129,7 +129,7 @@ fn major_version(postgres: &Path, user: Option<&ServerUser>) -> Result<u32, Stri
         .ok_or_else(|| format!("postgres --version says '{}'", text.trim()))
 }
 
-/// Where the extension's control file may be, told by pg_config where there is one (Debian has it in a
+/// Where the extension's control file may be, reported by pg_config where there is one (Debian has it in a
 /// package of its own), else by the layouts of Debian and of a build from source.
 fn share_folders(bin: &Path, major: u32, user: Option<&ServerUser>) -> Vec<PathBuf> {
     let mut folders = Vec::new();

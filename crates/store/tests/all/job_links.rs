@@ -59,7 +59,7 @@ async fn rates_of_its_own_nodes_while_it_ran() {
         near("p95_bytes_per_second", p95);
         near("max_bytes_per_second", max);
         if row.get::<_, &str>("kind") == "fabric" {
-            // A link whose speed nobody told has rates and no share.
+            // A link whose speed nobody reported has rates and no share.
             assert_eq!((number("p95_utilisation"), number("max_utilisation")), (None, None));
         } else {
             assert_eq!(row.get::<_, Option<i64>>("rate_bytes_per_second"), Some(1000));

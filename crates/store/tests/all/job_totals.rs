@@ -187,7 +187,7 @@ async fn totals_are_the_last_rows_of_each_life() {
         let elapsed = f64::from(rank + 1) * 0.01 * f64::from(i32::try_from(counted).unwrap());
         assert!((row.get::<_, f64>("elapsed_seconds") - elapsed).abs() < 1e-9, "{row:?}");
         assert!((row.get::<_, f64>("longest_seconds") - f64::from(rank + 1) / 1000.0).abs() < 1e-9);
-        // What nobody told is absent, not 0.
+        // What nobody reported is absent, not 0.
         assert_eq!(row.get::<_, Option<f64>>("wait_seconds").is_some(), key.0 == "isend");
         let received = (key.0 == "irecv").then_some(counted * 4096);
         assert_eq!(row.get::<_, Option<i64>>("received_bytes"), received);

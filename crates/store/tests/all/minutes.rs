@@ -140,11 +140,11 @@ fn is_close(one: Option<f64>, other: Option<f64>) -> bool {
     }
 }
 
-fn assert_same(told: &BTreeMap<(i64, i64), Minute>, expected: &BTreeMap<(i64, i64), Minute>, what: &str) {
+fn assert_same(reported: &BTreeMap<(i64, i64), Minute>, expected: &BTreeMap<(i64, i64), Minute>, what: &str) {
     let keys = |minutes: &BTreeMap<(i64, i64), Minute>| minutes.keys().copied().collect::<Vec<_>>();
-    assert_eq!(keys(told), keys(expected), "{what}");
+    assert_eq!(keys(reported), keys(expected), "{what}");
     for (key, minute) in expected {
-        let other = &told[key];
+        let other = &reported[key];
         let pairs = minute.sent.iter().zip(&other.sent).chain(minute.received.iter().zip(&other.received));
         let is_same = is_close(Some(minute.seconds), Some(other.seconds))
             && pairs.into_iter().all(|(one, other)| is_close(*one, *other))
@@ -167,7 +167,7 @@ fn offset(time: SystemTime) -> i64 {
 }
 
 /// Rows of minutes, by minute and epoch, with columns of the same meaning under other names.
-async fn told(client: &Client, query: &str) -> BTreeMap<(i64, i64), Minute> {
+async fn reported(client: &Client, query: &str) -> BTreeMap<(i64, i64), Minute> {
     let mut minutes = BTreeMap::new();
     for row in client.query(query, &[]).await.unwrap() {
         let real = |place: usize| row.get::<_, Option<f32>>(place).map(f64::from);
@@ -244,7 +244,7 @@ async fn minutes_of_ports_are_what_is_made_of_one_reading_after_the_other() {
                         transmit_busy_ratio, receive_bytes_per_second, receive_peak_bytes_per_second,
                         receive_busy_ratio, last_time, {columns} FROM {table} WHERE {id} = {port}"
             );
-            assert_same(&told(&client, &query).await, &expected, &format!("{table} {port}"));
+            assert_same(&reported(&client, &query).await, &expected, &format!("{table} {port}"));
         }
     }
     // Readings that were left out of the minutes' making by a crash are made up for: as after one between both steps.
@@ -310,7 +310,7 @@ async fn minutes_of_links_keep_their_place_and_their_source() {
         expected.values_mut().for_each(|minute| {
             minute.last = minute.last.map(|(_, sent, received)| (0, sent, received));
         });
-        assert_same(&told(&client, &query).await, &expected, &format!("{source} link {link}"));
+        assert_same(&reported(&client, &query).await, &expected, &format!("{source} link {link}"));
     }
     let views = "SELECT count(*) FILTER (WHERE link = 1), count(*) FILTER (WHERE link = 2), max(transmit_utilisation) \
                  FROM nvlink_link_minutes";
@@ -400,9 +400,9 @@ async fn what_is_read_once_a_minute_goes_from_one_reading_to_the_next() {
     let query =
         "SELECT transmit_wait_bytes_per_second, errors FROM ib_port_minutes WHERE seconds > 0 ORDER BY time";
     let rows = client.query(query, &[]).await.unwrap();
-    let told: Vec<(Option<f32>, Option<i64>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let reported: Vec<(Option<f32>, Option<i64>)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let of = |errors| (Some(80.0), errors);
-    assert_eq!(told, [of(None), of(Some(1)), of(Some(3)), of(Some(5)), of(Some(7))]);
+    assert_eq!(reported, [of(None), of(Some(1)), of(Some(3)), of(Some(5)), of(Some(7))]);
 }
 
 #[tokio::test]

@@ -68,7 +68,7 @@ async fn every_class_and_datatype_and_algorithms_that_counters_prove() {
         (("stub_size", 0), ("size", 5e9)),
         (("stub_state", 0), ("state", -3.0)),
     ];
-    assert_eq!(last, BTreeMap::from(expected), "text, a window's and what nobody asked for are not read");
+    assert_eq!(last, BTreeMap::from(expected), "text, a window's and what nobody requested are not read");
     assert_eq!(agent.receiver.status().missing_variables, 3, "text, the window's and one that is nowhere");
 
     let reported = |class: u64| -> Vec<_> {
