@@ -130,7 +130,11 @@ impl CertificateFiles<'_> {
 fn is_issued_by(certificate: &CertificateDer<'_>, issuer: &CertificateDer<'_>) -> bool {
     let parsed = |der| X509Certificate::from_der(der).ok().map(|(_, parsed)| parsed);
     match (parsed(certificate), parsed(issuer)) {
-        (Some(certificate), Some(issuer)) => certificate.issuer() == issuer.subject(),
+        (Some(certificate), Some(issuer)) => {
+            // Names alone say little: a site's certificates may all have the same.
+            certificate.issuer() == issuer.subject()
+                && certificate.verify_signature(Some(issuer.public_key())).is_ok()
+        }
         _ => false,
     }
 }

@@ -116,7 +116,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let nowhere = Database::from_url("postgresql://a@nowhere/b").unwrap();
+        let nowhere = Database::from_url("postgresql://a@nowhere/b?sslmode=disable").unwrap();
         let server = Server::new(&figures, nowhere, Limits::default(), &Access::default()).unwrap();
         let server = tokio::spawn(server.run(listener, stop.clone()));
         let first = fetch(address, "/").await;

@@ -25,13 +25,13 @@ fn join(simulated: &Simulated, group: &str, state: u8, guids: &[u64]) {
     let guids: Vec<String> = guids.iter().map(|guid| format!("{guid:#x}")).collect();
     let task = format!("{group} {state} {}", guids.join(" "));
     let mut command = simulated.fabric.client(program, None).unwrap();
-    command.args(["--exact", "joins_what_it_is_told", "--ignored"]).env(TASK, task);
+    command.args(["--exact", "multicast::joins_as_requested", "--ignored"]).env(TASK, task);
     succeed(&mut command);
 }
 
 #[test]
 #[ignore = "needs the task that the other tests give it"]
-fn joins_what_it_is_told() {
+fn joins_as_requested() {
     let task = std::env::var(TASK).unwrap();
     let words: Vec<&str> = task.split(' ').collect();
     let group = u128::from(words[0].parse::<std::net::Ipv6Addr>().unwrap());

@@ -192,11 +192,24 @@ async fn a_prometheus_scrapes_all_daemons_and_answers_rate_over_port_counters() 
     {
         accepted_by_promtool(&page(address).await);
     }
-    fabric_panels_answer(&prometheus.api, &database).await;
+    // Panels leave out the newest step of time, so there have to be readings of a whole one before it.
+    let mut findings = fabric_panels_without_answer(&prometheus.api, &database).await;
+    let start_of_panels = Instant::now();
+    while !findings.is_empty() {
+        assert!(start_of_panels.elapsed() < LIMIT, "{findings:#?}");
+        site.drive(start);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        if start_of_panels.elapsed().as_secs().is_multiple_of(5) {
+            findings = fabric_panels_without_answer(&prometheus.api, &database).await;
+        }
+    }
 }
 
-/// Fabric panels of both data sources, on what went through the whole path.
-async fn fabric_panels_answer(prometheus: &Prometheus, database: &throughline_store::Database) {
+/// What is wrong with fabric panels of both data sources, on what went through the whole path.
+async fn fabric_panels_without_answer(
+    prometheus: &Prometheus,
+    database: &throughline_store::Database,
+) -> Vec<String> {
     let sources = Sources { sql: Some(reader(database).await), prometheus: Some(prometheus.clone()) };
     let report = check(&Files::read(&root()).unwrap(), &sources, last_minute()).await.unwrap();
     // There is no GPU and no MPI program here, and there is no event. The seeded database has all of that.
@@ -207,8 +220,7 @@ async fn fabric_panels_answer(prometheus: &Prometheus, database: &throughline_st
             .any(|of| finding.place.starts_with(of))
             && !others.iter().any(|other| finding.to_string().to_lowercase().contains(other))
     };
-    let findings: Vec<String> = report.findings.iter().filter(of_fabric).map(ToString::to_string).collect();
-    assert!(findings.is_empty(), "{findings:#?}");
+    report.findings.iter().filter(of_fabric).map(ToString::to_string).collect()
 }
 
 /// The `/metrics` page at an address, as Prometheus' text format.
