@@ -118,7 +118,8 @@ async fn the_second_takes_over_and_never_both_write() {
 
     // Stopped in order: the lease is given back at once.
     second.signal(Signal::SIGTERM);
-    assert!(second.child.wait().unwrap().success());
+    let status = second.child.wait().unwrap();
+    assert!(status.success(), "{status}");
     until("the first taking over", async || first.is_active() == Some(true)).await;
     let before = sweeps(&client).await;
     until("sweeps of the first again", async || sweeps(&client).await >= before + 3).await;
