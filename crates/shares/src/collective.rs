@@ -3,13 +3,18 @@
 //! Algorithms have the names of Open MPI's functions `ompi_coll_base_OPERATION_intra_NAME`, as the agent reports them.
 //! Shapes follow Open MPI 4.1 and 5.0. Bytes are payload, without headers ([`crate::wire`] adds those).
 
+mod allgather;
 mod alltoall;
+mod bcast;
 mod gather;
 mod halving;
+mod parts;
+mod plan;
 mod prefix;
 mod reduce;
 mod tree;
 
+use plan::{Out, Plan};
 use std::str::FromStr;
 
 /// Segment fan-out of `chain` where no setting says otherwise (coll_tuned_bcast_algorithm_chain_fanout).
@@ -90,33 +95,6 @@ impl Call {
     pub fn even(ranks: u32, root: u32, block: u64) -> Self {
         Self { ranks, root, blocks: vec![block], element: 1 }
     }
-
-    fn block(&self, rank: u32) -> u64 {
-        match self.blocks.as_slice() {
-            [] => 0,
-            [all] => *all,
-            each => each.get(rank as usize).copied().unwrap_or(0),
-        }
-    }
-
-    /// Bytes of the blocks of all ranks.
-    fn total(&self) -> u64 {
-        (0..self.ranks).map(|rank| self.block(rank)).sum()
-    }
-
-    /// Elements of the message, for operations that have one.
-    fn elements(&self) -> u64 {
-        self.block(self.root) / self.element.max(1)
-    }
-
-    fn bytes(&self, elements: u64) -> u64 {
-        elements * self.element.max(1)
-    }
-
-    /// The rank at a distance from the root.
-    fn at_distance(&self, distance: u32) -> u32 {
-        (self.root + distance) % self.ranks
-    }
 }
 
 /// Bytes from one rank to another, in a number of messages.
@@ -132,35 +110,15 @@ pub struct Edge {
     pub messages: u64,
 }
 
-/// The traffic of one call.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Layout {
-    /// Single edges, in no order; a pair may be there several times.
-    Edges(Vec<Edge>),
-    /// Each rank sends its block to each other rank, in one message.
-    Complete,
-}
-
-impl Layout {
-    /// The edges, those of [`Layout::Complete`] included: ranks x (ranks - 1) of them.
-    #[must_use]
-    pub fn edges(self, call: &Call) -> Vec<Edge> {
-        match self {
-            Self::Edges(edges) => edges,
-            Self::Complete => {
-                let pairs = (0..call.ranks).flat_map(|source| (0..call.ranks).map(move |to| (source, to)));
-                let others = pairs.filter(|(source, destination)| source != destination);
-                others
-                    .map(|(source, destination)| Edge {
-                        source,
-                        destination,
-                        bytes: call.block(source),
-                        messages: 1,
-                    })
-                    .collect()
-            }
-        }
-    }
+/// What one rank sends to one other in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// The receiving rank.
+    pub peer: u32,
+    /// Payload, bytes.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
 }
 
 /// Why there is no layout.
@@ -185,56 +143,86 @@ pub enum LayoutError {
         /// Ranks.
         ranks: u32,
     },
+    /// The rank whose sends were requested is no rank of the communicator.
+    #[error("the rank {rank} is not below the number of ranks, {ranks}")]
+    Rank {
+        /// The rank.
+        rank: u32,
+        /// Ranks.
+        ranks: u32,
+    },
 }
 
-/// What collects edges while an algorithm is laid out. Messages of a rank to itself are none.
-#[derive(Default)]
-struct Edges(Vec<Edge>);
-
-impl Edges {
-    fn send(&mut self, source: u32, destination: u32, bytes: u64) {
-        if source != destination {
-            self.0.push(Edge { source, destination, bytes, messages: 1 });
-        }
+/// What one rank of a call sends: one entry for each peer, in their order.
+///
+/// Takes time and memory by the number of its peers, or by the logarithm of the number of ranks where that is more. Calls
+/// whose blocks differ (the v-variants) take time by the number of ranks.
+///
+/// # Errors
+/// [`LayoutError`]: the algorithm has no model, or the rank or the root is none of the ranks.
+pub fn sends(
+    operation: Operation,
+    algorithm: &str,
+    call: &Call,
+    rank: u32,
+) -> Result<Vec<Sent>, LayoutError> {
+    if rank >= call.ranks {
+        return Err(LayoutError::Rank { rank, ranks: call.ranks });
     }
-
-    fn exchange(&mut self, one: u32, other: u32, bytes: u64) {
-        self.send(one, other, bytes);
-        self.send(other, one, bytes);
-    }
+    check_root(call)?;
+    of_rank(operation, algorithm, &Plan::new(call), rank)
 }
 
-/// Lays out one call.
+/// Lays out one call: what each rank sends to each other, the edges of a rank one after the other.
+///
+/// Linear algorithms and alltoall have about ranks x (ranks - 1) edges: for many ranks, use [`sends`].
 ///
 /// # Errors
 /// [`LayoutError`]: the algorithm has no model, or the root is none of the ranks.
-pub fn layout(operation: Operation, algorithm: &str, call: &Call) -> Result<Layout, LayoutError> {
+pub fn layout(operation: Operation, algorithm: &str, call: &Call) -> Result<Vec<Edge>, LayoutError> {
+    check_root(call)?;
+    let plan = Plan::new(call);
+    let mut edges = Vec::new();
+    for source in 0..call.ranks {
+        let sends = of_rank(operation, algorithm, &plan, source)?;
+        edges.extend(sends.into_iter().map(|Sent { peer, bytes, messages }| Edge {
+            source,
+            destination: peer,
+            bytes,
+            messages,
+        }));
+    }
+    Ok(edges)
+}
+
+fn check_root(call: &Call) -> Result<(), LayoutError> {
     if call.ranks > 0 && call.root >= call.ranks {
         return Err(LayoutError::Root { root: call.root, ranks: call.ranks });
     }
-    if call.ranks < 2 {
-        return Ok(Layout::Edges(Vec::new()));
+    Ok(())
+}
+
+fn of_rank(operation: Operation, algorithm: &str, plan: &Plan, rank: u32) -> Result<Vec<Sent>, LayoutError> {
+    if plan.n < 2 {
+        return Ok(Vec::new());
     }
-    let mut edges = Edges::default();
+    let mut out = Out::of(rank);
     let known = match operation {
-        Operation::Bcast => tree::bcast(algorithm, call, &mut edges),
-        Operation::Reduce => reduce::reduce(algorithm, call, &mut edges),
-        Operation::Allreduce => reduce::allreduce(algorithm, call, &mut edges),
+        Operation::Bcast => bcast::bcast(algorithm, plan, rank, &mut out),
+        Operation::Reduce => reduce::reduce(algorithm, plan, rank, &mut out),
+        Operation::Allreduce => reduce::allreduce(algorithm, plan, rank, &mut out),
         Operation::ReduceScatter | Operation::ReduceScatterBlock => {
-            reduce::reduce_scatter(algorithm, call, &mut edges)
+            reduce::reduce_scatter(algorithm, plan, rank, &mut out)
         }
-        Operation::Allgather | Operation::Allgatherv => gather::allgather(algorithm, call, &mut edges),
-        Operation::Gather | Operation::Gatherv => gather::gather(algorithm, call, &mut edges),
-        Operation::Scatter | Operation::Scatterv => gather::scatter(algorithm, call, &mut edges),
-        Operation::Scan | Operation::Exscan => prefix::scan(algorithm, call, &mut edges),
-        Operation::Barrier => alltoall::barrier(algorithm, call, &mut edges),
-        Operation::Alltoall | Operation::Alltoallv => match alltoall::alltoall(algorithm, call, &mut edges) {
-            Some(true) => return Ok(Layout::Complete),
-            found => found.map(|_| ()),
-        },
+        Operation::Allgather | Operation::Allgatherv => allgather::allgather(algorithm, plan, rank, &mut out),
+        Operation::Gather | Operation::Gatherv => gather::gather(algorithm, plan, rank, &mut out),
+        Operation::Scatter | Operation::Scatterv => gather::scatter(algorithm, plan, rank, &mut out),
+        Operation::Scan | Operation::Exscan => prefix::scan(algorithm, plan, rank, &mut out),
+        Operation::Barrier => alltoall::barrier(algorithm, plan, rank, &mut out),
+        Operation::Alltoall | Operation::Alltoallv => alltoall::alltoall(algorithm, plan, rank, &mut out),
     };
     match known {
-        Some(()) => Ok(Layout::Edges(edges.0)),
+        Some(()) => Ok(out.by_peer()),
         None => Err(LayoutError::Algorithm { operation, algorithm: algorithm.to_owned() }),
     }
 }

@@ -1,65 +1,61 @@
 //! Alltoall, and barriers.
 
-use super::{Call, Edges};
+use super::halving::masks;
+use super::plan::{Out, Plan};
 
-/// Alltoall by an algorithm: `Some(true)` where each rank sends its block to each other one, `Some(false)` where edges
-/// were added, `None` for one without a model.
-pub(super) fn alltoall(algorithm: &str, call: &Call, edges: &mut Edges) -> Option<bool> {
-    let n = call.ranks;
+/// Alltoall by an algorithm of Open MPI; `None` for one without a model.
+pub(super) fn alltoall(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     match algorithm {
-        "basic_linear" | "pairwise" | "linear_sync" | "two_procs" => return Some(true),
-        // At each step all blocks whose distance has that bit go as far.
-        "bruck" => {
-            let mut distance = 1;
-            while distance < n {
-                let blocks = (1..n).filter(|block| block & distance != 0).count() as u64;
-                for rank in 0..n {
-                    edges.send(rank, (rank + distance) % n, blocks * call.block(rank));
-                }
-                distance <<= 1;
-            }
+        "basic_linear" | "pairwise" | "linear_sync" | "two_procs" | "basic_inplace" => {
+            plan.others(rank).for_each(|peer| out.send(peer, plan.block(rank)));
         }
+        "bruck" => bruck(plan, rank, out),
         _ => return None,
     }
-    Some(false)
+    Some(())
 }
 
-/// Barrier by an algorithm: messages without payload. `None` for one without a model.
-pub(super) fn barrier(algorithm: &str, call: &Call, edges: &mut Edges) -> Option<()> {
-    let n = call.ranks;
+/// At each step all blocks whose distance has that bit go as far.
+pub(super) fn bruck(plan: &Plan, rank: u32, out: &mut Out) {
+    for bit in masks(plan.n) {
+        out.send((rank + bit) % plan.n, with_bit(bit, plan.n) * plan.block(rank));
+    }
+}
+
+/// How many numbers below a limit have a bit.
+fn with_bit(bit: u32, limit: u32) -> u64 {
+    let (bit, limit) = (u64::from(bit), u64::from(limit));
+    limit / (2 * bit) * bit + (limit % (2 * bit)).saturating_sub(bit)
+}
+
+/// Barrier by an algorithm of Open MPI: messages without payload. `None` for one without a model.
+pub(super) fn barrier(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+    let n = plan.n;
     match algorithm {
-        "basic_linear" => (1..n).for_each(|rank| edges.exchange(0, rank, 0)),
-        "doublering" => (0..n).for_each(|rank| {
-            edges.send(rank, (rank + 1) % n, 0);
-            edges.send(rank, (rank + 1) % n, 0);
-        }),
-        "two_procs" if n == 2 => edges.exchange(0, 1, 0),
-        "bruck" => {
-            let mut distance = 1;
-            while distance < n {
-                (0..n).for_each(|rank| edges.send(rank, (rank + distance) % n, 0));
-                distance <<= 1;
-            }
-        }
+        "basic_linear" if rank == 0 => (1..n).for_each(|peer| out.send(peer, 0)),
+        "basic_linear" => out.send(0, 0),
+        "doublering" => out.send_many(plan.next(rank), 0, 2),
+        "two_procs" if n == 2 => out.send(1 - rank, 0),
+        "bruck" => masks(n).for_each(|distance| out.send((rank + distance) % n, 0)),
         "recursivedoubling" => {
             let power = 1 << n.ilog2();
-            (power..n).for_each(|rank| edges.exchange(rank, rank - power, 0));
-            let mut mask = 1;
-            while mask < power {
-                (0..power).for_each(|rank| edges.send(rank, rank ^ mask, 0));
-                mask <<= 1;
+            if rank >= power {
+                out.send(rank - power, 0);
+            } else {
+                masks(power).for_each(|mask| out.send(rank ^ mask, 0));
+                if rank + power < n {
+                    out.send(rank + power, 0);
+                }
             }
         }
         "tree" => {
-            let depth = n.next_power_of_two();
-            let mut step = 1;
-            while step < depth {
-                for rank in
-                    (0..n).filter(|rank| rank & (step - 1) == 0 && rank & step == 0 && rank + step < n)
-                {
-                    edges.exchange(rank, rank + step, 0);
+            for step in masks(n).filter(|step| rank & (step - 1) == 0) {
+                // Up where the step's bit is set, down where it is not.
+                if rank & step != 0 {
+                    out.send(rank - step, 0);
+                } else if rank + step < n {
+                    out.send(rank + step, 0);
                 }
-                step <<= 1;
             }
         }
         _ => return None,

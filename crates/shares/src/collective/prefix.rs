@@ -1,20 +1,17 @@
 //! Scan and exscan.
 
-use super::{Call, Edges};
+use super::halving::masks;
+use super::plan::{Out, Plan};
 
-/// Scan or exscan by an algorithm; `None` for one without a model.
-pub(super) fn scan(algorithm: &str, call: &Call, edges: &mut Edges) -> Option<()> {
-    let bytes = call.block(0);
+/// Scan or exscan by an algorithm of Open MPI; `None` for one without a model.
+pub(super) fn scan(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+    let bytes = plan.block(0);
     match algorithm {
-        "linear" => (1..call.ranks).for_each(|rank| edges.send(rank - 1, rank, bytes)),
+        "linear" if rank + 1 < plan.n => out.send(rank + 1, bytes),
+        "linear" => {}
         "recursivedoubling" => {
-            let mut mask = 1;
-            while mask < call.ranks {
-                for rank in (0..call.ranks).filter(|rank| rank ^ mask < call.ranks) {
-                    edges.send(rank, rank ^ mask, bytes);
-                }
-                mask <<= 1;
-            }
+            let partners = masks(plan.n).map(|mask| rank ^ mask).filter(|partner| *partner < plan.n);
+            partners.for_each(|partner| out.send(partner, bytes));
         }
         _ => return None,
     }

@@ -1,115 +1,105 @@
 //! Reductions: reduce, allreduce and reduce_scatter.
 
-use super::{CHAINS, Call, Edges, gather, halving, tree};
-use tree::Shape;
+use super::plan::{Out, Plan};
+use super::tree::{self, Shape};
+use super::{CHAINS, bcast, gather, halving};
 
-/// Reduce by an algorithm; `None` for one without a model.
-pub(super) fn reduce(algorithm: &str, call: &Call, edges: &mut Edges) -> Option<()> {
-    let bytes = call.block(call.root);
+/// Reduce by an algorithm of Open MPI; `None` for one without a model.
+pub(super) fn reduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     match algorithm {
-        "basic_linear" => tree::star(call).for_each(|rank| edges.send(rank, call.root, bytes)),
-        "chain" => tree::up(&Shape::Chains(CHAINS), call, bytes, edges),
-        "pipeline" => tree::up(&Shape::Pipeline, call, bytes, edges),
-        "binary" => tree::up(&Shape::Levels(2), call, bytes, edges),
-        "binomial" => tree::up(&Shape::BinomialInOrder, call, bytes, edges),
-        "in_order_binary" => in_order(call, bytes, edges),
-        "redscat_gather" => {
-            // Messages with fewer elements than ranks, and few ranks, go straight to the root.
-            let power = 1_u64 << call.ranks.ilog2();
-            if call.elements() < power {
-                return reduce("basic_linear", call, edges);
-            }
-            halving::scatter_then_root(call, edges);
-        }
+        "basic_linear" => linear(plan, out),
+        "chain" => tree::up(Shape::Chains(CHAINS), plan, rank, out),
+        "pipeline" => tree::up(Shape::Pipeline, plan, rank, out),
+        "binary" => tree::up(Shape::Levels(2), plan, rank, out),
+        "binomial" => tree::up(Shape::BinomialInOrder, plan, rank, out),
+        "in_order_binary" => in_order(plan, rank, out),
+        // Messages with fewer elements than ranks go straight to the root.
+        "redscat_gather" if plan.elements() < 1 << plan.n.ilog2() => linear(plan, out),
+        "redscat_gather" => halving::scatter_then_root(plan, rank, out),
         _ => return None,
     }
     Some(())
 }
 
-/// A binary tree in which all of a left subtree's ranks are above the right one's; its root is the last rank.
-fn in_order(call: &Call, bytes: u64, edges: &mut Edges) {
-    let mut open = vec![(0, call.ranks)];
-    while let Some((first, size)) = open.pop() {
-        let (parent, right) = (first + size - 1, size / 2);
-        let left = size - 1 - right.min(size - 1);
-        if size > 1 && parent > first {
-            // With two ranks there is a left child only.
-            let (left, right) = if size == 2 { (1, 0) } else { (left, right) };
-            edges.send(parent - 1, parent, bytes);
-            open.push((first + right, left));
-            if right > 0 {
-                edges.send(first + right - 1, parent, bytes);
-                open.push((first, right));
-            }
-        }
-    }
-    edges.send(call.ranks - 1, call.root, bytes);
+fn linear(plan: &Plan, out: &mut Out) {
+    out.send(plan.root, plan.whole());
 }
 
-/// Allreduce by an algorithm; `None` for one without a model.
-pub(super) fn allreduce(algorithm: &str, call: &Call, edges: &mut Edges) -> Option<()> {
-    let bytes = call.block(0);
-    let at_zero = Call { root: 0, ..call.clone() };
+/// A binary tree in which all of a left subtree's ranks are above the right one's; its root is the last rank.
+fn in_order(plan: &Plan, rank: u32, out: &mut Out) {
+    let last = plan.n - 1;
+    if rank == last {
+        return out.send(plan.root, plan.whole());
+    }
+    let (mut first, mut size) = (0, plan.n);
+    loop {
+        // The subtree of `size` ranks from `first` on has its root at the end; the left child is the one before.
+        let parent = first + size - 1;
+        let right = if size == 2 { 0 } else { size / 2 };
+        let is_child = rank + 1 == parent || (right > 0 && rank + 1 == first + right);
+        if is_child {
+            return out.send(parent, plan.whole());
+        }
+        if rank < first + right {
+            size = right;
+        } else {
+            first += right;
+            size -= right + 1;
+        }
+    }
+}
+
+/// Allreduce by an algorithm of Open MPI; `None` for one without a model.
+pub(super) fn allreduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+    let at_zero = plan.message(0, plan.block(0));
+    let plan = &at_zero;
     match algorithm {
         "basic_linear" => {
-            reduce("basic_linear", &at_zero, edges);
-            tree::bcast("basic_linear", &at_zero, edges);
+            linear(plan, out);
+            bcast::linear(plan, rank, out);
         }
         // A reduce to rank 0 and a broadcast; of their own algorithms the usual ones are assumed.
         "nonoverlapping" => {
-            tree::up(&Shape::BinomialInOrder, &at_zero, bytes, edges);
-            tree::down(&Shape::Binomial, &at_zero, bytes, edges);
+            tree::up(Shape::BinomialInOrder, plan, rank, out);
+            tree::down(Shape::Binomial, plan, rank, out);
         }
-        "recursivedoubling" => halving::reduce_doubling(&at_zero, edges),
-        "redscat_allgather" if at_zero.elements() < 1 << call.ranks.ilog2() => {
-            return allreduce("basic_linear", call, edges);
+        "recursivedoubling" => halving::reduce_doubling(plan, rank, out),
+        "redscat_allgather" if plan.elements() < 1 << plan.n.ilog2() => {
+            return allreduce("basic_linear", plan, rank, out);
         }
-        "redscat_allgather" => halving::scatter_gather(&at_zero, edges),
-        "ring" | "ring_segmented" if at_zero.elements() < u64::from(call.ranks) => {
-            halving::reduce_doubling(&at_zero, edges);
+        "redscat_allgather" => halving::scatter_gather(plan, rank, out),
+        "ring" | "ring_segmented" if plan.elements() < u64::from(plan.n) => {
+            halving::reduce_doubling(plan, rank, out);
         }
-        "ring" | "ring_segmented" => ring(&at_zero, edges),
+        "ring" | "ring_segmented" => ring(plan, rank, out),
         _ => return None,
     }
     Some(())
 }
 
 /// Twice around: each rank sends every block but one to its right neighbour while reducing, and again while gathering.
-fn ring(call: &Call, edges: &mut Edges) {
-    let (n, elements) = (u64::from(call.ranks), call.elements());
-    let block = |number: u32| call.bytes(elements / n + u64::from(u64::from(number) < elements % n));
-    for rank in 0..call.ranks {
-        let next = (rank + 1) % call.ranks;
-        // While reducing a rank never sends the block that it ends with, its right neighbour's.
-        for number in (0..call.ranks).filter(|number| *number != next) {
-            edges.send(rank, next, block(number));
-        }
-        // While gathering it never sends the block that the neighbour ended with.
-        for number in (0..call.ranks).filter(|number| *number != (next + 1) % call.ranks) {
-            edges.send(rank, next, block(number));
-        }
-    }
+pub(super) fn ring(plan: &Plan, rank: u32, out: &mut Out) {
+    let (n, elements) = (u64::from(plan.n), plan.elements());
+    let block = |number: u32| elements / n + u64::from(u64::from(number) < elements % n);
+    let next = plan.next(rank);
+    // While reducing a rank never sends the block that it ends with, its right neighbour's; while gathering never the one
+    // that the neighbour ended with.
+    out.send_many(next, plan.bytes(elements - block(next)), plan.n - 1);
+    out.send_many(next, plan.bytes(elements - block(plan.next(next))), plan.n - 1);
 }
 
-/// Reduce_scatter and reduce_scatter_block by an algorithm; `None` for one without a model.
-pub(super) fn reduce_scatter(algorithm: &str, call: &Call, edges: &mut Edges) -> Option<()> {
-    let (n, total) = (call.ranks, call.total());
+/// Reduce_scatter and reduce_scatter_block by an algorithm of Open MPI; `None` for one without a model.
+pub(super) fn reduce_scatter(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     match algorithm {
         // A reduce to rank 0 (by the usual algorithm, an assumption) and a scatter.
         "nonoverlapping" | "basic_linear" => {
-            let at_zero = Call { root: 0, ..call.clone() };
-            tree::up(&Shape::BinomialInOrder, &at_zero, total, edges);
-            gather::scatter("basic_linear", &at_zero, edges);
+            tree::up(Shape::BinomialInOrder, &plan.message(0, plan.total()), rank, out);
+            gather::scatter("basic_linear", &plan.rooted(0), rank, out);
         }
-        "basic_recursivehalving" | "recursivehalving" => halving::blocks_halving(call, edges),
-        "ring" => {
-            for rank in 0..n {
-                let next = (rank + 1) % n;
-                for block in (0..n).filter(|block| *block != rank) {
-                    edges.send(rank, next, call.block(block));
-                }
-            }
-        }
+        "basic_recursivehalving" | "recursivehalving" => halving::blocks_halving(plan, rank, out),
+        "butterfly" => halving::butterfly(plan, rank, out),
+        "recursivedoubling" => halving::blocks_doubling(plan, rank, out),
+        "ring" => out.send_many(plan.next(rank), plan.total() - plan.block(rank), plan.n - 1),
         _ => return None,
     }
     Some(())

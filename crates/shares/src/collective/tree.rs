@@ -1,8 +1,9 @@
-//! Trees over ranks, and broadcasts along them.
+//! Trees over ranks, by distance from the root.
 
-use super::{CHAINS, Call, Edges, KNOMIAL_RADIX, gather, halving};
+use super::plan::{Out, Plan};
 
-/// The parent of each distance from the root, from distance 1 on.
+/// Who is whose parent.
+#[derive(Clone, Copy)]
 pub(super) enum Shape {
     /// One child each.
     Pipeline,
@@ -20,10 +21,16 @@ pub(super) enum Shape {
 
 impl Shape {
     /// The parent of `distance` (at least 1) in a tree of `ranks`.
-    pub(super) fn parent(&self, distance: u32, ranks: u32) -> u32 {
-        match *self {
+    pub(super) fn parent(self, distance: u32, ranks: u32) -> u32 {
+        match self {
             Self::Pipeline => distance - 1,
-            Self::Chains(chains) => in_chain(distance, ranks - 1, chains.min(ranks - 1).max(1)),
+            Self::Chains(chains) => {
+                if chain_head(distance, ranks - 1, chains.clamp(1, ranks - 1)) {
+                    0
+                } else {
+                    distance - 1
+                }
+            }
             Self::Levels(fanout) => in_levels(distance, fanout),
             Self::Binomial => distance ^ (1 << distance.ilog2()),
             Self::BinomialInOrder => distance & (distance - 1),
@@ -36,19 +43,76 @@ impl Shape {
             }
         }
     }
+
+    /// The children of `distance` in a tree of `ranks`.
+    pub(super) fn children(self, distance: u32, ranks: u32) -> Vec<u32> {
+        let (d, n) = (u64::from(distance), u64::from(ranks));
+        let mut children: Vec<u64> = match self {
+            Self::Pipeline => vec![d + 1],
+            Self::Chains(chains) => {
+                let chains = chains.clamp(1, (ranks - 1).max(1));
+                if distance == 0 {
+                    chain_heads(ranks - 1, chains)
+                } else if distance + 1 < ranks && !chain_head(distance + 1, ranks - 1, chains) {
+                    vec![d + 1]
+                } else {
+                    Vec::new()
+                }
+            }
+            Self::Levels(fanout) => {
+                let step = level_step(distance, fanout);
+                (1..=u64::from(fanout)).map(|child| d + child * step).collect()
+            }
+            Self::Binomial => {
+                let first = if distance == 0 { 0 } else { distance.ilog2() + 1 };
+                (first..32).map(|bit| d + (1 << bit)).collect()
+            }
+            Self::BinomialInOrder => {
+                let bits = if distance == 0 { 32 } else { distance.trailing_zeros() };
+                (0..bits).map(|bit| d + (1 << bit)).collect()
+            }
+            Self::Knomial(radix) => {
+                let radix = u64::from(radix.max(2));
+                let (mut unit, mut children) = (1, Vec::new());
+                while unit < n && d.is_multiple_of(radix * unit) {
+                    children.extend((1..radix).map(|digit| d + digit * unit));
+                    unit *= radix;
+                }
+                children
+            }
+        };
+        children.retain(|child| *child < n);
+        children.into_iter().filter_map(|child| u32::try_from(child).ok()).collect()
+    }
 }
 
-/// `others` ranks in chains: the first `others % chains` of them have one rank more.
-fn in_chain(distance: u32, others: u32, chains: u32) -> u32 {
+/// Whether a distance is the first of its chain. `others` ranks in chains: the first `others % chains` of them have one
+/// rank more.
+fn chain_head(distance: u32, others: u32, chains: u32) -> bool {
     let short = others / chains;
     let (long_chains, long) = (others % chains, short + 1);
     let place = distance - 1;
-    let is_head = if place < long_chains * long {
+    if place < long_chains * long {
         place.is_multiple_of(long)
     } else {
         (place - long_chains * long).is_multiple_of(short)
-    };
-    if is_head { 0 } else { distance - 1 }
+    }
+}
+
+fn chain_heads(others: u32, chains: u32) -> Vec<u64> {
+    let (short, long_chains) = (u64::from(others / chains), u64::from(others % chains));
+    (0..u64::from(chains)).map(|chain| 1 + chain * short + chain.min(long_chains)).collect()
+}
+
+/// How far apart the children of a distance are: the size of its level.
+fn level_step(distance: u32, fanout: u32) -> u64 {
+    let (distance, fanout) = (u64::from(distance), u64::from(fanout));
+    let (mut above, mut level) = (0, 1);
+    while distance >= above + level {
+        above += level;
+        level *= fanout;
+    }
+    level
 }
 
 /// A level of `fanout^level` ranks; children lie a level's size apart.
@@ -70,107 +134,70 @@ fn in_levels(distance: u32, fanout: u32) -> u32 {
     parent
 }
 
+/// Ranks of the subtree of a distance in [`Shape::BinomialInOrder`]: it and the ones that follow.
+pub(super) fn in_order_subtree(distance: u32, ranks: u32) -> u32 {
+    if distance == 0 { ranks } else { (distance & distance.wrapping_neg()).min(ranks - distance) }
+}
+
 /// The message goes down the tree, whole.
-pub(super) fn down(shape: &Shape, call: &Call, bytes: u64, edges: &mut Edges) {
-    for distance in 1..call.ranks {
-        let parent = shape.parent(distance, call.ranks);
-        edges.send(call.at_distance(parent), call.at_distance(distance), bytes);
+pub(super) fn down(shape: Shape, plan: &Plan, rank: u32, out: &mut Out) {
+    for child in shape.children(plan.distance(rank), plan.n) {
+        out.send(plan.at(child), plan.whole());
     }
 }
 
 /// Partial results go up the tree, whole.
-pub(super) fn up(shape: &Shape, call: &Call, bytes: u64, edges: &mut Edges) {
-    for distance in 1..call.ranks {
-        let parent = shape.parent(distance, call.ranks);
-        edges.send(call.at_distance(distance), call.at_distance(parent), bytes);
+pub(super) fn up(shape: Shape, plan: &Plan, rank: u32, out: &mut Out) {
+    let distance = plan.distance(rank);
+    if distance > 0 {
+        out.send(plan.at(shape.parent(distance, plan.n)), plan.whole());
     }
-}
-
-/// The root and each other rank alone, without a tree.
-pub(super) fn star(call: &Call) -> impl Iterator<Item = u32> {
-    let root = call.root;
-    (0..call.ranks).filter(move |rank| *rank != root)
-}
-
-/// Of a halved message: where each subtree below the root's two children gets its half, and pairs exchange the rest.
-fn split_binary(call: &Call, edges: &mut Edges) {
-    let elements = call.elements();
-    let halves = [call.bytes(elements.div_ceil(2)), call.bytes(elements / 2)];
-    if elements < 2 {
-        return down(&Shape::Pipeline, call, halves[0] + halves[1], edges);
-    }
-    let shape = Shape::Levels(2);
-    // Distance 1 is the left child; the side of a rank is that of its ancestor below the root.
-    let mut side = vec![0; call.ranks as usize];
-    for distance in 1..call.ranks {
-        let parent = shape.parent(distance, call.ranks);
-        side[distance as usize] = if parent == 0 { (distance - 1) as usize } else { side[parent as usize] };
-        edges.send(call.at_distance(parent), call.at_distance(distance), halves[side[distance as usize]]);
-    }
-    // Neighbours, one of either subtree: (1, 2), (3, 4) ...; a last one without a partner gets its half from the root.
-    for distance in (1..call.ranks).step_by(2) {
-        let (left, right) = (call.at_distance(distance), call.at_distance(distance + 1));
-        if distance + 1 == call.ranks {
-            edges.send(call.root, left, halves[1 - side[distance as usize]]);
-        } else {
-            edges.send(left, right, halves[side[distance as usize]]);
-            edges.send(right, left, halves[side[distance as usize + 1]]);
-        }
-    }
-}
-
-/// Broadcast by an algorithm; `None` for one without a model.
-pub(super) fn bcast(algorithm: &str, call: &Call, edges: &mut Edges) -> Option<()> {
-    let bytes = call.block(call.root);
-    match algorithm {
-        "basic_linear" => star(call).for_each(|rank| edges.send(call.root, rank, bytes)),
-        "chain" => down(&Shape::Chains(CHAINS), call, bytes, edges),
-        "pipeline" => down(&Shape::Pipeline, call, bytes, edges),
-        "bintree" => down(&Shape::Levels(2), call, bytes, edges),
-        "binomial" => down(&Shape::Binomial, call, bytes, edges),
-        "knomial" => down(&Shape::Knomial(KNOMIAL_RADIX), call, bytes, edges),
-        "split_bintree" => split_binary(call, edges),
-        "scatter_allgather" | "scatter_allgather_ring" if call.elements() < u64::from(call.ranks) => {
-            star(call).for_each(|rank| edges.send(call.root, rank, bytes));
-        }
-        "scatter_allgather" => {
-            let parts = gather::scatter_message(call, edges);
-            halving::gather_doubling(call, &parts, edges);
-        }
-        "scatter_allgather_ring" => {
-            let parts = gather::scatter_message(call, edges);
-            let n = call.ranks;
-            // Each rank passes every part on to its right neighbour, but the neighbour's own.
-            for distance in 0..n {
-                let next = (distance + 1) % n;
-                for part in (0..n).filter(|part| *part != next) {
-                    edges.send(call.at_distance(distance), call.at_distance(next), parts[part as usize]);
-                }
-            }
-        }
-        _ => return None,
-    }
-    Some(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parents(shape: &Shape, ranks: u32) -> Vec<u32> {
+    fn parents(shape: Shape, ranks: u32) -> Vec<u32> {
         (1..ranks).map(|distance| shape.parent(distance, ranks)).collect()
     }
 
     #[test]
     fn shapes_are_those_of_the_figures_in_open_mpi() {
         // Comments of coll_base_topo.c: fan-out 2 on 7 ranks, binomial and in order on 8, radix 3 and 4 on 10.
-        assert_eq!(parents(&Shape::Levels(2), 7), [0, 0, 1, 2, 1, 2]);
-        assert_eq!(parents(&Shape::Binomial, 8), [0, 0, 1, 0, 1, 2, 3]);
-        assert_eq!(parents(&Shape::BinomialInOrder, 8), [0, 0, 2, 0, 4, 4, 6]);
-        assert_eq!(parents(&Shape::Knomial(3), 10), [0, 0, 0, 3, 3, 0, 6, 6, 0]);
-        assert_eq!(parents(&Shape::Knomial(4), 10), [0, 0, 0, 0, 4, 4, 4, 0, 8]);
-        assert_eq!(parents(&Shape::Chains(4), 10), [0, 1, 2, 0, 4, 0, 6, 0, 8]);
-        assert_eq!(parents(&Shape::Chains(4), 3), [0, 0]);
-        assert_eq!(parents(&Shape::Pipeline, 4), [0, 1, 2]);
+        assert_eq!(parents(Shape::Levels(2), 7), [0, 0, 1, 2, 1, 2]);
+        assert_eq!(parents(Shape::Binomial, 8), [0, 0, 1, 0, 1, 2, 3]);
+        assert_eq!(parents(Shape::BinomialInOrder, 8), [0, 0, 2, 0, 4, 4, 6]);
+        assert_eq!(parents(Shape::Knomial(3), 10), [0, 0, 0, 3, 3, 0, 6, 6, 0]);
+        assert_eq!(parents(Shape::Knomial(4), 10), [0, 0, 0, 0, 4, 4, 4, 0, 8]);
+        assert_eq!(parents(Shape::Chains(4), 10), [0, 1, 2, 0, 4, 0, 6, 0, 8]);
+        assert_eq!(parents(Shape::Chains(4), 3), [0, 0]);
+        assert_eq!(parents(Shape::Pipeline, 4), [0, 1, 2]);
+    }
+
+    #[test]
+    fn children_are_those_whose_parent_it_is() {
+        let shapes = [
+            Shape::Pipeline,
+            Shape::Chains(1),
+            Shape::Chains(4),
+            Shape::Levels(2),
+            Shape::Levels(3),
+            Shape::Binomial,
+            Shape::BinomialInOrder,
+            Shape::Knomial(2),
+            Shape::Knomial(4),
+        ];
+        for shape in shapes {
+            for ranks in 2..70 {
+                for distance in 0..ranks {
+                    let mut children = shape.children(distance, ranks);
+                    children.sort_unstable();
+                    let expected: Vec<u32> =
+                        (1..ranks).filter(|child| shape.parent(*child, ranks) == distance).collect();
+                    assert_eq!(children, expected, "{distance} of {ranks}");
+                }
+            }
+        }
     }
 }
