@@ -39,6 +39,7 @@ macro_rules! cumulative {
             mpi_peers,
             mpi_pvars,
             mpi_regions,
+            mpi_traffic,
             coverage,
             self_stats
         )

@@ -118,7 +118,8 @@ fn merge(batch: &mut Batch, fragment: Batch) {
         ($($kind:ident),+) => { $(batch.$kind.extend(fragment.$kind);)+ };
     }
     first!(host_ports, gpu_links, gpu_pcie, gpu_pm, gpus, gpu_link_infos, coverage);
-    all!(mpi_ops, mpi_peers, mpi_pvars, mpi_regions, jobs, job_ranks, job_comms, job_settings, events);
+    all!(mpi_ops, mpi_peers, mpi_pvars, mpi_regions, mpi_traffic);
+    all!(jobs, job_ranks, job_comms, job_settings, events);
 }
 
 /// Of cumulative cells that came more than once the newest, so that the document has one for each.
@@ -138,6 +139,11 @@ fn newest_only(batch: &mut Batch) {
     let mut seen = HashSet::new();
     for row in batch.mpi_peers.iter_mut().rev() {
         row.cells.retain(|cell| seen.insert((row.job_key.clone(), row.rank, row.kind.clone(), cell.peer)));
+    }
+    let mut seen = HashSet::new();
+    for row in batch.mpi_traffic.iter_mut().rev() {
+        let of = (row.job_key.clone(), row.operation.clone(), row.kind.clone(), row.direction.clone());
+        row.cells.retain(|cell| seen.insert((of.clone(), cell.peer)));
     }
     let mut seen = HashSet::new();
     batch.mpi_pvars.reverse();

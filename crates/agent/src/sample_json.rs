@@ -23,6 +23,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("peers", batch.mpi_peers.iter().flat_map(peers).collect()),
         ("pvars", list(&batch.mpi_pvars, pvar)),
         ("regions", batch.mpi_regions.iter().flat_map(regions).collect()),
+        ("traffic", batch.mpi_traffic.iter().flat_map(traffic).collect()),
         ("communicators", list(&batch.job_comms, communicator)),
         ("settings", list(&batch.job_settings, setting)),
         ("events", list(&batch.events, event)),
@@ -140,6 +141,21 @@ fn operations(bin: &wire::MpiRankBin) -> impl Iterator<Item = Value> {
             row["received_bytes"] = json!(received);
         }
         row
+    })
+}
+
+fn traffic(row: &wire::MpiNodeTraffic) -> impl Iterator<Item = Value> {
+    row.cells.iter().map(|cell| {
+        json!({
+            "job": row.job_key,
+            "operation": row.operation,
+            "kind": row.kind,
+            "direction": row.direction,
+            "peer": cell.peer,
+            "time": to_rfc3339(row.time),
+            "bytes": cell.bytes,
+            "messages": cell.messages,
+        })
     })
 }
 

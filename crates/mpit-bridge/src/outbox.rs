@@ -167,7 +167,8 @@ fn append(to: &mut Batch, mut later: Batch) {
     macro_rules! append {
         ($($kind:ident),+) => { $(to.$kind.append(&mut later.$kind);)+ };
     }
-    append!(jobs, job_ranks, job_comms, job_settings, mpi_ops, mpi_peers, mpi_pvars, mpi_regions, events);
+    append!(jobs, job_ranks, job_comms, job_settings, mpi_ops, mpi_peers, mpi_pvars, mpi_regions);
+    append!(mpi_traffic, events);
 }
 
 /// A large fragment in small ones: inventory first, then rows in their order. A bin of many cells becomes several of the
@@ -206,6 +207,7 @@ fn parts(mut fragment: Batch) -> Vec<Batch> {
         mpi_pvars by ROWS_OF_PART,
         mpi_peers by 1,
         mpi_regions by 1,
+        mpi_traffic by 1,
         events by ROWS_OF_PART
     );
     all.extend(samples);

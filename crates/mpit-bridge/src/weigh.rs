@@ -2,8 +2,8 @@
 
 use std::mem::size_of;
 use throughline_sample::wire::{
-    Batch, Event, Job, JobComm, JobRank, JobSetting, MpiOpCell, MpiPvarSample, MpiRankBin, MpiRankClock,
-    MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiTraceRecord,
+    Batch, Event, Job, JobComm, JobRank, JobSetting, MpiNodeTraffic, MpiOpCell, MpiPvarSample, MpiRankBin,
+    MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiTraceRecord,
 };
 
 /// What the allocator adds to each allocation, on average.
@@ -61,6 +61,13 @@ impl Weigh for MpiRankRegions {
     fn owned(&self) -> usize {
         let cells: usize = self.cells.iter().map(|cell| text(&cell.region)).sum();
         text(&self.job_key) + text(&self.source) + list(&self.cells) + cells
+    }
+}
+
+impl Weigh for MpiNodeTraffic {
+    fn owned(&self) -> usize {
+        let texts = [&self.job_key, &self.operation, &self.kind, &self.direction, &self.source];
+        texts.into_iter().map(text).sum::<usize>() + list(&self.cells)
     }
 }
 
@@ -132,7 +139,8 @@ fn all<T: Weigh>(records: &[T]) -> usize {
 pub(crate) fn weight(batch: &Batch) -> usize {
     let inventory = all(&batch.jobs) + all(&batch.job_ranks) + all(&batch.job_comms);
     let samples = all(&batch.mpi_ops) + all(&batch.mpi_peers) + all(&batch.mpi_pvars);
-    inventory + samples + all(&batch.mpi_regions) + all(&batch.job_settings) + all(&batch.events)
+    let samples = samples + all(&batch.mpi_regions) + all(&batch.mpi_traffic);
+    inventory + samples + all(&batch.job_settings) + all(&batch.events)
 }
 
 /// Rows that a fragment becomes.
@@ -140,6 +148,13 @@ pub(crate) fn rows(batch: &Batch) -> usize {
     let ops: usize = batch.mpi_ops.iter().map(|bin| bin.cells.len()).sum();
     let peers: usize = batch.mpi_peers.iter().map(|peers| peers.cells.len()).sum();
     let regions: usize = batch.mpi_regions.iter().map(|regions| regions.cells.len()).sum();
+    let traffic: usize = batch.mpi_traffic.iter().map(|traffic| traffic.cells.len()).sum();
     let inventory = batch.jobs.len() + batch.job_ranks.len() + batch.job_comms.len();
-    ops + peers + regions + inventory + batch.job_settings.len() + batch.mpi_pvars.len() + batch.events.len()
+    ops + peers
+        + regions
+        + traffic
+        + inventory
+        + batch.job_settings.len()
+        + batch.mpi_pvars.len()
+        + batch.events.len()
 }

@@ -183,13 +183,15 @@ pub enum Table {
     MpiPeers,
     /// Annotated regions of a rank's program.
     MpiRegions,
+    /// Traffic of a job from a node to ranks, by operation.
+    MpiTraffic,
     /// Self-metrics of Throughline, by name.
     SelfStats,
 }
 
 impl Table {
     /// All tables with catalogue metrics.
-    pub const ALL: [Table; 10] = [
+    pub const ALL: [Table; 11] = [
         Table::IbPortCounters,
         Table::IbPortLaneCounters,
         Table::HostPortCounters,
@@ -199,6 +201,7 @@ impl Table {
         Table::MpiOps,
         Table::MpiPeers,
         Table::MpiRegions,
+        Table::MpiTraffic,
         Table::SelfStats,
     ];
 
@@ -215,6 +218,7 @@ impl Table {
             Table::MpiOps => "mpi_ops",
             Table::MpiPeers => "mpi_peers",
             Table::MpiRegions => "mpi_regions",
+            Table::MpiTraffic => "mpi_traffic",
             Table::SelfStats => "self_stats",
         }
     }
@@ -230,7 +234,7 @@ impl Table {
             Table::GpuPcieCounters => &["throughline_pcie_"],
             Table::GpuPmCounters => &["throughline_gpu_pm_"],
             Table::MpiOps => &["throughline_mpi_"],
-            Table::MpiPeers | Table::MpiRegions => &[],
+            Table::MpiPeers | Table::MpiRegions | Table::MpiTraffic => &[],
             Table::SelfStats => &["throughline_"],
         }
     }
@@ -245,7 +249,7 @@ impl Table {
             Table::NvlinkCounters => &["gpu", "link"],
             Table::GpuPcieCounters | Table::GpuPmCounters => &["gpu"],
             Table::MpiOps => &["operation"],
-            Table::MpiPeers | Table::MpiRegions => &[],
+            Table::MpiPeers | Table::MpiRegions | Table::MpiTraffic => &[],
             Table::SelfStats => &["source"],
         }
     }
@@ -269,13 +273,14 @@ impl Table {
             Table::MpiOps => mpi::OPS,
             Table::MpiPeers => mpi::PEERS,
             Table::MpiRegions => mpi::REGIONS,
+            Table::MpiTraffic => mpi::TRAFFIC,
             Table::SelfStats => own::ALL,
         }
     }
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 21] = [
+pub const HYPERTABLES: [&str; 22] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -286,6 +291,7 @@ pub const HYPERTABLES: [&str; 21] = [
     "mpi_peers",
     "mpi_pvars",
     "mpi_regions",
+    "mpi_traffic",
     "mpi_trace",
     "mpi_clock",
     "events",

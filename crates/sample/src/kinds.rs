@@ -45,6 +45,7 @@ macro_rules! record_kinds {
             mpi_peers,
             mpi_pvars,
             mpi_regions,
+            mpi_traffic,
             mpi_traces,
             mpi_clocks,
             events,

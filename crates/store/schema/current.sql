@@ -1,4 +1,4 @@
--- The schema of version 23, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 24, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -952,6 +952,40 @@ CREATE TABLE mpi_trace (
 );
 SELECT create_hypertable('mpi_trace', by_range('time', INTERVAL '01:00:00'));
 
+-- Traffic between a job's ranks on a node and other ranks by operation, cumulative since epoch; only cells that
+-- changed. Cells are additive: a message is in one of them, so that all kinds are summed.
+CREATE TABLE mpi_traffic (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    -- The node whose ranks send, or read; as in job_rank.
+    node_id integer NOT NULL,
+    -- Lower-case MPI name without the prefix; other: messages within no wrapped operation.
+    operation text NOT NULL,
+    -- measured: messages that the MPI library reported. modelled: call arguments laid out by the algorithm that
+    -- carries them out. logical: call arguments, to each member that they are meant for.
+    kind text NOT NULL,
+    -- transmit: from the node to the peer. receive: from the peer to the node; one-sided reads only.
+    direction text NOT NULL,
+    -- Rank in MPI_COMM_WORLD.
+    peer integer NOT NULL,
+    -- When the node began to count the job: another one after a restart of its agent.
+    epoch timestamptz NOT NULL,
+    -- What the cell grew by since its row before flowed between this time and that of the row.
+    since timestamptz NOT NULL,
+    source text NOT NULL,
+    -- Bytes of this MPI operation between this node's ranks of the job and the peer. Cumulative since epoch. Unit:
+    -- bytes. Origin: messages that the library reports (measured), call arguments by the shape of the algorithm
+    -- (modelled) or as they are (logical).
+    bytes bigint,
+    -- Messages of this MPI operation between this node's ranks of the job and the peer. Cumulative since epoch.
+    -- Unit: count. Origin: messages that the library reports (measured), call arguments by the shape of the
+    -- algorithm (modelled) or as they are (logical).
+    messages bigint,
+    PRIMARY KEY (job_id, node_id, operation, kind, direction, peer, epoch, "time")
+);
+CREATE INDEX mpi_traffic_time ON mpi_traffic ("time");
+SELECT create_hypertable('mpi_traffic', by_range('time', INTERVAL '01:00:00'));
+
 -- Hosts, one row per boot.
 CREATE TABLE node (
     node_id integer NOT NULL,
@@ -1799,6 +1833,45 @@ END
 $$;
 COMMENT ON FUNCTION mpi_region_cells IS 'The last row of each region and epoch of a job''s ranks, up to a time.';
 
+-- As mpi_peer_cells, but the epoch is part of the key, so that each cell and epoch is one step.
+CREATE OR REPLACE FUNCTION mpi_traffic_cells(job integer, until timestamptz DEFAULT 'infinity')
+RETURNS TABLE (
+    node_id integer, operation text, kind text, direction text, peer integer, epoch timestamptz, bytes bigint,
+    messages bigint, last_time timestamptz)
+LANGUAGE plpgsql STABLE ROWS 10000 COST 1000000
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
+AS $$
+DECLARE
+    span record;
+BEGIN
+    SELECT * INTO span FROM job_span(mpi_traffic_cells.job);
+    RETURN QUERY EXECUTE $query$
+        WITH RECURSIVE newest AS (
+            (SELECT m AS cell FROM mpi_traffic m
+             WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+             ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.peer DESC, m.epoch DESC,
+                      m.time DESC
+             LIMIT 1)
+            UNION ALL
+            SELECT n.cell FROM newest l CROSS JOIN LATERAL (
+                SELECT m AS cell FROM mpi_traffic m
+                WHERE m.job_id = $1 AND m.time >= $2 AND m.time <= $3
+                  AND (m.node_id, m.operation, m.kind, m.direction, m.peer, m.epoch)
+                      < ((l.cell).node_id, (l.cell).operation, (l.cell).kind, (l.cell).direction, (l.cell).peer,
+                         (l.cell).epoch)
+                ORDER BY m.node_id DESC, m.operation DESC, m.kind DESC, m.direction DESC, m.peer DESC, m.epoch DESC,
+                         m.time DESC
+                LIMIT 1) n
+        )
+        SELECT (cell).node_id, (cell).operation, (cell).kind, (cell).direction, (cell).peer, (cell).epoch,
+               (cell).bytes, (cell).messages, (cell).time
+        FROM newest
+    $query$ USING job, span.since, least(span.ending, until);
+END
+$$;
+COMMENT ON FUNCTION mpi_traffic_cells IS
+    'The last row of each cell and epoch of a job''s traffic by operation, up to a time: their sums are the traffic until then.';
+
 CREATE OR REPLACE VIEW mpi_op_cell_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.operation, t.size_class_bytes, t.region, t.algorithm,
        max(t.algorithm_source) AS algorithm_source, stored_total(sum(t.calls)) AS calls,
@@ -1836,6 +1909,16 @@ FROM job j
 CROSS JOIN LATERAL mpi_region_cells(j.id) t
 GROUP BY j.key, j.id, t.rank, t.region;
 COMMENT ON VIEW mpi_region_totals IS 'Each rank''s annotated regions so far: visits, time, and time of it inside MPI.';
+
+CREATE OR REPLACE VIEW mpi_traffic_totals AS
+SELECT j.key AS job_key, j.id AS job_id, n.name AS node_name, t.operation, t.kind, t.direction, t.peer,
+       stored_total(sum(t.bytes)) AS bytes, stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
+FROM job j
+CROSS JOIN LATERAL mpi_traffic_cells(j.id) t
+JOIN node_key n ON n.id = t.node_id
+GROUP BY j.key, j.id, n.name, t.operation, t.kind, t.direction, t.peer;
+COMMENT ON VIEW mpi_traffic_totals IS
+    'Bytes and messages by operation between each node of a job and each rank so far; all kinds are to be summed.';
 
 CREATE OR REPLACE VIEW mpi_rank_totals AS
 SELECT t.job_key, t.job_id, t.rank, t.calls, t.bytes, t.elapsed_seconds, s.observed_seconds, t.last_time,

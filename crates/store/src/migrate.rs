@@ -89,6 +89,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V022__schema_objects.sql"),
     },
     Migration { version: 23, name: "row_rules", sql: include_str!("../migrations/V023__row_rules.sql") },
+    Migration { version: 24, name: "mpi_traffic", sql: include_str!("../migrations/V024__mpi_traffic.sql") },
 ];
 
 /// What a call of [`migrate`] did.

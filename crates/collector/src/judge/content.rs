@@ -28,6 +28,9 @@ const LIST_MAX: usize = 256;
 const NUMA_MAX: usize = 1024;
 /// Largest count or number of bytes of MPI: 70 PB. Sums over ranks and operations must fit 63 bits.
 const COUNT_MAX: u64 = 1 << 56;
+/// What readers sum: a kind or direction that nobody knows would be left out of it.
+const TRAFFIC_KINDS: [&str; 3] = ["measured", "modelled", "logical"];
+const TRAFFIC_DIRECTIONS: [&str; 2] = ["transmit", "receive"];
 /// A generation above this (2001-09-09 in nanoseconds) is a time.
 const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
 
@@ -89,6 +92,11 @@ fn optional(text: &str) -> Result<(), Rejection> {
 
 fn name(text: &str) -> Result<(), Rejection> {
     if text.is_empty() { Err(Rejection::Name) } else { optional(text) }
+}
+
+/// One of the words that there are.
+fn one_of(text: &str, words: &[&str]) -> Result<(), Rejection> {
+    if words.contains(&text) { Ok(()) } else { Err(Rejection::Name) }
 }
 
 fn names(list: &[String]) -> Result<(), Rejection> {
@@ -259,6 +267,27 @@ impl Checked for MpiRankRegions {
         for cell in &self.cells {
             name(&cell.region)?;
             number(cell.visits.max(cell.mpi_calls), COUNT_MAX)?;
+        }
+        check.time(self.time)
+    }
+}
+
+impl Checked for MpiNodeTraffic {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        check.past(self.epoch)?;
+        check.past(self.since)?;
+        for text in [&self.job_key, &self.source, &self.operation] {
+            name(text)?;
+        }
+        one_of(&self.kind, &TRAFFIC_KINDS)?;
+        one_of(&self.direction, &TRAFFIC_DIRECTIONS)?;
+        if self.since > self.time {
+            return Err(Rejection::TimeFuture);
+        }
+        at_most(self.cells.len(), CELLS_MAX)?;
+        for cell in &self.cells {
+            rank(cell.peer)?;
+            number(cell.bytes.max(cell.messages), COUNT_MAX)?;
         }
         check.time(self.time)
     }

@@ -141,6 +141,7 @@ static OP_CELL: Shape = plain::<MpiOpCell>();
 static OPS: Shape = Shape { bytes: size_of::<MpiRankBin>(), fields: &[(6, Message(&OP_CELL))] };
 static PEER_CELL: Shape = plain::<MpiPeerCell>();
 static PEERS: Shape = Shape { bytes: size_of::<MpiRankPeers>(), fields: &[(7, Message(&PEER_CELL))] };
+static TRAFFIC: Shape = Shape { bytes: size_of::<MpiNodeTraffic>(), fields: &[(9, Message(&PEER_CELL))] };
 static PVAR: Shape = plain::<MpiPvarSample>();
 static REGION_CELL: Shape = plain::<MpiRegionCell>();
 static REGIONS: Shape = Shape { bytes: size_of::<MpiRankRegions>(), fields: &[(6, Message(&REGION_CELL))] };
@@ -189,6 +190,7 @@ static BATCH: Shape = Shape {
         (22, Message(&TRACE)),
         (23, Message(&CLOCK)),
         (24, Message(&GPU_PM)),
+        (25, Message(&TRAFFIC)),
         (30, Message(&NODE)),
         (31, Message(&GPU)),
         (32, Message(&GPU_LINK)),

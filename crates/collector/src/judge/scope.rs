@@ -53,6 +53,7 @@ of_nodes!(
     MpiRankPeers,
     MpiPvarSample,
     MpiRankRegions,
+    MpiNodeTraffic,
     MpiRankTrace,
     MpiRankClock,
     GpuInfo,

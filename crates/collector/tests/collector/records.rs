@@ -65,6 +65,16 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         cells: vec![MpiRegionCell { region: "solve".into(), ..Default::default() }],
         ..Default::default()
     };
+    let traffic = |time| MpiNodeTraffic {
+        time,
+        job_key: key.into(),
+        operation: "allreduce".into(),
+        kind: "modelled".into(),
+        direction: "transmit".into(),
+        source: "pmpi".into(),
+        cells: vec![MpiPeerCell { peer: 1, bytes: 1, messages: 1 }],
+        ..Default::default()
+    };
     let happening = |time| event(time, "text");
     let round = |time| Coverage { time, source: "nvml".into(), ..Default::default() };
     let stat = |time| SelfStat { time, source: "nvml".into(), name: "records".into(), value: 1.0 };
@@ -167,6 +177,22 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         [
             |r: &mut MpiRankRegions, x: &mut Random| r.cells[0].region = bad_name(x),
             |r: &mut MpiRankRegions, _: &mut Random| r.rank = 1,
+        ]
+    );
+    timed!(
+        e,
+        random,
+        t,
+        mpi_traffic,
+        "mpi_traffic",
+        traffic,
+        [
+            |r: &mut MpiNodeTraffic, _: &mut Random| r.job_key = "slurm:2".into(),
+            |r: &mut MpiNodeTraffic, _: &mut Random| r.kind = "wire".into(),
+            |r: &mut MpiNodeTraffic, _: &mut Random| r.direction.clear(),
+            |r: &mut MpiNodeTraffic, _: &mut Random| r.since = r.time + 1,
+            |r: &mut MpiNodeTraffic, _: &mut Random| r.cells[0].peer = u32::MAX,
+            |r: &mut MpiNodeTraffic, x: &mut Random| r.operation = bad_name(x),
         ]
     );
     timed!(
@@ -343,7 +369,7 @@ fn crawler_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i6
     finish(random, entry, Batch { subnet_prefix: PREFIX, ..Batch::default() })
 }
 
-const TIMED: [&str; 15] = [
+const TIMED: [&str; 16] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -354,6 +380,7 @@ const TIMED: [&str; 15] = [
     "mpi_peers",
     "mpi_pvars",
     "mpi_regions",
+    "mpi_traffic",
     "mpi_trace",
     "mpi_clock",
     "events",

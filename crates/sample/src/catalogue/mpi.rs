@@ -24,3 +24,8 @@ metrics! { PEERS, MpiPeers:
     321 PEER_BYTES "bytes" Counter Bytes Wraps(63), "Bytes from this rank to the peer.", "call arguments (logical) or messages really sent (wire)";
     322 PEER_MESSAGES "messages" Counter Count Wraps(63), "Messages from this rank to the peer.", "call arguments (logical) or messages really sent (wire)";
 }
+
+metrics! { TRAFFIC, MpiTraffic:
+    331 TRAFFIC_BYTES "bytes" Counter Bytes Wraps(63), "Bytes of this MPI operation between this node's ranks of the job and the peer.", "messages that the library reports (measured), call arguments by the shape of the algorithm (modelled) or as they are (logical)";
+    332 TRAFFIC_MESSAGES "messages" Counter Count Wraps(63), "Messages of this MPI operation between this node's ranks of the job and the peer.", "messages that the library reports (measured), call arguments by the shape of the algorithm (modelled) or as they are (logical)";
+}

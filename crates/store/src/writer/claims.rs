@@ -151,6 +151,8 @@ impl Claims {
                     missing.insert((id, *node));
                 }
             }
+            let jobs = batch.mpi_traffic.iter().filter_map(|traffic| keys.job(&traffic.job_key).ok());
+            missing.extend(jobs.map(|id| (id, *node)).filter(|of| !self.members.contains(of)));
         }
         if missing.is_empty() {
             return Ok(());
@@ -292,6 +294,12 @@ impl Claims {
         if self.has_rank(job, rank, node) || runs_nowhere_else() { Ok(()) } else { Err(Rejection::Job) }
     }
 
+    /// Whether a node may report figures of its ranks of a job together.
+    fn check_job(&self, key: &str, node: i32, keys: &Keys) -> Result<(), Rejection> {
+        let job = keys.job(key).map_err(|_| Rejection::Name)?;
+        if self.is_member(job, node) { Ok(()) } else { Err(Rejection::Job) }
+    }
+
     /// What of a node's batch is not its own to report. `Ok` without anything is the rule.
     pub fn judge(
         &mut self,
@@ -355,6 +363,7 @@ impl Claims {
             mpi_peers: |r: &MpiRankPeers| rank(&r.job_key, r.rank),
             mpi_pvars: |r: &MpiPvarSample| rank(&r.job_key, r.rank),
             mpi_regions: |r: &MpiRankRegions| rank(&r.job_key, r.rank),
+            mpi_traffic: |r: &MpiNodeTraffic| this.check_job(&r.job_key, node, keys),
             mpi_traces: |r: &MpiRankTrace| rank(&r.job_key, r.rank),
             mpi_clocks: |r: &MpiRankClock| rank(&r.job_key, r.rank),
             job_comms: |r: &JobComm| rank(&r.job_key, r.rank),

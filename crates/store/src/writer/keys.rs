@@ -131,6 +131,7 @@ impl Keys {
         let jobs = jobs.chain(batch.mpi_peers.iter().map(|peers| &peers.job_key));
         let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
         let jobs = jobs.chain(batch.mpi_regions.iter().map(|regions| &regions.job_key));
+        let jobs = jobs.chain(batch.mpi_traffic.iter().map(|traffic| &traffic.job_key));
         let jobs = jobs.chain(batch.mpi_traces.iter().map(|trace| &trace.job_key));
         let jobs = jobs.chain(batch.mpi_clocks.iter().map(|clock| &clock.job_key));
         let jobs = jobs.chain(batch.job_comms.iter().map(|comm| &comm.job_key));

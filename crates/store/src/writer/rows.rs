@@ -53,9 +53,10 @@ pub(super) const MPI_REGIONS: usize = 11;
 pub(super) const MPI_TRACE: usize = 12;
 pub(super) const MPI_CLOCK: usize = 13;
 const PM: usize = 14;
+pub(super) const MPI_TRAFFIC: usize = 15;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 15] = [
+pub(super) static TABLES: [TableSpec; 16] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -197,6 +198,23 @@ pub(super) static TABLES: [TableSpec; 15] = [
         name: "gpu_pm_counters",
         before: &["time", "gpu_id", "epoch", "source"],
         metrics: Some(Table::GpuPmCounters),
+        after: &[],
+    },
+    TableSpec {
+        name: "mpi_traffic",
+        before: &[
+            "time",
+            "job_id",
+            "node_id",
+            "operation",
+            "kind",
+            "direction",
+            "peer",
+            "epoch",
+            "since",
+            "source",
+        ],
+        metrics: Some(Table::MpiTraffic),
         after: &[],
     },
 ];
@@ -419,6 +437,7 @@ pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     let times = times.chain(batch.mpi_peers.iter().map(|peers| peers.time));
     let times = times.chain(batch.mpi_pvars.iter().map(|pvar| pvar.time));
     let times = times.chain(batch.mpi_regions.iter().map(|regions| regions.time));
+    let times = times.chain(batch.mpi_traffic.iter().map(|traffic| traffic.time));
     let traces = batch.mpi_traces.iter().flat_map(trace_times);
     let clocks = batch.mpi_clocks.iter().flat_map(clock_times);
     let times = times.chain(traces).chain(clocks);

@@ -4,14 +4,14 @@ use throughline_sample::wire::Batch;
 
 use super::copy::RowBuffer;
 use super::keys::{Keys, small};
-use super::rows::{MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGIONS, Rows, stored};
+use super::rows::{MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGIONS, MPI_TRAFFIC, Rows, stored};
 
-/// What rows of a rank begin with.
-fn begin(row: &mut RowBuffer, time: i64, job: i32, rank: i32) {
+/// What rows of a rank, or of a job on a node, begin with.
+fn begin(row: &mut RowBuffer, time: i64, job: i32, place: i32) {
     row.row();
     row.time(time);
     row.int4(job);
-    row.int4(rank);
+    row.int4(place);
 }
 
 impl Rows {
@@ -19,6 +19,7 @@ impl Rows {
     pub(super) fn add_mpi(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
         self.add_mpi_ops(batch, keys)?;
         self.add_mpi_regions(batch, keys)?;
+        self.add_mpi_traffic(batch, keys)?;
         self.add_mpi_traces(batch, keys)?;
         for peers in &batch.mpi_peers {
             let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
@@ -89,6 +90,29 @@ impl Rows {
                 row.float8(seconds(cell.own_nanoseconds));
                 row.int8(stored(cell.mpi_calls));
                 row.float8(seconds(cell.mpi_nanoseconds));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Rows {
+    fn add_mpi_traffic(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for traffic in &batch.mpi_traffic {
+            let (job, node) = (keys.job(&traffic.job_key)?, keys.node(&batch.node)?);
+            for cell in &traffic.cells {
+                let peer = small(cell.peer, "peer")?;
+                let row = &mut self.buffers[MPI_TRAFFIC];
+                begin(row, traffic.time, job, node);
+                row.text(&traffic.operation);
+                row.text(&traffic.kind);
+                row.text(&traffic.direction);
+                row.int4(peer);
+                row.time(traffic.epoch);
+                row.time(traffic.since);
+                row.text(&traffic.source);
+                row.int8(stored(cell.bytes));
+                row.int8(stored(cell.messages));
             }
         }
         Ok(())

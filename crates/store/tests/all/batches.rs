@@ -199,6 +199,17 @@ pub fn batch_of_everything() -> Batch {
                 mpi_nanoseconds: 500_000_000,
             }],
         }],
+        mpi_traffic: vec![MpiNodeTraffic {
+            time,
+            epoch,
+            job_key: job_key.clone(),
+            since: time - 1_000_000_000,
+            operation: "allreduce".to_owned(),
+            kind: "modelled".to_owned(),
+            direction: "transmit".to_owned(),
+            source: source("pmpi"),
+            cells: vec![MpiPeerCell { peer: 3, bytes: 81920, messages: 20 }],
+        }],
         job_comms: vec![JobComm {
             time,
             epoch,
