@@ -1,24 +1,29 @@
 //! Traffic of collective operations: which rank sends how many bytes to which, by the shape of the algorithm.
 //!
-//! Algorithms have the names of Open MPI's functions `ompi_coll_base_OPERATION_intra_NAME`, as the agent reports them.
-//! Shapes follow Open MPI 4.1 and 5.0. Bytes are payload, without headers ([`crate::wire`] adds those).
+//! Algorithms have the names of Open MPI's functions `ompi_coll_base_OPERATION_intra_NAME`, as the agent reports them, and
+//! of its component `basic` (`log`, `lin`); shapes follow Open MPI 4.1 and 5.0. `chain/4` and `knomial/2` state a fan-out: a
+//! chain has one unless a setting requests more, and the default of coll_tuned_OPERATION_algorithm_chain_fanout, which
+//! applies where the algorithm is forced, is 4. MPICH's algorithms have its own names (those of
+//! MPIR_CVAR_OPERATION_INTRA_ALGORITHM, 4.0 and later) after `mpich:`; [`Library::algorithm`] adds that. Bytes are payload,
+//! without headers ([`crate::wire`] adds those).
 
 mod allgather;
 mod alltoall;
+mod assumed;
 mod bcast;
 mod gather;
 mod halving;
+mod mpich;
 mod parts;
 mod plan;
 mod prefix;
 mod reduce;
 mod tree;
 
+pub use assumed::{Library, assumed};
 use plan::{Out, Plan};
 use std::str::FromStr;
 
-/// Segment fan-out of `chain` where no setting says otherwise (coll_tuned_bcast_algorithm_chain_fanout).
-const CHAINS: u32 = 4;
 /// Radix of `knomial` where no setting says otherwise (coll_tuned_bcast_algorithm_knomial_radix).
 const KNOMIAL_RADIX: u32 = 4;
 
@@ -208,11 +213,15 @@ fn of_rank(operation: Operation, algorithm: &str, plan: &Plan, rank: u32) -> Res
     }
     let mut out = Out::of(rank);
     let known = match operation {
+        _ if let Some(name) = algorithm.strip_prefix(mpich::PREFIX) => {
+            mpich::of_rank(operation, name, plan, rank, &mut out)
+        }
         Operation::Bcast => bcast::bcast(algorithm, plan, rank, &mut out),
         Operation::Reduce => reduce::reduce(algorithm, plan, rank, &mut out),
         Operation::Allreduce => reduce::allreduce(algorithm, plan, rank, &mut out),
         Operation::ReduceScatter | Operation::ReduceScatterBlock => {
-            reduce::reduce_scatter(algorithm, plan, rank, &mut out)
+            let are_blocks_even = operation == Operation::ReduceScatterBlock;
+            reduce::reduce_scatter(algorithm, are_blocks_even, plan, rank, &mut out)
         }
         Operation::Allgather | Operation::Allgatherv => allgather::allgather(algorithm, plan, rank, &mut out),
         Operation::Gather | Operation::Gatherv => gather::gather(algorithm, plan, rank, &mut out),
@@ -225,4 +234,15 @@ fn of_rank(operation: Operation, algorithm: &str, plan: &Plan, rank: u32) -> Res
         Some(()) => Ok(out.by_peer()),
         None => Err(LayoutError::Algorithm { operation, algorithm: algorithm.to_owned() }),
     }
+}
+
+/// Whether an algorithm has this name, with a parameter or without.
+fn has_name(algorithm: &str, name: &str) -> bool {
+    algorithm.split('/').next() == Some(name)
+}
+
+/// What stands after the slash of `chain/4`, from 1 to 32 (Open MPI's largest fan-out).
+fn parameter(algorithm: &str) -> Option<u32> {
+    let (_, number) = algorithm.split_once('/')?;
+    number.parse().ok().filter(|number| (1..=32).contains(number))
 }

@@ -1,17 +1,25 @@
 //! Allgather.
 
+use super::assumed::{Library, by_plan};
 use super::halving::masks;
 use super::plan::{Out, Plan};
-use super::tree::{self, Shape};
+use super::{Operation, bcast, gather};
 
 /// Allgather by an algorithm of Open MPI; `None` for one without a model.
 pub(super) fn allgather(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     let n = plan.n;
     match algorithm {
-        // A gather at rank 0 and a broadcast of all of it; of their own algorithms the usual ones are assumed.
+        // A gather at rank 0 and a broadcast of all of it, each by the library's own choice; a gatherv is linear.
         "basic_linear" | "basic_default" => {
-            out.send(0, plan.block(rank));
-            tree::down(Shape::Binomial, &plan.message(0, plan.total()), rank, out);
+            let own = by_plan(Library::OpenMpi, Operation::Gather, plan);
+            gather::gather(
+                if algorithm == "basic_linear" { own } else { "linear" },
+                &plan.rooted(0),
+                rank,
+                out,
+            )?;
+            let whole = plan.message(0, plan.total());
+            bcast::bcast(by_plan(Library::OpenMpi, Operation::Bcast, &whole), &whole, rank, out)?;
         }
         "ring" => ring(plan, rank, out),
         "two_procs" if n == 2 => out.send(1 - rank, plan.block(rank)),

@@ -2,6 +2,7 @@
 
 use super::halving::masks;
 use super::plan::{Out, Plan};
+use super::tree::Shape;
 
 /// Alltoall by an algorithm of Open MPI; `None` for one without a model.
 pub(super) fn alltoall(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
@@ -32,8 +33,15 @@ fn with_bit(bit: u32, limit: u32) -> u64 {
 pub(super) fn barrier(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     let n = plan.n;
     match algorithm {
-        "basic_linear" if rank == 0 => (1..n).for_each(|peer| out.send(peer, 0)),
-        "basic_linear" => out.send(0, 0),
+        "basic_linear" | "lin" if rank == 0 => (1..n).for_each(|peer| out.send(peer, 0)),
+        "basic_linear" | "lin" => out.send(0, 0),
+        // Up and down the tree in which the parent lacks the highest bit.
+        "log" => {
+            Shape::Binomial.children(rank, n).into_iter().for_each(|child| out.send(child, 0));
+            if rank > 0 {
+                out.send(Shape::Binomial.parent(rank, n), 0);
+            }
+        }
         "doublering" => out.send_many(plan.next(rank), 0, 2),
         "two_procs" if n == 2 => out.send(1 - rank, 0),
         "bruck" => masks(n).for_each(|distance| out.send((rank + distance) % n, 0)),

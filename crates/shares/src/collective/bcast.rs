@@ -2,17 +2,22 @@
 
 use super::plan::{Out, Plan};
 use super::tree::{self, Shape};
-use super::{CHAINS, KNOMIAL_RADIX, parts::Parts};
+use super::{KNOMIAL_RADIX, parts::Parts};
 
 /// Broadcast by an algorithm of Open MPI; `None` for one without a model.
 pub(super) fn bcast(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     match algorithm {
-        "basic_linear" => linear(plan, rank, out),
-        "chain" => tree::down(Shape::Chains(CHAINS), plan, rank, out),
+        "basic_linear" | "lin" => linear(plan, rank, out),
+        _ if super::has_name(algorithm, "chain") => {
+            tree::down(Shape::Chains(super::parameter(algorithm).unwrap_or(1)), plan, rank, out);
+        }
         "pipeline" => tree::down(Shape::Pipeline, plan, rank, out),
         "bintree" => tree::down(Shape::Levels(2), plan, rank, out),
-        "binomial" => tree::down(Shape::Binomial, plan, rank, out),
-        "knomial" => tree::down(Shape::Knomial(KNOMIAL_RADIX), plan, rank, out),
+        "binomial" | "log" => tree::down(Shape::Binomial, plan, rank, out),
+        _ if super::has_name(algorithm, "knomial") => {
+            let radix = super::parameter(algorithm).unwrap_or(KNOMIAL_RADIX);
+            tree::down(Shape::Knomial(radix), plan, rank, out);
+        }
         "split_bintree" => split_binary(plan, rank, out),
         "scatter_allgather" | "scatter_allgather_ring" if plan.elements() < u64::from(plan.n) => {
             linear(plan, rank, out);

@@ -67,35 +67,66 @@ pub(super) fn reduce_doubling(plan: &Plan, rank: u32, out: &mut Out) {
     }
 }
 
-/// Elements that a folded rank receives and sends at each step of halving a message at growing distance.
-fn steps(elements: u64, fold: Fold, folded: u32) -> Vec<(u64, u64)> {
-    let mut window = elements;
-    masks(fold.power)
-        .map(|mask| {
-            let (left, right) = (window / 2, window - window / 2);
-            // The lower rank of a pair keeps the left half, which is the smaller one.
-            let (received, sent) = if folded & mask == 0 { (left, right) } else { (right, left) };
-            window = received;
-            (received, sent)
-        })
-        .collect()
+/// How a message is cut for halving.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Cut {
+    /// Each window into halves, the left one the smaller (Open MPI). Folded pairs exchange halves first, and the odd rank
+    /// returns the half that it has reduced.
+    Windows,
+    /// Into one block for each rank that takes part, the first ones longer by an element (MPICH). Of folded pairs the one
+    /// that does not take part sends all.
+    Blocks,
 }
 
-/// Reduce-scatter of a message by halves at growing distance (Rabenseifner). Ranks of folded pairs first exchange halves,
-/// and the odd one returns the half that it has reduced.
-fn scatter_halving(plan: &Plan, fold: Fold, rank: u32, out: &mut Out) -> Vec<(u64, u64)> {
-    let elements = plan.elements();
-    let (left, right) = (elements / 2, elements - elements / 2);
-    if let Some(mate) = fold.mate(rank) {
-        if rank < mate {
-            out.send(mate, plan.bytes(right));
-        } else {
-            out.send(mate, plan.bytes(left));
-            out.send(mate, plan.bytes(right));
+impl Cut {
+    /// Elements that a folded rank receives and sends at each step of halving a message at growing distance.
+    fn steps(self, elements: u64, power: u32, folded: u32) -> Vec<(u64, u64)> {
+        let (mut window, mut first, mut blocks) = (elements, 0, u64::from(power));
+        let of_blocks = |first: u64, count: u64| {
+            let (each, longer) = (elements / u64::from(power), elements % u64::from(power));
+            count * each + (first + count).min(longer) - first.min(longer)
+        };
+        let mut step = |mask: u32| {
+            let is_lower = folded & mask == 0;
+            let (left, right) = match self {
+                Self::Windows => (window / 2, window - window / 2),
+                Self::Blocks => {
+                    blocks /= 2;
+                    let halves = (of_blocks(first, blocks), of_blocks(first + blocks, blocks));
+                    first += if is_lower { 0 } else { blocks };
+                    halves
+                }
+            };
+            // The lower rank of a pair keeps the left half.
+            let (received, sent) = if is_lower { (left, right) } else { (right, left) };
+            window = received;
+            (received, sent)
+        };
+        masks(power).map(&mut step).collect()
+    }
+
+    /// What ranks of folded pairs exchange before halving.
+    fn fold(self, plan: &Plan, fold: Fold, rank: u32, out: &mut Out) {
+        let Some(mate) = fold.mate(rank) else { return };
+        let elements = plan.elements();
+        let (left, right) = (elements / 2, elements - elements / 2);
+        match self {
+            Self::Windows if rank < mate => out.send(mate, plan.bytes(right)),
+            Self::Windows => {
+                out.send(mate, plan.bytes(left));
+                out.send(mate, plan.bytes(right));
+            }
+            Self::Blocks if fold.folded(rank).is_none() => out.send(mate, plan.whole()),
+            Self::Blocks => {}
         }
     }
+}
+
+/// Reduce-scatter of a message by halves at growing distance (Rabenseifner).
+fn scatter_halving(cut: Cut, plan: &Plan, fold: Fold, rank: u32, out: &mut Out) -> Vec<(u64, u64)> {
+    cut.fold(plan, fold, rank, out);
     let Some(folded) = fold.folded(rank) else { return Vec::new() };
-    let steps = steps(elements, fold, folded);
+    let steps = cut.steps(plan.elements(), fold.power, folded);
     for (mask, (_, sent)) in masks(fold.power).zip(&steps) {
         out.send(fold.rank(folded ^ mask), plan.bytes(*sent));
     }
@@ -103,9 +134,9 @@ fn scatter_halving(plan: &Plan, fold: Fold, rank: u32, out: &mut Out) -> Vec<(u6
 }
 
 /// Allreduce by reduce-scatter and allgather, each by halves.
-pub(super) fn scatter_gather(plan: &Plan, rank: u32, out: &mut Out) {
-    let fold = Fold::of(plan.n, 0);
-    let steps = scatter_halving(plan, fold, rank, out);
+pub(super) fn scatter_gather(cut: Cut, plan: &Plan, rank: u32, out: &mut Out) {
+    let fold = Fold::of(plan.n, if cut == Cut::Windows { 0 } else { 1 });
+    let steps = scatter_halving(cut, plan, fold, rank, out);
     let Some(folded) = fold.folded(rank) else { return };
     for (number, (received, _)) in steps.iter().enumerate().rev() {
         out.send(fold.rank(folded ^ (1 << number)), plan.bytes(*received));
@@ -116,9 +147,9 @@ pub(super) fn scatter_gather(plan: &Plan, rank: u32, out: &mut Out) {
 }
 
 /// Reduce by reduce-scatter, and a gather at the root along a binomial tree.
-pub(super) fn scatter_then_root(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn scatter_then_root(cut: Cut, plan: &Plan, rank: u32, out: &mut Out) {
     let fold = Fold::of(plan.n, 0);
-    let mut steps = scatter_halving(plan, fold, rank, out);
+    let mut steps = scatter_halving(cut, plan, fold, rank, out);
     // A root that the fold left out takes the place of rank 0, which hands it its part.
     let is_excluded = fold.folded(plan.root).is_none();
     let folded_root = fold.folded(plan.root).unwrap_or(0);
@@ -131,7 +162,7 @@ pub(super) fn scatter_then_root(plan: &Plan, rank: u32, out: &mut Out) {
     }
     if is_excluded && rank == plan.root {
         folded = Some(0);
-        steps = self::steps(plan.elements(), fold, 0);
+        steps = cut.steps(plan.elements(), fold.power, 0);
     }
     let Some(folded) = folded else { return };
     for (number, step) in steps.iter().enumerate().rev() {
@@ -168,7 +199,7 @@ pub(super) fn blocks_halving(plan: &Plan, rank: u32, out: &mut Out) {
 
 /// Reduce-scatter of blocks by a butterfly (Träff 2005): halves at growing distance, then each result goes to its owner, the
 /// rank with the bits in reverse.
-pub(super) fn butterfly(plan: &Plan, rank: u32, out: &mut Out) {
+pub(super) fn butterfly(plan: &Plan, are_blocks_even: bool, rank: u32, out: &mut Out) {
     let fold = Fold::of(plan.n, 1);
     let Some(folded) = fold.folded(rank) else {
         out.send(rank + 1, plan.total());
@@ -180,6 +211,10 @@ pub(super) fn butterfly(plan: &Plan, rank: u32, out: &mut Out) {
         let (kept, sent) = if folded & mask == 0 { (first, first + blocks) } else { (first + blocks, first) };
         out.send(fold.rank(folded ^ mask), fold.blocks(plan, sent, blocks));
         first = kept;
+    }
+    // With a power of two of ranks, even blocks are sorted beforehand so that each result is where it belongs.
+    if are_blocks_even && fold.extra == 0 {
+        return;
     }
     let owner = folded.reverse_bits() >> (32 - fold.power.ilog2());
     let rank_of_owner = fold.rank(owner);

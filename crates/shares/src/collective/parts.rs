@@ -39,6 +39,14 @@ impl Parts {
         out.send_many(next, plan.bytes(elements), plan.n - 1);
     }
 
+    /// Twice around: while reducing, each rank sends every part but its own; while gathering, every part but its right
+    /// neighbour's.
+    pub(super) fn reduce_ring(&self, plan: &Plan, rank: u32, out: &mut Out) {
+        let own = self.sum(plan.distance(rank), 1);
+        out.send_many(plan.next(rank), plan.bytes(self.elements - own), plan.n - 1);
+        self.gather_ring(plan, rank, out);
+    }
+
     /// By doubling; where there is no partner beyond a power of two, what it would have is handed on by those that have
     /// partners.
     pub(super) fn gather_doubling(&self, plan: &Plan, rank: u32, out: &mut Out) {

@@ -50,6 +50,11 @@ impl Plan {
         Self { n: self.n, root, element: self.element, blocks }
     }
 
+    /// The same message, of elements of one byte.
+    pub(super) fn in_bytes(&self) -> Self {
+        Self { element: 1, ..self.message(self.root, self.whole()) }
+    }
+
     pub(super) fn block(&self, rank: u32) -> u64 {
         match &self.blocks {
             Blocks::Even(bytes) => *bytes,

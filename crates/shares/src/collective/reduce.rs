@@ -1,21 +1,25 @@
 //! Reductions: reduce, allreduce and reduce_scatter.
 
+use super::assumed::{Library, by_plan};
 use super::plan::{Out, Plan};
 use super::tree::{self, Shape};
-use super::{CHAINS, bcast, gather, halving};
+use super::{Operation, bcast, gather, halving};
+use halving::Cut;
 
 /// Reduce by an algorithm of Open MPI; `None` for one without a model.
 pub(super) fn reduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
     match algorithm {
-        "basic_linear" => linear(plan, out),
-        "chain" => tree::up(Shape::Chains(CHAINS), plan, rank, out),
+        "basic_linear" | "lin" => linear(plan, out),
+        _ if super::has_name(algorithm, "chain") => {
+            tree::up(Shape::Chains(super::parameter(algorithm).unwrap_or(1)), plan, rank, out);
+        }
         "pipeline" => tree::up(Shape::Pipeline, plan, rank, out),
         "binary" => tree::up(Shape::Levels(2), plan, rank, out),
-        "binomial" => tree::up(Shape::BinomialInOrder, plan, rank, out),
+        "binomial" | "log" => tree::up(Shape::BinomialInOrder, plan, rank, out),
         "in_order_binary" => in_order(plan, rank, out),
         // Messages with fewer elements than ranks go straight to the root.
         "redscat_gather" if plan.elements() < 1 << plan.n.ilog2() => linear(plan, out),
-        "redscat_gather" => halving::scatter_then_root(plan, rank, out),
+        "redscat_gather" => halving::scatter_then_root(Cut::Windows, plan, rank, out),
         _ => return None,
     }
     Some(())
@@ -58,16 +62,16 @@ pub(super) fn allreduce(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) 
             linear(plan, out);
             bcast::linear(plan, rank, out);
         }
-        // A reduce to rank 0 and a broadcast; of their own algorithms the usual ones are assumed.
+        // A reduce to rank 0 and a broadcast, each by the library's own choice.
         "nonoverlapping" => {
-            tree::up(Shape::BinomialInOrder, plan, rank, out);
-            tree::down(Shape::Binomial, plan, rank, out);
+            reduce(by_plan(Library::OpenMpi, Operation::Reduce, plan), plan, rank, out)?;
+            bcast::bcast(by_plan(Library::OpenMpi, Operation::Bcast, plan), plan, rank, out)?;
         }
         "recursivedoubling" => halving::reduce_doubling(plan, rank, out),
         "redscat_allgather" if plan.elements() < 1 << plan.n.ilog2() => {
             return allreduce("basic_linear", plan, rank, out);
         }
-        "redscat_allgather" => halving::scatter_gather(plan, rank, out),
+        "redscat_allgather" => halving::scatter_gather(Cut::Windows, plan, rank, out),
         "ring" | "ring_segmented" if plan.elements() < u64::from(plan.n) => {
             halving::reduce_doubling(plan, rank, out);
         }
@@ -88,16 +92,29 @@ pub(super) fn ring(plan: &Plan, rank: u32, out: &mut Out) {
     out.send_many(next, plan.bytes(elements - block(plan.next(next))), plan.n - 1);
 }
 
-/// Reduce_scatter and reduce_scatter_block by an algorithm of Open MPI; `None` for one without a model.
-pub(super) fn reduce_scatter(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+/// Reduce_scatter, or with even blocks reduce_scatter_block, by an algorithm of Open MPI; `None` for one without a model.
+pub(super) fn reduce_scatter(
+    algorithm: &str,
+    are_blocks_even: bool,
+    plan: &Plan,
+    rank: u32,
+    out: &mut Out,
+) -> Option<()> {
     match algorithm {
-        // A reduce to rank 0 (by the usual algorithm, an assumption) and a scatter.
+        // A reduce to rank 0 and a scatter, each by the library's own choice; a scatterv is linear.
         "nonoverlapping" | "basic_linear" => {
-            tree::up(Shape::BinomialInOrder, &plan.message(0, plan.total()), rank, out);
-            gather::scatter("basic_linear", &plan.rooted(0), rank, out);
+            let whole = plan.message(0, plan.total());
+            reduce(by_plan(Library::OpenMpi, Operation::Reduce, &whole), &whole, rank, out)?;
+            let own = by_plan(Library::OpenMpi, Operation::Scatter, plan);
+            gather::scatter(
+                if algorithm == "basic_linear" { own } else { "linear" },
+                &plan.rooted(0),
+                rank,
+                out,
+            )?;
         }
         "basic_recursivehalving" | "recursivehalving" => halving::blocks_halving(plan, rank, out),
-        "butterfly" => halving::butterfly(plan, rank, out),
+        "butterfly" => halving::butterfly(plan, are_blocks_even, rank, out),
         "recursivedoubling" => halving::blocks_doubling(plan, rank, out),
         "ring" => out.send_many(plan.next(rank), plan.total() - plan.block(rank), plan.n - 1),
         _ => return None,

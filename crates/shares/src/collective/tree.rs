@@ -11,6 +11,8 @@ pub(super) enum Shape {
     Chains(u32),
     /// Complete tree, filled level by level. Levels are interleaved, not contiguous.
     Levels(u32),
+    /// Complete tree in the order of a heap: the children of `d` are `d * k + 1` to `d * k + k`.
+    Heap(u32),
     /// Binomial: the parent lacks the highest bit of the distance.
     Binomial,
     /// Binomial in order: the parent lacks the lowest bit of the distance.
@@ -32,6 +34,7 @@ impl Shape {
                 }
             }
             Self::Levels(fanout) => in_levels(distance, fanout),
+            Self::Heap(fanout) => (distance - 1) / fanout,
             Self::Binomial => distance ^ (1 << distance.ilog2()),
             Self::BinomialInOrder => distance & (distance - 1),
             Self::Knomial(radix) => {
@@ -62,6 +65,9 @@ impl Shape {
             Self::Levels(fanout) => {
                 let step = level_step(distance, fanout);
                 (1..=u64::from(fanout)).map(|child| d + child * step).collect()
+            }
+            Self::Heap(fanout) => {
+                (1..=u64::from(fanout)).map(|child| d * u64::from(fanout) + child).collect()
             }
             Self::Binomial => {
                 let first = if distance == 0 { 0 } else { distance.ilog2() + 1 };
@@ -173,6 +179,7 @@ mod tests {
         assert_eq!(parents(Shape::Chains(4), 10), [0, 1, 2, 0, 4, 0, 6, 0, 8]);
         assert_eq!(parents(Shape::Chains(4), 3), [0, 0]);
         assert_eq!(parents(Shape::Pipeline, 4), [0, 1, 2]);
+        assert_eq!(parents(Shape::Heap(2), 7), [0, 0, 1, 1, 2, 2]);
     }
 
     #[test]
@@ -183,6 +190,7 @@ mod tests {
             Shape::Chains(4),
             Shape::Levels(2),
             Shape::Levels(3),
+            Shape::Heap(2),
             Shape::Binomial,
             Shape::BinomialInOrder,
             Shape::Knomial(2),

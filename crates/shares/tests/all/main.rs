@@ -4,3 +4,4 @@
 mod collective;
 mod estimate;
 mod generator;
+mod measured;
