@@ -4,6 +4,7 @@
 
 mod job_state;
 pub mod jobs;
+pub mod link_shares;
 pub mod status;
 pub mod trace;
 
@@ -14,4 +15,4 @@ pub const VERSION_HEADER: &str = "throughline-api-version";
 
 /// Version of the API, `MAJOR.MINOR`. A new path or field is a new minor version; a client works with servers of its own
 /// major version and at least its own minor one.
-pub const VERSION: &str = "1.1";
+pub const VERSION: &str = "1.2";

@@ -6,7 +6,7 @@
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
 //! * [`job_rates`], [`trace`]: what running jobs do now, and traced calls and messages.
-//! * [`fabric`], [`links`], [`load`]: topology, links and their load.
+//! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
 //! * [`recent`]: what was stored in the last seconds.
@@ -26,6 +26,7 @@ pub mod job_names;
 pub mod job_parts;
 pub mod job_rates;
 pub mod jobs;
+pub mod link_shares;
 pub mod links;
 pub mod load;
 pub mod nodes;

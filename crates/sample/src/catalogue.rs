@@ -280,7 +280,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 22] = [
+pub const HYPERTABLES: [&str; 23] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -303,6 +303,7 @@ pub const HYPERTABLES: [&str; 22] = [
     "ib_port_blocks",
     "host_port_blocks",
     "nvlink_blocks",
+    "link_shares",
 ];
 
 /// The metric with this number, `None` for a number that this build does not know.

@@ -1,4 +1,4 @@
--- The schema of version 24, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 25, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -781,6 +781,62 @@ CREATE TABLE job_setting (
     PRIMARY KEY (job_id, name, value),
     FOREIGN KEY (job_id) REFERENCES job(id)
 );
+
+-- Windows for which counters or traffic arrived after they were made: they are made again.
+CREATE TABLE link_share_late (
+    -- End of the window.
+    time timestamptz NOT NULL,
+    noted_at timestamptz NOT NULL DEFAULT now()
+);
+
+-- How far link_shares is made.
+CREATE TABLE link_share_state (
+    one boolean NOT NULL DEFAULT true,
+    -- Windows that end by then are made.
+    computed_until timestamptz,
+    -- Windows that end by then are made or being made: writers note in link_share_late what arrives for them.
+    noticed_until timestamptz,
+    PRIMARY KEY (one),
+    CHECK (one)
+);
+
+-- Contributors of each direction of a link in each window of 10 s, for links that carry traffic. The bytes of a port
+-- and window add up to counted_bytes.
+CREATE TABLE link_shares (
+    -- End of the window.
+    time timestamptz NOT NULL,
+    -- The port that sends: ib_port_key.id.
+    port_id integer NOT NULL,
+    -- job: an operation of a job. group, host: traffic that nobody reported, of a group of hosts of the
+    -- configuration or of a host. management: of subnet management. other: all smaller ones together. rest: counted
+    -- bytes of nobody known; each port and window has one such row.
+    contributor text NOT NULL,
+    job_id integer,
+    -- Of a job: MPI name without the prefix, in lower case.
+    operation text,
+    -- Of a group or host.
+    name text,
+    -- Bytes as ports count them, fitted to the counters.
+    bytes bigint NOT NULL,
+    -- At least so many.
+    low_bytes bigint NOT NULL,
+    -- At most so many.
+    high_bytes bigint NOT NULL,
+    -- How the bytes are known, by the least certain part: measured (messages that the library reported), modelled
+    -- (operations laid out by their algorithm), logical (send buffers to the members that they are meant for),
+    -- unreported (found in the counters alone).
+    kind text NOT NULL,
+    -- Some of it may have taken other links: low_bytes and high_bytes are what is known, bytes is one possibility.
+    is_bound boolean NOT NULL,
+    -- What passed in the window by the port's counter, or by that of the port at the other end; NULL where neither
+    -- was read.
+    counted_bytes bigint,
+    CHECK ((contributor = ANY (ARRAY['job'::text, 'group'::text, 'host'::text, 'management'::text, 'other'::text, 'rest'::text]))),
+    CHECK ((kind = ANY (ARRAY['measured'::text, 'modelled'::text, 'logical'::text, 'unreported'::text])))
+);
+CREATE INDEX link_shares_by_job ON link_shares (job_id, "time") WHERE (job_id IS NOT NULL);
+CREATE INDEX link_shares_by_port ON link_shares (port_id, "time");
+SELECT create_hypertable('link_shares', by_range('time', INTERVAL '06:00:00'));
 
 -- Readings that came after their minutes were made: a table of minutes, what was read, times of the first and the last.
 CREATE TABLE minute_late (

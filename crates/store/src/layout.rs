@@ -5,7 +5,11 @@ pub use crate::binary::{POSTGRES_EPOCH, begins_row, elements, field, header, int
 pub use crate::chunks::{BLOCK, Chunk, FILL_EVERY, MADE, chunks, chunks_of, is_gap, is_long, number};
 pub use crate::rollups::Kind;
 
+use std::time::Duration;
 use throughline_sample::catalogue::{Metric, Table, Width};
+
+/// Length of the windows of `link_shares`, whose ends are multiples of it.
+pub const SHARE_WINDOW: Duration = Duration::from_secs(10);
 
 /// Whether rows name this counter in `saturated` while it stands at its end.
 #[must_use]

@@ -1,4 +1,4 @@
-//! `/fabric/{subnet}/links/{link}`: one link, its ends, counters, rates, events, jobs and routes.
+//! `/fabric/{subnet}/links/{link}`: one link, its ends, counters, rates, events, contributors, jobs and routes.
 
 use super::super::error::ApiError;
 use super::super::events::EventResponse;
@@ -6,6 +6,7 @@ use super::super::request::ApiRequest;
 use super::super::{Api, answer, jobs};
 use super::load::share;
 use super::routes::Routes;
+use super::shares::last_contributors;
 use super::subnet;
 use super::topology::{Port, Topology};
 use axum::extract::State;
@@ -13,6 +14,7 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use throughline_api::link_shares::LinkContributor;
 use throughline_query::events::{self, Which};
 use throughline_query::links::{self, Counters, JobPort, PortFacts, Ranks, Series};
 use throughline_query::time::{At, Grid, now};
@@ -42,6 +44,7 @@ struct LinkResponse {
     errors: Both<Vec<Option<f64>>>,
     events: Vec<EventResponse>,
     jobs: Jobs,
+    contributors: ContributorsResponse,
     routes: Directions<Option<RoutesResponse>>,
 }
 
@@ -102,6 +105,14 @@ struct JobResponse {
     ba: bool,
 }
 
+/// Whose bytes were on it in the last window before the end of the range.
+#[derive(Serialize)]
+struct ContributorsResponse {
+    time_ms: Option<i64>,
+    ab: Vec<LinkContributor>,
+    ba: Vec<LinkContributor>,
+}
+
 #[derive(Serialize)]
 struct RoutesResponse {
     destinations: usize,
@@ -125,13 +136,14 @@ struct Read {
     events: Vec<events::Event>,
     tables: HashMap<i32, Vec<u8>>,
     job_ports: Vec<JobPort>,
+    contributors: (Option<i64>, [Vec<LinkContributor>; 2]),
 }
 
 /// `GET /fabric/{subnet}/links/{link}`.
 pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
     let (from, to) = request.last_hour()?;
     let points = request.points()?;
-    let (guid, port) = parse(request.path("link"))?;
+    let end = parse(request.path("link"))?;
     request.done()?;
     let response = api
         .query(async |client| {
@@ -139,14 +151,7 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let is_now = to >= now(client).await? - NOW_MS;
             let at = if is_now { At::Latest } else { At::Time(to) };
             let topology = api.topology(client, &subnet, at).await?;
-            let node = topology.columns.nodes.guid.iter().position(|known| *known == guid);
-            let found = node.and_then(|node| topology.link_at.get(&(node, port)).copied());
-            let Some((place, _)) = found else {
-                let message = format!("no cable at port {port} of {guid} in {} at that time", subnet.prefix);
-                let remedy =
-                    "/api/v1/fabric/{subnet}/topology?at= lists those that there were; `to` is the time";
-                return Err(ApiError::not_found(message, remedy));
-            };
+            let place = place_of(&topology, &subnet.prefix, &end)?;
             let grid = Grid::new(from, to, points);
             let mut read = read(client, &topology, subnet.id, place, &grid, (from, to), at).await?;
             // All pairs of ports of all running jobs: not on a thread that polls sockets.
@@ -161,8 +166,26 @@ pub async fn link(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
     answer::json(&response, &request.headers)
 }
 
+/// The place of the link with an end at this GUID and port.
+///
+/// # Errors
+/// There was no such link.
+pub fn place_of(topology: &Topology, subnet: &str, end: &(String, i32)) -> Result<usize, ApiError> {
+    let (guid, port) = end;
+    let node = topology.columns.nodes.guid.iter().position(|known| known == guid);
+    let found = node.and_then(|node| topology.link_at.get(&(node, *port)).copied());
+    found.map(|(place, _)| place).ok_or_else(|| {
+        let message = format!("no cable at port {port} of {guid} in {subnet} at that time");
+        let remedy = "/api/v1/fabric/{subnet}/topology?at= lists those that there were; `to` is the time";
+        ApiError::not_found(message, remedy)
+    })
+}
+
 /// GUID and port of a link's name.
-fn parse(text: &str) -> Result<(String, i32), ApiError> {
+///
+/// # Errors
+/// It is none.
+pub fn parse(text: &str) -> Result<(String, i32), ApiError> {
     let parts = text.to_ascii_lowercase();
     let parts = parts.split_once('.').and_then(|(guid, port)| {
         let digits = guid.strip_prefix("0x")?;
@@ -221,6 +244,7 @@ async fn read(
         events: all_events,
         tables: links::tables(client, subnet, at).await?,
         job_ports: links::job_ports(client, ranks).await?,
+        contributors: last_contributors(client, ends, to).await?,
     })
 }
 
@@ -289,6 +313,7 @@ fn tell(
     };
     let errors = Both { a: errors(&a), b: errors(&b) };
     let [counters_a, counters_b] = read.counters;
+    let (time_ms, [from_a, from_b]) = read.contributors;
     let mut end = |end: &Port, counters: Option<Counters>| {
         let facts = read.facts.remove(&end.id);
         EndResponse {
@@ -326,6 +351,7 @@ fn tell(
         errors,
         events: read.events.into_iter().map(EventResponse::from).collect(),
         jobs,
+        contributors: ContributorsResponse { time_ms, ab: from_a, ba: from_b },
         routes: Directions { ab, ba },
     }
 }

@@ -1,4 +1,4 @@
-//! `/subnets` and `/fabric/…`: topology and load of a subnet; one link, and a job or a
+//! `/subnets` and `/fabric/…`: topology and load of a subnet; one link and whose bytes are on it, and a job or a
 //! multicast group over the map.
 
 mod group;
@@ -7,11 +7,13 @@ mod load;
 mod overlay;
 mod routes;
 mod shape;
+mod shares;
 pub mod topology;
 
 pub use group::{group, groups};
 pub use link::link;
 pub use overlay::job;
+pub use shares::{end_name, labels, shares};
 
 use super::answer::{self, Body};
 use super::error::ApiError;

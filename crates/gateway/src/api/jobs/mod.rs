@@ -1,6 +1,7 @@
 //! `/jobs…`: jobs, and what each did.
 
 mod detail;
+mod link_shares;
 mod list;
 mod names;
 mod parts;
@@ -8,6 +9,7 @@ mod trace;
 mod traffic;
 
 pub use detail::{job, places, ranks};
+pub use link_shares::link_shares;
 pub use list::{Live, find, jobs};
 pub use names::name;
 pub use parts::{link_peaks, regions, traffic};

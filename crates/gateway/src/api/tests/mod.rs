@@ -5,6 +5,7 @@ mod events;
 mod fabric;
 mod job_parts;
 mod jobs;
+mod link_shares;
 mod links;
 mod nodes;
 mod refusals;

@@ -1,0 +1,151 @@
+//! Whose bytes were on a link, and a job's links.
+
+use super::seed::{self, LEAF_1, N2, Run, SPEED, SPINE, START_MS, SUBNET};
+use super::*;
+use serde_json::json;
+
+/// Bytes in a window at full speed.
+const FULL: u64 = SPEED * 10;
+
+/// Windows that end 10 and 20 s after the start: leaf 1 sends half of the speed to the spine. 62 % is an alltoall of job 1,
+/// 36 % a host without an agent, half a percent another host, and the rest nobody's. In the second window job 2 has a part.
+async fn seeded() -> (Database, Router) {
+    let database = seed::fabric().await;
+    let run = |number, user: &'static str| {
+        seed::run(&Run { number, user, start: 0, end: None, hosts: vec!["n2", "n10"] })
+    };
+    seed::write(&database, 3, vec![run(1, "ada"), run(2, "bob")]).await;
+    let client = database.connect().await.unwrap();
+    let half = FULL as i64 / 2;
+    let row = |seconds: i64, who: &str, bytes: i64, kind: &str, is_bound: bool| {
+        let time = format!("TIMESTAMPTZ 'epoch' + INTERVAL '{} milliseconds'", START_MS + seconds * 1000);
+        let port = format!(
+            "(SELECT p.id FROM ib_port_key p JOIN ib_node_key k ON k.id = p.ib_node_id WHERE k.guid = '{}' AND p.port = 3)",
+            seed::guid(LEAF_1)
+        );
+        format!(
+            "({time}, {port}, {who}, {bytes}, {}, {}, '{kind}', {is_bound}, {half})",
+            bytes / 2,
+            bytes * 9
+        )
+    };
+    let job = |number: u64| {
+        format!("'job', (SELECT id FROM job WHERE key LIKE 'slurm:{number}.0@%'), 'alltoall', NULL")
+    };
+    let part = |percent: i64| half / 1000 * percent;
+    let rows = [
+        row(10, &job(1), part(620), "modelled", false),
+        row(10, "'host', NULL, NULL, 'n07'", part(360), "unreported", false),
+        row(10, "'host', NULL, NULL, 'n08'", part(5), "unreported", false),
+        row(10, "'rest', NULL, NULL, NULL", part(15), "unreported", false),
+        row(20, &job(1), part(620), "measured", true),
+        row(20, &job(2), part(5), "measured", false),
+        row(20, "'host', NULL, NULL, 'n07'", part(360), "unreported", false),
+        row(20, "'rest', NULL, NULL, NULL", part(15), "unreported", false),
+    ];
+    let insert = format!(
+        "INSERT INTO link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, \
+         is_bound, counted_bytes) VALUES {}",
+        rows.join(", ")
+    );
+    client.execute(&insert, &[]).await.unwrap();
+    let state = format!(
+        "UPDATE link_share_state SET computed_until = TIMESTAMPTZ 'epoch' + INTERVAL '{} milliseconds'",
+        START_MS + 20_000
+    );
+    client.execute(&state, &[]).await.unwrap();
+    let router = api_on(database.clone());
+    (database, router)
+}
+
+fn labels(contributors: &Value) -> Vec<&str> {
+    contributors.as_array().unwrap().iter().map(|one| one["label"].as_str().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn contributors_of_a_link_add_up_to_what_was_counted() {
+    let (_database, router) = seeded().await;
+    let range = format!("from={START_MS}&to={}", START_MS + 30_000);
+    let body = get(&router, &format!("/fabric/{SUBNET}/links/{}.3/shares?{range}", seed::guid(LEAF_1))).await;
+    assert_eq!((&body["name"], &body["step_seconds"]), (&json!("leaf1[3] - spine[1]"), &json!(10.0)));
+    assert_eq!(body["computed_until_ms"], json!(START_MS + 20_000));
+    let ab = &body["ab"];
+    assert_eq!((&ab["from"]["name"], &ab["to"]["port"]), (&json!("leaf1"), &json!(1)));
+    assert_eq!((&ab["windows"], &ab["counted_bytes"]), (&json!(2), &json!(FULL)));
+    assert_eq!((&ab["utilisation"], &ab["is_above_speed"]), (&json!(0.5), &json!(false)));
+    let rate = SPEED as f64 / 2.0;
+    assert_eq!(ab["counted_bytes_per_second"], json!([rate, rate, null]));
+    let all = &ab["contributors"];
+    // Half a percent is no cause.
+    assert_eq!(
+        labels(all),
+        [
+            "alltoall of job 1 (ada)",
+            "unmonitored traffic of n07",
+            "others, each below 1 %",
+            "rest: nobody known"
+        ]
+    );
+    let sum: i64 = all.as_array().unwrap().iter().map(|one| one["bytes"].as_i64().unwrap()).sum();
+    assert_eq!(sum, FULL as i64);
+    // The least certain kind and a bound count for both windows; nothing is more than all.
+    assert_eq!(
+        (&all[0]["share"], &all[0]["low_share"], &all[0]["high_share"], &all[0]["kind"], &all[0]["is_bound"]),
+        (&json!(0.62), &json!(0.31), &json!(1.0), &json!("modelled"), &json!(true))
+    );
+    assert_eq!(all[0]["series"], json!([(rate * 0.62).round(), (rate * 0.62).round(), null]));
+    assert_eq!((&all[2]["contributor"], &all[2]["share"]), (&json!("other"), &json!(0.005)));
+    let ba = &body["ba"];
+    assert_eq!(
+        (&ba["windows"], &ba["counted_bytes"], &ba["contributors"]),
+        (&json!(0), &json!(null), &json!([]))
+    );
+    assert_eq!(ba["counted_bytes_per_second"], json!([null, null, null]));
+}
+
+#[tokio::test]
+async fn the_panel_has_the_contributors_of_the_last_window() {
+    let (_database, router) = seeded().await;
+    let link = |to: i64| {
+        format!("/fabric/{SUBNET}/links/{}.1?from={START_MS}&to={}", seed::guid(SPINE), START_MS + to)
+    };
+    let body = get(&router, &link(25_000)).await;
+    let contributors = &body["contributors"];
+    assert_eq!(contributors["time_ms"], json!(START_MS + 20_000));
+    assert_eq!(labels(&contributors["ab"])[..2], ["alltoall of job 1 (ada)", "unmonitored traffic of n07"]);
+    assert_eq!((&contributors["ba"], &contributors["ab"][0]["series"]), (&json!([]), &json!([])));
+    let body = get(&router, &link(5_000)).await;
+    assert_eq!(body["contributors"], json!({"time_ms": null, "ab": [], "ba": []}));
+}
+
+#[tokio::test]
+async fn a_jobs_links_with_its_part_and_the_others() {
+    let (_database, router) = seeded().await;
+    let range = format!("from={START_MS}&to={}", START_MS + 30_000);
+    let body = get(&router, &format!("/jobs/slurm%3A2.0%401000/link-shares?{range}")).await;
+    assert_eq!((&body["job_key"], &body["count"]), (&json!("slurm:2.0@1000"), &json!(1)));
+    let link = &body["links"][0];
+    assert_eq!(
+        (&link["name"], &link["link"], &link["subnet"]),
+        (&json!("leaf1[3] → spine[1]"), &json!(format!("{}.3", seed::guid(LEAF_1))), &json!(SUBNET))
+    );
+    // Only the window in which it has a part.
+    assert_eq!((&link["windows"], &link["utilisation"]), (&json!(1), &json!(0.5)));
+    assert_eq!((&link["own"]["share"], &link["others"]["share"]), (&json!(0.005), &json!(0.995)));
+    assert_eq!(labels(&link["contributors"])[0], "alltoall of job 1 (ada)");
+    // Another time has none, and a number of links can be given.
+    let later = format!("from={}&to={}&limit=1", START_MS + 60_000, START_MS + 90_000);
+    let body = get(&router, &format!("/jobs/slurm%3A2.0%401000/link-shares?{later}")).await;
+    assert_eq!((&body["links"], &body["count"]), (&json!([]), &json!(0)));
+    let said = refused(&router, "/jobs/slurm%3A9.0%401000/link-shares").await;
+    assert!(said.starts_with("404 not_found: no job slurm:9.0@1000"), "{said}");
+}
+
+#[tokio::test]
+async fn what_is_no_link_is_refused() {
+    let (_database, router) = seeded().await;
+    let said = refused(&router, &format!("/fabric/{SUBNET}/links/leaf1/shares")).await;
+    assert!(said.starts_with("400 bad_parameter: leaf1 names no link"), "{said}");
+    let said = refused(&router, &format!("/fabric/{SUBNET}/links/{}.7/shares", seed::guid(N2))).await;
+    assert!(said.starts_with("404 not_found: no cable at port 7"), "{said}");
+}

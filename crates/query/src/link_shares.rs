@@ -1,0 +1,540 @@
+//! Whose bytes were on links: windows of `link_shares`, summed by contributor.
+
+use crate::time::{Grid, milliseconds};
+use std::collections::{BTreeMap, HashMap};
+use std::time::SystemTime;
+use throughline_api::link_shares::{LinkContributor, ShareFigures};
+use throughline_store::Error;
+use throughline_store::layout::{SHARE_WINDOW, moment};
+use tokio_postgres::{Client, Row};
+
+/// A contributor with a smaller part of what was counted is no cause: it is summed with others.
+pub const LEAST_SHARE: f64 = 0.01;
+
+/// Kinds, the most certain first.
+const KINDS: [&str; 4] = ["measured", "modelled", "logical", "unreported"];
+
+/// Lengths of steps of whole windows, in windows: 10, 20, 30 s, 1, 2, 5, 10, 15, 30 min, 1, 2, 6, 12, 24 h and 7 d.
+const STEPS: [i64; 15] = [1, 2, 3, 6, 12, 30, 60, 90, 180, 360, 720, 2160, 4320, 8640, 60_480];
+
+/// Milliseconds of a window.
+fn window_ms() -> i64 {
+    i64::try_from(SHARE_WINDOW.as_millis()).unwrap_or(10_000)
+}
+
+/// The shortest steps of whole windows with which a range has no more than so many.
+#[must_use]
+pub fn grid(from: i64, to: i64, points: usize) -> Grid {
+    let most = i64::try_from(points).unwrap_or(i64::MAX).max(1);
+    let of = |windows: i64| {
+        let step = windows * window_ms();
+        let begin = from.div_euclid(step) * step;
+        (begin, step, (to - begin + step - 1).div_euclid(step).max(1))
+    };
+    let fitting = STEPS.into_iter().map(of).find(|(_, _, steps)| *steps <= most);
+    let (from, step, steps) = fitting.unwrap_or_else(|| {
+        // Longer than any. The first step begins before the range, so that one point may become two.
+        of((to - from) / window_ms() / (most - 1).max(1) + 1)
+    });
+    Grid { from, step, steps: usize::try_from(steps).unwrap_or(1) }
+}
+
+/// Who it is, by the columns of `link_shares`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Who {
+    /// job, group, host, management, other or rest.
+    pub contributor: String,
+    /// Of a job: its number in the tables.
+    pub job: Option<i32>,
+    /// Of a job.
+    pub operation: Option<String>,
+    /// Of a group or host.
+    pub name: Option<String>,
+}
+
+/// Bytes of a contributor over some windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Fitted to the counters.
+    pub bytes: i64,
+    /// At least.
+    pub low: i64,
+    /// At most.
+    pub high: i64,
+    /// Place in the list of kinds, the most certain first.
+    pub kind: usize,
+    /// Whether only the bounds are known.
+    pub is_bound: bool,
+}
+
+impl Part {
+    /// This and another one together.
+    #[must_use]
+    pub fn with(self, other: Part) -> Part {
+        Part {
+            bytes: self.bytes.saturating_add(other.bytes),
+            low: self.low.saturating_add(other.low),
+            high: self.high.saturating_add(other.high),
+            kind: self.kind.max(other.kind),
+            is_bound: self.is_bound || other.is_bound,
+        }
+    }
+
+    /// With shares of what was counted. Nothing is more than all.
+    #[must_use]
+    pub fn figures(self, counted: Option<i64>) -> ShareFigures {
+        #[allow(clippy::cast_precision_loss)] // below 2^53
+        let share = |bytes: i64| counted.filter(|all| *all > 0).map(|all| bytes as f64 / all as f64);
+        let most = counted.map_or(i64::MAX, |counted| counted.max(self.bytes));
+        let (low_bytes, high_bytes) = (self.low.min(self.bytes), self.high.max(self.bytes).min(most));
+        ShareFigures {
+            bytes: self.bytes,
+            low_bytes,
+            high_bytes,
+            share: share(self.bytes).map(four),
+            low_share: share(low_bytes).map(four),
+            high_share: share(high_bytes).map(four),
+            kind: KINDS[self.kind.min(KINDS.len() - 1)].to_owned(),
+            is_bound: self.is_bound,
+        }
+    }
+}
+
+/// Four digits behind the point: more says nothing.
+fn four(value: f64) -> f64 {
+    (value * 1e4).round() / 1e4
+}
+
+/// What a port sent over some windows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sent {
+    /// Windows with rows.
+    pub windows: u64,
+    /// What was counted in them; `None` where none was read.
+    pub counted: Option<i64>,
+    /// The largest of a window.
+    pub peak: Option<i64>,
+    /// Windows in each step, and bytes counted in them.
+    pub steps: Vec<(u64, Option<i64>)>,
+    /// By contributor: in all, and by step.
+    pub parts: BTreeMap<Who, (Part, Vec<i64>)>,
+}
+
+/// How far windows are made, milliseconds.
+///
+/// # Errors
+/// The database's.
+pub async fn computed_until(client: &Client) -> Result<Option<i64>, Error> {
+    let row = client.query_opt("SELECT computed_until FROM link_share_state", &[]).await;
+    let row = row.map_err(Error::sql("reading how far shares of links are made"))?;
+    Ok(row.and_then(|row| row.get::<_, Option<SystemTime>>(0)).map(milliseconds))
+}
+
+/// The end of the last window within a range in which one of these ports carried traffic, milliseconds.
+///
+/// # Errors
+/// The database's.
+pub async fn last_window(client: &Client, ports: &[i32], from: i64, to: i64) -> Result<Option<i64>, Error> {
+    let sql = format!(
+        "SELECT max(time) FROM link_shares WHERE port_id = ANY($1) AND time > {} AND time <= {}",
+        moment(from),
+        moment(to)
+    );
+    let row = client.query_one(&sql, &[&ports]).await.map_err(Error::sql("reading shares of a link"))?;
+    Ok(row.get::<_, Option<SystemTime>>(0).map(milliseconds))
+}
+
+/// What ports sent in the steps of a grid, by their number in the tables. A port without rows is not there.
+///
+/// # Errors
+/// The database's.
+pub async fn sent(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashMap<i32, Sent>, Error> {
+    let what = "reading shares of links";
+    let sql = format!(
+        "SELECT port_id, {step} AS step, contributor, job_id, operation, name, sum(bytes)::bigint, sum(low_bytes)::bigint,
+                sum(high_bytes)::bigint, max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], kind)) - 1,
+                bool_or(is_bound), count(*), sum(counted_bytes)::bigint, max(counted_bytes)
+         FROM link_shares WHERE port_id = ANY($1) AND time > {from} AND time <= {to}
+         GROUP BY port_id, step, contributor, job_id, operation, name",
+        step = grid.step_of("time"),
+        from = moment(grid.from),
+        to = moment(grid.to()),
+    );
+    let mut all: HashMap<i32, Sent> = HashMap::new();
+    for row in client.query(&sql, &[&ports]).await.map_err(Error::sql(what))? {
+        let Some(step) = usize::try_from(row.get::<_, i32>(1)).ok().filter(|step| *step < grid.steps) else {
+            continue;
+        };
+        let sent = all
+            .entry(row.get(0))
+            .or_insert_with(|| Sent { steps: vec![(0, None); grid.steps], ..Sent::default() });
+        let (who, part) = (who(&row, 2), part(&row, 6));
+        // Each window has one such row.
+        if who.contributor == "rest" {
+            let (windows, counted) = (row.get::<_, i64>(11).unsigned_abs(), row.get::<_, Option<i64>>(12));
+            sent.windows += windows;
+            sent.steps[step] = (windows, counted);
+            sent.counted = together(sent.counted, counted, i64::saturating_add);
+            sent.peak = together(sent.peak, row.get(13), i64::max);
+        }
+        let (sum, steps) = sent.parts.entry(who).or_insert_with(|| (Part::default(), vec![0; grid.steps]));
+        *sum = sum.with(part);
+        steps[step] = part.bytes;
+    }
+    Ok(all)
+}
+
+fn who(row: &Row, first: usize) -> Who {
+    Who {
+        contributor: row.get(first),
+        job: row.get(first + 1),
+        operation: row.get(first + 2),
+        name: row.get(first + 3),
+    }
+}
+
+fn part(row: &Row, first: usize) -> Part {
+    Part {
+        bytes: row.get(first),
+        low: row.get(first + 1),
+        high: row.get(first + 2),
+        kind: row.get::<_, Option<i32>>(first + 3).and_then(|kind| usize::try_from(kind).ok()).unwrap_or(3),
+        is_bound: row.get(first + 4),
+    }
+}
+
+fn together(one: Option<i64>, other: Option<i64>, of: fn(i64, i64) -> i64) -> Option<i64> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(of(one, other)),
+        (one, other) => one.or(other),
+    }
+}
+
+/// A job as people know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobLabel {
+    /// Its key.
+    pub key: String,
+    /// Who runs it.
+    pub user: Option<String>,
+    /// The scheduler's name for it.
+    pub name: Option<String>,
+    /// The scheduler's id.
+    pub native_id: Option<String>,
+}
+
+/// Labels of jobs, by their number in the tables.
+///
+/// # Errors
+/// The database's.
+pub async fn job_labels(client: &Client, ids: &[i32]) -> Result<HashMap<i32, JobLabel>, Error> {
+    let sql = "SELECT id, key, user_name, name, native_id FROM job WHERE id = ANY($1)";
+    let rows = client.query(sql, &[&ids]).await.map_err(Error::sql("reading the names of jobs"))?;
+    let label =
+        |row: &Row| JobLabel { key: row.get(1), user: row.get(2), name: row.get(3), native_id: row.get(4) };
+    Ok(rows.iter().map(|row| (row.get(0), label(row))).collect())
+}
+
+/// Contributors of what a port sent: the largest first, small ones in `other`, then `rest`. `series` of bytes per second are
+/// made where `with_series` is set.
+#[must_use]
+pub fn contributors(sent: &Sent, labels: &HashMap<i32, JobLabel>, with_series: bool) -> Vec<LinkContributor> {
+    let all: i64 = sent.parts.values().map(|(part, _)| part.bytes).sum();
+    #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // below 2^53
+    let least = (sent.counted.unwrap_or(all) as f64 * LEAST_SHARE) as i64;
+    let (mut listed, mut other, mut rest) = (Vec::new(), None::<(Part, Vec<i64>)>, None);
+    for (who, (part, steps)) in &sent.parts {
+        if who.contributor == "rest" {
+            rest = Some((who.clone(), *part, steps.clone()));
+        } else if who.contributor == "other" || part.bytes < least {
+            let (sum, sums) = other.get_or_insert_with(|| (Part::default(), vec![0; steps.len()]));
+            *sum = sum.with(*part);
+            sums.iter_mut().zip(steps).for_each(|(sum, bytes)| *sum += bytes);
+        } else {
+            listed.push((who.clone(), *part, steps.clone()));
+        }
+    }
+    listed.sort_by(|one, other| other.1.bytes.cmp(&one.1.bytes).then_with(|| one.0.cmp(&other.0)));
+    let other =
+        other.map(|(part, steps)| (Who { contributor: "other".into(), ..Who::default() }, part, steps));
+    listed.extend(other);
+    listed.extend(rest);
+    let contributor = |(who, part, steps): (Who, Part, Vec<i64>)| {
+        let job = who.job.and_then(|job| labels.get(&job));
+        LinkContributor {
+            label: label(&who, job),
+            job_key: job.map(|job| job.key.clone()),
+            job_name: job.and_then(|job| job.name.clone()),
+            user: job.and_then(|job| job.user.clone()),
+            figures: part.figures(sent.counted),
+            series: if with_series { series(&steps, &sent.steps) } else { Vec::new() },
+            contributor: who.contributor,
+            operation: who.operation,
+            name: who.name,
+        }
+    };
+    listed.into_iter().map(contributor).collect()
+}
+
+/// Bytes per second in each step that has windows.
+fn series(bytes: &[i64], steps: &[(u64, Option<i64>)]) -> Vec<Option<f64>> {
+    bytes.iter().zip(steps).map(|(bytes, (windows, _))| rate(*bytes, *windows)).collect()
+}
+
+/// Bytes per second of some windows.
+#[must_use]
+pub fn rate(bytes: i64, windows: u64) -> Option<f64> {
+    #[allow(clippy::cast_precision_loss)] // below 2^53
+    (windows > 0).then(|| (bytes as f64 / (windows as f64 * SHARE_WINDOW.as_secs_f64())).round())
+}
+
+/// What was counted in some windows as a share of a speed: whether it is above it, and the share, at most 1.
+#[must_use]
+pub fn utilisation(counted: Option<i64>, windows: u64, speed: i64) -> (bool, Option<f64>) {
+    #[allow(clippy::cast_precision_loss)] // below 2^53
+    let share = counted
+        .and_then(|counted| rate(counted, windows))
+        .filter(|_| speed > 0)
+        .map(|rate| rate / speed as f64);
+    (share.is_some_and(|share| share > 1.0), share.map(|share| four(share.min(1.0))))
+}
+
+/// `alltoall of job 4711 (alice)`, for pages, the command line and alerts alike.
+fn label(who: &Who, job: Option<&JobLabel>) -> String {
+    let name = who.name.as_deref().unwrap_or("unknown");
+    match who.contributor.as_str() {
+        "job" => {
+            let job = job.map_or_else(|| "a job that is gone".to_owned(), job_name);
+            match who.operation.as_deref() {
+                Some(operation) => format!("{operation} of {job}"),
+                None => job,
+            }
+        }
+        "group" => format!("unmonitored traffic of {name} (group)"),
+        "host" => format!("unmonitored traffic of {name}"),
+        "management" => "subnet management".to_owned(),
+        "other" => "others, each below 1 %".to_owned(),
+        _ => "rest: nobody known".to_owned(),
+    }
+}
+
+fn job_name(job: &JobLabel) -> String {
+    let id = job.native_id.as_deref().unwrap_or(&job.key);
+    match &job.user {
+        Some(user) => format!("job {id} ({user})"),
+        None => format!("job {id}"),
+    }
+}
+
+/// A direction of a link on which a job has a share, over the windows in which it has one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobPort {
+    /// The port that sends, by its number in the tables.
+    pub port: i32,
+    /// Windows.
+    pub windows: u64,
+    /// What was counted in them.
+    pub counted: Option<i64>,
+    /// The largest of a window.
+    pub peak: Option<i64>,
+    /// The job's part.
+    pub own: Part,
+    /// Speed of the link; 0 where it is not known.
+    pub bytes_per_second: i64,
+}
+
+/// Directions of links on which a job has a share within a range: how many there are, and the most utilised ones.
+///
+/// # Errors
+/// The database's.
+pub async fn of_job(
+    client: &Client,
+    job: i32,
+    from: i64,
+    to: i64,
+    limit: i64,
+) -> Result<(u64, Vec<JobPort>), Error> {
+    let sql = format!(
+        "WITH windows AS (
+             SELECT port_id, time, sum(bytes) AS bytes, sum(low_bytes) AS low, sum(high_bytes) AS high,
+                    max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], kind)) - 1 AS kind,
+                    bool_or(is_bound) AS is_bound, max(counted_bytes) AS counted
+             FROM link_shares WHERE job_id = $1 AND time > {from} AND time <= {to} GROUP BY port_id, time
+         ), ports AS (
+             SELECT port_id, count(*) AS windows, sum(counted)::bigint AS counted, max(counted) AS peak,
+                    sum(bytes)::bigint AS bytes, sum(low)::bigint AS low, sum(high)::bigint AS high, max(kind) AS kind,
+                    bool_or(is_bound) AS is_bound
+             FROM windows GROUP BY port_id
+         )
+         SELECT p.port_id, p.windows, p.counted, p.peak, p.bytes, p.low, p.high, p.kind, p.is_bound,
+                coalesce(s.speed, 0), count(*) OVER ()
+         FROM ports p
+         LEFT JOIN LATERAL (SELECT b.rate_bytes_per_second AS speed FROM ib_port b WHERE b.port_id = p.port_id
+                            AND b.valid_from <= {to} ORDER BY b.valid_from DESC LIMIT 1) s ON true
+         ORDER BY p.counted / p.windows::float8 / nullif(s.speed, 0) DESC NULLS LAST, p.bytes DESC, p.port_id LIMIT $2",
+        from = moment(from),
+        to = moment(to),
+    );
+    let rows = client.query(&sql, &[&job, &limit]).await;
+    let rows = rows.map_err(Error::sql("reading a job's shares of links"))?;
+    let count = rows.first().map_or(0, |row| row.get::<_, i64>(10).unsigned_abs());
+    let port = |row: &Row| JobPort {
+        port: row.get(0),
+        windows: row.get::<_, i64>(1).unsigned_abs(),
+        counted: row.get(2),
+        peak: row.get(3),
+        own: part(row, 4),
+        bytes_per_second: row.get(9),
+    };
+    Ok((count, rows.iter().map(port).collect()))
+}
+
+/// Who else was on ports in the windows in which a job had a share there.
+///
+/// # Errors
+/// The database's.
+pub async fn beside_job(
+    client: &Client,
+    job: i32,
+    ports: &[i32],
+    from: i64,
+    to: i64,
+) -> Result<HashMap<i32, Sent>, Error> {
+    let sql = format!(
+        "SELECT s.port_id, s.contributor, s.job_id, s.operation, s.name, sum(s.bytes)::bigint, sum(s.low_bytes)::bigint,
+                sum(s.high_bytes)::bigint,
+                max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], s.kind)) - 1,
+                bool_or(s.is_bound), count(*), sum(s.counted_bytes)::bigint, max(s.counted_bytes)
+         FROM (SELECT DISTINCT port_id, time FROM link_shares
+               WHERE job_id = $1 AND port_id = ANY($2) AND time > {from} AND time <= {to}) w
+         JOIN link_shares s ON s.port_id = w.port_id AND s.time = w.time
+         WHERE s.port_id = ANY($2) AND s.time > {from} AND s.time <= {to}
+         GROUP BY s.port_id, s.contributor, s.job_id, s.operation, s.name",
+        from = moment(from),
+        to = moment(to),
+    );
+    let rows = client.query(&sql, &[&job, &ports]).await;
+    let mut all: HashMap<i32, Sent> = HashMap::new();
+    for row in rows.map_err(Error::sql("reading who shares links with a job"))? {
+        let sent = all.entry(row.get(0)).or_default();
+        let who = who(&row, 1);
+        if who.contributor == "rest" {
+            sent.windows = row.get::<_, i64>(10).unsigned_abs();
+            (sent.counted, sent.peak) = (row.get(11), row.get(12));
+        }
+        sent.parts.insert(who, (part(&row, 5), Vec::new()));
+    }
+    Ok(all)
+}
+
+/// A port and its node as people know them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortPlace {
+    /// Prefix of the subnet.
+    pub subnet: String,
+    /// Node GUID.
+    pub guid: String,
+    /// Its description, or the GUID of one without.
+    pub name: String,
+    /// The host that has it, where an agent runs.
+    pub host: Option<String>,
+    /// The port on the node.
+    pub port: i32,
+    /// The port at the other end of the cable, by its number in the tables.
+    pub remote: Option<i32>,
+}
+
+/// Places of ports as they were last, by their number in the tables.
+///
+/// # Errors
+/// The database's.
+pub async fn places(client: &Client, ports: &[i32]) -> Result<HashMap<i32, PortPlace>, Error> {
+    let sql = "
+        SELECT p.id, u.prefix, k.guid, coalesce(nullif(n.description, ''), k.guid),
+               (SELECT h.name FROM node h WHERE h.valid_to IS NULL AND k.guid = ANY (h.hca_guids) LIMIT 1),
+               p.port, b.remote_port_id
+        FROM ib_port_key p
+        JOIN ib_node_key k ON k.id = p.ib_node_id
+        JOIN subnet u ON u.id = k.subnet_id
+        LEFT JOIN LATERAL (SELECT description FROM ib_node n WHERE n.ib_node_id = k.id
+                           ORDER BY n.valid_from DESC LIMIT 1) n ON true
+        LEFT JOIN LATERAL (SELECT remote_port_id FROM ib_port b WHERE b.port_id = p.id AND b.remote_port_id IS NOT NULL
+                           ORDER BY b.valid_from DESC LIMIT 1) b ON true
+        WHERE p.id = ANY($1)";
+    let rows = client.query(sql, &[&ports]).await.map_err(Error::sql("reading the ends of links"))?;
+    let place = |row: &Row| PortPlace {
+        subnet: row.get(1),
+        guid: row.get(2),
+        name: row.get(3),
+        host: row.get(4),
+        port: row.get(5),
+        remote: row.get(6),
+    };
+    Ok(rows.iter().map(|row| (row.get(0), place(row))).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part(bytes: i64) -> Part {
+        Part { bytes, low: bytes - 1, high: bytes * 3, kind: 0, is_bound: false }
+    }
+
+    #[test]
+    fn steps_are_whole_windows() {
+        let hour = grid(1_767_225_600_000, 1_767_229_200_000, 300);
+        assert_eq!((hour.step, hour.steps), (20_000, 180));
+        assert_eq!(grid(5_000, 25_000, 300), Grid { from: 0, step: 10_000, steps: 3 });
+        for points in [1, 7, 300] {
+            for length in [1, 10_000, 86_400_000, 40_000_000_000] {
+                let grid = grid(123_456, 123_456 + length, points);
+                assert!(grid.step % 10_000 == 0 && grid.from <= 123_456, "{grid:?}");
+                assert!(grid.steps <= points.max(2) && grid.to() >= 123_456 + length, "{points} {grid:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn small_contributors_are_summed_and_nothing_is_more_than_all() {
+        let who = |contributor: &str, name: Option<&str>, job| Who {
+            contributor: contributor.into(),
+            job,
+            operation: job.map(|_| "alltoall".into()),
+            name: name.map(str::to_owned),
+        };
+        let parts = [
+            (who("rest", None, None), part(40)),
+            (who("job", None, Some(7)), part(550)),
+            (who("host", Some("n07"), None), part(400)),
+            (who("host", Some("n08"), None), part(9)),
+            (who("other", None, None), part(1)),
+        ];
+        let parts = parts.into_iter().map(|(who, part)| (who, (part, vec![part.bytes]))).collect();
+        let sent =
+            Sent { windows: 1, counted: Some(1000), peak: Some(1000), steps: vec![(1, Some(1000))], parts };
+        let alice = JobLabel {
+            key: "slurm:4711.0@1".into(),
+            user: Some("alice".into()),
+            name: None,
+            native_id: Some("4711".into()),
+        };
+        let listed = contributors(&sent, &HashMap::from([(7, alice)]), true);
+        let labels: Vec<&str> = listed.iter().map(|one| one.label.as_str()).collect();
+        assert_eq!(
+            labels,
+            [
+                "alltoall of job 4711 (alice)",
+                "unmonitored traffic of n07",
+                "others, each below 1 %",
+                "rest: nobody known"
+            ]
+        );
+        assert_eq!(listed.iter().map(|one| one.figures.bytes).sum::<i64>(), 1000);
+        assert_eq!(listed[0].figures.high_share, Some(1.0));
+        assert_eq!((listed[2].figures.bytes, listed[2].series[0]), (10, Some(1.0)));
+        assert_eq!(utilisation(Some(1000), 1, 50), (true, Some(1.0)));
+        assert_eq!(utilisation(Some(1000), 1, 200), (false, Some(0.5)));
+        assert_eq!((utilisation(None, 0, 200), rate(5, 0)), ((false, None), None));
+    }
+}
