@@ -1,8 +1,10 @@
-//! Role upkeep: rows of one minute, blocks of an hour, retention, jobs that nobody reports any more, and figures about the database. Of
-//! several servers on one database one does it.
+//! Role upkeep: rows of one minute, blocks of an hour, shares of links, retention, jobs that nobody reports any more, and
+//! figures about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try.
+
+mod link_shares;
 
 use std::time::Duration;
 
@@ -13,8 +15,8 @@ use throughline_sample::catalogue::{
     MINUTES_LAG_SECONDS, MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
 };
 use throughline_store::{
-    ChunksEncoded, Database, DatabaseSize, Retention, RetentionWay, apply_retention, close_orphaned_jobs,
-    database_size, encode_chunks, lock_upkeep, make_rollups,
+    ChunksEncoded, Database, DatabaseSize, Groups, Retention, RetentionWay, apply_retention,
+    close_orphaned_jobs, database_size, encode_chunks, lock_upkeep, make_rollups,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -48,6 +50,8 @@ pub struct Options {
     pub interval: Duration,
     /// How long the nodes of a job may say nothing of it before its ranks there count as ended.
     pub job_silence: Duration,
+    /// Groups of hosts, for shares of links.
+    pub groups: Groups,
 }
 
 /// What is known from one connection to the next.
@@ -105,16 +109,31 @@ async fn hold(
         tracing::debug!("upkeep is done by another server");
         return Ok(());
     }
+    let rounds = rounds(&mut client, options, figures, state);
+    // Beside them, on a connection of its own: neither waits for the other.
+    tokio::select! {
+        ended = rounds => ended,
+        () = link_shares::run(database, &options.groups, figures) => Ok(()),
+    }
+}
+
+/// Minutes, chunks, retention and the rest, one after the other, until something fails.
+async fn rounds(
+    client: &mut Client,
+    options: &Options,
+    figures: &SelfFigures,
+    state: &mut State,
+) -> anyhow::Result<()> {
     let mut retention_due = Instant::now();
     loop {
         let started = Instant::now();
         let round = async {
             if started >= retention_due {
-                retain(&client, options, figures, &mut state.way).await?;
+                retain(client, options, figures, &mut state.way).await?;
                 retention_due = started + options.interval;
             }
             if started >= state.silence_counts_from {
-                let closed = close_orphaned_jobs(&mut client, options.job_silence).await?;
+                let closed = close_orphaned_jobs(client, options.job_silence).await?;
                 figures.add(SOURCE, &SILENT_RANKS, closed.ranks);
                 if closed.ranks > 0 || closed.jobs > 0 {
                     tracing::info!(
@@ -124,8 +143,8 @@ async fn hold(
                     );
                 }
             }
-            measure(&client, figures).await?;
-            roll(&mut client, options, figures).await
+            measure(client, figures).await?;
+            roll(client, options, figures).await
         };
         let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
         if state.failing {

@@ -9,7 +9,7 @@ use throughline_sample::catalogue::{
     DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, MINUTES_LAG_SECONDS, MINUTES_MADE, SILENT_RANKS,
     SOURCE_UP,
 };
-use throughline_store::{Retention, testing};
+use throughline_store::{Groups, Retention, testing};
 use tokio_util::sync::CancellationToken;
 
 /// Generous: the test waits for conditions.
@@ -39,6 +39,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
         retention: Retention::for_all(Duration::from_secs(7 * 24 * 3600)),
         interval: Duration::from_secs(1),
         job_silence: Duration::from_secs(3600),
+        groups: Groups::default(),
     };
     let start = |figures: &SelfFigures, stop: &CancellationToken| {
         tokio::spawn(upkeep::run(database.clone(), options.clone(), figures.clone(), stop.clone()))
@@ -93,6 +94,7 @@ async fn a_job_whose_node_died_ends() {
         retention: Retention::default(),
         interval: Duration::from_secs(1),
         job_silence: Duration::from_secs(1),
+        groups: Groups::default(),
     };
     let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
     let task = tokio::spawn(upkeep::run(database.clone(), options, figures.clone(), stop.clone()));

@@ -2106,6 +2106,17 @@ END $$;
 COMMENT ON FUNCTION minutes_noticed IS
     'minute_state.noticed_until, which stays so until the transaction ends. For whoever writes readings.';
 
+CREATE OR REPLACE FUNCTION link_shares_noticed() RETURNS timestamptz
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+    -- The lock of minutes_noticed(), for the same reason.
+    PERFORM pg_advisory_xact_lock_shared(x'746c6d696e757465'::bigint);
+    RETURN (SELECT s.noticed_until FROM link_share_state s);
+END $$;
+COMMENT ON FUNCTION link_shares_noticed IS
+    'link_share_state.noticed_until, which stays so until the transaction ends. For whoever writes counters of ports and traffic of jobs.';
+
 CREATE OR REPLACE VIEW intra_node_topo AS
 SELECT row_number() OVER (ORDER BY n.name, g.index, r.index NULLS LAST) AS id,
        n.name AS node_name, count(*) AS physical_link_count,

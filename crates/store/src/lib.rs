@@ -7,6 +7,7 @@
 //! * [`Terms`]: which of several crawlers of a subnet writes.
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
+//! * [`make_link_shares`]: whose bytes were on each link, window by window.
 //! * [`encode_chunks`]: readings of an hour as chunks in Prometheus' encoding.
 //! * [`layout`]: what `throughline_query` has to know of how rows are stored.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
@@ -20,6 +21,7 @@ mod columns;
 mod database;
 mod error;
 pub mod layout;
+mod link_shares;
 mod migrate;
 mod orphaned_jobs;
 mod probe;
@@ -36,6 +38,7 @@ pub use chunks::{ChunksEncoded, encode_chunks};
 pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
+pub use link_shares::{Groups, LinkShareCache, LinkSharesMade, make_link_shares};
 pub use migrate::{Migrated, migrate, schema_version};
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
 pub use probe::{DatabaseVersions, database_versions, probe};

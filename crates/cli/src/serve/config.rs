@@ -16,7 +16,7 @@ use throughline_gateway::read::Limits;
 use throughline_gateway::tls::ServerTls;
 use throughline_gateway::upkeep;
 use throughline_sample::Guid;
-use throughline_store::{Database, Retention};
+use throughline_store::{Database, Groups, Retention};
 
 /// Longest retention: a century, which every time type involved can subtract from now.
 const RETENTION_SECONDS_MAX: u64 = 100 * 365 * 24 * 3600;
@@ -39,6 +39,9 @@ const QUERIES_AT_ONCE_MAX: u64 = 90;
 /// Most connections of readers: each is a descriptor, of which collect needs one for each sender.
 const CONNECTIONS_MAX: u64 = 100_000;
 
+/// Longest name of a group of hosts and longest pattern, bytes: they stand in tables and alerts.
+const GROUP_BYTES_MAX: usize = 253;
+
 /// The whole configuration; every part has defaults.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -53,6 +56,8 @@ pub struct ServerConfig {
     pub upkeep: UpkeepConfig,
     /// How long rows are kept.
     pub retention: RetentionConfig,
+    /// Groups of hosts by patterns of their names.
+    pub groups: BTreeMap<String, Vec<String>>,
 }
 
 /// `[database]`
@@ -425,7 +430,24 @@ impl ServerConfig {
         }
         let job_silence = time("upkeep.job_silence_seconds", self.upkeep.job_silence_seconds)?;
         let interval = Duration::from_secs(self.upkeep.interval_seconds);
-        Ok(upkeep::Options { retention, interval, job_silence })
+        Ok(upkeep::Options { retention, interval, job_silence, groups: self.host_groups()? })
+    }
+
+    /// Groups of hosts.
+    fn host_groups(&self) -> Result<Groups, Failure> {
+        for (name, patterns) in &self.groups {
+            let wrong = |why: &str| Failure::usage(format!("groups.{name}: {why}"));
+            if name.is_empty() || name.len() > GROUP_BYTES_MAX {
+                return Err(wrong(&format!("a name of a group has 1 to {GROUP_BYTES_MAX} bytes")));
+            }
+            if patterns.is_empty() {
+                return Err(wrong("give patterns of host names, as [\"oss*\", \"mds*\"]"));
+            }
+            if patterns.iter().any(|pattern| pattern.is_empty() || pattern.len() > GROUP_BYTES_MAX) {
+                return Err(wrong(&format!("a pattern of host names has 1 to {GROUP_BYTES_MAX} bytes")));
+            }
+        }
+        Ok(Groups::new(self.groups.clone()))
     }
 }
 
@@ -470,13 +492,14 @@ mod tests {
             collect: CollectConfig { tls: None, token_file: None, ..all.collect.clone() },
             query: QueryConfig { tls: None, token_file: None, proxy: None, ..all.query.clone() },
             retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
+            groups: BTreeMap::new(),
             ..all.clone()
         };
         assert_eq!(without, ServerConfig::default());
         assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
         assert!(all.collect.tls.is_some() && all.collect.token_file.is_some());
         assert!(all.query.tls.is_some() && all.query.token_file.is_some() && all.query.proxy.is_some());
-        assert_eq!(all.retention.table_seconds.len(), 1);
+        assert_eq!((all.retention.table_seconds.len(), all.groups.len()), (1, 2));
     }
 
     #[test]
@@ -490,6 +513,8 @@ mod tests {
             ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
             ("[retention]\nminutes_seconds = 0", "retention.minutes_seconds"),
             ("[upkeep]\ninterval_seconds = 0", "upkeep.interval_seconds"),
+            ("[groups]\nlustre = []", "groups.lustre"),
+            ("[groups]\nlustre = ['']", "groups.lustre"),
             ("[query]\nlisten = '0.0.0.0:9460'", "query.listen"),
             ("[query]\nlisten = '[::]:9460'\ntoken_file = '/t'", "query.tls"),
             ("[query]\nproxy = { user_header = 'X-User', addresses = [] }", "query.proxy.addresses"),

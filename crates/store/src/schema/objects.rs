@@ -91,6 +91,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     view!("source_coverage"),
     view!("rejected_records"),
     function!("minutes_noticed"),
+    function!("link_shares_noticed"),
     // Tables of OSU INAM.
     view!("intra_node_topo"),
     view!("nvlink_metrics"),

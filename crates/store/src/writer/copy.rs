@@ -64,6 +64,11 @@ impl RowBuffer {
         self.bytes.put_i64(value);
     }
 
+    pub fn boolean(&mut self, value: bool) {
+        self.field(1);
+        self.bytes.put_u8(u8::from(value));
+    }
+
     pub fn optional_int8(&mut self, value: Option<i64>) {
         match value {
             Some(value) => self.int8(value),

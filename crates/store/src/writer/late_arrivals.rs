@@ -1,6 +1,8 @@
-//! Late arrivals: readings whose rollups were made before they arrived (`crate::rollups`). They are noted in the transaction that writes them, so
-//! that upkeep makes those minutes again.
+//! Late arrivals: readings whose rollups were made before they arrived (`crate::rollups`), and readings and traffic whose
+//! shares of links were (`crate::link_shares`). They are noted in the transaction that writes them, so that upkeep makes those
+//! minutes and windows again.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::wire::Batch;
@@ -10,6 +12,7 @@ use tokio_postgres::types::Type;
 use super::keys::Keys;
 use super::row_rules::KnownRules;
 use super::{Failed, failed};
+use crate::link_shares::WINDOW;
 use crate::rollups::Kind;
 
 /// Readings of one thing this far apart are one note.
@@ -17,6 +20,9 @@ const TOGETHER: i64 = 60_000_000_000;
 
 /// Longest time of one note, so that upkeep can take them in order.
 const LONGEST: i64 = 3600 * 1_000_000_000;
+
+/// Older windows of link shares are not made again: a day.
+const OLDEST_WINDOW: i64 = 24 * 3600 * 1_000_000_000;
 
 /// Notes the late arrivals of these batches. Takes a lock that upkeep waits for, so nothing may be waited for after it.
 pub(super) async fn note(
@@ -26,14 +32,22 @@ pub(super) async fn note(
     rules: &KnownRules,
 ) -> Result<(), Failed> {
     let has_any = |batch: &&Batch| {
-        !(batch.ib_ports.is_empty() && batch.host_ports.is_empty() && batch.gpu_links.is_empty())
+        !(batch.ib_ports.is_empty()
+            && batch.host_ports.is_empty()
+            && batch.gpu_links.is_empty()
+            && batch.mpi_traffic.is_empty())
     };
     if !batches.iter().any(has_any) {
         return Ok(());
     }
     let what = "noting late arrivals";
-    let rows = transaction.query_typed("SELECT minutes_noticed()", &[]).await.map_err(failed(what))?;
-    let noticed = rows.first().and_then(|row| row.get::<_, Option<SystemTime>>(0));
+    let both = "SELECT minutes_noticed(), link_shares_noticed()";
+    let rows = transaction.query_typed(both, &[]).await.map_err(failed(what))?;
+    let noticed = |column: usize| rows.first().and_then(|row| row.get::<_, Option<SystemTime>>(column));
+    if let Some(noticed) = noticed(1) {
+        note_windows(transaction, &late_windows(batches, nanoseconds(noticed))).await?;
+    }
+    let noticed = noticed(0);
     // Upkeep has not begun: what it begins with is still to come.
     let Some(noticed) = noticed else { return Ok(()) };
     let mut late = Vec::new();
@@ -65,6 +79,41 @@ pub(super) async fn note(
         .await
         .map_err(failed(what))?;
     Ok(())
+}
+
+/// Windows of link shares, by their ends, for which upkeep has read what was there until `noticed`, and for which something is
+/// in these batches. Nanoseconds since 1970.
+fn late_windows(batches: &[&Batch], noticed: i64) -> BTreeSet<i64> {
+    let window = WINDOW * 1000;
+    let mut ends = BTreeSet::new();
+    let mut note = |since: i64, until: i64| {
+        let first = (since.max(noticed - OLDEST_WINDOW).div_euclid(window) + 1) * window;
+        let mut end = first;
+        while end - window < until && end - window < noticed {
+            ends.insert(end);
+            end += window;
+        }
+    };
+    for batch in batches {
+        for sample in batch.ib_ports.iter().filter(|sample| sample.time <= noticed) {
+            // It changes what is known of the time to its neighbours.
+            note(sample.time - window, sample.time + window);
+        }
+        for traffic in batch.mpi_traffic.iter().filter(|traffic| traffic.time <= noticed) {
+            note(traffic.since.max(traffic.epoch).min(traffic.time - 1), traffic.time);
+        }
+    }
+    ends
+}
+
+async fn note_windows(transaction: &Transaction<'_>, ends: &BTreeSet<i64>) -> Result<(), Failed> {
+    if ends.is_empty() {
+        return Ok(());
+    }
+    let ends: Vec<SystemTime> = ends.iter().map(|end| time(*end)).collect();
+    let insert = "INSERT INTO link_share_late (time) SELECT unnest($1::timestamptz[])";
+    let noted = transaction.query_typed(insert, &[(&ends, Type::TIMESTAMPTZ_ARRAY)]).await;
+    noted.map(drop).map_err(failed("noting late arrivals for shares of links"))
 }
 
 /// Late readings of one thing; nanoseconds since 1970.
@@ -117,6 +166,32 @@ fn time(nanoseconds: i64) -> SystemTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use throughline_sample::wire::{IbPortSample, MpiNodeTraffic};
+
+    #[test]
+    fn windows_that_were_made_are_noted_and_those_to_come_are_not() {
+        let second = 1_000_000_000;
+        let traffic = |since: i64, time: i64| MpiNodeTraffic {
+            since: since * second,
+            time: time * second,
+            ..MpiNodeTraffic::default()
+        };
+        let port = |time: i64| IbPortSample { time: time * second, ..IbPortSample::default() };
+        let late = |batch: Batch| -> Vec<i64> {
+            // Windows until 100 s are made: rows until 110 s were read, which are of the next one, too.
+            late_windows(&[&batch], 110 * second).into_iter().map(|end| end / second).collect()
+        };
+        let of = |all: Vec<MpiNodeTraffic>| Batch { mpi_traffic: all, ..Batch::default() };
+        assert_eq!(late(of(vec![traffic(41, 42), traffic(58, 61)])), [50, 60, 70]);
+        // What is still to be read, and of a window to come what was read already.
+        assert_eq!(late(of(vec![traffic(111, 112), traffic(95, 112)])), Vec::<i64>::new());
+        assert_eq!(late(of(vec![traffic(85, 105)])), [90, 100, 110]);
+        assert_eq!(late(Batch { ib_ports: vec![port(55)], ..Batch::default() }), [50, 60, 70]);
+        assert_eq!(late(Batch { ib_ports: vec![port(99), port(120)], ..Batch::default() }), [90, 100, 110]);
+        // Of a month: only those of a day.
+        let month = late_windows(&[&of(vec![traffic(0, 100)])], 30 * 24 * 3600 * second);
+        assert!(month.is_empty());
+    }
 
     #[test]
     fn readings_of_a_thing_are_one_note_for_an_hour_at_most() {

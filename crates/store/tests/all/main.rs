@@ -9,6 +9,7 @@ mod inventory;
 mod job_links;
 mod job_totals;
 mod jobs;
+mod link_shares;
 mod minutes;
 mod row_rules;
 mod schema;

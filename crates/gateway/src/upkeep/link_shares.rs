@@ -1,0 +1,102 @@
+//! Shares of links, beside the rest of upkeep: on a connection of its own, so that a round of either waits for none of the
+//! other.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use throughline_daemon::SelfFigures;
+use throughline_sample::catalogue::{
+    COMMIT_FAILURES, LATE_SHARE_WINDOWS, LEFT_OUT_TRAFFIC, ROUND_SECONDS, SHARE_WINDOWS, SHARES_LAG_SECONDS,
+    SOURCE_UP,
+};
+use throughline_store::{Database, Groups, LinkShareCache, make_link_shares};
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+/// The part of the process in figures.
+const SOURCE: &str = "link_shares";
+
+/// How often it is looked whether a window is due: half of a window.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long windows are made at a time before figures are updated.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Longest time for a round: PATIENCE, and one window behind it.
+const ROUND_LIMIT: Duration = Duration::from_secs(300);
+
+/// After a failure.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
+pub async fn run(database: &Database, groups: &Groups, figures: &SelfFigures) {
+    for metric in [&SHARE_WINDOWS, &LATE_SHARE_WINDOWS, &LEFT_OUT_TRAFFIC, &COMMIT_FAILURES] {
+        figures.add(SOURCE, metric, 0);
+    }
+    let mut is_failing = false;
+    loop {
+        if let Err(error) = hold(database, groups, figures, &mut is_failing).await {
+            figures.add(SOURCE, &COMMIT_FAILURES, 1);
+            figures.set(SOURCE, &SOURCE_UP, 0.0);
+            if !is_failing {
+                tracing::warn!(error = format!("{error:#}"), "shares of links: trying again");
+            }
+            is_failing = true;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Makes windows on one connection, until something fails.
+async fn hold(
+    database: &Database,
+    groups: &Groups,
+    figures: &SelfFigures,
+    is_failing: &mut bool,
+) -> anyhow::Result<()> {
+    let mut client = database.connect().await?;
+    let mut cache = LinkShareCache::default();
+    loop {
+        let begun = Instant::now();
+        let round = round(&mut client, &mut cache, groups, figures);
+        let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 300 s")??;
+        if *is_failing {
+            tracing::info!("shares of links go on");
+        }
+        *is_failing = false;
+        figures.set(SOURCE, &SOURCE_UP, 1.0);
+        if !is_behind {
+            tokio::time::sleep_until(begun + INTERVAL).await;
+        }
+    }
+}
+
+/// Whether there is more to do.
+async fn round(
+    client: &mut Client,
+    cache: &mut LinkShareCache,
+    groups: &Groups,
+    figures: &SelfFigures,
+) -> anyhow::Result<bool> {
+    let begun = Instant::now();
+    let made = make_link_shares(client, cache, groups, PATIENCE).await?;
+    figures.add(SOURCE, &SHARE_WINDOWS, made.windows);
+    figures.add(SOURCE, &LATE_SHARE_WINDOWS, made.late);
+    figures.add(SOURCE, &LEFT_OUT_TRAFFIC, made.left_out);
+    if let Some(lag) = made.lag {
+        figures.set(SOURCE, &SHARES_LAG_SECONDS, lag.as_secs_f64());
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    if made.windows + made.late > 0 {
+        // A round without a window took no time worth knowing.
+        figures.set(SOURCE, &ROUND_SECONDS, seconds);
+        tracing::debug!(
+            windows = made.windows,
+            late = made.late,
+            rows = made.rows,
+            seconds,
+            "shares of links"
+        );
+    }
+    Ok(made.is_behind)
+}

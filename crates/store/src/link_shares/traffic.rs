@@ -1,0 +1,338 @@
+//! What jobs reported to have sent, by windows: the growth of cells of `mpi_traffic`, spread over the time in which it
+//! flowed.
+//!
+//! Rows are read once, in the order of their times, and the last value of each cell is cached. What arrives for times that
+//! were read already is noted by writers (`link_share_late`); then the cache is dropped and read anew.
+
+use std::collections::{BTreeMap, HashMap};
+
+use futures::TryStreamExt;
+use std::pin::pin;
+use throughline_shares::estimate::Kind;
+use tokio_postgres::{Client, Row};
+
+use super::{Micros, WINDOW, micros, moment};
+use crate::Error;
+
+const WHAT: &str = "reading traffic of jobs for shares of links";
+
+/// How far before its first window a reader begins, so that most cells have a value by then.
+const LEAD: Micros = 30_000_000;
+
+/// Most cells cached: some 100 bytes each. Growth of what is beyond is left out and counted.
+const CELLS_MAX: usize = 1_500_000;
+
+/// A cell without a row for so long is evicted; its last value is looked up when it grows again.
+const IDLE: Micros = 900_000_000;
+
+/// Cells that are looked up with one statement.
+const LOOKED_UP: usize = 20_000;
+
+/// Whose traffic, from where to where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Key {
+    pub job: i32,
+    /// The node that reports.
+    pub node: i32,
+    /// World rank.
+    pub peer: i32,
+    /// Number of the operation in [`Traffic::operations`].
+    pub operation: u32,
+    pub kind: Kind,
+    /// From the peer to the node: one-sided reads.
+    pub is_received: bool,
+}
+
+/// Payload in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Amount {
+    pub bytes: f64,
+    pub messages: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Last {
+    time: Micros,
+    bytes: i64,
+    messages: i64,
+}
+
+/// One row.
+#[derive(Clone, Copy, Debug)]
+struct Cell {
+    key: Key,
+    epoch: Micros,
+    since: Micros,
+    last: Last,
+}
+
+/// A reader of traffic.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    operations: Vec<String>,
+    operation_of: HashMap<String, u32>,
+    cells: HashMap<(Key, Micros), Last>,
+    /// By the end of the window.
+    windows: BTreeMap<Micros, HashMap<Key, Amount>>,
+    read_until: Option<Micros>,
+    /// Windows that were taken and of which more was read later, by end.
+    missed: BTreeMap<Micros, f64>,
+    /// Rows that were left out because too many cells are cached.
+    pub left_out: u64,
+}
+
+impl Traffic {
+    /// The name of an operation.
+    pub fn operation(&self, number: u32) -> &str {
+        self.operations.get(number as usize).map_or("", String::as_str)
+    }
+
+    /// Payload of the window that ends at `end`, of rows until `until`. Windows are taken in order.
+    pub async fn take(
+        &mut self,
+        client: &Client,
+        end: Micros,
+        until: Micros,
+    ) -> Result<HashMap<Key, Amount>, Error> {
+        let since = self.read_until.unwrap_or(end - WINDOW - LEAD);
+        self.read(client, since, until, end - WINDOW).await?;
+        self.read_until = Some(until.max(since));
+        self.cells.retain(|_, last| last.time > end - IDLE);
+        let window = self.windows.remove(&end).unwrap_or_default();
+        // Those before it were taken.
+        self.windows = self.windows.split_off(&end);
+        Ok(window)
+    }
+
+    /// Windows of which at least so many bytes were read after they had been taken.
+    pub fn missed(&mut self, least_bytes: f64) -> Vec<Micros> {
+        let missed = std::mem::take(&mut self.missed);
+        missed.into_iter().filter(|(_, bytes)| *bytes >= least_bytes).map(|(end, _)| end).collect()
+    }
+
+    async fn read(
+        &mut self,
+        client: &Client,
+        since: Micros,
+        until: Micros,
+        taken_until: Micros,
+    ) -> Result<(), Error> {
+        let sql = format!(
+            "SELECT job_id, node_id, peer, operation, array_position(ARRAY['measured', 'modelled', 'logical'], kind),
+                    direction = 'receive', epoch, since, time, coalesce(bytes, 0), coalesce(messages, 0)
+             FROM mpi_traffic WHERE time > {} AND time <= {} ORDER BY time",
+            moment(since),
+            moment(until)
+        );
+        let parameters: [&str; 0] = [];
+        let rows = client.query_raw(&sql, parameters).await.map_err(Error::sql(WHAT))?;
+        let mut rows = pin!(rows);
+        // Rows of cells of which no value is cached, in order.
+        let mut unknown: Vec<Cell> = Vec::new();
+        let mut of_unknown: HashMap<(Key, Micros), ()> = HashMap::new();
+        while let Some(row) = rows.try_next().await.map_err(Error::sql(WHAT))? {
+            let cell = self.cell(&row);
+            let id = (cell.key, cell.epoch);
+            if !of_unknown.contains_key(&id) {
+                if let Some(last) = self.cells.get(&id).copied() {
+                    self.grow(&cell, last, taken_until);
+                    self.cells.insert(id, cell.last);
+                    continue;
+                }
+                if self.cells.len() + of_unknown.len() >= CELLS_MAX {
+                    self.left_out += 1;
+                    continue;
+                }
+                of_unknown.insert(id, ());
+            }
+            unknown.push(cell);
+        }
+        self.add_unknown(client, unknown, taken_until).await
+    }
+
+    /// Adds rows of cells of which no value is cached: their values before are looked up.
+    async fn add_unknown(
+        &mut self,
+        client: &Client,
+        unknown: Vec<Cell>,
+        taken_until: Micros,
+    ) -> Result<(), Error> {
+        // Where the first row is older than the windows to come, what was before does not matter.
+        let mut wanted: Vec<Cell> = Vec::new();
+        let mut firsts: HashMap<(Key, Micros), ()> = HashMap::new();
+        for cell in &unknown {
+            if firsts.insert((cell.key, cell.epoch), ()).is_none() && cell.last.time > taken_until {
+                wanted.push(*cell);
+            }
+        }
+        for some in wanted.chunks(LOOKED_UP) {
+            self.look_up(client, some).await?;
+        }
+        for cell in unknown {
+            let id = (cell.key, cell.epoch);
+            let last = self.cells.get(&id).copied();
+            match last {
+                Some(last) => self.grow(&cell, last, taken_until),
+                None if cell.last.time > taken_until => {
+                    // The cell's first row: it grew from nothing.
+                    self.grow(&cell, Last { time: cell.epoch, bytes: 0, messages: 0 }, taken_until);
+                }
+                None => {}
+            }
+            self.cells.insert(id, cell.last);
+        }
+        Ok(())
+    }
+
+    /// Reads the values of cells before their rows into the cache.
+    async fn look_up(&mut self, client: &Client, cells: &[Cell]) -> Result<(), Error> {
+        let sql = "
+            SELECT w.n, l.time, l.bytes, l.messages
+            FROM unnest($1::integer[], $2::integer[], $3::integer[], $4::text[], $5::text[], $6::text[], $7::timestamptz[],
+                        $8::timestamptz[]) WITH ORDINALITY
+                 AS w (job, node, peer, operation, kind, direction, epoch, before, n)
+            CROSS JOIN LATERAL (
+                SELECT time, coalesce(bytes, 0) AS bytes, coalesce(messages, 0) AS messages FROM mpi_traffic t
+                WHERE t.job_id = w.job AND t.node_id = w.node AND t.operation = w.operation AND t.kind = w.kind
+                  AND t.direction = w.direction AND t.peer = w.peer AND t.epoch = w.epoch
+                  AND t.time < w.before AND t.time >= w.epoch
+                ORDER BY t.time DESC LIMIT 1) l";
+        let column = |of: fn(&Cell) -> i32| cells.iter().map(of).collect::<Vec<i32>>();
+        let times = |of: fn(&Cell) -> Micros| {
+            cells.iter().map(|cell| super::system_time(of(cell))).collect::<Vec<_>>()
+        };
+        let operations: Vec<&str> = cells.iter().map(|cell| self.operation(cell.key.operation)).collect();
+        let kinds: Vec<&str> = cells.iter().map(|cell| super::kind_name(cell.key.kind)).collect();
+        let directions: Vec<&str> =
+            cells.iter().map(|cell| if cell.key.is_received { "receive" } else { "transmit" }).collect();
+        let rows = client
+            .query(
+                sql,
+                &[
+                    &column(|cell| cell.key.job),
+                    &column(|cell| cell.key.node),
+                    &column(|cell| cell.key.peer),
+                    &operations,
+                    &kinds,
+                    &directions,
+                    &times(|cell| cell.epoch),
+                    &times(|cell| cell.last.time),
+                ],
+            )
+            .await
+            .map_err(Error::sql(WHAT))?;
+        for row in rows {
+            let place = usize::try_from(row.get::<_, i64>(0) - 1).unwrap_or(usize::MAX);
+            let Some(cell) = cells.get(place) else { continue };
+            let last = Last { time: micros(row.get(1)), bytes: row.get(2), messages: row.get(3) };
+            self.cells.insert((cell.key, cell.epoch), last);
+        }
+        Ok(())
+    }
+
+    fn cell(&mut self, row: &Row) -> Cell {
+        let name: &str = row.get(3);
+        let operation = match self.operation_of.get(name) {
+            Some(number) => *number,
+            None => {
+                let number = u32::try_from(self.operations.len()).unwrap_or(u32::MAX);
+                self.operations.push(name.to_owned());
+                self.operation_of.insert(name.to_owned(), number);
+                number
+            }
+        };
+        let kind = match row.get::<_, Option<i32>>(4) {
+            Some(1) => Kind::Measured,
+            Some(2) => Kind::Modelled,
+            _ => Kind::Logical,
+        };
+        Cell {
+            key: Key {
+                job: row.get(0),
+                node: row.get(1),
+                peer: row.get(2),
+                operation,
+                kind,
+                is_received: row.get(5),
+            },
+            epoch: micros(row.get(6)),
+            since: micros(row.get(7)),
+            last: Last { time: micros(row.get(8)), bytes: row.get(9), messages: row.get(10) },
+        }
+    }
+
+    /// Spreads a cell's growth over the windows in which it flowed.
+    fn grow(&mut self, cell: &Cell, last: Last, taken_until: Micros) {
+        let (bytes, messages) = (cell.last.bytes - last.bytes, cell.last.messages - last.messages);
+        if bytes < 0 || messages < 0 || bytes == 0 && messages == 0 {
+            return;
+        }
+        let until = cell.last.time;
+        let since = cell.since.max(last.time).max(cell.epoch).min(until);
+        #[allow(clippy::cast_precision_loss)] // growth between two rows
+        let (bytes, messages, length) = (bytes as f64, messages as f64, (until - since) as f64);
+        let mut begin = since;
+        loop {
+            let end = window_end(begin);
+            #[allow(clippy::cast_precision_loss)]
+            let part = if length > 0.0 { (until.min(end) - begin) as f64 / length } else { 1.0 };
+            if end > taken_until {
+                let amount = self.windows.entry(end).or_default().entry(cell.key).or_default();
+                amount.bytes += bytes * part;
+                amount.messages += messages * part;
+            } else if self.read_until.is_some() {
+                *self.missed.entry(end).or_default() += bytes * part;
+            }
+            if until <= end {
+                return;
+            }
+            begin = end;
+        }
+    }
+}
+
+/// The end of the window in which what flows from a time on lies.
+fn window_end(since: Micros) -> Micros {
+    (since.div_euclid(WINDOW) + 1) * WINDOW
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Micros = 1_000_000;
+
+    fn cell(since: Micros, time: Micros, bytes: i64) -> Cell {
+        let key = Key { job: 1, node: 1, peer: 2, operation: 0, kind: Kind::Measured, is_received: false };
+        let last = Last { time: time * SECOND, bytes, messages: bytes / 10 };
+        Cell { key, epoch: 0, since: since * SECOND, last }
+    }
+
+    #[test]
+    fn growth_is_spread_over_the_time_in_which_it_flowed() {
+        let mut traffic = Traffic { read_until: Some(0), ..Traffic::default() };
+        let before = cell(0, 5, 1000);
+        // 400 bytes from 8 to 12 s: half of it in each window, whenever the row before was.
+        traffic.grow(&cell(8, 12, 1400), before.last, 0);
+        traffic.grow(&cell(12, 20, 1480), cell(8, 12, 1400).last, 0);
+        let bytes = |traffic: &Traffic, end: Micros| {
+            traffic.windows.get(&(end * SECOND)).map(|all| all.values().map(|one| one.bytes).sum::<f64>())
+        };
+        assert_eq!((bytes(&traffic, 10), bytes(&traffic, 20)), (Some(200.0), Some(280.0)));
+        assert_eq!(bytes(&traffic, 30), None);
+        // What was taken is not added to again, but known.
+        traffic.grow(&cell(18, 22, 1580), cell(12, 20, 1480).last, 20 * SECOND);
+        assert_eq!(bytes(&traffic, 20), Some(280.0));
+        assert_eq!((bytes(&traffic, 30), traffic.missed(1.0)), (Some(100.0), vec![]));
+        traffic.grow(&cell(18, 22, 1780), Last { time: 18 * SECOND, ..cell(12, 20, 1580).last }, 20 * SECOND);
+        assert_eq!(traffic.missed(1.0), [20 * SECOND]);
+    }
+
+    #[test]
+    fn a_cell_that_does_not_grow_adds_nothing() {
+        let mut traffic = Traffic::default();
+        traffic.grow(&cell(0, 5, 100), cell(0, 4, 100).last, 0);
+        traffic.grow(&cell(0, 5, 100), cell(0, 4, 200).last, 0);
+        assert!(traffic.windows.is_empty());
+    }
+}

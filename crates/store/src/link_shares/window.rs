@@ -1,0 +1,331 @@
+//! The shares of one window: traffic and counters to rows. Pure.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+
+use throughline_shares::estimate::{self, Contributor, Flow, Kind, LinkShares, Share};
+use throughline_shares::wire::counted_bytes;
+
+use super::counters::Counted;
+use super::fabric::Fabric;
+use super::groups::Groups;
+use super::traffic::{Amount, Key};
+
+/// The usual MTU of InfiniBand, bytes: headers are counted by packet.
+const MTU: u64 = 4096;
+
+/// A direction that carried less in a window has no rows: management and idle chatter (64 KiB a second).
+pub(super) const LEAST_BYTES: f64 = 655_360.0;
+
+/// Contributors of a direction that have rows of their own.
+const LISTED: usize = 12;
+
+/// A contributor with a smaller part of what was counted is in `other`. A tenth of what is shown as a cause, so that a job
+/// with little traffic on another one's full link is found.
+const LEAST_SHARE: f64 = 0.001;
+
+/// Where ranks of a job are, and the ports that they use.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    /// The node of each rank.
+    pub node_of: HashMap<i32, i32>,
+    /// Ports of the fabric by node: `ib_port_key.id`.
+    pub ports_of: HashMap<i32, Vec<i32>>,
+}
+
+/// What a window is made of.
+pub(super) struct Input {
+    pub fabrics: Vec<Arc<Fabric>>,
+    pub traffic: HashMap<Key, Amount>,
+    pub places: HashMap<i32, Arc<Places>>,
+    pub counted: HashMap<i32, Counted>,
+}
+
+/// Who has a part.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Who {
+    /// Job and number of the operation.
+    Job(i32, u32),
+    Group(String),
+    Host(String),
+    Other,
+    Rest,
+}
+
+/// A row of `link_shares`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ShareRow {
+    pub port: i32,
+    pub who: Who,
+    pub bytes: i64,
+    pub low: i64,
+    pub high: i64,
+    pub kind: Kind,
+    pub is_bound: bool,
+    pub counted: Option<i64>,
+}
+
+/// A flow's ends, each as fabric and index of a port in it, and what it has of the whole.
+type Pair = (usize, usize, usize, f64);
+
+/// Shares of all directions that carried traffic.
+pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
+    let mut contributors: HashMap<(i32, u32), u32> = HashMap::new();
+    let mut flows: Vec<Vec<Flow>> = vec![Vec::new(); input.fabrics.len()];
+    // Contributors of which it is not known which of a host's ports they use.
+    let mut is_split: HashSet<u32> = HashSet::new();
+    let mut pairs_of: HashMap<(i32, i32, i32), Vec<Pair>> = HashMap::new();
+    for (key, amount) in &input.traffic {
+        let Some(places) = input.places.get(&key.job) else { continue };
+        let Some(peer) = places.node_of.get(&key.peer).copied() else { continue };
+        if peer == key.node {
+            // Within the node: by memory or NVLink, never on the fabric.
+            continue;
+        }
+        let (from, to) = if key.is_received { (peer, key.node) } else { (key.node, peer) };
+        let pairs =
+            pairs_of.entry((key.job, from, to)).or_insert_with(|| pairs(input, places, from, to)).as_slice();
+        let next = u32::try_from(contributors.len()).unwrap_or(u32::MAX);
+        let contributor = *contributors.entry((key.job, key.operation)).or_insert(next);
+        if pairs.len() > 1 {
+            is_split.insert(contributor);
+        }
+        let bytes = on_wire(amount);
+        for (fabric, from, to, part) in pairs {
+            // A part of the ports that nobody knows may be all or nothing.
+            let error = if pairs.len() > 1 { (1.0 / part - 1.0).max(1.0) } else { key.kind.usual_error() };
+            flows[*fabric].push(Flow {
+                contributor,
+                from: *from,
+                to: *to,
+                bytes: bytes * part,
+                kind: key.kind,
+                error,
+            });
+        }
+    }
+    let mut named: Vec<(i32, u32)> = vec![(0, 0); contributors.len()];
+    for (job, number) in contributors {
+        named[number as usize] = job;
+    }
+    let mut rows = Vec::new();
+    for (fabric, flows) in input.fabrics.iter().zip(&flows) {
+        let counted = by_link(fabric, &input.counted);
+        let shares = estimate::estimate(&fabric.routes, flows, &counted);
+        for (link, shares) in shares.iter().enumerate() {
+            let Some(direction) = fabric.directions.get(link) else { continue };
+            let name = |contributor: &Contributor| match contributor {
+                Contributor::Reported(number) => {
+                    let (job, operation) = named[*number as usize];
+                    (Who::Job(job, operation), is_split.contains(number))
+                }
+                Contributor::Unreported { port } => {
+                    let host = fabric.hosts.get(*port).map_or("", String::as_str);
+                    let who = groups
+                        .of(host)
+                        .map_or_else(|| Who::Host(host.to_owned()), |group| Who::Group(group.to_owned()));
+                    (who, false)
+                }
+            };
+            of_direction(direction.sender, shares, name, &mut rows);
+        }
+    }
+    rows
+}
+
+/// What the port of each link counted: the sender's word, else the receiver's.
+pub(super) fn by_link(fabric: &Fabric, counted: &HashMap<i32, Counted>) -> Vec<Option<f64>> {
+    let of = |port: i32| counted.get(&port).copied().unwrap_or_default();
+    fabric
+        .directions
+        .iter()
+        .map(|direction| of(direction.sender).sent.or_else(|| of(direction.receiver).received))
+        .collect()
+}
+
+/// Pairs of ports by which one node of a job reaches another one: those of one fabric. Of several each is weighed by what
+/// its ports counted.
+fn pairs(input: &Input, places: &Places, from: i32, to: i32) -> Vec<Pair> {
+    let of = |node: i32| places.ports_of.get(&node).map_or(&[][..], Vec::as_slice);
+    let counted = |port: i32, is_sender: bool| {
+        let counted = input.counted.get(&port).copied().unwrap_or_default();
+        1.0 + (if is_sender { counted.sent } else { counted.received }).unwrap_or(0.0)
+    };
+    let mut pairs: Vec<Pair> = Vec::new();
+    for (number, fabric) in input.fabrics.iter().enumerate() {
+        for sender in of(from) {
+            let Some(from) = fabric.port_of.get(sender) else { continue };
+            for receiver in of(to) {
+                let Some(to) = fabric.port_of.get(receiver) else { continue };
+                pairs.push((number, *from, *to, counted(*sender, true) * counted(*receiver, false)));
+            }
+        }
+    }
+    let all: f64 = pairs.iter().map(|(_, _, _, weight)| weight).sum();
+    pairs.iter_mut().for_each(|(_, _, _, weight)| *weight /= all);
+    pairs
+}
+
+/// Bytes as ports count them.
+fn on_wire(amount: &Amount) -> f64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
+    {
+        // Parts of messages are none; headers of a few more or less do not matter.
+        let messages = amount.messages.max(0.0).ceil() as u64;
+        counted_bytes(amount.bytes.max(0.0).round() as u64, messages, MTU) as f64
+    }
+}
+
+/// Bytes as whole numbers.
+fn whole(bytes: f64) -> i64 {
+    #[allow(clippy::cast_possible_truncation)] // saturates
+    (bytes.max(0.0).round() as i64)
+}
+
+/// Rows of one direction: they add up to what was counted.
+fn of_direction(
+    port: i32,
+    shares: &LinkShares,
+    name: impl Fn(&Contributor) -> (Who, bool),
+    rows: &mut Vec<ShareRow>,
+) {
+    let sum: f64 = shares.shares.iter().map(|share| share.bytes).sum();
+    let all = shares.counted.unwrap_or(sum);
+    if all < LEAST_BYTES {
+        return;
+    }
+    let counted = shares.counted.map(whole);
+    // Ports of one host, and hosts of one group, are one contributor.
+    let mut by_name: BTreeMap<Who, (Share, bool)> = BTreeMap::new();
+    for share in &shares.shares {
+        let (who, is_split) = name(&share.contributor);
+        let sum = by_name.entry(who).or_insert_with(|| {
+            let none = Share { bytes: 0.0, low: 0.0, high: 0.0, kind: share.kind, is_bound: false, ..*share };
+            (none, false)
+        });
+        sum.0 = together(&sum.0, share);
+        sum.1 |= is_split;
+    }
+    let mut listed: Vec<(Who, (Share, bool))> = by_name.into_iter().collect();
+    listed.sort_by(|one, other| other.1.0.bytes.total_cmp(&one.1.0.bytes).then_with(|| one.0.cmp(&other.0)));
+    let is_large = |(_, (share, _)): &&(Who, (Share, bool))| share.bytes >= (all * LEAST_SHARE).max(1.0);
+    let large = listed.iter().take(LISTED).filter(is_large).count();
+    let small = listed.split_off(large);
+    if let Some((_, (first, _))) = small.first() {
+        let none = Share { bytes: 0.0, low: 0.0, high: 0.0, kind: first.kind, is_bound: false, ..*first };
+        let other = small.iter().fold(none, |sum, (_, (share, _))| together(&sum, share));
+        listed.push((Who::Other, (other, false)));
+    }
+    let mut left = counted;
+    for (who, (share, is_split)) in listed {
+        // Rounding adds nothing that was not counted.
+        let bytes = left.map_or_else(|| whole(share.bytes), |left| whole(share.bytes).min(left));
+        left = left.map(|left| left - bytes);
+        let high = counted.map_or(i64::MAX, |counted| counted.max(bytes));
+        rows.push(ShareRow {
+            port,
+            who,
+            bytes,
+            low: whole(share.low).min(bytes),
+            high: whole(share.high).max(bytes).min(high),
+            kind: share.kind,
+            is_bound: share.is_bound || is_split,
+            counted,
+        });
+    }
+    let rest = left.unwrap_or(0);
+    rows.push(ShareRow {
+        port,
+        who: Who::Rest,
+        bytes: rest,
+        low: 0,
+        high: rest,
+        kind: Kind::Unreported,
+        is_bound: false,
+        counted,
+    });
+}
+
+fn together(one: &Share, other: &Share) -> Share {
+    Share {
+        contributor: one.contributor,
+        bytes: one.bytes + other.bytes,
+        low: one.low + other.low,
+        high: one.high + other.high,
+        kind: one.kind.max(other.kind),
+        is_bound: one.is_bound || other.is_bound,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn share(contributor: Contributor, bytes: f64) -> Share {
+        Share {
+            contributor,
+            bytes,
+            low: bytes * 0.9,
+            high: bytes * 1.2,
+            kind: Kind::Modelled,
+            is_bound: false,
+        }
+    }
+
+    fn rows(shares: &LinkShares) -> Vec<ShareRow> {
+        let mut rows = Vec::new();
+        let name = |contributor: &Contributor| match contributor {
+            Contributor::Reported(number) => (Who::Job(1, *number), *number == 7),
+            Contributor::Unreported { port } => (Who::Host(format!("n{}", port % 2)), false),
+        };
+        of_direction(5, shares, name, &mut rows);
+        rows
+    }
+
+    #[test]
+    fn rows_add_up_to_what_was_counted_whatever_the_shares() {
+        let mut random = 88_172_645_463_325_252_u64;
+        let mut next = || {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            (random % 1_000_000) as f64 * 3.7
+        };
+        for round in 0..200 {
+            let mut parts: Vec<Share> =
+                (0..round % 30).map(|number| share(Contributor::Reported(number), next())).collect();
+            parts.extend(
+                (0..round % 5).map(|port| share(Contributor::Unreported { port: port as usize }, next())),
+            );
+            let sum: f64 = parts.iter().map(|share| share.bytes).sum();
+            let counted = (sum + next()).max(LEAST_BYTES);
+            let shares = LinkShares { counted: Some(counted), rest: counted - sum, shares: parts };
+            let rows = rows(&shares);
+            assert_eq!(rows.iter().map(|row| row.bytes).sum::<i64>(), whole(counted), "{round}");
+            assert_eq!(rows.iter().filter(|row| row.who == Who::Rest).count(), 1);
+            assert!(rows.len() <= LISTED + 2);
+            assert!(rows.iter().all(|row| row.bytes >= 0 && row.low <= row.bytes && row.bytes <= row.high));
+            assert!(rows.iter().all(|row| row.high <= whole(counted)));
+        }
+    }
+
+    #[test]
+    fn an_idle_direction_has_no_rows_and_ports_of_a_host_are_one() {
+        let idle =
+            LinkShares { counted: Some(LEAST_BYTES - 1.0), shares: Vec::new(), rest: LEAST_BYTES - 1.0 };
+        assert!(rows(&idle).is_empty());
+        let shares = [0, 2, 3].map(|port| share(Contributor::Unreported { port }, 1e6)).to_vec();
+        let rows = rows(&LinkShares { counted: Some(4e6), shares, rest: 1e6 });
+        let bytes: Vec<(Who, i64)> = rows.into_iter().map(|row| (row.who, row.bytes)).collect();
+        let host = |name: &str| Who::Host(name.to_owned());
+        assert_eq!(bytes, [(host("n0"), 2_000_000), (host("n1"), 1_000_000), (Who::Rest, 1_000_000)]);
+    }
+
+    #[test]
+    fn without_a_counter_the_estimates_stand_and_split_flows_are_bounds() {
+        let shares = vec![share(Contributor::Reported(7), 1e6)];
+        let rows = rows(&LinkShares { counted: None, shares, rest: 0.0 });
+        assert_eq!((rows[0].bytes, rows[0].counted, rows[0].is_bound), (1_000_000, None, true));
+        assert_eq!((rows[1].bytes, &rows[1].who), (0, &Who::Rest));
+    }
+}
