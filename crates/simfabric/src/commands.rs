@@ -39,7 +39,7 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
         }
         "trap" => subnet::trap(world, &mut words)?,
         "sm-key" => world.sm_key = words.number("the key")?,
-        "lid" | "manager" | "sweep" | "group" => subnet::subnet(world, &name, &mut words, now)?,
+        "lid" | "forward" | "manager" | "sweep" | "group" => subnet::subnet(world, &name, &mut words, now)?,
         other => return Err(format!("there is no command `{other}`; `help` lists them")),
     }
     words.end()?;

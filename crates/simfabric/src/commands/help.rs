@@ -34,6 +34,7 @@ Links
   honest                      nothing of that any more
 Subnet
   lid NODE PORT LID           another LID
+  forward NODE LID PORT       a switch's entry for a LID, until the manager acts again (`sweep off` before)
   manager NODE [PORT] [PRIORITY]   the subnet manager moves there; `manager none`: it is gone
   sweep auto|off|now          whether the manager acts on each change at once
   group MGID MLID [NODE...]   a multicast group; without nodes, every host

@@ -20,6 +20,25 @@ pub(super) fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64)
             crate::manager::assign(&mut world.fabric, end, lid);
             world.reconfigure(now);
         }
+        "forward" => {
+            let node = words.node(&world.fabric)?;
+            let lid = words.number("the LID")? as usize;
+            let port = words.number("the port")?;
+            if !world.fabric.nodes[node].is_switch() {
+                return Err(format!("`{}` is no switch", world.fabric.nodes[node].description));
+            }
+            if !(1..0xC000).contains(&lid) {
+                return Err("a LID is from 1 to 49151".to_owned());
+            }
+            let port = u8::try_from(port).ok().filter(|port| world.fabric.nodes[node].port(*port).is_some());
+            let port = port.ok_or("the switch has no such port")?;
+            let table = &mut world.fabric.nodes[node].forwarding;
+            if table.len() <= lid {
+                table.resize(lid + 1, crate::manager::NO_PORT);
+            }
+            table[lid] = port;
+            world.redirect_traffic(now);
+        }
         "manager" => {
             let first = words.peek().ok_or("expected a node, or `none`")?;
             if first == "none" {

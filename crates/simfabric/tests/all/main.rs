@@ -42,6 +42,17 @@ fn it_serves_takes_commands_and_ends() {
     let wrong = ctl(&socket, &["loss 2"]);
     assert_eq!(wrong.status.code(), Some(64));
     assert!(String::from_utf8(wrong.stderr).unwrap().contains("loss 2"));
+    let entries = ctl(&socket, &["sweep off", "forward torus-1-1 1 2", "forward torus-1-1 40000 1"]);
+    assert!(entries.status.success(), "{}", String::from_utf8_lossy(&entries.stderr));
+    for (refused, reason) in [
+        ("forward torus-1-1 1 99", "no such port"),
+        ("forward torus-1-1 0 1", "1 to 49151"),
+        ("forward H-0002c90300000010 1 1", "is no switch"),
+    ] {
+        let said = ctl(&socket, &[refused]);
+        assert_eq!(said.status.code(), Some(64));
+        assert!(String::from_utf8_lossy(&said.stderr).contains(reason), "{refused}: {said:?}");
+    }
     let second = status(&["run", "--socket", socket.to_str().unwrap(), "--back-to-back"]);
     assert!(second.0 == Some(69) && second.1.contains("another simulated fabric"), "{second:?}");
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGTERM).unwrap();
