@@ -189,6 +189,8 @@ pub struct Topology {
     pub disputed: BTreeSet<(Guid, u8)>,
     /// The bound at which its discovery ended: there is more than this.
     pub truncated: Option<Limit>,
+    /// Speed of every link, where something limits all of them below their width and speed.
+    pub assumed_bytes_per_second: Option<u64>,
     by_guid: HashMap<Guid, NodeIndex>,
     by_port_guid: HashMap<Guid, PortEnd>,
 }
@@ -217,6 +219,7 @@ impl Topology {
             unanswered: BTreeMap::new(),
             disputed: BTreeSet::new(),
             truncated: None,
+            assumed_bytes_per_second: None,
             by_guid: nodes.iter().enumerate().map(|(index, node)| (node.guid, index)).collect(),
             by_port_guid: HashMap::new(),
             nodes,
@@ -248,11 +251,19 @@ impl Topology {
         let mut topology = Topology::new(self.nodes, self.local.and_then(moved), self.subnet_prefix);
         topology.source = self.source;
         topology.truncated = self.truncated;
+        topology.assumed_bytes_per_second = self.assumed_bytes_per_second;
         topology.unanswered = self.unanswered;
         topology.unanswered.retain(|guid, _| stays(*guid));
         topology.disputed = self.disputed;
         topology.disputed.retain(|(guid, _)| stays(*guid));
         topology
+    }
+
+    /// Data rate of a linked port in one direction, bytes per second.
+    #[must_use]
+    pub fn rate_of(&self, node: &Node, port: &Port) -> Option<u64> {
+        let (width, speed) = node.link_of(port)?;
+        Some(self.assumed_bytes_per_second.unwrap_or_else(|| link::rate_bytes_per_second(width, speed)))
     }
 
     /// The node with this node GUID.
@@ -348,5 +359,33 @@ impl Topology {
                 ((here.node, here.port) <= (there.node, there.port)).then_some((here, there))
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::offline::{Kind, read_bytes};
+
+    /// Two hosts and a cable of 4xEDR.
+    const NET: &str = "\
+vendid=0x2c9\ndevid=0x1017\nsysimgguid=0x10\ncaguid=0x10\nCa\t1 \"H-0000000000000010\"\t\t# \"a mlx5_0\"\n\
+[1](11) \t\"H-0000000000000020\"[1] (21) \t\t# lid 1 lmc 0 \"b mlx5_0\" lid 2 4xEDR\n\n\
+vendid=0x2c9\ndevid=0x1017\nsysimgguid=0x20\ncaguid=0x20\nCa\t1 \"H-0000000000000020\"\t\t# \"b mlx5_0\"\n\
+[1](21) \t\"H-0000000000000010\"[1] (11) \t\t# lid 2 lmc 0 \"a mlx5_0\" lid 1 4xEDR\n\n";
+
+    #[test]
+    fn an_assumed_speed_holds_for_linked_ports_and_stays() {
+        let mut topology = read_bytes(Kind::Ibnetdiscover, NET.as_bytes()).unwrap().topology;
+        let rate = |topology: &super::Topology| {
+            let node = &topology.nodes[0];
+            topology.rate_of(node, node.port(1).unwrap())
+        };
+        assert_eq!(rate(&topology), Some(12_500_000_000));
+        topology.assumed_bytes_per_second = Some(2_500_000);
+        assert_eq!(rate(&topology), Some(2_500_000));
+        let mut rest = topology.retaining(|guid| guid.0 == 0x10);
+        assert_eq!(rest.assumed_bytes_per_second, Some(2_500_000));
+        rest.nodes[0].ports[0].info = None;
+        assert_eq!(rate(&rest), None, "no link, no speed");
     }
 }

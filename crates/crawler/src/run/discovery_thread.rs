@@ -290,6 +290,7 @@ impl DiscoveryThread {
             return;
         }
         found.topology = self.publication.believable(found.topology);
+        found.topology.assumed_bytes_per_second = self.parts.config.sweep.assumed_speed();
         self.name(&mut found.topology);
         let is_new = |guid: &Guid| {
             known.is_none_or(|known| known.unanswered.get(guid).is_none_or(|node| node.looks == 0))

@@ -38,6 +38,8 @@ pub struct Sweep {
     pub quiet_bytes: u64,
     /// Bytes of one tick of PortXmitWait on devices that do not report; 0: unknown.
     pub assumed_tick_bytes: u32,
+    /// Speed of every link, where something limits all of them below their width and speed; 0: as these say.
+    pub assumed_bytes_per_second: u64,
     /// Nodes with intervals or sets of their own; the first that fits counts.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "classes")]
     pub class: Vec<Class>,
@@ -93,6 +95,7 @@ impl Default for Sweep {
             thin: true,
             quiet_bytes: thin::DEFAULT_QUIET_BYTES,
             assumed_tick_bytes: 0,
+            assumed_bytes_per_second: 0,
             class: Vec::new(),
         }
     }
@@ -140,6 +143,11 @@ impl Sweep {
     pub fn selection(&self) -> Selection {
         let assumed = (self.assumed_tick_bytes != 0).then_some(self.assumed_tick_bytes.into());
         Selection { unlinked: self.all_ports, assumed_tick_bytes: assumed }
+    }
+
+    /// The speed of every link, where one is assumed.
+    pub fn assumed_speed(&self) -> Option<u64> {
+        (self.assumed_bytes_per_second != 0).then_some(self.assumed_bytes_per_second)
     }
 
     /// The class of a node; `None` leaves it out.

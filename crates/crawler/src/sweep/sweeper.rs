@@ -48,6 +48,7 @@ pub struct Sweeper {
     unsupported: usize,
     wants_ticks: bool,
     assumed_tick_bytes: Option<u64>,
+    assumed_bytes_per_second: Option<u64>,
 }
 
 impl Sweeper {
@@ -85,6 +86,7 @@ impl Sweeper {
             unsupported: 0,
             wants_ticks: false,
             assumed_tick_bytes: selection.assumed_tick_bytes,
+            assumed_bytes_per_second: topology.assumed_bytes_per_second,
         };
         let manager_lid = manager_lid(topology);
         for (index, node) in topology.nodes.iter().enumerate() {
@@ -130,8 +132,9 @@ impl Sweeper {
         self.target_of_port.push(target as u32);
         self.lanes.push(None);
         let link = node.link_of(port);
+        let own = link.map(|(width, speed)| rate_bytes_per_second(width, speed));
         self.readings.push(PortReading {
-            rate_bytes_per_second: link.map(|(width, speed)| rate_bytes_per_second(width, speed)),
+            rate_bytes_per_second: own.map(|own| self.assumed_bytes_per_second.unwrap_or(own)),
             link_lanes: link.map(|(width, _)| width.lanes()),
             // The manager's port, which is not queried.
             tick_bytes: self.targets[target].optional.is_asked.then_some(self.assumed_tick_bytes).flatten(),

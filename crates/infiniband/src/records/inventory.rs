@@ -1,6 +1,6 @@
 //! Topologies as inventory records, and back. Pure conversion.
 
-use crate::link::{Speed, Width, rate_bytes_per_second};
+use crate::link::{Speed, Width};
 use crate::mad::{DirectedPath, NodeKind, PhysicalState, PortInfo, PortState};
 use crate::multicast::MulticastTables;
 use crate::topology::{Node, NodeIndex, Port, PortEnd, Topology};
@@ -131,7 +131,7 @@ fn port_record(topology: &Topology, node: &Node, port: &Port) -> IbPortInfo {
         state: port.info.and_then(|info| info.state).map_or(UNKNOWN, |state| state.name()).to_owned(),
         width: link.map_or("", |(width, _)| width.name()).to_owned(),
         speed: link.map_or("", |(_, speed)| speed.name()).to_owned(),
-        rate_bytes_per_second: link.map_or(0, |(width, speed)| rate_bytes_per_second(width, speed)),
+        rate_bytes_per_second: topology.rate_of(node, port).unwrap_or(0),
         remote_guid: port.remote.map(|end| topology.nodes[end.node].guid.0),
         remote_port: port.remote.map(|end| u32::from(end.port)),
         physical_state: port.info.map_or(UNKNOWN, |info| info.physical_state.name()).to_owned(),
