@@ -62,15 +62,23 @@ impl Mpi {
     /// # Errors
     /// The folder can't be written, or the compiler fails; the message has its output.
     pub async fn compile(&self, folder: &Path) -> anyhow::Result<PathBuf> {
-        let program = folder.join(format!("traffic-{}", self.name.replace(' ', "").to_lowercase()));
+        self.compile_source("traffic", SOURCE, folder).await
+    }
+
+    /// The same with any program, given its name and text.
+    ///
+    /// # Errors
+    /// As [`Mpi::compile`].
+    pub async fn compile_source(&self, name: &str, text: &str, folder: &Path) -> anyhow::Result<PathBuf> {
+        let program = folder.join(format!("{name}-{}", self.name.replace(' ', "").to_lowercase()));
         let source = program.with_extension("c");
-        if program.is_file() && fs::read_to_string(&source).is_ok_and(|text| text == SOURCE) {
+        if program.is_file() && fs::read_to_string(&source).is_ok_and(|known| known == text) {
             return Ok(program);
         }
         let made = program.with_extension("new");
         let output = {
             let draft = program.with_extension("draft.c");
-            for (path, text) in [(&draft, SOURCE), (&folder.join("throughline.h"), HEADER)] {
+            for (path, text) in [(&draft, text), (&folder.join("throughline.h"), HEADER)] {
                 fs::write(path, text).with_context(|| format!("writing {}", path.display()))?;
             }
             let output = tokio::process::Command::new(&self.compiler)
@@ -94,6 +102,11 @@ impl Mpi {
         }
         fs::rename(&made, &program).with_context(|| format!("writing {}", program.display()))?;
         Ok(program)
+    }
+
+    /// The program that starts ranks.
+    pub fn launcher(&self) -> &Path {
+        &self.launcher
     }
 
     /// Writes the script that a rank runs: it takes the socket of its own agent and goes on under
@@ -162,7 +175,7 @@ fn script(exec: &Path, objects: &Path, program: &Path, sockets: &[PathBuf]) -> S
 }
 
 /// A path as one word of a shell.
-fn quoted(path: &Path) -> String {
+pub fn quoted(path: &Path) -> String {
     format!("'{}'", path.to_string_lossy().replace('\'', r"'\''"))
 }
 

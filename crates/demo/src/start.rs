@@ -30,7 +30,7 @@ use throughline_store::{ClusterOptions, Database, PrivateCluster};
 
 /// How long a daemon may take to say where it listens. Seconds on an idle machine; a first database on a busy
 /// one with a cold cache takes a minute.
-const READY_LIMIT: Duration = Duration::from_secs(180);
+pub const READY_LIMIT: Duration = Duration::from_secs(180);
 
 /// From one sweep to the next. Two seconds show a burst well and cost the simulator little.
 const SWEEP_SECONDS: &str = "2.0";
@@ -42,11 +42,11 @@ const ROUTE_CLIENTS: usize = 4;
 pub struct Programs {
     /// For people, too: what they try is typed there.
     pub throughline: PathBuf,
-    fabric: PathBuf,
-    agent: PathBuf,
-    exec: PathBuf,
+    pub fabric: PathBuf,
+    pub agent: PathBuf,
+    pub exec: PathBuf,
     nvml: PathBuf,
-    objects: PathBuf,
+    pub objects: PathBuf,
 }
 
 impl Programs {
@@ -212,7 +212,7 @@ pub async fn start(
     })
 }
 
-fn start_server(layout: &Layout, programs: &Programs, server: &Server) -> anyhow::Result<Child> {
+pub fn start_server(layout: &Layout, programs: &Programs, server: &Server) -> anyhow::Result<Child> {
     public_folder(&layout.server())?;
     let config = layout.run_folder("server")?.join("server.toml");
     write(&config, &server.own_file())?;
@@ -224,7 +224,7 @@ fn start_server(layout: &Layout, programs: &Programs, server: &Server) -> anyhow
 }
 
 /// Where the daemons deliver, as TOML: the socket, on which the kernel says that they are ours.
-fn collect_socket(layout: &Layout) -> Result<String, Failure> {
+pub fn collect_socket(layout: &Layout) -> Result<String, Failure> {
     let path = paths::run_dir(&layout.server(), true).join(COLLECT_SOCKET);
     paths::check_socket_path(&path)?;
     Ok(toml::Value::String(format!("unix:{}", path.display())).to_string())
@@ -337,7 +337,7 @@ impl Node {
 }
 
 /// An agent's socket for ranks is there soon after its page; a rank that comes earlier would run unobserved.
-async fn wait_for_socket(socket: &Path) -> anyhow::Result<()> {
+pub async fn wait_for_socket(socket: &Path) -> anyhow::Result<()> {
     let there = async {
         while !socket.exists() {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -421,10 +421,10 @@ fn speeds(document: &[u8]) -> anyhow::Result<HashMap<PortId, f64>> {
 }
 
 /// A path as TOML writes text.
-fn quoted(path: &Path) -> String {
+pub fn quoted(path: &Path) -> String {
     toml::Value::String(path.to_string_lossy().into_owned()).to_string()
 }
 
-fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| format!("writing {}", path.display()))
 }

@@ -16,6 +16,5 @@ mod spawn;
 pub mod support;
 mod surroundings;
 mod trace;
-mod traffic;
 mod variables;
 mod wire;
