@@ -269,6 +269,8 @@ pub struct Mpi {
     pub push_interval_seconds: Seconds,
     /// Peers with fewer bytes are sent only when the rank ends.
     pub peer_bytes_min: u64,
+    /// Rows of traffic by operation that all jobs become in a second; more come at longer intervals.
+    pub traffic_rows_per_second: u32,
     /// Whether ranks also report which messages really went.
     pub wire: bool,
     /// Who may trace.
@@ -307,6 +309,7 @@ impl Default for Mpi {
             bin_seconds: Seconds::from_millis(100),
             push_interval_seconds: Seconds::from_millis(1000),
             peer_bytes_min: 0,
+            traffic_rows_per_second: 200,
             wire: false,
             trace: Trace::Requested,
             trace_records_per_second: 50_000,

@@ -166,3 +166,14 @@ pub struct JobLink {
     /// All, without series: the largest first.
     pub contributors: Vec<LinkContributor>,
 }
+
+/// `GET /link-names/{name}`: the link that a name means which a person typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LinkName {
+    /// Prefix of its subnet.
+    pub subnet: String,
+    /// GUID.PORT of the end that was named, or of the first of two.
+    pub link: String,
+    /// `leaf1[5] - spine1[1]`, that end first.
+    pub name: String,
+}

@@ -14,7 +14,7 @@ use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use throughline_client::status;
+use throughline_client::{link, status};
 use throughline_daemon::{LogFormat, LogOptions, finish, usage};
 
 /// Always-on observability for HPC and AI clusters: MPI, GPU links and fabric on one clock
@@ -76,6 +76,8 @@ enum Command {
     Dashboards(dashboards::Arguments),
     /// Show what jobs did with MPI: list, show, top, matrix, diff, trace
     Job(job::Arguments),
+    /// Show whose bytes are on a link: jobs by operation, hosts that nobody monitors, and a rest
+    Link(link::Arguments),
     /// Show the whole path on simulated hardware with a real MPI program and a database of its own
     #[command(disable_help_flag = true)]
     Demo(OnSite<demo::Arguments>),
@@ -96,6 +98,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => status::run(&arguments),
         Command::Dashboards(arguments) => dashboards::run(&arguments),
         Command::Job(arguments) => job::run(&arguments),
+        Command::Link(arguments) => link::run(&arguments),
         Command::CheckConfig(OnSite { arguments, .. }) if arguments.client => {
             throughline_client::settings::check()
         }
@@ -114,6 +117,7 @@ async fn run(command: Command, log: &LogOptions) -> anyhow::Result<ExitCode> {
         Command::Status(arguments) => status::run(&arguments),
         Command::Dashboards(arguments) => dashboards::run(&arguments),
         Command::Job(arguments) => job::run(&arguments),
+        Command::Link(arguments) => link::run(&arguments),
         Command::Demo(OnSite { arguments, site }) => demo::run(arguments, &site, log),
     }
 }

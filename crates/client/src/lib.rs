@@ -1,13 +1,14 @@
-//! `throughline job` and `throughline status`: what a user of the cluster sees, queried from the JSON API of
+//! `throughline job`, `link` and `status`: what a user of the cluster sees, queried from the JSON API of
 //! `throughline serve`.
 //!
 //! [`Connection`] has the options of every command that queries, [`Settings`] is what they and the configuration
-//! come to, [`Server`] sends requests. [`job`] and [`status`] have a file for each command, [`text`] lays out tables for
+//! come to, [`Server`] sends requests. [`job`], [`link`] and [`status`] have a file for each command, [`text`] lays out tables for
 //! people. Nothing here opens a database.
 
 mod connection;
 mod error;
 pub mod job;
+pub mod link;
 pub mod pause;
 mod server;
 pub mod settings;

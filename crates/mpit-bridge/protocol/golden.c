@@ -117,6 +117,36 @@ static int write_all(const char *folder) {
     tl_put_clock_point(&frame, 4600000000, -50000000, 6001, 12000);
     tl_put_clock_point(&frame, 4700000000, 50000123, 6001, 12000);
     good &= finish(folder, "clock");
+
+    struct tl_traffic get = {3, 87, TL_TRAFFIC_READ, 4096, 2};
+    struct tl_traffic message = {1, 17, TL_TRAFFIC_WIRE, 0x7fffffffffffffff, 9};
+    tl_frame_begin(&frame, TL_TRAFFIC);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_traffic(&frame, &get);
+    tl_put_traffic(&frame, &message);
+    good &= finish(folder, "traffic");
+
+    tl_frame_begin(&frame, TL_GROUPS);
+    tl_put_u64(&frame, 4950000000);
+    size_t runs = tl_put_group(&frame, 7, 2, 6, 1, 0);
+    tl_put_run(&frame, 9, -3, 4);
+    tl_put_run(&frame, UINT32_MAX, 0, 2);
+    tl_patch_u32(&frame, runs, 2);
+    runs = tl_put_group(&frame, 8, 1, 100, UINT32_MAX, 50);
+    tl_put_run(&frame, 50, 1, 50);
+    tl_patch_u32(&frame, runs, 1);
+    good &= finish(folder, "groups");
+
+    struct tl_collective_sums bcast = {.group = 7, .operation = 15, .size_class = 14, .algorithm = 4, .source = TL_OBSERVED};
+    bcast.root = 5;
+    bcast.calls = 3;
+    bcast.bytes = 24576;
+    struct tl_collective_sums barrier = {.group = 8, .operation = 128, .source = TL_UNKNOWN, .root = UINT32_MAX, .calls = 4};
+    tl_frame_begin(&frame, TL_COLLECTIVES);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_collective(&frame, &bcast);
+    tl_put_collective(&frame, &barrier);
+    good &= finish(folder, "collectives");
     return good;
 }
 

@@ -36,6 +36,11 @@ static int is_root(const struct tl_comm *comm, int root) {
 static int sends_to_root(const struct tl_comm *comm, int root) {
     return comm && root >= 0 && (comm->inter || root != comm->rank);
 }
+/* The root as a cell names it; in an intercommunicator TL_NO_ROOT for those of the root's group who have no part. */
+static int root_of(const struct tl_comm *comm, int root) {
+    if (TL_LIKELY(!comm || !comm->inter)) return root;
+    return root == tl_library.root ? TL_ROOT_SELF : root >= 0 ? root : TL_NO_ROOT;
+}
 static int contributes(const struct tl_comm *comm, int root) {
     return !comm || !comm->inter || root >= 0;
 }
@@ -51,7 +56,7 @@ void tl_note_message(tl_callp call, int64_t count, tl_handle type, int dest, tl_
     }
     int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, bytes);
-    to_member(call->self, comm_of(call, comm), dest, bytes);
+    to_member(call, comm_of(call, comm), dest, bytes);
 }
 
 /* A receive sends nothing; its class is that of the buffer offered. */
@@ -61,36 +66,34 @@ void tl_note_receive(tl_callp call, int64_t count, tl_handle type) {
 
 void tl_note_barrier(tl_callp call, tl_handle comm) {
     record(call, 0, 0);
-    to_everyone(call->self, comm_of(call, comm), 0);
+    collective(call, comm_of(call, comm), TL_NO_ROOT, 0);
 }
 
 void tl_note_bcast(tl_callp call, int64_t count, tl_handle type, int root, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
     int64_t bytes = bytes_of(call, count, type);
-    int sends = is_root(comm, root);
-    record(call, bytes, sends ? bytes : 0);
-    if (sends || !comm) to_everyone(call->self, comm, bytes);
+    record(call, bytes, is_root(comm, root) ? bytes : 0);
+    collective(call, comm, root_of(comm, root), bytes);
 }
 
 void tl_note_allreduce(tl_callp call, int64_t count, tl_handle type, tl_handle comm) {
     int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, bytes);
-    to_everyone(call->self, comm_of(call, comm), bytes);
+    collective(call, comm_of(call, comm), TL_NO_ROOT, bytes);
 }
 
 void tl_note_reduce(tl_callp call, int64_t count, tl_handle type, int root, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
     int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, contributes(comm, root) ? bytes : 0);
-    if (sends_to_root(comm, root) || !comm) to_member(call->self, comm, root, bytes);
+    collective(call, comm, root_of(comm, root), bytes);
 }
 
 void tl_note_scan(tl_callp call, int64_t count, tl_handle type, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
     int64_t bytes = bytes_of(call, count, type);
     record(call, bytes, bytes);
-    if (!comm) unknown(call->self, 1);
-    for (int i = comm ? comm->rank + 1 : 0; comm && i < comm->size; i++) to_member(call->self, comm, i, bytes);
+    collective(call, comm, TL_NO_ROOT, bytes);
 }
 
 /* The root's own part of a gather with MPI_IN_PLACE lies in the receive buffer already. */
@@ -101,7 +104,7 @@ void tl_note_gather(tl_callp call, const void *sendbuf, int64_t sendcount, tl_ha
     if (contributes(comm, root))
         bytes = in_place(sendbuf) ? bytes_of(call, recvcount, recvtype) : bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
-    if (sends_to_root(comm, root) || !comm) to_member(call->self, comm, root, bytes);
+    collective(call, comm, root_of(comm, root), bytes);
 }
 
 void tl_note_gatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
@@ -113,20 +116,21 @@ void tl_note_gatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_h
     else if (contributes(comm, root))
         bytes = bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
-    if (sends_to_root(comm, root) || !comm) to_member(call->self, comm, root, bytes);
+    if (sends_to_root(comm, root) || !comm) to_member(call, comm, root, bytes);
 }
 
 void tl_note_scatter(tl_callp call, int64_t sendcount, tl_handle sendtype, int64_t recvcount, tl_handle recvtype,
                      int root, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
+    int64_t block = 0;
     if (is_root(comm, root)) {
-        int64_t block = bytes_of(call, sendcount, sendtype);
+        block = bytes_of(call, sendcount, sendtype);
         record(call, block, block * comm->size);
-        to_everyone(call->self, comm, block);
     } else {
-        record(call, contributes(comm, root) ? bytes_of(call, recvcount, recvtype) : 0, 0);
-        if (!comm) unknown(call->self, 1);
+        if (contributes(comm, root)) block = bytes_of(call, recvcount, recvtype);
+        record(call, block, 0);
     }
+    collective(call, comm, root_of(comm, root), block);
 }
 
 void tl_note_scatterv(tl_callp call, const void *sendcounts, tl_handle sendtype, int64_t recvcount,
@@ -141,7 +145,7 @@ void tl_note_scatterv(tl_callp call, const void *sendcounts, tl_handle sendtype,
     for (int i = 0; i < comm->size; i++) {
         int64_t bytes = count_at(call, sendcounts, i) * element;
         total += bytes;
-        if (i != comm->rank) to_member(call->self, comm, i, bytes);
+        if (i != comm->rank) to_member(call, comm, i, bytes);
     }
     record(call, total / comm->size, total);
 }
@@ -150,7 +154,7 @@ void tl_note_allgather(tl_callp call, const void *sendbuf, int64_t sendcount, tl
                        int64_t recvcount, tl_handle recvtype, tl_handle comm) {
     int64_t bytes = in_place(sendbuf) ? bytes_of(call, recvcount, recvtype) : bytes_of(call, sendcount, sendtype);
     record(call, bytes, bytes);
-    to_everyone(call->self, comm_of(call, comm), bytes);
+    collective(call, comm_of(call, comm), TL_NO_ROOT, bytes);
 }
 
 void tl_note_allgatherv(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
@@ -160,7 +164,7 @@ void tl_note_allgatherv(tl_callp call, const void *sendbuf, int64_t sendcount, t
     if (!in_place(sendbuf)) bytes = bytes_of(call, sendcount, sendtype);
     else bytes = comm && !comm->inter ? bytes_of(call, count_at(call, recvcounts, comm->rank), recvtype) : 0;
     record(call, bytes, bytes);
-    to_everyone(call->self, comm, bytes);
+    collective(call, comm, TL_NO_ROOT, bytes);
 }
 
 void tl_note_alltoall(tl_callp call, const void *sendbuf, int64_t sendcount, tl_handle sendtype,
@@ -168,37 +172,45 @@ void tl_note_alltoall(tl_callp call, const void *sendbuf, int64_t sendcount, tl_
     struct tl_comm *comm = comm_of(call, handle);
     int64_t block = in_place(sendbuf) ? bytes_of(call, recvcount, recvtype) : bytes_of(call, sendcount, sendtype);
     record(call, block, comm ? block * comm->size : 0);
-    to_everyone(call->self, comm, block);
+    collective(call, comm, TL_NO_ROOT, block);
 }
 
-/* The v and w forms: one block for each member; `types` is NULL where all have the type `type`. */
-static void note_blocks(tl_callp call, const void *counts, const void *types, tl_handle type, tl_handle handle) {
-    struct tl_comm *comm = comm_of(call, handle);
+/* The v and w forms: one block for each member; `types` is NULL where all have the type `type`. `slot` is whose peers they
+ * are; their mean is returned. */
+static int64_t note_blocks(tl_callp call, int slot, const void *counts, const void *types, tl_handle type,
+                           const struct tl_comm *comm) {
     if (!comm) {
         record(call, 0, 0);
-        unknown(call->self, 1);
-        return;
+        return 0;
     }
     int64_t element = types ? 0 : bytes_of(call, 1, type), total = 0;
     for (int i = 0; i < comm->size; i++) {
         int64_t count = count_at(call, counts, i);
         int64_t bytes = types ? (count ? bytes_of(call, count, type_at(call, types, i)) : 0) : count * element;
         total += bytes;
-        if (i != comm->rank) to_member(call->self, comm, i, bytes);
+        if (i != comm->rank) add_member(call->self, slot, comm, i, bytes);
     }
-    record(call, total / comm->size, total);
+    int64_t mean = comm->size ? total / comm->size : 0;
+    record(call, mean, total);
+    return mean;
+}
+
+static void note_exchange(tl_callp call, const void *counts, const void *types, tl_handle type, tl_handle handle) {
+    struct tl_comm *comm = comm_of(call, handle);
+    note_blocks(call, call->operation, counts, types, type, comm);
+    if (!comm) unknown(call->self, 1);
 }
 
 void tl_note_alltoallv(tl_callp call, const void *sendbuf, const void *sendcounts, tl_handle sendtype,
                        const void *recvcounts, tl_handle recvtype, tl_handle comm) {
-    if (in_place(sendbuf)) note_blocks(call, recvcounts, NULL, recvtype, comm);
-    else note_blocks(call, sendcounts, NULL, sendtype, comm);
+    if (in_place(sendbuf)) note_exchange(call, recvcounts, NULL, recvtype, comm);
+    else note_exchange(call, sendcounts, NULL, sendtype, comm);
 }
 
 void tl_note_alltoallw(tl_callp call, const void *sendbuf, const void *sendcounts, const void *sendtypes,
                        const void *recvcounts, const void *recvtypes, tl_handle comm) {
-    if (in_place(sendbuf)) note_blocks(call, recvcounts, recvtypes, 0, comm);
-    else note_blocks(call, sendcounts, sendtypes, 0, comm);
+    if (in_place(sendbuf)) note_exchange(call, recvcounts, recvtypes, 0, comm);
+    else note_exchange(call, sendcounts, sendtypes, 0, comm);
 }
 
 /* Members of the own group of an intercommunicator. */
@@ -212,7 +224,8 @@ static int own_size(const struct tl_comm *comm) {
 void tl_note_reduce_scatter(tl_callp call, const void *recvcounts, tl_handle type, tl_handle handle) {
     struct tl_comm *comm = comm_of(call, handle);
     if (!comm || !comm->inter) {
-        note_blocks(call, recvcounts, NULL, type, handle);
+        int64_t block = note_blocks(call, TL_LOGICAL_ONLY, recvcounts, NULL, type, comm);
+        collective(call, comm, TL_NO_ROOT, block);
         return;
     }
     int64_t total = 0;
@@ -228,5 +241,5 @@ void tl_note_reduce_scatter_block(tl_callp call, int64_t count, tl_handle type, 
     int64_t total = comm ? block * (comm->inter ? own_size(comm) : comm->size) : 0;
     if (comm && comm->inter && comm->size) block = total / comm->size;
     record(call, block, total);
-    to_everyone(call->self, comm, block);
+    collective(call, comm, TL_NO_ROOT, block);
 }

@@ -1,11 +1,12 @@
 /*
  * Where every note ends: the cell of an operation and size class, the sums of a peer, the sums of a
- * communicator's members. Inline, as these are the instructions that each MPI call pays for. Only included
- * by the files that account (accounting*.c, persistent.c); must not call MPI but to size datatypes.
+ * group's collectives. Inline, as these are the instructions that each MPI call pays for. Only included
+ * by the files that account (accounting*.c, persistent.c, groups.c); must not call MPI but to size datatypes.
  */
 #ifndef THROUGHLINE_ACCOUNTING_H
 #define THROUGHLINE_ACCOUNTING_H
 
+#include "groups.h"
 #include "persistent.h"
 #include "readings.h"
 #include "shim.h"
@@ -86,9 +87,9 @@ TL_HOT void unknown(struct tl_thread *self, uint64_t messages) {
     else TL_ADD(&self->unknown_messages, messages);
 }
 
-TL_HOT void add_peer(struct tl_thread *self, int peer, int64_t bytes) {
-    struct tl_peer *peers = self->peers;
-    if (TL_UNLIKELY(!peers)) peers = tl_peers_create(self);
+TL_HOT void add_peer(struct tl_thread *self, int slot, int peer, int64_t bytes) {
+    struct tl_peer *peers = self->peers[slot];
+    if (TL_UNLIKELY(!peers)) peers = tl_peers_create(self, slot);
     if (TL_UNLIKELY(!peers || peer < 0)) {
         unknown(self, 1);
         return;
@@ -97,26 +98,43 @@ TL_HOT void add_peer(struct tl_thread *self, int peer, int64_t bytes) {
     TL_ADD(&peers[peer].messages, 1);
 }
 
-TL_HOT void to_member(struct tl_thread *self, const struct tl_comm *comm, int member, int64_t bytes) {
+TL_HOT void add_member(struct tl_thread *self, int slot, const struct tl_comm *comm, int member, int64_t bytes) {
     int peer = !comm || member < 0 || member >= comm->size ? -1 : comm->world ? comm->world[member] : member;
-    if (TL_UNLIKELY(self->capture)) tl_capture_peer(self->capture, peer, bytes);
-    else add_peer(self, peer, bytes);
+    if (TL_UNLIKELY(self->capture)) tl_capture_peer(self->capture, slot, peer, bytes);
+    else add_peer(self, slot, peer, bytes);
 }
 
-TL_HOT void add_everyone(struct tl_comm *comm, int64_t bytes) {
+/* The call hands a member so much. */
+TL_HOT void to_member(const struct tl_call *call, const struct tl_comm *comm, int member, int64_t bytes) {
+    add_member(call->self, call->operation, comm, member, bytes);
+}
+
+TL_HOT void add_collective(struct tl_thread *self, const struct tl_comm *comm, int operation, int size_class, int root,
+                           int64_t block) {
+    int algorithm = self->algorithm;
+    /* What was observed inside another operation does not apply to this one. */
+    if (TL_UNLIKELY(algorithm) && tl_algorithm_operation(algorithm) != operation) algorithm = 0;
+    uint64_t key = tl_collective_key(operation, algorithm, size_class, root);
+    struct tl_collective *cell = __atomic_load_n(&comm->group->last, __ATOMIC_ACQUIRE);
+    if (TL_UNLIKELY(!cell || TL_LOAD(&cell->key) != key) && !(cell = tl_collective_find(comm->group, key))) {
+        tl_collective_spread(self, comm, operation, root, block);
+        return;
+    }
     if (TL_UNLIKELY(tl_shared_comms)) {
-        __atomic_fetch_add(&comm->everyone_bytes, (uint64_t)bytes, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&comm->everyone_messages, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&cell->calls, 1, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&cell->bytes, (uint64_t)block, __ATOMIC_RELAXED);
     } else {
-        TL_ADD(&comm->everyone_bytes, (uint64_t)bytes);
-        TL_ADD(&comm->everyone_messages, 1);
+        TL_ADD(&cell->calls, 1);
+        TL_ADD(&cell->bytes, (uint64_t)block);
     }
 }
 
-TL_HOT void to_everyone(struct tl_thread *self, struct tl_comm *comm, int64_t bytes) {
+/* A collective that its algorithm lays out over the members: `block` is what its size class is made of. After `record`. */
+TL_HOT void collective(const struct tl_call *call, const struct tl_comm *comm, int root, int64_t block) {
+    struct tl_thread *self = call->self;
     if (TL_UNLIKELY(!comm)) unknown(self, 1);
-    else if (TL_UNLIKELY(self->capture)) tl_capture_everyone(self->capture, comm, bytes);
-    else add_everyone(comm, bytes);
+    else if (TL_UNLIKELY(self->capture)) tl_capture_collective(self->capture, comm, root, block);
+    else add_collective(self, comm, call->operation, self->last_class, root, block);
 }
 
 static inline int64_t count_at(const struct tl_call *call, const void *counts, int i) {

@@ -41,21 +41,32 @@ void tl_note_bytes(tl_callp call, int64_t count, tl_handle type) {
 
 /* ---- one-sided ---- */
 
-static void to_target(tl_callp call, int target, tl_handle win, int64_t bytes) {
-    to_member(call->self, tl_window_find(call->self, win), target, bytes);
+static void to_target(tl_callp call, int slot, int target, tl_handle win, int64_t bytes) {
+    add_member(call->self, slot, tl_window_find(call->self, win), target, bytes);
 }
 
 void tl_note_put(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win) {
     int64_t bytes = target < 0 ? 0 : bytes_of(call, count, type);
     record(call, bytes, bytes);
-    if (target >= 0) to_target(call, target, win, bytes);
+    if (target >= 0) to_target(call, call->operation, target, win, bytes);
 }
 
-/* The target sends: nothing in this rank's row of the matrix. */
-void tl_note_get(tl_callp call, int64_t count, tl_handle type, int target) {
+/* The target sends: nothing in this rank's row of the matrix, and traffic the other way (traffic.c). */
+void tl_note_get(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win) {
     int64_t bytes = target < 0 ? 0 : bytes_of(call, count, type);
     record(call, bytes, 0);
     received(call, bytes);
+    if (target >= 0) to_target(call, call->operation, target, win, bytes);
+}
+
+/* Where what an operation reads stands beside what it sends. */
+static int read_slot(int operation) {
+    switch (operation) {
+    case TL_OP_Get_accumulate: return TL_READ_BY_GET_ACCUMULATE;
+    case TL_OP_Rget_accumulate: return TL_READ_BY_RGET_ACCUMULATE;
+    case TL_OP_Fetch_and_op: return TL_READ_BY_FETCH_AND_OP;
+    default: return TL_READ_BY_COMPARE_AND_SWAP;
+    }
 }
 
 /* With MPI_NO_OP nothing goes to the target; the origin's buffer is not looked at, nor are its type and count. */
@@ -72,14 +83,18 @@ void tl_note_get_accumulate(tl_callp call, int64_t count, tl_handle type, int64_
     } else {
         int64_t bytes = bytes_of(call, count, type);
         record(call, bytes, bytes);
-        to_target(call, target, win, bytes);
+        to_target(call, call->operation, target, win, bytes);
     }
     received(call, back);
+    to_target(call, read_slot(call->operation), target, win, back);
 }
 
 void tl_note_compare_and_swap(tl_callp call, tl_handle type, int target, tl_handle win) {
     tl_note_put(call, 1, type, target, win);
-    if (target >= 0) received(call, bytes_of(call, 1, type));
+    if (target < 0) return;
+    int64_t back = bytes_of(call, 1, type);
+    received(call, back);
+    to_target(call, read_slot(call->operation), target, win, back);
 }
 
 /* ---- neighbourhood collectives ---- */
@@ -99,7 +114,7 @@ static int to_neighbours(tl_callp call, const struct tl_comm *comm, int64_t bloc
     for (int i = 0; i < comm->target_count; i++) {
         if (comm->targets[i] < 0) continue;
         there++;
-        to_member(call->self, comm, comm->targets[i], block);
+        to_member(call, comm, comm->targets[i], block);
     }
     return there;
 }
@@ -132,7 +147,7 @@ void tl_note_neighbor_blocks(tl_callp call, const void *counts, const void *type
         int64_t bytes = types ? (count ? bytes_of(call, count, type_at(call, types, i)) : 0) : count * element;
         total += bytes;
         there++;
-        to_member(call->self, comm, comm->targets[i], bytes);
+        to_member(call, comm, comm->targets[i], bytes);
     }
     record(call, there ? total / there : 0, total);
 }

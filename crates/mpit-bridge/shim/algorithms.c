@@ -24,7 +24,7 @@ const char *const tl_algorithm_names[TL_ALGORITHM_LIMIT] = {
 #undef TL_NAME
 };
 
-static const uint8_t operation_of[TL_ALGORITHM_LIMIT] = {
+const uint8_t tl_algorithm_operations[TL_ALGORITHM_LIMIT] = {
 #define TL_NAME(Name, operation, algorithm) [TL_ALG_##operation##_##algorithm] = TL_OP_##Name,
     TL_ALGORITHMS(TL_NAME)
 #undef TL_NAME
@@ -32,10 +32,6 @@ static const uint8_t operation_of[TL_ALGORITHM_LIMIT] = {
 
 static const char *forced[TL_OPERATION_LIMIT];
 static uint8_t slot_reported[TL_ALGORITHM_LIMIT], forced_reported[TL_OPERATION_LIMIT];
-
-int tl_algorithm_operation(int slot) {
-    return operation_of[slot];
-}
 
 void tl_algorithm_force(int operation, const char *name) {
     forced[operation] = name;

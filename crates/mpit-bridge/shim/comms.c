@@ -2,28 +2,21 @@
  * Communicators: which world rank is meant by a rank of one. Translated once, on first use, with local MPI
  * calls only, and retained until the communicator is freed.
  *
- * What goes to "each other member" (allreduce, alltoall ...) is added up here per communicator, so that a
- * call costs the same on 4 ranks and on 4,000; the flush thread folds it into the peers' sums.
+ * What collectives move within one is added up in the group of its members (groups.c), which outlives it.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
-#include "shim.h"
+#include "groups.h"
 
 enum { SLOT_FREE_AGAIN = 1, PROBES = 32 };
 
 int tl_shared_comms;
 
 static struct tl_comm slots[TL_COMM_SLOTS];
-static uint16_t touched[TL_COMM_SLOTS]; /* slots that ever held one: what the flush thread looks at */
-static size_t touched_count;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static tl_handle world_group;
 static int have_world_group;
-static size_t members_held;
-static struct tl_peer *folded;
 
 static size_t first_slot(tl_handle handle) {
     uint64_t mixed = (uint64_t)handle * 0x9e3779b97f4a7c15u;
@@ -54,7 +47,7 @@ static struct tl_comm *free_slot(tl_handle handle) {
 /* World ranks of all members of a group, or NULL with *same set where they are the numbers themselves. */
 static int *translate(tl_handle group, int size, int *same) {
     *same = 0;
-    if (!have_world_group || members_held + (size_t)size > TL_MEMBERS_LIMIT) return NULL;
+    if (!have_world_group || !tl_groups_have_space((size_t)size)) return NULL;
     int *from = malloc((size_t)size * sizeof *from);
     int *to = malloc((size_t)size * sizeof *to);
     if (!from || !to) goto failed;
@@ -66,10 +59,7 @@ static int *translate(tl_handle group, int size, int *same) {
         if (to[i] != i) *same = 0;
     }
     free(from);
-    if (!*same) {
-        members_held += (size_t)size;
-        return to;
-    }
+    if (!*same) return to;
     free(to);
     return NULL;
 failed:
@@ -105,11 +95,14 @@ static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
     int *world = translate(tl_same(group), comm->size, &same);
     tl_library.group_free(&group);
     if (!world && !same) return 0;
+    comm->group = tl_group_take(comm->size, comm->rank, comm->inter, world);
+    if (!comm->group) {
+        free(world);
+        return 0;
+    }
     comm->id = 0;
     comm->number = 0;
-    comm->world = world;
-    comm->everyone_bytes = comm->everyone_messages = 0;
-    comm->folded_bytes = comm->folded_messages = 0;
+    comm->world = comm->group->world;
     comm->serial++;
     comm->target_count = -1;
     return 1;
@@ -118,18 +111,17 @@ static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
 static struct tl_comm *find(struct tl_thread *self, tl_handle handle, int is_window) {
     struct tl_comm *comm = lookup(handle);
     if (TL_UNLIKELY(!comm)) {
-        pthread_mutex_lock(&lock);
+        pthread_mutex_lock(&tl_comms_lock);
         comm = lookup(handle);
         if (!comm && (comm = free_slot(handle)) != NULL) {
             if (describe(comm, handle, is_window)) {
-                if (TL_LOAD(&comm->handle) == 0) touched[touched_count++] = (uint16_t)(comm - slots);
                 __atomic_store_n(&comm->handle, handle, __ATOMIC_RELEASE);
                 if (!is_window) tl_comm_name_look(comm);
             } else {
                 comm = NULL;
             }
         }
-        pthread_mutex_unlock(&lock);
+        pthread_mutex_unlock(&tl_comms_lock);
     }
     if (comm) self->last_comm = comm;
     return comm;
@@ -156,88 +148,32 @@ struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle) {
     return TL_LIKELY(comm != NULL) ? comm : find(self, handle, 1);
 }
 
-/* What was sent to everyone since the last time; 0 if nothing was. Call with the lock held, as the next three. */
-static int take_update(struct tl_comm *comm, struct tl_peer *update) {
-    uint64_t all_bytes = TL_LOAD(&comm->everyone_bytes), all_messages = TL_LOAD(&comm->everyone_messages);
-    *update = (struct tl_peer){all_bytes - comm->folded_bytes, all_messages - comm->folded_messages};
-    comm->folded_bytes = all_bytes;
-    comm->folded_messages = all_messages;
-    return update->bytes || update->messages;
-}
-
-/* Spreads it over the members; `world` NULL: their numbers are the world's. */
-static void spread(struct tl_peer update, int size, const int *world, int own) {
-    for (int i = 0; folded && i < size; i++) {
-        int peer = world ? world[i] : i;
-        if (i == own || peer < 0) continue;
-        TL_ADD(&folded[peer].bytes, update.bytes); /* written under the lock, read by the flush thread without it */
-        TL_ADD(&folded[peer].messages, update.messages);
-    }
-}
-
-static void fold(struct tl_comm *comm) {
-    struct tl_peer update;
-    if (take_update(comm, &update)) spread(update, comm->size, comm->world, comm->rank);
-}
-
-/* The world and what was duplicated from it: spread once for all of them. */
-static int is_whole_world(const struct tl_comm *comm) {
-    return !comm->world && comm->size == tl_world_size && comm->rank == tl_world_rank;
-}
-
 void tl_comm_evict(tl_handle handle) {
     handle = tl_same(handle);
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&tl_comms_lock);
     struct tl_comm *comm = lookup(handle);
     if (comm) {
-        fold(comm);
-        if (comm->world) members_held -= (size_t)comm->size;
-        free(comm->world);
+        tl_group_leave(comm->group);
         free(comm->targets);
+        comm->group = NULL;
         comm->world = comm->targets = NULL;
         comm->target_count = -1;
         __atomic_store_n(&comm->handle, SLOT_FREE_AGAIN, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&lock);
-}
-
-void tl_comms_fold(void) {
-    struct tl_peer all = {0}, update;
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < touched_count; i++) {
-        struct tl_comm *comm = &slots[touched[i]];
-        tl_handle held = TL_LOAD(&comm->handle);
-        if ((held == 0 || held == SLOT_FREE_AGAIN) || !take_update(comm, &update)) continue;
-        if (is_whole_world(comm)) {
-            all.bytes += update.bytes;
-            all.messages += update.messages;
-        } else {
-            spread(update, comm->size, comm->world, comm->rank);
-        }
-    }
-    if (all.bytes || all.messages) spread(all, tl_world_size, NULL, tl_world_rank);
-    pthread_mutex_unlock(&lock);
-}
-
-const struct tl_peer *tl_comms_folded(void) {
-    return folded;
+    pthread_mutex_unlock(&tl_comms_lock);
 }
 
 int tl_comms_start(tl_handle group) {
     if (tl_world_size > TL_WORLD_LIMIT) return 0;
     world_group = group;
     have_world_group = 1;
-    if (folded) return 1; /* of sessions before this one, in the same world */
-    void *memory = mmap(NULL, (size_t)tl_world_size * sizeof *folded, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    folded = memory == MAP_FAILED ? NULL : memory;
-    return folded != NULL;
+    return tl_groups_start();
 }
 
 /* Gives MPI its group back, before MPI_Finalize. The sums stay for the last flush. */
 void tl_comms_stop(void) {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&tl_comms_lock);
     if (have_world_group) tl_library.group_free(&world_group);
     have_world_group = 0;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&tl_comms_lock);
 }

@@ -26,6 +26,7 @@
 #include "shim.h"
 #include "sync.h"
 #include "trace.h"
+#include "traffic.h"
 #include "wire.h"
 
 enum {
@@ -132,6 +133,7 @@ static void push(int last, int with_pvars) {
     tl_peers_push(&other, peer_threshold, last, patience);
     ops_send();
     if (report_names()) push_regions();
+    if (!tl_last_writing()) tl_traffic_push(&other, report_names, patience);
     if (with_pvars && pvars_changed) {
         pvars_changed = 0;
         tl_pvars_choose(pvars);
@@ -168,6 +170,7 @@ static void begin_anew(void) {
     names_reported = 0;
     regions_again = 1;
     tl_peers_again();
+    tl_traffic_again();
 }
 
 static int connect_and_greet(void) {

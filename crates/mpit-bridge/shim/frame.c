@@ -108,6 +108,43 @@ void tl_put_peer(struct tl_frame *frame, enum tl_peer_kind kind, uint32_t peer, 
     tl_put_u64(frame, messages);
 }
 
+void tl_put_traffic(struct tl_frame *frame, const struct tl_traffic *entry) {
+    tl_put_u32(frame, entry->peer);
+    tl_put_u16(frame, entry->operation);
+    tl_put_u16(frame, entry->kind);
+    tl_put_u64(frame, entry->bytes);
+    tl_put_u64(frame, entry->messages);
+}
+
+size_t tl_put_group(struct tl_frame *frame, uint32_t number, uint32_t generation, uint32_t size, uint32_t rank,
+                    uint32_t first) {
+    tl_put_u32(frame, number);
+    tl_put_u32(frame, generation);
+    tl_put_u32(frame, size);
+    tl_put_u32(frame, rank);
+    tl_put_u32(frame, first);
+    size_t count_at = frame->length;
+    tl_put_u32(frame, 0);
+    return count_at;
+}
+
+void tl_put_run(struct tl_frame *frame, uint32_t start, int32_t stride, uint32_t count) {
+    tl_put_u32(frame, start);
+    tl_put_u32(frame, (uint32_t)stride);
+    tl_put_u32(frame, count);
+}
+
+void tl_put_collective(struct tl_frame *frame, const struct tl_collective_sums *sums) {
+    tl_put_u32(frame, sums->group);
+    tl_put_u32(frame, sums->root);
+    tl_put_u16(frame, sums->operation);
+    tl_put_u16(frame, sums->size_class);
+    tl_put_u16(frame, sums->algorithm);
+    tl_put_u16(frame, sums->source);
+    tl_put_u64(frame, sums->calls);
+    tl_put_u64(frame, sums->bytes);
+}
+
 void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,
                  const char *text) {
     size_t length = strnlen(text, TL_NAME_LIMIT);

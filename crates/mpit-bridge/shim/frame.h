@@ -18,6 +18,10 @@ enum {
     TL_CELL_BYTES = 64,
     TL_BIN_BYTES = 16,
     TL_PEER_BYTES = 24,
+    TL_TRAFFIC_BYTES = 24,
+    TL_GROUP_BYTES = 24, /* before the runs */
+    TL_RUN_BYTES = 12,
+    TL_COLLECTIVE_BYTES = 32,
     TL_REGION_BYTES = 48,
     TL_NAME_BYTES = 16, /* before the text */
     TL_NAME_LIMIT = 255 /* bytes of a text */
@@ -33,6 +37,9 @@ enum tl_frame_type {
     TL_BYE = 7,
     TL_NAMES = 8,
     TL_REGIONS = 9,
+    TL_TRAFFIC = 10,
+    TL_GROUPS = 11,
+    TL_COLLECTIVES = 12,
     TL_TRACE = 16,
     TL_CLOCK = 17
 };
@@ -110,6 +117,28 @@ void tl_put_cell(struct tl_frame *frame, const struct tl_sums *sums);
 
 enum tl_peer_kind { TL_LOGICAL = 0, TL_WIRE = 1 };
 void tl_put_peer(struct tl_frame *frame, enum tl_peer_kind kind, uint32_t peer, uint64_t bytes, uint64_t messages);
+
+/* Traffic of one operation with one peer. */
+enum tl_traffic_kind { TL_TRAFFIC_SENT = 0, TL_TRAFFIC_READ = 1, TL_TRAFFIC_WIRE = 2 };
+struct tl_traffic {
+    uint32_t peer;
+    uint16_t operation, kind;
+    uint64_t bytes, messages;
+};
+void tl_put_traffic(struct tl_frame *frame, const struct tl_traffic *entry);
+
+/* Members of a group from the number `first` on: returns where the number of runs is to be patched, which follow. */
+size_t tl_put_group(struct tl_frame *frame, uint32_t number, uint32_t generation, uint32_t size, uint32_t rank,
+                    uint32_t first);
+void tl_put_run(struct tl_frame *frame, uint32_t start, int32_t stride, uint32_t count);
+
+struct tl_collective_sums {
+    uint32_t group;
+    uint16_t operation, size_class, algorithm, source;
+    uint32_t root;
+    uint64_t calls, bytes;
+};
+void tl_put_collective(struct tl_frame *frame, const struct tl_collective_sums *sums);
 
 /* What a number means; see names.c. The text is cut at TL_NAME_LIMIT. */
 void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,

@@ -35,7 +35,7 @@
 #define TL_WIN_RANK(P, _) P(rank, target) _() P(win, win)
 
 #define TL_NOTE_PUT tl_note_put(call, count, datatype, target, win)
-#define TL_NOTE_GET tl_note_get(call, count, datatype, target)
+#define TL_NOTE_GET tl_note_get(call, count, datatype, target, win)
 #define TL_NOTE_GET_ACCUMULATE \
     tl_note_get_accumulate(call, count, datatype, result_count, result_type, target, op, win)
 #define TL_NOTE_FETCH_AND_OP tl_note_get_accumulate(call, 1, datatype, 1, datatype, target, op, win)

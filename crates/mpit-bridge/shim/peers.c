@@ -15,21 +15,40 @@
 static struct tl_peer *sent[2]; /* by kind */
 static int failed;
 
-static struct tl_peer logical(int peer) {
-    const struct tl_peer *folded = tl_comms_folded();
-    struct tl_peer sum = {TL_LOAD(&folded[peer].bytes), TL_LOAD(&folded[peer].messages)};
-    for (struct tl_thread *t = tl_threads(); t; t = t->next) {
-        struct tl_peer *own = __atomic_load_n(&t->peers, __ATOMIC_ACQUIRE);
-        if (!own) continue;
-        sum.bytes += TL_LOAD(&own[peer].bytes);
-        sum.messages += TL_LOAD(&own[peer].messages);
-    }
-    return sum;
+/* Sums by peer that a matrix is the sum of: looked up once for all peers. */
+enum { SUMS_LIMIT = 4096 }; /* threads times operations that send; beyond them, the matrix is without the rest */
+static const struct tl_peer *sums[SUMS_LIMIT];
+static int sum_count;
+
+static void add_sums(const struct tl_peer *by_peer) {
+    if (by_peer && sum_count < SUMS_LIMIT) sums[sum_count++] = by_peer;
 }
 
-static struct tl_peer wire(int peer) {
-    const struct tl_peer *all = tl_wire_reported();
-    return (struct tl_peer){TL_LOAD(&all[peer].bytes), TL_LOAD(&all[peer].messages)};
+/* What an operation reads is the other side's to send. */
+static int is_sent(int slot) {
+    return slot != TL_OP_Get && slot != TL_OP_Rget && slot < TL_OPERATION_LIMIT;
+}
+
+static void find_logical(void) {
+    sum_count = 0;
+    add_sums(tl_comms_folded());
+    for (struct tl_thread *t = tl_threads(); t; t = t->next)
+        for (int slot = 0; slot < TL_PEER_SLOTS; slot++)
+            if (is_sent(slot)) add_sums(__atomic_load_n(&t->peers[slot], __ATOMIC_ACQUIRE));
+}
+
+static void find_wire(void) {
+    sum_count = 0;
+    for (int operation = 0; operation < TL_OPERATION_LIMIT; operation++) add_sums(tl_wire_by(operation));
+}
+
+static struct tl_peer sum_of(int peer) {
+    struct tl_peer sum = {0, 0};
+    for (int i = 0; i < sum_count; i++) {
+        sum.bytes += TL_LOAD(&sums[i][peer].bytes);
+        sum.messages += TL_LOAD(&sums[i][peer].messages);
+    }
+    return sum;
 }
 
 static int make_sent(enum tl_peer_kind kind) {
@@ -46,8 +65,7 @@ static void begin(struct tl_frame *frame, uint64_t now) {
     tl_put_u64(frame, now);
 }
 
-static void push(struct tl_frame *frame, enum tl_peer_kind kind, struct tl_peer (*sum_of)(int), uint64_t threshold,
-                 int (*patience)(void)) {
+static void push(struct tl_frame *frame, enum tl_peer_kind kind, uint64_t threshold, int (*patience)(void)) {
     if (!make_sent(kind)) return;
     uint64_t now = (uint64_t)tl_clock(CLOCK_MONOTONIC);
     begin(frame, now);
@@ -70,9 +88,13 @@ void tl_peers_push(struct tl_frame *frame, uint64_t threshold, int last, int (*p
     if (last) threshold = 0;
     if (tl_comms_folded()) {
         tl_comms_fold();
-        push(frame, TL_LOGICAL, logical, threshold, patience);
+        find_logical();
+        push(frame, TL_LOGICAL, threshold, patience);
     }
-    if (tl_wire_reported()) push(frame, TL_WIRE, wire, threshold, patience);
+    if (tl_wire_reported()) {
+        find_wire();
+        push(frame, TL_WIRE, threshold, patience);
+    }
     if (failed) tl_peers_again();
 }
 

@@ -35,19 +35,20 @@ static int make_space(struct tl_capture *capture) {
     return 1;
 }
 
-void tl_capture_peer(struct tl_capture *capture, int peer, int64_t bytes) {
+void tl_capture_peer(struct tl_capture *capture, int slot, int peer, int64_t bytes) {
     if (peer < 0 || !make_space(capture)) {
         capture->unknown_messages++;
         return;
     }
     struct tl_captured_peer *peers = capture->peers ? capture->peers : &capture->one;
-    peers[capture->peer_count++] = (struct tl_captured_peer){peer, bytes};
+    peers[capture->peer_count++] = (struct tl_captured_peer){slot, peer, bytes};
 }
 
-void tl_capture_everyone(struct tl_capture *capture, struct tl_comm *comm, int64_t bytes) {
-    capture->everyone = comm;
+void tl_capture_collective(struct tl_capture *capture, const struct tl_comm *comm, int root, int64_t block) {
+    capture->collective = comm;
     capture->serial = comm->serial;
-    capture->everyone_bytes = bytes;
+    capture->root = root;
+    capture->block = block;
 }
 
 void tl_capture_unknown(struct tl_capture *capture, uint64_t messages) {
@@ -78,9 +79,11 @@ static void start(struct tl_call *call, struct tl_capture *stored) {
     stored->where = tl_account_last(call);
     stored->active = 1;
     const struct tl_captured_peer *peers = stored->peers ? stored->peers : &stored->one;
-    for (int i = 0; i < stored->peer_count; i++) add_peer(self, peers[i].peer, peers[i].bytes);
-    if (stored->everyone && stored->everyone->serial == stored->serial) add_everyone(stored->everyone, stored->everyone_bytes);
-    else if (stored->everyone) unknown(self, 1);
+    for (int i = 0; i < stored->peer_count; i++) add_peer(self, peers[i].slot, peers[i].peer, peers[i].bytes);
+    const struct tl_comm *comm = stored->collective;
+    if (comm && comm->serial == stored->serial && comm->group)
+        add_collective(self, comm, call->operation, (int)size_class(stored->class_bytes), stored->root, stored->block);
+    else if (comm) unknown(self, 1);
     if (stored->unknown_messages) unknown(self, stored->unknown_messages);
 }
 

@@ -99,6 +99,17 @@ struct tl_peer {
     uint64_t bytes, messages;
 };
 
+/* Peers of one operation, in one of these places: by the operation's number, and what some operations read beside what they
+ * send. The first holds what stands in the logical matrix only: its operation is modelled from other sums (groups.h). */
+enum {
+    TL_LOGICAL_ONLY = 0,
+    TL_READ_BY_GET_ACCUMULATE = TL_OPERATION_LIMIT,
+    TL_READ_BY_RGET_ACCUMULATE,
+    TL_READ_BY_FETCH_AND_OP,
+    TL_READ_BY_COMPARE_AND_SWAP,
+    TL_PEER_SLOTS
+};
+
 /* One communicator, translated. Written under the lock in comms.c, read without it by the threads using it. */
 struct tl_comm {
     tl_handle handle; /* 0: slot never used, 1: free again */
@@ -108,8 +119,7 @@ struct tl_comm {
     uint32_t number;  /* its name's in NAMES frames (comm_names.c), 0: it has none */
     uint64_t id;      /* its name in traces (comm_ids.c), 0: none */
     int *world;       /* world rank of each, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
-    uint64_t everyone_bytes, everyone_messages; /* sent to each other member */
-    uint64_t folded_bytes, folded_messages;     /* the part of them already in tl_folded (comms.c) */
+    struct tl_group *group; /* its members, whose list `world` is; NULL once it is freed (groups.h) */
     uint64_t serial;  /* counts what the slot has held */
     int target_count; /* neighbours that a neighbourhood collective sends to; -1: not queried yet (topology.c) */
     int *targets;     /* their ranks in the communicator; MPI_PROC_NULL is retained, as counts are by position */
@@ -148,8 +158,9 @@ struct tl_row_now {
 struct tl_thread {
     struct tl_thread *next;
     int in_use;
-    int depth;         /* inside a wrapper: calls that MPI makes to itself pass through */
+    int depth;         /* inside a wrapper, that of this operation: calls that MPI makes to itself pass through */
     int algorithm;     /* slot of the algorithm observed inside the present call; 0: none */
+    int nonblocking;   /* the nonblocking or persistent collective called last */
     int interrupted;   /* its rows of polls have ended (tl_recording_stop): written by others, taken back by the thread */
     int last_class;    /* size class of the call recorded last */
     int64_t last_bytes; /* what it handed over */
@@ -169,7 +180,7 @@ struct tl_thread {
     struct tl_capture *capture; /* set while a persistent request is made (persistent.c) */
     void *looked, *statuses;    /* space for calls with many requests (requests.c) */
     size_t looked_bytes, statuses_bytes;
-    struct tl_peer *peers;     /* by world rank; mapped on first use */
+    struct tl_peer *peers[TL_PEER_SLOTS]; /* of each place by world rank; made on first use */
     struct tl_log *log;        /* cells as they were at the ends of bins (readings.c); made with the first */
     struct tl_ring *ring;      /* trace mode; mapped on first use */
     struct tl_stack *stack;                   /* open regions (regions.c); made with the first */
@@ -284,7 +295,7 @@ uint64_t tl_threads_refused(void);
 struct tl_row *tl_row_find(struct tl_thread *self, struct tl_table *table, int operation, int algorithm);
 /* The thread's table of a region, made where there is none yet; NULL without memory. */
 struct tl_table *tl_table_find(struct tl_thread *self, int region);
-struct tl_peer *tl_peers_create(struct tl_thread *self);
+struct tl_peer *tl_peers_create(struct tl_thread *self, int slot);
 
 /* comms.c */
 /* `group`: that of the world; retained until tl_comms_stop. */
@@ -296,6 +307,8 @@ struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle);
 /* Fills in `targets` once; 0 where the library does not report. */
 int tl_comm_neighbours(struct tl_comm *comm);
 void tl_comm_evict(tl_handle handle);
+/* groups.c: adds what collectives sent to the sums by peer; these */
+int tl_groups_start(void);
 void tl_comms_fold(void);
 const struct tl_peer *tl_comms_folded(void);
 
@@ -320,7 +333,10 @@ int tl_environment_ms(const char *name);
 int tl_valid_ms(int value, int standard);
 
 /* algorithms.c */
-int tl_algorithm_operation(int slot); /* the operation that the slot belongs to */
+extern const uint8_t tl_algorithm_operations[TL_ALGORITHM_LIMIT]; /* the operation that the slot belongs to */
+static inline int tl_algorithm_operation(int slot) {
+    return tl_algorithm_operations[slot];
+}
 /* Number of the algorithm's name in NAMES frames, 0 for none, and how it is known. Flush thread only. */
 uint16_t tl_algorithm_reported(int operation, int slot, uint16_t *source);
 
@@ -357,7 +373,7 @@ void tl_note_receives_too(tl_callp call);
 void tl_note_partitions(tl_callp call, int64_t count, tl_handle type, int source);
 void tl_note_bytes(tl_callp call, int64_t count, tl_handle type);
 void tl_note_put(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win);
-void tl_note_get(tl_callp call, int64_t count, tl_handle type, int target);
+void tl_note_get(tl_callp call, int64_t count, tl_handle type, int target, tl_handle win);
 void tl_note_get_accumulate(tl_callp call, int64_t count, tl_handle type, int64_t result_count,
                             tl_handle result_type, int target, tl_handle op, tl_handle win);
 void tl_note_compare_and_swap(tl_callp call, tl_handle type, int target, tl_handle win);
@@ -398,12 +414,24 @@ static inline int tl_is_large(enum tl_form form) {
     return form == TL_FORM_LARGE || form >= TL_FORM_F08TS_LARGE;
 }
 
+/* What a thread without records, and calls that are no operation, are inside of. */
+enum { TL_NO_CALL = TL_OPERATION_LIMIT };
+
+/* Collectives whose messages go while the program is elsewhere. */
+static inline int tl_goes_on(int operation) {
+    return (operation >= TL_OP_Ibcast && operation <= TL_OP_Ireduce_scatter_block && operation % 2 == 0) ||
+           (operation >= TL_OP_Ineighbor_allgather && operation <= TL_OP_Ineighbor_alltoallw && operation % 2 == 1) ||
+           (operation >= 54 && operation <= 69) || (operation >= 80 && operation <= 84) || operation == TL_OP_Ibarrier ||
+           operation == 152; /* those of MPI 4, which not all objects have: ..._init */
+}
+
 /* Starts a call; NULL when it is to pass through unrecorded: inside another one, or no memory. */
-static inline struct tl_thread *tl_enter(void) {
+static inline struct tl_thread *tl_enter(int operation) {
     struct tl_thread *self = tl_self;
     if (TL_UNLIKELY(self->depth) && (self != &tl_nobody || !(self = tl_thread_attach()))) return NULL;
-    self->depth = 1;
+    self->depth = operation;
     self->algorithm = 0;
+    if (tl_goes_on(operation)) self->nonblocking = operation;
     return self;
 }
 

@@ -4,13 +4,12 @@
  */
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include "polls.h"
 #include "regions.h"
 
 /* Everything passes through. An algorithm stands there already, so that none is noted. */
-struct tl_thread tl_nobody = {.depth = 1, .algorithm = 1};
+struct tl_thread tl_nobody = {.depth = TL_NO_CALL, .algorithm = 1};
 __thread struct tl_thread *tl_self __attribute__((tls_model("initial-exec"))) = &tl_nobody;
 
 static struct tl_thread *all_threads;
@@ -21,7 +20,7 @@ static pthread_key_t key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 static int key_made;
 /* The same for a thread that can't record. */
-static struct tl_thread passing = {.depth = 1, .algorithm = 1};
+static struct tl_thread passing = {.depth = TL_NO_CALL, .algorithm = 1};
 
 static void thread_ended(void *area) {
     struct tl_thread *thread = area;
@@ -55,7 +54,7 @@ struct tl_thread *tl_thread_attach(void) {
     struct tl_thread *self = key_made ? take_area() : NULL;
     if (self) {
         self->in_use = 1;
-        self->depth = 0;
+        self->depth = self->nonblocking = 0;
         self->last_comm = NULL;
         self->table = self->tables[0];
     } else {
@@ -116,12 +115,10 @@ struct tl_row *tl_row_find(struct tl_thread *self, struct tl_table *table, int o
     return *place;
 }
 
-/* Mapped, not allocated: only the pages of ranks really talked to become resident. */
-struct tl_peer *tl_peers_create(struct tl_thread *self) {
+/* Of a large world only the pages of ranks really talked to become resident. */
+struct tl_peer *tl_peers_create(struct tl_thread *self, int slot) {
     if (tl_world_size <= 0 || tl_world_size > TL_WORLD_LIMIT) return NULL;
-    void *memory = mmap(NULL, (size_t)tl_world_size * sizeof(struct tl_peer), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return NULL;
-    __atomic_store_n(&self->peers, memory, __ATOMIC_RELEASE);
+    struct tl_peer *memory = tl_memory((size_t)tl_world_size * sizeof *memory);
+    if (memory) __atomic_store_n(&self->peers[slot], memory, __ATOMIC_RELEASE);
     return memory;
 }

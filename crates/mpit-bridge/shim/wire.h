@@ -6,15 +6,24 @@
 
 #pragma GCC visibility push(hidden)
 
-/* By world rank, while counting; NULL before and where the library can't be observed at it. */
-extern struct tl_peer *tl_wire;
+/* 1 while counting; 0 before, and where the library can't be observed at it. */
+extern int tl_wire_counts;
+/* The library sends a message, within the call that this thread is in. */
+void tl_wire_message(int peer, uint64_t bytes, int tag);
 
 /* After MPI_Init: counting begins. */
 void tl_wire_start(void);
 /* The agent wants it, or does not. The program's environment, being nearer, wins. */
 void tl_wire_want(int wanted);
-/* What there is to report: NULL if nobody requested it. */
-const struct tl_peer *tl_wire_reported(void);
+/* Whether it is to be reported: somebody requested it. */
+int tl_wire_reported(void);
+/* Whether messages have been reported: those are all that this process sends; with one-sided operations and persistent
+ * sends, or without. The monitoring layer may be missing although it is wanted (--mca pml ob1). */
+int tl_wire_measures(void);
+int tl_wire_measures_one_sided(void);
+int tl_wire_measures_persistent(void);
+/* Messages of an operation by world rank; NULL: there are none. */
+const struct tl_peer *tl_wire_by(int operation);
 
 #pragma GCC visibility pop
 

@@ -10,12 +10,7 @@ typedef void (*tl_record)(int world_rank, size_t bytes, int tag);
 TL_EXPORT void mca_common_monitoring_record_pml(int world_rank, size_t bytes, int tag);
 TL_EXPORT void mca_common_monitoring_record_pml(int world_rank, size_t bytes, int tag) {
     static tl_record following;
-    struct tl_peer *wire = __atomic_load_n(&tl_wire, __ATOMIC_ACQUIRE);
-    if (wire && TL_LOAD(&tl_recording) && world_rank >= 0 && world_rank < tl_world_size) {
-        /* Any thread may drive the library. */
-        __atomic_fetch_add(&wire[world_rank].bytes, bytes, __ATOMIC_RELAXED);
-        __atomic_fetch_add(&wire[world_rank].messages, 1, __ATOMIC_RELAXED);
-    }
+    if (__atomic_load_n(&tl_wire_counts, __ATOMIC_ACQUIRE) && TL_LOAD(&tl_recording)) tl_wire_message(world_rank, bytes, tag);
     tl_record next = __atomic_load_n(&following, __ATOMIC_ACQUIRE);
     if (TL_UNLIKELY(!next)) {
         void *found = tl_find("mca_common_monitoring_record_pml");

@@ -63,7 +63,7 @@ enum { NO_SUCH_FUNCTION = 16 };
         if (TL_UNLIKELY(!tl_after)) return NO_SUCH_FUNCTION; \
         __builtin_memcpy(&tl_following, &tl_after, sizeof tl_following); \
         struct tl_thread *tl_me; \
-        if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter())) return tl_following(parameters(TL_PASS, TL_COMMA)); \
+        if (!TL_LOAD(&tl_recording) || !(tl_me = tl_enter(TL_OP_##Name))) return tl_following(parameters(TL_PASS, TL_COMMA)); \
         const int tl_timed = tl_is_timed(tl_me, TL_OP_##Name), tl_later = tl_looks_later(TL_OP_##Name, tl_timed); \
         (void)tl_later; \
         parameters(TL_BEFORE, TL_NOTHING) \

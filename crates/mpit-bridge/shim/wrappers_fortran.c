@@ -129,7 +129,7 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
         } \
         __builtin_memcpy(&next, &after, sizeof next); \
         struct tl_thread *tl_me; \
-        if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(tl_me = tl_enter())) { \
+        if (!TL_LOAD(&tl_recording) || !tl_library.type_f2c || !(tl_me = tl_enter(TL_OP_##Name))) { \
             next(parameters(TL_PASS, TL_COMMA), error); \
             return; \
         } \
@@ -291,7 +291,7 @@ static void open_file(enum tl_form form, int *comm, const char *name, int *mode,
         return;
     }
     __builtin_memcpy(&next, &found, sizeof next);
-    struct tl_thread *self = TL_LOAD(&tl_recording) ? tl_enter() : NULL;
+    struct tl_thread *self = TL_LOAD(&tl_recording) ? tl_enter(TL_OP_File_open) : NULL;
     uint64_t start = tl_ticks();
     next(comm, name, mode, info, file, error, length);
     if (!self) return;

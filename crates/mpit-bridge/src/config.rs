@@ -103,6 +103,8 @@ pub struct Limits {
     pub window: WindowLimits,
     /// Trace mode.
     pub trace: TraceLimits,
+    /// Rows of traffic by operation that all jobs together become in a second; more come at longer intervals.
+    pub traffic_rows_per_second: u32,
 }
 
 impl Default for Limits {
@@ -116,6 +118,7 @@ impl Default for Limits {
             quota: QuotaLimits::default(),
             window: WindowLimits::default(),
             trace: TraceLimits::default(),
+            traffic_rows_per_second: 200,
         }
     }
 }

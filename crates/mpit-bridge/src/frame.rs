@@ -5,6 +5,7 @@
 
 use crate::status::Malformed;
 use crate::trace;
+use crate::traffic_frame::{self, Collective, GroupPart, Traffic};
 use throughline_sample::admission::clean_text;
 
 pub use crate::welcome::{Tracing, Welcome};
@@ -33,6 +34,9 @@ const STATUS: u16 = 6;
 const BYE: u16 = 7;
 const NAMES: u16 = 8;
 const REGIONS: u16 = 9;
+const TRAFFIC: u16 = 10;
+const GROUPS: u16 = 11;
+const COLLECTIVES: u16 = 12;
 const TRACE: u16 = 16;
 const CLOCK: u16 = 17;
 
@@ -203,6 +207,12 @@ pub enum Frame<'a> {
     Names(i64, Vec<Name>),
     /// Regions that changed, and the time of it.
     Regions(i64, Vec<Region>),
+    /// Traffic by operation and peer, and the time of it.
+    Traffic(i64, Vec<Traffic>),
+    /// Members of groups.
+    Groups(Vec<GroupPart>),
+    /// What collectives moved within groups, and the time of it.
+    Collectives(i64, Vec<Collective>),
     /// Trace mode: calls and messages.
     Trace(trace::Trace),
     /// Trace mode: comparisons of the clock with rank 0's.
@@ -243,6 +253,12 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         BYE => Frame::Bye(reader.fields()?),
         NAMES => Frame::Names(reader.i64()?, reader.names()?),
         REGIONS => Frame::Regions(reader.i64()?, reader.regions()?),
+        TRAFFIC => Frame::Traffic(reader.i64()?, traffic_frame::traffic(reader.0)?),
+        GROUPS => {
+            let _time = reader.i64()?;
+            Frame::Groups(traffic_frame::groups(reader.0)?)
+        }
+        COLLECTIVES => Frame::Collectives(reader.i64()?, traffic_frame::collectives(reader.0)?),
         TRACE => Frame::Trace(trace::trace(reader.0)?),
         CLOCK => Frame::Clock(trace::comparisons(reader.0)?),
         // The agent's own word, from a rank.

@@ -105,6 +105,34 @@ fn golden_regions() {
 }
 
 #[test]
+fn golden_traffic() {
+    use crate::traffic_frame::{CollectiveKey, Root, Run, TrafficKind};
+    let bytes = golden(include_str!("../protocol/golden/traffic.hex"));
+    let all = vec![
+        Traffic { peer: 3, operation: 87, kind: TrafficKind::Read, bytes: 4096, messages: 2 },
+        Traffic { peer: 1, operation: 17, kind: TrafficKind::Wire, bytes: u64::MAX >> 1, messages: 9 },
+    ];
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Traffic(4_950_000_000, all));
+    let bytes = golden(include_str!("../protocol/golden/groups.hex"));
+    let run = |start, stride, count| Run { start, stride, count };
+    let runs = vec![run(9, -3, 4), run(u32::MAX, 0, 2)];
+    let parts = vec![
+        GroupPart { number: 7, generation: 2, size: 6, rank: Some(1), first: 0, runs },
+        GroupPart { number: 8, generation: 1, size: 100, rank: None, first: 50, runs: vec![run(50, 1, 50)] },
+    ];
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Groups(parts));
+    let bytes = golden(include_str!("../protocol/golden/collectives.hex"));
+    let root = Root::Member(5);
+    let bcast = CollectiveKey { group: 7, operation: 15, size_class: 14, algorithm: 4, root };
+    let barrier = CollectiveKey { group: 8, operation: 128, size_class: 0, algorithm: 0, root: Root::None };
+    let all = vec![
+        Collective { key: bcast, calls: 3, bytes: 24_576 },
+        Collective { key: barrier, calls: 4, bytes: 0 },
+    ];
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Collectives(4_950_000_000, all));
+}
+
+#[test]
 fn names_are_of_one_line_and_bounded() {
     let entry = |kind: u16, text: &[u8]| {
         let length = u16::try_from(text.len()).unwrap();

@@ -55,6 +55,8 @@ pub struct QuotaLimits {
     pub waiting_bytes: usize,
     /// Bytes of names of regions and algorithms, of all ranks.
     pub name_bytes: usize,
+    /// Bytes of what is known of traffic by operation and peer, of all jobs.
+    pub traffic_bytes: usize,
     /// Ranks without a connection that may come back, of all users.
     pub ghosts: usize,
     /// How long a user has to stay within his quotas until it counts as over.
@@ -71,6 +73,7 @@ impl Default for QuotaLimits {
             connects_per_second_of_user: 500,
             waiting_bytes: 4 << 20,
             name_bytes: 8 << 20,
+            traffic_bytes: 64 << 20,
             ghosts: 1024,
             calm: Duration::from_secs(30),
         }
@@ -83,10 +86,11 @@ pub(crate) enum Resource {
     Connections,
     Ghosts,
     NameBytes,
+    TrafficBytes,
 }
 
 /// How many kinds of [`Resource`] there are.
-const RESOURCES: usize = 3;
+const RESOURCES: usize = 4;
 
 /// Why something is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -340,7 +344,7 @@ impl Quotas {
         accounts: Accounts,
         counters: Arc<Counters>,
     ) -> Arc<Self> {
-        let most = [connections, limits.ghosts, limits.name_bytes];
+        let most = [connections, limits.ghosts, limits.name_bytes, limits.traffic_bytes];
         Arc::new(Self { limits, most, totals: Mutex::default(), accounts, counters })
     }
 

@@ -3,6 +3,7 @@
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
 use crate::frame::{Bin, Cell, Field, Frame, Header, Name, Peer, PeerKind, Region, Variable, number};
+use crate::ledger::Report;
 use crate::member::Member;
 use crate::names::{Names, Refused};
 use crate::operations::operation_name;
@@ -65,6 +66,8 @@ pub(crate) struct Rank {
     reported: [u64; STATUS_TAGS],
     names: Names,
     variables: Variables,
+    /// Traffic of the frame taken last, until somebody takes it.
+    traffic: Option<Report>,
     window: Window,
     counters: Arc<Counters>,
     user: Arc<User>,
@@ -122,6 +125,7 @@ impl Rank {
             reported: [0; STATUS_TAGS],
             names: Names::new(&quotas, &user),
             variables: Variables::new(variables),
+            traffic: None,
             window: Window::new(origin.process_start.unwrap_or(came.utc), window),
             counters,
             user,
@@ -172,6 +176,9 @@ impl Rank {
                     batch.mpi_regions.extend(self.regions(times.utc(time), &regions));
                 }
             }
+            Frame::Traffic(time, all) => self.traffic = Some(self.traffic_of(time, all)?),
+            Frame::Groups(parts) => self.traffic = Some(Report::Groups(parts)),
+            Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),
             Frame::Status(fields) => self.reported(&fields)?,
@@ -492,6 +499,9 @@ impl Times {
         monotonic.saturating_add(self.offset).max(0)
     }
 }
+
+#[path = "rank_traffic.rs"]
+mod traffic;
 
 #[cfg(test)]
 #[path = "rank_tests.rs"]

@@ -8,6 +8,7 @@ use crate::cpus::Topology;
 use crate::identity::local;
 use crate::jobs::{Jobs, Places, Reported, UNSEEN, Watched};
 use crate::last_totals::{FileName, Folder};
+use crate::ledger::Ledger;
 use crate::member::{Member, RankKey};
 use crate::outbox::Outbox;
 use crate::pipe::Pipe;
@@ -30,7 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_sample::wire::{Batch, Job, JobRank};
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +49,8 @@ const HAND_OVER: Duration = Duration::from_millis(50);
 const HEARTBEAT: Duration = Duration::from_secs(60);
 /// How soon after a change what is known of ranks is saved for the next agent.
 const SAVE: Duration = Duration::from_secs(1);
+/// How often it is looked which jobs' traffic is due.
+const TRAFFIC: Duration = Duration::from_millis(250);
 /// How often a process is looked for where the kernel has no descriptors of processes.
 const LOOK: Duration = Duration::from_secs(5);
 /// Pause after a failed accept: mostly descriptors have run out, and that passes when ranks end.
@@ -82,6 +85,7 @@ pub(crate) struct Shared {
     connections: AtomicU64,
     clock: ClockOf,
     jobs: Mutex<Jobs>,
+    traffic: Mutex<Ledger>,
     /// Where ranks leave their totals, and which of these are to be removed.
     pub last_totals: Folder,
     due: Mutex<VecDeque<Due>>,
@@ -112,6 +116,7 @@ impl Receiver {
             clock: ClockOf(clock),
             counters: counters.clone(),
             jobs: Mutex::default(),
+            traffic: Mutex::new(Ledger::new(limits.traffic_rows_per_second)),
             last_totals: Folder::of(&config.socket),
             due: Mutex::default(),
             outbox: Outbox::new(limits.quota.waiting_bytes, counters.clone()),
@@ -198,10 +203,14 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
         () = accepting => {}
         () = hand_over => {}
         () = keep(&shared) => {}
+        () = count_traffic(&shared) => {}
         () = shared.sweep() => {}
     }
     shared.stop.cancel();
     while connections.join_next().await.is_some() {}
+    for (user, batch) in shared.traffic().finish_all(shared.moment().utc) {
+        shared.outbox.put(&user, batch);
+    }
     shared.save(true).await;
     let last = async {
         // The channel may be full of what the agent is still writing.
@@ -228,6 +237,20 @@ async fn keep(shared: &Arc<Shared>) {
         }
         let events = shared.quotas.tick(Instant::now(), shared.moment().utc);
         shared.outbox.put(&shared.own, Batch { events, ..Batch::default() });
+    }
+}
+
+/// Makes records of traffic by operation. Collectives of large groups take their time, so beside the other tasks.
+async fn count_traffic(shared: &Arc<Shared>) {
+    let mut tick = interval(TRAFFIC);
+    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        let counting = shared.clone();
+        let round = spawn_blocking(move || counting.traffic().round(counting.moment().utc));
+        for (user, batch) in round.await.unwrap_or_default() {
+            shared.outbox.put(&user, batch);
+        }
     }
 }
 
@@ -347,6 +370,10 @@ impl Shared {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn traffic(&self) -> MutexGuard<'_, Ledger> {
+        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Inventory first, as trace records refer to their job. Returns false once the agent's end is closed.
     fn hand_over(&self, pipe: &Pipe) -> bool {
         self.outbox.flush(pipe) && self.traces.flush(pipe)
@@ -394,6 +421,8 @@ impl Shared {
         self.counters.unknown_places(reported.unknown);
         for job in reported.batch.jobs.iter().filter(|job| job.end != 0) {
             self.traces.evict(&job.key);
+            let last = self.traffic().finish(&job.key, self.moment().utc);
+            self.outbox.put(user, last);
         }
         self.outbox.put(user, reported.batch);
     }
@@ -428,7 +457,7 @@ impl Shared {
         let Some(path) = self.config.state.clone() else { return };
         let Some(ranks) = self.jobs().take_unsaved(always) else { return };
         let saved = Saved { boot_id: self.config.boot_id.clone(), time: self.moment().utc, ranks };
-        let written = tokio::task::spawn_blocking(move || saved.write(&path)).await;
+        let written = spawn_blocking(move || saved.write(&path)).await;
         let failed = match written {
             Ok(Err(error)) => error.to_string(),
             Err(error) => error.to_string(),

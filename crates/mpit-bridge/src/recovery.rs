@@ -133,7 +133,15 @@ impl Shared {
             }
             (None, _) => return Err(Malformed::NoHello),
             // Samples, which nobody leaves behind.
-            (Some(_), Frame::Trace(_) | Frame::Clock(_) | Frame::Pvars(..)) => return Err(Malformed::Order),
+            (
+                Some(_),
+                Frame::Trace(_)
+                | Frame::Clock(_)
+                | Frame::Pvars(..)
+                | Frame::Traffic(..)
+                | Frame::Groups(_)
+                | Frame::Collectives(..),
+            ) => return Err(Malformed::Order),
             (Some(rank), frame) => rank.take(header, frame, now)?,
         };
         Ok((batch, header))

@@ -6,6 +6,7 @@
 use crate::frame::{FRAME_BYTES, Frame, Header, decode};
 use crate::identity::{Hello, identify};
 use crate::last_totals::FileName;
+use crate::ledger::World;
 use crate::member::{Member, RankKey};
 use crate::process::{Opener, Process};
 use crate::quota::{Gate, Held, Resource, User};
@@ -317,6 +318,10 @@ impl Session {
             (Some(rank), frame) => {
                 let mut batch = rank.take(header, frame, now)?;
                 *cost = rows(&batch).max(*cost);
+                if let Some(report) = rank.take_traffic() {
+                    *cost = report.len().max(*cost);
+                    self.shared.traffic().take(rank.job_key(), rank.id(), report);
+                }
                 let left_out = self.shared.traces.take(self.user.uid, &mut batch, Instant::now());
                 if left_out > 0 {
                     self.user.exceeds(Quota::Traces, left_out);
@@ -354,7 +359,11 @@ impl Session {
         shared.enter(&user, &mut member, self.number);
         self.key = Some(member.key());
         self.job = Some(user.job(&member.identity.job_key, &shared.quotas.limits));
-        self.rank = Some(Rank::new(&member, header, came, shared.judges(&user)));
+        let rank = Rank::new(&member, header, came, shared.judges(&user));
+        let now = shared.moment().utc;
+        let world = World { size: member.hello.world_size, library: &member.hello.library };
+        shared.traffic().join(&shared.quotas, &user, rank.job_key(), rank.id(), world, now);
+        self.rank = Some(rank);
         add(&shared.counters.connected, 1);
         self.is_connected = true;
         let answer = shared.answer();

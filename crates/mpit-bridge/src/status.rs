@@ -97,6 +97,8 @@ counted! {
         Bytes => "bytes_waiting",
         /// Bytes of names.
         Names => "names",
+        /// Bytes of traffic by operation and peer.
+        Traffic => "traffic",
         /// Readings of performance variables a second.
         Pvars => "pvars",
         /// Rows a second.

@@ -141,6 +141,7 @@ fn limits(settings: &Mpi) -> Limits {
         connections: settings.connections_max.max(1) as usize,
         quota: settings.quota.limits(),
         window: settings.quota.window(),
+        traffic_rows_per_second: settings.traffic_rows_per_second,
         trace: TraceLimits {
             records_per_second: settings.trace_records_per_second,
             records_of_job: settings.trace_records_of_job,

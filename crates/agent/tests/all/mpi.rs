@@ -92,6 +92,17 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
         .collect();
     assert_eq!(endings, ["clean"; 4]);
     assert!(batches.iter().any(|batch| !batch.mpi_peers.is_empty()));
+    // Cumulative: the last row of each cell has all calls, those of the end included.
+    let mut messages = BTreeMap::new();
+    for traffic in batches.iter().flat_map(|batch| &batch.mpi_traffic) {
+        assert!(traffic.since <= traffic.time && traffic.epoch <= traffic.since, "{traffic:?}");
+        let of = (traffic.operation.clone(), traffic.kind.clone());
+        messages.extend(traffic.cells.iter().map(|cell| ((of.clone(), cell.peer), cell.messages)));
+    }
+    let allreduces = messages.iter().filter(|((of, _), _)| of.0 == "allreduce");
+    let allreduces: Vec<_> = allreduces.map(|((of, _), messages)| (of.1.as_str(), *messages)).collect();
+    // By reduce-scatter and allgather, each of 4 ranks gets four messages a call.
+    assert_eq!(allreduces, vec![("modelled", 4 * ROUNDS); RANKS as usize]);
     // A record that refers to a job never travels before the job.
     let known = batches.iter().position(|batch| !batch.jobs.is_empty()).unwrap();
     let used =

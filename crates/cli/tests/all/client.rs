@@ -27,7 +27,26 @@ const SEED: &str = "
     INSERT INTO job_node (job_id, node_id, first_seen, last_seen)
         SELECT j.id, k.id, j.start_time, coalesce(j.end_time, now()) FROM job j CROSS JOIN node_key k;
     INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
-        SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', 4096, 2 FROM job j;";
+        SELECT j.start_time + interval '1 minute', j.id, 0, 1, 'logical', j.start_time, 'pmpi', 4096, 2 FROM job j;
+    INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
+    INSERT INTO ib_node_key (subnet_id, guid) VALUES (1, '0x0000000000000011'), (1, '0x0000000000000021');
+    INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+        SELECT id, guid, 'switch', CASE id WHEN 1 THEN 'leaf1' ELSE 'spine1' END, id, 1, 1, guid, 1, now() - interval '1 day'
+        FROM ib_node_key;
+    INSERT INTO ib_port_key (ib_node_id, port) VALUES (1, 5), (2, 1);
+    INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed,
+                         rate_bytes_per_second, remote_port_id, valid_from)
+        SELECT id, ib_node_id, port, '0x1', 0, 'Active', 'LinkUp', '4x', '50.0 Gbps', 25000000000, 3 - id,
+               now() - interval '1 day' FROM ib_port_key;
+    INSERT INTO ib_link (port_a_id, port_b_id, valid_from) VALUES (1, 2, now() - interval '1 day');
+    INSERT INTO link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
+                             is_bound, counted_bytes)
+        SELECT to_timestamp(floor(extract(epoch FROM now()) / 10) * 10 - n * 10), 1, c.contributor,
+               CASE WHEN c.contributor = 'job' THEN 2 END, c.operation, c.name, c.bytes, c.bytes / 2, c.bytes * 2, c.kind,
+               false, 242000000000
+        FROM generate_series(1, 12) n, (VALUES
+            ('job', 'alltoall', NULL, 2000000000, 'modelled'), ('host', NULL, 'n07', 230000000000, 'unreported'),
+            ('rest', NULL, NULL, 10000000000, 'unreported')) AS c (contributor, operation, name, bytes, kind);";
 
 struct Serve(Child);
 
@@ -151,6 +170,35 @@ async fn an_unprivileged_user_with_a_url_and_a_token_runs_every_command() {
     assert!(show.starts_with("Job slurm:42.0@1000  气候模拟\n") && show.contains("running since"), "{show}");
     let show: serde_json::Value = serde_json::from_str(&site.text(&["job", "show", "41", "--json"])).unwrap();
     assert_eq!((&show["state"], &show["endings"][0]["ranks"]), (&"ended".into(), &2.into()));
+    let show = site.text(&["job", "show", "42"]);
+    for part in
+        ["leaf1[5] → spine1[1]  96.8 %", "was 96.8 % used: 0.8 % of that was this job's (modelled), 95.0 %"]
+    {
+        assert!(show.contains(part), "{part} is not in\n{show}");
+    }
+    for name in
+        [&["link", "leaf1[5]"][..], &["link", "leaf1", "5"], &["link", "leaf1", "spine1", "--last", "5m"]]
+    {
+        let link = site.text(name);
+        for part in
+            ["leaf1[5] → spine1[1]: 96.8 % used", "unmonitored traffic of n07", "95.0 %", "unreported"]
+        {
+            assert!(link.contains(part), "{part} is not in\n{link}");
+        }
+        // Less than 1 % is no cause.
+        assert!(!link.contains("alltoall") && link.contains("others, each below 1 %"), "{link}");
+    }
+    let link: serde_json::Value =
+        serde_json::from_str(&site.text(&["link", "spine1", "leaf1", "--json"])).unwrap();
+    assert_eq!((&link["name"], &link["ab"]["windows"]), (&"spine1[1] - leaf1[5]".into(), &0.into()));
+    assert_eq!(link["ba"]["contributors"][0]["name"], "n07");
+    let (status, message) = ended(&site.run(&["link", "laef1[5]"]));
+    assert!(
+        status == 1 && message.contains("no link laef1[5]; the nearest nodes: leaf1"),
+        "{status} {message}"
+    );
+    let (status, message) = ended(&site.run(&["link", "leaf1[5]", "--last", "soon"]));
+    assert!(status == 64 && message.contains("10m"), "{status} {message}");
     let diff = site.text(&["job", "diff", "41", "slurm:42", "--by", "operation"]);
     let matrix = site.text(&["job", "matrix", "41", "--csv"]);
     assert_eq!(matrix.lines().nth(1), Some("0,1,4096,2"), "{matrix}");

@@ -2,6 +2,7 @@
 
 mod findings;
 mod identity;
+mod link_shares;
 mod links;
 mod operations;
 mod ranks;
@@ -17,6 +18,7 @@ use std::process::ExitCode;
 use throughline_api::jobs::{
     JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, Operation, Region, Traffic,
 };
+use throughline_api::link_shares::{JobLink, JobLinkShares};
 use throughline_daemon::Failure;
 
 /// Shown below the options.
@@ -32,7 +34,9 @@ from the return of a call that began something to its completion, summed; LARGES
 class of sizes. Algorithms are named as the MPI library names them: seen at work, or with the way in
 which they are known (forced by a setting, pvar); `unknown` where nobody says.
 
-Links are those of the job's nodes while it ran; what else ran there is in their figures, too.";
+Links are those of the job's nodes while it ran; what else ran there is in their figures, too.
+Busiest links are those of the whole fabric that the job sends over: USED is what their ports counted,
+OWN PART the job's part of that and KIND how it is known; `throughline link --help` explains the kinds.";
 
 /// Options of `job show`.
 #[derive(clap::Args, Clone, Debug)]
@@ -63,6 +67,8 @@ pub struct Report {
     traffic: Vec<Traffic>,
     /// null where they were left out.
     links: Option<Vec<LinkPeak>>,
+    /// Its busiest links in its last ten minutes, with its own part and the others'.
+    link_shares: Vec<JobLink>,
     findings: Vec<String>,
 }
 
@@ -96,7 +102,9 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
             links.links
         }
     };
+    let shares: JobLinkShares = server.get(&["jobs", key, "link-shares"], &[])?;
     let mut report = Report {
+        link_shares: shares.links,
         identity: identity::Identity::new(detail.hosts, detail.libraries, detail.endings),
         summary: detail.job.into(),
         operations: detail.operations,
@@ -130,6 +138,10 @@ fn text(report: &Report, width: usize) -> String {
             text.push_str(&links::text(links, width));
         }
         None => text.push_str("\nLinks of its nodes are left out (--links-within SECONDS)\n"),
+    }
+    if !report.link_shares.is_empty() {
+        text.push_str("\nBusiest links of its last 10 minutes, and whose bytes were on them\n");
+        text.push_str(&link_shares::text(&report.summary.job_key, &report.link_shares, width));
     }
     if !report.findings.is_empty() {
         text.push_str("\nWorth knowing\n");

@@ -103,6 +103,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/fabric/{subnet}/load", get(fabric::load))
         .route("/fabric/{subnet}/links/{link}", get(fabric::link))
         .route("/fabric/{subnet}/links/{link}/shares", get(fabric::shares))
+        .route("/link-names/{name}", get(fabric::link_name))
         .route("/fabric/{subnet}/jobs/{job}", get(fabric::job))
         .route("/fabric/{subnet}/groups", get(fabric::groups))
         .route("/fabric/{subnet}/groups/{mlid}", get(fabric::group))

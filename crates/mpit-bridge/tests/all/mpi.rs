@@ -16,5 +16,6 @@ mod spawn;
 pub mod support;
 mod surroundings;
 mod trace;
+mod traffic;
 mod variables;
 mod wire;

@@ -3,9 +3,9 @@
 //! A sentence is there only if there is data for it, and says no more than the data does.
 
 use super::Report;
-use super::links;
 use super::operations::name;
 use super::ranks::RankTotal;
+use super::{link_shares, links};
 use crate::job::{mean, part};
 use crate::text::{bytes, count, percent, seconds, size_class, thousands};
 use throughline_api::jobs::{Operation, Pair};
@@ -34,6 +34,7 @@ pub fn of(report: &Report) -> Vec<String> {
     found.extend(heaviest_size(report));
     found.extend(algorithm(report));
     found.extend(unequal(report));
+    found.extend(link_shares::crowded(&report.summary.job_key, &report.link_shares));
     found.extend(hottest(report));
     found.extend(busiest(report));
     found.extend(between_nodes(report));

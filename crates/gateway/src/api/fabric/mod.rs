@@ -3,6 +3,7 @@
 
 mod group;
 mod link;
+mod link_names;
 mod load;
 mod overlay;
 mod routes;
@@ -12,6 +13,7 @@ pub mod topology;
 
 pub use group::{group, groups};
 pub use link::link;
+pub use link_names::link_name;
 pub use overlay::job;
 pub use shares::{end_name, labels, shares};
 

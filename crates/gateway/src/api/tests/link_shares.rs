@@ -149,3 +149,47 @@ async fn what_is_no_link_is_refused() {
     let said = refused(&router, &format!("/fabric/{SUBNET}/links/{}.7/shares", seed::guid(N2))).await;
     assert!(said.starts_with("404 not_found: no cable at port 7"), "{said}");
 }
+
+#[tokio::test]
+async fn links_are_found_by_what_people_type() {
+    let (_database, router) = seeded().await;
+    let leaf =
+        json!({"subnet": SUBNET, "link": format!("{}.3", seed::guid(LEAF_1)), "name": "leaf1[3] - spine[1]"});
+    let spine =
+        json!({"subnet": SUBNET, "link": format!("{}.1", seed::guid(SPINE)), "name": "spine[1] - leaf1[3]"});
+    let host =
+        json!({"subnet": SUBNET, "link": format!("{}.1", seed::guid(N2)), "name": "n2 mlx5_0[1] - leaf1[1]"});
+    let guid = seed::guid(LEAF_1);
+    for (typed, expected) in [
+        ("leaf1[3]", &leaf),
+        ("LEAF1 3", &leaf),
+        ("leaf1/3", &leaf),
+        ("leaf1 port 3", &leaf),
+        ("leaf1 spine", &leaf),
+        ("leaf1[3] - spine[1]", &leaf),
+        (&format!("{guid}.3"), &leaf),
+        (&format!("{guid}/3"), &leaf),
+        ("spine leaf1", &spine),
+        ("spine -> leaf1", &spine),
+        ("n2", &host),
+        ("n2 mlx5_0", &host),
+        ("n2 leaf1", &host),
+        ("n2 mlx5_0[1] - leaf1[1]", &host),
+    ] {
+        let name = percent(typed);
+        assert_eq!(&get(&router, &format!("/link-names/{name}")).await, expected, "{typed}");
+    }
+    for (typed, status, part) in [
+        ("leaf1", "409 ambiguous", "leaf1 fits 3 links: leaf1[1] to n2 mlx5_0[1], "),
+        ("leaf1 9", "404 not_found", "leaf1 has cables at leaf1[1], leaf1[2], leaf1[3]"),
+        ("laef1[3]", "404 not_found", "the nearest nodes: leaf1, leaf2"),
+        ("zzz", "404 not_found", "name an end as leaf1[5]"),
+    ] {
+        let said = refused(&router, &format!("/link-names/{}", percent(typed))).await;
+        assert!(said.starts_with(status) && said.contains(part), "{typed}: {said}");
+    }
+}
+
+fn percent(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}

@@ -4,6 +4,22 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
+const FRAMES: [&str; 13] = [
+    "hello",
+    "ops",
+    "peers",
+    "pvars",
+    "status",
+    "bye",
+    "names",
+    "regions",
+    "trace",
+    "clock",
+    "traffic",
+    "groups",
+    "collectives",
+];
+
 #[test]
 fn golden_frames_are_the_shims() {
     let source = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -14,7 +30,7 @@ fn golden_frames_are_the_shims() {
     compile.arg(&program).args([source.join("protocol/golden.c"), source.join("shim/frame.c")]);
     succeeded(&mut compile);
     succeeded(Command::new(&program).arg(folder.path()));
-    for name in ["hello", "ops", "peers", "pvars", "status", "bye", "names", "regions", "trace", "clock"] {
+    for name in FRAMES {
         let read = |folder: &Path| std::fs::read_to_string(folder.join(format!("{name}.hex"))).unwrap();
         assert_eq!(read(folder.path()), read(&source.join("protocol/golden")), "{name}");
     }

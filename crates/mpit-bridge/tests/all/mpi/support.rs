@@ -200,6 +200,8 @@ pub struct Observed {
     pub peers: BTreeMap<(u32, u32), MpiPeerCell>,
     /// By rank and peer: what really went.
     pub wire: BTreeMap<(u32, u32), MpiPeerCell>,
+    /// By operation, kind, direction and peer, over the ranks of the node: bytes and messages.
+    pub traffic: BTreeMap<(String, String, String, u32), (u64, u64)>,
     /// By rank and name.
     pub regions: BTreeMap<(u32, String), MpiRegionCell>,
     /// By rank and number.
@@ -301,6 +303,12 @@ impl Observed {
         for peers in batch.mpi_peers {
             let to = if peers.kind == "wire" { &mut self.wire } else { &mut self.peers };
             to.extend(peers.cells.into_iter().map(|cell| ((peers.rank, cell.peer), cell)));
+        }
+        for row in batch.mpi_traffic {
+            for cell in &row.cells {
+                let key = (row.operation.clone(), row.kind.clone(), row.direction.clone(), cell.peer);
+                self.traffic.insert(key, (cell.bytes, cell.messages));
+            }
         }
         for regions in batch.mpi_regions {
             let cells = regions.cells.into_iter();

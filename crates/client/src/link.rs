@@ -1,0 +1,284 @@
+//! `throughline link`: whose bytes are on a link, in both directions.
+
+pub mod contributors;
+
+use crate::text::{ABSENT, bytes, clean, columns, folded, percent};
+use crate::{Connection, Error, Server};
+use anyhow::Context;
+use std::io::Write;
+use std::process::ExitCode;
+use throughline_api::link_shares::{DirectionShares, LinkEnd, LinkName, LinkShares};
+use throughline_daemon::{ExitStatus, Failure};
+use throughline_sample::to_rfc3339;
+
+/// Codes of answers that are no fault of the server: no such link, or several.
+const NO_LINK: [&str; 2] = ["not_found", "ambiguous"];
+
+/// Shown below the options.
+const HELP: &str = "\
+Examples:
+  throughline link leaf1[5]                     the last 10 minutes of the cable at port 5 of leaf1
+  throughline link leaf1 5                      the same
+  throughline link leaf1 spine1                 the cable between two nodes, if there is one
+  throughline link n07                          of a host with one cable
+  throughline link 0x0002c90300000001/7         by GUID and port
+  throughline link leaf1[5] --last 1h
+  throughline link leaf1[5] --at 2026-11-20T08:00:00Z --last 1m
+  throughline link leaf1[5] --json | jq '.ab.contributors[0]'
+
+SHARE is the part of what the sending port counted, and all shares of a direction add up to 100 %.
+It is fitted to the counters; AT LEAST and AT MOST are what is certain. KIND is how the bytes are known,
+by the least certain part:
+  measured      messages that the MPI library reported
+  modelled      operations, laid out by the algorithm that carries them out
+  logical       send buffers, to the members that they are meant for
+  unreported    found in the counters alone: nobody reported it
+  ..., bound    some of it may have taken other links (adaptive routing, several ports of a
+                host): believe AT LEAST and AT MOST, the share is one possibility
+A contributor below 1 % is in `others`. `rest` is what was counted and belongs to nobody known.
+
+Shares are made of windows of 10 s, some 15 s after the end of each. A direction that carries less than
+64 KiB/s has none. More: docs/LINKS.md.
+
+Exit status: 0 done, 64 wrong usage, 69 no server or no database, 77 no permission, 1 no such link or
+any other failure.";
+
+/// Options of `link`.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Which server.
+    #[command(flatten)]
+    pub connection: Connection,
+    /// Which link: an end with its port, two nodes, a host with one cable, or a GUID and a port
+    #[arg(value_name = "NAME", required = true)]
+    pub name: Vec<String>,
+    /// End of the time that is shown: 2026-11-20T08:00:00Z, or an age as 2h [default: now]
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub at: Option<jiff::Timestamp>,
+    /// Length of the time that is shown: 30s, 10m, 2h, 1d
+    #[arg(long, value_name = "SPAN", default_value = "10m", value_parser = span)]
+    pub last: jiff::SignedDuration,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A time, or how long ago it was.
+fn time(text: &str) -> Result<jiff::Timestamp, String> {
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Ok(time);
+    }
+    let ago = span(text).ok().and_then(|age| jiff::Timestamp::now().checked_sub(age).ok());
+    ago.ok_or_else(|| "expected a time like 2026-11-20T08:00:00Z, or an age like 30m, 2h, 1d".to_owned())
+}
+
+/// A positive length of time.
+fn span(text: &str) -> Result<jiff::SignedDuration, String> {
+    let span = text.parse::<jiff::Span>().ok();
+    let length = span.and_then(|span| span.to_duration(jiff::SpanRelativeTo::days_are_24_hours()).ok());
+    let length = length.filter(|length| length.is_positive());
+    length.ok_or_else(|| "expected a length of time like 30s, 10m, 2h, 1d".to_owned())
+}
+
+/// Prints contributors of both directions.
+///
+/// # Errors
+/// No such link or several (1), with those that fit or are similar; otherwise see [`Error`].
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let server = arguments.connection.server()?;
+    let shares = read(&server, arguments)?;
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        serde_json::to_writer(&mut out, &shares)?;
+        writeln!(out)?;
+    } else {
+        out.write_all(text(&shares, columns()).as_bytes())?;
+    }
+    out.flush().context("writing the answer")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(server: &Server, arguments: &Arguments) -> Result<LinkShares, Failure> {
+    let name = arguments.name.join(" ");
+    let at = arguments.at.map(|at| at.as_millisecond().to_string());
+    let query: Vec<(&str, &str)> = at.iter().map(|at| ("at", at.as_str())).collect();
+    let link: LinkName = match server.get(&["link-names", &name], &query) {
+        Ok(link) => link,
+        Err(Error::Api { error, .. }) if NO_LINK.contains(&error.code.as_str()) => {
+            return Err(Failure::new(ExitStatus::Failed, error.text()));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let to = arguments.at.unwrap_or_else(jiff::Timestamp::now).as_millisecond();
+    let last = i64::try_from(arguments.last.as_millis()).unwrap_or(i64::MAX);
+    let (from, to) = (to.saturating_sub(last).max(0).to_string(), to.to_string());
+    let query = [("from", from.as_str()), ("to", to.as_str()), ("points", "60")];
+    let mut shares: LinkShares =
+        server.get(&["fabric", &link.subnet, "links", &link.link, "shares"], &query)?;
+    // The end that was named sends first.
+    if format!("{}.{}", shares.ab.from.guid, shares.ab.from.port) != link.link {
+        std::mem::swap(&mut shares.ab, &mut shares.ba);
+        (shares.link, shares.name) = (link.link, link.name);
+    }
+    Ok(shares)
+}
+
+/// The page for people.
+fn text(shares: &LinkShares, width: usize) -> String {
+    let time = |ms: i64| to_rfc3339(ms.saturating_mul(1_000_000)).replace(".000000Z", "Z");
+    let mut text = clean(&shares.name, width) + "\n";
+    let routing = shares.routing.as_deref().unwrap_or("not reported");
+    for line in [
+        format!("subnet {}, routing {routing}", shares.subnet),
+        format!("{} to {}, windows of 10 s", time(shares.from_ms), time(shares.to_ms)),
+    ] {
+        text.push_str(&(clean(&line, width) + "\n"));
+    }
+    match shares.computed_until_ms {
+        None => {
+            let why = "No window has been made yet: `throughline serve` makes them with its role upkeep once a crawler \
+                       reports a fabric.";
+            text.push_str(&(folded(why, width).join("\n") + "\n"));
+        }
+        Some(until) if until < shares.to_ms - LAGGING_MS => {
+            text.push_str(&(clean(&format!("windows are made until {}", time(until)), width) + "\n"));
+        }
+        Some(_) => {}
+    }
+    for direction in [&shares.ab, &shares.ba] {
+        text.push('\n');
+        text.push_str(&direction_text(direction, width));
+    }
+    text
+}
+
+/// Windows are made within a minute.
+const LAGGING_MS: i64 = 60_000;
+
+fn direction_text(direction: &DirectionShares, width: usize) -> String {
+    let name = format!("{} → {}", end(&direction.from), end(&direction.to));
+    if direction.windows == 0 {
+        return clean(&format!("{name}: less than 64 KiB/s in each window that is made"), width) + "\n";
+    }
+    let counted = direction.counted_bytes.map_or_else(
+        || "its port was not read, shares are as reported".to_owned(),
+        |counted| format!("{} counted", bytes(counted.unsigned_abs())),
+    );
+    let used = match direction.utilisation {
+        Some(share) => {
+            format!("{} used, at most {}, ", percent(Some(share)), percent(direction.peak_utilisation))
+        }
+        None => String::new(),
+    };
+    let above = match direction.is_above_speed {
+        true => " (more was counted than it carries: readings are not exactly of their times)",
+        false => "",
+    };
+    let speed = match direction.bytes_per_second {
+        speed if speed > 0 => format!(" of {}/s", bytes(speed.unsigned_abs())),
+        _ => format!(" of {ABSENT}"),
+    };
+    let head = format!("{name}: {used}{counted}{speed}{above}");
+    folded(&head, width).iter().map(|line| line.trim_start().to_owned() + "\n").collect::<String>()
+        + &contributors::text(&direction.contributors, width)
+}
+
+fn end(end: &LinkEnd) -> String {
+    format!("{}[{}]", end.name, end.port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use throughline_api::link_shares::{LinkContributor, ShareFigures};
+
+    fn contributor(label: &str, share: f64, kind: &str, is_bound: bool) -> LinkContributor {
+        let bytes = (share * 1e9) as i64;
+        let figures = ShareFigures {
+            bytes,
+            low_bytes: bytes / 2,
+            high_bytes: bytes * 2,
+            share: Some(share),
+            low_share: Some(share / 2.0),
+            high_share: Some((share * 2.0).min(1.0)),
+            kind: kind.into(),
+            is_bound,
+        };
+        LinkContributor { label: label.into(), figures, ..LinkContributor::default() }
+    }
+
+    fn shares() -> LinkShares {
+        let end = |name: &str, port| LinkEnd { name: name.into(), port, ..LinkEnd::default() };
+        let (leaf, spine) = (end("leaf1", 5), end("spine1", 1));
+        let contributors = vec![
+            contributor("alltoall of job 4711 (alice)", 0.62, "modelled", true),
+            contributor("unmonitored traffic of n07", 0.36, "unreported", false),
+            contributor("rest: nobody known", 0.02, "unreported", false),
+        ];
+        LinkShares {
+            subnet: "0xfe80000000000000".into(),
+            name: "leaf1[5] - spine1[1]".into(),
+            from_ms: 1_767_225_600_000,
+            to_ms: 1_767_226_200_000,
+            computed_until_ms: Some(1_767_226_190_000),
+            ab: DirectionShares {
+                from: leaf.clone(),
+                to: spine.clone(),
+                bytes_per_second: 25_000_000_000,
+                windows: 60,
+                counted_bytes: Some(1_000_000_000),
+                utilisation: Some(0.971),
+                peak_utilisation: Some(1.0),
+                contributors,
+                ..DirectionShares::default()
+            },
+            ba: DirectionShares { from: spine, to: leaf, ..DirectionShares::default() },
+            ..LinkShares::default()
+        }
+    }
+
+    #[test]
+    fn both_directions_with_kinds_and_bounds() {
+        let text = text(&shares(), 100);
+        for part in [
+            "leaf1[5] - spine1[1]\n",
+            "2026-01-01T00:00:00Z to 2026-01-01T00:10:00Z, windows of 10 s\n",
+            "leaf1[5] → spine1[1]: 97.1 % used, at most 100 %, 1.0 GB counted of 25.0 GB/s\n",
+            "spine1[1] → leaf1[5]: less than 64 KiB/s in each window that is made\n",
+        ] {
+            assert!(text.contains(part), "{part}\n{text}");
+        }
+        let alice = text.lines().find(|line| line.contains("alice")).unwrap();
+        let cells: Vec<&str> = alice.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect();
+        assert_eq!(
+            cells,
+            ["alltoall of job 4711 (alice)", "62.0 %", "31.0 %", "100 %", "620.0 MB", "modelled, bound"]
+        );
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let none = LinkShares { computed_until_ms: None, ..shares() };
+        assert!(text(&none, 100).contains("No window has been made yet"));
+        let late = LinkShares { computed_until_ms: Some(1_767_226_000_000), ..shares() };
+        assert!(text(&late, 100).contains("windows are made until 2026-01-01T00:06:40Z"));
+        let mut above = shares();
+        above.ab.is_above_speed = true;
+        assert!(text(&above, 200).contains("more was counted than it carries"));
+        above.ab.counted_bytes = None;
+        above.ab.utilisation = None;
+        assert!(text(&above, 200).contains("its port was not read"));
+    }
+
+    #[test]
+    fn times_and_spans() {
+        assert_eq!(span("10m").unwrap().as_secs(), 600);
+        assert_eq!(span("1d").unwrap().as_secs(), 86_400);
+        assert!(span("-5m").is_err() && span("0s").is_err() && span("soon").is_err());
+        assert_eq!(time("2026-01-01T00:00:00Z").unwrap().as_second(), 1_767_225_600);
+        let ago = jiff::Timestamp::now().duration_since(time("2h").unwrap());
+        assert!((7_190..7_300).contains(&ago.as_secs()));
+    }
+}

@@ -1,0 +1,192 @@
+//! What one member of a group sends in a collective: by the shape of the algorithm that is known, or that the library takes
+//! by its own decision, where it has a model; else to each member that the data is meant for. Pure; remembers what it laid out last.
+
+use crate::traffic_frame::Root;
+use std::collections::HashMap;
+use std::sync::Arc;
+use throughline_shares::collective::{Call, Library, Operation, Sent, assumed, sends};
+
+/// Sends in memory, of all that were laid out; 24 bytes each. Beyond them all are laid out anew.
+const CACHED_SENDS_MAX: usize = 1 << 20;
+
+/// What a member sends in one call.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sends {
+    /// Whether by the algorithm's shape.
+    pub is_modelled: bool,
+    pub sends: Box<[Sent]>,
+}
+
+/// One call, as one of its members sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct OneCall {
+    /// The operation, by the name of the blocking one.
+    pub operation: &'static str,
+    /// Empty where it is not known.
+    pub algorithm: Arc<str>,
+    /// Whose names of algorithms they are, and whose decision is assumed where none is known; `None`: nobody's is.
+    pub library: Option<Library>,
+    /// Members; of an intercommunicator those of the remote group.
+    pub size: u32,
+    /// The member's own number; `None` in an intercommunicator.
+    pub rank: Option<u32>,
+    pub root: Root,
+    /// Bytes of its block.
+    pub block: u64,
+}
+
+/// What was laid out.
+#[derive(Debug, Default)]
+pub(crate) struct Layouts {
+    known: HashMap<OneCall, Arc<Sends>>,
+    count: usize,
+}
+
+impl Layouts {
+    /// Lays out a call.
+    pub fn of(&mut self, call: &OneCall) -> Arc<Sends> {
+        if let Some(known) = self.known.get(call) {
+            return known.clone();
+        }
+        let modelled = modelled(call);
+        let is_modelled = modelled.is_some();
+        let sends: Box<[Sent]> = modelled.unwrap_or_else(|| logical(call)).into();
+        self.count += sends.len() + 8;
+        if self.count > CACHED_SENDS_MAX {
+            self.known.clear();
+            self.count = sends.len() + 8;
+        }
+        let sends = Arc::new(Sends { is_modelled, sends });
+        self.known.insert(call.clone(), sends.clone());
+        sends
+    }
+}
+
+/// The blocking operation of a nonblocking or persistent one.
+pub(crate) fn blocking(operation: &'static str) -> &'static str {
+    let name = operation.strip_suffix("_init").unwrap_or(operation);
+    match name.strip_prefix('i') {
+        Some(rest) if is_collective(rest) => rest,
+        _ => name,
+    }
+}
+
+fn is_collective(operation: &str) -> bool {
+    operation.parse::<Operation>().is_ok()
+}
+
+/// By the shape of the algorithm; `None` where it has none.
+fn modelled(call: &OneCall) -> Option<Vec<Sent>> {
+    let rank = call.rank?;
+    let operation = call.operation.parse().ok()?;
+    let root = match call.root {
+        Root::Member(root) => root,
+        _ => 0,
+    };
+    let one = Call::even(call.size, root, call.block);
+    match (call.algorithm.as_ref(), call.library) {
+        ("", None) => None,
+        ("", Some(library)) => sends(operation, assumed(library, operation, &one)?, &one, rank).ok(),
+        (algorithm, None) => sends(operation, algorithm, &one, rank).ok(),
+        (algorithm, Some(library)) => sends(operation, &library.algorithm(algorithm), &one, rank).ok(),
+    }
+}
+
+/// To each member that the block is meant for, as the logical matrix has it (`protocol/README.md`).
+fn logical(call: &OneCall) -> Vec<Sent> {
+    let one = |member| Sent { peer: member, bytes: call.block, messages: 1 };
+    let is_root = match call.root {
+        Root::Own => true,
+        Root::Member(root) => Some(root) == call.rank,
+        Root::None => false,
+    };
+    match call.operation {
+        "bcast" | "scatter" if is_root => others(call.size, call.rank, call.block),
+        "bcast" | "scatter" => Vec::new(),
+        "reduce" | "gather" => match call.root {
+            Root::Member(root) if !is_root && root < call.size => vec![one(root)],
+            _ => Vec::new(),
+        },
+        "scan" | "exscan" => (call.rank.map_or(0, |rank| rank + 1)..call.size).map(one).collect(),
+        _ => others(call.size, call.rank, call.block),
+    }
+}
+
+/// A block to each other member.
+fn others(size: u32, own: Option<u32>, block: u64) -> Vec<Sent> {
+    let others = (0..size).filter(|member| Some(*member) != own);
+    others.map(|member| Sent { peer: member, bytes: block, messages: 1 }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(operation: &'static str, algorithm: &str, rank: u32, root: Root) -> OneCall {
+        OneCall {
+            operation,
+            algorithm: algorithm.into(),
+            library: None,
+            size: 4,
+            rank: Some(rank),
+            root,
+            block: 100,
+        }
+    }
+
+    fn of(call: &OneCall) -> (bool, Vec<(u32, u64, u64)>) {
+        let sends = Layouts::default().of(call);
+        let list = sends.sends.iter().map(|send| (send.peer, send.bytes, send.messages));
+        (sends.is_modelled, list.collect())
+    }
+
+    #[test]
+    fn a_ring_sends_to_the_next_member_only() {
+        // Twice three steps of a quarter each.
+        assert_eq!(of(&call("allreduce", "ring", 3, Root::None)), (true, vec![(0, 150, 6)]));
+    }
+
+    #[test]
+    fn a_tree_begins_at_its_root() {
+        let root = Root::Member(2);
+        let (is_modelled, from_root) = of(&call("bcast", "binomial", 2, root));
+        assert!(is_modelled && from_root.iter().all(|(member, bytes, _)| *member != 2 && *bytes == 100));
+        assert_eq!(from_root.len(), 2);
+        let all = (0..4).map(|rank| of(&call("bcast", "binomial", rank, root)).1.len());
+        assert_eq!(all.sum::<usize>(), 3);
+    }
+
+    #[test]
+    fn without_an_algorithm_it_is_logical() {
+        let others = vec![(0, 100, 1), (2, 100, 1), (3, 100, 1)];
+        for (operation, root, expected) in [
+            ("allreduce", Root::None, others.clone()),
+            ("bcast", Root::Member(1), others.clone()),
+            ("bcast", Root::Member(0), vec![]),
+            ("gather", Root::Member(3), vec![(3, 100, 1)]),
+            ("reduce", Root::Member(1), vec![]),
+            ("scan", Root::None, vec![(2, 100, 1), (3, 100, 1)]),
+            ("barrier", Root::None, others.clone()),
+        ] {
+            assert_eq!(of(&call(operation, "", 1, root)), (false, expected), "{operation}");
+        }
+        assert_eq!(of(&call("allreduce", "of a newer library", 1, Root::None)), (false, others));
+        let mpich = OneCall { library: Some(Library::Mpich), ..call("bcast", "", 1, Root::Member(1)) };
+        assert_eq!(of(&mpich), (true, vec![(2, 100, 1), (3, 100, 1)]), "a binomial tree is assumed");
+        let between = OneCall { rank: None, ..call("bcast", "binomial", 0, Root::Own) };
+        assert_eq!(of(&between).1.len(), 4);
+    }
+
+    #[test]
+    fn operations_that_go_on_are_known_by_their_blocking_form() {
+        for (name, expected) in [
+            ("iallreduce", "allreduce"),
+            ("allreduce_init", "allreduce"),
+            ("ibarrier", "barrier"),
+            ("isend", "isend"),
+            ("reduce_scatter_block_init", "reduce_scatter_block"),
+        ] {
+            assert_eq!(blocking(name), expected);
+        }
+    }
+}

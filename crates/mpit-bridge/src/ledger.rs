@@ -1,0 +1,491 @@
+//! Traffic of the jobs on this node by operation, folded over their ranks: cells (operation, kind, direction, peer) that
+//! grow by what ranks report, and records of those that changed.
+//!
+//! Pure: times come from the caller. Ranks send sums since MPI_Init; what a cell grows by is the difference to what the
+//! rank sent before. Collectives are laid out when records are made, not when they are reported.
+
+use crate::layouts::{Layouts, OneCall, blocking};
+use crate::members::{Group, RUN_BYTES};
+use crate::operations::operation_name;
+use crate::quota::{Held, Quotas, Resource, User};
+use crate::status::Quota;
+use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use throughline_sample::catalogue::{TRAFFIC_BYTES, TRAFFIC_MESSAGES};
+use throughline_sample::wire::{Batch, MpiNodeTraffic, MpiPeerCell};
+use throughline_shares::collective::{Library, Operation};
+
+/// Shortest time between two records of a job.
+const INTERVAL_NANOSECONDS: i64 = 1_000_000_000;
+/// Longest one, in the same, however many cells change: what is older says little about a link's present.
+const INTERVALS_MAX: i64 = 300;
+/// All that a rank reports at once comes within this time; its next report comes a second later.
+const ONE_REPORT_NANOSECONDS: i64 = 500_000_000;
+/// A rank that began so much before it was known here was counting for an earlier agent, or for none.
+const LATE_NANOSECONDS: i64 = 5_000_000_000;
+/// What an entry of a table takes in memory, with the table's free places.
+const ENTRY_BYTES: usize = 72;
+/// Name of the operation of messages within none.
+const OTHER: &str = "other";
+const CALLS_SOURCE: &str = "pmpi";
+const MESSAGES_SOURCE: &str = "pml";
+
+/// A rank among those of its job: its number and its start.
+pub(crate) type RankId = (u32, i64);
+
+/// The world that a rank is in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct World<'a> {
+    /// Ranks.
+    pub size: u32,
+    /// What MPI_Get_library_version reports.
+    pub library: &'a str,
+}
+
+/// What a frame of a rank reports.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// Peers, and the sender's time.
+    Peers(i64, Vec<Traffic>),
+    /// Members of groups.
+    Groups(Vec<GroupPart>),
+    /// Collectives, and the sender's time.
+    Collectives(i64, Vec<NamedCollective>),
+}
+
+impl Report {
+    /// How many entries it has.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Peers(_, all) => all.len(),
+            Self::Groups(all) => all.len(),
+            Self::Collectives(_, all) => all.len(),
+        }
+    }
+}
+
+/// Sums of collectives, with the name of their algorithm.
+#[derive(Debug)]
+pub(crate) struct NamedCollective {
+    pub key: CollectiveKey,
+    pub operation: &'static str,
+    /// Empty where it is not known.
+    pub algorithm: Arc<str>,
+    pub calls: u64,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Kind {
+    Measured,
+    Modelled,
+    Logical,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Measured => "measured",
+            Self::Modelled => "modelled",
+            Self::Logical => "logical",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct CellKey {
+    operation: u16,
+    kind: Kind,
+    is_read: bool,
+    peer: u32,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sums {
+    bytes: u64,
+    messages: u64,
+}
+
+impl Sums {
+    /// What a sum has grown by; one that fell began anew.
+    fn since(self, before: Self) -> Self {
+        if self.bytes < before.bytes || self.messages < before.messages {
+            return self;
+        }
+        Self { bytes: self.bytes - before.bytes, messages: self.messages - before.messages }
+    }
+
+    fn add(&mut self, more: Self) {
+        self.bytes = self.bytes.wrapping_add(more.bytes);
+        self.messages = self.messages.wrapping_add(more.messages);
+    }
+}
+
+#[derive(Debug, Default)]
+struct Cell {
+    now: Sums,
+    sent: Sums,
+}
+
+/// Calls of a collective, reported and laid out; `messages` are calls.
+#[derive(Debug)]
+struct Calls {
+    operation: &'static str,
+    algorithm: Arc<str>,
+    now: Sums,
+    laid_out: Sums,
+}
+
+#[derive(Debug)]
+struct RankHere {
+    world_size: u32,
+    library: Option<Library>,
+    /// It reports the library's messages, which are all that it sends but what passes their layer by.
+    is_measured: bool,
+    /// It counted before it was known here: its first report is where counting begins.
+    is_late: bool,
+    first_report: Option<i64>,
+    peers: HashMap<(u16, TrafficKind, u32), Sums>,
+    groups: HashMap<u32, Group>,
+    calls: HashMap<CollectiveKey, Calls>,
+}
+
+impl RankHere {
+    /// Whether a report of this time says only where counting begins.
+    fn is_beginning(&mut self, time: i64) -> bool {
+        let first = *self.first_report.get_or_insert(time);
+        self.is_late && time < first.saturating_add(ONE_REPORT_NANOSECONDS)
+    }
+}
+
+/// Memory on the account of the job's user.
+#[derive(Debug)]
+struct Account {
+    user: Arc<User>,
+    held: Option<Held>,
+}
+
+impl Account {
+    fn grow(&mut self, bytes: usize) -> bool {
+        let fits = self.held.as_mut().is_some_and(|held| held.grow(bytes).is_ok());
+        if !fits {
+            self.user.exceeds(Quota::Traffic, 1);
+        }
+        fits
+    }
+}
+
+#[derive(Debug)]
+struct JobHere {
+    epoch: i64,
+    /// Up to when all changes are in records.
+    since: i64,
+    /// When the next ones are made.
+    due: i64,
+    account: Account,
+    ranks: HashMap<RankId, RankHere>,
+    cells: HashMap<CellKey, Cell>,
+}
+
+/// All jobs of the node.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    rows_per_second: u32,
+    jobs: HashMap<String, JobHere>,
+    layouts: Layouts,
+}
+
+impl Ledger {
+    /// `rows_per_second`: of all jobs together, as far as intervals can be longer.
+    pub fn new(rows_per_second: u32) -> Self {
+        Self { rows_per_second: rows_per_second.max(1), jobs: HashMap::new(), layouts: Layouts::default() }
+    }
+
+    /// A rank is here, perhaps not for the first time.
+    pub fn join(
+        &mut self,
+        quotas: &Arc<Quotas>,
+        user: &Arc<User>,
+        job_key: &str,
+        id: RankId,
+        world: World<'_>,
+        now: i64,
+    ) {
+        let job = self.jobs.entry(job_key.to_owned()).or_insert_with(|| JobHere {
+            epoch: now,
+            since: now,
+            due: now.saturating_add(INTERVAL_NANOSECONDS),
+            account: Account {
+                user: user.clone(),
+                held: quotas.hold(user, Resource::TrafficBytes, ENTRY_BYTES).ok(),
+            },
+            ranks: HashMap::new(),
+            cells: HashMap::new(),
+        });
+        job.ranks.entry(id).or_insert_with(|| RankHere {
+            world_size: world.size,
+            library: Library::of_description(world.library),
+            is_measured: false,
+            is_late: now.saturating_sub(id.1) > LATE_NANOSECONDS,
+            first_report: None,
+            peers: HashMap::new(),
+            groups: HashMap::new(),
+            calls: HashMap::new(),
+        });
+    }
+
+    /// Takes what a rank reports.
+    pub fn take(&mut self, job_key: &str, id: RankId, report: Report) {
+        let Some(job) = self.jobs.get_mut(job_key) else { return };
+        match report {
+            Report::Peers(time, entries) => job.peers(id, time, &entries),
+            Report::Groups(parts) => job.groups(id, &parts, &mut self.layouts),
+            Report::Collectives(time, calls) => job.collectives(id, time, calls),
+        }
+    }
+
+    /// Records of jobs whose time has come, and whose they are.
+    pub fn round(&mut self, now: i64) -> Vec<(Arc<User>, Batch)> {
+        let share = i64::from(self.rows_per_second) / i64::try_from(self.jobs.len().max(1)).unwrap_or(1);
+        let mut batches = Vec::new();
+        for (key, job) in &mut self.jobs {
+            if job.due > now {
+                continue;
+            }
+            let (records, rows) = job.records(key, now, &mut self.layouts);
+            let intervals = (i64::try_from(rows).unwrap_or(i64::MAX) / share.max(1)).clamp(1, INTERVALS_MAX);
+            // A little early rather than a whole tick late.
+            job.due = now + intervals * INTERVAL_NANOSECONDS - INTERVAL_NANOSECONDS / 4;
+            if !records.is_empty() {
+                let batch = Batch { mpi_traffic: records, ..Batch::default() };
+                batches.push((job.account.user.clone(), batch));
+            }
+        }
+        batches
+    }
+
+    /// The last records of a job whose last rank here has gone.
+    pub fn finish(&mut self, job_key: &str, now: i64) -> Batch {
+        let Some(mut job) = self.jobs.remove(job_key) else { return Batch::default() };
+        let (mpi_traffic, _) = job.records(job_key, now, &mut self.layouts);
+        Batch { mpi_traffic, ..Batch::default() }
+    }
+
+    /// The last records of all jobs: the agent stops.
+    pub fn finish_all(&mut self, now: i64) -> Vec<(Arc<User>, Batch)> {
+        let keys: Vec<_> =
+            self.jobs.iter().map(|(key, job)| (key.clone(), job.account.user.clone())).collect();
+        keys.into_iter().map(|(key, user)| (user, self.finish(&key, now))).collect()
+    }
+}
+
+impl JobHere {
+    fn peers(&mut self, id: RankId, time: i64, entries: &[Traffic]) {
+        let Some(rank) = self.ranks.get_mut(&id) else { return };
+        let is_beginning = rank.is_beginning(time);
+        for entry in entries {
+            let now = Sums { bytes: entry.bytes, messages: entry.messages };
+            let before = match rank.peers.entry((entry.operation, entry.kind, entry.peer)) {
+                Entry::Occupied(known) => known.into_mut(),
+                // What does not fit is left out from its beginning on.
+                Entry::Vacant(_) if !self.account.grow(ENTRY_BYTES) => continue,
+                Entry::Vacant(new) => new.insert(Sums::default()),
+            };
+            let more = now.since(*before);
+            *before = now;
+            rank.is_measured |= entry.kind == TrafficKind::Wire;
+            let kind = match entry.kind {
+                TrafficKind::Wire => Kind::Measured,
+                _ if rank.is_measured && !is_unreported(entry.operation) => continue,
+                TrafficKind::Sent if names_no_receiver(entry.operation) => Kind::Logical,
+                _ => Kind::Modelled,
+            };
+            let is_read = entry.kind == TrafficKind::Read;
+            if !is_beginning {
+                let key = CellKey { operation: entry.operation, kind, is_read, peer: entry.peer };
+                add(&mut self.cells, &mut self.account, key, more);
+            }
+        }
+    }
+
+    fn groups(&mut self, id: RankId, parts: &[GroupPart], layouts: &mut Layouts) {
+        for part in parts {
+            let Some(rank) = self.ranks.get(&id) else { return };
+            let is_same = |group: &Group| group.generation == part.generation;
+            let known = rank.groups.get(&part.number);
+            // All of it once more, after a reconnect.
+            if known.is_some_and(|group| is_same(group) && (group.is_complete() || part.first == 0)) {
+                continue;
+            }
+            if known.is_some_and(|group| !is_same(group)) {
+                // Another group has its place from here on.
+                self.lay_out(id, Some(part.number), layouts);
+            }
+            let Some(rank) = self.ranks.get_mut(&id) else { return };
+            if !self.account.grow(ENTRY_BYTES + part.runs.len() * RUN_BYTES) {
+                continue;
+            }
+            match rank.groups.get_mut(&part.number) {
+                Some(group) if is_same(group) => group.extend(part),
+                _ => {
+                    rank.calls.retain(|key, _| key.group != part.number);
+                    rank.groups.insert(part.number, Group::new(part));
+                }
+            }
+        }
+    }
+
+    fn collectives(&mut self, id: RankId, time: i64, all: Vec<NamedCollective>) {
+        let Some(rank) = self.ranks.get_mut(&id) else { return };
+        let is_beginning = rank.is_beginning(time);
+        for one in all {
+            if !rank.groups.get(&one.key.group).is_some_and(Group::is_complete) {
+                continue; // what it counts comes with its next change, once the group is known
+            }
+            let now = Sums { bytes: one.bytes, messages: one.calls };
+            let calls = match rank.calls.entry(one.key) {
+                Entry::Occupied(known) => known.into_mut(),
+                Entry::Vacant(_) if !self.account.grow(ENTRY_BYTES) => continue,
+                Entry::Vacant(new) => new.insert(Calls {
+                    operation: one.operation,
+                    algorithm: one.algorithm,
+                    now: Sums::default(),
+                    laid_out: Sums::default(),
+                }),
+            };
+            if is_beginning || now.messages < calls.now.messages {
+                calls.laid_out = if is_beginning { now } else { Sums::default() };
+            }
+            calls.now = now;
+        }
+    }
+
+    /// Adds what collectives of a rank have moved since the last time to cells: those of one group, or all.
+    fn lay_out(&mut self, id: RankId, only: Option<u32>, layouts: &mut Layouts) {
+        let Some(rank) = self.ranks.get_mut(&id) else { return };
+        for (key, calls) in &mut rank.calls {
+            if only.is_some_and(|group| group != key.group) {
+                continue;
+            }
+            let more = calls.now.since(calls.laid_out);
+            calls.laid_out = calls.now;
+            let Some(group) = rank.groups.get(&key.group) else { continue };
+            if more.messages == 0 || rank.is_measured {
+                continue;
+            }
+            let operation = blocking(calls.operation);
+            let is_assumed = calls.algorithm.is_empty();
+            let call = OneCall {
+                operation,
+                algorithm: calls.algorithm.clone(),
+                // Those that go on have other algorithms, of which nobody knows the choice.
+                library: rank.library.filter(|_| !is_assumed || operation == calls.operation),
+                size: group.size,
+                rank: group.rank,
+                root: key.root,
+                block: (more.bytes / more.messages).max(u64::from(more.bytes > 0)),
+            };
+            let laid_out = layouts.of(&call);
+            let kind = if laid_out.is_modelled { Kind::Modelled } else { Kind::Logical };
+            for sent in &laid_out.sends {
+                let Some(peer) = group.world(sent.peer).filter(|peer| *peer < rank.world_size) else {
+                    continue;
+                };
+                let key = CellKey { operation: key.operation, kind, is_read: false, peer };
+                // The mean block is rounded, their sum is not.
+                let bytes = u128::from(sent.bytes) * u128::from(more.bytes) / u128::from(call.block.max(1));
+                let more = Sums {
+                    bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+                    messages: sent.messages.saturating_mul(more.messages),
+                };
+                add(&mut self.cells, &mut self.account, key, more);
+            }
+        }
+    }
+
+    /// A record for each operation, kind and direction of which cells changed, and how many those are.
+    fn records(&mut self, job_key: &str, now: i64, layouts: &mut Layouts) -> (Vec<MpiNodeTraffic>, usize) {
+        let ids: Vec<RankId> = self.ranks.keys().copied().collect();
+        ids.into_iter().for_each(|id| self.lay_out(id, None, layouts));
+        let mut changed: Vec<(CellKey, Sums)> = Vec::new();
+        for (key, cell) in self.cells.iter_mut().filter(|(_, cell)| cell.now != cell.sent) {
+            cell.sent = cell.now;
+            changed.push((*key, cell.now));
+        }
+        changed.sort_unstable_by_key(|(key, _)| *key);
+        let now = now.max(self.since);
+        let of_record = |(key, _): &(CellKey, Sums)| (key.operation, key.kind, key.is_read);
+        let records = changed.chunk_by(|a, b| of_record(a) == of_record(b)).filter_map(|cells| {
+            let (key, _) = cells.first()?;
+            Some(MpiNodeTraffic {
+                time: now,
+                epoch: self.epoch,
+                job_key: job_key.to_owned(),
+                since: self.since,
+                operation: operation_name(key.operation).unwrap_or(OTHER).to_owned(),
+                kind: key.kind.name().to_owned(),
+                direction: if key.is_read { "receive" } else { "transmit" }.to_owned(),
+                source: if key.kind == Kind::Measured { MESSAGES_SOURCE } else { CALLS_SOURCE }.to_owned(),
+                cells: cells.iter().map(|(key, sums)| peer_cell(key.peer, *sums)).collect(),
+            })
+        });
+        let records = records.collect();
+        self.since = now;
+        (records, changed.len())
+    }
+}
+
+fn peer_cell(peer: u32, sums: Sums) -> MpiPeerCell {
+    let (bytes, messages) =
+        (TRAFFIC_BYTES.width.reduce(sums.bytes), TRAFFIC_MESSAGES.width.reduce(sums.messages));
+    MpiPeerCell { peer, bytes, messages }
+}
+
+fn add(cells: &mut HashMap<CellKey, Cell>, account: &mut Account, key: CellKey, more: Sums) {
+    match cells.entry(key) {
+        Entry::Occupied(cell) => cell.into_mut().now.add(more),
+        Entry::Vacant(new) => {
+            if more != Sums::default() && account.grow(ENTRY_BYTES) {
+                new.insert(Cell::default()).now.add(more);
+            }
+        }
+    }
+}
+
+/// Operations whose bytes need not pass the layer that reports messages: one-sided ones, and persistent sends. A shim sends
+/// them as calls only where they do not.
+fn is_unreported(operation: u16) -> bool {
+    const NAMES: [&str; 15] = [
+        "put",
+        "rput",
+        "get",
+        "rget",
+        "accumulate",
+        "raccumulate",
+        "get_accumulate",
+        "rget_accumulate",
+        "fetch_and_op",
+        "compare_and_swap",
+        "send_init",
+        "bsend_init",
+        "ssend_init",
+        "rsend_init",
+        "psend_init",
+    ];
+    operation_name(operation).is_some_and(|name| NAMES.contains(&name))
+}
+
+/// Collectives that go from member to member: reported by peer only where their groups have no more space.
+fn names_no_receiver(operation: u16) -> bool {
+    let direct = ["alltoallv", "gatherv", "scatterv"];
+    operation_name(operation).is_some_and(|name| {
+        let name = blocking(name);
+        !direct.contains(&name) && name.parse::<Operation>().is_ok()
+    })
+}
+
+#[cfg(test)]
+#[path = "ledger_tests.rs"]
+mod tests;

@@ -1,0 +1,87 @@
+//! Members of a group, as runs of world ranks: a group of 40,000 ranks is a few numbers. Pure.
+
+use crate::traffic_frame::{GroupPart, Run};
+
+/// What a run takes in memory, with the number of the first member after it.
+pub(crate) const RUN_BYTES: usize = size_of::<(Run, u32)>();
+
+/// Ranks that have a communicator in common, as one of them sees it.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub generation: u32,
+    pub size: u32,
+    /// Its own number in it; `None` in an intercommunicator.
+    pub rank: Option<u32>,
+    runs: Vec<(Run, u32)>,
+}
+
+impl Group {
+    /// From its first part.
+    pub fn new(part: &GroupPart) -> Self {
+        let mut group =
+            Self { generation: part.generation, size: part.size, rank: part.rank, runs: Vec::new() };
+        group.extend(part);
+        group
+    }
+
+    /// Adds the part that follows; any other one is left out.
+    pub fn extend(&mut self, part: &GroupPart) {
+        if part.first != self.known() {
+            return;
+        }
+        for run in &part.runs {
+            let end = self.known().saturating_add(run.count);
+            self.runs.push((*run, end));
+        }
+    }
+
+    /// Members that are known.
+    fn known(&self) -> u32 {
+        self.runs.last().map_or(0, |(_, end)| *end)
+    }
+
+    /// Whether all members are known.
+    pub fn is_complete(&self) -> bool {
+        self.known() == self.size
+    }
+
+    /// The world rank of a member; `None` for a process of another world.
+    pub fn world(&self, member: u32) -> Option<u32> {
+        let at = self.runs.partition_point(|(_, end)| *end <= member);
+        let (run, end) = self.runs.get(at)?;
+        if run.start == u32::MAX {
+            return None;
+        }
+        let steps = i64::from(member - (end - run.count));
+        u32::try_from(i64::from(run.start) + steps * i64::from(run.stride)).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_are_found_in_their_runs() {
+        let run = |start, stride, count| Run { start, stride, count };
+        let part = |first, runs| GroupPart { number: 0, generation: 1, size: 9, rank: Some(2), first, runs };
+        let mut group = Group::new(&part(0, vec![run(10, -2, 4), run(u32::MAX, 0, 2)]));
+        assert!(!group.is_complete());
+        group.extend(&part(7, vec![run(0, 1, 2)])); // not the one that follows
+        group.extend(&part(6, vec![run(40, 3, 3)]));
+        assert!(group.is_complete());
+        let all: Vec<_> = (0..10).map(|member| group.world(member)).collect();
+        let some = |ranks: [u32; 3]| ranks.map(Some);
+        assert_eq!(all[..4], [Some(10), Some(8), Some(6), Some(4)]);
+        assert_eq!(all[4..6], [None, None]);
+        assert_eq!(all[6..9], some([40, 43, 46]));
+        assert_eq!(all[9], None);
+    }
+
+    #[test]
+    fn ranks_below_none_are_none() {
+        let runs = vec![Run { start: 1, stride: -1, count: 3 }];
+        let group = Group::new(&GroupPart { number: 0, generation: 1, size: 3, rank: None, first: 0, runs });
+        assert_eq!([0, 1, 2].map(|member| group.world(member)), [Some(1), Some(0), None]);
+    }
+}

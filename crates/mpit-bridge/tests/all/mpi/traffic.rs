@@ -1,0 +1,171 @@
+//! Traffic by operation, of real programs: modelled against the messages that Open MPI reports, one-sided operations,
+//! and MPICH, whose algorithms nobody observes.
+
+use crate::mpi::support::*;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+const RANKS: u32 = 4;
+const TIMES: u64 = 10;
+
+/// By operation, kind, direction and peer: bytes and messages.
+type Cells = BTreeMap<(String, String, String, u32), (u64, u64)>;
+
+/// A command that runs the program with an agent for each rank, as on so many nodes.
+fn command(agents: &[Agent], program: &Path, wire: bool, arguments: &[&str]) -> Command {
+    let mut command = Mpi::Open.run_over("self,vader", 1);
+    command.env("THROUGHLINE_LIB_DIR", plain_shim()).env_remove("THROUGHLINE_WIRE");
+    for (rank, agent) in agents.iter().enumerate() {
+        if rank > 0 {
+            command.args([":", "-n", "1"]);
+        }
+        command.arg("-x").arg(format!("THROUGHLINE_SOCKET={}", agent.socket.display()));
+        if wire {
+            command.args(["-x", "THROUGHLINE_WIRE=1"]);
+        }
+        command.arg(env!("CARGO_BIN_EXE_throughline-exec")).arg(program).args(arguments);
+    }
+    command
+}
+
+/// The cells of each rank.
+async fn run(folder: &Path, name: &str, change: impl FnOnce(&[Agent]) -> Command) -> Vec<Cells> {
+    let mut agents: Vec<_> =
+        (0..RANKS).map(|rank| Agent::start(&folder.join(format!("{name}{rank}")))).collect();
+    let mut command = change(&agents);
+    let program = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let mut all = Vec::new();
+    for agent in &mut agents {
+        agent.until_ended(1).await;
+        all.push(agent.observed.traffic.clone());
+    }
+    let output = program.await.unwrap();
+    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+    all
+}
+
+/// Sums over directions and kinds.
+fn by_operation(cells: &Cells) -> BTreeMap<(&str, u32), (u64, u64)> {
+    let mut sums = BTreeMap::new();
+    for ((operation, _, _, peer), (bytes, messages)) in cells {
+        let sum: &mut (u64, u64) = sums.entry((operation.as_str(), *peer)).or_default();
+        *sum = (sum.0 + bytes, sum.1 + messages);
+    }
+    sums
+}
+
+fn kinds<'a>(cells: &'a Cells, operation: &str) -> Vec<&'a str> {
+    let mut kinds: Vec<_> = cells.keys().filter(|key| key.0 == operation).map(|key| key.1.as_str()).collect();
+    kinds.dedup();
+    kinds
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn models_are_what_open_mpi_reports() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/traffic.c", folder.path());
+    let measured = run(folder.path(), "w", |agents| command(agents, &program, true, &[])).await;
+    let modelled = run(folder.path(), "m", |agents| command(agents, &program, false, &[])).await;
+    for rank in 0..RANKS as usize {
+        // Open MPI 4.1 starts persistent sends without its monitoring layer.
+        let others = measured[rank].iter().filter(|(key, _)| key.1 != "measured");
+        assert_eq!(others.map(|(key, _)| key.0.as_str()).collect::<Vec<_>>(), ["send_init"]);
+        let (real, model) = (by_operation(&measured[rank]), by_operation(&modelled[rank]));
+        for operation in [
+            "allreduce",
+            "bcast",
+            "allgather",
+            "reduce",
+            "gather",
+            "scatter",
+            "alltoall",
+            "alltoallv",
+            "scan",
+            "barrier",
+            "sendrecv",
+            "send_init",
+        ] {
+            for peer in 0..RANKS {
+                let of = |cells: &BTreeMap<(&str, u32), (u64, u64)>| {
+                    cells.get(&(operation, peer)).copied().unwrap_or_default()
+                };
+                assert_eq!(of(&model), of(&real), "{operation} from {rank} to {peer}: {real:?}");
+            }
+            assert!(
+                kinds(&modelled[rank], operation).iter().all(|kind| *kind == "modelled"),
+                "{operation} of {rank}"
+            );
+        }
+        // Nobody observes libnbc: each gets it once.
+        assert_eq!(kinds(&modelled[rank], "iallreduce"), ["logical"]);
+        let sum = |cells: &BTreeMap<(&str, u32), (u64, u64)>| {
+            cells.iter().filter(|(key, _)| key.0 == "iallreduce").map(|(_, sums)| sums.0).sum::<u64>()
+        };
+        assert_eq!(sum(&model), 3 * 200 * TIMES);
+        assert!(sum(&real) > 0, "{real:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_the_monitoring_layer_traffic_is_modelled_although_messages_are_wanted() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/traffic.c", folder.path());
+    let cells = run(folder.path(), "p", |agents| {
+        let mut command = command(agents, &program, true, &[]);
+        command.env("OMPI_MCA_pml", "ob1");
+        command
+    });
+    for cells in cells.await {
+        assert_eq!(kinds(&cells, "allreduce"), ["modelled"]);
+        assert_eq!(kinds(&cells, "sendrecv"), ["modelled"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_rank_reads_comes_from_its_peer() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/traffic.c", folder.path());
+    let all = run(folder.path(), "g", |agents| command(agents, &program, false, &["one-sided"])).await;
+    for (rank, cells) in (0..).zip(&all) {
+        let of = |operation: &str, direction: &str| {
+            let matching = cells.iter().filter(|(key, _)| key.0 == operation && key.2 == direction);
+            matching.map(|(key, sums)| (key.1.as_str(), key.3, *sums)).collect::<Vec<_>>()
+        };
+        assert_eq!(of("get", "receive"), [("modelled", (rank + 1) % RANKS, (800 * TIMES, TIMES))]);
+        assert_eq!(of("get", "transmit"), []);
+        assert_eq!(of("put", "transmit"), [("modelled", (rank + 3) % RANKS, (60 * TIMES, TIMES))]);
+        for direction in ["transmit", "receive"] {
+            assert_eq!(of("fetch_and_op", direction), [("modelled", 0, (4 * TIMES, TIMES))]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn algorithms_that_nobody_observes_are_assumed_or_logical() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/traffic.c", folder.path());
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let mut command = run_with_shim(Mpi::Mpich, RANKS, &agent.socket);
+    command.arg(&program);
+    let output = agent.run(command, RANKS as usize).await;
+    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+    let cells = &agent.observed.traffic;
+    let sum = |operation: &str| {
+        let of = cells.iter().filter(|(key, _)| key.0 == operation);
+        of.map(|(_, (bytes, _))| bytes).sum::<u64>()
+    };
+    // By a binomial tree each member but the root gets all of it once: 2 on the part of the world, 3 on the world.
+    assert_eq!(kinds(cells, "bcast"), ["modelled"]);
+    assert_eq!(sum("bcast"), (2 * 3000 + 3 * 16384) * TIMES);
+    assert_eq!(kinds(cells, "iallreduce"), ["logical"]);
+    assert_eq!(sum("iallreduce"), 4 * 3 * 200 * TIMES);
+    assert_eq!(kinds(cells, "alltoallv"), ["modelled"], "it names each receiver");
+    assert_eq!(kinds(cells, "sendrecv"), ["modelled"]);
+    let ring = cells.iter().filter(|(key, _)| key.0 == "sendrecv").map(|(_, sums)| *sums);
+    assert_eq!(ring.collect::<Vec<_>>(), [(4096 * TIMES, TIMES); 4]);
+}
