@@ -244,6 +244,42 @@ impl Run {
         Batch { node, jobs: vec![job], job_ranks: (0..self.ranks()).map(rank).collect(), ..Batch::default() }
     }
 
+    /// What each of its hosts has sent to ranks of the others until `time`: an alltoall to all, messages to the next.
+    fn traffic(&self, now: i64, time: i64) -> Vec<Batch> {
+        let epoch = now - self.started * SECOND;
+        if time <= epoch || self.ended.is_some_and(|ago| time > now - ago * SECOND) {
+            return Vec::new();
+        }
+        let seconds = u64::try_from((time - epoch) / SECOND).unwrap();
+        let places = self.hosts.end - self.hosts.start;
+        // The first rank of a host stands for both.
+        let cell = |place: u64, megabytes: u64| MpiPeerCell {
+            peer: u32::try_from(place * 2).unwrap(),
+            bytes: seconds * megabytes << 20,
+            messages: seconds * megabytes,
+        };
+        let of = |own: u64| {
+            let row = |operation: &str, kind: &str, cells: Vec<MpiPeerCell>| MpiNodeTraffic {
+                time,
+                epoch,
+                since: (time - STEP_SECONDS * SECOND).max(epoch),
+                job_key: self.key(),
+                operation: operation.into(),
+                kind: kind.into(),
+                direction: "transmit".into(),
+                source: "pmpi".into(),
+                cells,
+            };
+            let others = (0..places).filter(|place| *place != own).map(|place| cell(place, 400));
+            let mpi_traffic = vec![
+                row("alltoall", "modelled", others.collect()),
+                row("isend", "measured", vec![cell((own + 1) % places, 300)]),
+            ];
+            Batch { node: format!("n{}", self.hosts.start + own + 1), mpi_traffic, ..Batch::default() }
+        };
+        (0..places).map(of).collect()
+    }
+
     /// What its ranks have done until `time`, counted since their start.
     fn done(&self, now: i64, time: i64) -> Option<Batch> {
         let epoch = now - self.started * SECOND;
@@ -346,6 +382,9 @@ impl Site {
         self.write(1, self.node(time)).await?;
         for done in RUNS.iter().filter_map(|run| run.done(start, time)) {
             self.write(1, done).await?;
+        }
+        for batch in RUNS.iter().flat_map(|run| run.traffic(start, time)) {
+            self.write(1, batch).await?;
         }
         Ok(())
     }

@@ -225,7 +225,7 @@ describe('over the map', () => {
     await until('jobs are offered', async () => (await page.getByTestId('job').locator('option').count()) > 2)
     await page.getByTestId('job').selectOption(JOB)
     // Six hosts on two leaves: their cables, and of each leaf both ways up.
-    await page.getByTestId('overlaid').getByText(`${JOB}: 6 adapters, 10 links between them are lit.`).waitFor()
+    await page.getByTestId('overlaid').getByText(`${JOB}: 6 adapters, 10 links that it could use`).waitFor()
     // Beside the map: over it, it would hide names.
     const [note, map] = [await page.getByTestId('overlaid').boundingBox(), await page.getByTestId('map').boundingBox()]
     expect((note?.y ?? 0) + (note?.height ?? 0)).toBeLessThanOrEqual(map?.y ?? 0)

@@ -3,11 +3,11 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, colours, rgb } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
-import { counted, short, used } from '../text.ts'
+import { counted, percent, short, used } from '../text.ts'
 import { setQuery } from '../url.ts'
 import { around, cameraOf, cameraText } from './camera.ts'
 import { type Placed, HOST_ROWS } from './layout.ts'
-import { linkName, valuesOf } from './model.ts'
+import { type Values, linkName, valuesOf } from './model.ts'
 import { type Pick, type Steps, emphasise, isPlaced, linksOf } from './picture.ts'
 import { FabricView } from './view.ts'
 
@@ -18,6 +18,8 @@ interface Props {
   /** Nodes and links of a job or a multicast group. */
   overlaid: { nodes: readonly number[]; links: readonly number[] } | null
   pick: Pick | null
+  /** What the chosen job put on links, where that colours them. */
+  own: Values | null
   load: Load | undefined
   quantity: Quantity
   preferences: Preferences
@@ -111,7 +113,7 @@ function foundWithNeighbours(topology: Topology, near: number[][], placed: Place
 }
 
 /** What lies under the pointer. */
-function Tip({ topology, load, quantity, placed, hover }: Props & { hover: { pick: Pick; x: number; y: number } }) {
+function Tip({ topology, load, quantity, placed, own, hover }: Props & { hover: { pick: Pick; x: number; y: number } }) {
   const at = useRef<HTMLDivElement>(null)
   useEffect(() => {
     // Through the object model: the content security policy allows no style attributes.
@@ -129,6 +131,7 @@ function Tip({ topology, load, quantity, placed, hover }: Props & { hover: { pic
     text = [linkName(topology, i)]
     if (values !== null && quantity === 'errors') text.push(`${a}: ${format(values.a[i])}`, `${b}: ${format(values.b[i])}`)
     else if (values !== null) text.push(`${a} → ${b}: ${format(values.a[i])}`, `${b} → ${a}: ${format(values.b[i])}`)
+    if (own !== null) text.push(`the job's own bytes → ${percent(own.a[i])}, ← ${percent(own.b[i])}`)
   } else {
     const i = hover.pick.node
     const hosts = placed.folded.get(i)?.length

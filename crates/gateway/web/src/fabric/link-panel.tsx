@@ -1,4 +1,4 @@
-// The table of a chosen link: what it carried, counters of both ends, routes and jobs that cross it, events.
+// The table of a chosen link: what it carried and whose bytes that was, counters of both ends, routes and jobs that cross it, events.
 import { useMemo } from 'preact/hooks'
 import { type Link, type LinkEnd, type Topology, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
@@ -8,6 +8,7 @@ import type { Preferences } from '../shell/preferences.ts'
 import { MaybeStale, Status } from '../shell/status.tsx'
 import { counted, jobName, moment, rate, used } from '../text.ts'
 import { jobPath, nodePath, rangeBefore } from '../url.ts'
+import { Contributors } from './contributors.tsx'
 import { hostOf, linkId, linkName } from './model.ts'
 import type { Pick } from './picture.ts'
 
@@ -42,6 +43,7 @@ export function LinkPanel({ topology, link, query, preferences, choose }: Props)
       {data && (
         <MaybeStale live={live}>
           <Facts data={data} />
+          <Contributors subnet={topology.subnet} link={linkId(topology, link)} query={query} preferences={preferences} />
           <Charts data={data} preferences={preferences} />
           <Jobs data={data} />
           <Counters a={data.ends.a} b={data.ends.b} />
@@ -114,7 +116,8 @@ function Jobs({ data }: { data: Link }) {
   const { jobs, is_complete } = data.jobs
   return (
     <>
-      <h3>Jobs whose hosts reach each other over it</h3>
+      <h3>Jobs that could use it</h3>
+      <p class="dim">By the routes between their hosts, whether or not they send anything.</p>
       {jobs.length === 0 ? <p class="dim">None{is_complete ? '' : ' that is known: not all were looked at'}.</p> : (
         <ul>
           {jobs.map((job) => (

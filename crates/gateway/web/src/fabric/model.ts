@@ -52,6 +52,11 @@ export function valuesOf(load: Load, quantity: Quantity): Values {
   return { a: perSecond(load.errors.a), b: perSecond(load.errors.b) }
 }
 
+/** Steps of colour of what one job put on links. */
+export function stepsOfShares(values: Values): Steps {
+  return { a: Uint8Array.from(values.a, (share) => step('utilisation', share)), b: Uint8Array.from(values.b, (share) => step('utilisation', share)) }
+}
+
 /** Steps of colour; all unknown while the load is of another topology. */
 export function stepsOf(topology: Topology, load: Load | undefined, quantity: Quantity): Steps {
   const count = topology.links.a.length

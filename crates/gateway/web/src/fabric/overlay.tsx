@@ -1,8 +1,8 @@
 // What is laid over the map: a job that runs now or that the URL names, or a multicast group; and what it lights, in words.
-import type { Groups, Job, Jobs, Overlay, Topology, Tree } from '../api/client.ts'
+import type { Groups, Job, JobLinkShares, Jobs, Overlay, Topology, Tree } from '../api/client.ts'
 import { address, part } from '../api/client.ts'
 import { type Live, useLive } from '../api/live.ts'
-import { counted, jobName } from '../text.ts'
+import { clock, counted, jobName } from '../text.ts'
 import { jobPath, setQuery } from '../url.ts'
 import { mlidText } from './model.ts'
 
@@ -22,6 +22,15 @@ export function useOverlay(base: string, query: URLSearchParams): Live<Overlay |
   const [job, group, at] = [query.get('job'), query.get('group'), query.get('t') ?? undefined]
   const tree = group === null ? null : address(`${base}/groups/${part(group)}`, { at })
   return useLive<Overlay | Tree>(job === null ? tree : address(`${base}/jobs/${part(job)}`, { at: at ?? 'latest' }), OVERLAY_MS)
+}
+
+/** Links of a job whose shares colour the map: more than a job of a thousand hosts uses at once. */
+const SHARES_MOST = 1000
+
+/** What the job that the URL names put on links, in the minutes before the time of the URL. */
+export function useJobShares(query: URLSearchParams): Live<JobLinkShares> {
+  const [job, at] = [query.get('job'), query.get('t') ?? undefined]
+  return useLive<JobLinkShares>(job === null ? null : address(`/jobs/${part(job)}/link-shares`, { to: at, limit: SHARES_MOST }), OVERLAY_MS)
 }
 
 /** Menus of jobs and groups. */
@@ -49,6 +58,11 @@ export function OverlayChoice({ base, query }: { base: string; query: URLSearchP
         </select>
       </label>
       {chosen !== null && <a href={jobPath(chosen)}>open job</a>}
+      {chosen !== null && (
+        <button type="button" aria-pressed={query.get('bytes') !== 'all'} onClick={() => setQuery({ bytes: query.get('bytes') === 'all' ? undefined : 'all' }, true)}>
+          Only its bytes
+        </button>
+      )}
       {(trees.length > 0 || group !== null) && (
         <label>
           Multicast{' '}
@@ -68,16 +82,18 @@ export function OverlayChoice({ base, query }: { base: string; query: URLSearchP
 }
 
 /** What is laid over the map, in words. */
-export function Overlaid({ overlay, topology }: { overlay: Overlay | Tree; topology: Topology }) {
+export function Overlaid({ overlay, topology, shares, coloured }: { overlay: Overlay | Tree; topology: Topology; shares: JobLinkShares | undefined; coloured: number | null }) {
   const isTree = 'mlid' in overlay
   const name = isTree ? `Multicast ${mlidText(overlay.mlid)}` : overlay.job_key
-  const links = `${counted(overlay.links.link.length, 'link')} ${isTree ? 'that carry it' : 'between them'}`
+  const links = `${counted(overlay.links.link.length, 'link')} ${isTree ? 'that carry it' : 'that it could use'}`
   const isPart = !isTree && !overlay.is_complete
+  const isCut = shares !== undefined && shares.links.length < shares.count
   return (
     <span class="overlaid" role="status" data-testid="overlaid">
       {overlay.topology !== topology.version
         ? `${name} was placed on the fabric of another time: it is not shown here.`
-        : `${name}: ${counted(overlay.nodes.length, 'adapter')}, ${links} are lit${isPart ? ', as far as forwarding tables are known' : ''}.`}
+        : `${name}: ${counted(overlay.nodes.length, 'adapter')}, ${links}${coloured === null ? ' are lit' : ''}${isPart ? ', as far as forwarding tables are known' : ''}.`}
+      {coloured !== null && shares !== undefined && ` Lit and coloured: its own bytes on ${counted(coloured, 'link')}, as shares of their speed, ${clock(shares.from_ms)} to ${clock(shares.to_ms)}${isCut ? `; of its links the ${shares.links.length} fullest` : ''}.`}
     </span>
   )
 }

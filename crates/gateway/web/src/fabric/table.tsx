@@ -4,7 +4,7 @@ import type { Load, Topology } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
 import { matches, rate, short, used } from '../text.ts'
-import { linkName, valuesOf, worstFirst } from './model.ts'
+import { type Values, linkName, valuesOf, worstFirst } from './model.ts'
 import type { Pick } from './picture.ts'
 import { Swatch } from './swatch.tsx'
 
@@ -16,12 +16,14 @@ interface Props {
   load: Load | undefined
   quantity: Quantity
   preferences: Preferences
+  /** What the chosen job put on links, in place of all that they carry. */
+  own: Values | null
   choose: (pick: Pick) => void
 }
 
-export function LinkTable({ topology, load, quantity, preferences, choose }: Props) {
+export function LinkTable({ topology, load, quantity, preferences, own, choose }: Props) {
   const [words, setWords] = useState('')
-  const values = useMemo(() => (load === undefined ? undefined : valuesOf(load, quantity)), [load, quantity])
+  const values = useMemo(() => own ?? (load === undefined ? undefined : valuesOf(load, quantity)), [load, quantity, own])
   const order = useMemo(() => {
     const all = values === undefined ? topology.links.a.map((_, i) => i) : worstFirst(values)
     return words.trim() === '' ? all : all.filter((i) => matches(linkName(topology, i), words.trim()))
@@ -35,7 +37,7 @@ export function LinkTable({ topology, load, quantity, preferences, choose }: Pro
       </label>
       <table>
         <caption>
-          {Math.min(order.length, ROWS)} of {order.length} links, the highest {quantity} first
+          {Math.min(order.length, ROWS)} of {order.length} links, the highest {own === null ? quantity : 'share of their speed by the job'} first
         </caption>
         <thead>
           <tr>

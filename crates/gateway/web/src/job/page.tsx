@@ -6,6 +6,7 @@ import { State } from '../shell/state.tsx'
 import { MaybeStale, Status } from '../shell/status.tsx'
 import { bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
+import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
 import { Timeline } from './timeline.tsx'
 
@@ -93,6 +94,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
         <Operations data={data} />
         <MatrixView {...shared} kinds={data.matrices} />
       </div>
+      <BusiestLinks job={shared.job} isLive={isLive} query={query} />
       <Timeline {...shared} operations={data.operations.map((o) => o.operation)} />
     </>
   )

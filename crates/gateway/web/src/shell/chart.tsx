@@ -13,7 +13,7 @@ export interface Series {
 export type Unit = 'share' | 'used' | 'rate' | 'bytes' | 'count' | 'seconds'
 
 /** Line colours that colour-blind readers can tell apart (Okabe and Ito's order, adapted to each ground). */
-const LINES = {
+export const LINES = {
   light: ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#8a6d00', '#3a9bd0', '#5b5b5b', '#8c2d04'],
   dark: ['#56b4e9', '#ff8f3f', '#2fd1a2', '#e59ac5', '#f0e442', '#9ccbff', '#c2c2c2', '#ffb48a'],
 }
