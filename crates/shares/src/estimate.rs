@@ -1,16 +1,20 @@
 //! Shares of links, fitted to what ports counted.
 //!
 //! Known traffic (measured, modelled or logical) is laid along its routes. What a host port counted beyond it is traffic
-//! that nobody reported: it is spread over the ports that received beyond what is known, in proportion (the gravity model of
-//! tomogravity: Zhang, Roughan, Duffield, Greenberg 2003). Then all of it is fitted to the counters of all links by
+//! that nobody reported: where a sender's is just what one or two ports received, it is their flow; all other is spread over
+//! the ports that received beyond what is known, in proportion (the gravity model of tomogravity: Zhang, Roughan, Duffield,
+//! Greenberg 2003). Then all of it is fitted to the counters of all links by
 //! multiplicative steps (iterative proportional fitting), in which traffic moves the more the less certain it is and reported
 //! traffic stays within its own bounds. What is left on a link is its rest, so that shares add up to what was counted.
 
+mod exact;
 mod fit;
 mod interval;
+mod model;
 mod unknown;
 
-use crate::network::{Path, Routes};
+use crate::network::Routes;
+use model::Model;
 
 /// How the bytes of a share are known, the best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -105,88 +109,17 @@ pub struct LinkShares {
 /// unknown way, between ports that are not there, or within one port adds to no link.
 #[must_use]
 pub fn estimate(routes: &impl Routes, flows: &[Flow], counted: &[Option<f64>]) -> Vec<LinkShares> {
-    let mut parts = Parts::default();
-    let ports = routes.ports().len();
-    let is_usable =
-        |flow: &&Flow| flow.bytes > 0.0 && flow.from < ports && flow.to < ports && flow.from != flow.to;
-    // Flows of one pair of ports one after the other: its way is looked up once.
-    let mut ordered: Vec<&Flow> = flows.iter().filter(is_usable).collect();
-    ordered.sort_by_key(|flow| (flow.from, flow.to));
-    for pair in ordered.chunk_by(|one, other| (one.from, one.to) == (other.from, other.to)) {
-        let Some(path) = routes.path(pair[0].from, pair[0].to) else { continue };
-        for flow in pair {
-            parts.add(Contributor::Reported(flow.contributor), &path, flow.bytes, flow.error, flow.kind);
+    let mut model = Model::of(routes, flows, counted.len());
+    if model.branches.len() > model.bundles.len() {
+        // Which of its ports a host used must be known roughly before what it sent beyond reported traffic is looked for.
+        fit::to_counters(&mut model, counted);
+    }
+    for pair in unknown::traffic(routes, &model, counted) {
+        if let Some(path) = routes.path(pair.from, pair.to) {
+            model.add_unreported(pair.from, pair.bytes, pair.most, &path);
         }
     }
-    for (from, to, bytes) in unknown::traffic(routes.ports(), &parts, counted) {
-        if let Some(path) = routes.path(from, to) {
-            parts.add(Contributor::Unreported { port: from }, &path, bytes, 1.0, Kind::Unreported);
-        }
-    }
-    fit::to_counters(&mut parts, counted);
-    interval::shares(&parts, counted)
-}
-
-/// One flow on one link that it uses or may use.
-#[derive(Clone, Copy, Debug)]
-struct Use {
-    link: u32,
-    flow: u32,
-    /// Uses of the same flow with the same number share its bytes; of a link that it certainly uses it is the only one.
-    stage: u32,
-    /// The part of the flow's bytes that is here; 1 where it is certain.
-    part: f64,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct PartFlow {
-    contributor: Contributor,
-    kind: Kind,
-    /// As reported.
-    prior: f64,
-    /// As fitted.
-    bytes: f64,
-    error: f64,
-}
-
-impl PartFlow {
-    fn low(&self) -> f64 {
-        (self.prior * (1.0 - self.error)).max(0.0)
-    }
-
-    fn high(&self) -> f64 {
-        self.prior * (1.0 + self.error)
-    }
-}
-
-/// All flows with the links that they use.
-#[derive(Default)]
-struct Parts {
-    flows: Vec<PartFlow>,
-    uses: Vec<Use>,
-    stages: u32,
-}
-
-impl Parts {
-    fn add(&mut self, contributor: Contributor, path: &Path, bytes: f64, error: f64, kind: Kind) {
-        let flow = u32::try_from(self.flows.len()).unwrap_or(u32::MAX);
-        self.flows.push(PartFlow { contributor, kind, prior: bytes, bytes, error });
-        for stage in &path.0 {
-            let links = stage.links();
-            let part = 1.0 / links.len().max(1) as f64;
-            self.uses.extend(links.iter().map(|link| Use { link: link.0, flow, stage: self.stages, part }));
-            self.stages += 1;
-        }
-    }
-
-    /// Bytes on each link as the flows are now.
-    fn sums(&self, links: usize) -> Vec<f64> {
-        let mut sums = vec![0.0; links];
-        for used in &self.uses {
-            if let Some(sum) = sums.get_mut(used.link as usize) {
-                *sum += self.flows[used.flow as usize].bytes * used.part;
-            }
-        }
-        sums
-    }
+    model.arrange(counted.len());
+    fit::to_counters(&mut model, counted);
+    interval::shares(&model, counted)
 }

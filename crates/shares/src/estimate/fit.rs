@@ -1,11 +1,12 @@
 //! The fit of all flows to the counters of all links.
 
-use super::{Kind, Parts};
+use super::Kind;
+use super::model::{Bundle, Class, Model};
 
-/// Passes over all links. Shares change by less than a thousandth of a link after some ten.
+/// Passes over all links at most.
 const PASSES: usize = 40;
 /// A pass that changes no link by more than this part of it is the last.
-const CLOSE: f64 = 1e-4;
+const CLOSE: f64 = 3e-4;
 /// A single step multiplies by this at most, so that one odd counter upsets nothing.
 const STEP: f64 = 4.0;
 
@@ -21,69 +22,90 @@ fn follows(kind: Kind) -> f64 {
 
 const KINDS: [Kind; 4] = [Kind::Measured, Kind::Modelled, Kind::Logical, Kind::Unreported];
 
-/// Moves the flows' bytes, within the bounds of those that were reported, and their parts on links of which they use any.
-pub(super) fn to_counters(parts: &mut Parts, counted: &[Option<f64>]) {
-    let mut by_link = vec![Vec::new(); counted.len()];
-    let mut stage_sizes = vec![0_u32; parts.stages as usize];
-    for (number, used) in parts.uses.iter().enumerate() {
-        stage_sizes[used.stage as usize] += 1;
-        if let Some(uses) = by_link.get_mut(used.link as usize) {
-            uses.push(u32::try_from(number).unwrap_or(u32::MAX));
+/// Multiplies a bundle's classes by the factor of their kind, within the bounds of what was reported.
+fn multiply(bundle: &mut Bundle, classes: &mut [Class], factors: [f64; 4]) {
+    let mut sum = 0.0;
+    for class in &mut classes[bundle.classes.start as usize..bundle.classes.end as usize] {
+        class.bytes *= factors[class.kind as usize];
+        if class.kind != Kind::Unreported {
+            class.bytes = class.bytes.clamp(class.low, class.high);
         }
+        sum += class.bytes;
     }
-    let is_choice = |stage: u32| stage_sizes[stage as usize] > 1;
+    bundle.bytes = sum;
+}
+
+/// Moves the flows' bytes, within the bounds of those that were reported, and their parts on links of which they use any.
+pub(super) fn to_counters(model: &mut Model<'_>, counted: &[Option<f64>]) {
     for _ in 0..PASSES {
         let mut largest = 0.0_f64;
-        for (link, uses) in by_link.iter().enumerate() {
-            let Some(target) = counted[link] else { continue };
-            let sum: f64 = uses
-                .iter()
-                .map(|number| {
-                    let used = parts.uses[*number as usize];
-                    parts.flows[used.flow as usize].bytes * used.part
-                })
-                .sum();
+        for (link, target) in counted.iter().enumerate() {
+            let Some(target) = *target else { continue };
+            let sum = model.sum(link);
             if sum <= 0.0 || target <= 0.0 && sum <= 1.0 {
                 continue;
             }
             let ratio = (target / sum).clamp(1.0 / STEP, STEP);
-            largest = largest.max((ratio - 1.0).abs());
-            let factors = KINDS.map(|kind| ratio.powf(follows(kind)));
-            for number in uses {
-                let used = &mut parts.uses[*number as usize];
-                if is_choice(used.stage) {
-                    // Which of its links a flow takes is quite unknown: the part follows the counter whole.
-                    used.part *= ratio;
-                    continue;
-                }
-                let flow = &mut parts.flows[used.flow as usize];
-                flow.bytes *= factors[flow.kind as usize];
-                if flow.kind != Kind::Unreported {
-                    flow.bytes = flow.bytes.clamp(flow.low(), flow.high());
-                }
+            if (ratio - 1.0).abs() > CLOSE / 3.0 {
+                let moved = step(model, link, ratio);
+                largest = largest.max(moved.abs() / target.max(1.0));
             }
         }
-        normalise(parts, &stage_sizes);
+        settle(model);
         if largest < CLOSE {
             break;
         }
     }
 }
 
-/// The parts of a stage add up to the flow.
-fn normalise(parts: &mut Parts, stage_sizes: &[u32]) {
-    if stage_sizes.iter().all(|size| *size < 2) {
-        return;
-    }
-    let mut sums = vec![0.0; stage_sizes.len()];
-    for used in &parts.uses {
-        sums[used.stage as usize] += used.part;
-    }
-    for used in &mut parts.uses {
-        if stage_sizes[used.stage as usize] > 1 {
-            let sum = sums[used.stage as usize];
-            used.part =
-                if sum > 0.0 { used.part / sum } else { 1.0 / f64::from(stage_sizes[used.stage as usize]) };
+/// What uses a link follows the ratio of its counter to the sum. Returns by how many bytes the link's sum changed.
+fn step(model: &mut Model<'_>, link: usize, ratio: f64) -> f64 {
+    let factors = KINDS.map(|kind| ratio.powf(follows(kind)));
+    let Model { certain, chosen, branches, bundles, classes, choices, .. } = model;
+    let mut moved = 0.0;
+    for number in certain.of(link) {
+        let branch = &mut branches[*number as usize];
+        let bundle = &mut bundles[branch.bundle as usize];
+        if bundle.branches.len() > 1 {
+            // Which ports a host uses is quite unknown: the part follows the counter whole.
+            branch.weight *= ratio;
+        } else {
+            multiply(bundle, classes, factors);
         }
+        let bytes = bundle.bytes * branch.weight;
+        moved += bytes - branch.bytes;
+        branch.bytes = bytes;
     }
+    for (choice, place) in chosen.of(link) {
+        let choice = &mut choices[*choice as usize];
+        let part = &mut choice.parts[*place as usize];
+        moved += choice.bytes * *part * (ratio - 1.0);
+        *part *= ratio;
+    }
+    moved
+}
+
+/// Parts add up to the whole again. By how much they did not is what the counters of all their links say of the whole.
+fn settle(model: &mut Model<'_>) {
+    let Model { branches, bundles, classes, choices, .. } = model;
+    for choice in choices {
+        let sum: f64 = choice.parts.iter().sum();
+        if sum <= 0.0 {
+            let even = 1.0 / choice.parts.len() as f64;
+            choice.parts.iter_mut().for_each(|part| *part = even);
+            continue;
+        }
+        choice.parts.iter_mut().for_each(|part| *part /= sum);
+    }
+    for bundle in bundles.iter_mut().filter(|bundle| bundle.branches.len() > 1) {
+        let own = &mut branches[bundle.branches.start as usize..bundle.branches.end as usize];
+        let sum: f64 = own.iter().map(|branch| branch.weight).sum();
+        let even = 1.0 / own.len() as f64;
+        own.iter_mut().for_each(|branch| branch.weight = if sum > 0.0 { branch.weight / sum } else { even });
+        // A branch met the counters of some four links.
+        let ratio = sum.powf(0.25).clamp(1.0 / STEP, STEP);
+        multiply(bundle, classes, KINDS.map(|kind| ratio.powf(follows(kind))));
+        own.iter_mut().for_each(|branch| branch.bytes = bundle.bytes * branch.weight);
+    }
+    model.sum_choices();
 }

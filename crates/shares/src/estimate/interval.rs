@@ -1,13 +1,15 @@
 //! Shares of fitted flows, with the bounds within which each must lie.
 
-use super::{Contributor, Kind, LinkShares, Parts, Share};
-use std::collections::HashMap;
+use super::model::Model;
+use super::{Contributor, Kind, LinkShares, Share};
 
 /// A port's own counter is believed to this part of it: readings of two ports are not of the same moment.
 const COUNTER_ERROR: f64 = 0.005;
 
+/// A contributor's part of a link, or of a set of links.
 #[derive(Clone, Copy)]
-struct Sum {
+struct Part {
+    contributor: Contributor,
     bytes: f64,
     low: f64,
     high: f64,
@@ -15,77 +17,109 @@ struct Sum {
     is_bound: bool,
 }
 
-/// What each contributor has on each link.
-pub(super) fn shares(parts: &Parts, counted: &[Option<f64>]) -> Vec<LinkShares> {
-    let mut sums: Vec<HashMap<Contributor, Sum>> = vec![HashMap::new(); counted.len()];
-    // What the links of a stage counted: what a flow can't have sent over the others, it sent over this one.
-    let mut capacity = vec![(0.0, 0_u32); parts.stages as usize];
-    for used in &parts.uses {
-        let (bytes, links) = &mut capacity[used.stage as usize];
-        *bytes += counted.get(used.link as usize).copied().flatten().unwrap_or(f64::INFINITY);
-        *links += 1;
-    }
-    for used in &parts.uses {
-        let Some(link) = sums.get_mut(used.link as usize) else { continue };
-        let flow = &parts.flows[used.flow as usize];
-        let here = counted[used.link as usize].unwrap_or(f64::INFINITY);
-        let (all, links) = capacity[used.stage as usize];
-        let (low, high) = match flow.kind {
-            Kind::Unreported => (0.0, f64::INFINITY),
-            _ if links > 1 => ((flow.low() - (all - here)).max(0.0), flow.high()),
-            _ => (flow.low(), flow.high()),
-        };
-        let sum = link.entry(flow.contributor).or_insert(Sum {
-            bytes: 0.0,
-            low: 0.0,
-            high: 0.0,
-            kind: flow.kind,
-            is_bound: false,
-        });
-        sum.bytes += flow.bytes * used.part;
-        sum.low += if low.is_finite() { low } else { 0.0 };
-        sum.high += high.min(here);
-        sum.kind = sum.kind.max(flow.kind);
-        sum.is_bound |= links > 1;
-    }
-    sums.into_iter().zip(counted).map(|(sums, counted)| of_link(sums, *counted)).collect()
+/// One part for each contributor.
+fn merge(mut parts: Vec<Part>) -> Vec<Part> {
+    parts.sort_unstable_by_key(|part| part.contributor);
+    parts.dedup_by(|later, first| {
+        let is_same = later.contributor == first.contributor;
+        if is_same {
+            first.bytes += later.bytes;
+            first.low += later.low;
+            first.high += later.high;
+            first.kind = first.kind.max(later.kind);
+            first.is_bound |= later.is_bound;
+        }
+        is_same
+    });
+    parts
 }
 
-fn of_link(sums: HashMap<Contributor, Sum>, counted: Option<f64>) -> LinkShares {
-    let total: f64 = sums.values().map(|sum| sum.bytes).sum();
+/// What each contributor has on each link.
+pub(super) fn shares(model: &Model<'_>, counted: &[Option<f64>]) -> Vec<LinkShares> {
+    let choices: Vec<Vec<Part>> =
+        model.choices.iter().map(|choice| of_branches(model, &choice.branches)).collect();
+    let links = counted.iter().enumerate();
+    links
+        .map(|(link, counted_here)| {
+            let mut parts = of_branches(model, model.certain.of(link));
+            let is_single = parts.is_empty() || model.chosen.of(link).is_empty();
+            for (number, place) in model.chosen.of(link) {
+                let choice = &model.choices[*number as usize];
+                let here = counted_here.unwrap_or(f64::INFINITY);
+                // What a flow can't have sent over the others, it sent over this one.
+                let others = choice.links.iter().filter(|other| **other as usize != link);
+                let others: f64 = others.map(|other| counted[*other as usize].unwrap_or(f64::INFINITY)).sum();
+                parts.extend(choices[*number as usize].iter().map(|part| Part {
+                    bytes: part.bytes * choice.parts[*place as usize],
+                    low: (part.low - others * (1.0 + COUNTER_ERROR)).max(0.0),
+                    high: part.high.min(here * (1.0 + COUNTER_ERROR)),
+                    is_bound: true,
+                    ..*part
+                }));
+            }
+            if !is_single || model.chosen.of(link).len() > 1 {
+                parts = merge(parts);
+            }
+            of_link(parts, *counted_here)
+        })
+        .collect()
+}
+
+/// Parts of all that some branches carry.
+fn of_branches(model: &Model<'_>, branches: &[u32]) -> Vec<Part> {
+    let mut parts = Vec::with_capacity(branches.len());
+    for run in branches
+        .chunk_by(|one, other| model.branches[*one as usize].bundle == model.branches[*other as usize].bundle)
+    {
+        let bundle = &model.bundles[model.branches[run[0] as usize].bundle as usize];
+        let weight: f64 = run.iter().map(|branch| model.branches[*branch as usize].weight).sum();
+        // A bundle of which only some branches come here may be here with nothing, or with all.
+        let is_whole = run.len() == bundle.branches.len();
+        for class in &model.classes[bundle.classes.start as usize..bundle.classes.end as usize] {
+            for (contributor, part) in model.contributors(class) {
+                parts.push(Part {
+                    contributor,
+                    bytes: class.bytes * part * weight,
+                    low: if is_whole { class.low * part } else { 0.0 },
+                    high: class.high * part,
+                    kind: class.kind,
+                    is_bound: !is_whole,
+                });
+            }
+        }
+    }
+    merge(parts)
+}
+
+fn of_link(parts: Vec<Part>, counted: Option<f64>) -> LinkShares {
+    let total: f64 = parts.iter().map(|part| part.bytes).sum();
     // More than was counted can't have passed: all are scaled down alike.
     let scale =
         counted.filter(|counted| total > *counted && total > 0.0).map_or(1.0, |counted| counted / total);
     let most = counted.map_or(f64::INFINITY, |counted| counted * (1.0 + COUNTER_ERROR));
     let least = counted.map_or(0.0, |counted| counted * (1.0 - COUNTER_ERROR));
-    let is_reported = |contributor: &Contributor| matches!(contributor, Contributor::Reported(_));
-    let of_reported = |value: fn(&Sum) -> f64| -> f64 {
-        sums.iter().filter(|(contributor, _)| is_reported(contributor)).map(|(_, sum)| value(sum)).sum()
-    };
-    let (reported_low, reported_high) = (of_reported(|sum| sum.low), of_reported(|sum| sum.high));
-    let unreported = sums.keys().filter(|contributor| !is_reported(contributor)).count();
-    let mut shares: Vec<Share> = sums
+    let (low, high) = parts.iter().fold((0.0, 0.0), |(low, high), part| (low + part.low, high + part.high));
+    let mut shares: Vec<Share> = parts
         .iter()
-        .map(|(contributor, sum)| {
-            let bytes = sum.bytes * scale;
-            let (low, high) = if is_reported(contributor) {
-                (sum.low.min(most), sum.high.min(most))
-            } else {
-                // What reported traffic can't have been; a single unreported sender has all of it.
-                let alone = if unreported == 1 { least - reported_high } else { 0.0 };
-                (alone.max(0.0), (most - reported_low).clamp(0.0, sum.high.max(bytes)))
+        .map(|part| {
+            let bytes = part.bytes * scale;
+            // What the others can't have been; but a part of a link may belong to nobody known.
+            let at_most = part.high.min((most - (low - part.low)).max(0.0));
+            let at_least = match part.kind {
+                Kind::Unreported => part.low.max(least - (high - part.high)),
+                _ => part.low,
             };
             Share {
-                contributor: *contributor,
+                contributor: part.contributor,
                 bytes,
-                low: low.min(bytes),
-                high: high.max(bytes),
-                kind: sum.kind,
-                is_bound: sum.is_bound,
+                low: at_least.min(at_most).clamp(0.0, bytes),
+                high: at_most.max(bytes),
+                kind: part.kind,
+                is_bound: part.is_bound,
             }
         })
         .collect();
-    shares.sort_by(|one, other| {
+    shares.sort_unstable_by(|one, other| {
         other.bytes.total_cmp(&one.bytes).then(one.contributor.cmp(&other.contributor))
     });
     let rest = counted.map_or(0.0, |counted| (counted - total * scale).max(0.0));

@@ -1,97 +1,76 @@
 //! Shares of links against what really flowed.
 
-use crate::generator::{FatTree, Options, Scene};
-use throughline_shares::estimate::{Contributor, Flow, Kind, LinkShares, estimate};
+use crate::generator::errors::{Errors, at};
+use crate::generator::fabric::{Fabric, Shape};
+use crate::generator::{MEASURED, Options};
+use throughline_shares::estimate::{Contributor, Flow, Kind, estimate};
 use throughline_shares::network::Routes;
-
-/// Errors of shares, in points of a link, of links that carry at least a fifth of the fullest one; and how many of the
-/// true shares lie within their bounds.
-#[derive(Default)]
-struct Errors {
-    points: Vec<f64>,
-    inside: usize,
-    outside: usize,
-}
-
-impl Errors {
-    fn add(&mut self, scene: &Scene, shares: &[LinkShares]) {
-        for (link, found) in shares.iter().enumerate() {
-            let counted = scene.counted[link].unwrap();
-            adds_up(found, counted);
-            if counted < scene.fullest() / 5.0 {
-                continue;
-            }
-            let contributors = scene.truth.keys().filter(|(of, _)| *of as usize == link).map(|(_, who)| *who);
-            let all: std::collections::BTreeSet<_> =
-                contributors.chain(found.shares.iter().map(|share| share.contributor)).collect();
-            for who in all {
-                let truth = scene.truth.get(&(link as u32, who)).copied().unwrap_or(0.0);
-                let share = found.shares.iter().find(|share| share.contributor == who);
-                self.points.push((share.map_or(0.0, |share| share.bytes) - truth).abs() / counted * 100.0);
-                let is_inside = share.is_some_and(|share| {
-                    assert!(share.low <= share.bytes && share.bytes <= share.high, "{share:?}");
-                    let slack = counted * 0.001;
-                    (share.low - slack..=share.high + slack).contains(&truth)
-                });
-                if is_inside { self.inside += 1 } else { self.outside += 1 }
-            }
-        }
-    }
-
-    fn at(&mut self, part: f64) -> f64 {
-        self.points.sort_by(f64::total_cmp);
-        self.points[((self.points.len() - 1) as f64 * part) as usize]
-    }
-
-    fn inside(&self) -> f64 {
-        self.inside as f64 / (self.inside + self.outside) as f64
-    }
-}
-
-fn adds_up(found: &LinkShares, counted: f64) {
-    let sum: f64 = found.shares.iter().map(|share| share.bytes).sum::<f64>() + found.rest;
-    assert!((sum - counted).abs() <= counted * 1e-9 + 1.0, "shares and rest {sum}, counted {counted}");
-}
-
-fn over(seeds: std::ops::Range<u64>, options: Options) -> Errors {
-    let mut errors = Errors::default();
-    for seed in seeds {
-        let scene = Scene::new(seed, options);
-        errors.add(&scene, &estimate(&scene.tree, &scene.flows, &scene.counted));
-    }
-    errors
-}
-
-const MEASURED: Options =
-    Options { jobs: 4, strangers: 0, kind: Kind::Measured, error: 0.03, is_adaptive: false };
 
 #[test]
 fn measured_traffic_without_strangers_is_within_a_point() {
-    let mut errors = over(0..200, MEASURED);
-    assert!(errors.at(0.5) < 0.5 && errors.at(0.99) < 2.0, "{} {}", errors.at(0.5), errors.at(0.99));
+    let errors = Errors::over(0..200, MEASURED);
+    assert!(at(&errors.jobs, 0.5) < 0.5 && at(&errors.jobs, 0.99) < 2.0, "{:?}", tail(&errors));
     assert!(errors.inside() > 0.99, "{}", errors.inside());
 }
 
 #[test]
 fn a_stranger_is_found_and_given_to_no_job() {
     let options = Options { strangers: 1, ..MEASURED };
-    let mut errors = over(0..300, options);
-    assert!(errors.at(0.5) < 0.5 && errors.at(0.99) < 3.0, "{} {}", errors.at(0.5), errors.at(0.99));
+    let errors = Errors::over(0..300, options);
+    assert!(at(&errors.jobs, 0.5) < 0.5 && at(&errors.jobs, 0.99) < 3.0, "{:?}", tail(&errors));
+    assert!(at(&errors.strangers, 0.95) < 3.0, "{:?}", tail(&errors));
     assert!(errors.inside() > 0.99, "{}", errors.inside());
-    let mut errors = over(0..300, Options { kind: Kind::Modelled, error: 0.06, ..options });
-    assert!(errors.at(0.5) < 1.0 && errors.at(0.95) < 3.0, "{} {}", errors.at(0.5), errors.at(0.95));
+    let errors = Errors::over(0..300, Options { kind: Kind::Modelled, error: 0.06, ..options });
+    assert!(at(&errors.jobs, 0.5) < 1.0 && at(&errors.jobs, 0.95) < 3.0, "{:?}", tail(&errors));
     assert!(errors.inside() > 0.99, "{}", errors.inside());
 }
 
 #[test]
 fn bounds_under_adaptive_routing_hold_the_truth() {
-    let errors = over(0..200, Options { is_adaptive: true, strangers: 1, ..MEASURED });
+    let errors = Errors::over(0..200, Options { is_adaptive: true, strangers: 1, ..MEASURED });
     assert!(errors.inside() > 0.99, "{}", errors.inside());
 }
 
 #[test]
+fn several_strangers_at_once_are_distinguished_by_amounts_and_routes() {
+    let errors = Errors::over(0..200, Options { strangers: 3, ..MEASURED });
+    assert!(at(&errors.strangers, 0.5) < 1.0 && at(&errors.strangers, 0.95) < 20.0, "{:?}", tail(&errors));
+    assert!(at(&errors.jobs, 0.99) < 2.0, "{:?}", tail(&errors));
+    assert!(errors.inside() > 0.99, "{}", errors.inside());
+    let options = Options { strangers: 3, is_adaptive: true, kind: Kind::Modelled, error: 0.06, ..MEASURED };
+    let errors = Errors::over(0..100, options);
+    assert!(errors.inside() > 0.99, "{}", errors.inside());
+}
+
+#[test]
+fn file_systems_and_ports_that_were_not_read_leave_the_truth_within_bounds() {
+    for options in
+        [Options { file_systems: 2, ..MEASURED }, Options { unread: 0.1, strangers: 1, ..MEASURED }]
+    {
+        let errors = Errors::over(0..200, options);
+        assert!(at(&errors.jobs, 0.95) < 2.0, "{:?}", tail(&errors));
+        assert!(errors.inside() > 0.99, "{}", errors.inside());
+    }
+}
+
+#[test]
+fn a_host_with_two_ports_may_use_either() {
+    let errors = Errors::over(0..200, Options { rails: 2, ..MEASURED });
+    assert!(errors.strangers.is_empty(), "nobody else sent: {:?}", tail(&errors));
+    assert!(at(&errors.jobs, 0.5) < 3.0, "{:?}", tail(&errors));
+    assert!(errors.inside() > 0.99, "{}", errors.inside());
+    let errors = Errors::over(0..200, Options { rails: 2, strangers: 1, ..MEASURED });
+    assert!(errors.inside() > 0.99, "{}", errors.inside());
+}
+
+/// Errors at 50, 95 and 99 % of the shares of jobs, and of unreported senders.
+fn tail(errors: &Errors) -> [[f64; 3]; 2] {
+    [&errors.jobs, &errors.strangers].map(|values| [0.5, 0.95, 0.99].map(|part| at(values, part)))
+}
+
+#[test]
 fn a_job_that_sends_nothing_over_a_link_has_no_share_of_it() {
-    let tree = FatTree::new(2, 4, 2, false);
+    let tree = two_layers(2, 4, 2);
     let mut counted = vec![Some(0.0); tree.links()];
     // Host 0 sends to host 5 and nobody reports it; job 7 sends from 1 to 2, below one leaf.
     for stage in &tree.path(0, 5).unwrap().0 {
@@ -113,7 +92,7 @@ fn a_job_that_sends_nothing_over_a_link_has_no_share_of_it() {
 
 #[test]
 fn what_was_not_read_is_not_fitted_and_nothing_is_made_of_nothing() {
-    let tree = FatTree::new(2, 2, 1, false);
+    let tree = two_layers(2, 2, 1);
     let flow = Flow { contributor: 1, from: 0, to: 2, bytes: 5e8, kind: Kind::Logical, error: 1.0 };
     let shares = estimate(&tree, &[flow], &vec![None; tree.links()]);
     assert_eq!(shares[0].counted, None);
@@ -137,64 +116,15 @@ fn what_was_not_read_is_not_fitted_and_nothing_is_made_of_nothing() {
     );
 }
 
-#[test]
-#[ignore = "prints a table of errors; benches run it"]
-fn table_of_errors() {
-    for (name, options) in [
-        ("measured", MEASURED),
-        ("measured, a stranger", Options { strangers: 1, ..MEASURED }),
-        ("measured, three strangers", Options { strangers: 3, ..MEASURED }),
-        ("modelled, a stranger", Options { strangers: 1, kind: Kind::Modelled, error: 0.06, ..MEASURED }),
-        ("adaptive, a stranger", Options { strangers: 1, is_adaptive: true, ..MEASURED }),
-        ("logical, factor 2", Options { strangers: 1, kind: Kind::Logical, error: 1.0, ..MEASURED }),
-    ] {
-        let mut errors = over(0..500, options);
-        println!(
-            "{name:26} {:6} shares: median {:.2}, 95 % {:.2}, 99 % {:.2}, most {:.1} points; {:.2} % within their bounds",
-            errors.points.len(),
-            errors.at(0.5),
-            errors.at(0.95),
-            errors.at(0.99),
-            errors.at(1.0),
-            errors.inside() * 100.0
-        );
-    }
-}
-
-/// As large sites are: jobs side by side, each with traffic between all pairs of its hosts, and three operations.
-#[test]
-#[ignore = "measures; in release: cargo test --release -p throughline-shares -- --ignored --nocapture"]
-fn time_of_large_fabrics() {
-    for (leaves, hosts_a_leaf, spines, jobs) in [(84, 17, 18, 200), (286, 28, 24, 1000)] {
-        let tree = FatTree::new(leaves, hosts_a_leaf, spines, false);
-        let mut rng = fastrand::Rng::with_seed(1);
-        let mut counted = vec![0.0; tree.links()];
-        let mut flows = Vec::new();
-        let mut hosts: Vec<usize> = (0..tree.hosts() as usize).collect();
-        rng.shuffle(&mut hosts);
-        for (job, ranks) in hosts.chunks(tree.hosts() as usize / jobs).enumerate() {
-            let pairs = ranks.iter().flat_map(|from| ranks.iter().map(move |to| (*from, *to)));
-            for (from, to) in pairs.filter(|(from, to)| from != to) {
-                for operation in 0..3 {
-                    let bytes = 1e6 * (1.0 + rng.f64());
-                    let contributor = job as u32 * 3 + operation;
-                    flows.push(Flow { contributor, from, to, bytes, kind: Kind::Measured, error: 0.03 });
-                    for stage in &tree.path(from, to).unwrap().0 {
-                        counted[stage.links()[0].0 as usize] += bytes * (1.0 + 0.02 * (rng.f64() - 0.5));
-                    }
-                }
-            }
-        }
-        let counted: Vec<_> = counted.into_iter().map(Some).collect();
-        let start = std::time::Instant::now();
-        let shares = estimate(&tree, &flows, &counted);
-        let number: usize = shares.iter().map(|link| link.shares.len()).sum();
-        let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "{} hosts, {jobs} jobs: {} flows on {} links in {seconds:.3} s, {number} shares",
-            tree.hosts(),
-            flows.len(),
-            tree.links()
-        );
-    }
+fn two_layers(leaves_a_pod: u32, hosts_a_leaf: u32, spines_a_pod: u32) -> Fabric {
+    let (rails, is_adaptive) = (1, false);
+    Fabric::new(Shape {
+        pods: 1,
+        leaves_a_pod,
+        hosts_a_leaf,
+        spines_a_pod,
+        cores_a_spine: 1,
+        rails,
+        is_adaptive,
+    })
 }

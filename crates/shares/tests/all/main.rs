@@ -3,5 +3,6 @@
 
 mod collective;
 mod estimate;
+#[path = "../generator/mod.rs"]
 mod generator;
 mod measured;
