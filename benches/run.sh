@@ -26,6 +26,12 @@ if command -v mpicc.openmpi >/dev/null && command -v mpicc.mpich >/dev/null; the
 else
     echo "left out: Open MPI and MPICH with their compilers are needed (make deps)"
 fi
+echo "== shares of links: errors, time and memory on generated fabrics"
+benches/shares.sh || status=$?
+if command -v mpicc.openmpi >/dev/null; then
+    echo "== layouts of collectives against Open MPI's messages"
+    benches/collectives.sh || status=$?
+fi
 echo "== throughline job on jobs of 1,000 ranks"
 benches/jobs.sh || status=$?
 exit "$status"

@@ -132,13 +132,17 @@ fn a_broadcast_gives_the_message_to_each_rank_once() {
         "knomial",
         "split_bintree",
         "scatter_allgather_ring",
+        "mpich:binomial",
+        "mpich:tree",
+        "mpich:scatter_ring_allgather",
     ] {
         for (ranks, root) in worlds() {
             let edges = edges(Operation::Bcast, algorithm, &Call::even(ranks, root, bytes));
             for rank in (0..ranks).filter(|rank| *rank != root) {
                 let got = received(&edges, rank);
                 // Of a scattered message an inner rank of the scatter's tree also gets its children's parts.
-                let is_exact = algorithm != "scatter_allgather_ring";
+                let is_exact =
+                    !algorithm.ends_with("scatter_allgather_ring") && !algorithm.contains("scatter_ring");
                 assert!(
                     if is_exact { got == bytes } else { got >= bytes },
                     "{algorithm} {ranks} {root} {rank}: {got}"
@@ -165,7 +169,7 @@ fn a_broadcast_gives_the_message_to_each_rank_once() {
 #[test]
 fn a_reduction_takes_the_message_of_each_rank() {
     let bytes = 4096;
-    for algorithm in ["basic_linear", "chain", "pipeline", "binary", "binomial"] {
+    for algorithm in ["basic_linear", "chain", "pipeline", "binary", "binomial", "mpich:binomial"] {
         for (ranks, root) in worlds() {
             let edges = edges(Operation::Reduce, algorithm, &Call::even(ranks, root, bytes));
             for rank in (0..ranks).filter(|rank| *rank != root) {
@@ -179,10 +183,13 @@ fn a_reduction_takes_the_message_of_each_rank() {
         let beyond_the_tree = if root == ranks - 1 { 0 } else { 1 };
         assert_eq!(total(&edges), bytes * u64::from(ranks - 1 + beyond_the_tree), "{ranks} {root}");
         // Rabenseifner's: the root ends with what the others sent it, and each rank has sent at least a half.
-        let edges = self::edges(Operation::Reduce, "redscat_gather", &Call::even(ranks, root, bytes));
-        assert!(received(&edges, root) > bytes / 2, "{ranks} {root}: {}", received(&edges, root));
-        for rank in (0..ranks).filter(|rank| *rank != root) {
-            assert!(sent(&edges, rank) >= bytes / 2, "{ranks} {root} {rank}: {}", sent(&edges, rank));
+        for algorithm in ["redscat_gather", "mpich:reduce_scatter_gather"] {
+            let edges = self::edges(Operation::Reduce, algorithm, &Call::even(ranks, root, bytes));
+            // A root that was folded away gets the first part, too.
+            assert!(received(&edges, root) >= bytes / 2, "{ranks} {root}: {}", received(&edges, root));
+            for rank in (0..ranks).filter(|rank| *rank != root) {
+                assert!(sent(&edges, rank) >= bytes / 2, "{ranks} {root} {rank}: {}", sent(&edges, rank));
+            }
         }
     }
 }
@@ -197,6 +204,14 @@ fn allreduce_moves_what_its_formulas_say() {
         assert_eq!(total(&edges(Operation::Allreduce, "ring", &call)), 2 * (n - 1) * bytes);
         assert_eq!(total(&edges(Operation::Allreduce, "redscat_allgather", &call)), 2 * (n - 1) * bytes);
         assert_eq!(total(&edges(Operation::Allreduce, "basic_linear", &call)), 2 * (n - 1) * bytes);
+        assert_eq!(total(&edges(Operation::Allreduce, "mpich:recursive_doubling", &call)), n * steps * bytes);
+        for algorithm in ["mpich:ring", "mpich:reduce_scatter_allgather", "mpich:tree"] {
+            assert_eq!(
+                total(&edges(Operation::Allreduce, algorithm, &call)),
+                2 * (n - 1) * bytes,
+                "{algorithm}"
+            );
+        }
     }
     // Beyond a power of two: the pairs that are folded add the whole message twice.
     for (ranks, extra) in [(3_u64, 1_u64), (5, 1), (6, 2), (7, 3), (12, 4)] {
@@ -206,12 +221,24 @@ fn allreduce_moves_what_its_formulas_say() {
         assert_eq!(total(&edges(Operation::Allreduce, "recursivedoubling", &call)), expected, "{ranks}");
         let expected = (2 * (power - 1)) * 65_536 + extra * (65_536 + 65_536 / 2 + 65_536);
         assert_eq!(total(&edges(Operation::Allreduce, "redscat_allgather", &call)), expected, "{ranks}");
+        // MPICH's folded ranks send and receive the whole message.
+        let expected = (2 * (power - 1) + 2 * extra) * 65_536;
+        assert_eq!(total(&edges(Operation::Allreduce, "mpich:reduce_scatter_allgather", &call)), expected);
     }
 }
 
 #[test]
 fn allgather_gives_each_rank_the_blocks_of_all_others() {
-    let algorithms = ["ring", "bruck", "recursivedoubling", "neighborexchange", "sparbit"];
+    let algorithms = [
+        "ring",
+        "bruck",
+        "recursivedoubling",
+        "neighborexchange",
+        "sparbit",
+        "mpich:ring",
+        "mpich:brucks",
+        "mpich:recursive_doubling",
+    ];
     for algorithm in algorithms {
         for ranks in 2..=33_u32 {
             // Blocks of their own sizes, so that a wrong block shows.
@@ -232,7 +259,7 @@ fn gather_and_scatter_deliver_every_block() {
         let blocks: Vec<u64> = (0..u64::from(ranks)).map(|rank| 100 + rank * 7).collect();
         let call = Call { ranks, root, blocks: blocks.clone(), element: 1 };
         let others = blocks.iter().sum::<u64>() - blocks[root as usize];
-        for algorithm in ["basic_linear", "binomial"] {
+        for algorithm in ["basic_linear", "binomial", "mpich:binomial", "mpich:linear"] {
             assert_eq!(received(&edges(Operation::Gatherv, algorithm, &call), root), others, "{algorithm}");
             let scatter = edges(Operation::Scatterv, algorithm, &call);
             assert_eq!(sent(&scatter, root), others, "{algorithm}");
@@ -258,8 +285,17 @@ fn reduce_scatter_leaves_each_rank_its_block() {
         for rank in 0..ranks {
             assert!(received(&halving, rank) >= 640, "{ranks} {rank}");
         }
+        let pairwise = edges(Operation::ReduceScatter, "mpich:pairwise", &call);
+        assert!((0..ranks).all(|rank| received(&pairwise, rank) == (n - 1) * 640), "{ranks}");
         if ranks.is_power_of_two() {
             assert_eq!(total(&halving), n * (n - 1) * 640, "{ranks}");
+            for algorithm in ["mpich:recursive_halving", "mpich:noncommutative"] {
+                assert_eq!(total(&edges(Operation::ReduceScatter, algorithm, &call)), n * (n - 1) * 640);
+            }
+            // Doubling: at each step all blocks but those of the own group.
+            let steps = u64::from(ranks.ilog2());
+            let doubling = edges(Operation::ReduceScatterBlock, "mpich:recursive_doubling", &call);
+            assert_eq!(total(&doubling), n * (n * steps - (n - 1)) * 640, "{ranks}");
         }
     }
 }
@@ -272,6 +308,8 @@ fn alltoall_sends_to_all() {
     // Bruck's: a block goes as many hops as its distance has bits.
     let hops: u64 = (1..9_u64).map(|distance| u64::from(distance.count_ones())).sum();
     assert_eq!(total(&edges(Operation::Alltoall, "bruck", &call)), 9 * hops * 50);
+    assert_eq!(total(&edges(Operation::Alltoall, "mpich:brucks", &call)), 9 * hops * 50);
+    assert_eq!(total(&edges(Operation::Alltoall, "mpich:scattered", &call)), 9 * 8 * 50);
 }
 
 #[test]
