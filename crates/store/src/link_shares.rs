@@ -80,7 +80,8 @@ pub async fn make_link_shares(
     let begun = Instant::now();
     let mut made = LinkSharesMade::default();
     loop {
-        if begun.elapsed() >= patience {
+        // One window at least, so that little patience makes them, too.
+        if made.windows > 0 && begun.elapsed() >= patience {
             made.is_behind = true;
             break;
         }

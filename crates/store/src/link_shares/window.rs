@@ -18,7 +18,7 @@ const MTU: u64 = 4096;
 pub(super) const LEAST_BYTES: f64 = 655_360.0;
 
 /// Contributors of a direction that have rows of their own.
-const LISTED: usize = 12;
+const LISTED: usize = 8;
 
 /// A contributor with a smaller part of what was counted is in `other`. A tenth of what is shown as a cause, so that a job
 /// with little traffic on another one's full link is found.

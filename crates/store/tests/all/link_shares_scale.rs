@@ -1,0 +1,158 @@
+//! What a window of shares takes in a fabric of 1,428 hosts with 200 jobs: `cargo test --release -p throughline-store --test all
+//! link_shares_scale -- --ignored --nocapture`. Prints; what is asserted is that shares are whole.
+
+use std::time::{Duration, Instant};
+
+use throughline_store::{Groups, LinkShareCache, make_link_shares, testing};
+use tokio_postgres::Client;
+
+const LEAVES: i32 = 42;
+const SPINES: i32 = 18;
+/// Hosts of a leaf.
+const BELOW: i32 = 34;
+const HOSTS: i32 = LEAVES * BELOW;
+const JOBS: i32 = 200;
+/// Nodes of a job, and ranks of a node.
+const NODES: i32 = HOSTS / JOBS;
+const RANKS: i32 = 8;
+
+/// Nodes of the tables: leaves from 1, spines behind them, hosts behind these. A node's LID is its number.
+fn table(node: i32) -> Vec<u8> {
+    let first_host = LEAVES + SPINES + 1;
+    let leaf_of = |lid: i32| if lid >= first_host { (lid - first_host) / BELOW + 1 } else { lid };
+    let entry = |lid: i32| -> i32 {
+        if lid == 0 || lid == node {
+            return 255;
+        }
+        if node > LEAVES {
+            return if lid <= LEAVES || lid >= first_host { leaf_of(lid) } else { 255 };
+        }
+        match lid {
+            lid if lid >= first_host && leaf_of(lid) == node => (lid - first_host) % BELOW + 1,
+            lid => BELOW + 1 + lid % SPINES,
+        }
+    };
+    (0..=HOSTS + LEAVES + SPINES).map(|lid| u8::try_from(entry(lid)).unwrap()).collect()
+}
+
+async fn fabric(client: &Client) {
+    let sql = format!(
+        "INSERT INTO subnet (prefix) VALUES ('0xfe80000000000000');
+         INSERT INTO ib_node_key (subnet_id, guid) SELECT 1, '0x' || lpad(to_hex(n), 16, '0')
+             FROM generate_series(1, {all}) n ORDER BY n;
+         INSERT INTO ib_node (ib_node_id, guid, type, description, lid, device_id, vendor_id, system_guid, generation, valid_from)
+             SELECT id, guid, CASE WHEN id <= {switches} THEN 'switch' ELSE 'ca' END,
+                    CASE WHEN id <= {switches} THEN 'switch' || id ELSE 'n' || id - {switches} || ' mlx5_0' END, id, 1, 1, guid, 1,
+                    now() - interval '1 day' FROM ib_node_key;
+         INSERT INTO ib_port_key (ib_node_id, port)
+             SELECT {switches} + h, 1 FROM generate_series(1, {HOSTS}) h;
+         INSERT INTO ib_port_key (ib_node_id, port)
+             SELECT l, p FROM generate_series(1, {LEAVES}) l, generate_series(1, {ports}) p;
+         INSERT INTO ib_port_key (ib_node_id, port)
+             SELECT {LEAVES} + s, p FROM generate_series(1, {SPINES}) s, generate_series(1, {LEAVES}) p;
+         CREATE TEMPORARY TABLE cable AS
+             SELECT a.id AS a, b.id AS b FROM generate_series(0, {HOSTS} - 1) h
+             JOIN ib_port_key a ON a.ib_node_id = {switches} + h + 1 AND a.port = 1
+             JOIN ib_port_key b ON b.ib_node_id = h / {BELOW} + 1 AND b.port = h % {BELOW} + 1
+             UNION ALL
+             SELECT a.id, b.id FROM generate_series(1, {LEAVES}) l, generate_series(1, {SPINES}) s
+             JOIN ib_port_key a ON true JOIN ib_port_key b ON true
+             WHERE a.ib_node_id = l AND a.port = {BELOW} + s AND b.ib_node_id = {LEAVES} + s AND b.port = l;
+         INSERT INTO ib_link (port_a_id, port_b_id, valid_from)
+             SELECT least(a, b), greatest(a, b), now() - interval '1 day' FROM cable;
+         INSERT INTO ib_port (port_id, ib_node_id, port, port_guid, lid, state, physical_state, width, speed,
+                              rate_bytes_per_second, remote_port_id, valid_from)
+             SELECT p.id, p.ib_node_id, p.port, '0x' || lpad(to_hex(p.ib_node_id), 16, '0'), p.ib_node_id, 'Active', 'LinkUp', '4x',
+                    '50.0 Gbps', 25000000000, coalesce(c.b, d.a), now() - interval '1 day'
+             FROM ib_port_key p LEFT JOIN cable c ON c.a = p.id LEFT JOIN cable d ON d.b = p.id;",
+        all = HOSTS + LEAVES + SPINES,
+        switches = LEAVES + SPINES,
+        ports = BELOW + SPINES,
+    );
+    client.batch_execute(&sql).await.unwrap();
+    for node in 1..=LEAVES + SPINES {
+        let insert = "INSERT INTO ib_lft (ib_node_id, linear_forwarding_table, valid_from) \
+                      VALUES ($1, $2, now() - interval '1 day')";
+        client.execute(insert, &[&node, &table(node)]).await.unwrap();
+    }
+}
+
+/// Each node of a job sends to each rank elsewhere in an alltoall and to some in two more operations, and reports each 5 s;
+/// counters are read each 5 s.
+async fn traffic(client: &Client) {
+    let sql = format!(
+        "INSERT INTO node_key (name) SELECT 'n' || h FROM generate_series(1, {HOSTS}) h ORDER BY h;
+         INSERT INTO node (node_id, name, hca_guids, valid_from)
+             SELECT id, name, ARRAY['0x' || lpad(to_hex({switches} + id), 16, '0')], now() - interval '1 day' FROM node_key;
+         INSERT INTO host_port_key (node_id, device, port, guid)
+             SELECT id, 'mlx5_0', 1, '0x' || lpad(to_hex({switches} + id), 16, '0') FROM node_key;
+         INSERT INTO job (key, user_name, start_time)
+             SELECT 'slurm:' || j || '@1', 'user' || j % 20, now() - interval '1 hour' FROM generate_series(1, {JOBS}) j;
+         INSERT INTO job_rank (job_id, rank, pid, world_size, host, node_id, mpi_library, start_time, hca_ports)
+             SELECT j, n * {RANKS} + r, 1, {world}, 'n', (j - 1) + n * {JOBS} + 1, '', now() - interval '1 hour',
+                    ARRAY['mlx5_0/1']
+             FROM generate_series(1, {JOBS}) j, generate_series(0, {NODES} - 1) n, generate_series(0, {RANKS} - 1) r;
+         CREATE TEMPORARY TABLE tick AS
+             SELECT to_timestamp(floor(extract(epoch FROM now()) / 10) * 10) - interval '120 seconds'
+                    + t * interval '5 seconds' AS time, t FROM generate_series(0, 24) t;
+         INSERT INTO mpi_traffic (time, job_id, node_id, operation, kind, direction, peer, epoch, since, source, bytes, messages)
+             SELECT t.time + interval '0.7 seconds', j, (j - 1) + n * {JOBS} + 1, o.operation, o.kind, 'transmit', p,
+                    date_trunc('hour', now()) - interval '2 hours', t.time - interval '4.3 seconds', 'pmpi',
+                    o.bytes * (t.t + 1), o.bytes / 8192 * (t.t + 1)
+             FROM generate_series(1, {JOBS}) j, generate_series(0, {NODES} - 1) n, generate_series(0, {world} - 1) p, tick t,
+                  (VALUES ('alltoall', 'modelled', 40000000, 1), ('allreduce', 'modelled', 20000000, 4), ('isend', 'measured', 30000000, 7))
+                      AS o (operation, kind, bytes, each)
+             WHERE p / {RANKS} <> n AND p % o.each = 0;
+         INSERT INTO ib_port_counters (time, port_id, epoch, source, transmit_data_bytes, receive_data_bytes)
+             SELECT t.time + interval '0.3 seconds', p.id, date_trunc('hour', now()) - interval '2 hours', 'mad',
+                    (2000000000 + p.id * 1000)::bigint * 5 * t.t, 2000000000::bigint * 5 * t.t FROM ib_port_key p, tick t;
+         INSERT INTO coverage (time, instance, source, expected, read, failed, elapsed_seconds)
+             SELECT t.time + interval '0.4 seconds', '0xfe80000000000000', 'mad', 1, 1, 0, 0.1 FROM tick t;
+         UPDATE link_share_state SET computed_until = (SELECT min(time) + interval '40 seconds' FROM tick);
+         ANALYZE;",
+        switches = LEAVES + SPINES,
+        world = NODES * RANKS,
+    );
+    client.batch_execute(&sql).await.unwrap();
+}
+
+/// Memory of this process, megabytes: now and at most.
+fn memory() -> String {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field = |name: &str| {
+        let line = status.lines().find(|line| line.starts_with(name));
+        let kilobytes = line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok());
+        kilobytes.unwrap_or_default() / 1024
+    };
+    format!("{} MB, at most {} MB", field("VmRSS"), field("VmHWM"))
+}
+
+#[tokio::test]
+#[ignore = "measures: a million rows"]
+async fn a_window_of_1428_hosts_and_200_jobs() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    fabric(&client).await;
+    traffic(&client).await;
+    let rows: i64 = client.query_one("SELECT count(*) FROM mpi_traffic", &[]).await.unwrap().get(0);
+    println!("{HOSTS} hosts, {JOBS} jobs, {rows} rows of traffic; memory before: {}", memory());
+    let mut cache = LinkShareCache::default();
+    let mut windows = 0;
+    loop {
+        // No patience: one window a call.
+        let begun = Instant::now();
+        let made =
+            make_link_shares(&mut client, &mut cache, &Groups::default(), Duration::from_nanos(1)).await;
+        let made = made.unwrap();
+        if made.windows == 0 {
+            break;
+        }
+        windows += made.windows;
+        println!("window: {:.3} s, {} rows, memory {}", begun.elapsed().as_secs_f64(), made.rows, memory());
+    }
+    assert!(windows >= 3);
+    let wrong =
+        "SELECT count(*) FROM (SELECT sum(bytes) AS sum, max(counted_bytes) AS counted FROM link_shares
+                 GROUP BY port_id, time) s WHERE sum <> counted";
+    assert_eq!(client.query_one(wrong, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
