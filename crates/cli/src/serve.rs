@@ -240,6 +240,7 @@ async fn serve(
     stop: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
     let metrics = SelfMetrics::default();
+    let series = upkeep::LinkSeries::default();
     let mut roles: JoinSet<anyhow::Result<()>> = JoinSet::new();
     let has = Roles { collect: config.collect.enabled, upkeep: config.upkeep.enabled };
     let health = ServeHealth::new(database.clone(), metrics.clone(), has);
@@ -251,6 +252,7 @@ async fn serve(
             limits,
             &access,
             Arc::new(health.clone()),
+            vec![Arc::new(series.clone())],
         )?;
         let listener = http::listen("query", config.query.listen, "query.listen").await?;
         roles.spawn(server.run(listener, stop.clone()));
@@ -271,7 +273,7 @@ async fn serve(
         roles.spawn(collect.run(database.clone(), metrics.clone(), node, stop.clone()));
     }
     if config.upkeep.enabled {
-        let work = upkeep::run(database.clone(), config.upkeep_options()?, metrics, stop.clone());
+        let work = upkeep::run(database.clone(), config.upkeep_options()?, metrics, series, stop.clone());
         roles.spawn(async {
             work.await;
             Ok(())

@@ -31,10 +31,10 @@ impl Server {
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
-        Self::with_health(figures, database, limits, access, Arc::new(AlwaysHealthy))
+        Self::with_health(figures, database, limits, access, Arc::new(AlwaysHealthy), Vec::new())
     }
 
-    /// As [`Server::new`], with what `/healthz` reports.
+    /// As [`Server::new`], with what `/healthz` reports, and `more` series on `/metrics`.
     ///
     /// # Errors
     /// As [`Server::new`].
@@ -44,12 +44,15 @@ impl Server {
         limits: Limits,
         access: &Access,
         health: Arc<dyn Health>,
+        more: Vec<Arc<dyn Expose>>,
     ) -> Result<Server, Failure> {
         let tls = access.tls.as_ref().map(ServerTls::renewed).transpose()?;
         let refusals = Refusals::new(figures.clone());
         let guard = access.guard()?;
         let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());
-        let router = router(Arc::new(figures.clone()), database, limits, gate, health);
+        let mut expose = more;
+        expose.push(Arc::new(figures.clone()));
+        let router = router(Arc::new(expose), database, limits, gate, health);
         let connections = limits.connections;
         Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))
     }

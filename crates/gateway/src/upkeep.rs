@@ -4,7 +4,10 @@
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try.
 
+mod link_series;
 mod link_shares;
+
+pub use link_series::LinkSeries;
 
 use std::time::Duration;
 
@@ -64,8 +67,15 @@ struct State {
     silence_counts_from: Instant,
 }
 
-/// Runs until `stop` is cancelled. An absent database is waited for.
-pub async fn run(database: Database, options: Options, figures: SelfFigures, stop: CancellationToken) {
+/// Runs until `stop` is cancelled. An absent database is waited for. `series` are of the contributors of links, for
+/// `/metrics`.
+pub async fn run(
+    database: Database,
+    options: Options,
+    figures: SelfFigures,
+    series: LinkSeries,
+    stop: CancellationToken,
+) {
     figures.add(SOURCE, &DROPPED_CHUNKS, 0);
     figures.add(SOURCE, &COMMIT_FAILURES, 0);
     figures.add(SOURCE, &SILENT_RANKS, 0);
@@ -77,7 +87,7 @@ pub async fn run(database: Database, options: Options, figures: SelfFigures, sto
     let work = async {
         let mut state = State { failing: false, way: None, silence_counts_from };
         loop {
-            match hold(&database, &options, &figures, &mut state).await {
+            match hold(&database, &options, &figures, &series, &mut state).await {
                 Ok(()) => {}
                 Err(error) => {
                     figures.add(SOURCE, &COMMIT_FAILURES, 1);
@@ -102,6 +112,7 @@ async fn hold(
     database: &Database,
     options: &Options,
     figures: &SelfFigures,
+    series: &LinkSeries,
     state: &mut State,
 ) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
@@ -113,7 +124,7 @@ async fn hold(
     // Beside them, on a connection of its own: neither waits for the other.
     tokio::select! {
         ended = rounds => ended,
-        () = link_shares::run(database, &options.groups, figures) => Ok(()),
+        () = link_shares::run(database, &options.groups, figures, series) => Ok(()),
     }
 }
 

@@ -42,7 +42,13 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
         groups: Groups::default(),
     };
     let start = |figures: &SelfFigures, stop: &CancellationToken| {
-        tokio::spawn(upkeep::run(database.clone(), options.clone(), figures.clone(), stop.clone()))
+        tokio::spawn(upkeep::run(
+            database.clone(),
+            options.clone(),
+            figures.clone(),
+            upkeep::LinkSeries::default(),
+            stop.clone(),
+        ))
     };
     let (first, first_stop) = (SelfFigures::default(), CancellationToken::new());
     let task = start(&first, &first_stop);
@@ -97,7 +103,13 @@ async fn a_job_whose_node_died_ends() {
         groups: Groups::default(),
     };
     let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
-    let task = tokio::spawn(upkeep::run(database.clone(), options, figures.clone(), stop.clone()));
+    let task = tokio::spawn(upkeep::run(
+        database.clone(),
+        options,
+        figures.clone(),
+        upkeep::LinkSeries::default(),
+        stop.clone(),
+    ));
     until("closing the job", async || {
         let row = client.query_one("SELECT end_time IS NOT NULL FROM job", &[]).await.unwrap();
         row.get(0)

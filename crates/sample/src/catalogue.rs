@@ -9,6 +9,7 @@ mod exporter;
 mod gpu;
 mod host;
 mod infiniband;
+mod link_series;
 mod mpi;
 mod own;
 
@@ -17,6 +18,7 @@ pub use exporter::*;
 pub use gpu::*;
 pub use host::*;
 pub use infiniband::*;
+pub use link_series::*;
 pub use mpi::*;
 pub use own::*;
 

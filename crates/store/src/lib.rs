@@ -38,7 +38,10 @@ pub use chunks::{ChunksEncoded, encode_chunks};
 pub use cluster::{ClusterOptions, ClusterStatus, Installation, Lifetime, PrivateCluster, Started};
 pub use database::{Database, DiskSpace, READ_ROLE, WRITE_ROLE};
 pub use error::Error;
-pub use link_shares::{Groups, LinkShareCache, LinkSharesMade, make_link_shares};
+pub use link_shares::{
+    Groups, LinkContribution, LinkShareCache, LinkSharesMade, largest_contributions, link_shares_made_until,
+    make_link_shares,
+};
 pub use migrate::{Migrated, migrate, schema_version};
 pub use orphaned_jobs::{OrphanedJobs, close_orphaned_jobs};
 pub use probe::{DatabaseVersions, database_versions, probe};

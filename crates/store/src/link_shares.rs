@@ -9,6 +9,7 @@
 mod counters;
 mod fabric;
 mod groups;
+mod largest;
 mod places;
 mod progress;
 mod traffic;
@@ -24,6 +25,7 @@ use tokio_postgres::Client;
 use crate::Error;
 use fabric::Fabrics;
 pub use groups::Groups;
+pub use largest::{LinkContribution, largest_contributions, link_shares_made_until};
 use places::KnownPlaces;
 use traffic::Traffic;
 use window::{Input, shares};

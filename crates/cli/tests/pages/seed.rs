@@ -255,7 +255,7 @@ impl Run {
         // The first rank of a host stands for both.
         let cell = |place: u64, megabytes: u64| MpiPeerCell {
             peer: u32::try_from(place * 2).unwrap(),
-            bytes: seconds * megabytes << 20,
+            bytes: (seconds * megabytes) << 20,
             messages: seconds * megabytes,
         };
         let of = |own: u64| {

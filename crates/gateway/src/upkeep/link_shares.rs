@@ -1,15 +1,18 @@
 //! Shares of links, beside the rest of upkeep: on a connection of its own, so that a round of either waits for none of the
 //! other.
 
-use std::time::Duration;
+use super::LinkSeries;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
 use throughline_daemon::SelfFigures;
 use throughline_sample::catalogue::{
-    COMMIT_FAILURES, LATE_SHARE_WINDOWS, LEFT_OUT_TRAFFIC, ROUND_SECONDS, SHARE_WINDOWS, SHARES_LAG_SECONDS,
-    SOURCE_UP,
+    COMMIT_FAILURES, LATE_SHARE_WINDOWS, LEFT_OUT_LINK_SERIES, LEFT_OUT_TRAFFIC, ROUND_SECONDS,
+    SHARE_WINDOWS, SHARES_LAG_SECONDS, SOURCE_UP,
 };
-use throughline_store::{Database, Groups, LinkShareCache, make_link_shares};
+use throughline_store::{
+    Database, Groups, LinkShareCache, largest_contributions, link_shares_made_until, make_link_shares,
+};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
@@ -29,13 +32,15 @@ const ROUND_LIMIT: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
-pub async fn run(database: &Database, groups: &Groups, figures: &SelfFigures) {
-    for metric in [&SHARE_WINDOWS, &LATE_SHARE_WINDOWS, &LEFT_OUT_TRAFFIC, &COMMIT_FAILURES] {
+pub async fn run(database: &Database, groups: &Groups, figures: &SelfFigures, series: &LinkSeries) {
+    for metric in
+        [&SHARE_WINDOWS, &LATE_SHARE_WINDOWS, &LEFT_OUT_TRAFFIC, &LEFT_OUT_LINK_SERIES, &COMMIT_FAILURES]
+    {
         figures.add(SOURCE, metric, 0);
     }
     let mut is_failing = false;
     loop {
-        if let Err(error) = hold(database, groups, figures, &mut is_failing).await {
+        if let Err(error) = hold(database, groups, figures, series, &mut is_failing).await {
             figures.add(SOURCE, &COMMIT_FAILURES, 1);
             figures.set(SOURCE, &SOURCE_UP, 0.0);
             if !is_failing {
@@ -52,10 +57,12 @@ async fn hold(
     database: &Database,
     groups: &Groups,
     figures: &SelfFigures,
+    series: &LinkSeries,
     is_failing: &mut bool,
 ) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
     let mut cache = LinkShareCache::default();
+    let mut shown = link_shares_made_until(&client).await?;
     loop {
         let begun = Instant::now();
         let round = round(&mut client, &mut cache, groups, figures);
@@ -63,12 +70,29 @@ async fn hold(
         if *is_failing {
             tracing::info!("shares of links go on");
         }
+        show(&client, series, figures, &mut shown).await?;
         *is_failing = false;
         figures.set(SOURCE, &SOURCE_UP, 1.0);
         if !is_behind {
             tokio::time::sleep_until(begun + INTERVAL).await;
         }
     }
+}
+
+/// Adds windows made since to the series of `/metrics`. A window that is made again is not added again.
+async fn show(
+    client: &Client,
+    series: &LinkSeries,
+    figures: &SelfFigures,
+    shown: &mut Option<SystemTime>,
+) -> anyhow::Result<()> {
+    let Some(until) = link_shares_made_until(client).await? else { return Ok(()) };
+    if let Some(after) = shown.filter(|after| *after < until) {
+        let made = largest_contributions(client, after, until, super::link_series::OF_A_LINK).await?;
+        figures.add(SOURCE, &LEFT_OUT_LINK_SERIES, series.add(&made));
+    }
+    *shown = Some(until);
+    Ok(())
 }
 
 /// Whether there is more to do.

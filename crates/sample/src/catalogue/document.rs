@@ -2,6 +2,7 @@
 
 use super::exporter::{EXPORTER_SERIES, SWITCH_POSSIBLE_RATE};
 use super::infiniband::{HCA_UPLINK_INFO, HCA_UPLINK_LABELS, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS};
+use super::link_series::LINK_SERIES;
 use super::{Kind, Table, Width};
 use std::fmt::Write;
 
@@ -75,6 +76,20 @@ pub fn to_markdown() -> String {
     text.push_str("| name | labels | meaning |\n| --- | --- | --- |\n");
     for (name, labels, meaning) in INFO {
         let _ = writeln!(text, "| `{name}` | `{}` | {meaning} |", labels.join("`, `"));
+    }
+    text.push_str(
+        "\n## Contributors of links\n\nCounters on the page of the server that makes shares of links (role upkeep). At most 8 \
+         contributors of a direction of a link with at least 1 % of its bytes, and at most 2,000 in all; quiet ones go after \
+         ten minutes. They begin at 0 when the role moves to another server.\n\n| name | labels | meaning |\n| --- | --- | --- |\n",
+    );
+    for series in LINK_SERIES {
+        let _ = writeln!(
+            text,
+            "| `{}_total` | `{}` | {} |",
+            series.name,
+            series.labels.join("`, `"),
+            series.help
+        );
     }
     text.push_str(
         "\n## Series of infiniband_exporter 0.10\n\nGauges on the crawler's page besides counters and ",

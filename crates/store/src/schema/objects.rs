@@ -73,6 +73,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("job_state"),
     function!("jobs_running"),
     view!("job_summary"),
+    view!("link_contributors"),
     function!("job_span"),
     function!("mpi_op_cells"),
     function!("mpi_peer_cells"),

@@ -1,0 +1,20 @@
+CREATE OR REPLACE VIEW link_contributors AS
+SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coalesce(j.native_id, j.key) AS job, j.user_name,
+       s.operation, s.name,
+       CASE s.contributor
+           WHEN 'job' THEN coalesce(s.operation || ' of ', '') || 'job ' || coalesce(j.native_id, j.key, 'that is gone')
+               || coalesce(' (' || j.user_name || ')', '')
+           WHEN 'host' THEN 'unmonitored host ' || s.name
+           WHEN 'group' THEN 'unmonitored group ' || s.name
+           WHEN 'management' THEN 'subnet management'
+           WHEN 'other' THEN 'others'
+           ELSE 'rest'
+       END AS label,
+       CASE WHEN s.is_bound THEN 'bound' ELSE s.kind END AS known,
+       s.bytes, s.low_bytes, s.high_bytes, s.counted_bytes
+FROM link_shares s
+JOIN ib_port_key p ON p.id = s.port_id
+JOIN ib_node_key k ON k.id = p.ib_node_id
+LEFT JOIN job j ON j.id = s.job_id;
+COMMENT ON VIEW link_contributors IS
+    'link_shares with names. label: who, as alerts and dashboards write it. known: measured, modelled, logical or unreported, see link_shares.kind, and bound where only low_bytes and high_bytes are known.';
