@@ -102,7 +102,7 @@ function Row({ link, job }: { link: JobLink; job: string }) {
       <td>
         <Kind of={link.others} />
       </td>
-      <td>{others.length === 0 ? '–' : others.map((c) => `${c.label} ${percent(c.share)}`).join(', ')}</td>
+      <td class="long">{others.length === 0 ? '–' : others.map((c) => `${c.label} ${percent(c.share)}`).join(', ')}</td>
     </tr>
   )
 }
