@@ -97,6 +97,29 @@ impl About {
         }
     }
 
+    /// PromQL of the contributors of a link in per cent of its bytes, the largest first, for `printf` with labels of the alert.
+    /// What is smaller than [`crate::sql::LEAST_PERCENT`] is no cause. The label job is exported_job where the scrape has one of its
+    /// own and honor_labels is not set.
+    #[must_use]
+    pub fn contributors() -> (String, &'static [&'static str]) {
+        let of = |metric: &str, by: &str| {
+            let grown = format!(
+                "increase(throughline_link_{metric}transmit_bytes_total{{guid='%[1]s', port='%[2]s'}}[5m])"
+            );
+            if by.is_empty() { format!("max({grown})") } else { format!("max by ({by}) ({grown})") }
+        };
+        let (jobs, others) = (
+            of("job_", "operation, job, exported_job, user, known"),
+            of("unmonitored_", "contributor, name, known"),
+        );
+        let (named, least) = (crate::sql::CONTRIBUTORS_NAMED, crate::sql::LEAST_PERCENT);
+        let query = format!(
+            "sort_desc(topk({named}, round(100 * ({jobs} or {others}) / on () group_left () {}) >= {least}))",
+            of("", "")
+        );
+        (query, &["guid", "port"])
+    }
+
     /// Recorded series with names: name and expression.
     #[must_use]
     pub fn records(self) -> &'static [(&'static str, &'static str)] {

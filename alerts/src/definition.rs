@@ -121,6 +121,9 @@ pub struct Rule {
     pub is_optional: bool,
     /// How far back it looks.
     pub range_seconds: u32,
+    /// Of a port: whether the text names whose bytes are on the link, as `{contributors}`.
+    #[serde(default)]
+    pub names_contributors: bool,
     /// One line with `{names}`.
     pub summary: String,
     /// When it fires and what that says.

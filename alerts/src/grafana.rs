@@ -125,6 +125,10 @@ fn placeholder(rule: &Rule, name: &str) -> String {
             Unit::Seconds => "{{ humanizeDuration .Values.B.Value }}".to_owned(),
             Unit::Bytes => "{{ humanize1024 .Values.B.Value }}B".to_owned(),
         },
+        "contributors" => {
+            "{{ with .Values.J }}{{ .Labels.contributors }}{{ else }}contributors not known{{ end }}"
+                .to_owned()
+        }
         "former" => "{{ .Labels.uplink }} port {{ .Labels.uplink_port }}".to_owned(),
         other => format!("{{{{ .Labels.{other} }}}}"),
     }

@@ -215,6 +215,21 @@ fn placeholder(rule: &Rule, name: &str) -> String {
             let other = if rule.about == About::Port || rule.about == About::FabricNode { "guid" } else { "gpu" };
             format!("{{{{ with $labels.node }}}}{{{{ . }}}}{{{{ else }}}}{{{{ $labels.{other} }}}}{{{{ end }}}}")
         }
+        "contributors" => {
+            let (query, labels) = About::contributors();
+            let labels: Vec<String> = labels.iter().map(|label| format!("$labels.{label}")).collect();
+            let query = format!("query (printf \"{query}\" {})", labels.join(" "));
+            let job = "{{ with $of.Labels.exported_job }}{{ . }}{{ else }}{{ $of.Labels.job }}{{ end }}";
+            let who = "{{ if $of.Labels.operation }}{{ $of.Labels.operation }} of job JOB\
+                {{ with $of.Labels.user }} ({{ . }}){{ end }}\
+                {{ else if $of.Labels.name }}unmonitored {{ $of.Labels.contributor }} {{ $of.Labels.name }}\
+                {{ else }}subnet management{{ end }}"
+                .replace("JOB", job);
+            format!(
+                "{{{{ range $i, $of := {query} }}}}{{{{ if $i }}}}, {{{{ end }}}}{{{{ $of.Value }}}} % {who} [{{{{ $of.Labels.known }}}}]\
+                 {{{{ else }}}}contributors not known{{{{ end }}}}"
+            )
+        }
         "uplink" => "{{ with $labels.uplink }}{{ . }}{{ else }}an unknown end{{ end }}".to_owned(),
         "uplink_port" => "{{ with $labels.uplink_port }}{{ . }}{{ else }}?{{ end }}".to_owned(),
         "former" => "{{ with query (printf \"topk(1, last_over_time(guid_port:infiniband_link_ends:info{uplink_guid='%s'}[1d]))\" $labels.guid) }}{{ . | first | label \"node\" }} port {{ . | first | label \"port\" }}{{ else }}an unknown port{{ end }}".to_owned(),

@@ -19,6 +19,12 @@ const SOURCES: [&str; 10] =
 /// Jobs that are named; of more only the count is given.
 const JOBS_NAMED: u32 = 8;
 
+/// Contributors of a link that are named.
+pub const CONTRIBUTORS_NAMED: u32 = 4;
+
+/// A contributor with less of a link's bytes is no cause, per cent.
+pub const LEAST_PERCENT: u32 = 5;
+
 /// The query of the condition.
 pub fn query(rule: &Rule) -> String {
     let list = label_list(rule.about);
@@ -41,22 +47,53 @@ pub fn jobs_query(rule: &Rule) -> Option<String> {
     }
     let list = label_list(rule.about);
     let nothing = labels(rule.about).iter().map(|_| "'', ").collect::<String>();
+    // A link without a job that could use it may have contributors: its row is there anyway.
+    let (join, on, texts, contributors, no_contributors) = match rule.names_contributors {
+        false => ("CROSS JOIN", "", "j.jobs", String::new(), ""),
+        true => (
+            "LEFT JOIN",
+            " ON true",
+            "coalesce(j.jobs, 'none') AS jobs, coalesce(c.contributors, 'contributors not known') AS contributors",
+            contributors(),
+            "'contributors not known', ",
+        ),
+    };
     Some(format!(
         "{head}, crossing AS (
 {jobs}
 )
-SELECT $__timeTo()::timestamptz AS \"time\", {list}j.jobs, j.jobs_count AS value
+SELECT $__timeTo()::timestamptz AS \"time\", {list}{texts}, coalesce(j.jobs_count, 0) AS value
 FROM named n
-CROSS JOIN LATERAL (
+{join} LATERAL (
     SELECT array_to_string((array_agg(k.key ORDER BY k.world_size DESC NULLS LAST, k.id))[1:{JOBS_NAMED}], ', ')
              || CASE WHEN count(*) > {JOBS_NAMED} THEN ' and ' || count(*) - {JOBS_NAMED} || ' more' ELSE '' END AS jobs,
            count(*)::float8 AS jobs_count
     FROM crossing x JOIN job k ON k.id = x.job_id
-    WHERE x.place = n.place HAVING count(*) > 0) j
+    WHERE x.place = n.place HAVING count(*) > 0) j{on}{contributors}
 WHERE n.value > {holds}
 UNION ALL
-SELECT $__timeTo()::timestamptz, {nothing}'none', 0"
+SELECT $__timeTo()::timestamptz, {nothing}'none', {no_contributors}0"
     ))
+}
+
+/// Whose bytes were on the link of a row, the largest first.
+fn contributors() -> String {
+    format!(
+        "
+LEFT JOIN LATERAL (
+    SELECT string_agg(round(p.percent) || ' % ' || p.label || ' [' || p.known || ']', ', ' ORDER BY p.percent DESC, p.label)
+             AS contributors
+    FROM (SELECT c.label, c.known, 100 * sum(c.bytes) / nullif(t.bytes, 0) AS percent
+          FROM link_contributors c
+          CROSS JOIN (SELECT sum(s.counted_bytes) AS bytes FROM link_shares s
+                      WHERE s.port_id = n.port_id AND s.contributor = 'rest'
+                        AND s.time > $__timeFrom() AND s.time <= $__timeTo()) t
+          WHERE c.port_id = n.port_id AND c.contributor NOT IN ('other', 'rest')
+            AND c.time > $__timeFrom() AND c.time <= $__timeTo()
+          GROUP BY c.label, c.known, t.bytes
+          ORDER BY 3 DESC LIMIT {CONTRIBUTORS_NAMED}) p
+    WHERE p.percent >= {LEAST_PERCENT}) c ON true"
+    )
 }
 
 fn label_list(about: About) -> String {

@@ -10,7 +10,14 @@ use crate::states::Instance;
 pub fn expanded(text: &str, of: &Instance) -> Result<String, String> {
     const JOBS: &str = "{{ with .Values.J }}{{ .Labels.jobs }}{{ else }}none{{ end }}";
     let jobs = of.more.as_ref().and_then(|labels| labels.get("jobs")).map_or("none", String::as_str);
-    let text = text.replace(JOBS, jobs);
+    const CONTRIBUTORS: &str =
+        "{{ with .Values.J }}{{ .Labels.contributors }}{{ else }}contributors not known{{ end }}";
+    let contributors = of
+        .more
+        .as_ref()
+        .and_then(|labels| labels.get("contributors"))
+        .map_or("contributors not known", String::as_str);
+    let text = text.replace(JOBS, jobs).replace(CONTRIBUTORS, contributors);
     let mut out = String::new();
     let mut rest = text.as_str();
     while let Some((before, after)) = rest.split_once("{{") {

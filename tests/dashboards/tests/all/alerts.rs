@@ -66,23 +66,23 @@ const BOTH: &str = "slurm:4711, slurm:4712";
 type Expected = (&'static str, &'static str, &'static str);
 
 /// The alerts of each rule when everything is driven.
-const EXPECTED: [(&str, &[Expected]); 23] = [
+const EXPECTED: [(&str, &[Expected]); 24] = [
     (
         "throughline-link-saturated",
         &[
             (
                 "0x00000000000000a1 5",
-                "leaf 1 port 5 to spine 1 port 1 carries 95% of the link's speed",
+                "leaf 1 port 5 to spine 1 port 1 carries 95% of the link's speed: 62 % alltoall of job 4711 (ada) [modelled], 34 % unmonitored host n07 [unreported]",
                 "none",
             ),
             (
                 "0x00000000000000b2 1",
-                "spine 2 port 1 to leaf 1 port 6 carries 95% of the link's speed",
+                "spine 2 port 1 to leaf 1 port 6 carries 95% of the link's speed: 62 % alltoall of job 4711 (ada) [bound], 34 % unmonitored host n07 [unreported]",
                 "none",
             ),
             (
                 "0x00000000000000c3 1",
-                "n3 mlx5_0 port 1 to leaf 1 port 4 carries 95% of the link's speed",
+                "n3 mlx5_0 port 1 to leaf 1 port 4 carries 95% of the link's speed: contributors not known",
                 "none",
             ),
         ],
@@ -190,6 +190,7 @@ const EXPECTED: [(&str, &[Expected]); 23] = [
     ),
     ("throughline-database-full", &[]),
     ("throughline-database-away", &[]),
+    ("throughline-shares-behind", &[]),
 ];
 
 #[tokio::test]

@@ -102,6 +102,7 @@ fn round(end: i64, tick: i64, node: u32, name: &str) -> Batch {
             stat("collect", &c::COMMIT_SECONDS, 0.02),
             stat("upkeep", &c::DATABASE_BYTES, 1e9 + ticks),
             stat("upkeep", &c::MINUTES_LAG_SECONDS, 170.0),
+            stat("link_shares", &c::SHARES_LAG_SECONDS, 25.0),
         ],
         ..Batch::default()
     }

@@ -12,6 +12,7 @@ mod jobs;
 mod node;
 mod open_metrics;
 pub mod server;
+pub mod shares;
 
 pub use fabric::DRIVEN_PORTS;
 
@@ -76,6 +77,7 @@ impl Seed {
             let outcome = writer.write(chunk).await.unwrap();
             assert_eq!((outcome.quarantined, outcome.unknown_values), (0, 0));
         }
+        shares::write(&database, self.end).await;
         database
     }
 }
