@@ -259,6 +259,14 @@ ORDER BY 1, 2";
             SECONDS,
         ))
         .panel(panel(
+            28,
+            "Shares of links",
+            "How long ago the last window of 10 s ended whose contributors of links are known: less than a minute unless many are \
+             to be made.",
+            &gauge("link_share_lag_seconds", "'behind'::text"),
+            SECONDS,
+        ))
+        .panel(panel(
             26,
             "Error of clocks",
             "Highest estimated error of a node's clock: rows of different nodes are as far apart. Only where NTP or PTP controls the clocks.",

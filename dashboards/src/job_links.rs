@@ -1,5 +1,6 @@
 //! What the links of a job's nodes carried: charts below those of its operations, and totals while it ran.
 
+use crate::contributors;
 use crate::dashboard::Dashboard;
 use crate::link::{self, FABRIC, LINK, NODE, field, to};
 use crate::panel::{BYTES, BYTES_PER_SECOND, Panel, SHARE, Show};
@@ -78,6 +79,7 @@ pub fn panels(dashboard: Dashboard, site: &Site) -> Dashboard {
                 "/fabric?job=${job:percentencode}",
             )),
         )
+        .panel(contributors::of_job(26, site))
         .panel(waiting(site))
         .panel(totals(site))
 }

@@ -7,6 +7,7 @@
 //! It only makes text. It runs no query: `tests/dashboards` does.
 
 mod compare;
+mod contributors;
 mod dashboard;
 mod fabric;
 mod health;

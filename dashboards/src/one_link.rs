@@ -1,5 +1,6 @@
 //! Link: one cable, both directions, both ends. It is named by one of its ends.
 
+use crate::contributors;
 use crate::dashboard::Dashboard;
 use crate::fabric::error_table;
 use crate::link::{self, FABRIC, JOB, LINK, NODE, SWITCH, field, to, to_job_of_row};
@@ -52,6 +53,8 @@ ORDER BY 1",
     .link(to(FABRIC, "Fabric", &[]))
     .row(1, "Now");
     let dashboard = now(dashboard, site);
+    let whose = contributors::of_link([31, 32, 33], site);
+    let dashboard = whose.into_iter().fold(dashboard.row(30, "Whose bytes"), Dashboard::panel);
     let dashboard = over_time(dashboard.row(10, "Over time"), site);
     let both = both_ends();
     dashboard

@@ -244,6 +244,12 @@ fn of_panel(panel: &Panel, dashboard: &Dashboard) -> Vec<String> {
             problems.push(format!("refId '{}' is missing or used twice", target.ref_id));
         }
         problems.extend(of_target(target, dashboard));
+        let sql = target.sql.as_deref().unwrap_or_default();
+        let is_of_shares = ["link_shares ", "link_contributors "].iter().any(|table| sql.contains(table));
+        // A share without its kind is believed more than it may be.
+        if is_of_shares && !sql.contains("AS \"Known\"") && !sql.contains(".known || ']'") {
+            problems.push(String::from("shows shares of links without how they are known"));
+        }
     }
     problems
 }

@@ -33,6 +33,8 @@ async fn what_is_wrong_in_a_dashboard_is_found() {
         ("", " AND $__timeFilter(time)", "", "'ib_port_minutes_named' is read without a bound"),
         ("", "ib_port_rates($__timeFrom()", "ib_port_rates('2020-01-01'", "does not begin at a time"),
         ("-jobs", "&from=${__data.fields[\\\"from\\\"]:percentencode}", "", "not lead to the job's own time"),
+        ("-link", "AS \\\"Known\\\"", "AS \\\"Sort\\\"", "without how they are known"),
+        ("-link", " [' || c.known || ']'", "'", "without how they are known"),
         ("-link", "\"from\": 1.0005", "\"from\": 5.0", "above 100 %"),
         ("-fabric", "\"uid\": \"${database}\"", "\"uid\": \"my-database\"", "is no data-source variable"),
         ("-fabric", "\"uid\": \"${prometheus}\"", "\"uid\": \"prometheus\"", "is no data-source variable"),
