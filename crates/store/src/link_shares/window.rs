@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use throughline_shares::estimate::{self, Contributor, Flow, Kind, LinkShares, Share};
+use throughline_shares::network::{HostPort, Path, Routes};
 use throughline_shares::wire::counted_bytes;
 
 use super::counters::Counted;
@@ -75,6 +76,8 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
     // Contributors of which it is not known which of a host's ports they use.
     let mut is_split: HashSet<u32> = HashSet::new();
     let mut pairs_of: HashMap<(i32, i32, i32), Vec<Pair>> = HashMap::new();
+    let routes: Vec<WindowRoutes<'_>> =
+        input.fabrics.iter().map(|fabric| WindowRoutes::new(fabric, &input.places)).collect();
     for (key, amount) in &input.traffic {
         let Some(places) = input.places.get(&key.job) else { continue };
         let Some(peer) = places.node_of.get(&key.peer).copied() else { continue };
@@ -83,8 +86,10 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
             continue;
         }
         let (from, to) = if key.is_received { (peer, key.node) } else { (key.node, peer) };
-        let pairs =
-            pairs_of.entry((key.job, from, to)).or_insert_with(|| pairs(input, places, from, to)).as_slice();
+        let pairs = pairs_of
+            .entry((key.job, from, to))
+            .or_insert_with(|| pairs(input, &routes, places, from, to))
+            .as_slice();
         let next = u32::try_from(contributors.len()).unwrap_or(u32::MAX);
         let contributor = *contributors.entry((key.job, key.operation)).or_insert(next);
         if pairs.len() > 1 {
@@ -109,9 +114,10 @@ pub(super) fn shares(input: &Input, groups: &Groups) -> Vec<ShareRow> {
         named[number as usize] = job;
     }
     let mut rows = Vec::new();
-    for (fabric, flows) in input.fabrics.iter().zip(&flows) {
+    for (routes, flows) in routes.iter().zip(&flows) {
+        let fabric = routes.fabric;
         let counted = by_link(fabric, &input.counted);
-        let shares = estimate::estimate(&fabric.routes, flows, &counted);
+        let shares = estimate::estimate(routes, flows, &counted);
         for (link, shares) in shares.iter().enumerate() {
             let Some(direction) = fabric.directions.get(link) else { continue };
             let name = |contributor: &Contributor| match contributor {
@@ -143,21 +149,74 @@ pub(super) fn by_link(fabric: &Fabric, counted: &HashMap<i32, Counted>) -> Vec<O
         .collect()
 }
 
-/// Pairs of ports by which one node of a job reaches another one: those of one fabric. Of several each is weighed by what
-/// its ports counted.
-fn pairs(input: &Input, places: &Places, from: i32, to: i32) -> Vec<Pair> {
+/// A fabric in a window: of a host with several ports jobs may use any, unless one is known to use a single one.
+struct WindowRoutes<'a> {
+    fabric: &'a Fabric,
+    /// By index of a port.
+    rails: Vec<Vec<usize>>,
+}
+
+impl<'a> WindowRoutes<'a> {
+    fn new(fabric: &'a Fabric, places: &HashMap<i32, Arc<Places>>) -> Self {
+        let mut rails = vec![Vec::new(); fabric.hosts.len()];
+        let mut of_host: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (port, host) in fabric.hosts.iter().enumerate() {
+            of_host.entry(host).or_default().push(port);
+        }
+        of_host.retain(|_, ports| ports.len() > 1);
+        if of_host.is_empty() {
+            return Self { fabric, rails };
+        }
+        let mut is_single = vec![false; fabric.hosts.len()];
+        for ports in places.values().flat_map(|places| places.ports_of.values()) {
+            let mut here = ports.iter().filter_map(|port| fabric.port_of.get(port));
+            if let (Some(port), None) = (here.next(), here.next()) {
+                is_single[*port] = true;
+            }
+        }
+        for ports in of_host.into_values().filter(|ports| !ports.iter().any(|port| is_single[*port])) {
+            ports.iter().for_each(|port| rails[*port].clone_from(&ports));
+        }
+        Self { fabric, rails }
+    }
+}
+
+impl Routes for WindowRoutes<'_> {
+    fn ports(&self) -> &[HostPort] {
+        self.fabric.routes.ports()
+    }
+
+    fn path(&self, from: usize, to: usize) -> Option<Path> {
+        self.fabric.routes.path(from, to)
+    }
+
+    fn rails(&self, port: usize) -> &[usize] {
+        self.rails.get(port).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Pairs of ports by which one node of a job reaches another one, and what each has of the traffic: those of one fabric. Of
+/// several each is weighed by what its ports counted; where a host's ports are rails of each other, one stands for all.
+fn pairs(input: &Input, routes: &[WindowRoutes<'_>], places: &Places, from: i32, to: i32) -> Vec<Pair> {
     let of = |node: i32| places.ports_of.get(&node).map_or(&[][..], Vec::as_slice);
     let counted = |port: i32, is_sender: bool| {
         let counted = input.counted.get(&port).copied().unwrap_or_default();
         1.0 + (if is_sender { counted.sent } else { counted.received }).unwrap_or(0.0)
     };
+    // The first of a host's rails stands for all.
+    let stands = |routes: &WindowRoutes<'_>, port: usize| routes.rails(port).first().copied().unwrap_or(port);
     let mut pairs: Vec<Pair> = Vec::new();
-    for (number, fabric) in input.fabrics.iter().enumerate() {
+    for (number, routes) in routes.iter().enumerate() {
         for sender in of(from) {
-            let Some(from) = fabric.port_of.get(sender) else { continue };
+            let Some(from) = routes.fabric.port_of.get(sender) else { continue };
             for receiver in of(to) {
-                let Some(to) = fabric.port_of.get(receiver) else { continue };
-                pairs.push((number, *from, *to, counted(*sender, true) * counted(*receiver, false)));
+                let Some(to) = routes.fabric.port_of.get(receiver) else { continue };
+                let weight = counted(*sender, true) * counted(*receiver, false);
+                let (from, to) = (stands(routes, *from), stands(routes, *to));
+                match pairs.iter_mut().find(|pair| (pair.0, pair.1, pair.2) == (number, from, to)) {
+                    Some(pair) => pair.3 += weight,
+                    None => pairs.push((number, from, to, weight)),
+                }
             }
         }
     }
@@ -259,7 +318,60 @@ fn together(one: &Share, other: &Share) -> Share {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fabric::Direction;
     use super::*;
+    use throughline_shares::forwarding::{End, Forwarding, Host, HostRoutes, Switch};
+
+    /// Hosts n1 and n2 with two ports each (1, 2 and 3, 4) at one switch (ports 11 to 14).
+    fn two_rails() -> Fabric {
+        let end = |node, port| End { node, port };
+        let cables: Vec<[End; 2]> = (0..4).map(|n| [end(n / 2, 1 + n % 2), end(2, 1 + n)]).collect();
+        let table = Some(vec![255, 1, 2, 3, 4]);
+        let switches = HashMap::from([(2, Switch { table, is_adaptive: false })]);
+        let host = |n: usize| Host { node: n / 2, port: 1 + n % 2, lid: n + 1, lids: 1 };
+        let forwarding = Forwarding::new(3, cables, switches);
+        let (routes, _) = HostRoutes::new(forwarding, (0..4).map(host).collect());
+        let direction = |n: i32| {
+            let (host, switch) = (n + 1, n + 11);
+            [Direction { sender: host, receiver: switch }, Direction { sender: switch, receiver: host }]
+        };
+        let hosts = ["n1", "n1", "n2", "n2"].map(str::to_owned).to_vec();
+        let port_of = (0..4).map(|n| (n + 1, n as usize)).collect();
+        Fabric { routes, directions: (0..4).flat_map(direction).collect(), port_of, hosts, ports: Vec::new() }
+    }
+
+    #[test]
+    fn a_host_with_two_ports_uses_them_as_they_counted() {
+        let key = Key { job: 1, node: 1, peer: 1, operation: 0, kind: Kind::Measured, is_received: false };
+        let ports_of = |ports: [&[i32]; 2]| HashMap::from([(1, ports[0].to_vec()), (2, ports[1].to_vec())]);
+        let of = |ports: [&[i32]; 2]| {
+            let places = Places { node_of: HashMap::from([(0, 1), (1, 2)]), ports_of: ports_of(ports) };
+            let counted = |sent, received| Counted { sent: Some(sent), received: Some(received) };
+            let input = Input {
+                fabrics: vec![Arc::new(two_rails())],
+                traffic: HashMap::from([(key, Amount { bytes: 10e6, messages: 1.0 })]),
+                places: HashMap::from([(1, Arc::new(places))]),
+                counted: [(1, 8e6, 0.0), (2, 2e6, 0.0), (3, 0.0, 2e6), (4, 0.0, 8e6)]
+                    .map(|(port, sent, received)| (port, counted(sent, received)))
+                    .into(),
+            };
+            shares(&input, &Groups::default())
+        };
+        let part = |rows: &[ShareRow], port: i32| {
+            let row = rows.iter().find(|row| row.port == port && row.who == Who::Job(1, 0));
+            row.map(|row| (row.bytes as f64 / 1e6, row.is_bound))
+        };
+        // Each of both may be used: what is known of it is bounds.
+        let rows = of([&[1, 2], &[3, 4]]);
+        for (port, expected) in [(1, 8.0), (2, 2.0), (13, 2.0), (14, 8.0)] {
+            let (bytes, is_bound) = part(&rows, port).unwrap_or_else(|| panic!("{port}: {rows:#?}"));
+            assert!((bytes - expected).abs() < 0.4 && is_bound, "{port}: {rows:#?}");
+        }
+        // A rank that uses one port alone has nothing on the other.
+        let rows = of([&[1], &[4]]);
+        assert!(part(&rows, 2).is_none() && part(&rows, 13).is_none(), "{rows:#?}");
+        assert!(!part(&rows, 1).unwrap().1, "{rows:#?}");
+    }
 
     fn share(contributor: Contributor, bytes: f64) -> Share {
         Share {
