@@ -1,4 +1,4 @@
-//! `cargo xtask prefix [fabric|postgres|browser|all]`: makes the prefix that simulations and tests run from.
+//! `cargo xtask prefix [fabric|postgres|browser|netfilter|all]`: makes the prefix that simulations and tests run from.
 
 use clap::{Args, ValueEnum};
 use throughline_prefix::{Prefix, Set};
@@ -12,6 +12,8 @@ enum Which {
     Postgres,
     /// Chromium without a window, for tests of the pages.
     Browser,
+    /// nftables' command line, for a bench.
+    Netfilter,
     /// Every set.
     All,
 }
@@ -31,6 +33,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         Which::Fabric => &[Set::Fabric],
         Which::Postgres => &[Set::Postgres],
         Which::Browser => &[Set::Browser],
+        Which::Netfilter => &[Set::Netfilter],
         Which::All => &Set::ALL,
     };
     for &set in sets {

@@ -54,11 +54,13 @@ pub enum Set {
     Postgres,
     /// Chromium without a window and a font, of the machine's own Debian suite: for tests of the pages.
     Browser,
+    /// nftables' command line, of the machine's own Debian suite: exact counters of flows, for a bench.
+    Netfilter,
 }
 
 impl Set {
     /// Every set.
-    pub const ALL: [Set; 3] = [Set::Fabric, Set::Postgres, Set::Browser];
+    pub const ALL: [Set; 4] = [Set::Fabric, Set::Postgres, Set::Browser, Set::Netfilter];
 
     /// The name of the set, which is also the name of its folder.
     pub fn name(self) -> &'static str {
@@ -66,6 +68,7 @@ impl Set {
             Set::Fabric => "fabric",
             Set::Postgres => "postgres",
             Set::Browser => "browser",
+            Set::Netfilter => "netfilter",
         }
     }
 }

@@ -67,7 +67,7 @@ impl Recipe {
     /// The folder, within the set, of the programs that people call.
     pub fn programs_folder(&self) -> &'static str {
         match self.set {
-            Set::Fabric | Set::Browser => "wrappers",
+            Set::Fabric | Set::Browser | Set::Netfilter => "wrappers",
             Set::Postgres => "bin",
         }
     }
@@ -149,6 +149,15 @@ pub(crate) fn of(set: Set) -> Recipe {
             probes: &[("chromium-headless-shell", "--version")],
             by_hand: "Chromium, with a link to it named chromium-headless-shell in the folder bin of the folder \
                       that THROUGHLINE_PREFIX names",
+        },
+        Set::Netfilter => Recipe {
+            set,
+            suite: None,
+            packages: &["nftables"],
+            companions: &[],
+            left_out: &[&ESSENTIAL],
+            probes: &[("nft", "--version")],
+            by_hand: "nftables, or a link to nft in the folder bin of the folder that THROUGHLINE_PREFIX names",
         },
     }
 }

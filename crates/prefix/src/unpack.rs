@@ -51,6 +51,7 @@ pub(crate) fn unpack(
         Set::Fabric => wrap_fabric(&tree, prefix)?,
         Set::Postgres => wrap_postgres(&tree, prefix)?,
         Set::Browser => wrap_browser(&tree, prefix)?,
+        Set::Netfilter => wrap_netfilter(&tree, prefix)?,
     }
     Ok(tree)
 }
@@ -126,6 +127,20 @@ fn wrap_browser(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
         quoted(&place.join("usr/lib/chromium/chromium-headless-shell")),
     );
     write_wrapper(&wrappers.join("chromium-headless-shell"), &text)
+}
+
+/// One program with its libraries.
+fn wrap_netfilter(tree: &Path, prefix: &Prefix) -> Result<(), Error> {
+    link_libraries(tree)?;
+    let place = prefix.root().join("netfilter");
+    let wrappers = tree.join("wrappers");
+    make_public_folder(&wrappers)?;
+    let text = format!(
+        "LD_LIBRARY_PATH={}\nexport LD_LIBRARY_PATH\nexec {} \"$@\"\n",
+        quoted(&place.join("libs")),
+        quoted(&place.join("usr/sbin/nft")),
+    );
+    write_wrapper(&wrappers.join("nft"), &text)
 }
 
 /// Wrappers with the library path, and one folder of links to all libraries.
