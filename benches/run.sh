@@ -34,4 +34,10 @@ if command -v mpicc.openmpi >/dev/null; then
 fi
 echo "== throughline job on jobs of 1,000 ranks"
 benches/jobs.sh || status=$?
+echo "== shares of links on an emulated fabric, against counters of each flow"
+if unshare -n true 2>/dev/null || unshare -U -r -n true 2>/dev/null; then
+    benches/emulate.sh || status=$?
+else
+    echo "left out: network namespaces are not allowed here"
+fi
 exit "$status"

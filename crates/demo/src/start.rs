@@ -45,6 +45,8 @@ pub struct Programs {
     pub fabric: PathBuf,
     pub agent: PathBuf,
     pub exec: PathBuf,
+    /// This program, also where another one uses its parts.
+    pub demo: PathBuf,
     nvml: PathBuf,
     pub objects: PathBuf,
 }
@@ -75,6 +77,7 @@ impl Programs {
             fabric: beside("throughline-fabric")?,
             agent: beside("throughline-agent")?,
             exec: beside("throughline-exec")?,
+            demo: beside("throughline-demo")?,
             nvml: objects.join(nvml),
             objects,
         })

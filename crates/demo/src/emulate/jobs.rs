@@ -66,7 +66,6 @@ impl Launcher {
             (plan.nodes[*host].name.clone(), spaces.entering(spaces.pid(*host)), socket.clone())
         });
         write_script(&enter, &enter_script(cases))?;
-        let own_program = std::env::current_exe().context("finding this program's own path")?;
         let folder = run.join("mpi");
         crate::layout::public_folder(&folder)?;
         Ok(Launcher {
@@ -76,7 +75,7 @@ impl Launcher {
             exec: programs.exec.clone(),
             objects: programs.objects.clone(),
             folder,
-            own_program,
+            own_program: programs.demo.clone(),
         })
     }
 

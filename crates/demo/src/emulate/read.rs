@@ -4,7 +4,7 @@ use super::plan::Plan;
 use anyhow::Context;
 use std::net::SocketAddr;
 use throughline_api::link_shares::LinkShares;
-use throughline_client::{Server, Settings};
+use throughline_client::{Error, Server, Settings};
 use throughline_infiniband::topology::PortEnd;
 
 /// Prefix of the simulated subnet (IBTA volume 1, 4.1.1: that of a subnet that nobody gave another one).
@@ -28,7 +28,8 @@ pub fn end_name(plan: &Plan, end: PortEnd) -> String {
     format!("{}.{}", plan.nodes[end.node].guid, end.port)
 }
 
-/// Shares of all cables between two times, in milliseconds since 1970; `None` for one that carried nothing yet.
+/// Shares of all cables between two times, in milliseconds since 1970; without windows
+/// for one that carried nothing yet.
 ///
 /// # Errors
 /// The server can't be reached, or answers in an unknown way.
@@ -37,8 +38,11 @@ pub fn shares(server: &Server, plan: &Plan, from_ms: i64, to_ms: i64) -> anyhow:
     let query = [("from", from.as_str()), ("to", to.as_str()), ("points", POINTS)];
     let read = |end: PortEnd| {
         let name = end_name(plan, end);
-        let answer = server.get(&["fabric", SUBNET, "links", &name, "shares"], &query);
-        answer.with_context(|| format!("shares of the link {name}"))
+        match server.get(&["fabric", SUBNET, "links", &name, "shares"], &query) {
+            // The crawler's inventory is not there yet.
+            Err(Error::Api { error, .. }) if error.code == "not_found" => Ok(LinkShares::default()),
+            answer => answer.with_context(|| format!("shares of the link {name}")),
+        }
     };
     plan.cables.iter().map(|cable| read(cable.a)).collect()
 }
