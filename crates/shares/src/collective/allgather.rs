@@ -18,7 +18,11 @@ pub(super) fn allgather(algorithm: &str, plan: &Plan, rank: u32, out: &mut Out) 
                 rank,
                 out,
             )?;
-            let whole = plan.message(0, plan.total());
+            // The broadcast of unequal blocks is one element of a datatype made for it, which no algorithm cuts.
+            let whole = match algorithm {
+                "basic_linear" => plan.message(0, plan.total()),
+                _ => plan.one_element(0, plan.total()),
+            };
             bcast::bcast(by_plan(Library::OpenMpi, Operation::Bcast, &whole), &whole, rank, out)?;
         }
         "ring" => ring(plan, rank, out),

@@ -36,6 +36,11 @@ impl Plan {
         Self { n: call.ranks, root: call.root, element: call.element.max(1), blocks }
     }
 
+    /// The same ranks with one message of a single element of `bytes` at `root`.
+    pub(super) fn one_element(&self, root: u32, bytes: u64) -> Self {
+        Self { element: bytes.max(1), ..self.message(root, bytes) }
+    }
+
     /// The same ranks with one message of `bytes` at `root`.
     pub(super) fn message(&self, root: u32, bytes: u64) -> Self {
         Self { n: self.n, root, element: self.element, blocks: Blocks::Even(bytes) }

@@ -202,6 +202,11 @@ impl<'a> Model<'a> {
         }
     }
 
+    /// How often branches certainly use a link, all together.
+    pub(super) fn uses(&self) -> usize {
+        self.uses.len()
+    }
+
     /// Bytes on a link as the flows are now.
     pub(super) fn sum(&self, link: usize) -> f64 {
         let certain = self.certain.of(link).iter().map(|branch| self.branches[*branch as usize].bytes);
