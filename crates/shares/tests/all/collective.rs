@@ -360,7 +360,8 @@ fn a_rank_of_many_has_few_peers() {
             // Linear roots and alltoall have all others as peers, everybody else at most two by bit of a rank.
             let is_linear = sends.len() == ranks as usize - 1;
             assert!(is_linear || sends.len() <= 52, "{name} {algorithm} {rank}: {} peers", sends.len());
-            assert!(bytes <= 1 << 41, "{name} {algorithm} {rank}: {bytes} bytes");
+            // A root that sends all that it gathered to each has more than any other.
+            assert!(is_linear || bytes <= 1 << 41, "{name} {algorithm} {rank}: {bytes} bytes");
         }
     }
     let rank = sends(Operation::Bcast, "binomial", &Call::even(4, 0, 1), 4);
