@@ -2,6 +2,8 @@
 //! behind when it ends or is stopped.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod emulate;
+
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::io::{BufRead, BufReader};
