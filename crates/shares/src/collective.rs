@@ -11,6 +11,7 @@ mod allgather;
 mod alltoall;
 mod assumed;
 mod bcast;
+mod between;
 mod gather;
 mod halving;
 mod mpich;
@@ -21,6 +22,7 @@ mod reduce;
 mod tree;
 
 pub use assumed::{Library, assumed};
+pub use between::{Between, RootBetween, SentBetween, sends_between};
 use plan::{Out, Plan};
 use std::str::FromStr;
 
@@ -212,26 +214,38 @@ fn of_rank(operation: Operation, algorithm: &str, plan: &Plan, rank: u32) -> Res
         return Ok(Vec::new());
     }
     let mut out = Out::of(rank);
+    dispatch(operation, algorithm, plan, rank, &mut out)?;
+    Ok(out.by_peer())
+}
+
+/// Adds what a rank of two or more sends.
+fn dispatch(
+    operation: Operation,
+    algorithm: &str,
+    plan: &Plan,
+    rank: u32,
+    out: &mut Out,
+) -> Result<(), LayoutError> {
     let known = match operation {
         _ if let Some(name) = algorithm.strip_prefix(mpich::PREFIX) => {
-            mpich::of_rank(operation, name, plan, rank, &mut out)
+            mpich::of_rank(operation, name, plan, rank, out)
         }
-        Operation::Bcast => bcast::bcast(algorithm, plan, rank, &mut out),
-        Operation::Reduce => reduce::reduce(algorithm, plan, rank, &mut out),
-        Operation::Allreduce => reduce::allreduce(algorithm, plan, rank, &mut out),
+        Operation::Bcast => bcast::bcast(algorithm, plan, rank, out),
+        Operation::Reduce => reduce::reduce(algorithm, plan, rank, out),
+        Operation::Allreduce => reduce::allreduce(algorithm, plan, rank, out),
         Operation::ReduceScatter | Operation::ReduceScatterBlock => {
             let are_blocks_even = operation == Operation::ReduceScatterBlock;
-            reduce::reduce_scatter(algorithm, are_blocks_even, plan, rank, &mut out)
+            reduce::reduce_scatter(algorithm, are_blocks_even, plan, rank, out)
         }
-        Operation::Allgather | Operation::Allgatherv => allgather::allgather(algorithm, plan, rank, &mut out),
-        Operation::Gather | Operation::Gatherv => gather::gather(algorithm, plan, rank, &mut out),
-        Operation::Scatter | Operation::Scatterv => gather::scatter(algorithm, plan, rank, &mut out),
-        Operation::Scan | Operation::Exscan => prefix::scan(algorithm, plan, rank, &mut out),
-        Operation::Barrier => alltoall::barrier(algorithm, plan, rank, &mut out),
-        Operation::Alltoall | Operation::Alltoallv => alltoall::alltoall(algorithm, plan, rank, &mut out),
+        Operation::Allgather | Operation::Allgatherv => allgather::allgather(algorithm, plan, rank, out),
+        Operation::Gather | Operation::Gatherv => gather::gather(algorithm, plan, rank, out),
+        Operation::Scatter | Operation::Scatterv => gather::scatter(algorithm, plan, rank, out),
+        Operation::Scan | Operation::Exscan => prefix::scan(algorithm, plan, rank, out),
+        Operation::Barrier => alltoall::barrier(algorithm, plan, rank, out),
+        Operation::Alltoall | Operation::Alltoallv => alltoall::alltoall(algorithm, plan, rank, out),
     };
     match known {
-        Some(()) => Ok(out.by_peer()),
+        Some(()) => Ok(()),
         None => Err(LayoutError::Algorithm { operation, algorithm: algorithm.to_owned() }),
     }
 }

@@ -1,7 +1,9 @@
 //! Layouts hold what any implementation of the operation must: everybody gets what the operation gives him, and an
 //! algorithm that is known to move no byte twice moves none twice.
 
-use throughline_shares::collective::{Call, Edge, LayoutError, Operation, Sent, layout, sends};
+use throughline_shares::collective::{
+    Between, Call, Edge, LayoutError, Library, Operation, RootBetween, Sent, layout, sends, sends_between,
+};
 
 fn edges(operation: Operation, algorithm: &str, call: &Call) -> Vec<Edge> {
     layout(operation, algorithm, call).unwrap_or_else(|error| panic!("{error}"))
@@ -366,4 +368,51 @@ fn a_rank_of_many_has_few_peers() {
     }
     let rank = sends(Operation::Bcast, "binomial", &Call::even(4, 0, 1), 4);
     assert_eq!(rank, Err(LayoutError::Rank { rank: 4, ranks: 4 }));
+}
+
+#[test]
+fn between_two_groups_everybody_gets_what_the_operation_gives() {
+    let call =
+        Between { here: 3, there: 5, root: RootBetween::None, block_here: 100, block_there: 70, element: 1 };
+    let other_way = |call: Between| {
+        let root = match call.root {
+            RootBetween::Here(root) => RootBetween::There(root),
+            RootBetween::There(root) => RootBetween::Here(root),
+            RootBetween::None => RootBetween::None,
+        };
+        let (here, there) = (call.there, call.here);
+        Between { here, there, root, block_here: call.block_there, block_there: call.block_here, ..call }
+    };
+    for library in [Library::OpenMpi, Library::Mpich] {
+        // Bytes that cross from the first group to the second, and back.
+        let crossing = |operation, call: Between| -> u64 {
+            let sent = |rank| sends_between(library, operation, &call, rank).unwrap().there;
+            (0..call.here).flat_map(sent).map(|sent| sent.bytes).sum()
+        };
+        let both = |operation, call| (crossing(operation, call), crossing(operation, other_way(call)));
+        assert_eq!(both(Operation::Allreduce, call), (100, 70));
+        assert_eq!(both(Operation::Allgather, call), (300, 350));
+        assert_eq!(both(Operation::Alltoall, call), (3 * 5 * 100, 5 * 3 * 70));
+        let from_here = Between { root: RootBetween::Here(2), ..call };
+        assert_eq!(both(Operation::Bcast, from_here), (100, 0));
+        assert_eq!(both(Operation::Scatter, from_here), (500, 0));
+        assert_eq!(both(Operation::Reduce, from_here), (0, 70));
+        assert_eq!(both(Operation::Gather, from_here), (0, 350));
+        // A broadcast from there reaches each rank here once.
+        let from_there = Between { root: RootBetween::There(4), ..call };
+        let within: u64 = (0..3)
+            .flat_map(|rank| sends_between(library, Operation::Bcast, &from_there, rank).unwrap().here)
+            .map(|sent| sent.bytes)
+            .sum();
+        assert_eq!(within, 2 * 70);
+    }
+    // Long blocks of MPICH's gather go straight to the root, Open MPI's by rank 0.
+    let long = Between { root: RootBetween::There(1), block_here: 10_000, ..call };
+    let of_rank_2 = |library| sends_between(library, Operation::Gather, &long, 2).unwrap().there;
+    assert_eq!(of_rank_2(Library::Mpich), [Sent { peer: 1, bytes: 10_000, messages: 1 }]);
+    assert!(of_rank_2(Library::OpenMpi).is_empty());
+    let none =
+        sends_between(Library::OpenMpi, Operation::Bcast, &Between { root: RootBetween::Here(3), ..call }, 0);
+    assert_eq!(none, Err(LayoutError::Root { root: 3, ranks: 3 }));
+    assert!(sends_between(Library::OpenMpi, Operation::Scan, &call, 0).is_err());
 }
