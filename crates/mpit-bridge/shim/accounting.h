@@ -79,7 +79,7 @@ TL_HOT void received(tl_callp call, int64_t bytes) {
 TL_HOT struct tl_comm *comm_of(const struct tl_call *call, tl_handle handle) {
     handle = tl_same(handle);
     struct tl_comm *comm = call->self->last_comm;
-    return TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle) ? comm : tl_comm_find(call->self, handle);
+    return TL_LIKELY(TL_LOAD(&comm->handle) == handle) ? comm : tl_comm_find(call->self, handle);
 }
 
 TL_HOT void unknown(struct tl_thread *self, uint64_t messages) {
@@ -109,17 +109,13 @@ TL_HOT void to_member(const struct tl_call *call, const struct tl_comm *comm, in
     add_member(call->self, call->operation, comm, member, bytes);
 }
 
-TL_HOT void add_collective(struct tl_thread *self, const struct tl_comm *comm, int operation, int size_class, int root,
-                           int64_t block) {
-    int algorithm = self->algorithm;
-    /* What was observed inside another operation does not apply to this one. */
-    if (TL_UNLIKELY(algorithm) && tl_algorithm_operation(algorithm) != operation) algorithm = 0;
-    uint64_t key = tl_collective_key(operation, algorithm, size_class, root);
-    struct tl_collective *cell = __atomic_load_n(&comm->group->last, __ATOMIC_ACQUIRE);
-    if (TL_UNLIKELY(!cell || TL_LOAD(&cell->key) != key) && !(cell = tl_collective_find(comm->group, key))) {
-        tl_collective_spread(self, comm, operation, root, block);
+/* After `record`, whose cell says which operation, algorithm and size class it is. */
+TL_HOT void add_collective(struct tl_thread *self, struct tl_comm *comm, int operation, int root, int64_t block) {
+    struct tl_collective *cell = __atomic_load_n(&comm->last, __ATOMIC_ACQUIRE);
+    int same_root = __builtin_constant_p(root) && root == TL_NO_ROOT; /* the operation has none */
+    if (TL_UNLIKELY(TL_LOAD(&cell->of) != self->last_cell || (!same_root && (int)TL_LOAD(&cell->key) != root)) &&
+        !(cell = tl_collective_find(self, comm, operation, root, block)))
         return;
-    }
     if (TL_UNLIKELY(tl_shared_comms)) {
         __atomic_fetch_add(&cell->calls, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&cell->bytes, (uint64_t)block, __ATOMIC_RELAXED);
@@ -130,11 +126,11 @@ TL_HOT void add_collective(struct tl_thread *self, const struct tl_comm *comm, i
 }
 
 /* A collective that its algorithm lays out over the members: `block` is what its size class is made of. After `record`. */
-TL_HOT void collective(const struct tl_call *call, const struct tl_comm *comm, int root, int64_t block) {
+TL_HOT void collective(const struct tl_call *call, struct tl_comm *comm, int root, int64_t block) {
     struct tl_thread *self = call->self;
     if (TL_UNLIKELY(!comm)) unknown(self, 1);
     else if (TL_UNLIKELY(self->capture)) tl_capture_collective(self->capture, comm, root, block);
-    else add_collective(self, comm, call->operation, self->last_class, root, block);
+    else add_collective(self, comm, call->operation, root, block);
 }
 
 static inline int64_t count_at(const struct tl_call *call, const void *counts, int i) {

@@ -13,6 +13,7 @@
 enum { SLOT_FREE_AGAIN = 1, PROBES = 32 };
 
 int tl_shared_comms;
+struct tl_comm tl_no_comm = {.handle = SLOT_FREE_AGAIN};
 
 static struct tl_comm slots[TL_COMM_SLOTS];
 static tl_handle world_group;
@@ -103,6 +104,7 @@ static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
     comm->id = 0;
     comm->number = 0;
     comm->world = comm->group->world;
+    comm->last = &tl_no_collective;
     comm->serial++;
     comm->target_count = -1;
     return 1;
@@ -130,7 +132,7 @@ static struct tl_comm *find(struct tl_thread *self, tl_handle handle, int is_win
 /* Where it was the last time, or where it is unless another handle has that place: else it is looked for. */
 static struct tl_comm *known(struct tl_thread *self, tl_handle handle) {
     struct tl_comm *comm = self->last_comm;
-    if (TL_LIKELY(comm && TL_LOAD(&comm->handle) == handle)) return comm;
+    if (TL_LIKELY(TL_LOAD(&comm->handle) == handle)) return comm;
     comm = &slots[first_slot(handle)];
     if (__atomic_load_n(&comm->handle, __ATOMIC_ACQUIRE) != handle) return NULL;
     return self->last_comm = comm;
@@ -156,6 +158,7 @@ void tl_comm_evict(tl_handle handle) {
         tl_group_leave(comm->group);
         free(comm->targets);
         comm->group = NULL;
+        comm->last = NULL;
         comm->world = comm->targets = NULL;
         comm->target_count = -1;
         __atomic_store_n(&comm->handle, SLOT_FREE_AGAIN, __ATOMIC_RELEASE);

@@ -17,6 +17,7 @@ enum {
     PROBES = 8
 };
 
+struct tl_collective tl_no_collective = {.of = &tl_no_collective};
 struct tl_group tl_groups[TL_GROUPS_LIMIT];
 size_t tl_groups_used;
 pthread_mutex_t tl_comms_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -71,7 +72,7 @@ static struct tl_collective *find_in(struct tl_collectives *piece, uint64_t key)
     return NULL;
 }
 
-struct tl_collective *tl_collective_find(struct tl_group *group, uint64_t key) {
+static struct tl_collective *find(struct tl_group *group, uint64_t key) {
     struct tl_collectives **place = &group->all;
     uint32_t space = FIRST_CELLS;
     for (int i = 0; i < PIECES; i++, space *= CELLS_GROW) {
@@ -83,16 +84,14 @@ struct tl_collective *tl_collective_find(struct tl_group *group, uint64_t key) {
             else free_piece(made);
         }
         struct tl_collective *cell = find_in(piece, key);
-        if (cell) {
-            __atomic_store_n(&group->last, cell, __ATOMIC_RELEASE);
-            return cell;
-        }
+        if (cell) return cell;
         place = &piece->next;
     }
     return NULL;
 }
 
-void tl_collective_spread(struct tl_thread *self, const struct tl_comm *comm, int operation, int root, int64_t block) {
+/* To the peers themselves. */
+static void spread(struct tl_thread *self, const struct tl_comm *comm, int operation, int root, int64_t block) {
     switch (tl_shapes[operation]) {
     case TL_SHAPE_FROM_ROOT:
         if (comm->inter ? root != TL_ROOT_SELF : root != comm->rank) return;
@@ -108,6 +107,20 @@ void tl_collective_spread(struct tl_thread *self, const struct tl_comm *comm, in
     }
     for (int i = 0; i < comm->size; i++)
         if (comm->inter || i != comm->rank) add_member(self, operation, comm, i, block);
+}
+
+struct tl_collective *tl_collective_find(struct tl_thread *self, struct tl_comm *comm, int operation, int root,
+                                         int64_t block) {
+    /* What was observed inside another operation does not apply to this one. */
+    int algorithm = tl_algorithm_operation(self->algorithm) == operation ? self->algorithm : 0;
+    struct tl_collective *cell = find(comm->group, tl_collective_key(operation, algorithm, self->last_class, root));
+    if (!cell) {
+        spread(self, comm, operation, root, block);
+        return NULL;
+    }
+    TL_STORE(&cell->of, self->last_cell ? (const void *)self->last_cell : &tl_no_collective);
+    __atomic_store_n(&comm->last, cell, __ATOMIC_RELEASE);
+    return cell;
 }
 
 /* ---- the logical matrix ---- */

@@ -38,7 +38,7 @@ struct tl_collective {
     uint64_t calls, bytes;                 /* bytes: of the blocks of all calls */
     uint64_t calls_folded, bytes_folded;   /* the part of them already in the logical matrix; under the lock */
     uint64_t calls_sent, bytes_sent;       /* the flush thread's own */
-    uint64_t unused;
+    const void *of; /* cell of a thread's row (tl_thread.last_cell) of which this is the operation, algorithm and class */
 };
 _Static_assert(sizeof(struct tl_collective) == TL_CACHE_LINE, "a cell is one cache line");
 
@@ -56,7 +56,6 @@ struct tl_group {
     int live, reported; /* reported: its members have been sent */
     uint32_t generation; /* counts what the place has held */
     uint64_t hash;
-    struct tl_collective *last; /* cell of the call before */
     struct tl_collectives *all;
 };
 
@@ -87,10 +86,12 @@ void tl_group_leave(struct tl_group *group);
 /* Whether so many more members may be held. */
 int tl_groups_have_space(size_t members);
 
-/* The cell of a key, made where there is none yet; NULL where there is no space. Any thread. */
-struct tl_collective *tl_collective_find(struct tl_group *group, uint64_t key);
-/* The same call, to the peers themselves, where there is no cell. */
-void tl_collective_spread(struct tl_thread *self, const struct tl_comm *comm, int operation, int root, int64_t block);
+/* Stands for the cell of a call before where there was none. */
+extern struct tl_collective tl_no_collective;
+/* The cell of the call just recorded, made where there is none yet; NULL where there is no space: then it has been added to
+ * the peers themselves. Any thread. */
+struct tl_collective *tl_collective_find(struct tl_thread *self, struct tl_comm *comm, int operation, int root,
+                                         int64_t block);
 
 #pragma GCC visibility pop
 

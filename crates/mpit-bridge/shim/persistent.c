@@ -44,7 +44,7 @@ void tl_capture_peer(struct tl_capture *capture, int slot, int peer, int64_t byt
     peers[capture->peer_count++] = (struct tl_captured_peer){slot, peer, bytes};
 }
 
-void tl_capture_collective(struct tl_capture *capture, const struct tl_comm *comm, int root, int64_t block) {
+void tl_capture_collective(struct tl_capture *capture, struct tl_comm *comm, int root, int64_t block) {
     capture->collective = comm;
     capture->serial = comm->serial;
     capture->root = root;
@@ -80,9 +80,9 @@ static void start(struct tl_call *call, struct tl_capture *stored) {
     stored->active = 1;
     const struct tl_captured_peer *peers = stored->peers ? stored->peers : &stored->one;
     for (int i = 0; i < stored->peer_count; i++) add_peer(self, peers[i].slot, peers[i].peer, peers[i].bytes);
-    const struct tl_comm *comm = stored->collective;
+    struct tl_comm *comm = stored->collective;
     if (comm && comm->serial == stored->serial && comm->group)
-        add_collective(self, comm, call->operation, (int)size_class(stored->class_bytes), stored->root, stored->block);
+        add_collective(self, comm, call->operation, stored->root, stored->block);
     else if (comm) unknown(self, 1);
     if (stored->unknown_messages) unknown(self, stored->unknown_messages);
 }

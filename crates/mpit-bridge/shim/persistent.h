@@ -17,7 +17,7 @@ struct tl_capture {
     int receives;          /* completion reports received bytes */
     int64_t receive_bytes; /* known beforehand; -1: the status reports */
     uint64_t unknown_messages;
-    const struct tl_comm *collective;
+    struct tl_comm *collective;
     uint64_t serial;         /* of `collective` when captured: a slot may be another communicator's later */
     int64_t block;
     int root;
@@ -42,7 +42,7 @@ void tl_persistent_started(struct tl_call *call, struct tl_looked *looked);
 /* accounting.h's other end */
 void tl_capture_cell(struct tl_capture *capture, int operation, int64_t class_bytes, int64_t bytes);
 void tl_capture_peer(struct tl_capture *capture, int slot, int peer, int64_t bytes);
-void tl_capture_collective(struct tl_capture *capture, const struct tl_comm *comm, int root, int64_t block);
+void tl_capture_collective(struct tl_capture *capture, struct tl_comm *comm, int root, int64_t block);
 void tl_capture_unknown(struct tl_capture *capture, uint64_t messages);
 
 #pragma GCC visibility pop

@@ -119,6 +119,7 @@ struct tl_comm {
     uint32_t number;  /* its name's in NAMES frames (comm_names.c), 0: it has none */
     uint64_t id;      /* its name in traces (comm_ids.c), 0: none */
     int *world;       /* world rank of each, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
+    struct tl_collective *last; /* sums that the call before was added to (groups.h) */
     struct tl_group *group; /* its members, whose list `world` is; NULL once it is freed (groups.h) */
     uint64_t serial;  /* counts what the slot has held */
     int target_count; /* neighbours that a neighbourhood collective sends to; -1: not queried yet (topology.c) */
@@ -301,6 +302,7 @@ struct tl_peer *tl_peers_create(struct tl_thread *self, int slot);
 /* `group`: that of the world; retained until tl_comms_stop. */
 int tl_comms_start(tl_handle group);
 void tl_comms_stop(void);
+extern struct tl_comm tl_no_comm; /* what no handle is of: a thread's last one, at first */
 struct tl_comm *tl_comm_find(struct tl_thread *self, tl_handle handle);
 /* The group of a window, which stands in the same table. */
 struct tl_comm *tl_window_find(struct tl_thread *self, tl_handle handle);

@@ -55,7 +55,7 @@ struct tl_thread *tl_thread_attach(void) {
     if (self) {
         self->in_use = 1;
         self->depth = self->nonblocking = 0;
-        self->last_comm = NULL;
+        self->last_comm = &tl_no_comm;
         self->table = self->tables[0];
     } else {
         refused++;
