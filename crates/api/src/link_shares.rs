@@ -97,7 +97,7 @@ pub struct ShareFigures {
 pub struct LinkContributor {
     /// job, group, host, management, other or rest.
     pub contributor: String,
-    /// For people: `alltoall of job 4711 (alice)`, `unmonitored traffic of n07`.
+    /// For people: `alltoall of job 4711 (alice)`, `unmonitored host n07`.
     pub label: String,
     /// Of a job.
     pub job_key: Option<String>,

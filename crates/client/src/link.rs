@@ -213,7 +213,7 @@ mod tests {
         let (leaf, spine) = (end("leaf1", 5), end("spine1", 1));
         let contributors = vec![
             contributor("alltoall of job 4711 (alice)", 0.62, "modelled", true),
-            contributor("unmonitored traffic of n07", 0.36, "unreported", false),
+            contributor("unmonitored host n07", 0.36, "unreported", false),
             contributor("rest: nobody known", 0.02, "unreported", false),
         ];
         LinkShares {

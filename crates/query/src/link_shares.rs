@@ -310,8 +310,8 @@ fn label(who: &Who, job: Option<&JobLabel>) -> String {
                 None => job,
             }
         }
-        "group" => format!("unmonitored traffic of {name} (group)"),
-        "host" => format!("unmonitored traffic of {name}"),
+        "group" => format!("unmonitored group {name}"),
+        "host" => format!("unmonitored host {name}"),
         "management" => "subnet management".to_owned(),
         "other" => "others, each below 1 %".to_owned(),
         _ => "rest: nobody known".to_owned(),
@@ -525,7 +525,7 @@ mod tests {
             labels,
             [
                 "alltoall of job 4711 (alice)",
-                "unmonitored traffic of n07",
+                "unmonitored host n07",
                 "others, each below 1 %",
                 "rest: nobody known"
             ]

@@ -180,9 +180,7 @@ async fn an_unprivileged_user_with_a_url_and_a_token_runs_every_command() {
         [&["link", "leaf1[5]"][..], &["link", "leaf1", "5"], &["link", "leaf1", "spine1", "--last", "5m"]]
     {
         let link = site.text(name);
-        for part in
-            ["leaf1[5] → spine1[1]: 96.8 % used", "unmonitored traffic of n07", "95.0 %", "unreported"]
-        {
+        for part in ["leaf1[5] → spine1[1]: 96.8 % used", "unmonitored host n07", "95.0 %", "unreported"] {
             assert!(link.contains(part), "{part} is not in\n{link}");
         }
         // Less than 1 % is no cause.

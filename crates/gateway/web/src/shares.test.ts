@@ -11,7 +11,7 @@ const direction = (contributors: LinkContributor[]) => ({ contributors }) as unk
 describe('contributors', () => {
   it('are called without their operation', () => {
     expect(whoName(one('job', 1, { operation: 'alltoall', label: 'alltoall of job 4711 (alice)' }))).toBe('job 4711 (alice)')
-    expect(whoName(one('host', 1, { label: 'unmonitored traffic of n07' }))).toBe('unmonitored traffic of n07')
+    expect(whoName(one('host', 1, { label: 'unmonitored host n07' }))).toBe('unmonitored host n07')
   })
 
   it('have the same colour in both directions, nobody is grey, and more than there are colours share one', () => {

@@ -79,12 +79,7 @@ async fn contributors_of_a_link_add_up_to_what_was_counted() {
     // Half a percent is no cause.
     assert_eq!(
         labels(all),
-        [
-            "alltoall of job 1 (ada)",
-            "unmonitored traffic of n07",
-            "others, each below 1 %",
-            "rest: nobody known"
-        ]
+        ["alltoall of job 1 (ada)", "unmonitored host n07", "others, each below 1 %", "rest: nobody known"]
     );
     let sum: i64 = all.as_array().unwrap().iter().map(|one| one["bytes"].as_i64().unwrap()).sum();
     assert_eq!(sum, FULL as i64);
@@ -112,7 +107,7 @@ async fn the_panel_has_the_contributors_of_the_last_window() {
     let body = get(&router, &link(25_000)).await;
     let contributors = &body["contributors"];
     assert_eq!(contributors["time_ms"], json!(START_MS + 20_000));
-    assert_eq!(labels(&contributors["ab"])[..2], ["alltoall of job 1 (ada)", "unmonitored traffic of n07"]);
+    assert_eq!(labels(&contributors["ab"])[..2], ["alltoall of job 1 (ada)", "unmonitored host n07"]);
     assert_eq!((&contributors["ba"], &contributors["ab"][0]["series"]), (&json!([]), &json!([])));
     let body = get(&router, &link(5_000)).await;
     assert_eq!(body["contributors"], json!({"time_ms": null, "ab": [], "ba": []}));

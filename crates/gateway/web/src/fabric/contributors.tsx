@@ -174,7 +174,7 @@ function Who({ c }: { c: LinkContributor }) {
   if (c.contributor === 'host' && c.name !== null) {
     return (
       <>
-        unmonitored traffic of <a href={nodePath(c.name)}>{c.name}</a>
+        unmonitored host <a href={nodePath(c.name)}>{c.name}</a>
       </>
     )
   }
