@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use throughline_shares::collective::{Call, Edge, Library, Operation, assumed, layout};
+use throughline_shares::collective::{
+    Between, Call, Edge, Library, Operation, RootBetween, assumed, layout, sends_between,
+};
 
 /// Bytes of MPI_INT.
 const ELEMENT: u64 = 4;
@@ -261,6 +263,59 @@ fn errors(name: &str, worlds: &[u32], counts: &[u64]) -> BTreeMap<(&'static str,
 fn layouts_are_what_open_mpi_sends() {
     for ((operation, algorithm), error) in errors("test", &[2, 5, 6], &[1, 7, 1001]) {
         assert!(error.bytes == 0.0, "{operation} {algorithm}: {error:?}");
+    }
+}
+
+/// Between the first half of the ranks, in which the root is, and the others.
+fn layout_between(
+    operation: Operation,
+    ranks: u32,
+    root: u32,
+    block: u64,
+) -> BTreeMap<(u32, u32), (u64, u64)> {
+    let first = ranks / 2;
+    let mut sent = BTreeMap::new();
+    for rank in 0..ranks {
+        let is_first = rank < first;
+        let (here, there) = if is_first { (first, ranks - first) } else { (ranks - first, first) };
+        let (own, other) = if is_first { (0, first) } else { (first, 0) };
+        let root = if is_first { RootBetween::Here(root) } else { RootBetween::There(root) };
+        let call = Between { here, there, root, block_here: block, block_there: block, element: ELEMENT };
+        let sends = sends_between(Library::OpenMpi, operation, &call, rank - own).unwrap();
+        let here = sends.here.iter().map(|sent| (own + sent.peer, sent));
+        for (peer, one) in here.chain(sends.there.iter().map(|sent| (other + sent.peer, sent))) {
+            let cell: &mut (u64, u64) = sent.entry((rank, peer)).or_default();
+            *cell = (cell.0 + one.bytes, cell.1 + one.messages);
+        }
+    }
+    sent
+}
+
+#[test]
+fn layouts_between_groups_are_what_open_mpi_sends() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("collectives-between");
+    let program = compile(&folder);
+    let operations = ["allgather", "allreduce", "alltoall", "bcast", "gather", "reduce", "scatter"];
+    let names = operations.map(|operation| format!("between_{operation}"));
+    for ranks in [3, 7] {
+        let all = names.iter().flat_map(|name| [1, 999].map(|count| (name.as_str(), count)));
+        let requests: Vec<Request> = all
+            .map(|(operation, count)| Request {
+                operation: operation.to_owned().leak(),
+                number: 0,
+                root: ranks / 2 - 1,
+                count,
+                step: 0,
+                is_in_place: false,
+            })
+            .collect();
+        let measured =
+            measure(&folder, &program, ranks, &requests, &["coll".to_owned(), "^monitoring".to_owned()]);
+        for (request, measured) in requests.iter().zip(&measured) {
+            let operation = request.operation.trim_start_matches("between_").parse().unwrap();
+            let expected = layout_between(operation, ranks, request.root, request.count * ELEMENT);
+            assert_eq!(*measured, expected, "{ranks} ranks {}", request.line());
+        }
     }
 }
 
