@@ -72,7 +72,7 @@ pub async fn largest_contributions(
                FROM link_contributors c
                WHERE c.time > {} AND c.time <= {} AND c.contributor <> 'other' AND c.counted_bytes > 0
                  AND (c.contributor = 'rest' OR c.bytes >= {LEAST_SHARE} * c.counted_bytes)) c
-         WHERE place <= $1 + 1 ORDER BY time, bytes DESC, guid, port",
+         WHERE place <= $1::bigint + 1 ORDER BY time, bytes DESC, guid, port",
         moment(micros(after)),
         moment(micros(until)),
     );

@@ -12,7 +12,8 @@ use throughline_sample::wire::{
     MpiNodeTraffic, MpiPeerCell, Names, NodeInfo, Values,
 };
 use throughline_store::{
-    Content, Entry, Groups, LinkShareCache, LinkSharesMade, Sender, Writer, make_link_shares, testing,
+    Content, Entry, Groups, LinkShareCache, LinkSharesMade, Sender, Writer, largest_contributions,
+    link_shares_made_until, make_link_shares, testing,
 };
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -367,6 +368,51 @@ async fn shares_are_what_each_sent_and_add_up_to_the_counters() {
     assert!(rows.keys().all(|name| !name.starts_with("job")), "{rows:#?}");
     // Nothing goes back.
     assert!(site.rows(LEAF[1], 4, 30.0).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_largest_contributors_have_names_and_what_they_are_of() {
+    let mut site = Site::new(90).await;
+    site.run(60, None).await;
+    site.begin_with(0.0).await;
+    site.make().await;
+    let until = link_shares_made_until(&site.client).await.unwrap().unwrap();
+    let window = Duration::from_secs(10);
+    let uplink = format!("0x{:016x}", LEAF[0]);
+    for (most, expected) in [(8, vec!["alice", "bob", "x7"]), (1, vec!["alice"])] {
+        let all = largest_contributions(&site.client, until - window, until, most).await.unwrap();
+        let of_port: Vec<_> = all.iter().filter(|one| one.guid == uplink && one.port == 4).collect();
+        let named: Vec<&str> = of_port
+            .iter()
+            .filter(|one| one.contributor != "rest")
+            .map(|one| one.user.as_deref().or(one.name.as_deref()).unwrap())
+            .collect();
+        let mut sorted = named.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted.len(), expected.len(), "{of_port:#?}");
+        assert!(most == 1 || sorted == expected, "{of_port:#?}");
+        // The port itself is there once, with what it counted.
+        assert_eq!(of_port.iter().filter(|one| one.contributor == "rest").count(), 1);
+        assert!(of_port.iter().all(|one| one.counted > 0 && one.bytes <= one.counted && one.time == until));
+        assert!(of_port.windows(2).all(|pair| pair[0].bytes >= pair[1].bytes), "{of_port:#?}");
+    }
+    let jobs = largest_contributions(&site.client, until - window, until, 8).await.unwrap();
+    let job =
+        jobs.iter().find(|one| one.contributor == "job" && one.user.as_deref() == Some("alice")).unwrap();
+    assert_eq!((job.operation.as_deref(), job.known.as_str()), (Some("alltoall"), "modelled"));
+    assert!(job.job_key.as_deref().unwrap().contains(job.job.as_deref().unwrap()), "{job:#?}");
+    // Nothing twice: what was read before is not in what comes after it.
+    assert_eq!(largest_contributions(&site.client, until, until, 8).await.unwrap(), []);
+    // The view writes names as alerts do.
+    let labels =
+        "SELECT DISTINCT label FROM link_contributors WHERE contributor IN ('job', 'host') ORDER BY 1";
+    let labels: Vec<String> =
+        site.client.query(labels, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert!(labels.contains(&"unmonitored host x7".to_owned()), "{labels:?}");
+    assert!(
+        labels.iter().any(|label| label.starts_with("alltoall of job ") && label.ends_with(" (alice)")),
+        "{labels:?}"
+    );
 }
 
 #[tokio::test]
