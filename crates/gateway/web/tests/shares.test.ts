@@ -108,3 +108,54 @@ describe('a job', () => {
     await close()
   })
 })
+
+describe('several subnets', () => {
+  it('are under each other, with one time and one job over them', async () => {
+    for (const [name, options] of [['rails', {}], ['rails-phone-dark', { width: 390, height: 844, dark: true }]] as const) {
+      const { page, errors, close } = await tab(browser, '/jobs', options)
+      // A second rail that is cabled as the first one.
+      const [first, second] = ['0xfe80000000000000', '0xfe80000000000001']
+      await page.route('**/api/v1/subnets', async (route) => {
+        const { subnets } = (await (await route.fetch()).json()) as { subnets: { subnet: string }[] }
+        await route.fulfill({ json: { subnets: [...subnets, { ...subnets[0], subnet: second }] } })
+      })
+      await page.route(`**/fabric/${second}/**`, async (route) => {
+        const response = await route.fetch({ url: route.request().url().replace(second, first) })
+        await route.fulfill({ json: JSON.parse((await response.text()).replaceAll(first, second)) })
+      })
+      await page.getByRole('link', { name: 'Fabric' }).click()
+      await page.getByLabel('Subnet').selectOption('all')
+      await until('two maps', async () => (await page.getByTestId('map').count()) === 2)
+      await until('both are drawn', async () => (await page.getByTestId('map').evaluateAll((all) => all.filter((map) => Number((map as HTMLElement).dataset.drawn) > 0).length)) === 2)
+      expect(query(page).get('subnet')).toBe('all')
+      // A link is in one of them; the other one does not report it as missing.
+      await page.getByRole('button', { name: 'Show table' }).click()
+      await page.getByTestId('rail').nth(1).getByRole('button', { name: /leaf2/ }).first().waitFor()
+      await page.getByRole('button', { name: 'Show map' }).click()
+      await page.waitForTimeout(500)
+      await picture(page, name)
+      expect(errors).toEqual([])
+      await close()
+    }
+  })
+})
+
+describe('the metrics of the server', () => {
+  it('have the contributors of the windows that it made', async () => {
+    const lines = async () => (await (await fetch(`${SITE}/metrics`)).text()).split('\n').filter((line) => line.startsWith('throughline_link_'))
+    const all = await until('a window is made', async () => {
+      const found = await lines()
+      return found.some((line) => line.startsWith('throughline_link_job')) && found
+    })
+    expect(all.some((line) => /^throughline_link_job_transmit_bytes_total\{guid="0x[0-9a-f]{16}",port="1",job="41",operation="alltoall",job_key="slurm:41.0@1000",user="ada",known="modelled"\} [1-9]/.test(line))).toBe(true)
+    expect(all.some((line) => /^throughline_link_unmonitored_transmit_bytes_total\{guid="[^"]+",port="\d+",contributor="host",name="n16",known="[a-z]+"\} [1-9]/.test(line))).toBe(true)
+    // What is divided by is at least as much.
+    const sums = new Map<string, number>()
+    for (const line of all) {
+      const [, metric, port, value] = /^(\w+)\{(guid="[^"]+",port="\d+")[^}]*\} (\d+)/.exec(line) ?? []
+      const key = `${metric === 'throughline_link_transmit_bytes_total' ? 'all' : 'parts'} ${port}`
+      sums.set(key, (sums.get(key) ?? 0) + Number(value))
+    }
+    for (const [key, parts] of sums) if (key.startsWith('parts')) expect(sums.get(key.replace('parts', 'all')) ?? 0).toBeGreaterThanOrEqual(parts * 0.999)
+  })
+})
