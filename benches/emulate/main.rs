@@ -22,7 +22,7 @@ use throughline_daemon::{LogOptions, finish, stop_signal, usage};
 use throughline_demo::config;
 use throughline_demo::emulate::emulation::{Emulation, Found};
 use throughline_demo::emulate::jobs::Job;
-use throughline_demo::emulate::plan::{Plan, fabric_address};
+use throughline_demo::emulate::plan::{Cable, Plan, fabric_address};
 use throughline_demo::emulate::{Cast, Shape, read};
 use throughline_demo::layout::Layout;
 use throughline_infiniband::topology::PortEnd;
@@ -311,7 +311,7 @@ impl Scene<'_> {
     fn windows(&self, links: &[LinkShares], flows: &BTreeMap<Flow, Series>) -> Vec<Compared> {
         let mut windows = Vec::new();
         for (cable, link) in self.plan.cables.iter().zip(links) {
-            for (end, direction) in [(cable.a, &link.ab), (cable.b, &link.ba)] {
+            for (end, direction) in self.directions(cable, link) {
                 for (place, time) in link.times_ms.iter().enumerate() {
                     let to = *time as f64 / 1e3;
                     let window = self.window(end, direction, place, (to - link.step_seconds, to), flows);
@@ -320,6 +320,17 @@ impl Scene<'_> {
             }
         }
         windows
+    }
+
+    /// Which end of a cable sends in each direction of the answer, whose order of ends is its own.
+    fn directions<'l>(&self, cable: &Cable, link: &'l LinkShares) -> [(PortEnd, &'l DirectionShares); 2] {
+        let node = &self.plan.nodes[cable.a.node];
+        let is_from_a =
+            link.ab.from.guid == node.guid.to_string() && link.ab.from.port == i32::from(cable.a.port);
+        match is_from_a {
+            true => [(cable.a, &link.ab), (cable.b, &link.ba)],
+            false => [(cable.b, &link.ab), (cable.a, &link.ba)],
+        }
     }
 
     fn window(

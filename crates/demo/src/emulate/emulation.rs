@@ -22,8 +22,8 @@ use throughline_infiniband::topology::FatTree;
 use throughline_prefix::Prefix;
 use throughline_simfabric::SimFabric;
 
-/// From one sweep to the next.
-const SWEEP_SECONDS: &str = "1.0";
+/// From one sweep to the next: on a busy machine one may be seconds late, and a longer gap counts as not read.
+const SWEEP_SECONDS: &str = "2.0";
 
 /// What runs.
 pub struct Emulation {

@@ -166,12 +166,13 @@ fn settings(enter: &Path) -> Vec<(&'static str, String)> {
 
 /// The text of the script that Open MPI takes for ssh: HOST COMMAND.
 fn enter_script(hosts: impl Iterator<Item = (String, Vec<String>, PathBuf)>) -> String {
-    let mut text =
-        String::from("#!/bin/sh\n# Runs a command on an emulated host.\nhost=$1\nshift\ncase $host in\n");
+    let mut text = String::from(
+        "#!/bin/sh\n# Runs a command on an emulated host. Ranks poll: whatever counts goes first.\nhost=$1\nshift\ncase $host in\n",
+    );
     for (name, entering, socket) in hosts {
         let words: Vec<String> = entering.iter().map(|word| quoted(Path::new(word))).collect();
         text.push_str(&format!(
-            "{name}) exec {} env THROUGHLINE_SOCKET={} /bin/sh -c \"$*\" ;;\n",
+            "{name}) exec {} nice -n 10 env THROUGHLINE_SOCKET={} /bin/sh -c \"$*\" ;;\n",
             words.join(" "),
             quoted(&socket)
         ));
