@@ -142,7 +142,7 @@ describe('several subnets', () => {
 
 describe('the metrics of the server', () => {
   it('have the contributors of the windows that it made', async () => {
-    const lines = async () => (await (await fetch(`${SITE}/metrics`)).text()).split('\n').filter((line) => line.startsWith('throughline_link_'))
+    const lines = async () => (await (await fetch(`${SITE}/metrics`)).text()).split('\n').filter((line) => /^throughline_link_\w*transmit_bytes_total/.test(line))
     const all = await until('a window is made', async () => {
       const found = await lines()
       return found.some((line) => line.startsWith('throughline_link_job')) && found
