@@ -66,11 +66,11 @@ impl About {
         }
     }
 
-    /// The dashboard that shows it, with its variables.
+    /// The dashboard that shows it, with its variables. `{node_guid}` is the GUID of the node at the sending end.
     #[must_use]
     pub fn dashboard(self) -> &'static str {
         match self {
-            About::Port => "/d/throughline-link?var-guid={guid}&var-port={port}",
+            About::Port => "/d/throughline-link?var-guid={node_guid}&var-port={port}",
             About::Nvlink | About::Gpu => "/d/throughline-node?var-node={instance}",
             About::FabricNode => "/d/throughline-fabric",
             About::Daemon | About::Site => "/d/throughline-health",
@@ -82,11 +82,12 @@ impl About {
     pub fn jobs(self) -> Option<(&'static str, &'static [&'static str])> {
         // Agents of nodes that are gone report nothing any more: their last report holds.
         const OF_NODE: &str = "max by (job_key) (last_over_time(throughline_job_info{instance='%s'}[10m]))";
-        // Of the adapter at an end; of a cable between switches, of the hosts at these switches.
+        // Of the adapter at an end; of a cable between switches, of the hosts at these switches. Hosts know the node
+        // GUIDs of their adapters, series of the fabric have the GUIDs of their ports.
         const OF_PORT: &str = "max by (job_key) (throughline_job_info and on (instance) (\
-            node_infiniband_info{node_guid=~'%[1]s|%[2]s'} or \
-            (node_infiniband_info and on (node_guid) label_replace(infiniband_hca_uplink_info{uplink_guid=~'%[1]s|%[2]s'}, \
-            'node_guid', '$1', 'guid', '(.*)')) unless on () node_infiniband_info{node_guid=~'%[1]s|%[2]s'}))";
+            (node_infiniband_info and on (node_guid) last_over_time(infiniband_hca_uplink_info{guid=~'%[1]s|%[2]s'}[1d])) or \
+            (node_infiniband_info and on (node_guid) infiniband_hca_uplink_info{uplink_guid=~'%[1]s|%[2]s'}) \
+            unless on () last_over_time(infiniband_hca_uplink_info{guid=~'%[1]s|%[2]s'}[1d])))";
         const OF_ADAPTER: &str = "max by (job_key) (last_over_time(throughline_job_info[10m]) and on (instance) \
             last_over_time(node_infiniband_info{node_guid='%s'}[10m]))";
         match self {
@@ -152,7 +153,10 @@ max by (instance, guid, port, node, uplink, uplink_guid, uplink_port) (
         "max by (instance, guid, node) (
   label_replace(infiniband_switch_info, \"node\", \"$1\", \"switch\", \"(.*)\")
   or
-  label_replace(infiniband_hca_info, \"node\", \"$1\", \"hca\", \"(.*)\")
+  label_replace(
+    label_replace(infiniband_hca_info, \"node\", \"$1\", \"hca\", \"(.*)\"),
+    \"guid\", \"$1\", \"node_guid\", \"(.+)\"
+  )
 )",
     ),
 ];

@@ -129,6 +129,8 @@ fn placeholder(rule: &Rule, name: &str) -> String {
             "{{ with .Values.J }}{{ .Labels.contributors }}{{ else }}contributors not known{{ end }}"
                 .to_owned()
         }
+        // The database knows nodes by their own GUIDs.
+        "node_guid" => "{{ .Labels.guid }}".to_owned(),
         "former" => "{{ .Labels.uplink }} port {{ .Labels.uplink_port }}".to_owned(),
         other => format!("{{{{ .Labels.{other} }}}}"),
     }

@@ -232,7 +232,9 @@ fn placeholder(rule: &Rule, name: &str) -> String {
         }
         "uplink" => "{{ with $labels.uplink }}{{ . }}{{ else }}an unknown end{{ end }}".to_owned(),
         "uplink_port" => "{{ with $labels.uplink_port }}{{ . }}{{ else }}?{{ end }}".to_owned(),
-        "former" => "{{ with query (printf \"topk(1, last_over_time(guid_port:infiniband_link_ends:info{uplink_guid='%s'}[1d]))\" $labels.guid) }}{{ . | first | label \"node\" }} port {{ . | first | label \"port\" }}{{ else }}an unknown port{{ end }}".to_owned(),
+        // Series of an adapter have its ports' GUIDs, the dashboards those of nodes.
+        "node_guid" => "{{ with query (printf \"topk(1, last_over_time(infiniband_hca_uplink_info{guid='%s'}[1d]))\" $labels.guid) }}{{ . | first | label \"node_guid\" }}{{ else }}{{ $labels.guid }}{{ end }}".to_owned(),
+        "former" => "{{ with query (printf \"topk(1, last_over_time(guid_port:infiniband_link_ends:info{uplink_guid='%[1]s'}[1d]) or label_replace(label_replace(last_over_time(infiniband_hca_uplink_info{node_guid='%[1]s'}[1d]), 'node', '$1', 'uplink', '(.*)'), 'port', '$1', 'uplink_port', '(.*)'))\" $labels.guid) }}{{ . | first | label \"node\" }} port {{ . | first | label \"port\" }}{{ else }}an unknown port{{ end }}".to_owned(),
         other => format!("{{{{ $labels.{other} }}}}"),
     }
 }

@@ -278,6 +278,18 @@ impl Topology {
         self.by_port_guid.get(&guid).copied()
     }
 
+    /// The GUID that metrics have for a port, as infiniband_exporter names it: of a switch the node's, of an adapter
+    /// the port's own. The node's too where the port's was not read, or where another port reported the same before: no
+    /// two ports of metrics have the same name.
+    #[must_use]
+    pub fn exported_guid(&self, end: PortEnd) -> Guid {
+        let node = &self.nodes[end.node];
+        let own =
+            || node.port(end.port)?.guid.filter(|guid| guid.0 != 0 && self.port_by_guid(*guid) == Some(end));
+        let of_adapter = (node.kind != NodeKind::Switch).then(own).flatten();
+        of_adapter.unwrap_or(node.guid)
+    }
+
     /// The port with this base LID; of a switch, its port 0.
     #[must_use]
     pub fn port_by_lid(&self, lid: u16) -> Option<PortEnd> {

@@ -92,7 +92,11 @@ fn check_page(page: &str) {
         format!("infiniband_switch_port_transmit_wait_tick_bytes{{guid=\"{spine}\",port=\"1\"}} 64"),
         format!(
             "infiniband_hca_port_receive_packets_total{{guid=\"{}\",port=\"1\"}} ",
-            FatTree::host_guid(9)
+            FatTree::host_port_guid(9)
+        ),
+        format!(
+            "infiniband_hca_rate_bytes_per_second{{guid=\"{}\"}} 12500000000",
+            FatTree::host_port_guid(9)
         ),
         "throughline_mads_sent_total{source=\"mad\"} ".to_owned(),
         "throughline_round_commit_seconds{source=\"mad\"} ".to_owned(),
@@ -103,6 +107,15 @@ fn check_page(page: &str) {
         "infiniband_switch_uplink_info{{guid=\"{spine}\",port=\"1\",switch=\"spine001\",uplink=\"leaf001\""
     );
     assert!(page.contains(&uplink), "{page}");
+    // Of an adapter the port's GUID, as infiniband_exporter has it, beside the node's.
+    let (port, node) = (FatTree::host_port_guid(9), FatTree::host_guid(9));
+    let of_adapter = |name: &str| {
+        let begin = format!("{name}{{guid=\"{port}\",");
+        page.lines().any(|line| line.starts_with(&begin) && line.contains(&format!("node_guid=\"{node}\"")))
+    };
+    assert!(of_adapter("infiniband_hca_info") && of_adapter("infiniband_hca_uplink_info"), "{page}");
+    assert!(page.contains(&format!("uplink_guid=\"{port}\"")), "{page}");
+    assert!(!page.contains(&format!("{{guid=\"{node}\"")), "{page}");
     let prefix = throughline_prefix::ensure(throughline_prefix::Set::Fabric).unwrap();
     let mut promtool = Command::new(prefix.program("promtool"));
     let mut child = promtool.args(["check", "metrics"]).stdin(Stdio::piped()).spawn().unwrap();

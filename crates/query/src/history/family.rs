@@ -46,6 +46,19 @@ const PORT_LABELS: &[(&str, &str)] =
 const LANE_LABELS: &[(&str, &str)] =
     &[("guid", "nk.guid"), ("instance", "s.prefix"), ("lane", "l.lane::text"), ("port", "k.port::text")];
 
+/// `guid` as the crawler's page has it: of a switch the node's, of an adapter's port its own, as it was last.
+macro_rules! own_guid {
+    () => {
+        "coalesce((SELECT nullif(o.port_guid, '0x0000000000000000') FROM ib_port o WHERE o.port_id = k.id \
+         ORDER BY o.valid_from DESC LIMIT 1), nk.guid)"
+    };
+}
+
+const HCA_PORT_LABELS: &[(&str, &str)] =
+    &[("guid", own_guid!()), ("instance", "s.prefix"), ("port", "k.port::text")];
+const HCA_LANE_LABELS: &[(&str, &str)] =
+    &[("guid", own_guid!()), ("instance", "s.prefix"), ("lane", "l.lane::text"), ("port", "k.port::text")];
+
 /// Ports of the fabric; its kind is what a node was last.
 macro_rules! port_keys {
     ($comparison:literal, $labels:expr, $element:literal, $more:literal) => {
@@ -69,12 +82,12 @@ macro_rules! port_keys {
 }
 
 static SWITCH_PORTS: Keys = port_keys!("=", PORT_LABELS, "0", "");
-static HCA_PORTS: Keys = port_keys!("<>", PORT_LABELS, "0", "");
+static HCA_PORTS: Keys = port_keys!("<>", HCA_PORT_LABELS, "0", "");
 // Service levels and virtual lanes are numbered in 4 bits.
 static SWITCH_LANES: Keys =
     port_keys!("=", LANE_LABELS, "l.lane", "CROSS JOIN generate_series(0, 15) AS l (lane)");
 static HCA_LANES: Keys =
-    port_keys!("<>", LANE_LABELS, "l.lane", "CROSS JOIN generate_series(0, 15) AS l (lane)");
+    port_keys!("<>", HCA_LANE_LABELS, "l.lane", "CROSS JOIN generate_series(0, 15) AS l (lane)");
 static HOST_PORTS: Keys = Keys {
     id: "host_port_id",
     element: "0",

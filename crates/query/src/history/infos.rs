@@ -30,6 +30,9 @@ pub(super) struct Info {
 
 const OF_NODE: &str = "FROM ib_node v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
     WHERE v.type";
+const OF_ADAPTER_PORT: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id JOIN subnet s ON s.id = nk.subnet_id \
+    JOIN LATERAL (SELECT type, description FROM ib_node n WHERE n.ib_node_id = nk.id ORDER BY valid_from DESC LIMIT 1) n \
+    ON true WHERE n.type";
 const NODE_VALID: (&str, &str) = ("v.valid_from", "v.valid_to");
 
 /// Names are those that the ends have now, or had last.
@@ -38,8 +41,11 @@ const CABLE: &str = "FROM ib_port v JOIN ib_node_key nk ON nk.id = v.ib_node_id 
     ON true \
     JOIN ib_port_key rk ON rk.id = v.remote_port_id JOIN ib_node_key rnk ON rnk.id = rk.ib_node_id \
     JOIN LATERAL (SELECT type, description, lid FROM ib_node n WHERE n.ib_node_id = rnk.id ORDER BY valid_from DESC LIMIT 1) r \
-    ON true LEFT JOIN LATERAL (SELECT lid FROM ib_port p WHERE p.port_id = rk.id ORDER BY valid_from DESC LIMIT 1) rp ON true \
+    ON true LEFT JOIN LATERAL (SELECT lid, port_guid FROM ib_port p WHERE p.port_id = rk.id ORDER BY valid_from DESC LIMIT 1) rp ON true \
     WHERE n.type";
+/// An adapter's port has its own GUID, as on the crawler's page; of one that is not known the node's.
+const PORT_GUID: &str = "coalesce(nullif(v.port_guid, '0x0000000000000000'), nk.guid)";
+const REMOTE_GUID: &str = "CASE WHEN r.type = 'switch' THEN rnk.guid ELSE coalesce(nullif(rp.port_guid, '0x0000000000000000'), rnk.guid) END";
 const REMOTE_LID: &str = "(CASE WHEN r.type = 'switch' THEN r.lid ELSE rp.lid END)::text";
 const REMOTE_TYPE: &str = "CASE r.type WHEN 'switch' THEN 'SW' WHEN 'ca' THEN 'CA' ELSE 'RT' END";
 
@@ -69,13 +75,14 @@ pub(super) static ALL: [Info; 7] = [
     Info {
         name: HCA_INFO.name,
         labels: &[
-            ("guid", "v.guid"),
-            ("hca", "v.description"),
+            ("guid", PORT_GUID),
+            ("hca", "n.description"),
             ("instance", "s.prefix"),
             ("lid", "v.lid::text"),
+            ("node_guid", "nk.guid"),
         ],
         valid: NODE_VALID,
-        from: [OF_NODE, "<> 'switch'"],
+        from: [OF_ADAPTER_PORT, "<> 'switch'"],
     },
     Info {
         name: SWITCH_UPLINK_INFO,
@@ -85,7 +92,7 @@ pub(super) static ALL: [Info; 7] = [
             ("port", "v.port::text"),
             ("switch", "n.description"),
             ("uplink", "r.description"),
-            ("uplink_guid", "rnk.guid"),
+            ("uplink_guid", REMOTE_GUID),
             ("uplink_lid", REMOTE_LID),
             ("uplink_port", "rk.port::text"),
             ("uplink_type", REMOTE_TYPE),
@@ -96,12 +103,13 @@ pub(super) static ALL: [Info; 7] = [
     Info {
         name: HCA_UPLINK_INFO,
         labels: &[
-            ("guid", "nk.guid"),
+            ("guid", PORT_GUID),
             ("hca", "n.description"),
             ("instance", "s.prefix"),
+            ("node_guid", "nk.guid"),
             ("port", "v.port::text"),
             ("uplink", "r.description"),
-            ("uplink_guid", "rnk.guid"),
+            ("uplink_guid", REMOTE_GUID),
             ("uplink_lid", REMOTE_LID),
             ("uplink_port", "rk.port::text"),
             ("uplink_type", REMOTE_TYPE),

@@ -18,9 +18,12 @@ const fn series(name: &'static str, labels: &'static [&'static str], help: &'sta
 /// Value 1.
 pub static SWITCH_INFO: ExporterSeries =
     series("infiniband_switch_info", &["guid", "switch", "lid"], "A switch of the fabric.");
-/// Value 1.
-pub static HCA_INFO: ExporterSeries =
-    series("infiniband_hca_info", &["guid", "hca", "lid"], "An adapter of the fabric.");
+/// Value 1. `node_guid` is ours: that of the adapter, where `guid` is its port's.
+pub static HCA_INFO: ExporterSeries = series(
+    "infiniband_hca_info",
+    &["guid", "hca", "lid", "node_guid"],
+    "A port of an adapter of the fabric.",
+);
 /// As infiniband_exporter 0.10 has it: 25.78125 Gbit/s of each EDR lane, 50 of each HDR lane.
 pub static SWITCH_RAW_RATE: ExporterSeries = series(
     "infiniband_switch_port_raw_rate_bytes_per_second",
@@ -33,17 +36,17 @@ pub static SWITCH_POSSIBLE_RATE: ExporterSeries = series(
     &["guid", "port"],
     "Data rate that both ends of a switch port's link are set to use, only where the link has fewer lanes or less speed.",
 );
-/// Of the adapter's fastest link.
+/// As infiniband_exporter 0.10 has it, to which each port of an adapter is a device.
 pub static HCA_RATE: ExporterSeries = series(
     "infiniband_hca_rate_bytes_per_second",
     &["guid"],
-    "Data rate of an adapter's fastest link in one direction, after line coding.",
+    "Data rate of the link of an adapter's port in one direction, after line coding.",
 );
-/// Of the adapter's fastest link.
+/// As [`HCA_RATE`].
 pub static HCA_RAW_RATE: ExporterSeries = series(
     "infiniband_hca_raw_rate_bytes_per_second",
     &["guid"],
-    "Raw rate of an adapter's fastest link in one direction: with the line code up to EDR, the data rate from HDR on.",
+    "Raw rate of the link of an adapter's port in one direction: with the line code up to EDR, the data rate from HDR on.",
 );
 /// 1 where a port's counters were refused or malformed in the last sweep.
 pub static SWITCH_COLLECT_ERROR: ExporterSeries = series(
@@ -61,13 +64,13 @@ pub static SWITCH_COLLECT_TIMEOUT: ExporterSeries = series(
 pub static HCA_COLLECT_ERROR: ExporterSeries = series(
     "infiniband_hca_collect_error",
     &["guid", "collector"],
-    "1 where counters of this adapter could not be read in the last sweep, for other reasons than silence.",
+    "1 where counters of this port of an adapter could not be read in the last sweep, for other reasons than silence.",
 );
 /// As on a switch.
 pub static HCA_COLLECT_TIMEOUT: ExporterSeries = series(
     "infiniband_hca_collect_timeout",
     &["guid", "collector"],
-    "1 where this adapter did not answer all requests of the last sweep.",
+    "1 where this port of an adapter did not answer all requests of the last sweep.",
 );
 /// From the begin of the sweep: one sweep reads all nodes at once.
 pub static SWITCH_COLLECT_DURATION: ExporterSeries = series(
@@ -79,7 +82,7 @@ pub static SWITCH_COLLECT_DURATION: ExporterSeries = series(
 pub static HCA_COLLECT_DURATION: ExporterSeries = series(
     "infiniband_hca_collect_duration_seconds",
     &["guid", "collector"],
-    "Time from the beginning of the last sweep to the last reply of this adapter.",
+    "Time from the beginning of the last sweep to the last reply of this port of an adapter.",
 );
 /// Nodes, of the collector `switch` or `hca`.
 pub static COLLECT_ERRORS: ExporterSeries = series(

@@ -2,7 +2,9 @@
 //!
 //! Attributes: IBTA 1.x volume 1, chapter 16.1: PortCounters (0x12), PortCountersExtended (0x1D) and the optional
 //! ones, each where its device has it.
-//! Names follow infiniband_exporter 0.10, which users query.
+//! Names follow infiniband_exporter 0.10, which users query, and so does what `guid` is: of a switch its GUID, of an
+//! adapter's port the port's own GUID. `node_guid` of the info metrics is the adapter's, as its host and the
+//! database have it.
 
 use super::Width::{Saturates, Wraps};
 use super::metrics;
@@ -18,11 +20,11 @@ pub const SWITCH_UPLINK_INFO: &str = "infiniband_switch_uplink_info";
 /// Labels of [`SWITCH_UPLINK_INFO`]: `switch` and `uplink` are node descriptions, `uplink_type` is SW, CA or RT.
 pub const SWITCH_UPLINK_LABELS: [&str; 8] =
     ["guid", "port", "switch", "uplink", "uplink_guid", "uplink_lid", "uplink_port", "uplink_type"];
-/// The same for an adapter's port. Labels in [`HCA_UPLINK_LABELS`].
+/// The same for an adapter's port, with its node GUID. Labels in [`HCA_UPLINK_LABELS`].
 pub const HCA_UPLINK_INFO: &str = "infiniband_hca_uplink_info";
 /// Labels of [`HCA_UPLINK_INFO`]: as on a switch, with `hca` for the adapter's node description.
-pub const HCA_UPLINK_LABELS: [&str; 8] =
-    ["guid", "port", "hca", "uplink", "uplink_guid", "uplink_lid", "uplink_port", "uplink_type"];
+pub const HCA_UPLINK_LABELS: [&str; 9] =
+    ["guid", "port", "hca", "uplink", "uplink_guid", "uplink_lid", "uplink_port", "uplink_type", "node_guid"];
 
 metrics! { ALL, IbPortCounters:
     1 TRANSMIT_DATA_BYTES "transmit_data_bytes" Counter Bytes Wraps(63), "Data sent on this port, all virtual lanes, without link packets.", "PortXmitData x 4";

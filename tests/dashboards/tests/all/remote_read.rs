@@ -46,6 +46,11 @@ const EXACT: &[&str] = &[
     "throughline_pcie_transmit_bytes_total - ignoring(gpu) group_left sum(throughline_pcie_receive_bytes_total) * 0",
     "infiniband_switch_port_transmit_data_bytes_total \
      * on (guid, port) group_left (switch, uplink) infiniband_switch_uplink_info",
+    "infiniband_hca_port_receive_data_bytes_total \
+     * on (guid, port) group_left (hca, uplink, node_guid) infiniband_hca_uplink_info",
+    "infiniband_switch_port_receive_data_bytes_total * on (guid, port) group_left (uplink_guid) \
+     infiniband_switch_uplink_info * on (uplink_guid) group_left (hca, node_guid) \
+     label_replace(infiniband_hca_info, \"uplink_guid\", \"$1\", \"guid\", \"(.*)\")",
     "clamp_max(label_replace(throughline_source_up, \"node\", \"$1\", \"instance\", \"(.*)\"), 1)",
     "max_over_time(sum(irate(infiniband_switch_port_transmit_data_bytes_total[1m]))[2m:30s])",
     "histogram_quantile(0.9, sum by (le) (label_replace(throughline_pcie_transmit_bytes_total, \"le\", \"+Inf\", \"gpu\", \".*\")))",

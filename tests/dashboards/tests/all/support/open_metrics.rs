@@ -86,7 +86,7 @@ fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeI
         let labels = format!(
             "instance=\"{}\",guid=\"{}\",port=\"{}\"",
             Guid(batch.subnet_prefix),
-            Guid(node.guid),
+            exported_guid(node, sample.port),
             sample.port
         );
         families.values(Table::IbPortCounters, prefix, &labels, sample.values.as_ref().unwrap(), sample.time);
@@ -98,16 +98,18 @@ fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeI
             "{labels},{own}=\"{}\",uplink=\"{}\",uplink_guid=\"{}\",uplink_lid=\"{}\",uplink_port=\"{}\",uplink_type=\"{}\"",
             node.description,
             remote.description,
-            Guid(remote.guid),
+            exported_guid(remote, port.remote_port.unwrap()),
             remote.lid,
             port.remote_port.unwrap(),
             if remote.r#type == "switch" { "SW" } else { "CA" },
         );
-        families.info(name, &ends, sample.time);
+        let of_adapter = format!(",node_guid=\"{}\"", Guid(node.guid));
+        let of_adapter = if switch { "" } else { &of_adapter };
+        families.info(name, &format!("{ends}{of_adapter}"), sample.time);
         let name = if switch { c::SWITCH_INFO.name } else { c::HCA_INFO.name };
-        let one = format!("{own}=\"{}\",lid=\"{}\"", node.description, node.lid);
-        let node_labels =
-            format!("instance=\"{}\",guid=\"{}\",{one}", Guid(batch.subnet_prefix), Guid(node.guid));
+        let one = format!("{own}=\"{}\",lid=\"{}\"{of_adapter}", node.description, node.lid);
+        let guid = exported_guid(node, sample.port);
+        let node_labels = format!("instance=\"{}\",guid=\"{guid}\",{one}", Guid(batch.subnet_prefix));
         if sample.port == 1 {
             families.info(name, &node_labels, sample.time);
         }
@@ -116,6 +118,12 @@ fn fabric(families: &mut Families, batch: &Batch, nodes: &BTreeMap<u64, &IbNodeI
             families.gauge(c::SWITCH_POSSIBLE_RATE.name, &labels, rate, sample.time);
         }
     }
+}
+
+/// The GUID that series of a port have: of a switch the node's, of an adapter the port's own.
+fn exported_guid(node: &IbNodeInfo, port: u32) -> Guid {
+    let own = || node.ports.iter().find(|info| info.port == port).unwrap().port_guid;
+    Guid(if node.r#type == "switch" { node.guid } else { own() })
 }
 
 fn gpus(families: &mut Families, batch: &Batch) {
