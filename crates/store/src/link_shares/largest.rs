@@ -18,7 +18,7 @@ const LEAST_SHARE: f64 = 0.01;
 pub struct LinkContribution {
     /// End of the window.
     pub time: SystemTime,
-    /// GUID of the node that sends.
+    /// GUID of the switch that sends, or of the adapter's port, as series of the fabric have it.
     pub guid: String,
     /// Its port.
     pub port: i32,
@@ -65,14 +65,19 @@ pub async fn largest_contributions(
     contributors: i64,
 ) -> Result<Vec<LinkContribution>, Error> {
     let after = after.max(until - BACK);
+    // `guid` as the crawler's page has it: of an adapter's port its own.
     let sql = format!(
-        "SELECT time, guid, port, contributor, job, job_key, user_name, operation, name, known, bytes, counted_bytes
+        "SELECT time,
+                coalesce((SELECT nullif(b.port_guid, '0x0000000000000000') FROM ib_port b
+                          JOIN ib_node n ON n.ib_node_id = b.ib_node_id AND n.valid_to IS NULL AND n.type <> 'switch'
+                          WHERE b.port_id = c.port_id AND b.valid_to IS NULL), guid) AS guid,
+                port, contributor, job, job_key, user_name, operation, name, known, bytes, counted_bytes
          FROM (SELECT c.*, row_number() OVER (PARTITION BY c.time, c.port_id
                                               ORDER BY c.contributor = 'rest' DESC, c.bytes DESC) AS place
                FROM link_contributors c
                WHERE c.time > {} AND c.time <= {} AND c.contributor <> 'other' AND c.counted_bytes > 0
                  AND (c.contributor = 'rest' OR c.bytes >= {LEAST_SHARE} * c.counted_bytes)) c
-         WHERE place <= $1::bigint + 1 ORDER BY time, bytes DESC, guid, port",
+         WHERE place <= $1::bigint + 1 ORDER BY time, bytes DESC, c.port_id",
         moment(micros(after)),
         moment(micros(until)),
     );

@@ -362,6 +362,12 @@ async fn shares_are_what_each_sent_and_add_up_to_the_counters() {
         assert_eq!([&alice.1, &bob.1, &stranger.1], ["modelled", "measured", "unreported"]);
         assert!(is_near(alice.2.unwrap(), whole, whole, 0.01), "{rows:#?}");
     }
+    // Series have the GUIDs of the crawler's page: a switch's own, of an adapter its port's.
+    let until = UNIX_EPOCH + Duration::from_nanos(site.at(60.0).cast_unsigned());
+    let largest =
+        largest_contributions(&site.client, until - Duration::from_secs(60), until, 8).await.unwrap();
+    let has = |guid: u64| largest.iter().any(|one| one.guid == format!("{guid:#018x}"));
+    assert!(has(LEAF[0]) && has(HOSTS[2].0 + 0x1000) && !has(HOSTS[2].0), "{largest:#?}");
     // The sender that no job knows is on its own cable alone, and nobody else's bytes are.
     let rows = site.rows(HOSTS[2].0, 1, 30.0).await;
     assert!(is_near(rows["host x7"].0, STRANGER * 10, STRANGER * 10, 1.0), "{rows:#?}");
