@@ -6,6 +6,11 @@ use std::collections::BTreeMap;
 pub const LOADED: f64 = 0.2;
 /// Most that a share may be off, as a part of what was counted.
 pub const GOAL: f64 = 0.03;
+/// Most by which a port's counter in a window may differ from the flows' counters: beyond it the emulation read cables late,
+/// which says nothing of shares.
+pub const LATE: f64 = 0.03;
+/// With more late windows the machine was too busy to decide anything.
+pub const LATE_MOST: f64 = 0.1;
 /// Most by which contributors' sum may differ from the counter.
 pub const SUM_GOAL: f64 = 0.001;
 
@@ -78,8 +83,10 @@ impl Window {
 /// Errors over many windows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Windows of loaded directions.
+    /// Windows of loaded directions that were compared.
     pub windows: usize,
+    /// Beside these, windows whose counters were read late.
+    pub late: usize,
     /// The mean of the largest error in each.
     pub mean: f64,
     /// 95 of 100 are below.
@@ -100,7 +107,9 @@ impl Summary {
     /// Of windows, those of loaded links only.
     #[must_use]
     pub fn of<'a>(windows: impl IntoIterator<Item = &'a Window>) -> Summary {
-        let loaded: Vec<&Window> = windows.into_iter().filter(|window| window.load() >= LOADED).collect();
+        let loaded = windows.into_iter().filter(|window| window.load() >= LOADED);
+        let (late, loaded): (Vec<&Window>, Vec<&Window>) =
+            loaded.partition(|window| window.counter_error().abs() > LATE);
         let mut errors: Vec<f64> = loaded.iter().map(|window| window.worst()).collect();
         errors.sort_by(f64::total_cmp);
         let largest =
@@ -108,6 +117,7 @@ impl Summary {
         let place = (errors.len() * 95).div_ceil(100).saturating_sub(1);
         Summary {
             windows: loaded.len(),
+            late: late.len(),
             mean: errors.iter().sum::<f64>() / errors.len().max(1) as f64,
             most: errors.get(place).copied().unwrap_or(0.0),
             worst: errors.last().copied().unwrap_or(0.0),
@@ -121,7 +131,13 @@ impl Summary {
     /// Whether every goal is met; nothing compared meets none.
     #[must_use]
     pub fn meets_goals(&self) -> bool {
-        self.windows > 0 && self.worst <= GOAL && self.sum <= SUM_GOAL
+        self.is_decided() && self.worst <= GOAL && self.sum <= SUM_GOAL
+    }
+
+    /// Whether enough windows were read in time to say anything.
+    #[must_use]
+    pub fn is_decided(&self) -> bool {
+        self.windows > 0 && self.late as f64 <= LATE_MOST * (self.windows + self.late) as f64
     }
 }
 
@@ -152,6 +168,17 @@ mod tests {
         assert!(!summary.meets_goals());
         assert!(Summary::of([&good]).meets_goals());
         assert!(!Summary::of([&idle]).meets_goals(), "nothing was compared");
+    }
+
+    #[test]
+    fn windows_that_were_read_late_are_counted_and_not_compared() {
+        let good = window([60.0, 10.0, 10.0], [60.0, 10.0, 10.0]);
+        let late = window([60.0, 10.0, 10.0], [60.0, 10.0, 30.0]);
+        let summary = Summary::of([&good, &late]);
+        assert_eq!((summary.windows, summary.late, summary.beyond), (1, 1, 0));
+        assert!(!summary.is_decided() && !summary.meets_goals(), "half of them were late");
+        let many: Vec<&Window> = std::iter::repeat_n(&good, 19).chain([&late]).collect();
+        assert!(Summary::of(many).meets_goals());
     }
 
     #[test]
