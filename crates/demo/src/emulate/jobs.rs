@@ -63,7 +63,7 @@ impl Launcher {
         let program = mpi.compile_source("operations", SOURCE, compiled).await?;
         let enter = run.join("enter.sh");
         let cases = sockets.iter().map(|(host, socket)| {
-            (plan.nodes[*host].name.clone(), spaces.entering(spaces.pid(*host)), socket.clone())
+            (plan.nodes[*host].name.clone(), spaces.entering_from_within(spaces.pid(*host)), socket.clone())
         });
         write_script(&enter, &enter_script(cases))?;
         let folder = run.join("mpi");

@@ -191,6 +191,15 @@ impl Spaces {
         &self.tools.tc
     }
 
+    /// As [`Spaces::entering`], for a process that is in another of these namespaces, and so in the user namespace already:
+    /// nobody can enter that twice.
+    #[must_use]
+    pub fn entering_from_within(&self, pid: u32) -> Vec<String> {
+        let mut words = self.entering(pid);
+        words.retain(|word| word != "-U" && word != "--preserve-credentials");
+        words
+    }
+
     /// Words before a command that run it in the namespace that `pid` holds; it ends with its parent.
     #[must_use]
     pub fn entering(&self, pid: u32) -> Vec<String> {
