@@ -1,0 +1,81 @@
+//! Tests of the server's configuration.
+
+use super::*;
+use throughline_daemon::config;
+
+fn read(text: &str) -> Result<ServerConfig, Failure> {
+    let config: ServerConfig = config::parse(text, Path::new("server.toml"), std::iter::empty())?;
+    config.check()?;
+    Ok(config)
+}
+
+#[test]
+fn defaults_hold_and_survive_printing() {
+    let config = read("").unwrap();
+    assert_eq!(config.collect.listen.port(), 9463);
+    assert_eq!(config.query.listen.port(), 9460);
+    assert_eq!(read(&config::print(&config).unwrap()).unwrap(), config);
+}
+
+#[test]
+fn a_printed_configuration_has_no_password() {
+    let config = read("[database]\nurl = 'postgresql://me:s3cret@localhost/x'").unwrap();
+    let text = config::print(&config).unwrap();
+    assert!(text.contains("postgresql://me:***@localhost/x") && !text.contains("s3cret"), "{text}");
+}
+
+#[test]
+fn the_example_names_every_key_with_its_default() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/config/server.toml");
+    let example = std::fs::read_to_string(path).unwrap();
+    assert_eq!(read(&example).unwrap(), ServerConfig::default());
+    let keys = example.lines().map(|line| match line.strip_prefix('#') {
+        Some(key) if !key.starts_with(' ') => key,
+        _ => line,
+    });
+    let all = read(&keys.collect::<Vec<_>>().join("\n")).unwrap();
+    let without = ServerConfig {
+        database: DatabaseConfig::default(),
+        collect: CollectConfig { tls: None, token_file: None, ..all.collect.clone() },
+        query: QueryConfig { tls: None, token_file: None, proxy: None, ..all.query.clone() },
+        retention: RetentionConfig { table_seconds: BTreeMap::new(), ..all.retention.clone() },
+        groups: BTreeMap::new(),
+        ..all.clone()
+    };
+    assert_eq!(without, ServerConfig::default());
+    assert!(all.database.url.is_some() && all.database.pg_bin.is_some());
+    assert!(all.collect.tls.is_some() && all.collect.token_file.is_some());
+    assert!(all.query.tls.is_some() && all.query.token_file.is_some() && all.query.proxy.is_some());
+    assert_eq!((all.retention.table_seconds.len(), all.groups.len()), (1, 2));
+}
+
+#[test]
+fn each_wrong_value_names_its_key() {
+    for (text, key) in [
+        ("[collect]\nlisten = '0.0.0.0:9463'", "collect.listen"),
+        ("[collect]\nlisten = 'nowhere'", "line 2"),
+        ("[collect]\nconnections = 0", "collect.connections"),
+        ("[collect]\nconnections_per_sender = 0", "collect.connections_per_sender"),
+        ("[retention]\ndefault_seconds = 0", "retention.default_seconds"),
+        ("[retention.table_seconds]\nmpi_op = 60", "retention.table_seconds.mpi_op"),
+        ("[retention]\nminutes_seconds = 0", "retention.minutes_seconds"),
+        ("[upkeep]\ninterval_seconds = 0", "upkeep.interval_seconds"),
+        ("[groups]\nlustre = []", "groups.lustre"),
+        ("[groups]\nlustre = ['']", "groups.lustre"),
+        ("[query]\nlisten = '0.0.0.0:9460'", "query.listen"),
+        ("[query]\nlisten = '[::]:9460'\ntoken_file = '/t'", "query.tls"),
+        ("[query]\nproxy = { user_header = 'X-User', addresses = [] }", "query.proxy.addresses"),
+        ("[query]\nmax_samples = 0", "query.max_samples"),
+        ("[query]\nproxy = { user_header = 'X-User', addresses = ['127.0.0.1'] }", "query.proxy.local_users"),
+        ("[query]\nmax_parallel = 1000", "query.max_parallel"),
+        ("[query]\nmax_connections = 0", "query.max_connections"),
+        ("[query]\nhosts = ['http://a']", "query.hosts"),
+        ("[database]\nurl = 'postgresql://a:b/c'", "database.url"),
+        ("[querry]\n", "querry"),
+        ("collect.enabled = false\nquery.enabled = false\nupkeep.enabled = false", "nothing to serve"),
+    ] {
+        let failure = read(text).unwrap_err();
+        assert!(failure.to_string().contains(key), "{failure}");
+        assert_eq!(failure.status, throughline_daemon::ExitStatus::Usage);
+    }
+}
