@@ -57,11 +57,12 @@ impl Drop for Serve {
     }
 }
 
-struct Site {
-    folder: tempfile::TempDir,
+pub struct Site {
+    pub database: Database,
+    pub folder: tempfile::TempDir,
     /// A copy of the program that everybody may execute.
     program: PathBuf,
-    server: String,
+    pub server: String,
     _serve: Serve,
 }
 
@@ -72,8 +73,13 @@ fn database_url(database: &Database) -> String {
 
 impl Site {
     async fn start() -> Site {
+        Self::with(SEED).await
+    }
+
+    /// A server on a database with these rows.
+    pub async fn with(seed: &str) -> Site {
         let database = testing::database().await;
-        database.connect().await.unwrap().batch_execute(SEED).await.unwrap();
+        database.connect().await.unwrap().batch_execute(seed).await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
         let file = |name: &str, text: &str, mode: u32| {
@@ -104,7 +110,7 @@ impl Site {
         let program = folder.path().join("throughline");
         std::fs::copy(env!("CARGO_BIN_EXE_throughline"), &program).unwrap();
         set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
-        Site { server: format!("https://localhost:{port}"), folder, program, _serve: serve }
+        Site { server: format!("https://localhost:{port}"), database, folder, program, _serve: serve }
     }
 
     /// A command of a user who may read nothing of the server's.
@@ -126,7 +132,7 @@ impl Site {
             .unwrap()
     }
 
-    fn text(&self, arguments: &[&str]) -> String {
+    pub fn text(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{arguments:?}: {} {out} {err}", output.status);

@@ -9,4 +9,5 @@ mod demo;
 mod job;
 mod root;
 mod serve;
+mod states;
 mod status;

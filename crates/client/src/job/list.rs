@@ -12,7 +12,7 @@ use throughline_daemon::Failure;
 const HELP: &str = "\
 Examples:
   throughline job list                           the 20 newest jobs
-  throughline job list --running                 those that run now
+  throughline job list --running                 those that have not ended: running or silent
   throughline job list --user ada --since 2d     one user's, of the last two days
   throughline job list --scheduler slurm --since 2026-11-20T08:00:00Z
   throughline job list --json | jq -r 'select(.mpi_time_share > 0.5) | .job_key'

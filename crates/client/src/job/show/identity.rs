@@ -84,11 +84,13 @@ fn times(summary: &Summary) -> String {
     match (summary.state, &summary.end) {
         (JobState::Running, _) => format!("running since {}{lasted} so far", second(&summary.start)),
         (JobState::Silent, None) => format!(
-            "began {}; not ended, and no report since {}{lasted}",
+            "silent: began {}; not ended, and no report since {}{lasted}",
             second(&summary.start),
             second(&summary.reported),
         ),
-        _ => format!("from {} to {}{lasted}", second(&summary.start), second(&summary.end)),
+        (state, _) => {
+            format!("{state}: from {} to {}{lasted}", second(&summary.start), second(&summary.end))
+        }
     }
 }
 
