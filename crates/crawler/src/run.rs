@@ -161,7 +161,9 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
             collector = %config.delivery.collector,
             "running"
         );
+        // A process that is to stop is not executed again, whatever its device does meanwhile.
         let is_restart = tokio::select! {
+            biased;
             () = stop.cancelled() => false,
             () = shared.device.restart_wanted() => true,
         };
