@@ -196,7 +196,8 @@ async fn measure(
     let flows = tokio::task::spawn_blocking(move || truth.finish()).await??;
     let speed = shape.link_bits_per_second() as f64 / 8.0;
     let scene = Scene { plan: &emulation.plan, cast: &cast, jobs: &answers.jobs, speed };
-    let windows = scene.windows(&answers.links, &flows);
+    let windows: Vec<Compared> =
+        answers.windows.iter().flat_map(|links| scene.windows(links, &flows)).collect();
     if emulation.drops() > 0 {
         println!("the cables lost {} packets: queues were too short", emulation.drops());
     }
@@ -265,26 +266,32 @@ fn seconds_now() -> f64 {
 
 /// What the server answers.
 struct Answers {
-    links: Vec<LinkShares>,
+    /// All links, of each window.
+    windows: Vec<Vec<LinkShares>>,
     /// Hosts of each job that has a share.
     jobs: BTreeMap<String, Vec<String>>,
 }
 
-/// Waits until the windows are made, and reads them.
+/// Waits until the windows are made, and reads each for itself: over a longer range, who has less than a part of it is among
+/// the others.
 fn answers(server: &Server, plan: &Plan, begin: f64, end: f64) -> anyhow::Result<Answers> {
     let (from, to) = ((begin * 1e3) as i64, (end * 1e3) as i64);
     let start = std::time::Instant::now();
-    let links = loop {
-        let links = read::shares(server, plan, from, to)?;
+    let length = WINDOW_SECONDS * 1000;
+    loop {
+        let links = read::shares(server, plan, to - length, to)?;
         let until = links.iter().filter_map(|link| link.computed_until_ms).max().unwrap_or(0);
-        if until >= to - WINDOW_SECONDS * 1000 {
-            break links;
+        if until >= to - length {
+            break;
         }
         anyhow::ensure!(start.elapsed() < MADE_LIMIT, "windows are made until {until} ms, not until {to} ms");
         std::thread::sleep(Duration::from_secs(2));
-    };
+    }
+    let ends = (from / length + 1..=to / length).map(|number| number * length);
+    let windows: Vec<Vec<LinkShares>> =
+        ends.map(|end| read::shares(server, plan, end - length, end)).collect::<anyhow::Result<_>>()?;
     let mut jobs = BTreeMap::new();
-    let directions = links.iter().flat_map(|link| [&link.ab, &link.ba]);
+    let directions = windows.iter().flatten().flat_map(|link| [&link.ab, &link.ba]);
     for key in
         directions.flat_map(|direction| &direction.contributors).filter_map(|part| part.job_key.as_ref())
     {
@@ -293,7 +300,7 @@ fn answers(server: &Server, plan: &Plan, begin: f64, end: f64) -> anyhow::Result
             jobs.insert(key.clone(), detail.hosts.into_iter().map(|host| host.host).collect());
         }
     }
-    Ok(Answers { links, jobs })
+    Ok(Answers { windows, jobs })
 }
 
 /// Who is where.
