@@ -3,6 +3,7 @@
 use super::{CRAWLER, Simulated};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::process::{Child, Command, Stdio};
@@ -156,9 +157,23 @@ pub struct Manager {
     log: PathBuf,
 }
 
+/// An opensm that breaks off is started so often.
+pub const MANAGER_TRIES: u32 = 10;
+
+/// An opensm that says nothing for so long has broken off, too, though its process is there.
+const MANAGER_DEADLINE: Duration = Duration::from_secs(30);
+
 impl Manager {
     /// Brings the subnet up from this host, with this priority.
     pub fn start(simulated: &Simulated, host: &str, priority: u8) -> Manager {
+        let started = (0..MANAGER_TRIES).find_map(|_| Manager::start_once(simulated, host, priority));
+        started.expect("an opensm that comes to a subnet that is up")
+    }
+
+    /// The same; none where it breaks off. Libumad2sim passes it questions of PerfMgt that are for its node's adapter,
+    /// which a kernel never does, and opensm 3.3.23 takes each of its own class for an answer to one of its own: it may
+    /// end by SIGSEGV while a crawler asks.
+    pub fn start_once(simulated: &Simulated, host: &str, priority: u8) -> Option<Manager> {
         let mut command = simulated.fabric.tool("opensm", Some(host)).unwrap();
         let folder = command.get_current_dir().unwrap().to_owned();
         let (log, settings) = (folder.join("opensm.log"), folder.join("opensm.conf"));
@@ -168,11 +183,25 @@ impl Manager {
         command.env("OSM_TMP_DIR", &folder).env("OSM_CACHE_DIR", &folder);
         command.arg("-F").arg(&settings).arg("-f").arg(&log).args(["-p", &priority.to_string()]);
         command.stdout(Stdio::null()).stderr(Stdio::null());
-        let manager = Manager { process: command.spawn().unwrap(), log };
-        until("a subnet that is up", || {
-            std::fs::read_to_string(&manager.log).unwrap_or_default().contains("SUBNET UP")
-        });
-        manager
+        let mut manager = Manager { process: command.spawn().unwrap(), log };
+        let start = Instant::now();
+        while !manager.log().contains("SUBNET UP") {
+            let ended = manager.process.try_wait().unwrap();
+            let segmentation_fault = Some(nix::libc::SIGSEGV);
+            if ended.and_then(|status| status.signal()) == segmentation_fault
+                || start.elapsed() >= MANAGER_DEADLINE
+            {
+                println!("opensm broke off, {ended:?}:\n{}", manager.log());
+                return None;
+            }
+            assert!(ended.is_none(), "opensm ended, {ended:?}:\n{}", manager.log());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Some(manager)
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 }
 

@@ -25,7 +25,6 @@ use program::{Library, generate};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::Duration;
 use throughline_mpit_bridge::operations;
 
 /// One run of a generated program.
@@ -41,9 +40,6 @@ pub struct Run {
     /// With a shim that is checked so.
     sanitizer: Option<Sanitizer>,
 }
-
-/// Longest time for one run: 8 ranks of 4 threads on two busy cores.
-const LIMIT: Duration = Duration::from_secs(400);
 
 /// What the library's own header and name say of it.
 fn library(mpi: Mpi) -> Library {
@@ -168,10 +164,10 @@ fn compare(run: &Run, model: &Model, observed: &Observed) {
     assert_eq!(observed.matrix(ranks), model.matrix, "{run:?}");
 }
 
-/// Runs a command no longer than LIMIT, whatever it waits for.
+/// Runs a command no longer than [`CHECKED_DEADLINE`], whatever it waits for.
 fn limited(command: &Command) -> Command {
     let mut limited = Command::new("timeout");
-    limited.args(["--kill-after=10", &LIMIT.as_secs().to_string()]).arg(command.get_program());
+    limited.args(["--kill-after=10", &CHECKED_DEADLINE.as_secs().to_string()]).arg(command.get_program());
     limited.args(command.get_args());
     for (name, value) in command.get_envs() {
         match value {
@@ -230,14 +226,16 @@ pub async fn exact(run: Run) {
 
 /// One run under the shim; false if it did not come to its end by a fault of the library.
 async fn ran_exactly(run: &Run, g: &Generator, program: &Path, folder: &Path) -> bool {
-    let mut agent = Agent::start(&folder.join("s"));
+    // A socket of its own: an agent takes up what ranks of an earlier try left beside it.
+    let place = tempfile::tempdir().unwrap();
+    let mut agent = Agent::start(&place.path().join("s"));
     let ranks = u32::try_from(run.ranks).unwrap();
     let mut command = match run.sanitizer {
         None => run_with_shim(run.mpi, ranks, &agent.socket),
         Some(sanitizer) => sanitizer.run(run.mpi, ranks, &agent.socket),
     };
     let command = limited(command.arg(program).arg(folder));
-    let output = agent.run_within(command, run.ranks, LIMIT).await;
+    let output = agent.run_within(command, run.ranks, CHECKED_DEADLINE).await;
     if !came_to_its_end(run, &output, "under the shim") {
         agent.receiver.stop().await;
         return false;

@@ -78,14 +78,14 @@ async fn address_and_undefined_behaviour() {
         (Mpi::Mpich, 2, "tests/programs/program_state.c", "replace"),
     ] {
         let program = mpi.compile(file, folder.path());
-        let mut agent = Agent::start(&folder.path().join("s"));
+        // A socket of its own: an agent takes up what ranks of an earlier one left beside it.
+        let place = tempfile::tempdir().unwrap();
+        let mut agent = Agent::start(&place.path().join("s"));
         let mut command = Sanitizer::Address.run(mpi, ranks, &agent.socket);
         command.arg(program).arg(argument);
-        let clean =
-            |observed: &Observed| observed.ranks.values().filter(|rank| rank.ending == "clean").count();
-        let running = tokio::task::spawn_blocking(move || command.output().unwrap());
-        agent.until("ranks end", |observed| clean(observed) == ranks as usize).await;
-        assert_clean(&running.await.unwrap());
+        assert_clean(&agent.run_within(command, ranks as usize, CHECKED_DEADLINE).await);
+        let endings: Vec<_> = agent.observed.ranks.values().map(|rank| rank.ending.as_str()).collect();
+        assert_eq!(endings, vec!["clean"; ranks as usize], "{file} {argument}");
         agent.receiver.stop().await;
     }
 }
