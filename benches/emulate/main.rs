@@ -256,7 +256,12 @@ async fn step(
         emulation.check()?;
     }
     emulation.wait_for_jobs().await?;
-    eprintln!("{kind:?}: {} and {} ran {:.0} s", operations[0].0, operations[1].0, end - begin);
+    let [(first, _), (second, _)] = operations;
+    let oldest = emulation.take_oldest_counters().as_secs_f64();
+    eprintln!(
+        "{kind:?}: {first} and {second} ran {:.0} s; counters stood {oldest:.2} s at most",
+        end - begin
+    );
     Ok(Step { kind, operations, begin, end })
 }
 

@@ -20,16 +20,19 @@ pub const WAIT_TICK_BYTES: u32 = 65_536;
 /// Where cumulative data begins, in words and packets. The simulator counts its own MADs (72 words a hop) on
 /// every port until the demo takes the port over; from there on, counters must not step back, or the crawler
 /// rightly sees a clear by others. Far above what discovery leaves behind on a port, and 16 MiB only: the step
-/// up to it is 0.1 % of a link's speed for a second.
+/// up to it is a tenth of a link's speed for a second.
 const FIRST_WORDS: u64 = 1 << 22;
 const FIRST_PACKETS: u64 = 1 << 16;
 
 /// What every advance adds to each direction beside the traffic, in words and packets: the simulator adds its
 /// MADs to a port between two writes, and a write that added less would step back. One sweep and discovery of
 /// the nodes behind a port is at most a few hundred MADs of 72 words. At 20 writes a second these are 2.6 MB/s,
-/// 0.02 % of a link at 100 Gb/s.
+/// 2 % of what a link of the demo carries; shares of links show them as somebody unmonitored.
 const MANAGEMENT_WORDS: u64 = 32_768;
 const MANAGEMENT_PACKETS: u64 = 512;
+
+/// [`MANAGEMENT_WORDS`] in bytes per second.
+pub const MANAGEMENT_BYTES_PER_SECOND: u32 = 32_768 * 4 * 20;
 
 /// Counters of one port as a PMA reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

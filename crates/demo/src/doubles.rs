@@ -49,13 +49,16 @@ pub struct Sysfs {
 }
 
 impl Sysfs {
-    /// Makes the tree in `root` for the adapter with this node GUID.
+    /// Makes the tree in `root` for the adapter with this node GUID, whose link carries so many bytes per second.
     ///
     /// # Errors
     /// A file can't be written.
-    pub fn make(root: &Path, guid: Guid) -> anyhow::Result<Self> {
+    pub fn make(root: &Path, guid: Guid, bytes_per_second: u64) -> anyhow::Result<Self> {
         let adapter = AdapterDouble::create(root, DEVICE, guid)
             .with_context(|| format!("making an adapter in {}", root.display()))?;
+        // A kind of link that nobody knows has no line code.
+        let gigabits = bytes_per_second as f64 * 8.0 / 1e9;
+        adapter.set("ports/1/rate", &format!("{gigabits} Gb/sec (1X DEMO)"))?;
         Ok(Self { root: root.to_owned(), adapter })
     }
 
@@ -147,7 +150,7 @@ mod tests {
     #[test]
     fn sysfs_shows_the_guid_and_growing_counters() {
         let folder = tempfile::tempdir().unwrap();
-        let sysfs = Sysfs::make(folder.path(), Guid(0x0002_c903_0000_0010)).unwrap();
+        let sysfs = Sysfs::make(folder.path(), Guid(0x0002_c903_0000_0010), 150_000_000).unwrap();
         let device = folder.path().join("class/infiniband/mlx5_0");
         let read = |name: &str| fs::read_to_string(device.join(name)).unwrap();
         assert_eq!(read("node_guid"), "0002:c903:0000:0010\n");

@@ -157,12 +157,6 @@ impl Network {
         loads
     }
 
-    /// The greatest ratio of demand to attainable speed over all links: 1 fills the busiest link exactly.
-    pub fn fullest(&self, demand: &Demand) -> f64 {
-        let ratio = |(link, load): (&Link, &Load)| load.demand / (link.bytes_per_second * ATTAINABLE_SHARE);
-        self.links.iter().zip(&self.load(demand)).map(ratio).fold(0.0, f64::max)
-    }
-
     fn flows<'a>(&'a self, demand: &'a Demand) -> impl Iterator<Item = (f64, &'a [usize])> {
         self.routes.iter().filter_map(|((from, to), route)| {
             let bytes_per_second = *demand.get(*from)?.get(*to)?;
@@ -171,14 +165,8 @@ impl Network {
     }
 }
 
-/// The factor by which to scale `measured` so that the demand on the busiest link is `target` times what it can
-/// carry; `None` while nothing was measured.
-pub fn scale_factor(network: &Network, measured: &Demand, target: f64) -> Option<f64> {
-    let fullest = network.fullest(measured);
-    (fullest > 0.0).then(|| target / fullest)
-}
-
 /// The demand, `factor` times.
+#[cfg(test)]
 pub fn scaled(demand: &Demand, factor: f64) -> Demand {
     demand.iter().map(|row| row.iter().map(|cell| cell * factor).collect()).collect()
 }
@@ -281,15 +269,6 @@ pub mod tests {
         let loads = network.load(&demand(&[(0, 1, 2.0 * SPEED)]));
         let waiting: Vec<f64> = loads.iter().map(|load| load.waiting).filter(|share| *share > 0.0).collect();
         assert_eq!(waiting.len(), 1, "only the host's own port, which is the bottleneck");
-    }
-
-    #[test]
-    fn the_factor_brings_the_busiest_link_to_the_target() {
-        let network = two_leaves();
-        let measured = demand(&[(0, 1, 4.0), (2, 3, 2.0), (1, 2, 0.1)]);
-        let factor = scale_factor(&network, &measured, 1.2).unwrap();
-        assert!((network.fullest(&scaled(&measured, factor)) - 1.2).abs() < 1e-9);
-        assert_eq!(scale_factor(&network, &demand(&[]), 1.2), None);
     }
 
     #[test]

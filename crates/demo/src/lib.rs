@@ -65,8 +65,9 @@ const FIRST_RUN_SECONDS: u32 = 40;
 /// With `--once`, how long every source may take to deliver. Seconds on an idle machine.
 const ONCE_LIMIT: Duration = Duration::from_secs(240);
 
-/// With `--once`, the busiest link must have been seen this busy: the traffic has gone the whole way round.
-const ONCE_UTILISATION: f64 = 0.9;
+/// With `--once`, the busiest link must have been seen this busy: the traffic has gone the whole way round. On a machine
+/// that does other work, too, the program is slower, and so are its links.
+const ONCE_UTILISATION: f64 = 0.5;
 
 /// Show the whole path on simulated hardware with a real MPI program and a database of its own
 #[derive(Parser, Clone, Debug)]
@@ -205,7 +206,7 @@ async fn watch(
     let on_terminal = std::io::stdout().is_terminal();
     let refresh = if on_terminal { REFRESH_ROUNDS } else { REFRESH_ROUNDS_PLAIN };
     for round in 1_u32.. {
-        one_round(stack, layout, mpi, started, client, !on_terminal).await?;
+        one_round(stack, layout, mpi, started, client).await?;
         if round % refresh != 0 {
             continue;
         }
@@ -235,7 +236,7 @@ async fn once(
     let start = Instant::now();
     start::progress("waiting for rows of every source");
     for round in 1_u32.. {
-        one_round(stack, layout, mpi, started, client, true).await?;
+        one_round(stack, layout, mpi, started, client).await?;
         let view = view(started, client, begin).await?;
         let Some((what, child)) = missing(&view, mpi) else {
             start::print_line(&format!("\n{}", show::summary(&view, started.driver.network(), mpi)));
@@ -274,7 +275,6 @@ async fn one_round(
     mpi: &Mpi,
     started: &mut Started,
     client: &Client,
-    shows_factor: bool,
 ) -> anyhow::Result<()> {
     stack.check()?;
     let ended = match &mut stack.mpi {
@@ -290,12 +290,7 @@ async fn one_round(
     }
     tokio::time::sleep(ROUND).await;
     let Some(injector) = &stack.injector else { return Ok(()) };
-    if let Some(factor) = started.driver.round(client, injector).await?
-        && shows_factor
-    {
-        start::progress(&format!("the program's traffic is scaled by {factor} on the simulated fabric"));
-    }
-    Ok(())
+    started.driver.round(client, injector).await
 }
 
 async fn view(started: &Started, client: &Client, since: SystemTime) -> anyhow::Result<View> {
@@ -304,7 +299,6 @@ async fn view(started: &Started, client: &Client, since: SystemTime) -> anyhow::
         window_seconds: since.elapsed().unwrap_or_default().as_secs_f64().max(1.0),
         links: recent::busy_links(client, LINKS_WINDOW_SECONDS, LINKS_SHOWN).await?,
         job: recent::newest_job(client).await?,
-        factor: started.driver.factor(),
         measured: started.driver.measured_bytes_per_second(),
     })
 }

@@ -22,6 +22,9 @@ const HEADER: &str = include_str!("../../mpit-bridge/include/throughline.h");
 /// uneven as a busy machine.
 const PAUSE_MILLISECONDS: u32 = 100;
 
+/// A message of the heavy pairs: what they send has to stand out from the simulator's own packets (`counters.rs`).
+const PAIR_BYTES: u32 = 2 << 20;
+
 /// An MPI library with its tools.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mpi {
@@ -150,6 +153,7 @@ impl Mpi {
             .arg(script)
             .option("--seconds", seconds.to_string())
             .option("--pause-ms", PAUSE_MILLISECONDS.to_string())
+            .option("--pair-bytes", PAIR_BYTES.to_string())
     }
 }
 

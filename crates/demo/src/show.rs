@@ -8,6 +8,7 @@ use super::process::Child;
 use super::sources::SOURCES;
 use super::start::Started;
 use super::table::{percent, rate, table};
+use super::traffic::LINK_BYTES_PER_SECOND;
 use std::path::Path;
 use throughline_client::text::clean;
 use throughline_query::jobs::Job;
@@ -23,8 +24,6 @@ pub struct View {
     pub links: Vec<BusyLink>,
     /// The newest one.
     pub job: Option<Job>,
-    /// How much the traffic is scaled.
-    pub factor: Option<f64>,
     /// What ranks really send, in bytes per second.
     pub measured: f64,
 }
@@ -117,12 +116,11 @@ pub fn status_line(view: &View) -> String {
 }
 
 fn traffic_line(view: &View) -> String {
-    match view.factor {
-        None => "MPI traffic: none measured yet\n".to_owned(),
-        Some(factor) => {
-            format!("MPI traffic: {} measured, times {factor} on the simulated fabric\n", rate(view.measured))
-        }
+    if view.measured == 0.0 {
+        return "MPI traffic: none measured yet\n".to_owned();
     }
+    let link = rate(f64::from(LINK_BYTES_PER_SECOND));
+    format!("MPI traffic: {} measured, on simulated links of {link}", rate(view.measured)) + "\n"
 }
 
 /// The busiest links with whose traffic they carry.

@@ -1,7 +1,7 @@
 //! Starts everything, each thing as soon as what it needs is there, and reports what is being waited for.
 
 use super::config::Server;
-use super::counters::WAIT_TICK_BYTES;
+use super::counters::{MANAGEMENT_BYTES_PER_SECOND, WAIT_TICK_BYTES};
 use super::doubles::{Gpus, Sysfs};
 use super::flows::{Hop, Network, PortId};
 use super::inject::{Injector, Plan};
@@ -10,7 +10,7 @@ use super::mpi::{Mpi, RANKS};
 use super::process::{Child, Recipe};
 use super::size::hosts_of_ranks;
 use super::stack::Stack;
-use super::traffic::Driver;
+use super::traffic::{Driver, LINK_BYTES_PER_SECOND};
 use anyhow::{Context, anyhow};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use std::collections::{BTreeMap, HashMap};
@@ -279,7 +279,8 @@ fn start_crawler(
         &config,
         &format!(
             "[http]\nlisten = \"127.0.0.1:0\"\n\n[delivery]\ncollector = {collect}\n\n\
-             [sweep]\ninterval_seconds = {SWEEP_SECONDS}\nassumed_tick_bytes = {WAIT_TICK_BYTES}\n"
+             [sweep]\ninterval_seconds = {SWEEP_SECONDS}\nassumed_tick_bytes = {WAIT_TICK_BYTES}\n\
+             assumed_bytes_per_second = {LINK_BYTES_PER_SECOND}\n"
         ),
     )?;
     let recipe = Recipe::new("fabric", &programs.fabric, &folder)
@@ -312,7 +313,7 @@ impl Node {
         let socket = folder.join("mpi.sock");
         paths::check_socket_path(&socket)?;
         let (name, guid) = (FatTree::host_name(host), FatTree::host_guid(host));
-        let sysfs = Sysfs::make(&folder.join("sys"), guid)?;
+        let sysfs = Sysfs::make(&folder.join("sys"), guid, LINK_BYTES_PER_SECOND.into())?;
         let gpus = Gpus::make(&folder, host)?;
         let config = folder.join("agent.toml");
         let text = format!(
@@ -387,7 +388,10 @@ async fn routes(
     let mut network = Network::default();
     for (from, to, answer) in answers {
         let route: RouteDocument = serde_json::from_slice(&answer).context("reading a route")?;
-        network.add_route(from, to, &route.hops, |port| speeds.get(&port).copied().unwrap_or(0.0))?;
+        let most = f64::from(LINK_BYTES_PER_SECOND - MANAGEMENT_BYTES_PER_SECOND);
+        network.add_route(from, to, &route.hops, |port| {
+            speeds.get(&port).map_or(0.0, |speed| speed.min(most))
+        })?;
     }
     Ok(network)
 }

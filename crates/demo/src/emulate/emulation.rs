@@ -229,6 +229,12 @@ impl Emulation {
         self.meter.as_ref().map_or(0, Meter::drops)
     }
 
+    /// How long counters stood at most since this was read last.
+    #[must_use]
+    pub fn take_oldest_counters(&self) -> std::time::Duration {
+        self.meter.as_ref().map_or(std::time::Duration::ZERO, Meter::take_oldest)
+    }
+
     /// Stops the sender that no job knows.
     pub async fn stop_streams(&mut self) -> bool {
         let mut clean = true;
@@ -294,7 +300,7 @@ impl Node {
         let folder = layout.run_folder(&child)?;
         let socket = folder.join("mpi.sock");
         paths::check_socket_path(&socket)?;
-        let sysfs = Sysfs::make(&folder.join("sys"), plan.nodes[host].guid)?;
+        let sysfs = Sysfs::make(&folder.join("sys"), plan.nodes[host].guid, plan.bytes_per_second())?;
         let config = folder.join("agent.toml");
         let text = format!(
             "node = \"{name}\"\nrun_dir = {run_dir}\n\n[http]\nlisten = \"127.0.0.1:0\"\n\n\

@@ -26,6 +26,7 @@ const STEPS_PER_SYSFS: u32 = 5;
 pub struct Meter {
     stop: Arc<AtomicBool>,
     drops: Arc<AtomicU64>,
+    oldest: Arc<AtomicU64>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
@@ -63,8 +64,11 @@ impl Meter {
         work.step(true)?;
         let (stop, drops) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stopped, lost) = (stop.clone(), drops.clone());
+        let oldest = Arc::new(AtomicU64::new(0));
+        let age = oldest.clone();
         let thread = std::thread::Builder::new().name("cables".into()).spawn(move || {
             let mut next = Instant::now();
+            let mut shown = Instant::now();
             for step in 1_u32.. {
                 next = (next + STEP).max(Instant::now());
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -72,16 +76,31 @@ impl Meter {
                     break;
                 }
                 lost.store(work.step(step.is_multiple_of(STEPS_PER_SYSFS))?, Ordering::Relaxed);
+                // What was shown last stood until now.
+                let stood = u64::try_from(shown.elapsed().as_millis()).unwrap_or(u64::MAX);
+                age.fetch_max(stood, Ordering::Relaxed);
+                shown = Instant::now();
             }
             Ok(())
         });
-        Ok(Meter { stop, drops, thread: Some(thread.context("starting the thread that reads cables")?) })
+        Ok(Meter {
+            stop,
+            drops,
+            oldest,
+            thread: Some(thread.context("starting the thread that reads cables")?),
+        })
     }
 
     /// Packets that the cables lost so far: none where the emulation is right.
     #[must_use]
     pub fn drops(&self) -> u64 {
         self.drops.load(Ordering::Relaxed)
+    }
+
+    /// How long counters that were shown stood at most since this was read last. What a sweep reads is at most so old.
+    #[must_use]
+    pub fn take_oldest(&self) -> Duration {
+        Duration::from_millis(self.oldest.swap(0, Ordering::Relaxed))
     }
 
     /// Fails when the thread had to give up.
