@@ -18,7 +18,7 @@ pub struct LinkShares {
     pub from_ms: i64,
     /// End of the last step.
     pub to_ms: i64,
-    /// Length of a step: one or several windows.
+    /// Length of a step: one or several windows; whole minutes where windows are no longer retained.
     pub step_seconds: f64,
     /// Ends of the steps.
     pub times_ms: Vec<i64>,

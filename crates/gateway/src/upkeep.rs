@@ -124,7 +124,7 @@ async fn hold(
     // Beside them, on a connection of its own: neither waits for the other.
     tokio::select! {
         ended = rounds => ended,
-        () = link_shares::run(database, &options.groups, figures, series) => Ok(()),
+        () = link_shares::run(database, options, figures, series) => Ok(()),
     }
 }
 

@@ -1,6 +1,10 @@
-//! Whose bytes were on links: windows of `link_shares`, summed by contributor.
+//! Whose bytes were on links: windows of `link_shares`, or minutes made of them, summed by contributor.
 
-use crate::time::{Grid, milliseconds};
+mod source;
+
+pub use source::Source;
+
+use crate::time::{Grid, MINUTE_MS, milliseconds};
 use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 use throughline_api::link_shares::{LinkContributor, ShareFigures};
@@ -17,21 +21,26 @@ const KINDS: [&str; 4] = ["measured", "modelled", "logical", "unreported"];
 /// Lengths of steps of whole windows, in windows: 10, 20, 30 s, 1, 2, 5, 10, 15, 30 min, 1, 2, 6, 12, 24 h and 7 d.
 const STEPS: [i64; 15] = [1, 2, 3, 6, 12, 30, 60, 90, 180, 360, 720, 2160, 4320, 8640, 60_480];
 
+/// Ranges above this are read by the minute where steps do not decide: an hour of a job on a thousand links has a million windows.
+const LONG_MS: i64 = 3_600_000;
+
 /// Milliseconds of a window.
 fn window_ms() -> i64 {
     i64::try_from(SHARE_WINDOW.as_millis()).unwrap_or(10_000)
 }
 
-/// The shortest steps of whole windows with which a range has no more than so many.
+/// The shortest steps of whole windows, or of whole minutes where windows are gone, with which a range has no more than so many.
 #[must_use]
-pub fn grid(from: i64, to: i64, points: usize) -> Grid {
+pub fn grid(from: i64, to: i64, points: usize, source: &Source) -> Grid {
+    let least = if source.is_past(from, to) { MINUTE_MS / window_ms() } else { 1 };
     let most = i64::try_from(points).unwrap_or(i64::MAX).max(1);
     let of = |windows: i64| {
         let step = windows * window_ms();
         let begin = from.div_euclid(step) * step;
         (begin, step, (to - begin + step - 1).div_euclid(step).max(1))
     };
-    let fitting = STEPS.into_iter().map(of).find(|(_, _, steps)| *steps <= most);
+    let long_enough = STEPS.into_iter().filter(|windows| *windows >= least);
+    let fitting = long_enough.map(of).find(|(_, _, steps)| *steps <= most);
     let (from, step, steps) = fitting.unwrap_or_else(|| {
         // Longer than any. The first step begins before the range, so that one point may become two.
         of((to - from) / window_ms() / (most - 1).max(1) + 1)
@@ -130,35 +139,49 @@ pub async fn computed_until(client: &Client) -> Result<Option<i64>, Error> {
     Ok(row.and_then(|row| row.get::<_, Option<SystemTime>>(0)).map(milliseconds))
 }
 
-/// The end of the last window within a range in which one of these ports carried traffic, milliseconds.
+/// The last window within a range in which one of these ports carried traffic, or the last minute where windows are gone.
 ///
 /// # Errors
 /// The database's.
-pub async fn last_window(client: &Client, ports: &[i32], from: i64, to: i64) -> Result<Option<i64>, Error> {
-    let sql = format!(
-        "SELECT max(time) FROM link_shares WHERE port_id = ANY($1) AND time > {} AND time <= {}",
-        moment(from),
-        moment(to)
-    );
-    let row = client.query_one(&sql, &[&ports]).await.map_err(Error::sql("reading shares of a link"))?;
-    Ok(row.get::<_, Option<SystemTime>>(0).map(milliseconds))
+pub async fn last_window(
+    client: &Client,
+    ports: &[i32],
+    from: i64,
+    to: i64,
+    source: &Source,
+) -> Result<Option<Grid>, Error> {
+    let rows = source.rows("port_id = ANY($1)", from, to, false);
+    let sql = format!("SELECT time FROM {rows} s ORDER BY time DESC LIMIT 1");
+    let row = client.query_opt(&sql, &[&ports]).await.map_err(Error::sql("reading shares of a link"))?;
+    let grid = |row: Row| {
+        let end = milliseconds(row.get(0));
+        let step = if source.is_past(end - 1, end) { MINUTE_MS } else { window_ms() };
+        Grid { from: end - step, step, steps: 1 }
+    };
+    Ok(row.map(grid))
 }
 
 /// What ports sent in the steps of a grid, by their number in the tables. A port without rows is not there.
 ///
 /// # Errors
 /// The database's.
-pub async fn sent(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashMap<i32, Sent>, Error> {
+pub async fn sent(
+    client: &Client,
+    ports: &[i32],
+    grid: &Grid,
+    source: &Source,
+) -> Result<HashMap<i32, Sent>, Error> {
     let what = "reading shares of links";
+    // A minute is within one step only where steps are whole minutes.
+    let is_of_minutes = grid.step % MINUTE_MS == 0 && grid.from % MINUTE_MS == 0;
+    let source = if is_of_minutes { *source } else { Source::default() };
     let sql = format!(
         "SELECT port_id, {step} AS step, contributor, job_id, operation, name, sum(bytes)::bigint, sum(low_bytes)::bigint,
                 sum(high_bytes)::bigint, max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], kind)) - 1,
-                bool_or(is_bound), count(*), sum(counted_bytes)::bigint, max(counted_bytes)
-         FROM link_shares WHERE port_id = ANY($1) AND time > {from} AND time <= {to}
-         GROUP BY port_id, step, contributor, job_id, operation, name",
+                bool_or(is_bound), sum(windows)::bigint, sum(counted)::bigint, max(peak)
+         FROM {rows} s GROUP BY port_id, step, contributor, job_id, operation, name",
         step = grid.step_of("time"),
-        from = moment(grid.from),
-        to = moment(grid.to()),
+        rows = source.rows("port_id = ANY($1)", grid.from, grid.to(), is_of_minutes),
     );
     let mut all: HashMap<i32, Sent> = HashMap::new();
     for row in client.query(&sql, &[&ports]).await.map_err(Error::sql(what))? {
@@ -169,7 +192,7 @@ pub async fn sent(client: &Client, ports: &[i32], grid: &Grid) -> Result<HashMap
             .entry(row.get(0))
             .or_insert_with(|| Sent { steps: vec![(0, None); grid.steps], ..Sent::default() });
         let (who, part) = (who(&row, 2), part(&row, 6));
-        // Each window has one such row.
+        // Each window or minute has one such row.
         if who.contributor == "rest" {
             let (windows, counted) = (row.get::<_, i64>(11).unsigned_abs(), row.get::<_, Option<i64>>(12));
             sent.windows += windows;
@@ -343,7 +366,8 @@ pub struct JobPort {
     pub bytes_per_second: i64,
 }
 
-/// Directions of links on which a job has a share within a range: how many there are, and the most utilised ones.
+/// Directions of links on which a job has a share within a range: how many there are, and the most utilised ones. In a range of
+/// more than an hour windows are those of the minutes in which it has one.
 ///
 /// # Errors
 /// The database's.
@@ -353,15 +377,16 @@ pub async fn of_job(
     from: i64,
     to: i64,
     limit: i64,
+    source: &Source,
 ) -> Result<(u64, Vec<JobPort>), Error> {
     let sql = format!(
         "WITH windows AS (
              SELECT port_id, time, sum(bytes) AS bytes, sum(low_bytes) AS low, sum(high_bytes) AS high,
                     max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], kind)) - 1 AS kind,
-                    bool_or(is_bound) AS is_bound, max(counted_bytes) AS counted
-             FROM link_shares WHERE job_id = $1 AND time > {from} AND time <= {to} GROUP BY port_id, time
+                    bool_or(is_bound) AS is_bound, max(counted) AS counted, max(peak) AS peak, max(windows) AS windows
+             FROM {rows} s GROUP BY port_id, time
          ), ports AS (
-             SELECT port_id, count(*) AS windows, sum(counted)::bigint AS counted, max(counted) AS peak,
+             SELECT port_id, sum(windows)::bigint AS windows, sum(counted)::bigint AS counted, max(peak) AS peak,
                     sum(bytes)::bigint AS bytes, sum(low)::bigint AS low, sum(high)::bigint AS high, max(kind) AS kind,
                     bool_or(is_bound) AS is_bound
              FROM windows GROUP BY port_id
@@ -372,7 +397,7 @@ pub async fn of_job(
          LEFT JOIN LATERAL (SELECT b.rate_bytes_per_second AS speed FROM ib_port b WHERE b.port_id = p.port_id
                             AND b.valid_from <= {to} ORDER BY b.valid_from DESC LIMIT 1) s ON true
          ORDER BY p.counted / p.windows::float8 / nullif(s.speed, 0) DESC NULLS LAST, p.bytes DESC, p.port_id LIMIT $2",
-        from = moment(from),
+        rows = source.rows("job_id = $1", from, to, to - from > LONG_MS),
         to = moment(to),
     );
     let rows = client.query(&sql, &[&job, &limit]).await;
@@ -399,19 +424,19 @@ pub async fn beside_job(
     ports: &[i32],
     from: i64,
     to: i64,
+    source: &Source,
 ) -> Result<HashMap<i32, Sent>, Error> {
+    let rows = |condition: &str| source.rows(condition, from, to, to - from > LONG_MS);
     let sql = format!(
         "SELECT s.port_id, s.contributor, s.job_id, s.operation, s.name, sum(s.bytes)::bigint, sum(s.low_bytes)::bigint,
                 sum(s.high_bytes)::bigint,
                 max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], s.kind)) - 1,
-                bool_or(s.is_bound), count(*), sum(s.counted_bytes)::bigint, max(s.counted_bytes)
-         FROM (SELECT DISTINCT port_id, time FROM link_shares
-               WHERE job_id = $1 AND port_id = ANY($2) AND time > {from} AND time <= {to}) w
-         JOIN link_shares s ON s.port_id = w.port_id AND s.time = w.time
-         WHERE s.port_id = ANY($2) AND s.time > {from} AND s.time <= {to}
+                bool_or(s.is_bound), sum(s.windows)::bigint, sum(s.counted)::bigint, max(s.peak)
+         FROM (SELECT DISTINCT port_id, time FROM {own} o) w
+         JOIN {all} s ON s.port_id = w.port_id AND s.time = w.time
          GROUP BY s.port_id, s.contributor, s.job_id, s.operation, s.name",
-        from = moment(from),
-        to = moment(to),
+        own = rows("job_id = $1 AND port_id = ANY($2)"),
+        all = rows("port_id = ANY($2)"),
     );
     let rows = client.query(&sql, &[&job, &ports]).await;
     let mut all: HashMap<i32, Sent> = HashMap::new();
@@ -483,12 +508,13 @@ mod tests {
 
     #[test]
     fn steps_are_whole_windows() {
-        let hour = grid(1_767_225_600_000, 1_767_229_200_000, 300);
+        let none = Source::default();
+        let hour = grid(1_767_225_600_000, 1_767_229_200_000, 300, &none);
         assert_eq!((hour.step, hour.steps), (20_000, 180));
-        assert_eq!(grid(5_000, 25_000, 300), Grid { from: 0, step: 10_000, steps: 3 });
+        assert_eq!(grid(5_000, 25_000, 300, &none), Grid { from: 0, step: 10_000, steps: 3 });
         for points in [1, 7, 300] {
             for length in [1, 10_000, 86_400_000, 40_000_000_000] {
-                let grid = grid(123_456, 123_456 + length, points);
+                let grid = grid(123_456, 123_456 + length, points, &none);
                 assert!(grid.step % 10_000 == 0 && grid.from <= 123_456, "{grid:?}");
                 assert!(grid.steps <= points.max(2) && grid.to() >= 123_456 + length, "{points} {grid:?}");
             }

@@ -282,7 +282,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 23] = [
+pub const HYPERTABLES: [&str; 24] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -306,6 +306,7 @@ pub const HYPERTABLES: [&str; 23] = [
     "host_port_blocks",
     "nvlink_blocks",
     "link_shares",
+    "link_share_minutes",
 ];
 
 /// The metric with this number, `None` for a number that this build does not know.

@@ -1,4 +1,4 @@
--- The schema of version 25, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 26, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -789,6 +789,44 @@ CREATE TABLE link_share_late (
     noted_at timestamptz NOT NULL DEFAULT now()
 );
 
+-- Contributors of each direction of a link by the minute, summed over the windows of link_shares that end in it. The
+-- bytes of a port and minute add up to counted_bytes.
+CREATE TABLE link_share_minutes (
+    -- When the minute begins.
+    time timestamptz NOT NULL,
+    -- The port that sends: ib_port_key.id.
+    port_id integer NOT NULL,
+    -- As in link_shares. other: those that are small over the minute, and those that were small in a window.
+    contributor text NOT NULL,
+    job_id integer,
+    -- Of a job: MPI name without the prefix, in lower case.
+    operation text,
+    -- Of a group or host.
+    name text,
+    -- Bytes as ports count them, fitted to the counters.
+    bytes bigint NOT NULL,
+    -- At least so many.
+    low_bytes bigint NOT NULL,
+    -- At most so many.
+    high_bytes bigint NOT NULL,
+    -- The least certain kind of a window, see link_shares.kind.
+    kind text NOT NULL,
+    -- Whether it is a bound in a window, see link_shares.is_bound.
+    is_bound boolean NOT NULL,
+    -- What passed in the windows of the minute in which the link carried traffic; NULL where no port was read.
+    counted_bytes bigint,
+    -- The largest counted_bytes of a window.
+    peak_counted_bytes bigint,
+    -- Windows of 10 s in which the link carried traffic: six, fewer where it was idle. Divide by ten times as many
+    -- seconds for a rate.
+    windows smallint NOT NULL,
+    CHECK ((contributor = ANY (ARRAY['job'::text, 'group'::text, 'host'::text, 'management'::text, 'other'::text, 'rest'::text]))),
+    CHECK ((kind = ANY (ARRAY['measured'::text, 'modelled'::text, 'logical'::text, 'unreported'::text])))
+);
+CREATE INDEX link_share_minutes_by_job ON link_share_minutes (job_id, "time") WHERE (job_id IS NOT NULL);
+CREATE INDEX link_share_minutes_by_port ON link_share_minutes (port_id, "time");
+SELECT create_hypertable('link_share_minutes', by_range('time', INTERVAL '1 day'));
+
 -- How far link_shares is made.
 CREATE TABLE link_share_state (
     one boolean NOT NULL DEFAULT true,
@@ -796,6 +834,10 @@ CREATE TABLE link_share_state (
     computed_until timestamptz,
     -- Windows that end by then are made or being made: writers note in link_share_late what arrives for them.
     noticed_until timestamptz,
+    -- From when on link_share_minutes is made. NULL before the first minute.
+    minutes_since timestamptz,
+    -- Minutes before it are made.
+    minutes_until timestamptz,
     PRIMARY KEY (one),
     CHECK (one)
 );
@@ -836,6 +878,7 @@ CREATE TABLE link_shares (
 );
 CREATE INDEX link_shares_by_job ON link_shares (job_id, "time") WHERE (job_id IS NOT NULL);
 CREATE INDEX link_shares_by_port ON link_shares (port_id, "time");
+CREATE INDEX link_shares_by_time ON link_shares ("time");
 SELECT create_hypertable('link_shares', by_range('time', INTERVAL '06:00:00'));
 
 -- Readings that came after their minutes were made: a table of minutes, what was read, times of the first and the last.

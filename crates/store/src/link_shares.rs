@@ -4,12 +4,14 @@
 //!
 //! [`make_link_shares`] makes windows in order, each once its data is there or some time has passed. What arrives later is
 //! noted by writers in `link_share_late` (`writer/late_arrivals.rs`), and those windows are made again. The two meet in
-//! `link_share_state.noticed_until`, as rollups and their writers do (`rollups`).
+//! `link_share_state.noticed_until`, as rollups and their writers do (`rollups`). Sums by the minute are made with them, in
+//! `link_share_minutes`.
 
 mod counters;
 mod fabric;
 mod groups;
 mod largest;
+mod minutes;
 mod places;
 mod progress;
 mod traffic;
@@ -22,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use throughline_shares::estimate::Kind;
 use tokio_postgres::Client;
 
-use crate::Error;
+use crate::{Error, Retention};
 use fabric::Fabrics;
 pub use groups::Groups;
 pub use largest::{LinkContribution, largest_contributions, link_shares_made_until};
@@ -69,7 +71,7 @@ pub struct LinkShareCache {
 }
 
 /// Makes the windows that are due, then again those of late arrivals, for about `patience`. Connect as the writer; one caller
-/// at a time.
+/// at a time. A window whose neighbours may be gone by `retention` is not made again: its minute has more than it would.
 ///
 /// # Errors
 /// The database is away or refuses; windows made so far stay.
@@ -77,6 +79,7 @@ pub async fn make_link_shares(
     client: &mut Client,
     cache: &mut LinkShareCache,
     groups: &Groups,
+    retention: &Retention,
     patience: Duration,
 ) -> Result<LinkSharesMade, Error> {
     let begun = Instant::now();
@@ -99,7 +102,7 @@ pub async fn make_link_shares(
         progress::note(client, &cache.traffic.missed(MISSED_BYTES)).await?;
     }
     while begun.elapsed() < patience {
-        let Some(late) = progress::late(client).await? else { break };
+        let Some(late) = progress::late(client, retention.of("link_shares")).await? else { break };
         // Values that came late are not in the cache.
         cache.traffic = Traffic::default();
         let mut again = Traffic::default();

@@ -91,6 +91,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 23, name: "row_rules", sql: include_str!("../migrations/V023__row_rules.sql") },
     Migration { version: 24, name: "mpi_traffic", sql: include_str!("../migrations/V024__mpi_traffic.sql") },
     Migration { version: 25, name: "link_shares", sql: include_str!("../migrations/V025__link_shares.sql") },
+    Migration {
+        version: 26,
+        name: "link_share_minutes",
+        sql: include_str!("../migrations/V026__link_share_minutes.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -12,7 +12,7 @@ use crate::rollups::Kind;
 use throughline_sample::catalogue::HYPERTABLES;
 
 /// What is made of readings and retained longer.
-const MINUTES: [&str; 3] = ["ib_port_minutes", "host_port_minutes", "nvlink_minutes"];
+const MINUTES: [&str; 4] = ["ib_port_minutes", "host_port_minutes", "nvlink_minutes", "link_share_minutes"];
 
 /// Raw samples are retained for a week unless configured: long enough to examine a job of the last days.
 const DEFAULT_RAW: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -177,6 +177,8 @@ mod tests {
         assert_eq!(retention.of("nvlink_minutes"), Duration::from_secs(60));
         let longer = retention.clone().with_minutes(Duration::from_secs(90));
         assert_eq!(longer.of("nvlink_minutes"), Duration::from_secs(90));
+        assert_eq!(longer.of("link_share_minutes"), Duration::from_secs(90));
+        assert_eq!(longer.of("link_shares"), Duration::from_secs(60));
         retention.set("nvlink_counters", Duration::from_secs(7)).unwrap();
         assert_eq!(retention.of("nvlink_blocks"), Duration::from_secs(7));
         assert!(retention.set("mpi_op", Duration::ZERO).unwrap_err().contains("mpi_ops"));

@@ -1,7 +1,7 @@
 //! Shares of links, beside the rest of upkeep: on a connection of its own, so that a round of either waits for none of the
 //! other.
 
-use super::LinkSeries;
+use super::{LinkSeries, Options};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
@@ -11,7 +11,7 @@ use throughline_sample::catalogue::{
     SHARE_WINDOWS, SHARES_LAG_SECONDS, SOURCE_UP,
 };
 use throughline_store::{
-    Database, Groups, LinkShareCache, largest_contributions, link_shares_made_until, make_link_shares,
+    Database, LinkShareCache, largest_contributions, link_shares_made_until, make_link_shares,
 };
 use tokio::time::Instant;
 use tokio_postgres::Client;
@@ -32,7 +32,7 @@ const ROUND_LIMIT: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
-pub async fn run(database: &Database, groups: &Groups, figures: &SelfFigures, series: &LinkSeries) {
+pub async fn run(database: &Database, options: &Options, figures: &SelfFigures, series: &LinkSeries) {
     for metric in
         [&SHARE_WINDOWS, &LATE_SHARE_WINDOWS, &LEFT_OUT_TRAFFIC, &LEFT_OUT_LINK_SERIES, &COMMIT_FAILURES]
     {
@@ -40,7 +40,7 @@ pub async fn run(database: &Database, groups: &Groups, figures: &SelfFigures, se
     }
     let mut is_failing = false;
     loop {
-        if let Err(error) = hold(database, groups, figures, series, &mut is_failing).await {
+        if let Err(error) = hold(database, options, figures, series, &mut is_failing).await {
             figures.add(SOURCE, &COMMIT_FAILURES, 1);
             figures.set(SOURCE, &SOURCE_UP, 0.0);
             if !is_failing {
@@ -55,7 +55,7 @@ pub async fn run(database: &Database, groups: &Groups, figures: &SelfFigures, se
 /// Makes windows on one connection, until something fails.
 async fn hold(
     database: &Database,
-    groups: &Groups,
+    options: &Options,
     figures: &SelfFigures,
     series: &LinkSeries,
     is_failing: &mut bool,
@@ -65,7 +65,7 @@ async fn hold(
     let mut shown = link_shares_made_until(&client).await?;
     loop {
         let begun = Instant::now();
-        let round = round(&mut client, &mut cache, groups, figures);
+        let round = round(&mut client, &mut cache, options, figures);
         let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 300 s")??;
         if *is_failing {
             tracing::info!("shares of links go on");
@@ -99,11 +99,11 @@ async fn show(
 async fn round(
     client: &mut Client,
     cache: &mut LinkShareCache,
-    groups: &Groups,
+    options: &Options,
     figures: &SelfFigures,
 ) -> anyhow::Result<bool> {
     let begun = Instant::now();
-    let made = make_link_shares(client, cache, groups, PATIENCE).await?;
+    let made = make_link_shares(client, cache, &options.groups, &options.retention, PATIENCE).await?;
     figures.add(SOURCE, &SHARE_WINDOWS, made.windows);
     figures.add(SOURCE, &LATE_SHARE_WINDOWS, made.late);
     figures.add(SOURCE, &LEFT_OUT_TRAFFIC, made.left_out);

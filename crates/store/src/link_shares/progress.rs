@@ -136,9 +136,11 @@ pub(super) async fn has_unread(client: &Client) -> Result<bool, Error> {
     Ok(client.execute(take, &[]).await.map_err(Error::sql(WHAT))? > 0)
 }
 
-/// The newest window that is to be made again; its notes are removed. Notes of windows that are too old are dropped.
-pub(super) async fn late(client: &Client) -> Result<Option<Due>, Error> {
-    let drop = format!("DELETE FROM link_share_late WHERE time < now() - INTERVAL '{LATE_MAX} microseconds'");
+/// The newest window that is to be made again; its notes are removed. Notes of windows that are too old are dropped, and of
+/// those that are no longer retained.
+pub(super) async fn late(client: &Client, retained: Duration) -> Result<Option<Due>, Error> {
+    let oldest = LATE_MAX.min(Micros::try_from(retained.as_micros()).unwrap_or(Micros::MAX));
+    let drop = format!("DELETE FROM link_share_late WHERE time < now() - INTERVAL '{oldest} microseconds'");
     client.execute(&drop, &[]).await.map_err(Error::sql(WHAT))?;
     let take = format!(
         "WITH next AS (

@@ -19,11 +19,11 @@ const MTU: u64 = 4096;
 pub(super) const LEAST_BYTES: f64 = 655_360.0;
 
 /// Contributors of a direction that have rows of their own.
-const LISTED: usize = 8;
+pub(super) const LISTED: usize = 8;
 
 /// A contributor with a smaller part of what was counted is in `other`. A tenth of what is shown as a cause, so that a job
 /// with little traffic on another one's full link is found.
-const LEAST_SHARE: f64 = 0.001;
+pub(super) const LEAST_SHARE: f64 = 0.001;
 
 /// Where ranks of a job are, and the ports that they use.
 #[derive(Clone, Debug, Default)]

@@ -1,10 +1,11 @@
-//! Rows of a window into `link_shares`, in one transaction with how far windows are made.
+//! Rows of a window into `link_shares`, in one transaction with the minute that it completes and how far windows are made.
 
 use std::pin::pin;
 
 use futures::SinkExt;
 use tokio_postgres::Client;
 
+use super::minutes;
 use super::progress::Due;
 use super::window::{ShareRow, Who};
 use super::{kind_name, system_time};
@@ -70,6 +71,11 @@ pub(super) async fn write<'a>(
         let mut sink = pin!(transaction.copy_in(COPY).await.map_err(Error::sql(WHAT))?);
         sink.send(buffer.finish()).await.map_err(Error::sql(WHAT))?;
         sink.close().await.map_err(Error::sql(WHAT))?;
+    }
+    if is_again {
+        minutes::make_again(&transaction, due.end, ports).await?;
+    } else {
+        minutes::make(&transaction, due.made_until, due.end, ports).await?;
     }
     transaction.commit().await.map_err(Error::sql(WHAT))
 }

@@ -1,6 +1,8 @@
 //! Shares of links on a small fabric: two leaves under a spine, two jobs, a host that reports nothing and sends to another
 //! one, all over one uplink. What each sends is known, so the shares are.
 
+mod minutes;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -12,7 +14,7 @@ use throughline_sample::wire::{
     MpiNodeTraffic, MpiPeerCell, Names, NodeInfo, Values,
 };
 use throughline_store::{
-    Content, Entry, Groups, LinkShareCache, LinkSharesMade, Sender, Writer, largest_contributions,
+    Content, Entry, Groups, LinkShareCache, LinkSharesMade, Retention, Sender, Writer, largest_contributions,
     link_shares_made_until, make_link_shares, testing,
 };
 use tokio_postgres::Client;
@@ -52,6 +54,7 @@ struct Site {
     sequence: BTreeMap<u128, u64>,
     cache: LinkShareCache,
     groups: Groups,
+    retention: Retention,
 }
 
 fn cables() -> Vec<(u64, u32, u64, u32)> {
@@ -118,7 +121,8 @@ impl Site {
         let writer = Writer::new(database);
         let groups = Groups::new([("lustre".to_owned(), vec!["oss*".to_owned()])]);
         let (sequence, cache) = (BTreeMap::new(), LinkShareCache::default());
-        let mut site = Site { client, writer, begin, sequence, cache, groups };
+        let retention = Retention::default();
+        let mut site = Site { client, writer, begin, sequence, cache, groups, retention };
         site.discover().await;
         for (place, (guid, description)) in HOSTS.iter().enumerate().filter(|(place, _)| place % 3 != 2) {
             site.agent(place, *guid, description.split(' ').next().unwrap()).await;
@@ -290,7 +294,9 @@ impl Site {
     }
 
     async fn make(&mut self) -> LinkSharesMade {
-        make_link_shares(&mut self.client, &mut self.cache, &self.groups, PATIENCE).await.unwrap()
+        make_link_shares(&mut self.client, &mut self.cache, &self.groups, &self.retention, PATIENCE)
+            .await
+            .unwrap()
     }
 
     /// Begins with a window.
@@ -489,7 +495,7 @@ async fn groups_have_names_and_without_jobs_everything_is_hosts() {
 async fn without_a_fabric_there_is_nothing_to_do() {
     let database = testing::database().await;
     let mut client = database.connect().await.unwrap();
-    let made =
-        make_link_shares(&mut client, &mut LinkShareCache::default(), &Groups::default(), PATIENCE).await;
+    let (mut cache, groups, retention) = (LinkShareCache::default(), Groups::default(), Retention::default());
+    let made = make_link_shares(&mut client, &mut cache, &groups, &retention, PATIENCE).await;
     assert_eq!(made.unwrap(), LinkSharesMade::default());
 }

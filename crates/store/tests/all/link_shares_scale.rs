@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use throughline_store::{Groups, LinkShareCache, make_link_shares, testing};
+use throughline_store::{Groups, LinkShareCache, Retention, make_link_shares, testing};
 use tokio_postgres::Client;
 
 const LEAVES: i32 = 42;
@@ -141,8 +141,9 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     loop {
         // No patience: one window a call.
         let begun = Instant::now();
+        let (groups, retention) = (Groups::default(), Retention::default());
         let made =
-            make_link_shares(&mut client, &mut cache, &Groups::default(), Duration::from_nanos(1)).await;
+            make_link_shares(&mut client, &mut cache, &groups, &retention, Duration::from_nanos(1)).await;
         let made = made.unwrap();
         if made.windows == 0 {
             break;

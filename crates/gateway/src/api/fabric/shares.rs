@@ -33,9 +33,10 @@ pub async fn shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
             let at = if to >= now(client).await? - NOW_MS { At::Latest } else { At::Time(to) };
             let topology = api.topology(client, &subnet, at).await?;
             let place = place_of(&topology, &subnet.prefix, &end)?;
-            let grid = link_shares::grid(from, to, points);
+            let source = link_shares::Source::read(client).await?;
+            let grid = link_shares::grid(from, to, points, &source);
             let ends = topology.ends[place];
-            let mut sent = link_shares::sent(client, &ends.map(|end| end.id), &grid).await?;
+            let mut sent = link_shares::sent(client, &ends.map(|end| end.id), &grid, &source).await?;
             let labels = labels(client, sent.values()).await?;
             let mut direction = |from: Port, to: Port| {
                 let sent = sent.remove(&from.id).unwrap_or_default();
@@ -60,7 +61,8 @@ pub async fn shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     answer::json(&response, &request.headers)
 }
 
-/// Contributors of both directions in the last window before a time; empty where the link carried nothing then.
+/// Contributors of both directions in the last window before a time, or in the last minute where windows are gone; empty where the
+/// link carried nothing then.
 ///
 /// # Errors
 /// The database's.
@@ -70,14 +72,14 @@ pub async fn last_contributors(
     to: i64,
 ) -> Result<(Option<i64>, [Vec<LinkContributor>; 2]), ApiError> {
     let ports = ends.map(|end| end.id);
-    let Some(time) = link_shares::last_window(client, &ports, to - LAST_MS, to).await? else {
+    let source = link_shares::Source::read(client).await?;
+    let Some(grid) = link_shares::last_window(client, &ports, to - LAST_MS, to, &source).await? else {
         return Ok((None, [Vec::new(), Vec::new()]));
     };
-    let grid = link_shares::grid(time - 1, time, 1);
-    let sent = link_shares::sent(client, &ports, &grid).await?;
+    let sent = link_shares::sent(client, &ports, &grid, &source).await?;
     let labels = labels(client, sent.values()).await?;
     let of = |port: i32| sent.get(&port).map_or_else(Vec::new, |sent| contributors(sent, &labels, false));
-    Ok((Some(time), ports.map(of)))
+    Ok((Some(grid.to()), ports.map(of)))
 }
 
 /// Labels of the jobs that have a part.

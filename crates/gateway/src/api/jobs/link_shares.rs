@@ -37,9 +37,10 @@ pub async fn link_shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
                 (to.saturating_sub(RANGE_MS), to)
             })?;
             let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            let (count, ports) = link_shares::of_job(client, job.id, from, to, limit).await?;
+            let source = link_shares::Source::read(client).await?;
+            let (count, ports) = link_shares::of_job(client, job.id, from, to, limit, &source).await?;
             let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
-            let sent = link_shares::beside_job(client, job.id, &ids, from, to).await?;
+            let sent = link_shares::beside_job(client, job.id, &ids, from, to, &source).await?;
             let mut places = link_shares::places(client, &ids).await?;
             let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
             places.extend(link_shares::places(client, &remote).await?);

@@ -3,6 +3,7 @@
 use super::seed::{self, LEAF_1, N2, Run, SPEED, SPINE, START_MS, SUBNET};
 use super::*;
 use serde_json::json;
+use tokio_postgres::Client;
 
 /// Bytes in a window at full speed.
 const FULL: u64 = SPEED * 10;
@@ -134,6 +135,68 @@ async fn a_jobs_links_with_its_part_and_the_others() {
     assert_eq!((&body["links"], &body["count"]), (&json!([]), &json!(0)));
     let said = refused(&router, "/jobs/slurm%3A9.0%401000/link-shares").await;
     assert!(said.starts_with("404 not_found: no job slurm:9.0@1000"), "{said}");
+}
+
+/// The minute of the windows that there are, as upkeep makes it, and a window of the next one.
+async fn make_minute(client: &Client) {
+    let sql = "
+        INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
+                                        is_bound, counted_bytes, peak_counted_bytes, windows)
+        SELECT date_trunc('minute', min(time)), port_id, contributor, job_id, operation, name, sum(bytes), sum(low_bytes),
+               sum(high_bytes), max(kind), bool_or(is_bound),
+               (SELECT sum(r.counted_bytes) FROM link_shares r WHERE r.port_id = s.port_id AND r.contributor = 'rest'),
+               max(counted_bytes), 2
+        FROM link_shares s GROUP BY port_id, contributor, job_id, operation, name;
+        UPDATE link_share_state SET minutes_since = date_trunc('minute', computed_until),
+                                    minutes_until = date_trunc('minute', computed_until) + INTERVAL '1 minute';
+        INSERT INTO link_shares SELECT time + INTERVAL '1 minute', port_id, contributor, job_id, operation, name, bytes, low_bytes,
+                                       high_bytes, kind, is_bound, counted_bytes
+        FROM link_shares WHERE time = (SELECT max(time) FROM link_shares);";
+    client.batch_execute(sql).await.unwrap();
+}
+
+#[tokio::test]
+async fn minutes_answer_when_windows_are_gone() {
+    let (database, router) = seeded().await;
+    let range = format!("from={START_MS}&to={}", START_MS + 60_000);
+    let shares = format!("/fabric/{SUBNET}/links/{}.3/shares?{range}", seed::guid(LEAF_1));
+    let job = format!("/jobs/slurm%3A1.0%401000/link-shares?{range}");
+    let (before, job_before) = (get(&router, &shares).await, get(&router, &job).await);
+    let client = database.connect().await.unwrap();
+    make_minute(&client).await;
+    // A long range has the minute and the windows after it, each once.
+    let long = format!("from={}&to={}", START_MS - 1_800_000, START_MS + 1_800_001);
+    let path = format!("/fabric/{SUBNET}/links/{}.3/shares?{long}&points=40", seed::guid(LEAF_1));
+    let ab = get(&router, &path).await["ab"].clone();
+    assert_eq!((&ab["windows"], &ab["counted_bytes"]), (&json!(3), &json!(FULL + FULL / 2)));
+    let all = get(&router, &format!("/jobs/slurm%3A2.0%401000/link-shares?{long}")).await;
+    // The other job is in one of the minute's windows, and in the one after it.
+    assert_eq!(
+        (&all["links"][0]["windows"], &all["links"][0]["own"]["bytes"]),
+        (&json!(3), &json!(FULL / 200))
+    );
+    client.batch_execute("SELECT drop_chunks('link_shares', older_than => now())").await.unwrap();
+    let after = get(&router, &shares).await;
+    assert_eq!((&after["step_seconds"], &after["times_ms"]), (&json!(60.0), &json!([START_MS + 60_000])));
+    for column in ["windows", "counted_bytes", "utilisation", "peak_utilisation", "is_above_speed"] {
+        assert_eq!(after["ab"][column], before["ab"][column], "{column}");
+    }
+    assert_eq!(labels(&after["ab"]["contributors"]), labels(&before["ab"]["contributors"]));
+    for column in ["bytes", "low_bytes", "high_bytes", "share", "kind", "is_bound"] {
+        let of = |body: &Value| body["ab"]["contributors"][0][column].clone();
+        assert_eq!(of(&after), of(&before), "{column}");
+    }
+    // The mean of the windows in which it carried something.
+    assert_eq!(after["ab"]["counted_bytes_per_second"], json!([SPEED as f64 / 2.0]));
+    assert_eq!(get(&router, &job).await, job_before);
+    // The panel has the last minute that was over then.
+    let link = |to: i64| {
+        format!("/fabric/{SUBNET}/links/{}.1?from={START_MS}&to={}", seed::guid(SPINE), START_MS + to)
+    };
+    let body = get(&router, &link(65_000)).await;
+    assert_eq!(body["contributors"]["time_ms"], json!(START_MS + 60_000));
+    assert_eq!(labels(&body["contributors"]["ab"])[0], "alltoall of job 1 (ada)");
+    assert_eq!(get(&router, &link(55_000)).await["contributors"]["time_ms"], json!(null));
 }
 
 #[tokio::test]

@@ -1,0 +1,116 @@
+//! Which of a range windows answer, and which minutes: windows are retained as long as readings, minutes longer, and a long
+//! range has too many windows.
+
+use crate::time::{MINUTE_MS, milliseconds};
+use std::time::SystemTime;
+use throughline_store::Error;
+use throughline_store::layout::moment;
+use tokio_postgres::Client;
+
+/// Which time is in `link_shares` and which in `link_share_minutes`, milliseconds since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Source {
+    /// From when on there may be windows; `None` where there is none at all.
+    windows_from: Option<i64>,
+    /// From when until when minutes are made.
+    minutes: Option<(i64, i64)>,
+}
+
+impl Source {
+    /// Queries the database.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn read(client: &Client) -> Result<Source, Error> {
+        let sql = "SELECT (SELECT min(c.range_start) FROM timescaledb_information.chunks c
+                            WHERE c.hypertable_schema = 'public' AND c.hypertable_name = 'link_shares'),
+                           s.minutes_since, s.minutes_until FROM link_share_state s";
+        let row = client.query_opt(sql, &[]).await;
+        let row = row.map_err(Error::sql("reading which shares of links there are"))?;
+        let time = |column: usize| row.as_ref()?.get::<_, Option<SystemTime>>(column).map(milliseconds);
+        Ok(Source { windows_from: time(0), minutes: time(1).zip(time(2)) })
+    }
+
+    /// Whether minutes alone have something of a range.
+    #[must_use]
+    pub fn is_past(&self, from: i64, to: i64) -> bool {
+        let Some((since, until)) = self.minutes else { return false };
+        let gone = self.windows_from.unwrap_or(until).min(until);
+        from < gone && to > since && since < gone
+    }
+
+    /// The whole minutes of a range that minutes answer: those of which windows may be gone, or, where minutes `are_enough`, all
+    /// that are made.
+    fn minutes_of(&self, from: i64, to: i64, are_enough: bool) -> Option<(i64, i64)> {
+        let (since, until) = self.minutes?;
+        let wanted = if are_enough { until } else { self.windows_from.unwrap_or(until).min(until) };
+        let first = -(-from).div_euclid(MINUTE_MS) * MINUTE_MS;
+        let (first, last) = (first.max(since), to.min(wanted).div_euclid(MINUTE_MS) * MINUTE_MS);
+        (first < last).then_some((first, last))
+    }
+
+    /// SQL for the rows of a range that fulfil a condition, each as windows have it; `time` is the end. Of a minute `windows` is
+    /// their number, `counted` their sum and `peak` the largest.
+    pub(super) fn rows(&self, condition: &str, from: i64, to: i64, are_enough: bool) -> String {
+        let columns =
+            "port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound";
+        let windows = |from: i64, to: i64| {
+            format!(
+                "SELECT time, {columns}, 1 AS windows, counted_bytes AS counted, counted_bytes AS peak
+                 FROM link_shares WHERE {condition} AND time > {} AND time <= {}",
+                moment(from),
+                moment(to)
+            )
+        };
+        let Some((first, last)) = self.minutes_of(from, to, are_enough) else {
+            return format!("({})", windows(from, to));
+        };
+        let minutes = format!(
+            "SELECT time + INTERVAL '1 minute' AS time, {columns}, windows, counted_bytes AS counted, peak_counted_bytes AS peak
+             FROM link_share_minutes WHERE {condition} AND time >= {} AND time < {}",
+            moment(first),
+            moment(last)
+        );
+        let mut parts = Vec::new();
+        if from < first {
+            parts.push(windows(from, first));
+        }
+        if last < to {
+            parts.push(windows(last, to));
+        }
+        parts.push(minutes);
+        format!("({})", parts.join(" UNION ALL "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTES: i64 = MINUTE_MS;
+
+    #[test]
+    fn minutes_answer_where_windows_are_gone_or_a_range_is_long() {
+        let source =
+            Source { windows_from: Some(100 * MINUTES), minutes: Some((10 * MINUTES, 200 * MINUTES)) };
+        let of = |from: i64, to: i64, are_enough| {
+            source
+                .minutes_of(from * MINUTES + 5, to * MINUTES + 5, are_enough)
+                .map(|(from, to)| (from / MINUTES, to / MINUTES))
+        };
+        assert_eq!(of(120, 150, true), Some((121, 150)));
+        assert_eq!(of(120, 150, false), None);
+        assert_eq!(of(90, 150, false), Some((91, 100)));
+        assert_eq!(of(0, 300, true), Some((10, 200)));
+        assert_eq!(of(0, 300, false), Some((10, 100)));
+        // No whole minute.
+        assert_eq!(source.minutes_of(50 * MINUTES + 1, 51 * MINUTES - 1, true), None);
+        assert!(source.is_past(90 * MINUTES, 91 * MINUTES) && !source.is_past(100 * MINUTES, 150 * MINUTES));
+        assert!(!source.is_past(0, 10 * MINUTES), "before all minutes");
+        // All windows are gone, and none was ever made.
+        let gone = Source { windows_from: None, ..source };
+        assert_eq!(gone.minutes_of(0, 300 * MINUTES, false), Some((10 * MINUTES, 200 * MINUTES)));
+        assert_eq!(Source::default().minutes_of(0, 300 * MINUTES, true), None);
+        assert!(gone.is_past(150 * MINUTES, 151 * MINUTES) && !Source::default().is_past(0, 1));
+    }
+}
