@@ -222,8 +222,7 @@ fn placeholder(rule: &Rule, name: &str) -> String {
             let job = "{{ with $of.Labels.exported_job }}{{ . }}{{ else }}{{ $of.Labels.job }}{{ end }}";
             let who = "{{ if $of.Labels.operation }}{{ $of.Labels.operation }} of job JOB\
                 {{ with $of.Labels.user }} ({{ . }}){{ end }}\
-                {{ else if $of.Labels.name }}unmonitored {{ $of.Labels.contributor }} {{ $of.Labels.name }}\
-                {{ else }}subnet management{{ end }}"
+                {{ else }}unmonitored {{ $of.Labels.contributor }} {{ $of.Labels.name }}{{ end }}"
                 .replace("JOB", job);
             format!(
                 "{{{{ range $i, $of := {query} }}}}{{{{ if $i }}}}, {{{{ end }}}}{{{{ $of.Value }}}} % {who} [{{{{ $of.Labels.known }}}}]\

@@ -95,7 +95,7 @@ pub struct ShareFigures {
 /// Who has a part of a link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkContributor {
-    /// job, group, host, management, other or rest.
+    /// job, group, host, other or rest.
     pub contributor: String,
     /// For people: `alltoall of job 4711 (alice)`, `unmonitored host n07`.
     pub label: String,

@@ -51,7 +51,7 @@ pub fn grid(from: i64, to: i64, points: usize, source: &Source) -> Grid {
 /// Who it is, by the columns of `link_shares`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Who {
-    /// job, group, host, management, other or rest.
+    /// job, group, host, other or rest.
     pub contributor: String,
     /// Of a job: its number in the tables.
     pub job: Option<i32>,
@@ -335,7 +335,6 @@ fn label(who: &Who, job: Option<&JobLabel>) -> String {
         }
         "group" => format!("unmonitored group {name}"),
         "host" => format!("unmonitored host {name}"),
-        "management" => "subnet management".to_owned(),
         "other" => "others, each below 1 %".to_owned(),
         _ => "rest: nobody known".to_owned(),
     }

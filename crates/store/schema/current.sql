@@ -1,4 +1,4 @@
--- The schema of version 26, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 27, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -796,7 +796,8 @@ CREATE TABLE link_share_minutes (
     time timestamptz NOT NULL,
     -- The port that sends: ib_port_key.id.
     port_id integer NOT NULL,
-    -- As in link_shares. other: those that are small over the minute, and those that were small in a window.
+    -- As in link_shares. other: those that are small over the minute, and those that were small in a window. rest:
+    -- each port and minute has one such row.
     contributor text NOT NULL,
     job_id integer,
     -- Of a job: MPI name without the prefix, in lower case.
@@ -850,8 +851,8 @@ CREATE TABLE link_shares (
     -- The port that sends: ib_port_key.id.
     port_id integer NOT NULL,
     -- job: an operation of a job. group, host: traffic that nobody reported, of a group of hosts of the
-    -- configuration or of a host. management: of subnet management. other: all smaller ones together. rest: counted
-    -- bytes of nobody known; each port and window has one such row.
+    -- configuration or of a host. other: all smaller ones together. rest: counted bytes of nobody known, subnet
+    -- management among them; each port and window has one such row.
     contributor text NOT NULL,
     job_id integer,
     -- Of a job: MPI name without the prefix, in lower case.
@@ -1767,7 +1768,6 @@ SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coale
                || coalesce(' (' || j.user_name || ')', '')
            WHEN 'host' THEN 'unmonitored host ' || s.name
            WHEN 'group' THEN 'unmonitored group ' || s.name
-           WHEN 'management' THEN 'subnet management'
            WHEN 'other' THEN 'others'
            ELSE 'rest'
        END AS label,

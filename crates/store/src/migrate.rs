@@ -96,6 +96,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "link_share_minutes",
         sql: include_str!("../migrations/V026__link_share_minutes.sql"),
     },
+    Migration {
+        version: 27,
+        name: "no_management",
+        sql: include_str!("../migrations/V027__no_management.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -22,7 +22,7 @@ pub static LINK_JOB_BYTES: LinkSeriesMetric = LinkSeriesMetric {
 pub static LINK_UNMONITORED_BYTES: LinkSeriesMetric = LinkSeriesMetric {
     name: "throughline_link_unmonitored_transmit_bytes",
     labels: &["guid", "port", "contributor", "name", "known"],
-    help: "Bytes that a port sent and no job reported, by the host or group of hosts that they come from, or of subnet management: the largest contributors only.",
+    help: "Bytes that a port sent and no job reported, by the host or group of hosts that they come from: the largest contributors only.",
 };
 
 /// What the port counted, to divide by.

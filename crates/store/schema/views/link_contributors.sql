@@ -6,7 +6,6 @@ SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coale
                || coalesce(' (' || j.user_name || ')', '')
            WHEN 'host' THEN 'unmonitored host ' || s.name
            WHEN 'group' THEN 'unmonitored group ' || s.name
-           WHEN 'management' THEN 'subnet management'
            WHEN 'other' THEN 'others'
            ELSE 'rest'
        END AS label,

@@ -22,7 +22,7 @@ pub struct LinkContribution {
     pub guid: String,
     /// Its port.
     pub port: i32,
-    /// job, group, host or management; rest stands for the port itself.
+    /// job, group or host; rest stands for the port itself.
     pub contributor: String,
     /// Of a job: the scheduler's id, or the key.
     pub job: Option<String>,
