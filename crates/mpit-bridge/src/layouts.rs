@@ -4,7 +4,7 @@
 use crate::traffic_frame::Root;
 use std::collections::HashMap;
 use std::sync::Arc;
-use throughline_shares::collective::{Call, Library, Operation, Sent, assumed, sends};
+use throughline_shares::collective::{Call, Library, Operation, Sent, assumed, assumed_nonblocking, sends};
 
 /// Sends in memory, of all that were laid out; 24 bytes each. Beyond them all are laid out anew.
 const CACHED_SENDS_MAX: usize = 1 << 20;
@@ -22,6 +22,8 @@ pub(crate) struct Sends {
 pub(crate) struct OneCall {
     /// The operation, by the name of the blocking one.
     pub operation: &'static str,
+    /// Whether it was the nonblocking or a persistent one.
+    pub goes_on: bool,
     /// Empty where it is not known.
     pub algorithm: Arc<str>,
     /// Whose names of algorithms they are, and whose decision is assumed where none is known; `None`: nobody's is.
@@ -77,8 +79,8 @@ fn is_collective(operation: &str) -> bool {
 
 /// By the shape of the algorithm; `None` where it has none.
 fn modelled(call: &OneCall) -> Option<Vec<Sent>> {
-    let rank = call.rank?;
     let operation = call.operation.parse().ok()?;
+    let Some(rank) = call.rank else { return is_direct(operation, call).then(|| logical(call)) };
     let root = match call.root {
         Root::Member(root) => root,
         _ => 0,
@@ -86,9 +88,31 @@ fn modelled(call: &OneCall) -> Option<Vec<Sent>> {
     let one = Call::even(call.size, root, call.block);
     match (call.algorithm.as_ref(), call.library) {
         ("", None) => None,
-        ("", Some(library)) => sends(operation, assumed(library, operation, &one)?, &one, rank).ok(),
+        ("", Some(library)) => {
+            let own = if call.goes_on { assumed_nonblocking } else { assumed };
+            sends(operation, own(library, operation, &one)?, &one, rank).ok()
+        }
         (algorithm, None) => sends(operation, algorithm, &one, rank).ok(),
         (algorithm, Some(library)) => sends(operation, &library.algorithm(algorithm), &one, rank).ok(),
+    }
+}
+
+/// Whether an operation between two groups sends each block straight to whom it is meant for. Others go through a member of the
+/// own group first, whose members are not known.
+fn is_direct(operation: Operation, call: &OneCall) -> bool {
+    match (operation, call.library) {
+        (Operation::Alltoall, Some(_)) => true,
+        // Schedules of libnbc are linear between groups.
+        (
+            Operation::Allgather
+            | Operation::Allgatherv
+            | Operation::Bcast
+            | Operation::Gather
+            | Operation::Reduce
+            | Operation::Scatter,
+            Some(Library::OpenMpi),
+        ) => call.goes_on,
+        _ => false,
     }
 }
 
@@ -125,6 +149,7 @@ mod tests {
     fn call(operation: &'static str, algorithm: &str, rank: u32, root: Root) -> OneCall {
         OneCall {
             operation,
+            goes_on: false,
             algorithm: algorithm.into(),
             library: None,
             size: 4,
@@ -173,8 +198,46 @@ mod tests {
         assert_eq!(of(&call("allreduce", "of a newer library", 1, Root::None)), (false, others));
         let mpich = OneCall { library: Some(Library::Mpich), ..call("bcast", "", 1, Root::Member(1)) };
         assert_eq!(of(&mpich), (true, vec![(2, 100, 1), (3, 100, 1)]), "a binomial tree is assumed");
-        let between = OneCall { rank: None, ..call("bcast", "binomial", 0, Root::Own) };
-        assert_eq!(of(&between).1.len(), 4);
+    }
+
+    #[test]
+    fn operations_that_go_on_have_schedules_of_their_own() {
+        let open_mpi = |operation, rank, root| OneCall {
+            library: Some(Library::OpenMpi),
+            goes_on: true,
+            ..call(operation, "", rank, root)
+        };
+        // Linear up to four ranks; the tuned component has another tree.
+        assert_eq!(
+            of(&open_mpi("bcast", 1, Root::Member(1))),
+            (true, vec![(0, 100, 1), (2, 100, 1), (3, 100, 1)])
+        );
+        assert_eq!(of(&open_mpi("allreduce", 3, Root::None)), (true, vec![(2, 100, 1)]));
+        let eight = OneCall { size: 8, ..open_mpi("bcast", 0, Root::Member(5)) };
+        // The root and rank 0 change places: rank 0 stands where 5 would.
+        assert_eq!(of(&eight), (true, vec![]));
+        let root = OneCall { rank: Some(5), ..eight };
+        let peers: Vec<u32> = of(&root).1.into_iter().map(|(peer, ..)| peer).collect();
+        assert_eq!(peers, [1, 2, 4]);
+    }
+
+    #[test]
+    fn between_groups_only_what_goes_straight_is_modelled() {
+        let between = |operation, library, goes_on| OneCall {
+            rank: None,
+            library,
+            goes_on,
+            ..call(operation, "", 0, Root::Own)
+        };
+        let all: Vec<(u32, u64, u64)> = (0..4).map(|peer| (peer, 100, 1)).collect();
+        for library in [Library::OpenMpi, Library::Mpich] {
+            assert_eq!(of(&between("alltoall", Some(library), false)), (true, all.clone()));
+            assert_eq!(of(&between("bcast", Some(library), false)), (false, all.clone()));
+        }
+        assert_eq!(of(&between("bcast", Some(Library::OpenMpi), true)), (true, all.clone()));
+        assert!(!of(&between("allreduce", Some(Library::OpenMpi), true)).0);
+        assert!(!of(&between("bcast", Some(Library::Mpich), true)).0);
+        assert!(!of(&between("alltoall", None, false)).0);
     }
 
     #[test]

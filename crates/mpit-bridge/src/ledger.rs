@@ -376,12 +376,11 @@ impl JobHere {
                 continue;
             }
             let operation = blocking(calls.operation);
-            let is_assumed = calls.algorithm.is_empty();
             let call = OneCall {
                 operation,
+                goes_on: operation != calls.operation,
                 algorithm: calls.algorithm.clone(),
-                // Those that go on have other algorithms, of which nobody knows the choice.
-                library: rank.library.filter(|_| !is_assumed || operation == calls.operation),
+                library: rank.library,
                 size: group.size,
                 rank: group.rank,
                 root: key.root,

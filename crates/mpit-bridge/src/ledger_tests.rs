@@ -33,7 +33,11 @@ impl Bench {
     }
 
     fn join(&mut self, rank: u32, start: i64, now: i64) -> RankId {
-        let world = World { size: 64, library: "a library of which nothing is known" };
+        self.join_with("a library of which nothing is known", rank, start, now)
+    }
+
+    fn join_with(&mut self, library: &str, rank: u32, start: i64, now: i64) -> RankId {
+        let world = World { size: 64, library };
         self.ledger.join(&self.quotas, &self.user, JOB, (rank, start), world, now);
         (rank, start)
     }
@@ -128,6 +132,17 @@ fn a_collective_is_laid_out_over_its_groups_world_ranks() {
     let logical = rows(&bench.round(START + 2 * SECOND));
     let expected = [0, 2, 6, 8].map(|peer| (key("iallreduce", "logical", "transmit", peer), (7, 1)));
     assert_eq!(logical, Rows::from(expected));
+}
+
+#[test]
+fn a_nonblocking_collective_is_laid_out_by_the_librarys_own_schedule() {
+    let mut bench = Bench::new(100, 1 << 20);
+    let id = bench.join_with("Open MPI v5.0.7, package: x", 4, START, START);
+    bench.group(id, 1, 2, &[(0, 2, 5)]);
+    // Up a tree to member 0, and down another one from it, by which member 2 has no child among five.
+    bench.calls(id, IALLREDUCE, "", 3, 3 * 800);
+    let modelled = rows(&bench.round(START + SECOND));
+    assert_eq!(modelled, Rows::from([(key("iallreduce", "modelled", "transmit", 0), (3 * 800, 3))]));
 }
 
 #[test]

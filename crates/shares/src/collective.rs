@@ -4,8 +4,8 @@
 //! of its component `basic` (`log`, `lin`); shapes follow Open MPI 4.1 and 5.0. `chain/4` and `knomial/2` state a fan-out: a
 //! chain has one unless a setting requests more, and the default of coll_tuned_OPERATION_algorithm_chain_fanout, which
 //! applies where the algorithm is forced, is 4. MPICH's algorithms have its own names (those of
-//! MPIR_CVAR_OPERATION_INTRA_ALGORITHM, 4.0 and later) after `mpich:`; [`Library::algorithm`] adds that. Bytes are payload,
-//! without headers ([`crate::wire`] adds those).
+//! MPIR_CVAR_OPERATION_INTRA_ALGORITHM, 4.0 and later) after `mpich:`; [`Library::algorithm`] adds that. Those of Open MPI's
+//! nonblocking collectives have names after `libnbc:`. Bytes are payload, without headers ([`crate::wire`] adds those).
 
 mod allgather;
 mod alltoall;
@@ -14,6 +14,7 @@ mod bcast;
 mod between;
 mod gather;
 mod halving;
+mod libnbc;
 mod mpich;
 mod parts;
 mod plan;
@@ -21,7 +22,7 @@ mod prefix;
 mod reduce;
 mod tree;
 
-pub use assumed::{Library, assumed};
+pub use assumed::{Library, assumed, assumed_nonblocking};
 pub use between::{Between, RootBetween, SentBetween, sends_between};
 use plan::{Out, Plan};
 use std::str::FromStr;
@@ -229,6 +230,9 @@ fn dispatch(
     let known = match operation {
         _ if let Some(name) = algorithm.strip_prefix(mpich::PREFIX) => {
             mpich::of_rank(operation, name, plan, rank, out)
+        }
+        _ if let Some(name) = algorithm.strip_prefix(libnbc::PREFIX) => {
+            libnbc::of_rank(operation, name, plan, rank, out)
         }
         Operation::Bcast => bcast::bcast(algorithm, plan, rank, out),
         Operation::Reduce => reduce::reduce(algorithm, plan, rank, out),

@@ -87,6 +87,26 @@ pub fn assumed(library: Library, operation: Operation, call: &Call) -> Option<&'
     Some(by_plan(library, operation, &Plan::new(call)))
 }
 
+/// The same for the nonblocking or persistent form of an operation: Open MPI's by its component libnbc. An operation that is
+/// in place has the other form's algorithm there for allreduce, which nobody knows here.
+#[must_use]
+pub fn assumed_nonblocking(library: Library, operation: Operation, call: &Call) -> Option<&'static str> {
+    if call.ranks < 2 || call.root >= call.ranks {
+        return None;
+    }
+    let plan = Plan::new(call);
+    let has_halves = plan.elements() >= 1 << plan.n.ilog2();
+    Some(match (library, operation) {
+        (Library::OpenMpi, _) => super::libnbc::assumed(operation, &plan),
+        // MPICH's schedules have the blocking ones' shapes, and the same rules but for this one.
+        (Library::Mpich, Operation::Allreduce) if plan.block(0) > 2048 && has_halves => {
+            "mpich:reduce_scatter_allgather"
+        }
+        (Library::Mpich, Operation::Allreduce) => "mpich:recursive_doubling",
+        (Library::Mpich, _) => mpich(operation, &plan),
+    })
+}
+
 pub(super) fn by_plan(library: Library, operation: Operation, plan: &Plan) -> &'static str {
     match library {
         Library::OpenMpi => open_mpi(operation, plan),
@@ -138,9 +158,11 @@ mod tests {
                 for ranks in (2..40).chain([64, 100, 128, 300]) {
                     for bytes in [0, 1, 8, 300, 5000, 70_000, 1 << 20, 1 << 23] {
                         let call = Call::even(ranks, 0, bytes);
-                        let algorithm = assumed(library, operation, &call).unwrap();
-                        let made = layout(operation, algorithm, &call);
-                        assert!(made.is_ok(), "{library:?} {operation:?} {algorithm} {ranks} {bytes}");
+                        for of in [assumed, assumed_nonblocking] {
+                            let algorithm = of(library, operation, &call).unwrap();
+                            let made = layout(operation, algorithm, &call);
+                            assert!(made.is_ok(), "{library:?} {operation:?} {algorithm} {ranks} {bytes}");
+                        }
                     }
                 }
             }

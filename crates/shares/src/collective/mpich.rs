@@ -12,6 +12,8 @@ pub(super) const PREFIX: &str = "mpich:";
 
 /// Sends of a rank by an algorithm; `None` for one without a model.
 pub(super) fn of_rank(operation: Operation, name: &str, plan: &Plan, rank: u32, out: &mut Out) -> Option<()> {
+    // Those of nonblocking operations have the same shapes under these names.
+    let (name, is_schedule) = name.strip_prefix("sched_").map_or((name, false), |name| (name, true));
     match operation {
         Operation::Bcast => return bcast(name, plan, rank, out),
         Operation::Reduce => match name {
@@ -41,7 +43,8 @@ pub(super) fn of_rank(operation: Operation, name: &str, plan: &Plan, rank: u32, 
         }
         Operation::Scan | Operation::Exscan => return None,
         Operation::Barrier => match name {
-            "dissemination" | "k_dissemination" => {
+            "recursive_doubling" if !is_schedule => return None,
+            "dissemination" | "k_dissemination" | "recursive_doubling" => {
                 masks(plan.n).for_each(|distance| out.send((rank + distance) % plan.n, 0));
             }
             _ => return None,

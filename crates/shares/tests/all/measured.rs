@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use throughline_shares::collective::{
-    Between, Call, Edge, Library, Operation, RootBetween, assumed, layout, sends_between,
+    Between, Call, Edge, Library, Operation, RootBetween, assumed, assumed_nonblocking, layout, sends_between,
 };
 
 /// Bytes of MPI_INT.
@@ -55,6 +55,24 @@ const FORCED: [(&str, &[&str]); 14] = [
     ("scatter", &["basic_linear", "binomial", "linear_nb"]),
 ];
 
+/// Algorithms of nonblocking operations by their numbers in coll_libnbc_OPERATION_algorithm of Open MPI 4.1, from 1 on. Others
+/// have one.
+const FORCED_NONBLOCKING: [(&str, &[&str]); 13] = [
+    ("iallgather", &["libnbc:linear", "libnbc:recursive_doubling"]),
+    ("iallgatherv", &[]),
+    ("iallreduce", &["libnbc:ring", "libnbc:binomial", "libnbc:rabenseifner", "libnbc:recursive_doubling"]),
+    ("ialltoall", &[]),
+    ("ibarrier", &[]),
+    ("ibcast", &["libnbc:linear", "libnbc:binomial", "libnbc:chain", "libnbc:knomial"]),
+    ("iexscan", &["libnbc:linear", "libnbc:recursive_doubling"]),
+    ("igather", &[]),
+    ("ireduce", &["libnbc:chain", "libnbc:binomial", "libnbc:rabenseifner"]),
+    ("ireduce_scatter", &[]),
+    ("ireduce_scatter_block", &[]),
+    ("iscan", &["libnbc:linear", "libnbc:recursive_doubling"]),
+    ("iscatter", &[]),
+];
+
 /// The operation whose algorithm Open MPI 4.1 sets only at the start of a program, unlike all others.
 const AT_START: &str = "allgatherv";
 /// Operations for which Open MPI 4.1 has one algorithm.
@@ -72,6 +90,14 @@ struct Request {
 }
 
 impl Request {
+    /// Whether it goes on after its call, and the operation.
+    fn parsed(&self) -> (bool, Operation) {
+        match self.operation.strip_prefix('i') {
+            Some(name) => (true, name.parse().unwrap()),
+            None => (false, self.operation.parse().unwrap()),
+        }
+    }
+
     fn line(&self) -> String {
         let Self { operation, number, root, count, step, is_in_place } = self;
         let number = if *number == 0 { -1 } else { *number as i32 };
@@ -80,20 +106,21 @@ impl Request {
 
     fn call(&self, ranks: u32) -> Call {
         let of_rank = |rank: u32| (self.count + u64::from(rank % 3) * self.step) * ELEMENT;
-        let blocks = if matches!(self.operation, "allgatherv" | "gatherv" | "scatterv" | "reduce_scatter") {
-            (0..ranks).map(of_rank).collect()
-        } else {
-            vec![self.count * ELEMENT]
-        };
+        let has_each = ["allgatherv", "gatherv", "scatterv", "reduce_scatter"]
+            .iter()
+            .any(|name| self.operation.ends_with(name));
+        let blocks = if has_each { (0..ranks).map(of_rank).collect() } else { vec![self.count * ELEMENT] };
         Call { ranks, root: self.root, blocks, element: ELEMENT }
     }
 
     fn algorithm(&self, ranks: u32) -> String {
         let own = || {
-            let operation: Operation = self.operation.parse().unwrap();
-            assumed(Library::OpenMpi, operation, &self.call(ranks)).unwrap().to_owned()
+            let (goes_on, operation) = self.parsed();
+            let of = if goes_on { assumed_nonblocking } else { assumed };
+            of(Library::OpenMpi, operation, &self.call(ranks)).unwrap().to_owned()
         };
-        let forced = FORCED.iter().find(|(operation, _)| *operation == self.operation);
+        let all = FORCED.iter().chain(&FORCED_NONBLOCKING);
+        let forced = all.clone().find(|(operation, _)| *operation == self.operation);
         match (self.number, forced) {
             (0, _) | (_, None) => own(),
             (number, Some((_, names))) => names[number - 1].to_owned(),
@@ -104,10 +131,10 @@ impl Request {
 /// All operations and algorithms with some sizes, roots, and in place.
 fn requests(ranks: u32, counts: &[u64]) -> Vec<Request> {
     let mut requests = Vec::new();
-    let all = FORCED.iter().map(|(operation, names)| (*operation, names.len()));
+    let all = FORCED.iter().chain(&FORCED_NONBLOCKING).map(|(operation, names)| (*operation, names.len()));
     for (operation, algorithms) in all.chain(SINGLE.iter().map(|operation| (*operation, 0))) {
-        let has_root =
-            matches!(operation, "bcast" | "gather" | "gatherv" | "reduce" | "scatter" | "scatterv");
+        let blocking = operation.strip_prefix('i').unwrap_or(operation);
+        let has_root = matches!(blocking, "bcast" | "gather" | "gatherv" | "reduce" | "scatter" | "scatterv");
         let roots = if has_root { vec![0, 1, ranks - 1] } else { vec![0] };
         for number in 0..=algorithms {
             let forced = FORCED.iter().find(|(name, _)| *name == operation);
@@ -119,8 +146,10 @@ fn requests(ranks: u32, counts: &[u64]) -> Vec<Request> {
                     let step = if count % 2 == 1 { count / 3 } else { 0 };
                     for is_in_place in [false, true] {
                         // What can't be in place, or has another algorithm then.
-                        if is_in_place && matches!(operation, "barrier" | "bcast" | "alltoall" | "alltoallv")
-                        {
+                        let can_be_in_place =
+                            !matches!(blocking, "barrier" | "bcast" | "alltoall" | "alltoallv")
+                                && (operation, number) != ("iallreduce", 0);
+                        if is_in_place && !can_be_in_place {
                             continue;
                         }
                         requests.push(Request {
@@ -207,7 +236,7 @@ struct Error {
 }
 
 fn compare(found: &mut Error, request: &Request, ranks: u32, measured: &BTreeMap<(u32, u32), (u64, u64)>) {
-    let operation: Operation = request.operation.parse().unwrap();
+    let (_, operation) = request.parsed();
     let edges = layout(operation, &request.algorithm(ranks), &request.call(ranks)).unwrap();
     let mut differences = measured.iter().map(|(pair, cell)| (*pair, (cell.0 as i64, cell.1 as i64)));
     let mut by_pair: BTreeMap<(u32, u32), (i64, i64)> = differences.by_ref().collect();

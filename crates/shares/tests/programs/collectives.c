@@ -57,7 +57,7 @@ static void choose(const char *operation, int algorithm) {
     char name[VARIABLE];
     int index, length, now = 0;
     MPI_T_cvar_handle handle;
-    snprintf(name, sizeof name, "coll_tuned_%s_algorithm", operation);
+    snprintf(name, sizeof name, "coll_%s_%s_algorithm", *operation == 'i' ? "libnbc" : "tuned", operation);
     if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) {
         if (algorithm > 0) fail("no setting for this operation's algorithm");
         return;
@@ -102,6 +102,32 @@ static void call(const char *name, MPI_Comm comm, int root, int count, int in_pl
     else if (!strcmp(name, "scatter")) MPI_Scatter(out, count, MPI_INT, root_in, count, MPI_INT, root, comm);
     else if (!strcmp(name, "scatterv")) MPI_Scatterv(out, parts, places, MPI_INT, root_in, mine, MPI_INT, root, comm);
     else fail("no such operation");
+}
+
+/* The same of the operations that go on after their call; the name is that of the blocking one. */
+static void call_nonblocking(const char *name, MPI_Comm comm, int root, int count, int in_place) {
+    const int mine = parts[rank];
+    const void *from = in_place ? MPI_IN_PLACE : out;
+    const void *at_root = in_place && rank == root ? MPI_IN_PLACE : out;
+    void *root_in = in_place && rank == root ? MPI_IN_PLACE : in;
+    MPI_Request request = MPI_REQUEST_NULL;
+    if (!strcmp(name, "allgather")) MPI_Iallgather(from, count, MPI_INT, in, count, MPI_INT, comm, &request);
+    else if (!strcmp(name, "allgatherv")) MPI_Iallgatherv(from, mine, MPI_INT, in, parts, places, MPI_INT, comm, &request);
+    else if (!strcmp(name, "allreduce")) MPI_Iallreduce(from, in, count, MPI_INT, MPI_SUM, comm, &request);
+    else if (!strcmp(name, "alltoall")) MPI_Ialltoall(from, count, MPI_INT, in, count, MPI_INT, comm, &request);
+    else if (!strcmp(name, "barrier")) MPI_Ibarrier(comm, &request);
+    else if (!strcmp(name, "bcast")) MPI_Ibcast(out, count, MPI_INT, root, comm, &request);
+    else if (!strcmp(name, "exscan")) MPI_Iexscan(from, in, count, MPI_INT, MPI_SUM, comm, &request);
+    else if (!strcmp(name, "gather")) MPI_Igather(at_root, count, MPI_INT, in, count, MPI_INT, root, comm, &request);
+    else if (!strcmp(name, "reduce")) MPI_Ireduce(at_root, in, count, MPI_INT, MPI_SUM, root, comm, &request);
+    else if (!strcmp(name, "reduce_scatter"))
+        MPI_Ireduce_scatter(from, in, parts, MPI_INT, MPI_SUM, comm, &request);
+    else if (!strcmp(name, "reduce_scatter_block"))
+        MPI_Ireduce_scatter_block(from, in, count, MPI_INT, MPI_SUM, comm, &request);
+    else if (!strcmp(name, "scan")) MPI_Iscan(from, in, count, MPI_INT, MPI_SUM, comm, &request);
+    else if (!strcmp(name, "scatter")) MPI_Iscatter(out, count, MPI_INT, root_in, count, MPI_INT, root, comm, &request);
+    else fail("no such nonblocking operation");
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
 }
 
 /* Between the first half of the ranks, in which the root is, and the others. */
@@ -152,6 +178,7 @@ static void measure(int number, const char *line, FILE *to) {
     MPI_Barrier(MPI_COMM_WORLD);
     memset(sent, 0, (size_t)size * sizeof *sent);
     if (is_between) call_between(name + sizeof BETWEEN - 1, comm, root, count);
+    else if (*name == 'i') call_nonblocking(name + 1, comm, root, count, in_place);
     else call(name, comm, root, count, in_place);
     for (int peer = 0; peer < size; peer++)
         if (sent[peer].messages) fprintf(to, "%d %d %lu %lu\n", number, peer, sent[peer].bytes, sent[peer].messages);

@@ -86,6 +86,8 @@ async fn models_are_what_open_mpi_reports() {
             "barrier",
             "sendrecv",
             "send_init",
+            // By the schedule of libnbc, which nobody observes.
+            "iallreduce",
         ] {
             for peer in 0..RANKS {
                 let of = |cells: &BTreeMap<(&str, u32), (u64, u64)>| {
@@ -98,13 +100,7 @@ async fn models_are_what_open_mpi_reports() {
                 "{operation} of {rank}"
             );
         }
-        // Nobody observes libnbc: each gets it once.
-        assert_eq!(kinds(&modelled[rank], "iallreduce"), ["logical"]);
-        let sum = |cells: &BTreeMap<(&str, u32), (u64, u64)>| {
-            cells.iter().filter(|(key, _)| key.0 == "iallreduce").map(|(_, sums)| sums.0).sum::<u64>()
-        };
-        assert_eq!(sum(&model), 3 * 200 * TIMES);
-        assert!(sum(&real) > 0, "{real:?}");
+        assert!(real.keys().any(|(operation, _)| *operation == "iallreduce"), "{real:?}");
     }
 }
 
@@ -162,8 +158,9 @@ async fn algorithms_that_nobody_observes_are_assumed_or_logical() {
     // By a binomial tree each member but the root gets all of it once: 2 on the part of the world, 3 on the world.
     assert_eq!(kinds(cells, "bcast"), ["modelled"]);
     assert_eq!(sum("bcast"), (2 * 3000 + 3 * 16384) * TIMES);
-    assert_eq!(kinds(cells, "iallreduce"), ["logical"]);
-    assert_eq!(sum("iallreduce"), 4 * 3 * 200 * TIMES);
+    // By recursive doubling in two steps.
+    assert_eq!(kinds(cells, "iallreduce"), ["modelled"]);
+    assert_eq!(sum("iallreduce"), 4 * 2 * 200 * TIMES);
     assert_eq!(kinds(cells, "alltoallv"), ["modelled"], "it names each receiver");
     assert_eq!(kinds(cells, "sendrecv"), ["modelled"]);
     let ring = cells.iter().filter(|(key, _)| key.0 == "sendrecv").map(|(_, sums)| *sums);
