@@ -10,7 +10,6 @@ mod job_links;
 mod job_totals;
 mod jobs;
 mod link_shares;
-mod link_shares_scale;
 mod minutes;
 mod row_rules;
 mod schema;

@@ -6,6 +6,7 @@ mod fabric;
 mod job_parts;
 mod jobs;
 mod link_shares;
+mod link_shares_scale;
 mod links;
 mod nodes;
 mod refusals;

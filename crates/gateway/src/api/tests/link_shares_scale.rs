@@ -1,9 +1,12 @@
-//! What a window of shares takes in a fabric of 1,428 hosts with 200 jobs: `cargo test --release -p throughline-store --test all
-//! link_shares_scale -- --ignored --nocapture`. Prints; what is asserted is that shares are whole.
+//! What shares of links take in a fabric of 1,428 hosts with 200 jobs, from traffic and counters in the database to the answer of
+//! the API: `benches/shares.sh window`. Prints; what is asserted is that shares are whole.
 
+use super::*;
 use std::time::{Duration, Instant};
-
-use throughline_store::{Groups, LinkShareCache, Retention, make_link_shares, testing};
+use throughline_store::{
+    Groups, LinkShareCache, Retention, largest_contributions, link_shares_made_until, make_link_shares,
+    testing,
+};
 use tokio_postgres::Client;
 
 const LEAVES: i32 = 42;
@@ -127,6 +130,79 @@ fn memory() -> String {
     format!("{} MB, at most {} MB", field("VmRSS"), field("VmHWM"))
 }
 
+/// Makes all windows, one at a time, as upkeep does, and reads the series of `/metrics` after each. Returns how many.
+async fn windows(client: &mut Client) -> usize {
+    let (groups, retention) = (Groups::default(), Retention::default());
+    let mut cache = LinkShareCache::default();
+    let mut windows = 0;
+    loop {
+        // No patience: one window a call.
+        let (begun, before) = (Instant::now(), link_shares_made_until(client).await.unwrap().unwrap());
+        let little = Duration::from_nanos(1);
+        let made = make_link_shares(client, &mut cache, &groups, &retention, little).await.unwrap();
+        if made.windows == 0 {
+            return windows;
+        }
+        windows += 1;
+        let seconds = begun.elapsed().as_secs_f64();
+        let until = link_shares_made_until(client).await.unwrap().unwrap();
+        let is_minute = until.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs().is_multiple_of(60);
+        let what = if is_minute { "window and its minute" } else { "window" };
+        let begun = Instant::now();
+        let largest = largest_contributions(client, before, until, 8).await.unwrap().len();
+        let series = begun.elapsed().as_secs_f64();
+        println!(
+            "{what}: {seconds:.3} s, {} rows; {largest} for /metrics in {series:.3} s; memory {}",
+            made.rows,
+            memory()
+        );
+    }
+}
+
+/// The windows that there are once more for a quarter of an hour before them, those of the ports of a switch for some three
+/// hours: what a link's rows are among.
+async fn history(client: &Client) {
+    let again = |steps: u32, ports: &str| {
+        format!(
+            "INSERT INTO link_shares SELECT s.time - n * make_interval(secs => 10 * w.windows), port_id, contributor, job_id,
+                    operation, name, bytes, low_bytes, high_bytes, kind, is_bound, counted_bytes
+             FROM (SELECT count(DISTINCT time) AS windows, max(time) AS until FROM link_shares) w, link_shares s,
+                  generate_series(1, {steps}) n WHERE s.time > w.until - INTERVAL '1 day' {ports};"
+        )
+    };
+    let of_switch = "AND port_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = 1)";
+    client.batch_execute(&again(10, "")).await.unwrap();
+    client.batch_execute(&again(11, of_switch)).await.unwrap();
+    client.batch_execute("ANALYZE link_shares").await.unwrap();
+}
+
+/// Milliseconds of an answer, serialised.
+async fn milliseconds(router: &Router, path: &str) -> f64 {
+    let begun = Instant::now();
+    let request = Request::get(path).body(Body::empty()).unwrap();
+    let response = router.clone().oneshot(request).await.unwrap();
+    assert_eq!(response.status(), 200, "{path}");
+    assert!(to_bytes(response.into_body(), usize::MAX).await.unwrap().len() > 100);
+    begun.elapsed().as_secs_f64() * 1000.0
+}
+
+async fn ask(router: &Router, what: &str, paths: impl Iterator<Item = String>) {
+    let mut times = Vec::new();
+    for path in paths {
+        times.push(milliseconds(router, &path).await);
+    }
+    let first = times.remove(0);
+    times.sort_by(f64::total_cmp);
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    println!(
+        "{what}: median {:.1} ms, 95 % {:.1}, most {:.1} of {}; the first {first:.1} (goal: 100)",
+        at(0.5),
+        at(0.95),
+        at(1.0),
+        times.len()
+    );
+}
+
 #[tokio::test]
 #[ignore = "measures: a million rows"]
 async fn a_window_of_1428_hosts_and_200_jobs() {
@@ -136,24 +212,23 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     traffic(&client).await;
     let rows: i64 = client.query_one("SELECT count(*) FROM mpi_traffic", &[]).await.unwrap().get(0);
     println!("{HOSTS} hosts, {JOBS} jobs, {rows} rows of traffic; memory before: {}", memory());
-    let mut cache = LinkShareCache::default();
-    let mut windows = 0;
-    loop {
-        // No patience: one window a call.
-        let begun = Instant::now();
-        let (groups, retention) = (Groups::default(), Retention::default());
-        let made =
-            make_link_shares(&mut client, &mut cache, &groups, &retention, Duration::from_nanos(1)).await;
-        let made = made.unwrap();
-        if made.windows == 0 {
-            break;
-        }
-        windows += made.windows;
-        println!("window: {:.3} s, {} rows, memory {}", begun.elapsed().as_secs_f64(), made.rows, memory());
-    }
-    assert!(windows >= 3);
+    assert!(windows(&mut client).await >= 3);
     let wrong =
         "SELECT count(*) FROM (SELECT sum(bytes) AS sum, max(counted_bytes) AS counted FROM link_shares
                  GROUP BY port_id, time) s WHERE sum <> counted";
     assert_eq!(client.query_one(wrong, &[]).await.unwrap().get::<_, i64>(0), 0);
+    history(&client).await;
+    let count = "SELECT count(*), count(DISTINCT time), pg_size_pretty(hypertable_size('link_shares')) FROM link_shares";
+    let row = client.query_one(count, &[]).await.unwrap();
+    let (rows, times, size): (i64, i64, String) = (row.get(0), row.get(1), row.get(2));
+    println!("link_shares: {rows} rows of {times} windows, {size}");
+    let router = api_on(database);
+    // Ports of the first leaf: to hosts, then to spines.
+    let links = || {
+        (1..=BELOW + SPINES).map(|port| format!("/fabric/0xfe80000000000000/links/0x0000000000000001.{port}"))
+    };
+    ask(&router, "panel of a link", links()).await;
+    ask(&router, "shares of a link, an hour", links().map(|link| link + "/shares")).await;
+    let jobs = (1..=JOBS).map(|job| format!("/jobs/slurm%3A{job}%401/link-shares"));
+    ask(&router, "a job's busiest links, ten minutes", jobs).await;
 }
