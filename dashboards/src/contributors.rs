@@ -3,6 +3,7 @@
 
 use crate::link::{JOB, LINK, of_row_to_link, to, to_job_of_row};
 use crate::panel::{BYTES, BYTES_PER_SECOND, Panel, Show};
+use crate::ranges::{contributors, link_shares};
 use crate::site::Site;
 use crate::sql::{self, PORT, job_range};
 
@@ -23,12 +24,11 @@ fn other_end() -> String {
 fn over_time(port: &str) -> String {
     format!(
         "WITH shares AS (
-  SELECT $__timeGroup(c.time, $__interval) AS step, c.time, c.bytes, c.contributor,
+  SELECT $__timeGroup(c.time, $__interval) AS step, c.seconds, c.bytes, c.contributor,
          CASE WHEN c.contributor = 'rest' THEN 'rest: nobody known' ELSE c.label || ' [' || c.known || ']' END AS who
-  FROM link_contributors c
-  WHERE $__timeFilter(c.time) AND c.port_id = {port}
+  FROM {} c
 ), steps AS (
-  SELECT step, count(DISTINCT time) * 10.0 AS seconds FROM shares GROUP BY step
+  SELECT step, sum(seconds) AS seconds FROM shares WHERE contributor = 'rest' GROUP BY step
 ), largest AS (
   SELECT who FROM shares WHERE contributor NOT IN ('other', 'rest') GROUP BY who ORDER BY sum(bytes) DESC, who LIMIT {NAMED}
 )
@@ -38,7 +38,8 @@ SELECT s.step AS \"time\",
 FROM shares s
 JOIN steps t ON t.step = s.step
 GROUP BY 1, 2
-ORDER BY 1, 2"
+ORDER BY 1, 2",
+        contributors(&format!("port_id = {port}"))
     )
 }
 
@@ -53,14 +54,13 @@ pub fn of_link(ids: [u32; 3], site: &Site) -> [Panel; 3] {
     };
     let windows = format!(
         "WITH shares AS (
-  SELECT c.*, c.port_id = {PORT} AS is_sent FROM link_contributors c
-  WHERE $__timeFilter(c.time) AND c.port_id IN ({PORT}, {})
+  SELECT c.*, c.port_id = {PORT} AS is_sent FROM {} c
 ), sums AS (
-  SELECT is_sent, sum(counted_bytes) AS counted, count(*) * 10.0 AS seconds,
+  SELECT is_sent, sum(counted_bytes) AS counted, sum(seconds) AS seconds,
          (SELECT max(p.rate_bytes_per_second) FROM ib_port p WHERE p.valid_to IS NULL AND p.port_id = {PORT}) AS speed
   FROM shares WHERE contributor = 'rest' GROUP BY is_sent
 )",
-        other_end()
+        contributors(&format!("port_id IN ({PORT}, {})", other_end()))
     );
     let table = format!(
         "{windows}
@@ -115,13 +115,12 @@ pub fn of_job(id: u32, site: &Site) -> Panel {
     let sql = format!(
         "WITH own AS (
   SELECT s.port_id, s.time, sum(s.bytes) AS bytes, sum(s.low_bytes) AS low, sum(s.high_bytes) AS high,
-         max(s.counted_bytes) AS counted,
+         max(s.counted_bytes) AS counted, max(s.seconds) AS seconds,
          max(array_position({KNOWN}, CASE WHEN s.is_bound THEN 'bound' ELSE s.kind END)) AS known
-  FROM link_shares s
-  WHERE $__timeFilter(s.time) AND s.job_id = {}
+  FROM {} s
   GROUP BY s.port_id, s.time
 ), ports AS (
-  SELECT o.port_id, count(*) * 10.0 AS seconds, sum(o.counted) AS counted, sum(o.bytes) AS bytes, sum(o.low) AS low,
+  SELECT o.port_id, sum(o.seconds) AS seconds, sum(o.counted) AS counted, sum(o.bytes) AS bytes, sum(o.low) AS low,
          sum(o.high) AS high, max(o.known) AS known
   FROM own o GROUP BY o.port_id
 )
@@ -134,13 +133,13 @@ FROM ports p
 JOIN ib_port_named n ON n.port_id = p.port_id
 ORDER BY 4 DESC NULLS LAST, p.bytes DESC
 LIMIT 50",
-        sql::JOB,
+        link_shares(&format!("job_id = {}", sql::JOB)),
     );
     Panel::table(
         id,
         "Its links, and its part of their bytes",
-        "Links on which the job had bytes in the time range, the fullest first, over the windows of 10 s in which it had some: how \
-         full, the job's part with its bounds and how it is known, and what all others have.",
+        "Links on which the job had bytes in the time range, the fullest first, over the windows of 10 s in which it had some (minutes \
+         in a range of more than 6 hours): how full, the job's part with its bounds and how it is known, and what all others have.",
         (24, 8),
     )
     .rows(&sql)

@@ -56,6 +56,42 @@ pub fn host_rates(condition: &str) -> String {
     )
 }
 
+/// Who has bytes on links, with names. `seconds` is of the windows that a row is of.
+pub fn contributors(condition: &str) -> String {
+    let columns = "time, port_id, contributor, label, known, job_key, operation, bytes, low_bytes, high_bytes, counted_bytes";
+    format!(
+        "(
+    SELECT {columns}, 10.0 AS seconds
+    FROM link_contributors
+    WHERE {} AND $__timeFilter(time) AND {condition}
+    UNION ALL
+    SELECT {columns}, windows * 10.0
+    FROM link_contributor_minutes
+    WHERE {} AND $__timeFilter(time) AND {condition}
+  )",
+        short(),
+        long(),
+    )
+}
+
+/// The same without names.
+pub fn link_shares(condition: &str) -> String {
+    let columns = "time, port_id, bytes, low_bytes, high_bytes, counted_bytes, kind, is_bound";
+    format!(
+        "(
+    SELECT {columns}, 10.0 AS seconds
+    FROM link_shares
+    WHERE {} AND $__timeFilter(time) AND {condition}
+    UNION ALL
+    SELECT {columns}, windows * 10.0
+    FROM link_share_minutes
+    WHERE {} AND $__timeFilter(time) AND {condition}
+  )",
+        short(),
+        long(),
+    )
+}
+
 /// NVLinks, each by one source.
 pub fn nvlink_rates(condition: &str) -> String {
     let columns =

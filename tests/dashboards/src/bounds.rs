@@ -3,10 +3,12 @@
 use throughline_sample::catalogue::HYPERTABLES;
 
 /// Views of hypertables that have every row.
-const UNBOUNDED: [&str; 7] = [
+const UNBOUNDED: [&str; 9] = [
     "ib_port_minutes_named",
     "host_port_minutes_named",
     "nvlink_link_minutes",
+    "link_contributors",
+    "link_contributor_minutes",
     "ib_port_lane_values",
     "nvlink_link_counters",
     "nvlink_metrics",

@@ -74,6 +74,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("jobs_running"),
     view!("job_summary"),
     view!("link_contributors"),
+    view!("link_contributor_minutes"),
     function!("job_span"),
     function!("mpi_op_cells"),
     function!("mpi_peer_cells"),

@@ -25,7 +25,12 @@ pub async fn write(database: &Database, end: i64) {
                             ('host', NULL, NULL, 'n07', 34, 'unreported'),
                             ('rest', NULL, NULL, NULL, 2, 'unreported')) AS c (contributor, key, operation, name, part, kind)
          LEFT JOIN job j ON j.key = c.key;
-         UPDATE link_share_state SET computed_until = {last}"
+         UPDATE link_share_state SET computed_until = {last};
+         INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
+                                         is_bound, counted_bytes, peak_counted_bytes, windows)
+         SELECT date_trunc('minute', time), port_id, contributor, job_id, operation, name, sum(bytes), sum(low_bytes),
+                sum(high_bytes), max(kind), bool_or(is_bound), sum(counted_bytes), max(counted_bytes), count(*)
+         FROM link_shares GROUP BY 1, 2, 3, 4, 5, 6"
     );
     client.batch_execute(&statement).await.unwrap();
 }
