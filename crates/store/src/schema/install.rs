@@ -5,6 +5,7 @@
 //! results), it is dropped and created again, and so are those of ours that use it.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::{Duration, Instant};
 
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
@@ -16,6 +17,10 @@ use crate::Error;
 /// How long a statement of such a transaction waits for a lock. Less than PostgreSQL's `deadlock_timeout` of one second: where a reader of
 /// several views and this transaction wait for each other, this one gives up and the reader goes on.
 pub(crate) const LOCK_LIMIT: &str = "300ms";
+
+/// How long a moment without readers of the views is waited for, and the pause between two looks.
+const FREE_WAIT: Duration = Duration::from_millis(300);
+const FREE_PAUSE: Duration = Duration::from_millis(1);
 
 /// Why a transaction that changes the schema did not succeed.
 #[derive(Debug)]
@@ -131,15 +136,40 @@ impl State {
 /// Locks the views that change before any is changed, outer ones first: in this order a reader of an outer view locks
 /// the inner ones, so that the two don't wait for each other. Setting the owner that it has already is the way to lock
 /// a view without the tables beneath it.
+///
+/// Readers of several views lock them in the order of their query, so that in any order one of them may hold what is wanted next
+/// and wait for what is locked already. So it begins in a moment when nobody reads any, if there is one.
 async fn lock(transaction: &Transaction<'_>, state: &State, is_due: &[bool]) -> Result<(), Fault> {
     let what = "locking views";
-    let owner = "SELECT format('ALTER VIEW public.%I OWNER TO %I', relname, pg_get_userbyid(relowner)) FROM pg_class \
-                 WHERE relname = $1 AND relnamespace = 'public'::regnamespace AND relkind = 'v'";
-    for (place, object) in OBJECTS.iter().enumerate().rev() {
-        if object.kind == ObjectKind::View && is_due[place] && state.is_present(place) {
-            let row = transaction.query_one(owner, &[&object.name]).await.map_err(Fault::sql(what))?;
-            transaction.batch_execute(row.get(0)).await.map_err(Fault::sql(what))?;
+    let is_locked = |place: &usize| {
+        OBJECTS[*place].kind == ObjectKind::View && is_due[*place] && state.is_present(*place)
+    };
+    let names: Vec<&str> =
+        (0..OBJECTS.len()).rev().filter(is_locked).map(|place| OBJECTS[place].name).collect();
+    let owners = "SELECT coalesce(string_agg(format('ALTER VIEW public.%I OWNER TO %I;', relname, pg_get_userbyid(relowner)), \
+                                             ' ' ORDER BY array_position($1::text[], relname::text)), '') \
+                  FROM pg_class WHERE relname = ANY ($1::text[]) AND relnamespace = 'public'::regnamespace AND relkind = 'v'";
+    let row = transaction.query_one(owners, &[&names]).await.map_err(Fault::sql(what))?;
+    let statements: &str = row.get(0);
+    wait_for_readers(transaction, &names).await?;
+    // All in one statement: the less time passes, the fewer readers come meanwhile.
+    transaction.batch_execute(statements).await.map_err(Fault::sql(what))
+}
+
+/// Until nobody reads these views, or for as long as [`FREE_WAIT`].
+async fn wait_for_readers(transaction: &Transaction<'_>, views: &[&str]) -> Result<(), Fault> {
+    let what = "looking for readers of views";
+    let query = "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid <> pg_backend_pid() \
+                 AND c.relname = ANY ($1::text[]) AND c.relnamespace = 'public'::regnamespace \
+                 AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database()))";
+    let statement = transaction.prepare(query).await.map_err(Fault::sql(what))?;
+    let start = Instant::now();
+    while start.elapsed() < FREE_WAIT {
+        let row = transaction.query_one(&statement, &[&views]).await.map_err(Fault::sql(what))?;
+        if !row.get::<_, bool>(0) {
+            return Ok(());
         }
+        tokio::time::sleep(FREE_PAUSE).await;
     }
     Ok(())
 }
