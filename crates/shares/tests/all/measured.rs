@@ -217,7 +217,10 @@ fn measure(folder: &Path, program: &Path, ranks: u32, requests: &[Request], sett
         for line in text.lines() {
             let numbers: Vec<u64> = line.split(' ').map(|word| word.parse().unwrap()).collect();
             let [request, peer, bytes, messages] = numbers[..] else { panic!("{line}") };
-            measured[request as usize].insert((rank, peer as u32), (bytes, messages));
+            // Open MPI 5.0 copies some blocks of its own by messages to itself.
+            if peer as u32 != rank {
+                measured[request as usize].insert((rank, peer as u32), (bytes, messages));
+            }
         }
     }
     measured
@@ -290,9 +293,9 @@ fn errors(name: &str, worlds: &[u32], counts: &[u64]) -> BTreeMap<(&'static str,
 
 #[test]
 fn layouts_are_what_open_mpi_sends() {
-    for ((operation, algorithm), error) in errors("test", &[2, 5, 6], &[1, 7, 1001]) {
-        assert!(error.bytes == 0.0, "{operation} {algorithm}: {error:?}");
-    }
+    let all = errors("test", &[2, 5, 6], &[1, 7, 1001]);
+    let wrong: Vec<_> = all.iter().filter(|(_, error)| error.bytes > 0.0).collect();
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 /// Between the first half of the ranks, in which the root is, and the others.
