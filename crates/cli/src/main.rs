@@ -100,7 +100,7 @@ fn start(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Job(arguments) => job::run(&arguments),
         Command::Link(arguments) => link::run(&arguments),
         Command::CheckConfig(OnSite { arguments, .. }) if arguments.client => {
-            throughline_client::settings::check()
+            throughline_client::check::run()
         }
         command => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -1,8 +1,6 @@
 //! The options of every command that queries a server.
 
-use crate::{Server, Settings};
 use std::path::PathBuf;
-use throughline_daemon::Failure;
 
 /// Which server, and with which credentials; what is not given comes from the environment or `client.toml`.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -19,14 +17,4 @@ pub struct Connection {
     /// client.toml, else those of the system]
     #[arg(long, global = true, value_name = "FILE")]
     pub ca_file: Option<PathBuf>,
-}
-
-impl Connection {
-    /// The server that these options, the environment and the configuration name. Sends nothing yet.
-    ///
-    /// # Errors
-    /// 64 for a setting that is wrong, 69 or 77 for a file that cannot be read.
-    pub fn server(&self) -> Result<Server, Failure> {
-        Server::new(Settings::find(self)?)
-    }
 }

@@ -5,6 +5,7 @@
 //! come to, [`Server`] sends requests. [`job`], [`link`] and [`status`] have a file for each command, [`text`] lays out tables for
 //! people. Nothing here opens a database.
 
+pub mod check;
 mod connection;
 mod error;
 pub mod job;

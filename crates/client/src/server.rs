@@ -3,7 +3,7 @@
 //! The answer's version of the API is checked before anything of it is read. Redirections are not followed and no proxy of
 //! the environment is used, because the token would go there.
 
-use crate::{Error, Settings, error::ApiError};
+use crate::{Connection, Error, Settings, error::ApiError};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -36,6 +36,16 @@ const QUOTED_CHARACTERS: usize = 80;
 
 /// What need not be escaped in a part of a path (RFC 3986, unreserved).
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+impl Connection {
+    /// The server that these options, the environment and the configuration name. Sends nothing yet.
+    ///
+    /// # Errors
+    /// 64 for a setting that is wrong, 69 or 77 for a file that cannot be read.
+    pub fn server(&self) -> Result<Server, Failure> {
+        Server::new(Settings::find(self)?)
+    }
+}
 
 /// A server and what it takes to query it. Connections stay open between requests.
 #[derive(Debug)]

@@ -5,7 +5,6 @@
 
 use crate::Connection;
 use serde::{Deserialize, Serialize};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use throughline_daemon::{Failure, Token, config};
 use ureq::http::Uri;
@@ -184,18 +183,6 @@ impl Settings {
     pub fn is_local(&self) -> bool {
         self.server.parse::<Uri>().is_ok_and(|uri| is_loopback(&uri))
     }
-}
-
-/// Prints what `job` and `status` would use, with every file of it read.
-///
-/// # Errors
-/// 64, 69 or 77 for a setting or file that is wrong.
-pub fn check() -> anyhow::Result<std::process::ExitCode> {
-    let settings = Settings::find(&Connection::default())?;
-    let text = settings.described();
-    crate::Server::new(settings)?;
-    std::io::stdout().write_all(text.as_bytes())?;
-    Ok(std::process::ExitCode::SUCCESS)
 }
 
 fn read_token(source: &str, path: &Path) -> Result<(Token, String), Failure> {

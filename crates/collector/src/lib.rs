@@ -48,7 +48,7 @@ pub use committer::{CommitError, Committer, Leaser};
 pub use identity::Crawlers;
 pub use judge::{ACCEPT_PAST, AcceptTimes};
 pub use limits::Limits;
-pub use service::STREAMS_MAX;
+pub use limits::STREAMS_MAX;
 pub use writer::{GATHER, GATHER_BYTES, GATHER_RECORDS};
 
 /// The part of the process in metrics.

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use throughline_daemon::Failure;
 
+/// Streams at once: twice a site of 8,000 nodes, should one collector be left of several.
+pub const STREAMS_MAX: usize = 16 * 1024;
+
 /// Connections at once, as streams: twice a site of 8,000 nodes, should one collector be left of several.
-pub const CONNECTIONS_MAX: usize = crate::service::STREAMS_MAX;
+pub const CONNECTIONS_MAX: usize = STREAMS_MAX;
 
 /// Most connections that a configuration may set: beyond this ephemeral ports and memory end first.
 pub const CONNECTIONS_CEILING: usize = 256 * 1024;

@@ -25,13 +25,10 @@ use crate::accept::{Peer, StreamPlace, sender};
 use crate::bounds::{LogLimit, SpoolBudget};
 use crate::identity::Identity;
 use crate::judge::{AcceptTimes, DECODED_BYTES_MAX, ELEMENTS_MAX, Measure, judge, measure, too_large};
-use crate::limits::STREAMS_PER_SENDER;
+use crate::limits::{STREAMS_MAX, STREAMS_PER_SENDER};
 use crate::queue::{ACKS_MAX, QUEUE_UNITS, Queued, Sender, refusal, units};
 use crate::refused::RefusedSenders;
 use crate::{Leaser, SOURCE};
-
-/// Streams at once: twice a site of 8,000 nodes, should one collector be left of several.
-pub const STREAMS_MAX: usize = 16 * 1024;
 
 pub(crate) struct Service {
     queue: mpsc::Sender<Queued>,

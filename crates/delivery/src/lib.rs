@@ -12,6 +12,7 @@ mod lease;
 mod listing;
 mod outbox;
 pub mod quarantine;
+mod resend;
 mod ship;
 mod sink;
 mod stats;

@@ -1,5 +1,6 @@
 //! The way out of a daemon that has records: its spool, the loop that delivers it, and their drain.
 
+use crate::resend::send_again;
 use crate::ship::{Cargo, deliver};
 use crate::{Quarantine, ShipStats, Sink};
 use serde::{Deserialize, Serialize};
@@ -148,7 +149,7 @@ impl Outbox {
         let task = tokio::spawn(async move {
             deliver(Cargo::Spool(&from, Some(&keeper)), &sink, token, &counts).await;
         });
-        let refused = tokio::spawn(async move { kept.send_again(&again, end).await });
+        let refused = tokio::spawn(async move { send_again(&kept, &again, end).await });
         Self { spool, shipped, stop, task, refused, quarantine }
     }
 

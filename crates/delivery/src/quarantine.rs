@@ -17,22 +17,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use throughline_daemon::Condition;
-use throughline_spool::{ENVELOPE_BYTES_MAX, Entry, ReadError, Reader, Spool, Stats};
+use throughline_spool::{ENVELOPE_BYTES_MAX, Entry, ReadError, Spool, Stats};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::ship::{Cargo, session};
-use crate::sink::{Reason, Refusal, Sink};
-use crate::{ShipStats, SinkError};
+use crate::sink::{Reason, Refusal, SinkError};
 
 /// Entries in the quarantine: a day of a daemon that sends one each second.
 pub const QUARANTINE_ENTRIES_MAX: u64 = 86_400;
-
-/// From one attempt to send refused entries to the next: doubled from the first to the longest. The main delivery finds
-/// out by itself that it is accepted again, and wakes the quarantine; the attempts are for entries of other names.
-const FIRST_PAUSE: Duration = Duration::from_secs(15);
-const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
 /// From one line in the log with the same reason to the next.
 const LOG_INTERVAL: Duration = Duration::from_secs(3600);
@@ -154,7 +146,7 @@ impl Quarantine {
     }
 
     /// Drops what is too old, or too many.
-    fn trim(&self) -> Result<(), ReadError> {
+    pub(crate) fn trim(&self) -> Result<(), ReadError> {
         let mut reader = self.parts.spool.reader();
         let keep = i64::try_from(self.parts.keep.as_nanos()).unwrap_or(i64::MAX);
         let oldest = now_ns().saturating_sub(keep);
@@ -211,43 +203,18 @@ impl Quarantine {
         }
     }
 
-    /// Sends what is here again and again until `stop`.
-    pub(crate) async fn send_again(&self, sink: &dyn Sink, stop: CancellationToken) {
-        let (spool, stats) = (&self.parts.spool, ShipStats::default());
-        let mut reader: Option<Reader> = Some(spool.reader());
-        let mut pause = FIRST_PAUSE;
-        loop {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = spool.wait_after(spool.acked()) => {}
-            }
-            let this = self.clone();
-            if let Ok(Err(error)) = tokio::task::spawn_blocking(move || this.trim()).await {
-                tracing::warn!(%error, "the quarantine of refused entries");
-            }
-            let before = stats.acked_entries.load(Relaxed);
-            let result = session(Cargo::Quarantine(spool), sink, &mut reader, &stop, &stats, false).await;
-            if stop.is_cancelled() {
-                return;
-            }
-            let stored = stats.acked_entries.load(Relaxed) - before;
-            if stored > 0 {
-                tracing::info!(stored, "entries that the collector had refused are stored");
-                pause = FIRST_PAUSE;
-            }
-            if let Err(error) = result {
-                tracing::debug!(%error, "refused entries wait on");
-                self.note_refused_again(error);
-            }
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = self.parts.wake.notified() => pause = FIRST_PAUSE,
-                () = tokio::time::sleep(jittered(pause)) => pause = (pause * 2).min(LONGEST_PAUSE),
-            }
-        }
+    /// The spool that holds the entries.
+    pub(crate) fn spool(&self) -> &Spool {
+        &self.parts.spool
     }
 
-    fn note_refused_again(&self, error: SinkError) {
+    /// Waits until the main delivery stored an entry after a refusal: what is here may be accepted, too.
+    pub(crate) async fn accepted_again(&self) {
+        self.parts.wake.notified().await;
+    }
+
+    /// An attempt to send what is here failed.
+    pub(crate) fn note_refused_again(&self, error: SinkError) {
         if error.reason == Reason::Refused {
             lock(&self.parts.report).reason = Some(error.detail);
         }
@@ -368,11 +335,6 @@ fn envelope(entry: &Entry, reason: &str, now_ns: i64) -> Bytes {
     out.put_slice(&reason.as_bytes()[..end]);
     out.put_slice(&entry.payload);
     out.freeze()
-}
-
-/// Between half of this pause and one and a half: daemons that were refused at once do not come back at once.
-fn jittered(pause: Duration) -> Duration {
-    pause * fastrand::u32(500..1500) / 1000
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,9 +4,9 @@
 //! Guarded is what has data: `/api/` (but for the document of the API) and `/metrics`. The pages themselves are files
 //! without data, and request the token. [`crate::origin`] refuses what a web page of another site makes a browser send.
 
-use crate::api::ApiError;
+use crate::api_error::ApiError;
 use crate::origin;
-use crate::refusals::Refusals;
+use crate::refusals::{Refusals, Refused};
 use crate::shares::{IN_FLIGHT_EACH_MAX, IN_FLIGHT_MAX, Reader, Shares};
 use crate::tls::ServerTls;
 use axum::body::Body;
@@ -221,9 +221,6 @@ pub async fn guard(
     // An answer that is on its way is memory: it counts until its last byte has been taken.
     response.map(|body| Body::new(HeldBody::new(body, counted)))
 }
-
-/// Why a request is refused, as a word for the counter and as an answer.
-pub type Refused = (&'static str, Box<ApiError>);
 
 impl Guard {
     /// Finds out who is at the other end. Reads files of the kernel and looks up names: not for a thread that polls

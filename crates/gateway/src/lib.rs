@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod api;
+mod api_error;
 mod headers;
 pub mod listen;
 mod origin;

@@ -5,8 +5,8 @@
 //! A browser says what page a request comes from (Sec-Fetch-Site, Origin) and which name it was sent to (Host). Programs
 //! such as Prometheus send Host only.
 
-use crate::access::Refused;
-use crate::api::ApiError;
+use crate::api_error::ApiError;
+use crate::refusals::Refused;
 use axum::http::HeaderMap;
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,10 +1,14 @@
 //! What the role query refuses, counted by reason; each reason is logged once and then at debug level.
 
+use crate::api_error::ApiError;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use throughline_daemon::SelfFigures;
 use throughline_sample::catalogue::{Metric, QUERY_REFUSED_CONNECTIONS, QUERY_REFUSED_REQUESTS};
+
+/// Why a request is refused, as a word for the counter and as an answer.
+pub type Refused = (&'static str, Box<ApiError>);
 
 /// Counts refusals. Cheap to clone; all clones count together.
 #[derive(Clone, Debug)]

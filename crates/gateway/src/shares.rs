@@ -3,7 +3,7 @@
 //! A reader is a user of this machine, a user whom the reverse proxy names, or an address. However much one sends,
 //! others find a place.
 
-use crate::api::ApiError;
+use crate::api_error::ApiError;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -14,7 +14,6 @@
 pub mod api;
 pub mod code;
 pub mod convert;
-pub mod frame;
 pub mod links;
 pub mod metrics;
 pub mod pm;

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use prost::Message;
 
 use crate::code::Code;
-use crate::cupti::frame::{CuptiBye, CuptiHello, CuptiPoll};
+use crate::cupti_frame::{CuptiBye, CuptiHello, CuptiPoll};
 use crate::field::FieldValue;
 
 /// Largest frame accepted. A poll of 64 GPUs with 36 links and 6 fields each, and 30 of health in a first poll, stays below.

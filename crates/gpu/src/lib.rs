@@ -13,6 +13,7 @@ mod amd_smi;
 pub mod code;
 pub mod convert;
 pub mod cupti;
+pub mod cupti_frame;
 mod dcgm;
 pub mod field;
 pub mod frame;

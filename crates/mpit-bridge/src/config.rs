@@ -1,9 +1,9 @@
 //! How the receiver works: what the agent sets, and the bounds that hold whatever ranks do.
 
-use crate::frame::Welcome;
 use crate::kernel::Kernel;
 use crate::quota::QuotaLimits;
 use crate::trace_box::TraceLimits;
+use crate::welcome::Welcome;
 use crate::window::WindowLimits;
 use std::fmt;
 use std::path::PathBuf;

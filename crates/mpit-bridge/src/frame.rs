@@ -8,8 +8,6 @@ use crate::trace;
 use crate::traffic_frame::{self, Collective, GroupPart, Traffic};
 use throughline_sample::admission::clean_text;
 
-pub use crate::welcome::{Tracing, Welcome};
-
 /// First four bytes of each frame: `TLM1`.
 pub const MAGIC: u32 = 0x314d_4c54;
 /// Version of the protocol.

@@ -1,6 +1,7 @@
 //! The golden frames, and frames that are wrong.
 
 use super::*;
+use crate::welcome::{Tracing, Welcome};
 use crate::welcome::frame;
 use proptest::prelude::*;
 

@@ -105,30 +105,6 @@ fn ids_with_odd_characters_are_no_ids() {
     assert!(key(&[("SLURM_JOB_ID", "")], None).starts_with("local:"));
 }
 
-#[test]
-fn needed_fields() {
-    let rank = 1_u32.to_le_bytes();
-    let size = 4_u32.to_le_bytes();
-    let epoch = 5_i64.to_le_bytes();
-    let all: [Field<'_>; 3] = [(2, &rank), (3, &size), (4, &epoch)];
-    assert_eq!(Hello::read(&all).unwrap().world_size, 4);
-    assert_eq!(Hello::read(&all[..2]), Err(Malformed::Field));
-    assert_eq!(Hello::read(&[(2, &size), (3, &size), (4, &epoch)]), Err(Malformed::Rank));
-    assert_eq!(Hello::read(&[(2, &rank), (3, &[255; 8]), (4, &epoch)]), Err(Malformed::Rank));
-    assert_eq!(Hello::read(&[(2, &rank), (3, &size), (4, &[255; 8])]), Err(Malformed::Field));
-}
-
-#[test]
-fn texts_are_cleaned() {
-    let rank = 0_u32.to_le_bytes();
-    let size = 1_u32.to_le_bytes();
-    let long = [b'x'; 5000];
-    let fields: [Field<'_>; 5] = [(2, &rank), (3, &size), (4, &[1]), (6, b"Open\x1b[2J MPI\n"), (9, &long)];
-    let hello = Hello::read(&fields).unwrap();
-    assert_eq!(hello.library, "Open[2J MPI");
-    assert_eq!(hello.launcher.unwrap().len(), 1024);
-}
-
 /// Nothing that a rank says brings it into a key that another user's ranks have.
 #[test]
 fn no_claim_leads_into_another_users_job() {

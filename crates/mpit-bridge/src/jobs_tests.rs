@@ -1,7 +1,8 @@
 //! Ranks that join, leave, come back and are found again after a restart.
 
 use super::*;
-use crate::identity::{Hello, Identity};
+use crate::hello::Hello;
+use crate::identity::Identity;
 use crate::process::Process;
 
 fn member(rank: u32, pid: u32, epoch: i64) -> Member {

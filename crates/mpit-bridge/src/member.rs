@@ -1,6 +1,7 @@
 //! Who a rank is, once it has said hello and was believed: its records as they begin. Pure.
 
-use crate::identity::{Hello, Identity};
+use crate::hello::Hello;
+use crate::identity::Identity;
 use crate::process::Process;
 use throughline_sample::wire::{Job, JobRank};
 

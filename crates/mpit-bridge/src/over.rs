@@ -1,6 +1,6 @@
 //! Being over quota: since when, of what, and the event at its beginning and end.
 
-use crate::status::Quota;
+use crate::status::{OverQuota, Quota};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use throughline_sample::wire::Event;
@@ -9,19 +9,6 @@ use throughline_sample::wire::Event;
 const KIND: &str = "mpi.quota";
 /// Shortest time between two notices to one user that excess begins.
 const EVENT_PAUSE: Duration = Duration::from_secs(300);
-
-/// A user who is over a quota.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OverQuota {
-    /// User id.
-    pub uid: u32,
-    /// Name, empty where he has none here.
-    pub user: String,
-    /// Which quotas, by their names.
-    pub quotas: Vec<&'static str>,
-    /// How often something of his was held up or left out since it began.
-    pub times: u64,
-}
 
 /// The state of one user.
 #[derive(Debug, Default)]

@@ -7,7 +7,7 @@
 
 use crate::accounts::Accounts;
 use crate::over::Over;
-use crate::status::{Counters, Quota, add};
+use crate::status::{Counters, OverQuota, Quota, add};
 use crate::throttle::Throttle;
 use crate::window::PastHours;
 use std::collections::HashMap;
@@ -19,6 +19,8 @@ use throughline_sample::wire::Event;
 use tokio::sync::{OwnedMutexGuard, Semaphore};
 use tokio::time::sleep;
 
+/// Bytes of a frame that cost as much as a row, whatever comes of them: those of a cell.
+pub(crate) const BYTES_OF_ROW: usize = 64;
 /// Seconds' worth of rows that may come at once: the last peers of all ranks of a large job.
 const BURST_SECONDS: u32 = 4;
 /// Seconds' worth of ranks that may come at once: a large job on a large node.
@@ -418,7 +420,7 @@ impl Quotas {
     }
 
     /// Users who are over a quota now: their number, and the first of them with what they exceed.
-    pub fn over(&self, most: usize) -> (usize, Vec<crate::over::OverQuota>) {
+    pub fn over(&self, most: usize) -> (usize, Vec<OverQuota>) {
         let totals = self.lock();
         let over = totals.users.values().filter(|entry| entry.user.over.is_over());
         let mut all: Vec<_> = over.map(|entry| &entry.user).collect();

@@ -3,7 +3,8 @@
 use super::*;
 use crate::accounts::Accounts;
 use crate::frame::AlgorithmSource;
-use crate::identity::{Hello, Identity};
+use crate::hello::Hello;
+use crate::identity::Identity;
 use crate::process::Process;
 use crate::quota::QuotaLimits;
 use std::time::Instant;

@@ -5,31 +5,26 @@
 use crate::accounts::Accounts;
 use crate::config::Config;
 use crate::cpus::Topology;
-use crate::identity::local;
-use crate::jobs::{Jobs, Places, Reported, UNSEEN, Watched};
-use crate::last_totals::{FileName, Folder};
+use crate::jobs::{Places, UNSEEN, Watched};
+use crate::last_totals::Folder;
 use crate::ledger::Ledger;
-use crate::member::{Member, RankKey};
 use crate::outbox::Outbox;
 use crate::pipe::Pipe;
 use crate::process::{handle, opener, start_of};
-use crate::quota::{Quotas, User};
-use crate::rank::{Judges, Moment};
-use crate::recovery::{Due, End};
-use crate::saved::Saved;
+use crate::quota::Quotas;
 use crate::session;
+use crate::shared::{Clock, ClockOf, End, Shared};
 use crate::socket::{BindError, Listening, accept, listen_at, watch};
 use crate::status::{Counters, Quota, Reason, Status, add};
 use crate::trace_box::TraceBox;
 use crate::variables::AllowList;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use throughline_sample::wire::{Batch, Job, JobRank};
+use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -39,9 +34,6 @@ use tokio_util::sync::CancellationToken;
 const NOBODY: u32 = u32::MAX;
 /// Users over quota that a status names.
 const OVER_QUOTA_NAMED: usize = 8;
-
-/// Turns CLOCK_MONOTONIC nanoseconds into UTC nanoseconds.
-pub type Clock = Arc<dyn Fn(i64) -> i64 + Send + Sync>;
 
 /// How often gathered records are handed to the agent: below its own second, above each frame.
 const HAND_OVER: Duration = Duration::from_millis(50);
@@ -66,38 +58,6 @@ const LAST_HAND_OVER: Duration = Duration::from_secs(2);
 pub struct Receiver {
     shared: Arc<Shared>,
     task: tokio::task::JoinHandle<()>,
-}
-
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub config: Config,
-    pub topology: Topology,
-    pub counters: Arc<Counters>,
-    pub outbox: Outbox,
-    pub traces: TraceBox,
-    pub quotas: Arc<Quotas>,
-    variables: AllowList,
-    /// Who stands for the agent itself, where records are nobody's.
-    own: Arc<User>,
-    pub stop: CancellationToken,
-    welcomes: Mutex<u32>,
-    connections: AtomicU64,
-    clock: ClockOf,
-    jobs: Mutex<Jobs>,
-    traffic: Mutex<Ledger>,
-    /// Where ranks leave their totals, and which of these are to be removed.
-    pub last_totals: Folder,
-    due: Mutex<VecDeque<Due>>,
-}
-
-/// A clock that can be shown.
-struct ClockOf(Clock);
-
-impl fmt::Debug for ClockOf {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Clock")
-    }
 }
 
 impl Receiver {
@@ -352,124 +312,4 @@ fn admit(shared: &Arc<Shared>, connection: OwnedFd, connections: &mut JoinSet<()
             tracing::debug!(%error, pid, "an MPI rank's connection failed");
         }
     });
-}
-
-impl Shared {
-    /// What the frames of a user's rank are judged by.
-    pub(crate) fn judges(&self, user: &Arc<User>) -> Judges {
-        Judges {
-            counters: self.counters.clone(),
-            quotas: self.quotas.clone(),
-            user: user.clone(),
-            variables: self.variables.clone(),
-            window: self.config.limits.window,
-        }
-    }
-
-    pub(crate) fn jobs(&self) -> MutexGuard<'_, Jobs> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn traffic(&self) -> MutexGuard<'_, Ledger> {
-        self.traffic.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Inventory first, as trace records refer to their job. Returns false once the agent's end is closed.
-    fn hand_over(&self, pipe: &Pipe) -> bool {
-        self.outbox.flush(pipe) && self.traces.flush(pipe)
-    }
-
-    pub(crate) fn due(&self) -> MutexGuard<'_, VecDeque<Due>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A rank joins the job that it claims, or one of its own where that is another user's.
-    pub(crate) fn enter(&self, user: &Arc<User>, member: &mut Member, connection: u64) {
-        let (start, reported) = {
-            let mut jobs = self.jobs();
-            if jobs.belongs_to_other(&member.identity, member.process.uid) {
-                add(&self.counters.contested, 1);
-                member.identity = local(&member.hello, &member.process, &self.config.node);
-            }
-            jobs.join(member, connection)
-        };
-        member.start = start;
-        self.report(user, reported);
-    }
-
-    pub(crate) fn next_connection(&self) -> u64 {
-        self.connections.fetch_add(1, Ordering::Relaxed)
-    }
-
-    pub(crate) fn moment(&self) -> Moment {
-        let monotonic = monotonic();
-        Moment { monotonic, utc: (self.clock.0)(monotonic) }
-    }
-
-    pub(crate) fn answer(&self) -> Vec<u8> {
-        let now = self.moment();
-        let mut sequence = self.welcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        *sequence = sequence.wrapping_add(1);
-        self.config.welcome.encode(*sequence, now.monotonic, now.utc)
-    }
-
-    /// Passes on what came of a rank's joining or leaving.
-    pub(crate) fn report(&self, user: &Arc<User>, reported: Reported) {
-        if reported.edge {
-            (self.config.job_edge.0)();
-        }
-        self.counters.unknown_places(reported.unknown);
-        for job in reported.batch.jobs.iter().filter(|job| job.end != 0) {
-            self.traces.evict(&job.key);
-            let last = self.traffic().finish(&job.key, self.moment().utc);
-            self.outbox.put(user, last);
-        }
-        self.outbox.put(user, reported.batch);
-    }
-
-    /// Takes over what an earlier agent knew; gives the ranks that may connect anew.
-    fn restore(&self) -> Vec<Watched> {
-        let Some(path) = &self.config.state else { return Vec::new() };
-        let saved = Saved::read(path).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "what an earlier agent knew of ranks can't be read");
-            Saved::default()
-        });
-        let same_boot = saved.boot_id == self.config.boot_id;
-        let is_open = |key: &RankKey, rank: &JobRank, job: &Job| {
-            let runs = same_boot
-                && key.start_ticks.is_some()
-                && start_of(&self.config.proc, key.pid) == key.start_ticks;
-            runs || self.last_totals.has(FileName { epoch: key.epoch, rank: rank.rank }, job.uid)
-        };
-        let before = saved.ranks.len();
-        let (reported, watched) = self.jobs().restore(saved, is_open);
-        add(&self.counters.reclaimed, watched.len() as u64);
-        add(&self.counters.unseen, (before - watched.len()) as u64);
-        if before > 0 {
-            tracing::info!(ranks = before, run = watched.len(), "ranks known from an earlier agent");
-        }
-        self.report(&self.own, reported);
-        watched
-    }
-
-    /// Saves what has to survive a restart, if it is another than before or `always`.
-    async fn save(self: &Arc<Self>, always: bool) {
-        let Some(path) = self.config.state.clone() else { return };
-        let Some(ranks) = self.jobs().take_unsaved(always) else { return };
-        let saved = Saved { boot_id: self.config.boot_id.clone(), time: self.moment().utc, ranks };
-        let written = spawn_blocking(move || saved.write(&path)).await;
-        let failed = match written {
-            Ok(Err(error)) => error.to_string(),
-            Err(error) => error.to_string(),
-            Ok(Ok(())) => return,
-        };
-        add(&self.counters.unsaved, 1);
-        tracing::debug!(error = failed, "what is known of ranks can't be saved");
-    }
-}
-
-fn monotonic() -> i64 {
-    // Linux always has this clock; 0 would show at once.
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC)
-        .map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }

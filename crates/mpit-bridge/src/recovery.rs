@@ -5,14 +5,14 @@
 //! in the spool, an agent that is killed leaves it to the next one. Reading it twice repeats sums and adds nothing.
 
 use crate::frame::{Frame, Header, decode};
-use crate::identity::{Hello, identify, local};
+use crate::hello::Hello;
+use crate::identity::{identify, local};
 use crate::last_totals::{FileName, Left, Listed};
 use crate::member::{Member, RankKey};
 use crate::process::Process;
-use crate::quota::User;
+use crate::quota::{BYTES_OF_ROW, User};
 use crate::rank::{Moment, Origin, Rank};
-use crate::receiver::Shared;
-use crate::session::BYTES_OF_ROW;
+use crate::shared::{Due, End, Shared};
 use crate::status::{Malformed, add};
 use crate::weigh::rows;
 use nix::unistd::Uid;
@@ -34,22 +34,6 @@ const STRANGER_NANOSECONDS_MAX: i64 = 3_600_000_000_000;
 const USERS_AT_ONCE: usize = 64;
 /// Files whose removal is due at most; beyond, one is read again by the next agent, or after [`SWEEP`].
 const DUE_MAX: usize = 8192;
-
-/// How a rank ended, as its file says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct End {
-    /// UTC nanoseconds.
-    pub time: i64,
-    /// As in `job_rank.ending`.
-    pub ending: &'static str,
-}
-
-/// A file that is to be removed.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Due {
-    at: Instant,
-    file: Listed,
-}
 
 impl Shared {
     /// The file of a rank is of no more use in a while.

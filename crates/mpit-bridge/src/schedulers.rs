@@ -3,7 +3,7 @@
 //! Facts of each scheduler stand beside its rule; those of Slurm were observed on a running one (22.05), the others are
 //! documented by their makers.
 
-use crate::identity::Hello;
+use crate::hello::Hello;
 use crate::kernel::ScheduledJob;
 use throughline_sample::admission::{NAME_BYTES_MAX, clean_text};
 

@@ -4,15 +4,15 @@
 //! shim closed it, and a forked child may hold one open behind its parent's end: then the process is queried.
 
 use crate::frame::{FRAME_BYTES, Frame, Header, decode};
-use crate::identity::{Hello, identify};
+use crate::hello::Hello;
+use crate::identity::identify;
 use crate::last_totals::FileName;
 use crate::ledger::World;
 use crate::member::{Member, RankKey};
 use crate::process::{Opener, Process};
-use crate::quota::{Gate, Held, Resource, User};
+use crate::quota::{BYTES_OF_ROW, Gate, Held, Resource, User};
 use crate::rank::{Moment, Rank};
-use crate::receiver::Shared;
-use crate::recovery::End;
+use crate::shared::{End, Shared};
 use crate::socket::{Received, receive, refuse_more, send, watch};
 use crate::status::{Malformed, Quota, Reason, add};
 use crate::throttle::Throttle;
@@ -31,8 +31,6 @@ use tokio::time::{sleep, timeout_at};
 const TURN: u32 = 16;
 /// Seconds' worth of frames that one connection may send at once.
 const BURST_SECONDS: u32 = 2;
-/// Bytes of a frame that cost as much as a row, whatever comes of them: those of a cell.
-pub(crate) const BYTES_OF_ROW: usize = 64;
 
 thread_local! {
     /// Buffers for each worker thread, not for each rank: a message is decoded before the next await.

@@ -1,6 +1,5 @@
 //! What went on: counters of the receiver, one for each way in which something can fail.
 
-use crate::over::OverQuota;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -325,4 +324,17 @@ impl Status {
     pub fn closed_for(&self, why: Reason) -> u64 {
         self.closed.iter().find(|(reason, _)| *reason == why).map_or(0, |(_, count)| *count)
     }
+}
+
+/// A user who is over a quota.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OverQuota {
+    /// User id.
+    pub uid: u32,
+    /// Name, empty where he has none here.
+    pub user: String,
+    /// Which quotas, by their names.
+    pub quotas: Vec<&'static str>,
+    /// How often something of his was held up or left out since it began.
+    pub times: u64,
 }

@@ -1,7 +1,7 @@
 //! The way of a packet through the fabric: along a directed route, or by LID through forwarding tables. Pure.
 
-use crate::manager::NO_PORT;
 use crate::model::{ACTIVE, End, Fabric};
+use crate::plan::NO_PORT;
 
 /// Hops after which a packet by LID is taken for looping: twice the longest directed route.
 const MAX_HOPS: usize = 128;

@@ -35,6 +35,7 @@ mod multicast;
 mod net;
 mod notices;
 mod parser;
+mod plan;
 mod pma;
 mod sa;
 mod scenario;

@@ -1,7 +1,6 @@
 //! The fabric as data: nodes, ports, cables, what each agent can do. No time, no MADs.
 
 use crate::counters::Counters;
-use crate::multicast::Group;
 use std::collections::HashMap;
 
 /// Kinds of nodes (IBTA volume 1, 14.2.5.3: NodeType).
@@ -337,5 +336,44 @@ impl Fabric {
     /// The end port that a LID leads to.
     pub fn by_lid(&self, lid: u16) -> Option<End> {
         self.lids.get(usize::from(lid)).copied().flatten()
+    }
+}
+
+/// First multicast LID (IBTA volume 1, 4.1.3).
+pub(crate) const FIRST_MLID: u16 = 0xC000;
+
+/// One group.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub mgid: u128,
+    pub mlid: u16,
+    /// Members; `None` is every active end port, as in the group of IP broadcasts.
+    pub members: Option<Vec<End>>,
+}
+
+/// The group of IP over InfiniBand's broadcasts (RFC 4391, section 4) with the default partition, which every
+/// subnet manager makes.
+pub(crate) const BROADCAST: u128 = 0xff12_401b_ffff_0000_0000_0000_ffff_ffff;
+
+impl Group {
+    pub fn broadcast() -> Group {
+        Group { mgid: BROADCAST, mlid: FIRST_MLID, members: None }
+    }
+
+    /// End ports that are in the group now.
+    pub fn ends(&self, fabric: &Fabric) -> Vec<End> {
+        let active = |end: &End| fabric.port(*end).is_some_and(|port| port.state == ACTIVE);
+        match &self.members {
+            Some(members) => members.iter().copied().filter(active).collect(),
+            None => {
+                let nodes = fabric.nodes.iter().enumerate().filter(|(_, node)| !node.is_switch());
+                nodes
+                    .flat_map(|(node, ports)| {
+                        ports.end_ports().map(move |port| End { node, port: port as u8 })
+                    })
+                    .filter(active)
+                    .collect()
+            }
+        }
     }
 }

@@ -1,48 +1,10 @@
 //! Multicast groups and their trees: one of the switches' shortest-path trees, cut down to the members.
 
-use crate::manager::Plan;
-use crate::model::{ACTIVE, End, Fabric};
+use crate::model::{End, FIRST_MLID, Fabric};
+use crate::plan::Plan;
 
-/// First multicast LID (IBTA volume 1, 4.1.3).
-pub(crate) const FIRST_MLID: u16 = 0xC000;
 /// MLIDs that a switch's table holds: what current switches say.
 pub(crate) const CAPACITY: u16 = 1024;
-
-/// One group.
-#[derive(Clone, Debug)]
-pub(crate) struct Group {
-    pub mgid: u128,
-    pub mlid: u16,
-    /// Members; `None` is every active end port, as in the group of IP broadcasts.
-    pub members: Option<Vec<End>>,
-}
-
-/// The group of IP over InfiniBand's broadcasts (RFC 4391, section 4) with the default partition, which every
-/// subnet manager makes.
-pub(crate) const BROADCAST: u128 = 0xff12_401b_ffff_0000_0000_0000_ffff_ffff;
-
-impl Group {
-    pub fn broadcast() -> Group {
-        Group { mgid: BROADCAST, mlid: FIRST_MLID, members: None }
-    }
-
-    /// End ports that are in the group now.
-    pub fn ends(&self, fabric: &Fabric) -> Vec<End> {
-        let active = |end: &End| fabric.port(*end).is_some_and(|port| port.state == ACTIVE);
-        match &self.members {
-            Some(members) => members.iter().copied().filter(active).collect(),
-            None => {
-                let nodes = fabric.nodes.iter().enumerate().filter(|(_, node)| !node.is_switch());
-                nodes
-                    .flat_map(|(node, ports)| {
-                        ports.end_ports().map(move |port| End { node, port: port as u8 })
-                    })
-                    .filter(active)
-                    .collect()
-            }
-        }
-    }
-}
 
 /// Fills the multicast tables of all switches.
 pub(crate) fn plant(fabric: &mut Fabric, plan: &Plan) {
@@ -97,6 +59,7 @@ fn mark(fabric: &mut Fabric, node: usize, entry: usize, port: u8) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Group;
     use crate::{manager, net};
     use std::collections::HashSet;
     use throughline_infiniband::topology::FatTree;

@@ -1,7 +1,7 @@
 //! What fabric is simulated and how it behaves at first: built in code or read from TOML.
 
 use crate::model::End;
-use crate::multicast::Group;
+use crate::model::Group;
 use crate::world::World;
 use crate::{commands, manager, net, shapes};
 use serde::Deserialize;

@@ -278,7 +278,7 @@ pub(crate) fn linear_block(node: &Node, block: u32, data: &mut [u8]) -> Result<(
         return Err(STATUS_BAD_VALUE);
     }
     for (offset, byte) in data[..64].iter_mut().enumerate() {
-        *byte = node.forwarding.get(first + offset).copied().unwrap_or(crate::manager::NO_PORT);
+        *byte = node.forwarding.get(first + offset).copied().unwrap_or(crate::plan::NO_PORT);
     }
     Ok(())
 }

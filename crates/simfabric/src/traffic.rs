@@ -4,8 +4,8 @@
 //! ports at and before the narrow place have data that wait, and count PortXmitWait.
 
 use crate::counters::Counter as C;
-use crate::manager::NO_PORT;
 use crate::model::{ACTIVE, End, Fabric};
+use crate::plan::NO_PORT;
 use std::collections::BTreeMap;
 
 /// Bytes of a packet: a full one of MTU 4096.

@@ -9,34 +9,19 @@ use std::time::{Duration, Instant};
 use uuid::Uuid;
 
 use crate::format::{META_SLOT_STRIDE, Meta, SegmentHeader, Tail, encode_entry};
+use crate::names::{META_NAME, TAIL_NAME, quarantine_name, segment_name};
 use crate::state::{Pending, Segment, Shared};
 use crate::storage::{Storage, StorageFile};
 use crate::{QUARANTINE_FILES_MAX, RESERVE_SEQUENCES, SEGMENTS_MAX};
 
-pub(crate) const META_NAME: &str = "meta";
 /// What [`MetaFile::begin`] makes before it takes the place of the meta file.
 const NEW_META_NAME: &str = "meta.new";
-pub(crate) const TAIL_NAME: &str = "tail";
 
 /// How often the acknowledged position is written at most. Its loss only means that entries are sent again.
 const ACK_WRITE_INTERVAL: Duration = Duration::from_secs(2);
 
 fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-}
-
-pub(crate) fn segment_name(index: u64) -> String {
-    format!("{index:016x}.seg")
-}
-
-pub(crate) fn quarantine_name(index: u64) -> String {
-    format!("{index:016x}.bad")
-}
-
-/// The index in a name with this ending.
-pub(crate) fn index_of(name: &str, ending: &str) -> Option<u64> {
-    let hex = name.strip_suffix(ending)?;
-    if hex.len() == 16 { u64::from_str_radix(hex, 16).ok() } else { None }
 }
 
 /// What could not be done to the folder. Entries stay in memory, within its bound, and are tried again.

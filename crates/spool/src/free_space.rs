@@ -2,8 +2,9 @@
 //!
 //! A part of the writing side; decides what goes, and leaves removal itself to [`Flusher::tidy`].
 
-use crate::flush::{FlushError, Flusher, failed, segment_name};
+use crate::flush::{FlushError, Flusher, failed};
 use crate::format::{ENTRY_HEADER_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, encode_entry, thin};
+use crate::names::segment_name;
 use crate::salvage::salvage;
 use crate::state::{Pending, Segment, Shared};
 use crate::storage::read_whole;

@@ -54,6 +54,7 @@ mod format;
 mod free_space;
 mod handle;
 mod inspect;
+mod names;
 mod read;
 mod recover;
 mod salvage;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::ENTRY_TOTAL_MAX;
-use crate::flush::segment_name;
 use crate::format::{Decoded, ENTRY_HEADER_BYTES, Entry, SEGMENT_HEADER_BYTES, decode_entry};
+use crate::names::segment_name;
 use crate::salvage::{Gap, SEARCH_WORK_FACTOR, find};
 use crate::state::{Segment, Shared};
 use crate::storage::{Storage, StorageFile};

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use crate::flush::{Flusher, META_NAME, MetaFile, TAIL_NAME, index_of, segment_name};
+use crate::flush::{Flusher, MetaFile};
 use crate::format::{
     META_SLOT_BYTES, META_SLOT_STRIDE, Meta, SEGMENT_HEADER_BYTES, SegmentHeader, TAIL_BYTES, Tail,
     encode_entry,
 };
+use crate::names::{META_NAME, TAIL_NAME, index_of, segment_name};
 use crate::salvage::{EntryPlace, Gap, salvage};
 use crate::state::{Segment, Shared, State};
 use crate::storage::{Storage, read_whole};

@@ -10,8 +10,8 @@ use bytes::Bytes;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use crate::flush::segment_name;
 use crate::format::{self, Class, Entry};
+use crate::names::segment_name;
 use crate::salvage::Gap;
 use crate::{AppendError, Config, ENTRY_BYTES_MAX, Stats};
 

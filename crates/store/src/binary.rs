@@ -1,4 +1,4 @@
-//! PostgreSQL's binary form of COPY, read. Bytes only: nothing here knows a table or a connection. `writer/copy.rs` writes it.
+//! PostgreSQL's binary form of COPY, read. Bytes only: nothing here knows a table or a connection. `copy.rs` writes it.
 
 use bytes::{Buf, Bytes};
 

@@ -19,10 +19,9 @@ pub use xor::{Chunk, chunks};
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use throughline_sample::catalogue::Table;
 use tokio_postgres::{Client, Transaction};
 
-use crate::rollups::Kind;
+use crate::rollup_kind::Kind;
 use crate::{Error, Retention};
 
 /// Time of a block: that of a chunk of readings, so that both go together.
@@ -49,35 +48,19 @@ pub struct ChunksEncoded {
     pub is_behind: bool,
 }
 
-impl Kind {
-    /// The table of blocks.
-    pub const fn blocks(self) -> &'static str {
-        match self {
-            Kind::IbPorts => "ib_port_blocks",
-            Kind::HostPorts => "host_port_blocks",
-            Kind::Nvlinks => "nvlink_blocks",
-        }
+/// Things of one transaction. A GPU's links have a hundred times the samples of a port.
+const fn slice_things(kind: Kind) -> i64 {
+    match kind {
+        Kind::IbPorts | Kind::HostPorts => 250,
+        Kind::Nvlinks => 8,
     }
+}
 
-    /// The kind of a table of readings that has blocks.
-    pub fn of(table: Table) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.catalogue() == table)
-    }
-
-    /// Things of one transaction. A GPU's links have a hundred times the samples of a port.
-    const fn slice(self) -> i64 {
-        match self {
-            Kind::IbPorts | Kind::HostPorts => 250,
-            Kind::Nvlinks => 8,
-        }
-    }
-
-    /// Things whose readings are read at once.
-    const fn group(self) -> usize {
-        match self {
-            Kind::IbPorts | Kind::HostPorts => 25,
-            Kind::Nvlinks => 1,
-        }
+/// Things whose readings are read at once.
+const fn group_things(kind: Kind) -> usize {
+    match kind {
+        Kind::IbPorts | Kind::HostPorts => 25,
+        Kind::Nvlinks => 1,
     }
 }
 
@@ -150,7 +133,7 @@ async fn slice(client: &mut Client, retention: &Retention, made: &mut ChunksEnco
     let take = format!(
         "WITH few AS (SELECT id FROM block_wanted WHERE kind = $1 AND time = $2 ORDER BY id LIMIT {})
          DELETE FROM block_wanted w USING few WHERE w.kind = $1 AND w.time = $2 AND w.id = few.id RETURNING w.id",
-        kind.map_or(i64::MAX, Kind::slice)
+        kind.map_or(i64::MAX, slice_things)
     );
     let rows = transaction.query(&take, &[&name, &begin]).await.map_err(Error::sql(WHAT))?;
     let mut ids: Vec<i32> = rows.iter().map(|row| row.get(0)).collect();

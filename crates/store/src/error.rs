@@ -155,26 +155,6 @@ impl Error {
         }
     }
 
-    /// The same error, with the place of a full disk and what is free there, where the server is on this machine.
-    /// A server that finds no space for its log ends, and the client observes a lost connection: then, too, it
-    /// is the disk.
-    pub(crate) fn at(self, database: &crate::Database) -> Error {
-        let Some(space) = database.disk_space() else { return self };
-        let found = format!(" ({} MB free in {})", space.free_bytes >> 20, space.folder.display());
-        match self {
-            Error::Full { what, place, cause } if place.is_empty() => {
-                Error::Full { what, place: found, cause }
-            }
-            Error::Unavailable { what, cause, .. } if space.is_full() => {
-                Error::Full { what, place: found, cause }
-            }
-            Error::Program { program, output, .. } if space.is_full() => {
-                Error::Full { what: program, place: found, cause: output }
-            }
-            other => other,
-        }
-    }
-
     /// For `map_err` of file operations.
     pub(crate) fn io<'a>(
         what: &'static str,

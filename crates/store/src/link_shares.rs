@@ -37,7 +37,7 @@ type Micros = i64;
 
 /// Length of a window; windows end at multiples of it.
 #[allow(clippy::cast_possible_truncation)] // seconds
-pub(crate) const WINDOW: Micros = crate::layout::SHARE_WINDOW.as_micros() as Micros;
+pub(crate) const WINDOW: Micros = crate::sql_parts::SHARE_WINDOW.as_micros() as Micros;
 
 /// Rows of traffic until so long after a window belong to it: a node reports each second, at most each ten.
 const AHEAD: Micros = 10_000_000;

@@ -8,7 +8,7 @@ use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 
 use crate::Error;
-use crate::rollups::Kind;
+use crate::rollup_kind::Kind;
 use throughline_sample::catalogue::HYPERTABLES;
 
 /// What is made of readings and retained longer.

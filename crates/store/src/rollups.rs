@@ -12,10 +12,10 @@ mod sql;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use throughline_sample::catalogue::Table;
 use throughline_sample::row_rules::{DEFAULT, LARGEST_GAP_SECONDS_MAX};
 use tokio_postgres::{Client, Transaction};
 
+use crate::rollup_kind::Kind;
 use crate::{Error, Retention, chunks};
 
 /// How long after its end a minute is made: the reading after it is there by then, unless it is late.
@@ -28,95 +28,6 @@ const SLICE: Duration = Duration::from_secs(600);
 const NOTES: i64 = 100_000;
 
 const MINUTE: Duration = Duration::from_secs(60);
-
-/// What a table of rollups is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// Ports of the fabric.
-    IbPorts,
-    /// Ports of hosts' own adapters.
-    HostPorts,
-    /// NVLinks of a GPU.
-    Nvlinks,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::IbPorts, Kind::HostPorts, Kind::Nvlinks];
-
-    /// Its place in [`Kind::ALL`].
-    pub const fn place(self) -> usize {
-        self as usize
-    }
-
-    /// The table of rollups, and the name of the kind in `minute_late`.
-    pub const fn table(self) -> &'static str {
-        match self {
-            Kind::IbPorts => "ib_port_minutes",
-            Kind::HostPorts => "host_port_minutes",
-            Kind::Nvlinks => "nvlink_minutes",
-        }
-    }
-
-    /// The table of readings in the catalogue.
-    pub const fn catalogue(self) -> Table {
-        match self {
-            Kind::IbPorts => Table::IbPortCounters,
-            Kind::HostPorts => Table::HostPortCounters,
-            Kind::Nvlinks => Table::NvlinkCounters,
-        }
-    }
-
-    /// The table of readings.
-    pub const fn readings(self) -> &'static str {
-        self.catalogue().name()
-    }
-
-    /// Column of the thing in both tables.
-    pub const fn id(self) -> &'static str {
-        match self {
-            Kind::IbPorts => "port_id",
-            Kind::HostPorts => "host_port_id",
-            Kind::Nvlinks => "gpu_id",
-        }
-    }
-
-    /// The kind's name for `row_rules_of`.
-    pub const fn rules(self) -> &'static str {
-        match self {
-            Kind::IbPorts => "ib_port",
-            Kind::HostPorts => "host_port",
-            Kind::Nvlinks => "gpu",
-        }
-    }
-
-    /// The kind whose rollups have a column of a table of readings.
-    pub fn keeping(table: Table, column: &str) -> Option<Kind> {
-        let (kind, columns) = match table {
-            Table::IbPortCounters => {
-                (Kind::IbPorts, ["transmit_data_bytes", "receive_data_bytes", "rate_bytes_per_second"])
-            }
-            Table::HostPortCounters => (
-                Kind::HostPorts,
-                ["port_data_transmitted_bytes", "port_data_received_bytes", "rate_bytes_per_second"],
-            ),
-            Table::NvlinkCounters => {
-                (Kind::Nvlinks, ["transmit_bytes", "receive_bytes", "speed_bytes_per_second"])
-            }
-            _ => return None,
-        };
-        columns.contains(&column).then_some(kind)
-    }
-
-    /// The table of all such things.
-    pub const fn keys(self) -> &'static str {
-        match self {
-            Kind::IbPorts => "ib_port_key",
-            Kind::HostPorts => "host_port_key",
-            Kind::Nvlinks => "gpu_key",
-        }
-    }
-}
 
 /// What a call of [`make_rollups`] did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,7 +11,6 @@
 //! away, or that refuses for a reason of its own, is an error to the caller, who retains the batches and tries again.
 
 mod claims;
-pub(crate) mod copy;
 mod devices;
 mod entry;
 mod fence;

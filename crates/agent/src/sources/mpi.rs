@@ -11,10 +11,9 @@ use std::time::Duration;
 use throughline_daemon::{ExitStatus, Failure, boot_id, paths};
 use throughline_host::cgroup::Scheduler;
 use throughline_host::identity::{Agreement, Roots, identify};
-use throughline_mpit_bridge::Places;
-use throughline_mpit_bridge::frame::{Tracing, Welcome};
 use throughline_mpit_bridge::{
-    BindError, Config, Kernel, Limits, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits, Verdict,
+    BindError, Config, Kernel, Limits, Places, Receiver, ScheduledJob, Status as ReceiverStatus, TraceLimits,
+    Tracing, Verdict, Welcome,
 };
 use throughline_sample::catalogue::{
     CONTESTED_CLAIMS, Metric, OVER_QUOTA_USERS, QUOTA_LIMITED, RECLAIMED_RANKS, RECOVERED_ENDS,

@@ -1,6 +1,6 @@
 //! Answers: JSON, compressed where the reader takes that, with an entity tag where the same is requested repeatedly.
 
-use super::error::ApiError;
+use crate::api_error::ApiError;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;

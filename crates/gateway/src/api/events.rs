@@ -1,8 +1,8 @@
 //! `/events`, `/health` and `/range`.
 
-use super::error::ApiError;
 use super::request::ApiRequest;
 use super::{Api, answer, page};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

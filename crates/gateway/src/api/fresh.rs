@@ -1,6 +1,6 @@
 //! A value that is read once for all requests within a short time.
 
-use super::error::ApiError;
+use crate::api_error::ApiError;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;

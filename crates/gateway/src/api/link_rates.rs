@@ -1,9 +1,9 @@
 //! `/nodes/{host}/rates` and `/jobs/{job}/links`: NVLinks and ports of hosts over time.
 
-use super::error::ApiError;
 use super::nodes::{ports_of_fabric, sum};
 use super::request::ApiRequest;
 use super::{Api, answer, jobs};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

@@ -5,7 +5,6 @@
 //! read once a second for all of them ([`fresh`]).
 
 mod answer;
-mod error;
 mod events;
 mod fabric;
 mod fresh;
@@ -17,7 +16,7 @@ mod request;
 mod search;
 mod status;
 
-pub use error::ApiError;
+pub use crate::api_error::ApiError;
 
 use crate::read::Limits;
 use axum::Router;

@@ -1,8 +1,8 @@
 //! `/nodes…`: hosts, what is in them, and the links between that.
 
-use super::error::ApiError;
 use super::request::ApiRequest;
 use super::{Api, answer, fabric, page};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! Where the next page of a list begins: the last item's place in the order, in a form that nobody needs to read.
 
-use super::error::ApiError;
 use super::request::ApiRequest;
+use crate::api_error::ApiError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! A request: the parts of its address and its parameters, each taken by name and checked. A parameter that
 //! nobody took is an error, so that a misspelt one is not just ignored.
 
-use super::error::ApiError;
+use crate::api_error::ApiError;
 use axum::extract::{FromRequestParts, Query, RawPathParams};
 use axum::http::HeaderMap;
 use axum::http::request::Parts;

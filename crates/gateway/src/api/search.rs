@@ -1,8 +1,8 @@
 //! `/search`: nodes of fabrics, hosts and jobs by what people know of them.
 
-use super::error::ApiError;
 use super::request::ApiRequest;
 use super::{Api, answer};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

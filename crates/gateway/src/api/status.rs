@@ -1,8 +1,8 @@
 //! `/status`: what arrives in the database, and the newest jobs.
 
-use super::error::ApiError;
 use super::request::ApiRequest;
 use super::{Api, answer};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;

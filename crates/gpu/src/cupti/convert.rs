@@ -9,7 +9,7 @@ use throughline_sample::catalogue::{self, Metric};
 use throughline_sample::wire;
 
 use super::code;
-use super::frame::{CuptiGpu, CuptiPoll};
+use crate::cupti_frame::{CuptiGpu, CuptiPoll};
 
 /// The name of this source in records.
 pub const SOURCE: &str = "cupti";
@@ -142,8 +142,8 @@ fn change(gpu: &CuptiGpu, time: i64) -> wire::Event {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::super::frame::{LinkBytes, QuantitySum};
     use super::*;
+    use crate::cupti_frame::{LinkBytes, QuantitySum};
 
     fn gpu(code: u32, begun: i64, bytes: u64) -> CuptiGpu {
         CuptiGpu {

@@ -15,10 +15,10 @@ use super::api::{Device, Library};
 use super::code::{
     FUNCTION_NOT_FOUND, Failed, HARDWARE_BUSY, INSUFFICIENT_PRIVILEGES, NOT_SUPPORTED, is_final,
 };
-use super::frame::{CuptiBye, CuptiGpu, CuptiHello, CuptiPoll, LinkBytes, QuantitySum};
 use super::links::{self, LinksGpu};
 use super::metrics::Plan;
 use super::pm::PmGpu;
+use crate::cupti_frame::{CuptiBye, CuptiGpu, CuptiHello, CuptiPoll, LinkBytes, QuantitySum};
 use crate::frame::{Body, Frame, FrameWriter, Problem, ProblemKind};
 use crate::poll::monotonic_nanoseconds;
 use crate::privileges;

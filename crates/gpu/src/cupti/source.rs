@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 
 use super::code::HARDWARE_BUSY;
 use super::convert::{CuptiConverter, SOURCE};
-use super::frame::{CuptiHello, CuptiPoll};
 use super::lease::Leases;
 use super::sampler::{CUPTI_SUBCOMMAND, CuptiSamplerOptions, QUIT};
+use crate::cupti_frame::{CuptiHello, CuptiPoll};
 use crate::frame::Body;
 use crate::privileges;
 use crate::status::{SourceStatus, State};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use throughline_mpit_bridge::frame::Welcome;
+use throughline_mpit_bridge::Welcome;
 use throughline_mpit_bridge::{Config, Limits, QuotaLimits, Reason, Receiver, Status};
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;

@@ -1,7 +1,8 @@
 //! Commands on the subnet manager: LIDs, its place, groups, traps.
 
 use crate::model::End;
-use crate::multicast::{CAPACITY, FIRST_MLID, Group};
+use crate::model::{FIRST_MLID, Group};
+use crate::multicast::CAPACITY;
 use crate::notices::Event;
 use crate::parser::{self, Words};
 use crate::smp;
@@ -34,7 +35,7 @@ pub(super) fn subnet(world: &mut World, name: &str, words: &mut Words, now: u64)
             let port = port.ok_or("the switch has no such port")?;
             let table = &mut world.fabric.nodes[node].forwarding;
             if table.len() <= lid {
-                table.resize(lid + 1, crate::manager::NO_PORT);
+                table.resize(lid + 1, crate::plan::NO_PORT);
             }
             table[lid] = port;
             world.redirect_traffic(now);

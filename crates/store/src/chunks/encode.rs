@@ -4,8 +4,8 @@ use super::form::Writer;
 use super::{BLOCK, ChunksEncoded, MADE, WHAT, seconds};
 use crate::Error;
 use crate::binary::{begins_row, elements, field, header, int4, time};
-use crate::rollups::Kind;
-use crate::writer::copy::RowBuffer;
+use crate::copy::RowBuffer;
+use crate::rollup_kind::Kind;
 use bytes::{Buf, Bytes};
 use futures::{SinkExt, TryStreamExt};
 use std::collections::BTreeMap;
@@ -50,7 +50,7 @@ pub(super) async fn pack(
     transaction.execute(&removal, &[&numbers, &ids]).await.map_err(Error::sql(WHAT))?;
 
     let mut slice = Slice::new(kind, begin);
-    for group in ids.chunks(kind.group()) {
+    for group in ids.chunks(super::group_things(kind)) {
         read(transaction, &mut slice, group).await?;
         if slice.held >= HELD_BYTES {
             slice.write(transaction).await?;
@@ -69,7 +69,7 @@ pub(super) async fn pack(
 async fn read(transaction: &Transaction<'_>, slice: &mut Slice, ids: &[i32]) -> Result<(), Error> {
     let (kind, list) = (slice.kind, ids.iter().map(ToString::to_string).collect::<Vec<_>>());
     let columns: Vec<String> =
-        kind.catalogue().metrics().iter().map(|metric| crate::layout::shown(metric)).collect();
+        kind.catalogue().metrics().iter().map(|metric| crate::sql_parts::shown(metric)).collect();
     let query = format!(
         "COPY (SELECT {id}, time, source, {} FROM {} WHERE {id} = ANY ('{{{}}}'::integer[]) \
          AND time >= to_timestamp({}) AND time < to_timestamp({}) ORDER BY {id}, time) TO STDOUT (FORMAT binary)",

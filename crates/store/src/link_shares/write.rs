@@ -10,7 +10,7 @@ use super::progress::Due;
 use super::window::{ShareRow, Who};
 use super::{kind_name, system_time};
 use crate::Error;
-use crate::writer::copy::RowBuffer;
+use crate::copy::RowBuffer;
 
 const WHAT: &str = "writing shares of links";
 

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use super::objects::OBJECTS;
-use crate::{Database, Error, schema_version};
+use crate::{Database, Error};
 
 /// Tables of the schema public: OID, name, comment, storage options, interval of chunks.
 const TABLES: &str = "
@@ -43,9 +43,11 @@ const WIDTH: usize = 120;
 /// The database is not reachable, or it has no schema.
 pub async fn schema_text(database: &Database) -> Result<String, Error> {
     let client = database.connect().await?;
+    let version = client.query_one("SELECT max(version) FROM schema_migrations", &[]).await;
+    let version: i32 = version.map_err(Error::sql("reading the schema's version"))?.get(0);
     let mut text = format!(
         "-- The schema of version {}, as a new database has it. Written by `cargo xtask schema`; for reading only.\n",
-        schema_version()
+        version
     );
     let what = "reading the schema";
     for table in client.query(TABLES, &[]).await.map_err(Error::sql(what))? {

@@ -13,7 +13,7 @@ use super::keys::Keys;
 use super::row_rules::KnownRules;
 use super::{Failed, failed};
 use crate::link_shares::WINDOW;
-use crate::rollups::Kind;
+use crate::rollup_kind::Kind;
 
 /// Readings of one thing this far apart are one note.
 const TOGETHER: i64 = 60_000_000_000;

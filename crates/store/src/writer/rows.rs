@@ -7,9 +7,9 @@ use throughline_sample::Guid;
 use throughline_sample::catalogue::{self, Table};
 use throughline_sample::wire::{Batch, Event, LinkValues, Values};
 
-use super::copy::RowBuffer;
 use super::keys::Keys;
 use super::rows_trace::{clock_times, trace_times};
+use crate::copy::RowBuffer;
 
 /// How far ahead of this machine's clock a record may be. Beyond it is a broken clock, and each such hour
 /// would make a chunk that retention never reaches.

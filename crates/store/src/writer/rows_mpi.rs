@@ -2,9 +2,9 @@
 
 use throughline_sample::wire::Batch;
 
-use super::copy::RowBuffer;
 use super::keys::{Keys, small};
 use super::rows::{MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGIONS, MPI_TRAFFIC, Rows, stored};
+use crate::copy::RowBuffer;
 
 /// What rows of a rank, or of a job on a node, begin with.
 fn begin(row: &mut RowBuffer, time: i64, job: i32, place: i32) {

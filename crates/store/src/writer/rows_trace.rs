@@ -2,9 +2,9 @@
 
 use throughline_sample::wire::{Batch, MpiRankClock, MpiRankTrace};
 
-use super::copy::RowBuffer;
 use super::keys::{Keys, small};
 use super::rows::{MPI_CLOCK, MPI_TRACE, Rows, stored};
+use crate::copy::RowBuffer;
 
 /// UTC of each record, as its node had it.
 pub(super) fn trace_times(trace: &MpiRankTrace) -> impl Iterator<Item = i64> {

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use futures::SinkExt;
 use tokio_postgres::{Statement, Transaction};
 
-use super::copy::RowBuffer;
 use super::rows::TableSpec;
 use super::{COPY_CHUNK_BYTES, Failed, failed};
+use crate::copy::RowBuffer;
 
 /// Prepared statements of one connection.
 #[derive(Default)]

@@ -1,10 +1,10 @@
 //! `/fabric/{subnet}/groups`: multicast groups by their LID, and the tree of one to be laid over the map.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::subnet;
 use super::topology::Topology;
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

@@ -1,6 +1,5 @@
 //! `/fabric/{subnet}/links/{link}`: one link, its ends, counters, rates, events, contributors, jobs and routes.
 
-use super::super::error::ApiError;
 use super::super::events::EventResponse;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer, jobs};
@@ -9,6 +8,7 @@ use super::routes::Routes;
 use super::shares::last_contributors;
 use super::subnet;
 use super::topology::{Port, Topology};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

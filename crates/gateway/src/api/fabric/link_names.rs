@@ -1,10 +1,10 @@
 //! `/link-names/{name}`: the link that a name means which a person typed: `leaf1[5]`, `leaf1 5`, `leaf1 spine1`, a host with
 //! one cable, or a GUID and a port.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::topology::{Port, Topology};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::collections::BTreeSet;

@@ -18,10 +18,10 @@ pub use overlay::job;
 pub use shares::{end_name, labels, shares};
 
 use super::answer::{self, Body};
-use super::error::ApiError;
 use super::fresh::Fresh;
 use super::request::ApiRequest;
 use super::{Api, FRESH};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use load::Load;

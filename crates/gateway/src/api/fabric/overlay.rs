@@ -1,10 +1,10 @@
 //! `/fabric/{subnet}/jobs/{job}`: a job over the map: its adapters and the links between them.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer, jobs};
 use super::routes::Routes;
 use super::subnet;
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

@@ -1,11 +1,11 @@
 //! `/fabric/{subnet}/links/{link}/shares`: whose bytes were on a link, in both directions.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer, jobs};
 use super::link::{parse, place_of};
 use super::subnet;
 use super::topology::{Port, Topology};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::collections::HashMap;

@@ -1,8 +1,8 @@
 //! A topology as the API returns it, columns of nodes and links, and the places of its parts for other requests.
 
 use super::super::answer::Body;
-use super::super::error::ApiError;
 use super::shape::{Role, natural, places};
+use crate::api_error::ApiError;
 use serde::Serialize;
 use std::collections::HashMap;
 use throughline_query::fabric::{End, Link, Node, Version};

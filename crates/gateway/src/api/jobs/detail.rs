@@ -1,9 +1,9 @@
 //! `/jobs/{job}` and `/jobs/{job}/ranks`: one job, its hosts, operations and ranks.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::list::find;
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::collections::HashMap;

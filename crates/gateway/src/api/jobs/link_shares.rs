@@ -1,10 +1,10 @@
 //! `/jobs/{job}/link-shares`: a job's busiest links, its own part of them, and the others'.
 
-use super::super::error::ApiError;
 use super::super::fabric::{end_name, labels};
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::list::find;
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::collections::HashMap;

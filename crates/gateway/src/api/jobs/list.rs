@@ -1,8 +1,8 @@
 //! `/jobs`: jobs that run, of which one reading a second serves all requests, and jobs that ended, page by page.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer, page};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,8 @@
 //! `/job-names/{name}`: the job that a name means which a person typed.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;

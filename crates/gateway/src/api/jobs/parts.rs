@@ -1,9 +1,9 @@
 //! `/jobs/{job}/regions`, `/traffic` and `/link-peaks`: parts of a job that are read on request only.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::list::find;
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! `/jobs/{job}/trace`, its records by rank, `/jobs/{job}/pairs` and `/job-rates`: what `throughline job trace`, `matrix` and
 //! `top` show. What may be large comes in pages.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer, page};
 use super::list::find;
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;

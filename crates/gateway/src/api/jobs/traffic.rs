@@ -1,10 +1,10 @@
 //! `/jobs/{job}/matrix` and `/jobs/{job}/operations`: who sent how much to whom, and operations over time.
 
-use super::super::error::ApiError;
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
 use super::detail::places;
 use super::list::find;
+use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use throughline_mpit_bridge::frame::Welcome;
+use throughline_mpit_bridge::Welcome;
 use throughline_mpit_bridge::{Config, Limits, Receiver, Status};
 use throughline_sample::wire::Batch;
 use tokio::sync::mpsc;

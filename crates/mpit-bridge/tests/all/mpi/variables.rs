@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use throughline_mpit_bridge::Config;
-use throughline_mpit_bridge::frame::Welcome;
+use throughline_mpit_bridge::Welcome;
 
 fn driver(folder: &Path) -> PathBuf {
     let source = |name: &str| Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name);

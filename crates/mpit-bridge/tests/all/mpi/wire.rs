@@ -5,7 +5,7 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 use throughline_mpit_bridge::Config;
-use throughline_mpit_bridge::frame::Welcome;
+use throughline_mpit_bridge::Welcome;
 
 fn run(agent: &Agent, program: &Path, profile: &Path) -> Command {
     let mut command = Mpi::Open.run(4);

@@ -1,0 +1,48 @@
+//! Pieces of SQL, and the length of windows, that this crate and `throughline_query` use alike.
+
+use std::time::Duration;
+use throughline_sample::catalogue::{Metric, Table, Width};
+
+/// Length of the windows of `link_shares`, whose ends are multiples of it.
+pub const SHARE_WINDOW: Duration = Duration::from_secs(10);
+
+/// Whether rows name this counter in `saturated` while it stands at its end.
+#[must_use]
+pub fn has_saturation(metric: &Metric) -> bool {
+    metric.table == Table::IbPortCounters && matches!(metric.width, Width::Saturates(_))
+}
+
+/// SQL for the values of a metric's column as pages show them: of a counter at its end the largest value.
+#[must_use]
+pub fn shown(metric: &Metric) -> String {
+    match metric.end().filter(|_| has_saturation(metric)) {
+        Some(end) => format!(
+            "coalesce({name}, CASE WHEN '{name}' = ANY (saturated) THEN {end} END)",
+            name = metric.name
+        ),
+        None => metric.name.to_owned(),
+    }
+}
+
+/// Error counters of a fabric port that are summed as its errors.
+const ERRORS: [&str; 7] = [
+    "symbol_error",
+    "link_error_recovery",
+    "link_downed",
+    "receive_errors",
+    "transmit_discards",
+    "local_link_integrity_errors",
+    "excessive_buffer_overrun_errors",
+];
+
+/// The sum of what is there of the error counters, NULL where nothing is.
+pub fn errors_of(row: &str) -> String {
+    let all: Vec<String> = ERRORS.iter().map(|name| format!("{row}.{name}")).collect();
+    let sum: Vec<String> = all.iter().map(|name| format!("coalesce({name}, 0)")).collect();
+    format!("CASE WHEN num_nonnulls({}) > 0 THEN {} END", all.join(", "), sum.join(" + "))
+}
+
+/// A time as SQL. A constant, not a parameter: chunks outside of a range are then no part of the plan.
+pub fn moment(milliseconds: i64) -> String {
+    format!("(TIMESTAMPTZ 'epoch' + INTERVAL '{milliseconds} milliseconds')")
+}
