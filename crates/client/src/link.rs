@@ -50,7 +50,8 @@ pub struct Arguments {
     /// Which server.
     #[command(flatten)]
     pub connection: Connection,
-    /// Which link: an end with its port, two nodes, a host with one cable, or a GUID and a port
+    /// Which link: an end with its port, two nodes, a host with one cable, the GUID of
+    /// an adapter's port, or a node's GUID and a port
     #[arg(value_name = "NAME", required = true)]
     pub name: Vec<String>,
     /// End of the time that is shown: 2026-11-20T08:00:00Z, or an age as 2h [default: now]

@@ -1,8 +1,8 @@
 //! The golden frames, and frames that are wrong.
 
 use super::*;
-use crate::welcome::{Tracing, Welcome};
 use crate::welcome::frame;
+use crate::welcome::{Tracing, Welcome};
 use proptest::prelude::*;
 
 /// Bytes of a golden frame.

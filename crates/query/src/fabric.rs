@@ -181,6 +181,17 @@ pub async fn nodes(client: &Client, subnet: i32, at: At) -> Result<Vec<Node>, Er
     Ok(rows.iter().map(node).collect())
 }
 
+/// Ports that have this GUID (`0x` and 16 digits) at a time, by their number in the tables: of an adapter one of its ports, of
+/// a switch all of them.
+///
+/// # Errors
+/// The database's.
+pub async fn ports_of_guid(client: &Client, guid: &str, at: At) -> Result<Vec<i32>, Error> {
+    let sql = format!("SELECT port_id FROM ib_port p WHERE port_guid = $1 AND {}", at.valid("p"));
+    let rows = client.query(&sql, &[&guid]).await.map_err(Error::sql("looking for a port's GUID"))?;
+    Ok(rows.iter().map(|row| row.get(0)).collect())
+}
+
 /// The cables of a subnet at a time.
 ///
 /// # Errors

@@ -1,5 +1,6 @@
 //! `/search`: nodes of fabrics, hosts and jobs by what people know of them.
 
+use super::fabric::guid_with_port;
 use super::request::ApiRequest;
 use super::{Api, answer};
 use crate::api_error::ApiError;
@@ -8,6 +9,9 @@ use axum::response::Response;
 use serde::Serialize;
 use std::sync::Arc;
 use throughline_query::search::{self, Found};
+
+/// Digits of a whole GUID.
+const GUID_CHARACTERS: usize = 16;
 
 #[derive(Serialize)]
 struct Search {
@@ -34,6 +38,9 @@ pub async fn search(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
         let remedy = "give q: part of a name, a GUID, a LID, or a job's key or id";
         return Err(ApiError::parameter("q", "nothing to search for", remedy));
     };
+    // A GUID as people paste it, perhaps with a port; part of one stays as it is.
+    let typed_guid = guid_with_port(word).filter(|_| word.len() >= GUID_CHARACTERS);
+    let word = typed_guid.as_deref().unwrap_or(word);
     let mut found =
         api.query(async |client| Ok(search::search(client, word, limit as i64 + 1).await?)).await?;
     let is_complete = found.len() <= limit;

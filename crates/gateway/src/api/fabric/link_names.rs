@@ -1,5 +1,5 @@
 //! `/link-names/{name}`: the link that a name means which a person typed: `leaf1[5]`, `leaf1 5`, `leaf1 spine1`, a host with
-//! one cable, or a GUID and a port.
+//! one cable, the GUID of an adapter's port, or a node's GUID and a port.
 
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
@@ -7,11 +7,13 @@ use super::topology::{Port, Topology};
 use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use throughline_api::link_shares::LinkName;
 use throughline_query::fabric;
+use throughline_query::time::At;
 use throughline_sample::admission::is_deceptive;
+use tokio_postgres::Client;
 
 /// Most candidates in a message, and longest name of one, characters.
 const CANDIDATES_MAX: usize = 5;
@@ -20,6 +22,9 @@ const NAME_CHARACTERS: usize = 80;
 /// Longest name, bytes, and most blanks at which it is split into two ends: each is looked for among all links.
 const NAME_BYTES: usize = 300;
 const BLANKS: usize = 8;
+
+/// GUIDs looked up for one name: it has two ends.
+const GUIDS_MAX: usize = 2;
 
 /// Similarity (Jaro-Winkler, 0 to 1) below which a name is no suggestion.
 const SIMILAR: f64 = 0.7;
@@ -32,18 +37,18 @@ pub async fn link_name(State(api): State<Arc<Api>>, request: ApiRequest) -> Resu
         let message = format!("a name of more than {NAME_BYTES} bytes");
         return Err(ApiError::parameter("name", message, "name an end as leaf1[5], or two nodes"));
     }
-    let (prefixes, topologies) = api
+    let name = request.path("name");
+    let (prefixes, topologies, ports) = api
         .query(async |client| {
             let (mut prefixes, mut topologies) = (Vec::new(), Vec::new());
             for subnet in fabric::subnets(client).await? {
                 topologies.push(api.topology(client, &subnet, at).await?);
                 prefixes.push(subnet.prefix);
             }
-            Ok((prefixes, topologies))
+            Ok((prefixes, topologies, PortGuids::read(client, name, at).await?))
         })
         .await?;
-    let name = request.path("name");
-    let found = find(&topologies, name)?;
+    let found = find(&topologies, &ports, name)?;
     let topology = &topologies[found.subnet];
     let [a, b] = topology.ends[found.link];
     let (from, to) = if found.from_a { (a, b) } else { (b, a) };
@@ -64,23 +69,63 @@ struct Found {
 }
 
 /// One end as it was typed.
+#[derive(Clone)]
 struct TypedEnd<'a> {
     node: &'a str,
     port: Option<i32>,
+    /// `node`, where it is a GUID.
+    guid: Option<String>,
 }
 
-fn find(topologies: &[Arc<Topology>], name: &str) -> Result<Found, ApiError> {
+impl<'a> TypedEnd<'a> {
+    fn new(node: &'a str, port: Option<i32>) -> TypedEnd<'a> {
+        TypedEnd { node, port, guid: guid(node) }
+    }
+}
+
+/// The GUIDs in a name, each with the ports that have it, by their number in the tables.
+#[derive(Default)]
+struct PortGuids(BTreeMap<String, BTreeSet<i32>>);
+
+impl PortGuids {
+    async fn read(client: &Client, name: &str, at: At) -> Result<PortGuids, ApiError> {
+        let single = ends(name).into_iter();
+        let typed = single.chain(pairs(name).into_iter().flatten());
+        let guids: BTreeSet<String> = typed.filter_map(|end| end.guid).collect();
+        let mut ports = BTreeMap::new();
+        for guid in guids.into_iter().take(GUIDS_MAX) {
+            let of_guid = fabric::ports_of_guid(client, &guid, at).await?;
+            ports.insert(guid, of_guid.into_iter().collect());
+        }
+        Ok(PortGuids(ports))
+    }
+
+    /// Whether the port's GUID was typed.
+    fn names(&self, end: &TypedEnd<'_>, port: Port) -> bool {
+        end.guid.as_ref().and_then(|guid| self.0.get(guid)).is_some_and(|ports| ports.contains(&port.id))
+    }
+}
+
+fn find(topologies: &[Arc<Topology>], ports: &PortGuids, name: &str) -> Result<Found, ApiError> {
     let name = name.trim();
     let mut all: BTreeSet<Found> = BTreeSet::new();
     for (subnet, topology) in topologies.iter().enumerate() {
         for [one, other] in pairs(name) {
-            all.extend(between(topology, &one, &other).map(|(link, from_a)| Found { subnet, link, from_a }));
+            all.extend(between(topology, ports, &one, &other).map(|(link, from_a)| Found {
+                subnet,
+                link,
+                from_a,
+            }));
         }
     }
     if all.is_empty() {
         for (subnet, topology) in topologies.iter().enumerate() {
             for end in ends(name) {
-                all.extend(at_end(topology, &end).map(|(link, from_a)| Found { subnet, link, from_a }));
+                all.extend(at_end(topology, ports, &end).map(|(link, from_a)| Found {
+                    subnet,
+                    link,
+                    from_a,
+                }));
             }
         }
     }
@@ -88,7 +133,7 @@ fn find(topologies: &[Arc<Topology>], name: &str) -> Result<Found, ApiError> {
     let links: BTreeSet<(usize, usize)> = all.iter().map(|found| (found.subnet, found.link)).collect();
     match (all.first(), links.len()) {
         (Some(found), 1) => Ok(*found),
-        (None, _) => Err(nothing(topologies, name)),
+        (None, _) => Err(nothing(topologies, ports, name)),
         (Some(_), count) => Err(several(topologies, name, &all, count)),
     }
 }
@@ -96,12 +141,12 @@ fn find(topologies: &[Arc<Topology>], name: &str) -> Result<Found, ApiError> {
 /// The ways in which a text is one end: with a port in brackets, behind a blank, a slash or a point, or without one.
 fn ends(text: &str) -> Vec<TypedEnd<'_>> {
     let text = text.trim();
-    let mut ends = vec![TypedEnd { node: text, port: None }];
+    let mut ends = vec![TypedEnd::new(text, None)];
     let bracket = text.strip_suffix(']').and_then(|text| text.rsplit_once('['));
     let separated = [" port ", " ", "/", ".", ":"].into_iter().filter_map(|by| text.rsplit_once(by));
     for (node, port) in bracket.into_iter().chain(separated) {
         if let Ok(port) = port.trim().parse() {
-            ends.push(TypedEnd { node: node.trim(), port: Some(port) });
+            ends.push(TypedEnd::new(node.trim(), Some(port)));
         }
     }
     ends.retain(|end| !end.node.is_empty());
@@ -114,35 +159,60 @@ fn pairs(text: &str) -> Vec<[TypedEnd<'_>; 2]> {
     let marked = [" - ", " → ", " -> ", "→", "->", "--"].into_iter().filter_map(|mark| text.split_once(mark));
     let mut pairs = Vec::new();
     for (one, other) in marked.chain(places) {
-        for first in ends(one) {
+        for first in &ends(one) {
             for second in ends(other) {
-                pairs.push([TypedEnd { ..first }, second]);
+                pairs.push([first.clone(), second]);
             }
         }
     }
     pairs
 }
 
+/// A GUID as it is stored, `0x` and 16 digits: from that form in any case, 16 digits, or four groups with colons.
+pub fn guid(text: &str) -> Option<String> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = match text.strip_prefix("0x") {
+        Some(digits) => digits.to_owned(),
+        None if text.len() == 16 => text,
+        None => {
+            let groups: Vec<&str> = text.split(':').collect();
+            if groups.len() != 4 || groups.iter().any(|group| group.len() != 4) {
+                return None;
+            }
+            groups.concat()
+        }
+    };
+    let is_hexadecimal =
+        !digits.is_empty() && digits.len() <= 16 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_hexadecimal.then(|| format!("0x{digits:0>16}"))
+}
+
+/// The GUID in a text that is one, alone or with a port.
+pub fn guid_with_port(text: &str) -> Option<String> {
+    ends(text).into_iter().find_map(|end| end.guid)
+}
+
 /// Nodes that a text names: by description, its first word, host or GUID.
-fn is_named(topology: &Topology, node: usize, text: &str) -> bool {
+fn is_named(topology: &Topology, node: usize, end: &TypedEnd<'_>) -> bool {
     let nodes = &topology.columns.nodes;
     let name = &nodes.name[node];
-    let is = |known: &str| known.eq_ignore_ascii_case(text);
+    let is = |known: &str| known.eq_ignore_ascii_case(end.node);
     is(name)
-        || is(&nodes.guid[node])
+        || end.guid.as_ref().is_some_and(|guid| *guid == nodes.guid[node])
         || nodes.host[node].as_deref().is_some_and(is)
         || name.split(' ').next().is_some_and(is) && topology.kind(node) != "switch"
 }
 
-fn is_end(topology: &Topology, port: Port, end: &TypedEnd<'_>) -> bool {
-    end.port.is_none_or(|number| number == port.number) && is_named(topology, port.node, end.node)
+fn is_end(topology: &Topology, ports: &PortGuids, port: Port, end: &TypedEnd<'_>) -> bool {
+    end.port.is_none_or(|number| number == port.number)
+        && (is_named(topology, port.node, end) || ports.names(end, port))
 }
 
 /// Links with this end.
-fn at_end(topology: &Topology, end: &TypedEnd<'_>) -> impl Iterator<Item = (usize, bool)> {
+fn at_end(topology: &Topology, ports: &PortGuids, end: &TypedEnd<'_>) -> impl Iterator<Item = (usize, bool)> {
     topology.ends.iter().enumerate().flat_map(move |(link, [a, b])| {
-        let is_a = is_end(topology, *a, end).then_some((link, true));
-        let is_b = is_end(topology, *b, end).then_some((link, false));
+        let is_a = is_end(topology, ports, *a, end).then_some((link, true));
+        let is_b = is_end(topology, ports, *b, end).then_some((link, false));
         is_a.into_iter().chain(is_b)
     })
 }
@@ -150,13 +220,14 @@ fn at_end(topology: &Topology, end: &TypedEnd<'_>) -> impl Iterator<Item = (usiz
 /// Links from one end to another.
 fn between(
     topology: &Topology,
+    ports: &PortGuids,
     one: &TypedEnd<'_>,
     other: &TypedEnd<'_>,
 ) -> impl Iterator<Item = (usize, bool)> {
     topology.ends.iter().enumerate().filter_map(move |(link, [a, b])| {
-        if is_end(topology, *a, one) && is_end(topology, *b, other) {
+        if is_end(topology, ports, *a, one) && is_end(topology, ports, *b, other) {
             Some((link, true))
-        } else if is_end(topology, *b, one) && is_end(topology, *a, other) {
+        } else if is_end(topology, ports, *b, one) && is_end(topology, ports, *a, other) {
             Some((link, false))
         } else {
             None
@@ -185,7 +256,7 @@ fn described(topologies: &[Arc<Topology>], found: &Found) -> String {
     format!("{} to {}", plain(&port_name(topology, from)), plain(&port_name(topology, to)))
 }
 
-fn nothing(topologies: &[Arc<Topology>], name: &str) -> ApiError {
+fn nothing(topologies: &[Arc<Topology>], ports: &PortGuids, name: &str) -> ApiError {
     let message = format!("no link {}", plain(name));
     if topologies.iter().all(|topology| topology.ends.is_empty()) {
         let remedy = "no crawler has sent a fabric yet; start `throughline-fabric` on a node of the fabric";
@@ -195,15 +266,15 @@ fn nothing(topologies: &[Arc<Topology>], name: &str) -> ApiError {
     let typed = ends(name);
     for topology in topologies {
         for end in &typed {
-            let node = TypedEnd { node: end.node, port: None };
-            let ports: Vec<String> = at_end(topology, &node)
+            let node = TypedEnd { port: None, ..end.clone() };
+            let cabled: Vec<String> = at_end(topology, ports, &node)
                 .take(CANDIDATES_MAX)
                 .map(|(link, is_a)| plain(&port_name(topology, topology.ends[link][usize::from(!is_a)])))
                 .collect();
-            if !ports.is_empty() {
+            if !cabled.is_empty() {
                 return ApiError::not_found(
                     message,
-                    &format!("{} has cables at {}", plain(end.node), ports.join(", ")),
+                    &format!("{} has cables at {}", plain(end.node), cabled.join(", ")),
                 );
             }
         }
@@ -219,7 +290,7 @@ fn nothing(topologies: &[Arc<Topology>], name: &str) -> ApiError {
     near.truncate(CANDIDATES_MAX);
     let near: Vec<String> = near.into_iter().map(|(_, name)| plain(name)).collect();
     match near.is_empty() {
-        true => ApiError::not_found(message, "name an end as leaf1[5], two nodes, or a GUID and a port"),
+        true => ApiError::not_found(message, "name an end as leaf1[5], two nodes, or a port's GUID"),
         false => ApiError::not_found(message, &format!("the nearest nodes: {}", near.join(", "))),
     }
 }

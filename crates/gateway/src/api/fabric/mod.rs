@@ -13,7 +13,7 @@ pub mod topology;
 
 pub use group::{group, groups};
 pub use link::link;
-pub use link_names::link_name;
+pub use link_names::{guid_with_port, link_name};
 pub use overlay::job;
 pub use shares::{end_name, labels, shares};
 

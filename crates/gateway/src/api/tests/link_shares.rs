@@ -218,6 +218,10 @@ async fn links_are_found_by_what_people_type() {
     let host =
         json!({"subnet": SUBNET, "link": format!("{}.1", seed::guid(N2)), "name": "n2 mlx5_0[1] - leaf1[1]"});
     let guid = seed::guid(LEAF_1);
+    // An adapter's port has a GUID of its own, which `ibstat` and the metrics name.
+    let port_guid = seed::guid(N2 + 0x1000);
+    let digits = &port_guid[2..];
+    let grouped = [0, 4, 8, 12].map(|at| &digits[at..at + 4]).join(":");
     for (typed, expected) in [
         ("leaf1[3]", &leaf),
         ("LEAF1 3", &leaf),
@@ -227,6 +231,19 @@ async fn links_are_found_by_what_people_type() {
         ("leaf1[3] - spine[1]", &leaf),
         (&format!("{guid}.3"), &leaf),
         (&format!("{guid}/3"), &leaf),
+        (&format!("{guid}[3]"), &leaf),
+        (&format!("{} 3", guid.to_uppercase()), &leaf),
+        (&port_guid, &host),
+        (&port_guid[2..].to_uppercase(), &host),
+        (&format!("{port_guid}.1"), &host),
+        (&format!("{port_guid} port 1"), &host),
+        (&format!("{port_guid} leaf1"), &host),
+        (
+            &format!("leaf1 - {port_guid}"),
+            &json!({"subnet": SUBNET, "link": format!("{guid}.1"), "name": "leaf1[1] - n2 mlx5_0[1]"}),
+        ),
+        (&format!("{}.1", seed::guid(N2)), &host),
+        (&grouped, &host),
         ("spine leaf1", &spine),
         ("spine -> leaf1", &spine),
         ("n2", &host),
@@ -241,6 +258,8 @@ async fn links_are_found_by_what_people_type() {
         ("leaf1", "409 ambiguous", "leaf1 fits 3 links: leaf1[1] to n2 mlx5_0[1], "),
         ("leaf1 9", "404 not_found", "leaf1 has cables at leaf1[1], leaf1[2], leaf1[3]"),
         ("laef1[3]", "404 not_found", "the nearest nodes: leaf1, leaf2"),
+        (&format!("{port_guid} 2"), "404 not_found", &format!("{port_guid} has cables at n2 mlx5_0[1]")),
+        ("0x00000000deadbeef", "404 not_found", ""),
         ("zzz", "404 not_found", "name an end as leaf1[5]"),
     ] {
         let said = refused(&router, &format!("/link-names/{}", percent(typed))).await;

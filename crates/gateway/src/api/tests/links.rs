@@ -186,6 +186,11 @@ async fn search_by_name_guid_lid_and_key() {
     assert_eq!(search("leaf").await, ["switch leaf1", "switch leaf2"]);
     assert_eq!(search("N2").await, ["host n2", "adapter n2 mlx5_0"]);
     assert_eq!(search(&seed::guid(LEAF_2)).await, ["switch leaf2"]);
+    // An adapter's port has a GUID of its own.
+    let port_guid = seed::guid(N2 + 0x1000);
+    for typed in [port_guid.as_str(), &port_guid.to_uppercase(), &port_guid[2..], &format!("{port_guid}.1")] {
+        assert_eq!(search(typed).await, ["adapter n2 mlx5_0"], "{typed}");
+    }
     assert_eq!(search("3").await[0], "switch spine", "a LID before names that have the digit");
     assert_eq!(search("slurm:2").await, ["job name2"]);
     assert_eq!(search("nowhere").await, Vec::<String>::new());

@@ -4,8 +4,9 @@ import type { Load } from '../api/client.ts'
 import { WHOLE, around, cameraOf, cameraText, mapping, pan, zoomAt } from './camera.ts'
 import { fixture } from './fixture.ts'
 import { drawLabels, rows } from './labels.ts'
+import { matches } from '../text.ts'
 import { layout } from './layout.ts'
-import { findLink, findNode, linkId, linkName, openLeaves, pickOf, stepsOf, toggled, valuesOf, worstFirst } from './model.ts'
+import { findLink, findNode, isGuid, linkId, linkName, linkText, openLeaves, pickOf, stepsOf, toggled, valuesOf, worstFirst } from './model.ts'
 import { emphasise, halves, isPlaced, lanes, linksOf, marks, pickAt } from './picture.ts'
 import { DIM, HALF, LIT, MARK, PLAIN } from './scene.ts'
 
@@ -168,6 +169,15 @@ describe('model', () => {
     expect(findNode(topology, '0x0000000000000010')).toBe(16)
     expect(pickOf(topology, null, '0x0000000000000010')).toEqual({ node: 16 })
     expect(pickOf(topology, 'gone.1', 'gone')).toBe(null)
+  })
+  it('is searched by GUIDs as well as names', () => {
+    expect(matches(linkText(topology, 10), 'LEAF0 spine1')).toBe(true)
+    expect(matches(linkText(topology, 10), '0x0000000000000008.5')).toBe(true)
+    expect(matches(linkText(topology, 10), '0x000000000000000d')).toBe(true)
+    expect(matches(linkText(topology, 10), '0x0000000000000008.6')).toBe(false)
+    for (const text of ['0x506b4b0300a1b2c3', '506B4B0300A1B2C3', '506b:4b03:00a1:b2c3', '0x506b4b0300a1b2c3.1', '0x506b4b0300a1b2c3[1]'])
+      expect(isGuid(text), text).toBe(true)
+    for (const text of ['', 'leaf0', 'cafe', 'leaf0[5]', '0x506b4b0300a1b2c3 leaf0']) expect(isGuid(text), text).toBe(false)
   })
   it('colours nothing by the load of another topology', () => {
     expect(stepsOf(topology, load('v0'), 'waiting').b[0]).toBe(0)

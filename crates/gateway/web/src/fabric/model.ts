@@ -17,6 +17,16 @@ export function linkName(topology: Topology, i: number): string {
   return `${name[a[i] as number]}[${port_a[i]}] – ${name[b[i] as number]}[${port_b[i]}]`
 }
 
+/** What the filter of links looks in: names of both ends, and their nodes' GUIDs with the port. */
+export function linkText(topology: Topology, i: number): string {
+  const { a, b, port_a, port_b } = topology.links
+  const { guid } = topology.nodes
+  return `${linkName(topology, i)} ${guid[a[i] as number]}.${port_a[i]} ${guid[b[i] as number]}.${port_b[i]}`
+}
+
+/** Whether a text is a whole GUID, perhaps with a port: the server knows those of adapters' ports. */
+export const isGuid = (text: string) => /^(0x[0-9a-f]{1,16}|[0-9a-f]{16}|[0-9a-f]{4}(:[0-9a-f]{4}){3})( port |[ ./:[])?\d{0,3}]?$/i.test(text)
+
 /** Place of a node by its GUID, of a link by GUID.PORT of either end. */
 export function findNode(topology: Topology, guid: string | null): number | null {
   const i = guid === null ? -1 : topology.nodes.guid.indexOf(guid)

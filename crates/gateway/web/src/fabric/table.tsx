@@ -1,10 +1,10 @@
 // All links as a table, the worst first: what the map shows, for whoever reads rather than looks.
-import { useMemo, useState } from 'preact/hooks'
-import type { Load, Topology } from '../api/client.ts'
+import { useEffect, useMemo, useState } from 'preact/hooks'
+import { type LinkName, type Load, type Topology, address, fetchJson } from '../api/client.ts'
 import { type Quantity, step } from '../colour.ts'
 import type { Preferences } from '../shell/preferences.ts'
 import { matches, rate, short, used } from '../text.ts'
-import { type Values, linkName, valuesOf, worstFirst } from './model.ts'
+import { type Values, findLink, isGuid, linkName, linkText, valuesOf, worstFirst } from './model.ts'
 import type { Pick } from './picture.ts'
 import { Swatch } from './swatch.tsx'
 
@@ -24,16 +24,16 @@ interface Props {
 export function LinkTable({ topology, load, quantity, preferences, own, choose }: Props) {
   const [words, setWords] = useState('')
   const values = useMemo(() => own ?? (load === undefined ? undefined : valuesOf(load, quantity)), [load, quantity, own])
-  const order = useMemo(() => {
-    const all = values === undefined ? topology.links.a.map((_, i) => i) : worstFirst(values)
-    return words.trim() === '' ? all : all.filter((i) => matches(linkName(topology, i), words.trim()))
-  }, [topology, values, words])
+  const all = useMemo(() => (values === undefined ? topology.links.a.map((_, i) => i) : worstFirst(values)), [topology, values])
+  const here = useMemo(() => (words.trim() === '' ? all : all.filter((i) => matches(linkText(topology, i), words.trim()))), [topology, all, words])
+  const named = useNamed(topology, here.length === 0 ? words.trim() : '')
+  const order = named === null ? here : [named]
   const format = (value: number | null | undefined) => (quantity === 'errors' ? short(value, '/s') : used(value))
   const [out, back] = quantity === 'errors' ? ['At first end', 'At second end'] : ['First to second', 'Second to first']
   return (
     <div class="scroll" data-testid="links">
       <label class="filter">
-        Filter <input type="search" value={words} onInput={(e) => setWords(e.currentTarget.value)} placeholder="names of ends" />
+        Filter <input type="search" value={words} onInput={(e) => setWords(e.currentTarget.value)} placeholder="names of ends, GUIDs" />
       </label>
       <table>
         <caption>
@@ -76,4 +76,22 @@ export function LinkTable({ topology, load, quantity, preferences, own, choose }
       </table>
     </div>
   )
+}
+
+/** The link that the server finds by a GUID which the topology here does not have: that of an adapter's port. */
+function useNamed(topology: Topology, words: string): number | null {
+  const [named, setNamed] = useState<number | null>(null)
+  useEffect(() => {
+    setNamed(null)
+    if (!isGuid(words)) return undefined
+    const stop = new AbortController()
+    const find = async () => {
+      // Of another subnet, of none, or of several: nothing is shown.
+      const found = await fetchJson<LinkName>(address(`/link-names/${encodeURIComponent(words)}`), stop.signal).catch(() => null)
+      if (!stop.signal.aborted && found?.subnet === topology.subnet) setNamed(findLink(topology, found.link))
+    }
+    void find()
+    return () => stop.abort()
+  }, [topology, words])
+  return named
 }
