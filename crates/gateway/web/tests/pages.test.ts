@@ -1,6 +1,7 @@
 // Every page opens with rows and names and without errors; wrong addresses show what is wrong with them.
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import type { JobDetail, JobState } from '../src/api/client.ts'
 import { mapDrawn, nameless, query, tab, until, launch } from './browser.ts'
 
 const JOB = 'slurm:41.0@1000'
@@ -131,6 +132,33 @@ describe('the way around', () => {
     await last.scrollIntoViewIfNeeded()
     await until('the end is new', async () => Number.parseFloat((await last.innerText()).match(/([\d.]+) s/)?.[1] ?? '0') >= 3)
     expect(await last.innerText()).toContain('slurm:99.0@1000')
+    expect(errors).toEqual([])
+    await close()
+  })
+
+  it('names the state of a job as the API does', async () => {
+    const { page, errors, close } = await tab(browser, '/nodes')
+    // A job in each state, in place of those of the site.
+    const all: Record<JobState, true> = { running: true, silent: true, lost: true, ended: true }
+    const states = Object.keys(all)
+    await page.route('**/api/v1/jobs?*', async (route) => {
+      const answer = await route.fetch()
+      const body = (await answer.json()) as { jobs: { job_key: string }[] }
+      const jobs = states.map((state, i) => ({ ...body.jobs[0], job_key: `slurm:${i}.0@1000`, state }))
+      return route.fulfill({ response: answer, json: { ...body, jobs } })
+    })
+    await page.getByRole('link', { name: 'Jobs' }).click()
+    await rows(page, 'jobs').nth(states.length - 1).waitFor()
+    for (const [i, state] of states.entries()) {
+      const shown = page.locator('[data-testid=jobs] tbody tr', { hasText: `slurm:${i}.0@1000` }).locator('.state')
+      expect(await shown.allInnerTexts()).toEqual([state])
+    }
+    // And the page of a real one.
+    await page.unrouteAll({ behavior: 'wait' })
+    await page.goto(new URL(JOB_PATH, page.url()).href)
+    const job = (await (await page.request.get(new URL(`/api/v1/jobs/${encodeURIComponent(JOB)}`, page.url()).href)).json()) as JobDetail
+    await page.locator('.state').first().waitFor()
+    expect(await page.locator('.state').first().innerText()).toBe(job.job.state)
     expect(errors).toEqual([])
     await close()
   })

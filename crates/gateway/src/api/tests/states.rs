@@ -3,6 +3,7 @@
 use super::seed::{self, Run, START_MS};
 use super::*;
 use std::collections::BTreeMap;
+use throughline_api::JobState;
 
 /// What happened to a job: its number, when it began and ended (seconds before now), how a rank ended, when a node last
 /// reported it (minutes before now), and the state that all surfaces must show.
@@ -94,4 +95,14 @@ async fn jobs_running_knows_the_past() {
         let rows = reader.query(sql, &[&at]).await.unwrap();
         assert_eq!(rows.iter().map(|row| row.get::<_, i32>(0)).collect::<Vec<_>>(), expected, "{seconds}");
     }
+}
+
+#[test]
+fn the_contract_lists_every_state() {
+    let listed = &schema::OPENAPI["components"]["schemas"]["Job"]["properties"]["state"]["enum"];
+    let listed: Vec<&str> = listed.as_array().unwrap().iter().map(|state| state.as_str().unwrap()).collect();
+    let (mut listed, mut all) = (listed, JobState::ALL.map(JobState::as_str));
+    listed.sort_unstable();
+    all.sort_unstable();
+    assert_eq!(listed, all);
 }
