@@ -4,14 +4,13 @@
 //! MPICH's those of 4.x (maint/tuning/coll/mpir/generic.json). Both look at the number of ranks and at bytes. A predefined,
 //! commutative operation and contiguous data are taken for granted.
 
+mod gather_tables;
 mod tables;
 
 use super::plan::Plan;
 use super::{Call, Operation};
-use tables::{
-    ALLGATHER, ALLGATHERV, ALLREDUCE, ALLTOALL, ALLTOALLV, BARRIER, BCAST, GATHER, REDUCE, REDUCE_SCATTER,
-    REDUCE_SCATTER_BLOCK, SCATTER,
-};
+use gather_tables::{ALLGATHER, ALLGATHERV, GATHER, SCATTER};
+use tables::{ALLREDUCE, ALLTOALL, ALLTOALLV, BARRIER, BCAST, REDUCE, REDUCE_SCATTER, REDUCE_SCATTER_BLOCK};
 
 /// A library whose decisions are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
