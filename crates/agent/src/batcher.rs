@@ -7,7 +7,7 @@ use crate::latest::LastValues;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{Clock, SelfFigures, boot_id};
+use throughline_daemon::{Clock, SelfMetrics, boot_id};
 use throughline_delivery::SpoolSection;
 use throughline_sample::Message;
 use throughline_sample::admission::Rejection;
@@ -55,10 +55,10 @@ fn microseconds_since_boot() -> u64 {
     time.map_or(0, |t| u64::try_from(t.tv_sec() * 1_000_000 + t.tv_nsec() / 1000).unwrap_or(0))
 }
 
-/// Name in figures of what is left out of the spool because it fills up.
+/// Name in metrics of what is left out of the spool because it fills up.
 const TRACES: &str = "trace";
 
-/// The reason in figures of records that fit into no entry, as [`Rejection::Size`] names it.
+/// The reason in metrics of records that fit into no entry, as [`Rejection::Size`] names it.
 const SIZE: &str = Rejection::Size.reason();
 
 /// Above these the spool gets no more records of trace mode: the rest of it is for what is sent always.
@@ -87,15 +87,15 @@ impl TraceSpace {
 pub struct Batcher {
     sender: Sender,
     last: Arc<LastValues>,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     inputs: StreamMap<&'static str, ReceiverStream<Batch>>,
     row_rules: BTreeMap<&'static str, RowRules>,
 }
 
 impl Batcher {
     /// A batcher without inputs.
-    pub fn new(sender: Sender, last: Arc<LastValues>, figures: SelfFigures) -> Self {
-        Self { sender, last, figures, inputs: StreamMap::new(), row_rules: BTreeMap::new() }
+    pub fn new(sender: Sender, last: Arc<LastValues>, metrics: SelfMetrics) -> Self {
+        Self { sender, last, metrics, inputs: StreamMap::new(), row_rules: BTreeMap::new() }
     }
 
     /// By which rules each source's readings become rows; its rounds report them.
@@ -121,7 +121,7 @@ impl Batcher {
                         for round in &mut fragment.coverage {
                             round.row_rules = self.row_rules.get(source).copied();
                         }
-                        self.figures.add(source, &RECORDS, records(&fragment) as u64);
+                        self.metrics.add(source, &RECORDS, records(&fragment) as u64);
                         self.last.observe(&fragment);
                         gathering.add(fragment);
                         gathering.is_large()
@@ -139,17 +139,17 @@ impl Batcher {
 
     fn append(&mut self, spool: &Spool, taken: Taken, space: TraceSpace) {
         if taken.too_large > 0 {
-            if self.figures.get(SIZE, &REJECTED_RECORDS).is_none() {
+            if self.metrics.get(SIZE, &REJECTED_RECORDS).is_none() {
                 tracing::warn!(
                     records = taken.too_large,
                     "records larger than {RECORD_BYTES_MAX} bytes are rejected, each alone; counted from now on in rejected_records"
                 );
             }
-            self.figures.add(SIZE, &REJECTED_RECORDS, taken.too_large);
+            self.metrics.add(SIZE, &REJECTED_RECORDS, taken.too_large);
         }
         for ready in taken.ready {
             if ready.is_trace() && !space.is_left(spool) {
-                self.figures.add(TRACES, &DROPPED_RECORDS, records(&ready.batch) as u64);
+                self.metrics.add(TRACES, &DROPPED_RECORDS, records(&ready.batch) as u64);
                 continue;
             }
             let Ready { mut batch, class } = ready;
@@ -176,8 +176,8 @@ mod tests {
     #[tokio::test]
     async fn records_of_all_sources_reach_the_spool_in_order() {
         let spool = Spool::in_memory(throughline_spool::Config::default()).unwrap();
-        let figures = SelfFigures::default();
-        let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), figures.clone());
+        let metrics = SelfMetrics::default();
+        let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), metrics.clone());
         let (one, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
         batcher.input("one", receiver);
         let (two, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
@@ -204,15 +204,15 @@ mod tests {
         assert_eq!(times, (0..20).collect::<Vec<i64>>());
         assert_eq!(jobs, 1);
         assert!(orders.windows(2).all(|pair| pair[0] < pair[1]), "{orders:?}");
-        assert_eq!(figures.get("one", &RECORDS), Some(20.0));
-        assert_eq!(figures.get("two", &RECORDS), Some(2.0));
+        assert_eq!(metrics.get("one", &RECORDS), Some(20.0));
+        assert_eq!(metrics.get("two", &RECORDS), Some(2.0));
     }
 
     #[tokio::test]
     async fn a_spool_that_fills_up_gets_no_traces() {
         let spool = Spool::in_memory(throughline_spool::Config::default()).unwrap();
-        let figures = SelfFigures::default();
-        let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), figures.clone());
+        let metrics = SelfMetrics::default();
+        let mut batcher = Batcher::new(Sender::new("n1"), Arc::default(), metrics.clone());
         let ready = || {
             let mut gathering = Gathering::default();
             gathering.add(Batch { mpi_traces: vec![Default::default(); 300], ..sample(1) });
@@ -221,7 +221,7 @@ mod tests {
         batcher.append(&spool, ready(), SPACE);
         assert_eq!(spool.stats().appended_entries, 2);
         batcher.append(&spool, ready(), SPACE);
-        assert_eq!((spool.stats().appended_entries, figures.get(TRACES, &DROPPED_RECORDS)), (3, Some(300.0)));
+        assert_eq!((spool.stats().appended_entries, metrics.get(TRACES, &DROPPED_RECORDS)), (3, Some(300.0)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! MPI figures of a node for `/metrics`, and as records that are read back as the same series: totals per operation over all ranks that ever ran, jobs that run now.
+//! MPI metrics of a node for `/metrics`, and as records that are read back as the same series: totals per operation over all ranks that ever ran, jobs that run now.
 //!
 //! Ranks send cumulative cells; a total grows by the differences, so that it does not fall when a job ends.
 //! Rank by rank and peer by peer are for the database: as series they would be too many.

@@ -10,12 +10,12 @@ use crate::health::AgentHealth;
 use crate::latest::LastValues;
 use crate::placement;
 use crate::privileges::HiddenProcesses;
-use crate::self_metrics::{self, Own};
+use crate::self_metrics::{self, AgentMetrics};
 use crate::sources::{self, Sources};
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
-use throughline_daemon::{Clock, Expose, GRACE, Health, Listening, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{Clock, Expose, GRACE, Health, Listening, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -44,12 +44,12 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     let quarantine =
         config.spool.quarantine(&places.state_dir.join(REFUSED_FOLDER), places.node.clone(), &spool)?;
     let enabled = sources::names(config).filter(|(_, enabled)| *enabled).map(|(name, _)| name).collect();
-    let (clock, figures, last) = (
+    let (clock, metrics, last) = (
         Arc::new(Clock::new()),
-        SelfFigures::default(),
+        SelfMetrics::default(),
         Arc::new(LastValues::new(enabled, config.http.job_owners)),
     );
-    let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), figures.clone())
+    let mut batcher = Batcher::new(Sender::new(&places.node), last.clone(), metrics.clone())
         .with_row_rules(sources::row_rules(config));
     let sources = Sources::start(config, places, &clock, |name, receiver| batcher.input(name, receiver));
     // Without it the agent measures all the same.
@@ -71,7 +71,7 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
     };
     let (records, receiver) = mpsc::channel(CHANNEL_FRAGMENTS);
     batcher.input(self_metrics::NAME, receiver);
-    let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, figures.clone());
+    let edges = sources.clone().sample_at_edges(config.mpi.edge_samples_per_second, metrics.clone());
     let outbox = Outbox::start(spool.clone(), quarantine, sink);
     let shipped = outbox.shipped();
     let health = AgentHealth::new(
@@ -82,8 +82,8 @@ pub async fn run(config: &Config, places: &Places) -> anyhow::Result<ExitCode> {
         !config.spool.memory_only,
         config.mpi.enabled.then(|| places.mpi_socket.clone()),
     );
-    let own = Own {
-        figures,
+    let own = AgentMetrics {
+        metrics,
         clock,
         sources: sources.clone(),
         spool: spool.clone(),

@@ -1,4 +1,4 @@
-//! What the agent says about itself, in `/metrics` and at intervals as records: its figures and its node; and
+//! What the agent says about itself, in `/metrics` and at intervals as records: its metrics and its node; and
 //! the care of its clock.
 
 use crate::config::Config;
@@ -8,7 +8,7 @@ use crate::node;
 use crate::sources::Sources;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{BoundState, Clock, Expose, Page, SelfFigures};
+use throughline_daemon::{BoundState, Clock, Expose, Page, SelfMetrics};
 use throughline_delivery::ShipStats;
 use throughline_host::sysfs::Tree;
 use throughline_sample::catalogue::{DROPPED_RECORDS, HTTP_BOUND, LEFT_OUT_CELLS};
@@ -23,7 +23,7 @@ pub const NAME: &str = "agent";
 
 /// From one set of `self_stats` rows to the next.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
-/// Rounds of figures between two measurements of the clock's offset: one minute.
+/// Rounds of metrics between two measurements of the clock's offset: one minute.
 const CLOCK_ROUNDS: u64 = 6;
 /// Rounds from one report of all of MPI's totals to the next, between which only those that changed are reported: a minute,
 /// so that a series does not end for those who read it back.
@@ -31,11 +31,11 @@ const MPI_ROUNDS: u64 = 6;
 /// Rounds between two node records, and two reminders that a source does not deliver: one hour.
 const NODE_ROUNDS: u64 = 360;
 
-/// The parts of the agent that have figures.
+/// The parts of the agent that have metrics.
 #[derive(Clone)]
-pub struct Own {
-    /// The figures; sources, spool and delivery are written into them when they are looked at.
-    pub figures: SelfFigures,
+pub struct AgentMetrics {
+    /// The metrics; sources, spool and delivery are written into them when they are looked at.
+    pub metrics: SelfMetrics,
     /// The agent's time.
     pub clock: Arc<Clock>,
     /// The sources' states.
@@ -52,30 +52,30 @@ pub struct Own {
     pub last: Arc<LastValues>,
 }
 
-impl Own {
-    /// The figures as of now.
-    fn refreshed(&self) -> &SelfFigures {
-        self.sources.report(&self.figures);
+impl AgentMetrics {
+    /// The metrics as of now.
+    fn refreshed(&self) -> &SelfMetrics {
+        self.sources.report(&self.metrics);
         let reported = throughline_delivery::metrics(&self.spool.stats(), &self.shipped, self.clock.now());
-        reported.into_iter().for_each(|(part, metric, value)| self.figures.set(part, metric, value));
-        self.figures.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
+        reported.into_iter().for_each(|(part, metric, value)| self.metrics.set(part, metric, value));
+        self.metrics.set(NAME, &HTTP_BOUND, f64::from(u8::from(self.http.is_bound())));
         #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
-        self.figures.set(NAME, &LEFT_OUT_CELLS, self.last.left_out_cells() as f64);
+        self.metrics.set(NAME, &LEFT_OUT_CELLS, self.last.left_out_cells() as f64);
         self.health.observe();
-        &self.figures
+        &self.metrics
     }
 }
 
-impl Expose for Own {
+impl Expose for AgentMetrics {
     fn expose(&self, page: &mut Page) {
         self.refreshed().expose(page);
         self.sources.expose(page);
     }
 }
 
-/// Sends the agent's own records until `stop`, and its figures once more then.
+/// Sends the agent's own records until `stop`, and its metrics once more then.
 pub async fn run(
-    own: Own,
+    own: AgentMetrics,
     last: Arc<LastValues>,
     node: String,
     config: Config,
@@ -111,9 +111,9 @@ pub async fn run(
             batch.nodes.push(node::info(&node, &own.clock, &config.hca_guids, &adapters));
             last.set_adapters(adapters);
         }
-        // The batcher empties this channel at once; a full one would be its defect, and costs figures only.
+        // The batcher empties this channel at once; a full one would be its defect, and costs metrics only.
         if records.try_send(batch).is_err() {
-            own.figures.add(NAME, &DROPPED_RECORDS, 1);
+            own.metrics.add(NAME, &DROPPED_RECORDS, 1);
         }
         if stopping {
             return;

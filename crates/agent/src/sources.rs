@@ -14,7 +14,7 @@ use slot::{Slot, report};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_daemon::{Clock, Expose, Failure, Page, SelfFigures};
+use throughline_daemon::{Clock, Expose, Failure, Page, SelfMetrics};
 use throughline_gpu::Vendor;
 use throughline_mpit_bridge::{JobEdge, Places};
 use throughline_sample::catalogue::{EXTRA_SAMPLES, Metric};
@@ -226,7 +226,7 @@ impl Sources {
 
     /// Has links and ports read whenever a job begins or ends here, at most `per_second` times a second: edges in
     /// between share the next reading, so that each has one after it. For ever.
-    pub async fn sample_at_edges(self, per_second: u32, figures: SelfFigures) {
+    pub async fn sample_at_edges(self, per_second: u32, metrics: SelfMetrics) {
         if per_second == 0 {
             return;
         }
@@ -234,7 +234,7 @@ impl Sources {
             self.edge.notified().await;
             for slot in self.lock().iter() {
                 if slot.source.as_ref().is_some_and(|source| source.sample_now()) {
-                    figures.add(slot.name, &EXTRA_SAMPLES, 1);
+                    metrics.add(slot.name, &EXTRA_SAMPLES, 1);
                 }
             }
             tokio::time::sleep(Duration::from_secs(1) / per_second).await;
@@ -287,10 +287,10 @@ impl Sources {
         self.lock().iter().map(|slot| (slot.name, slot.status())).collect()
     }
 
-    /// Puts what each source says about itself into the figures.
-    pub fn report(&self, figures: &SelfFigures) {
+    /// Puts what each source says about itself into the metrics.
+    pub fn report(&self, metrics: &SelfMetrics) {
         let is_beginning = self.begun.elapsed() < START_GRACE;
-        self.statuses().iter().for_each(|(name, status)| report(figures, name, status, is_beginning));
+        self.statuses().iter().for_each(|(name, status)| report(metrics, name, status, is_beginning));
     }
 
     /// An event for each source that began or ceased to deliver or is not on this node, since the last call; for

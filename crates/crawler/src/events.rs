@@ -46,7 +46,7 @@ impl Severity {
 /// A kind of event.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
-    /// Its name in records and figures.
+    /// Its name in records and metrics.
     pub id: &'static str,
     /// How bad it is.
     pub severity: Severity,

@@ -39,7 +39,7 @@ use config::Config;
 pub use device::device_failure;
 use exposition::Exposition;
 use health::CrawlerHealth;
-use self_metrics::SelfMetrics;
+use self_metrics::CrawlerMetrics;
 use sender::Sender;
 use shared::{Publisher, Shared};
 use standby::Standby;
@@ -47,7 +47,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfFigures, http, paths, stop_signal};
+use throughline_daemon::{Clock, Failure, GRACE, Listening, SelfMetrics, http, paths, stop_signal};
 use throughline_delivery::Outbox;
 use throughline_infiniband::names::NameFile;
 use tokio::time::timeout;
@@ -92,7 +92,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let publisher = Publisher {
             spool: spool.clone(),
             sender: Sender::new(subnet_prefix),
-            figures: SelfFigures::default(),
+            metrics: SelfMetrics::default(),
             clock: Arc::new(Clock::new()),
             rounds: commits,
             leader: Arc::default(),
@@ -134,7 +134,7 @@ pub fn run(config: &Config, state_dir: Option<&Path>) -> anyhow::Result<ExitCode
         let outbox = Outbox::start(spool, quarantine, sink.clone());
         let delivered = CancellationToken::new();
         let standby = Standby::new(config, sink, shared.clone());
-        let own = SelfMetrics { shared: shared.clone(), shipped: outbox.shipped() };
+        let own = CrawlerMetrics { shared: shared.clone(), shipped: outbox.shipped() };
         let interval = config.sweep.interval_seconds.duration();
         let pages = Exposition::new(shared.clone(), config.http.counters.choice().clone(), interval);
         let walks = config.discovery.interval_seconds.duration();

@@ -29,7 +29,7 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// The name of the reason, as in figures and logs.
+    /// The name of the reason, as in metrics and logs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

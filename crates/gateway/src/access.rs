@@ -359,7 +359,7 @@ mod tests {
     async fn status_of(rules: &Guard, peer: Peer, path: &str, headers: &[(&str, &str)]) -> u16 {
         let all = ["/", "/api/v1/jobs", DOCUMENT, "/metrics", "/healthz"];
         let router = all.iter().fold(Router::new(), |router, path| router.route(path, get(async || "ok")));
-        let gate = Gate::new(rules.clone(), 8, Refusals::new(throughline_daemon::SelfFigures::default()));
+        let gate = Gate::new(rules.clone(), 8, Refusals::new(throughline_daemon::SelfMetrics::default()));
         let layer = axum::middleware::from_fn_with_state(Arc::new(gate), guard);
         let mut request = axum::http::Request::get(path).header("host", "localhost:9460");
         for (name, value) in headers {

@@ -248,7 +248,7 @@ mod tests {
     use axum::routing::get;
     use rustls::pki_types::{CertificateDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
-    use throughline_daemon::SelfFigures;
+    use throughline_daemon::SelfMetrics;
     use throughline_sample::catalogue::QUERY_REFUSED_CONNECTIONS;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -261,13 +261,13 @@ mod tests {
         (files, made.cert.der().clone())
     }
 
-    async fn serve(tls: Option<&ServerTls>, figures: &SelfFigures) -> (SocketAddr, CancellationToken) {
+    async fn serve(tls: Option<&ServerTls>, metrics: &SelfMetrics) -> (SocketAddr, CancellationToken) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let page = get(async |ConnectInfo(peer): ConnectInfo<Peer>| format!("for {:?}", peer.user));
         let guard = Arc::new(Access::default().guard().unwrap());
         let router = Router::new().route("/", page);
-        let refusals = Refusals::new(figures.clone());
+        let refusals = Refusals::new(metrics.clone());
         let tls = tls.map(|files| files.renewed().unwrap());
         let stop = CancellationToken::new();
         let server = Server { router, guard, tls, connections: 100, refusals };
@@ -279,7 +279,7 @@ mod tests {
     async fn answers_over_tls_while_others_never_shake_hands() {
         let folder = tempfile::tempdir().unwrap();
         let (files, certificate) = certified(folder.path());
-        let (address, _stop) = serve(Some(&files), &SelfFigures::default()).await;
+        let (address, _stop) = serve(Some(&files), &SelfMetrics::default()).await;
         let mut silent = Vec::new();
         for _ in 0..150 {
             silent.push(TcpStream::connect(address).await.unwrap());
@@ -313,7 +313,7 @@ mod tests {
     async fn a_renewed_certificate_holds_and_half_a_one_does_not() {
         let folder = tempfile::tempdir().unwrap();
         let (files, first) = certified(folder.path());
-        let (address, _stop) = serve(Some(&files), &SelfFigures::default()).await;
+        let (address, _stop) = serve(Some(&files), &SelfMetrics::default()).await;
         assert!(answer_over_tls(address, first.clone()).await.is_ok());
         let whole = std::fs::read_to_string(&files.certificate).unwrap();
         std::fs::write(&files.certificate, &whole[..100]).unwrap();
@@ -332,10 +332,10 @@ mod tests {
 
     #[tokio::test]
     async fn attack_05_a_silent_or_slow_connection_is_closed() {
-        let figures = SelfFigures::default();
+        let metrics = SelfMetrics::default();
         let folder = tempfile::tempdir().unwrap();
-        let (plain, _stop) = serve(None, &figures).await;
-        let (secure, _stop_too) = serve(Some(&certified(folder.path()).0), &figures).await;
+        let (plain, _stop) = serve(None, &metrics).await;
+        let (secure, _stop_too) = serve(Some(&certified(folder.path()).0), &metrics).await;
         let silent = TcpStream::connect(plain).await.unwrap();
         let mut slow = TcpStream::connect(plain).await.unwrap();
         slow.write_all(b"GET / HTTP/1.1\r\nHost: loc").await.unwrap();
@@ -348,12 +348,12 @@ mod tests {
         let all = tokio::join!(closed(silent), closed(slow), closed(idle), closed(no_handshake));
         assert!(all.2.starts_with("HTTP/1.1 200"), "{}", all.2);
         assert_eq!((all.0.contains("200"), all.1.contains("200"), all.3.as_str()), (false, false, ""));
-        assert_eq!(figures.get("handshake", &QUERY_REFUSED_CONNECTIONS), Some(1.0));
+        assert_eq!(metrics.get("handshake", &QUERY_REFUSED_CONNECTIONS), Some(1.0));
     }
 
     #[tokio::test]
     async fn a_head_that_is_too_large_is_refused() {
-        let (address, _stop) = serve(None, &SelfFigures::default()).await;
+        let (address, _stop) = serve(None, &SelfMetrics::default()).await;
         let mut stream = TcpStream::connect(address).await.unwrap();
         let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(HEAD_BYTES_MAX * 4));
         _ = stream.write_all(head.as_bytes()).await;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::post;
-use throughline_daemon::{AlwaysHealthy, Expose, Failure, Health, SelfFigures, http};
+use throughline_daemon::{AlwaysHealthy, Expose, Failure, Health, SelfMetrics, http};
 use throughline_store::Database;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -20,18 +20,18 @@ use tokio_util::sync::CancellationToken;
 pub struct Server(listen::Server);
 
 impl Server {
-    /// Reads the files of `access`. What is refused is counted in `figures`.
+    /// Reads the files of `access`. What is refused is counted in `metrics`.
     ///
     /// # Errors
     /// A file of the token, certificate or key can't be used, or there is no such user; the message names the key of the
     /// configuration.
     pub fn new(
-        figures: &SelfFigures,
+        metrics: &SelfMetrics,
         database: Database,
         limits: Limits,
         access: &Access,
     ) -> Result<Server, Failure> {
-        Self::with_health(figures, database, limits, access, Arc::new(AlwaysHealthy), Vec::new())
+        Self::with_health(metrics, database, limits, access, Arc::new(AlwaysHealthy), Vec::new())
     }
 
     /// As [`Server::new`], with what `/healthz` reports, and `more` series on `/metrics`.
@@ -39,7 +39,7 @@ impl Server {
     /// # Errors
     /// As [`Server::new`].
     pub fn with_health(
-        figures: &SelfFigures,
+        metrics: &SelfMetrics,
         database: Database,
         limits: Limits,
         access: &Access,
@@ -47,11 +47,11 @@ impl Server {
         more: Vec<Arc<dyn Expose>>,
     ) -> Result<Server, Failure> {
         let tls = access.tls.as_ref().map(ServerTls::renewed).transpose()?;
-        let refusals = Refusals::new(figures.clone());
+        let refusals = Refusals::new(metrics.clone());
         let guard = access.guard()?;
         let gate = Gate::new(guard.clone(), limits.parallel, refusals.clone());
         let mut expose = more;
-        expose.push(Arc::new(figures.clone()));
+        expose.push(Arc::new(metrics.clone()));
         let router = router(Arc::new(expose), database, limits, gate, health);
         let connections = limits.connections;
         Ok(Server(listen::Server { router, guard: Arc::new(guard), tls, connections, refusals }))
@@ -80,7 +80,7 @@ fn router(
          database: {place}\n\n\
          /api/v1/openapi.yaml   what the JSON API answers\n\
          /api/v1/read           all that the database keeps, for Prometheus' remote_read\n\
-         /metrics               figures about this server, for Prometheus\n\
+         /metrics               metrics of this server, for Prometheus\n\
          /healthz               what is wrong, and 503 where it keeps the server from its work\n\n\
          `throughline status` shows what arrives; dashboards read the database directly.\n",
         version = env!("CARGO_PKG_VERSION"),
@@ -114,13 +114,13 @@ mod tests {
 
     #[tokio::test]
     async fn each_page_answers_and_the_server_stops() {
-        let figures = SelfFigures::default();
-        figures.add("collector", &COMMITS, 3);
+        let metrics = SelfMetrics::default();
+        metrics.add("collector", &COMMITS, 3);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
         let nowhere = Database::from_url("postgresql://a@nowhere/b?sslmode=disable").unwrap();
-        let server = Server::new(&figures, nowhere, Limits::default(), &Access::default()).unwrap();
+        let server = Server::new(&metrics, nowhere, Limits::default(), &Access::default()).unwrap();
         let server = tokio::spawn(server.run(listener, stop.clone()));
         let first = fetch(address, "/").await;
         if pages::are_built() {

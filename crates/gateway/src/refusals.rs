@@ -4,7 +4,7 @@ use crate::api_error::ApiError;
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{Metric, QUERY_REFUSED_CONNECTIONS, QUERY_REFUSED_REQUESTS};
 
 /// Why a request is refused, as a word for the counter and as an answer.
@@ -13,15 +13,15 @@ pub type Refused = (&'static str, Box<ApiError>);
 /// Counts refusals. Cheap to clone; all clones count together.
 #[derive(Clone, Debug)]
 pub struct Refusals {
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     answer: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 impl Refusals {
-    /// Counts in these figures.
+    /// Counts in these metrics.
     #[must_use]
-    pub fn new(figures: SelfFigures) -> Refusals {
-        Refusals { figures, answer: Arc::default() }
+    pub fn new(metrics: SelfMetrics) -> Refusals {
+        Refusals { metrics, answer: Arc::default() }
     }
 
     /// A request was refused.
@@ -35,7 +35,7 @@ impl Refusals {
     }
 
     fn add(&self, reason: &'static str, peer: &dyn Display, metric: &'static Metric, what: &str) {
-        self.figures.add(reason, metric, 1);
+        self.metrics.add(reason, metric, 1);
         let is_first = self.answer.lock().unwrap_or_else(PoisonError::into_inner).insert(reason);
         if is_first {
             tracing::warn!(reason, %peer, "{what}; further ones for this reason are counted and logged at debug level");

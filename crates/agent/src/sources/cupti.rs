@@ -8,7 +8,7 @@ use throughline_daemon::Failure;
 use throughline_gpu::cupti::convert::SOURCE;
 use throughline_gpu::cupti::{CuptiConfig, CuptiSource, Leases};
 
-/// Name of the source in records and figures.
+/// Name of the source in records and metrics.
 pub const NAME: &str = SOURCE;
 
 /// Starts it.

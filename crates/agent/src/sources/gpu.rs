@@ -10,7 +10,7 @@ use throughline_gpu::convert::SOURCE;
 use throughline_gpu::{End, GpuConfig, GpuSource, SourceStatus, State, Vendor};
 use throughline_sample::catalogue::gpu_source_rank;
 
-/// Name of the source in records and figures.
+/// Name of the source in records and metrics.
 pub const NAME: &str = SOURCE;
 
 /// What the configuration says to the source.

@@ -22,7 +22,7 @@ use throughline_sample::catalogue::{
 };
 use tokio::runtime::Handle;
 
-/// Name of the source in figures.
+/// Name of the source in metrics.
 pub const NAME: &str = "mpi";
 
 /// Starts it. Within the runtime.
@@ -218,7 +218,7 @@ fn over_quota(status: &ReceiverStatus) -> Option<String> {
     (!named.is_empty()).then(|| format!("over quota, thinned: {named}{more}"))
 }
 
-/// Counts with a place of their own among the figures.
+/// Counts with a place of their own among the metrics.
 fn counts(status: &ReceiverStatus) -> Vec<(&'static str, &'static Metric, u64)> {
     let refused = status.closed.iter().filter(|(_, count)| *count > 0);
     let refused = refused.map(|(why, count)| (why.name(), &REFUSED_CONNECTIONS, *count));

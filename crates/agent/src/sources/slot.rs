@@ -1,7 +1,7 @@
 //! One source's place among the agent's: orders for it while it runs, fails or has been stopped.
 
 use super::{Health, Source, Status};
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
     CONNECTED_RANKS, DROPPED_RECORDS, FAILED_READS, MALFORMED_MESSAGES, OVERRUNS, ROUND_SECONDS,
     RUNNING_JOBS, SOURCE_UP,
@@ -67,13 +67,13 @@ impl Slot {
     }
 }
 
-/// Puts one source's state into the figures.
-pub(super) fn report(figures: &SelfFigures, name: &'static str, status: &Status, is_beginning: bool) {
+/// Puts one source's state into the metrics.
+pub(super) fn report(metrics: &SelfMetrics, name: &'static str, status: &Status, is_beginning: bool) {
     // Exact up to 2^53, which no count of a process reaches.
     #[allow(clippy::cast_precision_loss)]
     let number = |count: u64| count as f64;
     // Absent is not zero: a node without GPUs has no failing source. One that was reported before and is gone has.
-    let reported_before = figures.get(name, &SOURCE_UP).is_some();
+    let reported_before = metrics.get(name, &SOURCE_UP).is_some();
     let up = match status.health {
         Health::Up => Some(1.0),
         Health::NotHere if !reported_before => None,
@@ -81,10 +81,10 @@ pub(super) fn report(figures: &SelfFigures, name: &'static str, status: &Status,
         Health::NotHere | Health::Starting | Health::Failing => Some(0.0),
     };
     if let Some(up) = up {
-        figures.set(name, &SOURCE_UP, up);
+        metrics.set(name, &SOURCE_UP, up);
     }
-    figures.set(name, &DROPPED_RECORDS, number(status.dropped));
-    figures.set(name, &FAILED_READS, number(status.failed));
+    metrics.set(name, &DROPPED_RECORDS, number(status.dropped));
+    metrics.set(name, &FAILED_READS, number(status.failed));
     let optional = [
         (&OVERRUNS, status.overruns.map(number)),
         (&ROUND_SECONDS, status.round_seconds),
@@ -94,8 +94,8 @@ pub(super) fn report(figures: &SelfFigures, name: &'static str, status: &Status,
     ];
     for (metric, value) in optional {
         if let Some(value) = value {
-            figures.set(name, metric, value);
+            metrics.set(name, metric, value);
         }
     }
-    status.counts.iter().for_each(|(source, metric, count)| figures.set(source, metric, number(*count)));
+    status.counts.iter().for_each(|(source, metric, count)| metrics.set(source, metric, number(*count)));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use throughline_host::convert::SOURCE;
 use throughline_host::{State, SysfsConfig, SysfsSource, SysfsStatus};
 
-/// Name of the source in records and figures.
+/// Name of the source in records and metrics.
 pub const NAME: &str = SOURCE;
 
 /// Starts it.

@@ -37,20 +37,20 @@ fn sources(stopped: &Arc<Mutex<bool>>) -> Sources {
 async fn one_failed_source_leaves_the_other_up() {
     let stopped = Arc::default();
     let sources = sources(&stopped);
-    let figures = SelfFigures::default();
-    sources.report(&figures);
-    assert_eq!(figures.get("good", &SOURCE_UP), Some(1.0));
-    assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
-    assert_eq!(figures.get("good", &CONNECTED_RANKS), Some(2.0));
-    assert_eq!(figures.get("good", &OVERRUNS), None);
-    assert_eq!(figures.get("bad", &SOURCE_UP), Some(0.0));
-    assert_eq!(figures.get("bad", &FAILED_READS), Some(1.0));
+    let metrics = SelfMetrics::default();
+    sources.report(&metrics);
+    assert_eq!(metrics.get("good", &SOURCE_UP), Some(1.0));
+    assert_eq!(metrics.get("good", &DROPPED_RECORDS), Some(4.0));
+    assert_eq!(metrics.get("good", &CONNECTED_RANKS), Some(2.0));
+    assert_eq!(metrics.get("good", &OVERRUNS), None);
+    assert_eq!(metrics.get("bad", &SOURCE_UP), Some(0.0));
+    assert_eq!(metrics.get("bad", &FAILED_READS), Some(1.0));
     assert!(sources.mistake().is_none());
     sources.stop().await;
     assert!(*stopped.lock().unwrap());
-    sources.report(&figures);
-    assert_eq!(figures.get("good", &SOURCE_UP), Some(0.0));
-    assert_eq!(figures.get("good", &DROPPED_RECORDS), Some(4.0));
+    sources.report(&metrics);
+    assert_eq!(metrics.get("good", &SOURCE_UP), Some(0.0));
+    assert_eq!(metrics.get("good", &DROPPED_RECORDS), Some(4.0));
 }
 
 #[tokio::test]
@@ -70,10 +70,10 @@ async fn a_source_that_ceases_to_deliver_is_an_event() {
 
 #[test]
 fn what_the_node_does_not_have_is_absent_until_it_was_there() {
-    let figures = SelfFigures::default();
+    let metrics = SelfMetrics::default();
     let up_after = |health, is_beginning| {
-        report(&figures, "nvml", &Status { health, ..Status::default() }, is_beginning);
-        figures.get("nvml", &SOURCE_UP)
+        report(&metrics, "nvml", &Status { health, ..Status::default() }, is_beginning);
+        metrics.get("nvml", &SOURCE_UP)
     };
     assert_eq!(up_after(Health::Starting, true), None);
     assert_eq!(up_after(Health::NotHere, false), None);

@@ -77,7 +77,7 @@ impl Device {
             part.tries = part.tries.saturating_add(1);
             (is_first, part.tries)
         };
-        shared.publisher.figures.set(name, &SOURCE_UP, 0.0);
+        shared.publisher.metrics.set(name, &SOURCE_UP, 0.0);
         if is_first {
             let text = format!(
                 "the crawler's device does not work any more ({error}); it is opened again until it does"
@@ -124,7 +124,7 @@ impl Device {
             }
             match port.open(class) {
                 Ok(transport) => {
-                    shared.publisher.figures.add(name, &DEVICE_REOPENS, 1);
+                    shared.publisher.metrics.add(name, &DEVICE_REOPENS, 1);
                     // LIDs may be others.
                     shared.want_discovery(&Trigger::LocalPort("opened again"));
                     return Ok(Engine::new(transport, config.mad.settings().for_class(class)));
@@ -141,7 +141,7 @@ impl Device {
     fn await_simulator(&self, simulator: &Simulator, shared: &Shared, stop: &Stop) {
         while !stop.sleep(FIRST_PAUSE) {
             if simulator.probe().is_ok() && !self.restart.is_cancelled() {
-                shared.publisher.figures.add("process", &DEVICE_REOPENS, 1);
+                shared.publisher.metrics.add("process", &DEVICE_REOPENS, 1);
                 let text =
                     "the simulator listens again: the crawler is executed again to attach to it".to_owned();
                 shared.publisher.emit(&[event(&DEVICE_BACK, text)]);

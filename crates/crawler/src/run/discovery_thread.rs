@@ -32,7 +32,7 @@ use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, WALK_MADS};
 
-/// Name of this part in figures.
+/// Name of this part in metrics.
 pub const NAME: &str = "discovery";
 /// Shortest time from one whole walk to the next where somebody requests it, unless the configured interval is
 /// shorter: a walk costs each switch some 100 SMPs.
@@ -159,7 +159,7 @@ impl DiscoveryThread {
                     }
                 }
             }
-            super::self_metrics::report_stats(NAME, &engine.stats(), &self.parts.shared.publisher.figures);
+            super::self_metrics::report_stats(NAME, &engine.stats(), &self.parts.shared.publisher.metrics);
             let pause = self.pause();
             let stop = &self.parts.stop;
             let asked = SHORTEST_LIGHT_GAP.max(time_for(self.light_mads) / REQUESTED_FACTOR);
@@ -225,15 +225,15 @@ impl DiscoveryThread {
         let stop = &self.parts.stop;
         let walk = || discover::walk(engine, &how, stop.flag());
         let found = self.source.discover(&self.parts.shared, stop, walk)?;
-        let figures = &self.parts.shared.publisher.figures;
+        let metrics = &self.parts.shared.publisher.metrics;
         // Below 2^53.
         #[allow(clippy::cast_precision_loss)]
-        figures.set(if is_whole { "whole" } else { "light" }, &WALK_MADS, found.mads as f64);
+        metrics.set(if is_whole { "whole" } else { "light" }, &WALK_MADS, found.mads as f64);
         if is_whole {
             self.last_whole = Some(start);
             self.wants_whole = false;
         } else {
-            figures.add(NAME, &LIGHT_WALKS, 1);
+            metrics.add(NAME, &LIGHT_WALKS, 1);
         }
         let tables_cost = if how.tables { table_mads(&found.topology) } else { 0 };
         if !is_whole || self.light_mads == 0 {
@@ -274,7 +274,7 @@ impl DiscoveryThread {
     ) {
         let shared = self.parts.shared.clone();
         if found.topology.nodes.is_empty() {
-            shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
+            shared.publisher.metrics.set(NAME, &SOURCE_UP, 0.0);
             self.trust.failed(&shared, known);
             if !std::mem::replace(&mut self.is_from_sa, true) {
                 tracing::warn!("the local node does not answer subnet management requests; trying on");
@@ -332,7 +332,7 @@ impl DiscoveryThread {
             self.parts.shared.publisher.emit(&[event]);
         }
         if found.is_cut_off {
-            self.parts.shared.publisher.figures.set(NAME, &SOURCE_UP, 0.0);
+            self.parts.shared.publisher.metrics.set(NAME, &SOURCE_UP, 0.0);
         }
         found.is_cut_off
     }
@@ -342,7 +342,7 @@ impl DiscoveryThread {
             Ok(true) => tracing::info!(names = self.parts.names.map().len(), "node-name map"),
             Ok(false) => {}
             Err(error) => {
-                self.parts.shared.publisher.figures.add(NAME, &FAILED_READS, 1);
+                self.parts.shared.publisher.metrics.add(NAME, &FAILED_READS, 1);
                 tracing::warn!(%error, "the names before stay");
             }
         }

@@ -65,10 +65,10 @@ impl Exposition {
     }
 
     fn make(&self, last: &LastSweep, request: &PageRequest) -> Arc<Piece> {
-        let figures = &self.shared.publisher.figures;
-        figures.add(SOURCE, &RENDERED_PAGES, 1);
+        let metrics = &self.shared.publisher.metrics;
+        metrics.add(SOURCE, &RENDERED_PAGES, 1);
         let sweep = SweepInfo {
-            seconds: figures.get(SOURCE, &ROUND_SECONDS).unwrap_or_default(),
+            seconds: metrics.get(SOURCE, &ROUND_SECONDS).unwrap_or_default(),
             ended: ended(last),
         };
         Arc::new(text::render(&last.topology, &last.readings, sweep, request))
@@ -84,13 +84,13 @@ fn ended(last: &LastSweep) -> f64 {
 
 impl Large for Exposition {
     fn render(&self, scrape: &Scrape) -> Result<(Arc<Piece>, bool), String> {
-        let figures = &self.shared.publisher.figures;
+        let metrics = &self.shared.publisher.metrics;
         let request = PageRequest::parse(scrape, &self.configured)
-            .inspect_err(|_| figures.add(SOURCE, &REFUSED_SCRAPES, 1))?;
+            .inspect_err(|_| metrics.add(SOURCE, &REFUSED_SCRAPES, 1))?;
         let is_first = request.shard.is_first();
         let Some(last) = self.shared.last() else { return Ok((Arc::new(Piece::default()), is_first)) };
         // Reported as long as there was a sweep: its age is how a blocked crawler is seen.
-        figures.set(SOURCE, &LAST_ROUND_TIMESTAMP_SECONDS, ended(&last));
+        metrics.set(SOURCE, &LAST_ROUND_TIMESTAMP_SECONDS, ended(&last));
         if last.at.elapsed() > self.stale_after {
             return Ok((Arc::new(Piece::default()), is_first));
         }

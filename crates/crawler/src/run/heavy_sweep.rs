@@ -123,9 +123,9 @@ impl HeavySweep {
         while self.look() && start.elapsed() < LONGEST && !stop.sleep(LOOK) {}
         let waited = start.elapsed();
         if waited >= LOOK {
-            let figures = &shared.publisher.figures;
-            let before = figures.get("discovery", &GIVEN_WAY_SECONDS).unwrap_or(0.0);
-            figures.set("discovery", &GIVEN_WAY_SECONDS, before + waited.as_secs_f64());
+            let metrics = &shared.publisher.metrics;
+            let before = metrics.get("discovery", &GIVEN_WAY_SECONDS).unwrap_or(0.0);
+            metrics.set("discovery", &GIVEN_WAY_SECONDS, before + waited.as_secs_f64());
             tracing::info!(seconds = waited.as_secs_f64(), "gave way to the subnet manager");
         }
     }

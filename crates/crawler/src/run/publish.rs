@@ -104,17 +104,17 @@ impl Publication {
         self.shared.set_found(Found { topology: topology.clone(), signature });
         let records = self.append(&topology, began, is_whole, difference.as_ref());
         self.shared.publisher.emit(&events);
-        let figures = &self.shared.publisher.figures;
-        figures.add(NAME, &RECORDS, (records + events.len()) as u64);
-        figures.add(NAME, &FAILED_READS, failures as u64);
-        figures.set(NAME, &ROUND_SECONDS, elapsed);
-        figures.set(NAME, &SOURCE_UP, 1.0);
+        let metrics = &self.shared.publisher.metrics;
+        metrics.add(NAME, &RECORDS, (records + events.len()) as u64);
+        metrics.add(NAME, &FAILED_READS, failures as u64);
+        metrics.set(NAME, &ROUND_SECONDS, elapsed);
+        metrics.set(NAME, &SOURCE_UP, 1.0);
         // Exact up to 2^53.
         #[allow(clippy::cast_precision_loss)]
-        figures.set(NAME, &UNANSWERED_NODES, topology.unanswered.len() as f64);
+        metrics.set(NAME, &UNANSWERED_NODES, topology.unanswered.len() as f64);
         let is_good = topology.truncated.is_none();
         if published == Published::Changed && is_good && self.cache.store(&topology, signature) {
-            figures.add("topology_memory", &DROPPED_RECORDS, 1);
+            metrics.add("topology_memory", &DROPPED_RECORDS, 1);
         }
         if is_good || self.believed.is_none() {
             self.believed = Some(guids(&topology));
@@ -131,12 +131,12 @@ impl Publication {
         let is_read = |node: &Node| node.switch.is_some() && !unread.contains(&node.guid);
         let read: Vec<NodeIndex> =
             (0..topology.nodes.len()).filter(|index| is_read(&topology.nodes[*index])).collect();
-        let figures = &self.shared.publisher.figures;
+        let metrics = &self.shared.publisher.metrics;
         for batch in records::multicast(topology, tables, &read, began) {
-            figures.add(NAME, &RECORDS, batch.ib_multicast_tables.len() as u64);
+            metrics.add(NAME, &RECORDS, batch.ib_multicast_tables.len() as u64);
             self.shared.publisher.append(batch, SpoolClass::Precious);
         }
-        figures.add(NAME, &FAILED_READS, failures.len() as u64);
+        metrics.add(NAME, &FAILED_READS, failures.len() as u64);
     }
 
     fn events(&mut self, topology: &Topology, published: Published) -> Vec<FabricEvent> {

@@ -6,7 +6,7 @@ use crate::engine::Stats;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use throughline_daemon::{Expose, Page, SelfFigures};
+use throughline_daemon::{Expose, Page, SelfMetrics};
 use throughline_delivery::ShipStats;
 use throughline_infiniband::records::SOURCE;
 use throughline_sample::catalogue::{
@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 /// From one set of `self_stats` rows to the next.
 const FIGURES_INTERVAL: Duration = Duration::from_secs(10);
-/// Rounds of figures between two measurements of the clock's offset: one minute.
+/// Rounds of metrics between two measurements of the clock's offset: one minute.
 const CLOCK_ROUNDS: u64 = 6;
 /// Stream of these records in the spool.
 const STREAM: u16 = 2;
@@ -30,46 +30,46 @@ pub const ROUNDS_WATCHED: usize = 64;
 /// Between two checks of what is acknowledged, while a sweep is on its way: the precision of the measurement.
 const ACK_LOOK: Duration = Duration::from_millis(1);
 
-/// The parts that have figures.
+/// The parts that have metrics.
 #[derive(Clone)]
-pub struct SelfMetrics {
+pub struct CrawlerMetrics {
     pub shared: Arc<Shared>,
     pub shipped: Arc<ShipStats>,
 }
 
-impl SelfMetrics {
-    /// The figures as of now.
-    fn refreshed(&self) -> &SelfFigures {
+impl CrawlerMetrics {
+    /// The metrics as of now.
+    fn refreshed(&self) -> &SelfMetrics {
         let publisher = &self.shared.publisher;
         let internal =
             throughline_delivery::metrics(&publisher.spool.stats(), &self.shipped, publisher.clock.now());
-        internal.into_iter().for_each(|(part, metric, value)| publisher.figures.set(part, metric, value));
-        &publisher.figures
+        internal.into_iter().for_each(|(part, metric, value)| publisher.metrics.set(part, metric, value));
+        &publisher.metrics
     }
 }
 
-impl Expose for SelfMetrics {
+impl Expose for CrawlerMetrics {
     fn expose(&self, page: &mut Page) {
         self.refreshed().expose(page);
     }
 }
 
-/// Writes an engine's counts into the figures.
+/// Writes an engine's counts into the metrics.
 #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
-pub fn report_stats(part: &'static str, stats: &Stats, figures: &SelfFigures) {
-    figures.set(part, &MADS_SENT, stats.sent as f64);
-    figures.set(part, &MAD_TIMEOUTS, stats.timeouts as f64);
-    figures.set(part, &MAD_RETRIES, stats.retries as f64);
-    figures.set(part, &MADS_RECEIVED, stats.received as f64);
-    figures.set(part, &MAD_WIRE_BYTES, stats.wire_bytes() as f64);
-    figures.set(part, &UNEXPECTED_MADS, stats.unexpected as f64);
-    figures.set(part, &SILENT_NODES, stats.silent_nodes as f64);
-    figures.set(part, &MAD_BUDGET_WAITS, stats.paced as f64);
-    figures.set(part, &REDIRECTIONS, stats.redirected as f64);
+pub fn report_stats(part: &'static str, stats: &Stats, metrics: &SelfMetrics) {
+    metrics.set(part, &MADS_SENT, stats.sent as f64);
+    metrics.set(part, &MAD_TIMEOUTS, stats.timeouts as f64);
+    metrics.set(part, &MAD_RETRIES, stats.retries as f64);
+    metrics.set(part, &MADS_RECEIVED, stats.received as f64);
+    metrics.set(part, &MAD_WIRE_BYTES, stats.wire_bytes() as f64);
+    metrics.set(part, &UNEXPECTED_MADS, stats.unexpected as f64);
+    metrics.set(part, &SILENT_NODES, stats.silent_nodes as f64);
+    metrics.set(part, &MAD_BUDGET_WAITS, stats.paced as f64);
+    metrics.set(part, &REDIRECTIONS, stats.redirected as f64);
 }
 
 /// Appends the crawler's own records until `stop`, and once more then.
-pub async fn run(metrics: SelfMetrics, stop: CancellationToken) {
+pub async fn run(own: CrawlerMetrics, stop: CancellationToken) {
     let mut tick = interval(FIGURES_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Skip);
     for round in 0u64.. {
@@ -77,13 +77,13 @@ pub async fn run(metrics: SelfMetrics, stop: CancellationToken) {
             _ = tick.tick() => false,
             () = stop.cancelled() => true,
         };
-        let publisher = &metrics.shared.publisher;
+        let publisher = &own.shared.publisher;
         if round % CLOCK_ROUNDS == 0
             && let Some(step) = publisher.clock.measure_again()
         {
             tracing::warn!(seconds = step / 1_000_000_000, "the system's clock was set");
         }
-        let self_stats = metrics.refreshed().records(publisher.clock.now());
+        let self_stats = own.refreshed().records(publisher.clock.now());
         if !self_stats.is_empty() {
             publisher.append(Batch { self_stats, ..Batch::default() }, Class::Cumulative(STREAM));
         }
@@ -94,8 +94,8 @@ pub async fn run(metrics: SelfMetrics, stop: CancellationToken) {
 }
 
 /// Measures the time from the beginning of a sweep to the acknowledged commit of its last rows.
-pub async fn watch_commits(metrics: SelfMetrics, mut rounds: mpsc::Receiver<Round>) {
-    let publisher = &metrics.shared.publisher;
+pub async fn watch_commits(own: CrawlerMetrics, mut rounds: mpsc::Receiver<Round>) {
+    let publisher = &own.shared.publisher;
     let mut waiting: VecDeque<Round> = VecDeque::new();
     loop {
         if waiting.is_empty() {
@@ -113,7 +113,7 @@ pub async fn watch_commits(metrics: SelfMetrics, mut rounds: mpsc::Receiver<Roun
         while let Some((start, _)) = waiting.front().copied().filter(|(_, sequence)| *sequence <= acked) {
             waiting.pop_front();
             let elapsed = start.elapsed();
-            publisher.figures.set(SOURCE, &ROUND_COMMIT_SECONDS, elapsed.as_secs_f64());
+            publisher.metrics.set(SOURCE, &ROUND_COMMIT_SECONDS, elapsed.as_secs_f64());
             tracing::debug!(elapsed_seconds = elapsed.as_secs_f64(), "rows of a sweep are committed");
         }
         if !waiting.is_empty() {

@@ -9,7 +9,7 @@ use crate::events::{FabricEvent, Interruptions, Severity};
 use crate::stop::Stop;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use throughline_daemon::{Clock, SelfFigures};
+use throughline_daemon::{Clock, SelfMetrics};
 use throughline_infiniband::reading::PortReading;
 use throughline_infiniband::records::SOURCE;
 use throughline_infiniband::topology::Topology;
@@ -28,7 +28,7 @@ pub type Round = (Instant, u64);
 pub struct Publisher {
     pub spool: Spool,
     pub sender: Sender,
-    pub figures: SelfFigures,
+    pub metrics: SelfMetrics,
     pub clock: Arc<Clock>,
     pub rounds: tokio::sync::mpsc::Sender<Round>,
     pub leader: Arc<LeaderState>,
@@ -37,7 +37,7 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Reports events: log, figures by kind, records.
+    /// Reports events: log, metrics by kind, records.
     pub fn emit(&self, events: &[FabricEvent]) {
         if events.is_empty() {
             return;
@@ -45,7 +45,7 @@ impl Publisher {
         let time = self.clock.now();
         self.interruptions().explain(events, Instant::now());
         for event in events {
-            self.figures.add(event.kind.id, &TOPOLOGY_EVENTS, 1);
+            self.metrics.add(event.kind.id, &TOPOLOGY_EVENTS, 1);
             match event.kind.severity {
                 Severity::Info => tracing::info!(kind = event.kind.id, "{}", event.text),
                 Severity::Warning | Severity::Error => tracing::warn!(kind = event.kind.id, "{}", event.text),
@@ -165,7 +165,7 @@ impl Shared {
 
     /// Requests a look at the subnet before its time, and counts the reason.
     pub fn want_discovery(&self, trigger: &Trigger) {
-        self.publisher.figures.add(trigger.name(), &DISCOVERY_REQUESTS, 1);
+        self.publisher.metrics.add(trigger.name(), &DISCOVERY_REQUESTS, 1);
         self.lock().wanted.add(trigger);
         self.changed.notify_all();
     }

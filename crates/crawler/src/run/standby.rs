@@ -197,7 +197,7 @@ impl Standby {
 
     fn set(&self, role: Role) -> Role {
         let active = f64::from(u8::from(role == Role::Active));
-        self.shared.publisher.figures.set(SOURCE, &CRAWLER_ACTIVE, active);
+        self.shared.publisher.metrics.set(SOURCE, &CRAWLER_ACTIVE, active);
         self.shared.leader.set(role)
     }
 }

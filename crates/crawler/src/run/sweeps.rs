@@ -114,8 +114,8 @@ impl Sweeps {
             if self.shared.leader.is_standby() {
                 continue;
             }
-            let figures = &self.shared.publisher.figures;
-            figures.add(SOURCE, &OVERRUNS, u64::from(missed));
+            let metrics = &self.shared.publisher.metrics;
+            metrics.add(SOURCE, &OVERRUNS, u64::from(missed));
             let Some(found) = self.shared.found() else { continue };
             match self.sweep(&found) {
                 Ok(()) => {}
@@ -135,7 +135,7 @@ impl Sweeps {
                 }
             }
             if let Some(engine) = &self.engine {
-                super::self_metrics::report_stats(SOURCE, &engine.stats(), &self.shared.publisher.figures);
+                super::self_metrics::report_stats(SOURCE, &engine.stats(), &self.shared.publisher.metrics);
             }
             self.keep_epochs(false);
         }
@@ -166,7 +166,7 @@ impl Sweeps {
             Ok(None) => {}
             Err(error) => {
                 let file = self.epochs.display();
-                self.shared.publisher.figures.add(SOURCE, &STATE_FAILURES, 1);
+                self.shared.publisher.metrics.add(SOURCE, &STATE_FAILURES, 1);
                 tracing::warn!("{file} is not used: {error}; counting begins anew, with new epochs");
             }
         }
@@ -187,7 +187,7 @@ impl Sweeps {
         let (text, path, shared) = (epochs::text_of(sweeper), self.epochs.clone(), self.shared.clone());
         let write = move || {
             if let Err(error) = epochs::replace(&path, &text) {
-                shared.publisher.figures.add(SOURCE, &STATE_FAILURES, 1);
+                shared.publisher.metrics.add(SOURCE, &STATE_FAILURES, 1);
                 tracing::warn!(
                     "{} can't be written: {error}; after a restart counting begins anew",
                     path.display()
@@ -262,16 +262,16 @@ impl Sweeps {
             // Only the measurement of the way to the store waits in this channel; a full one skips a round.
             let _ = publisher.rounds.try_send((start.instant, sequence));
         }
-        let figures = &publisher.figures;
+        let metrics = &publisher.metrics;
         let read = coverage.complete + coverage.partial;
-        figures.add(SOURCE, &RECORDS, rows as u64);
-        figures.add(SOURCE, &LEFT_OUT_RECORDS, left_out as u64);
-        figures.add(SOURCE, &UNSUPPORTED_COUNTERS, coverage.unsupported as u64);
-        figures.add(SOURCE, &CLEARED_COUNTERS, coverage.cleared as u64);
-        figures.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial) as u64);
-        figures.set(SOURCE, &ROUND_SECONDS, coverage.elapsed.as_secs_f64());
+        metrics.add(SOURCE, &RECORDS, rows as u64);
+        metrics.add(SOURCE, &LEFT_OUT_RECORDS, left_out as u64);
+        metrics.add(SOURCE, &UNSUPPORTED_COUNTERS, coverage.unsupported as u64);
+        metrics.add(SOURCE, &CLEARED_COUNTERS, coverage.cleared as u64);
+        metrics.add(SOURCE, &FAILED_READS, (coverage.missing + coverage.partial) as u64);
+        metrics.set(SOURCE, &ROUND_SECONDS, coverage.elapsed.as_secs_f64());
         tracing::debug!(elapsed_seconds = coverage.elapsed.as_secs_f64(), "swept");
-        figures.set(SOURCE, &SOURCE_UP, f64::from(u8::from(read > 0)));
+        metrics.set(SOURCE, &SOURCE_UP, f64::from(u8::from(read > 0)));
         if read > 0 {
             self.shared.device.works(&self.shared, SOURCE);
         }

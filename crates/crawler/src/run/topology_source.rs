@@ -52,7 +52,7 @@ impl TopologySource {
                 false => tracing::info!("the topology is what the nodes tell"),
             }
         }
-        shared.publisher.figures.set("discovery", &TOPOLOGY_FROM_SA, f64::from(u8::from(is_from_sa)));
+        shared.publisher.metrics.set("discovery", &TOPOLOGY_FROM_SA, f64::from(u8::from(is_from_sa)));
         Ok(found)
     }
 

@@ -32,7 +32,7 @@ pub enum Trigger {
 }
 
 impl Trigger {
-    /// The name in figures and log lines.
+    /// The name in metrics and log lines.
     pub const fn name(&self) -> &'static str {
         match self {
             Trigger::SweepFailure(_) => "sweep_failure",

@@ -58,11 +58,11 @@ impl Trust {
     }
 
     fn report(&mut self, shared: &Shared, found: &Discovery) {
-        let figures = &shared.publisher.figures;
+        let metrics = &shared.publisher.metrics;
         let truncated = found.topology.truncated;
-        figures.set(NAME, &TOPOLOGY_TRUNCATED, f64::from(u8::from(truncated.is_some())));
+        metrics.set(NAME, &TOPOLOGY_TRUNCATED, f64::from(u8::from(truncated.is_some())));
         if let Some(limit) = truncated {
-            figures.add(limit.name(), &TRUNCATED_DISCOVERIES, 1);
+            metrics.add(limit.name(), &TRUNCATED_DISCOVERIES, 1);
         }
         let was = std::mem::replace(&mut self.is_truncated, truncated.is_some());
         if let Some(limit) = truncated.filter(|_| !was) {
@@ -74,7 +74,7 @@ impl Trust {
             shared.publisher.emit(&[event(&DISCOVERY_TRUNCATED, key, text)]);
         }
         for (reason, count) in &found.rejected {
-            figures.add(reason, &REJECTED_REPLIES, *count);
+            metrics.add(reason, &REJECTED_REPLIES, *count);
         }
         let new: BTreeMap<&str, u64> = found
             .rejected
@@ -104,7 +104,7 @@ fn doubt(found: &Discovery, known: &Topology) -> Option<&'static str> {
 }
 
 fn retained(shared: &Shared, reason: &'static str, known: Option<&Topology>, found: usize) {
-    shared.publisher.figures.add(reason, &RETAINED_TOPOLOGIES, 1);
+    shared.publisher.metrics.add(reason, &RETAINED_TOPOLOGIES, 1);
     let nodes = known.map_or(0, |known| known.nodes.len());
     let text = format!(
         "the topology of {nodes} nodes stays in use: the discovery {} ({found} nodes)",

@@ -13,7 +13,7 @@ use std::time::Duration;
 use throughline_sample::catalogue::{FAILED_READS, RECORDS, SOURCE_UP};
 use verbs_sys::{Error, PortEvent, Watch};
 
-/// Name of this part in figures.
+/// Name of this part in metrics.
 const NAME: &str = "verbs";
 /// Longest wait for an event, so that a stop request is seen soon.
 const WAIT: Duration = Duration::from_millis(200);
@@ -35,13 +35,13 @@ pub fn spawn(local: &LocalPort, shared: Arc<Shared>, stop: Stop) -> std::io::Res
         }
     };
     let run = move || {
-        let figures = &shared.publisher.figures;
-        figures.set(NAME, &SOURCE_UP, 1.0);
+        let metrics = &shared.publisher.metrics;
+        metrics.set(NAME, &SOURCE_UP, 1.0);
         while !stop.is_set() {
             match watch.next(WAIT) {
                 Ok(None) => {}
                 Ok(Some(event)) => {
-                    figures.add(NAME, &RECORDS, 1);
+                    metrics.add(NAME, &RECORDS, 1);
                     tracing::info!(event = event.text(), "the local port changed");
                     if event == PortEvent::ClientReregister {
                         shared.heavy_sweep.registers_again();
@@ -49,8 +49,8 @@ pub fn spawn(local: &LocalPort, shared: Arc<Shared>, stop: Stop) -> std::io::Res
                     shared.want_discovery(&trigger(event));
                 }
                 Err(error) => {
-                    figures.add(NAME, &FAILED_READS, 1);
-                    figures.set(NAME, &SOURCE_UP, 0.0);
+                    metrics.add(NAME, &FAILED_READS, 1);
+                    metrics.set(NAME, &SOURCE_UP, 0.0);
                     tracing::warn!(%error, "events of the local port ended; it is looked at each second");
                     return;
                 }

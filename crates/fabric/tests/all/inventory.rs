@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use throughline_collector::Access;
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_infiniband::topology::FatTree;
 use throughline_simfabric::{Scenario, SimFabric};
 use throughline_store::{Database, Terms, Writer, testing};
@@ -41,7 +41,7 @@ impl Store {
             Writer::new(database),
             terms,
             Access::default(),
-            SelfFigures::default(),
+            SelfMetrics::default(),
             "n".into(),
             stop.clone(),
         ));

@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use throughline_collector::Access;
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_store::{Terms, Writer, testing};
 use tokio::sync::Mutex;
 use tokio_postgres::Client;
@@ -88,14 +88,14 @@ async fn the_second_takes_over_and_never_both_write() {
     let collector = listener.local_addr().unwrap().to_string();
     let stop = CancellationToken::new();
     let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
-    let (writer, access, figures) =
-        (Writer::new(database.clone()), Access::default(), SelfFigures::default());
+    let (writer, access, metrics) =
+        (Writer::new(database.clone()), Access::default(), SelfMetrics::default());
     tokio::spawn(throughline_collector::run(
         listener,
         writer,
         terms,
         access,
-        figures,
+        metrics,
         "n".into(),
         stop.clone(),
     ));

@@ -43,9 +43,9 @@ async fn attack_07_regexes_are_bounded_and_others_are_answered() {
     let database = testing::database().await;
     let writer = database.connect().await.unwrap();
     // Values that an expression takes long to be held against.
-    let figures = "INSERT INTO self_stats (time, instance, source, name, value) \
+    let metrics = "INSERT INTO self_stats (time, instance, source, name, value) \
                    SELECT now(), 'n' || n, repeat('ab', 100) || n, 'records', n FROM generate_series(1, 2000) n";
-    writer.execute(figures, &[]).await.unwrap();
+    writer.execute(metrics, &[]).await.unwrap();
     let site = Arc::new(Site::new(database, Default::default(), Access::default()).await);
     let classes = "\\pL".repeat(1300);
     let large: Vec<&str> = vec!["(\\pL{30}\\pN{30}){9}"; 63];

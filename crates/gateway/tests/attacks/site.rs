@@ -5,7 +5,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_gateway::access::Access;
 use throughline_gateway::query::Server;
 use throughline_gateway::read::Limits;
@@ -20,7 +20,7 @@ pub const STRANGER: u32 = 61_234;
 
 pub struct Site {
     pub address: SocketAddr,
-    pub figures: SelfFigures,
+    pub metrics: SelfMetrics,
     stop: CancellationToken,
 }
 
@@ -32,12 +32,12 @@ impl Drop for Site {
 
 impl Site {
     pub async fn new(database: Database, limits: Limits, access: Access) -> Site {
-        let figures = SelfFigures::default();
+        let metrics = SelfMetrics::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let server = Server::new(&figures, database, limits, &access).unwrap();
+        let server = Server::new(&metrics, database, limits, &access).unwrap();
         tokio::spawn(server.run(listener, stop.clone()));
-        Site { address, figures, stop }
+        Site { address, metrics, stop }
     }
 
     /// Without a database: what is refused before that.
@@ -47,7 +47,7 @@ impl Site {
     }
 
     pub fn count(&self, reason: &'static str, metric: &'static Metric) -> f64 {
-        self.figures.get(reason, metric).unwrap_or_default()
+        self.metrics.get(reason, metric).unwrap_or_default()
     }
 
     /// The answer, head and body, to a request with these lines behind the first.

@@ -6,7 +6,7 @@ use super::pause::Gate;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use throughline_collector::direct::{Acks, Direct, DirectStream};
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_delivery::{Ack, Answer, Connecting, OnRefusal, Reason, Session, Sink, SinkError};
 use throughline_spool::Entry;
 use tokio::sync::{mpsc, watch};
@@ -41,7 +41,7 @@ impl Collector {
 
     pub fn start(&mut self, random: fastrand::Rng) {
         let connection = Connection { database: self.database.clone(), random };
-        let (direct, writer) = Direct::new(connection, SelfFigures::default());
+        let (direct, writer) = Direct::new(connection, SelfMetrics::default());
         let gate = Gate::default();
         let writer = tokio::spawn(gate.guard(writer));
         self.running = Some(Running { direct, writer, gate, gone: CancellationToken::new() });

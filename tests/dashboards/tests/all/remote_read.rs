@@ -4,7 +4,7 @@ use crate::support::server::Server;
 use crate::support::{Seed, TICK_SECONDS, server};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_dashboard_check::{Prometheus, Window};
 use throughline_gateway::access::Access;
 use throughline_gateway::query;
@@ -72,9 +72,9 @@ async fn gateway(database: &Database) -> (String, CancellationToken) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let stop = CancellationToken::new();
-    let figures = SelfFigures::default();
+    let metrics = SelfMetrics::default();
     let server =
-        query::Server::new(&figures, database.clone(), Limits::default(), &Access::default()).unwrap();
+        query::Server::new(&metrics, database.clone(), Limits::default(), &Access::default()).unwrap();
     tokio::spawn(server.run(listener, stop.clone()));
     (address, stop)
 }
