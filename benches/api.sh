@@ -21,8 +21,8 @@ ask() {
         exit 1
     }
 }
-told() { awk '{ printf "%s ms, %d bytes\n", $1 * 1000, $2 }'; }
-echo "topology of $hosts hosts: $(ask $fabric/topology | told), again $(ask $fabric/topology | told)"
+timed() { awk '{ printf "%s ms, %d bytes\n", $1 * 1000, $2 }'; }
+echo "topology of $hosts hosts: $(ask $fabric/topology | timed), again $(ask $fabric/topology | timed)"
 : >"$folder/load"
 : >"$folder/jobs"
 end=$(($(date +%s) + length))

@@ -26,7 +26,7 @@ FROM generate_series(0, $minutes * 60 / $interval + 75 / $interval) t, ib_port_k
 ANALYZE ib_port_counters, ib_port_key, ib_node_key;
 UPDATE minute_state SET made_until = to_timestamp($begin), noticed_until = to_timestamp($begin);
 SQL
-# Runs upkeep until it has told this; from one round to the next without work it waits a minute.
+# Runs upkeep until it has logged this; from one round to the next without work it waits a minute.
 upkeep_until() {
     THROUGHLINE__QUERY__ENABLED=false THROUGHLINE__COLLECT__ENABLED=false \
         "$throughline" --log-level info,throughline_gateway=debug serve --state-dir "$folder/state" \
@@ -41,10 +41,10 @@ upkeep_until() {
     wait "$upkeep" || true
 }
 upkeep_until 'rows of minutes'
-told=$(sed -n 's|.*rows of minutes||p' "$folder/serve.log" | head -n 1)
+line=$(sed -n 's|.*rows of minutes||p' "$folder/serve.log" | head -n 1)
 rows=$($psql -At -c 'SELECT count(*) FROM ib_port_minutes WHERE seconds = 60')
-echo "$told, $rows whole rows of a port and minute"
-word() { echo "$told" | tr ' ' '\n' | sed -n "s/^$1=//p"; }
+echo "$line, $rows whole rows of a port and minute"
+word() { echo "$line" | tr ' ' '\n' | sed -n "s/^$1=//p"; }
 status=0
 awk -v made="$(word minutes)" -v seconds="$(word seconds)" -v goal="$goal" -v rows="$rows" \
     -v expected="$((ports * minutes))" -v ports="$ports" 'BEGIN {

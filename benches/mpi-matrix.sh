@@ -24,7 +24,7 @@ for line in sys.stdin:
     made = json.loads(line)
     if made.get("executable") and "/mpit-bridge/tests/all/" in made["target"]["src_path"]: print(made["executable"])')
 
-# What the library says of itself, asked through its launcher or compiler.
+# What the library says of itself, read through its launcher or compiler.
 version() {
     { "$@" || true; } 2>/dev/null |
         sed -n 's/^MPICH Version:[[:space:]]*\(.*\)/\1/p; s/.*(Open[ A-Z]*) \(.*\)/\1/p' | head -n 1

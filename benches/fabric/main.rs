@@ -126,9 +126,9 @@ fn on_ibsim(cli: &Cli, is_only: bool) -> anyhow::Result<bool> {
 
 fn on_simulated(cli: &Cli, round_trip_us: f64, service_us: f64, window: usize) -> anyhow::Result<bool> {
     let folder = tempfile::tempdir()?;
-    let conduct = simulated::Conduct { hosts: cli.hosts, round_trip_us, service_us, window };
+    let setup = simulated::Setup { hosts: cli.hosts, round_trip_us, service_us, window };
     let mut table = Table::new(&format!("on the simulated fabric; medians of {} runs", cli.runs));
-    simulated::measure(&conduct, folder.path(), cli.runs, &mut table)?;
+    simulated::measure(&setup, folder.path(), cli.runs, &mut table)?;
     Ok(table.is_met())
 }
 

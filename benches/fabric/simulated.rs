@@ -20,7 +20,7 @@ const LOSS: f64 = 0.01;
 const DEAD: f64 = 0.05;
 
 /// The fabric's parameters.
-pub struct Conduct {
+pub struct Setup {
     pub hosts: usize,
     pub round_trip_us: f64,
     pub service_us: f64,
@@ -34,12 +34,12 @@ struct Simulated {
 }
 
 impl Simulated {
-    fn start(folder: &Path, conduct: &Conduct) -> anyhow::Result<Simulated> {
+    fn start(folder: &Path, setup: &Setup) -> anyhow::Result<Simulated> {
         let socket = folder.join("fabric.sock").display().to_string();
         let mut command = Command::new(crate::beside("throughline-simfabric")?);
-        command.args(["run", "--socket", &socket, "--fat-tree", &conduct.hosts.to_string()]);
-        command.args(["--do", &format!("latency {}us", conduct.round_trip_us)]);
-        command.args(["--do", &format!("service {}us", conduct.service_us)]);
+        command.args(["run", "--socket", &socket, "--fat-tree", &setup.hosts.to_string()]);
+        command.args(["--do", &format!("latency {}us", setup.round_trip_us)]);
+        command.args(["--do", &format!("service {}us", setup.service_us)]);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
         let output = BufReader::new(child.stdout.take().context("standard output")?);
         let simulated = Simulated { child, socket };
@@ -68,10 +68,10 @@ impl Drop for Simulated {
 }
 
 /// Measures it.
-pub fn measure(conduct: &Conduct, folder: &Path, runs: usize, table: &mut Table) -> anyhow::Result<()> {
-    let fabric = Simulated::start(folder, conduct)?;
+pub fn measure(setup: &Setup, folder: &Path, runs: usize, table: &mut Table) -> anyhow::Result<()> {
+    let fabric = Simulated::start(folder, setup)?;
     let via = format!("sim:{}", fabric.socket);
-    let window = conduct.window.to_string();
+    let window = setup.window.to_string();
     let start = |extra: &[&str]| {
         let options = [&["--via", via.as_str(), "--window", window.as_str()], extra].concat();
         Client::start(Command::new(std::env::current_exe()?), &options)
@@ -85,12 +85,12 @@ pub fn measure(conduct: &Conduct, folder: &Path, runs: usize, table: &mut Table)
     let mads = (client.ask("asked")?.count - before) as f64;
     let sets = mads / ports as f64;
     let busiest = client.ask("busiest")?.count as f64 * sets;
-    let by_window = mads * conduct.round_trip_us / conduct.window as f64;
-    let by_node = busiest * (conduct.service_us + conduct.round_trip_us / f64::from(DEFAULT_PER_NODE));
+    let by_window = mads * setup.round_trip_us / setup.window as f64;
+    let by_node = busiest * (setup.service_us + setup.round_trip_us / f64::from(DEFAULT_PER_NODE));
     let bound = by_window.max(by_node) / 1e6;
     println!(
         "  {mads} MADs for {ports} ports, at most {busiest} at one node; round trip {} µs, service {} µs, window {}, {} at a node",
-        conduct.round_trip_us, conduct.service_us, conduct.window, DEFAULT_PER_NODE
+        setup.round_trip_us, setup.service_us, setup.window, DEFAULT_PER_NODE
     );
     println!(
         "  bound: max({:.4} s by the window, {:.4} s by the busiest node)",
@@ -120,7 +120,7 @@ pub fn measure(conduct: &Conduct, folder: &Path, runs: usize, table: &mut Table)
 
     fabric.control("loss 0")?;
     fabric.control(&format!("dead {DEAD} hosts"))?;
-    let dead = (conduct.hosts as f64 * DEAD).round() as u64;
+    let dead = (setup.hosts as f64 * DEAD).round() as u64;
     client.ask("live")?;
     let crippled = (0..runs).map(|_| client.ask("live")).collect::<anyhow::Result<Vec<_>>>()?;
     let live = crippled.iter().map(|done| done.count).min().unwrap_or(0);

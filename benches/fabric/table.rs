@@ -7,7 +7,7 @@ pub enum Goal {
     Least(f64),
     /// At most this.
     Most(f64),
-    /// Only told.
+    /// Only reported.
     None,
 }
 

@@ -1,4 +1,4 @@
-//! How many MPI calls a program made, as the shim told. Time says little on a machine that others use too; calls times
+//! How many MPI calls a program made, as the shim reported. Time says little on a machine that others use too; calls times
 //! what one may cost bounds what the shim adds.
 
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ type Cell = (i64, u32, String, u64, String, String);
 pub struct Calls(Arc<Mutex<HashMap<Cell, u64>>>);
 
 impl Calls {
-    /// Takes in what ranks told.
+    /// Takes in what ranks reported.
     pub fn take(&self, batch: Batch) {
         let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for bin in batch.mpi_ops {
@@ -26,7 +26,7 @@ impl Calls {
         }
     }
 
-    /// The most that a rank of any run called since this was asked before.
+    /// The most that a rank of any run called since this was called before.
     pub fn most_of_a_rank(&self) -> u64 {
         let mut ranks: HashMap<(i64, u32), u64> = HashMap::new();
         for ((epoch, rank, ..), calls) in self.0.lock().unwrap_or_else(PoisonError::into_inner).drain() {

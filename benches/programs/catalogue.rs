@@ -36,8 +36,8 @@ pub struct Program {
     pub files: Vec<(&'static str, String)>,
     /// A file with its results, beside standard output.
     pub result: Option<&'static str>,
-    /// Its time is only told: it does nothing but what the shim is in.
-    pub is_only_told: bool,
+    /// Its time is only reported: it does nothing but what the shim is in.
+    pub is_only_reported: bool,
     /// How to get it, if it is not there.
     pub remedy: String,
     /// What stays of a line of output once timing has gone; `None` drops the line.
@@ -71,7 +71,7 @@ fn program(
         variables: Vec::new(),
         files: Vec::new(),
         result: None,
-        is_only_told: false,
+        is_only_reported: false,
         remedy: remedy.to_owned(),
         kept,
     }
@@ -130,14 +130,14 @@ fn ring(mpi: Mpi, bytes: u32, rounds: u32) -> Program {
     let (bytes_given, rounds) = (bytes.to_string(), rounds.to_string());
     let mut made =
         mpi4py(mpi, &format!("ringtest of {bytes} bytes"), &["ringtest", "-l", &rounds, "-n", &bytes_given]);
-    made.is_only_told = bytes <= 8;
+    made.is_only_reported = bytes <= 8;
     made
 }
 
 /// Starts MPI, says a word and ends: what that costs, no ratio to itself tells.
 fn hello(mpi: Mpi) -> Program {
     let mut made = mpi4py(mpi, "helloworld", &["helloworld"]);
-    made.is_only_told = true;
+    made.is_only_reported = true;
     made
 }
 

@@ -165,7 +165,7 @@ fn one(
     let Measured { pairs, least, same } = measure(bench, &program, cli, until)?;
     let (with, without) = pairs.seconds();
     let Some(interval) = pairs.interval() else { return Ok(None) };
-    let goal = if program.is_only_told { String::new() } else { format!("<= {GOAL}") };
+    let goal = if program.is_only_reported { String::new() } else { format!("<= {GOAL}") };
     let is_met = interval.is_within(GOAL);
     table.interval(&title, with, without, (interval.low, interval.high), &goal, is_met);
     println!(
@@ -256,7 +256,7 @@ fn measure(bench: &Bench, program: &Program, cli: &Cli, until: Instant) -> anyho
         }
         let interval = pairs.interval().filter(|_| pairs.len() >= cli.runs);
         let is_enough = interval.is_some_and(|interval| {
-            program.is_only_told || interval.is_decided(GOAL) || Instant::now() >= until
+            program.is_only_reported || interval.is_decided(GOAL) || Instant::now() >= until
         });
         if is_enough || pairs.len() >= MOST_PAIRS {
             return Ok(Measured { pairs, least, same });

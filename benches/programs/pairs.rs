@@ -1,6 +1,6 @@
 //! Neighbouring runs with the shim and without, as ratios, and what their median may be.
 //!
-//! The interval is that of the sign test: whatever the distribution of the ratios, the order statistics told hold their
+//! The interval is that of the sign test: whatever the distribution of the ratios, the order statistics reported hold their
 //! median with at least [`CONFIDENCE`]. A machine that is busy for some runs widens it and does not move it.
 
 /// Of the interval.

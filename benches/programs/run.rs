@@ -31,7 +31,7 @@ pub enum Between {
 }
 
 impl Between {
-    /// As a difference is told.
+    /// As a difference is reported.
     pub fn words(self) -> &'static str {
         match self {
             Between::Nothing => "without the shim",

@@ -78,7 +78,7 @@ hosts=$(for i in $(seq 0 $((nodes - 1))); do printf '%s,' "$name-$i"; done)
 status=0
 measure() {
     rm -f "$folder/mpi.sock"
-    python3 "$here/agent.py" "$folder/mpi.sock" >"$folder/told" &
+    python3 "$here/agent.py" "$folder/mpi.sock" >"$folder/reported" &
     agent=$!
     while ! test -S "$folder/mpi.sock"; do sleep 0.05; done
     before=$(carried)
@@ -89,22 +89,22 @@ measure() {
         "$folder/wire" "$@"
     after=$(carried)
     for _ in $(seq 100); do
-        test "$(grep -c wire "$folder/told")" -lt "$nodes" || break
+        test "$(grep -c wire "$folder/reported")" -lt "$nodes" || break
         sleep 0.05
     done
     kill "$agent"
     wait "$agent" 2>/dev/null || true
     agent=
     awk -v what="$1 of $2 bytes" -v there=$((after - before)) -v ranks="$nodes" '
-        $2 == "wire" { bytes += $3; messages += $4; told++ }
+        $2 == "wire" { bytes += $3; messages += $4; reported++ }
         $2 == "logical" { logical += $3 }
         END {
             most = bytes * 1.07 + messages * 256 + 262144
-            good = told == ranks && there >= bytes && there <= most
+            good = reported == ranks && there >= bytes && there <= most
             printf "%-28s logical %11d  wire %11d in %6d  interfaces %11d = +%.2f %%  at most %11d  %s\n", what, logical,
                 bytes, messages, there, (there / bytes - 1) * 100, most, good ? "PASS" : "FAIL"
             exit !good
-        }' "$folder/told" || status=2
+        }' "$folder/reported" || status=2
 }
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

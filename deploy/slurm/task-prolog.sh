@@ -23,7 +23,7 @@ openmpi | openmpi5 | mpich | mpi3)
     object=$libraries/libthroughline-$THROUGHLINE_MPI.so
     ;;
 *)
-    # A shell is linked to no MPI: what is told is what the launcher says.
+    # A shell is linked to no MPI: what is reported is what the launcher passes on.
     object=$(THROUGHLINE_LIB_DIR=$libraries "$exec_program" --dry-run /bin/sh 2>/dev/null |
         sed -n 's/^preload \([^:]*\): .*/\1/p')
     ;;

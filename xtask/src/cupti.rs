@@ -214,7 +214,7 @@ fn sizes(prefix: &Prefix, bindings: &str) -> anyhow::Result<String> {
     format_rust(&text)
 }
 
-/// `CUPTI_API_VERSION` and the sizes in one release, asked of a C compiler.
+/// `CUPTI_API_VERSION` and the sizes in one release, printed by a program of a C compiler.
 fn sizes_of(folders: &Folders, structs: &[String]) -> anyhow::Result<(u32, Vec<usize>)> {
     let mut program = String::from(
         "#include <stdio.h>\n#include <stdbool.h>\n#include <cupti_version.h>\n#include <cupti_target.h>\n\
@@ -233,8 +233,8 @@ fn sizes_of(folders: &Folders, structs: &[String]) -> anyhow::Result<(u32, Vec<u
     ensure!(compiler.status().context("running cc")?.success(), "cc refuses the headers");
     let output = Command::new(folder.join("sizes")).output()?;
     fs::remove_dir_all(&folder)?;
-    let told = String::from_utf8(output.stdout)?;
-    let mut numbers = told.lines();
+    let text = String::from_utf8(output.stdout)?;
+    let mut numbers = text.lines();
     let version = numbers.next().context("no version")?.parse()?;
     Ok((version, numbers.map(str::parse).collect::<Result<_, _>>()?))
 }

@@ -20,7 +20,7 @@ pub struct Status {
     pub jobs: Vec<StatusJob>,
 }
 
-/// One source of one node or subnet that was heard of within a day.
+/// One source of one node or subnet that reported within a day.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// `mad`, `sysfs`, `nvml`, `mpi` and what later versions have.

@@ -63,7 +63,7 @@ pub trait Work {
 /// A round was given up.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    /// The process was asked to stop.
+    /// The process is to stop.
     #[error("stopped")]
     Stopped,
     /// The transport does not work any more.

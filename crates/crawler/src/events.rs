@@ -23,7 +23,7 @@ use throughline_sample::wire;
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Good to know, or good news.
+    /// Good to know, or an improvement.
     Info,
     /// Something is worse than before.
     Warning,

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_where_nothing_listens_is_told() {
+    fn a_socket_where_nothing_listens_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("none");
         let error = FabricPort::find(&Via::Sim(socket.clone()), None, 0).err().unwrap().to_string();

@@ -210,7 +210,7 @@ impl Tasks {
         if !matches!(joined.await, Ok(true)) {
             tracing::error!("a crawler thread ended badly");
         }
-        ended("housekeeping", self.self_metrics).await;
+        ended("self-metrics", self.self_metrics).await;
         self.outbox.drain().await;
         self.delivered.cancel();
         ended("standby", self.standby).await;

@@ -30,7 +30,7 @@ pub enum SaError {
     NoManager,
     /// No answer within all attempts.
     #[error(
-        "the subnet administrator at LID {lid} does not answer {} (asked {attempts} times); is the subnet manager alive, and is the SM_Key right?",
+        "the subnet administrator at LID {lid} does not answer {} (queried {attempts} times); is the subnet manager alive, and is the SM_Key right?",
         attribute::name(*attribute)
     )]
     Silent {
@@ -66,7 +66,7 @@ pub enum SaError {
         /// Why.
         reason: &'static str,
     },
-    /// The process was asked to stop.
+    /// The process is to stop.
     #[error("stopped")]
     Stopped,
     /// The transport does not work any more.

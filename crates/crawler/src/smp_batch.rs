@@ -39,7 +39,7 @@ impl Missing {
     }
 }
 
-/// Gets the position of a question and its answer: the attribute's data.
+/// Gets the position of a request and its answer: the attribute's data.
 pub type OnReply<'a> = dyn FnMut(usize, Result<&[u8], Missing>) + 'a;
 
 /// Queries all, in turn over the nodes. `done` gets each answer as it comes.

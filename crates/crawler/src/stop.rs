@@ -39,7 +39,7 @@ impl Stop {
         self.inner.flag.load(Ordering::Relaxed)
     }
 
-    /// Sleeps, at most until the process is asked to stop; `true` if it is.
+    /// Sleeps, at most until the process is to stop; `true` if it is.
     pub fn sleep(&self, time: Duration) -> bool {
         let guard = self.lock();
         drop(self.inner.changed.wait_timeout_while(guard, time, |()| !self.is_set()));

@@ -67,7 +67,7 @@ pub enum OpenError {
     Version {
         /// What was opened.
         path: String,
-        /// What it told.
+        /// What it reported.
         version: u32,
         /// `CUptiResult`.
         code: u32,
@@ -87,7 +87,7 @@ pub fn open_cuda(path: &Path) -> Result<Cuda, OpenError> {
     Ok(cuda)
 }
 
-/// Opens libcupti, with the library of metrics beside it, and tells its `cuptiGetVersion`. Nothing is asked of a
+/// Opens libcupti, with the library of metrics beside it, and returns its `cuptiGetVersion`. Nothing is requested of a
 /// release that is known to be bad.
 ///
 /// # Errors

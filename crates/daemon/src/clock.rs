@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_told_once() {
+    fn a_step_is_reported_once() {
         let clock = Clock::new();
         clock.offset.fetch_add(3_000_000_000, Ordering::Relaxed);
         let step = clock.measure_again().unwrap();

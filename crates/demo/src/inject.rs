@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_console_that_is_gone_is_told() {
+    fn a_console_that_is_gone_is_reported() {
         let (console, lines) = mpsc::channel();
         let mut injector = Injector::start(plan(console)).unwrap();
         drop(lines);

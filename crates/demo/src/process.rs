@@ -18,7 +18,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 use tokio::process::Command;
 use tokio::sync::watch;
 
-/// How long a child may take to drain and end after it was asked to. Above the daemons' own grace time of 8 s
+/// How long a child may take to drain and end after it was signalled. Above the daemons' own grace time of 8 s
 /// (`throughline_daemon::GRACE`), because `serve` then still stops its database.
 pub const STOP_GRACE: Duration = Duration::from_secs(20);
 

@@ -393,7 +393,11 @@ mod tests {
             {
                 assert_eq!(request(Some(("authorization", wrong))).await, 401, "{wrong}");
             }
-            assert_eq!(request(Some(("x-forwarded-user", "ada"))).await, 401, "nobody is told to believe it");
+            assert_eq!(
+                request(Some(("x-forwarded-user", "ada"))).await,
+                401,
+                "nothing tells the server to believe it"
+            );
             // Who has the token may know the server by any name, and yet is no page of another site.
             let named = [("authorization", bearer.as_str()), ("host", "a.example")];
             assert_eq!(status(&rules, [10, 0, 0, 1], path, &named).await, 200);

@@ -1,6 +1,6 @@
 //! Which process has queue pairs on which port of this host's adapters: queried of the kernel by netlink.
 //!
-//! The same question as `rdma resource show qp` of iproute2, without that program: its output changes with its
+//! The same query as `rdma resource show qp` of iproute2, without that program: its output changes with its
 //! version, the kernel's interface does not, and a node need not have it. Numbers are facts of the kernel's
 //! `rdma/rdma_netlink.h` and `linux/netlink.h`. The kernel reports process ids to a privileged reader in the first
 //! PID namespace; queue pairs of the kernel itself have none. Messages are built and read by pure functions.
@@ -37,7 +37,7 @@ const ATTR_TYPE_MASK: u16 = 0x3fff;
 const HEADER_BYTES: usize = 16;
 /// The kernel fills one page or, where the reader has space, up to 32 KiB a message.
 const BUFFER_BYTES: usize = 64 << 10;
-/// Longest time for one question; a dump of 100,000 queue pairs takes a fraction of a second.
+/// Longest time for one query; a dump of 100,000 queue pairs takes a fraction of a second.
 const LIMIT: Duration = Duration::from_secs(5);
 /// Most adapters queried; a node has a few, and up to some hundred virtual functions.
 const DEVICES_MAX: usize = 256;
@@ -151,7 +151,7 @@ fn request(command: u16, device: Option<u32>) -> Vec<u8> {
     message.extend((length as u32).to_ne_bytes());
     message.extend(command.to_ne_bytes());
     message.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());
-    message.extend([0; 8]); // sequence and port: the kernel's to fill, and one question is open at a time
+    message.extend([0; 8]); // sequence and port: the kernel's to fill, and one query is open at a time
     message.extend(attributes);
     message
 }

@@ -158,7 +158,7 @@ mod tests {
         let of = |before: (u16, u8), after: (u16, u8)| {
             increases(&reading(0, before.0, before.1), &reading(4, after.0, after.1), &limits)
         };
-        assert_eq!(short(&of((7, 3), (7, 3))), [], "old errors are no news");
+        assert_eq!(short(&of((7, 3), (7, 3))), [], "old errors are no change");
         assert_eq!(short(&of((7, 3), (9, 3))), [("symbol_error", 2, false, Some(0.5))]);
         assert_eq!(short(&of((7, 3), (4, 3))), [("symbol_error", 4, true, Some(1.0))], "cleared");
         assert_eq!(short(&of((65_531, 0), (65_535, 0))), [("symbol_error", 4, true, Some(1.0))]);

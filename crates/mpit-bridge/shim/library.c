@@ -1,7 +1,7 @@
 /*
  * The MPI library of this process: where its functions are and which family it belongs to. Found by symbol,
  * never by name or by a header's layout. A wrapper's next function is the next MPI_X in link order, so that
- * other interposed tools still see the call; the shim's own questions go to PMPI_X, so that they do not.
+ * other interposed tools still see the call; the shim's own queries go to PMPI_X, so that they do not.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -101,7 +101,7 @@ pub struct Point {
     pub offset: i64,
     /// The offset is not wrong by more.
     pub uncertainty: i64,
-    /// From the question to the answer.
+    /// From the request to the answer.
     pub round_trip: i64,
 }
 

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (text, words) in [
             ("", "expected one of"),
             ("fat_tree = 7", "146, 1428 or 8008"),

@@ -1,4 +1,4 @@
-//! What libibverbs tells of a local port without being asked: its asynchronous events.
+//! What libibverbs reports of a local port without a request: its asynchronous events.
 //!
 //! The bindings are rdma-sys's, and only there with the feature `rdma`, because building them needs the headers
 //! of rdma-core and libclang. Without it every watch says that it is not built in. Nothing here sends anything.

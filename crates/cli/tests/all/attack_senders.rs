@@ -240,7 +240,7 @@ fn attack_05_silent_connections() {
 const URL: &str = "ATTACK_SENDERS_URL";
 const TOKEN_FILE: &str = "ATTACK_SENDERS_TOKEN_FILE";
 
-/// One try to deliver a forged batch, told on standard output.
+/// One try to deliver a forged batch, reported on standard output.
 #[test]
 #[ignore = "needs its parent: the test below runs it as another user"]
 fn stranger_process() {

@@ -110,7 +110,7 @@ struct WriterRun {
     name: String,
     child: Child,
     stdin: Option<ChildStdin>,
-    /// Numbers appended, and when that was heard.
+    /// Numbers appended, and when that was acknowledged.
     said: Arc<Mutex<Vec<(u64, Instant)>>>,
     done: Arc<Mutex<bool>>,
     listener: Option<std::thread::JoinHandle<()>>,
@@ -151,7 +151,7 @@ impl WriterRun {
         let at = Instant::now();
         self.child.kill().unwrap();
         self.child.wait().unwrap();
-        self.finish(|heard| at.saturating_duration_since(heard) >= SAFE_AFTER)
+        self.finish(|acknowledged| at.saturating_duration_since(acknowledged) >= SAFE_AFTER)
     }
 
     /// Lets it deliver everything and end.

@@ -59,9 +59,9 @@ impl Server {
             .stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told =
+        let address =
             lines.map_while(Result::ok).find_map(|l| l.strip_prefix("listening query=").map(str::to_owned));
-        self.address = told.expect("the server listens");
+        self.address = address.expect("the server listens");
         self.child = Some(child);
     }
 

@@ -210,7 +210,7 @@ impl Run {
         u32::try_from((self.hosts.end - self.hosts.start) * 2).unwrap()
     }
 
-    fn told(&self, now: i64) -> Batch {
+    fn report(&self, now: i64) -> Batch {
         let (start, end) = (now - self.started * SECOND, self.ended.map_or(0, |ago| now - ago * SECOND));
         let job = Job {
             key: self.key(),
@@ -361,7 +361,7 @@ impl Site {
             site.write(1, site.port(i, site.began)).await.unwrap();
         }
         for run in &RUNS {
-            site.write(1, run.told(start)).await.unwrap();
+            site.write(1, run.report(start)).await.unwrap();
         }
         let mut time = site.began;
         while time < start {

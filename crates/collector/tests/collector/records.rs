@@ -75,7 +75,7 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         cells: vec![MpiPeerCell { peer: 1, bytes: 1, messages: 1 }],
         ..Default::default()
     };
-    let happening = |time| event(time, "text");
+    let event_at = |time| event(time, "text");
     let round = |time| Coverage { time, source: "nvml".into(), ..Default::default() };
     let stat = |time| SelfStat { time, source: "nvml".into(), name: "records".into(), value: 1.0 };
     timed!(
@@ -226,7 +226,7 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         t,
         events,
         "events",
-        happening,
+        event_at,
         [
             |r: &mut Event, _: &mut Random| r.ib_guid = 0x20,
             |r: &mut Event, _: &mut Random| r.gpu_uuid = "GPU-2".into(),

@@ -83,7 +83,7 @@ pub(super) struct Walk<'a> {
     /// Replies that were not believed, by reason.
     rejected: BTreeMap<&'static str, u64>,
     /// End ports whose PortInfo was requested in this walk.
-    ports_asked: HashSet<PortEnd>,
+    ports_requested: HashSet<PortEnd>,
     /// Known switches whose NodeInfo is being requested.
     awaited: HashSet<Guid>,
     /// Further cables to such, each from here to a port of theirs.
@@ -111,7 +111,7 @@ impl<'a> Walk<'a> {
             probes: 0,
             failures: Vec::new(),
             rejected: BTreeMap::new(),
-            ports_asked: HashSet::new(),
+            ports_requested: HashSet::new(),
             awaited: HashSet::new(),
             cables: Vec::new(),
             unanswered: HashSet::new(),

@@ -87,8 +87,8 @@ impl Engine {
             Route::Directed(_) => CLASS_SMP_DIRECTED,
             Route::Lid { .. } | Route::Agent(_) => CLASS_PERFORMANCE,
         };
-        let is_asked = header.attribute == slot.request.query.attribute || is_redirection(header);
-        header.is_response && header.class == class && is_asked
+        let is_requested = header.attribute == slot.request.query.attribute || is_redirection(header);
+        header.is_response && header.class == class && is_requested
     }
 
     /// An answer, whatever it says, shows that its node lives and that the fabric moves.

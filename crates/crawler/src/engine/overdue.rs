@@ -11,11 +11,11 @@ use super::settings::{INITIAL_REPEAT_TICKS, MAX_WINDOW, MIN_REPEAT_TICKS};
 use super::slots::{Kind, Slot, Tick};
 use super::{NodeId, Outcome, Work};
 
-/// MADs sent while nothing is heard, at most: queues below hold so many, and libumad2sim deadlocks at 256.
+/// MADs sent while nothing is received, at most: queues below hold so many, and libumad2sim deadlocks at 256.
 const MAX_UNANSWERED: usize = MAX_WINDOW + MAX_WINDOW / 2;
 /// Repetitions among them: enough to find out that only the last answers of a round were lost.
 const MAX_UNANSWERED_REPEATS: usize = 4;
-/// Requests in a row without an answer, nothing heard in between, after which none is repeated: nobody is there.
+/// Requests in a row without an answer, nothing received in between, after which none is repeated: nobody is there.
 const DEAF_AFTER: usize = 8;
 /// The answer to a trial is waited for so many times as long as that to any other attempt, as a power of two.
 const TRIAL_SHIFT: u32 = 2;

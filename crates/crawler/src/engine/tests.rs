@@ -20,7 +20,7 @@ const fn milliseconds(number: u64) -> Duration {
 }
 
 #[test]
-fn all_is_asked_within_the_windows_and_in_turn() {
+fn all_is_requested_within_the_windows_and_in_turn() {
     let mut bench = Bench::new(settings(8, 2), 10, &[]);
     let (work, _, elapsed) = bench.round(7);
     assert_eq!(work.count("reply"), 70);
@@ -50,7 +50,7 @@ fn a_lost_request_is_repeated_soon() {
 
 /// The node answered a later request: what was queried before is lost, and there is nothing to wait for.
 #[test]
-fn a_node_that_answers_later_requests_is_asked_again_at_once() {
+fn a_node_that_answers_later_requests_is_requested_again_at_once() {
     let mut bench = Bench::new(settings(16, 2), 1, &[(1, Behaviour::Lossy(50))]);
     bench.round(400);
     let (before, (work, _, elapsed)) = (bench.engine.stats(), bench.round(400));
@@ -231,7 +231,7 @@ fn a_stall_is_waited_out() {
 }
 
 #[test]
-fn what_can_not_be_sent_is_told() {
+fn what_can_not_be_sent_is_reported() {
     let mut bench = Bench::new(settings(4, 2), 3, &[(2, Behaviour::Unsendable)]);
     let (work, ..) = bench.round(3);
     assert_eq!((work.count("reply"), work.count("not sent")), (6, 3));

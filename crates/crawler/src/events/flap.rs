@@ -24,7 +24,7 @@ pub(super) enum Change {
 struct History {
     changes: VecDeque<Instant>,
     /// Changes since it was last reported that the link flaps; `None` while it does not.
-    since_told: Option<usize>,
+    since_report: Option<usize>,
 }
 
 /// The changes of all links.
@@ -46,7 +46,7 @@ impl Flaps {
 
     /// Whether no link flaps.
     pub fn is_calm(&self) -> bool {
-        self.links.values().all(|history| history.since_told.is_none())
+        self.links.values().all(|history| history.since_report.is_none())
     }
 
     /// Notes a change of a link, whose ends are given in order.
@@ -57,7 +57,7 @@ impl Flaps {
                 self.links.remove(&oldest);
             }
         }
-        let empty = || History { changes: VecDeque::new(), since_told: None };
+        let empty = || History { changes: VecDeque::new(), since_report: None };
         let history = self.links.entry(link).or_insert_with(empty);
         if history.changes.len() == CHANGES_MAX {
             history.changes.pop_front();
@@ -66,7 +66,7 @@ impl Flaps {
         let window = self.window;
         history.changes.retain(|at| now.saturating_duration_since(*at) <= window);
         let count = history.changes.len();
-        match &mut history.since_told {
+        match &mut history.since_report {
             None if count < self.least => Change::Single,
             Some(since) if *since + 1 < self.least => {
                 *since += 1;
@@ -88,7 +88,7 @@ impl Flaps {
         let mut steady: Vec<_> = self
             .links
             .iter()
-            .filter(|(_, history)| history.since_told.is_some() && is_old(history))
+            .filter(|(_, history)| history.since_report.is_some() && is_old(history))
             .map(|(link, _)| *link)
             .collect();
         self.links.retain(|_, history| !is_old(history));

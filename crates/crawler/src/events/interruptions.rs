@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rise_that_nothing_explains_is_told_once_a_cable() {
+    fn a_rise_that_nothing_explains_is_reported_once_a_cable() {
         let (topology, start) = (topology(), Instant::now());
         let mut watched = Interruptions::new(PATIENCE);
         assert!(!watched.note(&[reading(1, 7), reading(2, 0)], &topology, start), "the first is no rise");
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_already_is_no_interruption() {
+    fn what_is_reported_already_is_no_interruption() {
         let (topology, start) = (topology(), Instant::now());
         for (kind, end) in [(&LINK_DOWN, (Guid(2), 1)), (&NODE_GONE, (Guid(1), 0))] {
             let mut watched = Interruptions::new(PATIENCE);

@@ -128,7 +128,7 @@ impl Waiting {
                 let former = self.since.get(&end).copied();
                 let state = info.state.map_or("unknown", PortState::name).to_owned();
                 if !matches!(info.state, Some(PortState::Initialize | PortState::Armed)) {
-                    if former.is_some_and(|(_, is_told)| is_told) {
+                    if former.is_some_and(|(_, is_reported)| is_reported) {
                         let text = format!("{} is {state}", end_text(end, both));
                         let before = "stuck".to_owned();
                         events.push(FabricEvent {
@@ -142,9 +142,9 @@ impl Waiting {
                     }
                     continue;
                 }
-                let (since, was_told) = former.unwrap_or((now, false));
+                let (since, was_reported) = former.unwrap_or((now, false));
                 let is_long = now.saturating_duration_since(since) >= limit;
-                if is_long && !was_told {
+                if is_long && !was_reported {
                     let text = format!(
                         "{} stays in {state} for {:?}; is the subnet manager at work?",
                         end_text(end, both),
@@ -159,7 +159,7 @@ impl Waiting {
                         text,
                     });
                 }
-                waiting.insert(end, (since, was_told || is_long));
+                waiting.insert(end, (since, was_reported || is_long));
             }
         }
         self.since = waiting;

@@ -143,7 +143,7 @@ pub struct Discovery {
     /// Names of nodes, as infiniband-diags read them; the usual place when absent, where it may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name_map: Option<PathBuf>,
-    /// Whether the subnet manager is asked to report traps.
+    /// Whether the subnet manager is requested to report traps.
     pub traps: bool,
     /// Nodes of one discovery.
     pub max_nodes: NonZeroU32,

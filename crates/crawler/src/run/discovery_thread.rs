@@ -162,8 +162,8 @@ impl DiscoveryThread {
             super::self_metrics::report_stats(NAME, &engine.stats(), &self.parts.shared.publisher.metrics);
             let pause = self.pause();
             let stop = &self.parts.stop;
-            let asked = SHORTEST_LIGHT_GAP.max(time_for(self.light_mads) / REQUESTED_FACTOR);
-            let least = if self.source.is_from_sa() { SHORTEST_GAP } else { asked };
+            let allowed = SHORTEST_LIGHT_GAP.max(time_for(self.light_mads) / REQUESTED_FACTOR);
+            let least = if self.source.is_from_sa() { SHORTEST_GAP } else { allowed };
             if stop.sleep(least.min(pause).saturating_sub(start.elapsed())) {
                 return Some(engine);
             }

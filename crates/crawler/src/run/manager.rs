@@ -81,7 +81,7 @@ impl Master {
 
 impl Manager {
     /// The administrator at `lid` answered with the managers that it knows. What it says of itself comes first: of
-    /// others it says what they were when it last heard of them.
+    /// others it says what they were when it last observed them.
     pub fn answered(
         &mut self,
         lid: u16,
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_told_once() {
+    fn silence_is_reported_once() {
         let mut manager = Manager::default();
         manager.answered(10, &[record(1, 10, 8, 100, 3)], None);
         let start = Instant::now();
@@ -291,7 +291,7 @@ mod tests {
     fn what_a_manager_says_of_others_is_old() {
         let mut manager = Manager::default();
         manager.answered(10, &[record(1, 10, 8, 100, 3)], None);
-        // The former master, of a higher priority, was master when the next one last heard of it.
+        // The former master, of a higher priority, was master when the next one last observed it.
         let reported = manager.answered(20, &[record(2, 20, 4, 7, 3), record(1, 10, 8, 100, 3)], None);
         assert!(reported.event.unwrap().after.ends_with("LID 20, priority 4"));
         let standby = manager.answered(20, &[record(2, 20, 4, 7, 2)], None);

@@ -64,7 +64,7 @@ impl SaThread {
         match self.requests.try_send(DiscoveryRequest { tables, answer }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
-                return Err(SaError::Transport("the subnet administrator is asked already".to_owned()));
+                return Err(SaError::Transport("the subnet administrator is queried already".to_owned()));
             }
             Err(TrySendError::Disconnected(_)) => return Err(SaError::Stopped),
         }
@@ -160,7 +160,7 @@ impl Watching {
                     self.is_up = false;
                     if is_news {
                         self.shared.publisher.metrics.set(NAME, &SOURCE_UP, 0.0);
-                        tracing::warn!(%error, "the subnet administrator can't be asked");
+                        tracing::warn!(%error, "the subnet administrator can't be queried");
                     }
                     self.look_at_port();
                     self.name_manager();

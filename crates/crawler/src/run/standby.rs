@@ -42,7 +42,7 @@ struct State {
     progress: Option<Instant>,
 }
 
-/// The crawler's duty, for its threads.
+/// Whether this crawler leads, for its threads.
 #[derive(Default)]
 pub struct LeaderState {
     state: Mutex<State>,
@@ -188,7 +188,7 @@ impl Standby {
     /// active), and one that starts begins.
     fn not_answered(&mut self, error: &SinkError) {
         if !std::mem::replace(&mut self.is_warned, true) {
-            tracing::info!(%error, "whether another crawler sweeps this subnet can't be asked now");
+            tracing::info!(%error, "whether another crawler sweeps this subnet can't be found out now");
         }
         if self.shared.leader.lock().role == Role::Unknown {
             self.set(Role::Active);

@@ -74,7 +74,7 @@ struct Sweeps {
     writing: Option<JoinHandle<()>>,
     /// Which ports could not be read last time, as a number.
     failing: u64,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Sweeps {
@@ -101,7 +101,7 @@ impl Sweeps {
             epochs_kept: Instant::now(),
             writing: None,
             failing: 0,
-            is_told: false,
+            is_reported: false,
         }
     }
 
@@ -309,7 +309,7 @@ impl Sweeps {
 
     /// Ports that fail and did not fail before: the topology may have changed.
     fn look_at_failures(&mut self, readings: &[PortReading], coverage: &Coverage) {
-        if readings.is_empty() && !std::mem::replace(&mut self.is_told, true) {
+        if readings.is_empty() && !std::mem::replace(&mut self.is_reported, true) {
             tracing::warn!("no port has both a link and a LID; is a subnet manager running?");
         }
         let mut hasher = DefaultHasher::new();

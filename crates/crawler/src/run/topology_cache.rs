@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_gone_is_told_once() {
+    fn a_folder_that_is_gone_is_reported_once() {
         let mut memory = TopologyCache::new(Path::new("/nonexistent/folder"));
         assert!(memory.store(&small(), 1));
         assert!(!memory.store(&small(), 1));

@@ -221,8 +221,8 @@ impl Exchange {
             self.stats.unexpected += 1;
             return Ok(());
         };
-        let asked = run.queries.get(self.slots[place].index).map(|query| query.attribute);
-        if asked != Some(answer.attribute()) || !sa::answers(run.method, answer.method()) {
+        let requested = run.queries.get(self.slots[place].index).map(|query| query.attribute);
+        if requested != Some(answer.attribute()) || !sa::answers(run.method, answer.method()) {
             self.stats.unexpected += 1;
             return Ok(());
         }

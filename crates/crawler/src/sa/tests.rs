@@ -175,10 +175,10 @@ fn silence_busyness_and_refusals_end() {
     assert_eq!(sent.lock().unwrap().len(), 3);
     assert_eq!((silent.stats().timeouts, silent.stats().retries), (1, 2));
 
-    let mut asked = 0;
+    let mut requests = 0;
     let (mut busy, _) = client(move |mad, arriving| {
-        asked += 1;
-        arriving.push_back(if asked < 20 { with_status(mad, 1) } else { answer(mad, 0, &[9; 200]) });
+        requests += 1;
+        arriving.push_back(if requests < 20 { with_status(mad, 1) } else { answer(mad, 0, &[9; 200]) });
     });
     assert_eq!(busy.get(&query, &GO).unwrap().unwrap(), [9; 200]);
     assert_eq!(busy.stats().timeouts, 0);

@@ -137,7 +137,11 @@ impl Sweeper {
             rate_bytes_per_second: own.map(|own| self.assumed_bytes_per_second.unwrap_or(own)),
             link_lanes: link.map(|(width, _)| width.lanes()),
             // The manager's port, which is not queried.
-            tick_bytes: self.targets[target].optional.is_asked.then_some(self.assumed_tick_bytes).flatten(),
+            tick_bytes: self.targets[target]
+                .optional
+                .is_requested
+                .then_some(self.assumed_tick_bytes)
+                .flatten(),
             epoch,
             counters,
             ..PortReading::new(index, node.guid, node.kind, port.number, lid)
@@ -277,7 +281,7 @@ impl Sweeper {
             Some(capabilities) => self.request(queue, index, sets.mandatory(&capabilities)),
             None => self.request_capabilities(queue, index, sets),
         }
-        wanted != 0 || (self.wants_ticks && !self.targets[index].optional.is_asked)
+        wanted != 0 || (self.wants_ticks && !self.targets[index].optional.is_requested)
     }
 
     fn request_capabilities(&self, queue: &mut Queue, target: usize, sets: Sets) {
@@ -309,7 +313,7 @@ impl Sweeper {
             let Some(first) = self.readings.get(target.ports.start).filter(|first| first.fresh != 0) else {
                 continue;
             };
-            if std::mem::replace(&mut target.optional.is_asked, true) {
+            if std::mem::replace(&mut target.optional.is_requested, true) {
                 continue;
             }
             let query =
@@ -324,8 +328,8 @@ impl Sweeper {
             let target = &mut self.targets[index];
             let wanted = std::mem::take(&mut target.later);
             // A node that gave nothing in the first part gets no more requests.
-            let is_heard = self.readings[target.ports.clone()].iter().any(|reading| reading.fresh != 0);
-            if wanted != 0 && is_heard {
+            let is_answered = self.readings[target.ports.clone()].iter().any(|reading| reading.fresh != 0);
+            if wanted != 0 && is_answered {
                 let worth = target.optional.worth(wanted, Instant::now());
                 self.request(queue, index, worth);
             }

@@ -28,7 +28,7 @@ pub(super) struct Target {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Optional {
     /// Whether PortSamplesControl was requested.
-    pub is_asked: bool,
+    pub is_requested: bool,
     /// Length of a tick, where the node reports.
     pub tick: Option<SamplesControl>,
     /// Reported by the node, or answered once.
@@ -55,7 +55,7 @@ impl Optional {
         ];
         let unknown = PortCounterSet::ALL.into_iter().filter(|set| set.is_optional() && !known.contains(set));
         let never = unknown.fold(0, |bits, set| bits | set.bit());
-        Optional { is_asked: true, never, ..Optional::default() }
+        Optional { is_requested: true, never, ..Optional::default() }
     }
 
     /// The node's own words; attributes beyond them are not requested.
@@ -103,7 +103,7 @@ impl Optional {
         is_second && self.lacks(set, now)
     }
 
-    /// The node does not have it. `true` where that is news.
+    /// The node does not have it. `true` where that was not known.
     pub fn lacks(&mut self, set: PortCounterSet, now: Instant) -> bool {
         let is_news = self.absent & set.bit() == 0;
         self.present &= !set.bit();
@@ -118,11 +118,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_managers_port_is_asked_for_what_every_agent_knows() {
+    fn the_managers_port_is_queried_for_what_every_agent_knows() {
         let now = Instant::now();
         let mut optional = Optional::of_manager();
         let (details, sl) = (PortCounterSet::ReceiveErrorDetails, PortCounterSet::SlTransmitData);
-        assert!(optional.is_asked);
+        assert!(optional.is_requested);
         assert_eq!(optional.worth(details.bit() | sl.bit(), now), details.bit());
         assert!(optional.lacks(details, now));
         let later = now + RETRY_OPTIONAL;

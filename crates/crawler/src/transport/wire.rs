@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told() {
+    fn nonsense_is_reported() {
         assert_eq!(take(&[0, 0, 0, 0]), Err(Malformed::Length(0)));
         assert_eq!(take(&[255, 255, 255, 255, 1]), Err(Malformed::Length(0xFFFF_FFFF)));
         assert_eq!(take(&[1, 0, 0, 0, 99]), Err(Malformed::Kind(99)));

@@ -143,7 +143,7 @@ pub fn report_failures(failures: &[topology::Failure]) {
     }
 }
 
-/// Whether an error only says that the command was asked to stop.
+/// Whether an error only says that the command is to stop.
 pub fn is_stop(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref::<EngineError>(), Some(EngineError::Stopped))
 }

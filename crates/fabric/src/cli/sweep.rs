@@ -100,7 +100,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
         }
     }
     // Stopped before the first sweep's end is no failure; a fabric of which nothing was read is one.
-    anyhow::ensure!(any_read || stop.is_set(), "no port answered: {} were asked", counting.len());
+    anyhow::ensure!(any_read || stop.is_set(), "no port answered: {} were queried", counting.len());
     Ok(ExitCode::SUCCESS)
 }
 

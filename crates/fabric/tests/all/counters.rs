@@ -132,7 +132,7 @@ fn errors_beyond_16_bits_are_read_where_the_agent_has_them() {
 }
 
 #[test]
-fn a_redirected_agent_is_asked_where_it_is() {
+fn a_redirected_agent_is_queried_where_it_is() {
     let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
     let (announced, refused) = (FatTree::host_description(2), FatTree::host_description(4));
     let (one, other) = (FatTree::host_description(3), FatTree::host_description(5));

@@ -57,7 +57,7 @@ fn double(folder: &Path, link_layer: &str) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_device_that_can_not_be_used_is_told() {
+fn a_device_that_can_not_be_used_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     for (link_layer, status, words) in [
         ("InfiniBand", 77, ["no permission", "/dev/infiniband/umad*"]),

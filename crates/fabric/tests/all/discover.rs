@@ -79,7 +79,7 @@ fn odd_hosts_and_cables() {
     assert_eq!(of_ports("guid"), ["0x0000000000002001", "0x0000000000002002"], "each port has its own");
     let lids = of_ports("lid").map(|lid| lid.as_u64().unwrap());
     assert!(lids[0] != lids[1] && lids.iter().all(|lid| *lid > 0) && alpha["lid"] == lids[0], "{alpha}");
-    assert!(gamma["ports"][0]["state"].is_null(), "an adapter's port that was not reached is not asked");
+    assert!(gamma["ports"][0]["state"].is_null(), "an adapter's port that was not reached is not queried");
 }
 
 #[test]

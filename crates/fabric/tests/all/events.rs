@@ -311,7 +311,7 @@ fn without_a_manager_and_with_another_one() {
 }
 
 #[test]
-fn a_link_that_flaps_is_told_as_one() {
+fn a_link_that_flaps_is_reported_as_one() {
     let mut watched = Watched::start(&SMALL.to_net().unwrap(), None);
     let (leaf_guid, leaf_id) = leaf(3);
     let port = (SMALL.hosts / SMALL.leafs + 2) as u8;
@@ -357,7 +357,7 @@ fn what_happens_while_nobody_watches() {
 }
 
 #[test]
-fn a_flapping_link_is_told_steady_after_its_window() {
+fn a_flapping_link_is_reported_steady_after_its_window() {
     let intervals = INTERVALS
         .replace("flap_changes = 4", "flap_changes = 2")
         .replace("flap_window_seconds = 3600", "flap_window_seconds = 3");

@@ -48,9 +48,9 @@ fn one_manager_is_killed_and_another_takes_over() {
     assert_eq!(changed.before, gone.before);
     assert!(changed.after.contains("node0010") && changed.after.ends_with("priority 7"), "{changed:?}");
     // Two more looks at the manager, so that a second event would have come.
-    let asked = || figure("throughline_mads_sent_total{source=\"administration\"}");
-    let (mads, before) = (asked(), read());
-    until("looks at the manager", || asked() >= mads + 2.0);
+    let sent = || figure("throughline_mads_sent_total{source=\"administration\"}");
+    let (mads, before) = (sent(), read());
+    until("looks at the manager", || sent() >= mads + 2.0);
     until("sweeps with the other manager", || read() > before + 160);
     assert_eq!((reported("sm.gone").len(), reported("sm.changed").len()), (1, 1), "{:#?}", reported("sm."));
     for kind in ["sm.gone", "sm.changed"] {
@@ -61,7 +61,7 @@ fn one_manager_is_killed_and_another_takes_over() {
 
 /// Two managers that are alive: the one with the higher priority takes over, and the other one stays as standby.
 #[test]
-fn a_handover_is_told_once_and_names_both() {
+fn a_handover_is_reported_once_and_names_both() {
     // From the beginning where a manager breaks off: that is another event.
     assert!((0..MANAGER_TRIES).any(|_| handover().is_some()), "opensm breaks off");
 }

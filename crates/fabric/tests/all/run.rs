@@ -164,7 +164,7 @@ fn failures_at_the_start_have_their_status() {
 }
 
 #[test]
-fn a_port_in_use_is_told_and_taken_once_it_is_free() {
+fn a_port_in_use_is_reported_and_taken_once_it_is_free() {
     let simulated = start(&SMALL.to_net().unwrap());
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -71,7 +71,7 @@ fn tables_of_any_length_and_members_of_groups() {
 }
 
 #[test]
-fn the_sm_key_of_a_file_is_asked_with_everywhere() {
+fn the_sm_key_of_a_file_is_used_everywhere() {
     let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
     let crawl = |arguments: &[&str]| {
         let mut command = Command::new(CRAWLER);
@@ -96,15 +96,16 @@ fn subscribers_hear_of_links_and_nodes() {
     let mut client = client(&fabric);
     client.subscribe(None, &GOES_ON).unwrap();
     fabric.control("link leaf002 1 down").unwrap();
-    let mut heard = Vec::new();
-    while let Some(report) = client.report(Duration::from_secs(if heard.len() < 2 { 20 } else { 0 })).unwrap()
+    let mut received = Vec::new();
+    while let Some(report) =
+        client.report(Duration::from_secs(if received.len() < 2 { 20 } else { 0 })).unwrap()
     {
-        heard.push((report.notice.number, report.notice.subject));
+        received.push((report.notice.number, report.notice.subject));
     }
     let leaf = throughline_infiniband::topology::FatTree::switch_guid(1);
     let lid = discover(&fabric, &[])[&leaf.0].lid as u16;
-    assert!(heard.contains(&(128, Subject::Lid { lid, port: None })), "{heard:?}");
+    assert!(received.contains(&(128, Subject::Lid { lid, port: None })), "{received:?}");
     let gone = 0xfe80_0000_0000_0000_u128 << 64 | u128::from(FatTree::host_port_guid(6).0);
-    assert!(heard.contains(&(65, Subject::Gid(gone))), "{heard:?}");
-    assert!(fabric.control("stats").unwrap().contains(&format!("reports_answered {}", heard.len())));
+    assert!(received.contains(&(65, Subject::Gid(gone))), "{received:?}");
+    assert!(fabric.control("stats").unwrap().contains(&format!("reports_answered {}", received.len())));
 }

@@ -135,11 +135,11 @@ struct JobThere {
 
 /// `GET /nodes/{host}`.
 pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
-    let (asked_at, seconds) = (request.at()?, fabric::window_seconds(&request)?);
+    let (requested_at, seconds) = (request.at()?, fabric::window_seconds(&request)?);
     request.done()?;
     let response = api
         .query(async |client| {
-            let at = match asked_at {
+            let at = match requested_at {
                 At::Time(time) => time,
                 At::Latest => now(client).await?,
             };
@@ -147,19 +147,19 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let step = (seconds * 1e3) as i64;
             let grid = Grid { from: at - step, step, steps: 1 };
             let name = request.path("host");
-            let Some(host) = nodes::hosts(client, &[name], asked_at).await?.pop() else {
-                let ports = ports_of_fabric(client, name, asked_at).await?;
+            let Some(host) = nodes::hosts(client, &[name], requested_at).await?.pop() else {
+                let ports = ports_of_fabric(client, name, requested_at).await?;
                 let rates = fabric_hosts::rates(client, &ports, &grid).await?;
                 return Ok(without_agent(name, at, seconds, ports, &rates));
             };
-            let gpus = nodes::gpus(client, &[host.id], asked_at).await?;
+            let gpus = nodes::gpus(client, &[host.id], requested_at).await?;
             let ids: Vec<i32> = gpus.iter().map(|gpu| gpu.id).collect();
-            let gpu_links = nodes::gpu_links(client, &ids, asked_at).await?;
-            let ports = nodes::ports(client, &[host.id], asked_at).await?;
+            let gpu_links = nodes::gpu_links(client, &ids, requested_at).await?;
+            let ports = nodes::ports(client, &[host.id], requested_at).await?;
             let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
             let nvlinks = rates::rates(client, Counted::Nvlinks, &ids, &grid).await?;
             let port_rates = rates::rates(client, Counted::Port, &port_ids, &grid).await?;
-            let jobs = nodes::jobs(client, host.id, asked_at).await?;
+            let jobs = nodes::jobs(client, host.id, requested_at).await?;
             let mut numa_nodes = nodes::numa_nodes(client, host.id).await?;
             numa_nodes.extend(gpus.iter().filter_map(|gpu| gpu.numa_node));
             numa_nodes.sort_unstable();

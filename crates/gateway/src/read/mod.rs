@@ -431,7 +431,7 @@ fn decoded(body: &[u8]) -> Result<(Vec<Plan>, ResponseType), String> {
     let request = ReadRequest::decode(body.as_slice())
         .map_err(|error| format!("the body is no ReadRequest: {error}"))?;
     if request.queries.len() > QUERIES_MAX {
-        return Err(format!("{} queries in one question; the most is {QUERIES_MAX}", request.queries.len()));
+        return Err(format!("{} queries in one request; the most is {QUERIES_MAX}", request.queries.len()));
     }
     // The first form that is known here; an old Prometheus names none.
     let mut forms =

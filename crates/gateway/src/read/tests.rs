@@ -201,7 +201,7 @@ async fn both_forms_have_the_same_series_and_samples() {
     assert!(whole[5][0].0.contains("name=H200") && whole[5][0].1.len() == 3, "{:?}", whole[5]);
     let labels = format!("{NAME}=throughline_mpi_calls_total,instance=n1,operation=allreduce");
     assert_eq!((&whole[6][0].0, whole[6][0].1.last()), (&labels, Some(&(at(12), 1.0))));
-    // Told once a minute while it stands still.
+    // Reported once a minute while it stands still.
     assert!(whole[6][0].1.windows(2).all(|pair| pair[1].0 - pair[0].0 <= 60_000));
 }
 

@@ -65,7 +65,7 @@ fn utilisation_is_exact_on_every_link_of_a_hgx_node() {
     let after = bench.next_batch();
     assert_eq!((before.gpu_links.len(), after.gpu_links.len()), (8, 8));
     assert!(before.gpu_link_infos.iter().all(|link| link.remote_type == "switch" && link.version == Some(6)));
-    assert!(after.gpus.is_empty() && after.gpu_link_infos.is_empty(), "what is there is told once");
+    assert!(after.gpus.is_empty() && after.gpu_link_infos.is_empty(), "what is there is reported once");
     for gpu in 0..8 {
         let (old, new) = (links_of(&before, &bench, gpu), links_of(&after, &bench, gpu));
         assert_eq!((old.epoch, new.links.len()), (new.epoch, 18));

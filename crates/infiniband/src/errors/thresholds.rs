@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         let error = Thresholds::parse("# a\nSymbolErrorCounter=ten\n").unwrap_err();
         assert_eq!(error.line, 2);
         assert!(error.to_string().contains("'SymbolErrorCounter=ten'"), "{error}");

@@ -305,8 +305,8 @@ pub fn build_report_response(mad: &mut Mad, report: &[u8]) -> bool {
 
 /// Whether a method answers another one with this attribute.
 #[must_use]
-pub fn answers(asked: u8, answered: u8) -> bool {
-    match asked {
+pub fn answers(requested: u8, answered: u8) -> bool {
+    match requested {
         // Set is answered by GetResp, and so are failures of any kind.
         METHOD_GET | METHOD_SET => answered == METHOD_GET_RESP,
         METHOD_GET_TABLE => matches!(answered, METHOD_GET_TABLE_RESP | METHOD_GET_RESP),

@@ -86,7 +86,7 @@ impl Group {
         for (mlid, _) in by_group.keys() {
             *sharing.entry(*mlid).or_default() += 1;
         }
-        let is_told = reported.is_some_and(|groups| groups.is_trusted);
+        let is_reported = reported.is_some_and(|groups| groups.is_trusted);
         // Who may be reached by a LID: the members of all its groups. Managers may send to send-only members, too.
         let mut joined: BTreeMap<u16, Vec<PortEnd>> = BTreeMap::new();
         let mut groups = Vec::new();
@@ -99,7 +99,7 @@ impl Group {
             groups.push(Group {
                 mlid: *mlid,
                 record: records.first().copied(),
-                members: is_told.then_some(members),
+                members: is_reported.then_some(members),
                 tree: Tree::new(topology, tables, *mlid),
                 is_shared: sharing.get(mlid).is_some_and(|count| *count > 1),
                 missed: Vec::new(),

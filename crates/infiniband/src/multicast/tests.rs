@@ -84,7 +84,7 @@ fn tables_become_records_of_their_switches() {
 }
 
 #[test]
-fn what_is_no_tree_is_told() {
+fn what_is_no_tree_is_reported() {
     let circle = tree([&[1, 2, 3], &[1, 2], &[1, 2]]);
     assert_eq!((circle.links.len(), circle.circles.len()), (2, 1));
     let torn = tree([&[3], &[3], &[]]);

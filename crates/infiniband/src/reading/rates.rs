@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_is_told() {
+    fn what_cannot_be_determined_is_reported() {
         let index = counter_index(&metric::SYMBOL_ERROR).unwrap();
         let before = reading(1, 0, 0, 5);
         assert_eq!(change(&before, &reading(2, 0, 0, 9), index), Change::Grew(4));

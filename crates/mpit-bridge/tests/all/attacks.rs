@@ -170,7 +170,9 @@ async fn attack_03_one_user_fills_the_agent() {
     drop(clients);
     agent.until("the flood ends", |all, _| all.ended.get(&BAD) == Some(&(RANKS as usize))).await;
     agent
-        .until("he is told to be within", |all, status| all.events.len() == 2 && status.over_quota_users == 0)
+        .until("he is reported to be within", |all, status| {
+            all.events.len() == 2 && status.over_quota_users == 0
+        })
         .await;
     let status = agent.receiver.status();
     assert!(named && status.held_up_by(Quota::Rows) > 0, "{status:#?}");

@@ -252,15 +252,15 @@ fn slurms_job_submit_changes_the_environment_only() {
         slurm = {{ SUCCESS = 0 }}
         local plugin = function() {plugin} end
         assert(plugin() == slurm.SUCCESS)
-        local told = {{}}
+        local reported_values = {{}}
         local environment = setmetatable({{}}, {{ __newindex = function(_, name, value)
-            told[#told + 1] = name .. "=" .. value
+            reported_values[#reported_values + 1] = name .. "=" .. value
         end }})
         local job = {{ comment = arg[1], environment = arg[2] ~= "salloc" and environment or nil }}
         assert(slurm_job_submit(job, {{}}, 1000) == slurm.SUCCESS)
         assert(slurm_job_modify(job, {{}}, {{}}, 1000) == slurm.SUCCESS)
         assert(job.comment == arg[1])
-        print(table.concat(told, " "))
+        print(table.concat(reported_values, " "))
         "#
     );
     let reported = |arguments: &[&str]| {

@@ -94,8 +94,8 @@ impl Wanted<'_> {
 
     /// The cell of an id and a begin; `None` for what was not requested.
     fn cell(&self, id: i32, begin: i64) -> Option<usize> {
-        let is_asked = (self.first..self.end).contains(&begin);
-        let thing = self.ids.binary_search(&id).ok().filter(|_| is_asked)?;
+        let is_requested = (self.first..self.end).contains(&begin);
+        let thing = self.ids.binary_search(&id).ok().filter(|_| is_requested)?;
         Some(thing * self.hours() + ((begin - self.first) / LENGTH) as usize)
     }
 

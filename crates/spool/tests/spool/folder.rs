@@ -16,7 +16,7 @@ fn wait_for(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_second_process_is_told_that_the_folder_is_in_use() {
+fn a_second_process_learns_that_the_folder_is_in_use() {
     let dir = tempfile::tempdir().unwrap();
     let first = Spool::open(dir.path(), Config::default()).unwrap();
     let second = Spool::open(dir.path(), Config::default()).err().unwrap();

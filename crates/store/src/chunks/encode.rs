@@ -179,7 +179,7 @@ impl Slice {
     /// Writes the rows that are held.
     async fn write(&mut self, transaction: &Transaction<'_>) -> Result<(), Error> {
         let mut rows = std::mem::take(&mut self.rows);
-        // As a question reads them: all things of a metric.
+        // As a query reads them: all things of a metric.
         rows.sort_by(|a, b| {
             (a.metric, a.id, &a.source, a.element).cmp(&(b.metric, b.id, &b.source, b.element))
         });

@@ -66,7 +66,7 @@ impl Jobs {
         execute(transaction, "jobs", UPDATE_JOBS, jobs).await?;
         execute(transaction, "ranks of jobs", UPSERT_RANKS, self.ranks).await?;
         execute(transaction, "nodes of jobs", UPSERT_NODES, self.nodes.clone()).await?;
-        execute(transaction, "ranks that are heard of again", REOPEN_RANKS, self.nodes.clone()).await?;
+        execute(transaction, "ranks that report again", REOPEN_RANKS, self.nodes.clone()).await?;
         execute(transaction, "ranks on nodes that are done", END_RANKS, self.nodes).await?;
         let touched: Vec<i32> = touched.into_iter().collect();
         transaction.execute(SETTLE_JOBS, &[&touched]).await.map_err(failed("inventory: ends of jobs"))?;

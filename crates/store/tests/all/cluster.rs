@@ -123,7 +123,7 @@ async fn old_chunks_go_whatever_the_edition() {
     }
     let again = apply_retention(&client, &retention, Some(outcome.way)).await.unwrap();
     assert_eq!((again.way, again.dropped_chunks, again.changed_policies), (outcome.way, 0, 0));
-    // What is known is not asked again: where `drop_chunks` is the way, no policy is tried.
+    // What is known is not queried again: where `drop_chunks` is the way, no policy is tried.
     let chunks = apply_retention(&client, &retention, Some(RetentionWay::DropChunks)).await.unwrap();
     assert_eq!((chunks.way, chunks.changed_policies), (RetentionWay::DropChunks, 0));
 }

@@ -411,7 +411,7 @@ async fn who_writes_while_minutes_are_made_is_waited_for_or_noted() {
     let client = database.connect().await.unwrap();
     let mut writer = Writer::new(database.clone());
     writer.write(&[entry(Uuid::from_u128(7), 1, batch(1, (0..301).step_by(5)))]).await.unwrap();
-    // A writer that is about to commit: it has asked what is made.
+    // A writer that is about to commit: it has read what is made.
     let mut slow = database.connect().await.unwrap();
     let transaction = slow.transaction().await.unwrap();
     let noticed = transaction.query_one("SELECT minutes_noticed()", &[]).await.unwrap();

@@ -129,7 +129,7 @@ async fn who_never_asks_gets_a_term_by_writing() {
 #[tokio::test]
 async fn of_two_that_were_cut_off_the_first_to_deliver_a_stretch_has_it() {
     let (client, mut a, mut b) = two().await;
-    // Both swept from second 1 on while no collector could be asked; then one was, and says so.
+    // Both swept from second 1 on while no collector could be queried; then one was, and says so.
     assert!(b.ask(20).await);
     assert_eq!(a.write(5).await.fenced, 0, "nobody had seconds 5 to 7");
     assert_eq!(a.write(6).await.fenced, 0);

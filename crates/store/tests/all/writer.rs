@@ -105,9 +105,8 @@ async fn what_an_operation_is_told_apart_by_is_kept() {
     batch.job_comms[0].name = "columns".into();
     batch.job_comms[0].time += 1_000_000_000;
     batch.job_settings[0].rank = 3;
-    let told_again =
-        Batch { job_comms: batch.job_comms, job_settings: batch.job_settings, ..Batch::default() };
-    writer.write(&[entry(spool, 2, told_again)]).await.unwrap();
+    let repeated = Batch { job_comms: batch.job_comms, job_settings: batch.job_settings, ..Batch::default() };
+    writer.write(&[entry(spool, 2, repeated)]).await.unwrap();
     let query = "SELECT region || ' ' || algorithm || ' ' || algorithm_source || ' ' || \
                  coalesce(wait_seconds::text, '-') || ' ' || coalesce(received_bytes::text, '-') \
                  FROM mpi_op_cell_totals WHERE operation = 'allreduce' ORDER BY 1";

@@ -75,7 +75,7 @@ pub enum Way {
     Open,
     /// Nothing gets through; what waits does when the way is open again.
     Silent,
-    /// Connections of now are dead, and neither end is told.
+    /// Connections of now are dead, and neither end learns of it.
     HalfOpen,
 }
 
@@ -195,11 +195,11 @@ impl Sink for ModelSink {
                 return Err(failed(Reason::Connect, "refused"));
             };
             let (entries, sent) = mpsc::channel(IN_FLIGHT);
-            let (acks, told) = mpsc::channel(IN_FLIGHT);
+            let (acks, receiver) = mpsc::channel(IN_FLIGHT);
             let cut = link.state().cut.clone();
             tokio::spawn(upward(link.clone(), sent, stream, [cut.clone(), gone.clone()]));
             tokio::spawn(downward(link.clone(), answers, acks, [cut, gone]));
-            Ok(Session { entries, answers: told })
+            Ok(Session { entries, answers: receiver })
         })
     }
 
@@ -236,7 +236,7 @@ async fn upward(
         () = work => return,
     }
     drop(stream);
-    // The sender goes on sending until it is told, or finds out.
+    // The sender goes on sending until it learns of it.
     while sent.recv().await.is_some() {}
 }
 

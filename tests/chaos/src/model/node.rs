@@ -119,7 +119,7 @@ impl Node {
         self.is_crawler
     }
 
-    /// Whether this crawler sweeps, by what it was told.
+    /// Whether this crawler sweeps, by what it was answered.
     pub fn is_active(&self) -> bool {
         self.is_crawler && self.process.as_ref().is_some_and(|process| process.is_active.load(Relaxed))
     }

@@ -269,7 +269,7 @@ async fn nothing_fires_when_nothing_is_driven() {
 }
 
 #[tokio::test]
-async fn the_database_being_away_resolves_nothing_and_is_told() {
+async fn the_database_being_away_resolves_nothing_and_is_reported() {
     let seed = Seed::make();
     let database = seed.store().await;
     let sql = reader(&database).await;

@@ -34,7 +34,7 @@ fn run(stack: &Stack, rounds: u64, compared_every_ms: u64, step_at_ms: f64) -> C
     launch
         .env("THROUGHLINE_TRACE_DIR", folder)
         .env("THROUGHLINE_TRACE_SYNC_MS", compared_every_ms.to_string());
-    launch.env("THROUGHLINE_TEST_CLOCK", clocks.told());
+    launch.env("THROUGHLINE_TEST_CLOCK", clocks.as_text());
     let output = done(launch.env("THROUGHLINE_DEBUG", "1"));
     clocks.began(&String::from_utf8_lossy(&output.stderr));
     clocks
@@ -82,9 +82,9 @@ async fn a_trace_lines_up_and_its_arrows_join_sends_with_receives() {
     perfetto::assert_opens(&path, &summary, all.stepped + all.unexplained);
     let errors = Errors::of(&stack, &path, &clocks).await;
     for (rank, error) in ranks.iter().zip(&errors.largest_of_rank) {
-        // Ticks become times with an error of their own, told nowhere: well below a microsecond where nothing else runs.
-        let told = bound(rank) + 2.0;
-        assert!(*error <= told, "{rank}: wrong by {error} µs");
+        // Ticks become times with an error of their own, stated nowhere: well below a microsecond where nothing else runs.
+        let stated = bound(rank) + 2.0;
+        assert!(*error <= stated, "{rank}: wrong by {error} µs");
     }
     // How long the stretch around the step is depends on which comparisons went well on a busy machine.
     assert!(errors.microseconds.len() > errors.stepped, "{} slices near the step", errors.stepped);

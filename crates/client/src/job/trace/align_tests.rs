@@ -131,7 +131,7 @@ fn poor_comparisons_are_no_steps() {
     }
 }
 
-/// A drift that changes within the tolerance is within the bound that is told.
+/// A drift that changes within the tolerance is within the bound that is stated.
 #[test]
 fn a_drift_that_changes_is_within_the_bound() {
     let shows = |time: i64| time + 15 * (time - 10 * SECOND - 500 * MS).max(0) / 1_000_000;

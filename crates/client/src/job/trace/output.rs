@@ -30,7 +30,7 @@ struct Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if !self.is_finished {
-            // Whatever ended the writing is what the user is told.
+            // Whatever ended the writing is what the user reads.
             let _ = std::fs::remove_file(&self.temporary);
         }
     }

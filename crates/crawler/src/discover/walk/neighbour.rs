@@ -72,7 +72,7 @@ impl Walk<'_> {
         let Route::Directed(path) = *queue.route(id) else { return false };
         let node = &mut self.nodes[here.node];
         (node.engine, node.found.path) = (Some(id), path);
-        self.ports_asked.remove(&here);
+        self.ports_requested.remove(&here);
         self.request(queue, id, attribute::NODE_DESCRIPTION, 0, Purpose::Description(here.node));
         if self.nodes[here.node].found.kind == NodeKind::Switch {
             self.request(queue, id, attribute::SWITCH_INFO, 0, Purpose::Switch(here.node));
@@ -148,7 +148,7 @@ impl Walk<'_> {
             ports.insert(place, Port { number: end.port, guid: Some(guid), info: None, remote: None });
         }
         ports[place].guid = Some(guid);
-        if self.ports_asked.insert(end) {
+        if self.ports_requested.insert(end) {
             self.request(queue, id, attribute::PORT_INFO, u32::from(end.port), Purpose::Port(end));
         }
     }

@@ -170,7 +170,7 @@ impl Manager {
         started.expect("an opensm that comes to a subnet that is up")
     }
 
-    /// The same; none where it breaks off. Libumad2sim passes it questions of PerfMgt that are for its node's adapter,
+    /// The same; none where it breaks off. Libumad2sim passes it requests of PerfMgt that are for its node's adapter,
     /// which a kernel never does, and opensm 3.3.23 takes each of its own class for an answer to one of its own: it may
     /// end by SIGSEGV while a crawler asks.
     pub fn start_once(simulated: &Simulated, host: &str, priority: u8) -> Option<Manager> {

@@ -185,13 +185,13 @@ impl Api {
         }
         let nodes = fabric::nodes(client, subnet.id, at).await?;
         let links = fabric::links(client, subnet.id, at).await?;
-        let told_at = match at {
+        let time_ms = match at {
             At::Time(time) => time,
             At::Latest => time::now(client).await?,
         };
         let prefix = subnet.prefix.clone();
         let made =
-            tokio::task::spawn_blocking(move || Topology::new(&prefix, &version, told_at, nodes, &links));
+            tokio::task::spawn_blocking(move || Topology::new(&prefix, &version, time_ms, nodes, &links));
         let topology = Arc::new(made.await.map_err(|error| ApiError::internal(error.to_string()))??);
         tracing::debug!(subnet = subnet.prefix, version = version_name(&version), "topology");
         let mut cache = cache();

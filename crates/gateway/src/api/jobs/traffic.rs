@@ -60,7 +60,7 @@ pub async fn matrix(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     if pairs.len() > CELLS_MAX {
         let message = format!("the matrix of {} has more than {CELLS_MAX} cells", job.key);
         let remedy =
-            "only worlds of up to 1024 ranks can be told; `throughline job matrix` draws larger ones";
+            "only worlds of up to 1024 ranks can be returned; `throughline job matrix` draws larger ones";
         return Err(ApiError::over_limit("1048576 cells", message, remedy));
     }
     let (names, places) = places(&ranks);

@@ -45,7 +45,7 @@ async fn a_job_with_its_hosts_operations_and_sums() {
     );
     assert_eq!((&job["totals"]["calls"], &job["totals"]["bytes"]), (&json!(47), &json!(1628)));
     assert_eq!(job["totals"]["mpi_seconds"], json!(0.45 + 0.05 + 0.2 + 0.05));
-    assert_eq!(job["totals"]["observed_seconds"], json!(120.0), "of the two ranks that told anything");
+    assert_eq!(job["totals"]["observed_seconds"], json!(120.0), "of the two ranks that reported anything");
     let hosts = [("n2", 0, 1), ("n10", 2, 3)]
         .map(|(host, first, last)| json!({"host": host, "ranks": 2, "first_rank": first, "last_rank": last}));
     assert_eq!(body["hosts"], json!(hosts));

@@ -99,7 +99,7 @@ async fn a_link_with_counters_rates_events_jobs_and_routes() {
         (&end["counters"]["time_ms"], &end["counters"]["epoch_ms"]),
         (&json!(START_MS + 120_000), &json!(START_MS - 1000))
     );
-    // Told by the spine of both ends, and listed once.
+    // Reported by the spine for both ends, and listed once.
     assert_eq!(
         (body["events"].as_array().unwrap().len(), &body["events"][0]["kind"]),
         (1, &json!("link.down"))

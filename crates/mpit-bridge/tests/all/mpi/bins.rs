@@ -59,5 +59,5 @@ async fn each_call_is_in_the_bin_in_which_it_ended() {
         }
     }
     assert!(checked >= 30, "{checked} ends of bins");
-    assert!(wrong.is_empty(), "end, least, told, most: {wrong:?}");
+    assert!(wrong.is_empty(), "end, least, reported, most: {wrong:?}");
 }

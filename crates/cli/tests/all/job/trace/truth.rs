@@ -28,7 +28,7 @@ impl Clocks {
     }
 
     /// THROUGHLINE_TEST_CLOCK of them.
-    pub fn told(&self) -> String {
+    pub fn as_text(&self) -> String {
         let ranks = self.ranks.iter().enumerate().skip(1).map(|(rank, clock)| {
             let Clock { offset_ms, drift_ppm, step_ms, step_at_ms } = clock;
             format!(";{rank}:offset={offset_ms},drift={drift_ppm},step={step_ms}@{step_at_ms}")
