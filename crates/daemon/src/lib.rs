@@ -44,7 +44,5 @@ pub use screen::Screen;
 pub use seconds::Seconds;
 pub use secrets::hide_secrets;
 pub use self_metrics::SelfMetrics;
-/// The name that other crates still use.
-pub use self_metrics::SelfMetrics as SelfFigures;
 pub use ticker::Ticker;
 pub use token::Token;

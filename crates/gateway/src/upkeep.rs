@@ -1,5 +1,5 @@
 //! Role upkeep: rows of one minute, blocks of an hour, shares of links, retention, jobs that nobody reports any more, and
-//! figures about the database. Of several servers on one database one does it.
+//! metrics about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
 //! killed, its connection ends and another one takes over at its next try.
@@ -12,7 +12,7 @@ pub use link_series::LinkSeries;
 use std::time::Duration;
 
 use anyhow::Context;
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
     BLOCKS_MADE, COMMIT_FAILURES, DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, LATE_READINGS,
     MINUTES_LAG_SECONDS, MINUTES_MADE, ROUND_SECONDS, SILENT_RANKS, SOURCE_UP,
@@ -25,7 +25,7 @@ use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
-/// The part of the process in figures.
+/// The part of the process in metrics.
 const SOURCE: &str = "upkeep";
 
 /// How often a server without the lock requests it, and a lost database is looked for.
@@ -72,26 +72,26 @@ struct State {
 pub async fn run(
     database: Database,
     options: Options,
-    figures: SelfFigures,
+    metrics: SelfMetrics,
     series: LinkSeries,
     stop: CancellationToken,
 ) {
-    figures.add(SOURCE, &DROPPED_CHUNKS, 0);
-    figures.add(SOURCE, &COMMIT_FAILURES, 0);
-    figures.add(SOURCE, &SILENT_RANKS, 0);
-    figures.add(SOURCE, &MINUTES_MADE, 0);
-    figures.add(SOURCE, &LATE_READINGS, 0);
-    figures.add(SOURCE, &BLOCKS_MADE, 0);
+    metrics.add(SOURCE, &DROPPED_CHUNKS, 0);
+    metrics.add(SOURCE, &COMMIT_FAILURES, 0);
+    metrics.add(SOURCE, &SILENT_RANKS, 0);
+    metrics.add(SOURCE, &MINUTES_MADE, 0);
+    metrics.add(SOURCE, &LATE_READINGS, 0);
+    metrics.add(SOURCE, &BLOCKS_MADE, 0);
     // What agents have in their spools comes first: while no server ran, nobody could report anything.
     let silence_counts_from = Instant::now() + options.job_silence;
     let work = async {
         let mut state = State { failing: false, way: None, silence_counts_from };
         loop {
-            match hold(&database, &options, &figures, &series, &mut state).await {
+            match hold(&database, &options, &metrics, &series, &mut state).await {
                 Ok(()) => {}
                 Err(error) => {
-                    figures.add(SOURCE, &COMMIT_FAILURES, 1);
-                    figures.set(SOURCE, &SOURCE_UP, 0.0);
+                    metrics.add(SOURCE, &COMMIT_FAILURES, 1);
+                    metrics.set(SOURCE, &SOURCE_UP, 0.0);
                     if !state.failing {
                         tracing::warn!(error = format!("{error:#}"), "upkeep: trying again");
                     }
@@ -111,7 +111,7 @@ pub async fn run(
 async fn hold(
     database: &Database,
     options: &Options,
-    figures: &SelfFigures,
+    metrics: &SelfMetrics,
     series: &LinkSeries,
     state: &mut State,
 ) -> anyhow::Result<()> {
@@ -120,11 +120,11 @@ async fn hold(
         tracing::debug!("upkeep is done by another server");
         return Ok(());
     }
-    let rounds = rounds(&mut client, options, figures, state);
+    let rounds = rounds(&mut client, options, metrics, state);
     // Beside them, on a connection of its own: neither waits for the other.
     tokio::select! {
         ended = rounds => ended,
-        () = link_shares::run(database, options, figures, series) => Ok(()),
+        () = link_shares::run(database, options, metrics, series) => Ok(()),
     }
 }
 
@@ -132,7 +132,7 @@ async fn hold(
 async fn rounds(
     client: &mut Client,
     options: &Options,
-    figures: &SelfFigures,
+    metrics: &SelfMetrics,
     state: &mut State,
 ) -> anyhow::Result<()> {
     let mut retention_due = Instant::now();
@@ -140,12 +140,12 @@ async fn rounds(
         let started = Instant::now();
         let round = async {
             if started >= retention_due {
-                retain(client, options, figures, &mut state.way).await?;
+                retain(client, options, metrics, &mut state.way).await?;
                 retention_due = started + options.interval;
             }
             if started >= state.silence_counts_from {
                 let closed = close_orphaned_jobs(client, options.job_silence).await?;
-                figures.add(SOURCE, &SILENT_RANKS, closed.ranks);
+                metrics.add(SOURCE, &SILENT_RANKS, closed.ranks);
                 if closed.ranks > 0 || closed.jobs > 0 {
                     tracing::info!(
                         ranks = closed.ranks,
@@ -154,16 +154,16 @@ async fn rounds(
                     );
                 }
             }
-            measure(client, figures).await?;
-            roll(client, options, figures).await
+            measure(client, metrics).await?;
+            roll(client, options, metrics).await
         };
         let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 600 s")??;
         if state.failing {
             tracing::info!("upkeep goes on");
         }
         state.failing = false;
-        figures.set(SOURCE, &SOURCE_UP, 1.0);
-        figures.set(SOURCE, &ROUND_SECONDS, started.elapsed().as_secs_f64());
+        metrics.set(SOURCE, &SOURCE_UP, 1.0);
+        metrics.set(SOURCE, &ROUND_SECONDS, started.elapsed().as_secs_f64());
         if !is_behind {
             tokio::time::sleep_until((started + FIGURES_INTERVAL).min(retention_due.max(Instant::now())))
                 .await;
@@ -174,12 +174,12 @@ async fn rounds(
 async fn retain(
     client: &Client,
     options: &Options,
-    figures: &SelfFigures,
+    metrics: &SelfMetrics,
     way: &mut Option<RetentionWay>,
 ) -> anyhow::Result<()> {
     let done = apply_retention(client, &options.retention, *way).await?;
     *way = Some(done.way);
-    figures.add(SOURCE, &DROPPED_CHUNKS, done.dropped_chunks as u64);
+    metrics.add(SOURCE, &DROPPED_CHUNKS, done.dropped_chunks as u64);
     if done.changed_policies > 0 || done.dropped_chunks > 0 {
         let way = match done.way {
             RetentionWay::Native => "policies of the database",
@@ -191,13 +191,13 @@ async fn retain(
 }
 
 /// Makes rows of minutes, then blocks; whether there is more to do.
-async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> anyhow::Result<bool> {
+async fn roll(client: &mut Client, options: &Options, metrics: &SelfMetrics) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let made = make_rollups(client, &options.retention, MINUTES_PATIENCE).await?;
-    figures.add(SOURCE, &MINUTES_MADE, made.minutes);
-    figures.add(SOURCE, &LATE_READINGS, made.late);
+    metrics.add(SOURCE, &MINUTES_MADE, made.minutes);
+    metrics.add(SOURCE, &LATE_READINGS, made.late);
     if let Some(lag) = made.lag {
-        figures.set(SOURCE, &MINUTES_LAG_SECONDS, lag.as_secs_f64());
+        metrics.set(SOURCE, &MINUTES_LAG_SECONDS, lag.as_secs_f64());
     }
     let seconds = begun.elapsed().as_secs_f64();
     tracing::debug!(minutes = made.minutes, late = made.late, rows = made.rows, seconds, "rows of minutes");
@@ -206,19 +206,19 @@ async fn roll(client: &mut Client, options: &Options, figures: &SelfFigures) -> 
     }
     let begun = Instant::now();
     let packed = encode_chunks(client, &options.retention, BLOCKS_PATIENCE).await?;
-    figures.add(SOURCE, &BLOCKS_MADE, packed.blocks);
+    metrics.add(SOURCE, &BLOCKS_MADE, packed.blocks);
     let seconds = begun.elapsed().as_secs_f64();
     let ChunksEncoded { blocks, samples, bytes, is_behind } = packed;
     tracing::debug!(blocks, samples, bytes, seconds, "blocks of readings");
     Ok(is_behind)
 }
 
-async fn measure(client: &Client, figures: &SelfFigures) -> anyhow::Result<()> {
+async fn measure(client: &Client, metrics: &SelfMetrics) -> anyhow::Result<()> {
     let DatabaseSize { bytes, chunks } = database_size(client).await?;
     #[allow(clippy::cast_precision_loss)] // Exact up to 2^53.
     {
-        figures.set(SOURCE, &DATABASE_BYTES, bytes as f64);
-        figures.set(SOURCE, &DATABASE_CHUNKS, chunks as f64);
+        metrics.set(SOURCE, &DATABASE_BYTES, bytes as f64);
+        metrics.set(SOURCE, &DATABASE_CHUNKS, chunks as f64);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_gateway::upkeep::{self, Options};
 use throughline_sample::catalogue::{
     DATABASE_BYTES, DATABASE_CHUNKS, DROPPED_CHUNKS, MINUTES_LAG_SECONDS, MINUTES_MADE, SILENT_RANKS,
@@ -41,16 +41,16 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
         job_silence: Duration::from_secs(3600),
         groups: Groups::default(),
     };
-    let start = |figures: &SelfFigures, stop: &CancellationToken| {
+    let start = |metrics: &SelfMetrics, stop: &CancellationToken| {
         tokio::spawn(upkeep::run(
             database.clone(),
             options.clone(),
-            figures.clone(),
+            metrics.clone(),
             upkeep::LinkSeries::default(),
             stop.clone(),
         ))
     };
-    let (first, first_stop) = (SelfFigures::default(), CancellationToken::new());
+    let (first, first_stop) = (SelfMetrics::default(), CancellationToken::new());
     let task = start(&first, &first_stop);
     until("the first round", async || first.get("upkeep", &SOURCE_UP) == Some(1.0)).await;
     assert!(first.get("upkeep", &DATABASE_BYTES).unwrap() > 1e6);
@@ -76,7 +76,7 @@ async fn old_chunks_go_and_of_two_servers_one_does_it() {
     let locks = "SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database \
                  WHERE locktype = 'advisory' AND d.datname = current_database() AND classid = 1953002101";
     assert_eq!(client.query_one(locks, &[]).await.unwrap().get::<_, i64>(0), 1);
-    let (second, second_stop) = (SelfFigures::default(), CancellationToken::new());
+    let (second, second_stop) = (SelfMetrics::default(), CancellationToken::new());
     let idle = start(&second, &second_stop);
     first_stop.cancel();
     task.await.unwrap();
@@ -102,11 +102,11 @@ async fn a_job_whose_node_died_ends() {
         job_silence: Duration::from_secs(1),
         groups: Groups::default(),
     };
-    let (figures, stop) = (SelfFigures::default(), CancellationToken::new());
+    let (metrics, stop) = (SelfMetrics::default(), CancellationToken::new());
     let task = tokio::spawn(upkeep::run(
         database.clone(),
         options,
-        figures.clone(),
+        metrics.clone(),
         upkeep::LinkSeries::default(),
         stop.clone(),
     ));
@@ -122,7 +122,7 @@ async fn a_job_whose_node_died_ends() {
         ("silent", true),
         "when it was last known to run"
     );
-    until("counting it", async || figures.get("upkeep", &SILENT_RANKS) == Some(1.0)).await;
+    until("counting it", async || metrics.get("upkeep", &SILENT_RANKS) == Some(1.0)).await;
     stop.cancel();
     task.await.unwrap();
 }

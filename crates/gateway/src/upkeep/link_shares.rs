@@ -5,7 +5,7 @@ use super::{LinkSeries, Options};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
-use throughline_daemon::SelfFigures;
+use throughline_daemon::SelfMetrics;
 use throughline_sample::catalogue::{
     COMMIT_FAILURES, LATE_SHARE_WINDOWS, LEFT_OUT_LINK_SERIES, LEFT_OUT_TRAFFIC, ROUND_SECONDS,
     SHARE_WINDOWS, SHARES_LAG_SECONDS, SOURCE_UP,
@@ -16,13 +16,13 @@ use throughline_store::{
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
-/// The part of the process in figures.
+/// The part of the process in metrics.
 const SOURCE: &str = "link_shares";
 
 /// How often it is looked whether a window is due: half of a window.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// How long windows are made at a time before figures are updated.
+/// How long windows are made at a time before metrics are updated.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Longest time for a round: PATIENCE, and one window behind it.
@@ -32,17 +32,17 @@ const ROUND_LIMIT: Duration = Duration::from_secs(300);
 const RETRY: Duration = Duration::from_secs(5);
 
 /// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
-pub async fn run(database: &Database, options: &Options, figures: &SelfFigures, series: &LinkSeries) {
+pub async fn run(database: &Database, options: &Options, metrics: &SelfMetrics, series: &LinkSeries) {
     for metric in
         [&SHARE_WINDOWS, &LATE_SHARE_WINDOWS, &LEFT_OUT_TRAFFIC, &LEFT_OUT_LINK_SERIES, &COMMIT_FAILURES]
     {
-        figures.add(SOURCE, metric, 0);
+        metrics.add(SOURCE, metric, 0);
     }
     let mut is_failing = false;
     loop {
-        if let Err(error) = hold(database, options, figures, series, &mut is_failing).await {
-            figures.add(SOURCE, &COMMIT_FAILURES, 1);
-            figures.set(SOURCE, &SOURCE_UP, 0.0);
+        if let Err(error) = hold(database, options, metrics, series, &mut is_failing).await {
+            metrics.add(SOURCE, &COMMIT_FAILURES, 1);
+            metrics.set(SOURCE, &SOURCE_UP, 0.0);
             if !is_failing {
                 tracing::warn!(error = format!("{error:#}"), "shares of links: trying again");
             }
@@ -56,7 +56,7 @@ pub async fn run(database: &Database, options: &Options, figures: &SelfFigures, 
 async fn hold(
     database: &Database,
     options: &Options,
-    figures: &SelfFigures,
+    metrics: &SelfMetrics,
     series: &LinkSeries,
     is_failing: &mut bool,
 ) -> anyhow::Result<()> {
@@ -65,14 +65,14 @@ async fn hold(
     let mut shown = link_shares_made_until(&client).await?;
     loop {
         let begun = Instant::now();
-        let round = round(&mut client, &mut cache, options, figures);
+        let round = round(&mut client, &mut cache, options, metrics);
         let is_behind = tokio::time::timeout(ROUND_LIMIT, round).await.context("no answer in 300 s")??;
         if *is_failing {
             tracing::info!("shares of links go on");
         }
-        show(&client, series, figures, &mut shown).await?;
+        show(&client, series, metrics, &mut shown).await?;
         *is_failing = false;
-        figures.set(SOURCE, &SOURCE_UP, 1.0);
+        metrics.set(SOURCE, &SOURCE_UP, 1.0);
         if !is_behind {
             tokio::time::sleep_until(begun + INTERVAL).await;
         }
@@ -83,13 +83,13 @@ async fn hold(
 async fn show(
     client: &Client,
     series: &LinkSeries,
-    figures: &SelfFigures,
+    metrics: &SelfMetrics,
     shown: &mut Option<SystemTime>,
 ) -> anyhow::Result<()> {
     let Some(until) = link_shares_made_until(client).await? else { return Ok(()) };
     if let Some(after) = shown.filter(|after| *after < until) {
         let made = largest_contributions(client, after, until, super::link_series::OF_A_LINK).await?;
-        figures.add(SOURCE, &LEFT_OUT_LINK_SERIES, series.add(&made));
+        metrics.add(SOURCE, &LEFT_OUT_LINK_SERIES, series.add(&made));
     }
     *shown = Some(until);
     Ok(())
@@ -100,20 +100,20 @@ async fn round(
     client: &mut Client,
     cache: &mut LinkShareCache,
     options: &Options,
-    figures: &SelfFigures,
+    metrics: &SelfMetrics,
 ) -> anyhow::Result<bool> {
     let begun = Instant::now();
     let made = make_link_shares(client, cache, &options.groups, &options.retention, PATIENCE).await?;
-    figures.add(SOURCE, &SHARE_WINDOWS, made.windows);
-    figures.add(SOURCE, &LATE_SHARE_WINDOWS, made.late);
-    figures.add(SOURCE, &LEFT_OUT_TRAFFIC, made.left_out);
+    metrics.add(SOURCE, &SHARE_WINDOWS, made.windows);
+    metrics.add(SOURCE, &LATE_SHARE_WINDOWS, made.late);
+    metrics.add(SOURCE, &LEFT_OUT_TRAFFIC, made.left_out);
     if let Some(lag) = made.lag {
-        figures.set(SOURCE, &SHARES_LAG_SECONDS, lag.as_secs_f64());
+        metrics.set(SOURCE, &SHARES_LAG_SECONDS, lag.as_secs_f64());
     }
     let seconds = begun.elapsed().as_secs_f64();
     if made.windows + made.late > 0 {
         // A round without a window took no time worth knowing.
-        figures.set(SOURCE, &ROUND_SECONDS, seconds);
+        metrics.set(SOURCE, &ROUND_SECONDS, seconds);
         tracing::debug!(
             windows = made.windows,
             late = made.late,
