@@ -1,0 +1,65 @@
+//! Contributors put together over windows, and what is listed of them.
+
+use super::*;
+
+fn part(bytes: i64) -> Part {
+    Part { bytes, low: bytes - 1, high: bytes * 3, kind: 0, is_bound: false }
+}
+
+#[test]
+fn steps_are_whole_windows() {
+    let none = Source::default();
+    let hour = grid(1_767_225_600_000, 1_767_229_200_000, 300, &none);
+    assert_eq!((hour.step, hour.steps), (20_000, 180));
+    assert_eq!(grid(5_000, 25_000, 300, &none), Grid { from: 0, step: 10_000, steps: 3 });
+    for points in [1, 7, 300] {
+        for length in [1, 10_000, 86_400_000, 40_000_000_000] {
+            let grid = grid(123_456, 123_456 + length, points, &none);
+            assert!(grid.step % 10_000 == 0 && grid.from <= 123_456, "{grid:?}");
+            assert!(grid.steps <= points.max(2) && grid.to() >= 123_456 + length, "{points} {grid:?}");
+        }
+    }
+}
+
+#[test]
+fn small_contributors_are_summed_and_nothing_is_more_than_all() {
+    let who = |contributor: &str, name: Option<&str>, job| Who {
+        contributor: contributor.into(),
+        job,
+        operation: job.map(|_| "alltoall".into()),
+        name: name.map(str::to_owned),
+    };
+    let parts = [
+        (who("rest", None, None), part(40)),
+        (who("job", None, Some(7)), part(550)),
+        (who("host", Some("n07"), None), part(400)),
+        (who("host", Some("n08"), None), part(9)),
+        (who("other", None, None), part(1)),
+    ];
+    let parts = parts.into_iter().map(|(who, part)| (who, (part, vec![part.bytes]))).collect();
+    let sent =
+        Sent { windows: 1, counted: Some(1000), peak: Some(1000), steps: vec![(1, Some(1000))], parts };
+    let alice = JobLabel {
+        key: "slurm:4711.0@1".into(),
+        user: Some("alice".into()),
+        name: None,
+        native_id: Some("4711".into()),
+    };
+    let listed = contributors(&sent, &HashMap::from([(7, alice)]), true);
+    let labels: Vec<&str> = listed.iter().map(|one| one.label.as_str()).collect();
+    assert_eq!(
+        labels,
+        [
+            "alltoall of job 4711 (alice)",
+            "unmonitored host n07",
+            "others, each below 1 %",
+            "rest: nobody known"
+        ]
+    );
+    assert_eq!(listed.iter().map(|one| one.figures.bytes).sum::<i64>(), 1000);
+    assert_eq!(listed[0].figures.high_share, Some(1.0));
+    assert_eq!((listed[2].figures.bytes, listed[2].series[0]), (10, Some(1.0)));
+    assert_eq!(utilisation(Some(1000), 1, 50), (true, Some(1.0)));
+    assert_eq!(utilisation(Some(1000), 1, 200), (false, Some(0.5)));
+    assert_eq!((utilisation(None, 0, 200), rate(5, 0)), ((false, None), None));
+}
