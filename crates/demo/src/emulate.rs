@@ -10,6 +10,7 @@ pub mod fabric;
 pub mod jobs;
 pub mod meter;
 pub mod plan;
+pub mod queues;
 pub mod read;
 pub mod show;
 pub mod space;

@@ -17,14 +17,20 @@ pub const PACKET_HEADER_BYTES: u64 = 24;
 /// waiting.
 pub const TICK_BYTES: u32 = 64;
 
-/// What the kernel counted on a device that stands for a port, since it was made.
+/// What the kernel counted on a device that stands for a port, since it was made. A virtual device counts what has left its
+/// queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
     /// With all headers.
     pub bytes: u64,
     /// Frames.
     pub packets: u64,
-    /// Bytes that wait in its queue now.
+}
+
+/// The queue of a device that stands for a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Queue {
+    /// Bytes that wait in it now.
     pub backlog: u64,
     /// Packets that it lost: none, or the emulation is no fabric.
     pub drops: u64,
@@ -33,7 +39,7 @@ pub struct Sent {
 impl Sent {
     /// As a port of InfiniBand counts them: octets of PortXmitData.
     #[must_use]
-    pub fn port_bytes(&self) -> u64 {
+    pub fn port_bytes(self) -> u64 {
         port_bytes(self.bytes, self.packets, FRAME_HEADER_BYTES)
     }
 }
@@ -44,35 +50,38 @@ pub fn port_bytes(bytes: u64, packets: u64, header_bytes: u64) -> u64 {
     (bytes + packets * PACKET_HEADER_BYTES).saturating_sub(packets * header_bytes)
 }
 
-/// Reads one line of `tc -s -j qdisc show`: what each limited port sent.
+/// Reads `/proc/PID/net/dev`: what each port of the namespace of that process sent. Devices with other names are left out.
+#[must_use]
+pub fn read_devices(text: &str) -> Vec<(u8, Sent)> {
+    let device = |line: &str| {
+        let (name, values) = line.split_once(':')?;
+        // Eight values of what came in are before those of what went out (net/core/net-procfs.c).
+        let mut values = values.split_whitespace().skip(8).map_while(|value| value.parse().ok());
+        let sent = Sent { bytes: values.next()?, packets: values.next()? };
+        Some((port_of(name.trim())?, sent))
+    };
+    text.lines().filter_map(device).collect()
+}
+
+/// Reads one line of `tc -s -j qdisc show`: the queue of each limited port.
 ///
 /// # Errors
 /// The line is not what tc prints.
-pub fn read_line(line: &str) -> Result<Vec<(u8, Sent)>, serde_json::Error> {
+pub fn read_queues(line: &str) -> Result<Vec<(u8, Queue)>, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Queue {
+    struct Printed {
         kind: String,
         dev: String,
-        #[serde(default)]
-        bytes: u64,
-        #[serde(default)]
-        packets: u64,
         #[serde(default)]
         backlog: u64,
         #[serde(default)]
         drops: u64,
     }
-    let queues: Vec<Queue> = serde_json::from_str(line)?;
+    let queues: Vec<Printed> = serde_json::from_str(line)?;
     let limited = queues.into_iter().filter(|queue| queue.kind == "tbf");
     Ok(limited
         .filter_map(|queue| {
-            let sent = Sent {
-                bytes: queue.bytes,
-                packets: queue.packets,
-                backlog: queue.backlog,
-                drops: queue.drops,
-            };
-            Some((port_of(&queue.dev)?, sent))
+            Some((port_of(&queue.dev)?, Queue { backlog: queue.backlog, drops: queue.drops }))
         })
         .collect())
 }
@@ -84,23 +93,23 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Counts a stretch at whose end `sent` was read.
-    pub fn pass(&mut self, sent: &Sent, elapsed: Duration, bytes_per_second: u64) {
-        if sent.backlog > 0 {
+    /// Counts a stretch at whose end `queue` was read.
+    pub fn pass(&mut self, queue: Queue, elapsed: Duration, bytes_per_second: u64) {
+        if queue.backlog > 0 {
             self.ticks += elapsed.as_secs_f64() * bytes_per_second as f64 / f64::from(TICK_BYTES);
         }
     }
 
     /// The counter, which sticks at its end.
     #[must_use]
-    pub fn ticks(&self) -> u32 {
+    pub fn ticks(self) -> u32 {
         self.ticks.min(f64::from(u32::MAX)) as u32
     }
 }
 
 /// A port's counters: what it sent, and what the port at the other end did.
 #[must_use]
-pub fn port_counters(sent: &Sent, received: &Sent, waiting: &Waiting) -> PortCounters {
+pub fn port_counters(sent: Sent, received: Sent, waiting: Waiting) -> PortCounters {
     PortCounters {
         transmit_words: sent.port_bytes() / WORD_BYTES,
         receive_words: received.port_bytes() / WORD_BYTES,
@@ -137,29 +146,40 @@ mod tests {
         "dev":"p5","root":true,"refcnt":3,"options":{"rate":2500000,"burst":33280,"lat":3355433},"bytes":421400,
         "packets":100,"drops":0,"overlimits":7,"requeues":0,"backlog":8428,"qlen":2}]"#;
 
+    /// As a kernel prints it.
+    const DEVICES: &str = "\
+Inter-|   Receive                                                |  Transmit
+ face |bytes    packets errs drop fifo frame compressed multicast|bytes    packets errs drop fifo colls carrier compressed
+    lo:    1000      10    0    0    0     0          0         0     1000      10    0    0    0     0       0          0
+    p5: 8000000    2000    0    0    0     0          0         0   421400     100    0    0    0     0       0          0
+    m3:     100       1    0    0    0     0          0         0      100       1    0    0    0     0       0          0
+   p12:       0       0    0    0    0     0          0         0        0       0    0    0    0     0       0          0
+";
+
+    #[test]
+    fn queues_are_read() {
+        let read = read_queues(&LINE.replace('\n', "")).unwrap();
+        assert_eq!(read, [(5, Queue { backlog: 8428, drops: 0 })]);
+        assert!(read_queues("Cannot open netlink socket").is_err());
+    }
+
     #[test]
     fn a_full_packet_counts_as_on_infiniband() {
-        let read = read_line(&LINE.replace('\n', "")).unwrap();
-        let sent = Sent { bytes: 421_400, packets: 100, backlog: 8428, drops: 0 };
-        assert_eq!(read, [(5, sent)]);
-        let full = Sent { bytes: 100 * (4096 + FRAME_HEADER_BYTES), packets: 100, ..Sent::default() };
+        let sent = Sent { bytes: 421_400, packets: 100 };
+        assert_eq!(read_devices(DEVICES), [(5, sent), (12, Sent::default())]);
+        let full = Sent { bytes: 100 * (4096 + FRAME_HEADER_BYTES), packets: 100 };
         assert_eq!(full.port_bytes(), 100 * (4096 + 24));
         // An acknowledgement without payload.
-        assert_eq!(Sent { bytes: FRAME_HEADER_BYTES, packets: 1, ..Sent::default() }.port_bytes(), 24);
+        assert_eq!(Sent { bytes: FRAME_HEADER_BYTES, packets: 1 }.port_bytes(), 24);
         assert_eq!(Sent::default().port_bytes(), 0);
-        assert!(read_line("Cannot open netlink socket").is_err());
+        assert_eq!(read_devices("    p5: 1 2 3"), []);
     }
 
     #[test]
     fn both_ends_of_a_cable_count_the_same() {
-        let (here, there) = (
-            Sent { bytes: 4162 * 10, packets: 10, ..Sent::default() },
-            Sent { bytes: 66 * 5, packets: 5, ..Sent::default() },
-        );
-        let (a, b) = (
-            port_counters(&here, &there, &Waiting::default()),
-            port_counters(&there, &here, &Waiting::default()),
-        );
+        let (here, there) = (Sent { bytes: 4162 * 10, packets: 10 }, Sent { bytes: 66 * 5, packets: 5 });
+        let (a, b) =
+            (port_counters(here, there, Waiting::default()), port_counters(there, here, Waiting::default()));
         assert_eq!((a.transmit_words, a.receive_words), (b.receive_words, b.transmit_words));
         assert_eq!((a.transmit_packets, a.receive_packets), (b.receive_packets, b.transmit_packets));
         let mut text = String::new();
@@ -170,12 +190,12 @@ mod tests {
     #[test]
     fn only_time_with_a_queue_is_waiting() {
         let mut waiting = Waiting::default();
-        let queued = Sent { backlog: 1, ..Sent::default() };
-        waiting.pass(&Sent::default(), Duration::from_secs(1), 2_500_000);
+        let queued = Queue { backlog: 1, drops: 0 };
+        waiting.pass(Queue::default(), Duration::from_secs(1), 2_500_000);
         assert_eq!(waiting.ticks(), 0);
-        waiting.pass(&queued, Duration::from_secs(2), 2_500_000);
+        waiting.pass(queued, Duration::from_secs(2), 2_500_000);
         assert_eq!(waiting.ticks(), 2 * 2_500_000 / 64);
-        waiting.pass(&queued, Duration::from_secs(1_000_000), 2_500_000);
+        waiting.pass(queued, Duration::from_secs(1_000_000), 2_500_000);
         assert_eq!(waiting.ticks(), u32::MAX);
     }
 }

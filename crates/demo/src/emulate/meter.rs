@@ -1,16 +1,18 @@
-//! Reads what the emulated cables carried, several times a second, and shows it as the ports' counters: in the simulated
+//! Reads what the emulated cables carried, twenty times a second, and shows it as the ports' counters: in the simulated
 //! fabric, which answers the crawler's MADs, and in the hosts' `/sys` trees.
+//!
+//! `/proc/PID/net/dev` has the counters of a whole namespace and takes no lock. `tc` takes one that the whole machine shares:
+//! counters that came by it stood still for up to 1.7 s.
 
-use super::counters::{Sent, Waiting, fabric_commands, port_counters, read_line};
+use super::counters::{Sent, fabric_commands, port_counters, read_devices};
 use super::plan::Plan;
+use super::queues::{Queues, Watched};
 use super::space::Spaces;
 use crate::counters::PortCounters;
 use crate::doubles::Sysfs;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -18,64 +20,50 @@ use std::time::{Duration, Instant};
 use throughline_infiniband::topology::PortEnd;
 
 /// From one reading to the next: a sweep that falls between two is at most so old.
-const STEP: Duration = Duration::from_millis(100);
+const STEP: Duration = Duration::from_millis(50);
 /// The hosts' `/sys` trees are written every so many steps: agents read them once a second.
 const STEPS_PER_SYSFS: u32 = 5;
 
 /// The running thread. Dropped, it ends within a step.
 pub struct Meter {
     stop: Arc<AtomicBool>,
-    drops: Arc<AtomicU64>,
+    queues: Queues,
     oldest: Arc<AtomicU64>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
-/// `tc` in a node's namespace, which prints the counters of its ports for each line that it gets.
-struct Reader {
-    process: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
 impl Meter {
-    /// Starts a reader in each namespace and the thread. `sysfs` holds the trees of hosts, by position in the plan.
+    /// Starts to read. `sysfs` holds the trees of hosts, by position in the plan.
     ///
     /// # Errors
-    /// A reader can't be started, or the first values can't be read.
+    /// A thread or process can't be started, or the first values can't be read.
     pub fn start(
         plan: &Plan,
         spaces: &Spaces,
         fabric: &Path,
         sysfs: Vec<(usize, Sysfs)>,
     ) -> anyhow::Result<Meter> {
-        let mut readers = Vec::new();
-        for node in 0..plan.nodes.len() {
-            readers.push(Reader::start(&spaces.entering(spaces.pid(node)), spaces.tc())?);
-        }
+        let queues = Queues::start(plan, spaces)?;
         let mut work = Work {
             plan: plan.clone(),
-            readers,
+            devices: (0..plan.nodes.len()).map(|node| devices(spaces.pid(node))).collect(),
             fabric: fabric.to_owned(),
             sysfs,
-            waiting: BTreeMap::new(),
+            watched: queues.watched(),
             shown: BTreeMap::new(),
-            last: Instant::now(),
         };
         work.step(true)?;
-        let (stop, drops) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stopped, lost) = (stop.clone(), drops.clone());
-        let oldest = Arc::new(AtomicU64::new(0));
-        let age = oldest.clone();
+        let (stop, oldest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, age) = (stop.clone(), oldest.clone());
         let thread = std::thread::Builder::new().name("cables".into()).spawn(move || {
-            let mut next = Instant::now();
-            let mut shown = Instant::now();
+            let (mut next, mut shown) = (Instant::now(), Instant::now());
             for step in 1_u32.. {
                 next = (next + STEP).max(Instant::now());
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                lost.store(work.step(step.is_multiple_of(STEPS_PER_SYSFS))?, Ordering::Relaxed);
+                work.step(step.is_multiple_of(STEPS_PER_SYSFS))?;
                 // What was shown last stood until now.
                 let stood = u64::try_from(shown.elapsed().as_millis()).unwrap_or(u64::MAX);
                 age.fetch_max(stood, Ordering::Relaxed);
@@ -83,18 +71,14 @@ impl Meter {
             }
             Ok(())
         });
-        Ok(Meter {
-            stop,
-            drops,
-            oldest,
-            thread: Some(thread.context("starting the thread that reads cables")?),
-        })
+        let thread = thread.context("starting the thread that reads cables")?;
+        Ok(Meter { stop, queues, oldest, thread: Some(thread) })
     }
 
     /// Packets that the cables lost so far: none where the emulation is right.
     #[must_use]
     pub fn drops(&self) -> u64 {
-        self.drops.load(Ordering::Relaxed)
+        self.queues.drops()
     }
 
     /// How long counters that were shown stood at most since this was read last. What a sweep reads is at most so old.
@@ -103,29 +87,36 @@ impl Meter {
         Duration::from_millis(self.oldest.swap(0, Ordering::Relaxed))
     }
 
-    /// Fails when the thread had to give up.
+    /// Fails when a thread had to give up.
     ///
     /// # Errors
     /// What it could not read or show.
     pub fn check(&mut self) -> anyhow::Result<()> {
+        self.queues.check()?;
         if self.thread.as_ref().is_some_and(JoinHandle::is_finished) { self.join() } else { Ok(()) }
     }
 
-    /// Ends the thread and its readers.
+    /// Ends the threads and their processes.
     ///
     /// # Errors
-    /// What it could not do before.
+    /// What they could not do before.
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.stop.store(true, Ordering::Relaxed);
-        self.join()
+        let queues = self.queues.stop();
+        self.join().and(queues)
     }
 
     fn join(&mut self) -> anyhow::Result<()> {
-        match self.thread.take().map(JoinHandle::join) {
-            None => Ok(()),
-            Some(Ok(result)) => result,
-            Some(Err(_panic)) => Err(anyhow!("the thread that reads cables broke off")),
-        }
+        join(&mut self.thread)
+    }
+}
+
+/// Waits for the end of a thread, if it was not waited for before.
+pub(super) fn join(thread: &mut Option<JoinHandle<anyhow::Result<()>>>) -> anyhow::Result<()> {
+    match thread.take().map(JoinHandle::join) {
+        None => Ok(()),
+        Some(Ok(result)) => result,
+        Some(Err(_panic)) => Err(anyhow!("a thread that reads the emulated fabric broke off")),
     }
 }
 
@@ -135,39 +126,37 @@ impl Drop for Meter {
     }
 }
 
+/// The file with the counters of all devices of a process's network namespace.
+#[must_use]
+pub fn devices(pid: u32) -> PathBuf {
+    PathBuf::from(format!("/proc/{pid}/net/dev"))
+}
+
 /// What the thread has.
 struct Work {
     plan: Plan,
-    readers: Vec<Reader>,
+    /// Of each node, in the plan's order.
+    devices: Vec<PathBuf>,
     fabric: PathBuf,
     sysfs: Vec<(usize, Sysfs)>,
-    waiting: BTreeMap<PortEnd, Waiting>,
+    watched: Watched,
     shown: BTreeMap<PortEnd, PortCounters>,
-    last: Instant,
 }
 
 impl Work {
-    /// One reading of all ports; packets lost so far.
-    fn step(&mut self, with_sysfs: bool) -> anyhow::Result<u64> {
-        // All first, so that the answers are of nearly the same moment.
-        for reader in &mut self.readers {
-            reader.request()?;
-        }
+    /// One reading of all ports.
+    fn step(&mut self, with_sysfs: bool) -> anyhow::Result<()> {
         let mut sent: BTreeMap<PortEnd, Sent> = BTreeMap::new();
-        for (node, reader) in self.readers.iter_mut().enumerate() {
-            sent.extend(reader.answer()?.into_iter().map(|(port, sent)| (PortEnd { node, port }, sent)));
+        for (node, path) in self.devices.iter().enumerate() {
+            let text = std::fs::read_to_string(path)
+                .with_context(|| format!("{}: a namespace of the emulated fabric is gone", path.display()))?;
+            sent.extend(read_devices(&text).into_iter().map(|(port, sent)| (PortEnd { node, port }, sent)));
         }
-        let now = Instant::now();
-        let (elapsed, speed) = (now - self.last, self.plan.bytes_per_second());
-        self.last = now;
+        let of = |end: PortEnd| sent.get(&end).copied().unwrap_or_default();
         let mut text = String::new();
-        for cable in self.plan.cables.clone() {
+        for cable in &self.plan.cables {
             for (here, there) in [(cable.a, cable.b), (cable.b, cable.a)] {
-                let none = Sent::default();
-                let (own, other) = (sent.get(&here).unwrap_or(&none), sent.get(&there).unwrap_or(&none));
-                let waiting = self.waiting.entry(here).or_default();
-                waiting.pass(own, elapsed, speed);
-                let values = port_counters(own, other, waiting);
+                let values = port_counters(of(here), of(there), self.watched.waiting(here));
                 if self.shown.insert(here, values) != Some(values) {
                     fabric_commands(self.plan.nodes[here.node].guid, here.port, &values, &mut text);
                 }
@@ -182,42 +171,6 @@ impl Work {
             let shown = own.map_or(Ok(()), |(_, values)| sysfs.show(values, true));
             shown.with_context(|| format!("writing counters in {}", sysfs.root().display()))?;
         }
-        Ok(sent.values().map(|sent| sent.drops).sum())
-    }
-}
-
-impl Reader {
-    fn start(entering: &[String], tc: &Path) -> anyhow::Result<Reader> {
-        let mut command = Command::new(&entering[0]);
-        command.args(&entering[1..]).arg(tc).args(["-s", "-j", "-batch", "-"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut process = command.spawn().with_context(|| format!("starting {}", tc.display()))?;
-        let pipes = process.stdin.take().zip(process.stdout.take());
-        let (commands, answers) = pipes.ok_or_else(|| anyhow!("{} has no pipes", tc.display()))?;
-        Ok(Reader { process, commands, answers: BufReader::new(answers) })
-    }
-
-    fn request(&mut self) -> anyhow::Result<()> {
-        self.commands.write_all(b"qdisc show\n").context("a namespace of the emulated fabric is gone")
-    }
-
-    fn answer(&mut self) -> anyhow::Result<Vec<(u8, Sent)>> {
-        let mut line = String::new();
-        loop {
-            line.clear();
-            let read = self.answers.read_line(&mut line).context("reading queues")?;
-            anyhow::ensure!(read > 0, "tc ended: a namespace of the emulated fabric is gone");
-            if !line.trim().is_empty() {
-                return read_line(line.trim()).with_context(|| format!("tc printed: {}", line.trim()));
-            }
-        }
-    }
-}
-
-impl Drop for Reader {
-    fn drop(&mut self) {
-        // It has no state to save.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        Ok(())
     }
 }

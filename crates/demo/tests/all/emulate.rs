@@ -3,7 +3,8 @@
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
-use throughline_demo::emulate::counters::{Sent, read_line};
+use throughline_demo::emulate::counters::{Queue, Sent, read_devices, read_queues};
+use throughline_demo::emulate::meter::devices;
 use throughline_demo::emulate::plan::{Plan, fabric_address};
 use throughline_demo::emulate::space::{Spaces, Tools, run};
 use throughline_infiniband::offline;
@@ -24,10 +25,19 @@ fn plan(folder: &std::path::Path) -> Plan {
 }
 
 /// What each port of a node sent.
-async fn sent(spaces: &Spaces, node: usize) -> Vec<(u8, Sent)> {
+fn sent(spaces: &Spaces, node: usize) -> Vec<(u8, Sent)> {
+    read_devices(&std::fs::read_to_string(devices(spaces.pid(node))).unwrap())
+}
+
+/// The queue of each port of a node.
+async fn queues(spaces: &Spaces, node: usize) -> Vec<(u8, Queue)> {
     let mut command = spaces.command(spaces.pid(node), spaces.tc());
     command.args(["-s", "-j", "qdisc", "show"]);
-    read_line(run(command, "").await.unwrap().trim()).unwrap()
+    read_queues(run(command, "").await.unwrap().trim()).unwrap()
+}
+
+fn of_port<T>(ports: Vec<(u8, T)>, port: u8) -> (u8, T) {
+    ports.into_iter().find(|(other, _)| *other == port).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +61,7 @@ async fn bytes_cross_the_cables_of_their_route_and_no_others() {
     let mut sender = stream(hosts[0], "--to");
     let begin = Instant::now();
     let is_enough = |ports: &[(u8, Sent)]| ports.iter().any(|(_, sent)| sent.bytes > ENOUGH_BYTES);
-    while !is_enough(&sent(&spaces, hosts[0]).await) {
+    while !is_enough(&sent(&spaces, hosts[0])) {
         assert!(begin.elapsed() < LIMIT, "nothing crosses");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -62,9 +72,9 @@ async fn bytes_cross_the_cables_of_their_route_and_no_others() {
     let mut at = PortEnd { node: hosts[0], port: 1 };
     let mut counted = Vec::new();
     loop {
-        let ports = sent(&spaces, at.node).await;
-        let (_, own) = ports.iter().find(|(port, _)| *port == at.port).unwrap();
-        assert_eq!(own.drops, 0, "{at:?}");
+        let (_, queue) = of_port(queues(&spaces, at.node).await, at.port);
+        assert_eq!(queue.drops, 0, "{at:?}");
+        let (_, own) = of_port(sent(&spaces, at.node), at.port);
         counted.push(own.port_bytes());
         let there = plan.across(at).unwrap();
         if there.node == hosts[1] {
@@ -77,7 +87,7 @@ async fn bytes_cross_the_cables_of_their_route_and_no_others() {
     assert_eq!(counted.len(), 3, "host, switch, switch: {counted:?}");
     assert!(counted.iter().all(|bytes| *bytes > ENOUGH_BYTES / 2), "{counted:?}");
     // The other way there were acknowledgements only.
-    let back = sent(&spaces, hosts[1]).await[0].1;
+    let back = sent(&spaces, hosts[1])[0].1;
     assert!(back.packets > 0 && back.port_bytes() < ENOUGH_BYTES / 8, "{back:?}");
 
     let pids: Vec<u32> = (0..plan.nodes.len()).map(|node| spaces.pid(node)).collect();
