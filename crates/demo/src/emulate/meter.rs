@@ -1,8 +1,8 @@
 //! Reads what the emulated cables carried, twenty times a second, and shows it as the ports' counters: in the simulated
 //! fabric, which answers the crawler's MADs, and in the hosts' `/sys` trees.
 //!
-//! `/proc/PID/net/dev` has the counters of a whole namespace and takes no lock. `tc` takes one that the whole machine shares:
-//! counters that came by it stood still for up to 1.7 s.
+//! `/proc/PID/net/dev` has the counters of a whole namespace and takes no lock. Trees are files on a disk that the database
+//! writes to as well: the thread that reads doesn't write them, or counters stand for up to two seconds.
 
 use super::counters::{Sent, fabric_commands, port_counters, read_devices};
 use super::plan::Plan;
@@ -13,16 +13,19 @@ use crate::doubles::Sysfs;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use throughline_infiniband::topology::PortEnd;
 
 /// From one reading to the next: a sweep that falls between two is at most so old.
 const STEP: Duration = Duration::from_millis(50);
-/// The hosts' `/sys` trees are written every so many steps: agents read them once a second.
-const STEPS_PER_SYSFS: u32 = 5;
+/// From one writing of the hosts' `/sys` trees to the next: agents read them once a second.
+const SYSFS_STEP: Duration = Duration::from_millis(250);
+
+/// What is shown, for the thread that writes trees: files wait for the disk, and readings may not.
+type Shown = Arc<Mutex<BTreeMap<PortEnd, PortCounters>>>;
 
 /// The running thread. Dropped, it ends within a step.
 pub struct Meter {
@@ -30,6 +33,7 @@ pub struct Meter {
     queues: Queues,
     oldest: Arc<AtomicU64>,
     thread: Option<JoinHandle<anyhow::Result<()>>>,
+    trees: Option<JoinHandle<anyhow::Result<()>>>,
 }
 
 impl Meter {
@@ -48,31 +52,39 @@ impl Meter {
             plan: plan.clone(),
             devices: (0..plan.nodes.len()).map(|node| devices(spaces.pid(node))).collect(),
             fabric: fabric.to_owned(),
-            sysfs,
             watched: queues.watched(),
-            shown: BTreeMap::new(),
+            shown: Shown::default(),
         };
-        work.step(true)?;
+        work.step()?;
+        write_trees(&sysfs, &work.shown)?;
         let (stop, oldest) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, values) = (stop.clone(), work.shown.clone());
+        let trees = std::thread::Builder::new().name("trees".into()).spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                std::thread::sleep(SYSFS_STEP);
+                write_trees(&sysfs, &values)?;
+            }
+            Ok(())
+        });
+        let trees = Some(trees.context("starting the thread that writes trees")?);
         let (stopped, age) = (stop.clone(), oldest.clone());
         let thread = std::thread::Builder::new().name("cables".into()).spawn(move || {
             let (mut next, mut shown) = (Instant::now(), Instant::now());
-            for step in 1_u32.. {
+            loop {
                 next = (next + STEP).max(Instant::now());
                 std::thread::sleep(next.saturating_duration_since(Instant::now()));
                 if stopped.load(Ordering::Relaxed) {
-                    break;
+                    return Ok(());
                 }
-                work.step(step.is_multiple_of(STEPS_PER_SYSFS))?;
+                work.step()?;
                 // What was shown last stood until now.
                 let stood = u64::try_from(shown.elapsed().as_millis()).unwrap_or(u64::MAX);
                 age.fetch_max(stood, Ordering::Relaxed);
                 shown = Instant::now();
             }
-            Ok(())
         });
         let thread = thread.context("starting the thread that reads cables")?;
-        Ok(Meter { stop, queues, oldest, thread: Some(thread) })
+        Ok(Meter { stop, queues, oldest, thread: Some(thread), trees })
     }
 
     /// Packets that the cables lost so far: none where the emulation is right.
@@ -93,7 +105,12 @@ impl Meter {
     /// What it could not read or show.
     pub fn check(&mut self) -> anyhow::Result<()> {
         self.queues.check()?;
-        if self.thread.as_ref().is_some_and(JoinHandle::is_finished) { self.join() } else { Ok(()) }
+        for thread in [&mut self.thread, &mut self.trees] {
+            if thread.as_ref().is_some_and(JoinHandle::is_finished) {
+                join(thread)?;
+            }
+        }
+        Ok(())
     }
 
     /// Ends the threads and their processes.
@@ -103,11 +120,8 @@ impl Meter {
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.stop.store(true, Ordering::Relaxed);
         let queues = self.queues.stop();
-        self.join().and(queues)
-    }
-
-    fn join(&mut self) -> anyhow::Result<()> {
-        join(&mut self.thread)
+        let trees = join(&mut self.trees);
+        join(&mut self.thread).and(queues).and(trees)
     }
 }
 
@@ -138,14 +152,13 @@ struct Work {
     /// Of each node, in the plan's order.
     devices: Vec<PathBuf>,
     fabric: PathBuf,
-    sysfs: Vec<(usize, Sysfs)>,
     watched: Watched,
-    shown: BTreeMap<PortEnd, PortCounters>,
+    shown: Shown,
 }
 
 impl Work {
     /// One reading of all ports.
-    fn step(&mut self, with_sysfs: bool) -> anyhow::Result<()> {
+    fn step(&mut self) -> anyhow::Result<()> {
         let mut sent: BTreeMap<PortEnd, Sent> = BTreeMap::new();
         for (node, path) in self.devices.iter().enumerate() {
             let text = std::fs::read_to_string(path)
@@ -154,23 +167,33 @@ impl Work {
         }
         let of = |end: PortEnd| sent.get(&end).copied().unwrap_or_default();
         let mut text = String::new();
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         for cable in &self.plan.cables {
             for (here, there) in [(cable.a, cable.b), (cable.b, cable.a)] {
                 let values = port_counters(of(here), of(there), self.watched.waiting(here));
-                if self.shown.insert(here, values) != Some(values) {
+                if shown.insert(here, values) != Some(values) {
                     fabric_commands(self.plan.nodes[here.node].guid, here.port, &values, &mut text);
                 }
             }
         }
+        drop(shown);
         if !text.is_empty() {
             throughline_simfabric::control(&self.fabric, &text)
                 .context("showing counters in the simulated fabric")?;
         }
-        for (node, sysfs) in self.sysfs.iter().filter(|_| with_sysfs) {
-            let own = self.shown.iter().find(|(end, _)| end.node == *node);
-            let shown = own.map_or(Ok(()), |(_, values)| sysfs.show(values, true));
-            shown.with_context(|| format!("writing counters in {}", sysfs.root().display()))?;
-        }
         Ok(())
     }
+}
+
+/// Shows the counters of hosts' ports in their trees.
+fn write_trees(sysfs: &[(usize, Sysfs)], shown: &Shown) -> anyhow::Result<()> {
+    for (node, sysfs) in sysfs {
+        let own = {
+            let shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+            shown.iter().find(|(end, _)| end.node == *node).map(|(_, values)| *values)
+        };
+        let written = own.map_or(Ok(()), |values| sysfs.show(&values, true));
+        written.with_context(|| format!("writing counters in {}", sysfs.root().display()))?;
+    }
+    Ok(())
 }
