@@ -1,7 +1,7 @@
 //! The subnet manager fails over, with real ones: opensm on ibsim is killed, and another one with another priority
 //! starts at another node. Each is reported once, and the crawler goes on.
 
-use crate::simulated::daemon::{Daemon, Double, MANAGER_TRIES, Manager, until};
+use crate::simulated::daemon::{Daemon, Double, MANAGER_TRIES, Manager, until, until_unless_broken};
 use crate::simulated::{SMALL, start_unmanaged};
 use throughline_infiniband::topology::FatTree;
 use throughline_sample::wire::Event;
@@ -71,7 +71,7 @@ fn handover() -> Option<()> {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (double, collector) = Double::start(&runtime);
     let simulated = start_unmanaged(&SMALL.to_net().unwrap());
-    let _first = Manager::start_once(&simulated, &FatTree::host_id(4), 3)?;
+    let mut first = Manager::start_once(&simulated, &FatTree::host_id(4), 3)?;
     let configuration = format!(
         "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{collector}'\n\
          [sweep]\ninterval_seconds = 0.25\n[discovery]\ninterval_seconds = 3600\n"
@@ -81,10 +81,11 @@ fn handover() -> Option<()> {
     let reported = || -> Vec<Event> {
         double.events().into_iter().filter(|event| event.kind.starts_with("sm.")).collect()
     };
-    until("a manager that answers", || daemon.metrics().contains(up));
-    let second = Manager::start_once(&simulated, &FatTree::host_id(9), 7)?;
-    until("an event", || !reported().is_empty());
-    until("the new manager answers", || daemon.metrics().contains(up));
+    until_unless_broken(&mut [&mut first], "a manager that answers", || daemon.metrics().contains(up))?;
+    let mut second = Manager::start_once(&simulated, &FatTree::host_id(9), 7)?;
+    let mut managers = [&mut first, &mut second];
+    until_unless_broken(&mut managers, "an event", || !reported().is_empty())?;
+    until_unless_broken(&mut managers, "the new manager answers", || daemon.metrics().contains(up))?;
     let events = reported();
     let [changed] = events.as_slice() else { panic!("{events:#?}") };
     assert_eq!((changed.kind.as_str(), changed.ib_guid), ("sm.changed", FatTree::host_guid(9).0));
@@ -92,7 +93,9 @@ fn handover() -> Option<()> {
     assert!(changed.after.contains("node0010") && changed.after.ends_with("priority 7"), "{changed:?}");
     // The master dies, and the standby takes over: it is the master that is missed.
     drop(second);
-    until("the standby took over", || reported().iter().any(|event| event.after.contains("node0005")));
+    until_unless_broken(&mut [&mut first], "the standby took over", || {
+        reported().iter().any(|event| event.after.contains("node0005"))
+    })?;
     let events = reported();
     assert!(events[1..].iter().all(|event| event.before.contains("node0010")), "{events:#?}");
     assert_eq!(daemon.stop(), 0);

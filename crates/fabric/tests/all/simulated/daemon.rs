@@ -151,6 +151,20 @@ pub fn until(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
+/// The same; none where one of these managers breaks off.
+pub fn until_unless_broken(
+    managers: &mut [&mut Manager],
+    what: &str,
+    mut condition: impl FnMut() -> bool,
+) -> Option<()> {
+    let mut is_broken = false;
+    until(what, || {
+        is_broken = managers.iter_mut().any(|manager| manager.broke_off());
+        is_broken || condition()
+    });
+    (!is_broken && !managers.iter_mut().any(|manager| manager.broke_off())).then_some(())
+}
+
 /// An opensm that ends with its owner.
 pub struct Manager {
     process: Child,
@@ -186,18 +200,21 @@ impl Manager {
         let mut manager = Manager { process: command.spawn().unwrap(), log };
         let start = Instant::now();
         while !manager.log().contains("SUBNET UP") {
-            let ended = manager.process.try_wait().unwrap();
-            let segmentation_fault = Some(nix::libc::SIGSEGV);
-            if ended.and_then(|status| status.signal()) == segmentation_fault
-                || start.elapsed() >= MANAGER_DEADLINE
-            {
-                println!("opensm broke off, {ended:?}:\n{}", manager.log());
+            if manager.broke_off() || start.elapsed() >= MANAGER_DEADLINE {
+                println!("no subnet that is up:\n{}", manager.log());
                 return None;
             }
-            assert!(ended.is_none(), "opensm ended, {ended:?}:\n{}", manager.log());
             std::thread::sleep(Duration::from_millis(10));
         }
         Some(manager)
+    }
+
+    /// Whether it ended by SIGSEGV. It ends in no other way by itself.
+    pub fn broke_off(&mut self) -> bool {
+        let Some(ended) = self.process.try_wait().unwrap() else { return false };
+        assert_eq!(ended.signal(), Some(nix::libc::SIGSEGV), "opensm ended:\n{}", self.log());
+        println!("opensm broke off:\n{}", self.log());
+        true
     }
 
     fn log(&self) -> String {
