@@ -58,33 +58,26 @@ pub fn host_rates(condition: &str) -> String {
 
 /// Who has bytes on links, with names. `seconds` is of the windows that a row is of.
 pub fn contributors(condition: &str) -> String {
-    let columns = "time, port_id, contributor, label, known, job_key, operation, bytes, low_bytes, high_bytes, counted_bytes";
-    format!(
-        "(
-    SELECT {columns}, 10.0 AS seconds
-    FROM link_contributors
-    WHERE {} AND $__timeFilter(time) AND {condition}
-    UNION ALL
-    SELECT {columns}, windows * 10.0
-    FROM link_contributor_minutes
-    WHERE {} AND $__timeFilter(time) AND {condition}
-  )",
-        short(),
-        long(),
-    )
+    let columns = "contributor, label, known, job_key, operation";
+    windows(["link_contributors", "link_contributor_minutes"], columns, condition)
 }
 
 /// The same without names.
 pub fn link_shares(condition: &str) -> String {
-    let columns = "time, port_id, bytes, low_bytes, high_bytes, counted_bytes, kind, is_bound";
+    windows(["link_shares", "link_share_minutes"], "kind, is_bound", condition)
+}
+
+/// Windows of shares of links, or minutes of them, with these columns beside the bytes.
+fn windows([windows, minutes]: [&str; 2], columns: &str, condition: &str) -> String {
+    let columns = format!("time, port_id, {columns}, bytes, low_bytes, high_bytes, counted_bytes");
     format!(
         "(
     SELECT {columns}, 10.0 AS seconds
-    FROM link_shares
+    FROM {windows}
     WHERE {} AND $__timeFilter(time) AND {condition}
     UNION ALL
     SELECT {columns}, windows * 10.0
-    FROM link_share_minutes
+    FROM {minutes}
     WHERE {} AND $__timeFilter(time) AND {condition}
   )",
         short(),

@@ -1760,17 +1760,23 @@ LEFT JOIN LATERAL (SELECT max(reported_at) AS reported_at FROM job_node WHERE jo
 COMMENT ON VIEW job_summary IS
     'Jobs with their ranks counted: end_time is NULL as long as a rank runs; state is that of job_state; reported_at is when a node last reported the job; rank_starts is larger than ranks where ranks were started again.';
 
+CREATE OR REPLACE FUNCTION contributor_label(contributor text, operation text, job text, user_name text, name text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE contributor
+    WHEN 'job' THEN coalesce(operation || ' of ', '') || 'job ' || coalesce(job, 'that is gone')
+        || coalesce(' (' || user_name || ')', '')
+    WHEN 'host' THEN 'unmonitored host ' || name
+    WHEN 'group' THEN 'unmonitored group ' || name
+    WHEN 'other' THEN 'others'
+    ELSE 'rest'
+END;
+COMMENT ON FUNCTION contributor_label IS
+    'Who has bytes on a link, as alerts and dashboards write it: of columns of link_shares with the names of its job.';
+
 CREATE OR REPLACE VIEW link_contributors AS
 SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coalesce(j.native_id, j.key) AS job, j.user_name,
        s.operation, s.name,
-       CASE s.contributor
-           WHEN 'job' THEN coalesce(s.operation || ' of ', '') || 'job ' || coalesce(j.native_id, j.key, 'that is gone')
-               || coalesce(' (' || j.user_name || ')', '')
-           WHEN 'host' THEN 'unmonitored host ' || s.name
-           WHEN 'group' THEN 'unmonitored group ' || s.name
-           WHEN 'other' THEN 'others'
-           ELSE 'rest'
-       END AS label,
+       contributor_label(s.contributor, s.operation, coalesce(j.native_id, j.key), j.user_name, s.name) AS label,
        CASE WHEN s.is_bound THEN 'bound' ELSE s.kind END AS known,
        s.bytes, s.low_bytes, s.high_bytes, s.counted_bytes
 FROM link_shares s
@@ -1783,14 +1789,7 @@ COMMENT ON VIEW link_contributors IS
 CREATE OR REPLACE VIEW link_contributor_minutes AS
 SELECT m.time, m.port_id, k.guid, p.port, m.contributor, j.key AS job_key, coalesce(j.native_id, j.key) AS job, j.user_name,
        m.operation, m.name,
-       CASE m.contributor
-           WHEN 'job' THEN coalesce(m.operation || ' of ', '') || 'job ' || coalesce(j.native_id, j.key, 'that is gone')
-               || coalesce(' (' || j.user_name || ')', '')
-           WHEN 'host' THEN 'unmonitored host ' || m.name
-           WHEN 'group' THEN 'unmonitored group ' || m.name
-           WHEN 'other' THEN 'others'
-           ELSE 'rest'
-       END AS label,
+       contributor_label(m.contributor, m.operation, coalesce(j.native_id, j.key), j.user_name, m.name) AS label,
        CASE WHEN m.is_bound THEN 'bound' ELSE m.kind END AS known,
        m.bytes, m.low_bytes, m.high_bytes, m.counted_bytes, m.peak_counted_bytes, m.windows
 FROM link_share_minutes m

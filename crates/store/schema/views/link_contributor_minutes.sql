@@ -1,14 +1,7 @@
 CREATE OR REPLACE VIEW link_contributor_minutes AS
 SELECT m.time, m.port_id, k.guid, p.port, m.contributor, j.key AS job_key, coalesce(j.native_id, j.key) AS job, j.user_name,
        m.operation, m.name,
-       CASE m.contributor
-           WHEN 'job' THEN coalesce(m.operation || ' of ', '') || 'job ' || coalesce(j.native_id, j.key, 'that is gone')
-               || coalesce(' (' || j.user_name || ')', '')
-           WHEN 'host' THEN 'unmonitored host ' || m.name
-           WHEN 'group' THEN 'unmonitored group ' || m.name
-           WHEN 'other' THEN 'others'
-           ELSE 'rest'
-       END AS label,
+       contributor_label(m.contributor, m.operation, coalesce(j.native_id, j.key), j.user_name, m.name) AS label,
        CASE WHEN m.is_bound THEN 'bound' ELSE m.kind END AS known,
        m.bytes, m.low_bytes, m.high_bytes, m.counted_bytes, m.peak_counted_bytes, m.windows
 FROM link_share_minutes m

@@ -1,14 +1,7 @@
 CREATE OR REPLACE VIEW link_contributors AS
 SELECT s.time, s.port_id, k.guid, p.port, s.contributor, j.key AS job_key, coalesce(j.native_id, j.key) AS job, j.user_name,
        s.operation, s.name,
-       CASE s.contributor
-           WHEN 'job' THEN coalesce(s.operation || ' of ', '') || 'job ' || coalesce(j.native_id, j.key, 'that is gone')
-               || coalesce(' (' || j.user_name || ')', '')
-           WHEN 'host' THEN 'unmonitored host ' || s.name
-           WHEN 'group' THEN 'unmonitored group ' || s.name
-           WHEN 'other' THEN 'others'
-           ELSE 'rest'
-       END AS label,
+       contributor_label(s.contributor, s.operation, coalesce(j.native_id, j.key), j.user_name, s.name) AS label,
        CASE WHEN s.is_bound THEN 'bound' ELSE s.kind END AS known,
        s.bytes, s.low_bytes, s.high_bytes, s.counted_bytes
 FROM link_shares s

@@ -73,6 +73,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("job_state"),
     function!("jobs_running"),
     view!("job_summary"),
+    function!("contributor_label"),
     view!("link_contributors"),
     view!("link_contributor_minutes"),
     function!("job_span"),
