@@ -396,7 +396,7 @@ mod tests {
             assert_eq!(
                 request(Some(("x-forwarded-user", "ada"))).await,
                 401,
-                "nothing tells the server to believe it"
+                "the server is not configured to trust it"
             );
             // Who has the token may know the server by any name, and yet is no page of another site.
             let named = [("authorization", bearer.as_str()), ("host", "a.example")];
