@@ -95,6 +95,8 @@ pub struct Summary {
     pub worst: f64,
     /// The largest of the stranger's.
     pub stranger: f64,
+    /// The mean of what is too much at nobody known and hosts beside the three.
+    pub nobody: f64,
     /// The largest of the sum.
     pub sum: f64,
     /// The largest of the counter.
@@ -122,6 +124,8 @@ impl Summary {
             most: errors.get(place).copied().unwrap_or(0.0),
             worst: errors.last().copied().unwrap_or(0.0),
             stranger: largest(&|window| window.error(Who::Stranger)),
+            nobody: loaded.iter().map(|window| window.error(Who::Other)).sum::<f64>()
+                / loaded.len().max(1) as f64,
             sum: largest(&Window::sum_error),
             counter: largest(&Window::counter_error),
             beyond: errors.iter().filter(|error| **error > GOAL).count(),

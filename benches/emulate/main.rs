@@ -412,7 +412,7 @@ impl Scene<'_> {
 /// Prints the tables; whether every goal is met.
 fn report(steps: &[Step], windows: &[Compared], is_verbose: bool) -> bool {
     println!(
-        "{:<10} {:<26} {:<26} {:>7} {:>5} {:>6} {:>6} {:>6} {:>9} {:>7} {:>8} {:>9}",
+        "{:<10} {:<26} {:<26} {:>7} {:>5} {:>6} {:>6} {:>6} {:>9} {:>7} {:>7} {:>8} {:>9}",
         "kind",
         "first job",
         "second job",
@@ -422,6 +422,7 @@ fn report(steps: &[Step], windows: &[Compared], is_verbose: bool) -> bool {
         "95 %",
         "worst",
         "stranger",
+        "nobody",
         "sum",
         "counter",
         "goal"
@@ -449,6 +450,7 @@ fn report(steps: &[Step], windows: &[Compared], is_verbose: bool) -> bool {
     row("all", "with starts and ends", "", &edges);
     println!(
         "Errors in points of what a direction carried in a window of 10 s; directions above 20 % of their speed; goal: {} points.\n\
+         nobody: mean of what nobody known and hosts of no sender have too much;\n\
          late: windows whose counters were read late (off by more than {} %), not compared; undecided: too many of them",
         GOAL * 100.0,
         compare::LATE * 100.0
@@ -460,13 +462,14 @@ fn row(kind: &str, first: &str, second: &str, summary: &Summary) -> bool {
     let points = |value: f64| format!("{:.1}", value * 100.0);
     let is_good = summary.meets_goals();
     println!(
-        "{kind:<10} {first:<26} {second:<26} {:>7} {:>5} {:>6} {:>6} {:>6} {:>9} {:>7} {:>8} {:>9}",
+        "{kind:<10} {first:<26} {second:<26} {:>7} {:>5} {:>6} {:>6} {:>6} {:>9} {:>7} {:>7} {:>8} {:>9}",
         summary.windows,
         summary.late,
         points(summary.mean),
         points(summary.most),
         points(summary.worst),
         points(summary.stranger),
+        format!("{:+.1}", summary.nobody * 100.0),
         format!("{:.2}", summary.sum * 100.0),
         points(summary.counter),
         match (is_good, summary.is_decided()) {
