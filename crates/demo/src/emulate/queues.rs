@@ -7,6 +7,7 @@ use super::space::Spaces;
 use anyhow::{Context, anyhow};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -142,7 +143,8 @@ impl Reader {
     fn start(entering: &[String], tc: &Path) -> anyhow::Result<Reader> {
         let mut command = Command::new(&entering[0]);
         command.args(&entering[1..]).arg(tc).args(["-s", "-j", "-batch", "-"]);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        // Ctrl-C in a terminal is for the demo, which ends it.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut process = command.spawn().with_context(|| format!("starting {}", tc.display()))?;
         let pipes = process.stdin.take().zip(process.stdout.take());
         let (commands, answers) = pipes.ok_or_else(|| anyhow!("{} has no pipes", tc.display()))?;
