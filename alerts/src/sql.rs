@@ -85,9 +85,8 @@ LEFT JOIN LATERAL (
              AS contributors
     FROM (SELECT c.label, c.known, 100 * sum(c.bytes) / nullif(t.bytes, 0) AS percent
           FROM link_contributors c
-          CROSS JOIN (SELECT sum(s.counted_bytes) AS bytes FROM link_shares s
-                      WHERE s.port_id = n.port_id AND s.contributor = 'rest'
-                        AND s.time > $__timeFrom() AND s.time <= $__timeTo()) t
+          CROSS JOIN (SELECT sum(s.bytes) AS bytes FROM link_shares s
+                      WHERE s.port_id = n.port_id AND s.time > $__timeFrom() AND s.time <= $__timeTo()) t
           WHERE c.port_id = n.port_id AND c.contributor NOT IN ('other', 'rest')
             AND c.time > $__timeFrom() AND c.time <= $__timeTo()
           GROUP BY c.label, c.known, t.bytes

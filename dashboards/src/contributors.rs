@@ -56,9 +56,9 @@ pub fn of_link(ids: [u32; 3], site: &Site) -> [Panel; 3] {
         "WITH shares AS (
   SELECT c.*, c.port_id = {PORT} AS is_sent FROM {} c
 ), sums AS (
-  SELECT is_sent, sum(counted_bytes) AS counted, sum(seconds) AS seconds,
+  SELECT is_sent, sum(bytes) AS bytes, sum(seconds) FILTER (WHERE contributor = 'rest') AS seconds,
          (SELECT max(p.rate_bytes_per_second) FROM ib_port p WHERE p.valid_to IS NULL AND p.port_id = {PORT}) AS speed
-  FROM shares WHERE contributor = 'rest' GROUP BY is_sent
+  FROM shares GROUP BY is_sent
 )",
         contributors(&format!("port_id IN ({PORT}, {})", other_end()))
     );
@@ -67,14 +67,14 @@ pub fn of_link(ids: [u32; 3], site: &Site) -> [Panel; 3] {
 SELECT CASE WHEN s.is_sent THEN 'sent' ELSE 'received' END AS \"Direction\", s.label AS \"Contributor\", s.job_key AS \"Job\",
        s.operation AS \"Operation\", ({KNOWN})[max(array_position({KNOWN}, s.known))] AS \"Known\", sum(s.bytes) AS \"Bytes\",
        sum(s.bytes) / nullif(max(t.seconds) * max(t.speed), 0) AS \"Of the link\",
-       sum(s.bytes) / nullif(max(t.counted), 0) AS \"Of its bytes\",
-       sum(s.low_bytes) / nullif(max(t.counted), 0) AS \"At least\",
-       least(sum(s.high_bytes) / nullif(max(t.counted), 0), 1) AS \"At most\", {}
+       sum(s.bytes) / nullif(max(t.bytes), 0) AS \"Of its bytes\",
+       sum(s.low_bytes) / nullif(max(t.bytes), 0) AS \"At least\",
+       least(sum(s.high_bytes) / nullif(max(t.bytes), 0), 1) AS \"At most\", {}
 FROM shares s
 JOIN sums t ON t.is_sent = s.is_sent
 LEFT JOIN job j ON j.key = s.job_key
 GROUP BY s.is_sent, s.label, s.job_key, s.operation, s.contributor, j.id
-HAVING s.contributor IN ('other', 'rest') OR sum(s.bytes) >= 0.01 * max(t.counted)
+HAVING s.contributor IN ('other', 'rest') OR sum(s.bytes) >= 0.01 * max(t.bytes)
 ORDER BY s.is_sent DESC, s.contributor IN ('other', 'rest'), 6 DESC
 LIMIT 100",
         job_range("j"),
@@ -122,7 +122,7 @@ pub fn of_job(id: u32, site: &Site) -> Panel {
 ), ports AS (
   SELECT o.port_id, sum(o.seconds) AS seconds, sum(o.counted) AS counted, sum(o.bytes) AS bytes, sum(o.low) AS low,
          sum(o.high) AS high, max(o.known) AS known
-  FROM own o GROUP BY o.port_id
+  FROM own o WHERE o.counted IS NOT NULL GROUP BY o.port_id
 )
 SELECT n.description || ' [' || n.port || '] to ' || coalesce(n.remote_description || ' [' || n.remote_port || ']', 'nothing') AS \"Link\",
        n.guid AS \"GUID\", n.port AS \"Port\", p.counted / nullif(p.seconds * n.rate_bytes_per_second, 0) AS \"Full\",
@@ -138,8 +138,8 @@ LIMIT 50",
     Panel::table(
         id,
         "Its links, and its part of their bytes",
-        "Links on which the job had bytes in the time range, the fullest first, over the windows of 10 s in which it had some (minutes \
-         in a range of more than 6 hours): how full, the job's part with its bounds and how it is known, and what all others have.",
+        "Links on which the job had bytes in the time range, the fullest first, over the windows of 10 s in which it had some and \
+         the port was read (minutes in a range of more than 6 hours): how full, the job's part with its bounds and how it is known, and what all others have.",
         (24, 8),
     )
     .rows(&sql)

@@ -43,9 +43,11 @@ pub struct DirectionShares {
     pub bytes_per_second: i64,
     /// Windows of the range that are made and in which the link carried traffic.
     pub windows: u64,
-    /// What the port counted in these windows; null where it was not read.
+    /// Those of them in which the port was read.
+    pub counted_windows: u64,
+    /// What the port counted in these; null where it was not read.
     pub counted_bytes: Option<i64>,
-    /// Counted bytes as a share of the speed, in these windows; at most 1.
+    /// Counted bytes as a share of the speed, in the windows in which the port was read; at most 1.
     pub utilisation: Option<f64>,
     /// The largest of a window; at most 1.
     pub peak_utilisation: Option<f64>,
@@ -151,7 +153,9 @@ pub struct JobLink {
     pub bytes_per_second: i64,
     /// Windows in which the job has a share.
     pub windows: u64,
-    /// What the port counted in them.
+    /// Those of them in which the port was read.
+    pub counted_windows: u64,
+    /// What the port counted in these.
     pub counted_bytes: Option<i64>,
     /// As a share of the speed; at most 1.
     pub utilisation: Option<f64>,

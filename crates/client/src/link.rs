@@ -164,7 +164,13 @@ fn direction_text(direction: &DirectionShares, width: usize) -> String {
     }
     let counted = direction.counted_bytes.map_or_else(
         || "its port was not read, shares are as reported".to_owned(),
-        |counted| format!("{} counted", bytes(counted.unsigned_abs())),
+        |counted| {
+            let part = match direction.windows - direction.counted_windows.min(direction.windows) {
+                0 => String::new(),
+                _ => format!(" in {} of {} windows", direction.counted_windows, direction.windows),
+            };
+            format!("{} counted{part}", bytes(counted.unsigned_abs()))
+        },
     );
     let used = match direction.utilisation {
         Some(share) => {
@@ -228,6 +234,7 @@ mod tests {
                 to: spine.clone(),
                 bytes_per_second: 25_000_000_000,
                 windows: 60,
+                counted_windows: 60,
                 counted_bytes: Some(1_000_000_000),
                 utilisation: Some(0.971),
                 peak_utilisation: Some(1.0),

@@ -1,7 +1,9 @@
 //! Whose bytes were on links: windows of `link_shares`, or minutes made of them, summed by contributor.
 
+mod of_job;
 mod source;
 
+pub use of_job::{JobPort, beside_job, of_job};
 pub use source::Source;
 
 use crate::time::{Grid, MINUTE_MS, milliseconds};
@@ -9,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::SystemTime;
 use throughline_api::link_shares::{LinkContributor, ShareFigures};
 use throughline_store::Error;
-use throughline_store::layout::{SHARE_WINDOW, moment};
+use throughline_store::layout::SHARE_WINDOW;
 use tokio_postgres::{Client, Row};
 
 /// A contributor with a smaller part of what was counted is no cause: it is summed with others.
@@ -89,12 +91,12 @@ impl Part {
         }
     }
 
-    /// With shares of what was counted. Nothing is more than all.
+    /// With shares of all ([`Sent::whole`]). Nothing is more than that.
     #[must_use]
-    pub fn figures(self, counted: Option<i64>) -> ShareFigures {
+    pub fn figures(self, whole: Option<i64>) -> ShareFigures {
         #[allow(clippy::cast_precision_loss)] // below 2^53
-        let share = |bytes: i64| counted.filter(|all| *all > 0).map(|all| bytes as f64 / all as f64);
-        let most = counted.map_or(i64::MAX, |counted| counted.max(self.bytes));
+        let share = |bytes: i64| whole.filter(|all| *all > 0).map(|all| bytes as f64 / all as f64);
+        let most = whole.map_or(i64::MAX, |whole| whole.max(self.bytes));
         let (low_bytes, high_bytes) = (self.low.min(self.bytes), self.high.max(self.bytes).min(most));
         ShareFigures {
             bytes: self.bytes,
@@ -114,19 +116,41 @@ fn four(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }
 
+/// What was counted in a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Windows with rows.
+    pub windows: u64,
+    /// Those of them in which the port was read.
+    pub counted_windows: u64,
+    /// Bytes counted in these.
+    pub counted: Option<i64>,
+}
+
 /// What a port sent over some windows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sent {
     /// Windows with rows.
     pub windows: u64,
-    /// What was counted in them; `None` where none was read.
+    /// Those of them in which the port was read.
+    pub counted_windows: u64,
+    /// What was counted in these; `None` where none was read.
     pub counted: Option<i64>,
     /// The largest of a window.
     pub peak: Option<i64>,
-    /// Windows in each step, and bytes counted in them.
-    pub steps: Vec<(u64, Option<i64>)>,
+    /// The same of each step.
+    pub steps: Vec<Step>,
     /// By contributor: in all, and by step.
     pub parts: BTreeMap<Who, (Part, Vec<i64>)>,
+}
+
+impl Sent {
+    /// All of which shares are parts: what was counted, and where a window was not, all that contributors have in it. `None`
+    /// where no window was counted.
+    #[must_use]
+    pub fn whole(&self) -> Option<i64> {
+        self.counted.map(|_| self.parts.values().map(|(part, _)| part.bytes).sum())
+    }
 }
 
 /// How far windows are made, milliseconds.
@@ -178,7 +202,7 @@ pub async fn sent(
     let sql = format!(
         "SELECT port_id, {step} AS step, contributor, job_id, operation, name, sum(bytes)::bigint, sum(low_bytes)::bigint,
                 sum(high_bytes)::bigint, max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], kind)) - 1,
-                bool_or(is_bound), sum(windows)::bigint, sum(counted)::bigint, max(peak)
+                bool_or(is_bound), sum(windows)::bigint, sum(counted_windows)::bigint, sum(counted)::bigint, max(peak)
          FROM {rows} s GROUP BY port_id, step, contributor, job_id, operation, name",
         step = grid.step_of("time"),
         rows = source.rows("port_id = ANY($1)", grid.from, grid.to(), is_of_minutes),
@@ -190,15 +214,17 @@ pub async fn sent(
         };
         let sent = all
             .entry(row.get(0))
-            .or_insert_with(|| Sent { steps: vec![(0, None); grid.steps], ..Sent::default() });
+            .or_insert_with(|| Sent { steps: vec![Step::default(); grid.steps], ..Sent::default() });
         let (who, part) = (who(&row, 2), part(&row, 6));
         // Each window or minute has one such row.
         if who.contributor == "rest" {
-            let (windows, counted) = (row.get::<_, i64>(11).unsigned_abs(), row.get::<_, Option<i64>>(12));
-            sent.windows += windows;
-            sent.steps[step] = (windows, counted);
-            sent.counted = together(sent.counted, counted, i64::saturating_add);
-            sent.peak = together(sent.peak, row.get(13), i64::max);
+            let count = |column: usize| row.get::<_, i64>(column).unsigned_abs();
+            let counted = Step { windows: count(11), counted_windows: count(12), counted: row.get(13) };
+            sent.windows += counted.windows;
+            sent.counted_windows += counted.counted_windows;
+            sent.counted = together(sent.counted, counted.counted, i64::saturating_add);
+            sent.peak = together(sent.peak, row.get(14), i64::max);
+            sent.steps[step] = counted;
         }
         let (sum, steps) = sent.parts.entry(who).or_insert_with(|| (Part::default(), vec![0; grid.steps]));
         *sum = sum.with(part);
@@ -262,9 +288,9 @@ pub async fn job_labels(client: &Client, ids: &[i32]) -> Result<HashMap<i32, Job
 /// made where `with_series` is set.
 #[must_use]
 pub fn contributors(sent: &Sent, labels: &HashMap<i32, JobLabel>, with_series: bool) -> Vec<LinkContributor> {
-    let all: i64 = sent.parts.values().map(|(part, _)| part.bytes).sum();
+    let (all, whole): (i64, _) = (sent.parts.values().map(|(part, _)| part.bytes).sum(), sent.whole());
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)] // below 2^53
-    let least = (sent.counted.unwrap_or(all) as f64 * LEAST_SHARE) as i64;
+    let least = (all as f64 * LEAST_SHARE) as i64;
     let (mut listed, mut other, mut rest) = (Vec::new(), None::<(Part, Vec<i64>)>, None);
     for (who, (part, steps)) in &sent.parts {
         if who.contributor == "rest" {
@@ -289,7 +315,7 @@ pub fn contributors(sent: &Sent, labels: &HashMap<i32, JobLabel>, with_series: b
             job_key: job.map(|job| job.key.clone()),
             job_name: job.and_then(|job| job.name.clone()),
             user: job.and_then(|job| job.user.clone()),
-            figures: part.figures(sent.counted),
+            figures: part.figures(whole),
             series: if with_series { series(&steps, &sent.steps) } else { Vec::new() },
             contributor: who.contributor,
             operation: who.operation,
@@ -300,8 +326,8 @@ pub fn contributors(sent: &Sent, labels: &HashMap<i32, JobLabel>, with_series: b
 }
 
 /// Bytes per second in each step that has windows.
-fn series(bytes: &[i64], steps: &[(u64, Option<i64>)]) -> Vec<Option<f64>> {
-    bytes.iter().zip(steps).map(|(bytes, (windows, _))| rate(*bytes, *windows)).collect()
+fn series(bytes: &[i64], steps: &[Step]) -> Vec<Option<f64>> {
+    bytes.iter().zip(steps).map(|(bytes, step)| rate(*bytes, step.windows)).collect()
 }
 
 /// Bytes per second of some windows.
@@ -346,109 +372,6 @@ fn job_name(job: &JobLabel) -> String {
         Some(user) => format!("job {id} ({user})"),
         None => format!("job {id}"),
     }
-}
-
-/// A direction of a link on which a job has a share, over the windows in which it has one.
-#[derive(Clone, Debug, PartialEq)]
-pub struct JobPort {
-    /// The port that sends, by its number in the tables.
-    pub port: i32,
-    /// Windows.
-    pub windows: u64,
-    /// What was counted in them.
-    pub counted: Option<i64>,
-    /// The largest of a window.
-    pub peak: Option<i64>,
-    /// The job's part.
-    pub own: Part,
-    /// Speed of the link; 0 where it is not known.
-    pub bytes_per_second: i64,
-}
-
-/// Directions of links on which a job has a share within a range: how many there are, and the most utilised ones. In a range of
-/// more than an hour windows are those of the minutes in which it has one.
-///
-/// # Errors
-/// The database's.
-pub async fn of_job(
-    client: &Client,
-    job: i32,
-    from: i64,
-    to: i64,
-    limit: i64,
-    source: &Source,
-) -> Result<(u64, Vec<JobPort>), Error> {
-    let sql = format!(
-        "WITH windows AS (
-             SELECT port_id, time, sum(bytes) AS bytes, sum(low_bytes) AS low, sum(high_bytes) AS high,
-                    max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], kind)) - 1 AS kind,
-                    bool_or(is_bound) AS is_bound, max(counted) AS counted, max(peak) AS peak, max(windows) AS windows
-             FROM {rows} s GROUP BY port_id, time
-         ), ports AS (
-             SELECT port_id, sum(windows)::bigint AS windows, sum(counted)::bigint AS counted, max(peak) AS peak,
-                    sum(bytes)::bigint AS bytes, sum(low)::bigint AS low, sum(high)::bigint AS high, max(kind) AS kind,
-                    bool_or(is_bound) AS is_bound
-             FROM windows GROUP BY port_id
-         )
-         SELECT p.port_id, p.windows, p.counted, p.peak, p.bytes, p.low, p.high, p.kind, p.is_bound,
-                coalesce(s.speed, 0), count(*) OVER ()
-         FROM ports p
-         LEFT JOIN LATERAL (SELECT b.rate_bytes_per_second AS speed FROM ib_port b WHERE b.port_id = p.port_id
-                            AND b.valid_from <= {to} ORDER BY b.valid_from DESC LIMIT 1) s ON true
-         ORDER BY p.counted / p.windows::float8 / nullif(s.speed, 0) DESC NULLS LAST, p.bytes DESC, p.port_id LIMIT $2",
-        rows = source.rows("job_id = $1", from, to, to - from > LONG_MS),
-        to = moment(to),
-    );
-    let rows = client.query(&sql, &[&job, &limit]).await;
-    let rows = rows.map_err(Error::sql("reading a job's shares of links"))?;
-    let count = rows.first().map_or(0, |row| row.get::<_, i64>(10).unsigned_abs());
-    let port = |row: &Row| JobPort {
-        port: row.get(0),
-        windows: row.get::<_, i64>(1).unsigned_abs(),
-        counted: row.get(2),
-        peak: row.get(3),
-        own: part(row, 4),
-        bytes_per_second: row.get(9),
-    };
-    Ok((count, rows.iter().map(port).collect()))
-}
-
-/// Who else was on ports in the windows in which a job had a share there.
-///
-/// # Errors
-/// The database's.
-pub async fn beside_job(
-    client: &Client,
-    job: i32,
-    ports: &[i32],
-    from: i64,
-    to: i64,
-    source: &Source,
-) -> Result<HashMap<i32, Sent>, Error> {
-    let rows = |condition: &str| source.rows(condition, from, to, to - from > LONG_MS);
-    let sql = format!(
-        "SELECT s.port_id, s.contributor, s.job_id, s.operation, s.name, sum(s.bytes)::bigint, sum(s.low_bytes)::bigint,
-                sum(s.high_bytes)::bigint,
-                max(array_position(ARRAY['measured', 'modelled', 'logical', 'unreported'], s.kind)) - 1,
-                bool_or(s.is_bound), sum(s.windows)::bigint, sum(s.counted)::bigint, max(s.peak)
-         FROM (SELECT DISTINCT port_id, time FROM {own} o) w
-         JOIN {all} s ON s.port_id = w.port_id AND s.time = w.time
-         GROUP BY s.port_id, s.contributor, s.job_id, s.operation, s.name",
-        own = rows("job_id = $1 AND port_id = ANY($2)"),
-        all = rows("port_id = ANY($2)"),
-    );
-    let rows = client.query(&sql, &[&job, &ports]).await;
-    let mut all: HashMap<i32, Sent> = HashMap::new();
-    for row in rows.map_err(Error::sql("reading who shares links with a job"))? {
-        let sent = all.entry(row.get(0)).or_default();
-        let who = who(&row, 1);
-        if who.contributor == "rest" {
-            sent.windows = row.get::<_, i64>(10).unsigned_abs();
-            (sent.counted, sent.peak) = (row.get(11), row.get(12));
-        }
-        sent.parts.insert(who, (part(&row, 5), Vec::new()));
-    }
-    Ok(all)
 }
 
 /// A port and its node as people know them.

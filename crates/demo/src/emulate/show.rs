@@ -72,7 +72,8 @@ pub fn table_of(directions: &[Direction]) -> String {
         .iter()
         .take(SHOWN)
         .map(|Direction { shares, .. }| {
-            let counted = shares.counted_bytes.unwrap_or(0) as f64 / (shares.windows as f64 * 10.0);
+            let counted =
+                shares.counted_bytes.unwrap_or(0) as f64 / (shares.counted_windows.max(1) as f64 * 10.0);
             let whose: Vec<String> = shares
                 .contributors
                 .iter()
@@ -125,6 +126,7 @@ mod tests {
         DirectionShares {
             from: LinkEnd { name: from.to_owned(), ..LinkEnd::default() },
             windows,
+            counted_windows: windows,
             counted_bytes: Some(25_000_000),
             utilisation: Some(used),
             contributors: vec![LinkContributor { label, figures, ..LinkContributor::default() }],

@@ -50,13 +50,14 @@ impl Source {
     }
 
     /// SQL for the rows of a range that fulfil a condition, each as windows have it; `time` is the end. Of a minute `windows` is
-    /// their number, `counted` their sum and `peak` the largest.
+    /// their number, `counted` their sum and `peak` the largest; `counted_windows` are those in which the port was read.
     pub(super) fn rows(&self, condition: &str, from: i64, to: i64, are_enough: bool) -> String {
         let columns =
             "port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound";
         let windows = |from: i64, to: i64| {
             format!(
-                "SELECT time, {columns}, 1 AS windows, counted_bytes AS counted, counted_bytes AS peak
+                "SELECT time, {columns}, 1 AS windows, counted_bytes AS counted, counted_bytes AS peak,
+                        (counted_bytes IS NOT NULL)::integer AS counted_windows
                  FROM link_shares WHERE {condition} AND time > {} AND time <= {}",
                 moment(from),
                 moment(to)
@@ -66,7 +67,8 @@ impl Source {
             return format!("({})", windows(from, to));
         };
         let minutes = format!(
-            "SELECT time + INTERVAL '1 minute' AS time, {columns}, windows, counted_bytes AS counted, peak_counted_bytes AS peak
+            "SELECT time + INTERVAL '1 minute' AS time, {columns}, windows, counted_bytes AS counted, peak_counted_bytes AS peak,
+                    CASE WHEN counted_bytes IS NULL THEN 0 ELSE windows END AS counted_windows
              FROM link_share_minutes WHERE {condition} AND time >= {} AND time < {}",
             moment(first),
             moment(last)

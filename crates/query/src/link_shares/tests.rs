@@ -37,8 +37,8 @@ fn small_contributors_are_summed_and_nothing_is_more_than_all() {
         (who("other", None, None), part(1)),
     ];
     let parts = parts.into_iter().map(|(who, part)| (who, (part, vec![part.bytes]))).collect();
-    let sent =
-        Sent { windows: 1, counted: Some(1000), peak: Some(1000), steps: vec![(1, Some(1000))], parts };
+    let steps = vec![Step { windows: 1, counted_windows: 1, counted: Some(1000) }];
+    let sent = Sent { windows: 1, counted_windows: 1, counted: Some(1000), peak: Some(1000), steps, parts };
     let alice = JobLabel {
         key: "slurm:4711.0@1".into(),
         user: Some("alice".into()),
@@ -62,4 +62,24 @@ fn small_contributors_are_summed_and_nothing_is_more_than_all() {
     assert_eq!(utilisation(Some(1000), 1, 50), (true, Some(1.0)));
     assert_eq!(utilisation(Some(1000), 1, 200), (false, Some(0.5)));
     assert_eq!((utilisation(None, 0, 200), rate(5, 0)), ((false, None), None));
+}
+
+#[test]
+fn shares_are_of_all_where_a_window_was_not_counted() {
+    let who = |contributor: &str| Who { contributor: contributor.into(), ..Who::default() };
+    let both = Part { bytes: 900, low: 800, high: 950, ..Part::default() };
+    let mut sent = Sent {
+        windows: 2,
+        counted_windows: 1,
+        counted: Some(500),
+        parts: BTreeMap::from([(who("job"), (both, Vec::new())), (who("rest"), (part(100), Vec::new()))]),
+        ..Sent::default()
+    };
+    let shares = |sent: &Sent| -> Vec<Option<f64>> {
+        contributors(sent, &HashMap::new(), false).iter().map(|one| one.figures.share).collect()
+    };
+    assert_eq!(shares(&sent), [Some(0.9), Some(0.1)]);
+    assert_eq!(utilisation(sent.counted, sent.counted_windows, 100), (false, Some(0.5)));
+    sent.counted = None;
+    assert_eq!(shares(&sent), [None, None]);
 }

@@ -73,7 +73,8 @@ async fn write(transaction: &Transaction<'_>, minute: Micros, ports: &[i32]) -> 
                     sum(high_bytes) AS high, max(array_position({kinds}, kind)) AS kind, bool_or(is_bound) AS is_bound
              {of_minute} GROUP BY port_id, contributor, job_id, operation, name
          ), ports AS (
-             SELECT port_id, sum(counted_bytes)::bigint AS counted, max(counted_bytes) AS peak, count(*) AS windows
+             SELECT port_id, CASE WHEN count(*) = count(counted_bytes) THEN sum(counted_bytes)::bigint END AS counted,
+                    max(counted_bytes) AS peak, count(*) AS windows
              {of_minute} AND contributor = 'rest' GROUP BY port_id
          ), placed AS (
              SELECT p.*, row_number() OVER (PARTITION BY p.port_id ORDER BY contributor IN ('other', 'rest'), bytes DESC,

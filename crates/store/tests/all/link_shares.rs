@@ -3,7 +3,7 @@
 
 mod minutes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use throughline_sample::catalogue::{

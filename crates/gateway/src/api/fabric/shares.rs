@@ -105,16 +105,17 @@ fn of_direction(
     grid: &Grid,
 ) -> DirectionShares {
     let speed = topology.speeds[place];
-    let (is_above, mean) = utilisation(sent.counted, sent.windows, speed);
+    let (is_above, mean) = utilisation(sent.counted, sent.counted_windows, speed);
     let (is_peak_above, peak) = utilisation(sent.peak, 1, speed);
     let mut counted: Vec<Option<f64>> =
-        sent.steps.iter().map(|(windows, counted)| rate((*counted)?, *windows)).collect();
+        sent.steps.iter().map(|step| rate(step.counted?, step.counted_windows)).collect();
     counted.resize(grid.steps, None);
     DirectionShares {
         from: link_end(topology, from),
         to: link_end(topology, to),
         bytes_per_second: speed,
         windows: sent.windows,
+        counted_windows: sent.counted_windows,
         counted_bytes: sent.counted,
         utilisation: mean,
         peak_utilisation: peak,

@@ -71,14 +71,13 @@ fn of_port(
     let sent = sent.get(&port.port)?;
     let all = sent.parts.values().fold(Part::default(), |sum, (part, _)| sum.with(*part));
     // What the job does not have; it is at least what is beyond the job's most.
-    let others = port.counted.unwrap_or(all.bytes);
     let others = Part {
-        bytes: (others - port.own.bytes).max(0),
-        low: (others - port.own.high).max(0),
-        high: (others - port.own.low).max(0),
+        bytes: (all.bytes - port.own.bytes).max(0),
+        low: (all.bytes - port.own.high).max(0),
+        high: (all.bytes - port.own.low).max(0),
         ..all
     };
-    let (is_above, mean) = utilisation(port.counted, port.windows, port.bytes_per_second);
+    let (is_above, mean) = utilisation(port.counted, port.counted_windows, port.bytes_per_second);
     let (is_peak_above, peak) = utilisation(port.peak, 1, port.bytes_per_second);
     let name = match &to {
         Some(to) => format!("{} → {}", end_name(&from), end_name(to)),
@@ -92,12 +91,13 @@ fn of_port(
         to,
         bytes_per_second: port.bytes_per_second,
         windows: port.windows,
+        counted_windows: port.counted_windows,
         counted_bytes: port.counted,
         utilisation: mean,
         peak_utilisation: peak,
         is_above_speed: is_above || is_peak_above,
-        own: port.own.figures(port.counted),
-        others: others.figures(port.counted),
+        own: port.own.figures(sent.whole()),
+        others: others.figures(sent.whole()),
         contributors: link_shares::contributors(sent, labels, false),
     })
 }

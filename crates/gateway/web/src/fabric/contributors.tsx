@@ -121,7 +121,7 @@ function Table({ direction, colours, name }: { direction: DirectionShares; colou
   return (
     <table>
       <caption>
-        {name} {rate(direction.counted_bytes === null ? null : direction.counted_bytes / seconds)}, {percent(direction.utilisation)} of the link, at most {percent(direction.peak_utilisation)} in 10 s
+        {name} {rate(direction.counted_bytes === null ? null : direction.counted_bytes / (direction.counted_windows * 10))}, {percent(direction.utilisation)} of the link, at most {percent(direction.peak_utilisation)} in 10 s
         {direction.is_above_speed && ' (uneven readings)'}
       </caption>
       <thead>

@@ -24,6 +24,8 @@ async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minu
                 counted_bytes FROM link_shares"
     );
     let mut parts: BTreeMap<(i64, i32), BTreeMap<String, Minute>> = BTreeMap::new();
+    // What was counted adds up to the bytes of all, or there is no such sum.
+    let mut not_counted = BTreeSet::new();
     for row in client.query(&sql, &[]).await.unwrap() {
         let minute = (row.get::<_, i64>(0) - 1).div_euclid(MINUTE) * MINUTE;
         if minute < since || minute + MINUTE > until {
@@ -31,6 +33,9 @@ async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minu
         }
         let (port, who): (i32, String) = (row.get(1), row.get(2));
         let counted: Option<i64> = row.get(8);
+        if counted.is_none() {
+            not_counted.insert((minute, port));
+        }
         let part = parts.entry((minute, port)).or_default().entry(who).or_default();
         *part = (
             part.0 + row.get::<_, i64>(3),
@@ -45,7 +50,8 @@ async fn expected(client: &Client, since: i64, until: i64) -> BTreeMap<Key, Minu
     }
     let mut all = BTreeMap::new();
     for ((minute, port), parts) in parts {
-        let rest = parts["rest"];
+        let mut rest = parts["rest"];
+        rest.5 = rest.5.filter(|_| !not_counted.contains(&(minute, port)));
         let least = rest.5.unwrap_or_else(|| parts.values().map(|part| part.0).sum()) as f64 / 1000.0;
         let mut largest: Vec<_> =
             parts.iter().filter(|(who, _)| !["rest", "other"].contains(&who.as_str())).collect();
@@ -113,6 +119,15 @@ async fn check(client: &Client) -> BTreeMap<Key, Minute> {
     let (made, expected) = (made(client).await, expected(client, since, until).await);
     assert!(!made.is_empty());
     assert_eq!(made, expected);
+    let mut sums: BTreeMap<(i64, i32), (i64, Option<i64>)> = BTreeMap::new();
+    for ((minute, port, _), values) in &made {
+        let (bytes, counted) = sums.entry((*minute, *port)).or_default();
+        (*bytes, *counted) = (*bytes + values.0, values.5);
+    }
+    assert!(
+        sums.values().all(|(bytes, counted)| counted.is_none_or(|counted| counted == *bytes)),
+        "{sums:?}"
+    );
     made
 }
 

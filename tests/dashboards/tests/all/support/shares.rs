@@ -1,5 +1,5 @@
 //! Whose bytes were on the links of switches: the same in each window, so that texts of alerts and tables are known. Spines
-//! have only bounds; ports of adapters have no rows.
+//! have only bounds; ports of adapters have no rows. In each eighth window no port was read.
 
 use super::{SECOND, TICK_SECONDS, TICKS, tick_time};
 use throughline_store::Database;
@@ -16,7 +16,8 @@ pub async fn write(database: &Database, end: i64) {
         "INSERT INTO link_shares (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
                                   is_bound, counted_bytes)
          SELECT w.time, p.id, c.contributor, j.id, c.operation, c.name, c.part * {COUNTED} / 100, c.part * {COUNTED} / 200,
-                c.part * {COUNTED} / 50, c.kind, c.contributor = 'job' AND n.description LIKE 'spine%', {COUNTED}
+                c.part * {COUNTED} / 50, c.kind, c.contributor = 'job' AND n.description LIKE 'spine%',
+                CASE WHEN extract(epoch FROM w.time)::bigint / {TICK_SECONDS} % 8 > 0 THEN {COUNTED} END
          FROM ib_port_key p
          JOIN ib_node n ON n.ib_node_id = p.ib_node_id AND n.valid_to IS NULL AND n.type = 'switch'
          CROSS JOIN generate_series({first}, {last}, INTERVAL '{TICK_SECONDS} seconds') AS w (time)
@@ -29,7 +30,8 @@ pub async fn write(database: &Database, end: i64) {
          INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind,
                                          is_bound, counted_bytes, peak_counted_bytes, windows)
          SELECT date_trunc('minute', time), port_id, contributor, job_id, operation, name, sum(bytes), sum(low_bytes),
-                sum(high_bytes), max(kind), bool_or(is_bound), sum(counted_bytes), max(counted_bytes), count(*)
+                sum(high_bytes), max(kind), bool_or(is_bound), CASE WHEN count(*) = count(counted_bytes) THEN sum(counted_bytes) END,
+                max(counted_bytes), count(*)
          FROM link_shares GROUP BY 1, 2, 3, 4, 5, 6"
     );
     client.batch_execute(&statement).await.unwrap();
