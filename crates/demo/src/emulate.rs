@@ -160,7 +160,7 @@ async fn demonstrate(emulation: &mut Emulation, found: &Found, shape: Shape) -> 
     // A third of a link.
     emulation.start_stream(hosts[from], hosts[to], shape.link_bits_per_second() / 8 / 3)?;
     print_line(&show::cast(&emulation.plan, &cast));
-    let mut is_suggested = false;
+    let (mut is_suggested, mut shown) = (false, String::new());
     for round in 0_u32.. {
         for job in demo_jobs(&cast, &hosts) {
             if !emulation.runs(&job.name) {
@@ -177,7 +177,11 @@ async fn demonstrate(emulation: &mut Emulation, found: &Found, shape: Shape) -> 
             print_line(&show::suggestions(emulation.server_address, found.throughline(), busiest));
             is_suggested = true;
         }
-        print_line(&show::table_of(&shares));
+        let table = show::table_of(&shares);
+        if table != shown {
+            print_line(&table);
+            shown = table;
+        }
     }
     Ok(())
 }

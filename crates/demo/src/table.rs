@@ -26,8 +26,10 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 fn is_numeric(rows: &[Vec<String>], column: usize) -> bool {
+    // A number, perhaps with a unit; a sentence may begin with one.
     let number = |cell: &String| {
-        cell == "-" || cell.split(' ').next().is_some_and(|first| first.parse::<f64>().is_ok())
+        let mut words = cell.split(' ');
+        cell == "-" || words.next().is_some_and(|first| first.parse::<f64>().is_ok()) && words.count() < 2
     };
     !rows.is_empty() && rows.iter().filter_map(|row| row.get(column)).all(number)
 }
@@ -56,6 +58,8 @@ mod tests {
 
     #[test]
     fn numbers_stand_right_and_words_left() {
+        let sentences = [vec!["62 % of job 1".into()], vec!["8 % of job 27".into()]];
+        assert!(table(&["whose"], &sentences).contains("\n8 % of"));
         let rows = [vec!["mad".into(), "12".into()], vec!["nvml".into(), "-".into()]];
         let text = table(&["source", "rows"], &rows);
         assert_eq!(text, "source  rows\nmad       12\nnvml       -\n");
