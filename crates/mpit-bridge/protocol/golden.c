@@ -147,6 +147,13 @@ static int write_all(const char *folder) {
     tl_put_collective(&frame, &bcast);
     tl_put_collective(&frame, &barrier);
     good &= finish(folder, "collectives");
+
+    tl_frame_begin(&frame, TL_OWN_GROUPS);
+    tl_put_u64(&frame, 4950000000);
+    runs = tl_put_group(&frame, 8, 1, 3, 2, 0);
+    tl_put_run(&frame, 5, 2, 3);
+    tl_patch_u32(&frame, runs, 1);
+    good &= finish(folder, "own_groups");
     return good;
 }
 

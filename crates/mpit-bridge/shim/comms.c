@@ -87,18 +87,33 @@ static int describe_comm(struct tl_comm *comm, tl_handle handle, tl_handle *grou
            tl_library.comm_group(handle, group) == 0;
 }
 
+/* World ranks of a group's members; gives the group back. */
+static int list(struct tl_members *members, tl_handle group) {
+    int same = 0;
+    members->world = translate(tl_same(group), members->size, &same);
+    tl_library.group_free(&group);
+    return members->world || same;
+}
+
+/* The group of an intercommunicator that this rank is in. */
+static int describe_own(struct tl_members *own, tl_handle handle) {
+    tl_handle group = 0;
+    return tl_library.comm_size(handle, &own->size) == 0 && tl_library.comm_rank(handle, &own->rank) == 0 &&
+           tl_library.comm_group(handle, &group) == 0 && list(own, group);
+}
+
 /* Fills a slot from the library's answers. Returns 0 if one of them fails. */
 static int describe(struct tl_comm *comm, tl_handle handle, int is_window) {
     tl_handle group = 0;
-    int same = 0;
     comm->inter = 0;
     if (!(is_window ? describe_window(comm, handle, &group) : describe_comm(comm, handle, &group))) return 0;
-    int *world = translate(tl_same(group), comm->size, &same);
-    tl_library.group_free(&group);
-    if (!world && !same) return 0;
-    comm->group = tl_group_take(comm->size, comm->rank, comm->inter, world);
+    struct tl_members members = {.size = comm->size, .rank = comm->rank}, own = {0};
+    if (!list(&members, group)) return 0;
+    int good = !comm->inter || describe_own(&own, handle);
+    comm->group = good ? tl_group_take(members, comm->inter, own) : NULL;
     if (!comm->group) {
-        free(world);
+        free(members.world);
+        free(own.world);
         return 0;
     }
     comm->id = 0;

@@ -40,6 +40,7 @@ enum tl_frame_type {
     TL_TRAFFIC = 10,
     TL_GROUPS = 11,
     TL_COLLECTIVES = 12,
+    TL_OWN_GROUPS = 13,
     TL_TRACE = 16,
     TL_CLOCK = 17
 };

@@ -195,15 +195,25 @@ int tl_groups_start(void) {
 
 /* ---- places ---- */
 
-static uint64_t hash_of(int size, int rank, int inter, const int *world) {
-    uint64_t hash = (uint64_t)size << 33 ^ (uint64_t)(uint32_t)rank << 1 ^ (uint64_t)inter;
-    for (int i = 0; world && i < size; i++) hash = (hash ^ (uint32_t)world[i]) * 0x9e3779b97f4a7c15u;
+static uint64_t hash_of(const struct tl_members *members) {
+    uint64_t hash = (uint64_t)members->size << 33 ^ (uint64_t)(uint32_t)members->rank << 1;
+    for (int i = 0; members->world && i < members->size; i++)
+        hash = (hash ^ (uint32_t)members->world[i]) * 0x9e3779b97f4a7c15u;
     return hash;
 }
 
-static int is_of(const struct tl_group *group, int size, int rank, int inter, const int *world) {
-    return group->size == size && group->rank == rank && group->inter == inter && !group->world == !world &&
-           (!world || memcmp(group->world, world, (size_t)size * sizeof *world) == 0);
+static int are_same(const struct tl_members *a, const struct tl_members *b) {
+    return a->size == b->size && a->rank == b->rank && !a->world == !b->world &&
+           (!a->world || memcmp(a->world, b->world, (size_t)a->size * sizeof *a->world) == 0);
+}
+
+static struct tl_members members_of(const struct tl_group *group) {
+    return (struct tl_members){group->world, group->size, group->rank};
+}
+
+/* How many of them are held. */
+static size_t listed(const struct tl_members *members) {
+    return members->world ? (size_t)members->size : 0;
 }
 
 static int is_sent(const struct tl_group *group) {
@@ -219,8 +229,10 @@ static void release(struct tl_group *group) {
         next = piece->next;
         free_piece(piece);
     }
-    if (group->world) members_held -= (size_t)group->size;
+    struct tl_members members = members_of(group);
+    members_held -= listed(&members) + listed(&group->own);
     free(group->world);
+    free(group->own.world);
     *group = (struct tl_group){.generation = group->generation};
 }
 
@@ -250,18 +262,27 @@ static struct tl_group *free_place(void) {
     return NULL;
 }
 
-struct tl_group *tl_group_take(int size, int rank, int inter, int *world) {
-    uint64_t hash = hash_of(size, rank, inter, world);
-    struct tl_group *group = NULL;
-    for (size_t i = 0; i < tl_groups_used && !group; i++)
-        if (tl_groups[i].live && tl_groups[i].hash == hash && is_of(&tl_groups[i], size, rank, inter, world))
-            group = &tl_groups[i];
+static struct tl_group *find_group(uint64_t hash, const struct tl_members *members, int inter,
+                                   const struct tl_members *own) {
+    for (size_t i = 0; i < tl_groups_used; i++) {
+        struct tl_group *group = &tl_groups[i];
+        if (!group->live || group->hash != hash || group->inter != inter) continue;
+        struct tl_members held = members_of(group);
+        if (are_same(&held, members) && are_same(&group->own, own)) return group;
+    }
+    return NULL;
+}
+
+struct tl_group *tl_group_take(struct tl_members members, int inter, struct tl_members own) {
+    uint64_t hash = hash_of(&members) ^ (inter ? ~hash_of(&own) : 0);
+    struct tl_group *group = find_group(hash, &members, inter, &own);
     if (group) {
-        free(world);
+        free(members.world);
+        free(own.world);
     } else if ((group = free_place()) != NULL) {
-        *group = (struct tl_group){.world = world, .size = size, .rank = rank, .inter = inter, .live = 1, .hash = hash,
-                                   .generation = group->generation + 1};
-        if (world) members_held += (size_t)size;
+        *group = (struct tl_group){.world = members.world, .size = members.size, .rank = members.rank, .own = own,
+                                   .inter = inter, .live = 1, .hash = hash, .generation = group->generation + 1};
+        members_held += listed(&members) + listed(&own);
     }
     if (group) group->references++;
     return group;

@@ -18,6 +18,8 @@ enum {
     TL_ROOT_SELF = -2       /* of an intercommunicator: this rank is the root */
 };
 
+enum { TL_REPORTED_NOTHING, TL_REPORTED_MEMBERS, TL_REPORTED_ALL /* the own group, too */ };
+
 /* Of a key's number of the root, what stands for the two above. */
 #define TL_KEY_NO_ROOT ((uint32_t)TL_NO_ROOT)
 #define TL_KEY_ROOT_SELF ((uint32_t)TL_ROOT_SELF)
@@ -48,12 +50,19 @@ struct tl_collectives {
     struct tl_collective *cells;
 };
 
+/* Ranks in their order. */
+struct tl_members {
+    int *world;     /* world rank of each, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
+    int size, rank; /* rank: the own one; -1: it is not among them */
+};
+
 struct tl_group {
-    int *world; /* world rank of each member, -1 if not in MPI_COMM_WORLD; NULL: same numbers as the world */
-    int size, rank; /* rank: the own one; -1 in an intercommunicator */
+    int *world;
+    int size, rank; /* as in tl_members; the remote group of an intercommunicator */
+    struct tl_members own; /* the group of an intercommunicator that this rank is in; elsewhere nobody */
     int inter;
     int references; /* communicators and windows that have it */
-    int live, reported; /* reported: its members have been sent */
+    int live, reported; /* reported: what of it has been sent, TL_REPORTED_... */
     uint32_t generation; /* counts what the place has held */
     uint64_t hash;
     struct tl_collectives *all;
@@ -79,9 +88,9 @@ static inline uint32_t tl_key_root(uint64_t key) {
     return (uint32_t)key;
 }
 
-/* The group of these members, which takes over `world`; NULL where there is no space, and `world` stays the caller's. Call
- * with the lock held, as the next two. */
-struct tl_group *tl_group_take(int size, int rank, int inter, int *world);
+/* The group of these members, and of an intercommunicator the own one; it takes over their `world`. NULL where there is no
+ * space, and those stay the caller's. Call with the lock held, as the next two. */
+struct tl_group *tl_group_take(struct tl_members members, int inter, struct tl_members own);
 void tl_group_leave(struct tl_group *group);
 /* Whether so many more members may be held. */
 int tl_groups_have_space(size_t members);

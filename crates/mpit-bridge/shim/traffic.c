@@ -106,35 +106,55 @@ struct run {
     int32_t stride;
 };
 
-static uint32_t member(const struct tl_group *group, int at) {
-    return (uint32_t)(group->world ? group->world[at] : at);
+static uint32_t member(const struct tl_members *all, int at) {
+    return (uint32_t)(all->world ? all->world[at] : at);
 }
 
 /* The longest run of equal distances from here on. */
-static struct run run_at(const struct tl_group *group, int first) {
-    if (!group->world) return (struct run){(uint32_t)first, (uint32_t)(group->size - first), 1};
-    struct run run = {member(group, first), 1, 0};
-    if (first + 1 < group->size) run.stride = (int32_t)(member(group, first + 1) - run.start);
-    while (first + (int)run.count < group->size &&
-           member(group, first + (int)run.count) == run.start + run.count * (uint32_t)run.stride)
+static struct run run_at(const struct tl_members *all, int first) {
+    if (!all->world) return (struct run){(uint32_t)first, (uint32_t)(all->size - first), 1};
+    struct run run = {member(all, first), 1, 0};
+    if (first + 1 < all->size) run.stride = (int32_t)(member(all, first + 1) - run.start);
+    while (first + (int)run.count < all->size &&
+           member(all, first + (int)run.count) == run.start + run.count * (uint32_t)run.stride)
         run.count++;
     return run;
 }
 
 /* As many entries as its runs need: one, unless its members are in no order. */
-static void put_group(struct tl_frame *frame, size_t number, const struct tl_group *group, int (*patience)(void)) {
-    for (int first = 0; first < group->size;) {
-        make_space(frame, TL_GROUPS, TL_GROUP_BYTES + TL_RUN_BYTES, patience);
-        size_t count_at = tl_put_group(frame, (uint32_t)number, group->generation, (uint32_t)group->size,
-                                       (uint32_t)group->rank, (uint32_t)first);
+static void put_members(struct tl_frame *frame, enum tl_frame_type type, const struct tl_group *group,
+                        const struct tl_members *all, int (*patience)(void)) {
+    for (int first = 0; first < all->size;) {
+        make_space(frame, type, TL_GROUP_BYTES + TL_RUN_BYTES, patience);
+        size_t count_at = tl_put_group(frame, (uint32_t)(group - tl_groups), group->generation, (uint32_t)all->size,
+                                       (uint32_t)all->rank, (uint32_t)first);
         uint32_t runs = 0;
-        for (; first < group->size && frame->length + TL_RUN_BYTES <= TL_FRAME_LIMIT; runs++) {
-            struct run run = run_at(group, first);
+        for (; first < all->size && frame->length + TL_RUN_BYTES <= TL_FRAME_LIMIT; runs++) {
+            struct run run = run_at(all, first);
             tl_put_run(frame, run.start, run.stride, run.count);
             first += (int)run.count;
         }
         tl_patch_u32(frame, count_at, runs);
     }
+}
+
+/* Those that are not reported yet; of intercommunicators also the own group. */
+static void put_groups(struct tl_frame *frame, int (*patience)(void)) {
+    begin(frame, TL_GROUPS);
+    for (struct tl_group *group = tl_groups; group < tl_groups + tl_groups_used; group++) {
+        struct tl_members all = {group->world, group->size, group->rank};
+        if (!group->live || group->reported || !__atomic_load_n(&group->all, __ATOMIC_ACQUIRE)) continue;
+        put_members(frame, TL_GROUPS, group, &all, patience);
+        group->reported = TL_REPORTED_MEMBERS;
+    }
+    finish(frame, patience);
+    begin(frame, TL_OWN_GROUPS);
+    for (struct tl_group *group = tl_groups; group < tl_groups + tl_groups_used; group++) {
+        if (!group->live || group->reported != TL_REPORTED_MEMBERS) continue;
+        put_members(frame, TL_OWN_GROUPS, group, &group->own, patience);
+        group->reported = TL_REPORTED_ALL;
+    }
+    finish(frame, patience);
 }
 
 static int is_changed(const struct tl_collective *cell) {
@@ -192,14 +212,7 @@ static void push_groups(struct tl_frame *frame, int (*report_names)(void), int (
         return;
     }
     pthread_mutex_lock(&tl_comms_lock);
-    begin(frame, TL_GROUPS);
-    for (size_t i = 0; i < tl_groups_used; i++) {
-        struct tl_group *group = &tl_groups[i];
-        if (!group->live || group->reported || !__atomic_load_n(&group->all, __ATOMIC_ACQUIRE)) continue;
-        put_group(frame, i, group, patience);
-        group->reported = 1;
-    }
-    finish(frame, patience);
+    put_groups(frame, patience);
     begin(frame, TL_COLLECTIVES);
     cells_frame = frame;
     cells_patience = patience;

@@ -34,6 +34,7 @@ const NAMES: u16 = 8;
 const REGIONS: u16 = 9;
 const TRAFFIC: u16 = 10;
 const GROUPS: u16 = 11;
+const OWN_GROUPS: u16 = 13;
 const COLLECTIVES: u16 = 12;
 const TRACE: u16 = 16;
 const CLOCK: u16 = 17;
@@ -209,6 +210,8 @@ pub enum Frame<'a> {
     Traffic(i64, Vec<Traffic>),
     /// Members of groups.
     Groups(Vec<GroupPart>),
+    /// Members of the own groups of intercommunicators.
+    OwnGroups(Vec<GroupPart>),
     /// What collectives moved within groups, and the time of it.
     Collectives(i64, Vec<Collective>),
     /// Trace mode: calls and messages.
@@ -255,6 +258,10 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
         GROUPS => {
             let _time = reader.i64()?;
             Frame::Groups(traffic_frame::groups(reader.0)?)
+        }
+        OWN_GROUPS => {
+            let _time = reader.i64()?;
+            Frame::OwnGroups(traffic_frame::own_groups(reader.0)?)
         }
         COLLECTIVES => Frame::Collectives(reader.i64()?, traffic_frame::collectives(reader.0)?),
         TRACE => Frame::Trace(trace::trace(reader.0)?),

@@ -122,6 +122,10 @@ fn golden_traffic() {
         GroupPart { number: 8, generation: 1, size: 100, rank: None, first: 50, runs: vec![run(50, 1, 50)] },
     ];
     assert_eq!(decode(&bytes).unwrap().1, Frame::Groups(parts));
+    let bytes = golden(include_str!("../protocol/golden/own_groups.hex"));
+    let own =
+        GroupPart { number: 8, generation: 1, size: 3, rank: Some(2), first: 0, runs: vec![run(5, 2, 3)] };
+    assert_eq!(decode(&bytes).unwrap().1, Frame::OwnGroups(vec![own]));
     let bytes = golden(include_str!("../protocol/golden/collectives.hex"));
     let root = Root::Member(5);
     let bcast = CollectiveKey { group: 7, operation: 15, size_class: 14, algorithm: 4, root };

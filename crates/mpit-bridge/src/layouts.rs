@@ -4,7 +4,9 @@
 use crate::traffic_frame::Root;
 use std::collections::HashMap;
 use std::sync::Arc;
-use throughline_shares::collective::{Call, Library, Operation, Sent, assumed, assumed_nonblocking, sends};
+use throughline_shares::collective::{
+    Between, Call, Library, Operation, RootBetween, Sent, assumed, assumed_nonblocking, sends, sends_between,
+};
 
 /// Sends in memory, of all that were laid out; 24 bytes each. Beyond them all are laid out anew.
 const CACHED_SENDS_MAX: usize = 1 << 20;
@@ -14,7 +16,10 @@ const CACHED_SENDS_MAX: usize = 1 << 20;
 pub(crate) struct Sends {
     /// Whether by the algorithm's shape.
     pub is_modelled: bool,
+    /// To members of the group.
     pub sends: Box<[Sent]>,
+    /// In an intercommunicator, to members of the own group.
+    pub within: Box<[Sent]>,
 }
 
 /// One call, as one of its members sees it.
@@ -32,6 +37,8 @@ pub(crate) struct OneCall {
     pub size: u32,
     /// The member's own number; `None` in an intercommunicator.
     pub rank: Option<u32>,
+    /// In an intercommunicator: members of the own group, and the member's own number there, where they are known.
+    pub own: Option<(u32, u32)>,
     pub root: Root,
     /// Bytes of its block.
     pub block: u64,
@@ -52,13 +59,14 @@ impl Layouts {
         }
         let modelled = modelled(call);
         let is_modelled = modelled.is_some();
-        let sends: Box<[Sent]> = modelled.unwrap_or_else(|| logical(call)).into();
-        self.count += sends.len() + 8;
+        let (sends, within) = modelled.unwrap_or_else(|| (logical(call), Vec::new()));
+        let count = sends.len() + within.len() + 8;
+        self.count += count;
         if self.count > CACHED_SENDS_MAX {
             self.known.clear();
-            self.count = sends.len() + 8;
+            self.count = count;
         }
-        let sends = Arc::new(Sends { is_modelled, sends });
+        let sends = Arc::new(Sends { is_modelled, sends: sends.into(), within: within.into() });
         self.known.insert(call.clone(), sends.clone());
         sends
     }
@@ -77,10 +85,42 @@ fn is_collective(operation: &str) -> bool {
     operation.parse::<Operation>().is_ok()
 }
 
-/// By the shape of the algorithm; `None` where it has none.
-fn modelled(call: &OneCall) -> Option<Vec<Sent>> {
+/// By the shape of the algorithm: to members of the group, and of the own one in an intercommunicator. `None` where it has
+/// none.
+fn modelled(call: &OneCall) -> Option<(Vec<Sent>, Vec<Sent>)> {
     let operation = call.operation.parse().ok()?;
-    let Some(rank) = call.rank else { return is_direct(operation, call).then(|| logical(call)) };
+    match call.rank {
+        Some(rank) => Some((within(operation, call, rank)?, Vec::new())),
+        None if is_direct(operation, call) => Some((logical(call), Vec::new())),
+        None => between(operation, call),
+    }
+}
+
+/// Between two groups, through one member of each. What the other group's blocks are only its members know: as large as those
+/// of this one.
+fn between(operation: Operation, call: &OneCall) -> Option<(Vec<Sent>, Vec<Sent>)> {
+    let (library, (here, rank)) = (call.library?, call.own?);
+    let is_rooted =
+        matches!(operation, Operation::Bcast | Operation::Gather | Operation::Reduce | Operation::Scatter);
+    if library == Library::OpenMpi && call.goes_on {
+        return None; // schedules of libnbc without a model
+    }
+    let root = match call.root {
+        Root::Own => RootBetween::Here(rank),
+        Root::Member(root) => RootBetween::There(root),
+        Root::None if is_rooted => return Some((Vec::new(), Vec::new())), // another one of the root's group
+        Root::None => RootBetween::None,
+    };
+    let (block_here, block_there) = (call.block, call.block);
+    let one = Between { here, there: call.size, root, block_here, block_there, element: 1 };
+    let observed = library.algorithm(&call.algorithm);
+    let algorithm = Some(observed.as_str()).filter(|_| !call.algorithm.is_empty());
+    let sent = sends_between(library, operation, algorithm, &one, rank).ok()?;
+    Some((sent.there, sent.here))
+}
+
+/// Within one group.
+fn within(operation: Operation, call: &OneCall, rank: u32) -> Option<Vec<Sent>> {
     let root = match call.root {
         Root::Member(root) => root,
         _ => 0,
@@ -97,8 +137,7 @@ fn modelled(call: &OneCall) -> Option<Vec<Sent>> {
     }
 }
 
-/// Whether an operation between two groups sends each block straight to whom it is meant for. Others go through a member of the
-/// own group first, whose members are not known.
+/// Whether an operation between two groups sends each block straight to whom it is meant for.
 fn is_direct(operation: Operation, call: &OneCall) -> bool {
     match (operation, call.library) {
         (Operation::Alltoall, Some(_)) => true,
@@ -154,6 +193,7 @@ mod tests {
             library: None,
             size: 4,
             rank: Some(rank),
+            own: None,
             root,
             block: 100,
         }
@@ -222,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn between_groups_only_what_goes_straight_is_modelled() {
+    fn without_the_own_group_only_what_goes_straight_is_modelled() {
         let between = |operation, library, goes_on| OneCall {
             rank: None,
             library,
@@ -238,6 +278,40 @@ mod tests {
         assert!(!of(&between("allreduce", Some(Library::OpenMpi), true)).0);
         assert!(!of(&between("bcast", Some(Library::Mpich), true)).0);
         assert!(!of(&between("alltoall", None, false)).0);
+    }
+
+    /// Three ranks here, of which this is one; four there.
+    #[test]
+    fn between_groups_one_member_passes_on_what_the_others_give() {
+        let between = |operation, rank, root, algorithm| OneCall {
+            rank: None,
+            library: Some(Library::OpenMpi),
+            own: Some((3, rank)),
+            ..call(operation, algorithm, 0, root)
+        };
+        let sent = |call: &OneCall| {
+            let laid_out = Layouts::default().of(call);
+            let list = |sends: &[Sent]| sends.iter().map(|one| (one.peer, one.bytes)).collect::<Vec<_>>();
+            assert!(laid_out.is_modelled, "{call:?}");
+            (list(&laid_out.within), list(&laid_out.sends))
+        };
+        assert_eq!(sent(&between("allreduce", 1, Root::None, "")), (vec![(0, 100)], vec![]));
+        assert_eq!(sent(&between("allreduce", 0, Root::None, "")).1, [(0, 100)]);
+        assert_eq!(sent(&between("gather", 2, Root::Member(3), "")), (vec![(0, 100)], vec![]));
+        assert_eq!(sent(&between("gather", 0, Root::Member(3), "")), (vec![], vec![(3, 300)]));
+        assert_eq!(sent(&between("bcast", 2, Root::Own, "")), (vec![], vec![(0, 100)]));
+        assert_eq!(sent(&between("bcast", 1, Root::None, "")), (vec![], vec![]), "another one is the root");
+        assert_eq!(sent(&between("bcast", 1, Root::Member(0), "pipeline")), (vec![(2, 100)], vec![]));
+        let other = |change: &dyn Fn(&mut OneCall)| {
+            let mut call = between("allreduce", 0, Root::None, "");
+            change(&mut call);
+            of(&call).0
+        };
+        assert!(other(&|call| (call.library, call.goes_on) = (Some(Library::Mpich), true)));
+        assert!(!other(&|call| call.goes_on = true), "a schedule of libnbc");
+        assert!(!other(&|call| call.operation = "scan"));
+        assert!(!other(&|call| call.operation = "barrier"));
+        assert!(!other(&|call| call.library = None));
     }
 
     #[test]

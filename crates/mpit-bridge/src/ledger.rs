@@ -51,6 +51,8 @@ pub(crate) enum Report {
     Peers(i64, Vec<Traffic>),
     /// Members of groups.
     Groups(Vec<GroupPart>),
+    /// Members of the own groups of intercommunicators.
+    OwnGroups(Vec<GroupPart>),
     /// Collectives, and the sender's time.
     Collectives(i64, Vec<NamedCollective>),
 }
@@ -60,7 +62,7 @@ impl Report {
     pub fn len(&self) -> usize {
         match self {
             Self::Peers(_, all) => all.len(),
-            Self::Groups(all) => all.len(),
+            Self::Groups(all) | Self::OwnGroups(all) => all.len(),
             Self::Collectives(_, all) => all.len(),
         }
     }
@@ -242,6 +244,7 @@ impl Ledger {
         match report {
             Report::Peers(time, entries) => job.peers(id, time, &entries),
             Report::Groups(parts) => job.groups(id, &parts, &mut self.layouts),
+            Report::OwnGroups(parts) => job.own_groups(id, &parts),
             Report::Collectives(time, calls) => job.collectives(id, time, calls),
         }
     }
@@ -337,6 +340,17 @@ impl JobHere {
         }
     }
 
+    fn own_groups(&mut self, id: RankId, parts: &[GroupPart]) {
+        let Some(rank) = self.ranks.get_mut(&id) else { return };
+        for part in parts {
+            let of = rank.groups.get_mut(&part.number).filter(|group| group.generation == part.generation);
+            let Some(group) = of.filter(|group| group.is_next_of_own(part)) else { continue };
+            if self.account.grow(ENTRY_BYTES + part.runs.len() * RUN_BYTES) {
+                group.extend_own(part);
+            }
+        }
+    }
+
     fn collectives(&mut self, id: RankId, time: i64, all: Vec<NamedCollective>) {
         let Some(rank) = self.ranks.get_mut(&id) else { return };
         let is_beginning = rank.is_beginning(time);
@@ -383,15 +397,17 @@ impl JobHere {
                 library: rank.library,
                 size: group.size,
                 rank: group.rank,
+                own: group.own().and_then(|own| Some((own.size, own.rank?))),
                 root: key.root,
                 block: (more.bytes / more.messages).max(u64::from(more.bytes > 0)),
             };
             let laid_out = layouts.of(&call);
             let kind = if laid_out.is_modelled { Kind::Modelled } else { Kind::Logical };
-            for sent in &laid_out.sends {
-                let Some(peer) = group.world(sent.peer).filter(|peer| *peer < rank.world_size) else {
-                    continue;
-                };
+            let across = laid_out.sends.iter().map(|sent| (sent, group.world(sent.peer)));
+            let own_world = |member| group.own()?.world(member);
+            let own = laid_out.within.iter().map(|sent| (sent, own_world(sent.peer)));
+            for (sent, peer) in across.chain(own) {
+                let Some(peer) = peer.filter(|peer| *peer < rank.world_size) else { continue };
                 let key = CellKey { operation: key.operation, kind, is_read: false, peer };
                 // The mean block is rounded, their sum is not.
                 let bytes = u128::from(sent.bytes) * u128::from(more.bytes) / u128::from(call.block.max(1));

@@ -13,13 +13,15 @@ pub(crate) struct Group {
     /// Its own number in it; `None` in an intercommunicator.
     pub rank: Option<u32>,
     runs: Vec<(Run, u32)>,
+    /// Of an intercommunicator: the group that the rank itself is in, as far as it is reported.
+    own: Option<Box<Group>>,
 }
 
 impl Group {
     /// From its first part.
     pub fn new(part: &GroupPart) -> Self {
-        let mut group =
-            Self { generation: part.generation, size: part.size, rank: part.rank, runs: Vec::new() };
+        let (generation, size, rank) = (part.generation, part.size, part.rank);
+        let mut group = Self { generation, size, rank, runs: Vec::new(), own: None };
         group.extend(part);
         group
     }
@@ -33,6 +35,25 @@ impl Group {
             let end = self.known().saturating_add(run.count);
             self.runs.push((*run, end));
         }
+    }
+
+    /// Whether a part of its own group is the next one; those of an earlier report are none.
+    pub fn is_next_of_own(&self, part: &GroupPart) -> bool {
+        let known = self.own.as_ref().map_or(0, |own| own.known());
+        self.rank.is_none() && part.first == known && known < part.size
+    }
+
+    /// Adds a part of its own group.
+    pub fn extend_own(&mut self, part: &GroupPart) {
+        match &mut self.own {
+            Some(own) => own.extend(part),
+            None => self.own = Some(Box::new(Self::new(part))),
+        }
+    }
+
+    /// The own group of an intercommunicator, once all its members are known.
+    pub fn own(&self) -> Option<&Self> {
+        self.own.as_deref().filter(|own| own.is_complete())
     }
 
     /// Members that are known.
@@ -76,6 +97,25 @@ mod tests {
         assert_eq!(all[4..6], [None, None]);
         assert_eq!(all[6..9], some([40, 43, 46]));
         assert_eq!(all[9], None);
+    }
+
+    #[test]
+    fn an_own_group_comes_in_parts() {
+        let part = |size, rank, first, start, count| {
+            let runs = vec![Run { start, stride: 1, count }];
+            GroupPart { number: 0, generation: 1, size, rank, first, runs }
+        };
+        let mut group = Group::new(&part(2, None, 0, 8, 2));
+        let parts = [part(5, Some(4), 0, 10, 3), part(5, Some(4), 3, 0, 2)];
+        for part in &parts {
+            assert!(group.own().is_none() && group.is_next_of_own(part));
+            group.extend_own(part);
+            assert!(!group.is_next_of_own(part), "once more, after a reconnect");
+        }
+        assert!(!group.is_next_of_own(&parts[0]));
+        let own = group.own().unwrap();
+        assert_eq!((own.rank, own.world(4)), (Some(4), Some(1)));
+        assert!(!Group::new(&part(2, Some(0), 0, 8, 2)).is_next_of_own(&parts[0]), "it has one group only");
     }
 
     #[test]

@@ -178,6 +178,7 @@ impl Rank {
             }
             Frame::Traffic(time, all) => self.traffic = Some(self.traffic_of(time, all)?),
             Frame::Groups(parts) => self.traffic = Some(Report::Groups(parts)),
+            Frame::OwnGroups(parts) => self.traffic = Some(Report::OwnGroups(parts)),
             Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),

@@ -124,6 +124,7 @@ impl Shared {
                 | Frame::Pvars(..)
                 | Frame::Traffic(..)
                 | Frame::Groups(_)
+                | Frame::OwnGroups(_)
                 | Frame::Collectives(..),
             ) => return Err(Malformed::Order),
             (Some(rank), frame) => rank.take(header, frame, now)?,

@@ -149,6 +149,12 @@ pub(crate) fn groups(mut body: &[u8]) -> Result<Vec<GroupPart>, Malformed> {
     Ok(parts)
 }
 
+/// The same of own groups, which the sender is in.
+pub(crate) fn own_groups(body: &[u8]) -> Result<Vec<GroupPart>, Malformed> {
+    let parts = groups(body)?;
+    if parts.iter().any(|part| part.rank.is_none()) { Err(Malformed::Body) } else { Ok(parts) }
+}
+
 fn run(bytes: &[u8; 12]) -> Run {
     let word = |at: usize| number(&bytes[at..at + 4]) as u32;
     Run { start: word(0), stride: word(4).cast_signed(), count: word(8) }
@@ -201,6 +207,8 @@ mod tests {
         let parts = groups(&good).unwrap();
         assert_eq!((parts[0].size, parts[0].rank, parts[0].runs[1].start), (8, Some(1), 9));
         assert_eq!(groups(&entry(3, 8, u32::MAX, 2, &[(4, 6)])).unwrap()[0].rank, None);
+        assert_eq!(own_groups(&good), Ok(parts));
+        assert_eq!(own_groups(&entry(3, 8, u32::MAX, 2, &[(4, 6)])), Err(Malformed::Body));
         for wrong in [
             entry(4096, 8, 1, 0, &[]),
             entry(3, 8, 8, 0, &[]),

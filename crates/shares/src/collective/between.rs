@@ -1,8 +1,8 @@
 //! Collectives between the two groups of an intercommunicator, as one of their ranks sends.
 //!
 //! Both libraries work within each group first and let its rank 0 exchange the result with the other group's (Open MPI's
-//! component inter; MPICH's algorithms `*_inter_*` of src/mpi/coll/). Within a group they take the algorithm of their own
-//! decision. Long gathers and scatters of MPICH go straight between the root and each rank.
+//! component inter; MPICH's algorithms `*_inter_*` of src/mpi/coll/, its nonblocking schedules likewise). Within a group they
+//! take the algorithm of their own decision. Long gathers and scatters of MPICH go straight between the root and each rank.
 
 use super::assumed::by_plan;
 use super::plan::{Out, Plan};
@@ -49,13 +49,15 @@ pub struct SentBetween {
     pub there: Vec<Sent>,
 }
 
-/// What a rank of this group sends.
+/// What a rank of this group sends. `algorithm` is the operation's within a group, where it is observed (a name as
+/// [`super::layout`] has it); else the library's own decision is assumed, as for the other operations that this one is made of.
 ///
 /// # Errors
 /// [`LayoutError`]: the operation has no model between groups, or the rank or the root is none of its group.
 pub fn sends_between(
     library: Library,
     operation: Operation,
+    algorithm: Option<&str>,
     call: &Between,
     rank: u32,
 ) -> Result<SentBetween, LayoutError> {
@@ -71,7 +73,8 @@ pub fn sends_between(
         }
         _ => {}
     }
-    let mut side = Side { library, call, rank, within: Vec::new(), between: Vec::new() };
+    let observed = algorithm.map(|name| (operation, name));
+    let mut side = Side { library, observed, call, rank, within: Vec::new(), between: Vec::new() };
     side.lay_out(operation)?;
     Ok(SentBetween { here: joined(side.within), there: side.between })
 }
@@ -92,6 +95,7 @@ fn joined(mut sends: Vec<Sent>) -> Vec<Sent> {
 
 struct Side<'a> {
     library: Library,
+    observed: Option<(Operation, &'a str)>,
     call: &'a Between,
     rank: u32,
     within: Vec<Sent>,
@@ -151,13 +155,17 @@ impl Side<'_> {
         }
     }
 
-    /// An operation within the group with root 0, by the library's own choice.
+    /// An operation within the group with root 0: by the algorithm that is known, else by the library's own choice.
     fn inside(&mut self, operation: Operation, block: u64) -> Result<(), LayoutError> {
         let Between { here, element, .. } = *self.call;
         if here > 1 {
             let plan = Plan::new(&Call { ranks: here, root: 0, blocks: vec![block], element });
             let mut out = Out::of(self.rank);
-            dispatch(operation, by_plan(self.library, operation, &plan), &plan, self.rank, &mut out)?;
+            let algorithm = match self.observed {
+                Some((of, name)) if of == operation => name,
+                _ => by_plan(self.library, operation, &plan),
+            };
+            dispatch(operation, algorithm, &plan, self.rank, &mut out)?;
             self.within.extend(out.by_peer());
         }
         Ok(())

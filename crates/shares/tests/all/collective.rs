@@ -386,7 +386,7 @@ fn between_two_groups_everybody_gets_what_the_operation_gives() {
     for library in [Library::OpenMpi, Library::Mpich] {
         // Bytes that cross from the first group to the second, and back.
         let crossing = |operation, call: Between| -> u64 {
-            let sent = |rank| sends_between(library, operation, &call, rank).unwrap().there;
+            let sent = |rank| sends_between(library, operation, None, &call, rank).unwrap().there;
             (0..call.here).flat_map(sent).map(|sent| sent.bytes).sum()
         };
         let both = |operation, call| (crossing(operation, call), crossing(operation, other_way(call)));
@@ -401,18 +401,32 @@ fn between_two_groups_everybody_gets_what_the_operation_gives() {
         // A broadcast from there reaches each rank here once.
         let from_there = Between { root: RootBetween::There(4), ..call };
         let within: u64 = (0..3)
-            .flat_map(|rank| sends_between(library, Operation::Bcast, &from_there, rank).unwrap().here)
+            .flat_map(|rank| sends_between(library, Operation::Bcast, None, &from_there, rank).unwrap().here)
             .map(|sent| sent.bytes)
             .sum();
         assert_eq!(within, 2 * 70);
     }
+    // One that was observed: from each to the next.
+    let from_there = Between { root: RootBetween::There(4), ..call };
+    let pipeline = |rank| {
+        sends_between(Library::OpenMpi, Operation::Bcast, Some("pipeline"), &from_there, rank).unwrap().here
+    };
+    let next = |peer| vec![Sent { peer, bytes: 70, messages: 1 }];
+    assert_eq!([0, 1, 2].map(pipeline), [next(1), next(2), vec![]]);
+    let of_another = sends_between(Library::OpenMpi, Operation::Bcast, Some("another's"), &from_there, 0);
+    assert!(of_another.is_err());
     // Long blocks of MPICH's gather go straight to the root, Open MPI's by rank 0.
     let long = Between { root: RootBetween::There(1), block_here: 10_000, ..call };
-    let of_rank_2 = |library| sends_between(library, Operation::Gather, &long, 2).unwrap().there;
+    let of_rank_2 = |library| sends_between(library, Operation::Gather, None, &long, 2).unwrap().there;
     assert_eq!(of_rank_2(Library::Mpich), [Sent { peer: 1, bytes: 10_000, messages: 1 }]);
     assert!(of_rank_2(Library::OpenMpi).is_empty());
-    let none =
-        sends_between(Library::OpenMpi, Operation::Bcast, &Between { root: RootBetween::Here(3), ..call }, 0);
+    let none = sends_between(
+        Library::OpenMpi,
+        Operation::Bcast,
+        None,
+        &Between { root: RootBetween::Here(3), ..call },
+        0,
+    );
     assert_eq!(none, Err(LayoutError::Root { root: 3, ranks: 3 }));
-    assert!(sends_between(Library::OpenMpi, Operation::Scan, &call, 0).is_err());
+    assert!(sends_between(Library::OpenMpi, Operation::Scan, None, &call, 0).is_err());
 }

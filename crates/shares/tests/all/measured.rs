@@ -313,7 +313,7 @@ fn layout_between(
         let (own, other) = if is_first { (0, first) } else { (first, 0) };
         let root = if is_first { RootBetween::Here(root) } else { RootBetween::There(root) };
         let call = Between { here, there, root, block_here: block, block_there: block, element: ELEMENT };
-        let sends = sends_between(Library::OpenMpi, operation, &call, rank - own).unwrap();
+        let sends = sends_between(Library::OpenMpi, operation, None, &call, rank - own).unwrap();
         let here = sends.here.iter().map(|sent| (own + sent.peer, sent));
         for (peer, one) in here.chain(sends.there.iter().map(|sent| (other + sent.peer, sent))) {
             let cell: &mut (u64, u64) = sent.entry((rank, peer)).or_default();

@@ -4,7 +4,7 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
-const FRAMES: [&str; 13] = [
+const FRAMES: [&str; 14] = [
     "hello",
     "ops",
     "peers",
@@ -18,6 +18,7 @@ const FRAMES: [&str; 13] = [
     "traffic",
     "groups",
     "collectives",
+    "own_groups",
 ];
 
 #[test]

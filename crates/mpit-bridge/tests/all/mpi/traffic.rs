@@ -105,6 +105,59 @@ async fn models_are_what_open_mpi_reports() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn between_two_groups_models_are_what_open_mpi_reports() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/intercommunicators.c", folder.path());
+    let command = |agents: &[Agent], wire| {
+        let mut command = command(agents, &program, wire, &[]);
+        // Of Open MPI 4.1, it crashes on intercommunicators.
+        command.env("OMPI_MCA_coll", "^monitoring");
+        command
+    };
+    let measured = run(folder.path(), "w", |agents| command(agents, true)).await;
+    let modelled = run(folder.path(), "m", |agents| command(agents, false)).await;
+    for (rank, (real, model)) in measured.iter().zip(&modelled).enumerate() {
+        let (real, by_model) = (by_operation(real), by_operation(model));
+        for operation in
+            ["allgather", "allreduce", "alltoall", "bcast", "gather", "reduce", "scatter", "ibcast"]
+        {
+            for peer in 0..RANKS {
+                let of = |cells: &BTreeMap<(&str, u32), (u64, u64)>| {
+                    cells.get(&(operation, peer)).copied().unwrap_or_default()
+                };
+                assert_eq!(of(&by_model), of(&real), "{operation} from {rank} to {peer}: {real:?}");
+            }
+            assert!(kinds(model, operation).iter().all(|kind| *kind == "modelled"), "{operation} of {rank}");
+        }
+        assert!(real.keys().any(|(operation, _)| *operation == "allreduce"), "{real:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn between_two_groups_of_mpich_each_byte_that_crosses_does_so_once() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/intercommunicators.c", folder.path());
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let mut command = run_with_shim(Mpi::Mpich, RANKS, &agent.socket);
+    command.arg(&program);
+    let output = agent.run(command, RANKS as usize).await;
+    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+    let cells = &agent.observed.traffic;
+    let sum = |operation: &str| {
+        let of = cells.iter().filter(|(key, _)| key.0 == operation);
+        of.map(|(_, (bytes, _))| bytes).sum::<u64>()
+    };
+    // Each way once, after one message within each pair and before one; three and one: 2 and 0 of each.
+    assert_eq!(kinds(cells, "allreduce"), ["modelled"]);
+    assert_eq!(sum("allreduce"), (2 + 2 * 2 + 2 + 2 * 2) * 1600 * TIMES);
+    // One across and one within the other pair; one across to the one alone.
+    assert_eq!(kinds(cells, "ibcast"), ["modelled"]);
+    assert_eq!(sum("ibcast"), (2 + 1) * 600 * TIMES);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_the_monitoring_layer_traffic_is_modelled_although_messages_are_wanted() {
     let _alone = alone().await;
     let folder = tempfile::tempdir().unwrap();
