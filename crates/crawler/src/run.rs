@@ -8,6 +8,7 @@ pub mod config;
 mod device;
 mod discovery_thread;
 mod exposition;
+mod group_reading;
 mod health;
 mod heavy_sweep;
 mod local_port;

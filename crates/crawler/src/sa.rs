@@ -11,7 +11,7 @@ mod groups;
 pub use choice::{Choice, NoChoice, is_shut_out};
 pub use client::{Client, Records, Report, Settings, Stats};
 pub use discover::discover;
-pub use groups::{groups, groups_of_mlids};
+pub use groups::{all_groups, groups, is_trusting};
 
 use crate::transport::TransportError;
 use throughline_infiniband::mad::sa::{Status, attribute};

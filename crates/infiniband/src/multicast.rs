@@ -3,13 +3,15 @@
 //! Pure. It shows a broadcast by hardware multicast: which links carry it, which ports it reaches, and which not.
 
 mod groups;
+mod purpose;
 mod text;
 mod tree;
 
 #[cfg(test)]
 mod tests;
 
-pub use groups::{Group, Groups, Member, mtu_bytes, rate_name};
+pub use groups::{Group, Groups, Member, mtu_bytes, rate_bytes_per_second, rate_name};
+pub use purpose::purpose;
 pub use text::{group_document, group_text, groups_table};
 pub use tree::{Tree, TreeLink};
 

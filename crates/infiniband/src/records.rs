@@ -1,7 +1,9 @@
 //! Readings and topologies as records of the wire schema. Pure conversion: no clock, no spool.
 
+mod groups;
 mod inventory;
 
+pub use groups::{GROUP_MEMBERS_MAX, GROUPS_MAX, GroupRecords, MEMBERS_MAX, multicast_groups};
 pub use inventory::{changed_nodes, inventory, multicast, read_snapshot, snapshot, topology};
 
 use crate::mad::{Counters, LANES, LaneCounters, counter_metrics, lane_metrics};

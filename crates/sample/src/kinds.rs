@@ -15,6 +15,8 @@ macro_rules! inventory_kinds {
             job_settings,
             ib_nodes,
             ib_multicast_tables,
+            ib_multicast_groups,
+            ib_multicast_marks,
             ib_topology_marks
         )
     };
@@ -34,6 +36,8 @@ macro_rules! record_kinds {
             job_settings,
             ib_nodes,
             ib_multicast_tables,
+            ib_multicast_groups,
+            ib_multicast_marks,
             ib_topology_marks,
             ib_ports,
             ib_port_lanes,

@@ -1,4 +1,4 @@
--- The schema of version 27, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 28, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -394,6 +394,38 @@ CREATE TABLE ib_mft (
     FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
 );
 CREATE UNIQUE INDEX ib_mft_current ON ib_mft (ib_node_id) WHERE (valid_to IS NULL);
+
+-- Multicast groups and their members by the subnet administrator, read after whole discoveries. Trees are in ib_mft.
+CREATE TABLE ib_multicast_group (
+    subnet_id integer NOT NULL,
+    -- Multicast GID as an IPv6 address.
+    mgid text NOT NULL,
+    -- Multicast LID; several groups may share one.
+    mlid integer NOT NULL,
+    -- Partition key.
+    pkey integer NOT NULL,
+    -- Largest payload of a packet; NULL where the code has no meaning.
+    mtu_bytes integer,
+    -- Rate that each member must have; NULL where the code has no meaning.
+    rate_bytes_per_second bigint,
+    service_level integer NOT NULL,
+    -- What the MGID is known to be for: the IPoIB groups of RFC 4391 and others with a signature; NULL where it is
+    -- not known.
+    name text,
+    -- Members; NULL where the administrator does not report them.
+    member_count integer,
+    -- Join states by port GUID: {"0x0002c90300000001": 1}. Bits: 1 full member, 2 non-member, 4 send-only. NULL
+    -- where members are not reported, or were more than the crawler records.
+    members jsonb,
+    -- Discovery after which it was read last, nanoseconds since 1970.
+    generation bigint NOT NULL,
+    valid_from timestamptz NOT NULL,
+    valid_to timestamptz,
+    PRIMARY KEY (subnet_id, mgid, valid_from),
+    FOREIGN KEY (subnet_id) REFERENCES subnet(id)
+);
+CREATE INDEX ib_multicast_group_by_mlid ON ib_multicast_group (subnet_id, mlid);
+CREATE UNIQUE INDEX ib_multicast_group_current ON ib_multicast_group (subnet_id, mgid) WHERE (valid_to IS NULL);
 
 -- Switches, channel adapters and routers of a fabric, as discovered.
 CREATE TABLE ib_node (

@@ -101,6 +101,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "no_management",
         sql: include_str!("../migrations/V027__no_management.sql"),
     },
+    Migration {
+        version: 28,
+        name: "multicast_groups",
+        sql: include_str!("../migrations/V028__multicast_groups.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

@@ -22,6 +22,7 @@ mod jobs;
 mod keys;
 mod late_arrivals;
 mod ledger;
+mod multicast_groups;
 mod quarantine;
 mod row_rules;
 mod rows;

@@ -22,6 +22,12 @@ const NODE_PORTS_MAX: usize = 256;
 const FORWARDING_MAX: usize = 48 << 10;
 /// Multicast LIDs, 0xC000 to 0xFFFE.
 const MULTICAST_MAX: usize = 16 << 10;
+/// Members of a multicast group: ports of a subnet have 48 Ki unicast LIDs (IBTA 4.1.1).
+const MULTICAST_MEMBERS_MAX: usize = 48 << 10;
+/// Bytes of a multicast GID (IBTA 4.1.1).
+const MGID_BYTES: usize = 16;
+/// Join states are four bits (IBTA 15.2.5.17), service levels as well (7.7.1).
+const FOUR_BITS: u32 = 15;
 /// Names in a list of a record: GPUs with their partitions, adapters, reasons.
 const LIST_MAX: usize = 256;
 /// NUMA nodes of a rank.
@@ -487,5 +493,28 @@ impl Checked for IbMulticastTable {
             number(entry.mlid, u16::MAX)?;
             at_most(entry.ports.len(), NODE_PORTS_MAX)
         })
+    }
+}
+
+impl Checked for IbMulticastGroup {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        check.generation(self.generation)?;
+        if self.mgid.len() != MGID_BYTES {
+            return Err(Rejection::Size);
+        }
+        optional(&self.name)?;
+        number(self.mlid.max(self.pkey), u16::MAX)?;
+        number(self.service_level, FOUR_BITS)?;
+        small(self.mtu_bytes.unwrap_or(0).max(self.member_count.unwrap_or(0)))?;
+        large(self.rate_bytes_per_second.unwrap_or(0))?;
+        at_most(self.members.len(), MULTICAST_MEMBERS_MAX)?;
+        self.members.iter().try_for_each(|member| number(member.join_state, FOUR_BITS))
+    }
+}
+
+impl Checked for IbMulticastMark {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        check.generation(self.generation)?;
+        small(self.groups)
     }
 }

@@ -172,6 +172,10 @@ static MARK: Shape = plain::<IbTopologyMark>();
 static MULTICAST_ENTRY: Shape = plain::<IbMulticastEntry>();
 static MULTICAST: Shape =
     Shape { bytes: size_of::<IbMulticastTable>(), fields: &[(3, Message(&MULTICAST_ENTRY))] };
+static MULTICAST_MEMBER: Shape = plain::<IbMulticastMember>();
+static MULTICAST_GROUP: Shape =
+    Shape { bytes: size_of::<IbMulticastGroup>(), fields: &[(10, Message(&MULTICAST_MEMBER))] };
+static MULTICAST_MARK: Shape = plain::<IbMulticastMark>();
 static BATCH: Shape = Shape {
     bytes: size_of::<Batch>(),
     fields: &[
@@ -201,5 +205,7 @@ static BATCH: Shape = Shape {
         (37, Message(&COMM)),
         (38, Message(&SETTING)),
         (39, Message(&MULTICAST)),
+        (40, Message(&MULTICAST_GROUP)),
+        (41, Message(&MULTICAST_MARK)),
     ],
 };

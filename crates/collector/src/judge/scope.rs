@@ -77,7 +77,15 @@ macro_rules! of_crawlers {
     };
 }
 
-of_crawlers!(IbPortSample, IbPortLanesSample, IbNodeInfo, IbTopologyMark, IbMulticastTable);
+of_crawlers!(
+    IbPortSample,
+    IbPortLanesSample,
+    IbNodeInfo,
+    IbTopologyMark,
+    IbMulticastTable,
+    IbMulticastGroup,
+    IbMulticastMark,
+);
 
 /// Kinds by which each process reports about itself.
 macro_rules! of_all {

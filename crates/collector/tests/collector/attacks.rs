@@ -133,6 +133,7 @@ async fn of_others(site: &Site) -> Vec<String> {
         "ib_link",
         "ib_lft",
         "ib_mft",
+        "ib_multicast_group",
         "ib_port_counters",
         "ib_port_lane_counters",
         "host_port_counters",
@@ -256,6 +257,8 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
         ],
         ib_topology_marks: vec![IbTopologyMark { generation: t + 5, time: t + 5, ..Default::default() }],
         ib_multicast_tables: vec![IbMulticastTable { guid: 0x50, ..Default::default() }],
+        ib_multicast_groups: vec![IbMulticastGroup { mgid: vec![0xFF; 16], ..Default::default() }],
+        ib_multicast_marks: vec![IbMulticastMark { generation: t + 5, groups: 0 }],
         self_stats: vec![SelfStat { time: t, source: "mpi".into(), name: "records".into(), value: 1.0 }],
         ..sweep(t + 1, 0x50)
     };
@@ -279,8 +282,9 @@ async fn attack_04_a_stolen_certificate_speaks_of_its_own_node_only() {
     );
     let counted = ["node", "gpu", "job", "fabric"].map(|reason| site.rejected(reason));
     // node: another's name, its adapter, a switch, events of both. gpu: 4 records, an event. job: the claim, its ranks
-    // (2), another's host, 3 bins, a communicator, an event. fabric: node, port, mark, table.
-    assert_eq!(counted, [5, 5, 9, 4]);
+    // (2), another's host, 3 bins, a communicator, an event. fabric: node, port, mark, table,
+    // group and its mark.
+    assert_eq!(counted, [5, 5, 9, 6]);
     site.end().await;
 }
 

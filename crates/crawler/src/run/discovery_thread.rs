@@ -7,6 +7,7 @@
 //! each change, until they stay the same.
 
 use super::config::Config;
+use super::group_reading::GroupsRequest;
 use super::publish::{Publication, Published};
 use super::sa_thread::SaThread;
 use super::shared::Shared;
@@ -30,7 +31,7 @@ use throughline_infiniband::mad::LFT_BLOCK_LIDS;
 use throughline_infiniband::names::NameFile;
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
-use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, WALK_MADS};
+use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, UNREAD_GROUPS, WALK_MADS};
 
 /// Name of this part in metrics.
 pub const NAME: &str = "discovery";
@@ -247,10 +248,17 @@ impl DiscoveryThread {
         if is_whole { self.read_multicast(engine, began) } else { Ok(()) }
     }
 
-    /// Reads multicast tables after a whole walk, unless it is the administrator who reports: that one keeps none. What
-    /// was found stays while the fabric is not to be seen.
+    /// Reads multicast tables after a whole walk, unless it is the administrator who reports: that one keeps none. Then
+    /// requests that groups are read. What was found stays while the fabric is not to be seen.
     fn read_multicast(&mut self, engine: &mut Engine, began: i64) -> Result<(), EngineError> {
-        let is_due = !self.is_cut_off && !self.source.is_from_sa() && Instant::now() >= self.multicast_after;
+        if self.is_cut_off {
+            return Ok(());
+        }
+        if self.source.is_from_sa() {
+            self.request_groups(began, BTreeSet::new());
+            return Ok(());
+        }
+        let is_due = Instant::now() >= self.multicast_after;
         // Of a truncated one they would be those of switches that may not be real.
         let topology = self.publication.topology().filter(|topology| is_due && topology.truncated.is_none());
         let Some(topology) = topology else { return Ok(()) };
@@ -260,7 +268,15 @@ impl DiscoveryThread {
         self.multicast_after = Instant::now() + Duration::from_secs_f64(pause);
         let (tables, failures) = multicast_tables::read(engine, &topology, self.parts.stop.flag())?;
         self.publication.publish_multicast(&tables, &failures, began);
+        self.request_groups(began, tables.mlids());
         Ok(())
+    }
+
+    /// Has multicast groups read by the thread of the administrator.
+    fn request_groups(&self, began: i64, mlids: BTreeSet<u16>) {
+        if !self.parts.administration.read_groups(GroupsRequest { began, mlids }) {
+            self.parts.shared.publisher.metrics.add("busy", &UNREAD_GROUPS, 1);
+        }
     }
 
     /// Publishes what was found, if it can be believed.

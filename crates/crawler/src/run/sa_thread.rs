@@ -5,6 +5,7 @@
 //! (`heavy_sweep`); what was found is published by discovery alone.
 
 use super::config::Config;
+use super::group_reading::{GroupReading, GroupsRequest};
 use super::local_port;
 use super::manager::{Manager, ManagerChange};
 use super::reports;
@@ -26,7 +27,7 @@ use throughline_sample::catalogue::{
 };
 
 /// Name of this part in metrics.
-const NAME: &str = "administration";
+pub const NAME: &str = "administration";
 /// Between two checks of the local port: some small files.
 const PORT_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two checks of the manager: one MAD.
@@ -43,25 +44,32 @@ const REPORTS_TOGETHER: usize = 1024;
 const REOPEN_PAUSE: Duration = Duration::from_secs(2);
 
 /// A request of the discovery thread.
-struct DiscoveryRequest {
-    tables: bool,
-    answer: SyncSender<Result<Discovery, SaError>>,
+enum SaRequest {
+    /// The subnet from the administrator's records.
+    Discovery { tables: bool, answer: SyncSender<Result<Discovery, SaError>> },
+    /// Multicast groups, to be published.
+    Groups(GroupsRequest),
 }
 
 /// The way to the thread.
 #[derive(Clone)]
 pub struct SaThread {
-    requests: SyncSender<DiscoveryRequest>,
+    requests: SyncSender<SaRequest>,
 }
 
 impl SaThread {
+    /// Requests that multicast groups are read and published; whether the request was taken.
+    pub fn read_groups(&self, request: GroupsRequest) -> bool {
+        self.requests.try_send(SaRequest::Groups(request)).is_ok()
+    }
+
     /// The subnet from the administrator's records.
     ///
     /// # Errors
     /// [`SaError`]; [`SaError::Stopped`] as well when the thread is gone.
     pub fn discover(&self, tables: bool, stop: &Stop) -> Result<Discovery, SaError> {
         let (answer, answers) = sync_channel(1);
-        match self.requests.try_send(DiscoveryRequest { tables, answer }) {
+        match self.requests.try_send(SaRequest::Discovery { tables, answer }) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => {
                 return Err(SaError::Transport("the subnet administrator is queried already".to_owned()));
@@ -106,6 +114,7 @@ pub fn spawn(
             subscribe_due: Instant::now(),
             is_subscribed: false,
             is_up: false,
+            groups: GroupReading::default(),
         };
         thread.run(transport, &taken)
     })?;
@@ -129,13 +138,14 @@ struct Watching {
     is_subscribed: bool,
     /// Whether the last round could use the transport.
     is_up: bool,
+    groups: GroupReading,
 }
 
 impl Watching {
     fn run(
         &mut self,
         transport: Option<Box<dyn Transport>>,
-        requests: &Receiver<DiscoveryRequest>,
+        requests: &Receiver<SaRequest>,
     ) -> Option<Client> {
         let mut client = transport.map(|transport| self.client(transport));
         while !self.stop.is_set() {
@@ -183,17 +193,18 @@ impl Watching {
         Client::new(transport, self.local.sm_lid, self.local.service_level, settings)
     }
 
-    fn round(&mut self, client: &mut Client, requests: &Receiver<DiscoveryRequest>) -> Result<(), SaError> {
-        if let Ok(request) = requests.try_recv() {
-            let found = sa::discover(
-                client,
-                &self.local,
-                request.tables,
-                &self.config.discovery.limits(),
-                self.stop.flag(),
-            );
-            // Who queried may be gone.
-            let _ = request.answer.try_send(found);
+    fn round(&mut self, client: &mut Client, requests: &Receiver<SaRequest>) -> Result<(), SaError> {
+        match requests.try_recv() {
+            Ok(SaRequest::Discovery { tables, answer }) => {
+                let limits = self.config.discovery.limits();
+                let found = sa::discover(client, &self.local, tables, &limits, self.stop.flag());
+                // Who queried may be gone.
+                let _ = answer.try_send(found);
+            }
+            Ok(SaRequest::Groups(request)) => {
+                self.groups.read(client, &request, &self.shared, self.stop.flag())?;
+            }
+            Err(_) => {}
         }
         self.look_at_port();
         self.follow_manager(client);

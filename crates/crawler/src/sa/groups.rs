@@ -4,8 +4,10 @@
 //! names the groups, or with a wrong key does not answer at all.
 
 use super::{Client, SaError};
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use throughline_infiniband::key::Key;
+use throughline_infiniband::mad::MIN_MULTICAST_LID;
 use throughline_infiniband::mad::sa::{McMember, Query, attribute};
 use throughline_infiniband::multicast::Groups;
 use throughline_sample::Guid;
@@ -14,6 +16,62 @@ use throughline_sample::Guid;
 const PORT_COMPONENT: u32 = 1;
 /// Component of an MCMemberRecord: the multicast LID.
 const MLID_COMPONENT: u32 = 3;
+
+/// Queries record by record that one reading may take: 100 groups of 200 ports.
+const QUERIES_MAX: usize = 20_000;
+
+/// All groups with their members, as far as the administrator reports them, and groups without members. Where long
+/// answers can't pass, record by record: for `mlids`, and the one that the broadcast group has. Members are then
+/// queried only within a bound of 20,000 queries.
+///
+/// # Errors
+/// [`SaError`].
+pub fn all_groups(
+    client: &mut Client,
+    key: Key,
+    mlids: &BTreeSet<u16>,
+    ports: &[(u64, Guid)],
+    stop: &AtomicBool,
+) -> Result<Groups, SaError> {
+    let mut ask = |key: Key| match groups(client, key, stop) {
+        Err(SaError::Cut { .. }) => {
+            let mut mlids = mlids.clone();
+            mlids.insert(MIN_MULTICAST_LID);
+            let mlids: Vec<u16> = mlids.into_iter().collect();
+            let key = if mlids.len() * ports.len() > QUERIES_MAX { Key::default() } else { key };
+            groups_of_mlids(client, key, &mlids, ports, stop)
+        }
+        answer => answer,
+    };
+    let mut reported = ask(key);
+    if let Ok(reported) = &mut reported
+        && reported.is_trusted
+    {
+        // Where members are reported, a group without any is left out.
+        if let Ok(groups) = ask(Key::default()) {
+            reported.is_cut |= groups.is_cut;
+            reported.members.extend(groups.members);
+        }
+    }
+    reported
+}
+
+/// Whether the administrator answers with this SM_Key: one small query, so that a wrong key costs no wait for tables.
+///
+/// # Errors
+/// [`SaError`] but for silence.
+pub fn is_trusting(client: &mut Client, key: Key, stop: &AtomicBool) -> Result<bool, SaError> {
+    let usual = client.replace_key(key);
+    let lid = Query::all(attribute::MC_MEMBER).with(MLID_COMPONENT, 36, &MIN_MULTICAST_LID.to_be_bytes());
+    let answer = client.get(&lid, stop);
+    client.replace_key(usual);
+    match answer {
+        // More than one member is an answer, too.
+        Ok(_) | Err(SaError::Refused { .. }) => Ok(true),
+        Err(SaError::Silent { .. }) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
 
 /// All groups with their members, as far as the administrator reports them: first queried with `key`, then, when
 /// that gets no answer, without.
@@ -33,7 +91,7 @@ pub fn groups(client: &mut Client, key: Key, stop: &AtomicBool) -> Result<Groups
 ///
 /// # Errors
 /// [`SaError`].
-pub fn groups_of_mlids(
+fn groups_of_mlids(
     client: &mut Client,
     key: Key,
     mlids: &[u16],

@@ -18,7 +18,6 @@ use throughline_crawler::transport::Class;
 use throughline_daemon::Failure;
 use throughline_infiniband::check::ManagerAnswer;
 use throughline_infiniband::key::Key;
-use throughline_infiniband::mad::MIN_MULTICAST_LID;
 use throughline_infiniband::multicast::Groups;
 use throughline_infiniband::multicast::MulticastTables;
 use throughline_infiniband::names::{NameFile, NameMap};
@@ -220,27 +219,7 @@ impl Source {
         };
         let mut client = super::fabric::administrator(&live.port, live.settings.budget, live.sm_key)?;
         let key = client.member_key();
-        let mut ask = |key: Key| match sa::groups(&mut client, key, stop.flag()) {
-            Err(SaError::Cut { .. }) => {
-                // Record by record, then: for the LIDs that are in use, and the one that the broadcast group has.
-                let mut mlids = tables.mlids();
-                mlids.insert(MIN_MULTICAST_LID);
-                let mlids: Vec<u16> = mlids.into_iter().collect();
-                sa::groups_of_mlids(&mut client, key, &mlids, &topology.end_guids(), stop.flag())
-            }
-            answer => answer,
-        };
-        let mut reported = ask(key);
-        if let Ok(reported) = &mut reported
-            && reported.is_trusted
-        {
-            // Where members are reported, a group without any is left out.
-            if let Ok(groups) = ask(Key::default()) {
-                reported.is_cut |= groups.is_cut;
-                reported.members.extend(groups.members);
-            }
-        }
-        match reported {
+        match sa::all_groups(&mut client, key, &tables.mlids(), &topology.end_guids(), stop.flag()) {
             Ok(groups) => {
                 if groups.is_cut {
                     tracing::warn!(

@@ -86,13 +86,17 @@ impl Watched {
     fn start(store: &Store, prefix: u64) -> Watched {
         let mut scenario = Scenario::new(SMALL.to_net().unwrap());
         scenario.subnet_prefix = prefix;
-        let fabric = SimFabric::start(&scenario).unwrap();
+        Watched::of(store, SimFabric::start(&scenario).unwrap(), 3600)
+    }
+
+    /// A crawler of a fabric, with seconds from one whole walk to the next.
+    fn of(store: &Store, fabric: SimFabric, interval: u32) -> Watched {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(CRAWLER);
         command.arg("--transport").arg(fabric.via().to_string()).current_dir(folder.path());
         let configuration = format!(
             "[http]\nlisten = '127.0.0.1:0'\n[delivery]\ncollector = 'http://{}'\n[sweep]\n\
-             interval_seconds = 0.25\n[discovery]\ninterval_seconds = 3600\nlight_interval_seconds = 0.25\n",
+             interval_seconds = 0.25\n[discovery]\ninterval_seconds = {interval}\nlight_interval_seconds = 0.25\n",
             store.collector
         );
         let daemon = Daemon::spawn(command, &configuration, "state".into());
@@ -279,4 +283,43 @@ async fn two_subnets_with_the_same_guids_are_two() {
     assert_eq!(store.number(IN_SUBNET, &[&prefixes[0]]).await, nodes);
     store.until("one node less", IN_SUBNET, &[&prefixes[1]], nodes - 1).await;
     assert_ranges(&store).await;
+}
+
+/// Members of a group with this MLID now; -1 where they are not known, -2 without the group.
+const MEMBERS: &str = "SELECT coalesce((SELECT coalesce(member_count, -1)::bigint FROM ib_multicast_group \
+    WHERE mlid = $1 AND valid_to IS NULL), -2)";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn multicast_groups_are_stored_with_their_members() {
+    let store = Store::start().await;
+    let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
+    let [a, b, c] = [3, 20, 7].map(FatTree::host_description);
+    let group = |members: &str| format!("group ff12401bffff000000000000000000fb 0xC005 {members}");
+    fabric.control(&group(&format!("\"{a}\" \"{b}\""))).unwrap();
+    let watched = Watched::of(&store, fabric, 1);
+    store.until("all hosts", MEMBERS, &[&0xC000], SMALL.hosts as i64).await;
+    store.until("two members", MEMBERS, &[&0xC005], 2).await;
+    const NAMED: &str = "SELECT count(*) FROM ib_multicast_group g JOIN subnet s ON s.id = g.subnet_id \
+        WHERE s.prefix = $1 AND (mgid, name, pkey, mtu_bytes) IN \
+        (('ff12:401b:ffff::ffff:ffff', 'IPoIB broadcast', 65535, 4096), \
+         ('ff12:401b:ffff::fb', 'IPoIB 224.0.0.251 mDNS', 65535, 4096)) AND valid_to IS NULL";
+    let prefix = format!("{:#018x}", PREFIXES[0]);
+    assert_eq!(store.number(NAMED, &[&prefix]).await, 2);
+    const HAS: &str =
+        "SELECT count(*) FROM ib_multicast_group WHERE mlid = $1 AND members ? $2 AND valid_to IS NULL";
+    let guid = |number: usize| FatTree::host_port_guid(number).to_string();
+    assert_eq!(store.number(HAS, &[&0xC005, &guid(20)]).await, 1);
+
+    // Others join; the former members stay in the history.
+    watched.fabric.control(&group(&format!("\"{a}\" \"{c}\""))).unwrap();
+    const IS_NEW: &str = "SELECT count(*) FROM ib_multicast_group n JOIN ib_multicast_group o USING (subnet_id, mgid) \
+        WHERE n.members ? $1 AND n.valid_to IS NULL AND o.members ? $2 AND o.valid_to = n.valid_from";
+    store.until("another member", IS_NEW, &[&guid(7), &guid(20)], 1).await;
+
+    // Who does not know the SM_Key gets groups without members, and that is counted.
+    watched.fabric.control("sm-key 0x77").unwrap();
+    store.until("members unknown", MEMBERS, &[&0xC005], -1).await;
+    let page = watched.daemon.metrics();
+    let reason = "throughline_unread_multicast_groups_total{source=\"members_not_reported\"}";
+    assert!(page.lines().any(|line| line.starts_with(reason)), "{page}");
 }

@@ -207,3 +207,11 @@ pub const fn rate_name(code: u8) -> Option<&'static str> {
         _ => return None,
     })
 }
+
+/// Bytes per second of a rate as coded: of the signal, as [`rate_name`] has it, so that 8b/10b's fifth is not taken off.
+#[must_use]
+pub fn rate_bytes_per_second(code: u8) -> Option<u64> {
+    // At most 1,200 Gb/s: exact.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    rate_name(code)?.parse::<f64>().ok().map(|gigabits| (gigabits * 1e9 / 8.0) as u64)
+}

@@ -1,6 +1,6 @@
 //! Groups and trees for readers: a table of groups, one group drawn, JSON.
 
-use super::{Group, Tree, TreeLink, mtu_bytes, rate_name};
+use super::{Group, Tree, TreeLink, mtu_bytes, purpose, rate_name};
 use crate::topology::{NodeIndex, PortEnd, Topology, aligned, label};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ fn gid(group: u128) -> String {
 /// All groups as a table.
 #[must_use]
 pub fn groups_table(topology: &Topology, groups: &[Group]) -> String {
-    let head = ["MLID", "MGID", "P_KEY", "MTU", "RATE", "SL", "MEMBERS", "SWITCHES", "HOSTS", "STATE"];
+    let head = ["MLID", "MGID", "P_KEY", "MTU", "RATE", "SL", "MEMBERS", "SWITCHES", "HOSTS", "STATE", "FOR"];
     let mut rows = vec![head.map(str::to_owned)];
     let dash = || "-".to_owned();
     for group in groups {
@@ -30,6 +30,7 @@ pub fn groups_table(topology: &Topology, groups: &[Group]) -> String {
             group.tree.switches.len().to_string(),
             group.tree.hosts.len().to_string(),
             state(topology, group),
+            record.and_then(|record| purpose(record.group)).unwrap_or_else(dash),
         ]);
     }
     let plural = if groups.len() == 1 { "" } else { "s" };
@@ -90,6 +91,9 @@ pub fn group_text(topology: &Topology, group: &Group) -> String {
             rate_name(record.rate).unwrap_or("?"),
             record.service_level
         );
+        if let Some(name) = purpose(record.group) {
+            let _ = write!(text, "\n{name}");
+        }
     }
     text.push('\n');
     match &group.members {
@@ -166,7 +170,8 @@ fn key(end: PortEnd) -> (NodeIndex, u8) {
     (end.node, end.port)
 }
 
-/// One group as JSON: `mlid`, `group` (`mgid`, `pkey`, `qkey`, `mtu_bytes`, `rate_gbps`, `sl`, `scope`, or `null`),
+/// One group as JSON: `mlid`, `group` (`mgid`, `pkey`, `qkey`, `mtu_bytes`, `rate_gbps`, `sl`, `scope`, `name`, or
+/// `null`),
 /// `members` (`[{port_guid, guid, name, state, proxy}]`, `null` where they are not reported), `tree` (`switches`,
 /// `links`, `hosts`, `parts`, `circles`, `one_way`, `nowhere`), `missed`, `strangers`, `ok`.
 #[must_use]
@@ -187,7 +192,7 @@ pub fn group_document(topology: &Topology, group: &Group) -> Value {
         json!({
             "mgid": gid(record.group), "pkey": record.pkey, "qkey": record.queue_key,
             "mtu_bytes": mtu_bytes(record.mtu), "rate_gbps": rate_name(record.rate),
-            "sl": record.service_level, "scope": record.scope,
+            "sl": record.service_level, "scope": record.scope, "name": purpose(record.group),
         })
     });
     let strangers: Vec<Value> =

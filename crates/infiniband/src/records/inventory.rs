@@ -11,7 +11,7 @@ use throughline_sample::wire::{
 use throughline_sample::{Guid, Message};
 
 /// Encoded inventory above which a further entry is begun; one node more adds at most 70 kB.
-const INVENTORY_BYTES: usize = 1 << 20;
+pub(super) const INVENTORY_BYTES: usize = 1 << 20;
 
 /// Most ports of a kept topology, 160 MB in memory: the 49,151 nodes that a subnet has LIDs for have a tenth.
 const SNAPSHOT_PORTS_MAX: usize = 1 << 20;

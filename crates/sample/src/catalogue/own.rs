@@ -80,6 +80,7 @@ metrics! { ALL, SelfStats:
     1222 RETAINED_TOPOLOGIES "retained_topologies" Counter Count Wraps(63), "Discoveries that did not replace the topology in use, because they failed, were truncated or lost most of the fabric at once; the reason stands in the place of the source.", "counted by the daemon";
     1223 REJECTED_REPLIES "rejected_replies" Counter Count Wraps(63), "Replies of the fabric that can't be true or contradict others, and are not believed; the reason stands in the place of the source.", "counted by the daemon";
     1224 DEVICE_REOPENS "device_reopens" Counter Count Wraps(63), "Times that this part opened the crawler's device again after it had ceased to work.", "counted by the daemon";
+    1225 UNREAD_GROUPS "unread_multicast_groups" Counter Count Wraps(63), "Readings of multicast groups that brought nothing, and groups that were read without their members or not recorded; the reason stands in the place of the source.", "counted by the daemon";
     984 SHARE_WINDOWS "link_share_windows" Counter Count Wraps(63), "Windows of 10 s for which shares of links were made.", "counted by the daemon";
     985 LATE_SHARE_WINDOWS "late_link_share_windows" Counter Count Wraps(63), "Windows whose shares of links were made again because counters or traffic arrived late.", "counted by the daemon";
     986 SHARES_LAG_SECONDS "link_share_lag_seconds" Gauge Seconds Wraps(63), "How long ago the last window ended for which shares of links were made; less than a minute unless there is much to make up for.", "asked from the database";

@@ -11,19 +11,20 @@ use tokio_postgres::Transaction;
 use super::job_facts::{CommKey, INSERT_SETTINGS, SettingKey, UPSERT_COMMS, comm_row, setting_row};
 use super::jobs::Jobs;
 use super::keys::{Keys, small};
+use super::multicast_groups::MulticastGroups;
 use super::rows::{newest_time, now_nanoseconds};
 use super::{Failed, failed};
 
 /// 2001-09-09, in nanoseconds: a generation above it is a time.
-const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
+pub(super) const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
 
 /// A table of rows with validity ranges.
-struct Versioned {
-    table: &'static str,
+pub(super) struct Versioned {
+    pub table: &'static str,
     /// Columns that identify the thing, with their types.
-    key: &'static [(&'static str, &'static str)],
+    pub key: &'static [(&'static str, &'static str)],
     /// Columns that may change, with their types.
-    attributes: &'static [(&'static str, &'static str)],
+    pub attributes: &'static [(&'static str, &'static str)],
 }
 
 const NODE: Versioned = Versioned {
@@ -120,6 +121,7 @@ pub(super) struct Inventory {
     ib_ports: BTreeMap<i32, Value>,
     tables: BTreeMap<i32, (String, Vec<u8>)>,
     multicast: BTreeMap<i32, Value>,
+    multicast_groups: MulticastGroups,
     marks: Vec<Mark>,
 }
 
@@ -170,6 +172,7 @@ impl Inventory {
             let id = keys.ib_node(batch.subnet_prefix, table.guid)?;
             self.multicast.insert(id, multicast_row(id, table, batch_time));
         }
+        self.multicast_groups.add(batch, keys)?;
         for mark in &batch.ib_topology_marks {
             self.marks.push(Mark {
                 subnet: keys.subnet(batch.subnet_prefix)?,
@@ -238,6 +241,7 @@ impl Inventory {
         }
         apply_tables(transaction, self.tables).await?;
         IB_MFT.apply(transaction, self.multicast.into_values().collect()).await?;
+        self.multicast_groups.apply(transaction).await?;
         for mark in self.marks {
             mark.finish(transaction).await?;
         }
@@ -266,7 +270,7 @@ impl Mark {
 
 impl Versioned {
     /// Ends and begins rows for what is new or changed, and gives back which rows those were.
-    async fn apply(
+    pub async fn apply(
         &self,
         transaction: &Transaction<'_>,
         mut rows: Vec<Value>,
@@ -302,9 +306,9 @@ impl Versioned {
         };
         let typed: Vec<String> =
             key.iter().chain(*attributes).map(|(name, kind)| format!("{name} {kind}")).collect();
-        // Of a fabric's node the generation is noted apart: with each discovery it is another.
+        // Of these the generation is noted apart: with each discovery it is another.
         let (generation, more, more_of_stage) = match *table {
-            "ib_node" => (", generation bigint", ", generation", ", s.generation"),
+            "ib_node" | "ib_multicast_group" => (", generation bigint", ", generation", ", s.generation"),
             _ => ("", "", ""),
         };
         let columns = format!("({}{generation}, at timestamptz)", typed.join(", "));

@@ -159,7 +159,8 @@ impl Keys {
             self.note_ib_node(prefix, guid, missing);
         }
         let is_crawled = batch.node.is_empty() && prefix != 0 || !batch.ib_topology_marks.is_empty();
-        if is_crawled && !self.subnets.contains_key(&prefix) {
+        let has_groups = !batch.ib_multicast_groups.is_empty() || !batch.ib_multicast_marks.is_empty();
+        if (is_crawled || has_groups) && !self.subnets.contains_key(&prefix) {
             missing.subnets.insert(prefix);
         }
         for sample in &batch.host_ports {

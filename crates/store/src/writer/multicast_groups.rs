@@ -1,0 +1,120 @@
+//! Multicast groups with validity ranges: a group's record holds all of its members, and a complete reading of a
+//! subnet ends the groups that it did not find.
+
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
+
+use serde_json::{Map, Value, json};
+use throughline_sample::wire::{Batch, IbMulticastGroup};
+use throughline_sample::{Guid, to_rfc3339};
+use tokio_postgres::Transaction;
+
+use super::inventory::{EARLIEST_TIME, Versioned, execute};
+use super::keys::Keys;
+use super::rows::{newest_time, now_nanoseconds};
+use super::{Failed, failed};
+
+const GROUP: Versioned = Versioned {
+    table: "ib_multicast_group",
+    key: &[("subnet_id", "integer"), ("mgid", "text")],
+    attributes: &[
+        ("mlid", "integer"),
+        ("pkey", "integer"),
+        ("mtu_bytes", "integer"),
+        ("rate_bytes_per_second", "bigint"),
+        ("service_level", "integer"),
+        ("name", "text"),
+        ("member_count", "integer"),
+        ("members", "jsonb"),
+    ],
+};
+
+const UPDATE_GENERATIONS: &str = "
+UPDATE ib_multicast_group g SET generation = s.generation
+FROM jsonb_to_recordset($1) AS s(subnet_id integer, mgid text, generation bigint)
+WHERE g.subnet_id = s.subnet_id AND g.mgid = s.mgid AND g.valid_to IS NULL AND g.generation < s.generation";
+
+/// Ends groups that a complete reading ($1 subnet, $2 generation, $3 time, $4 how many groups it has) did not find. Where
+/// fewer of it have arrived, a batch was lost, and it is not known what is gone.
+const END_GROUPS: &str = "
+UPDATE ib_multicast_group SET valid_to = greatest($3::text::timestamptz, valid_from)
+WHERE subnet_id = $1 AND valid_to IS NULL AND generation < $2
+AND (SELECT count(*) FROM ib_multicast_group WHERE subnet_id = $1 AND generation = $2 AND valid_to IS NULL) >= $4";
+
+/// A complete reading of one subnet.
+struct Mark {
+    subnet: i32,
+    generation: i64,
+    at: String,
+    groups: i64,
+}
+
+/// Groups of some batches, the newest record of each.
+#[derive(Default)]
+pub(super) struct MulticastGroups {
+    groups: BTreeMap<(i32, String), Value>,
+    marks: Vec<Mark>,
+}
+
+impl MulticastGroups {
+    /// Adds a batch's groups.
+    pub fn add(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        if batch.ib_multicast_groups.is_empty() && batch.ib_multicast_marks.is_empty() {
+            return Ok(());
+        }
+        let subnet = keys.subnet(batch.subnet_prefix)?;
+        let batch_time = newest_time(batch).unwrap_or_else(now_nanoseconds);
+        let time =
+            |generation: i64| to_rfc3339(if generation > EARLIEST_TIME { generation } else { batch_time });
+        for group in &batch.ib_multicast_groups {
+            let (mgid, row) = row(subnet, group, &time(group.generation))?;
+            self.groups.insert((subnet, mgid), row);
+        }
+        self.marks.extend(batch.ib_multicast_marks.iter().map(|mark| Mark {
+            subnet,
+            generation: mark.generation,
+            at: time(mark.generation),
+            groups: i64::from(mark.groups),
+        }));
+        Ok(())
+    }
+
+    /// Brings the table up to date.
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+        let what = "generations of multicast groups";
+        execute(transaction, what, UPDATE_GENERATIONS, generations(&self.groups)).await?;
+        GROUP.apply(transaction, self.groups.into_values().collect()).await?;
+        for Mark { subnet, generation, at, groups } in self.marks {
+            transaction
+                .execute(END_GROUPS, &[&subnet, &generation, &at, &groups])
+                .await
+                .map_err(failed("inventory: multicast groups that are gone"))?;
+        }
+        Ok(())
+    }
+}
+
+/// Rows without their members.
+fn generations(groups: &BTreeMap<(i32, String), Value>) -> BTreeMap<&(i32, String), Value> {
+    let generation = |((subnet, mgid), row): &(&(i32, String), &Value)| json!({"subnet_id": subnet, "mgid": mgid, "generation": row["generation"]});
+    groups.iter().map(|group| (group.0, generation(&group))).collect()
+}
+
+/// A group's MGID as an IPv6 address, and its row.
+fn row(subnet: i32, group: &IbMulticastGroup, at: &str) -> Result<(String, Value), String> {
+    let bytes: [u8; 16] =
+        group.mgid.as_slice().try_into().map_err(|_| format!("a MGID of {} bytes", group.mgid.len()))?;
+    let mgid = Ipv6Addr::from(bytes).to_string();
+    let has_all = group.member_count.is_some_and(|count| count as usize == group.members.len());
+    let members: Option<Map<String, Value>> = has_all.then(|| {
+        let member = |guid: u64, state: u32| (Guid(guid).to_string(), json!(state));
+        group.members.iter().map(|listed| member(listed.port_guid, listed.join_state)).collect()
+    });
+    let row = json!({
+        "subnet_id": subnet, "mgid": mgid, "mlid": group.mlid, "pkey": group.pkey, "mtu_bytes": group.mtu_bytes,
+        "rate_bytes_per_second": group.rate_bytes_per_second, "service_level": group.service_level,
+        "name": (!group.name.is_empty()).then_some(&group.name), "member_count": group.member_count,
+        "members": members, "generation": group.generation, "at": at,
+    });
+    Ok((mgid, row))
+}
