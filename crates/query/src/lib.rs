@@ -7,6 +7,7 @@
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
 //! * [`job_rates`], [`trace`]: what running jobs do now, and traced calls and messages.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
+//! * [`multicast`]: multicast groups, members, and packets that ports counted.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
 //! * [`recent`]: what was stored in the last seconds.
@@ -29,6 +30,7 @@ pub mod jobs;
 pub mod link_shares;
 pub mod links;
 pub mod load;
+pub mod multicast;
 pub mod nodes;
 mod pool;
 pub mod rates;

@@ -8,6 +8,12 @@ pub const PACKET_HEADER_BYTES: u64 = 24;
 /// An acknowledgement, bytes: a packet without payload, with AETH (4).
 pub const ACKNOWLEDGEMENT_BYTES: u64 = PACKET_HEADER_BYTES + 4;
 
+/// Headers of a multicast packet, bytes: it is an unreliable datagram with LRH (8), GRH (40), BTH (12), DETH (8) and ICRC (4)
+/// (IBTA volume 1, 9.8.3 and 8.1: multicast has a GRH always).
+pub const MULTICAST_HEADER_BYTES: u64 = 72;
+/// The largest MTU, bytes (IBTA volume 1, 14.2.5.6): what a packet's payload has at most.
+pub const LARGEST_MTU_BYTES: u64 = 4096;
+
 /// Bytes that a port counts for `bytes` of payload in `messages` messages, at an MTU of `mtu` bytes.
 ///
 /// Messages are taken to be of equal size; an empty message is one packet without payload.

@@ -1,27 +1,37 @@
-//! `/fabric/{subnet}/groups`: multicast groups by their LID, and the tree of one to be laid over the map.
+//! `/fabric/{subnet}/groups`: multicast groups by their LID with names and packets a second; members of one, its tree, and
+//! what ports counted on it.
 
 use super::super::request::ApiRequest;
 use super::super::{Api, answer};
+use super::group_traffic::{GroupRate, TreeQuery, TreeTraffic, group_rates};
 use super::subnet;
 use super::topology::Topology;
+use super::trees::{Reach, Trees};
 use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use throughline_query::links::{MulticastTable, multicast};
+use throughline_query::links::multicast as tables;
+use throughline_query::load::Window;
+use throughline_query::multicast::{self, Group, Member};
+use throughline_query::time::{self, At};
+use tokio_postgres::Client;
 
 /// LIDs of multicast groups (IBTA 4.1.3).
 const MLIDS: std::ops::RangeInclusive<u16> = 0xC000..=0xFFFE;
-
-/// What a port's entry stands for that is the switch itself.
-const OWN_PORT: u8 = 0;
+/// Join states that are sent to (IBTA 15.2.5.17): full members and non-members.
+const RECEIVES: i32 = 0b0011;
+/// Window unless the request has another, seconds: a port that carries little has a row a minute.
+const WINDOW_SECONDS: f64 = 60.0;
+const WINDOW_SECONDS_MAX: f64 = 86_400.0;
 
 #[derive(Serialize)]
 struct Groups {
     subnet: String,
     topology: String,
+    window_seconds: f64,
     groups: Vec<GroupResponse>,
 }
 
@@ -31,45 +41,86 @@ struct GroupResponse {
     switches: usize,
     adapters: usize,
     links: usize,
+    packets_per_second: Option<f64>,
+    packets_kind: Option<&'static str>,
+    known: Vec<Known>,
+}
+
+/// A group as the subnet administrator reported it.
+#[derive(Serialize)]
+struct Known {
+    mgid: String,
+    name: Option<String>,
+    pkey: i32,
+    mtu_bytes: Option<i32>,
+    rate_bytes_per_second: Option<i64>,
+    service_level: i32,
+    members: Option<i32>,
+    is_listed: bool,
 }
 
 #[derive(Serialize)]
 struct Tree {
     subnet: String,
     topology: String,
+    at_ms: i64,
+    window_seconds: f64,
     mlid: u16,
+    known: Vec<Known>,
+    members: Vec<MemberResponse>,
     nodes: Vec<usize>,
+    parts: usize,
     links: Links,
+    /// `None` where the tree is too large.
+    traffic: Option<TreeTraffic>,
 }
 
-/// Links that carry it, and which of their ends send it.
+#[derive(Serialize)]
+struct MemberResponse {
+    mgid: String,
+    port_guid: String,
+    node: Option<usize>,
+    port: Option<i32>,
+    name: Option<String>,
+    host: Option<String>,
+    state: &'static str,
+    is_reached: Option<bool>,
+}
+
+/// Links that carry it, from the root down, and which of their ends send it.
 #[derive(Default, Serialize)]
 struct Links {
     link: Vec<usize>,
     ab: Vec<bool>,
     ba: Vec<bool>,
+    depth: Vec<usize>,
+    is_a_above: Vec<bool>,
 }
 
-/// What one group's entries reach: links with the ends that send to them, and nodes that are no switches.
-#[derive(Default)]
-struct Reach {
-    switches: usize,
-    links: BTreeMap<usize, [bool; 2]>,
-    adapters: Vec<usize>,
+/// What both requests begin with.
+struct Read {
+    subnet: String,
+    subnet_id: i32,
+    topology: Arc<Topology>,
+    trees: Trees,
+    groups: Vec<Group>,
+    window: Window,
 }
 
 /// `GET /fabric/{subnet}/groups`.
 pub async fn groups(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
-    let (subnet, topology, tables) = read(&api, &request).await?;
-    let reaches = reaches(&topology, &tables);
-    let response = |(mlid, reach): (u16, Reach)| GroupResponse {
-        mlid,
-        switches: reach.switches,
-        adapters: reach.adapters.len(),
-        links: reach.links.len(),
-    };
-    let groups = reaches.into_iter().map(response).collect();
-    answer::json(&Groups { subnet, topology: topology.version.clone(), groups }, &request.headers)
+    let (at, seconds) = parameters(&request)?;
+    let (read, rates) = api
+        .query(async |client| {
+            let read = Read::new(&api, client, &request, at, seconds).await?;
+            let rates = group_rates(client, &read.topology, &read.trees, &read.window).await?;
+            Ok((read, rates))
+        })
+        .await?;
+    let groups = read.mlids().into_iter().map(|mlid| read.listed(mlid, &rates)).collect();
+    let Read { subnet, topology, window, .. } = read;
+    let topology = topology.version.clone();
+    answer::json(&Groups { subnet, topology, window_seconds: window.seconds, groups }, &request.headers)
 }
 
 /// `GET /fabric/{subnet}/groups/{mlid}`.
@@ -83,55 +134,158 @@ pub async fn group(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
         let message = format!("{text} is no multicast LID");
         return Err(ApiError::parameter("mlid", message, "give one from 0xc000 to 0xfffe"));
     };
-    let (subnet, topology, tables) = read(&api, &request).await?;
-    let Some(mut reach) = reaches(&topology, &tables).remove(&mlid) else {
-        let remedy = format!("/api/v1/fabric/{subnet}/groups lists those that switches forward");
-        return Err(ApiError::not_found(format!("no group {mlid:#x} at this time"), &remedy));
-    };
-    reach.adapters.sort_unstable();
-    let mut links = Links::default();
-    for (link, [ab, ba]) in reach.links {
-        links.link.push(link);
-        links.ab.push(ab);
-        links.ba.push(ba);
-    }
-    let topology = topology.version.clone();
-    answer::json(&Tree { subnet, topology, mlid, nodes: reach.adapters, links }, &request.headers)
+    let (at, seconds) = parameters(&request)?;
+    let tree = api
+        .query(async |client| {
+            let mut read = Read::new(&api, client, &request, at, seconds).await?;
+            if !read.mlids().contains(&mlid) {
+                let remedy = format!("/api/v1/fabric/{}/groups lists those that there are", read.subnet);
+                return Err(ApiError::not_found(format!("no group {mlid:#x} at this time"), &remedy));
+            }
+            // A group of one member may need no entry anywhere.
+            read.trees.by_mlid.entry(mlid).or_default();
+            let members = multicast::members(client, read.subnet_id, mlid, at).await?;
+            read.tree(client, mlid, &members).await
+        })
+        .await?;
+    answer::json(&tree, &request.headers)
 }
 
-/// The subnet's prefix, topology and tables at the time that is requested.
-async fn read(
-    api: &Api,
-    request: &ApiRequest,
-) -> Result<(String, Arc<Topology>, HashMap<i32, MulticastTable>), ApiError> {
+fn parameters(request: &ApiRequest) -> Result<(At, f64), ApiError> {
     let at = request.at()?;
+    let seconds = request.number("window", WINDOW_SECONDS, 1.0, WINDOW_SECONDS_MAX)?;
     request.done()?;
-    api.query(async |client| {
+    Ok((at, seconds))
+}
+
+impl Read {
+    /// The subnet's topology, tables and groups at the time that is requested.
+    async fn new(
+        api: &Api,
+        client: &Client,
+        request: &ApiRequest,
+        at: At,
+        seconds: f64,
+    ) -> Result<Read, ApiError> {
         let subnet = subnet(client, request.path("subnet")).await?;
         let topology = api.topology(client, &subnet, at).await?;
-        let tables = multicast(client, subnet.id, at).await?;
-        Ok((subnet.prefix, topology, tables))
-    })
-    .await
-}
+        let tables = tables(client, subnet.id, at).await?;
+        let groups = multicast::groups(client, subnet.id, at).await?;
+        let (is_latest, time) = match at {
+            At::Time(time) => (false, time),
+            At::Latest => (true, time::now(client).await?),
+        };
+        let trees = Trees::new(&topology, &tables);
+        let window = Window { at: time, is_latest, seconds };
+        Ok(Read { subnet: subnet.prefix, subnet_id: subnet.id, topology, trees, groups, window })
+    }
 
-/// All groups that have an entry anywhere.
-fn reaches(topology: &Topology, tables: &HashMap<i32, MulticastTable>) -> BTreeMap<u16, Reach> {
-    let mut all: BTreeMap<u16, Reach> = BTreeMap::new();
-    for (switch, table) in tables {
-        let Some(place) = topology.place_of.get(switch) else { continue };
-        for (mlid, ports) in table {
-            let reach = all.entry(*mlid).or_default();
-            reach.switches += 1;
-            for port in ports.iter().filter(|port| **port != OWN_PORT) {
-                let Some((link, is_a)) = topology.link_at.get(&(*place, i32::from(*port))) else { continue };
-                reach.links.entry(*link).or_default()[usize::from(!is_a)] = true;
-                let other = topology.ends[*link][usize::from(*is_a)].node;
-                if topology.kind(other) != "switch" {
-                    reach.adapters.push(other);
-                }
-            }
+    /// LIDs that switches forward, and those of groups.
+    fn mlids(&self) -> BTreeSet<u16> {
+        self.trees.by_mlid.keys().copied().chain(self.groups.iter().map(|group| group.mlid)).collect()
+    }
+
+    fn known(&self, mlid: u16) -> Vec<Known> {
+        let known = |group: &Group| Known {
+            mgid: group.mgid.clone(),
+            name: group.name.clone(),
+            pkey: group.pkey,
+            mtu_bytes: group.mtu_bytes,
+            rate_bytes_per_second: group.rate_bytes_per_second,
+            service_level: group.service_level,
+            members: group.member_count,
+            is_listed: group.is_listed,
+        };
+        self.groups.iter().filter(|group| group.mlid == mlid).map(known).collect()
+    }
+
+    fn listed(&self, mlid: u16, rates: &HashMap<u16, GroupRate>) -> GroupResponse {
+        let reach = self.trees.by_mlid.get(&mlid);
+        let rate = rates.get(&mlid);
+        GroupResponse {
+            mlid,
+            switches: reach.map_or(0, |reach| reach.switches.len()),
+            adapters: reach.map_or(0, |reach| reach.adapters.len()),
+            links: reach.map_or(0, |reach| reach.links.len()),
+            packets_per_second: rate.map(|rate| rate.0),
+            packets_kind: rate.map(|rate| rate.1),
+            known: self.known(mlid),
         }
     }
-    all
+
+    /// The largest MTU of each LID's groups, where those of all are known.
+    fn mtus(&self) -> BTreeMap<u16, u64> {
+        let mut mtus: BTreeMap<u16, Option<u64>> = BTreeMap::new();
+        for group in &self.groups {
+            let mtu = group.mtu_bytes.and_then(|mtu| u64::try_from(mtu).ok());
+            let known = mtus.entry(group.mlid).or_insert(mtu);
+            *known = known.zip(mtu).map(|(one, other)| one.max(other));
+        }
+        mtus.into_iter().filter_map(|(mlid, mtu)| Some((mlid, mtu?))).collect()
+    }
+
+    async fn tree(&self, client: &Client, mlid: u16, members: &[Member]) -> Result<Tree, ApiError> {
+        let Read { topology, trees, window, .. } = self;
+        let reach = &trees.by_mlid[&mlid];
+        let (branches, parts) = reach.walk(topology);
+        let mut links = Links::default();
+        for branch in branches {
+            let [ab, ba] = reach.links[&branch.link];
+            links.link.push(branch.link);
+            links.ab.push(ab);
+            links.ba.push(ba);
+            links.depth.push(branch.depth);
+            links.is_a_above.push(branch.is_a_above);
+        }
+        let query = TreeQuery { topology, trees, reach, links: &links.link, mtus: &self.mtus() };
+        let traffic = query.read(client, window).await?;
+        let members = members.iter().map(|member| self.member(reach, member, members.len())).collect();
+        let nodes: BTreeSet<usize> = reach.adapters.iter().map(|(node, _)| *node).collect();
+        Ok(Tree {
+            subnet: self.subnet.clone(),
+            topology: topology.version.clone(),
+            at_ms: window.at,
+            window_seconds: window.seconds,
+            mlid,
+            known: self.known(mlid),
+            members,
+            nodes: nodes.into_iter().collect(),
+            parts,
+            links,
+            traffic,
+        })
+    }
+
+    fn member(&self, reach: &Reach, member: &Member, count: usize) -> MemberResponse {
+        let columns = &self.topology.columns.nodes;
+        let node = member.port.and_then(|(node, _)| self.topology.place_of.get(&node).copied());
+        let is_switch = node.is_some_and(|node| self.topology.kind(node) == "switch");
+        // All ports of a switch have the GUID of its port 0, which is the member.
+        let port = member.port.map(|(_, port)| if is_switch { 0 } else { port });
+        let end = node.zip(port);
+        let is_reached =
+            end.is_some_and(|end| reach.adapters.contains(&end) || is_switch && reach.own.contains(&end.0));
+        // One member alone needs no tree, and who only sends is not sent to.
+        let needs_tree = member.join_state & RECEIVES != 0 && count > 1;
+        MemberResponse {
+            mgid: member.mgid.clone(),
+            port_guid: member.port_guid.clone(),
+            node,
+            port,
+            name: node.map(|node| columns.name[node].clone()),
+            host: node.and_then(|node| columns.host[node].clone()),
+            state: state_name(member.join_state),
+            is_reached: needs_tree.then_some(is_reached),
+        }
+    }
+}
+
+/// A join state's name, as `throughline-fabric groups` has it.
+const fn state_name(state: i32) -> &'static str {
+    match state {
+        state if state & 1 != 0 => "full",
+        state if state & 2 != 0 => "non-member",
+        state if state & 4 != 0 => "send-only",
+        _ => "unknown",
+    }
 }

@@ -2,6 +2,7 @@
 //! multicast group over the map.
 
 mod group;
+mod group_traffic;
 mod link;
 mod link_names;
 mod load;
@@ -10,6 +11,7 @@ mod routes;
 mod shape;
 mod shares;
 pub mod topology;
+mod trees;
 
 pub use group::{group, groups};
 pub use link::link;

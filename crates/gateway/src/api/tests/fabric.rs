@@ -3,7 +3,6 @@
 use super::seed::{self, LEAF_1, LEAF_2, N2, N10, Port, SPEED, SPINE, START_MS, SUBNET};
 use super::*;
 use serde_json::json;
-use throughline_sample::wire::{Batch, IbMulticastEntry, IbMulticastTable};
 
 fn port(guid: u64, port: u32, sent: u64, received: u64) -> Port {
     Port { guid, port, sent, received, waited: 0, errors: 0 }
@@ -101,7 +100,7 @@ async fn the_past_is_shown_as_it_was_and_the_version_follows_the_changes() {
 }
 
 /// The place of a link in the columns, and whether `a` is the end that is named.
-fn link(topology: &Value, guid: u64, port: u32) -> (usize, bool) {
+pub fn link(topology: &Value, guid: u64, port: u32) -> (usize, bool) {
     let end = |a: &str, port_a: &str| {
         let (nodes, ports) =
             (topology["links"][a].as_array().unwrap(), topology["links"][port_a].as_array().unwrap());
@@ -195,61 +194,6 @@ async fn a_counter_that_was_cleared_makes_no_rate_across() {
     };
     assert_eq!(share(20).await, json!(0.1), "only what came after");
     assert_eq!(share(10).await, json!(null), "a first row tells no rate");
-}
-
-/// The multicast tables of the switches as a walk at `seconds` read them: two groups, of which the second is only on
-/// one leaf and later gone.
-fn multicast(seconds: i64, with_second: bool) -> Batch {
-    let entry = |mlid: u32, ports: &[u8]| IbMulticastEntry { mlid, ports: ports.to_vec() };
-    let table = |guid: u64, mut entries: Vec<IbMulticastEntry>, second: &[u8]| {
-        if with_second && !second.is_empty() {
-            entries.push(entry(0xC001, second));
-        }
-        IbMulticastTable { generation: seed::at(seconds), guid, entries }
-    };
-    let tables = vec![
-        table(LEAF_1, vec![entry(0xC000, &[1, 3])], &[1, 2]),
-        table(LEAF_2, vec![entry(0xC000, &[1, 3])], &[]),
-        // Port 0 is the switch itself; port 9 leads nowhere.
-        table(SPINE, vec![entry(0xC000, &[0, 1, 2, 9])], &[]),
-    ];
-    Batch { subnet_prefix: 0xfe80_0000_0000_0000, ib_multicast_tables: tables, ..Batch::default() }
-}
-
-#[tokio::test]
-async fn multicast_groups_and_the_links_that_carry_them() {
-    let database = seed::fabric().await;
-    let batches = vec![Batch::default(), multicast(1, true), multicast(60, false)];
-    seed::write(&database, 1, batches).await;
-    let router = api_on(database);
-    let topology = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
-    let listed = |seconds: i64| format!("/fabric/{SUBNET}/groups?at={}", START_MS + seconds * 1000);
-    let body = get(&router, &listed(30)).await;
-    assert_eq!(body["topology"], topology["version"]);
-    let first = json!({"mlid": 0xC000, "switches": 3, "adapters": 2, "links": 4});
-    let second = json!({"mlid": 0xC001, "switches": 1, "adapters": 2, "links": 2});
-    assert_eq!(body["groups"], json!([first, second]));
-    assert_eq!(get(&router, &listed(61)).await["groups"], json!([first]));
-    assert_eq!(get(&router, &listed(0)).await["groups"], json!([]));
-    let tree = get(&router, &format!("/fabric/{SUBNET}/groups/0xc000")).await;
-    let names = |places: &Value| -> Vec<Value> {
-        let places = places.as_array().unwrap().iter().map(|place| place.as_u64().unwrap() as usize);
-        places.map(|place| topology["nodes"]["name"][place].clone()).collect()
-    };
-    let reached = names(&tree["nodes"]);
-    assert!(reached.len() == 2 && reached.contains(&json!("n2 mlx5_0")), "{reached:?}");
-    // Up and down between leaf and spine both ends send; to a host only the leaf does.
-    for (guid, port, ways) in [(N2, 1, 1), (LEAF_1, 3, 2), (LEAF_2, 3, 2)] {
-        let (place, _) = link(&topology, guid, port);
-        let at = tree["links"]["link"].as_array().unwrap().iter().position(|p| *p == json!(place)).unwrap();
-        let sends = ["ab", "ba"].iter().filter(|way| tree["links"][**way][at] == json!(true)).count();
-        assert_eq!(sends, ways, "{guid:x}.{port}");
-    }
-    assert_eq!(get(&router, &format!("/fabric/{SUBNET}/groups/49152")).await, tree);
-    let gone = refused(&router, &format!("/fabric/{SUBNET}/groups/0xc001")).await;
-    assert!(gone.starts_with("404 not_found: no group 0xc001"), "{gone}");
-    let wrong = refused(&router, &format!("/fabric/{SUBNET}/groups/7")).await;
-    assert!(wrong.starts_with("400 bad_parameter") && wrong.contains("0xc000"), "{wrong}");
 }
 
 #[tokio::test]

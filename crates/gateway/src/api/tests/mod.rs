@@ -3,6 +3,7 @@
 mod contract;
 mod events;
 mod fabric;
+mod groups;
 mod job_parts;
 mod jobs;
 mod link_shares;
