@@ -1,16 +1,16 @@
 //! Queries switches whether they route adaptively, those that are known to be able to report.
 //!
 //! The specification has no such thing. NVIDIA's (Mellanox's) switches answer a vendor attribute; others would
-//! drop it or wait it out, so they are not queried and stay unknown.
+//! drop it or wait it out, so they are not queried and stay unknown. Nobody waits long for an answer.
 
 use crate::engine::{Engine, EngineError};
 use crate::smp_batch::{Missing, SmpGet, get_all};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use throughline_infiniband::mad::NodeKind;
 use throughline_infiniband::mad::attribute;
 use throughline_infiniband::route::{SwitchRouting, VENDOR_MELLANOX};
-use throughline_infiniband::topology::{Node, Topology};
+use throughline_infiniband::topology::{Node, NodeIndex, Topology};
 use throughline_sample::Guid;
 
 /// Device IDs of switches with the attribute: SwitchX, Switch-IB, Switch-IB 2 (as infiniband-diags list them for
@@ -25,23 +25,25 @@ fn has_attribute(node: &Node) -> bool {
     node.kind == NodeKind::Switch && node.vendor_id == VENDOR_MELLANOX && DEVICES.contains(&node.device_id)
 }
 
-/// What each switch says that can report; one SMP a switch. Others are not in the answer.
+/// The switches that can report.
+pub fn reporting(topology: &Topology) -> impl Iterator<Item = NodeIndex> + '_ {
+    topology.nodes.iter().enumerate().filter(|(_, node)| has_attribute(node)).map(|(index, _)| index)
+}
+
+/// What each of these switches says; one SMP a switch. One that does not answer is not in the result.
 ///
 /// # Errors
 /// [`EngineError`].
 pub fn read_routing(
     engine: &mut Engine,
     topology: &Topology,
+    switches: impl Iterator<Item = NodeIndex>,
     stop: &AtomicBool,
-) -> Result<HashMap<Guid, SwitchRouting>, EngineError> {
-    let gets: Vec<SmpGet> = topology
-        .nodes
-        .iter()
-        .enumerate()
-        .filter(|(_, node)| has_attribute(node))
-        .map(|(node, _)| SmpGet { node, attribute: attribute::ADAPTIVE_ROUTING_INFO, modifier: 0 })
-        .collect();
-    let mut found = HashMap::new();
+) -> Result<BTreeMap<Guid, SwitchRouting>, EngineError> {
+    let attribute = attribute::ADAPTIVE_ROUTING_INFO;
+    let gets: Vec<SmpGet> =
+        switches.map(|node| SmpGet { node, attribute, modifier: 0, is_trial: true }).collect();
+    let mut found = BTreeMap::new();
     get_all(engine, topology, &gets, stop, &mut |position, answer| {
         let routing = routing(answer);
         if let (Some(get), Some(routing)) = (gets.get(position), routing) {

@@ -57,6 +57,7 @@ pub fn read_lane_maps(
         node: *node,
         attribute: attribute::SL_TO_VL_MAPPING,
         modifier: u32::from(*in_port) << 8 | u32::from(*out_port),
+        is_trial: false,
     };
     let requests: Vec<SmpGet> = crossings.iter().map(request).collect();
     let mut maps = HashMap::new();

@@ -36,6 +36,7 @@ pub fn read(
                 node: index,
                 attribute: attribute::MULTICAST_FORWARDING_TABLE,
                 modifier: position << POSITION_SHIFT | block,
+                is_trial: false,
             }));
         }
     }

@@ -17,6 +17,8 @@ pub struct SmpGet {
     pub attribute: u16,
     /// Attribute modifier.
     pub modifier: u32,
+    /// Whether the node may well be silent about it: one attempt, and no long wait.
+    pub is_trial: bool,
 }
 
 /// Why there is no answer.
@@ -59,7 +61,8 @@ pub fn get_all(
         let route = || Route::Directed(topology.nodes[get.node].path);
         let node = *known[get.node].get_or_insert_with(|| queue.add_node(route()));
         let query = Query { attribute: get.attribute, modifier: get.modifier, port_select: 0 };
-        queue.push(node, Request::new(query, tag as u64));
+        let tag = tag as u64;
+        queue.push(node, if get.is_trial { Request::trial(query, tag) } else { Request::new(query, tag) });
     }
     engine.run(&mut Answers(done), stop)
 }

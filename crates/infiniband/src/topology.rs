@@ -13,6 +13,7 @@ pub use text::{aligned, label};
 
 use crate::link::{self, Speed, Width};
 use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};
+use crate::route::SwitchRouting;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use throughline_sample::Guid;
@@ -187,6 +188,8 @@ pub struct Topology {
     pub unanswered: BTreeMap<Guid, Unanswered>,
     /// End ports (port 0 of switches) whose LID is another one's: they are not read by it.
     pub disputed: BTreeSet<(Guid, u8)>,
+    /// How switches choose output ports, by node GUID, as they reported last. Those that never did are not in it.
+    pub routing: BTreeMap<Guid, SwitchRouting>,
     /// The bound at which its discovery ended: there is more than this.
     pub truncated: Option<Limit>,
     /// Speed of every link, where something limits all of them below their width and speed.
@@ -218,6 +221,7 @@ impl Topology {
             subnet_prefix,
             unanswered: BTreeMap::new(),
             disputed: BTreeSet::new(),
+            routing: BTreeMap::new(),
             truncated: None,
             assumed_bytes_per_second: None,
             by_guid: nodes.iter().enumerate().map(|(index, node)| (node.guid, index)).collect(),
@@ -254,6 +258,8 @@ impl Topology {
         topology.assumed_bytes_per_second = self.assumed_bytes_per_second;
         topology.unanswered = self.unanswered;
         topology.unanswered.retain(|guid, _| stays(*guid));
+        topology.routing = self.routing;
+        topology.routing.retain(|guid, _| stays(*guid));
         topology.disputed = self.disputed;
         topology.disputed.retain(|(guid, _)| stays(*guid));
         topology

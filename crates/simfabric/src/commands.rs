@@ -28,7 +28,7 @@ pub(crate) fn run(world: &mut World, line: &str, now: u64) -> Result<String, Str
         "latency" | "service" | "queue" | "loss" | "duplicate" | "late" | "busy" => {
             faults(world, &name, &mut words)?;
         }
-        "dead" | "alive" | "pma-dead" | "rename" | "mkey" | "pma" | "redirect" => {
+        "dead" | "alive" | "pma-dead" | "rename" | "mkey" | "adaptive" | "pma" | "redirect" => {
             nodes::node(world, &name, &mut words)?;
         }
         "endless" | "claim" | "honest" => links::lie(world, &name, &mut words)?,

@@ -152,6 +152,8 @@ pub(crate) struct Manners {
     pub m_key: u64,
     pub m_key_protect: u8,
     pub m_key_violations: u16,
+    /// What NVIDIA's attribute for adaptive routing says; `None` where the node does not have it.
+    pub adaptive_routing: Option<bool>,
 }
 
 /// What a performance agent can do (16.1.3.1 and, for the numbers, opensm's ib_types.h).

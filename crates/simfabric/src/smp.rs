@@ -97,6 +97,11 @@ pub(crate) fn get_attribute(
             let number = port_number(node, at.port, modifier & 0xFF)?;
             port_info_extended(node.port(number).map_or(Link::DEFAULT, |port| port.link), data);
         }
+        // AdaptiveRoutingInfo, a vendor's: only whether it is switched on (bit 0 of the first 32).
+        0xFF20 => {
+            let is_on = node.manners.adaptive_routing.filter(|_| node.is_switch());
+            put(data, 31, 1, u64::from(is_on.ok_or(STATUS_BAD_ATTRIBUTE)?));
+        }
         _ => return Err(STATUS_BAD_ATTRIBUTE),
     }
     Ok(())

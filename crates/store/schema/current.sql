@@ -1,4 +1,4 @@
--- The schema of version 28, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 29, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -441,8 +441,12 @@ CREATE TABLE ib_node (
     generation bigint NOT NULL,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
+    -- How a switch chooses output ports, as it reported last: static, by its forwarding table alone; adaptive,
+    -- among several ports by load. NULL where it never reported.
+    routing text,
     PRIMARY KEY (ib_node_id, valid_from),
-    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id)
+    FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
+    CHECK ((routing = ANY (ARRAY['static'::text, 'adaptive'::text])))
 );
 CREATE UNIQUE INDEX ib_node_current ON ib_node (ib_node_id) WHERE (valid_to IS NULL);
 
@@ -471,10 +475,14 @@ CREATE TABLE ib_port (
     remote_port_id integer,
     valid_from timestamptz NOT NULL,
     valid_to timestamptz,
+    -- LID mask control of the port of an adapter or router: it has 2^lmc LIDs from lid on, and a route to each.
+    -- NULL on ports of switches and where it is not reported.
+    lmc integer,
     PRIMARY KEY (port_id, valid_from),
     FOREIGN KEY (ib_node_id) REFERENCES ib_node_key(id),
     FOREIGN KEY (port_id) REFERENCES ib_port_key(id),
-    FOREIGN KEY (remote_port_id) REFERENCES ib_port_key(id)
+    FOREIGN KEY (remote_port_id) REFERENCES ib_port_key(id),
+    CHECK (((lmc >= 0) AND (lmc <= 7)))
 );
 CREATE UNIQUE INDEX ib_port_current ON ib_port (port_id) WHERE (valid_to IS NULL);
 CREATE INDEX ib_port_of_node ON ib_port (ib_node_id) WHERE (valid_to IS NULL);

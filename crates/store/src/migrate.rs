@@ -106,6 +106,11 @@ const MIGRATIONS: &[Migration] = &[
         name: "multicast_groups",
         sql: include_str!("../migrations/V028__multicast_groups.sql"),
     },
+    Migration {
+        version: 29,
+        name: "switch_routing",
+        sql: include_str!("../migrations/V029__switch_routing.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

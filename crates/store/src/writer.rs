@@ -29,6 +29,7 @@ mod rows;
 mod rows_mpi;
 mod rows_trace;
 mod statements;
+mod switch_routing;
 mod work;
 
 use std::borrow::Cow;

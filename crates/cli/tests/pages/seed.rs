@@ -83,6 +83,7 @@ fn node(guid: u64, kind: &str, description: &str, generation: i64) -> IbNodeInfo
             remote_guid: Some(other),
             remote_port: Some(other_port),
             physical_state: "LinkUp".into(),
+            ..IbPortInfo::default()
         })
         .collect();
     IbNodeInfo {
@@ -97,6 +98,7 @@ fn node(guid: u64, kind: &str, description: &str, generation: i64) -> IbNodeInfo
         port_count: u32::try_from(ports.len()).unwrap(),
         ports,
         linear_forwarding_table: if kind == "switch" { forwarding_table(guid) } else { Vec::new() },
+        ..IbNodeInfo::default()
     }
 }
 

@@ -18,6 +18,8 @@ const VALUES_MAX: usize = 512;
 const CELLS_MAX: usize = 1 << 18;
 /// Ports of a node of the fabric.
 const NODE_PORTS_MAX: usize = 256;
+/// LID mask control of a port: three bits (IBTA 14.2.5.6).
+const LMC_MAX: u32 = 7;
 /// Forwarding table: 48 Ki unicast LIDs (IBTA 4.1.1).
 const FORWARDING_MAX: usize = 48 << 10;
 /// Multicast LIDs, 0xC000 to 0xFFFE.
@@ -467,9 +469,11 @@ impl Checked for IbNodeInfo {
         }
         at_most(self.ports.len(), NODE_PORTS_MAX)?;
         at_most(self.linear_forwarding_table.len(), FORWARDING_MAX)?;
+        optional(self.routing.as_deref().unwrap_or_default())?;
         self.ports.iter().try_for_each(|port| {
             number(port.port.max(port.remote_port.unwrap_or(0)), PORT_MAX)?;
             small(port.lid)?;
+            number(port.lmc.unwrap_or_default(), LMC_MAX)?;
             large(port.rate_bytes_per_second)?;
             [&port.state, &port.physical_state, &port.width, &port.speed]
                 .into_iter()

@@ -15,6 +15,7 @@ use super::topology_cache::TopologyCache;
 use super::topology_source::TopologySource;
 use super::trigger::{Trigger, Wanted};
 use super::trust::Trust;
+use crate::adaptive_routing;
 use crate::discover::{self, Discovery, WalkOptions};
 use crate::engine::{Engine, EngineError};
 use crate::events::{FABRIC_CUT_OFF, FABRIC_SEEN, FabricEvent};
@@ -29,7 +30,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use throughline_infiniband::mad::LFT_BLOCK_LIDS;
 use throughline_infiniband::names::NameFile;
-use throughline_infiniband::topology::Topology;
+use throughline_infiniband::topology::{NodeIndex, Topology};
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{FAILED_READS, LIGHT_WALKS, SOURCE_UP, UNREAD_GROUPS, WALK_MADS};
 
@@ -96,6 +97,8 @@ struct DiscoveryThread {
     table_looks: u32,
     /// Nodes that did not answer once.
     doubted: BTreeSet<Guid>,
+    /// Switches that were queried for how they route since the last whole walk.
+    asked_for_routing: BTreeSet<Guid>,
     is_from_sa: bool,
     is_cut_off: bool,
     source: TopologySource,
@@ -118,6 +121,7 @@ impl DiscoveryThread {
             turn: 0,
             table_looks: 0,
             doubted: BTreeSet::new(),
+            asked_for_routing: BTreeSet::new(),
             is_from_sa: false,
             is_cut_off: false,
             source,
@@ -245,7 +249,30 @@ impl DiscoveryThread {
         }
         let tables = how.tables;
         self.take(found, began, is_whole, tables, known.as_deref());
+        // What the walk found is published: the rest may take its time.
+        self.read_routing(engine, is_whole)?;
         if is_whole { self.read_multicast(engine, began) } else { Ok(()) }
+    }
+
+    /// Reads how switches route: of all after a whole walk, then of those that came since; one SMP each. The subnet
+    /// administrator does not know it.
+    fn read_routing(&mut self, engine: &mut Engine, is_whole: bool) -> Result<(), EngineError> {
+        let topology = self.publication.topology().filter(|topology| topology.truncated.is_none());
+        let Some(topology) = topology.filter(|_| !self.is_cut_off && !self.source.is_from_sa()) else {
+            return Ok(());
+        };
+        let asked = &mut self.asked_for_routing;
+        asked.retain(|guid| !is_whole && topology.node_by_guid(*guid).is_some());
+        let new: Vec<NodeIndex> = adaptive_routing::reporting(&topology)
+            .filter(|at| asked.insert(topology.nodes[*at].guid))
+            .collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let stop = self.parts.stop.flag();
+        let found = adaptive_routing::read_routing(engine, &topology, new.into_iter(), stop)?;
+        self.publication.publish_routing(found, self.parts.shared.publisher.clock.now());
+        Ok(())
     }
 
     /// Reads multicast tables after a whole walk, unless it is the administrator who reports: that one keeps none. Then

@@ -6,12 +6,13 @@ use super::shared::{Found, Shared};
 use super::topology_cache::TopologyCache;
 use crate::discover::Discovery;
 use crate::events::{FabricEvent, Watch, WatchSettings};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 use throughline_infiniband::mad::PortInfo;
 use throughline_infiniband::multicast::MulticastTables;
 use throughline_infiniband::records;
+use throughline_infiniband::route::SwitchRouting;
 use throughline_infiniband::topology::Failure;
 use throughline_infiniband::topology::{Node, NodeIndex, Topology};
 use throughline_sample::Guid;
@@ -81,7 +82,12 @@ impl Publication {
     }
 
     /// Publishes the result of a walk.
-    pub fn publish(&mut self, found: Discovery, began: i64, is_whole: bool) -> Published {
+    pub fn publish(&mut self, mut found: Discovery, began: i64, is_whole: bool) -> Published {
+        if let Some(last) = &self.last {
+            let stays = |(guid, _): &(&Guid, &SwitchRouting)| found.topology.node_by_guid(**guid).is_some();
+            let known = last.routing.iter().filter(stays);
+            found.topology.routing = known.map(|(guid, routing)| (*guid, *routing)).collect();
+        }
         let topology = Arc::new(found.topology);
         let difference = self.last.as_deref().map(|last| Difference::of(last, &topology));
         let published = match &difference {
@@ -137,6 +143,25 @@ impl Publication {
             self.shared.publisher.append(batch, SpoolClass::Precious);
         }
         metrics.add(NAME, &FAILED_READS, failures.len() as u64);
+    }
+
+    /// Publishes how switches route, as they report: records of those only that route otherwise than published. `read` is the
+    /// time at which that was read; it is not part of the walk, so that nothing waits for it.
+    pub fn publish_routing(&mut self, routing: BTreeMap<Guid, SwitchRouting>, read: i64) {
+        let Some(last) = &self.last else { return };
+        let is_new = |(guid, routing): &(&Guid, &SwitchRouting)| last.routing.get(guid) != Some(routing);
+        let changed: Vec<NodeIndex> =
+            routing.iter().filter(is_new).filter_map(|(guid, _)| last.node_by_guid(*guid)).collect();
+        if changed.is_empty() {
+            return;
+        }
+        let mut topology = Topology::clone(last);
+        topology.routing.extend(routing);
+        for batch in records::changed_nodes(&topology, &changed, read, |_| false) {
+            self.shared.publisher.metrics.add(NAME, &RECORDS, batch.ib_nodes.len() as u64);
+            self.shared.publisher.append(batch, SpoolClass::Precious);
+        }
+        self.last = Some(Arc::new(topology));
     }
 
     fn events(&mut self, topology: &Topology, published: Published) -> Vec<FabricEvent> {

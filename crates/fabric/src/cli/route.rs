@@ -4,7 +4,7 @@ use super::FabricOptions;
 use super::source::{Need, Source};
 use clap::Args;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_crawler::stop::Stop;
@@ -49,7 +49,7 @@ pub struct Options {
 /// What is known of a subnet's routes.
 struct Known {
     topology: Topology,
-    switches: HashMap<Guid, SwitchRouting>,
+    switches: BTreeMap<Guid, SwitchRouting>,
 }
 
 /// Runs the command.
@@ -61,7 +61,7 @@ pub fn run(fabric: &FabricOptions, options: &Options) -> anyhow::Result<ExitCode
     let source = super::source::open(fabric)?;
     let topology = source.discover(Need { tables: true }, &stop)?.topology;
     configured(&topology)?;
-    let switches = if options.check { HashMap::new() } else { source.routing(&topology, &stop)? };
+    let switches = if options.check { BTreeMap::new() } else { source.routing(&topology, &stop)? };
     let known = Known { topology, switches };
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     let status = match (&options.source, &options.destination) {

@@ -2,9 +2,9 @@
 //! (`--from`). The one place that knows the difference; commands request what they need and are given it.
 
 use super::FabricOptions;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::path::Path;
-use throughline_crawler::adaptive_routing::read_routing;
+use throughline_crawler::adaptive_routing::{read_routing, reporting};
 use throughline_crawler::discover::{Discovery, Limits};
 use throughline_crawler::engine::{Engine, EngineError, Settings};
 use throughline_crawler::lane_reading::{read_lane_maps, read_service_levels};
@@ -145,12 +145,10 @@ impl Source {
     ///
     /// # Errors
     /// No permission (77), or the command was stopped.
-    pub fn routing(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<HashMap<Guid, SwitchRouting>> {
-        let Source::Live(live) = self else { return Ok(HashMap::new()) };
-        // Who has the attribute answers; what is not known is said to be so, and not waited for.
-        let settings = Settings { retries: 0, ..live.settings };
-        let mut engine = super::fabric::engine(&live.port, Class::Management, settings)?;
-        Ok(read_routing(&mut engine, topology, stop.flag())?)
+    pub fn routing(&self, topology: &Topology, stop: &Stop) -> anyhow::Result<BTreeMap<Guid, SwitchRouting>> {
+        let Source::Live(live) = self else { return Ok(BTreeMap::new()) };
+        let mut engine = super::fabric::engine(&live.port, Class::Management, live.settings)?;
+        Ok(read_routing(&mut engine, topology, reporting(topology), stop.flag())?)
     }
 
     /// What the subnet manager answers; `None` for saved files, and where there is none to query.

@@ -50,6 +50,24 @@ fn a_net_is_the_same_on_ibsim_and_here() {
 }
 
 #[test]
+fn a_route_is_as_sure_as_its_switches_report() {
+    let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
+    let (from, to) = (FatTree::host_description(0), FatTree::host_description(23));
+    let kind = |command: &str| -> Value {
+        fabric.control(command).unwrap();
+        let route: Value = serde_json::from_str(&crawl(&fabric, &["route", &from, &to, "--json"])).unwrap();
+        route["kind"].clone()
+    };
+    // An agent without the attribute belongs to a switch that can only follow its table.
+    assert_eq!(kind("adaptive switches unknown"), "static");
+    assert_eq!(kind("adaptive leaf001 on"), "adaptive");
+    assert_eq!(kind("adaptive switches off"), "static");
+    let refused = fabric.control(&format!("adaptive \"{from}\" on")).unwrap_err().to_string();
+    assert!(refused.contains("is no switch"), "{refused}");
+    assert!(fabric.control("adaptive switches perhaps").unwrap_err().to_string().contains("`unknown`"));
+}
+
+#[test]
 fn counters_are_read_as_they_were_set() {
     let fabric = SimFabric::start(&Scenario::new(SMALL.to_net().unwrap())).unwrap();
     let node = FatTree::host_description(2);

@@ -117,6 +117,7 @@ fn node_record(topology: &Topology, node: &Node, generation: i64, with_table: bo
         ports: node.physical_ports().map(|port| port_record(topology, node, port)).collect(),
         linear_forwarding_table: if with_table { node.forwarding.clone() } else { Vec::new() },
         port_count: u32::from(node.port_count),
+        routing: topology.routing.get(&node.guid).map(|routing| routing.name().to_owned()),
     }
 }
 
@@ -135,6 +136,7 @@ fn port_record(topology: &Topology, node: &Node, port: &Port) -> IbPortInfo {
         remote_guid: port.remote.map(|end| topology.nodes[end.node].guid.0),
         remote_port: port.remote.map(|end| u32::from(end.port)),
         physical_state: port.info.map_or(UNKNOWN, |info| info.physical_state.name()).to_owned(),
+        lmc: port.info.filter(|_| node.kind != NodeKind::Switch).map(|info| u32::from(info.lmc)),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Route;
 use crate::mad::NodeKind;
 use crate::topology::{Node, Topology};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use throughline_sample::Guid;
 
 /// NVIDIA's (Mellanox's) vendor ID in NodeInfo, an IEEE OUI.
@@ -69,7 +69,7 @@ impl Topology {
     /// What is known of a route, from what is known of its switches. The route between two ends with no switch
     /// between them is static: there is nothing to choose.
     #[must_use]
-    pub fn route_kind(&self, route: &Route, switches: &HashMap<Guid, SwitchRouting>) -> RouteKind {
+    pub fn route_kind(&self, route: &Route, switches: &BTreeMap<Guid, SwitchRouting>) -> RouteKind {
         let mut kind = RouteKind::Static;
         for hop in route.hops.iter().filter(|hop| hop.out_port.is_some()) {
             let node = &self.nodes[hop.node];

@@ -4,7 +4,7 @@ use super::*;
 use crate::mad::{DirectedPath, LFT_NO_PORT, PhysicalState, PortInfo, PortState};
 use crate::topology::{Node, Port};
 use proptest::prelude::*;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 fn info(lid: u16, lmc: u8) -> PortInfo {
     let mut bytes = [0; 64];
@@ -177,7 +177,7 @@ fn a_route_says_how_sure_it_is() {
     let (from, to) = (topology.end_of(Guid(0x10)).unwrap(), topology.end_of(Guid(0x40)).unwrap());
     let route = topology.route_between(from, to, None).unwrap();
     let kind = |known: &[(u64, SwitchRouting)]| {
-        let known: HashMap<Guid, SwitchRouting> =
+        let known: BTreeMap<Guid, SwitchRouting> =
             known.iter().map(|(guid, routing)| (Guid(*guid), *routing)).collect();
         topology.route_kind(&route, &known)
     };

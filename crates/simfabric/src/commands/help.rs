@@ -21,6 +21,8 @@ Nodes
   remove NODE, restore NODE   all cables out, or in again
   rename NODE TEXT            another NodeDescription
   mkey KEY PROTECT [NODES]    M_Key and its protect bits (2 and 3: Gets without the key get no answer)
+  adaptive NODES on|off|unknown   what switches answer to NVIDIA's attribute for adaptive routing; unknown: they do not
+                              have it, as at first. Traffic takes the tables' way all the same
   pma NODES WORD...           extended, without-casts, classic, errors64, wait, no-wait, qp1, fec, details, no-details,
                               flow, no-flow, levels, no-levels, no-info
   redirect NODE TO announced|refused|off   TO answers for NODE's performance agent

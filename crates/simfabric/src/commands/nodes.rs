@@ -40,6 +40,19 @@ pub(super) fn node(world: &mut World, name: &str, words: &mut Words) -> Result<(
                 manners.m_key_protect = protect.min(3) as u8;
             }
         }
+        "adaptive" => {
+            let nodes = chosen(world, words)?;
+            let is_on = match words.text("`on`, `off` or `unknown`")?.as_str() {
+                "on" => Some(true),
+                "off" => Some(false),
+                "unknown" => None,
+                other => return Err(format!("`{other}`: expected `on`, `off` or `unknown`")),
+            };
+            if let Some(node) = nodes.iter().find(|node| !world.fabric.nodes[**node].is_switch()) {
+                return Err(format!("`{}` is no switch", world.fabric.nodes[*node].description));
+            }
+            nodes.iter().for_each(|node| world.fabric.nodes[*node].manners.adaptive_routing = is_on);
+        }
         "pma" => {
             let nodes = words.text("the nodes")?;
             let nodes = parser::nodes(&world.fabric, &nodes)?;

@@ -104,6 +104,8 @@ impl Fabrics {
 /// A node of the tables.
 struct Node {
     is_switch: bool,
+    /// Of a switch: whether it reported so. One that does not report is taken to follow its table.
+    is_adaptive: bool,
     lid: i32,
     host: String,
 }
@@ -112,7 +114,7 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
     let nodes_sql = format!(
         "SELECT k.id, n.type, n.lid, coalesce(
                 (SELECT h.name FROM node h WHERE k.guid = ANY (h.hca_guids) AND {host} LIMIT 1),
-                nullif(split_part(n.description, ' ', 1), ''), k.guid)
+                nullif(split_part(n.description, ' ', 1), ''), k.guid), n.routing IS NOT DISTINCT FROM 'adaptive'
          FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {node} WHERE k.subnet_id = $1 ORDER BY k.id",
         host = valid("h", at),
         node = valid("n", at),
@@ -120,7 +122,12 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
     let (mut nodes, mut place_of) = (Vec::new(), HashMap::new());
     for row in client.query(&nodes_sql, &[&subnet]).await.map_err(Error::sql(WHAT))? {
         place_of.insert(row.get::<_, i32>(0), nodes.len());
-        nodes.push(Node { is_switch: row.get::<_, &str>(1) == "switch", lid: row.get(2), host: row.get(3) });
+        nodes.push(Node {
+            is_switch: row.get::<_, &str>(1) == "switch",
+            is_adaptive: row.get(4),
+            lid: row.get(2),
+            host: row.get(3),
+        });
     }
     let tables_sql = format!(
         "SELECT t.ib_node_id, t.linear_forwarding_table FROM ib_node_key k
@@ -132,10 +139,11 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
         rows.iter().filter_map(|row| Some((*place_of.get(&row.get(0))?, row.get(1)))).collect();
     let switches = nodes.iter().enumerate().filter(|(_, node)| node.is_switch);
     let switches = switches
-        .map(|(place, _)| (place, Switch { table: tables.remove(&place), is_adaptive: false }))
+        .map(|(place, node)| (place, Switch { table: tables.remove(&place), is_adaptive: node.is_adaptive }))
         .collect();
     let links_sql = format!(
-        "SELECT a.id, a.ib_node_id, a.port, coalesce(pa.lid, 0), b.id, b.ib_node_id, b.port, coalesce(pb.lid, 0)
+        "SELECT a.id, a.ib_node_id, a.port, coalesce(pa.lid, 0), coalesce(pa.lmc, 0),
+                b.id, b.ib_node_id, b.port, coalesce(pb.lid, 0), coalesce(pb.lmc, 0)
          FROM ib_node_key k
          JOIN ib_port_key a ON a.ib_node_id = k.id
          JOIN ib_link l ON l.port_a_id = a.id AND {link}
@@ -149,20 +157,20 @@ async fn read(client: &Client, subnet: i32, at: Micros) -> Result<Fabric, Error>
     );
     let (mut cables, mut directions, mut hosts) = (Vec::new(), Vec::new(), Vec::new());
     for row in client.query(&links_sql, &[&subnet]).await.map_err(Error::sql(WHAT))? {
-        let end = |first: usize| -> Option<(i32, End, i32)> {
+        let end = |first: usize| -> Option<(i32, End, i32, i32)> {
             let node = *place_of.get(&row.get(first + 1))?;
             let port = usize::try_from(row.get::<_, i32>(first + 2)).ok()?;
             let lid = Some(row.get::<_, i32>(first + 3)).filter(|lid| *lid > 0).unwrap_or(nodes[node].lid);
-            Some((row.get(first), End { node, port }, lid))
+            Some((row.get(first), End { node, port }, lid, row.get(first + 4)))
         };
-        let (Some(a), Some(b)) = (end(0), end(4)) else { continue };
+        let (Some(a), Some(b)) = (end(0), end(5)) else { continue };
         directions.push(Direction { sender: a.0, receiver: b.0 });
         directions.push(Direction { sender: b.0, receiver: a.0 });
         cables.push([a.1, b.1]);
-        for (id, end, lid) in [a, b] {
+        for (id, end, lid, lmc) in [a, b] {
             let lid = usize::try_from(lid).unwrap_or(0);
             if !nodes[end.node].is_switch {
-                hosts.push((id, Host { node: end.node, port: end.port, lid, lids: 1 }));
+                hosts.push((id, Host { node: end.node, port: end.port, lid, lids: 1 << lmc.clamp(0, 7) }));
             }
         }
     }

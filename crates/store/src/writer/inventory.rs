@@ -13,7 +13,7 @@ use super::jobs::Jobs;
 use super::keys::{Keys, small};
 use super::multicast_groups::MulticastGroups;
 use super::rows::{newest_time, now_nanoseconds};
-use super::{Failed, failed};
+use super::{Failed, failed, switch_routing};
 
 /// 2001-09-09, in nanoseconds: a generation above it is a time.
 pub(super) const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
@@ -77,6 +77,7 @@ const IB_NODE: Versioned = Versioned {
         ("device_id", "integer"),
         ("vendor_id", "integer"),
         ("system_guid", "text"),
+        ("routing", "text"),
     ],
 };
 const IB_PORT: Versioned = Versioned {
@@ -93,6 +94,7 @@ const IB_PORT: Versioned = Versioned {
         ("speed", "text"),
         ("rate_bytes_per_second", "bigint"),
         ("remote_port_id", "integer"),
+        ("lmc", "integer"),
     ],
 };
 const IB_MFT: Versioned = Versioned {
@@ -193,12 +195,13 @@ impl Inventory {
         let id = keys.ib_node(prefix, node.guid)?;
         // A crawler's generation is the time at which the discovery began.
         let at = to_rfc3339(if node.generation > EARLIEST_TIME { node.generation } else { batch_time });
-        let row = json!({
+        let mut row = json!({
             "ib_node_id": id, "guid": Guid(node.guid).to_string(), "type": node.r#type,
             "description": node.description, "lid": node.lid, "device_id": node.device_id,
             "vendor_id": node.vendor_id, "system_guid": Guid(node.system_guid).to_string(),
             "generation": node.generation, "at": at,
         });
+        switch_routing::put(&mut row, node.routing.as_deref(), self.ib_nodes.get(&id));
         self.ib_nodes.insert(id, row);
         for port in &node.ports {
             let remote = match port.remote_guid.zip(port.remote_port) {
@@ -210,7 +213,8 @@ impl Inventory {
                 "port_id": port_id, "ib_node_id": id, "port": port.port,
                 "port_guid": Guid(port.port_guid).to_string(), "lid": port.lid, "state": port.state,
                 "physical_state": port.physical_state, "width": port.width, "speed": port.speed,
-                "rate_bytes_per_second": port.rate_bytes_per_second, "remote_port_id": remote, "at": at,
+                "rate_bytes_per_second": port.rate_bytes_per_second, "remote_port_id": remote,
+                "lmc": port.lmc, "at": at,
             });
             self.ib_ports.insert(port_id, row);
         }
@@ -231,7 +235,8 @@ impl Inventory {
         GPU_LINK.apply(transaction, self.gpu_links.into_values().collect()).await?;
         execute(transaction, "generations of fabric nodes", UPDATE_GENERATIONS, self.ib_nodes.clone())
             .await?;
-        IB_NODE.apply(transaction, self.ib_nodes.into_values().collect()).await?;
+        let nodes = switch_routing::complete(transaction, self.ib_nodes).await?;
+        IB_NODE.apply(transaction, nodes.into_values().collect()).await?;
         if let Some(changed) = IB_PORT.apply(transaction, self.ib_ports.into_values().collect()).await? {
             // A link changes with a port at one of its ends, and only then.
             for (end, other) in [("port_a_id", "port_b_id"), ("port_b_id", "port_a_id")] {

@@ -53,7 +53,8 @@ fn fabric(generation: i64, hosts: u64) -> Batch {
         rate_bytes_per_second: if remote.is_some() { 12_500_000_000 } else { 0 },
         remote_guid: remote.map(|(guid, _)| guid),
         remote_port: remote.map(|(_, number)| number),
-        physical_state: String::new(),
+        lmc: remote.filter(|(guid, _)| *guid == SWITCH).map(|_| 0),
+        ..IbPortInfo::default()
     };
     let node = |guid: u64, kind: &str, description: &str, ports| IbNodeInfo {
         generation: at,
@@ -125,6 +126,44 @@ async fn what_changed_and_what_is_gone_ends_and_history_stays() {
     assert_eq!(bench.number(&current("ib_link")).await, 3);
     assert_eq!(bench.number("SELECT count(*) FROM ib_port_key").await, 7);
     assert_eq!(bench.number("SELECT count(*) FROM ib_lft").await, 3);
+}
+
+#[tokio::test]
+async fn how_a_switch_routes_has_a_history_and_stays_where_a_record_does_not_say_it() {
+    let mut bench = Bench::new().await;
+    let routing = |generation: i64, routing: Option<&str>| {
+        let mut batch = fabric(generation, 1);
+        batch.ib_nodes[0].routing = routing.map(str::to_owned);
+        batch
+    };
+    // Not known; reported; a walk that did not read it; another kind; a word of a later version; both in one batch.
+    for (at, kind) in
+        [(0, None), (60, Some("adaptive")), (120, None), (180, Some("static")), (240, Some("?"))]
+    {
+        bench.send(routing(at, kind)).await;
+    }
+    let mut both = routing(300, Some("adaptive"));
+    let later = routing(360, None);
+    both.ib_nodes.extend(later.ib_nodes);
+    both.ib_topology_marks = later.ib_topology_marks;
+    bench.send(both).await;
+    let ranges = bench
+        .texts(
+            "SELECT coalesce(routing, 'not reported') || ' ' || \
+             extract(epoch FROM valid_from - min(valid_from) OVER ())::integer || ' ' || \
+             coalesce(extract(epoch FROM valid_to - valid_from)::integer::text, 'now') \
+             FROM ib_node WHERE type = 'switch' ORDER BY valid_from",
+        )
+        .await;
+    assert_eq!(ranges, ["not reported 0 60", "adaptive 60 120", "static 180 180", "adaptive 360 now"]);
+    assert_eq!(
+        bench.number("SELECT count(*) FROM ib_node WHERE type = 'ca' AND routing IS NOT NULL").await,
+        0
+    );
+    // End ports say how many LIDs they have; ports of switches have none of their own.
+    let lmc = "SELECT count(*) FROM ib_port p JOIN ib_node n USING (ib_node_id) WHERE n.type = ";
+    assert_eq!(bench.number(&format!("{lmc}'ca' AND n.valid_to IS NULL AND p.lmc = 0")).await, 1);
+    assert_eq!(bench.number(&format!("{lmc}'switch' AND p.lmc IS NOT NULL")).await, 0);
 }
 
 /// The switch's multicast table as a walk at `generation` seconds read it.

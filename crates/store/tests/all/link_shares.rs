@@ -2,6 +2,7 @@
 //! one, all over one uplink. What each sends is known, so the shares are.
 
 mod minutes;
+mod routing;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -79,6 +80,7 @@ fn node(guid: u64, kind: &str, description: &str, lid: u32, generation: i64) -> 
         remote_guid: Some(other),
         remote_port: Some(other_port),
         physical_state: "LinkUp".into(),
+        ..IbPortInfo::default()
     };
     let ports: Vec<IbPortInfo> = both.filter(|(own, ..)| *own == guid).map(port).collect();
     let table = match LEAF.iter().position(|leaf| *leaf == guid) {
@@ -100,6 +102,7 @@ fn node(guid: u64, kind: &str, description: &str, lid: u32, generation: i64) -> 
         port_count: ports.len() as u32,
         ports,
         linear_forwarding_table: table,
+        ..IbNodeInfo::default()
     }
 }
 

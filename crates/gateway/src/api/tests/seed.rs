@@ -86,6 +86,7 @@ fn ib_node(guid: u64, kind: &str, description: &str, lid: u32, without: &[(u64, 
                 remote_guid: is_up.then_some(other),
                 remote_port: is_up.then_some(other_port),
                 physical_state: if is_up { "LinkUp" } else { "Polling" }.into(),
+                ..IbPortInfo::default()
             });
         }
     }
@@ -108,6 +109,7 @@ fn ib_node(guid: u64, kind: &str, description: &str, lid: u32, without: &[(u64, 
         port_count: ports.len() as u32,
         ports,
         linear_forwarding_table,
+        ..IbNodeInfo::default()
     }
 }
 

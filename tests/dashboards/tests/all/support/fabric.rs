@@ -220,6 +220,7 @@ fn port_info(port: &Port) -> IbPortInfo {
         remote_guid: Some(port.remote.0),
         remote_port: Some(port.remote.1),
         physical_state: String::from("LinkUp"),
+        ..IbPortInfo::default()
     }
 }
 
