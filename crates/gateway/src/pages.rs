@@ -44,7 +44,9 @@ pub fn router(about: String) -> Router {
         .route("/jobs", get(page.clone()))
         .route("/jobs/{job}", get(page.clone()))
         .route("/nodes", get(page.clone()))
-        .route("/nodes/{host}", get(page))
+        .route("/nodes/{host}", get(page.clone()))
+        .route("/multicast", get(page.clone()))
+        .route("/multicast/{mlid}", get(page))
         .route(
             "/assets/{file}",
             get(|Path(file): Path<String>| async move { asset(&format!("/assets/{file}")) }),

@@ -1,18 +1,19 @@
 //! A small site that goes on: four leaf switches under two spines, sixteen hosts, GPUs on the first one, jobs, and what
 //! all of it did from ten minutes ago until now.
 
+use crate::multicast;
 use std::time::{SystemTime, UNIX_EPOCH};
 use throughline_sample::catalogue::*;
 use throughline_sample::wire::*;
 use throughline_store::{Content, Database, Entry, Sender, Writer};
 
-const SECOND: i64 = 1_000_000_000;
-const PREFIX: u64 = 0xfe80_0000_0000_0000;
-const LEAVES: u64 = 4;
+pub const SECOND: i64 = 1_000_000_000;
+pub const PREFIX: u64 = 0xfe80_0000_0000_0000;
+pub const LEAVES: u64 = 4;
 const SPINES: u64 = 2;
 const HOSTS: u64 = 16;
 /// Hosts on a leaf, on ports 1, 2 …; spines are on the ports behind them.
-const PER_LEAF: u64 = HOSTS / LEAVES;
+pub const PER_LEAF: u64 = HOSTS / LEAVES;
 /// HDR: 200 Gbit/s.
 const SPEED: u64 = 25_000_000_000;
 /// Hosts with an agent: all but the last.
@@ -23,13 +24,13 @@ const NVLINK_SPEED: u64 = 25_000_000_000;
 const HISTORY_SECONDS: i64 = 600;
 const STEP_SECONDS: i64 = 2;
 
-const fn leaf(i: u64) -> u64 {
+pub const fn leaf(i: u64) -> u64 {
     0x100 + i
 }
-const fn spine(i: u64) -> u64 {
+pub const fn spine(i: u64) -> u64 {
     0x200 + i
 }
-const fn host(i: u64) -> u64 {
+pub const fn host(i: u64) -> u64 {
     0x1000 + i
 }
 /// LIDs: leaves, spines, hosts, each in order from 1.
@@ -110,23 +111,6 @@ fn discovery(generation: i64) -> Batch {
     let (nodes, links) = (u32::try_from(ib_nodes.len()).unwrap(), u32::try_from(cables().len()).unwrap());
     let mark = IbTopologyMark { generation, time: generation, nodes, links };
     Batch { subnet_prefix: PREFIX, ib_nodes, ib_topology_marks: vec![mark], ..Batch::default() }
-}
-
-/// One group: by the first spine to all leaves, and there to their first hosts.
-fn multicast(generation: i64) -> Batch {
-    let up = u8::try_from(PER_LEAF + 1).unwrap();
-    let ports = |guid: u64| match guid {
-        0x100..0x200 => vec![1, up],
-        _ if guid == spine(0) => (1..=u8::try_from(LEAVES).unwrap()).collect(),
-        _ => Vec::new(),
-    };
-    let table = |guid: u64| IbMulticastTable {
-        generation,
-        guid,
-        entries: vec![IbMulticastEntry { mlid: 0xC000, ports: ports(guid) }],
-    };
-    let ib_multicast_tables = (0..LEAVES).map(leaf).chain([spine(0)]).map(table).collect();
-    Batch { subnet_prefix: PREFIX, ib_multicast_tables, ..Batch::default() }
 }
 
 fn gpu(index: u32) -> GpuInfo {
@@ -356,7 +340,7 @@ impl Site {
         let mut site =
             Site { writers: [writer(1), writer(2)], start, began: start - HISTORY_SECONDS * SECOND };
         site.write(0, discovery(site.began - SECOND)).await.unwrap();
-        site.write(0, multicast(site.began - SECOND)).await.unwrap();
+        site.write(0, multicast::fabric(site.began - SECOND)).await.unwrap();
         site.write(1, hosts(site.began - SECOND)).await.unwrap();
         // A host's ports are known from their first row: where ranks send is found by them.
         for i in 0..AGENTS {
@@ -426,6 +410,8 @@ impl Site {
                 (&TRANSMIT_WAIT_TICK_BYTES, 8),
                 (&SYMBOL_ERROR, if is_first { milliseconds / 500 } else { 0 }),
                 (&PORT_RATE_BYTES_PER_SECOND, SPEED),
+                (&MULTICAST_TRANSMIT_PACKETS, multicast::packets(guid, port, milliseconds)[0]),
+                (&MULTICAST_RECEIVE_PACKETS, multicast::packets(guid, port, milliseconds)[1]),
             ]),
             saturated: vec![],
             source: "mad".into(),

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { fabricPath, jobPath, nodePath, oneOf, place, withValues } from './url.ts'
+import { fabricPath, groupPath, jobPath, nodePath, oneOf, place, withValues } from './url.ts'
 
 it('paths lead to pages and back', () => {
   expect(place('/')).toEqual({ page: 'fabric' })
@@ -7,6 +7,9 @@ it('paths lead to pages and back', () => {
   expect(place(jobPath('slurm:4711.0@1000'))).toEqual({ page: 'job', id: 'slurm:4711.0@1000' })
   expect(place(jobPath('a/b %'))).toEqual({ page: 'job', id: 'a/b %' })
   expect(place(nodePath('node 1'))).toEqual({ page: 'node', name: 'node 1' })
+  expect(place('/multicast')).toEqual({ page: 'groups' })
+  expect(place(groupPath('0xc000', {}))).toEqual({ page: 'group', mlid: '0xc000' })
+  expect(groupPath('0xc000', { t: '2026-01-01', subnet: undefined })).toBe('/multicast/0xc000?t=2026-01-01')
   expect(place('/other')).toEqual({ page: 'missing', path: '/other' })
   expect(place('/jobs/1/2').page).toBe('missing')
   expect(place('/jobs/%E0%A4%A').page).toBe('missing')

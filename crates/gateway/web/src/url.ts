@@ -8,6 +8,8 @@ export type Place =
   | { page: 'job'; id: string }
   | { page: 'nodes' }
   | { page: 'node'; name: string }
+  | { page: 'groups' }
+  | { page: 'group'; mlid: string }
   | { page: 'missing'; path: string }
 
 /** Which page a path is. */
@@ -23,6 +25,8 @@ export function place(path: string): Place {
   if (parts.length === 1 && parts[0] === 'fabric') return { page: 'fabric' }
   if (parts.length === 1 && parts[0] === 'jobs') return { page: 'jobs' }
   if (parts.length === 1 && parts[0] === 'nodes') return { page: 'nodes' }
+  if (parts.length === 1 && parts[0] === 'multicast') return { page: 'groups' }
+  if (parts.length === 2 && parts[0] === 'multicast') return { page: 'group', mlid: second }
   if (parts.length === 2 && parts[0] === 'jobs') return { page: 'job', id: second }
   if (parts.length === 2 && parts[0] === 'nodes') return { page: 'node', name: second }
   return { page: 'missing', path }
@@ -30,9 +34,13 @@ export function place(path: string): Place {
 
 export const jobPath = (id: string | number) => `/jobs/${encodeURIComponent(String(id))}`
 export const nodePath = (name: string) => `/nodes/${encodeURIComponent(name)}`
-export function fabricPath(query: Record<string, string | undefined>): string {
+export const fabricPath = (query: Record<string, string | undefined>) => withQuery('/fabric', query)
+export const groupsPath = (query: Record<string, string | undefined>) => withQuery('/multicast', query)
+export const groupPath = (mlid: string, query: Record<string, string | undefined>) => withQuery(`/multicast/${encodeURIComponent(mlid)}`, query)
+
+function withQuery(path: string, query: Record<string, string | undefined>): string {
   const text = withValues('', query)
-  return text === '' ? '/fabric' : `/fabric?${text}`
+  return text === '' ? path : `${path}?${text}`
 }
 
 /** A query string with some values set, or taken away where undefined or empty. Keys are sorted, so that one view

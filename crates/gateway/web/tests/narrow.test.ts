@@ -28,6 +28,8 @@ const PAGES: [path: string, there: string][] = [
   ['/nodes', '[data-testid=nodes] tbody tr'],
   ['/nodes/n1', 'figure.chart'],
   ['/nodes/n16', '[data-testid=adapters] tbody tr'],
+  ['/multicast', '[data-testid=groups] tbody tr'],
+  ['/multicast/0xc000', '[data-testid=tree] tbody tr'],
   ['/nodes/nobody', '[data-testid=banner]'],
   ['/nowhere', 'h1'],
 ]

@@ -22,6 +22,8 @@ const PAGES: [path: string, title: string, table: string | null, least: number][
   ['/jobs?state=ended', 'Jobs', 'jobs', 1],
   [JOB_PATH, 'Job', 'operations', 2],
   ['/nodes', 'Nodes', 'nodes', 15],
+  ['/multicast', 'Multicast groups', 'groups', 2],
+  ['/multicast/0xc000', 'Multicast', 'tree', 8],
   ['/nodes/n1', 'Node', 'logical', 6],
   ['/nodes/n16', 'Node', 'adapters', 1],
 ]
@@ -197,6 +199,9 @@ const WRONG: [path: string, shows: RegExp][] = [
   [`${JOB_PATH}?rank=x`, /Rank = x/],
   [`${JOB_PATH}?fold=twice`, /fold is one of rank, node, not twice/],
   ['/nodes/n1?t=noon', /No node\. .*noon/],
+  ['/multicast/7', /No multicast group\. .*0xc000/s],
+  ['/multicast/0xc123', /No multicast group\. .*0xc123/s],
+  ['/multicast?t=noon', /No multicast groups\. .*noon/s],
 ]
 
 describe('wrong addresses', () => {

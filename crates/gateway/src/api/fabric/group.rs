@@ -31,6 +31,7 @@ const WINDOW_SECONDS_MAX: f64 = 86_400.0;
 struct Groups {
     subnet: String,
     topology: String,
+    at_ms: i64,
     window_seconds: f64,
     groups: Vec<GroupResponse>,
 }
@@ -120,7 +121,8 @@ pub async fn groups(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
     let groups = read.mlids().into_iter().map(|mlid| read.listed(mlid, &rates)).collect();
     let Read { subnet, topology, window, .. } = read;
     let topology = topology.version.clone();
-    answer::json(&Groups { subnet, topology, window_seconds: window.seconds, groups }, &request.headers)
+    let Window { at: at_ms, seconds: window_seconds, .. } = window;
+    answer::json(&Groups { subnet, topology, at_ms, window_seconds, groups }, &request.headers)
 }
 
 /// `GET /fabric/{subnet}/groups/{mlid}`.

@@ -3,7 +3,8 @@ import type { Groups, Job, JobLinkShares, Jobs, Overlay, Topology, Tree } from '
 import { address, part } from '../api/client.ts'
 import { type Live, useLive } from '../api/live.ts'
 import { clock, counted, jobName } from '../text.ts'
-import { jobPath, setQuery } from '../url.ts'
+import { groupPath, jobPath, setQuery } from '../url.ts'
+import { purpose } from '../multicast/text.ts'
 import { mlidText } from './model.ts'
 
 /** Jobs offered; others are laid over the map from their own page. */
@@ -71,12 +72,13 @@ export function OverlayChoice({ base, query }: { base: string; query: URLSearchP
             {!isKnown && <option value={group}>{group}</option>}
             {trees.map((tree) => (
               <option key={tree.mlid} value={mlidText(tree.mlid)}>
-                {mlidText(tree.mlid)} ({counted(tree.adapters, 'adapter')})
+                {mlidText(tree.mlid)} {tree.known.length > 0 && `${purpose(tree.known)} `}({counted(tree.adapters, 'adapter')})
               </option>
             ))}
           </select>
         </label>
       )}
+      {group !== null && <a href={groupPath(group, { subnet: query.get('subnet') ?? undefined, t: query.get('t') ?? undefined })}>open group</a>}
     </>
   )
 }

@@ -4,6 +4,8 @@ import { PALETTES } from '../colour.ts'
 import { FabricPage } from '../fabric/page.tsx'
 import { JobPage } from '../job/page.tsx'
 import { JobsPage } from '../jobs/page.tsx'
+import { GroupPage } from '../multicast/group.tsx'
+import { GroupsPage } from '../multicast/list.tsx'
 import { NodePage } from '../node/page.tsx'
 import { NodesPage } from '../node/list.tsx'
 import { type Place, followLinks, oneOf, place, useUrl } from '../url.ts'
@@ -11,13 +13,13 @@ import { Boundary } from './boundary.tsx'
 import { type Preferences, THEMES, usePreferences } from './preferences.ts'
 import { Search } from './search.tsx'
 
-const TITLES: Record<Place['page'], string> = { fabric: 'Fabric', jobs: 'Jobs', job: 'Job', nodes: 'Nodes', node: 'Node', missing: 'Not found' }
+const TITLES: Record<Place['page'], string> = { fabric: 'Fabric', jobs: 'Jobs', job: 'Job', nodes: 'Nodes', node: 'Node', groups: 'Multicast groups', group: 'Multicast', missing: 'Not found' }
 
 export function App() {
   const { path, query } = useUrl()
   const preferences = usePreferences()
   const now = place(path)
-  const detail = now.page === 'job' ? now.id : now.page === 'node' ? now.name : ''
+  const detail = now.page === 'job' ? now.id : now.page === 'node' ? now.name : now.page === 'group' ? now.mlid : ''
   useEffect(() => {
     document.title = `${TITLES[now.page]}${detail === '' ? '' : ` ${detail}`} – Throughline`
   }, [now.page, detail])
@@ -34,6 +36,7 @@ export function App() {
               ['/fabric', 'Fabric', ['fabric']],
               ['/jobs', 'Jobs', ['jobs', 'job']],
               ['/nodes', 'Nodes', ['nodes', 'node']],
+              ['/multicast', 'Multicast', ['groups', 'group']],
             ] as const
           ).map(([href, text, pages]) => (
             <a key={href} href={href} aria-current={(pages as readonly string[]).includes(now.page) ? 'page' : undefined}>
@@ -66,12 +69,16 @@ function Page({ now, query, preferences }: { now: Place; query: URLSearchParams;
       return <NodesPage query={query} />
     case 'node':
       return <NodePage key={now.name} name={now.name} query={query} preferences={preferences} />
+    case 'groups':
+      return <GroupsPage query={query} />
+    case 'group':
+      return <GroupPage key={now.mlid} id={now.mlid} query={query} />
     case 'missing':
       return (
         <section class="page">
           <h1>No such page</h1>
           <p>
-            <code>{now.path}</code> is none of the pages: <a href="/fabric">the fabric</a>, <a href="/jobs">jobs</a>, <a href="/nodes">nodes</a>.
+            <code>{now.path}</code> is none of the pages: <a href="/fabric">the fabric</a>, <a href="/jobs">jobs</a>, <a href="/nodes">nodes</a>, <a href="/multicast">multicast groups</a>.
           </p>
         </section>
       )

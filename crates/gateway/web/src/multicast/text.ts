@@ -1,0 +1,71 @@
+// Multicast groups in words.
+import type { Groups, Topology, Tree } from '../api/client.ts'
+import { byName, short } from '../text.ts'
+
+export type Group = Groups['groups'][number]
+export type Member = Tree['members'][number]
+export type Loss = NonNullable<NonNullable<Tree['traffic']>['loss']['ab'][number]>
+
+/** What the groups of a LID are for: the names of the first ones, else that nothing is known. */
+export function purpose(known: Group['known']): string {
+  const names = known.map((group) => group.name ?? group.mgid)
+  if (names.length === 0) return 'not reported by the subnet administrator'
+  return names.length <= 2 ? names.join(', ') : `${names.slice(0, 2).join(', ')} and ${names.length - 2} more`
+}
+
+/** Members of all groups of a LID; null where those of one are not reported. */
+export function memberCount(known: Group['known']): number | null {
+  if (known.length === 0) return null
+  return known.reduce<number | null>((sum, group) => (sum === null || group.members === null ? null : sum + group.members), 0)
+}
+
+/** Packets a second, which are few or many. */
+export const packets = (value: number | null | undefined) => short(value, '/s')
+
+/** A link of the tree with its upper end first, and the values of its directions. */
+export interface Branch {
+  link: number
+  depth: number
+  name: string
+  mlids: number | null
+  down: Way
+  up: Way
+}
+interface Way {
+  packets: number | null
+  bytes: number | null
+  loss: Loss | null
+}
+
+/** Rows of the tree, from the root down. */
+export function branches(topology: Topology, tree: Tree): Branch[] {
+  const { links, nodes } = topology
+  return tree.links.link.map((link, i) => {
+    const a = `${nodes.name[links.a[link] as number]}[${links.port_a[link]}]`
+    const b = `${nodes.name[links.b[link] as number]}[${links.port_b[link]}]`
+    const isAbove = tree.links.is_a_above[i] === true
+    const way = (isAb: boolean): Way => ({
+      packets: tree.traffic?.packets_per_second[isAb ? 'ab' : 'ba'][i] ?? null,
+      bytes: tree.traffic?.bound_bytes_per_second[isAb ? 'ab' : 'ba'][i] ?? null,
+      loss: tree.traffic?.loss[isAb ? 'ab' : 'ba'][i] ?? null,
+    })
+    return {
+      link,
+      depth: tree.links.depth[i] as number,
+      name: isAbove ? `${a} → ${b}` : `${b} → ${a}`,
+      mlids: tree.traffic?.mlids[i] ?? null,
+      down: way(isAbove),
+      up: way(!isAbove),
+    }
+  })
+}
+
+/** Lost packets: how many at least, of how many. */
+export function lossText(loss: Loss | null): string {
+  if (loss === null) return '–'
+  return loss.lost_packets === 0 ? '0' : `≥ ${short(loss.lost_packets)} of ${short(loss.packets)}`
+}
+
+/** Members by node name; those that nobody found last. */
+export const sorted = (members: readonly Member[]) =>
+  [...members].sort((a, b) => Number(a.name === null) - Number(b.name === null) || byName(a.name ?? a.port_guid, b.name ?? b.port_guid))
