@@ -24,7 +24,8 @@ pub struct LinkShares {
     pub times_ms: Vec<i64>,
     /// Windows until then are made; null where none is yet.
     pub computed_until_ms: Option<i64>,
-    /// How the switches at its ends route: static, adaptive (the bounds are what is known) or null where nobody reports it.
+    /// How the subnet routes by what its switches report: adaptive where any does (the bounds are what is known), static where
+    /// all do, null where not all report it.
     pub routing: Option<String>,
     /// From end a to end b.
     pub ab: DirectionShares,
@@ -141,6 +142,8 @@ pub struct JobLinkShares {
 pub struct JobLink {
     /// Prefix of the subnet.
     pub subnet: String,
+    /// How that routes at the end of the range, as in [`LinkShares::routing`].
+    pub routing: Option<String>,
     /// GUID.PORT of the end that sends.
     pub link: String,
     /// `leaf1[5] → spine1[1]`.

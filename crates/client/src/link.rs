@@ -33,8 +33,10 @@ by the least certain part:
   modelled      operations, laid out by the algorithm that carries them out
   logical       send buffers, to the members that they are meant for
   unreported    found in the counters alone: nobody reported it
-  ..., bound    some of it may have taken other links (adaptive routing, several ports of a
+  ..., bound    some of it may have taken other links (adaptive routing, several LIDs or ports of a
                 host): believe AT LEAST and AT MOST, the share is one possibility
+`routing` is how the subnet's switches choose links, by their own word: static (by their tables alone),
+adaptive (any of them by load), or not reported (shares then follow the tables).
 A contributor below 1 % is in `others`. `rest` is what was counted and belongs to nobody known.
 
 Shares are made of windows of 10 s, some 15 s after the end of each. A direction that carries less than
@@ -129,7 +131,7 @@ fn read(server: &Server, arguments: &Arguments) -> Result<LinkShares, Failure> {
 fn text(shares: &LinkShares, width: usize) -> String {
     let time = |ms: i64| to_rfc3339(ms.saturating_mul(1_000_000)).replace(".000000Z", "Z");
     let mut text = clean(&shares.name, width) + "\n";
-    let routing = shares.routing.as_deref().unwrap_or("not reported");
+    let routing = shares.routing.as_deref().unwrap_or(NOT_REPORTED);
     for line in [
         format!("subnet {}, routing {routing}", shares.subnet),
         format!("{} to {}, windows of 10 s", time(shares.from_ms), time(shares.to_ms)),
@@ -153,6 +155,9 @@ fn text(shares: &LinkShares, width: usize) -> String {
     }
     text
 }
+
+/// Of a subnet not all switches of which report how they route.
+pub const NOT_REPORTED: &str = "not reported";
 
 /// Windows are made within a minute.
 const LAGGING_MS: i64 = 60_000;

@@ -53,6 +53,8 @@ pub struct Node {
     pub lid: i32,
     /// Its device.
     pub device_id: i32,
+    /// Of a switch: how it routes, `static` or `adaptive`, as it reported last.
+    pub routing: Option<String>,
     /// The host that has it, where an agent runs.
     pub host: Option<String>,
 }
@@ -160,7 +162,7 @@ pub async fn nodes(client: &Client, subnet: i32, at: At) -> Result<Vec<Node>, Er
     let hosts = client.query(&hosts, &[]).await.map_err(Error::sql(what))?;
     let hosts: HashMap<String, String> = hosts.iter().map(|row| (row.get(1), row.get(0))).collect();
     let nodes = format!(
-        "SELECT k.id, k.guid, n.type, coalesce(nullif(n.description, ''), k.guid), n.lid, n.device_id
+        "SELECT k.id, k.guid, n.type, coalesce(nullif(n.description, ''), k.guid), n.lid, n.device_id, n.routing
          FROM ib_node_key k JOIN ib_node n ON n.ib_node_id = k.id AND {}
          WHERE k.subnet_id = $1",
         at.valid("n")
@@ -176,9 +178,42 @@ pub async fn nodes(client: &Client, subnet: i32, at: At) -> Result<Vec<Node>, Er
             name: row.get(3),
             lid: row.get(4),
             device_id: row.get(5),
+            routing: row.get(6),
         }
     };
     Ok(rows.iter().map(node).collect())
+}
+
+/// How a subnet routes by what its switches report: `adaptive` where any does, `static` where all do; `None` where one does not
+/// report and none is adaptive, or there is no switch. Traffic that passes several switches may take other links by any of them.
+pub fn routing<'a>(switches: impl IntoIterator<Item = Option<&'a str>>) -> Option<&'static str> {
+    let mut all = None;
+    for routing in switches {
+        match routing {
+            Some("adaptive") => return Some("adaptive"),
+            Some(_) => all = all.or(Some(true)),
+            None => all = Some(false),
+        }
+    }
+    all.filter(|all| *all).map(|_| "static")
+}
+
+/// The same of all subnets at a time, by prefix.
+///
+/// # Errors
+/// The database's.
+pub async fn routings(client: &Client, at: At) -> Result<HashMap<String, Option<&'static str>>, Error> {
+    let sql = format!(
+        "SELECT s.prefix, array_agg(DISTINCT n.routing) FROM ib_node n JOIN ib_node_key k ON k.id = n.ib_node_id
+         JOIN subnet s ON s.id = k.subnet_id WHERE n.type = 'switch' AND {} GROUP BY s.prefix",
+        at.valid("n")
+    );
+    let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading how subnets route"))?;
+    let of_subnet = |row: &Row| {
+        let kinds: Vec<Option<String>> = row.get(1);
+        (row.get(0), routing(kinds.iter().map(Option::as_deref)))
+    };
+    Ok(rows.iter().map(of_subnet).collect())
 }
 
 /// Ports that have this GUID (`0x` and 16 digits) at a time, by their number in the tables: of an adapter one of its ports, of
@@ -229,4 +264,18 @@ pub async fn links(client: &Client, subnet: i32, at: At) -> Result<Vec<Link>, Er
         state: row.get(9),
     };
     Ok(rows.iter().map(link).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::routing;
+
+    #[test]
+    fn a_subnet_is_static_only_where_each_switch_says_so() {
+        assert_eq!(routing([]), None);
+        assert_eq!(routing([Some("static"), Some("static")]), Some("static"));
+        assert_eq!(routing([Some("static"), None]), None);
+        assert_eq!(routing([None, Some("static")]), None);
+        assert_eq!(routing([None, Some("static"), Some("adaptive")]), Some("adaptive"));
+    }
 }

@@ -99,7 +99,8 @@ fn node(guid: u64, kind: &str, description: &str, generation: i64) -> IbNodeInfo
         port_count: u32::try_from(ports.len()).unwrap(),
         ports,
         linear_forwarding_table: if kind == "switch" { forwarding_table(guid) } else { Vec::new() },
-        ..IbNodeInfo::default()
+        // The others do not report it.
+        routing: (guid == leaf(0)).then(|| "static".to_owned()),
     }
 }
 

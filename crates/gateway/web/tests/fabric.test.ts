@@ -217,6 +217,22 @@ describe('past times', () => {
   })
 })
 
+describe('routing', () => {
+  it('stands with a switch, with its links and with what is laid over the map, as far as it is reported', async () => {
+    const { page, errors, close } = await tab(browser, '/fabric?node=0x0000000000000100')
+    await panel(page).getByText('Routing').waitFor()
+    expect(await panel(page).locator('dt:has-text("Routing") + dd').innerText()).toBe('static')
+    await page.goto(`${SITE}/fabric?node=${LEAF2}&job=${encodeURIComponent(JOB)}`)
+    await until('another switch', async () => (await panel(page).locator('dt:has-text("Routing") + dd').innerText()) === 'not reported')
+    await page.getByTestId('overlaid').getByText("Routing not reported: these are the ways of the switches' tables.").waitFor()
+    await page.goto(`${SITE}/fabric?link=0x0000000000001000.1`)
+    expect(await panel(page).locator('dt:has-text("Routing of leaf1") + dd').innerText()).toBe('static')
+    await page.getByTestId('contributors').getByText('Routing of the subnet: not reported.').waitFor()
+    expect(errors).toEqual([])
+    await close()
+  })
+})
+
 describe('over the map', () => {
   it('a job lights its adapters and the links between them', async () => {
     const { page, errors, close } = await tab(browser, `/fabric?t=${PAST()}`)

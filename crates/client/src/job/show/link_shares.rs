@@ -1,7 +1,9 @@
 //! The table of a job's busiest links: how much of each is the job's own, and how much the others'.
 
+use crate::link::NOT_REPORTED;
 use crate::link::contributors::kind;
 use crate::text::{Table, clean, middle_cut, percent};
+use std::collections::{BTreeMap, BTreeSet};
 use throughline_api::link_shares::{JobLink, LinkContributor};
 
 /// Columns that the figures take beside the names and the kind.
@@ -25,7 +27,24 @@ pub fn text(job_key: &str, links: &[JobLink], width: usize) -> String {
             other.map_or_else(String::new, |other| percent(other.figures.share)),
         ]);
     }
-    table.text().lines().map(|line| clean(line, width) + "\n").collect()
+    let table = table.text();
+    table.lines().chain(routing(links).as_deref()).map(|line| clean(line, width) + "\n").collect()
+}
+
+/// How the subnets of these links route: by name where they are several.
+fn routing(links: &[JobLink]) -> Option<String> {
+    let name = |link: &JobLink| link.routing.clone().unwrap_or_else(|| NOT_REPORTED.to_owned());
+    let subnets: BTreeMap<&str, String> =
+        links.iter().map(|link| (link.subnet.as_str(), name(link))).collect();
+    let kinds: BTreeSet<&str> = subnets.values().map(String::as_str).collect();
+    match kinds.len() {
+        0 => None,
+        1 => kinds.first().map(|kind| format!("routing {kind}")),
+        _ => {
+            let each = subnets.iter().map(|(subnet, kind)| format!("{kind} in {subnet}"));
+            Some(format!("routing {}", each.collect::<Vec<_>>().join(", ")))
+        }
+    }
 }
 
 /// Who else has most of a link, if the job's operations are not all there is.
@@ -109,6 +128,20 @@ mod tests {
                 "99.2 %"
             ]
         );
+    }
+
+    #[test]
+    fn how_subnets_route_stands_below() {
+        let of = |subnet: &str, routing: Option<&str>| JobLink {
+            subnet: subnet.into(),
+            routing: routing.map(str::to_owned),
+            ..link(0.5, 0.5)
+        };
+        let last = |links: &[JobLink]| text("slurm:1", links, 120).lines().last().map(str::to_owned);
+        assert_eq!(last(&[of("0xa", None)]).as_deref(), Some("routing not reported"));
+        let two = [of("0xa", Some("adaptive")), of("0xb", Some("static")), of("0xa", Some("adaptive"))];
+        assert_eq!(last(&two).as_deref(), Some("routing adaptive in 0xa, static in 0xb"));
+        assert_eq!(last(&two[2..]).as_deref(), Some("routing adaptive"));
     }
 
     #[test]

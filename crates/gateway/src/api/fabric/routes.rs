@@ -41,6 +41,7 @@ impl<'a> Routes<'a> {
             port: usize::try_from(end.number).unwrap_or(usize::from(u8::MAX)),
         };
         let cables = topology.ends.iter().map(|[a, b]| [end(a), end(b)]);
+        // Only their tables are followed.
         let switch = |(id, table): (i32, Vec<u8>)| {
             Some((*topology.place_of.get(&id)?, Switch { table: Some(table), is_adaptive: false }))
         };

@@ -52,7 +52,7 @@ pub async fn shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
                 step_seconds: jobs::step_seconds(&grid),
                 times_ms: grid.ends(),
                 computed_until_ms: link_shares::computed_until(client).await?,
-                routing: None,
+                routing: topology.columns.routing.map(str::to_owned),
                 ab,
                 ba,
             })

@@ -5,7 +5,7 @@ use super::shape::{Role, natural, places};
 use crate::api_error::ApiError;
 use serde::Serialize;
 use std::collections::HashMap;
-use throughline_query::fabric::{End, Link, Node, Version};
+use throughline_query::fabric::{self, End, Link, Node, Version};
 
 /// Device ID of aggregation nodes (SHARP), and what they call themselves: as `throughline-fabric` knows them.
 const AGGREGATION: (i32, &str) = (0xCF09, "Aggregation Node");
@@ -60,6 +60,8 @@ pub struct Columns {
     version: String,
     at_ms: i64,
     changed_ms: Option<i64>,
+    /// Of the subnet, by what its switches report.
+    pub routing: Option<&'static str>,
     layers: u32,
     pods: u32,
     kinds: [&'static str; 4],
@@ -88,6 +90,8 @@ pub struct Nodes {
     pub host: Vec<Option<String>>,
     /// LIDs.
     pub lid: Vec<i32>,
+    /// Of switches.
+    pub routing: Vec<Option<String>>,
 }
 
 /// Columns of links.
@@ -174,9 +178,13 @@ impl Topology {
             columns.leaf.push(None);
             columns.host.push(node.host.clone());
             columns.lid.push(node.lid);
+            columns.routing.push(node.routing.clone());
         }
         let place_of = order.iter().enumerate().map(|(place, node)| (nodes[*node].id, place)).collect();
+        let switches = nodes.iter().filter(|node| kind(node) == SWITCH);
+        let routing = fabric::routing(switches.map(|node| node.routing.as_deref()));
         let columns = Columns {
+            routing,
             subnet: subnet.to_owned(),
             version: version_name(version),
             at_ms: at,

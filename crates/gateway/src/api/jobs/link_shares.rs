@@ -10,8 +10,9 @@ use axum::response::Response;
 use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_api::link_shares::{JobLink, JobLinkShares, LinkEnd};
+use throughline_query::fabric;
 use throughline_query::link_shares::{self, JobLabel, JobPort, Part, PortPlace, Sent, utilisation};
-use throughline_query::time::now;
+use throughline_query::time::{At, now};
 
 /// Range unless the request has another, milliseconds: the last minutes of the job.
 const RANGE_MS: i64 = 600_000;
@@ -45,7 +46,12 @@ pub async fn link_shares(State(api): State<Arc<Api>>, request: ApiRequest) -> Re
             let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
             places.extend(link_shares::places(client, &remote).await?);
             let labels = labels(client, sent.values()).await?;
-            let link = |port: &JobPort| of_port(port, &sent, &places, &labels);
+            let routings = fabric::routings(client, At::Time(to)).await?;
+            let link = |port: &JobPort| {
+                let link = of_port(port, &sent, &places, &labels)?;
+                let routing = routings.get(&link.subnet).copied().flatten().map(str::to_owned);
+                Some(JobLink { routing, ..link })
+            };
             Ok(JobLinkShares {
                 from_ms: from,
                 to_ms: to,
@@ -85,6 +91,7 @@ fn of_port(
     };
     Some(JobLink {
         subnet: place.subnet.clone(),
+        routing: None,
         link: format!("{}.{}", from.guid, from.port),
         name,
         from,

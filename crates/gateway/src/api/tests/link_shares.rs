@@ -137,6 +137,38 @@ async fn a_jobs_links_with_its_part_and_the_others() {
     assert!(said.starts_with("404 not_found: no job slurm:9.0@1000"), "{said}");
 }
 
+#[tokio::test]
+async fn how_switches_route_is_shown_beside_their_links() {
+    let (database, _) = seeded().await;
+    let client = database.connect().await.unwrap();
+    let range = format!("from={START_MS}&to={}", START_MS + 30_000);
+    let link = format!("/fabric/{SUBNET}/links/{}.3", seed::guid(LEAF_1));
+    let leaf = format!("guid = '{}'", seed::guid(LEAF_1));
+    // Not reported, then by one switch, by all, and adaptive by one of them.
+    for (who, routing, subnet) in [
+        ("false", "static", json!(null)),
+        (leaf.as_str(), "static", json!(null)),
+        ("type = 'switch'", "static", json!("static")),
+        (leaf.as_str(), "adaptive", json!("adaptive")),
+    ] {
+        client.execute(&format!("UPDATE ib_node SET routing = $1 WHERE {who}"), &[&routing]).await.unwrap();
+        // Another one has nothing cached of the same version.
+        let router = api_on(database.clone());
+        let topology = get(&router, &format!("/fabric/{SUBNET}/topology")).await;
+        assert_eq!(topology["routing"], subnet, "{who}");
+        assert_eq!(get(&router, &format!("{link}/shares?{range}")).await["routing"], subnet);
+        let job = get(&router, &format!("/jobs/slurm%3A2.0%401000/link-shares?{range}")).await;
+        assert_eq!(job["links"][0]["routing"], subnet, "{who}");
+        let body = get(&router, &format!("{link}?{range}")).await;
+        let own = if who == "false" { json!(null) } else { json!(routing) };
+        assert_eq!(body["ends"]["a"]["routing"], own, "{who}");
+        let column = topology["nodes"]["routing"].as_array().unwrap();
+        let place = topology["nodes"]["name"].as_array().unwrap().iter().position(|name| name == "leaf1");
+        assert_eq!(column[place.unwrap()], own, "{who}");
+        assert_eq!(column[0], json!(null), "a host");
+    }
+}
+
 /// The minute of the windows that there are, as upkeep makes it, and a window of the next one.
 async fn make_minute(client: &Client) {
     let sql = "

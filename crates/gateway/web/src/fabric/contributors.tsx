@@ -3,6 +3,7 @@ import { useMemo } from 'preact/hooks'
 import { type DirectionShares, type LinkContributor, type LinkShares, address, part } from '../api/client.ts'
 import { useClock } from '../api/clock.ts'
 import { useLive } from '../api/live.ts'
+import { routingText } from './model.ts'
 import { colourOf, isNobody, ofSpeed, shareText, whoKey, whoName } from '../shares.ts'
 import { LINES } from '../shell/chart.tsx'
 import { Kind } from '../shell/kind.tsx'
@@ -66,12 +67,12 @@ function Both({ data, preferences }: { data: LinkShares; preferences: Preference
   if (data.computed_until_ms === null) return <p class="dim">No shares of links are computed yet: `throughline serve` with the role upkeep makes them.</p>
   return (
     <>
-      {data.routing === 'adaptive' && <p class="note-line">Switches at this link route adaptively: shares are bounds.</p>}
+      {data.routing === 'adaptive' && <p class="note-line">Switches of this subnet route adaptively: where bytes may have taken other links, shares are bounds.</p>}
       {[data.ab, data.ba].map((direction) => (
         <Direction key={direction.from.guid + direction.from.port} {...{ direction, data, colours, preferences }} />
       ))}
       <p class="dim">
-        Windows of 10 s, computed until {clock(data.computed_until_ms)}. A contributor below 1 % of what was counted is not listed.
+        Windows of 10 s, computed until {clock(data.computed_until_ms)}. A contributor below 1 % of what was counted is not listed. Routing of the subnet: {routingText(data.routing)}.
       </p>
     </>
   )

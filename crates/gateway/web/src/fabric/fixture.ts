@@ -32,6 +32,7 @@ export function fixture(): Topology {
     version: 'v1',
     at_ms: 0,
     changed_ms: 0,
+    routing: null,
     layers: 4,
     pods: 2,
     kinds: ['switch', 'adapter'],
@@ -47,6 +48,7 @@ export function fixture(): Topology {
       leaf: rows.map((r) => r.leaf),
       host: rows.map(() => null),
       lid: rows.map((_, i) => i + 1),
+      routing: rows.map(() => null),
     },
     links: { a: column(0), port_a: column(1), b: column(2), port_b: column(3), bytes_per_second: same(25e9), width: same(0), speed: same(0), state: same(0) },
   }

@@ -9,7 +9,7 @@ import { MaybeStale, Status } from '../shell/status.tsx'
 import { counted, jobName, moment, rate, used } from '../text.ts'
 import { jobPath, nodePath, rangeBefore } from '../url.ts'
 import { Contributors } from './contributors.tsx'
-import { hostOf, linkId, linkName } from './model.ts'
+import { hostOf, linkId, linkName, routingText } from './model.ts'
 import type { Pick } from './picture.ts'
 
 const RANGE_MS = 3_600_000
@@ -75,7 +75,12 @@ function Facts({ data }: { data: Link }) {
       <dt>{b.name} sends</dt>
       <dd>{line(data.series.ba)}</dd>
       {[a, b].map((end) =>
-        end.kind === 'switch' ? null : (
+        end.kind === 'switch' ? (
+          <>
+            <dt>Routing of {end.name}</dt>
+            <dd>{routingText(end.routing)}</dd>
+          </>
+        ) : (
           <>
             <dt>Host</dt>
             <dd>
@@ -174,16 +179,16 @@ function Counters({ a, b }: { a: LinkEnd; b: LinkEnd }) {
 
 function Routes({ data }: { data: Link }) {
   const sides = [
-    { from: data.ends.a.name, routes: data.routes.ab },
-    { from: data.ends.b.name, routes: data.routes.ba },
+    { from: data.ends.a, routes: data.routes.ab },
+    { from: data.ends.b, routes: data.routes.ba },
   ]
   return (
     <>
       <h3>Routes</h3>
       {sides.map(({ from, routes }) =>
         routes === null ? null : (
-          <p key={from}>
-            {from} sends {counted(routes.destinations, 'destination')} this way:{' '}
+          <p key={from.guid}>
+            {from.name} sends {counted(routes.destinations, 'destination')} this way{from.routing === 'adaptive' ? ', by its table; it routes adaptively and may send others, too' : ''}:{' '}
             {routes.nodes.slice(0, NAMES_SHOWN).map((n) => n.name ?? n.guid ?? `LID ${n.lid}`).join(', ')}
             {routes.destinations > NAMES_SHOWN ? ', …' : ''}
           </p>

@@ -87,6 +87,9 @@ export function overlaidPlaces(topology: Topology, overlay: Overlay | Tree | und
 }
 
 /** A multicast LID as people write it. */
+/** How a switch or a subnet routes, by what switches report, in words. */
+export const routingText = (routing: string | null | undefined) => routing ?? 'not reported'
+
 export const mlidText = (mlid: number) => `0x${mlid.toString(16)}`
 
 /** Leaves that are open: `all`, or GUIDs with commas. */

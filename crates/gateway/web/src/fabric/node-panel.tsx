@@ -6,7 +6,7 @@ import type { Preferences } from '../shell/preferences.ts'
 import { counted, rate, short, used } from '../text.ts'
 import { nodePath } from '../url.ts'
 import { foldedHosts } from './layout.ts'
-import { hostOf, valuesOf } from './model.ts'
+import { hostOf, routingText, valuesOf } from './model.ts'
 import { type Pick, linksOf } from './picture.ts'
 import { Swatch } from './swatch.tsx'
 
@@ -52,6 +52,12 @@ export function NodePanel({ topology, node, load, quantity, preferences, isOpen,
         </dd>
         <dt>LID</dt>
         <dd>{nodes.lid[node]}</dd>
+        {topology.kinds[nodes.kind[node] as number] === 'switch' && (
+          <>
+            <dt>Routing</dt>
+            <dd>{routingText(nodes.routing[node])}</dd>
+          </>
+        )}
         <dt>Layer</dt>
         <dd>{nodes.layer[node] ?? 'reaches no host'}</dd>
         {host && (

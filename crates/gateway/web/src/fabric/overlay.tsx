@@ -5,7 +5,7 @@ import { type Live, useLive } from '../api/live.ts'
 import { clock, counted, jobName } from '../text.ts'
 import { groupPath, jobPath, setQuery } from '../url.ts'
 import { purpose } from '../multicast/text.ts'
-import { mlidText } from './model.ts'
+import { mlidText, routingText } from './model.ts'
 
 /** Jobs offered; others are laid over the map from their own page. */
 const OFFERED = 100
@@ -95,6 +95,8 @@ export function Overlaid({ overlay, topology, shares, coloured }: { overlay: Ove
       {overlay.topology !== topology.version
         ? `${name} was placed on the fabric of another time: it is not shown here.`
         : `${name}: ${counted(overlay.nodes.length, 'adapter')}, ${links}${coloured === null ? ' are lit' : ''}${isPart ? ', as far as forwarding tables are known' : ''}.`}
+      {!isTree && topology.routing === 'adaptive' && ' Switches route adaptively: its bytes take other links, too.'}
+      {!isTree && topology.routing === null && ` Routing ${routingText(null)}: these are the ways of the switches' tables.`}
       {coloured !== null && shares !== undefined && ` Lit and coloured: its own bytes on ${counted(coloured, 'link')}, as shares of their speed, ${clock(shares.from_ms)} to ${clock(shares.to_ms)}${isCut ? `; of its links the ${shares.links.length} fullest` : ''}.`}
     </span>
   )

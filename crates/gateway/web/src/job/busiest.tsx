@@ -1,6 +1,7 @@
 // A job's busiest links: its own part of each, the others', and how both are known.
 import { type JobLink, type JobLinkShares, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
+import { routingText } from '../fabric/model.ts'
 import { isNobody, shareText } from '../shares.ts'
 import { Kind } from '../shell/kind.tsx'
 import { MaybeStale, Status } from '../shell/status.tsx'
@@ -44,7 +45,7 @@ function Links({ data, job }: { data: JobLinkShares; job: string }) {
       <table>
         <caption>
           {data.links.length < data.count ? `${data.links.length} of ${counted(data.count, 'direction')}` : counted(data.count, 'direction')} of links, the fullest first, from {moment(data.from_ms)} to {clock(data.to_ms)},
-          over windows of 10 s in which the job sent over them
+          over windows of 10 s in which the job sent over them; routing: {routings(data.links)}
         </caption>
         <thead>
           <tr>
@@ -71,6 +72,9 @@ function Links({ data, job }: { data: JobLinkShares; job: string }) {
     </div>
   )
 }
+
+/** How the subnets of these links route. */
+const routings = (links: readonly JobLink[]) => [...new Set(links.map((link) => routingText(link.routing)))].join(' and ')
 
 function Row({ link, job }: { link: JobLink; job: string }) {
   const others = link.contributors.filter((c) => c.job_key !== job && !isNobody(c)).slice(0, NAMED)
