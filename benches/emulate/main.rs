@@ -92,6 +92,9 @@ struct Options {
     /// Print each loaded direction and window whose error is beyond the goal
     #[arg(long)]
     verbose: bool,
+    /// Write all windows of all directions to this file, comma-separated
+    #[arg(long)]
+    windows: Option<PathBuf>,
     #[command(flatten)]
     log: LogOptions,
 }
@@ -201,7 +204,28 @@ async fn measure(
     if emulation.drops() > 0 {
         println!("the cables lost {} packets: queues were too short", emulation.drops());
     }
+    if let Some(path) = &options.windows {
+        std::fs::write(path, table(&windows)).with_context(|| format!("writing {}", path.display()))?;
+    }
     Ok(report(&steps, &windows, options.verbose))
+}
+
+/// All windows, a line each: bytes by contributor, true and said.
+fn table(windows: &[Compared]) -> String {
+    let names = ["first", "second", "stranger", "other"];
+    let mut text = String::from("end,direction,capacity,counted,unreported");
+    names.iter().for_each(|name| text.push_str(&format!(",{name}_true,{name}_said")));
+    text.push('\n');
+    for (end, direction, window) in windows {
+        let Window { capacity, counted, unreported, .. } = window;
+        text.push_str(&format!("{end:.0},{direction},{capacity:.0},{counted:.0},{unreported:.0}"));
+        for who in compare::ALL {
+            let of = |bytes: &BTreeMap<Who, f64>| bytes.get(&who).copied().unwrap_or(0.0);
+            text.push_str(&format!(",{:.0},{:.0}", of(&window.truth), of(&window.said)));
+        }
+        text.push('\n');
+    }
+    text
 }
 
 /// Waits until windows are made at all: before, the database and the crawler were just started.

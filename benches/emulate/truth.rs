@@ -1,13 +1,18 @@
 //! What really crossed each cable, by source and destination: counters of nftables in each namespace, where packets come in.
 //!
 //! Each packet is counted once a cable, behind the limit of the port that sent it, so that a flow's counters on a cable add up
-//! to the port's. They are read every few seconds and interpolated at the edges of windows.
+//! to the port's. They are read four times a second and interpolated at the edges of windows.
+//!
+//! An nft in each namespace stays and answers in a millisecond: one that is started for each reading takes tenths of a second
+//! on a busy machine, and nobody knows at which moment of them it read.
 
 use anyhow::Context;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -18,7 +23,7 @@ use throughline_demo::emulate::space::{Spaces, run};
 use throughline_infiniband::topology::PortEnd;
 
 /// From one reading to the next.
-const STEP: Duration = Duration::from_millis(1500);
+const STEP: Duration = Duration::from_millis(250);
 
 /// A set that the kernel fills by itself: a counter for each way in, source and destination.
 const TABLE: &str = "table ip emulate {
@@ -56,7 +61,7 @@ impl Truth {
     /// # Errors
     /// nft refuses the table.
     pub async fn start(plan: &Plan, spaces: &Spaces, nft: PathBuf) -> anyhow::Result<Truth> {
-        let mut commands = Vec::new();
+        let mut readers = Vec::new();
         for node in 0..plan.nodes.len() {
             let pid = spaces.pid(node);
             let mut command = spaces.command(pid, &nft);
@@ -66,19 +71,18 @@ impl Truth {
                 .with_context(|| format!("nft in the namespace of {}", plan.nodes[node].name))?;
             let mut words = spaces.entering(pid);
             words.push(nft.display().to_string());
-            words.extend(["-j", "list", "set", "ip", "emulate", "flows"].map(String::from));
-            commands.push(words);
+            readers.push(Reader::start(&words).context("starting nft")?);
         }
         let stop = Arc::new(AtomicBool::new(false));
         let (stopped, plan) = (stop.clone(), plan.clone());
         let thread = std::thread::spawn(move || {
             let mut series = BTreeMap::new();
-            let mut times = vec![now(); commands.len()];
+            let mut times = vec![now(); readers.len()];
             while !stopped.load(Ordering::Relaxed) {
-                read_all(&plan, &commands, &mut times, &mut series)?;
+                read_all(&plan, &mut readers, &mut times, &mut series)?;
                 std::thread::sleep(STEP);
             }
-            read_all(&plan, &commands, &mut times, &mut series)?;
+            read_all(&plan, &mut readers, &mut times, &mut series)?;
             Ok(series)
         });
         Ok(Truth { stop, thread })
@@ -94,22 +98,59 @@ impl Truth {
     }
 }
 
+/// An nft that answers a line with a line. Dropped, it ends.
+struct Reader {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    line: String,
+}
+
+impl Reader {
+    /// Starts the program of these words.
+    fn start(words: &[String]) -> anyhow::Result<Reader> {
+        let mut child = Command::new(&words[0])
+            .args(&words[1..])
+            .args(["--json", "--interactive"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let input = child.stdin.take().context("its input is closed")?;
+        let output = child.stdout.take().context("its output is closed")?;
+        Ok(Reader { child, input, output: BufReader::new(output), line: String::new() })
+    }
+
+    /// What it says now of the flows.
+    fn read(&mut self) -> anyhow::Result<&str> {
+        self.input.write_all(b"list set ip emulate flows\n")?;
+        self.line.clear();
+        let length = self.output.read_line(&mut self.line)?;
+        anyhow::ensure!(length > 0, "it ended");
+        Ok(&self.line)
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to end.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
 /// Readings of all namespaces; `times` are those of the readings before.
 fn read_all(
     plan: &Plan,
-    commands: &[Vec<String>],
+    readers: &mut [Reader],
     times: &mut [f64],
     series: &mut BTreeMap<Flow, Series>,
 ) -> anyhow::Result<()> {
-    for (node, words) in commands.iter().enumerate() {
+    for (node, reader) in readers.iter_mut().enumerate() {
         let before = now();
-        let output =
-            std::process::Command::new(&words[0]).args(&words[1..]).output().context("starting nft")?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        anyhow::ensure!(output.status.success(), "nft: {}", said.trim());
+        let said = reader.read().with_context(|| format!("nft of {}", plan.nodes[node].name))?;
         let time = f64::midpoint(before, now());
         let last = std::mem::replace(&mut times[node], time);
-        for ((port, source, destination), bytes) in read(&output.stdout)? {
+        for ((port, source, destination), bytes) in read(said)? {
             // What comes in here was sent at the other end.
             let Some(sender) = plan.across(PortEnd { node, port }) else { continue };
             // A new flow had nothing when its namespace was read before.
@@ -125,7 +166,7 @@ fn now() -> f64 {
 }
 
 /// What `nft -j list set` prints: bytes of each flow as a port counts them.
-fn read(json: &[u8]) -> anyhow::Result<Vec<(Incoming, u64)>> {
+fn read(json: &str) -> anyhow::Result<Vec<(Incoming, u64)>> {
     #[derive(Deserialize)]
     struct Document {
         nftables: Vec<Object>,
@@ -157,7 +198,7 @@ fn read(json: &[u8]) -> anyhow::Result<Vec<(Incoming, u64)>> {
         packets: u64,
         bytes: u64,
     }
-    let document: Document = serde_json::from_slice(json).context("reading what nft printed")?;
+    let document: Document = serde_json::from_str(json).context("reading what nft printed")?;
     let elements = document.nftables.into_iter().filter_map(|object| object.set).flat_map(|set| set.elem);
     Ok(elements
         .filter_map(|Element { elem: Inner { val: Concatenation { concat }, counter } }| {
@@ -188,14 +229,14 @@ mod tests {
     #[test]
     fn flows_are_read_as_ports_count_them() {
         // As nft 1.0.6 prints it.
-        let json = br#"{"nftables":[{"metainfo":{"version":"1.0.6","json_schema_version":1}},{"set":{"family":"ip",
+        let json = r#"{"nftables":[{"metainfo":{"version":"1.0.6","json_schema_version":1}},{"set":{"family":"ip",
             "name":"flows","table":"emulate","type":["ifname","ipv4_addr","ipv4_addr"],"handle":2,"size":65535,
             "flags":["dynamic"],"elem":[{"elem":{"val":{"concat":["p5","10.64.0.3","10.64.0.7"]},
             "counter":{"packets":10,"bytes":41480}}},{"elem":{"val":{"concat":["management","10.65.0.1","10.65.0.2"]},
             "counter":{"packets":1,"bytes":52}}}]}}]}"#;
         let flow = (5, Ipv4Addr::new(10, 64, 0, 3), Ipv4Addr::new(10, 64, 0, 7));
         assert_eq!(read(json).unwrap(), [(flow, 10 * (4096 + 24))]);
-        assert!(read(b"no such set").is_err());
+        assert!(read("no such set").is_err());
     }
 
     #[test]
