@@ -143,8 +143,10 @@ void tl_bins_start(int milliseconds) {
 }
 
 int64_t tl_bins_until(int milliseconds) {
-    int64_t since = tl_clock(CLOCK_REALTIME) % bin_length, whole = ((int64_t)milliseconds * 1000000 + since) / bin_length;
-    return (whole > 0 ? whole : 1) * bin_length - since;
+    /* All ranks and the sweeps of port counters keep to the same seconds of UTC: edges of windows are read, not interpolated. */
+    int64_t whole = milliseconds * INT64_C(1000000) / bin_length, grid = (whole > 0 ? whole : 1) * bin_length;
+    int64_t until = grid - tl_clock(CLOCK_REALTIME) % grid;
+    return until > bin_length / 2 ? until : until + grid; /* woken a little early, it does not wake twice */
 }
 
 /* The number of a bin, counted from the oldest not reported; that after the newest goes on. Times are those of the grid as it

@@ -8,7 +8,7 @@
 
 /* Bins end at whole multiples of so many milliseconds of UTC. Before anything is recorded, and on changes. */
 void tl_bins_start(int milliseconds);
-/* Nanoseconds until the first end of a bin that is at least so far away. */
+/* Nanoseconds until the next end of a bin that is a multiple of so many milliseconds of UTC. */
 int64_t tl_bins_until(int milliseconds);
 
 enum tl_bins_part {

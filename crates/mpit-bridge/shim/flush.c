@@ -250,7 +250,7 @@ static void serve(int64_t *next_push) {
     int64_t now = tl_clock(CLOCK_MONOTONIC);
     if (now < *next_push) return;
     push(0, 1);
-    *next_push = now + (int64_t)push_ms * 1000000 - (int64_t)bin_ms * 500000;
+    *next_push = now + tl_bins_until(push_ms) - (int64_t)bin_ms * 500000;
 }
 
 static void *run(void *unused) {

@@ -13,12 +13,16 @@ use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 use throughline_sample::catalogue::{TRAFFIC_BYTES, TRAFFIC_MESSAGES};
 use throughline_sample::wire::{Batch, MpiNodeTraffic, MpiPeerCell};
 use throughline_shares::collective::{Library, Operation};
 
-/// Shortest time between two records of a job.
+/// Shortest time between two records of a job, which end at its whole multiples: ranks report at whole seconds of UTC, and
+/// ports are read there.
 const INTERVAL_NANOSECONDS: i64 = 1_000_000_000;
+/// What ranks report at a whole second has come so much later.
+const ARRIVED_NANOSECONDS: i64 = 250_000_000;
 /// Longest one, in the same, however many cells change: what is older says little about a link's present.
 const INTERVALS_MAX: i64 = 300;
 /// All that a rank reports at once comes within this time; its next report comes a second later.
@@ -191,6 +195,12 @@ struct JobHere {
     cells: HashMap<CellKey, Cell>,
 }
 
+/// How long it is from `now`, UTC nanoseconds, until records are made.
+pub(crate) fn until_round(now: i64) -> Duration {
+    let since = (now - ARRIVED_NANOSECONDS).rem_euclid(INTERVAL_NANOSECONDS);
+    Duration::from_nanos((INTERVAL_NANOSECONDS - since).unsigned_abs())
+}
+
 /// All jobs of the node.
 #[derive(Debug)]
 pub(crate) struct Ledger {
@@ -218,7 +228,7 @@ impl Ledger {
         let job = self.jobs.entry(job_key.to_owned()).or_insert_with(|| JobHere {
             epoch: now,
             since: now,
-            due: now.saturating_add(INTERVAL_NANOSECONDS),
+            due: now,
             account: Account {
                 user: user.clone(),
                 held: quotas.hold(user, Resource::TrafficBytes, ENTRY_BYTES).ok(),
@@ -249,8 +259,10 @@ impl Ledger {
         }
     }
 
-    /// Records of jobs whose time has come, and whose they are.
+    /// Records of jobs whose time has come, and whose they are: what was reported until the last whole second. To be called
+    /// soon after [`until_round`].
     pub fn round(&mut self, now: i64) -> Vec<(Arc<User>, Batch)> {
+        let now = now.div_euclid(INTERVAL_NANOSECONDS) * INTERVAL_NANOSECONDS;
         let share = i64::from(self.rows_per_second) / i64::try_from(self.jobs.len().max(1)).unwrap_or(1);
         let mut batches = Vec::new();
         for (key, job) in &mut self.jobs {
@@ -259,8 +271,7 @@ impl Ledger {
             }
             let (records, rows) = job.records(key, now, &mut self.layouts);
             let intervals = (i64::try_from(rows).unwrap_or(i64::MAX) / share.max(1)).clamp(1, INTERVALS_MAX);
-            // A little early rather than a whole tick late.
-            job.due = now + intervals * INTERVAL_NANOSECONDS - INTERVAL_NANOSECONDS / 4;
+            job.due = now + intervals * INTERVAL_NANOSECONDS;
             if !records.is_empty() {
                 let batch = Batch { mpi_traffic: records, ..Batch::default() };
                 batches.push((job.account.user.clone(), batch));

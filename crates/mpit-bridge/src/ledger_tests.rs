@@ -252,3 +252,21 @@ fn a_users_memory_is_bounded_and_what_is_known_goes_on() {
     bench.peers(id, 1, &many[..5]);
     assert_eq!(rows(&bench.round(START + 4 * SECOND)).len(), 5);
 }
+
+#[test]
+fn records_end_at_whole_seconds_whenever_they_are_made() {
+    let mut bench = Bench::new(100, 1 << 20);
+    let one = bench.join(0, START, START + SECOND / 3);
+    bench.peers(one, START + SECOND, &[(SEND, TrafficKind::Sent, 9, 100, 1)]);
+    assert_eq!(bench.round(START + SECOND / 2), [], "of a second that has not ended");
+    let first = bench.round(START + SECOND + SECOND / 4);
+    assert_eq!((first[0].since, first[0].time), (START + SECOND / 3, START + SECOND));
+    bench.peers(one, START + 2 * SECOND, &[(SEND, TrafficKind::Sent, 9, 300, 3)]);
+    let second = bench.round(START + 2 * SECOND + SECOND / 2);
+    assert_eq!((second[0].since, second[0].time), (START + SECOND, START + 2 * SECOND));
+    for (now, wait) in
+        [(START, SECOND / 4), (START + SECOND / 4, SECOND), (START + SECOND / 2, 3 * SECOND / 4)]
+    {
+        assert_eq!(until_round(now).as_nanos(), u128::from(wait.unsigned_abs()));
+    }
+}

@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::cpus::Topology;
 use crate::jobs::{Places, UNSEEN, Watched};
 use crate::last_totals::Folder;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, until_round};
 use crate::outbox::Outbox;
 use crate::pipe::Pipe;
 use crate::process::{handle, opener, start_of};
@@ -41,8 +41,6 @@ const HAND_OVER: Duration = Duration::from_millis(50);
 const HEARTBEAT: Duration = Duration::from_secs(60);
 /// How soon after a change what is known of ranks is saved for the next agent.
 const SAVE: Duration = Duration::from_secs(1);
-/// How often it is looked which jobs' traffic is due.
-const TRAFFIC: Duration = Duration::from_millis(250);
 /// How often a process is looked for where the kernel has no descriptors of processes.
 const LOOK: Duration = Duration::from_secs(5);
 /// Pause after a failed accept: mostly descriptors have run out, and that passes when ranks end.
@@ -202,10 +200,8 @@ async fn keep(shared: &Arc<Shared>) {
 
 /// Makes records of traffic by operation. Collectives of large groups take their time, so beside the other tasks.
 async fn count_traffic(shared: &Arc<Shared>) {
-    let mut tick = interval(TRAFFIC);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tick.tick().await;
+        sleep(until_round(shared.moment().utc)).await;
         let counting = shared.clone();
         let round = spawn_blocking(move || counting.traffic().round(counting.moment().utc));
         for (user, batch) in round.await.unwrap_or_default() {

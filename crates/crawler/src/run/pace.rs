@@ -1,46 +1,58 @@
-//! The pace of sweeps: a jittered phase, missed ticks left out and reported.
+//! The pace of sweeps: at whole multiples of the period since 1970, missed ticks left out and reported.
+//!
+//! Edges of windows, of 10 s for shares of links and of minutes, are then read and not interpolated, and ports and MPI ranks
+//! are read at the same seconds (a rank pushes at whole seconds of UTC, too). Two crawlers that sweep in the same moment read
+//! different subnets.
 
 use crate::stop::Stop;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use throughline_daemon::Clock;
 
-/// Ticks each period. The first tick comes at once, the second after a part of the period that differs by
-/// process, so that crawlers of many subnets do not work in the same moment.
+/// Ticks each period. The first tick comes at once.
 pub struct Pace {
-    period: Duration,
-    due: Option<Instant>,
+    /// Nanoseconds.
+    period: i64,
+    /// Number of the last tick, counted from 1970.
+    last: Option<i64>,
 }
 
 impl Pace {
     pub fn new(period: Duration) -> Pace {
-        Pace { period, due: None }
+        Pace { period: i64::try_from(period.as_nanos()).unwrap_or(i64::MAX).max(1), last: None }
     }
 
     /// Waits for the next tick. `None` when the process stops; else whether ticks were missed.
-    pub fn tick(&mut self, stop: &Stop) -> Option<bool> {
-        let Some(due) = self.due else {
-            self.due = Some(Instant::now() + self.period.mul_f64(phase()));
+    pub fn tick(&mut self, clock: &Clock, stop: &Stop) -> Option<bool> {
+        let Some(last) = self.last else {
+            self.last = Some(clock.now().div_euclid(self.period));
             return if stop.is_set() { None } else { Some(false) };
         };
-        if stop.sleep(due.saturating_duration_since(Instant::now())) {
+        let next = after(last, clock.now(), self.period);
+        if stop.sleep(next.wait) {
             return None;
         }
-        let (next, missed) = after(due, Instant::now(), self.period);
-        self.due = Some(next);
-        Some(missed > 0)
+        self.last = Some(next.number);
+        Some(next.missed > 0)
     }
 }
 
-/// The tick after `now` in the rhythm of `due`, and how many were missed.
-fn after(due: Instant, now: Instant, period: Duration) -> (Instant, u64) {
-    let late = now.saturating_duration_since(due);
-    let missed = (late.as_nanos() / period.as_nanos().max(1)).min(u128::from(u32::MAX)) as u32;
-    (due + period * missed + period, u64::from(missed))
+/// A tick to come.
+#[derive(Debug, PartialEq, Eq)]
+struct Next {
+    number: i64,
+    wait: Duration,
+    missed: i64,
 }
 
-/// A share between one half and one that differs by process.
-fn phase() -> f64 {
-    let seed = u64::from(std::process::id()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    0.5 + f64::from((seed >> 48) as u16) / f64::from(u16::MAX) / 2.0
+/// The tick after that with number `last`, and how many were missed.
+fn after(last: i64, now: i64, period: i64) -> Next {
+    let passed = now.div_euclid(period);
+    // A clock that was set back by more than a period begins anew.
+    let last = if passed < last - 1 { passed } else { last };
+    let missed = (passed - (last + 1)).max(0);
+    let number = last + 1 + missed;
+    let wait = number.saturating_mul(period).saturating_sub(now).max(0);
+    Next { number, wait: Duration::from_nanos(wait.unsigned_abs()), missed }
 }
 
 #[cfg(test)]
@@ -48,21 +60,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missed_ticks_are_left_out() {
-        let due = Instant::now();
-        let second = Duration::from_secs(1);
-        assert_eq!(after(due, due, second), (due + second, 0));
-        assert_eq!(after(due, due + second / 2, second), (due + second, 0));
-        assert_eq!(after(due, due + second * 5 / 2, second), (due + second * 3, 2));
-        assert!((0.5..=1.0).contains(&phase()));
+    fn ticks_are_whole_multiples_and_missed_ones_are_left_out() {
+        let next = |number, wait, missed| Next { number, wait: Duration::from_nanos(wait), missed };
+        assert_eq!(after(10, 1000, 100), next(11, 100, 0));
+        assert_eq!(after(10, 1099, 100), next(11, 1, 0));
+        // Late by less than a period: at once.
+        assert_eq!(after(10, 1150, 100), next(11, 0, 0));
+        assert_eq!(after(10, 1250, 100), next(12, 0, 1));
+        // Woken a little early, it doesn't tick twice.
+        assert_eq!(after(11, 1099, 100), next(12, 101, 0));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_stops_nothing() {
+        assert_eq!(after(10, 550, 100), Next { number: 6, wait: Duration::from_nanos(50), missed: 0 });
+        assert_eq!(after(10, 100_050, 100).wait, Duration::ZERO);
     }
 
     #[test]
     fn it_ends_when_asked_to() {
-        let stop = Stop::default();
+        let (stop, clock) = (Stop::default(), Clock::new());
         let mut pace = Pace::new(Duration::from_secs(3600));
-        assert_eq!(pace.tick(&stop), Some(false));
+        assert_eq!(pace.tick(&clock, &stop), Some(false));
         stop.set();
-        assert_eq!(pace.tick(&stop), None);
+        assert_eq!(pace.tick(&clock, &stop), None);
     }
 }

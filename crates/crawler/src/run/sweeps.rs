@@ -110,7 +110,7 @@ impl Sweeps {
         if self.shared.wait_for_topology(&self.stop).is_none() {
             return self.engine.take();
         }
-        while let Some(missed) = pace.tick(&self.stop) {
+        while let Some(missed) = pace.tick(&self.shared.publisher.clock, &self.stop) {
             if self.shared.leader.is_standby() {
                 continue;
             }
