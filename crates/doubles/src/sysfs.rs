@@ -43,6 +43,8 @@ impl AdapterDouble {
         let double = Self { folder: root.join("class/infiniband").join(device) };
         fs::create_dir_all(double.folder.join("ports/1/counters"))?;
         fs::create_dir_all(double.folder.join("ports/1/hw_counters"))?;
+        // A link to the PCI device in Linux.
+        fs::create_dir_all(double.folder.join("device"))?;
         for (name, text) in [
             ("node_guid", guid_text(node_guid).as_str()),
             ("sys_image_guid", &guid_text(node_guid)),
@@ -55,6 +57,8 @@ impl AdapterDouble {
             ("ports/1/rate", "100 Gb/sec (4X EDR)"),
             ("ports/1/link_layer", "InfiniBand"),
             ("ports/1/lid", "0x1"),
+            ("device/current_link_speed", "16.0 GT/s PCIe"),
+            ("device/current_link_width", "16"),
         ] {
             double.set(name, text)?;
         }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use throughline_sample::catalogue::{self, Kind, Metric};
 use throughline_sample::wire;
 
+use crate::pcie;
 use crate::rate;
 use crate::sysfs::{Adapter, Port, Tree, file_and_factor};
 
@@ -177,6 +178,9 @@ pub fn value(metric: &Metric, text: &str) -> Result<u64, &'static str> {
     }
     if *metric == catalogue::RATE_BYTES_PER_SECOND {
         return rate::bytes_per_second(text).ok_or("not_a_rate");
+    }
+    if *metric == catalogue::PCIE_BYTES_PER_SECOND {
+        return pcie::bytes_per_second(text).ok_or("not_a_rate");
     }
     // State files hold "4: ACTIVE".
     let number = if metric.kind == Kind::Gauge { text.split(':').next().unwrap_or(text) } else { text };

@@ -8,6 +8,7 @@
 pub mod cgroup;
 pub mod convert;
 pub mod identity;
+pub mod pcie;
 pub mod process;
 pub mod qp;
 pub mod rate;

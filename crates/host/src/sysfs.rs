@@ -9,12 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use throughline_sample::Guid;
-use throughline_sample::catalogue::{Metric, Table};
+use throughline_sample::catalogue::{Metric, PCIE_BYTES_PER_SECOND, Table};
 
 /// Most adapters read; a node has a few, and up to some hundred virtual functions.
 pub const MAX_ADAPTERS: usize = 256;
 /// Most ports of one adapter; there are 1 or 2.
 pub const MAX_PORTS: usize = 16;
+/// Lanes of the PCIe link of a port's adapter, below the port's folder.
+const PCIE_WIDTH: &str = "../../device/current_link_width";
 /// Longest file read; sysfs gives at most a page.
 const MAX_FILE_BYTES: u64 = 4096;
 
@@ -111,8 +113,17 @@ fn read_port(adapter: &Path, port: u32) -> Port {
         port,
         link_layer: text(&folder.join("link_layer")),
         lid: text(&folder.join("lid")),
-        metrics: metrics.map(|metric| (*metric, text(&folder.join(file_and_factor(metric).0)))).collect(),
+        metrics: metrics.map(|metric| (*metric, metric_text(&folder, metric))).collect(),
     }
+}
+
+/// A metric's text. The speed of a PCIe link is one with its width: `16.0 GT/s PCIe x16`.
+fn metric_text(port: &Path, metric: &Metric) -> Text {
+    let own = text(&port.join(file_and_factor(metric).0))?;
+    if *metric == PCIE_BYTES_PER_SECOND {
+        return Ok(format!("{own} x{}", text(&port.join(PCIE_WIDTH))?));
+    }
+    Ok(own)
 }
 
 /// The file under a port's folder that a metric of the catalogue comes from, and what its number is to be

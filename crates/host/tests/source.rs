@@ -93,6 +93,12 @@ fn every_counter_of_a_port_arrives_under_its_name() {
     assert_eq!(value(sample, &catalogue::RATE_BYTES_PER_SECOND), Some(12_500_000_000));
     assert_eq!(value(sample, &catalogue::STATE_ID), Some(4));
     assert_eq!(value(sample, &catalogue::PHYSICAL_STATE_ID), Some(5));
+    assert_eq!(value(sample, &catalogue::PCIE_BYTES_PER_SECOND), Some(31_507_692_307));
+    // A virtual function has no link of its own.
+    adapter.set("device/current_link_speed", "Unknown").unwrap();
+    let without = bench.until(|batch| batch.coverage[0].failed == 1);
+    assert_eq!(without.coverage[0].reasons["not_a_rate"], 1);
+    assert_eq!(value(&without.host_ports[0], &catalogue::PCIE_BYTES_PER_SECOND), None);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Hosts: what is in them and what runs there.
 
 use crate::time::{At, milliseconds};
+use std::collections::HashMap;
 use std::time::SystemTime;
 use throughline_store::Error;
 use throughline_store::layout::moment;
@@ -249,6 +250,28 @@ pub async fn ports(client: &Client, hosts: &[i32], at: At) -> Result<Vec<Port>, 
         leaf_guid: row.get(9),
     };
     Ok(rows.iter().map(port).collect())
+}
+
+/// How far before a time the speed of a PCIe link is looked for, milliseconds: a port has a row a minute at least.
+const PCIE_LOOK_BACK_MS: i64 = 900_000;
+
+/// Bytes per second of the PCIe links of hosts' ports in one direction, as read last up to a time (milliseconds), by the
+/// port's number in the tables; ports of which it was not read are left out.
+///
+/// # Errors
+/// The database's.
+pub async fn pcie(client: &Client, ports: &[i32], at: i64) -> Result<HashMap<i32, i64>, Error> {
+    let sql = format!(
+        "SELECT p.id, c.pcie_bytes_per_second FROM unnest($1::integer[]) AS p (id)
+         CROSS JOIN LATERAL (
+             SELECT c.pcie_bytes_per_second FROM host_port_counters c
+             WHERE c.host_port_id = p.id AND c.time > {} AND c.time <= {} AND c.pcie_bytes_per_second IS NOT NULL
+             ORDER BY c.time DESC LIMIT 1) c",
+        moment(at - PCIE_LOOK_BACK_MS),
+        moment(at),
+    );
+    let rows = client.query(&sql, &[&ports]).await.map_err(Error::sql("reading PCIe links of adapters"))?;
+    Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
 }
 
 /// Jobs with ranks on a host at a time, by key.

@@ -310,6 +310,10 @@ CREATE TABLE host_port_counters (
     -- Physical state of this port: 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery. As of time.
     -- Unit: count. Origin: phys_state.
     physical_state_id bigint,
+    -- Bytes that the PCIe link of this port's adapter carries in one direction after line code, headers of PCIe
+    -- among them; all ports of the adapter share it. As of time. Unit: bytes per second. Origin:
+    -- ../../device/current_link_speed.
+    pcie_bytes_per_second bigint,
     PRIMARY KEY (host_port_id, "time")
 );
 SELECT create_hypertable('host_port_counters', by_range('time', INTERVAL '01:00:00'));

@@ -468,6 +468,8 @@ impl Site {
                 (&PORT_DATA_TRANSMITTED_BYTES, seconds * 9_000_000_000),
                 (&PORT_DATA_RECEIVED_BYTES, seconds * 2_000_000_000),
                 (&RATE_BYTES_PER_SECOND, SPEED),
+                // Gen 3 x16 under an HDR port.
+                (&PCIE_BYTES_PER_SECOND, 15_753_846_153),
             ]),
         };
         Batch { node: format!("n{}", i + 1), host_ports: vec![port], ..Batch::default() }

@@ -12,6 +12,7 @@ mod jobs;
 mod link_rates;
 mod nodes;
 mod page;
+mod pcie;
 mod request;
 mod search;
 mod status;

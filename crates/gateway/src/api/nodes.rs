@@ -1,11 +1,13 @@
 //! `/nodes…`: hosts, what is in them, and the links between that.
 
+use super::pcie::{Pcie, PortOf};
 use super::request::ApiRequest;
 use super::{Api, answer, fabric, page};
 use crate::api_error::ApiError;
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::sync::Arc;
 use throughline_query::fabric_hosts;
 use throughline_query::nodes::{self, Gpu, GpuLink, Port};
@@ -97,6 +99,7 @@ struct Adapter {
     out_bytes_per_second: Option<f64>,
     in_bytes_per_second: Option<f64>,
     age_seconds: Option<f64>,
+    pcie: Option<Pcie>,
 }
 
 #[derive(Default, Serialize)]
@@ -159,6 +162,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
             let port_ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
             let nvlinks = rates::rates(client, Counted::Nvlinks, &ids, &grid).await?;
             let port_rates = rates::rates(client, Counted::Port, &port_ids, &grid).await?;
+            let pcie = nodes::pcie(client, &port_ids, at).await?;
             let jobs = nodes::jobs(client, host.id, requested_at).await?;
             let mut numa_nodes = nodes::numa_nodes(client, host.id).await?;
             numa_nodes.extend(gpus.iter().filter_map(|gpu| gpu.numa_node));
@@ -175,13 +179,7 @@ pub async fn node(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Re
                 logical: logical(&links),
                 links,
                 nv_switches,
-                adapters: ports
-                    .into_iter()
-                    .map(|port| {
-                        let rates = port_rates.get(&(port.id, 0));
-                        adapter(port, rates)
-                    })
-                    .collect(),
+                adapters: adapters(ports, &port_rates, &pcie),
                 gpus: gpus.into_iter().map(gpu).collect(),
                 jobs: jobs
                     .into_iter()
@@ -270,7 +268,31 @@ fn adapter(port: Port, rates: Option<&rates::Rates>) -> Adapter {
         out_bytes_per_second: out,
         in_bytes_per_second: received,
         age_seconds,
+        pcie: None,
     }
+}
+
+/// Adapters of a host with an agent, with their PCIe links.
+fn adapters(ports: Vec<Port>, rates: &ByElement, pcie: &HashMap<i32, i64>) -> Vec<Adapter> {
+    let ids: Vec<i32> = ports.iter().map(|port| port.id).collect();
+    let mut adapters: Vec<Adapter> =
+        ports.into_iter().map(|port| (rates.get(&(port.id, 0)), port)).map(|(r, p)| adapter(p, r)).collect();
+    let ports: Vec<PortOf<'_>> = adapters
+        .iter()
+        .zip(&ids)
+        .map(|(adapter, id)| PortOf {
+            device: &adapter.device,
+            pcie_bytes_per_second: pcie.get(id).copied(),
+            bytes_per_second: adapter.bytes_per_second,
+            out: adapter.out_bytes_per_second,
+            received: adapter.in_bytes_per_second,
+        })
+        .collect();
+    let of: Vec<Option<Pcie>> = ports.iter().map(|port| Pcie::of(&ports, port.device)).collect();
+    for (adapter, pcie) in adapters.iter_mut().zip(of) {
+        adapter.pcie = pcie;
+    }
+    adapters
 }
 
 /// Columns of links, and the switches that they lead to.

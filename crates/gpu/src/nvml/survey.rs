@@ -215,7 +215,7 @@ fn first_that_answers(gpu: &Gpu<'_, '_>, families: Vec<Vec<FieldValue>>) -> Vec<
 }
 
 /// Bytes per second of a PCIe slot in one direction: the raw rate after line coding (8b/10b to generation 2,
-/// 128b/130b to 5, none of it in 6).
+/// 128b/130b to 5, 236 of the 256 bytes of a flit in 6).
 fn pcie_bytes_per_second(generation: u32, width: u32) -> Option<u64> {
     let megabytes_per_lane = match generation {
         1 => 250,
@@ -223,7 +223,7 @@ fn pcie_bytes_per_second(generation: u32, width: u32) -> Option<u64> {
         3 => 985,
         4 => 1_969,
         5 => 3_938,
-        6 => 8_000,
+        6 => 7_375,
         _ => return None,
     };
     (width > 0).then(|| megabytes_per_lane * u64::from(width) * 1_000_000)

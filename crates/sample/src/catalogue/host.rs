@@ -28,4 +28,5 @@ metrics! { ALL, HostPortCounters:
     122 RATE_BYTES_PER_SECOND "rate_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Data rate of this port's link in one direction.", "rate";
     123 STATE_ID "state_id" Gauge Count Wraps(63), "Logical state of this port: 1 down, 2 initialize, 3 armed, 4 active.", "state";
     124 PHYSICAL_STATE_ID "physical_state_id" Gauge Count Wraps(63), "Physical state of this port: 2 polling, 3 disabled, 4 training, 5 link up, 6 error recovery.", "phys_state";
+    125 PCIE_BYTES_PER_SECOND "pcie_bytes_per_second" Gauge BytesPerSecond Wraps(63), "Bytes that the PCIe link of this port's adapter carries in one direction after line code, headers of PCIe among them; all ports of the adapter share it.", "../../device/current_link_speed";
 }

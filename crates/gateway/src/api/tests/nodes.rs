@@ -79,6 +79,7 @@ async fn seeded() -> (Database, Router) {
                     (&PORT_DATA_TRANSMITTED_BYTES, seconds as u64 * 1_000_000),
                     (&PORT_DATA_RECEIVED_BYTES, 0),
                     (&RATE_BYTES_PER_SECOND, seed::SPEED),
+                    (&PCIE_BYTES_PER_SECOND, 16_000_000),
                 ]),
             }],
             ..Batch::default()
@@ -124,6 +125,9 @@ async fn a_host_with_its_gpus_switches_adapters_and_links() {
     let pair = json!({"gpu": 0, "remote_kind": "gpu", "remote": 1, "links": [0, 1], "bytes_per_second": 50_000, "out_bytes_per_second": 3000.0, "in_bytes_per_second": 0.0});
     assert_eq!(logical[0], pair);
     let adapter = &body["adapters"][0];
+    // The port sends a megabyte a second; its PCIe link is slower than the cable.
+    let pcie = json!({"bytes_per_second": 16_000_000, "ports_bytes_per_second": seed::SPEED, "out_share": 0.0625, "in_share": 0.0});
+    assert_eq!(adapter["pcie"], pcie);
     assert_eq!(
         (&adapter["device"], &adapter["leaf"], &adapter["subnet"]),
         (&json!("mlx5_0"), &json!("leaf1"), &json!(SUBNET))

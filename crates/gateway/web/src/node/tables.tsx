@@ -1,5 +1,5 @@
 // What a host's picture shows, as tables: logical links that unfold into physical ones, and adapters with their cables.
-import type { Node } from '../api/client.ts'
+import type { Node, Pcie } from '../api/client.ts'
 import { step } from '../colour.ts'
 import { Swatch } from '../fabric/swatch.tsx'
 import type { Preferences } from '../shell/preferences.ts'
@@ -94,6 +94,12 @@ export function Adapters({ data, preferences }: { data: Node; preferences: Prefe
             <th scope="col" class="n">
               In
             </th>
+            <th scope="col" class="n">
+              PCIe
+            </th>
+            <th scope="col" class="n" title="Bytes of all ports of the adapter, out and in: at least, as headers of PCIe come to it.">
+              Of PCIe used
+            </th>
           </tr>
         </thead>
         <tbody>
@@ -111,6 +117,11 @@ export function Adapters({ data, preferences }: { data: Node; preferences: Prefe
                   <Swatch step={step('utilisation', share(value, a.bytes_per_second))} preferences={preferences} /> {rate(value)} ({used(share(value, a.bytes_per_second))})
                 </td>
               ))}
+              <td class="n">
+                {rate(a.pcie?.bytes_per_second)}
+                {a.pcie !== null && isNarrow(a.pcie) && <small class="between">slower than its ports</small>}
+              </td>
+              <td class="n">{a.pcie === null ? '–' : `≥ ${used(a.pcie.out_share)} out, ≥ ${used(a.pcie.in_share)} in`}</td>
             </tr>
           ))}
         </tbody>
@@ -118,3 +129,6 @@ export function Adapters({ data, preferences }: { data: Node; preferences: Prefe
     </div>
   )
 }
+
+/** Whether an adapter's PCIe link carries less than its ports could. */
+export const isNarrow = (pcie: Pcie) => pcie.ports_bytes_per_second !== null && pcie.ports_bytes_per_second > pcie.bytes_per_second
