@@ -40,6 +40,7 @@ macro_rules! cumulative {
             mpi_pvars,
             mpi_regions,
             mpi_traffic,
+            mpi_open_calls,
             coverage,
             self_stats
         )

@@ -24,6 +24,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("pvars", list(&batch.mpi_pvars, pvar)),
         ("regions", batch.mpi_regions.iter().flat_map(regions).collect()),
         ("traffic", batch.mpi_traffic.iter().flat_map(traffic).collect()),
+        ("open_calls", list(&batch.mpi_open_calls, open_call)),
         ("communicators", list(&batch.job_comms, communicator)),
         ("settings", list(&batch.job_settings, setting)),
         ("events", list(&batch.events, event)),
@@ -171,6 +172,23 @@ fn regions(row: &wire::MpiRankRegions) -> impl Iterator<Item = Value> {
             "mpi_calls": cell.mpi_calls,
             "mpi_seconds": seconds(cell.mpi_nanoseconds),
         })
+    })
+}
+
+fn open_call(call: &wire::MpiOpenCall) -> Value {
+    json!({
+        "job_key": call.job_key,
+        "rank": call.rank,
+        "thread": call.thread,
+        "operation": call.operation,
+        "seconds": seconds(u64::try_from(call.time.saturating_sub(call.start)).unwrap_or(0)),
+        "has_returned": call.has_returned,
+        "is_on_world": call.is_on_world,
+        "comm": call.comm,
+        "comm_size": call.comm_size,
+        "peer": call.peer,
+        "pending_requests": call.pending_requests,
+        "oldest_request": call.oldest_request,
     })
 }
 

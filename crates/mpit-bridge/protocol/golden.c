@@ -154,6 +154,16 @@ static int write_all(const char *folder) {
     tl_put_run(&frame, 5, 2, 3);
     tl_patch_u32(&frame, runs, 1);
     good &= finish(folder, "own_groups");
+
+    struct tl_open_call hung = {.operation = 131, .thread = 2, .oldest = 10, .start = 4200000000};
+    hung.peer = UINT32_MAX;
+    hung.pending = 3;
+    struct tl_open_call open = {.operation = 15, .start = -7, .comm = TL_OPEN_IN_WORLD, .comm_size = 4, .peer = 3};
+    tl_frame_begin(&frame, TL_OPEN);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_open_call(&frame, &hung);
+    tl_put_open_call(&frame, &open);
+    good &= finish(folder, "open");
     return good;
 }
 

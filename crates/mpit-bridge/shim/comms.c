@@ -35,6 +35,10 @@ static struct tl_comm *lookup(tl_handle handle) {
     return NULL;
 }
 
+const struct tl_comm *tl_comm_known(tl_handle handle) {
+    return lookup(handle);
+}
+
 static struct tl_comm *free_slot(tl_handle handle) {
     size_t start = first_slot(handle);
     for (size_t i = 0; i < PROBES; i++) {

@@ -19,6 +19,7 @@
 #include "identity.h"
 #include "last_totals.h"
 #include "names.h"
+#include "open_calls.h"
 #include "peers.h"
 #include "pvars.h"
 #include "regions.h"
@@ -133,6 +134,7 @@ static void push(int last, int with_pvars) {
     tl_peers_push(&other, peer_threshold, last, patience);
     ops_send();
     if (report_names()) push_regions();
+    if (!last) tl_open_calls_push(&other, patience);
     if (!tl_last_writing()) tl_traffic_push(&other, report_names, patience);
     if (with_pvars && pvars_changed) {
         pvars_changed = 0;
@@ -169,6 +171,7 @@ static void begin_anew(void) {
     send_everything = 1;
     names_reported = 0;
     regions_again = 1;
+    tl_open_calls_again();
     tl_peers_again();
     tl_traffic_again();
 }
@@ -225,7 +228,9 @@ static int64_t until_next(int connected) {
     int each_bin = pushes == 0 || TL_LOAD(&tl_tracing) || tl_bins_want_each();
     int pause = each_bin ? bin_ms : look_ms < push_ms ? look_ms : push_ms;
     if (!connected) return (int64_t)retry_ms * 1000000;
-    return tl_bins_until(pause) + (tl_bins_want_each() ? 0 : (int64_t)SETTLE_MS * 1000000);
+    int64_t usual = tl_bins_until(pause) + (tl_bins_want_each() ? 0 : (int64_t)SETTLE_MS * 1000000);
+    int64_t awaited = tl_open_calls_wait();
+    return awaited < usual ? awaited > 0 ? awaited : 0 : usual;
 }
 
 /* Sleeps; 0 when it is time to end. */
@@ -248,7 +253,10 @@ static void serve(int64_t *next_push) {
     tl_trace_push(bin_ms, 0, patience());
     tl_sync_push(patience());
     int64_t now = tl_clock(CLOCK_MONOTONIC);
-    if (now < *next_push) return;
+    if (now < *next_push) {
+        if (tl_open_calls_wait() <= 0) tl_open_calls_push(&other, patience);
+        return;
+    }
     push(0, 1);
     *next_push = now + tl_bins_until(push_ms) - (int64_t)bin_ms * 500000;
 }

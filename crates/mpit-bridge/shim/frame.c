@@ -145,6 +145,18 @@ void tl_put_collective(struct tl_frame *frame, const struct tl_collective_sums *
     tl_put_u64(frame, sums->bytes);
 }
 
+void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call) {
+    tl_put_u16(frame, call->operation);
+    tl_put_u16(frame, call->thread);
+    tl_put_u16(frame, call->oldest);
+    tl_put_u16(frame, 0);
+    tl_put_u64(frame, (uint64_t)call->start);
+    tl_put_u32(frame, call->comm);
+    tl_put_u32(frame, call->comm_size);
+    tl_put_u32(frame, call->peer);
+    tl_put_u32(frame, call->pending);
+}
+
 void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,
                  const char *text) {
     size_t length = strnlen(text, TL_NAME_LIMIT);

@@ -41,6 +41,7 @@ enum tl_frame_type {
     TL_GROUPS = 11,
     TL_COLLECTIVES = 12,
     TL_OWN_GROUPS = 13,
+    TL_OPEN = 14,
     TL_TRACE = 16,
     TL_CLOCK = 17
 };
@@ -140,6 +141,19 @@ struct tl_collective_sums {
     uint64_t calls, bytes;
 };
 void tl_put_collective(struct tl_frame *frame, const struct tl_collective_sums *sums);
+
+/* A call that a thread is in. */
+enum { TL_OPEN_IN_WORLD = 0xffffffff };
+struct tl_open_call {
+    uint16_t operation, thread;
+    uint16_t oldest;    /* operation that began the thread's oldest pending request; 0: there is none */
+    int64_t start;      /* CLOCK_MONOTONIC, nanoseconds */
+    uint32_t comm;      /* number of the communicator's name, TL_OPEN_IN_WORLD, or 0: it has none, or is not known */
+    uint32_t comm_size; /* 0: not known */
+    uint32_t peer;      /* world rank; all ones: none */
+    uint32_t pending;   /* the thread's pending requests */
+};
+void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call);
 
 /* What a number means; see names.c. The text is cut at TL_NAME_LIMIT. */
 void tl_put_name(struct tl_frame *frame, uint16_t kind, uint32_t number, uint32_t size, uint32_t place,

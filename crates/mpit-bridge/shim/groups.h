@@ -92,6 +92,8 @@ static inline uint32_t tl_key_root(uint64_t key) {
  * space, and those stay the caller's. Call with the lock held, as the next two. */
 struct tl_group *tl_group_take(struct tl_members members, int inter, struct tl_members own);
 void tl_group_leave(struct tl_group *group);
+/* comms.c: the communicator of a handle, if it has been translated. Call with the lock held. */
+const struct tl_comm *tl_comm_known(tl_handle handle);
 /* Whether so many more members may be held. */
 int tl_groups_have_space(size_t members);
 

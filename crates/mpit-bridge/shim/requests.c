@@ -39,7 +39,7 @@ static uint8_t overflowed[TL_REQUEST_BUCKETS]; /* something went on to the next 
 static int swap(uint64_t *word, uint64_t expected, uint64_t wanted) {
     if (TL_LIKELY(!tl_shared_comms)) {
         if (*word != expected) return 0;
-        *word = wanted;
+        TL_STORE(word, wanted);
         return 1;
     }
     return __atomic_compare_exchange_n(word, &expected, wanted, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
@@ -118,8 +118,15 @@ static struct tl_where cell_of(uint32_t bits) {
     return (struct tl_where){bits >> 24, (bits >> 16) & 255, (bits >> 8) & 255, bits & 255};
 }
 
+/* Read by the flush thread. */
+static uint64_t next_stamp(struct tl_thread *self) {
+    uint64_t stamp = self->request_stamp + 1;
+    TL_STORE(&self->request_stamp, stamp);
+    return stamp;
+}
+
 static uint64_t entry_of_cell(struct tl_thread *self, struct tl_where where, unsigned flags) {
-    uint64_t count = ++self->request_stamp << CELL_STAMP & (((uint64_t)1 << THREAD) - 1);
+    uint64_t count = next_stamp(self) << CELL_STAMP & (((uint64_t)1 << THREAD) - 1);
     return (uint64_t)self->number << THREAD | count | (uint64_t)cell_bits(where) << FLAGS | flags;
 }
 
@@ -138,7 +145,7 @@ void tl_request_began(struct tl_call *call, tl_handle request) {
 }
 
 int tl_request_made(struct tl_thread *self, tl_handle request, const void *persistent) {
-    uint64_t held = ++self->request_stamp << ADDRESS_STAMP | ((uintptr_t)persistent & ADDRESS_MASK) | PERSISTENT;
+    uint64_t held = next_stamp(self) << ADDRESS_STAMP | ((uintptr_t)persistent & ADDRESS_MASK) | PERSISTENT;
     if (add((uint64_t)tl_same(request), held)) return 1;
     TL_ADD(&self->untracked_requests, 1);
     return 0;
@@ -383,4 +390,24 @@ void tl_requests_cancelled(struct tl_looked *looked) {
         struct tl_found *found = &looked->found[i];
         if (found->entry) swap(found->entry, found->held, found->held | CANCELLED);
     }
+}
+
+/* ---- what is pending, for the flush thread ---- */
+
+uint32_t tl_requests_pending(struct tl_thread *thread, uint16_t *oldest) {
+    const uint64_t counts = ((uint64_t)1 << (THREAD - CELL_STAMP)) - 1;
+    uint64_t now = TL_LOAD(&thread->request_stamp), most = 0;
+    uint32_t pending = 0;
+    *oldest = 0;
+    for (size_t at = 0; at < TL_REQUEST_BUCKETS; at++)
+        for (int s = 0; s < SLOTS; s++) {
+            uint64_t held = __atomic_load_n(&buckets[at].places[s].held, __ATOMIC_ACQUIRE);
+            if (held <= CLAIMED || held & PERSISTENT || held >> THREAD != (uint64_t)thread->number) continue;
+            uint64_t since = (now - (held >> CELL_STAMP)) & counts;
+            pending++;
+            if (*oldest && since <= most) continue;
+            most = since;
+            *oldest = cell_of((uint32_t)(held >> FLAGS)).operation;
+        }
+    return pending;
 }

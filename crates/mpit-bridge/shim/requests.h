@@ -104,6 +104,10 @@ void tl_completed_some(struct tl_call *call, struct tl_looked *looked, const voi
 void tl_requests_freed(struct tl_looked *looked);
 void tl_requests_cancelled(struct tl_looked *looked);
 
+/* Flush thread: how many requests that the thread began are pending, persistent ones left out, and the operation that began
+ * the oldest of them (0: there is none). */
+uint32_t tl_requests_pending(struct tl_thread *thread, uint16_t *oldest);
+
 /* Bytes that a status reports; found out once how a library keeps them. */
 void tl_status_learn(void);
 int64_t tl_status_bytes(const void *status);

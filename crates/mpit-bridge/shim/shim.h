@@ -169,6 +169,9 @@ struct tl_thread {
     struct tl_table *table; /* of the innermost region */
     struct tl_comm *last_comm;
     uint64_t rows_open;  /* bit n: rows[n].left may not be 0 */
+    uint64_t open_start; /* ticks: when the call began that it is in; 0: it is in none, or in one that is not timed */
+    tl_handle open_comm; /* that call's communicator and peer (open_calls.c); of a call before where it has none */
+    int open_peer;
     struct tl_row_now rows[TL_POLL_FORMS * TL_POLL_KINDS];
     struct tl_polls polls[TL_POLL_KINDS];
     struct tl_type types[TL_TYPES_KNOWN];
@@ -431,7 +434,7 @@ static inline int tl_goes_on(int operation) {
 static inline struct tl_thread *tl_enter(int operation) {
     struct tl_thread *self = tl_self;
     if (TL_UNLIKELY(self->depth) && (self != &tl_nobody || !(self = tl_thread_attach()))) return NULL;
-    self->depth = operation;
+    TL_STORE(&self->depth, operation); /* read by the flush thread, as what follows in wrappers */
     self->algorithm = 0;
     if (tl_goes_on(operation)) self->nonblocking = operation;
     return self;
@@ -442,6 +445,15 @@ static inline struct tl_where tl_account_last(const struct tl_call *call) {
     const struct tl_thread *self = call->self;
     return (struct tl_where){self->table->region, (uint16_t)call->operation, (uint16_t)self->last_class,
                              (uint16_t)self->algorithm};
+}
+
+/* Around the call itself: it is open. The flush thread reports what is open for long, so that a rank that hangs is not
+ * silent. What a call is about is stored before (wrappers.h). */
+static inline void tl_open(struct tl_thread *self, uint64_t start) {
+    __atomic_store_n(&self->open_start, start, __ATOMIC_RELEASE);
+}
+static inline void tl_close(struct tl_thread *self) {
+    TL_STORE(&self->open_start, 0);
 }
 
 /* What the program would have called without the shim; NULL where there is none. */

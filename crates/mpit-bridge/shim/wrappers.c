@@ -52,6 +52,7 @@ enum { NO_SUCH_FUNCTION = 16 };
 #define TL_DECLARE(kind, name) TL_C_##kind(name)
 #define TL_PASS(kind, name) name
 #define TL_VALUE_comm(name) name
+#define TL_HANDLE_OF_COMM(name)
 #define TL_VALUE_int(name) name
 
 #define TL_WRAPPER_BODY(the_form, Name, parameters, note, caller) \
@@ -69,7 +70,9 @@ enum { NO_SUCH_FUNCTION = 16 };
         parameters(TL_BEFORE, TL_NOTHING) \
         TL_TRACE_BEFORE(Name, the_form, parameters) \
         uint64_t tl_start = tl_timed ? tl_ticks() : 0; \
+        tl_open(tl_me, tl_start); \
         int tl_status = tl_following(parameters(TL_PASS, TL_COMMA)); \
+        tl_close(tl_me); \
         struct tl_call tl_made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_ticks() - tl_start : 0, 0, tl_start, 0}; \
         struct tl_call *call = &tl_made; \
         if (TL_LIKELY(tl_status == 0)) { \
@@ -78,7 +81,7 @@ enum { NO_SUCH_FUNCTION = 16 };
             parameters(TL_NOTED, TL_NOTHING) \
         } \
         TL_TRACE_AFTER(tl_status == 0) \
-        tl_me->depth = 0; \
+        TL_STORE(&tl_me->depth, 0); \
         return tl_status;
 
 #define TL_WRAPPER(symbol, the_form, Name, parameters, note) \

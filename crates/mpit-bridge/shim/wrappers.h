@@ -18,10 +18,12 @@
 #define TL_BEFORE_type(name)
 #define TL_BEFORE_types(name)
 #define TL_BEFORE_op(name)
-#define TL_BEFORE_comm(name)
+#define TL_BEFORE_comm(name) \
+    TL_HANDLE_OF_COMM(name) \
+    TL_STORE(&tl_me->open_comm, name);
 #define TL_BEFORE_win(name)
 #define TL_BEFORE_handle(name)
-#define TL_BEFORE_rank(name)
+#define TL_BEFORE_rank(name) TL_STORE(&tl_me->open_peer, TL_VALUE_int(name));
 #define TL_BEFORE_integer(name)
 #define TL_BEFORE_wide(name)
 #define TL_BEFORE_text(name)

@@ -27,6 +27,8 @@
 #define TL_PASS(kind, name) TL_PASS_##kind(name)
 #define TL_VALUE_comm(name) tl_library.comm_f2c(*(const int *)name##_f)
 #define TL_VALUE_int(name) *(const int *)name##_f
+/* Before the call, as it is reported while it is open. */
+#define TL_HANDLE_OF_COMM(name) tl_handle name = TL_VALUE_comm(name);
 
 /* Arguments that notes use by their names are converted; those that are C addresses already have them. */
 #define TL_BY_ADDRESS(name) void *name##_f
@@ -91,7 +93,7 @@
 #define TL_F_type(name) tl_handle name = tl_library.type_f2c(*(const int *)name##_f); (void)name;
 #define TL_F_types(name)
 #define TL_F_op(name) tl_handle name = *(const int *)name##_f; (void)name;
-#define TL_F_comm(name) tl_handle name = tl_library.comm_f2c(*(const int *)name##_f); (void)name;
+#define TL_F_comm(name) (void)name;
 #define TL_F_win(name) tl_handle name = tl_library.win_f2c(*(const int *)name##_f); (void)name;
 #define TL_F_handle(name)
 #define TL_F_rank(name) int name = *(const int *)name##_f; (void)name;
@@ -138,7 +140,9 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
         parameters(TL_BEFORE, TL_NOTHING) \
         TL_TRACE_BEFORE(Name, the_form, parameters) \
         uint64_t start = tl_timed ? tl_ticks() : 0; \
+        tl_open(tl_me, start); \
         next(parameters(TL_PASS, TL_COMMA), error); \
+        tl_close(tl_me); \
         struct tl_call made = {tl_me, TL_OP_##Name, the_form, tl_timed ? tl_ticks() - start : 0, 0, start, 0}; \
         struct tl_call *call = &made; \
         if (!error || *error == 0) { \
@@ -148,7 +152,7 @@ static const void *c_buffer(enum tl_form form, const void *argument) {
             parameters(TL_NOTED, TL_NOTHING) \
         } \
         TL_TRACE_AFTER(!error || *error == 0) \
-        tl_me->depth = 0;
+        TL_STORE(&tl_me->depth, 0);
 
 #define TL_FORTRAN(symbol, the_form, Name, parameters, note) \
     TL_EXPORT void symbol(parameters(TL_DECLARE, TL_COMMA), int *error); \

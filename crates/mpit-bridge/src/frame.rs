@@ -3,6 +3,7 @@
 //! Pure functions over bytes. A reader never trusts a length, never allocates more than the message holds, and
 //! says why it refused. What the words mean is in `protocol/README.md`.
 
+use crate::open_frame::{self, OpenCall};
 use crate::status::Malformed;
 use crate::trace;
 use crate::traffic_frame::{self, Collective, GroupPart, Traffic};
@@ -35,6 +36,7 @@ const REGIONS: u16 = 9;
 const TRAFFIC: u16 = 10;
 const GROUPS: u16 = 11;
 const OWN_GROUPS: u16 = 13;
+const OPEN: u16 = 14;
 const COLLECTIVES: u16 = 12;
 const TRACE: u16 = 16;
 const CLOCK: u16 = 17;
@@ -214,6 +216,8 @@ pub enum Frame<'a> {
     OwnGroups(Vec<GroupPart>),
     /// What collectives moved within groups, and the time of it.
     Collectives(i64, Vec<Collective>),
+    /// Calls that threads are in for long, and the time of it.
+    Open(i64, Vec<OpenCall>),
     /// Trace mode: calls and messages.
     Trace(trace::Trace),
     /// Trace mode: comparisons of the clock with rank 0's.
@@ -264,6 +268,7 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
             Frame::OwnGroups(traffic_frame::own_groups(reader.0)?)
         }
         COLLECTIVES => Frame::Collectives(reader.i64()?, traffic_frame::collectives(reader.0)?),
+        OPEN => Frame::Open(reader.i64()?, open_frame::open_calls(reader.0)?),
         TRACE => Frame::Trace(trace::trace(reader.0)?),
         CLOCK => Frame::Clock(trace::comparisons(reader.0)?),
         // The agent's own word, from a rank.

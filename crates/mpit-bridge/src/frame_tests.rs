@@ -138,6 +138,33 @@ fn golden_traffic() {
 }
 
 #[test]
+fn golden_open_calls() {
+    use crate::open_frame::{OpenCall, OpenOn};
+    let bytes = golden(include_str!("../protocol/golden/open.hex"));
+    let hung = OpenCall {
+        operation: 131,
+        thread: 2,
+        oldest_request: 10,
+        start: 4_200_000_000,
+        on: OpenOn::Unnamed,
+        comm_size: None,
+        peer: None,
+        pending_requests: 3,
+    };
+    let bcast = OpenCall {
+        operation: 15,
+        thread: 0,
+        oldest_request: 0,
+        start: -7,
+        on: OpenOn::World,
+        comm_size: Some(4),
+        peer: Some(3),
+        pending_requests: 0,
+    };
+    assert_eq!(decode(&bytes).unwrap().1, Frame::Open(4_950_000_000, vec![hung, bcast]));
+}
+
+#[test]
 fn names_are_of_one_line_and_bounded() {
     let entry = |kind: u16, text: &[u8]| {
         let length = u16::try_from(text.len()).unwrap();

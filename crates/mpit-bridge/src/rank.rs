@@ -6,6 +6,7 @@ use crate::frame::{Bin, Cell, Field, Frame, Header, Name, Peer, PeerKind, Region
 use crate::ledger::Report;
 use crate::member::Member;
 use crate::names::{Names, Refused};
+use crate::open_calls::OpenCalls;
 use crate::operations::operation_name;
 use crate::quota::{Quotas, User};
 use crate::status::{Counters, Malformed, Quota, add};
@@ -68,6 +69,7 @@ pub(crate) struct Rank {
     variables: Variables,
     /// Traffic of the frame taken last, until somebody takes it.
     traffic: Option<Report>,
+    open_calls: OpenCalls,
     window: Window,
     counters: Arc<Counters>,
     user: Arc<User>,
@@ -126,6 +128,7 @@ impl Rank {
             names: Names::new(&quotas, &user),
             variables: Variables::new(variables),
             traffic: None,
+            open_calls: OpenCalls::default(),
             window: Window::new(origin.process_start.unwrap_or(came.utc), window),
             counters,
             user,
@@ -180,11 +183,13 @@ impl Rank {
             Frame::Groups(parts) => self.traffic = Some(Report::Groups(parts)),
             Frame::OwnGroups(parts) => self.traffic = Some(Report::OwnGroups(parts)),
             Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
+            Frame::Open(time, calls) => batch.mpi_open_calls = self.open_calls(time, calls, &times)?,
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),
             Frame::Status(fields) => self.reported(&fields)?,
             Frame::Bye(fields) => {
                 self.reported(&fields)?;
+                batch.mpi_open_calls = self.open_calls.end(times.utc(header.monotonic));
                 let reason = fields.iter().find(|(tag, _)| *tag == 32).map(|(_, data)| number(data));
                 self.ended = Some(if reason.transpose()? == Some(1) { "clean" } else { "lost" });
             }
@@ -501,6 +506,8 @@ impl Times {
     }
 }
 
+#[path = "rank_open_calls.rs"]
+mod open_calls;
 #[path = "rank_traffic.rs"]
 mod traffic;
 

@@ -125,7 +125,8 @@ impl Shared {
                 | Frame::Traffic(..)
                 | Frame::Groups(_)
                 | Frame::OwnGroups(_)
-                | Frame::Collectives(..),
+                | Frame::Collectives(..)
+                | Frame::Open(..),
             ) => return Err(Malformed::Order),
             (Some(rank), frame) => rank.take(header, frame, now)?,
         };

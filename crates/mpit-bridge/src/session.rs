@@ -372,7 +372,8 @@ impl Session {
 
     /// What is left of a rank without its connection.
     fn gone(self, uid: u32) -> Option<Gone> {
-        let (rank, key) = (self.rank?, self.key?);
+        let (mut rank, key) = (self.rank?, self.key?);
+        self.shared.outbox.put(&self.user, rank.lose());
         let (job_key, connection) = (rank.job_key().to_owned(), self.number);
         let (ending, has_ended) = (rank.ended().unwrap_or("lost"), rank.ended().is_some());
         Some(Gone { job_key, key, connection, rank: rank.number(), uid, ending, has_ended })

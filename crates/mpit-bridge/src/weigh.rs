@@ -2,8 +2,8 @@
 
 use std::mem::size_of;
 use throughline_sample::wire::{
-    Batch, Event, Job, JobComm, JobRank, JobSetting, MpiNodeTraffic, MpiOpCell, MpiPvarSample, MpiRankBin,
-    MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiTraceRecord,
+    Batch, Event, Job, JobComm, JobRank, JobSetting, MpiNodeTraffic, MpiOpCell, MpiOpenCall, MpiPvarSample,
+    MpiRankBin, MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiTraceRecord,
 };
 
 /// What the allocator adds to each allocation, on average.
@@ -113,6 +113,12 @@ impl Weigh for JobRank {
     }
 }
 
+impl Weigh for MpiOpenCall {
+    fn owned(&self) -> usize {
+        text(&self.job_key) + text(&self.operation) + text(&self.oldest_request)
+    }
+}
+
 impl Weigh for JobComm {
     fn owned(&self) -> usize {
         text(&self.job_key) + text(&self.name)
@@ -139,7 +145,7 @@ fn all<T: Weigh>(records: &[T]) -> usize {
 pub(crate) fn weight(batch: &Batch) -> usize {
     let inventory = all(&batch.jobs) + all(&batch.job_ranks) + all(&batch.job_comms);
     let samples = all(&batch.mpi_ops) + all(&batch.mpi_peers) + all(&batch.mpi_pvars);
-    let samples = samples + all(&batch.mpi_regions) + all(&batch.mpi_traffic);
+    let samples = samples + all(&batch.mpi_regions) + all(&batch.mpi_traffic) + all(&batch.mpi_open_calls);
     inventory + samples + all(&batch.job_settings) + all(&batch.events)
 }
 
@@ -156,5 +162,6 @@ pub(crate) fn rows(batch: &Batch) -> usize {
         + inventory
         + batch.job_settings.len()
         + batch.mpi_pvars.len()
+        + batch.mpi_open_calls.len()
         + batch.events.len()
 }

@@ -50,6 +50,7 @@ macro_rules! record_kinds {
             mpi_pvars,
             mpi_regions,
             mpi_traffic,
+            mpi_open_calls,
             mpi_traces,
             mpi_clocks,
             events,

@@ -1,4 +1,4 @@
--- The schema of version 29, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 30, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -963,6 +963,39 @@ CREATE TABLE mpi_clock (
     PRIMARY KEY (job_id, rank, epoch, number, "time")
 );
 SELECT create_hypertable('mpi_clock', by_range('time', INTERVAL '01:00:00'));
+
+-- The last MPI call of each thread that went on for half a second or more, as reported last. The view mpi_open_calls
+-- has those that go on, or in which their rank was killed.
+CREATE TABLE mpi_open_call (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    -- The rank's own number of the thread.
+    thread integer NOT NULL,
+    -- When the rank's MPI_Init ended: job_rank.start_time.
+    epoch timestamptz NOT NULL,
+    -- MPI name without the prefix, in lower case.
+    operation text NOT NULL,
+    start_time timestamptz NOT NULL,
+    -- When the rank reported it last; of a call that goes on it is behind by at most 2 % of the call's age and a
+    -- second, and 10 s.
+    reported_at timestamptz NOT NULL,
+    -- It is over, and counted in mpi_ops.
+    has_returned boolean NOT NULL,
+    -- It is on MPI_COMM_WORLD.
+    is_on_world boolean NOT NULL,
+    -- job_comm.comm of the communicator; NULL where it has no name.
+    comm integer,
+    -- Members that can be addressed; NULL where they are not known.
+    comm_size integer,
+    -- Rank in MPI_COMM_WORLD that the call names: destination, source or root.
+    peer integer,
+    -- Requests of the thread that are pending, persistent ones left out.
+    pending_requests integer NOT NULL,
+    -- The operation that began the oldest of them.
+    oldest_request text,
+    PRIMARY KEY (job_id, rank, thread),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+) WITH (fillfactor=50);
 
 -- MPI operations of a rank, cumulative since epoch, as of the end of a time bin; only cells that changed.
 CREATE TABLE mpi_ops (
@@ -2076,6 +2109,21 @@ FROM mpi_op_cell_totals
 GROUP BY job_key, job_id, rank, operation;
 COMMENT ON VIEW mpi_op_totals IS 'Each rank''s operations so far: calls, bytes, time.';
 
+-- A rank that reported nothing for longer may have returned while no agent ran on its node. One that is gone without an end of
+-- its call was in it until its last report.
+CREATE OR REPLACE VIEW mpi_open_calls AS
+SELECT j.key AS job_key, c.job_id, c.rank, c.thread, r.host, c.operation,
+       CASE WHEN c.is_on_world THEN 'MPI_COMM_WORLD' ELSE n.name END AS comm, c.comm_size, c.peer, c.pending_requests,
+       c.oldest_request, c.start_time, c.reported_at, r.end_time AS rank_end_time, r.ending AS rank_ending,
+       extract(epoch FROM c.reported_at - c.start_time)::double precision AS seconds
+FROM mpi_open_call c
+JOIN job j ON j.id = c.job_id
+JOIN job_rank r ON r.job_id = c.job_id AND r.rank = c.rank AND r.start_time = c.epoch
+LEFT JOIN job_comm n ON n.job_id = c.job_id AND n.rank = c.rank AND n.epoch = c.epoch AND n.comm = c.comm
+WHERE NOT c.has_returned AND c.reported_at > coalesce(r.end_time, now()) - INTERVAL '90 seconds';
+COMMENT ON VIEW mpi_open_calls IS
+    'MPI calls of half a second and more that go on, and those in which their rank was killed: which one, on which communicator, with whom, since when, and for how long by the last report.';
+
 CREATE OR REPLACE VIEW mpi_peer_totals AS
 SELECT j.key AS job_key, j.id AS job_id, t.rank, t.peer, t.kind, stored_total(sum(t.bytes)) AS bytes,
        stored_total(sum(t.messages)) AS messages, max(t.last_time) AS last_time
@@ -2110,13 +2158,19 @@ FROM (
     SELECT job_key, job_id, rank, stored_total(sum(calls)) AS calls, stored_total(sum(bytes)) AS bytes,
            sum(elapsed_seconds) AS elapsed_seconds, max(last_time) AS last_time, sum(wait_seconds) AS wait_seconds,
            stored_total(sum(received_bytes)) AS received_bytes
-    FROM mpi_op_totals GROUP BY job_key, job_id, rank) t
+    FROM (
+        SELECT job_key, job_id, rank, calls, bytes, elapsed_seconds, last_time, wait_seconds, received_bytes
+        FROM mpi_op_totals
+        UNION ALL
+        -- Not counted yet, and never where the rank was killed in it.
+        SELECT job_key, job_id, rank, 0, 0, seconds, reported_at, NULL, NULL FROM mpi_open_calls) o
+    GROUP BY job_key, job_id, rank) t
 CROSS JOIN LATERAL (
     SELECT sum(extract(epoch FROM coalesce(r.end_time, greatest(t.last_time, r.start_time)) - r.start_time))
                ::double precision AS observed_seconds
     FROM job_rank r WHERE r.job_id = t.job_id AND r.rank = t.rank) s;
 COMMENT ON VIEW mpi_rank_totals IS
-    'Each rank''s MPI so far, over all operations, and how long it was observed: from MPI_Init to its end or its newest row.';
+    'Each rank''s MPI so far, over all operations, and the time in a call that goes on included, and how long it was observed: from MPI_Init to its end or its newest report.';
 
 CREATE OR REPLACE VIEW mpi_messages AS
 SELECT s.job_id, s.rank AS source, r.rank AS destination, s.comm, s.tag, s.sequence, s.bytes, s.time AS send_time,

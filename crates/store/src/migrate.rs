@@ -111,6 +111,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "switch_routing",
         sql: include_str!("../migrations/V029__switch_routing.sql"),
     },
+    Migration { version: 30, name: "open_calls", sql: include_str!("../migrations/V030__open_calls.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -301,6 +301,27 @@ impl Checked for MpiNodeTraffic {
     }
 }
 
+impl Checked for MpiOpenCall {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        for text in [&self.job_key, &self.operation] {
+            name(text)?;
+        }
+        optional(&self.oldest_request)?;
+        for number in [self.rank, self.comm_size.unwrap_or(0), self.peer.unwrap_or(0)] {
+            rank(number)?;
+        }
+        for number in [self.thread, self.comm.unwrap_or(0), self.pending_requests] {
+            small(number)?;
+        }
+        check.past(self.epoch)?;
+        check.past(self.start)?;
+        if self.start > self.time {
+            return Err(Rejection::TimeFuture);
+        }
+        check.time(self.time)
+    }
+}
+
 impl Checked for MpiRankTrace {
     fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
         check.past(self.epoch)?;

@@ -151,6 +151,7 @@ static REASON: Shape = Shape { bytes: 96, fields: &[] };
 static COVERAGE: Shape = Shape { bytes: size_of::<Coverage>(), fields: &[(7, Message(&REASON))] };
 static STAT: Shape = plain::<SelfStat>();
 static LANES: Shape = Shape { bytes: size_of::<IbPortLanesSample>(), fields: &[(6, Message(&LINK_VALUES))] };
+static OPEN_CALL: Shape = plain::<MpiOpenCall>();
 static TRACE_RECORD: Shape = plain::<MpiTraceRecord>();
 static TRACE: Shape = Shape { bytes: size_of::<MpiRankTrace>(), fields: &[(6, Message(&TRACE_RECORD))] };
 static POINT: Shape = plain::<MpiClockPoint>();
@@ -195,6 +196,7 @@ static BATCH: Shape = Shape {
         (23, Message(&CLOCK)),
         (24, Message(&GPU_PM)),
         (25, Message(&TRAFFIC)),
+        (26, Message(&OPEN_CALL)),
         (30, Message(&NODE)),
         (31, Message(&GPU)),
         (32, Message(&GPU_LINK)),

@@ -54,6 +54,7 @@ of_nodes!(
     MpiPvarSample,
     MpiRankRegions,
     MpiNodeTraffic,
+    MpiOpenCall,
     MpiRankTrace,
     MpiRankClock,
     GpuInfo,

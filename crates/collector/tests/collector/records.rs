@@ -281,6 +281,32 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         JobComm { job_key: key.into(), comm: number as u32, name: "rows".into(), ..JobComm::default() };
     e.valid("job_comm", number.to_string(), Batch { job_comms: vec![comm.clone()], ..Batch::default() });
     e.invalid(Batch { job_comms: vec![JobComm { comm: u32::MAX, ..comm }], ..Batch::default() });
+    let open = MpiOpenCall {
+        time: t,
+        job_key: key.into(),
+        thread: number as u32,
+        operation: "barrier".into(),
+        start: t - 1,
+        ..MpiOpenCall::default()
+    };
+    e.valid(
+        "mpi_open_call",
+        number.to_string(),
+        Batch { mpi_open_calls: vec![open.clone()], ..Batch::default() },
+    );
+    let wrong: [fn(&mut MpiOpenCall); 6] = [
+        |call| call.rank = 1 << 24,
+        |call| call.job_key = "slurm:2".into(),
+        |call| call.start = call.time + 1,
+        |call| call.thread = u32::MAX,
+        |call| call.peer = Some(u32::MAX),
+        |call| call.operation.clear(),
+    ];
+    for change in wrong {
+        let mut call = open.clone();
+        change(&mut call);
+        e.invalid(Batch { mpi_open_calls: vec![call], ..Batch::default() });
+    }
     let setting = JobSetting { job_key: key.into(), name: format!("s{number}"), ..JobSetting::default() };
     e.valid(
         "job_setting",
@@ -440,6 +466,7 @@ async fn a_fuzzed_batch_stores_exactly_its_valid_records() {
         ("gpu", "SELECT uuid FROM gpu"),
         ("job_comm", "SELECT comm::text FROM job_comm"),
         ("job_setting", "SELECT name FROM job_setting"),
+        ("mpi_open_call", "SELECT thread::text FROM mpi_open_call"),
         ("ib_node", "SELECT guid FROM ib_node"),
     ] {
         found.extend(site.texts(keys).await.into_iter().map(|key| (table, key)));

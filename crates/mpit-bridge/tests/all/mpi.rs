@@ -8,6 +8,7 @@ mod exec;
 mod faults;
 mod generated;
 mod golden;
+mod open_calls;
 mod program_state;
 mod regions;
 mod requests;

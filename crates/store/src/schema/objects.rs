@@ -83,6 +83,7 @@ pub(crate) const OBJECTS: &[Object] = &[
     function!("mpi_traffic_cells"),
     view!("mpi_op_cell_totals"),
     view!("mpi_op_totals"),
+    view!("mpi_open_calls"),
     view!("mpi_peer_totals"),
     view!("mpi_region_totals"),
     view!("mpi_traffic_totals"),

@@ -8,7 +8,10 @@ use throughline_sample::wire::{Batch, GpuLinkInfo, IbMulticastTable, IbNodeInfo}
 use throughline_sample::{Guid, to_rfc3339};
 use tokio_postgres::Transaction;
 
-use super::job_facts::{CommKey, INSERT_SETTINGS, SettingKey, UPSERT_COMMS, comm_row, setting_row};
+use super::job_facts::{
+    CommKey, INSERT_SETTINGS, OpenCallKey, SettingKey, UPSERT_COMMS, UPSERT_OPEN_CALLS, comm_row,
+    open_call_row, setting_row,
+};
 use super::jobs::Jobs;
 use super::keys::{Keys, small};
 use super::multicast_groups::MulticastGroups;
@@ -119,6 +122,7 @@ pub(super) struct Inventory {
     jobs: Jobs,
     job_comms: BTreeMap<CommKey, Value>,
     job_settings: BTreeMap<SettingKey, Value>,
+    open_calls: BTreeMap<OpenCallKey, (i64, Value)>,
     ib_nodes: BTreeMap<i32, Value>,
     ib_ports: BTreeMap<i32, Value>,
     tables: BTreeMap<i32, (String, Vec<u8>)>,
@@ -166,6 +170,13 @@ impl Inventory {
         }
         for setting in &batch.job_settings {
             self.job_settings.extend([setting_row(setting, keys)?]);
+        }
+        for call in &batch.mpi_open_calls {
+            let (key, row) = open_call_row(call, keys)?;
+            // Batches of several nodes come in no order, and a job that moves may have a rank on two.
+            if self.open_calls.get(&key).is_none_or(|(time, _)| *time <= call.time) {
+                self.open_calls.insert(key, (call.time, row));
+            }
         }
         for node in &batch.ib_nodes {
             self.add_ib_node(batch.subnet_prefix, node, keys, batch_time)?;
@@ -230,6 +241,9 @@ impl Inventory {
         self.jobs.apply(transaction).await?;
         execute(transaction, "named communicators", UPSERT_COMMS, self.job_comms).await?;
         execute(transaction, "settings of MPI libraries", INSERT_SETTINGS, self.job_settings).await?;
+        let open_calls: BTreeMap<_, _> =
+            self.open_calls.into_iter().map(|(key, (_, row))| (key, row)).collect();
+        execute(transaction, "open calls", UPSERT_OPEN_CALLS, open_calls).await?;
         NODE.apply(transaction, self.nodes.into_values().collect()).await?;
         GPU.apply(transaction, self.gpus.into_values().collect()).await?;
         GPU_LINK.apply(transaction, self.gpu_links.into_values().collect()).await?;

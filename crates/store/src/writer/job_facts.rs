@@ -1,9 +1,9 @@
 //! What ranks report about their job once: names of communicators, settings of the MPI library. Reported again after each
-//! reconnect, so the same row comes many times.
+//! reconnect, so the same row comes many times. And what its threads are in for long, of which the newest report counts.
 
 use serde_json::{Value, json};
 use throughline_sample::to_rfc3339;
-use throughline_sample::wire::{JobComm, JobSetting};
+use throughline_sample::wire::{JobComm, JobSetting, MpiOpenCall};
 
 use super::keys::{Keys, small};
 
@@ -33,6 +33,23 @@ pub(super) fn setting_row(setting: &JobSetting, keys: &Keys) -> Result<(SettingK
     Ok(((job, name, value), row))
 }
 
+/// Job, rank and thread of an open call.
+pub(super) type OpenCallKey = (i32, i32, i32);
+
+pub(super) fn open_call_row(call: &MpiOpenCall, keys: &Keys) -> Result<(OpenCallKey, Value), String> {
+    let (job, rank) = (keys.job(&call.job_key)?, small(call.rank, "rank")?);
+    let thread = small(call.thread, "thread")?;
+    let oldest = (!call.oldest_request.is_empty()).then(|| storable(&call.oldest_request));
+    let row = json!({
+        "job_id": job, "rank": rank, "thread": thread, "epoch": to_rfc3339(call.epoch),
+        "operation": storable(&call.operation), "start_time": to_rfc3339(call.start),
+        "reported_at": to_rfc3339(call.time), "has_returned": call.has_returned, "is_on_world": call.is_on_world,
+        "comm": call.comm, "comm_size": call.comm_size, "peer": call.peer,
+        "pending_requests": call.pending_requests, "oldest_request": oldest,
+    });
+    Ok(((job, rank, thread), row))
+}
+
 /// PostgreSQL's text has no NUL byte.
 fn storable(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
@@ -53,3 +70,18 @@ SELECT job_id, name, value, rank, told_at
 FROM jsonb_to_recordset($1) AS s(job_id integer, name text, value text, rank integer, told_at timestamptz)
 ORDER BY job_id, name, value
 ON CONFLICT DO NOTHING";
+
+pub(super) const UPSERT_OPEN_CALLS: &str = "
+INSERT INTO mpi_open_call AS c (job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
+    comm, comm_size, peer, pending_requests, oldest_request)
+SELECT job_id, rank, thread, epoch, operation, start_time, reported_at, has_returned, is_on_world,
+    comm, comm_size, peer, pending_requests, oldest_request
+FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, thread integer, epoch timestamptz, operation text,
+    start_time timestamptz, reported_at timestamptz, has_returned boolean, is_on_world boolean, comm integer,
+    comm_size integer, peer integer, pending_requests integer, oldest_request text)
+ORDER BY job_id, rank, thread
+ON CONFLICT (job_id, rank, thread) DO UPDATE SET epoch = excluded.epoch, operation = excluded.operation,
+    start_time = excluded.start_time, reported_at = excluded.reported_at, has_returned = excluded.has_returned,
+    is_on_world = excluded.is_on_world, comm = excluded.comm, comm_size = excluded.comm_size, peer = excluded.peer,
+    pending_requests = excluded.pending_requests, oldest_request = excluded.oldest_request
+WHERE c.reported_at <= excluded.reported_at";

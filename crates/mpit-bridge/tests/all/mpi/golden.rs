@@ -4,7 +4,7 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
-const FRAMES: [&str; 14] = [
+const FRAMES: [&str; 15] = [
     "hello",
     "ops",
     "peers",
@@ -19,6 +19,7 @@ const FRAMES: [&str; 14] = [
     "groups",
     "collectives",
     "own_groups",
+    "open",
 ];
 
 #[test]

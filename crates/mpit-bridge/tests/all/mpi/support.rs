@@ -9,8 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use throughline_mpit_bridge::{Config, Receiver};
 use throughline_sample::wire::{
-    Batch, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiPeerCell, MpiPvarSample, MpiRegionCell,
-    MpiTraceRecord,
+    Batch, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiOpenCall, MpiPeerCell, MpiPvarSample,
+    MpiRegionCell, MpiTraceRecord,
 };
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
@@ -207,6 +207,8 @@ pub struct Observed {
     pub traffic: BTreeMap<(String, String, String, u32), (u64, u64)>,
     /// By rank and name.
     pub regions: BTreeMap<(u32, String), MpiRegionCell>,
+    /// Calls that went on for long, each report of them.
+    pub open_calls: Vec<MpiOpenCall>,
     /// By rank and number.
     pub comms: BTreeMap<(u32, u32), JobComm>,
     /// Settings of the MPI library.
@@ -317,6 +319,7 @@ impl Observed {
             let cells = regions.cells.into_iter();
             self.regions.extend(cells.map(|cell| ((regions.rank, cell.region.clone()), cell)));
         }
+        self.open_calls.extend(batch.mpi_open_calls);
         self.comms.extend(batch.job_comms.into_iter().map(|comm| ((comm.rank, comm.comm), comm)));
         self.settings.extend(batch.job_settings.into_iter().map(|one| (one.name, one.value)));
         self.variables.extend(batch.mpi_pvars);

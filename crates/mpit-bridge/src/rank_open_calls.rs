@@ -1,0 +1,58 @@
+//! Open calls in one rank's frames: judged, and with the names of what they number.
+
+use super::{COMM_MAX, Rank, Times};
+use crate::open_frame::{OpenCall, OpenOn};
+use crate::operations::operation_name;
+use crate::status::{Malformed, add};
+use throughline_sample::wire::{Batch, MpiOpenCall};
+
+impl Rank {
+    pub(super) fn open_calls(
+        &mut self,
+        time: i64,
+        calls: Vec<OpenCall>,
+        times: &Times,
+    ) -> Result<Vec<MpiOpenCall>, Malformed> {
+        let is_beyond = |peer: Option<u32>| peer.is_some_and(|peer| peer >= self.world_size);
+        if calls.iter().any(|call| is_beyond(call.peer)) {
+            return Err(Malformed::Rank);
+        }
+        let reported = times.utc(time);
+        if !self.is_admitted(reported, times) {
+            return Ok(Vec::new());
+        }
+        let calls = calls.into_iter().filter_map(|call| self.open_call(reported, call, times)).collect();
+        Ok(self.open_calls.take(reported, calls))
+    }
+
+    fn open_call(&self, time: i64, call: OpenCall, times: &Times) -> Option<MpiOpenCall> {
+        let Some(operation) = operation_name(call.operation) else {
+            add(&self.counters.unknown_operations, 1);
+            return None;
+        };
+        let small = |number: u32| Some(number).filter(|number| *number <= COMM_MAX);
+        let oldest = operation_name(call.oldest_request).filter(|_| call.pending_requests > 0);
+        Some(MpiOpenCall {
+            time,
+            epoch: self.start,
+            job_key: self.job_key.clone(),
+            rank: self.rank,
+            thread: u32::from(call.thread),
+            operation: operation.to_owned(),
+            // It is in this run of MPI, whatever the clocks say.
+            start: times.utc(call.start).clamp(self.start.min(time), time),
+            has_returned: false,
+            is_on_world: call.on == OpenOn::World,
+            comm: if let OpenOn::Named(number) = call.on { small(number) } else { None },
+            comm_size: call.comm_size.and_then(small),
+            peer: call.peer,
+            pending_requests: call.pending_requests.min(COMM_MAX),
+            oldest_request: oldest.unwrap_or_default().to_owned(),
+        })
+    }
+
+    /// What it was in as it reported last, if it is gone without a word.
+    pub(crate) fn lose(&mut self) -> Batch {
+        Batch { mpi_open_calls: self.open_calls.lose(), ..Batch::default() }
+    }
+}

@@ -1,0 +1,91 @@
+//! Calls that go on for long, of real programs: what hangs is reported while it does, and as far as it came if it is killed.
+
+use crate::mpi::support::*;
+use std::path::Path;
+use std::process::Command;
+use throughline_sample::wire::MpiOpenCall;
+
+const RANKS: usize = 4;
+const SECOND: i64 = 1_000_000_000;
+
+fn hang(mpi: Mpi, agent: &Agent, program: &Path, arguments: &[&str]) -> Command {
+    let mut command = run_with_shim(mpi, RANKS as u32, &agent.socket);
+    command.arg(program).args(arguments);
+    command
+}
+
+/// A rank's reports, in their order.
+fn of(observed: &Observed, rank: u32) -> Vec<MpiOpenCall> {
+    observed.open_calls.iter().filter(|call| call.rank == rank).cloned().collect()
+}
+
+/// What the ranks are in.
+fn check(observed: &Observed, name: &str) {
+    let newest = |rank: u32| {
+        let all = of(observed, rank);
+        all.into_iter().rfind(|call| !call.has_returned).unwrap_or_default()
+    };
+    let barrier = newest(0);
+    assert_eq!((barrier.operation.as_str(), barrier.is_on_world), ("barrier", true), "{name}");
+    assert_eq!((barrier.comm_size, barrier.peer, barrier.pending_requests), (Some(4), None, 0));
+    let receive = newest(1);
+    let named = observed.comms.values().find(|comm| comm.rank == 1).unwrap();
+    assert_eq!((named.name.as_str(), receive.comm), ("reversed", Some(named.comm)), "{name}");
+    assert_eq!((receive.operation.as_str(), receive.is_on_world), ("recv", false));
+    assert_eq!((receive.comm_size, receive.peer), (Some(4), Some(3)), "by its number in the world");
+    let wait = newest(2);
+    assert_eq!((wait.operation.as_str(), wait.comm_size, wait.peer), ("waitall", None, None), "{name}");
+    assert_eq!((wait.pending_requests, wait.oldest_request.as_str()), (2, "irecv"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_hangs_is_reported_until_it_returns() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/hang.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let mut command = hang(mpi, &agent, &program, &["4000"]);
+        let running = tokio::task::spawn_blocking(move || command.output().unwrap());
+        let open = |observed: &Observed| {
+            (0..3).all(|rank| of(observed, rank).iter().any(|call| call.time - call.start > 2 * SECOND))
+        };
+        agent.until("all but one hang", open).await;
+        check(&agent.observed, mpi.name());
+        assert_eq!(agent.observed.ended(), 0, "while they do");
+        agent.until_ended(RANKS).await;
+        assert_eq!(stdout(&running.await.unwrap()), "done\n");
+        for rank in 0..3 {
+            let all = of(&agent.observed, rank);
+            let first = &all[0];
+            // Long is half a second, and pushes are a second apart; a busy machine is later.
+            assert!((SECOND / 2..3 * SECOND).contains(&(first.time - first.start)), "{first:?}");
+            let starts = all.iter().map(|call| (call.start - first.start).abs());
+            assert!(starts.max().unwrap() < SECOND / 10, "one call: {all:?}");
+            assert!(all.last().unwrap().has_returned, "{all:?}");
+        }
+        assert_eq!(of(&agent.observed, 3), [], "it slept, and not in MPI");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_killed_in_a_call_was_in_it_until_then() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    for mpi in BOTH {
+        let program = mpi.compile("tests/programs/hang.c", folder.path());
+        let mut agent = Agent::start(&folder.path().join(mpi.name()));
+        let command = hang(mpi, &agent, &program, &["4000", "kill"]);
+        let mut command = command;
+        let running = tokio::task::spawn_blocking(move || command.output().unwrap());
+        agent.until_ended(RANKS).await;
+        assert!(!running.await.unwrap().status.success());
+        check(&agent.observed, mpi.name());
+        for rank in 0..3 {
+            let all = of(&agent.observed, rank);
+            let last = all.last().unwrap();
+            assert!(!last.has_returned && last.time - last.start > 2 * SECOND, "{last:?}");
+        }
+        assert!(agent.observed.ranks.values().all(|rank| rank.ending == "lost"));
+    }
+}
