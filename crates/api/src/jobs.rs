@@ -100,6 +100,39 @@ pub struct JobDetail {
     pub matrices: Vec<String>,
     /// Over all ranks, those with the most time first.
     pub operations: Vec<Operation>,
+    /// Calls that go on for a second or more, or in which ranks were killed, those with most ranks first; not part of
+    /// `operations`.
+    #[serde(default)]
+    pub open_calls: Vec<OpenCalls>,
+}
+
+/// Ranks of a job that are in the same MPI call, or were killed in it: one that has not returned.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OpenCalls {
+    /// MPI name without the prefix.
+    pub operation: String,
+    /// `MPI_COMM_WORLD`, or the name that the program gave the communicator; null where it has none, or none is known.
+    pub comm: Option<String>,
+    /// Members of the communicator; null where they are not known.
+    pub comm_size: Option<i32>,
+    /// Ranks that are in it.
+    pub ranks: u64,
+    /// The smallest of them.
+    pub examples: Vec<i32>,
+    /// The largest of them.
+    pub last_rank: Option<i32>,
+    /// Ranks in MPI_COMM_WORLD that their calls name: destinations, sources or roots; a few of them.
+    pub peers: Vec<i32>,
+    /// The longest goes on for so long, or went on until the last report of a rank that has ended.
+    pub longest_seconds: f64,
+    /// The shortest.
+    pub shortest_seconds: f64,
+    /// Pending requests of a rank, at most.
+    pub pending_requests: i32,
+    /// The operation that began the oldest of them; null where there is none.
+    pub oldest_request: Option<String>,
+    /// These ranks have ended in it.
+    pub have_ended: bool,
 }
 
 /// A node of a job.
@@ -218,6 +251,12 @@ pub struct RankColumns {
     pub mpi_seconds: Vec<Option<f64>>,
     /// From MPI_Init to its end or its newest row.
     pub observed_seconds: Vec<Option<f64>>,
+    /// The operation that it has been in for a second or more, or was killed in; null where there is none.
+    #[serde(default)]
+    pub open_operation: Vec<Option<String>>,
+    /// How long.
+    #[serde(default)]
+    pub open_seconds: Vec<Option<f64>>,
 }
 
 /// `GET /jobs/{job}/regions`.
@@ -393,4 +432,7 @@ pub struct JobRate {
     pub top_operation: Option<String>,
     /// Its part of the MPI time.
     pub top_operation_share: Option<f64>,
+    /// The call that has gone on for longest, if for a second or more.
+    #[serde(default)]
+    pub open_call: Option<OpenCalls>,
 }

@@ -1,16 +1,17 @@
 //! What running jobs do with MPI now.
 
+use crate::open_calls;
 use crate::time::now;
 use std::collections::BTreeMap;
-use throughline_api::jobs::{JobRate, JobRates};
+use throughline_api::jobs::{JobRate, JobRates, OpenCalls};
 use throughline_store::Error;
 use tokio_postgres::{Client, Row};
 
 /// Most jobs, the newest.
 const JOBS_MAX: i64 = 1000;
 
-/// Cells of each job that has not ended, as of its newest row and as of a window before. Jobs without a row in the last
-/// minute are left out: they have no rate now.
+/// Cells of each job that has not ended, as of its newest row and as of a window before, and the time in calls that go on.
+/// Jobs without a row or such a call in the last minute are left out: they have no rate now.
 const RATES: &str = "
     WITH running AS MATERIALIZED (
         SELECT * FROM job_summary
@@ -18,13 +19,21 @@ const RATES: &str = "
                      ORDER BY coalesce(start_time, first_seen) DESC LIMIT $3)
     ), cells AS MATERIALIZED (
         SELECT r.id, c.* FROM running r CROSS JOIN LATERAL mpi_op_cells(r.id) c
+    ), open AS MATERIALIZED (
+        SELECT r.id, o.operation, o.start_time, o.reported_at FROM running r JOIN mpi_open_calls o ON o.job_id = r.id
+        WHERE o.rank_end_time IS NULL
     ), newest AS MATERIALIZED (
-        SELECT id, max(last_time) AS last_time FROM cells GROUP BY id
+        SELECT id, max(last_time) AS last_time
+        FROM (SELECT id, last_time FROM cells UNION ALL SELECT id, reported_at FROM open) reported GROUP BY id
     ), steps AS (
         SELECT id, operation, calls, bytes, elapsed_seconds FROM cells
         UNION ALL
         SELECT n.id, c.operation, -c.calls, -c.bytes, -c.elapsed_seconds
         FROM newest n CROSS JOIN LATERAL mpi_op_cells(n.id, n.last_time - make_interval(secs => $1)) c
+        UNION ALL
+        SELECT o.id, o.operation, 0, 0,
+               extract(epoch FROM n.last_time - greatest(o.start_time, n.last_time - make_interval(secs => $1)))
+        FROM open o JOIN newest n ON n.id = o.id WHERE o.start_time < n.last_time
     )
     SELECT r.id, r.job_key, left(r.name, 256), left(r.user_name, 64), left(r.command, 2048), r.ranks, r.nodes, s.operation,
            extract(epoch FROM now() - r.start_time)::double precision,
@@ -56,6 +65,15 @@ pub async fn rates(client: &Client, window_seconds: f64, user: Option<&str>) -> 
             *most = inside;
             job.top_operation = Some(row.get(7));
         }
+    }
+    let ids: Vec<i32> = jobs.keys().copied().collect();
+    let open = open_calls::of_jobs(client, &ids).await?;
+    for calls in open.chunk_by(|one, other| one.job_id == other.job_id) {
+        let Some((job, _)) = calls.first().and_then(|call| jobs.get_mut(&call.job_id)) else { continue };
+        let longest =
+            |one: &OpenCalls, other: &OpenCalls| one.longest_seconds.total_cmp(&other.longest_seconds);
+        job.open_call =
+            open_calls::grouped(calls).into_iter().filter(|group| !group.have_ended).max_by(longest);
     }
     let jobs = jobs.into_values().map(|(job, most)| with_shares(job, most)).collect();
     Ok(JobRates { as_of_ms: now(client).await?, window_seconds, jobs })

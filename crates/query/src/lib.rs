@@ -5,7 +5,7 @@
 //! * [`Pool`]: connections, bounded in number and time.
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
-//! * [`job_rates`], [`trace`]: what running jobs do now, and traced calls and messages.
+//! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
@@ -32,6 +32,7 @@ pub mod links;
 pub mod load;
 pub mod multicast;
 pub mod nodes;
+pub mod open_calls;
 mod pool;
 pub mod rates;
 pub mod recent;

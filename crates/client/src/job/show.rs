@@ -4,6 +4,7 @@ mod findings;
 mod identity;
 mod link_shares;
 mod links;
+pub(super) mod open_calls;
 mod operations;
 mod ranks;
 mod regions;
@@ -16,7 +17,8 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::jobs::{
-    JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, Operation, Region, Traffic,
+    JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, OpenCalls, Operation, Region,
+    Traffic,
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
 use throughline_daemon::Failure;
@@ -60,6 +62,8 @@ pub struct Report {
     summary: Summary,
     #[serde(flatten)]
     identity: identity::Identity,
+    /// Calls that have not returned; not part of `operations`.
+    open_calls: Vec<OpenCalls>,
     operations: Vec<Operation>,
     regions: Vec<Region>,
     #[serde(rename = "rank_totals")]
@@ -107,6 +111,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         link_shares: shares.links,
         identity: identity::Identity::new(detail.hosts, detail.libraries, detail.endings),
         summary: detail.job.into(),
+        open_calls: detail.open_calls,
         operations: detail.operations,
         regions: regions.regions,
         ranks: ranks::of(&columns),
@@ -120,6 +125,10 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
 
 fn text(report: &Report, width: usize) -> String {
     let mut text = identity::text(&report.summary, &report.identity, width);
+    if !report.open_calls.is_empty() {
+        text.push_str("\nIn calls that have not returned\n");
+        text.push_str(&open_calls::text(&report.open_calls, width));
+    }
     // Sums that are not final must not look so.
     let so_far = match report.identity.ranks_incomplete {
         0 => String::new(),

@@ -2,7 +2,7 @@
 
 use crate::Server;
 use crate::pause::until_stopped;
-use crate::text::{ABSENT, Table, age, bytes, clean, columns, middle_cut, percent};
+use crate::text::{ABSENT, Table, age, bytes, clean, columns, count, middle_cut, percent, seconds};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::SignalFd;
@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::process::ExitCode;
 use std::time::Duration;
 use std::time::Instant;
-use throughline_api::jobs::{JobRate, JobRates};
+use throughline_api::jobs::{JobRate, JobRates, OpenCalls};
 use throughline_daemon::{Failure, Screen};
 use throughline_sample::to_rfc3339;
 
@@ -26,7 +26,8 @@ Examples:
 
 Rates are those of the last 10 seconds up to a job's newest row (--window). MPI is the share of its
 ranks' time inside MPI in them; SENT/S is what they handed over for sending. OPERATION is where most
-of the MPI time went. A job that sent nothing for a minute is left out.";
+of the MPI time went, or, where ranks have been in one call for a second or more, which one, for how
+long and how many are. A job that is in no such call and sent nothing for a minute is left out.";
 
 /// Shortest time between two tables: a reading costs the database some work.
 const SHORTEST_INTERVAL: f64 = 0.5;
@@ -135,6 +136,8 @@ struct Now {
     top_operation: Option<String>,
     /// Its part of the MPI time.
     top_operation_share: Option<f64>,
+    /// The call that has gone on for longest, if for a second or more.
+    open_call: Option<OpenCalls>,
 }
 
 /// Shows the table until it is to end.
@@ -258,11 +261,6 @@ impl View {
         }
         let mut table = Table::new(&headings);
         for job in jobs.iter().take(fits) {
-            let operation = job.top_operation.as_ref().map_or(ABSENT.to_owned(), |operation| {
-                let share =
-                    job.top_operation_share.map_or(String::new(), |share| format!(" {:.0} %", share * 100.0));
-                clean(operation, 20) + &share
-            });
             let mut row = vec![
                 middle_cut(&clean(&job.job_key, 200), if wide { 28 } else { 18 }),
                 job.user.as_deref().map_or(ABSENT.to_owned(), |user| clean(user, 8)),
@@ -270,7 +268,7 @@ impl View {
                 percent(job.mpi_time_share),
                 rate(job.bytes_per_second),
                 number(job.calls_per_second),
-                operation,
+                job.operation(),
             ];
             if wide {
                 let running = job.running_seconds.map_or(ABSENT.to_owned(), age);
@@ -296,6 +294,18 @@ fn read(server: &Server, options: &Options) -> Result<Vec<Now>, Failure> {
 }
 
 impl Now {
+    /// What it is in, or where most of its MPI time went.
+    fn operation(&self) -> String {
+        if let Some(open) = &self.open_call {
+            let time = seconds(open.longest_seconds);
+            return format!("{} for {time}: {}", clean(&open.operation, 20), count(open.ranks, "rank"));
+        }
+        let Some(operation) = &self.top_operation else { return ABSENT.to_owned() };
+        let share =
+            self.top_operation_share.map_or(String::new(), |share| format!(" {:.0} %", share * 100.0));
+        clean(operation, 20) + &share
+    }
+
     fn new(job: JobRate, time: &str) -> Now {
         Now {
             time: time.to_owned(),
@@ -312,6 +322,7 @@ impl Now {
             mpi_time_share: job.mpi_time_share,
             top_operation: job.top_operation,
             top_operation_share: job.top_operation_share,
+            open_call: job.open_call,
         }
     }
 }
@@ -362,6 +373,16 @@ mod tests {
             assert!(text.lines().nth(2).is_some_and(|line| line.starts_with(first)), "{text}");
             assert!(text.contains("123.5 k") && text.contains("sending 6.0 GB/s in all"), "{text}");
         }
+        let open = OpenCalls {
+            operation: "barrier".into(),
+            ranks: 3,
+            longest_seconds: 138.4,
+            ..OpenCalls::default()
+        };
+        let hung = Now { open_call: Some(open), ..job("slurm:3", 0.75, 0.0) };
+        assert_eq!(hung.operation(), "barrier for 138 s: 3 ranks");
+        let text = View { screen: None, order: Order::Mpi, json: false }.table(&[hung], 10, 80);
+        assert!(text.contains("75.0 %") && text.contains("barrier for 138 s: 3 ranks"), "{text}");
         assert_eq!(Order::Calls.next(), Order::Mpi);
         assert!(order("time").unwrap_err().contains("mpi, bytes, calls"));
         assert!(interval("0").is_err());

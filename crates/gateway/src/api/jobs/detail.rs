@@ -13,6 +13,7 @@ use throughline_api::jobs::{
 };
 use throughline_query::job_parts;
 use throughline_query::jobs::{self, Cell, Rank, Totals};
+use throughline_query::open_calls::{self, OpenCall};
 use throughline_query::time::now;
 use throughline_query::traffic;
 
@@ -32,8 +33,9 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             let mut libraries: Vec<String> = ranks.iter().map(|rank| rank.library.clone()).collect();
             libraries.sort();
             libraries.dedup();
+            let open_calls = open_calls::grouped(&open_calls::of_jobs(client, &[id]).await?);
             let (hosts, operations) = (hosts(&ranks), operations(&cells));
-            Ok(JobDetail { job, libraries, hosts, endings, matrices, operations })
+            Ok(JobDetail { job, libraries, hosts, endings, matrices, operations, open_calls })
         })
         .await?;
     answer::json(&response, &request.headers)
@@ -144,13 +146,16 @@ pub async fn ranks(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<R
         .query(async |client| {
             let job = find(client, request.path("job")).await?;
             let totals: HashMap<i32, Totals> = jobs::rank_totals(client, job.id).await?.into_iter().collect();
-            Ok(columns(job.key, jobs::ranks(client, job.id).await?, &totals))
+            let open = open_calls::of_jobs(client, &[job.id]).await?;
+            Ok(columns(job.key, jobs::ranks(client, job.id).await?, &totals, &open))
         })
         .await?;
     answer::json(&response, &request.headers)
 }
 
-fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>) -> JobRanks {
+fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>, open: &[OpenCall]) -> JobRanks {
+    // Of a rank the longest stands first.
+    let open: HashMap<i32, &OpenCall> = open.iter().rev().map(|call| (call.rank, call)).collect();
     let (hosts, places) = places(&ranks);
     let mut columns = RankColumns { host: places, ..RankColumns::default() };
     for rank in ranks {
@@ -166,6 +171,9 @@ fn columns(job_key: String, ranks: Vec<Rank>, totals: &HashMap<i32, Totals>) -> 
         columns.bytes.push(totals.map(|totals| totals.bytes));
         columns.mpi_seconds.push(totals.map(|totals| totals.mpi_seconds));
         columns.observed_seconds.push(totals.and_then(|totals| totals.observed_seconds));
+        let open = open.get(&rank.rank);
+        columns.open_operation.push(open.map(|call| call.operation.clone()));
+        columns.open_seconds.push(open.map(|call| call.seconds));
     }
     JobRanks { job_key, hosts, ranks: columns }
 }

@@ -3,7 +3,9 @@
 use super::seed::{self, Run, START_MS};
 use super::*;
 use serde_json::json;
-use throughline_sample::wire::{Batch, MpiClockPoint, MpiRankClock, MpiRankTrace, MpiTraceRecord};
+use throughline_sample::wire::{
+    Batch, MpiClockPoint, MpiOpenCall, MpiRankClock, MpiRankTrace, MpiTraceRecord,
+};
 
 fn run() -> Run {
     Run { number: 7, user: "ada", start: 0, end: Some(60), hosts: vec!["n2", "n10"] }
@@ -149,7 +151,54 @@ async fn rates_of_jobs_that_sent_something_lately() {
         (&jobs[0]["top_operation"], &jobs[0]["top_operation_share"]),
         (&json!("allreduce"), &json!(1.0))
     );
+    assert_eq!(jobs[0]["open_call"], json!(null));
     assert_eq!(get(&router, "/job-rates?user=bob&window=2").await["jobs"], json!([]));
     let error = refused(&router, "/job-rates?window=0").await;
     assert!(error.starts_with("400 bad_parameter: window = 0; give a number from 0.5"), "{error}");
+}
+
+/// A job that was in MPI last three minutes ago, and whose ranks have been in calls since then.
+#[tokio::test]
+async fn calls_that_go_on_are_time_in_mpi() {
+    let database = seed::fabric().await;
+    let now = throughline_daemon::Clock::new().now() / seed::SECOND - START_MS / 1000;
+    let run = Run { number: 1, user: "ada", start: now - 300, end: None, hosts: vec!["n2"] };
+    let open = |rank: u32, operation: &str, since: i64, reported: i64| MpiOpenCall {
+        time: (START_MS / 1000 + now - reported) * seed::SECOND,
+        epoch: (START_MS / 1000 + now - 300) * seed::SECOND,
+        job_key: "slurm:1.0@1000".into(),
+        rank,
+        operation: operation.into(),
+        start: (START_MS / 1000 + now - since) * seed::SECOND,
+        is_on_world: true,
+        comm_size: Some(2),
+        ..MpiOpenCall::default()
+    };
+    let calls = vec![open(0, "barrier", 180, 0), MpiOpenCall { peer: Some(0), ..open(1, "recv", 5, 1) }];
+    let mut reported = seed::operations(&run, now - 180, 0, &[("send", 64, 5, 300, 50)]);
+    reported.mpi_open_calls = calls;
+    seed::write(&database, 3, vec![seed::run(&run), reported]).await;
+    let router = api_on(database);
+
+    let rates = get(&router, "/job-rates").await;
+    let job = &rates["jobs"][0];
+    let share = job["mpi_time_share"].as_f64().unwrap();
+    assert!((share - 0.75).abs() < 0.01, "one for 10 s, one for 5 s: {rates}");
+    assert_eq!(job["top_operation"], json!("barrier"));
+    assert_eq!((&job["open_call"]["operation"], &job["open_call"]["ranks"]), (&json!("barrier"), &json!(1)));
+    let seconds = job["open_call"]["longest_seconds"].as_f64().unwrap();
+    assert!((180.0..240.0).contains(&seconds), "until now: {seconds}");
+
+    let detail = get(&router, "/jobs/slurm:1.0@1000").await;
+    let of = |field: &str| {
+        detail["open_calls"].as_array().unwrap().iter().map(|one| one[field].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("operation"), [json!("barrier"), json!("recv")]);
+    assert_eq!(of("comm"), [json!("MPI_COMM_WORLD"), json!("MPI_COMM_WORLD")]);
+    assert_eq!(of("peers"), [json!([]), json!([0])]);
+    // Until the last reports.
+    assert_eq!(detail["job"]["totals"]["mpi_seconds"], json!(0.05 + 180.0 + 4.0));
+    assert_eq!(detail["job"]["totals"]["calls"], json!(5));
+    let ranks = get(&router, "/jobs/slurm:1.0@1000/ranks").await;
+    assert_eq!(ranks["ranks"]["open_operation"], json!(["barrier", "recv"]));
 }

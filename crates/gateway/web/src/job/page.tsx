@@ -8,6 +8,7 @@ import { bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
 import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
+import { OpenCallsView } from './open.tsx'
 import { Timeline } from './timeline.tsx'
 
 /** Hosts that are written out; the rest stand in the matrix folded by node. */
@@ -90,6 +91,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
   const shared = { job: data.job.job_key, isLive, query, preferences }
   return (
     <>
+      <OpenCallsView data={data} />
       <div class="columns">
         <Operations data={data} />
         <MatrixView {...shared} kinds={data.matrices} />
