@@ -3,6 +3,9 @@
 //! Ranks send cumulative cells; a total grows by the differences, so that it does not fall when a job ends.
 //! Rank by rank and peer by peer are for the database: as series they would be too many.
 
+mod open_calls;
+
+use open_calls::OpenCalls;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -45,6 +48,7 @@ pub struct MpiTotals {
     /// Makes keys of cells; random, so that nobody can choose two that are the same.
     keys: RandomState,
     jobs: BTreeMap<String, RunningJob>,
+    open_calls: OpenCalls,
     /// What was last reported of each operation and metric as a record.
     reported: HashMap<(String, u32), f64>,
 }
@@ -135,6 +139,7 @@ impl Total {
 impl MpiTotals {
     /// Takes over what ranks sent.
     pub fn observe(&mut self, batch: &Batch, now: Instant) {
+        self.open_calls.observe(batch, now);
         // Jobs first: ranks refer to them.
         batch.jobs.iter().filter(|job| job.end == 0).for_each(|job| self.job(job));
         batch.mpi_ops.iter().for_each(|bin| self.bin(bin, now));
@@ -308,6 +313,7 @@ impl MpiTotals {
         for (metric, operation, value) in self.values() {
             page.metric(metric, prefix, &[("operation", operation)], value);
         }
+        self.open_calls.expose(page, Instant::now());
         for (key, running) in self.jobs.iter().filter(|(_, running)| !running.ranks.is_empty()) {
             let job = running.job.clone().unwrap_or_default();
             let world = job.world_size.to_string();

@@ -130,6 +130,17 @@ impl Page {
         self.add(name.to_owned(), Kind::Gauge, Cow::Borrowed(help), labels, Value::Whole(1));
     }
 
+    /// Adds one series of a gauge that is in no table's list.
+    pub fn gauge(
+        &mut self,
+        name: &str,
+        help: &'static str,
+        labels: &[(&'static str, &str)],
+        value: impl Into<Value>,
+    ) {
+        self.add(name.to_owned(), Kind::Gauge, Cow::Borrowed(help), labels, value.into());
+    }
+
     /// Adds one series of a counter that is in no table's list; `name` is without `_total`.
     pub fn counter(
         &mut self,

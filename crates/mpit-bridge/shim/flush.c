@@ -229,8 +229,9 @@ static int64_t until_next(int connected) {
     int pause = each_bin ? bin_ms : look_ms < push_ms ? look_ms : push_ms;
     if (!connected) return (int64_t)retry_ms * 1000000;
     int64_t usual = tl_bins_until(pause) + (tl_bins_want_each() ? 0 : (int64_t)SETTLE_MS * 1000000);
+    /* Pushes keep to their grid: a wake shortly before one would take its place. */
     int64_t awaited = tl_open_calls_wait();
-    return awaited < usual ? awaited > 0 ? awaited : 0 : usual;
+    return awaited < usual - (int64_t)bin_ms * 1000000 ? awaited > 0 ? awaited : 0 : usual;
 }
 
 /* Sleeps; 0 when it is time to end. */

@@ -11,6 +11,7 @@ mod host;
 mod infiniband;
 mod link_series;
 mod mpi;
+mod open_call_series;
 mod own;
 
 pub use document::to_markdown;
@@ -20,6 +21,7 @@ pub use host::*;
 pub use infiniband::*;
 pub use link_series::*;
 pub use mpi::*;
+pub use open_call_series::*;
 pub use own::*;
 
 /// Whether a value only grows (within an epoch) or goes up and down.

@@ -3,6 +3,7 @@
 use super::exporter::{EXPORTER_SERIES, SWITCH_POSSIBLE_RATE};
 use super::infiniband::{HCA_UPLINK_INFO, HCA_UPLINK_LABELS, SWITCH_UPLINK_INFO, SWITCH_UPLINK_LABELS};
 use super::link_series::LINK_SERIES;
+use super::open_call_series::OPEN_CALL_SERIES;
 use super::{Kind, Table, Width};
 use std::fmt::Write;
 
@@ -76,6 +77,11 @@ pub fn to_markdown() -> String {
     text.push_str("| name | labels | meaning |\n| --- | --- | --- |\n");
     for (name, labels, meaning) in INFO {
         let _ = writeln!(text, "| `{name}` | `{}` | {meaning} |", labels.join("`, `"));
+    }
+    text.push_str("\n## MPI calls that go on\n\nGauges on an agent's page, measured; calls that have gone on for a second or more.\n\n");
+    text.push_str("| name | labels | meaning |\n| --- | --- | --- |\n");
+    for series in OPEN_CALL_SERIES {
+        let _ = writeln!(text, "| `{}` | `{}` | {} |", series.name, series.labels.join("`, `"), series.help);
     }
     text.push_str(
         "\n## Contributors of links\n\nCounters on the page of the server that makes shares of links (role upkeep). At most 8 \
