@@ -72,6 +72,7 @@ LIMIT 200",
         port_rates(PORTS),
     );
     let switch = "SELECT coalesce(nullif(description, ''), guid) AS \"Switch\", guid AS \"GUID\", lid AS \"LID\",
+       coalesce(routing, 'not reported') AS \"Routing\",
        (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state = 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Active ports\",
        (SELECT count(*) FROM ib_port p WHERE p.valid_to IS NULL AND p.state <> 'Active' AND p.ib_node_id = n.ib_node_id) AS \"Other ports\"
 FROM ib_node n
@@ -81,11 +82,16 @@ LIMIT 1";
     let of_row = vec![to(LINK, "This link", &[("guid", &field("GUID")), ("port", &field("Port"))])];
     dashboard
         .panel(
-            Panel::table(2, "Switch", "Its name, GUID and LID, and its ports by state.", (24, 4))
-                .rows(switch)
-                .field("LID", &[Show::Unit(TEXT)])
-                .link(link::to_page(site, "On the fabric map", "/fabric?node=${guid}"))
-                .link(to(FABRIC, "Fabric, links of this switch", &[("switch", "${guid}")])),
+            Panel::table(
+                2,
+                "Switch",
+                "Its name, GUID and LID, how it routes (as it reports), and its ports by state.",
+                (24, 4),
+            )
+            .rows(switch)
+            .field("LID", &[Show::Unit(TEXT)])
+            .link(link::to_page(site, "On the fabric map", "/fabric?node=${guid}"))
+            .link(to(FABRIC, "Fabric, links of this switch", &[("switch", "${guid}")])),
         )
         .panel(
             Panel::table(

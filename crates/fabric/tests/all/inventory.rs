@@ -1,6 +1,8 @@
 //! Crawlers on simulated fabrics, a real collector and database: what is stored of topology is right at each time,
 //! and two subnets with the same GUIDs are two.
 
+mod routing;
+
 use crate::simulated::daemon::Daemon;
 use crate::simulated::{CRAWLER, SMALL};
 use std::process::Command;
@@ -23,6 +25,7 @@ const PREFIXES: [u64; 2] = [0xfe80_0000_0000_0000, 0xfec0_0000_0000_0001];
 
 /// A database and the collector that writes into it.
 struct Store {
+    database: Database,
     client: Client,
     collector: String,
     _stop: DropGuard,
@@ -38,14 +41,14 @@ impl Store {
         let terms = Arc::new(Mutex::new(Terms::new(database.clone())));
         tokio::spawn(throughline_collector::run(
             listener,
-            Writer::new(database),
+            Writer::new(database.clone()),
             terms,
             Access::default(),
             SelfMetrics::default(),
             "n".into(),
             stop.clone(),
         ));
-        Store { client, collector, _stop: stop.drop_guard() }
+        Store { database, client, collector, _stop: stop.drop_guard() }
     }
 
     async fn number(&self, query: &str, parameters: &[&(dyn ToSql + Sync)]) -> i64 {
@@ -171,39 +174,6 @@ async fn assert_ranges(store: &Store) {
         );
         assert_eq!(store.number(&query, &[]).await, 0, "ranges of {table} overlap");
     }
-}
-
-/// How a switch routes, with its history: kinds in order of time.
-async fn routing(store: &Store, guid: &str) -> Vec<Option<String>> {
-    let query = "SELECT routing FROM ib_node WHERE guid = $1 ORDER BY valid_from";
-    store.client.query(query, &[&guid]).await.unwrap().iter().map(|row| row.get(0)).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn how_switches_route_is_stored_as_they_report_it() {
-    const KNOWN: &str = "SELECT count(*) FROM ib_node WHERE valid_to IS NULL AND routing = $1";
-    let store = Store::start().await;
-    // Device 0x1234 is none that is known to report: it is not queried, whatever it would say.
-    let silent = FatTree::switch_guid(1);
-    let device = format!("devid=0xcf08\nsysimgguid={:#x}\n", silent.0);
-    let net = SMALL.to_net().unwrap();
-    assert!(net.contains(&device));
-    let net = net.replace(&device, &device.replace("0xcf08", "0x1234"));
-    let spine = FatTree::switch_guid(SMALL.leafs).to_string();
-    let scenario = Scenario::new(net).with("adaptive switches off").with("adaptive spine001 on");
-    let watched = Watched::of(&store, SimFabric::start(&scenario).unwrap(), 1);
-    store.until("one adaptive switch", KNOWN, &[&"adaptive"], 1).await;
-    store.until("the others are static", KNOWN, &[&"static"], (SMALL.switches() - 2) as i64).await;
-    assert_eq!(routing(&store, &silent.to_string()).await, [None]);
-    assert_eq!(routing(&store, &spine).await.last().unwrap().as_deref(), Some("adaptive"));
-
-    // It is switched off: a row ends and another one begins.
-    watched.fabric.control("adaptive spine001 off").unwrap();
-    store.until("no adaptive switch", KNOWN, &[&"adaptive"], 0).await;
-    let kinds = routing(&store, &spine).await;
-    let [.., before, now] = kinds.as_slice() else { panic!("{kinds:?}") };
-    assert_eq!([before.as_deref(), now.as_deref()], [Some("adaptive"), Some("static")]);
-    assert_ranges(&store).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
