@@ -5,6 +5,7 @@
 //! * [`Pool`]: connections, bounded in number and time.
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
+//! * [`broadcast`]: what each rank got in broadcasts.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
@@ -18,6 +19,7 @@
 //! [`throughline_store::layout`]: how rows are encoded is decided by the writer and can't be stated twice.
 //! It must not know HTTP, nor decide how results are shown.
 
+pub mod broadcast;
 pub mod events;
 pub mod fabric;
 pub mod fabric_hosts;

@@ -188,6 +188,9 @@ const RUNS: [Run; 3] = [
     Run { number: 40, user: "ada", started: 580, ended: Some(300), hosts: 3..5 },
 ];
 
+/// The job that broadcasts.
+const BROADCASTS: u32 = 42;
+
 impl Run {
     fn key(&self) -> String {
         format!("slurm:{}.0@1000", self.number)
@@ -267,6 +270,12 @@ impl Run {
         (0..places).map(of).collect()
     }
 
+    /// Broadcasts of a megabyte by rank 0 of one of the jobs; the higher the rank, the longer they take.
+    fn broadcasts(&self, rank: u32, cell: &dyn Fn(&str, u64, u64, u64) -> MpiOpCell) -> Option<MpiOpCell> {
+        let bytes = if rank == 0 { 20 << 20 } else { 0 };
+        (self.number == BROADCASTS).then(|| cell("bcast", 20, bytes, 1 + u64::from(rank)))
+    }
+
     /// What its ranks have done until `time`, counted since their start.
     fn done(&self, now: i64, time: i64) -> Option<Batch> {
         let epoch = now - self.started * SECOND;
@@ -289,7 +298,10 @@ impl Run {
             job_key: self.key(),
             rank,
             source: "pmpi".into(),
-            cells: vec![cell("allreduce", 10, 8 << 20, 10 + u64::from(rank)), cell("isend", 40, 64 << 20, 4)],
+            cells: [cell("allreduce", 10, 8 << 20, 10 + u64::from(rank)), cell("isend", 40, 64 << 20, 4)]
+                .into_iter()
+                .chain(self.broadcasts(rank, &cell))
+                .collect(),
         };
         let peers = |rank: u32| MpiRankPeers {
             time,

@@ -1,5 +1,6 @@
 //! `/jobs…`: jobs, and what each did.
 
+mod broadcast;
 mod detail;
 mod link_shares;
 mod list;
@@ -8,6 +9,7 @@ mod parts;
 mod trace;
 mod traffic;
 
+pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
 pub use link_shares::link_shares;
 pub use list::{Live, find, jobs};

@@ -6,6 +6,7 @@ import { State } from '../shell/state.tsx'
 import { MaybeStale, Status } from '../shell/status.tsx'
 import { bytes, duration, jobName, moment, percent, short } from '../text.ts'
 import { fabricPath, nodePath } from '../url.ts'
+import { BroadcastView } from './broadcast.tsx'
 import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
 import { OpenCallsView } from './open.tsx'
@@ -97,6 +98,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
         <MatrixView {...shared} kinds={data.matrices} />
       </div>
       <BusiestLinks job={shared.job} isLive={isLive} query={query} />
+      {data.operations.some((o) => o.operation === 'bcast') && <BroadcastView job={shared.job} isLive={isLive} />}
       <Timeline {...shared} operations={data.operations.map((o) => o.operation)} />
     </>
   )

@@ -121,7 +121,7 @@ export function Adapters({ data, preferences }: { data: Node; preferences: Prefe
                 {rate(a.pcie?.bytes_per_second)}
                 {a.pcie !== null && isNarrow(a.pcie) && <small class="between">slower than its ports</small>}
               </td>
-              <td class="n">{a.pcie === null ? '–' : `≥ ${used(a.pcie.out_share)} out, ≥ ${used(a.pcie.in_share)} in`}</td>
+              <td class="n">{pcieUsed(a.pcie)}</td>
             </tr>
           ))}
         </tbody>
@@ -132,3 +132,10 @@ export function Adapters({ data, preferences }: { data: Node; preferences: Prefe
 
 /** Whether an adapter's PCIe link carries less than its ports could. */
 export const isNarrow = (pcie: Pcie) => pcie.ports_bytes_per_second !== null && pcie.ports_bytes_per_second > pcie.bytes_per_second
+
+/** Shares of an adapter's PCIe link that its ports use: at least so much, as headers of PCIe are not counted. */
+export function pcieUsed(pcie: Pcie | null): string {
+  const shares = [[pcie?.out_share, 'out'], [pcie?.in_share, 'in']] as const
+  const known = shares.filter(([value]) => value !== null && value !== undefined)
+  return known.length === 0 ? '–' : known.map(([value, way]) => `≥ ${used(value)} ${way}`).join(', ')
+}
