@@ -3,6 +3,8 @@
 use crate::text::{clean, count, folded, seconds, thousands};
 use throughline_api::jobs::OpenCalls;
 
+/// Parts of the names of operations between two ranks.
+const BETWEEN_TWO: [&str; 3] = ["send", "recv", "probe"];
 /// Lines shown; all groups are in the JSON document.
 const GROUPS_SHOWN: usize = 8;
 
@@ -43,6 +45,16 @@ fn sentence(group: &OpenCalls) -> String {
         let peers: Vec<String> = group.peers.iter().map(ToString::to_string).collect();
         text.push_str(&format!(", with rank {}", peers.join(", ")));
     }
+    if let Some(absent) = absent(group) {
+        let size = thousands(group.comm_size.unwrap_or_default().unsigned_abs().into());
+        let are = match (absent, group.have_ended) {
+            (1, false) => "is",
+            (_, false) => "are",
+            (1, true) => "was",
+            (_, true) => "were",
+        };
+        text.push_str(&format!("; {} of the {size} ranks there {are} not in it", thousands(absent)));
+    }
     if group.pending_requests > 0 {
         let pending = count(group.pending_requests.unsigned_abs().into(), "request");
         text.push_str(&format!("; {pending} pending"));
@@ -51,6 +63,13 @@ fn sentence(group: &OpenCalls) -> String {
         }
     }
     text
+}
+
+/// Members of the communicator of a collective that are not in it, as far as their number is known.
+fn absent(group: &OpenCalls) -> Option<u64> {
+    let is_collective = BETWEEN_TWO.iter().all(|name| !group.operation.contains(name));
+    let size = group.comm_size.map(|size| u64::from(size.unsigned_abs())).filter(|_| is_collective)?;
+    size.checked_sub(group.ranks).filter(|absent| *absent > 0)
 }
 
 /// `rank 3`, `ranks 0, 1, 2`, `ranks 0, 1, 2, … (1,024 of the 1,025 there)`.
@@ -91,15 +110,19 @@ mod tests {
             shortest_seconds: 138.2,
             ..OpenCalls::default()
         };
-        assert_eq!(
-            text(std::slice::from_ref(&barrier), 100),
-            "  rank 3: in MPI_Barrier for 138 s on MPI_COMM_WORLD\n"
-        );
+        let unknown = OpenCalls { comm_size: None, ..barrier.clone() };
+        assert_eq!(text(&[unknown], 100), "  rank 3: in MPI_Barrier for 138 s on MPI_COMM_WORLD\n");
+        assert!(sentence(&barrier).ends_with("on MPI_COMM_WORLD; 3 of the 4 ranks there are not in it"));
+        let killed = OpenCalls { have_ended: true, ranks: 3, examples: vec![0, 1, 2], ..barrier.clone() };
+        assert!(sentence(&killed).ends_with("; 1 of the 4 ranks there was not in it"));
+        let all = OpenCalls { ranks: 4, ..barrier.clone() };
+        assert!(!sentence(&all).contains("not in it"));
         let many =
             OpenCalls { ranks: 1024, comm_size: Some(1025), shortest_seconds: 12.0, ..barrier.clone() };
         assert_eq!(
             sentence(&many),
-            "ranks 3, … (1,024 of the 1,025 there): in MPI_Barrier for 12.0 s to 138 s on MPI_COMM_WORLD"
+            "ranks 3, … (1,024 of the 1,025 there): in MPI_Barrier for 12.0 s to 138 s on MPI_COMM_WORLD; \
+             1 of the 1,025 ranks there is not in it"
         );
         let receive = OpenCalls {
             operation: "recv".into(),
