@@ -137,10 +137,7 @@ async fn make(
             counters::counted(client, &fabric.ports, due.end, subnet.largest_gap, subnet.is_read).await?,
         );
     }
-    let mut jobs: Vec<i32> = traffic.keys().map(|key| key.job).collect();
-    jobs.sort_unstable();
-    jobs.dedup();
-    let places = cache.places.get(client, &jobs, due.end).await?;
+    let places = cache.places.get(client, &traffic, due.end).await?;
     let ports: Vec<i32> = fabrics.iter().flat_map(|fabric| fabric.ports.iter().copied()).collect();
     let input = Input { fabrics, traffic, places, counted };
     let groups = groups.clone();

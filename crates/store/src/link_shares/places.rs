@@ -1,17 +1,18 @@
-//! Where ranks of jobs are, and the ports of the fabric that they use; cached for a while.
+//! Where ranks of jobs are, and the ports of the fabric that they use; cached for a while, unless traffic names others.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio_postgres::Client;
 
+use super::traffic::{Amount, Key};
 use super::window::Places;
 use super::{Micros, WINDOW, moment};
 use crate::Error;
 
 const WHAT: &str = "reading places of ranks for shares of links";
 
-/// How long places are cached: ranks of a job are where they are, but become known one after the other.
+/// How long places are cached: ranks of a job are where they are, but their ports may become known later.
 const FRESH: Micros = 60_000_000;
 
 /// Places by job, as of a window.
@@ -19,22 +20,35 @@ const FRESH: Micros = 60_000_000;
 pub(super) struct KnownPlaces(HashMap<i32, (Micros, Arc<Places>)>);
 
 impl KnownPlaces {
-    /// Places of these jobs in the window that ends at `end`.
+    /// Places of the jobs of this traffic in the window that ends at `end`. Ranks of a job start one after the other, so a
+    /// job of which some are not known yet is read again.
     pub async fn get(
         &mut self,
         client: &Client,
-        jobs: &[i32],
+        traffic: &HashMap<Key, Amount>,
         end: Micros,
     ) -> Result<HashMap<i32, Arc<Places>>, Error> {
         self.0.retain(|_, (at, _)| (*at..*at + FRESH).contains(&end));
-        let unknown: Vec<i32> = jobs.iter().copied().filter(|job| !self.0.contains_key(job)).collect();
-        if !unknown.is_empty() {
-            for (job, places) in read(client, &unknown, end).await? {
+        let jobs: HashSet<i32> = traffic.keys().map(|key| key.job).collect();
+        let known: HashMap<i32, (&Places, HashSet<i32>)> = jobs
+            .iter()
+            .filter_map(|job| self.0.get(job).map(|(_, places)| (*job, places)))
+            .map(|(job, places)| (job, (&**places, places.node_of.values().copied().collect())))
+            .collect();
+        let is_known = |key: &Key| {
+            let places = known.get(&key.job);
+            places.is_some_and(|(of, nodes)| of.node_of.contains_key(&key.peer) && nodes.contains(&key.node))
+        };
+        let wanted: HashSet<i32> = traffic.keys().filter(|key| !is_known(key)).map(|key| key.job).collect();
+        if !wanted.is_empty() {
+            let mut wanted: Vec<i32> = wanted.into_iter().collect();
+            wanted.sort_unstable();
+            for (job, places) in read(client, &wanted, end).await? {
                 self.0.insert(job, (end, Arc::new(places)));
             }
         }
-        let known = |job: &i32| Some((*job, self.0.get(job)?.1.clone()));
-        Ok(jobs.iter().filter_map(known).collect())
+        let known = |job: i32| Some((job, self.0.get(&job)?.1.clone()));
+        Ok(jobs.into_iter().filter_map(known).collect())
     }
 }
 

@@ -2,6 +2,7 @@
 //! one, all over one uplink. What each sends is known, so the shares are.
 
 mod minutes;
+mod places;
 mod routing;
 
 use std::collections::{BTreeMap, BTreeSet};
