@@ -25,32 +25,84 @@ fn exec() -> &'static Path {
     })
 }
 
-/// The program with uneven traffic, compiled for Open MPI.
+/// A program of the bridge, compiled for Open MPI.
+fn compiled(name: &str, source: &str) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let bridge = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge");
+    let mut compiler = Command::new("mpicc.openmpi");
+    compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+    compiler.arg("-I").arg(bridge.join("include")).arg(bridge.join(source));
+    let made = compiler.output().expect("Open MPI is installed (make deps)");
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    program
+}
+
+/// The program with uneven traffic.
 fn traffic() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| {
-        let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("agent-traffic");
-        let bridge = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mpit-bridge");
-        let mut compiler = Command::new("mpicc.openmpi");
-        compiler.args(["-O1", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
-        compiler.arg("-I").arg(bridge.join("include")).arg(bridge.join("demo/traffic.c"));
-        let made = compiler.output().expect("Open MPI is installed (make deps)");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        program
-    })
+    BUILT.get_or_init(|| compiled("agent-traffic", "demo/traffic.c"))
 }
 
 /// Starts the program so that its ranks look for the agent at `socket`.
 fn start(socket: &Path, options: &[&str]) -> Child {
+    let mut all = options.to_vec();
+    all.extend(["--pair-bytes", "1024"]);
+    start_program(traffic(), socket, &all)
+}
+
+fn start_program(program: &Path, socket: &Path, options: &[&str]) -> Child {
     let mut run = Command::new("mpirun.openmpi");
     run.args(["--oversubscribe", "--bind-to", "none", "-np", &RANKS.to_string()]);
-    run.arg(exec()).arg(traffic()).args(options).args(["--pair-bytes", "1024"]);
+    run.arg(exec()).arg(program).args(options);
     run.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     // Local processes without a look for ssh or a scheduler; ob1 has queue lengths to read.
     run.env("OMPI_MCA_plm", "isolated").env("OMPI_MCA_pml", "ob1");
     run.env("THROUGHLINE_SOCKET", socket);
     run.env("THROUGHLINE_LIB_DIR", shim());
     run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Three ranks wait for the last one, which kills itself.
+#[test]
+fn what_hangs_is_in_metrics_until_it_is_killed() {
+    let node = Node::bare();
+    let mut agent = node.run();
+    let program =
+        start_program(&compiled("agent-hang", "tests/programs/hang.c"), &node.socket(), &["8000", "kill"]);
+    let is_shown = |page: &str, series: &str, operation: &str| {
+        let label = format!("operation=\"{operation}\"}}");
+        page.lines().any(|line| line.starts_with(&format!("{series}{{")) && line.contains(&label))
+    };
+    let begin = Instant::now();
+    loop {
+        let page = agent.metrics();
+        let series = ["throughline_job_open_call_seconds", "throughline_job_open_call_ranks"];
+        let all =
+            ["barrier", "recv", "waitall"].map(|operation| series.map(|one| is_shown(&page, one, operation)));
+        if all == [[true; 2]; 3] {
+            break;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{page}");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert!(!program.wait_with_output().unwrap().status.success());
+    let ended = agent.wait_for(&["throughline_connected_ranks{source=\"mpi\"} 0"]);
+    assert!(ended.contains("throughline_mpi_calls_total{operation=\"barrier\"}"), "{ended}");
+    let (status, log) = agent.stop();
+    assert!(status.success() && !log.contains("panicked"), "{log}");
+
+    // As far as they came: nobody has returned.
+    let batches = node.spooled();
+    let mut last = BTreeMap::new();
+    for call in batches.iter().flat_map(|batch| &batch.mpi_open_calls) {
+        assert!(!call.has_returned, "{call:?}");
+        last.insert(call.rank, (call.operation.as_str(), call.time - call.start));
+    }
+    let operations: Vec<&str> = last.values().map(|(operation, _)| *operation).collect();
+    assert_eq!(operations, ["barrier", "recv", "waitall"]);
+    assert!(last.values().all(|(_, age)| *age > 2_000_000_000), "{last:?}");
+    let lost = batches.iter().flat_map(|batch| &batch.job_ranks).filter(|rank| rank.ending == "lost");
+    assert_eq!(lost.count(), 4);
 }
 
 #[test]
