@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use throughline_infiniband::mad::NodeKind;
 use throughline_infiniband::mad::attribute;
-use throughline_infiniband::route::{SwitchRouting, VENDOR_MELLANOX};
+use throughline_infiniband::route::VENDOR_MELLANOX;
+use throughline_infiniband::topology::SwitchRouting;
 use throughline_infiniband::topology::{Node, NodeIndex, Topology};
 use throughline_sample::Guid;
 

@@ -15,7 +15,7 @@ mod wiring;
 #[cfg(test)]
 mod tests;
 
-pub use kind::{RouteKind, SwitchRouting, VENDOR_MELLANOX, is_aggregation_node};
+pub use kind::{RouteKind, VENDOR_MELLANOX, is_aggregation_node};
 pub use lanes::{Crossing, LaneMap, LanePairs, LaneVerdict, decode_lane_map};
 pub use pairs::{AllPairs, Fault, Finding, LinkUse, Scope};
 pub use target::{Target, TargetError};

@@ -5,15 +5,16 @@
 mod document;
 mod fat_tree;
 mod gaps;
+mod routing;
 mod text;
 
 pub use fat_tree::{FatTree, FatTreeError};
 pub use gaps::{Failure, Limit, NEIGHBOUR, OTHER_FACTS, OTHER_PLACE};
+pub use routing::SwitchRouting;
 pub use text::{aligned, label};
 
 use crate::link::{self, Speed, Width};
 use crate::mad::{DirectedPath, LFT_NO_PORT, NodeKind, PortInfo, SwitchInfo};
-use crate::route::SwitchRouting;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use throughline_sample::Guid;

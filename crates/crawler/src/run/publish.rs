@@ -12,8 +12,8 @@ use std::time::Instant;
 use throughline_infiniband::mad::PortInfo;
 use throughline_infiniband::multicast::MulticastTables;
 use throughline_infiniband::records;
-use throughline_infiniband::route::SwitchRouting;
 use throughline_infiniband::topology::Failure;
+use throughline_infiniband::topology::SwitchRouting;
 use throughline_infiniband::topology::{Node, NodeIndex, Topology};
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{

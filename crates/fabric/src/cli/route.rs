@@ -11,10 +11,9 @@ use throughline_crawler::stop::Stop;
 use throughline_daemon::Failure;
 use throughline_infiniband::mad::NodeKind;
 use throughline_infiniband::route::{
-    LaneVerdict, Route, RouteDocument, RouteError, Scope, SwitchRouting, Target, TargetError,
-    is_aggregation_node,
+    LaneVerdict, Route, RouteDocument, RouteError, Scope, Target, TargetError, is_aggregation_node,
 };
-use throughline_infiniband::topology::{PortEnd, Topology};
+use throughline_infiniband::topology::{PortEnd, SwitchRouting, Topology};
 use throughline_sample::Guid;
 
 /// Exit status of a check that found something.

@@ -23,7 +23,8 @@ use throughline_infiniband::multicast::MulticastTables;
 use throughline_infiniband::names::{NameFile, NameMap};
 use throughline_infiniband::offline::{self, OfflineError, Saved, SavedSweeps};
 use throughline_infiniband::reading::{Coverage, PortReading, Selection, Sets};
-use throughline_infiniband::route::{LaneVerdict, SwitchRouting};
+use throughline_infiniband::route::LaneVerdict;
+use throughline_infiniband::topology::SwitchRouting;
 use throughline_infiniband::topology::Topology;
 use throughline_sample::Guid;
 

@@ -2,7 +2,7 @@
 
 use super::Route;
 use crate::mad::NodeKind;
-use crate::topology::{Node, Topology};
+use crate::topology::{Node, SwitchRouting, Topology};
 use std::collections::BTreeMap;
 use throughline_sample::Guid;
 
@@ -12,26 +12,6 @@ pub const VENDOR_MELLANOX: u32 = 0x2C9;
 const DEVICE_AGGREGATION_NODE: u16 = 0xCF09;
 /// What aggregation nodes call themselves.
 const AGGREGATION_NODE: &str = "Aggregation Node";
-
-/// How a switch chooses its output ports.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SwitchRouting {
-    /// By its linear forwarding table alone.
-    Static,
-    /// Adaptive routing is switched on: the table is one possibility.
-    Adaptive,
-}
-
-impl SwitchRouting {
-    /// The name in JSON and records.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            SwitchRouting::Static => "static",
-            SwitchRouting::Adaptive => "adaptive",
-        }
-    }
-}
 
 /// Whether a route from tables is exact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::mad::{DirectedPath, LFT_NO_PORT, PhysicalState, PortInfo, PortState};
-use crate::topology::{Node, Port};
+use crate::topology::{Node, Port, SwitchRouting};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 
