@@ -56,9 +56,11 @@ impl GroupReading {
     ) -> Result<(), SaError> {
         let Some(found) = shared.found().filter(|_| Instant::now() >= self.after) else { return Ok(()) };
         let sent = client.stats().sent;
-        let reported = self
-            .key(client, stop)
-            .and_then(|key| sa::all_groups(client, key, &request.mlids, &found.topology.end_guids(), stop));
+        // Whoever does not answer now is queried again after the next discovery.
+        let reported = client.without_repeats(|client| {
+            let key = self.key(client, stop)?;
+            sa::all_groups(client, key, &request.mlids, &found.topology.end_guids(), stop)
+        });
         let count = |reason: &'static str, groups: usize| {
             shared.publisher.metrics.add(reason, &UNREAD_GROUPS, groups as u64);
         };

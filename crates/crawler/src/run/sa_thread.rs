@@ -202,7 +202,13 @@ impl Watching {
                 let _ = answer.try_send(found);
             }
             Ok(SaRequest::Groups(request)) => {
-                self.groups.read(client, &request, &self.shared, self.stop.flag())?;
+                // After a change of the manager discoveries come quickly, and a silent one would hold up who watches it.
+                self.look_at_port();
+                self.follow_manager(client);
+                self.look_at_manager(client)?;
+                if !self.manager.is_gone() && !self.manager.is_suspected() {
+                    self.groups.read(client, &request, &self.shared, self.stop.flag())?;
+                }
             }
             Err(_) => {}
         }

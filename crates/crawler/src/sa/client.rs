@@ -137,6 +137,14 @@ impl Client {
         std::mem::replace(&mut self.exchange.key, key)
     }
 
+    /// Does some work in which each request is sent once only.
+    pub(crate) fn without_repeats<T>(&mut self, work: impl FnOnce(&mut Client) -> T) -> T {
+        let retries = std::mem::take(&mut self.exchange.settings.retries);
+        let result = work(self);
+        self.exchange.settings.retries = retries;
+        result
+    }
+
     /// What was done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {

@@ -42,7 +42,7 @@ struct Slot {
 /// Everything between queries and a transport.
 pub(super) struct Exchange {
     transport: Box<dyn Transport>,
-    settings: Settings,
+    pub(super) settings: Settings,
     manager: (u16, u8),
     pub(super) key: Key,
     pub(super) stats: Stats,
