@@ -1,9 +1,9 @@
-// Takes the pictures of docs/TOUR.md, or all pages in two widths and themes; see make.sh.
+// Takes the pictures of docs/TOUR.md, or all pages in two widths and themes, or README's of an emulated fabric; see make.sh.
 import fs from 'node:fs'
 import path from 'node:path'
 import { writePng } from './png.mjs'
 
-const [site, executablePath, playwright, out = ''] = process.argv.slice(2)
+const [site, executablePath, playwright, out = '', emulated = ''] = process.argv.slice(2)
 const { chromium } = await import(path.resolve(playwright))
 const here = path.dirname(new URL(import.meta.url).pathname)
 const ask = async (url) => (await fetch(`${site}/api/v1${url}`)).json()
@@ -21,6 +21,15 @@ const isSwitch = (i) => topology.kinds[topology.nodes.kind[i]] === 'switch'
 const used = load.utilisation.ab.map((ab, i) => Math.max(ab ?? 0, load.utilisation.ba[i] ?? 0))
 const order = used.map((_, i) => i).filter((i) => isSwitch(topology.links.a[i]) && isSwitch(topology.links.b[i])).sort((i, j) => used[j] - used[i])
 const link = `${topology.nodes.guid[topology.links.a[order[0]]]}.${topology.links.port_a[order[0]]}`
+// On an emulated fabric: the link between switches that most share.
+const sharers = async (i) => {
+  const end = `${topology.nodes.guid[topology.links.a[i]]}.${topology.links.port_a[i]}`
+  const { ab, ba } = await ask(`${fabric}/links/${end}/shares`)
+  const large = ({ contributors }) => new Set(contributors.filter(({ contributor, share }) => contributor !== 'rest' && share > 0.1).map(({ operation, name }) => operation ?? name)).size
+  const most = large(ab) >= large(ba) ? ab : ba
+  return { end, from: most.from.name, count: large(most) }
+}
+const shared = emulated === '' ? { end: link } : (await Promise.all(order.map(sharers))).sort((i, j) => j.count - i.count)[0]
 const leaf = topology.nodes.guid[topology.nodes.leaf[topology.nodes.host.indexOf(host)]]
 const minutesAgo = (n) => new Date(Date.now() - n * 60_000).toISOString()
 
@@ -35,6 +44,13 @@ const charts = async (page) => {
   await page.locator('[aria-label="Over time"] figure.chart').nth(2).waitFor()
 }
 
+const contributors = async (page) => {
+  await panel(page)
+  await page.getByText(`${shared.from.split('[')[0]} sends, by contributor`).first().evaluate((e) => e.scrollIntoView())
+}
+
+/** README's picture. */
+const SHARED = [{ name: 'shares', url: `/fabric?link=${shared.end}&window=60`, ready: contributors, tour: [1280, 'light'] }]
 /** Name, address, what to wait for, and what to do then. `tour`: which variants the tour shows. */
 const SHOTS = [
   { name: 'fabric', url: '/fabric', ready: map, tour: [1280, 'light'] },
@@ -56,15 +72,15 @@ const SHOTS = [
 const browser = await chromium.launch({ executablePath, args: ['--no-sandbox', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'] })
 const folder = out === '' ? here : out
 fs.mkdirSync(folder, { recursive: true })
-for (const shot of SHOTS) {
+for (const shot of emulated === '' ? SHOTS : SHARED) {
   const variants = out !== '' ? [1280, 1920].flatMap((width) => ['light', 'dark'].map((theme) => [width, theme])) : shot.tour === undefined ? [] : [shot.tour]
   for (const [width, colorScheme] of variants) {
     const context = await browser.newContext({ viewport: { width, height: width === 1280 ? 800 : 1080 }, colorScheme })
     const page = await context.newPage()
     await page.goto(site + shot.url)
     await shot.ready(page)
-    // What is asked for again and again has come once more, and charts have their size.
-    await page.waitForTimeout(2000)
+    // What is asked for again and again has come once more, and charts have their size; an emulated fabric leaves little time.
+    await page.waitForTimeout(emulated === '' ? 2000 : 20_000)
     const file = path.join(folder, out === '' ? `${shot.name}.png` : `${shot.name}-${width}-${colorScheme}.png`)
     await writePng(page, await page.screenshot(), file)
     console.log(`${file} ${fs.statSync(file).size}`)

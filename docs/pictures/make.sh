@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the pictures of docs/TOUR.md anew from a demo of its own: starts `throughline demo`, lets it run for WARM_UP (300)
 # seconds, and has the prefix's Chromium take each page. Without an argument into this folder; with a folder there, each
-# page 1280 and 1920 pixels wide, light and dark, to be looked at.
+# page 1280 and 1920 pixels wide, light and dark, to be looked at. With EMULATE=1 README's picture, of `throughline demo --emulate`.
 set -eu
 cd "$(dirname "$0")/../.."
 throughline=${THROUGHLINE:-target/release/throughline}
@@ -23,7 +23,9 @@ finish() {
     rm -rf "$folder"
 }
 trap finish EXIT INT TERM
-"$throughline" demo --state-dir "$folder" --size "${SIZE:-small}" >"$folder/out" 2>&1 &
+out=${1:-} emulated=${EMULATE:+emulated}
+if [ -n "$emulated" ]; then set -- --emulate; else set -- --size "${SIZE:-small}"; fi
+"$throughline" demo --state-dir "$folder" "$@" >"$folder/out" 2>&1 &
 demo=$!
 for _ in $(seq 1200); do
     site=$(sed -n 's|^  \(http://[^ ]*\)/ .*in a browser.*|\1|p' "$folder/out" | tail -n 1)
@@ -35,4 +37,4 @@ for _ in $(seq 1200); do
     sleep 0.2
 done
 sleep "${WARM_UP:-300}"
-node docs/pictures/make.mjs "$site" "$browser" "$web/node_modules/playwright-core/index.mjs" "${1:-}"
+node docs/pictures/make.mjs "$site" "$browser" "$web/node_modules/playwright-core/index.mjs" "$out" "$emulated"
