@@ -56,10 +56,11 @@ impl GroupReading {
     ) -> Result<(), SaError> {
         let Some(found) = shared.found().filter(|_| Instant::now() >= self.after) else { return Ok(()) };
         let sent = client.stats().sent;
-        // Whoever does not answer now is queried again after the next discovery.
-        let reported = client.without_repeats(|client| {
-            let key = self.key(client, stop)?;
-            sa::all_groups(client, key, &request.mlids, &found.topology.end_guids(), stop)
+        // The key with repeats: a lost answer would be taken for a manager that does not take it. Tables that do not come
+        // now are queried again after the next discovery.
+        let reported = self.key(client, stop).and_then(|key| {
+            let ports = found.topology.end_guids();
+            client.without_repeats(|client| sa::all_groups(client, key, &request.mlids, &ports, stop))
         });
         let count = |reason: &'static str, groups: usize| {
             shared.publisher.metrics.add(reason, &UNREAD_GROUPS, groups as u64);
