@@ -79,7 +79,7 @@ for (const shot of emulated === '' ? SHOTS : SHARED) {
     const page = await context.newPage()
     await page.goto(site + shot.url)
     await shot.ready(page)
-    // What is asked for again and again has come once more, and charts have their size; an emulated fabric leaves little time.
+    // What is requested again and again has come once more, and charts have their size; an emulated fabric leaves little time.
     await page.waitForTimeout(emulated === '' ? 2000 : 20_000)
     const file = path.join(folder, out === '' ? `${shot.name}.png` : `${shot.name}-${width}-${colorScheme}.png`)
     await writePng(page, await page.screenshot(), file)

@@ -98,7 +98,7 @@ struct DiscoveryThread {
     /// Nodes that did not answer once.
     doubted: BTreeSet<Guid>,
     /// Switches that were queried for how they route since the last whole walk.
-    asked_for_routing: BTreeSet<Guid>,
+    queried_for_routing: BTreeSet<Guid>,
     is_from_sa: bool,
     is_cut_off: bool,
     source: TopologySource,
@@ -121,7 +121,7 @@ impl DiscoveryThread {
             turn: 0,
             table_looks: 0,
             doubted: BTreeSet::new(),
-            asked_for_routing: BTreeSet::new(),
+            queried_for_routing: BTreeSet::new(),
             is_from_sa: false,
             is_cut_off: false,
             source,
@@ -261,10 +261,10 @@ impl DiscoveryThread {
         let Some(topology) = topology.filter(|_| !self.is_cut_off && !self.source.is_from_sa()) else {
             return Ok(());
         };
-        let asked = &mut self.asked_for_routing;
-        asked.retain(|guid| !is_whole && topology.node_by_guid(*guid).is_some());
+        let queried = &mut self.queried_for_routing;
+        queried.retain(|guid| !is_whole && topology.node_by_guid(*guid).is_some());
         let new: Vec<NodeIndex> = adaptive_routing::reporting(&topology)
-            .filter(|at| asked.insert(topology.nodes[*at].guid))
+            .filter(|at| queried.insert(topology.nodes[*at].guid))
             .collect();
         if new.is_empty() {
             return Ok(());

@@ -33,7 +33,7 @@ pub fn all_groups(
     ports: &[(u64, Guid)],
     stop: &AtomicBool,
 ) -> Result<Groups, SaError> {
-    let mut ask = |key: Key| match groups(client, key, stop) {
+    let mut query = |key: Key| match groups(client, key, stop) {
         Err(SaError::Cut { .. }) => {
             let mut mlids = mlids.clone();
             mlids.insert(MIN_MULTICAST_LID);
@@ -43,12 +43,12 @@ pub fn all_groups(
         }
         answer => answer,
     };
-    let mut reported = ask(key);
+    let mut reported = query(key);
     if let Ok(reported) = &mut reported
         && reported.is_trusted
     {
         // Where members are reported, a group without any is left out.
-        if let Ok(groups) = ask(Key::default()) {
+        if let Ok(groups) = query(Key::default()) {
             reported.is_cut |= groups.is_cut;
             reported.members.extend(groups.members);
         }
