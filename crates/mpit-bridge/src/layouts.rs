@@ -1,6 +1,7 @@
 //! What one member of a group sends in a collective: by the shape of the algorithm that is known, or that the library takes
 //! by its own decision, where it has a model; else to each member that the data is meant for. Pure; remembers what it laid out last.
 
+use crate::operations::operation_name;
 use crate::traffic_frame::Root;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -79,6 +80,15 @@ pub(crate) fn blocking(operation: &'static str) -> &'static str {
         Some(rest) if is_collective(rest) => rest,
         _ => name,
     }
+}
+
+/// Collectives that go from member to member: reported by peer only where their groups have no more space.
+pub(crate) fn names_no_receiver(operation: u16) -> bool {
+    let direct = ["alltoallv", "gatherv", "scatterv"];
+    operation_name(operation).is_some_and(|name| {
+        let name = blocking(name);
+        !direct.contains(&name) && name.parse::<Operation>().is_ok()
+    })
 }
 
 fn is_collective(operation: &str) -> bool {

@@ -4,9 +4,9 @@
 //! Pure: times come from the caller. Ranks send sums since MPI_Init; what a cell grows by is the difference to what the
 //! rank sent before. Collectives are laid out when records are made, not when they are reported.
 
-use crate::layouts::{Layouts, OneCall, blocking};
+use crate::layouts::{Layouts, OneCall, blocking, names_no_receiver};
 use crate::members::{Group, RUN_BYTES};
-use crate::operations::operation_name;
+use crate::operations::{is_unreported, operation_name};
 use crate::quota::{Held, Quotas, Resource, User};
 use crate::status::Quota;
 use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use throughline_sample::catalogue::{TRAFFIC_BYTES, TRAFFIC_MESSAGES};
 use throughline_sample::wire::{Batch, MpiNodeTraffic, MpiPeerCell};
-use throughline_shares::collective::{Library, Operation};
+use throughline_shares::collective::Library;
 
 /// Shortest time between two records of a job, which end at its whole multiples: ranks report at whole seconds of UTC, and
 /// ports are read there.
@@ -478,38 +478,6 @@ fn add(cells: &mut HashMap<CellKey, Cell>, account: &mut Account, key: CellKey, 
             }
         }
     }
-}
-
-/// Operations whose bytes need not pass the layer that reports messages: one-sided ones, and persistent sends. A shim sends
-/// them as calls only where they do not.
-fn is_unreported(operation: u16) -> bool {
-    const NAMES: [&str; 15] = [
-        "put",
-        "rput",
-        "get",
-        "rget",
-        "accumulate",
-        "raccumulate",
-        "get_accumulate",
-        "rget_accumulate",
-        "fetch_and_op",
-        "compare_and_swap",
-        "send_init",
-        "bsend_init",
-        "ssend_init",
-        "rsend_init",
-        "psend_init",
-    ];
-    operation_name(operation).is_some_and(|name| NAMES.contains(&name))
-}
-
-/// Collectives that go from member to member: reported by peer only where their groups have no more space.
-fn names_no_receiver(operation: u16) -> bool {
-    let direct = ["alltoallv", "gatherv", "scatterv"];
-    operation_name(operation).is_some_and(|name| {
-        let name = blocking(name);
-        !direct.contains(&name) && name.parse::<Operation>().is_ok()
-    })
 }
 
 #[cfg(test)]

@@ -199,6 +199,29 @@ pub fn operations() -> impl Iterator<Item = (u16, &'static str)> {
     (COUNTED_FROM..).zip(COUNTED.iter().copied()).chain((UNCOUNTED_FROM..).zip(UNCOUNTED.iter().copied()))
 }
 
+/// Operations whose bytes need not pass the layer that reports messages: one-sided ones, and persistent sends. A shim sends
+/// them as calls only where they do not.
+pub(crate) fn is_unreported(operation: u16) -> bool {
+    const NAMES: [&str; 15] = [
+        "put",
+        "rput",
+        "get",
+        "rget",
+        "accumulate",
+        "raccumulate",
+        "get_accumulate",
+        "rget_accumulate",
+        "fetch_and_op",
+        "compare_and_swap",
+        "send_init",
+        "bsend_init",
+        "ssend_init",
+        "rsend_init",
+        "psend_init",
+    ];
+    operation_name(operation).is_some_and(|name| NAMES.contains(&name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -45,6 +45,23 @@ async fn run(folder: &Path, name: &str, change: impl FnOnce(&[Agent]) -> Command
     all
 }
 
+/// The cells of a program of MPICH on one node.
+async fn on_mpich(name: &str) -> Cells {
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile(&format!("tests/programs/{name}.c"), folder.path());
+    let mut agent = Agent::start(&folder.path().join("s"));
+    let mut command = run_with_shim(Mpi::Mpich, RANKS, &agent.socket);
+    command.arg(&program);
+    let output = agent.run(command, RANKS as usize).await;
+    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+    std::mem::take(&mut agent.observed.traffic)
+}
+
+/// Sum over kinds, directions and peers.
+fn bytes(cells: &Cells, operation: &str) -> u64 {
+    cells.iter().filter(|(key, _)| key.0 == operation).map(|(_, (bytes, _))| bytes).sum()
+}
+
 /// Sums over directions and kinds.
 fn by_operation(cells: &Cells) -> BTreeMap<(&str, u32), (u64, u64)> {
     let mut sums = BTreeMap::new();
@@ -137,23 +154,13 @@ async fn between_two_groups_models_are_what_open_mpi_reports() {
 #[tokio::test(flavor = "multi_thread")]
 async fn between_two_groups_of_mpich_each_byte_that_crosses_does_so_once() {
     let _alone = alone().await;
-    let folder = tempfile::tempdir().unwrap();
-    let program = Mpi::Mpich.compile("tests/programs/intercommunicators.c", folder.path());
-    let mut agent = Agent::start(&folder.path().join("s"));
-    let mut command = run_with_shim(Mpi::Mpich, RANKS, &agent.socket);
-    command.arg(&program);
-    let output = agent.run(command, RANKS as usize).await;
-    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
-    let cells = &agent.observed.traffic;
-    let sum = |operation: &str| {
-        let of = cells.iter().filter(|(key, _)| key.0 == operation);
-        of.map(|(_, (bytes, _))| bytes).sum::<u64>()
-    };
+    let cells = on_mpich("intercommunicators").await;
+    let sum = |operation: &str| bytes(&cells, operation);
     // Each way once, after one message within each pair and before one; three and one: 2 and 0 of each.
-    assert_eq!(kinds(cells, "allreduce"), ["modelled"]);
+    assert_eq!(kinds(&cells, "allreduce"), ["modelled"]);
     assert_eq!(sum("allreduce"), (2 + 2 * 2 + 2 + 2 * 2) * 1600 * TIMES);
     // One across and one within the other pair; one across to the one alone.
-    assert_eq!(kinds(cells, "ibcast"), ["modelled"]);
+    assert_eq!(kinds(&cells, "ibcast"), ["modelled"]);
     assert_eq!(sum("ibcast"), (2 + 1) * 600 * TIMES);
 }
 
@@ -196,26 +203,16 @@ async fn what_a_rank_reads_comes_from_its_peer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn algorithms_that_nobody_observes_are_assumed_or_logical() {
     let _alone = alone().await;
-    let folder = tempfile::tempdir().unwrap();
-    let program = Mpi::Mpich.compile("tests/programs/traffic.c", folder.path());
-    let mut agent = Agent::start(&folder.path().join("s"));
-    let mut command = run_with_shim(Mpi::Mpich, RANKS, &agent.socket);
-    command.arg(&program);
-    let output = agent.run(command, RANKS as usize).await;
-    assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
-    let cells = &agent.observed.traffic;
-    let sum = |operation: &str| {
-        let of = cells.iter().filter(|(key, _)| key.0 == operation);
-        of.map(|(_, (bytes, _))| bytes).sum::<u64>()
-    };
+    let cells = on_mpich("traffic").await;
+    let sum = |operation: &str| bytes(&cells, operation);
     // By a binomial tree each member but the root gets all of it once: 2 on the part of the world, 3 on the world.
-    assert_eq!(kinds(cells, "bcast"), ["modelled"]);
+    assert_eq!(kinds(&cells, "bcast"), ["modelled"]);
     assert_eq!(sum("bcast"), (2 * 3000 + 3 * 16384) * TIMES);
     // By recursive doubling in two steps.
-    assert_eq!(kinds(cells, "iallreduce"), ["modelled"]);
+    assert_eq!(kinds(&cells, "iallreduce"), ["modelled"]);
     assert_eq!(sum("iallreduce"), 4 * 2 * 200 * TIMES);
-    assert_eq!(kinds(cells, "alltoallv"), ["modelled"], "it names each receiver");
-    assert_eq!(kinds(cells, "sendrecv"), ["modelled"]);
+    assert_eq!(kinds(&cells, "alltoallv"), ["modelled"], "it names each receiver");
+    assert_eq!(kinds(&cells, "sendrecv"), ["modelled"]);
     let ring = cells.iter().filter(|(key, _)| key.0 == "sendrecv").map(|(_, sums)| *sums);
     assert_eq!(ring.collect::<Vec<_>>(), [(4096 * TIMES, TIMES); 4]);
 }
