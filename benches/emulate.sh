@@ -1,7 +1,7 @@
 #!/bin/sh
 # Shares of links against counters of each flow, on an emulated fabric: 13 steps of two jobs and an unmonitored sender, once
 # measured and once modelled, 18 minutes. Status 2 where a share is off by more than 3 points, 77 where namespaces are not
-# allowed. Options: --hosts, --leaves, --spines, --link-mbit, --seconds, --only, --kind, --verbose.
+# allowed. Options: --hosts, --leaves, --spines, --link-mbit, --seconds, --only, --kind, --verbose, --windows.
 set -eu
 cd "$(dirname "$0")/.."
 cargo build --release -q -p throughline-benches --bin bench-emulate
