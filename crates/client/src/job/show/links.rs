@@ -22,9 +22,15 @@ pub fn text(links: &[LinkPeak], width: usize) -> String {
             bytes(amount(link.bytes)),
         ]);
     }
+    let is_beyond = |share: Option<f64>| share.is_some_and(|share| share > 1.0);
+    let beyond =
+        links.iter().take(LINKS_SHOWN).any(|l| is_beyond(l.p95_utilisation) || is_beyond(l.max_utilisation));
     let mut text: String = table.text().lines().map(|line| clean(line, width) + "\n").collect();
     if links.len() > LINKS_SHOWN {
         text.push_str(&format!("  and {} directions of links with less\n", links.len() - LINKS_SHOWN));
+    }
+    if beyond {
+        text.push_str("  above 100 %: a counter was read late, so that a step has bytes of the one before\n");
     }
     text
 }
@@ -41,4 +47,16 @@ pub fn name(link: &LinkPeak) -> String {
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // never negative, and rounded
 pub fn amount(bytes: f64) -> u64 {
     bytes.max(0.0).round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_than_a_link_can_carry_is_explained() {
+        let link = |share: f64| LinkPeak { max_utilisation: Some(share), ..LinkPeak::default() };
+        assert!(text(&[link(0.2), link(1.47)], 100).ends_with("bytes of the one before\n"));
+        assert!(!text(&[link(1.0)], 100).contains("above 100 %"));
+    }
 }

@@ -150,7 +150,7 @@ interface LinksProps {
 function Links({ tree, topology, subnet, at }: LinksProps) {
   const rows = useMemo(() => (tree.topology === topology.version ? branches(topology, tree) : null), [tree, topology])
   if (rows === null) return <p class="dim">The tree is of another discovery than the names here: it is shown in a moment.</p>
-  if (rows.length === 0) return <p class="dim">No switch forwards it: a group of one member needs no tree.</p>
+  if (rows.length === 0) return <p class="dim">No switch forwards it: a group without two members needs no tree.</p>
   return (
     <section aria-label="Tree">
       <h2>Tree</h2>
