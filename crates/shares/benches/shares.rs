@@ -98,7 +98,7 @@ fn on_core() -> f64 {
 
 fn window(name: &str, options: Options) {
     let scene = Scene::new(1, options);
-    let Scene { fabric, flows, counted, truth } = scene;
+    let Scene { fabric, flows, counted, truth, wanted } = scene;
     // What the scene took to make is not what the estimate takes.
     let pairs: std::collections::HashSet<_> = flows.iter().map(|flow| (flow.from, flow.to)).collect();
     let pairs = pairs.len();
@@ -111,7 +111,7 @@ fn window(name: &str, options: Options) {
     let mut errors = Errors::default();
     let number: usize = shares.iter().map(|link| link.shares.len()).sum();
     let (hosts, links) = (fabric.shape.hosts(), counted.len());
-    let scene = Scene { fabric, flows, counted, truth };
+    let scene = Scene { fabric, flows, counted, truth, wanted };
     errors.add(&scene, &shares);
     errors.jobs.sort_by(f64::total_cmp);
     errors.strangers.sort_by(f64::total_cmp);

@@ -8,7 +8,7 @@ pub mod sharing;
 use fabric::{Fabric, Shape};
 use fastrand::Rng;
 use sharing::Demand;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use throughline_shares::estimate::{Contributor, Flow, Kind};
 
 /// Bytes that a link carries in a window of 10 s at 100 Gbit/s.
@@ -38,6 +38,8 @@ pub struct Options {
     pub counter_error: f64,
     /// Part of ports that were not read.
     pub unread: f64,
+    /// All flows of an operation go on together, at the pace of the slowest, as those of a collective do.
+    pub is_coupled: bool,
 }
 
 /// Jobs on a small fabric whose messages are measured.
@@ -53,12 +55,15 @@ pub const MEASURED: Options = Options {
     error: 0.03,
     counter_error: 0.001,
     unread: 0.0,
+    is_coupled: false,
 };
 
 /// What really happened in a window, and what is observed of it.
 pub struct Scene {
     pub fabric: Fabric,
     pub flows: Vec<Flow>,
+    /// Of each of these flows: bytes that it would have sent on an empty fabric, and that it sent.
+    pub wanted: Vec<(f64, f64)>,
     pub counted: Vec<Option<f64>>,
     /// Bytes of each contributor on each link. Unreported traffic belongs to the port that sent it.
     pub truth: Vec<HashMap<Contributor, f64>>,
@@ -106,22 +111,26 @@ impl Scene {
         planned.retain(|flow| flow.from != flow.to);
         let mut scene = Self {
             flows: Vec::new(),
+            wanted: Vec::new(),
             counted: Vec::new(),
             truth: vec![HashMap::new(); fabric.links()],
             fabric,
         };
-        scene.happen(&mut rng, planned);
+        scene.happen(&mut rng, planned, options.is_coupled);
         scene.observe(&mut rng, options);
         scene
     }
 
     /// Ways are chosen, bandwidth is shared, and links carry what flows get.
-    fn happen(&mut self, rng: &mut Rng, mut planned: Vec<Planned>) {
+    fn happen(&mut self, rng: &mut Rng, mut planned: Vec<Planned>, is_coupled: bool) {
         for flow in &mut planned {
             flow.choose_ways(rng, &self.fabric);
         }
-        let demands: Vec<Demand> = planned.iter().map(Planned::demand).collect();
-        let got = sharing::share(&demands, self.fabric.links(), CAPACITY);
+        let got = if is_coupled {
+            together(&planned, self.fabric.links())
+        } else {
+            apart(&planned, self.fabric.links())
+        };
         for (flow, bytes) in planned.iter().zip(got) {
             for (from, _, links, part) in &flow.ways {
                 let contributor = match flow.contributor {
@@ -135,6 +144,7 @@ impl Scene {
             if let Some(contributor) = flow.contributor {
                 let rails = self.fabric.shape.rails;
                 let (from, to) = ((flow.from * rails) as usize, (flow.to * rails) as usize);
+                self.wanted.push((flow.bytes, bytes));
                 self.flows.push(Flow { contributor, from, to, bytes, kind: Kind::Measured, error: 0.0 });
             }
         }
@@ -159,6 +169,38 @@ impl Scene {
             }
         }
     }
+}
+
+/// Bytes of each flow where all go on by themselves.
+fn apart(planned: &[Planned], links: usize) -> Vec<f64> {
+    let demands: Vec<Demand> = planned.iter().map(Planned::demand).collect();
+    sharing::share(&demands, links, CAPACITY)
+}
+
+/// Bytes of each flow where those of a contributor are one demand.
+fn together(planned: &[Planned], links: usize) -> Vec<f64> {
+    let key = |(place, flow): (usize, &Planned)| match flow.contributor {
+        Some(number) => (0, number as usize),
+        None => (1, place),
+    };
+    let mut groups: BTreeMap<_, (f64, HashMap<u32, f64>)> = BTreeMap::new();
+    for (place, flow) in planned.iter().enumerate() {
+        let (bytes, uses) = groups.entry(key((place, flow))).or_default();
+        *bytes += flow.bytes;
+        for (link, part) in flow.demand().links {
+            *uses.entry(link).or_default() += part * flow.bytes;
+        }
+    }
+    let demand = |(bytes, uses): &(f64, HashMap<u32, f64>)| {
+        let mut links: Vec<(u32, f64)> = uses.iter().map(|(link, sum)| (*link, sum / bytes)).collect();
+        links.sort_unstable_by_key(|(link, _)| *link);
+        Demand { bytes: *bytes, links }
+    };
+    let demands: Vec<Demand> = groups.values().map(demand).collect();
+    let got = sharing::share(&demands, links, CAPACITY);
+    let progress: BTreeMap<_, f64> =
+        groups.iter().zip(got).map(|((key, (bytes, _)), got)| (*key, got / bytes)).collect();
+    planned.iter().enumerate().map(|one| one.1.bytes * progress[&key(one)]).collect()
 }
 
 impl Planned {

@@ -1,0 +1,315 @@
+//! What is known of a job, as verdicts need it. What is not known is absent, never 0: a verdict that needs it stays silent.
+
+/// A job over the time that is judged.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// Its name for people: the scheduler's id, or its key.
+    pub job: String,
+    /// Whether it runs.
+    pub is_running: bool,
+    /// How long it has run, seconds.
+    pub seconds: f64,
+    /// Ranks by its own account; those of which nothing was seen included.
+    pub world_size: u32,
+    /// In the order of their numbers.
+    pub ranks: Vec<Rank>,
+    /// By operation and size class.
+    pub operations: Vec<Operation>,
+    /// By operation, where links are known.
+    pub ideals: Vec<Ideal>,
+    /// By region and rank.
+    pub regions: Vec<Region>,
+    /// Calls that go on, or in which their ranks ended.
+    pub open_calls: Vec<OpenCall>,
+    /// What of the time in MPI was waiting for other ranks; absent where it was not measured.
+    pub waiting: Option<Waiting>,
+    /// Directions of links on its way, with who else is there.
+    pub links: Vec<Link>,
+    /// Bytes between ranks, and where these are; absent where either is not known.
+    pub traffic: Option<Traffic>,
+    /// Links between GPUs of its hosts.
+    pub gpu_links: Vec<GpuLink>,
+    /// The last run before of the same command, by the same user, with as many ranks.
+    pub before: Option<EarlierRun>,
+}
+
+/// A rank of MPI_COMM_WORLD.
+#[derive(Clone, Debug, Default)]
+pub struct Rank {
+    /// Its number.
+    pub rank: u32,
+    /// Where it runs.
+    pub host: String,
+    /// It has ended; how, if it did not by itself: lost, silent or unseen.
+    pub ending: Option<String>,
+    /// Whether it has ended.
+    pub has_ended: bool,
+    /// Seconds from MPI_Init to its end or last report.
+    pub observed_seconds: f64,
+    /// Of these, seconds in MPI; at most all of them, whatever threads it has.
+    pub mpi_seconds: f64,
+    /// CPUs that it may run on, by number.
+    pub cpus: Vec<u32>,
+    /// What the kernel counted of it.
+    pub scheduling: Option<Scheduling>,
+    /// Part of a core that it used in the last minute.
+    pub recent_cpu_share: Option<f64>,
+    /// Clock of its CPUs, hertz.
+    pub cpu_hertz: Option<f64>,
+    /// Its CPUs and its adapter are on different sockets.
+    pub is_far_from_adapter: Option<bool>,
+    /// Speed of its host's adapter port, bytes per second.
+    pub port_bytes_per_second: Option<f64>,
+    /// Errors of that port's link in the time that is judged.
+    pub port_errors: Option<u64>,
+    /// Speed of its GPU's links, all together, bytes per second.
+    pub gpu_link_bytes_per_second: Option<f64>,
+}
+
+/// What the kernel counted of a process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Scheduling {
+    /// Seconds in which it ran.
+    pub cpu_seconds: f64,
+    /// Seconds in which it could have run and waited for a core.
+    pub runqueue_wait_seconds: f64,
+}
+
+/// An operation's calls of one size class, summed over ranks.
+#[derive(Clone, Debug, Default)]
+pub struct Operation {
+    /// MPI name without the prefix.
+    pub operation: String,
+    /// Largest message of the class, bytes.
+    pub size_class_bytes: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Bytes handed over.
+    pub bytes: u64,
+    /// Time in it.
+    pub seconds: f64,
+}
+
+/// How long an operation's bytes take at best.
+#[derive(Clone, Debug, Default)]
+pub struct Ideal {
+    /// MPI name without the prefix.
+    pub operation: String,
+    /// Seconds that what it put on the ports of its hosts takes at these ports' speed, summed over ranks.
+    pub seconds: f64,
+}
+
+/// A region's time on one rank.
+#[derive(Clone, Debug, Default)]
+pub struct Region {
+    /// Its name.
+    pub region: String,
+    /// In MPI_COMM_WORLD.
+    pub rank: u32,
+    /// Time in it without regions inside and without MPI.
+    pub compute_seconds: f64,
+}
+
+/// A call that goes on, or in which its rank ended.
+#[derive(Clone, Debug, Default)]
+pub struct OpenCall {
+    /// In MPI_COMM_WORLD.
+    pub rank: u32,
+    /// MPI name without the prefix.
+    pub operation: String,
+    /// `MPI_COMM_WORLD`, or the name that the program gave.
+    pub comm: Option<String>,
+    /// Members of the communicator.
+    pub comm_size: Option<u32>,
+    /// Rank that the call names.
+    pub peer: Option<u32>,
+    /// How long it goes on.
+    pub seconds: f64,
+    /// Its rank has ended in it.
+    pub has_ended: bool,
+}
+
+/// Time in MPI that was waiting for other ranks.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting {
+    /// By operation, seconds summed over ranks.
+    pub operations: Vec<OperationWaiting>,
+    /// Who arrived last at collectives.
+    pub last_arrivals: Vec<LastArrival>,
+}
+
+/// Waiting within an operation.
+#[derive(Clone, Debug, Default)]
+pub struct OperationWaiting {
+    /// MPI name without the prefix.
+    pub operation: String,
+    /// Seconds, all kinds of waiting.
+    pub seconds: f64,
+    /// At least.
+    pub low_seconds: f64,
+    /// At most.
+    pub high_seconds: f64,
+}
+
+/// How often a rank was the last one at a communicator's collectives.
+#[derive(Clone, Debug, Default)]
+pub struct LastArrival {
+    /// In MPI_COMM_WORLD.
+    pub rank: u32,
+    /// Part of the calls in which it was the last.
+    pub share: f64,
+    /// Seconds that the others waited for it, summed over them.
+    pub waited_seconds: f64,
+}
+
+/// One direction of a link on the job's way.
+#[derive(Clone, Debug, Default)]
+pub struct Link {
+    /// `leaf1[5] → spine1[1]`.
+    pub name: String,
+    /// Bytes per second that it carries.
+    pub bytes_per_second: f64,
+    /// The same of links between the same kinds of nodes, the middle one; absent where there are fewer than two others.
+    pub peers_bytes_per_second: Option<f64>,
+    /// Errors in the time that is judged that make data be sent again or be lost.
+    pub errors: Option<u64>,
+    /// What all together were sent over it in the time that is judged.
+    pub packets: Option<u64>,
+    /// Windows in which the job has a share.
+    pub windows: Vec<LinkWindow>,
+}
+
+/// A window of a link.
+#[derive(Clone, Debug, Default)]
+pub struct LinkWindow {
+    /// Begin, milliseconds since 1970.
+    pub from_ms: i64,
+    /// Its length, seconds.
+    pub seconds: f64,
+    /// Bytes that the port counted.
+    pub counted: f64,
+    /// Part of the time in which the port had data and could not send; absent where it was not read.
+    pub wait_ratio: Option<f64>,
+    /// The job's own parts, by operation.
+    pub own: Vec<Contribution>,
+    /// What others have, the largest first.
+    pub others: Vec<Contribution>,
+}
+
+/// A part of what a link carried.
+#[derive(Clone, Debug, Default)]
+pub struct Contribution {
+    /// Of the job itself: the operation. Of others: for people, `alltoall of job 4711 (alice)`.
+    pub name: String,
+    /// The other's job.
+    pub job: Option<String>,
+    /// Bytes.
+    pub bytes: f64,
+    /// At least.
+    pub low: f64,
+    /// At most.
+    pub high: f64,
+}
+
+/// Who sends how much to whom, and how far apart they are.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    /// Bytes from rank to rank.
+    pub pairs: Vec<(u32, u32, f64)>,
+    /// Place of each rank's host, by rank: number of the host.
+    pub hosts: Vec<u32>,
+    /// The switch that each host is connected to, by the number of the host; empty where the fabric is not known.
+    pub leaves: Vec<u32>,
+}
+
+/// A link of a GPU.
+#[derive(Clone, Debug, Default)]
+pub struct GpuLink {
+    /// The host.
+    pub host: String,
+    /// The GPU on it.
+    pub gpu: u32,
+    /// The link of the GPU.
+    pub link: u32,
+    /// The GPU at its other end; absent for a switch.
+    pub peer_gpu: Option<u32>,
+    /// Mean bytes per second.
+    pub transmit: f64,
+    /// Mean bytes per second.
+    pub receive: f64,
+    /// What it carries in each direction, bytes per second.
+    pub bytes_per_second: f64,
+}
+
+/// An earlier run.
+#[derive(Clone, Debug, Default)]
+pub struct EarlierRun {
+    /// Its name for people.
+    pub job: String,
+    /// How long it ran.
+    pub seconds: f64,
+    /// CPUs of each rank.
+    pub cpus: Vec<(u32, Vec<u32>)>,
+    /// Its operations.
+    pub operations: Vec<Operation>,
+}
+
+impl Evidence {
+    /// Time of all ranks together, seconds.
+    #[must_use]
+    pub fn rank_seconds(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.observed_seconds).sum()
+    }
+
+    /// Time of all ranks in MPI, seconds.
+    #[must_use]
+    pub fn mpi_seconds(&self) -> f64 {
+        self.ranks.iter().map(|rank| rank.mpi_seconds).sum()
+    }
+
+    /// Seconds of waiting in an operation; `None` where it was not measured.
+    #[must_use]
+    pub fn waiting_in(&self, operation: &str) -> Option<f64> {
+        let waiting = self.waiting.as_ref()?;
+        Some(waiting.operations.iter().filter(|one| one.operation == operation).map(|one| one.seconds).sum())
+    }
+
+    /// Seconds in an operation without what is known to be waiting.
+    #[must_use]
+    pub fn transfer_in(&self, operation: &str) -> f64 {
+        (self.seconds_in(operation) - self.waiting_in(operation).unwrap_or(0.0)).max(0.0)
+    }
+
+    /// Seconds in an operation, all size classes.
+    #[must_use]
+    pub fn seconds_in(&self, operation: &str) -> f64 {
+        self.operations.iter().filter(|one| one.operation == operation).map(|one| one.seconds).sum()
+    }
+}
+
+impl Rank {
+    /// Time outside of MPI, seconds.
+    #[must_use]
+    pub fn compute_seconds(&self) -> f64 {
+        (self.observed_seconds - self.mpi_seconds).max(0.0)
+    }
+
+    /// Part of its time that it waited for a core.
+    #[must_use]
+    pub fn runqueue_share(&self) -> Option<f64> {
+        let scheduling = self.scheduling?;
+        (self.observed_seconds > 0.0).then(|| scheduling.runqueue_wait_seconds / self.observed_seconds)
+    }
+}
+
+impl LinkWindow {
+    /// What was counted as a part of what the link carries.
+    #[must_use]
+    pub fn utilisation(&self, bytes_per_second: f64) -> f64 {
+        if bytes_per_second > 0.0 && self.seconds > 0.0 {
+            self.counted / self.seconds / bytes_per_second
+        } else {
+            0.0
+        }
+    }
+}

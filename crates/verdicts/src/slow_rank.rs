@@ -1,0 +1,190 @@
+//! *Slow rank*: one rank or host does the same work slower than the others, who wait for it.
+//!
+//! Needs each rank's time outside of MPI. A rank is late where that is [`LATE_MIN`] of its time more than the middle rank's, and
+//! the others are in MPI for longer than it. Being late alone is no fault: it may have more work. So the verdict
+//! speaks only where something measured differs at the rank from all that are not late: time waited for a core, clock, the socket of its
+//! adapter, width of its port, errors, GPU links; or where all ranks of one host, and none of others, are late.
+//!
+//! The rank's lateness is certain where the collectives' last arrivals name it too; that what differs is the cause never is.
+
+use crate::evidence::{Evidence, Rank};
+use crate::oversubscribed::{by_host, is_short_of_cores};
+use crate::statistics::{median, number};
+use crate::text::{bytes, percent, ranks, seconds};
+use crate::{COST_MIN, Confidence, Kind, Verdict, fact};
+
+/// Part of its time that a late rank computes more than the middle one.
+pub const LATE_MIN: f64 = 0.1;
+
+/// More late ranks than this part of all are not single ones.
+const LATE_MOST: f64 = 0.34;
+
+/// A value below this part of the others' is slower.
+const SLOWER: f64 = 0.9;
+
+/// Part of the calls in which a late rank is the last one to arrive.
+const LAST_MIN: f64 = 0.5;
+
+/// Time that a rank computes more than the middle one, as a part of the job's.
+fn excess(rank: &Rank, middle: f64) -> f64 {
+    if rank.observed_seconds > 0.0 { (rank.compute_seconds() - middle) / rank.observed_seconds } else { 0.0 }
+}
+
+/// The ranks that others wait for, and the middle rank's seconds of computing; none where they are many.
+pub(crate) fn late(evidence: &Evidence) -> Option<(Vec<&Rank>, f64)> {
+    let middle =
+        median(evidence.ranks.iter().map(Rank::compute_seconds)).filter(|_| evidence.ranks.len() >= 3)?;
+    let late: Vec<&Rank> = evidence.ranks.iter().filter(|rank| excess(rank, middle) >= LATE_MIN).collect();
+    let most = (number(evidence.ranks.len()) * LATE_MOST).max(1.0);
+    (!late.is_empty() && number(late.len()) <= most).then_some((late, middle))
+}
+
+pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
+    let Some((late, middle)) = late(evidence) else { return Vec::new() };
+    let hosts = by_host(evidence);
+    // A host whose ranks wait for cores is said to be oversubscribed.
+    let late: Vec<&Rank> =
+        late.into_iter().filter(|rank| !is_short_of_cores(&hosts[rank.host.as_str()])).collect();
+    let others: Vec<&Rank> =
+        evidence.ranks.iter().filter(|rank| !late.iter().any(|one| one.rank == rank.rank)).collect();
+    let Some(worst) =
+        late.iter().max_by(|one, other| one.compute_seconds().total_cmp(&other.compute_seconds()))
+    else {
+        return Vec::new();
+    };
+    let lost = (worst.compute_seconds() - middle) * number(others.len());
+    let cost = lost / evidence.rank_seconds().max(f64::MIN_POSITIVE);
+    if cost < COST_MIN {
+        return Vec::new();
+    }
+    let is_host = hosts.len() >= 3
+        && hosts[worst.host.as_str()].len() >= 2
+        && late.len() == hosts[worst.host.as_str()].len()
+        && late.iter().all(|rank| rank.host == worst.host);
+    let causes = differences(worst, &others);
+    if causes.is_empty() && !is_host {
+        return Vec::new();
+    }
+    vec![verdict(evidence, worst, &late, is_host, middle, cost, &causes)]
+}
+
+/// What differs at a rank: what it is, and what to do.
+type Cause = (String, &'static str);
+
+fn verdict(
+    evidence: &Evidence,
+    worst: &Rank,
+    late: &[&Rank],
+    is_host: bool,
+    middle: f64,
+    cost: f64,
+    causes: &[Cause],
+) -> Verdict {
+    let numbers: Vec<u32> = late.iter().map(|rank| rank.rank).collect();
+    let who = if is_host { format!("the ranks on {}", worst.host) } else { ranks(&numbers) };
+    let observation = format!(
+        "The others wait for {who}{}: {} outside of MPI, the middle rank {}. {}.",
+        if is_host { String::new() } else { format!(" on {}", worst.host) },
+        seconds(worst.compute_seconds()),
+        seconds(middle),
+        match causes {
+            [] => "No rank of another host is late".to_owned(),
+            some =>
+                format!("There, {}", some.iter().map(|cause| cause.0.as_str()).collect::<Vec<_>>().join("; ")),
+        }
+    );
+    let remedy = causes.first().map_or(
+        "Compare that node with another: clock and temperature (turbostat), memory errors (ras-mc-ctl), what else runs there; \
+         leave it out of the next run.",
+        |cause| cause.1,
+    );
+    let last = last_share(evidence, late);
+    let mut facts = vec![
+        fact("computes longer than the middle rank", excess(worst, middle), "share", Some(LATE_MIN)),
+        fact("time of all that waits for it", cost, "share", Some(COST_MIN)),
+    ];
+    facts.extend(last.map(|share| fact("last to arrive at collectives", share, "share", None)));
+    Verdict {
+        kind: Kind::SlowRank,
+        subject: if is_host { worst.host.clone() } else { format!("rank {}", worst.rank) },
+        observation,
+        remedy: remedy.to_owned(),
+        confidence: Confidence::certain_if(!causes.is_empty() && last.is_some_and(|share| share >= LAST_MIN)),
+        cost: Some(cost.min(1.0)),
+        other_job: None,
+        facts,
+    }
+}
+
+fn last_share(evidence: &Evidence, late: &[&Rank]) -> Option<f64> {
+    let waiting = evidence.waiting.as_ref()?;
+    let of = |one: &&crate::evidence::LastArrival| late.iter().any(|rank| rank.rank == one.rank);
+    let shares: Vec<f64> = waiting.last_arrivals.iter().filter(of).map(|one| one.share).collect();
+    (!shares.is_empty()).then(|| shares.iter().sum::<f64>().min(1.0))
+}
+
+/// What is worse at a rank than at each of the others of which it is known.
+fn differences(rank: &Rank, others: &[&Rank]) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let extreme = |of: &dyn Fn(&Rank) -> Option<f64>, pick: fn(f64, f64) -> f64| {
+        others.iter().filter_map(|other| of(other)).reduce(pick)
+    };
+    if let (Some(own), Some(most)) = (rank.runqueue_share(), extreme(&Rank::runqueue_share, f64::max))
+        && own >= COST_MIN
+        && own > 2.0 * most
+    {
+        causes.push((
+            format!("it waited for a core for {} of its time, the others for at most {}", percent(own), percent(most)),
+            "Something else runs on its core: see what (ps -eLo psr,pid,comm on that node), and bind ranks to cores of their own.",
+        ));
+    }
+    if let (Some(own), Some(least)) = (rank.cpu_hertz, extreme(&|rank| rank.cpu_hertz, f64::min))
+        && own < SLOWER * least
+    {
+        causes.push((
+            format!("the clock is {:.2} GHz, elsewhere {:.2} GHz or more", own / 1e9, least / 1e9),
+            "Look for heat, a power limit or a governor on that node (turbostat, ipmitool sensor), and leave it out of the next run.",
+        ));
+    }
+    if rank.is_far_from_adapter == Some(true)
+        && others.iter().all(|other| other.is_far_from_adapter == Some(false))
+    {
+        causes.push((
+            "its CPUs are on another socket than its adapter, unlike all others'".to_owned(),
+            "Bind the rank to the adapter's socket (numactl, --map-by, or the scheduler's distribution of tasks).",
+        ));
+    }
+    if let (Some(own), Some(least)) =
+        (rank.port_bytes_per_second, extreme(&|rank| rank.port_bytes_per_second, f64::min))
+        && own < SLOWER * least
+    {
+        causes.push((
+            format!("its port runs at {}/s, elsewhere at {}/s or more", bytes(own), bytes(least)),
+            "Reseat or replace the cable of that port, and bring the link up again at full width.",
+        ));
+    }
+    if let (Some(own), Some(most)) = (errors(rank), extreme(&errors, f64::max))
+        && own >= 100.0
+        && own > 10.0 * most
+    {
+        causes.push((
+            format!("its port's link had {own:.0} errors, elsewhere at most {most:.0}"),
+            "Replace the cable of that port, or clean its connectors.",
+        ));
+    }
+    if let (Some(own), Some(least)) =
+        (rank.gpu_link_bytes_per_second, extreme(&|rank| rank.gpu_link_bytes_per_second, f64::min))
+        && own < SLOWER * least
+    {
+        causes.push((
+            format!("the links of its GPU carry {}/s, elsewhere {}/s or more", bytes(own), bytes(least)),
+            "A link of that GPU is down or slower: see nvidia-smi nvlink -s, reset or replace the GPU.",
+        ));
+    }
+    causes
+}
+
+#[allow(clippy::cast_precision_loss)] // below 2^53
+fn errors(rank: &Rank) -> Option<f64> {
+    rank.port_errors.map(|errors| errors as f64)
+}

@@ -1,0 +1,50 @@
+//! Verdicts against hidden truths. `cargo bench -p throughline-verdicts` prints the table, over other seeds.
+#![allow(clippy::unwrap_used, missing_docs, dead_code)]
+
+#[path = "../../../shares/tests/generator/mod.rs"]
+mod generator;
+#[path = "../truth/mod.rs"]
+mod truth;
+
+mod rules;
+
+use throughline_verdicts::Kind;
+use truth::runs;
+use truth::score::Score;
+
+/// Precision and recall of each.
+fn reaches_goals(score: &Score, kinds: &[Kind]) {
+    let notes = score.notes.join("\n");
+    assert_eq!(score.by.keys().copied().collect::<Vec<_>>(), kinds, "each was to be found: {notes}");
+    for (kind, counts) in &score.by {
+        assert!(counts.precision() >= 0.95 && counts.recall() >= 0.9, "{kind:?}: {counts:?}\n{notes}");
+    }
+}
+
+#[test]
+fn programs_with_one_thing_wrong() {
+    let kinds = [
+        Kind::Hung,
+        Kind::Oversubscribed,
+        Kind::SlowRank,
+        Kind::ImbalancedWork,
+        Kind::LatencyBound,
+        Kind::Placement,
+        Kind::AffinityChanged,
+        Kind::OneDirectionalRing,
+    ];
+    reaches_goals(&runs::programs(0..150), &kinds);
+}
+
+#[test]
+fn jobs_that_share_a_fabric() {
+    reaches_goals(&runs::scenes(0..150), &[Kind::LinkBound, Kind::Victim, Kind::Aggressor]);
+}
+
+#[test]
+fn healthy_jobs_are_accused_of_nothing() {
+    for (case, said) in runs::healthy(200, 1000) {
+        assert_eq!(said.len(), 1, "{}: {said:#?}", case.evidence.job);
+        assert_eq!(said[0].kind, Kind::NothingFound, "{}: {said:#?}", case.evidence.job);
+    }
+}
