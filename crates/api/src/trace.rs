@@ -23,6 +23,16 @@ pub struct TracedRank {
     pub host: Option<String>,
     /// Records that there are.
     pub records: i64,
+    /// Calls among them: records of kind call, send and receive.
+    #[serde(default)]
+    pub calls: i64,
+    /// Records that were lost on their way, as far as numbers tell: all of them where `ending` is known.
+    #[serde(default)]
+    pub lost: i64,
+    /// How its records end: `complete` with the rank, `limit` where a limit of records was reached; null while it runs, and
+    /// where what it did last is not there.
+    #[serde(default)]
+    pub ending: Option<String>,
     /// Earliest begin of a record.
     pub first_ns: i64,
     /// Latest begin of a record.

@@ -39,6 +39,7 @@ enum {
     WELCOME_PATIENCE_MS = 20, /* in MPI_Init, only when an agent took the connection */
     STOP_PATIENCE_MS = 500,   /* for the thread to end; it never waits for anything but its own clock */
     FINAL_PATIENCE_MS = 100,  /* for the whole last push, only when the agent's queue is full */
+    TRACE_PATIENCE_MS = 1000, /* the same for the end of a trace, which its user requested: up to a ring of each thread */
     RETRY_FIRST_MS = 1000,
     RETRY_LAST_MS = 30000,
     REFRESH_PUSHES = 60,      /* PVARs are repeated this often although they did not change */
@@ -251,7 +252,7 @@ static int sleep_for(int64_t nanoseconds) {
 static void serve(int64_t *next_push) {
     if (!welcomed || tl_clock(CLOCK_MONOTONIC) >= *next_push) read_welcome(0);
     collect(TL_BINS_ENDED);
-    tl_trace_push(bin_ms, 0, patience());
+    tl_trace_push(bin_ms, 0, patience);
     tl_sync_push(patience());
     int64_t now = tl_clock(CLOCK_MONOTONIC);
     if (now < *next_push) {
@@ -365,7 +366,10 @@ void tl_flush_finish(enum tl_bye_reason reason) {
     if (!tl_channel_connected() && connect_and_greet()) push_last(reason == TL_BYE_FINALIZE);
     if (tl_channel_connected()) {
         tl_sync_push(patience());
-        tl_trace_push(0, 1, patience());
+        int64_t before = patience_until;
+        if (tl_trace_started()) patience_until = tl_clock(CLOCK_MONOTONIC) + (int64_t)TRACE_PATIENCE_MS * 1000000;
+        tl_trace_push(0, 1, patience);
+        patience_until = before;
     }
     /* Before the goodbye, upon which the agent looks for it. */
     leave_totals(reason);

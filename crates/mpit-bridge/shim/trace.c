@@ -1,7 +1,8 @@
 /*
  * Trace mode: what is recorded and how it leaves. Each thread writes fixed records into a ring of its own; the
  * flush thread drains the rings into TRACE frames. Bounded three times: by the rings, by records a second, by
- * records in all. What finds no space is counted, by a gap in the records' numbers.
+ * records in all. What finds no space is counted, by a gap in the records' numbers; the last record has a number, too,
+ * so that a gap at the end shows.
  */
 #define _GNU_SOURCE
 #include "trace.h"
@@ -19,9 +20,8 @@ enum { RECORDS_PER_SECOND = 20000, RECORDS_IN_ALL = 10000000, BURST_SECONDS = 2 
 struct tl_ring {
     uint16_t thread;
     uint64_t head;    /* written by the thread */
-    uint64_t dropped; /* the same: records that found no space */
     uint64_t tail;    /* written by the flush thread */
-    uint64_t reported;    /* dropped ones already in the numbers */
+    uint32_t skipped; /* records since the last one that found space; read by the flush thread when the thread has stopped */
     struct tl_record records[TL_RING_RECORDS];
 };
 
@@ -74,6 +74,10 @@ void tl_trace_start(void) {
     tl_debug("tracing, at most %llu records a second", (unsigned long long)per_second);
 }
 
+int tl_trace_started(void) {
+    return TL_LOAD(&started);
+}
+
 void tl_trace_stop(void) {
     TL_STORE(&tl_tracing, 0);
 }
@@ -110,10 +114,13 @@ void tl_trace_put(struct tl_thread *self, const struct tl_record *record) {
     if (!ring) return;
     uint64_t head = ring->head;
     if (TL_UNLIKELY(head - __atomic_load_n(&ring->tail, __ATOMIC_ACQUIRE) >= TL_RING_RECORDS)) {
-        TL_ADD(&ring->dropped, 1);
+        TL_ADD(&ring->skipped, 1);
         return;
     }
-    ring->records[head % TL_RING_RECORDS] = *record;
+    struct tl_record *place = &ring->records[head % TL_RING_RECORDS];
+    *place = *record;
+    place->skipped = ring->skipped;
+    TL_STORE(&ring->skipped, 0);
     __atomic_store_n(&ring->head, head + 1, __ATOMIC_RELEASE);
 }
 
@@ -125,13 +132,13 @@ static void frame_open(void) {
     frame_empty = frame.length;
 }
 
-static void frame_close(int patience_ms) {
-    if (frame.length > frame_empty) tl_channel_send(&frame, patience_ms);
+static void frame_close(int (*patience)(void)) {
+    if (frame.length > frame_empty) tl_channel_send(&frame, patience());
     frame.length = 0;
 }
 
-static void put_record(const struct tl_record *r, const struct tl_ticking *now, int patience_ms) {
-    if (frame.length + TL_TRACE_RECORD_BYTES > TL_FRAME_LIMIT) frame_close(patience_ms);
+static void put_record(const struct tl_record *r, const struct tl_ticking *now, int (*patience)(void)) {
+    if (frame.length + TL_TRACE_RECORD_BYTES > TL_FRAME_LIMIT) frame_close(patience);
     if (frame.length == 0) frame_open();
     struct tl_trace_line line = {
         .start = tl_trace_time(now, r->start), .end = tl_trace_time(now, r->end), .comm = r->comm, .bytes = r->bytes,
@@ -143,42 +150,44 @@ static void put_record(const struct tl_record *r, const struct tl_ticking *now, 
 }
 
 /* Numbers that stand for nothing: a frame's records are numbered one after the other, so a new one begins. */
-static void skip_numbers(struct tl_ring *ring, int patience_ms) {
-    uint64_t dropped = TL_LOAD(&ring->dropped), more = dropped - ring->reported;
+static void skip_numbers(uint64_t more, int (*patience)(void)) {
     if (!more) return;
-    frame_close(patience_ms);
+    frame_close(patience);
     number += more;
-    ring->reported = dropped;
 }
 
-static void drain(struct tl_ring *ring, int last, int patience_ms) {
+static void drain(struct tl_ring *ring, int last, int (*patience)(void)) {
     uint64_t head = __atomic_load_n(&ring->head, __ATOMIC_ACQUIRE);
     struct tl_ticking now = tl_trace_ticking();
     while (ring->tail != head && number < in_all && (last || allowance >= 1)) {
-        put_record(&ring->records[ring->tail % TL_RING_RECORDS], &now, patience_ms);
+        const struct tl_record *next = &ring->records[ring->tail % TL_RING_RECORDS];
+        skip_numbers(next->skipped, patience);
+        put_record(next, &now, patience);
         __atomic_store_n(&ring->tail, ring->tail + 1, __ATOMIC_RELEASE);
         allowance -= 1;
     }
-    skip_numbers(ring, patience_ms);
+    if (last) skip_numbers(TL_LOAD(&ring->skipped), patience);
 }
 
-static void end_at_limit(int patience_ms) {
+static void put_end(uint64_t records, int (*patience)(void)) {
     tl_trace_stop();
     TL_STORE(&started, 0);
-    struct tl_record end = {.kind = TL_TRACE_END, .peer = TL_TRACE_NOBODY, .sequence = TL_TRACE_UNNUMBERED};
+    struct tl_record end = {
+        .kind = TL_TRACE_END, .bytes = records, .peer = TL_TRACE_NOBODY, .sequence = TL_TRACE_UNNUMBERED};
     struct tl_ticking now = tl_trace_ticking();
     end.start = end.end = now.ticks;
-    put_record(&end, &now, patience_ms);
+    put_record(&end, &now, patience);
 }
 
-void tl_trace_push(int milliseconds, int last, int patience_ms) {
+void tl_trace_push(int milliseconds, int last, int (*patience)(void)) {
     if (!TL_LOAD(&started)) return;
     allowance += (double)per_second * milliseconds / 1000;
     if (allowance > (double)per_second * BURST_SECONDS) allowance = (double)per_second * BURST_SECONDS;
     for (struct tl_thread *t = tl_threads(); t; t = t->next) {
         struct tl_ring *ring = __atomic_load_n(&t->ring, __ATOMIC_ACQUIRE);
-        if (ring) drain(ring, last, patience_ms);
+        if (ring) drain(ring, last, patience);
     }
-    if (number >= in_all) end_at_limit(patience_ms);
-    frame_close(patience_ms);
+    if (number >= in_all) put_end(0, patience);
+    else if (last) put_end(number + 1, patience);
+    frame_close(patience);
 }

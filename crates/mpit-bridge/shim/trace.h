@@ -22,7 +22,8 @@ enum tl_trace_kind {
     TL_TRACE_ARRIVAL = 4,   /* a message received by another call than the one that posted it: from the posting
                              * to the end of the call that saw it complete */
     TL_TRACE_DEPARTURE = 5, /* a message sent by a call that sends several */
-    TL_TRACE_END = 6        /* the limit of records is reached: nothing follows */
+    TL_TRACE_END = 6        /* nothing follows. Bytes are 0 where the limit of records is reached, else the number of
+                             * the rank's records, this one and those that were lost among them */
 };
 
 enum {
@@ -41,6 +42,7 @@ struct tl_record {
     uint16_t operation, kind;
     uint16_t thread;     /* counted from 0 */
     uint16_t region;     /* as in OPS frames */
+    uint32_t skipped;    /* records of the thread just before this one that found no space; set by tl_trace_put */
 };
 
 struct tl_ring;
@@ -55,6 +57,8 @@ void tl_trace_allow(uint64_t mode);
 void tl_trace_limits(uint64_t per_second, uint64_t of_job);
 /* At the end of MPI_Init: starts if wanted and allowed. */
 int tl_trace_wanted(void);
+/* Whether records are still to be sent. */
+int tl_trace_started(void);
 void tl_trace_start(void);
 void tl_trace_stop(void);
 /* Before the last push, on the thread that ends MPI: what still waits for its number goes without. */
@@ -62,8 +66,8 @@ void tl_trace_finish(void);
 /* The number of a thread in its records. */
 uint16_t tl_trace_thread(struct tl_thread *self);
 void tl_trace_put(struct tl_thread *self, const struct tl_record *record);
-/* On the flush thread: sends what was recorded. `last` sends all that is there, whatever the rate. */
-void tl_trace_push(int milliseconds, int last, int patience_ms);
+/* On the flush thread: sends what was recorded. `last` sends all that is there, whatever the rate, and how much that is. */
+void tl_trace_push(int milliseconds, int last, int (*patience)(void));
 
 /* trace_clock.c: the clock of traces is CLOCK_MONOTONIC, which a test may skew (THROUGHLINE_TEST_CLOCK). */
 void tl_trace_clock_start(int rank);

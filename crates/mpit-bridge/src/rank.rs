@@ -67,6 +67,8 @@ pub(crate) struct Rank {
     reported: [u64; STATUS_TAGS],
     names: Names,
     variables: Variables,
+    /// The record after which nothing follows in a trace has come.
+    trace_ended: bool,
     /// Traffic of the frame taken last, until somebody takes it.
     traffic: Option<Report>,
     open_calls: OpenCalls,
@@ -127,6 +129,7 @@ impl Rank {
             reported: [0; STATUS_TAGS],
             names: Names::new(&quotas, &user),
             variables: Variables::new(variables),
+            trace_ended: false,
             traffic: None,
             open_calls: OpenCalls::default(),
             window: Window::new(origin.process_start.unwrap_or(came.utc), window),
@@ -347,10 +350,11 @@ impl Rank {
     }
 
     /// Records of trace mode, each run of admitted ones with its number: what was rejected shows as a gap.
-    fn trace(&self, trace: Trace, times: &Times) -> Result<Vec<MpiRankTrace>, Malformed> {
+    fn trace(&mut self, mut trace: Trace, times: &Times) -> Result<Vec<MpiRankTrace>, Malformed> {
         if trace.records.iter().any(|record| record.peer.is_some_and(|peer| peer >= self.world_size)) {
             return Err(Malformed::Rank);
         }
+        self.counters.rejected(Rejection::Number, trace.cut_after_end(&mut self.trace_ended));
         let is_admitted = |record: &Record| self.is_admitted(times.utc(record.start), times);
         let runs = self.runs(trace.number, trace.records, is_admitted);
         let traces = runs.map(|(number, records)| MpiRankTrace {

@@ -53,7 +53,7 @@ pub enum Kind {
     Arrival,
     /// One of several messages sent by a call.
     Departure,
-    /// The rank's limit is reached: nothing follows.
+    /// Nothing follows: the rank's limit is reached, where its bytes are 0, or the rank has ended.
     End,
 }
 
@@ -90,6 +90,18 @@ pub struct Trace {
     pub number: u64,
     /// The records.
     pub records: Vec<Record>,
+}
+
+impl Trace {
+    /// Takes away what follows the record after which nothing follows, in this frame or in those before; gives how many.
+    pub(crate) fn cut_after_end(&mut self, has_ended: &mut bool) -> u64 {
+        let last = self.records.iter().position(|record| record.kind == Kind::End);
+        let fitting = if *has_ended { 0 } else { last.map_or(self.records.len(), |last| last + 1) };
+        *has_ended |= last.is_some();
+        let cut = self.records.len() - fitting;
+        self.records.truncate(fitting);
+        cut as u64
+    }
 }
 
 /// One comparison of the rank's clock with rank 0's, nanoseconds.

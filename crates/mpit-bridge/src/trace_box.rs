@@ -2,12 +2,14 @@
 //! much of them is left out before it could take the place of anything else.
 //!
 //! Three bounds, each counted: records a second of the node, records of a job, bytes that wait. Users share the first
-//! and the last. What was left out shows as a gap in the numbers of the records that stay.
+//! and the last. What was left out shows as a gap in the numbers of the records that stay. The last record of a rank,
+//! which tells how many there were, passes them all: it is one for each connection.
 
 use crate::pipe::Pipe;
 use crate::quota::fits;
 use crate::status::{Counters, add};
 use crate::throttle::Throttle;
+use crate::trace::Kind;
 use crate::weigh::Weigh;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +20,8 @@ use throughline_sample::wire::{Batch, MpiRankClock, MpiRankTrace};
 const FRAGMENT_BYTES: usize = 256 << 10;
 /// Bytes that wait for the agent, of which one user has at most as many as are free.
 const WAITING_BYTES: usize = 3 << 20;
+/// Bytes beyond these for last records: those of thousands of ranks.
+const ENDS_BYTES: usize = 1 << 20;
 /// Jobs whose records are counted; further ones share one count.
 const JOBS: usize = 4096;
 /// Users whose rates are known; further ones share one.
@@ -97,6 +101,16 @@ impl Item {
             Self::Trace(trace) => &trace.job_key,
             Self::Clock(clock) => &clock.job_key,
         }
+    }
+
+    /// The record after which nothing follows, apart from those before it.
+    fn split_end(&mut self) -> Option<Self> {
+        let Self::Trace(trace) = self else { return None };
+        trace.records.last().filter(|last| last.kind == Kind::End.name())?;
+        let end = trace.records.pop()?;
+        let number = trace.number.saturating_add(trace.records.len() as u64);
+        let job_key = trace.job_key.clone();
+        Some(Self::Trace(MpiRankTrace { number, job_key, records: vec![end], ..*trace }))
     }
 
     /// Leaves so many, and gives the memory of the others back.
@@ -193,6 +207,7 @@ impl TraceBox {
         let clocks = std::mem::take(&mut fragment.mpi_clocks).into_iter().map(Item::Clock);
         let mut left_out = 0;
         for mut item in clocks.chain(traces) {
+            let end = item.split_end();
             let wanted = item.records();
             let mut inner = self.lock();
             let taken = inner.admit(uid, &item, self.limits, now);
@@ -202,8 +217,12 @@ impl TraceBox {
             if taken > 0 {
                 inner.push(uid, item);
             }
-            drop(inner);
             left_out += (wanted - taken) as u64;
+            match end {
+                Some(end) if inner.bytes < WAITING_BYTES + ENDS_BYTES => inner.push(uid, end),
+                Some(_) => left_out += 1,
+                None => {}
+            }
         }
         add(&self.counters.dropped_traces, left_out);
         left_out
@@ -291,6 +310,20 @@ mod tests {
         traces.take(1, &mut fragment("a", 240, 80), start + Duration::from_secs(99));
         assert!(traces.flush(&pipe) && traces.is_empty());
         assert_eq!(handed(&mut from), [(240, 80)]);
+    }
+
+    #[test]
+    fn how_many_records_there_were_is_known_where_most_are_left_out() {
+        let limits = TraceLimits { records_per_second: 10, records_of_job: 10 };
+        let (counters, start) = (Arc::new(Counters::default()), Instant::now());
+        let traces = TraceBox::new(limits, counters.clone());
+        let (to, mut from) = mpsc::channel(8);
+        let mut whole = fragment("a", 100, 31);
+        whole.mpi_traces[0].records[30].kind = "end".to_owned();
+        assert_eq!(traces.take(1, &mut whole, start), 20);
+        assert!(traces.flush(&Pipe::new(to)));
+        assert_eq!(handed(&mut from), [(100, 10), (130, 1)]);
+        assert_eq!(counters.status().dropped_trace_records, 20);
     }
 
     #[test]

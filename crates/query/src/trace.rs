@@ -11,7 +11,9 @@ const RANKS: &str = "
     SELECT t.rank, (extract(epoch FROM t.epoch) * 1000000)::bigint, count(*), min(t.start_ns), max(t.start_ns),
            min((extract(epoch FROM t.time) * 1000000)::bigint * 1000 - t.start_ns),
            max((extract(epoch FROM t.time) * 1000000)::bigint * 1000 - t.start_ns),
-           (SELECT host FROM job_rank r WHERE r.job_id = $1 AND r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1)
+           (SELECT host FROM job_rank r WHERE r.job_id = $1 AND r.rank = t.rank ORDER BY r.start_time DESC LIMIT 1),
+           count(*) FILTER (WHERE t.kind IN ('call', 'send', 'receive')), max(t.number) + 1 - count(*),
+           CASE max(t.bytes) FILTER (WHERE t.kind = 'end') WHEN 0 THEN 'limit' ELSE max('complete') FILTER (WHERE t.kind = 'end') END
     FROM mpi_trace t WHERE t.job_id = $1 GROUP BY t.rank, t.epoch ORDER BY t.rank, t.epoch";
 
 const COMPARISONS: &str = "
@@ -40,6 +42,9 @@ pub async fn ranks(client: &Client, job: i32) -> Result<Vec<TracedRank>, Error> 
             epoch_us,
             host: row.get(7),
             records: row.get(2),
+            calls: row.get(8),
+            lost: row.get(9),
+            ending: row.get(10),
             first_ns: row.get(3),
             last_ns: row.get(4),
             utc_offset_ns: row.get(5),

@@ -7,6 +7,7 @@ mod chrome;
 mod export;
 mod output;
 mod read;
+mod summary;
 
 use super::name::find;
 use crate::Server;
@@ -98,14 +99,15 @@ fn seconds(text: &str) -> Result<i64, String> {
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let output = Output::new(&options.output, options.force)?;
     let job = find(server, &options.job)?;
-    let mut ranks = read::ranks(server, &job)?;
+    let mut ranks = read::all_of(server, &job)?;
+    let all = server.get(&["jobs", &job, "ranks"], &[])?;
     if let Some(wanted) = &options.ranks {
         ranks.retain(|rank| wanted.has(rank.rank));
     }
     if ranks.is_empty() {
         return Err(no_trace(&job).into());
     }
-    let summary = export::export(server, &job, ranks, options, output)?;
+    let summary = export::export(server, &job, (ranks, &all), options, output)?;
     let text = if options.json { format!("{}\n", serde_json::to_string(&summary)?) } else { summary.text() };
     // With `-o -` standard output is the trace's.
     let written = if options.output.as_os_str() == "-" {

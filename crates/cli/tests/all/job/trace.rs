@@ -13,31 +13,79 @@ const ROUNDS: u64 = 40;
 /// What the program sends in each round.
 const MESSAGES: u64 = 32;
 
-/// Runs the program: so many rounds, each with a pause of 40 ms, clocks compared so often, rank 3's ahead by 5 ms after so
-/// many milliseconds. Returns the clocks.
-fn run(stack: &Stack, rounds: u64, compared_every_ms: u64, step_at_ms: f64) -> Clocks {
+/// `mpirun` of a program of the bridge's tests on 4 ranks, traced.
+fn traced(stack: &Stack, name: &str) -> Command {
     let folder = stack.folder.path();
-    let (program_file, source) =
-        (folder.join("timeline"), crates().join("mpit-bridge/tests/programs/timeline.c"));
+    let source = crates().join(format!("mpit-bridge/tests/programs/{name}.c"));
+    let program_file = folder.join(name);
     done(Command::new("mpicc.openmpi").arg("-O1").arg("-o").arg(&program_file).arg(source));
     let objects = Path::new(env!("CARGO_BIN_EXE_throughline")).with_file_name("lib/throughline");
     let out = format!("OUT={}", objects.display());
     done(Command::new("make").arg("-s").arg("-C").arg(crates().join("mpit-bridge/shim")).arg(out));
-    let mut clocks = Clocks::new(5.0, step_at_ms);
     let mut launch = Command::new("mpirun.openmpi");
     launch.args(["--oversubscribe", "--bind-to", "none", "-np", "4"]);
     launch.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     launch.env("OMPI_MCA_plm", "isolated").env("OMPI_MCA_btl", "self,vader");
     launch.arg(program("throughline-mpit-bridge", "throughline-exec")).arg("--trace").arg(&program_file);
-    launch.args([rounds.to_string(), "40".to_owned()]);
     launch.env("THROUGHLINE_SOCKET", folder.join("mpi.sock")).env("THROUGHLINE_LIB_DIR", objects);
+    launch.env("THROUGHLINE_TRACE_DIR", folder);
     launch
-        .env("THROUGHLINE_TRACE_DIR", folder)
-        .env("THROUGHLINE_TRACE_SYNC_MS", compared_every_ms.to_string());
+}
+
+/// Runs the program: so many rounds, each with a pause of 40 ms, clocks compared so often, rank 3's ahead by 5 ms after so
+/// many milliseconds. Returns the clocks.
+fn run(stack: &Stack, rounds: u64, compared_every_ms: u64, step_at_ms: f64) -> Clocks {
+    let mut clocks = Clocks::new(5.0, step_at_ms);
+    let mut launch = traced(stack, "timeline");
+    launch.args([rounds.to_string(), "40".to_owned()]);
+    launch.env("THROUGHLINE_TRACE_SYNC_MS", compared_every_ms.to_string());
     launch.env("THROUGHLINE_TEST_CLOCK", clocks.as_text());
     let output = done(launch.env("THROUGHLINE_DEBUG", "1"));
     clocks.began(&String::from_utf8_lossy(&output.stderr));
     clocks
+}
+
+/// The summary of the newest job's trace as soon as each of its 4 ranks has so many calls in the tables.
+fn summary_of(stack: &Stack, calls: u64, file: &str) -> Value {
+    let begin = Instant::now();
+    loop {
+        let output = stack.job(&["trace", "last", "-o", file, "--force", "--json"]);
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        let ranks = summary["ranks"].as_array().cloned().unwrap_or_default();
+        let is_whole = |rank: &Value| rank["counted_calls"] == calls && rank["ending"] == "complete";
+        if ranks.len() == 4 && ranks.iter().all(is_whole) {
+            return summary;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{summary} {}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Each call is in the file or counted as lost, wherever it was lost, at the end as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn all_calls_are_in_the_file_or_counted() {
+    let stack = Stack::start().await;
+    let path = stack.folder.path().join("busy.json");
+    let file = path.to_str().unwrap();
+    for (rounds, pause_us, is_whole) in [(8, 20_000, true), (20_000, 0, false)] {
+        done(traced(&stack, "busy").args([rounds.to_string(), pause_us.to_string()]));
+        let calls = 3 * rounds + 2;
+        let summary = summary_of(&stack, calls, file);
+        let of = |rank: &Value, name: &str| rank[name].as_u64().unwrap();
+        for rank in summary["ranks"].as_array().unwrap() {
+            assert_eq!(of(rank, "calls") + of(rank, "lost"), calls, "{rank}");
+            assert_eq!(of(rank, "lost") == 0, is_whole, "{rank}");
+        }
+        let document: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        let events = document["traceEvents"].as_array().unwrap();
+        let lost = events.iter().filter_map(|event| event["args"]["records"].as_u64()).sum::<u64>();
+        assert_eq!(
+            (summary["lost"].as_u64().unwrap(), summary["calls"].as_u64().unwrap() + lost),
+            (lost, 4 * calls)
+        );
+        let barriers = events.iter().filter(|event| event["ph"] == "X" && event["name"] == "barrier").count();
+        assert!(!is_whole || barriers == 8, "the last calls of all ranks: {barriers}");
+    }
 }
 
 /// Writes the trace again until all of it is in the database.
@@ -47,7 +95,10 @@ fn whole(stack: &Stack, rounds: u64, file: &str) -> Value {
         let output = stack.job(&["trace", "last", "-o", file, "--force", "--json"]);
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
         let all = rounds * MESSAGES;
-        if summary["sent"] == all && summary["received"] == all && summary["lost"] == 0 {
+        let lacks = summary["ranks"]
+            .as_array()
+            .is_none_or(|ranks| ranks.iter().any(|rank| rank["ending"] != "complete"));
+        if summary["sent"] == all && summary["received"] == all && summary["lost"] == 0 && !lacks {
             return summary;
         }
         assert!(begin.elapsed() < PATIENCE, "{summary} {}", String::from_utf8_lossy(&output.stderr));

@@ -8,68 +8,14 @@ use super::align::{Aligned, Alignment, Step};
 use super::chrome::{Arrow, Track, Writer};
 use super::output::Output;
 use super::read::{Range, Record, TracedRank, records};
+use super::summary::{RankSummary, StepSummary, Summary, counted_calls, ending, untraced};
 use crate::Server;
 use anyhow::Context;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::io::Write;
+use throughline_api::jobs::JobRanks;
 use throughline_sample::to_rfc3339;
-
-/// What was written.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Summary {
-    /// The job's key.
-    pub job: String,
-    /// UTC of the trace's zero, by the node of rank 0.
-    pub start: String,
-    /// From there to the end of the last record.
-    pub seconds: f64,
-    /// Calls.
-    pub calls: u64,
-    /// Beginnings of arrows: messages sent.
-    pub sent: u64,
-    /// Ends of arrows: messages received.
-    pub received: u64,
-    /// Messages without an arrow, as their number is not known.
-    pub unnumbered: u64,
-    /// Records that were lost on their way.
-    pub lost: u64,
-    /// Each process.
-    pub ranks: Vec<RankSummary>,
-}
-
-/// How the clock of one rank was lined up.
-#[derive(Clone, Debug, Serialize)]
-pub struct RankSummary {
-    /// Rank in `MPI_COMM_WORLD`.
-    pub rank: i32,
-    /// Its node.
-    pub host: Option<String>,
-    /// Records there are.
-    pub records: i64,
-    /// By what: `rank 0 itself`, `comparisons`, `same node`, `the node's UTC`, `nothing`.
-    pub clock: &'static str,
-    /// Comparisons with rank 0 that were used.
-    pub comparisons: usize,
-    /// Largest bound of them.
-    pub error_seconds: Option<f64>,
-    /// How fast rank 0's clock goes ahead of it.
-    pub drift_ppm: Option<f64>,
-    /// Steps of the clock.
-    pub steps: Vec<StepSummary>,
-}
-
-/// A stretch in which a clock stepped, in seconds from the trace's zero.
-#[derive(Clone, Debug, Serialize)]
-pub struct StepSummary {
-    /// The comparison before.
-    pub from: f64,
-    /// The comparison after.
-    pub until: f64,
-    /// By how much.
-    pub seconds: f64,
-}
 
 /// A rank with its clock.
 struct Lined {
@@ -97,7 +43,7 @@ impl Lined {
         }
     }
 
-    fn summary(&self, zero: i64) -> RankSummary {
+    fn summary(&self, zero: i64, all: &JobRanks) -> RankSummary {
         let is_compared = self.alignment.comparisons() > 0;
         let seconds = |clock: i64| (self.align(clock).time - zero) as f64 / 1e9;
         let step = |step: &Step| StepSummary {
@@ -109,6 +55,10 @@ impl Lined {
             rank: self.traced.rank,
             host: self.traced.host.clone(),
             records: self.traced.records,
+            calls: self.traced.calls,
+            counted_calls: counted_calls(self.traced.rank, all),
+            lost: self.traced.lost,
+            ending: ending(&self.traced, all),
             clock: self.by,
             comparisons: self.alignment.comparisons(),
             error_seconds: is_compared.then(|| self.alignment.error() as f64 / 1e9),
@@ -148,16 +98,19 @@ fn line_up(ranks: Vec<TracedRank>, raw: bool) -> (Vec<Lined>, i64) {
 pub fn export(
     server: &Server,
     key: &str,
-    ranks: Vec<TracedRank>,
+    (ranks, all): (Vec<TracedRank>, &JobRanks),
     options: &Options,
     output: Output,
 ) -> anyhow::Result<Summary> {
+    let is_wanted = |rank: i32| options.ranks.as_ref().is_none_or(|wanted| wanted.has(rank));
+    let untraced = untraced(&ranks, all, is_wanted);
     let (ranks, reference) = line_up(ranks, options.raw_clocks);
     let zero = ranks.iter().map(|rank| rank.align(rank.traced.first).time).min().unwrap_or(0);
     let mut summary = Summary {
         job: key.to_owned(),
         start: to_rfc3339(zero.saturating_add(reference)),
-        ranks: ranks.iter().map(|rank| rank.summary(zero)).collect(),
+        ranks: ranks.iter().map(|rank| rank.summary(zero, all)).collect(),
+        untraced,
         ..Summary::default()
     };
     let about = json!({
@@ -244,6 +197,8 @@ impl Process<'_> {
             writer.thread(track, &name)?;
         }
         match record.kind.as_str() {
+            // Its bytes tell how many records there were.
+            "end" if record.bytes.is_some_and(|records| records > 0) => return Ok(()),
             "end" => {
                 return writer.moment(
                     self.rank.process,
@@ -331,57 +286,5 @@ fn object(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),
-    }
-}
-
-impl Summary {
-    /// For people.
-    pub fn text(&self) -> String {
-        let mut text = format!(
-            "{}: {:.3} s from {}, {} ranks, {} calls, {} messages sent, {} received\n",
-            self.job,
-            self.seconds,
-            self.start,
-            self.ranks.len(),
-            self.calls,
-            self.sent,
-            self.received
-        );
-        if self.unnumbered > 0 {
-            text.push_str(&format!(
-                "{} messages have no arrow: their number is not known\n",
-                self.unnumbered
-            ));
-        }
-        if self.lost > 0 {
-            text.push_str(&format!("{} records were lost on their way; the file says where\n", self.lost));
-        }
-        for rank in self.ranks.iter().filter(|rank| rank.clock != "rank 0 itself") {
-            text.push_str(&rank.text());
-        }
-        text
-    }
-}
-
-impl RankSummary {
-    fn text(&self) -> String {
-        let mut text = format!("rank {}: clock lined up by {}", self.rank, self.clock);
-        if let (Some(error), Some(drift)) = (self.error_seconds, self.drift_ppm) {
-            text.push_str(&format!(
-                ", {} comparisons within {:.1} µs, drift {drift:+.1} ppm",
-                self.comparisons,
-                error * 1e6
-            ));
-        }
-        for step in &self.steps {
-            text.push_str(&format!(
-                "; stepped by {:+.3} ms between {:.3} and {:.3} s",
-                step.seconds * 1e3,
-                step.from,
-                step.until
-            ));
-        }
-        text.push('\n');
-        text
     }
 }

@@ -2,6 +2,8 @@
 
 use super::align::Point;
 use crate::Server;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use throughline_api::jobs::JobDetail;
 use throughline_api::trace::{ComparisonColumns, RecordColumns, TraceRecords, TracedRanks};
 use throughline_daemon::Failure;
 
@@ -16,10 +18,14 @@ pub struct TracedRank {
     pub host: Option<String>,
     /// Records there are.
     pub records: i64,
+    /// Calls among them.
+    pub calls: i64,
+    /// Records that were lost on their way.
+    pub lost: i64,
+    /// `complete`, `limit`, or none where nothing says that no more will come.
+    pub ending: Option<String>,
     /// Earliest beginning by its own clock, nanoseconds.
     pub first: i64,
-    /// Latest beginning.
-    pub last: i64,
     /// UTC as its node had it, less its own clock, nanoseconds; to the microsecond. The smallest observed.
     pub utc_offset: i64,
     /// The largest observed: UTC is adjusted while a program runs.
@@ -27,6 +33,16 @@ pub struct TracedRank {
     /// Comparisons with rank 0.
     pub points: Vec<Point>,
 }
+
+/// How long the last records of ranks that have ended are waited for: an agent sends a batch a second.
+const ARRIVAL: Duration = Duration::from_millis(3_000);
+const AGAIN: Duration = Duration::from_millis(200);
+
+/// A job that ended longer ago has all that will come.
+const JUST_NOW: Duration = Duration::from_secs(30);
+
+/// The year 9999, microseconds since 1970: the server takes no later time.
+const LAST_US: i64 = 253_402_300_799_999_999;
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,13 +72,42 @@ pub fn ranks(server: &Server, key: &str) -> Result<Vec<TracedRank>, Failure> {
         epoch_us: rank.epoch_us,
         host: rank.host,
         records: rank.records,
+        calls: rank.calls,
+        lost: rank.lost,
+        ending: rank.ending,
         first: rank.first_ns,
-        last: rank.last_ns,
         utc_offset: rank.utc_offset_ns,
         utc_offset_max: rank.utc_offset_max_ns,
         points: points(rank.comparisons),
     });
     Ok(ranks.collect())
+}
+
+/// The same as soon as all that ranks sent is there: a rank's last records are stored a second or two after its end. Of a job
+/// that runs on, what there is.
+///
+/// # Errors
+/// See [`crate::Error`].
+pub fn all_of(server: &Server, key: &str) -> Result<Vec<TracedRank>, Failure> {
+    let begin = Instant::now();
+    loop {
+        let ranks = ranks(server, key)?;
+        let is_whole = !ranks.is_empty() && ranks.iter().all(|rank| rank.ending.is_some());
+        if is_whole || begin.elapsed() >= ARRIVAL || !has_been_running(server, key)? {
+            return Ok(ranks);
+        }
+        std::thread::sleep(AGAIN);
+    }
+}
+
+/// Whether the job runs, or did so until a moment ago.
+fn has_been_running(server: &Server, key: &str) -> Result<bool, Failure> {
+    let detail: JobDetail = server.get(&["jobs", key], &[])?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    Ok(detail
+        .job
+        .end_ms
+        .is_none_or(|end| now.saturating_sub(end.unsigned_abs().into()) < JUST_NOW.as_millis()))
 }
 
 fn points(columns: ComparisonColumns) -> Vec<Point> {
@@ -111,16 +156,16 @@ fn page(
     range: Range,
     after: i64,
 ) -> Result<TraceRecords, Failure> {
-    // Times are stored to the microsecond below.
-    let until_us = range.until.min(of.last).saturating_add(of.utc_offset_max) / 1_000 + 1;
-    let numbers = [
-        ("epoch_us", of.epoch_us),
-        ("from_ns", range.from),
-        ("until_ns", range.until),
-        ("until_us", until_us.max(0)),
-        ("after", after),
-    ];
-    let numbers = numbers.map(|(name, number)| (name, number.to_string()));
+    let mut numbers =
+        vec![("epoch_us", of.epoch_us), ("from_ns", range.from), ("until_ns", range.until), ("after", after)];
+    // Records may have come since the list of ranks was made: no bound but a wanted one leaves any of them out.
+    if range.until < i64::MAX {
+        // Times are stored to the microsecond below.
+        let until_us = range.until.saturating_add(of.utc_offset_max) / 1_000 + 1;
+        numbers.push(("until_us", until_us.clamp(0, LAST_US)));
+    }
+    let numbers: Vec<(&str, String)> =
+        numbers.into_iter().map(|(name, number)| (name, number.to_string())).collect();
     let query: Vec<(&str, &str)> = numbers.iter().map(|(name, number)| (*name, number.as_str())).collect();
     Ok(server.get(&["jobs", key, "trace", &of.rank.to_string()], &query)?)
 }

@@ -1,0 +1,186 @@
+//! What was written, for people and programs: calls, messages, how clocks were lined up, and what is missing.
+
+use super::read::TracedRank;
+use serde::Serialize;
+use throughline_api::jobs::JobRanks;
+
+/// What was written.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Summary {
+    /// The job's key.
+    pub job: String,
+    /// UTC of the trace's zero, by the node of rank 0.
+    pub start: String,
+    /// From there to the end of the last record.
+    pub seconds: f64,
+    /// Calls.
+    pub calls: u64,
+    /// Beginnings of arrows: messages sent.
+    pub sent: u64,
+    /// Ends of arrows: messages received.
+    pub received: u64,
+    /// Messages without an arrow, as their number is not known.
+    pub unnumbered: u64,
+    /// Records that were lost on their way.
+    pub lost: u64,
+    /// Each process.
+    pub ranks: Vec<RankSummary>,
+    /// Ranks of which calls were counted and nothing is in the trace.
+    pub untraced: Vec<Untraced>,
+}
+
+/// A rank without a record.
+#[derive(Clone, Debug, Serialize)]
+pub struct Untraced {
+    /// Rank in `MPI_COMM_WORLD`.
+    pub rank: i32,
+    /// Calls that the tables count.
+    pub calls: i64,
+}
+
+/// How the clock of one rank was lined up.
+#[derive(Clone, Debug, Serialize)]
+pub struct RankSummary {
+    /// Rank in `MPI_COMM_WORLD`.
+    pub rank: i32,
+    /// Its node.
+    pub host: Option<String>,
+    /// Records there are.
+    pub records: i64,
+    /// Calls among them.
+    pub calls: i64,
+    /// Calls that the tables count, failed tests and probes among them, which have no record.
+    pub counted_calls: Option<i64>,
+    /// Records that were lost on their way.
+    pub lost: i64,
+    /// How its records end: `complete`, `limit` (of records), `running` as of now, or `missing`: what it did last is not there.
+    pub ending: &'static str,
+    /// By what: `rank 0 itself`, `comparisons`, `same node`, `the node's UTC`, `nothing`.
+    pub clock: &'static str,
+    /// Comparisons with rank 0 that were used.
+    pub comparisons: usize,
+    /// Largest bound of them.
+    pub error_seconds: Option<f64>,
+    /// How fast rank 0's clock goes ahead of it.
+    pub drift_ppm: Option<f64>,
+    /// Steps of the clock.
+    pub steps: Vec<StepSummary>,
+}
+
+/// A stretch in which a clock stepped, in seconds from the trace's zero.
+#[derive(Clone, Debug, Serialize)]
+pub struct StepSummary {
+    /// The comparison before.
+    pub from: f64,
+    /// The comparison after.
+    pub until: f64,
+    /// By how much.
+    pub seconds: f64,
+}
+
+impl Summary {
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = format!(
+            "{}: {:.3} s from {}, {} ranks, {} calls, {} messages sent, {} received\n",
+            self.job,
+            self.seconds,
+            self.start,
+            self.ranks.len(),
+            self.calls,
+            self.sent,
+            self.received
+        );
+        if self.unnumbered > 0 {
+            text.push_str(&format!(
+                "{} messages have no arrow: their number is not known\n",
+                self.unnumbered
+            ));
+        }
+        if self.lost > 0 {
+            text.push_str(&format!("{} records were lost on their way; the file says where\n", self.lost));
+        }
+        for rank in &self.untraced {
+            text.push_str(&format!(
+                "rank {} has no record: {} calls of it are counted and not in the file\n",
+                rank.rank, rank.calls
+            ));
+        }
+        for rank in &self.ranks {
+            text.push_str(&rank.end());
+        }
+        for rank in self.ranks.iter().filter(|rank| rank.clock != "rank 0 itself") {
+            text.push_str(&rank.text());
+        }
+        text
+    }
+}
+
+/// How the records of a process end.
+pub fn ending(rank: &TracedRank, all: &JobRanks) -> &'static str {
+    let has_ended = |place: usize| all.ranks.end_ms.get(place).is_some_and(Option::is_some);
+    match rank.ending.as_deref() {
+        Some("complete") => "complete",
+        Some(_) => "limit",
+        None if all.ranks.rank.iter().position(|known| *known == rank.rank).is_some_and(has_ended) => {
+            "missing"
+        }
+        None => "running",
+    }
+}
+
+/// Calls that the tables count of a rank.
+pub fn counted_calls(rank: i32, all: &JobRanks) -> Option<i64> {
+    let place = all.ranks.rank.iter().position(|known| *known == rank)?;
+    all.ranks.calls.get(place).copied().flatten()
+}
+
+/// Ranks with calls and without a record.
+pub fn untraced(traced: &[TracedRank], all: &JobRanks, is_wanted: impl Fn(i32) -> bool) -> Vec<Untraced> {
+    let known = all.ranks.rank.iter().zip(&all.ranks.calls);
+    let has_none = |rank: i32| traced.iter().all(|traced| traced.rank != rank);
+    known
+        .filter(|(rank, _)| is_wanted(**rank) && has_none(**rank))
+        .filter_map(|(rank, calls)| {
+            Some(Untraced { rank: *rank, calls: (*calls).filter(|calls| *calls > 0)? })
+        })
+        .collect()
+}
+
+impl RankSummary {
+    /// What is missing at its end; empty where nothing is.
+    fn end(&self) -> String {
+        let calls = match self.counted_calls {
+            Some(counted) => format!("{} of {counted} calls are in the file", self.calls),
+            None => format!("{} calls are in the file", self.calls),
+        };
+        let what = match self.ending {
+            "limit" => "its limit of records was reached",
+            "missing" => "what it did last is not there: it was killed, or its agent was away",
+            "running" => "it runs on",
+            _ => return String::new(),
+        };
+        format!("rank {}: {what}; {calls}\n", self.rank)
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("rank {}: clock lined up by {}", self.rank, self.clock);
+        if let (Some(error), Some(drift)) = (self.error_seconds, self.drift_ppm) {
+            text.push_str(&format!(
+                ", {} comparisons within {:.1} µs, drift {drift:+.1} ppm",
+                self.comparisons,
+                error * 1e6
+            ));
+        }
+        for step in &self.steps {
+            text.push_str(&format!(
+                "; stepped by {:+.3} ms between {:.3} and {:.3} s",
+                step.seconds * 1e3,
+                step.from,
+                step.until
+            ));
+        }
+        text.push('\n');
+        text
+    }
+}
