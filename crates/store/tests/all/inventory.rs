@@ -393,6 +393,73 @@ async fn the_schema_of_inams_paper_shows_our_rows() {
     assert_eq!((pvar.get::<_, i64>(5), pvar.get::<_, &str>(6)), (0, "node1"));
 }
 
+/// Times, bytes and the algorithm of all rows of `pvar_table` of a rank.
+async fn pvar_rows(client: &tokio_postgres::Client, rank: i32) -> Vec<PvarRow> {
+    let sql = "SELECT extract(epoch FROM added_on - min(added_on) OVER ())::integer, data_sent, data_recv, \
+                      data_recv_rate, algorithm, algorithm_source \
+               FROM pvar_table WHERE source_global_rank = $1 ORDER BY added_on";
+    let rows = client.query(sql, &[&rank]).await.unwrap();
+    rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3), row.get(4), row.get(5))).collect()
+}
+
+type PvarRow = (i32, Option<i64>, Option<i64>, Option<f64>, Option<String>, Option<String>);
+
+#[tokio::test]
+async fn inams_table_has_what_both_ranks_sent_and_the_algorithms_of_the_time_between() {
+    let mut bench = Bench::new().await;
+    let first = batch_of_everything();
+    let peers = |seconds: i64, rank: u32, peer: u32, bytes: u64| {
+        let mut row = first.mpi_peers[0].clone();
+        (row.time, row.rank) = (row.time + seconds * SECOND, rank);
+        row.cells = vec![MpiPeerCell { peer, bytes, messages: 1 }];
+        row
+    };
+    let ops = |milliseconds: i64, cells: &[(&str, &str, &str)]| {
+        let mut row = first.mpi_ops[0].clone();
+        row.time += milliseconds * 1_000_000;
+        let cell = row.cells[0].clone();
+        row.cells = (cells.iter())
+            .map(|&(operation, algorithm, algorithm_source)| MpiOpCell {
+                operation: operation.to_owned(),
+                algorithm: algorithm.to_owned(),
+                algorithm_source: algorithm_source.to_owned(),
+                ..cell.clone()
+            })
+            .collect();
+        row
+    };
+    let batch = Batch {
+        // Rank 3 sends first, then both, then rank 2 alone.
+        mpi_peers: vec![peers(0, 3, 2, 100), peers(2, 3, 2, 700), peers(2, 2, 3, 40), peers(4, 2, 3, 50)],
+        mpi_ops: vec![
+            ops(1_100, &[("allreduce", "ring", "observed"), ("send", "", "")]),
+            ops(2_000, &[("allreduce", "ring", "observed"), ("bcast", "", "unknown")]),
+            // After the last report of peers: in none.
+            ops(4_100, &[("barrier", "linear", "forced")]),
+        ],
+        jobs: first.jobs.clone(),
+        job_ranks: first.job_ranks.clone(),
+        node: first.node.clone(),
+        ..Batch::default()
+    };
+    bench.send(batch).await;
+    let text = |text: &str| Some(text.to_owned());
+    let algorithms = || text("allreduce ring, bcast unknown");
+    assert_eq!(
+        pvar_rows(&bench.client, 2).await,
+        [
+            (0, None, Some(100), None, None, None),
+            (2, Some(40), Some(700), Some(300.0), algorithms(), text("observed, unknown")),
+            (4, Some(50), Some(700), None, None, None),
+        ]
+    );
+    // Rank 3 reported no collectives: at the time of a common row the other one's are known.
+    let of_3 = pvar_rows(&bench.client, 3).await;
+    assert_eq!(of_3[0], (0, Some(100), None, None, None, None));
+    assert_eq!(of_3[1], (2, Some(700), Some(40), None, algorithms(), text("observed, unknown")));
+    assert_eq!(of_3[2], (4, Some(700), Some(50), Some(5.0), None, None));
+}
+
 #[tokio::test]
 async fn totals_are_the_last_cumulative_values_summed_over_epochs() {
     let mut bench = Bench::new().await;
