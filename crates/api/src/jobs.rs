@@ -1,6 +1,7 @@
 //! Jobs: lists, one job with its parts, and what a name means.
 
 use crate::JobState;
+use crate::verdicts::JobVerdict;
 use serde::{Deserialize, Serialize};
 
 /// `GET /job-names/{name}`.
@@ -53,6 +54,9 @@ pub struct Job {
     pub ranks_lost: i64,
     /// Ranks whose nodes went away.
     pub ranks_silent: i64,
+    /// The most important thing that is said of it now, a kind of [`crate::verdicts::JobVerdict`]; null before it is judged.
+    #[serde(default)]
+    pub verdict: Option<String>,
     /// Sums of its MPI operations; null where they were not requested or there are no rows.
     pub totals: Option<Totals>,
 }
@@ -104,6 +108,9 @@ pub struct JobDetail {
     /// `operations`.
     #[serde(default)]
     pub open_calls: Vec<OpenCalls>,
+    /// What is said of it now, the most important one first; empty before it is judged.
+    #[serde(default)]
+    pub verdicts: Vec<JobVerdict>,
 }
 
 /// Ranks of a job that are in the same MPI call, or were killed in it: one that has not returned.

@@ -7,6 +7,7 @@ pub mod jobs;
 pub mod link_shares;
 pub mod status;
 pub mod trace;
+pub mod verdicts;
 
 pub use job_state::{JobState, NoState};
 
@@ -15,4 +16,4 @@ pub const VERSION_HEADER: &str = "throughline-api-version";
 
 /// Version of the API, `MAJOR.MINOR`. A new path or field is a new minor version; a client works with servers of its own
 /// major version and at least its own minor one.
-pub const VERSION: &str = "1.2";
+pub const VERSION: &str = "1.3";

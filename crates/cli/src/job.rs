@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use throughline_client::Connection;
-use throughline_client::job::{diff, list, matrix, show, top, trace};
+use throughline_client::job::{diff, list, matrix, report, show, top, trace};
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -10,6 +10,7 @@ Examples:
   throughline job list                    the newest jobs
   throughline job list --running --user ada
   throughline job show last               the newest job on one page
+  throughline job report last             what is to be said of it, in ten lines
   throughline job top                     jobs that run, live
   throughline job matrix last             who sent how much to whom
   throughline job diff last-1 last        the newest two, compared
@@ -39,8 +40,10 @@ pub struct Arguments {
 pub enum Command {
     /// Jobs, the newest first
     List(list::Options),
-    /// One job on a page: ranks, operations, regions, links, and what is worth knowing
+    /// One job on a page: what slows it down, ranks, operations, regions, links, and what is worth knowing
     Show(show::Options),
+    /// Some lines on a job that has ended, for a file beside its output
+    Report(report::Options),
     /// Jobs that run, by what they do with MPI now
     Top(top::Options),
     /// Who sent how much to whom, drawn
@@ -60,6 +63,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     match &arguments.command {
         Command::List(options) => list::run(&server, options),
         Command::Show(options) => show::run(&server, options),
+        Command::Report(options) => report::run(&server, options),
         Command::Top(options) => top::run(&server, options),
         Command::Matrix(options) => matrix::run(&server, options),
         Command::Diff(options) => diff::run(&server, options),

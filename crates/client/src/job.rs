@@ -4,6 +4,7 @@ pub mod diff;
 pub mod list;
 pub mod matrix;
 pub mod name;
+pub mod report;
 pub mod show;
 pub mod summary;
 pub mod top;
@@ -20,4 +21,15 @@ pub fn mean(sum: f64, count: u64) -> Option<f64> {
 #[must_use]
 pub fn part(of: f64, all: f64) -> Option<f64> {
     (all > 0.0).then(|| of / all)
+}
+
+/// The kind of a verdict as words: `link_bound` as `link-bound`, `slow_rank` as `slow rank`.
+#[must_use]
+pub fn verdict_name(kind: &str) -> String {
+    match kind {
+        "link_bound" => "link-bound".to_owned(),
+        "latency_bound" => "latency-bound".to_owned(),
+        "one_directional_ring" => "one-directional ring".to_owned(),
+        other => other.replace('_', " "),
+    }
 }

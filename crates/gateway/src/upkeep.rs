@@ -1,4 +1,4 @@
-//! Role upkeep: rows of one minute, blocks of an hour, shares of links, retention, jobs that nobody reports any more, and
+//! Role upkeep: rows of one minute, blocks of an hour, shares of links, verdicts on jobs, retention, jobs that nobody reports any more, and
 //! metrics about the database. Of several servers on one database one does it.
 //!
 //! Who does it is settled by an advisory lock that lives as long as the holder's connection: when a holder is
@@ -6,8 +6,11 @@
 
 mod link_series;
 mod link_shares;
+mod verdicts;
 
 pub use link_series::LinkSeries;
+#[cfg(test)]
+pub(crate) use verdicts::judge_jobs;
 
 use std::time::Duration;
 
@@ -121,10 +124,11 @@ async fn hold(
         return Ok(());
     }
     let rounds = rounds(&mut client, options, metrics, state);
-    // Beside them, on a connection of its own: neither waits for the other.
+    // Beside them, on connections of their own: none waits for another.
     tokio::select! {
         ended = rounds => ended,
         () = link_shares::run(database, options, metrics, series) => Ok(()),
+        () = verdicts::run(database, metrics) => Ok(()),
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Job {
     pub ranks_silent: i64,
     /// When a node last reported it, by the database's clock.
     pub reported: Option<i64>,
+    /// Kind of the most important verdict on it.
+    pub verdict: Option<String>,
 }
 
 impl Job {
@@ -82,6 +84,7 @@ impl Job {
             ranks_running: self.ranks_running,
             ranks_lost: self.ranks_lost,
             ranks_silent: self.ranks_silent,
+            verdict: self.verdict,
             totals: totals.map(Totals::described),
         }
     }
@@ -193,7 +196,9 @@ const RANKS: &str = "
     LEFT JOIN LATERAL (SELECT max(reported_at) AS reported FROM job_node WHERE job_id = j.id) n ON true";
 
 const COUNTS: &str = "r.ranks, r.nodes, r.running, r.lost, r.silent, n.reported,
-    job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now())";
+    job_state(j.end_time, r.lost, r.silent, coalesce(n.reported, j.first_seen), now()),
+    (SELECT v.kind FROM job_judgement d JOIN job_verdict v ON v.job_id = d.job_id AND v.last_at = d.judged_at
+     WHERE d.job_id = j.id ORDER BY v.place LIMIT 1)";
 
 fn job(row: &Row) -> Job {
     let time = |place: usize| row.get::<_, Option<SystemTime>>(place).map(milliseconds);
@@ -219,6 +224,7 @@ fn job(row: &Row) -> Job {
         ranks_silent: row.get(18),
         reported: time(19),
         state: row.get::<_, &str>(20).parse().unwrap_or_default(),
+        verdict: row.get(21),
     }
 }
 
@@ -264,7 +270,7 @@ pub async fn page(client: &Client, query: &JobQuery<'_>) -> Result<Vec<(Job, Str
     let parameters: [&(dyn ToSql + Sync); 6] =
         [&query.text, &query.user, &behind_value, &behind_id, &query.limit, &query.scheduler];
     let rows = client.query(&sql, &parameters).await.map_err(Error::sql("reading a page of jobs"))?;
-    Ok(rows.iter().map(|row| (job(row), row.get(21))).collect())
+    Ok(rows.iter().map(|row| (job(row), row.get(22))).collect())
 }
 
 /// Jobs that run, the newest first, then those that ended, the last first.
@@ -288,6 +294,16 @@ pub async fn running_first(client: &Client, limit: i64) -> Result<Vec<Job>, Erro
 pub async fn one(client: &Client, key: &str) -> Result<Option<Job>, Error> {
     let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM job j {RANKS} WHERE j.key = $1");
     let row = client.query_opt(&sql, &[&key]).await.map_err(Error::sql("reading a job"))?;
+    Ok(row.map(|row| job(&row)))
+}
+
+/// The job with a number in the tables.
+///
+/// # Errors
+/// The database's.
+pub async fn by_id(client: &Client, id: i32) -> Result<Option<Job>, Error> {
+    let sql = format!("SELECT {COLUMNS}, {COUNTS} FROM job j {RANKS} WHERE j.id = $1");
+    let row = client.query_opt(&sql, &[&id]).await.map_err(Error::sql("reading a job"))?;
     Ok(row.map(|row| job(&row)))
 }
 

@@ -21,6 +21,7 @@
 
 pub mod broadcast;
 pub mod events;
+pub mod evidence;
 pub mod fabric;
 pub mod fabric_hosts;
 pub mod history;
@@ -45,6 +46,7 @@ pub mod status;
 pub mod time;
 pub mod trace;
 pub mod traffic;
+pub mod verdicts;
 
 pub use horizons::Horizons;
 pub use pool::{NoConnection, Pool, PooledClient};

@@ -2,9 +2,11 @@
 
 mod of_job;
 mod source;
+mod windows;
 
 pub use of_job::{JobPort, beside_job, of_job};
 pub use source::Source;
+pub use windows::{ShareRow, operations_on, windows_of};
 
 use crate::time::{Grid, MINUTE_MS, milliseconds};
 use std::collections::{BTreeMap, HashMap};
@@ -349,7 +351,8 @@ pub fn utilisation(counted: Option<i64>, windows: u64, speed: i64) -> (bool, Opt
 }
 
 /// `alltoall of job 4711 (alice)`, for pages, the command line and alerts alike.
-fn label(who: &Who, job: Option<&JobLabel>) -> String {
+#[must_use]
+pub fn label(who: &Who, job: Option<&JobLabel>) -> String {
     let name = who.name.as_deref().unwrap_or("unknown");
     match who.contributor.as_str() {
         "job" => {
@@ -366,7 +369,9 @@ fn label(who: &Who, job: Option<&JobLabel>) -> String {
     }
 }
 
-fn job_name(job: &JobLabel) -> String {
+/// `job 4711 (alice)`.
+#[must_use]
+pub fn job_name(job: &JobLabel) -> String {
     let id = job.native_id.as_deref().unwrap_or(&job.key);
     match &job.user {
         Some(user) => format!("job {id} ({user})"),
@@ -389,6 +394,14 @@ pub struct PortPlace {
     pub port: i32,
     /// The port at the other end of the cable, by its number in the tables.
     pub remote: Option<i32>,
+}
+
+impl PortPlace {
+    /// `leaf1[5]`.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{}[{}]", self.name, self.port)
+    }
 }
 
 /// Places of ports as they were last, by their number in the tables.

@@ -1,4 +1,4 @@
--- The schema of version 30, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 31, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -768,6 +768,18 @@ CREATE TABLE job_comm (
     FOREIGN KEY (job_id) REFERENCES job(id)
 );
 
+-- When each job was judged last: each minute while it runs, and once after its end.
+CREATE TABLE job_judgement (
+    job_id integer NOT NULL,
+    judged_at timestamptz NOT NULL,
+    -- After its end, with all that its nodes and the fabric reported.
+    is_final boolean NOT NULL,
+    -- What throughline job report prints; NULL until it is final.
+    report text,
+    PRIMARY KEY (job_id),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+) WITH (fillfactor=70);
+
 -- When each node spoke of a job: agents do once a minute while ranks of it run there.
 CREATE TABLE job_node (
     job_id integer NOT NULL,
@@ -825,6 +837,36 @@ CREATE TABLE job_setting (
     PRIMARY KEY (job_id, name, value),
     FOREIGN KEY (job_id) REFERENCES job(id)
 );
+
+-- What slows a job down: docs/VERDICTS.md. One that is true now has the last_at of its job's judged_at; others were
+-- true once.
+CREATE TABLE job_verdict (
+    job_id integer NOT NULL,
+    -- hung, link_bound, victim and so on.
+    kind text NOT NULL,
+    -- The rank, host, link, operation or region; job where it is about all of it.
+    subject text NOT NULL,
+    -- When it was said first.
+    first_at timestamptz NOT NULL,
+    -- When it was said last.
+    last_at timestamptz NOT NULL,
+    -- Among those said at the same time, the most important one first, from 0.
+    place smallint NOT NULL,
+    -- What was observed, with its figures.
+    observation text NOT NULL,
+    -- What to do.
+    remedy text NOT NULL,
+    confidence text NOT NULL,
+    -- Part of the ranks' time that it costs, at most 1; NULL where it can't be said.
+    cost double precision,
+    -- Key of the other job: whose bytes hold it up, or whom it holds up.
+    other_job text,
+    -- Figures that it rests on: name, value, unit and the threshold from which on it is said.
+    facts jsonb NOT NULL,
+    PRIMARY KEY (job_id, kind, subject),
+    FOREIGN KEY (job_id) REFERENCES job(id),
+    CHECK ((confidence = ANY (ARRAY['certain'::text, 'likely'::text])))
+) WITH (fillfactor=70);
 
 -- Windows for which counters or traffic arrived after they were made: they are made again.
 CREATE TABLE link_share_late (

@@ -8,6 +8,7 @@
 //! * [`apply_retention`]: old chunks go, by a native policy or by `drop_chunks`.
 //! * [`make_rollups`]: one row a minute of ports and links, retained longer than readings.
 //! * [`make_link_shares`]: whose bytes were on each link, window by window.
+//! * [`write_judgements`]: what is said of jobs.
 //! * [`encode_chunks`]: readings of an hour as chunks in Prometheus' encoding.
 //! * [`layout`]: what `throughline_query` has to know of how rows are stored.
 //! * [`testing`]: a throw-away cluster per test process, for the tests of this and other crates.
@@ -35,6 +36,7 @@ mod sql_parts;
 mod terms;
 pub mod testing;
 mod upkeep;
+mod verdicts;
 mod writer;
 
 pub use chunks::{ChunksEncoded, encode_chunks};
@@ -53,4 +55,5 @@ pub use rollups::{RollupsMade, make_rollups};
 pub use schema::schema_text;
 pub use terms::{TermGrant, TermRequest, Terms};
 pub use upkeep::{DatabaseSize, database_size, lock_upkeep};
+pub use verdicts::{JobToJudge, Judgement, jobs_to_judge, write_judgements};
 pub use writer::{Content, EXAMPLE_BYTES_MAX, Entry, Rejected, Sender, WriteOutcome, Writer};

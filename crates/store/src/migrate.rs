@@ -112,6 +112,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/V029__switch_routing.sql"),
     },
     Migration { version: 30, name: "open_calls", sql: include_str!("../migrations/V030__open_calls.sql") },
+    Migration { version: 31, name: "verdicts", sql: include_str!("../migrations/V031__verdicts.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -13,6 +13,7 @@ mod link;
 mod nothing;
 mod oversubscribed;
 mod placement;
+pub mod report;
 mod ring;
 mod slow_link;
 mod slow_rank;
@@ -20,7 +21,7 @@ mod statistics;
 mod text;
 
 pub use evidence::Evidence;
-pub use link::aggressors;
+pub use link::{Judged, accuse};
 
 use serde::{Deserialize, Serialize};
 

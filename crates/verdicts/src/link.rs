@@ -8,7 +8,7 @@
 //! - *link-bound*: the job itself has most of the bytes. The cost is its time under the link.
 //! - *victim*: others have most of them by the lower bound of what they have, and the operation takes [`SLOWER`] times as long as its
 //!   bytes would at the speed of its hosts' ports. The cost is what it takes longer.
-//! - *aggressor*: another job is a victim of this one ([`aggressors`]).
+//! - *aggressor*: another job is a victim of this one ([`accuse`]).
 //!
 //! Which of several full links on one way holds it up most can't be seen: the fullest one is named.
 //! On fabrics with adaptive routing shares are bounds, and the verdicts become rare.
@@ -229,28 +229,48 @@ fn verdict(kind: Kind, cost: f64, held: &Held<'_>) -> Verdict {
     }
 }
 
-/// Verdicts on the jobs that others are victims of: given the verdicts of all jobs, by job.
-#[must_use]
-pub fn aggressors(all: &[(String, Vec<Verdict>)]) -> Vec<(String, Verdict)> {
-    let victims = all.iter().flat_map(|(job, verdicts)| verdicts.iter().map(move |verdict| (job, verdict)));
-    let of = |(job, victim): (&String, &Verdict)| {
-        let culprit = victim.other_job.clone().filter(|_| victim.kind == Kind::Victim)?;
-        let cost = victim
-            .cost
-            .map_or_else(String::new, |cost| format!(" and costs it {} of its time", percent(cost)));
-        let verdict = Verdict {
-            kind: Kind::Aggressor,
-            subject: victim.subject.clone(),
-            observation: format!("Its bytes fill {}, which holds up {job}{cost}.", victim.subject),
-            remedy: "Nothing is wrong with the job itself. Where this repeats, give it nodes of its own leaf switches, or run the two at \
-                     different times."
-                .to_owned(),
-            confidence: victim.confidence,
-            cost: None,
-            other_job: Some(job.clone()),
-            facts: victim.facts.clone(),
-        };
-        Some((culprit, verdict))
-    };
-    victims.filter_map(of).collect()
+/// A job with what is said of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judged {
+    /// Its key: what [`Contribution::job`] has.
+    pub key: String,
+    /// For people.
+    pub name: String,
+    /// What is said of it.
+    pub verdicts: Vec<Verdict>,
+}
+
+/// Adds to the jobs that others are victims of that they are.
+pub fn accuse(all: &mut [Judged]) {
+    let mut found: Vec<(String, Verdict)> = Vec::new();
+    for job in all.iter() {
+        for victim in job.verdicts.iter().filter(|one| one.kind == Kind::Victim) {
+            let Some(culprit) = victim.other_job.clone() else { continue };
+            let cost = victim
+                .cost
+                .map_or_else(String::new, |cost| format!(" and costs it {} of its time", percent(cost)));
+            let verdict = Verdict {
+                kind: Kind::Aggressor,
+                subject: victim.subject.clone(),
+                observation: format!("Its bytes fill {}, which holds up {}{cost}.", victim.subject, job.name),
+                remedy: "Nothing is wrong with the job itself. Where this repeats, give it nodes of its own leaf switches, or run the \
+                         two at different times."
+                    .to_owned(),
+                confidence: victim.confidence,
+                cost: None,
+                other_job: Some(job.key.clone()),
+                facts: victim.facts.clone(),
+            };
+            found.push((culprit, verdict));
+        }
+    }
+    for (culprit, verdict) in found {
+        if let Some(job) = all.iter_mut().find(|job| job.key == culprit) {
+            job.verdicts.retain(|one| one.kind != Kind::NothingFound);
+            // Of several that it holds up at one link the first stands for all.
+            if !job.verdicts.iter().any(|one| one.kind == Kind::Aggressor && one.subject == verdict.subject) {
+                job.verdicts.push(verdict);
+            }
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! `job list`: one line for each job, the newest first.
 
 use super::summary::Summary;
+use super::verdict_name;
 use crate::Server;
 use crate::text::{ABSENT, Table, age, bytes, clean, columns, middle_cut};
 use std::io::Write;
@@ -18,7 +19,8 @@ Examples:
   throughline job list --json | jq -r 'select(.mpi_time_share > 0.5) | .job_key'
 
 STATE is `running`; `ended`; `lost`: ended, and a rank never reached MPI_Finalize; `silent`: no node
-reports on it any more, or its nodes went away before its end was observed. MPI is the share of the
+reports on it any more, or its nodes went away before its end was observed. VERDICT is what slows it
+down most (`job show` explains it): empty where nothing was found, `-` before it is judged. MPI is the share of the
 ranks' time inside MPI. SENT is what the program handed over for sending. The last column has the
 scheduler's name of the job where there is one, and the command.";
 
@@ -136,8 +138,19 @@ fn text(jobs: &[Summary], width: usize) -> String {
 }
 
 fn wide(jobs: &[Summary], width: usize) -> String {
-    let headings =
-        ["JOB", "USER", "<NODES", "<RANKS", "STARTED", "<LASTED", "STATE", "<MPI", "<SENT", "NAME: COMMAND"];
+    let headings = [
+        "JOB",
+        "USER",
+        "<NODES",
+        "<RANKS",
+        "STARTED",
+        "<LASTED",
+        "STATE",
+        "VERDICT",
+        "<MPI",
+        "<SENT",
+        "NAME: COMMAND",
+    ];
     let mut table = Table::new(&headings);
     for job in jobs {
         let title = job.title().unwrap_or_else(|| ABSENT.to_owned());
@@ -151,7 +164,7 @@ fn wide(jobs: &[Summary], width: usize) -> String {
 }
 
 fn narrow(jobs: &[Summary], width: usize) -> String {
-    let mut table = Table::new(&["JOB", "<NODES", "<RANKS", "<LASTED", "STATE", "<MPI", "<SENT"]);
+    let mut table = Table::new(&["JOB", "<NODES", "<RANKS", "<LASTED", "STATE", "VERDICT", "<MPI", "<SENT"]);
     for job in jobs {
         let mut row = vec![key(job)];
         row.extend(numbers(job));
@@ -187,6 +200,15 @@ pub fn whole_second(time: &str) -> String {
     time.split_once('.').map_or_else(|| time.to_owned(), |(second, _)| format!("{second}Z"))
 }
 
+/// What is wrong; nothing where nothing was found.
+fn verdict(job: &Summary) -> String {
+    match job.verdict.as_deref() {
+        Some("nothing_found") => String::new(),
+        Some(kind) => verdict_name(kind),
+        None => ABSENT.to_owned(),
+    }
+}
+
 fn numbers(job: &Summary) -> Vec<String> {
     let ranks = match job.world_size {
         Some(size) if size > job.ranks => format!("{} of {size}", job.ranks),
@@ -197,6 +219,7 @@ fn numbers(job: &Summary) -> Vec<String> {
         ranks,
         job.duration_seconds.map_or(ABSENT.to_owned(), age),
         job.state.to_string(),
+        verdict(job),
         job.mpi_time_share.map_or(ABSENT.to_owned(), |share| format!("{:.0} %", share * 100.0)),
         job.bytes.map_or(ABSENT.to_owned(), bytes),
     ]

@@ -1,4 +1,4 @@
-//! `job show`: one job on one page: who, where, its ranks, operations, regions and links, and what is worth knowing.
+//! `job show`: one job on one page: what slows it down, who, where, its ranks, operations, regions and links, and what is worth knowing.
 
 mod findings;
 mod identity;
@@ -8,6 +8,7 @@ pub(super) mod open_calls;
 mod operations;
 mod ranks;
 mod regions;
+mod verdicts;
 
 use super::name::find;
 use super::summary::Summary;
@@ -21,6 +22,7 @@ use throughline_api::jobs::{
     Traffic,
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
+use throughline_api::verdicts::JobVerdict;
 use throughline_daemon::Failure;
 
 /// Shown below the options.
@@ -29,6 +31,8 @@ Examples:
   throughline job show last                the newest job
   throughline job show 4711                by the scheduler's id
   throughline job show last --json | jq '.operations[0]'
+
+The first lines say what slows it down and what to do; docs/VERDICTS.md has all that may stand there.
 
 TIME is time inside the operation, summed over ranks; SHARE is its part of all time inside MPI; SENT
 is what the program handed over for sending, whatever the algorithm really sends; PENDING is the time
@@ -74,6 +78,8 @@ pub struct Report {
     /// Its busiest links in its last ten minutes, with its own part and the others'.
     link_shares: Vec<JobLink>,
     findings: Vec<String>,
+    /// What slows it down, the most important first.
+    verdicts: Vec<JobVerdict>,
 }
 
 /// Prints the page.
@@ -118,13 +124,15 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         traffic: traffic.traffic,
         links,
         findings: Vec::new(),
+        verdicts: detail.verdicts,
     };
     report.findings = findings::of(&report);
     Ok(report)
 }
 
 fn text(report: &Report, width: usize) -> String {
-    let mut text = identity::text(&report.summary, &report.identity, width);
+    let mut text = verdicts::text(&report.verdicts, width) + "\n";
+    text.push_str(&identity::text(&report.summary, &report.identity, width));
     if !report.open_calls.is_empty() {
         text.push_str("\nIn calls that have not returned\n");
         text.push_str(&open_calls::text(&report.open_calls, width));

@@ -57,6 +57,8 @@ pub struct Summary {
     pub observed_seconds: Option<f64>,
     /// The first divided by the second.
     pub mpi_time_share: Option<f64>,
+    /// The most important thing that is said of it: `link_bound`, `nothing_found` and so on.
+    pub verdict: Option<String>,
     /// When a node last reported on it, RFC 3339.
     #[serde(skip)]
     pub reported: Option<String>,
@@ -116,6 +118,7 @@ impl From<Job> for Summary {
             account: job.account,
             queue: job.queue,
             state: job.state,
+            verdict: job.verdict,
         }
     }
 }

@@ -119,6 +119,8 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/traffic", get(jobs::traffic))
         .route("/jobs/{job}/link-peaks", get(jobs::link_peaks))
         .route("/jobs/{job}/link-shares", get(jobs::link_shares))
+        .route("/jobs/{job}/verdicts", get(jobs::verdicts))
+        .route("/jobs/{job}/report", get(jobs::report))
         .route("/jobs/{job}/broadcast", get(jobs::broadcast))
         .route("/jobs/{job}/pairs", get(jobs::pairs))
         .route("/jobs/{job}/trace", get(jobs::traced_ranks))

@@ -9,7 +9,7 @@ use throughline_shares::network::{Routes, Stage};
 use throughline_verdicts::evidence::{
     Contribution, Ideal, Link, LinkWindow, Operation, OperationWaiting, Rank, Waiting,
 };
-use throughline_verdicts::{Evidence, Kind, Verdict};
+use throughline_verdicts::{Evidence, Judged, Kind, Verdict, accuse};
 
 /// Length of a window, seconds.
 const WINDOW: f64 = 10.0;
@@ -348,11 +348,12 @@ pub fn of_scene(scene: &Scene) -> Vec<(Case, Vec<Verdict>)> {
     let shares = estimate(&scene.fabric, &scene.flows, &scene.counted);
     let mut cases: Vec<Case> = jobs(scene).into_iter().map(|job| case(scene, &shares, job)).collect();
     expect_aggressors(scene, &mut cases);
-    let said =
-        cases.iter().map(|case| (case.evidence.job.clone(), throughline_verdicts::judge(&case.evidence)));
-    let mut said: Vec<(String, Vec<Verdict>)> = said.collect();
-    for (job, verdict) in throughline_verdicts::aggressors(&said) {
-        said.iter_mut().filter(|(other, _)| *other == job).for_each(|(_, all)| all.push(verdict.clone()));
-    }
-    cases.into_iter().zip(said.into_iter().map(|(_, said)| said)).collect()
+    let judged = |case: &Case| Judged {
+        key: case.evidence.job.clone(),
+        name: format!("job {}", case.evidence.job),
+        verdicts: throughline_verdicts::judge(&case.evidence),
+    };
+    let mut said: Vec<Judged> = cases.iter().map(judged).collect();
+    accuse(&mut said);
+    cases.into_iter().zip(said.into_iter().map(|one| one.verdicts)).collect()
 }

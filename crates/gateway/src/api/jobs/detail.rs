@@ -15,7 +15,7 @@ use throughline_query::job_parts;
 use throughline_query::jobs::{self, Cell, Rank, Totals};
 use throughline_query::open_calls::{self, OpenCall};
 use throughline_query::time::now;
-use throughline_query::traffic;
+use throughline_query::{traffic, verdicts};
 
 /// `GET /jobs/{job}`.
 pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
@@ -35,7 +35,8 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             libraries.dedup();
             let open_calls = open_calls::grouped(&open_calls::of_jobs(client, &[id]).await?);
             let (hosts, operations) = (hosts(&ranks), operations(&cells));
-            Ok(JobDetail { job, libraries, hosts, endings, matrices, operations, open_calls })
+            let verdicts = verdicts::of_job(client, id, false).await?;
+            Ok(JobDetail { job, libraries, hosts, endings, matrices, operations, open_calls, verdicts })
         })
         .await?;
     answer::json(&response, &request.headers)

@@ -8,6 +8,7 @@ mod names;
 mod parts;
 mod trace;
 mod traffic;
+mod verdicts;
 
 pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
@@ -17,3 +18,4 @@ pub use names::name;
 pub use parts::{link_peaks, regions, traffic};
 pub use trace::{pairs, ranks as traced_ranks, rates, records};
 pub use traffic::{matrix, operations, span, step_seconds};
+pub use verdicts::{report, verdicts};

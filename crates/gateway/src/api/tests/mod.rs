@@ -16,6 +16,7 @@ mod schema;
 mod seed;
 mod states;
 mod trace;
+mod verdicts;
 
 use super::*;
 use axum::body::{Body, to_bytes};

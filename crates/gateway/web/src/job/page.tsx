@@ -1,4 +1,4 @@
-// One job: who and where, its operations, who sends to whom, and all of it over time beside the links of its hosts.
+// One job: what slows it down, who and where, its operations, who sends to whom, and all of it over time beside the links of its hosts.
 import { type Job, type JobDetail, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import type { Preferences } from '../shell/preferences.ts'
@@ -11,6 +11,7 @@ import { BusiestLinks } from './busiest.tsx'
 import { MatrixView } from './matrix.tsx'
 import { OpenCallsView } from './open.tsx'
 import { Timeline } from './timeline.tsx'
+import { VerdictsView } from './verdicts.tsx'
 
 /** Hosts that are written out; the rest stand in the matrix folded by node. */
 const HOSTS_SHOWN = 32
@@ -62,6 +63,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
           Show on the fabric map
         </a>
       </div>
+      <VerdictsView data={data} />
       <dl class="facts">
         {facts.map(([name, value]) =>
           value === null || value === undefined || value === '' ? null : (

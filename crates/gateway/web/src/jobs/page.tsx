@@ -100,6 +100,7 @@ const COLUMNS: readonly [title: string, sort: Sort | null, numeric: boolean][] =
   ['Name', 'name', false],
   ['User', 'user', false],
   ['State', null, false],
+  ['Verdict', null, false],
   ['Started', 'start', true],
   ['Runs for', 'duration', true],
   ['Ended', 'end', true],

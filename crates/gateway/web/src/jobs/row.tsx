@@ -2,6 +2,7 @@
 // they come near it: laying out and painting a hundred rows costs more than all the rest of a response.
 import { Component, createRef } from 'preact'
 import type { Job } from '../api/client.ts'
+import { verdictName } from '../job/verdicts.tsx'
 import { State } from '../shell/state.tsx'
 import { bytes, duration, jobName, moment, percent } from '../text.ts'
 import { fabricPath, jobPath } from '../url.ts'
@@ -58,6 +59,7 @@ export class JobRow extends Component<Props> {
         <td>
           <State state={job.state} />
         </td>
+        <td>{job.verdict === null ? '–' : job.verdict === 'nothing_found' ? '' : verdictName(job.verdict)}</td>
         <td class="n">{moment(job.start_ms)}</td>
         <td class="n">
           <span class="ticking">{duration(job.duration_seconds)}</span>

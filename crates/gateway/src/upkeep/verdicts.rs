@@ -1,0 +1,129 @@
+//! Verdicts on jobs, beside the rest of upkeep: each minute on those that run, and once on those that have ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context;
+use throughline_daemon::SelfMetrics;
+use throughline_query::evidence::{self, OfJob};
+use throughline_query::jobs::{self, Job};
+use throughline_query::link_shares::{JobLabel, Source, job_name};
+use throughline_sample::catalogue::{COMMIT_FAILURES, JUDGED_JOBS, ROUND_SECONDS, SAID_VERDICTS, SOURCE_UP};
+use throughline_store::{Database, Error, JobToJudge, Judgement, jobs_to_judge, write_judgements};
+use throughline_verdicts::{Judged, Kind, accuse, judge, report};
+use tokio::time::Instant;
+use tokio_postgres::Client;
+
+/// The part of the process in metrics.
+const SOURCE: &str = "verdicts";
+
+/// How often it is looked which jobs are due.
+const INTERVAL: Duration = Duration::from_secs(10);
+
+/// Jobs of one round: more wait for the next one.
+const JOBS_MAX: i64 = 1000;
+
+/// Longest time for one statement: a job of which something takes longer is left out this time.
+const STATEMENT_LIMIT: &str = "SET statement_timeout = '10s'";
+
+/// Longest time for a round.
+const ROUND_LIMIT: Duration = Duration::from_secs(300);
+
+/// After a failure.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
+pub async fn run(database: &Database, metrics: &SelfMetrics) {
+    metrics.add(SOURCE, &JUDGED_JOBS, 0);
+    metrics.add(SOURCE, &COMMIT_FAILURES, 0);
+    let mut is_failing = false;
+    loop {
+        if let Err(error) = hold(database, metrics, &mut is_failing).await {
+            metrics.add(SOURCE, &COMMIT_FAILURES, 1);
+            metrics.set(SOURCE, &SOURCE_UP, 0.0);
+            if !is_failing {
+                tracing::warn!(error = format!("{error:#}"), "verdicts on jobs: trying again");
+            }
+            is_failing = true;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// Judges on one connection, until something fails.
+async fn hold(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool) -> anyhow::Result<()> {
+    let mut client = database.connect().await?;
+    client.batch_execute(STATEMENT_LIMIT).await.context("setting how long a statement may take")?;
+    loop {
+        let begun = Instant::now();
+        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics))
+            .await
+            .context("no answer in 300 s")??;
+        if *is_failing {
+            tracing::info!("verdicts on jobs go on");
+        }
+        *is_failing = false;
+        metrics.set(SOURCE, &SOURCE_UP, 1.0);
+        tokio::time::sleep_until(begun + INTERVAL).await;
+    }
+}
+
+/// Judges the jobs that are due.
+pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let due = jobs_to_judge(client, JOBS_MAX).await?;
+    if due.is_empty() {
+        return Ok(());
+    }
+    let source = Source::read(client).await?;
+    let (mut said, mut of_jobs) = (Vec::new(), Vec::new());
+    for job in due {
+        match one(client, job, &source).await {
+            Ok(Some((judged, of_job))) => {
+                said.push(judged);
+                of_jobs.push((job, of_job));
+            }
+            Ok(None) => {}
+            Err(error) if client.is_closed() => return Err(error.into()),
+            Err(error) => {
+                metrics.add(SOURCE, &COMMIT_FAILURES, 1);
+                tracing::debug!(job = job.id, error = %error, "no verdict on a job");
+            }
+        }
+    }
+    accuse(&mut said);
+    let judgement = |((job, of_job), judged): ((JobToJudge, OfJob), Judged)| {
+        let report = job.is_final.then(|| report::text(&of_job.heading, &of_job.evidence, &judged.verdicts));
+        Judgement { job, verdicts: judged.verdicts, report }
+    };
+    let judgements: Vec<Judgement> = of_jobs.into_iter().zip(said).map(judgement).collect();
+    write_judgements(client, &judgements).await?;
+    count(metrics, &judgements, begun);
+    Ok(())
+}
+
+/// One job with what is said of it; `None` where it is gone.
+async fn one(client: &Client, job: JobToJudge, source: &Source) -> Result<Option<(Judged, OfJob)>, Error> {
+    let Some(job) = jobs::by_id(client, job.id).await? else { return Ok(None) };
+    let of_job = evidence::of_job(client, &job, source).await?;
+    let verdicts = judge(&of_job.evidence);
+    let Job { key, user, name, native_id, .. } = job;
+    let name = job_name(&JobLabel { key: key.clone(), user, name, native_id });
+    Ok(Some((Judged { key, name, verdicts }, of_job)))
+}
+
+#[allow(clippy::cast_precision_loss)] // jobs
+fn count(metrics: &SelfMetrics, judgements: &[Judgement], begun: Instant) {
+    metrics.add(SOURCE, &JUDGED_JOBS, judgements.len() as u64);
+    metrics.set(SOURCE, &ROUND_SECONDS, begun.elapsed().as_secs_f64());
+    let mut by: BTreeMap<Kind, usize> = Kind::ALL.into_iter().map(|kind| (kind, 0)).collect();
+    let running = judgements.iter().filter(|one| !one.job.is_final);
+    for kind in running.flat_map(|one| one.verdicts.iter().map(|verdict| verdict.kind)) {
+        *by.entry(kind).or_default() += 1;
+    }
+    for (kind, jobs) in by {
+        metrics.set(kind.name(), &SAID_VERDICTS, jobs as f64);
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    tracing::debug!(jobs = judgements.len(), seconds, "verdicts on jobs");
+}

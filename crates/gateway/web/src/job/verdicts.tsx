@@ -1,0 +1,69 @@
+// What slows a job down and what to do: the first thing on its page.
+import type { JobDetail } from '../api/client.ts'
+import { percent } from '../text.ts'
+import { jobPath } from '../url.ts'
+
+type Verdict = JobDetail['verdicts'][number]
+
+const NAMES: Partial<Record<Verdict['kind'], string>> = {
+  link_bound: 'link-bound',
+  latency_bound: 'latency-bound',
+  one_directional_ring: 'one-directional ring',
+}
+
+/** `slow_rank` as `slow rank`. */
+export const verdictName = (kind: Verdict['kind']): string => NAMES[kind] ?? kind.replaceAll('_', ' ')
+
+export function VerdictsView({ data }: { data: JobDetail }) {
+  if (data.verdicts.length === 0) return <p class="dim">Not judged yet: jobs are judged within 20 s of their start, and each minute.</p>
+  return (
+    <section aria-label="Verdicts" data-testid="verdicts">
+      {data.verdicts.map((verdict) => (
+        <VerdictView key={`${verdict.kind} ${verdict.subject}`} verdict={verdict} />
+      ))}
+    </section>
+  )
+}
+
+function VerdictView({ verdict }: { verdict: Verdict }) {
+  const isNothing = verdict.kind === 'nothing_found'
+  return (
+    <article class={`verdict ${isNothing ? 'nothing' : verdict.kind}`}>
+      <p>
+        {!isNothing && (
+          <>
+            <strong>{verdictName(verdict.kind)}</strong> <span class="kind">{verdict.confidence}</span>{' '}
+          </>
+        )}
+        {verdict.observation}
+        {verdict.other_job !== null && (
+          <>
+            {' '}
+            <a href={jobPath(verdict.other_job)}>the other job</a>
+          </>
+        )}
+      </p>
+      <p class="remedy">
+        <span class="dim">What to do:</span> {verdict.remedy}
+      </p>
+      <details>
+        <summary>Evidence</summary>
+        <ul>
+          {verdict.facts.map((fact) => (
+            <li key={fact.name}>
+              {fact.name}: {figure(fact.value, fact.unit)}
+              {fact.threshold !== null && <span class="dim"> (from {figure(fact.threshold, fact.unit)} on)</span>}
+            </li>
+          ))}
+        </ul>
+      </details>
+    </article>
+  )
+}
+
+/** A figure with its unit: shares in per cent. */
+export function figure(value: number, unit: Verdict['facts'][number]['unit']): string {
+  if (unit === 'share') return percent(value)
+  const digits = value !== 0 && Math.abs(value) < 10 ? value.toPrecision(2) : Math.round(value).toLocaleString('en')
+  return unit === '1' ? digits : `${digits} ${unit}`
+}

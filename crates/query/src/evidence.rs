@@ -1,0 +1,207 @@
+//! What is known of a job, as verdicts need it. What a query has no rows for stays absent.
+
+mod earlier;
+mod gpus;
+mod links;
+mod places;
+
+use crate::jobs::{self, Job};
+use crate::link_shares::Source;
+use crate::time::now;
+use crate::{open_calls, traffic, whole};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use throughline_store::Error;
+use throughline_verdicts::evidence::{Evidence, OpenCall, Operation, Rank, Region, Traffic};
+use tokio_postgres::Client;
+
+/// Of a job that runs links are judged over this time: what was full an hour ago is no matter now.
+const RECENT_MS: i64 = 600_000;
+
+/// Shares of links of the last window of a job are of a window that ends later.
+const WINDOW_MS: i64 = 10_000;
+
+/// Pairs of ranks that are read of a job's traffic; a job with more is not arranged anew.
+const PAIRS_MAX: i64 = 200_000;
+
+/// A job and what is known of it.
+#[derive(Clone, Debug, Default)]
+pub struct OfJob {
+    /// Which job it is: `Job 4711 of alice (./a.out 12)`.
+    pub heading: String,
+    /// What verdicts need.
+    pub evidence: Evidence,
+}
+
+/// What is known of a job.
+///
+/// # Errors
+/// The database's.
+pub async fn of_job(client: &Client, job: &Job, source: &Source) -> Result<OfJob, Error> {
+    let (id, at) = (job.id, now(client).await?);
+    let start = job.start.unwrap_or(job.first_seen);
+    let end = job.end.unwrap_or(at).max(start);
+    let mut evidence = Evidence {
+        job: job.native_id.clone().unwrap_or_else(|| job.key.clone()),
+        is_running: job.end.is_none(),
+        seconds: milliseconds_as_seconds(end - start),
+        world_size: job.world_size.and_then(|size| u32::try_from(size).ok()).unwrap_or_default(),
+        ranks: ranks(client, id).await?,
+        operations: operations(client, id).await?,
+        regions: regions(client, id).await?,
+        open_calls: calls(client, id).await?,
+        ..Evidence::default()
+    };
+    let from = if evidence.is_running { (end - RECENT_MS).max(start) } else { start };
+    let places = places::of_job(client, id).await?;
+    places.put_into(&mut evidence.ranks);
+    let links = links::of_job(client, id, &places, (from, end + WINDOW_MS), source).await?;
+    // Operations are of the whole time, and what their bytes take of a part of it.
+    let whole_time = evidence.seconds / milliseconds_as_seconds(end - from).max(1.0);
+    evidence.ideals = links.ideals(&evidence.ranks, &places, whole_time);
+    evidence.links = links.links;
+    evidence.traffic = pairs(client, id, &evidence.ranks, &places).await?;
+    evidence.gpu_links = gpus::links(client, id, from, end).await?;
+    evidence.before = earlier::run(client, job).await?;
+    Ok(OfJob { heading: heading(job), evidence })
+}
+
+fn heading(job: &Job) -> String {
+    let name = job.native_id.as_deref().unwrap_or(&job.key);
+    let user = job.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
+    let command = job.command.as_ref().map_or_else(String::new, |command| {
+        let cut: String = command.chars().take(60).collect();
+        format!(" ({}{})", cut.trim(), if cut.len() < command.len() { "…" } else { "" })
+    });
+    format!("Job {name}{user}{command}")
+}
+
+#[allow(clippy::cast_precision_loss)] // milliseconds
+fn milliseconds_as_seconds(milliseconds: i64) -> f64 {
+    milliseconds as f64 / 1e3
+}
+
+async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
+    let totals: HashMap<i32, jobs::Totals> = jobs::rank_totals(client, id).await?.into_iter().collect();
+    let rank = |one: jobs::Rank| {
+        let totals = totals.get(&one.rank).copied().unwrap_or_default();
+        let observed = totals.observed_seconds.unwrap_or_default().max(0.0);
+        Some(Rank {
+            rank: u32::try_from(one.rank).ok()?,
+            host: one.host,
+            has_ended: one.end.is_some(),
+            ending: one.ending,
+            observed_seconds: observed,
+            // Several threads may be inside at a time.
+            mpi_seconds: totals.mpi_seconds.min(observed),
+            cpus: one.cpus.as_deref().map(numbers).unwrap_or_default(),
+            ..Rank::default()
+        })
+    };
+    Ok(jobs::ranks(client, id).await?.into_iter().filter_map(rank).collect())
+}
+
+/// `0-3,8` as numbers; at most a thousand of them.
+fn numbers(list: &str) -> Vec<u32> {
+    let part = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
+    };
+    list.split(',').filter_map(part).flatten().take(1024).collect()
+}
+
+async fn operations(client: &Client, id: i32) -> Result<Vec<Operation>, Error> {
+    let mut all: Vec<Operation> = Vec::new();
+    // By operation and size class, algorithms one after the other.
+    for cell in jobs::cells(client, id).await? {
+        let (class, calls, bytes) =
+            (whole(Some(cell.size_class_bytes)), whole(Some(cell.calls)), whole(Some(cell.bytes)));
+        match all.last_mut().filter(|last| last.operation == cell.operation && last.size_class_bytes == class)
+        {
+            Some(last) => {
+                last.calls += calls;
+                last.bytes = last.bytes.saturating_add(bytes);
+                last.seconds += cell.elapsed_seconds;
+            }
+            None => all.push(Operation {
+                operation: cell.operation,
+                size_class_bytes: class,
+                calls,
+                bytes,
+                seconds: cell.elapsed_seconds,
+            }),
+        }
+    }
+    Ok(all)
+}
+
+async fn regions(client: &Client, id: i32) -> Result<Vec<Region>, Error> {
+    let sql = "SELECT rank, region, greatest(own_seconds - coalesce(mpi_seconds, 0), 0)::float8 FROM mpi_region_totals
+               WHERE job_id = $1 AND own_seconds IS NOT NULL ORDER BY region, rank";
+    let rows = client.query(sql, &[&id]).await.map_err(Error::sql("summing the regions of ranks"))?;
+    let region = |row: &tokio_postgres::Row| {
+        Some(Region {
+            rank: u32::try_from(row.get::<_, i32>(0)).ok()?,
+            region: row.get(1),
+            compute_seconds: row.get(2),
+        })
+    };
+    Ok(rows.iter().filter_map(region).collect())
+}
+
+async fn calls(client: &Client, id: i32) -> Result<Vec<OpenCall>, Error> {
+    let call = |call: open_calls::OpenCall| {
+        Some(OpenCall {
+            rank: u32::try_from(call.rank).ok()?,
+            operation: call.operation,
+            comm: call.comm,
+            comm_size: call.comm_size.and_then(|size| u32::try_from(size).ok()),
+            peer: call.peer.and_then(|peer| u32::try_from(peer).ok()),
+            seconds: call.seconds,
+            has_ended: call.is_of_ended_rank,
+        })
+    };
+    Ok(open_calls::of_jobs(client, &[id]).await?.into_iter().filter_map(call).collect())
+}
+
+/// Who sends how much to whom, as the library sends it where that is known.
+async fn pairs(
+    client: &Client,
+    id: i32,
+    ranks: &[Rank],
+    places: &places::Places,
+) -> Result<Option<Traffic>, Error> {
+    // Ranks are numbered from 0 without gaps, or some are not known.
+    if ranks.iter().zip(0..).any(|(rank, number)| rank.rank != number) {
+        return Ok(None);
+    }
+    let names: BTreeSet<&str> = ranks.iter().map(|rank| rank.host.as_str()).collect();
+    let numbers: BTreeMap<&str, u32> = names.into_iter().zip(0..).collect();
+    let kinds = traffic::kinds(client, id).await?;
+    let Some(kind) = kinds.iter().find(|kind| *kind == "wire").or(kinds.first()) else { return Ok(None) };
+    let found = traffic::pairs_behind(client, id, kind, None, PAIRS_MAX).await?;
+    if found.from.is_empty() || i64::try_from(found.from.len()).is_ok_and(|pairs| pairs >= PAIRS_MAX) {
+        return Ok(None);
+    }
+    let number = |rank: i32| u32::try_from(rank).unwrap_or(u32::MAX);
+    #[allow(clippy::cast_precision_loss)] // below 2^53
+    let pairs = found
+        .from
+        .iter()
+        .zip(&found.to)
+        .zip(&found.bytes)
+        .map(|((from, to), bytes)| (number(*from), number(*to), *bytes as f64))
+        .collect();
+    let hosts = ranks.iter().map(|rank| numbers[rank.host.as_str()]).collect();
+    Ok(Some(Traffic { pairs, hosts, leaves: places.leaves(&numbers) }))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lists_of_cpus_are_numbers() {
+        assert_eq!(super::numbers("0-3,8"), [0, 1, 2, 3, 8]);
+        assert_eq!(super::numbers("5"), [5]);
+        assert_eq!(super::numbers("x,4-"), [0_u32; 0]);
+        assert_eq!(super::numbers("0-4000000000").len(), 1024);
+    }
+}

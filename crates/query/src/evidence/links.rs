@@ -1,0 +1,238 @@
+//! The links on a job's way: whose bytes are on those that were full, what the job's own bytes need at its hosts' ports, and links
+//! that are slower than their peers.
+
+use super::places::Places;
+use crate::link_shares::{self, JobLabel, JobPort, PortPlace, ShareRow, Source, Who};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use throughline_store::Error;
+use throughline_store::layout::{SHARE_WINDOW, moment};
+use throughline_verdicts::evidence::{Contribution, Ideal, Link, LinkWindow, Rank};
+use tokio_postgres::Client;
+
+/// Links that are looked at, the most utilised first.
+const LINKS_MAX: i64 = 64;
+
+/// From this part of its speed on, at its peak, a link's windows are read.
+const BUSY: f64 = 0.5;
+
+/// Windows with their contributors that are read of all links.
+const ROWS_MAX: i64 = 100_000;
+
+/// From so many errors on it is asked in how many packets.
+const ERRORS: i64 = 100;
+
+/// Bytes and links of a job.
+#[derive(Debug, Default)]
+pub(super) struct Links {
+    pub links: Vec<Link>,
+    /// Bytes on ports of its hosts, by port and operation.
+    own: Vec<(i32, String, i64)>,
+}
+
+#[allow(clippy::cast_precision_loss)] // below 2^53
+fn number(value: i64) -> f64 {
+    value as f64
+}
+
+/// # Errors
+/// The database's.
+pub(super) async fn of_job(
+    client: &Client,
+    job: i32,
+    places: &Places,
+    range: (i64, i64),
+    source: &Source,
+) -> Result<Links, Error> {
+    let (_, ports) = link_shares::of_job(client, job, range.0, range.1, LINKS_MAX, source).await?;
+    if ports.is_empty() {
+        return Ok(Links::default());
+    }
+    let own = link_shares::operations_on(client, job, &places.all(), range, source).await?;
+    let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
+    let names = names(client, &ids).await?;
+    let busy: Vec<i32> = ports.iter().filter(|port| is_busy(port)).map(|port| port.port).collect();
+    let rows = if busy.is_empty() {
+        Vec::new()
+    } else {
+        link_shares::windows_of(client, job, &busy, range, source, ROWS_MAX).await?
+    };
+    let jobs: HashSet<i32> = rows.iter().filter_map(|row| row.who.job).collect();
+    let labels = link_shares::job_labels(client, &jobs.into_iter().collect::<Vec<_>>()).await?;
+    let facts = facts(client, &ids, range).await?;
+    let mut windows = windows(job, &rows, &labels);
+    let link = |port: &JobPort| {
+        let facts = facts.get(&port.port);
+        Link {
+            name: names.get(&port.port).cloned().unwrap_or_default(),
+            bytes_per_second: number(port.bytes_per_second),
+            peers_bytes_per_second: facts.and_then(|facts| facts.peers).map(number),
+            errors: facts.and_then(|facts| facts.errors).map(i64::unsigned_abs),
+            packets: facts.and_then(|facts| facts.packets).map(i64::unsigned_abs),
+            windows: windows.remove(&port.port).unwrap_or_else(|| vec![one_window(port)]),
+        }
+    };
+    Ok(Links { links: ports.iter().map(link).collect(), own })
+}
+
+fn is_busy(port: &JobPort) -> bool {
+    let most = number(port.bytes_per_second) * SHARE_WINDOW.as_secs_f64();
+    port.peak.is_some_and(|peak| number(peak) >= BUSY * most)
+}
+
+/// Of a link that was never full the sums of all windows are enough.
+#[allow(clippy::cast_precision_loss)] // windows
+fn one_window(port: &JobPort) -> LinkWindow {
+    LinkWindow {
+        from_ms: 0,
+        seconds: port.counted_windows as f64 * SHARE_WINDOW.as_secs_f64(),
+        counted: port.counted.map_or(0.0, number),
+        wait_ratio: None,
+        own: vec![Contribution {
+            name: String::new(),
+            job: None,
+            bytes: number(port.own.bytes),
+            low: number(port.own.low),
+            high: number(port.own.high),
+        }],
+        others: Vec::new(),
+    }
+}
+
+/// By port, of the windows in which it was read.
+fn windows(job: i32, rows: &[ShareRow], labels: &HashMap<i32, JobLabel>) -> HashMap<i32, Vec<LinkWindow>> {
+    let mut all: HashMap<i32, BTreeMap<i64, LinkWindow>> = HashMap::new();
+    for row in rows {
+        let window = all.entry(row.port).or_default().entry(row.to).or_default();
+        if row.who.contributor == "rest" {
+            #[allow(clippy::cast_precision_loss)] // windows
+            let seconds = row.windows as f64 * SHARE_WINDOW.as_secs_f64();
+            window.seconds = seconds;
+            #[allow(clippy::cast_possible_truncation)] // minutes
+            let length = (seconds * 1e3) as i64;
+            window.from_ms = row.to - length;
+            window.counted = row.counted.map_or(0.0, number);
+        }
+        let contribution = contribution(job, row, labels);
+        if row.who.job == Some(job) {
+            window.own.push(contribution);
+        } else if !matches!(row.who.contributor.as_str(), "rest" | "other") {
+            window.others.push(contribution);
+        }
+    }
+    let is_read = |window: &LinkWindow| window.seconds > 0.0 && window.counted > 0.0;
+    all.into_iter().map(|(port, windows)| (port, windows.into_values().filter(is_read).collect())).collect()
+}
+
+fn contribution(job: i32, row: &ShareRow, labels: &HashMap<i32, JobLabel>) -> Contribution {
+    let label = row.who.job.and_then(|job| labels.get(&job));
+    let is_own = row.who.job == Some(job);
+    let name = match &row.who {
+        Who { operation: Some(operation), .. } if is_own => operation.clone(),
+        who => link_shares::label(who, label),
+    };
+    let other = label.filter(|_| !is_own).map(|label| label.key.clone());
+    Contribution {
+        name,
+        job: other,
+        bytes: number(row.part.bytes),
+        low: number(row.part.low),
+        high: number(row.part.high.max(row.part.bytes)),
+    }
+}
+
+/// `leaf1[5] → spine1[1]`.
+async fn names(client: &Client, ids: &[i32]) -> Result<HashMap<i32, String>, Error> {
+    let mut places = link_shares::places(client, ids).await?;
+    let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
+    places.extend(link_shares::places(client, &remote).await?);
+    let name = |id: &i32| {
+        let place = places.get(id)?;
+        let to = place.remote.and_then(|remote| places.get(&remote)).map(PortPlace::label);
+        Some((*id, to.map_or_else(|| place.label(), |to| format!("{} → {to}", place.label()))))
+    };
+    Ok(ids.iter().filter_map(name).collect())
+}
+
+/// What is known of a direction beside its shares.
+#[derive(Clone, Copy, Debug, Default)]
+struct Facts {
+    /// Speed of the middle one of the same switch's links to the same kind of node, where there are three or more.
+    peers: Option<i64>,
+    /// Counted where data arrives.
+    errors: Option<i64>,
+    packets: Option<i64>,
+}
+
+async fn facts(client: &Client, ids: &[i32], (from, to): (i64, i64)) -> Result<HashMap<i32, Facts>, Error> {
+    let sql = format!(
+        "WITH own AS (
+             SELECT b.port_id, k.ib_node_id, b.remote_port_id, n.type AS remote_type, b.rate_bytes_per_second AS speed
+             FROM ib_port b JOIN ib_port_key k ON k.id = b.port_id
+             JOIN ib_port_key r ON r.id = b.remote_port_id
+             LEFT JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL
+             WHERE b.port_id = ANY($1) AND b.valid_to IS NULL
+         ), peers AS (
+             SELECT o.port_id, percentile_disc(0.5) WITHIN GROUP (ORDER BY b.rate_bytes_per_second) AS speed, count(*) AS links
+             FROM own o JOIN ib_port_key k ON k.ib_node_id = o.ib_node_id
+             JOIN ib_port b ON b.port_id = k.id AND b.valid_to IS NULL AND b.rate_bytes_per_second > 0
+             JOIN ib_port_key r ON r.id = b.remote_port_id
+             JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL AND n.type = o.remote_type
+             GROUP BY o.port_id
+         )
+         SELECT o.port_id, CASE WHEN p.links >= 3 THEN p.speed END,
+                (SELECT sum(m.errors)::bigint FROM ib_port_minutes m
+                 WHERE m.port_id = o.remote_port_id AND m.time >= {} AND m.time < {}), o.remote_port_id
+         FROM own o LEFT JOIN peers p ON p.port_id = o.port_id",
+        moment(from),
+        moment(to)
+    );
+    let rows = client.query(&sql, &[&ids]).await.map_err(Error::sql("reading speeds and errors of links"))?;
+    let mut all = HashMap::new();
+    for row in &rows {
+        let mut facts = Facts { peers: row.get(1), errors: row.get(2), packets: None };
+        if facts.errors.is_some_and(|errors| errors >= ERRORS) {
+            facts.packets = packets(client, row.get(3), (from, to)).await?;
+        }
+        all.insert(row.get(0), facts);
+    }
+    Ok(all)
+}
+
+/// Packets that a port received, as far as readings are retained.
+async fn packets(client: &Client, port: i32, (from, to): (i64, i64)) -> Result<Option<i64>, Error> {
+    let sql = format!(
+        "SELECT sum(packets)::bigint FROM (
+             SELECT max(receive_packets) - min(receive_packets) AS packets FROM ib_port_counters
+             WHERE port_id = $1 AND time >= {} AND time < {} GROUP BY epoch) e",
+        moment(from),
+        moment(to)
+    );
+    let row = client.query_one(&sql, &[&port]).await.map_err(Error::sql("counting a link's packets"))?;
+    Ok(row.get(0))
+}
+
+impl Links {
+    /// Seconds that operations' bytes need at their hosts' ports, summed over ranks; by so many times the range.
+    pub fn ideals(&self, ranks: &[Rank], places: &Places, times: f64) -> Vec<Ideal> {
+        let directions = places.directions();
+        let mut hosts: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
+        for (port, operation, bytes) in &self.own {
+            let Some((host, is_sent)) = directions.get(port) else { continue };
+            let (sent, received) = hosts.entry((operation, host)).or_default();
+            *if *is_sent { sent } else { received } += number(*bytes);
+        }
+        let mut by: BTreeMap<&str, f64> = BTreeMap::new();
+        for ((operation, host), (sent, received)) in hosts {
+            let speed = places.speed(host);
+            if speed > 0.0 {
+                // Ranks of a host share its ports, and are in the operation at the same time.
+                #[allow(clippy::cast_precision_loss)] // ranks
+                let there = ranks.iter().filter(|rank| rank.host == host).count() as f64;
+                *by.entry(operation).or_default() += sent.max(received) / speed * there * times;
+            }
+        }
+        by.into_iter()
+            .map(|(operation, seconds)| Ideal { operation: operation.to_owned(), seconds })
+            .collect()
+    }
+}

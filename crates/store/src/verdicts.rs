@@ -1,0 +1,99 @@
+//! Which jobs are to be judged, and what was said of them.
+
+use std::time::Duration;
+
+use throughline_verdicts::Verdict;
+use tokio_postgres::Client;
+
+use crate::Error;
+
+/// A job is judged for the last time so long after its end: by then shares of links and the last reports are there.
+const SETTLED: Duration = Duration::from_secs(45);
+
+/// Jobs that ended before are not judged: after an upgrade there may be years of them.
+const OLDEST: Duration = Duration::from_secs(86_400);
+
+/// A job that is to be judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobToJudge {
+    /// Its number in the tables.
+    pub id: i32,
+    /// It has ended: this is the last time.
+    pub is_final: bool,
+}
+
+/// What is said of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judgement {
+    /// The job.
+    pub job: JobToJudge,
+    /// The most important one first.
+    pub verdicts: Vec<Verdict>,
+    /// For a job that has ended.
+    pub report: Option<String>,
+}
+
+const TO_JUDGE: &str = "
+    SELECT j.id, j.end_time IS NOT NULL FROM job j LEFT JOIN job_judgement d ON d.job_id = j.id
+    WHERE (j.end_time IS NULL AND (d.judged_at IS NULL OR d.judged_at < date_trunc('minute', now())))
+       OR (j.end_time BETWEEN now() - make_interval(secs => $1) AND now() - make_interval(secs => $2)
+           AND d.is_final IS NOT TRUE)
+    ORDER BY d.judged_at NULLS FIRST, j.id LIMIT $3";
+
+/// Jobs that run and were not judged in this minute, and those that have ended and were not judged since; at most `limit`. All
+/// that run are judged at one time, so that one that holds another up is known together with it.
+///
+/// # Errors
+/// The database's.
+pub async fn jobs_to_judge(client: &Client, limit: i64) -> Result<Vec<JobToJudge>, Error> {
+    let (oldest, settled) = (OLDEST.as_secs_f64(), SETTLED.as_secs_f64());
+    let rows = client.query(TO_JUDGE, &[&oldest, &settled, &limit]).await;
+    let rows = rows.map_err(Error::sql("looking for jobs to be judged"))?;
+    Ok(rows.iter().map(|row| JobToJudge { id: row.get(0), is_final: row.get(1) }).collect())
+}
+
+const JUDGED: &str = "
+    INSERT INTO job_judgement (job_id, judged_at, is_final, report)
+    SELECT * FROM unnest($1::integer[], array_fill(now(), ARRAY[cardinality($1)]), $2::boolean[], $3::text[])
+    ON CONFLICT (job_id) DO UPDATE SET judged_at = excluded.judged_at, is_final = excluded.is_final, report = excluded.report";
+
+const SAID: &str = "
+    INSERT INTO job_verdict (job_id, kind, subject, first_at, last_at, place, observation, remedy, confidence, cost, other_job, facts)
+    SELECT $1, v.kind, v.subject, now(), now(), v.place, v.observation, v.remedy, v.confidence, v.cost, v.other_job, v.facts
+    FROM jsonb_to_recordset($2::jsonb) AS v (kind text, subject text, place smallint, observation text, remedy text,
+         confidence text, cost float8, other_job text, facts jsonb)
+    ON CONFLICT (job_id, kind, subject) DO UPDATE SET last_at = excluded.last_at, place = excluded.place,
+        observation = excluded.observation, remedy = excluded.remedy, confidence = excluded.confidence, cost = excluded.cost,
+        other_job = excluded.other_job, facts = excluded.facts";
+
+/// Writes what is said of jobs, in one transaction: all have one time.
+///
+/// # Errors
+/// The database's.
+pub async fn write_judgements(client: &mut Client, judgements: &[Judgement]) -> Result<(), Error> {
+    let what = "writing what is said of jobs";
+    let transaction = client.transaction().await.map_err(Error::sql(what))?;
+    let jobs: Vec<i32> = judgements.iter().map(|one| one.job.id).collect();
+    let finals: Vec<bool> = judgements.iter().map(|one| one.job.is_final).collect();
+    let reports: Vec<Option<&str>> = judgements.iter().map(|one| one.report.as_deref()).collect();
+    transaction.execute(JUDGED, &[&jobs, &finals, &reports]).await.map_err(Error::sql(what))?;
+    let said = transaction.prepare(SAID).await.map_err(Error::sql(what))?;
+    for one in judgements.iter().filter(|one| !one.verdicts.is_empty()) {
+        transaction.execute(&said, &[&one.job.id, &rows(&one.verdicts)]).await.map_err(Error::sql(what))?;
+    }
+    transaction.commit().await.map_err(Error::sql(what))
+}
+
+/// Verdicts as the rows' columns; one of each kind and subject.
+fn rows(verdicts: &[Verdict]) -> serde_json::Value {
+    let mut rows: Vec<serde_json::Value> = Vec::new();
+    let mut known = std::collections::HashSet::new();
+    for one in verdicts.iter().filter(|one| known.insert((one.kind, one.subject.as_str()))) {
+        rows.push(serde_json::json!({
+            "kind": one.kind.name(), "subject": one.subject, "place": rows.len(), "observation": one.observation,
+            "remedy": one.remedy, "confidence": one.confidence.name(), "cost": one.cost, "other_job": one.other_job,
+            "facts": one.facts,
+        }));
+    }
+    serde_json::Value::Array(rows)
+}
