@@ -4,7 +4,9 @@
 
 mod job_state;
 pub mod jobs;
+pub mod lanes;
 pub mod link_shares;
+pub mod operation_steps;
 pub mod status;
 pub mod trace;
 pub mod verdicts;

@@ -6,10 +6,11 @@
 //! * [`time`]: moments, steps of a range, and the database's clock.
 //! * [`jobs`], [`job_names`], [`job_parts`], [`traffic`]: jobs, what a name means, their ranks, and their MPI traffic.
 //! * [`broadcast`]: what each rank got in broadcasts.
+//! * [`operation_steps`]: what a rank did, step by step.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
-//! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these.
+//! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these. [`clocks`]: how well their times are aligned.
 //! * [`events`], [`search`], [`rejected_records`]: events, names, and records that were rejected.
 //! * [`recent`]: what was stored in the last seconds.
 //! * [`status`]: what arrives, for operators.
@@ -20,6 +21,7 @@
 //! It must not know HTTP, nor decide how results are shown.
 
 pub mod broadcast;
+pub mod clocks;
 pub mod events;
 pub mod evidence;
 pub mod fabric;
@@ -36,6 +38,7 @@ pub mod load;
 pub mod multicast;
 pub mod nodes;
 pub mod open_calls;
+pub mod operation_steps;
 mod pool;
 pub mod rates;
 pub mod recent;

@@ -1,4 +1,4 @@
-//! Rates of NVLinks and of hosts' ports over a grid of steps.
+//! Rates of NVLinks, of GPUs' PCIe links and of hosts' ports over a grid of steps.
 //!
 //! Counters are cumulative: of each thing the last row in each step is enough, and is found by one step of the primary
 //! key, however often the thing was read.
@@ -21,6 +21,50 @@ pub enum Counted {
     Nvlinks,
     /// A port of a host's own adapter: one element.
     Port,
+    /// The PCIe link of a GPU: one element. Its speed is not known.
+    GpuPcie,
+}
+
+/// Where it stands.
+struct Place {
+    readings: &'static str,
+    /// Rows of a minute.
+    minutes: Option<&'static str>,
+    id: &'static str,
+    /// Sent, received, speed.
+    columns: &'static str,
+    /// Several may read the same thing, each with counters of its own.
+    has_sources: bool,
+}
+
+impl Counted {
+    /// The kind whose rollups have it.
+    fn kind(self) -> Option<Kind> {
+        match self {
+            Self::Nvlinks => Some(Kind::Nvlinks),
+            Self::Port => Some(Kind::HostPorts),
+            Self::GpuPcie => None,
+        }
+    }
+
+    fn place(self) -> Place {
+        let (id, columns) = match self {
+            Self::Nvlinks => ("gpu_id", "c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second"),
+            Self::Port => (
+                "host_port_id",
+                "c.port_data_transmitted_bytes, c.port_data_received_bytes, c.rate_bytes_per_second",
+            ),
+            Self::GpuPcie => ("gpu_id", "c.transmit_bytes, c.receive_bytes, NULL::bigint"),
+        };
+        let kind = self.kind();
+        Place {
+            readings: kind.map_or("gpu_pcie_counters", Kind::readings),
+            minutes: kind.map(Kind::table),
+            id,
+            columns,
+            has_sources: self != Self::Port,
+        }
+    }
 }
 
 /// Rates of one element, for each step of the grid.
@@ -61,11 +105,10 @@ enum Rows {
 /// # Errors
 /// The database's.
 pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) -> Result<ByElement, Error> {
-    let kind = match counted {
-        Counted::Nvlinks => Kind::Nvlinks,
-        Counted::Port => Kind::HostPorts,
+    let of_minutes = match counted.kind() {
+        Some(kind) => steps_of_minutes(client, kind, grid, false).await?,
+        None => 0,
     };
-    let of_minutes = steps_of_minutes(client, kind, grid, false).await?;
     let mut samples: Vec<(i32, Sample)> = Vec::new();
     let parts = [(Rows::Minutes, 0, of_minutes), (Rows::Readings, of_minutes, grid.steps)];
     for (rows, first, end) in parts.into_iter().filter(|(_, first, end)| first < end) {
@@ -86,26 +129,25 @@ pub async fn rates(client: &Client, counted: Counted, ids: &[i32], grid: &Grid) 
 }
 
 fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
-    let (kind, columns) = match counted {
-        Counted::Nvlinks => (Kind::Nvlinks, "c.transmit_bytes, c.receive_bytes, c.speed_bytes_per_second"),
-        Counted::Port => (
-            Kind::HostPorts,
-            "c.port_data_transmitted_bytes, c.port_data_received_bytes, c.rate_bytes_per_second",
-        ),
-    };
+    let Place { readings, minutes, id, columns, has_sources } = counted.place();
     // A minute is named by its beginning, and the reading at its end belongs to it.
     let (table, time, order, least, most, silence) = match rows {
-        Rows::Readings => (kind.readings(), "c.time", "c.time DESC", ">", "<=", SILENCE_SECONDS),
-        Rows::Minutes => {
-            (kind.table(), "c.last_time", "c.time DESC, c.epoch DESC", ">=", "<", SILENCE_SECONDS + 60.0)
-        }
+        Rows::Readings => (readings, "c.time", "c.time DESC", ">", "<=", SILENCE_SECONDS),
+        Rows::Minutes => (
+            minutes.unwrap_or(readings),
+            "c.last_time",
+            "c.time DESC, c.epoch DESC",
+            ">=",
+            "<",
+            SILENCE_SECONDS + 60.0,
+        ),
     };
     let (from, to) = (moment(grid.from), moment(grid.to()));
     #[allow(clippy::cast_possible_truncation)] // a constant
     let oldest = moment(grid.from - (silence * 1e3) as i64);
-    let (source, of_source) = match counted {
+    let (source, of_source) = match has_sources {
         // Counters of two readers are never one series.
-        Counted::Nvlinks => (
+        true => (
             format!(
                 "CROSS JOIN LATERAL (
                      SELECT source FROM (
@@ -115,7 +157,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
             ),
             "AND c.source = s.source",
         ),
-        Counted::Port => (String::new(), ""),
+        false => (String::new(), ""),
     };
     let step = format!("INTERVAL '{} milliseconds'", grid.step);
     format!(
@@ -129,7 +171,6 @@ fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
                AND c.time {most} {from} + (b.step + 1) * {step}
              ORDER BY {order} LIMIT 1) c
          ORDER BY k.id, b.step",
-        id = kind.id(),
         last = grid.steps.saturating_sub(1),
     )
 }
@@ -138,7 +179,7 @@ fn query(counted: Counted, grid: &Grid, rows: Rows) -> String {
 fn sample(row: &Row, counted: Counted, first: i32) -> Sample {
     let values = |place: usize| match counted {
         Counted::Nvlinks => row.get::<_, Option<Vec<Option<i64>>>>(place).unwrap_or_default(),
-        Counted::Port => vec![row.get::<_, Option<i64>>(place)],
+        Counted::Port | Counted::GpuPcie => vec![row.get::<_, Option<i64>>(place)],
     };
     Sample {
         step: row.get::<_, i32>(1) + first,

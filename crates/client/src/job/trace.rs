@@ -1,17 +1,25 @@
-//! `throughline job trace`: the traced calls and messages of a job as a file for Chrome's and Perfetto's viewers.
+//! `throughline job trace`: a job on one time axis, as a file for Chrome's and Perfetto's viewers: its calls and messages, or its operations
+//! step by step where it was not traced, and under them what its nodes and links counted and what happened.
 //!
 //! Page by page from the server to the file: a trace of any length takes the same memory. Clocks of the ranks are lined up here, from what their comparisons with rank 0 said.
 
 mod align;
+mod bins;
+mod calls;
 mod chrome;
+mod clocks;
+mod events;
 mod export;
+mod lanes;
 mod output;
+mod progress;
 mod read;
 mod summary;
 
 use super::name::find;
 use crate::Server;
 use anyhow::Context;
+use export::Known;
 use output::Output;
 use std::io::Write;
 use std::path::PathBuf;
@@ -20,20 +28,31 @@ use throughline_daemon::Failure;
 
 /// Shown below the options.
 const HELP: &str = "\
-A job is traced if it was asked to: run it with `throughline-exec --trace`, or with THROUGHLINE_TRACE=1
-in the environment of all ranks. Open the file at https://ui.perfetto.dev or in chrome://tracing:
-one process a rank, one thread a thread, arrows from sends to receives.
+Open the file at https://ui.perfetto.dev or in chrome://tracing. On one time axis it has
+  ranks     of a job run with `throughline-exec --trace` (or THROUGHLINE_TRACE=1 in the environment of all
+            ranks) each call, one process a rank, one thread a thread, arrows from sends to receives; of
+            any other job the share of time inside each operation and its bytes, in steps of 0.1 s
+  nodes     NVLinks and PCIe of the job's GPUs, ports of its adapters
+  links     the busiest links on its way through the fabric: used, this job's part, how long data waits
+  events    of the job, its nodes and the fabric
+  open      calls that have not returned, or in which ranks were killed
+Names say how well each is aligned. A counter that was not read stays as it was, and a slice `no value` says so.
 
 Examples:
   throughline job trace slurm:42.0 -o trace.json
-  throughline job trace slurm:42.0 -o trace.json --from 10 --until 12.5 --ranks 0-3,8
+  throughline job trace slurm:42.0 -o trace.json --from 10 --to 12.5 --ranks 0-3,8
+  throughline job trace slurm:42.0 -o trace.json --last 60 --lanes ranks,links
   throughline job trace slurm:42.0 -o - | gzip > trace.json.gz
 
-Times are on rank 0's clock, seconds from the first record. Where a clock stepped, the stretch in which
-it did is marked and times in it are not to be relied on; records that were lost are marked as well.
+Times are on rank 0's clock, seconds from the first record, or of a job that was not traced from its start.
+Where a clock stepped, the stretch in which it did is marked and times in it are not to be relied on; records
+that were lost are marked as well.
 
-Exit status: 0 done, 64 wrong usage or the file is there already, 69 no server or no trace of this
-job, 77 no permission, 1 any other failure.";
+Exit status: 0 done, 64 wrong usage or the file is there already, 69 no server, or nothing of this job,
+77 no permission, 1 any other failure.";
+
+/// A file of 1 GB: browsers read no more.
+const MOST_EVENTS: u64 = 5_000_000;
 
 /// What to write, and where.
 #[derive(clap::Args, Clone, Debug)]
@@ -52,17 +71,48 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub from: Option<i64>,
     /// Leave out what began after, in seconds from the first record
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "to", visible_alias = "until", value_name = "SECONDS", value_parser = seconds)]
     pub until: Option<i64>,
+    /// Only the last seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "from")]
+    pub last: Option<i64>,
     /// Only these ranks, for instance 0-3,8
     #[arg(long, value_name = "LIST", value_parser = ranks)]
     pub ranks: Option<Ranks>,
+    /// Only these: ranks, nodes, links, events, open
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub lanes: Vec<LaneKind>,
+    /// Most events of ranks in the file, of which each rank has its share
+    #[arg(long, value_name = "EVENTS", default_value_t = MOST_EVENTS)]
+    pub most: u64,
     /// Leave the clocks as they are
     #[arg(long)]
     pub raw_clocks: bool,
     /// Print the summary as one JSON document
     #[arg(long)]
     pub json: bool,
+}
+
+/// What stands in a file.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LaneKind {
+    /// Calls of ranks, or their operations step by step.
+    Ranks,
+    /// Counters of nodes.
+    Nodes,
+    /// Links on the job's way.
+    Links,
+    /// What happened.
+    Events,
+    /// Calls that have not returned.
+    Open,
+}
+
+impl Options {
+    /// Whether the file is to have it; all of it unless chosen.
+    pub fn has(&self, kind: LaneKind) -> bool {
+        self.lanes.is_empty() || self.lanes.contains(&kind)
+    }
 }
 
 /// Ranks in ranges, both ends included.
@@ -99,15 +149,21 @@ fn seconds(text: &str) -> Result<i64, String> {
 pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let output = Output::new(&options.output, options.force)?;
     let job = find(server, &options.job)?;
-    let mut ranks = read::all_of(server, &job)?;
-    let all = server.get(&["jobs", &job, "ranks"], &[])?;
+    let mut traced = read::all_of(server, &job)?;
+    let is_traced = !traced.is_empty();
     if let Some(wanted) = &options.ranks {
-        ranks.retain(|rank| wanted.has(rank.rank));
+        traced.retain(|rank| wanted.has(rank.rank));
     }
-    if ranks.is_empty() {
-        return Err(no_trace(&job).into());
+    let known = Known {
+        detail: server.get(&["jobs", &job], &[])?,
+        all: server.get(&["jobs", &job, "ranks"], &[])?,
+        traced,
+    };
+    let wanted = |rank: &i32| options.ranks.as_ref().is_none_or(|wanted| wanted.has(*rank));
+    if (is_traced && known.traced.is_empty()) || !known.all.ranks.rank.iter().any(wanted) {
+        return Err(nothing(&job).into());
     }
-    let summary = export::export(server, &job, (ranks, &all), options, output)?;
+    let summary = export::export(server, known, options, output)?;
     let text = if options.json { format!("{}\n", serde_json::to_string(&summary)?) } else { summary.text() };
     // With `-o -` standard output is the trace's.
     let written = if options.output.as_os_str() == "-" {
@@ -119,11 +175,9 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn no_trace(key: &str) -> Failure {
+fn nothing(key: &str) -> Failure {
     Failure::unavailable(format!(
-        "no trace of job {}: it was not run with `throughline-exec --trace`, the agents of its nodes allow none \
-         (mpi.trace), these ranks have none, or it is older than the retention of mpi_trace",
-        key
+        "nothing to write of job {key}: these ranks are none of its, have no records, or are older than the retention"
     ))
 }
 

@@ -9,6 +9,7 @@ use axum::response::Response;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use throughline_api::lanes::Lane;
 use throughline_query::fabric_hosts;
 use throughline_query::jobs::ranks;
 use throughline_query::nodes::{self, Host};
@@ -24,7 +25,7 @@ const NUMBERS_MAX: usize = 1_000_000;
 
 /// What is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fold {
+pub enum Fold {
     Link,
     Gpu,
     Host,
@@ -42,8 +43,9 @@ struct LinkRates {
     links: Vec<LinkResponse>,
 }
 
+/// A link, or a sum of links, over time.
 #[derive(Serialize)]
-struct LinkResponse {
+pub struct LinkResponse {
     kind: &'static str,
     host: String,
     name: String,
@@ -56,6 +58,36 @@ struct LinkResponse {
     out: Vec<Option<f64>>,
     #[serde(rename = "in")]
     received: Vec<Option<f64>>,
+}
+
+impl LinkResponse {
+    /// The host that has it.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Of an NVLink the index of its GPU.
+    pub fn gpu(&self) -> Option<i32> {
+        self.gpu
+    }
+
+    /// Of a port DEVICE/PORT.
+    pub fn port(&self) -> Option<String> {
+        Some(format!("{}/{}", self.device.as_ref()?, self.port?))
+    }
+
+    /// As a lane of a job's time axis.
+    pub fn into_lane(self) -> Lane {
+        let name = if self.gpu.is_some() { format!("{} NVLink", self.name) } else { self.name };
+        Lane {
+            kind: self.kind.to_owned(),
+            name,
+            instance: self.host,
+            link: None,
+            bytes_per_second: self.bytes_per_second,
+            series: jobs::both(self.out, self.received),
+        }
+    }
 }
 
 /// What a series stands for: the place of the host, the kind, and what is not summed over.
@@ -166,7 +198,11 @@ async fn of_fabric(
     Ok((links.collect(), fold))
 }
 
-async fn of_hosts(
+/// NVLinks and ports of hosts in the steps of a grid.
+///
+/// # Errors
+/// Too many readings or numbers; the database's.
+pub async fn of_hosts(
     client: &Client,
     hosts: &[Host],
     grid: &Grid,

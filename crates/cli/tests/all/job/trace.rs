@@ -15,6 +15,13 @@ const MESSAGES: u64 = 32;
 
 /// `mpirun` of a program of the bridge's tests on 4 ranks, traced.
 fn traced(stack: &Stack, name: &str) -> Command {
+    let mut launch = launched(stack, name, &["--trace"]);
+    launch.env("THROUGHLINE_TRACE_DIR", stack.folder.path());
+    launch
+}
+
+/// The same with these options of throughline-exec.
+fn launched(stack: &Stack, name: &str, options: &[&str]) -> Command {
     let folder = stack.folder.path();
     let source = crates().join(format!("mpit-bridge/tests/programs/{name}.c"));
     let program_file = folder.join(name);
@@ -26,9 +33,8 @@ fn traced(stack: &Stack, name: &str) -> Command {
     launch.args(["--oversubscribe", "--bind-to", "none", "-np", "4"]);
     launch.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
     launch.env("OMPI_MCA_plm", "isolated").env("OMPI_MCA_btl", "self,vader");
-    launch.arg(program("throughline-mpit-bridge", "throughline-exec")).arg("--trace").arg(&program_file);
+    launch.arg(program("throughline-mpit-bridge", "throughline-exec")).args(options).arg(&program_file);
     launch.env("THROUGHLINE_SOCKET", folder.join("mpi.sock")).env("THROUGHLINE_LIB_DIR", objects);
-    launch.env("THROUGHLINE_TRACE_DIR", folder);
     launch
 }
 
@@ -106,6 +112,48 @@ fn whole(stack: &Stack, rounds: u64, file: &str) -> Value {
     }
 }
 
+/// A job that was not traced has its operations as counters, all of its calls in them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_not_traced_has_operations_over_time() {
+    const ROUNDS: u64 = 20;
+    let stack = Stack::start().await;
+    let path = stack.folder.path().join("steps.json");
+    let file = path.to_str().unwrap();
+    done(launched(&stack, "busy", &[]).args([ROUNDS.to_string(), "50000".to_owned()]));
+    let begin = Instant::now();
+    let summary = loop {
+        let output = stack.job(&["trace", "last", "-o", file, "--force", "--json"]);
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+        if summary["calls"] == 4 * (3 * ROUNDS + 2) {
+            break summary;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{summary} {}", String::from_utf8_lossy(&output.stderr));
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert_eq!((&summary["is_traced"], &summary["step_seconds"]), (&false.into(), &0.1.into()));
+    let counters = perfetto::counters(&path);
+    let processes: BTreeSet<&str> = counters.iter().map(|one| one["process"].as_str().unwrap()).collect();
+    let ranks = [0, 1, 2, 3].map(|rank| format!("rank {rank} on n1, in steps of 0.1 s"));
+    assert!(processes.iter().eq(ranks.iter()), "{processes:?}");
+    let of = |name: &str| counters.iter().filter(|one| one["name"] == name).collect::<Vec<_>>();
+    for name in ["allreduce share of time", "send bytes/s", "barrier share of time"] {
+        let own = of(name);
+        assert_eq!(own.len(), 4, "{name}: {counters:?}");
+        // Nothing is inside for longer than there is time, and all of it ends.
+        assert!(own.iter().all(|one| one["largest"].as_f64().unwrap() > 0.0 && one["least"] == 0), "{own:?}");
+    }
+    assert!(
+        of("allreduce share of time").iter().all(|one| one["largest"].as_f64().unwrap() <= 1.0),
+        "{counters:?}"
+    );
+    // The last part of it, without the ranks.
+    let none =
+        stack.job(&["trace", "last", "-o", "-", "--last", "0.5", "--lanes", "nodes,links,events,open"]);
+    let none: Value = serde_json::from_slice(&none.stdout).unwrap();
+    assert!(none["traceEvents"].as_array().unwrap().iter().all(|event| event["ph"] != "C"), "{none}");
+    assert_eq!(stack.job(&["trace", "last", "-o", "-", "--lanes", "all"]).status.code(), Some(64));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_lines_up_and_its_arrows_join_sends_with_receives() {
     let stack = Stack::start().await;
@@ -142,7 +190,7 @@ async fn a_trace_lines_up_and_its_arrows_join_sends_with_receives() {
 
     // The file is not overwritten unasked; parts of it; standard output.
     assert_eq!(stack.job(&["trace", "last", "-o", file]).status.code(), Some(64));
-    let part = stack.job(&["trace", "last", "-o", "-", "--ranks", "0-1", "--until", "0.5"]);
+    let part = stack.job(&["trace", "last", "-o", "-", "--ranks", "0-1", "--to", "0.5", "--lanes", "ranks"]);
     let part: Value = serde_json::from_slice(&part.stdout).unwrap();
     let events = part["traceEvents"].as_array().unwrap();
     assert!(events.iter().all(|event| event["pid"].as_u64().unwrap() <= 2), "two ranks");

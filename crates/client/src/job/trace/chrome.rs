@@ -92,6 +92,48 @@ impl<W: Write> Writer<W> {
         self.event(&event)
     }
 
+    /// How many events were written.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// A value from a time on, until the next one of the same name and unit, which viewers show behind each other. They leave out what
+    /// is before zero.
+    pub fn counter(&mut self, process: u32, name: &str, unit: &str, time: i64, value: f64) -> io::Result<()> {
+        self.event(&json!({
+            "ph": "C", "name": name, "pid": process, "tid": 0, "ts": microseconds(time.max(0)), "args": { unit: value },
+        }))
+    }
+
+    /// Something that lasted and is no call.
+    pub fn span(
+        &mut self,
+        track: Track,
+        name: &str,
+        start: i64,
+        length: i64,
+        arguments: Map<String, Value>,
+    ) -> io::Result<()> {
+        self.event(&json!({
+            "ph": "X", "cat": "throughline", "name": name, "pid": track.process, "tid": track.thread,
+            "ts": microseconds(start), "dur": microseconds(length.max(1)), "args": arguments,
+        }))
+    }
+
+    /// A moment in a thread.
+    pub fn instant(
+        &mut self,
+        track: Track,
+        name: &str,
+        time: i64,
+        arguments: Map<String, Value>,
+    ) -> io::Result<()> {
+        self.event(&json!({
+            "ph": "i", "s": "t", "cat": "throughline", "name": name, "pid": track.process, "tid": track.thread,
+            "ts": microseconds(time), "args": arguments,
+        }))
+    }
+
     /// A moment that concerns a whole process.
     pub fn moment(
         &mut self,

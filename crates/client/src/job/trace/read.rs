@@ -26,6 +26,8 @@ pub struct TracedRank {
     pub ending: Option<String>,
     /// Earliest beginning by its own clock, nanoseconds.
     pub first: i64,
+    /// Latest beginning.
+    pub last: i64,
     /// UTC as its node had it, less its own clock, nanoseconds; to the microsecond. The smallest observed.
     pub utc_offset: i64,
     /// The largest observed: UTC is adjusted while a program runs.
@@ -76,6 +78,7 @@ pub fn ranks(server: &Server, key: &str) -> Result<Vec<TracedRank>, Failure> {
         lost: rank.lost,
         ending: rank.ending,
         first: rank.first_ns,
+        last: rank.last_ns,
         utc_offset: rank.utc_offset_ns,
         utc_offset_max: rank.utc_offset_max_ns,
         points: points(rank.comparisons),
@@ -93,7 +96,9 @@ pub fn all_of(server: &Server, key: &str) -> Result<Vec<TracedRank>, Failure> {
     loop {
         let ranks = ranks(server, key)?;
         let is_whole = !ranks.is_empty() && ranks.iter().all(|rank| rank.ending.is_some());
-        if is_whole || begin.elapsed() >= ARRIVAL || !has_been_running(server, key)? {
+        // Most jobs are not traced.
+        let patience = if ranks.is_empty() { ARRIVAL / 3 } else { ARRIVAL };
+        if is_whole || begin.elapsed() >= patience || !has_been_running(server, key)? {
             return Ok(ranks);
         }
         std::thread::sleep(AGAIN);

@@ -13,6 +13,18 @@ pub struct Summary {
     pub start: String,
     /// From there to the end of the last record.
     pub seconds: f64,
+    /// Whether calls were traced; else operations are shares of steps.
+    pub is_traced: bool,
+    /// Length of these steps.
+    pub step_seconds: Option<f64>,
+    /// Events in the file.
+    pub events: u64,
+    /// Ranks that have more than fits.
+    pub cut_off: Vec<i32>,
+    /// What stands beside the ranks, and how well it is aligned.
+    pub lanes: Vec<LaneSummary>,
+    /// What was not written because there was too much of it, for people.
+    pub left_out: Vec<String>,
     /// Calls.
     pub calls: u64,
     /// Beginnings of arrows: messages sent.
@@ -27,6 +39,17 @@ pub struct Summary {
     pub ranks: Vec<RankSummary>,
     /// Ranks of which calls were counted and nothing is in the trace.
     pub untraced: Vec<Untraced>,
+}
+
+/// Lanes of one node, or of one subnet.
+#[derive(Clone, Debug, Serialize)]
+pub struct LaneSummary {
+    /// As the file names them.
+    pub name: String,
+    /// How many.
+    pub lanes: usize,
+    /// Length of a step of theirs.
+    pub step_seconds: f64,
 }
 
 /// A rank without a record.
@@ -81,16 +104,23 @@ pub struct StepSummary {
 impl Summary {
     /// For people.
     pub fn text(&self) -> String {
-        let mut text = format!(
-            "{}: {:.3} s from {}, {} ranks, {} calls, {} messages sent, {} received\n",
-            self.job,
-            self.seconds,
-            self.start,
-            self.ranks.len(),
-            self.calls,
-            self.sent,
-            self.received
-        );
+        let mut text = match self.step_seconds {
+            None => format!(
+                "{}: {:.3} s from {}, {} ranks, {} calls, {} messages sent, {} received\n",
+                self.job,
+                self.seconds,
+                self.start,
+                self.ranks.len(),
+                self.calls,
+                self.sent,
+                self.received
+            ),
+            Some(step) => format!(
+                "{}: {:.3} s from {}. It was not traced (throughline-exec --trace): operations are shares of time in steps of {step} s, \
+                 of {} calls\n",
+                self.job, self.seconds, self.start, self.calls
+            ),
+        };
         if self.unnumbered > 0 {
             text.push_str(&format!(
                 "{} messages have no arrow: their number is not known\n",
@@ -99,6 +129,13 @@ impl Summary {
         }
         if self.lost > 0 {
             text.push_str(&format!("{} records were lost on their way; the file says where\n", self.lost));
+        }
+        if !self.cut_off.is_empty() {
+            let ranks: Vec<String> = self.cut_off.iter().map(i32::to_string).collect();
+            text.push_str(&format!(
+                "the file is full before the end of ranks {}: give --ranks, --from and --to, or a larger --most\n",
+                ranks.join(", ")
+            ));
         }
         for rank in &self.untraced {
             text.push_str(&format!(
@@ -111,6 +148,15 @@ impl Summary {
         }
         for rank in self.ranks.iter().filter(|rank| rank.clock != "rank 0 itself") {
             text.push_str(&rank.text());
+        }
+        for lane in &self.lanes {
+            text.push_str(&format!(
+                "{}: {} lanes in steps of {} s\n",
+                lane.name, lane.lanes, lane.step_seconds
+            ));
+        }
+        for what in &self.left_out {
+            text.push_str(&format!("left out: {what}\n"));
         }
         text
     }

@@ -16,6 +16,7 @@ mod trees;
 pub use group::{group, groups};
 pub use link::link;
 pub use link_names::{guid_with_port, link_name};
+pub use load::share;
 pub use overlay::job;
 pub use shares::{end_name, labels, shares};
 

@@ -109,6 +109,7 @@ fn of_port(
     })
 }
 
-fn end(place: &PortPlace) -> LinkEnd {
+/// The end of a link as answers name it.
+pub fn end(place: &PortPlace) -> LinkEnd {
     LinkEnd { guid: place.guid.clone(), name: place.name.clone(), host: place.host.clone(), port: place.port }
 }

@@ -2,9 +2,11 @@
 
 mod broadcast;
 mod detail;
+mod lanes;
 mod link_shares;
 mod list;
 mod names;
+mod operation_steps;
 mod parts;
 mod trace;
 mod traffic;
@@ -12,9 +14,11 @@ mod verdicts;
 
 pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
+pub use lanes::{both, lanes, link_lanes};
 pub use link_shares::link_shares;
 pub use list::{Live, find, jobs};
 pub use names::name;
+pub use operation_steps::operation_steps;
 pub use parts::{link_peaks, regions, traffic};
 pub use trace::{pairs, ranks as traced_ranks, rates, records};
 pub use traffic::{matrix, operations, span, step_seconds};

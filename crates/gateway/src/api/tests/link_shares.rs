@@ -10,7 +10,7 @@ const FULL: u64 = SPEED * 10;
 
 /// Windows that end 10 and 20 s after the start: leaf 1 sends half of the speed to the spine. 62 % is an alltoall of job 1,
 /// 36 % a host without an agent, half a percent another host, and the rest nobody's. In the second window job 2 has a part.
-async fn seeded() -> (Database, Router) {
+pub async fn seeded() -> (Database, Router) {
     let database = seed::fabric().await;
     let run = |number, user: &'static str| {
         seed::run(&Run { number, user, start: 0, end: None, hosts: vec!["n2", "n10"] })

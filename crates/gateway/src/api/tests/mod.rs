@@ -7,6 +7,7 @@ mod fabric;
 mod groups;
 mod job_parts;
 mod jobs;
+mod lanes;
 mod link_shares;
 mod link_shares_scale;
 mod links;

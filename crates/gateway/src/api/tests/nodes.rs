@@ -8,7 +8,7 @@ use throughline_sample::wire::*;
 
 /// `n2` with two GPUs: two links between them, one to a switch, one to a GPU of `n10`, one that is down. From START on
 /// GPU a's link i sends (i + 1) kB/s, is read each 5 s, and its port sends 1 MB/s.
-async fn seeded() -> (Database, Router) {
+pub async fn seeded() -> (Database, Router) {
     let database = seed::fabric().await;
     let gpu = |uuid: &str, index| GpuInfo {
         uuid: uuid.into(),

@@ -1,0 +1,54 @@
+//! How well times of what is read are aligned: errors of clocks, and distances of readings, by who reads.
+
+use throughline_api::lanes::{LaneClock, LaneSource};
+use throughline_sample::catalogue::CLOCK_ERROR_SECONDS;
+use throughline_store::Error;
+use throughline_store::layout::moment;
+use tokio_postgres::{Client, Row};
+
+/// How much of the end of a range is looked at, milliseconds: a source's rounds are seconds apart, and its rules rarely change.
+const WINDOW_MS: i64 = 120_000;
+
+const INTERVALS: &str = "
+    SELECT instance, source, percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds)::float8
+    FROM (SELECT instance, source, extract(epoch FROM time - lag(time) OVER (PARTITION BY source, instance ORDER BY time))::float8 AS seconds
+          FROM coverage WHERE instance = ANY($1) AND time > FROM_TIME AND time <= TO_TIME) rounds
+    WHERE seconds > 0 GROUP BY instance, source ORDER BY instance, source";
+
+const ERRORS: &str = "
+    SELECT instance, max(value) FROM self_stats
+    WHERE name = $2 AND source = 'clock' AND instance = ANY($1) AND time > FROM_TIME AND time <= TO_TIME GROUP BY instance";
+
+/// Clocks of instances (hosts, subnets of crawlers), in their order, as of the end of a range in milliseconds.
+///
+/// # Errors
+/// The database's.
+pub async fn clocks(
+    client: &Client,
+    instances: &[String],
+    from: i64,
+    to: i64,
+) -> Result<Vec<LaneClock>, Error> {
+    let what = "reading how well clocks are aligned";
+    // A short range holds no two rounds.
+    let from = from.max(to - WINDOW_MS).min(to - WINDOW_MS / 2);
+    let sql = |text: &str| text.replace("FROM_TIME", &moment(from)).replace("TO_TIME", &moment(to));
+    let intervals = client.query(&sql(INTERVALS), &[&instances]).await.map_err(Error::sql(what))?;
+    let errors = client.query(&sql(ERRORS), &[&instances, &CLOCK_ERROR_SECONDS.name]).await;
+    let errors = errors.map_err(Error::sql(what))?;
+    let of = |rows: &[Row], instance: &str| -> Vec<usize> {
+        (0..rows.len()).filter(|place| rows[*place].get::<_, &str>(0) == instance).collect()
+    };
+    let clock = |instance: &String| LaneClock {
+        instance: instance.clone(),
+        clock_error_seconds: of(&errors, instance).first().map(|place| errors[*place].get(1)),
+        sources: of(&intervals, instance)
+            .into_iter()
+            .map(|place| LaneSource {
+                source: intervals[place].get(1),
+                interval_seconds: intervals[place].get(2),
+            })
+            .collect(),
+    };
+    Ok(instances.iter().map(clock).collect())
+}
