@@ -35,6 +35,7 @@ Open the file at https://ui.perfetto.dev or in chrome://tracing. On one time axi
   nodes     NVLinks and PCIe of the job's GPUs, ports of its adapters
   links     the busiest links on its way through the fabric: used, this job's part, how long data waits
   events    of the job, its nodes and the fabric
+  verdicts  what slows the job down, from when it was said until when, with evidence
   open      calls that have not returned, or in which ranks were killed
 Names say how well each is aligned. A counter that was not read stays as it was, and a slice `no value` says so.
 
@@ -79,7 +80,7 @@ pub struct Options {
     /// Only these ranks, for instance 0-3,8
     #[arg(long, value_name = "LIST", value_parser = ranks)]
     pub ranks: Option<Ranks>,
-    /// Only these: ranks, nodes, links, events, open
+    /// Only these: ranks, nodes, links, events, verdicts, open
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub lanes: Vec<LaneKind>,
     /// Most events of ranks in the file, of which each rank has its share
@@ -104,6 +105,8 @@ pub enum LaneKind {
     Links,
     /// What happened.
     Events,
+    /// What is said of the job.
+    Verdicts,
     /// Calls that have not returned.
     Open,
 }

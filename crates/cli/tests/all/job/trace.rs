@@ -147,8 +147,16 @@ async fn a_job_that_was_not_traced_has_operations_over_time() {
         "{counters:?}"
     );
     // The last part of it, without the ranks.
-    let none =
-        stack.job(&["trace", "last", "-o", "-", "--last", "0.5", "--lanes", "nodes,links,events,open"]);
+    let none = stack.job(&[
+        "trace",
+        "last",
+        "-o",
+        "-",
+        "--last",
+        "0.5",
+        "--lanes",
+        "nodes,links,events,verdicts,open",
+    ]);
     let none: Value = serde_json::from_slice(&none.stdout).unwrap();
     assert!(none["traceEvents"].as_array().unwrap().iter().all(|event| event["ph"] != "C"), "{none}");
     assert_eq!(stack.job(&["trace", "last", "-o", "-", "--lanes", "all"]).status.code(), Some(64));

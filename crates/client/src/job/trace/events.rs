@@ -9,7 +9,9 @@ use crate::Server;
 use anyhow::Context;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use std::io::Write;
+use throughline_api::verdicts::{JobVerdict, JobVerdicts};
 use throughline_daemon::Failure;
 
 const WRITING: &str = "writing the trace";
@@ -38,23 +40,27 @@ struct Event {
     job_key: Option<String>,
 }
 
-/// Rows of the process of events.
+/// Rows of events. What lasts has a row of its own each, as viewers take overlapping slices of one row to be nested.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Row {
     Job = 1,
     Nodes = 2,
     Fabric = 3,
-    OpenCalls = 4,
 }
 
 impl Row {
-    const ALL: [(Row, &'static str); 4] = [
-        (Row::Job, "events of the job"),
-        (Row::Nodes, "events of its nodes"),
-        (Row::Fabric, "events of the fabric"),
-        (Row::OpenCalls, "calls that have not returned"),
-    ];
+    fn name(self) -> &'static str {
+        match self {
+            Row::Job => "events of the job",
+            Row::Nodes => "events of its nodes",
+            Row::Fabric => "events of the fabric",
+        }
+    }
 }
+
+/// First rows of what lasts.
+const VERDICT_ROWS: u32 = 10;
+const OPEN_ROWS: u32 = 1_000;
 
 /// Writes them as one process, for a range of nanoseconds on the axis.
 #[allow(clippy::too_many_arguments)] // what a file is made of
@@ -74,19 +80,22 @@ pub fn write<W: Write>(
         let events = read(server, (utc_ms(range.0), utc_ms(range.1) + 1), known, totals)?;
         marks.extend(events.into_iter().map(|(row, event)| Mark::of_event(axis, row, &event)));
     }
+    if options.has(LaneKind::Verdicts) {
+        marks.extend(verdicts(server, axis, &totals.job, range.1)?);
+    }
     if options.has(LaneKind::Open) {
         marks.extend(open_calls(axis, known));
     }
     if marks.is_empty() {
         return Ok(());
     }
-    writer.process(process, "events: by the clocks of who reports them", process).context(WRITING)?;
-    for (row, name) in Row::ALL {
-        if marks.iter().any(|mark| mark.row == row) {
-            writer.thread(Track { process, thread: row as u32 }, name).context(WRITING)?;
-        }
-    }
+    let title = "events and verdicts: by the clocks of who reports them; jobs are judged each minute";
+    writer.process(process, title, process).context(WRITING)?;
+    let mut named = BTreeSet::new();
     for mark in marks {
+        if named.insert(mark.thread) {
+            writer.thread(Track { process, thread: mark.thread }, &mark.row).context(WRITING)?;
+        }
         mark.write(process, writer).context(WRITING)?;
     }
     Ok(())
@@ -94,7 +103,9 @@ pub fn write<W: Write>(
 
 /// Something to be written.
 struct Mark {
-    row: Row,
+    thread: u32,
+    /// Name of the thread.
+    row: String,
     name: String,
     start: i64,
     /// 0: a moment.
@@ -107,11 +118,12 @@ impl Mark {
         let Event { instance, source, kind, severity, text, guid, .. } = event;
         let arguments = json!({ "text": text, "severity": severity, "reported by": instance, "source": source, "guid": guid });
         let start = axis.clock(instance).at(event.time_ms).max(0);
-        Self { row, name: format!("{kind}: {text}"), start, length: 0, arguments }
+        let (thread, row) = (row as u32, row.name().to_owned());
+        Self { thread, row, name: format!("{kind}: {text}"), start, length: 0, arguments }
     }
 
     fn write<W: Write>(self, process: u32, writer: &mut Writer<W>) -> std::io::Result<()> {
-        let track = Track { process, thread: self.row as u32 };
+        let track = Track { process, thread: self.thread };
         let arguments: Map<String, Value> = match self.arguments {
             Value::Object(all) => all.into_iter().filter(|(_, value)| !value.is_null()).collect(),
             _ => Map::new(),
@@ -121,6 +133,34 @@ impl Mark {
             length => writer.span(track, &self.name, self.start, length, arguments),
         }
     }
+}
+
+/// What is said of the job, from when it was said first until when it was said last; of one that has ended at its end.
+fn verdicts(server: &Server, axis: &Axis, key: &str, end: i64) -> Result<Vec<Mark>, Failure> {
+    let all: JobVerdicts = server.get(&["jobs", key, "verdicts"], &[])?;
+    let clock = axis.clock("");
+    let mark = |(thread, verdict): (u32, JobVerdict)| {
+        let start = clock.at(verdict.first_ms).clamp(0, end.max(0));
+        let kind = verdict.kind.replace('_', " ");
+        let of = if verdict.subject == "job" { String::new() } else { format!(" ({})", verdict.subject) };
+        let figures: Map<String, Value> = verdict
+            .facts
+            .iter()
+            .map(|fact| (format!("{}, {}", fact.name, fact.unit), json!(fact.value)))
+            .collect();
+        Mark {
+            thread,
+            row: format!("verdict: {kind}{of}"),
+            name: verdict.observation,
+            start,
+            length: (clock.at(verdict.last_ms).min(end) - start).max(1),
+            arguments: json!({
+                "what to do": verdict.remedy, "confidence": verdict.confidence, "cost, share of time": verdict.cost,
+                "other job": verdict.other_job, "said now": verdict.is_now, "evidence": figures,
+            }),
+        }
+    };
+    Ok((VERDICT_ROWS..OPEN_ROWS).zip(all.verdicts).map(mark).collect())
 }
 
 /// Events of the job, of its nodes and of the fabric, the oldest first. Those of other jobs and nodes are left out.
@@ -175,7 +215,8 @@ fn open_calls(axis: &Axis, known: &Known) -> Vec<Mark> {
         let end = axis.clock(host.map_or("", String::as_str)).at(until);
         let rank = columns.rank[place];
         Some(Mark {
-            row: Row::OpenCalls,
+            thread: OPEN_ROWS.saturating_add(rank.unsigned_abs()),
+            row: format!("call that has not returned, rank {rank}"),
             name: format!("rank {rank}: {operation} for {seconds:.1} s"),
             start: (end - length).max(0),
             length: length.max(1),

@@ -101,7 +101,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
       </div>
       <BusiestLinks job={shared.job} isLive={isLive} query={query} />
       {data.operations.some((o) => o.operation === 'bcast') && <BroadcastView job={shared.job} isLive={isLive} />}
-      <Timeline {...shared} operations={data.operations.map((o) => o.operation)} />
+      <Timeline {...shared} operations={data.operations.map((o) => o.operation)} hosts={data.hosts.map((h) => h.host)} />
     </>
   )
 }

@@ -1,7 +1,7 @@
-// A job over time: what each rank spends in MPI, the operations of all or of one rank, and under them what the NVLinks
-// and ports of its hosts carried in the same seconds, on one time axis.
+// A job on one time axis: verdicts and events, what each rank spends in MPI, the operations of all or of one rank, and under them what
+// the NVLinks, PCIe and ports of its hosts and the links on its way carried in the same seconds.
 import { useMemo, useState } from 'preact/hooks'
-import { type LinkRates, type Operations, address, part } from '../api/client.ts'
+import { type Events, type JobLanes, type JobVerdicts, type LinkRates, type Operations, address, part } from '../api/client.ts'
 import { useLive } from '../api/live.ts'
 import { colours, ramp, rgb, step } from '../colour.ts'
 import { Chart, type Series } from '../shell/chart.tsx'
@@ -10,6 +10,7 @@ import { MaybeStale, Status, Unknown } from '../shell/status.tsx'
 import { Strip, type StripRow } from '../shell/strip.tsx'
 import { moment, percent, rate } from '../text.ts'
 import { oneOf, setQuery, unknownValues } from '../url.ts'
+import { Bounds, Happened, LinkLanes, PcieLanes, type Shared } from './lanes.tsx'
 
 const POINTS = 300
 const GROUP = 'job'
@@ -17,16 +18,21 @@ const GROUP = 'job'
 const LINES_MOST = 8
 const FOLDS = ['host', 'gpu', 'link'] as const
 const LIVE_MS = 5_000
+/** Shares of links are made by windows of 10 s, verdicts each minute. */
+const SLOWLY_MS = 15_000
+/** Events of the range that are read; the newest. */
+const EVENTS = 1_000
 
 interface Props {
   job: string
   operations: readonly string[]
+  hosts: readonly string[]
   isLive: boolean
   query: URLSearchParams
   preferences: Preferences
 }
 
-export function Timeline({ job, operations, isLive, query, preferences }: Props) {
+export function Timeline({ job, operations, hosts, isLive, query, preferences }: Props) {
   const operation = query.get('operation') ?? undefined
   const rankText = query.get('rank')
   const rank = rankText !== null && /^\d+$/.test(rankText) ? Number(rankText) : null
@@ -38,9 +44,15 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
   const byRank = useLive<Operations>(address(`${base}/operations`, { ...range, by: 'rank', operation }), every, true)
   const byOperation = useLive<Operations>(address(`${base}/operations`, { ...range, by: 'operation', rank: rankText ?? undefined }), every, true)
   const links = useLive<LinkRates>(address(`${base}/links`, { ...range, fold }), every, true)
+  const slowly = every === undefined ? undefined : SLOWLY_MS
+  const pcie = useLive<JobLanes>(address(`${base}/lanes`, { ...range, kind: 'pcie' }), slowly, true)
+  const ways = useLive<JobLanes>(address(`${base}/link-lanes`, range), slowly, true)
+  const verdicts = useLive<JobVerdicts>(address(`${base}/verdicts`), slowly)
   const zoomed = (start: number, end: number) => setQuery({ from: new Date(start).toISOString(), to: new Date(end).toISOString() }, true)
   const first = byRank.data ?? byOperation.data ?? links.data
   const span = useMemo(() => [first?.from_ms ?? 0, first?.to_ms ?? 1] as const, [first?.from_ms, first?.to_ms])
+  // Of the axis, which is known when the first series is.
+  const events = useLive<Events>(first === undefined ? null : address('/events', { from: first.from_ms, to: first.to_ms, limit: EVENTS }), undefined, true)
   const shared = { preferences, group: GROUP, span, zoomed }
   return (
     <section aria-label="Over time">
@@ -78,7 +90,8 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
         )}
       </div>
       <Unknown list={unknownValues(query, { links: FOLDS })} />
-      <Status of={[byRank, byOperation, links]} what="series" />
+      <Status of={[byRank, byOperation, links, pcie, ways, verdicts, events]} what="series" />
+      {first && <Happened {...shared} job={job} hosts={hosts} verdicts={verdicts.data} events={events.data} />}
       {byRank.data && (
         <MaybeStale live={byRank}>
           <Ranks data={byRank.data} {...shared} rank={rank} />
@@ -94,6 +107,17 @@ export function Timeline({ job, operations, isLive, query, preferences }: Props)
           <Links data={links.data} {...shared} />
         </MaybeStale>
       )}
+      {pcie.data && (
+        <MaybeStale live={pcie}>
+          <PcieLanes data={pcie.data} {...shared} />
+        </MaybeStale>
+      )}
+      {ways.data && (
+        <MaybeStale live={ways}>
+          <LinkLanes data={ways.data} {...shared} />
+        </MaybeStale>
+      )}
+      <Bounds lanes={[pcie.data, ways.data]} />
     </section>
   )
 }
@@ -118,13 +142,6 @@ function RankField({ rank }: { rank: number | null }) {
       data-testid="rank"
     />
   )
-}
-
-interface Shared {
-  preferences: Preferences
-  group: string
-  span: readonly [number, number]
-  zoomed: (from: number, to: number) => void
 }
 
 function Ranks({ data, rank, ...shared }: Shared & { data: Operations; rank: number | null }) {
