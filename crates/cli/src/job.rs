@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use throughline_client::Connection;
-use throughline_client::job::{diff, list, matrix, report, show, top, trace};
+use throughline_client::job::{diff, export, list, matrix, report, show, top, trace};
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -14,7 +14,8 @@ Examples:
   throughline job top                     jobs that run, live
   throughline job matrix last             who sent how much to whom
   throughline job diff last-1 last        the newest two, compared
-  throughline job trace last -o t.json    its calls and messages, for Perfetto
+  throughline job trace last -o t.json    all of it on one time axis, for Perfetto
+  throughline job export last -o t.csv    what its ranks did, for pandas
 
 A JOB is named by its key (slurm:4711.0), by its scheduler's own id (4711), by the unique beginning
 of either, by `last` for the newest job or `last-1` for the one before.
@@ -50,8 +51,10 @@ pub enum Command {
     Matrix(matrix::Options),
     /// Ratio of time of two jobs per operation and size class
     Diff(diff::Options),
-    /// The traced calls and messages of a job as a file for Perfetto and Chrome
+    /// A job on one time axis as a file for Perfetto and Chrome
     Trace(trace::Options),
+    /// What ranks did as a table for pandas, or as a tree for Hatchet
+    Export(export::Options),
 }
 
 /// Runs the subcommand.
@@ -68,5 +71,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Command::Matrix(options) => matrix::run(&server, options),
         Command::Diff(options) => diff::run(&server, options),
         Command::Trace(options) => trace::run(&server, options),
+        Command::Export(options) => export::run(&server, options),
     }
 }

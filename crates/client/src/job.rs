@@ -1,9 +1,11 @@
 //! `throughline job`: what jobs did with MPI, as the server has it. One file for each subcommand.
 
 pub mod diff;
+pub mod export;
 pub mod list;
 pub mod matrix;
 pub mod name;
+mod output;
 pub mod report;
 pub mod show;
 pub mod summary;

@@ -312,4 +312,5 @@ fn without_a_server_it_says_how_to_start_one() {
     }
 }
 
+mod export;
 mod trace;

@@ -11,16 +11,15 @@ mod clocks;
 mod events;
 mod export;
 mod lanes;
-mod output;
 mod progress;
 mod read;
 mod summary;
 
 use super::name::find;
+use super::output::Output;
 use crate::Server;
 use anyhow::Context;
 use export::Known;
-use output::Output;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -129,7 +128,8 @@ impl Ranks {
     }
 }
 
-fn ranks(text: &str) -> Result<Ranks, String> {
+/// Ranks of a text like `0-3,8`.
+pub(super) fn ranks(text: &str) -> Result<Ranks, String> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last) = (first.trim().parse().ok()?, last.trim().parse().ok()?);

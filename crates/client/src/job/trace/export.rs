@@ -4,11 +4,11 @@
 use super::chrome::Writer;
 use super::clocks::{Axis, line_up};
 use super::lanes::Lanes;
-use super::output::Output;
 use super::read::TracedRank;
 use super::summary::{Summary, untraced};
 use super::{LaneKind, Options, bins, calls, events};
 use crate::Server;
+use crate::job::output::Output;
 use anyhow::Context;
 use serde_json::json;
 use throughline_api::jobs::{JobDetail, JobRanks};

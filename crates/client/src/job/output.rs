@@ -1,4 +1,4 @@
-//! Where the trace is written: a new file that appears when it is whole, or standard output.
+//! Where a file of a job is written: a new one that appears when it is whole, or standard output.
 
 use anyhow::Context;
 use std::fs::File;
@@ -70,7 +70,7 @@ impl Output {
     /// # Errors
     /// The last bytes can't be written, or the place can't be taken.
     pub fn finish(mut self) -> anyhow::Result<()> {
-        self.out.flush().context("writing the trace")?;
+        self.out.flush().context("writing the file")?;
         if let Some(file) = &mut self.file {
             let to = file.wanted.display().to_string();
             std::fs::rename(&file.temporary, &file.wanted).with_context(|| format!("writing {to}"))?;

@@ -1,0 +1,176 @@
+//! `throughline job export`: what a job's ranks did with MPI, as a table for pandas or as a tree for Hatchet.
+
+mod rows;
+mod tree;
+
+use super::name::find;
+use super::output::Output;
+use super::trace::{Ranks, ranks};
+use crate::Server;
+use anyhow::Context;
+use rows::{Range, Row, Rows};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use throughline_api::jobs::{JobDetail, JobRanks};
+use throughline_daemon::Failure;
+
+/// Shown below the options.
+const HELP: &str = "\
+csv and json have a row for each rank, annotated region, operation, size class and algorithm: calls, bytes
+passed to send, seconds inside, seconds from the return of a call to its completion (empty where nothing
+completed later), bytes received. With --step there is a row for each step of time with calls as well; `time`
+is the end of the step in which the calls returned.
+hatchet is the list of Hatchet's GraphFrame.from_literal: the job, its regions, and the operations in each,
+with seconds, calls and bytes summed over ranks.
+
+Examples:
+  throughline job export last -o last.csv
+  throughline job export 4711 --step 1 --ranks 0-7 --format json -o steps.json
+  throughline job export last --format hatchet -o tree.json
+
+In Python:
+  pandas.read_csv('last.csv').groupby('operation').elapsed_seconds.sum()
+  hatchet.GraphFrame.from_literal(json.load(open('tree.json'))).tree(metric_column='time (inc)')
+
+Exit status: 0 done, 64 wrong usage or the file is there already, 69 no server, 77 no permission,
+1 no such job or any other failure.";
+
+/// How it is written.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A table with a line of names.
+    Csv,
+    /// An object with the job and an array of rows.
+    Json,
+    /// A tree for Hatchet.
+    Hatchet,
+}
+
+/// What to write, and where.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = HELP)]
+pub struct Options {
+    /// The job, as `job list` names it
+    #[arg(value_name = "JOB")]
+    job: String,
+    /// File to write; - for standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    output: PathBuf,
+    /// Overwrite the file
+    #[arg(long)]
+    force: bool,
+    /// As what
+    #[arg(long, value_enum, default_value_t = Format::Csv)]
+    format: Format,
+    /// A row for each step of so long, at least 0.1 s; without it, all of the time in one row
+    #[arg(long, value_name = "SECONDS", value_parser = step)]
+    step: Option<i64>,
+    /// Only what returned after, in seconds from the job's start
+    #[arg(long, value_name = "SECONDS", value_parser = milliseconds)]
+    from: Option<i64>,
+    /// Only what returned before, in seconds from the job's start
+    #[arg(long, value_name = "SECONDS", value_parser = milliseconds)]
+    to: Option<i64>,
+    /// Only these ranks, for instance 0-3,8
+    #[arg(long, value_name = "LIST", value_parser = ranks)]
+    ranks: Option<Ranks>,
+}
+
+/// Milliseconds of a number of seconds.
+fn milliseconds(text: &str) -> Result<i64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| (0.0..1e9).contains(seconds));
+    seconds
+        .map(|seconds| (seconds * 1e3).round() as i64)
+        .ok_or_else(|| "expected seconds, 0 or more".to_owned())
+}
+
+/// The server's shortest and longest steps.
+fn step(text: &str) -> Result<i64, String> {
+    let step = milliseconds(text).ok().filter(|step| (100..=86_400_000).contains(step));
+    step.ok_or_else(|| "expected seconds from 0.1 to 86400".to_owned())
+}
+
+/// Writes the file.
+///
+/// # Errors
+/// 64 when the file is there and `--force` is not, or steps are requested of a tree; no such job (1); see [`crate::Error`].
+pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
+    if options.format == Format::Hatchet && options.step.is_some() {
+        return Err(Failure::usage("a tree has no steps: leave out --step, or take csv or json").into());
+    }
+    let mut output = Output::new(&options.output, options.force)?;
+    let key = find(server, &options.job)?;
+    let detail: JobDetail = server.get(&["jobs", &key], &[])?;
+    let all: JobRanks = server.get(&["jobs", &key, "ranks"], &[])?;
+    let start = all.ranks.start_ms.iter().min().copied().or(detail.job.start_ms);
+    let at = |milliseconds: Option<i64>| Some(start?.saturating_add(milliseconds?));
+    let range = Range { from_ms: at(options.from), to_ms: at(options.to), step_ms: options.step };
+    let is_wanted = |rank: i32| options.ranks.as_ref().is_none_or(|wanted| wanted.has(rank));
+    let rows = Rows { server, key: &key, all: &all, range };
+    match options.format {
+        Format::Csv => csv(rows, is_wanted, &mut output),
+        Format::Json => json(rows, is_wanted, &mut output),
+        Format::Hatchet => tree::write(server, &detail, rows, is_wanted, &mut output),
+    }?;
+    output.finish()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+const WRITING: &str = "writing the file";
+
+fn csv(rows: Rows<'_>, is_wanted: impl Fn(i32) -> bool, out: &mut Output) -> anyhow::Result<()> {
+    writeln!(out, "{}", Row::NAMES.join(",")).context(WRITING)?;
+    rows.each(is_wanted, |row| {
+        let cells = row.cells().into_iter().map(|cell| quoted(&text(&cell)));
+        writeln!(out, "{}", cells.collect::<Vec<_>>().join(",")).context(WRITING)
+    })
+}
+
+/// A value of a table: what is not known is empty.
+fn text(cell: &serde_json::Value) -> String {
+    match cell {
+        serde_json::Value::Null => String::new(),
+        serde_json::Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// By RFC 4180.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+fn json(rows: Rows<'_>, is_wanted: impl Fn(i32) -> bool, out: &mut Output) -> anyhow::Result<()> {
+    let step = rows.range.step_ms.map(|step| step as f64 / 1e3);
+    let head = serde_json::json!({ "job": rows.key, "step_seconds": step });
+    let head = head.to_string();
+    write!(out, "{},\"rows\":[", head.trim_end_matches('}')).context(WRITING)?;
+    let mut separator = "\n";
+    rows.each(is_wanted, |row| {
+        let members = Row::NAMES.iter().map(|name| (*name).to_owned()).zip(row.cells());
+        let members: serde_json::Map<_, _> = members.collect();
+        write!(out, "{separator}{}", serde_json::Value::Object(members)).context(WRITING)?;
+        separator = ",\n";
+        Ok(())
+    })?;
+    writeln!(out, "\n]}}").context(WRITING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_quoted_where_they_must_be() {
+        assert_eq!(quoted("solve, part \"2\""), "\"solve, part \"\"2\"\"\"");
+        assert_eq!((quoted("a b").as_str(), text(&serde_json::Value::Null).as_str()), ("a b", ""));
+        assert_eq!(text(&serde_json::json!(0.25)), "0.25");
+        assert_eq!((step("0.1"), milliseconds("1.5")), (Ok(100), Ok(1_500)));
+        assert!(step("0.01").is_err() && milliseconds("-1").is_err());
+    }
+}
