@@ -41,6 +41,7 @@ macro_rules! cumulative {
             mpi_regions,
             mpi_traffic,
             mpi_open_calls,
+            mpi_scheduling,
             coverage,
             self_stats
         )

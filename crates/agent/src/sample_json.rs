@@ -25,6 +25,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("regions", batch.mpi_regions.iter().flat_map(regions).collect()),
         ("traffic", batch.mpi_traffic.iter().flat_map(traffic).collect()),
         ("open_calls", list(&batch.mpi_open_calls, open_call)),
+        ("scheduling", list(&batch.mpi_scheduling, scheduling)),
         ("communicators", list(&batch.job_comms, communicator)),
         ("settings", list(&batch.job_settings, setting)),
         ("events", list(&batch.events, event)),
@@ -189,6 +190,16 @@ fn open_call(call: &wire::MpiOpenCall) -> Value {
         "peer": call.peer,
         "pending_requests": call.pending_requests,
         "oldest_request": call.oldest_request,
+    })
+}
+
+fn scheduling(reading: &wire::MpiRankScheduling) -> Value {
+    json!({
+        "job_key": reading.job_key,
+        "rank": reading.rank,
+        "cpu_seconds": reading.cpu_nanoseconds.map(seconds),
+        "runqueue_wait_seconds": reading.runqueue_wait_nanoseconds.map(seconds),
+        "involuntary_switches": reading.involuntary_switches,
     })
 }
 

@@ -2,9 +2,11 @@
 //!
 //! Pure: times come from the caller, records go back to it. A rank that connects anew is the one that was here.
 
+use crate::cpus::Topology;
 use crate::identity::Identity;
 use crate::member::{Member, RankKey};
 use crate::saved::{Saved, SavedRank};
+use crate::scheduling::Target;
 use std::collections::{BTreeMap, HashMap};
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
 
@@ -51,6 +53,12 @@ impl RankHere {
     fn new(record: JobRank, connection: Option<u64>) -> Self {
         Self { record, connection, gpus: NOT_LOOKED, hca_ports: NOT_LOOKED }
     }
+}
+
+/// A rank's process, for readings of it.
+pub(crate) fn target(key: &RankKey, record: &JobRank) -> Target {
+    let RankKey { pid, start_ticks, .. } = *key;
+    Target { job_key: record.job_key.clone(), rank: record.rank, epoch: record.start, pid, start_ticks }
 }
 
 /// What came of a rank's joining or leaving.
@@ -147,19 +155,27 @@ impl Jobs {
         (self.jobs.len(), self.jobs.values().map(|job| job.ranks.len()).sum())
     }
 
+    /// The processes of all ranks here.
+    pub fn targets(&self) -> Vec<Target> {
+        let ranks = self.jobs.values().flat_map(|job| &job.ranks);
+        ranks.map(|(key, rank)| target(key, &rank.record)).collect()
+    }
+
     /// Process ids of all ranks here.
     pub fn processes(&self) -> Vec<u32> {
         self.jobs.values().flat_map(|job| job.ranks.keys().map(|key| key.pid)).collect()
     }
 
     /// Notes where processes compute. What was used once stays; gives the ranks of which more is known now.
-    pub fn place(&mut self, places: &BTreeMap<u32, Places>) -> Vec<JobRank> {
+    pub fn place(&mut self, places: &BTreeMap<u32, Places>, topology: &Topology) -> Vec<JobRank> {
         let mut reported = Vec::new();
         for (key, rank) in self.jobs.values_mut().flat_map(|job| &mut job.ranks) {
             let Some(place) = places.get(&key.pid) else { continue };
             let gpus = merge(&mut rank.record.gpus, &mut rank.gpus, &place.gpus);
             let ports = merge(&mut rank.record.hca_ports, &mut rank.hca_ports, &place.hca_ports);
             if gpus || ports {
+                let used = rank.record.hca_ports.as_ref().map(|ports| ports.name.as_slice());
+                rank.record.hca_numa_nodes = topology.nodes_of_ports(used);
                 self.changed = true;
                 reported.push(rank.record.clone());
             }

@@ -84,11 +84,16 @@ fn what_an_earlier_agent_knew() {
 fn places_grow_and_are_reported_once() {
     let mut jobs = Jobs::default();
     jobs.join(&member(0, 40, 200), 1);
+    let sys = tempfile::tempdir().unwrap();
+    for (adapter, node) in [("mlx5_0", "1"), ("mlx5_1", "0")] {
+        let folder = sys.path().join(format!("class/infiniband/{adapter}/device"));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("numa_node"), node).unwrap();
+    }
+    let topology = Topology::read(sys.path());
     let place = |jobs: &mut Jobs, gpus: Known, hca_ports: Known| {
-        jobs.place(&BTreeMap::from([
-            (40, Places { gpus, hca_ports }),
-            (99, Places { gpus: Ok(vec![]), hca_ports: Ok(vec![]) }),
-        ]))
+        let nobody = Places { gpus: Ok(vec![]), hca_ports: Ok(vec![]) };
+        jobs.place(&BTreeMap::from([(40, Places { gpus, hca_ports }), (99, nobody)]), &topology)
     };
     let names = |names: &[&str]| Ok(names.iter().map(|name| (*name).to_owned()).collect());
     assert_eq!(place(&mut jobs, Err("no_gpu"), Err("no_rdma")), []);
@@ -97,7 +102,9 @@ fn places_grow_and_are_reported_once() {
         (reported.len(), reported[0].gpus.as_ref().unwrap().name.len(), &reported[0].hca_ports),
         (1, 0, &None)
     );
+    assert_eq!(reported[0].hca_numa_nodes, [0, 1], "any of the host");
     let reported = place(&mut jobs, names(&["GPU-1"]), names(&["mlx5_0/1"]));
+    assert_eq!(reported[0].hca_numa_nodes, [1]);
     assert_eq!(reported[0].gpus.as_ref().unwrap().name, ["GPU-1"]);
     assert_eq!(place(&mut jobs, names(&["GPU-1"]), Err("no_rdma")), [], "nothing new");
     let reported = place(&mut jobs, names(&["GPU-2"]), names(&[]));

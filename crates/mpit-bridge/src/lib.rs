@@ -31,6 +31,7 @@ mod receiver;
 mod recovery;
 mod saved;
 mod schedulers;
+mod scheduling;
 mod session;
 mod shared;
 mod socket;

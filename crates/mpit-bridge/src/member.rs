@@ -87,6 +87,7 @@ impl Member {
             hca_ports: None,
             cpus: self.process.cpus.clone(),
             numa_nodes: self.process.numa_nodes.clone(),
+            hca_numa_nodes: self.process.hca_numa_nodes.clone(),
         }
     }
 }

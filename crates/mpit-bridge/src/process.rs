@@ -17,7 +17,7 @@ use throughline_sample::admission::clean_text;
 /// Longest command line stored, in bytes: enough to recognise a program, little enough for a row.
 const COMMAND_BYTES: usize = 512;
 /// Most bytes read of a file about a process: arguments can be megabytes long, a list of groups as well.
-const FILE_BYTES_MAX: u64 = 64 << 10;
+pub(crate) const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Longest list of CPUs stored: 256 single CPUs.
 const CPUS_CHARACTERS: usize = 1024;
@@ -41,6 +41,8 @@ pub(crate) struct Process {
     pub cpus: String,
     /// NUMA nodes of these.
     pub numa_nodes: Vec<u32>,
+    /// NUMA nodes of the machine's adapters: which of them it uses is not known yet.
+    pub hca_numa_nodes: Vec<u32>,
 }
 
 /// Who opened a connection.
@@ -105,6 +107,7 @@ impl Process {
             age_nanoseconds: start_ticks.and_then(age),
             command: command(&text("cmdline")),
             numa_nodes: topology.nodes_of(&parse_list(&cpus)),
+            hca_numa_nodes: topology.nodes_of_ports(None),
             cpus,
         };
         // What was read may be of another process that was given the id.
@@ -115,9 +118,14 @@ impl Process {
     }
 }
 
-/// Field 22 of `/proc/PID/stat`, counted behind the command, which may itself hold spaces and parentheses.
+/// The fields of `/proc/PID/stat` behind the command, which may itself hold spaces and parentheses: field 3 is the first.
+pub(crate) fn stat_fields(stat: &str) -> Option<std::str::SplitWhitespace<'_>> {
+    Some(stat.rsplit_once(')')?.1.split_whitespace())
+}
+
+/// Field 22 of `/proc/PID/stat`.
 fn start_ticks(stat: &str) -> Option<u64> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    stat_fields(stat)?.nth(19)?.parse().ok()
 }
 
 /// The beginning of a file.

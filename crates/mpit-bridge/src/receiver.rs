@@ -12,6 +12,7 @@ use crate::outbox::Outbox;
 use crate::pipe::Pipe;
 use crate::process::{handle, opener, start_of};
 use crate::quota::Quotas;
+use crate::scheduling;
 use crate::session;
 use crate::shared::{Clock, ClockOf, End, Shared};
 use crate::socket::{BindError, Listening, accept, listen_at, watch};
@@ -111,7 +112,7 @@ impl Receiver {
 
     /// Notes where processes compute; of those that are ranks it is reported.
     pub fn place(&self, places: &BTreeMap<u32, Places>) {
-        let job_ranks = self.shared.jobs().place(places);
+        let job_ranks = self.shared.jobs().place(places, &self.shared.topology);
         self.shared.outbox.put(&self.shared.own, Batch { job_ranks, ..Batch::default() });
     }
 
@@ -162,6 +163,7 @@ async fn run(shared: Arc<Shared>, listening: Listening, records: mpsc::Sender<Ba
         () = hand_over => {}
         () = keep(&shared) => {}
         () = count_traffic(&shared) => {}
+        () = read_scheduling(&shared) => {}
         () = shared.sweep() => {}
     }
     shared.stop.cancel();
@@ -207,6 +209,21 @@ async fn count_traffic(shared: &Arc<Shared>) {
         for (user, batch) in round.await.unwrap_or_default() {
             shared.outbox.put(&user, batch);
         }
+    }
+}
+
+/// Reads what the kernel counts of all ranks, beside the other tasks: `/proc` of a dying process may take its time.
+async fn read_scheduling(shared: &Arc<Shared>) {
+    loop {
+        sleep(scheduling::until_reading(shared.moment().utc)).await;
+        let reading = shared.clone();
+        let read = spawn_blocking(move || {
+            let (targets, time) = (reading.jobs().targets(), reading.moment().utc);
+            let read =
+                targets.iter().filter_map(|target| scheduling::read(&reading.config.proc, target, time));
+            Batch { mpi_scheduling: read.collect(), ..Batch::default() }
+        });
+        shared.outbox.put(&shared.own, read.await.unwrap_or_default());
     }
 }
 

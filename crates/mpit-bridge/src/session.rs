@@ -5,13 +5,15 @@
 
 use crate::frame::{FRAME_BYTES, Frame, Header, decode};
 use crate::hello::Hello;
-use crate::identity::identify;
+use crate::identity::{Refusal, identify};
+use crate::jobs::target;
 use crate::last_totals::FileName;
 use crate::ledger::World;
 use crate::member::{Member, RankKey};
 use crate::process::{Opener, Process};
 use crate::quota::{BYTES_OF_ROW, Gate, Held, Resource, User};
 use crate::rank::{Moment, Rank};
+use crate::scheduling::{self, Target};
 use crate::shared::{End, Shared};
 use crate::socket::{Received, receive, refuse_more, send, watch};
 use crate::status::{Malformed, Quota, Reason, add};
@@ -23,6 +25,7 @@ use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use throughline_sample::wire::{Batch, MpiRankScheduling};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{sleep, timeout_at};
@@ -159,6 +162,8 @@ struct Session {
     number: u64,
     rank: Option<Rank>,
     key: Option<RankKey>,
+    /// Its process, for readings of it.
+    target: Option<Target>,
     hello: Option<(Header, Hello, Moment)>,
     user: Arc<User>,
     job: Option<Arc<Gate>>,
@@ -177,6 +182,7 @@ impl Session {
             number,
             rank: None,
             key: None,
+            target: None,
             hello: None,
             user,
             job: None,
@@ -324,6 +330,10 @@ impl Session {
                 if left_out > 0 {
                     self.user.exceeds(Quota::Traces, left_out);
                 }
+                // Its process runs on for a moment.
+                if let Some(target) = self.target.take_if(|_| rank.ended().is_some()) {
+                    batch.mpi_scheduling.extend(scheduling::read(&self.shared.config.proc, &target, now.utc));
+                }
                 self.shared.outbox.put(&self.user, batch);
             }
         }
@@ -347,15 +357,26 @@ impl Session {
         let found = tokio::task::spawn_blocking(move || {
             let config = &shared.config;
             let process = Process::read(&config.proc, &shared.topology, &opener);
-            let identity = identify(&hello, &process, &config.node, &config.kernel);
-            identity.map(|identity| Member::new(identity, hello, process, &config.node, shared.moment().utc))
+            let identity = identify(&hello, &process, &config.node, &config.kernel)?;
+            let now = shared.moment().utc;
+            let member = Member::new(identity, hello, process, &config.node, now);
+            let scheduling = scheduling::read(&config.proc, &target(&member.key(), &member.rank()), now);
+            Ok((member, scheduling))
         });
-        let mut member = found.await.map_err(|_| Reason::Unknown)?.map_err(|_| Reason::WrongJob)?;
+        let found: Result<_, Refusal> = found.await.map_err(|_| Reason::Unknown)?;
+        let (mut member, scheduling) = found.map_err(|_| Reason::WrongJob)?;
         drop(greeting);
         let shared = &self.shared;
         let _ = user.name.set(member.process.user.clone()); // known already
         shared.enter(&user, &mut member, self.number);
         self.key = Some(member.key());
+        // Whose it is and since when may be settled only now.
+        let target = target(&member.key(), &member.rank());
+        let of_rank =
+            |reading| MpiRankScheduling { job_key: target.job_key.clone(), epoch: target.epoch, ..reading };
+        let mpi_scheduling = scheduling.into_iter().map(of_rank).collect();
+        shared.outbox.put(&user, Batch { mpi_scheduling, ..Batch::default() });
+        self.target = Some(target);
         self.job = Some(user.job(&member.identity.job_key, &shared.quotas.limits));
         let rank = Rank::new(&member, header, came, shared.judges(&user));
         let now = shared.moment().utc;

@@ -3,7 +3,7 @@
 use std::mem::size_of;
 use throughline_sample::wire::{
     Batch, Event, Job, JobComm, JobRank, JobSetting, MpiNodeTraffic, MpiOpCell, MpiOpenCall, MpiPvarSample,
-    MpiRankBin, MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankTrace, MpiTraceRecord,
+    MpiRankBin, MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankScheduling, MpiRankTrace, MpiTraceRecord,
 };
 
 /// What the allocator adds to each allocation, on average.
@@ -109,13 +109,22 @@ impl Weigh for JobRank {
         let texts = [&self.job_key, &self.mpi_library, &self.ending, &self.host, &self.cpus];
         let lists = [&self.gpus, &self.hca_ports].into_iter().flatten().map(|names| &names.name);
         let lists: usize = lists.map(|names| list(names) + names.iter().map(text).sum::<usize>()).sum();
-        texts.into_iter().map(text).sum::<usize>() + lists + list(&self.numa_nodes)
+        texts.into_iter().map(text).sum::<usize>()
+            + lists
+            + list(&self.numa_nodes)
+            + list(&self.hca_numa_nodes)
     }
 }
 
 impl Weigh for MpiOpenCall {
     fn owned(&self) -> usize {
         text(&self.job_key) + text(&self.operation) + text(&self.oldest_request)
+    }
+}
+
+impl Weigh for MpiRankScheduling {
+    fn owned(&self) -> usize {
+        text(&self.job_key)
     }
 }
 
@@ -146,6 +155,7 @@ pub(crate) fn weight(batch: &Batch) -> usize {
     let inventory = all(&batch.jobs) + all(&batch.job_ranks) + all(&batch.job_comms);
     let samples = all(&batch.mpi_ops) + all(&batch.mpi_peers) + all(&batch.mpi_pvars);
     let samples = samples + all(&batch.mpi_regions) + all(&batch.mpi_traffic) + all(&batch.mpi_open_calls);
+    let samples = samples + all(&batch.mpi_scheduling);
     inventory + samples + all(&batch.job_settings) + all(&batch.events)
 }
 
@@ -163,5 +173,6 @@ pub(crate) fn rows(batch: &Batch) -> usize {
         + batch.job_settings.len()
         + batch.mpi_pvars.len()
         + batch.mpi_open_calls.len()
+        + batch.mpi_scheduling.len()
         + batch.events.len()
 }

@@ -7,11 +7,12 @@ mod places;
 
 use crate::jobs::{self, Job};
 use crate::link_shares::Source;
+use crate::rank_cpu::{RankCpu, rank_cpu};
 use crate::time::now;
 use crate::{open_calls, traffic, whole};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use throughline_store::Error;
-use throughline_verdicts::evidence::{Evidence, OpenCall, Operation, Rank, Region, Traffic};
+use throughline_verdicts::evidence::{Evidence, OpenCall, Operation, Rank, Region, Scheduling, Traffic};
 use tokio_postgres::Client;
 
 /// Of a job that runs links are judged over this time: what was full an hour ago is no matter now.
@@ -82,9 +83,16 @@ fn milliseconds_as_seconds(milliseconds: i64) -> f64 {
 
 async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
     let totals: HashMap<i32, jobs::Totals> = jobs::rank_totals(client, id).await?.into_iter().collect();
+    let cpu = rank_cpu(client, id).await?.into_iter().map(|one| (one.rank, one));
+    let cpu: HashMap<i32, RankCpu> = cpu.collect();
     let rank = |one: jobs::Rank| {
         let totals = totals.get(&one.rank).copied().unwrap_or_default();
         let observed = totals.observed_seconds.unwrap_or_default().max(0.0);
+        let cpu = cpu.get(&one.rank);
+        let scheduling = cpu.and_then(|cpu| {
+            let (cpu_seconds, runqueue_wait_seconds) = cpu.cpu_seconds.zip(cpu.runqueue_wait_seconds)?;
+            Some(Scheduling { cpu_seconds, runqueue_wait_seconds })
+        });
         Some(Rank {
             rank: u32::try_from(one.rank).ok()?,
             host: one.host,
@@ -94,6 +102,9 @@ async fn ranks(client: &Client, id: i32) -> Result<Vec<Rank>, Error> {
             // Several threads may be inside at a time.
             mpi_seconds: totals.mpi_seconds.min(observed),
             cpus: one.cpus.as_deref().map(numbers).unwrap_or_default(),
+            scheduling,
+            recent_cpu_share: cpu.and_then(|cpu| cpu.recent_cpu_share).filter(|_| one.end.is_none()),
+            is_far_from_adapter: cpu.and_then(RankCpu::is_far_from_adapter),
             ..Rank::default()
         })
     };

@@ -8,6 +8,7 @@
 //! * [`broadcast`]: what each rank got in broadcasts.
 //! * [`operation_steps`]: what a rank did, step by step.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
+//! * [`rank_cpu`]: what the kernel counted of ranks, their CPUs and NUMA nodes.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these. [`clocks`]: how well their times are aligned.
@@ -40,6 +41,7 @@ pub mod nodes;
 pub mod open_calls;
 pub mod operation_steps;
 mod pool;
+pub mod rank_cpu;
 pub mod rates;
 pub mod recent;
 mod rejections;

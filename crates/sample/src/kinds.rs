@@ -51,6 +51,7 @@ macro_rules! record_kinds {
             mpi_regions,
             mpi_traffic,
             mpi_open_calls,
+            mpi_scheduling,
             mpi_traces,
             mpi_clocks,
             events,

@@ -1,4 +1,4 @@
--- The schema of version 31, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 32, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -818,6 +818,9 @@ CREATE TABLE job_rank (
     cpus text,
     -- NUMA nodes of these CPUs.
     numa_nodes integer[],
+    -- NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known; NULL where
+    -- sysfs does not say.
+    hca_numa_nodes integer[],
     PRIMARY KEY (job_id, rank, start_time),
     FOREIGN KEY (job_id) REFERENCES job(id),
     FOREIGN KEY (node_id) REFERENCES node_key(id)
@@ -1112,6 +1115,32 @@ CREATE TABLE mpi_pvars (
     PRIMARY KEY (job_id, rank, name, element, "time")
 );
 SELECT create_hypertable('mpi_pvars', by_range('time', INTERVAL '01:00:00'));
+
+-- What the kernel counted of each rank's process: its first reading, the newest one and the one before. Cumulative
+-- since the start of the process; NULL where the kernel does not say.
+CREATE TABLE mpi_rank_scheduling (
+    job_id integer NOT NULL,
+    rank integer NOT NULL,
+    -- When the rank's MPI_Init ended: job_rank.start_time.
+    epoch timestamptz NOT NULL,
+    -- Of the first reading, just after MPI_Init.
+    first_time timestamptz NOT NULL,
+    first_cpu_nanoseconds bigint,
+    first_runqueue_wait_nanoseconds bigint,
+    first_involuntary_switches bigint,
+    time timestamptz NOT NULL,
+    -- Processor time of all threads.
+    cpu_nanoseconds bigint,
+    -- Time that the first thread could have run and waited for a processor.
+    runqueue_wait_nanoseconds bigint,
+    -- How often the first thread was taken off its processor.
+    involuntary_switches bigint,
+    -- Of the reading before the newest, some 10 s earlier.
+    before_time timestamptz,
+    before_cpu_nanoseconds bigint,
+    PRIMARY KEY (job_id, rank, epoch),
+    FOREIGN KEY (job_id) REFERENCES job(id)
+) WITH (fillfactor=50);
 
 -- Annotated regions of a rank's program, cumulative since epoch, over its threads; only regions that changed.
 CREATE TABLE mpi_regions (

@@ -113,6 +113,11 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration { version: 30, name: "open_calls", sql: include_str!("../migrations/V030__open_calls.sql") },
     Migration { version: 31, name: "verdicts", sql: include_str!("../migrations/V031__verdicts.sql") },
+    Migration {
+        version: 32,
+        name: "rank_scheduling",
+        sql: include_str!("../migrations/V032__rank_scheduling.sql"),
+    },
 ];
 
 /// What a call of [`migrate`] did.

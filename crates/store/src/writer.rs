@@ -24,6 +24,7 @@ mod late_arrivals;
 mod ledger;
 mod multicast_groups;
 mod quarantine;
+mod rank_scheduling;
 mod row_rules;
 mod rows;
 mod rows_mpi;

@@ -144,6 +144,13 @@ fn a_program_is_in_metrics_while_it_runs_and_in_the_spool_to_the_last_call() {
         .collect();
     assert_eq!(endings, ["clean"; 4]);
     assert!(batches.iter().any(|batch| !batch.mpi_peers.is_empty()));
+    // What the kernel counted: at the beginning, and more at the end.
+    for rank in 0..4 {
+        let readings = batches.iter().flat_map(|batch| &batch.mpi_scheduling);
+        let readings: Vec<_> = readings.filter(|reading| reading.rank == rank).collect();
+        let cpu = |at: usize| readings[at].cpu_nanoseconds.unwrap();
+        assert!(readings.len() >= 2 && cpu(readings.len() - 1) >= cpu(0), "{readings:?}");
+    }
     // Cumulative: the last row of each cell has all calls, those of the end included.
     let mut messages = BTreeMap::new();
     for traffic in batches.iter().flat_map(|batch| &batch.mpi_traffic) {

@@ -310,6 +310,18 @@ impl Checked for MpiOpenCall {
     }
 }
 
+impl Checked for MpiRankScheduling {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        name(&self.job_key)?;
+        rank(self.rank)?;
+        let counts = [self.cpu_nanoseconds, self.runqueue_wait_nanoseconds, self.involuntary_switches];
+        // Nanoseconds of a thousand threads in a year are within 2^62.
+        counts.into_iter().flatten().try_for_each(|count| number(count, i64::MAX.unsigned_abs()))?;
+        check.past(self.epoch)?;
+        check.time(self.time)
+    }
+}
+
 impl Checked for MpiRankTrace {
     fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
         check.past(self.epoch)?;
@@ -439,7 +451,8 @@ impl Checked for JobRank {
             names(&list.name)?;
         }
         at_most(self.numa_nodes.len(), NUMA_MAX)?;
-        self.numa_nodes.iter().try_for_each(|node| small(*node))?;
+        at_most(self.hca_numa_nodes.len(), NUMA_MAX)?;
+        self.numa_nodes.iter().chain(&self.hca_numa_nodes).try_for_each(|node| small(*node))?;
         check.past(self.start)?;
         check.past(self.end)
     }

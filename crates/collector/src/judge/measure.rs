@@ -152,6 +152,7 @@ static COVERAGE: Shape = Shape { bytes: size_of::<Coverage>(), fields: &[(7, Mes
 static STAT: Shape = plain::<SelfStat>();
 static LANES: Shape = Shape { bytes: size_of::<IbPortLanesSample>(), fields: &[(6, Message(&LINK_VALUES))] };
 static OPEN_CALL: Shape = plain::<MpiOpenCall>();
+static SCHEDULING: Shape = plain::<MpiRankScheduling>();
 static TRACE_RECORD: Shape = plain::<MpiTraceRecord>();
 static TRACE: Shape = Shape { bytes: size_of::<MpiRankTrace>(), fields: &[(6, Message(&TRACE_RECORD))] };
 static POINT: Shape = plain::<MpiClockPoint>();
@@ -163,7 +164,7 @@ static JOB: Shape = plain::<Job>();
 static NAMES: Shape = Shape { bytes: size_of::<Names>(), fields: &[(1, Texts)] };
 static RANK: Shape = Shape {
     bytes: size_of::<JobRank>(),
-    fields: &[(10, Message(&NAMES)), (11, Message(&NAMES)), (13, Numbers(4))],
+    fields: &[(10, Message(&NAMES)), (11, Message(&NAMES)), (13, Numbers(4)), (14, Numbers(4))],
 };
 static COMM: Shape = plain::<JobComm>();
 static SETTING: Shape = plain::<JobSetting>();
@@ -197,6 +198,7 @@ static BATCH: Shape = Shape {
         (24, Message(&GPU_PM)),
         (25, Message(&TRAFFIC)),
         (26, Message(&OPEN_CALL)),
+        (29, Message(&SCHEDULING)),
         (30, Message(&NODE)),
         (31, Message(&GPU)),
         (32, Message(&GPU_LINK)),

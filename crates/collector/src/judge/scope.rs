@@ -55,6 +55,7 @@ of_nodes!(
     MpiRankRegions,
     MpiNodeTraffic,
     MpiOpenCall,
+    MpiRankScheduling,
     MpiRankTrace,
     MpiRankClock,
     GpuInfo,

@@ -307,6 +307,28 @@ fn node_entry(random: &mut Random, ledger: &mut Ledger, number: u64, base: i64) 
         change(&mut call);
         e.invalid(Batch { mpi_open_calls: vec![call], ..Batch::default() });
     }
+    let scheduling = MpiRankScheduling {
+        time: t,
+        job_key: key.into(),
+        cpu_nanoseconds: Some(number),
+        ..MpiRankScheduling::default()
+    };
+    // One row, of the newest.
+    e.valid(
+        "mpi_rank_scheduling",
+        "0".into(),
+        Batch { mpi_scheduling: vec![scheduling.clone()], ..Batch::default() },
+    );
+    let wrong: [fn(&mut MpiRankScheduling); 3] = [
+        |reading| reading.rank = 1 << 24,
+        |reading| reading.job_key = "slurm:2".into(),
+        |reading| reading.runqueue_wait_nanoseconds = Some(u64::MAX),
+    ];
+    for change in wrong {
+        let mut reading = scheduling.clone();
+        change(&mut reading);
+        e.invalid(Batch { mpi_scheduling: vec![reading], ..Batch::default() });
+    }
     let setting = JobSetting { job_key: key.into(), name: format!("s{number}"), ..JobSetting::default() };
     e.valid(
         "job_setting",
@@ -467,6 +489,7 @@ async fn a_fuzzed_batch_stores_exactly_its_valid_records() {
         ("job_comm", "SELECT comm::text FROM job_comm"),
         ("job_setting", "SELECT name FROM job_setting"),
         ("mpi_open_call", "SELECT thread::text FROM mpi_open_call"),
+        ("mpi_rank_scheduling", "SELECT rank::text FROM mpi_rank_scheduling"),
         ("ib_node", "SELECT guid FROM ib_node"),
     ] {
         found.extend(site.texts(keys).await.into_iter().map(|key| (table, key)));

@@ -3,5 +3,6 @@
 
 mod batches;
 mod chunks;
+mod rank_cpu;
 mod rates;
 mod sources;

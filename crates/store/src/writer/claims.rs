@@ -365,6 +365,7 @@ impl Claims {
             mpi_regions: |r: &MpiRankRegions| rank(&r.job_key, r.rank),
             mpi_traffic: |r: &MpiNodeTraffic| this.check_job(&r.job_key, node, keys),
             mpi_open_calls: |r: &MpiOpenCall| rank(&r.job_key, r.rank),
+            mpi_scheduling: |r: &MpiRankScheduling| rank(&r.job_key, r.rank),
             mpi_traces: |r: &MpiRankTrace| rank(&r.job_key, r.rank),
             mpi_clocks: |r: &MpiRankClock| rank(&r.job_key, r.rank),
             job_comms: |r: &JobComm| rank(&r.job_key, r.rank),
@@ -460,6 +461,7 @@ fn ranks(batch: &Batch) -> impl Iterator<Item = (&str, u32)> {
     let all = all.chain(batch.mpi_pvars.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.mpi_regions.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.mpi_open_calls.iter().map(|r| (&r.job_key, r.rank)));
+    let all = all.chain(batch.mpi_scheduling.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.mpi_traces.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.mpi_clocks.iter().map(|r| (&r.job_key, r.rank)));
     let all = all.chain(batch.job_comms.iter().map(|r| (&r.job_key, r.rank)));

@@ -15,6 +15,7 @@ use super::job_facts::{
 use super::jobs::Jobs;
 use super::keys::{Keys, small};
 use super::multicast_groups::MulticastGroups;
+use super::rank_scheduling::SchedulingReadings;
 use super::rows::{newest_time, now_nanoseconds};
 use super::{Failed, failed, switch_routing};
 
@@ -123,6 +124,7 @@ pub(super) struct Inventory {
     job_comms: BTreeMap<CommKey, Value>,
     job_settings: BTreeMap<SettingKey, Value>,
     open_calls: BTreeMap<OpenCallKey, (i64, Value)>,
+    scheduling: SchedulingReadings,
     ib_nodes: BTreeMap<i32, Value>,
     ib_ports: BTreeMap<i32, Value>,
     tables: BTreeMap<i32, (String, Vec<u8>)>,
@@ -178,6 +180,7 @@ impl Inventory {
                 self.open_calls.insert(key, (call.time, row));
             }
         }
+        self.scheduling.add(batch, keys)?;
         for node in &batch.ib_nodes {
             self.add_ib_node(batch.subnet_prefix, node, keys, batch_time)?;
         }
@@ -244,6 +247,7 @@ impl Inventory {
         let open_calls: BTreeMap<_, _> =
             self.open_calls.into_iter().map(|(key, (_, row))| (key, row)).collect();
         execute(transaction, "open calls", UPSERT_OPEN_CALLS, open_calls).await?;
+        self.scheduling.apply(transaction).await?;
         NODE.apply(transaction, self.nodes.into_values().collect()).await?;
         GPU.apply(transaction, self.gpus.into_values().collect()).await?;
         GPU_LINK.apply(transaction, self.gpu_links.into_values().collect()).await?;

@@ -93,6 +93,7 @@ fn rank_row(id: i32, number: i32, rank: &JobRank, host: &str, node: Option<i32>)
         "end_time": optional_time(rank.end), "ending": text(&rank.ending), "gpu_uuids": names(&rank.gpus),
         "hca_ports": names(&rank.hca_ports), "cpus": text(&rank.cpus),
         "numa_nodes": (!rank.cpus.is_empty()).then_some(&rank.numa_nodes),
+        "hca_numa_nodes": (!rank.hca_numa_nodes.is_empty()).then_some(&rank.hca_numa_nodes),
     })
 }
 
@@ -128,18 +129,19 @@ WHERE j.id = n.id AND ROW(j.scheduler, j.native_id, j.step, j.uid, j.user_name, 
 const UPSERT_RANKS: &str = "
 INSERT INTO job_rank AS r
     (job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
-    cpus, numa_nodes)
+    cpus, numa_nodes, hca_numa_nodes)
 SELECT job_id, rank, node_id, host, pid, world_size, mpi_library, start_time, end_time, ending, gpu_uuids, hca_ports,
-    cpus, numa_nodes
+    cpus, numa_nodes, hca_numa_nodes
 FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, node_id integer, host text, pid bigint,
     world_size integer, mpi_library text, start_time timestamptz, end_time timestamptz, ending text,
-    gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[])
+    gpu_uuids text[], hca_ports text[], cpus text, numa_nodes integer[], hca_numa_nodes integer[])
 ORDER BY job_id, rank, start_time
 ON CONFLICT (job_id, rank, start_time) DO UPDATE SET node_id = excluded.node_id, host = excluded.host,
     pid = excluded.pid, world_size = excluded.world_size, mpi_library = excluded.mpi_library,
     end_time = coalesce(excluded.end_time, r.end_time), ending = coalesce(excluded.ending, r.ending),
     gpu_uuids = coalesce(excluded.gpu_uuids, r.gpu_uuids), hca_ports = coalesce(excluded.hca_ports, r.hca_ports),
-    cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes)
+    cpus = coalesce(excluded.cpus, r.cpus), numa_nodes = coalesce(excluded.numa_nodes, r.numa_nodes),
+    hca_numa_nodes = coalesce(excluded.hca_numa_nodes, r.hca_numa_nodes)
 WHERE r.node_id IS NULL OR r.node_id = excluded.node_id";
 
 /// `reported_at` is this server's time: a wrong clock of a node does not make its jobs orphans.

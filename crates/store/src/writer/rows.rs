@@ -439,6 +439,7 @@ pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     let times = times.chain(batch.mpi_regions.iter().map(|regions| regions.time));
     let times = times.chain(batch.mpi_traffic.iter().map(|traffic| traffic.time));
     let times = times.chain(batch.mpi_open_calls.iter().map(|call| call.time));
+    let times = times.chain(batch.mpi_scheduling.iter().map(|reading| reading.time));
     let traces = batch.mpi_traces.iter().flat_map(trace_times);
     let clocks = batch.mpi_clocks.iter().flat_map(clock_times);
     let times = times.chain(traces).chain(clocks);

@@ -226,6 +226,15 @@ pub fn batch_of_everything() -> Batch {
             pending_requests: 4,
             oldest_request: "irecv".to_owned(),
         }],
+        mpi_scheduling: vec![MpiRankScheduling {
+            time,
+            epoch,
+            job_key: job_key.clone(),
+            rank: 2,
+            cpu_nanoseconds: Some(1_500_000_000),
+            runqueue_wait_nanoseconds: Some(7),
+            involuntary_switches: None,
+        }],
         job_comms: vec![JobComm {
             time,
             epoch,
@@ -326,6 +335,7 @@ pub fn batch_of_everything() -> Batch {
             hca_ports: Some(Names { name: vec!["mlx5_0/1".to_owned()] }),
             cpus: "0-3".to_owned(),
             numa_nodes: vec![0],
+            hca_numa_nodes: vec![1],
         }],
         ..Batch::default()
     }

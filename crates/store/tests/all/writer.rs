@@ -42,6 +42,7 @@ async fn every_kind_of_record_becomes_a_row() {
         ("mpi_messages", 0),
         ("job_comm", 1),
         ("mpi_open_call", 1),
+        ("mpi_rank_scheduling", 1),
         ("job_setting", 1),
         ("events", 1),
         ("coverage", 1),

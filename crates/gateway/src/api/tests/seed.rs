@@ -249,6 +249,7 @@ pub fn run(run: &Run) -> Batch {
         hca_ports: Some(Names { name: vec!["mlx5_0/1".into()] }),
         cpus: if rank == 0 { "0-3".into() } else { String::new() },
         numa_nodes: vec![0],
+        hca_numa_nodes: vec![],
     };
     Batch {
         node: run.hosts[0].into(),

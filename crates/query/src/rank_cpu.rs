@@ -1,0 +1,103 @@
+//! What the kernel counted of a job's ranks, on which processors they may run, and where their adapters are.
+
+use throughline_store::Error;
+use tokio_postgres::{Client, Row};
+
+/// Readings come each 10 s; what is older than this says nothing about now.
+const RECENT_SECONDS: f64 = 60.0;
+
+/// A rank's processor. What is not known is absent.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RankCpu {
+    /// In MPI_COMM_WORLD.
+    pub rank: i32,
+    /// Seconds from the first reading, just after MPI_Init, to the newest one: the time that the three below are of.
+    pub seconds: Option<f64>,
+    /// Processor time of all its threads.
+    pub cpu_seconds: Option<f64>,
+    /// Time that its first thread could have run and waited for a processor.
+    pub runqueue_wait_seconds: Option<f64>,
+    /// How often its first thread was taken off its processor.
+    pub involuntary_switches: Option<i64>,
+    /// Part of a processor that it used between the two newest readings, some 10 s; above 1 with several threads. Absent
+    /// where these are old.
+    pub recent_cpu_share: Option<f64>,
+    /// CPUs that it might run on when it connected, as the kernel writes a list.
+    pub cpus: Option<String>,
+    /// NUMA nodes of these.
+    pub numa_nodes: Option<Vec<i32>>,
+    /// NUMA nodes of the adapters that it used, or of all adapters of its host where these are not known.
+    pub hca_numa_nodes: Option<Vec<i32>>,
+}
+
+impl RankCpu {
+    /// Whether none of its CPUs is on a NUMA node of one of its adapters.
+    #[must_use]
+    pub fn is_far_from_adapter(&self) -> Option<bool> {
+        let known = |nodes: &Option<Vec<i32>>| nodes.clone().filter(|nodes| !nodes.is_empty());
+        let (own, adapters) = known(&self.numa_nodes).zip(known(&self.hca_numa_nodes))?;
+        Some(!own.iter().any(|node| adapters.contains(node)))
+    }
+}
+
+/// Of each rank its last start.
+const RANKS: &str = "
+    SELECT DISTINCT ON (r.rank) r.rank,
+        nullif(extract(epoch FROM s.time - s.first_time), 0)::double precision,
+        ((s.cpu_nanoseconds - s.first_cpu_nanoseconds) / 1e9)::double precision,
+        ((s.runqueue_wait_nanoseconds - s.first_runqueue_wait_nanoseconds) / 1e9)::double precision,
+        s.involuntary_switches - s.first_involuntary_switches,
+        CASE WHEN s.before_time < s.time AND s.time > now() - make_interval(secs => $2)
+            THEN ((s.cpu_nanoseconds - s.before_cpu_nanoseconds) / 1e9
+                / extract(epoch FROM s.time - s.before_time))::double precision END,
+        r.cpus, r.numa_nodes, CASE WHEN r.hca_ports = '{}' THEN NULL ELSE r.hca_numa_nodes END
+    FROM job_rank r
+    LEFT JOIN mpi_rank_scheduling s ON s.job_id = r.job_id AND s.rank = r.rank AND s.epoch = r.start_time
+    WHERE r.job_id = $1
+    ORDER BY r.rank, r.start_time DESC";
+
+/// The ranks of a job, ended ones included, in their order.
+///
+/// # Errors
+/// The database's.
+pub async fn rank_cpu(client: &Client, job: i32) -> Result<Vec<RankCpu>, Error> {
+    let rows = client
+        .query(RANKS, &[&job, &RECENT_SECONDS])
+        .await
+        .map_err(Error::sql("reading what the kernel counted of ranks"))?;
+    let rank = |row: &Row| {
+        let seconds: Option<f64> = row.get(1);
+        // One reading counts nothing.
+        let if_spanned = |value: Option<f64>| seconds.and(value).map(|value| value.max(0.0));
+        RankCpu {
+            rank: row.get(0),
+            seconds,
+            cpu_seconds: if_spanned(row.get(2)),
+            runqueue_wait_seconds: if_spanned(row.get(3)),
+            involuntary_switches: seconds.and(row.get(4)),
+            recent_cpu_share: row.get(5),
+            cpus: row.get(6),
+            numa_nodes: row.get(7),
+            hca_numa_nodes: row.get(8),
+        }
+    };
+    Ok(rows.iter().map(rank).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_is_where_no_node_is_shared() {
+        let rank = |own: &[i32], adapters: Option<&[i32]>| RankCpu {
+            numa_nodes: Some(own.to_vec()),
+            hca_numa_nodes: adapters.map(<[i32]>::to_vec),
+            ..RankCpu::default()
+        };
+        assert_eq!(rank(&[1], Some(&[0])).is_far_from_adapter(), Some(true));
+        assert_eq!(rank(&[0, 1], Some(&[0])).is_far_from_adapter(), Some(false));
+        assert_eq!(rank(&[0], None).is_far_from_adapter(), None);
+        assert_eq!(rank(&[], Some(&[0])).is_far_from_adapter(), None, "a machine without NUMA nodes");
+    }
+}

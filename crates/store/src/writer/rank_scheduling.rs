@@ -1,0 +1,60 @@
+//! What the kernel counted of ranks: the first reading of each, the newest one and the one before it. Readings of several
+//! batches may be of one rank; one that comes late is none.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use throughline_sample::to_rfc3339;
+use throughline_sample::wire::Batch;
+use tokio_postgres::Transaction;
+
+use super::Failed;
+use super::inventory::execute;
+use super::keys::{Keys, small};
+
+/// The readings of some batches, by job, rank, epoch and time.
+#[derive(Default)]
+pub(super) struct SchedulingReadings(BTreeMap<(i32, i32, i64, i64), Value>);
+
+impl SchedulingReadings {
+    /// Adds a batch's readings.
+    pub fn add(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for reading in &batch.mpi_scheduling {
+            let (job, rank) = (keys.job(&reading.job_key)?, small(reading.rank, "rank")?);
+            let row = json!({
+                "job_id": job, "rank": rank, "epoch": to_rfc3339(reading.epoch), "time": to_rfc3339(reading.time),
+                "cpu": reading.cpu_nanoseconds, "wait": reading.runqueue_wait_nanoseconds,
+                "switches": reading.involuntary_switches,
+            });
+            self.0.insert((job, rank, reading.epoch, reading.time), row);
+        }
+        Ok(())
+    }
+
+    /// Brings the table up to date.
+    pub async fn apply(self, transaction: &Transaction<'_>) -> Result<(), Failed> {
+        execute(transaction, "scheduling of ranks", UPSERT_READINGS, self.0).await
+    }
+}
+
+const UPSERT_READINGS: &str = "
+INSERT INTO mpi_rank_scheduling AS r (job_id, rank, epoch, first_time, first_cpu_nanoseconds,
+    first_runqueue_wait_nanoseconds, first_involuntary_switches, time, cpu_nanoseconds, runqueue_wait_nanoseconds,
+    involuntary_switches, before_time, before_cpu_nanoseconds)
+SELECT job_id, rank, epoch, times[1], cpus[1], waits[1], switches[1], times[n], cpus[n], waits[n], switches[n],
+    times[n - 1], cpus[n - 1]
+FROM (
+    SELECT job_id, rank, epoch, array_agg(time ORDER BY time) AS times, array_agg(cpu ORDER BY time) AS cpus,
+        array_agg(wait ORDER BY time) AS waits, array_agg(switches ORDER BY time) AS switches, count(*)::integer AS n
+    FROM jsonb_to_recordset($1) AS s(job_id integer, rank integer, epoch timestamptz, time timestamptz, cpu bigint,
+        wait bigint, switches bigint)
+    GROUP BY job_id, rank, epoch
+) s
+ORDER BY job_id, rank, epoch
+ON CONFLICT (job_id, rank, epoch) DO UPDATE SET time = excluded.time, cpu_nanoseconds = excluded.cpu_nanoseconds,
+    runqueue_wait_nanoseconds = excluded.runqueue_wait_nanoseconds,
+    involuntary_switches = excluded.involuntary_switches,
+    before_time = coalesce(excluded.before_time, r.time),
+    before_cpu_nanoseconds = CASE WHEN excluded.before_time IS NULL THEN r.cpu_nanoseconds
+        ELSE excluded.before_cpu_nanoseconds END
+WHERE r.time < excluded.time";
