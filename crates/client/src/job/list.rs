@@ -164,10 +164,11 @@ fn wide(jobs: &[Summary], width: usize) -> String {
 }
 
 fn narrow(jobs: &[Summary], width: usize) -> String {
-    let mut table = Table::new(&["JOB", "<NODES", "<RANKS", "<LASTED", "STATE", "VERDICT", "<MPI", "<SENT"]);
+    let mut table = Table::new(&["JOB", "<NODES", "<RANKS", "<LASTED", "STATE", "<MPI", "<SENT"]);
     for job in jobs {
         let mut row = vec![key(job)];
         row.extend(numbers(job));
+        row.remove(VERDICT_PLACE); // it stands in the second line: 80 columns don't hold it
         table.row(row);
     }
     let lines = table.text();
@@ -176,7 +177,11 @@ fn narrow(jobs: &[Summary], width: usize) -> String {
     for (line, job) in lines.zip(jobs) {
         let title = job.title().unwrap_or_else(|| ABSENT.to_owned());
         text.push_str(&line);
-        text.push_str(&clean(&format!("    {}  {}  {title}", started(job), user(job)), width));
+        let verdict = match verdict(job).as_str() {
+            "" | ABSENT => String::new(),
+            verdict => format!("[{verdict}]  "),
+        };
+        text.push_str(&clean(&format!("    {}  {}  {verdict}{title}", started(job), user(job)), width));
         text.push('\n');
     }
     text
@@ -208,6 +213,9 @@ fn verdict(job: &Summary) -> String {
         None => ABSENT.to_owned(),
     }
 }
+
+/// Where the verdict stands among [`numbers`], behind the key.
+const VERDICT_PLACE: usize = 5;
 
 fn numbers(job: &Summary) -> Vec<String> {
     let ranks = match job.world_size {
@@ -243,6 +251,7 @@ mod tests {
             nodes: 2,
             bytes: Some(12_345_678_901),
             mpi_time_share: Some(0.234),
+            verdict: Some("slow_rank".into()),
             ..Summary::default()
         }
     }
@@ -255,9 +264,16 @@ mod tests {
                 assert!(line.width() <= width, "{width}: {line}");
                 assert!(!line.contains(char::is_control), "{line:?}");
             }
-            for part in
-                ["2026-11-20T11:00:00Z", "3 of 4", "62 min", "23 %", "12.3 GB", "ada", "climate: ./solve"]
-            {
+            for part in [
+                "2026-11-20T11:00:00Z",
+                "3 of 4",
+                "62 min",
+                "slow rank",
+                "23 %",
+                "12.3 GB",
+                "ada",
+                "climate: ./solve",
+            ] {
                 assert!(text.contains(part), "{width}: {part} is not in\n{text}");
             }
         }
