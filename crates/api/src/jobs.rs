@@ -72,8 +72,21 @@ pub struct Totals {
     pub mpi_seconds: f64,
     /// Time that the ranks were observed, summed.
     pub observed_seconds: Option<f64>,
-    /// The first divided by the second, at most 1.
+    /// The first divided by the second, at most 1; null where threads of one rank were inside at the same time, see
+    /// [`mpi_time_share`].
     pub mpi_time_share: Option<f64>,
+}
+
+/// Up to here time inside MPI may exceed the time of the ranks by what their readings are apart; beyond it several
+/// threads of a rank were inside at the same time.
+const SINGLE_THREAD_MAX: f64 = 1.05;
+
+/// The share of the ranks' time that was inside MPI, from seconds of both: at most 1. `None` where nothing was observed, and
+/// where threads of one rank were inside at the same time: seconds of threads are no part of seconds of ranks.
+#[must_use]
+pub fn mpi_time_share(mpi_seconds: f64, observed_seconds: f64) -> Option<f64> {
+    let is_share = observed_seconds > 0.0 && mpi_seconds <= observed_seconds * SINGLE_THREAD_MAX;
+    is_share.then(|| (mpi_seconds / observed_seconds).min(1.0))
 }
 
 /// `GET /jobs`.

@@ -2,7 +2,7 @@
 
 pub mod contributors;
 
-use crate::text::{ABSENT, bytes, clean, columns, folded, percent};
+use crate::text::{ABSENT, bytes, clean, columns, folded, used};
 use crate::{Connection, Error, Server};
 use anyhow::Context;
 use std::io::Write;
@@ -179,7 +179,7 @@ fn direction_text(direction: &DirectionShares, width: usize) -> String {
     );
     let used = match direction.utilisation {
         Some(share) => {
-            format!("{} used, at most {}, ", percent(Some(share)), percent(direction.peak_utilisation))
+            format!("{} used, at most {}, ", used(Some(share)), used(direction.peak_utilisation))
         }
         None => String::new(),
     };

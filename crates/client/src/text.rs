@@ -173,6 +173,13 @@ pub fn percent(share: Option<f64>) -> String {
     }
 }
 
+/// A share of what a link carries. None is more than all of it: a reading that came late has bytes of the one before.
+pub fn used(share: Option<f64>) -> String {
+    // From here on it is more than 100 % in every rounding, as on the pages.
+    const OVER_FULL: f64 = 1.0005;
+    if share.is_some_and(|share| share >= OVER_FULL) { "> 100 %".to_owned() } else { percent(share) }
+}
+
 /// A number with commas between thousands.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();

@@ -105,15 +105,16 @@ pub struct Totals {
 
 impl Totals {
     fn described(self) -> throughline_api::jobs::Totals {
-        let observed = self.observed_seconds.filter(|observed| *observed > 0.0);
-        // Threads of one rank may be inside at the same time. More than four digits say nothing, and cost bytes.
-        let share = |observed: f64| ((self.mpi_seconds / observed).min(1.0) * 1e4).round() / 1e4;
+        let share = self
+            .observed_seconds
+            .and_then(|observed| throughline_api::jobs::mpi_time_share(self.mpi_seconds, observed));
         throughline_api::jobs::Totals {
             calls: self.calls,
             bytes: self.bytes,
             mpi_seconds: self.mpi_seconds,
             observed_seconds: self.observed_seconds,
-            mpi_time_share: observed.map(share),
+            // More than four digits say nothing, and cost bytes.
+            mpi_time_share: share.map(|share| (share * 1e4).round() / 1e4),
         }
     }
 }

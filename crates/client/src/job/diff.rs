@@ -248,12 +248,19 @@ fn text(document: &Document, limit: usize, width: usize) -> String {
     let mut text = String::new();
     for (name, job) in [("A", &document.a), ("B", &document.b)] {
         let lasted = job.duration_seconds.map_or(ABSENT.to_owned(), age);
+        let inside = match (job.mpi_seconds, job.mpi_time_share) {
+            (Some(inside), Some(share)) => {
+                format!("{} of the ranks' time in MPI ({})", percent(Some(share)), seconds(inside))
+            }
+            (Some(inside), None) if job.is_threaded() => {
+                format!("{} in MPI, summed over threads", seconds(inside))
+            }
+            (inside, _) => format!("{} in MPI", inside.map_or(ABSENT.to_owned(), seconds)),
+        };
         let line = format!(
-            "{name}  {}: {} ranks, {lasted}, {} of it in MPI ({})  {}",
+            "{name}  {}: {} ranks, {lasted}, {inside}  {}",
             job.job_key,
             thousands(job.ranks),
-            percent(job.mpi_time_share),
-            job.mpi_seconds.map_or(ABSENT.to_owned(), seconds),
             job.title().unwrap_or_default()
         );
         text.push_str(clean(&line, width).trim_end());

@@ -11,7 +11,7 @@ mod regions;
 mod verdicts;
 
 use super::name::find;
-use super::summary::Summary;
+use super::summary::{Summary, Whole};
 use crate::Server;
 use crate::text::{columns, count, folded};
 use serde::Serialize;
@@ -34,8 +34,10 @@ Examples:
 
 The first lines say what slows it down and what to do; docs/VERDICTS.md has all that may stand there.
 
-TIME is time inside the operation, summed over ranks; SHARE is its part of all time inside MPI; SENT
-is what the program handed over for sending, whatever the algorithm really sends; PENDING is the time
+TIME is time inside the operation, summed over ranks, and beside it its part of the time that the ranks
+ran; where threads of a rank were in MPI at the same time, of the MPI time. All shares on the page have
+that same basis, which is named. SENT is what the program handed over for sending, whatever the algorithm
+really sends; RECEIVED what arrived in it, absent where that is not counted; PENDING is the time
 from the return of a call that began something to its completion, summed; LARGEST is the largest
 class of sizes. Algorithms are named as the MPI library names them: seen at work, or with the way in
 which they are known (forced by a setting, pvar); `unknown` where nobody says.
@@ -143,7 +145,7 @@ fn text(report: &Report, width: usize) -> String {
         ranks => format!(", without the last calls of {}", count(ranks, "rank")),
     };
     text.push_str(&format!("\nOperations{so_far}\n"));
-    text.push_str(&operations::text(&report.operations, width));
+    text.push_str(&operations::text(&report.operations, Whole::of(&report.summary), width));
     if !report.regions.is_empty() {
         text.push_str("\nRegions\n");
         text.push_str(&regions::text(&report.regions, width));

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use throughline_api::JobState;
-use throughline_api::jobs::Job;
+use throughline_api::jobs::{Job, mpi_time_share};
 use throughline_sample::to_rfc3339;
 
 /// One job, as `--json` prints it.
@@ -55,7 +55,7 @@ pub struct Summary {
     pub mpi_seconds: Option<f64>,
     /// Time that the ranks were observed, summed.
     pub observed_seconds: Option<f64>,
-    /// The first divided by the second.
+    /// The first divided by the second; null where threads of one rank were inside at the same time.
     pub mpi_time_share: Option<f64>,
     /// The most important thing that is said of it: `link_bound`, `nothing_found` and so on.
     pub verdict: Option<String>,
@@ -75,11 +75,47 @@ fn whole(count: i64) -> u64 {
     u64::try_from(count).unwrap_or_default()
 }
 
-/// Time inside MPI divided by time observed. Threads of one rank may be inside at the same time: at most 1.
+/// Time inside MPI divided by time observed, see [`mpi_time_share`].
 #[must_use]
 pub fn share(inside: Option<f64>, observed: Option<f64>) -> Option<f64> {
-    let observed = observed.filter(|observed| *observed > 0.0);
-    observed.zip(inside).map(|(observed, inside)| (inside / observed).min(1.0))
+    mpi_time_share(inside?, observed?)
+}
+
+/// What times inside MPI are shares of, on the whole of a page.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Whole {
+    /// All of it.
+    pub seconds: f64,
+    /// `of the ranks' time` or `of the MPI time`.
+    pub name: &'static str,
+    /// Of a column, to the right, beside one of times: `<OF RANKS'` or `<OF MPI`.
+    pub heading: &'static str,
+}
+
+impl Whole {
+    /// The time of the ranks; time inside MPI where that of the ranks is not known or threads were inside at the same time.
+    /// `None` where nothing was inside.
+    #[must_use]
+    pub fn of(summary: &Summary) -> Option<Self> {
+        match (summary.observed_seconds, summary.mpi_seconds) {
+            (Some(seconds), Some(_)) if summary.mpi_time_share.is_some() => {
+                Some(Self { seconds, name: "of the ranks' time", heading: "<OF RANKS'" })
+            }
+            (_, Some(seconds)) if seconds > 0.0 => {
+                Some(Self { seconds, name: "of the MPI time", heading: "<OF MPI" })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Summary {
+    /// Whether threads of one rank were inside MPI at the same time: its seconds are those of threads, not of ranks.
+    #[must_use]
+    pub fn is_threaded(&self) -> bool {
+        let is_observed = self.mpi_seconds.is_some() && self.observed_seconds.is_some_and(|all| all > 0.0);
+        is_observed && self.mpi_time_share.is_none()
+    }
 }
 
 impl From<Job> for Summary {
@@ -160,10 +196,12 @@ mod tests {
         };
         let silent = Summary::from(job.clone());
         assert_eq!(silent.start.as_deref(), Some("2026-01-01T00:00:00.000000Z"));
-        // Until its nodes reported last, not until now; and never more than all of the time inside MPI.
-        assert_eq!((silent.duration_seconds, silent.mpi_time_share), (Some(90.5), Some(1.0)));
+        // Until its nodes reported last, not until now; and seconds of threads are no share of those of ranks.
+        assert_eq!((silent.duration_seconds, silent.mpi_time_share), (Some(90.5), None));
+        assert!(silent.is_threaded());
         let running = Summary::from(Job { state: JobState::Running, totals: None, ..job });
         assert_eq!((running.duration_seconds, running.calls, running.world_size), (Some(1e6), None, Some(4)));
+        assert!(!running.is_threaded(), "nothing is known of it");
     }
 
     #[test]

@@ -6,14 +6,21 @@ use super::Report;
 use super::operations::name;
 use super::ranks::RankTotal;
 use super::{link_shares, links};
+use crate::job::summary::Whole;
 use crate::job::{mean, part};
-use crate::text::{bytes, count, percent, seconds, size_class, thousands};
+use crate::text::{bytes, count, percent, seconds, size_class, thousands, used};
 use throughline_api::jobs::{Operation, Pair};
 
 /// Most sentences.
 const FINDINGS_MAX: usize = 10;
 /// Ranks differ by chance: below this difference of MPI shares nobody is called unequal.
 const UNEQUAL_SHARE: f64 = 0.05;
+/// What a difference of shares must be in a rank's own time: below it, starting up is all that differs.
+const UNEQUAL_SECONDS: f64 = 1.0;
+/// Time inside MPI of all ranks below which nothing is said of how ranks or messages spend it.
+const EVIDENCE_SECONDS: f64 = 1.0;
+/// Calls of a rank, in the mean, below which nothing is said of that either.
+const EVIDENCE_CALLS: u64 = 10;
 /// A rank that sends so many times the mean is reported.
 const UNEQUAL_BYTES: f64 = 1.5;
 /// Largest message that counts as small: below it the time is latency, not bandwidth, on every fabric of today.
@@ -70,8 +77,29 @@ fn incomplete(report: &Report) -> Option<String> {
     })
 }
 
+/// Whether there is enough to compare ranks or messages by; start-up is most of what came before.
+fn is_evidence(report: &Report) -> bool {
+    let calls = report.ranks.iter().map(|rank| rank.calls).fold(0, u64::saturating_add);
+    report.summary.mpi_seconds.is_some_and(|inside| inside >= EVIDENCE_SECONDS)
+        && calls >= EVIDENCE_CALLS.saturating_mul(report.ranks.len() as u64)
+}
+
+/// `12.3 % of the ranks' time`: times of all sentences and of the table have this one basis.
+fn of_whole(report: &Report, inside: f64) -> Option<String> {
+    let whole = Whole::of(&report.summary)?;
+    Some(format!("{} {}", percent(part(inside, whole.seconds)), whole.name))
+}
+
 fn mpi_share(report: &Report) -> Option<String> {
     let (inside, observed) = (report.summary.mpi_seconds?, report.summary.observed_seconds?);
+    if report.summary.is_threaded() {
+        return Some(format!(
+            "Threads spent {} in MPI, several of a rank at the same time: shares below are of that, not of the {} that the ranks \
+             ran.",
+            seconds(inside),
+            seconds(observed),
+        ));
+    }
     let share = report.summary.mpi_time_share?;
     let mut shares: Vec<f64> = report.ranks.iter().filter_map(|rank| rank.mpi_time_share).collect();
     shares.sort_by(f64::total_cmp);
@@ -84,7 +112,7 @@ fn mpi_share(report: &Report) -> Option<String> {
     Some(format!(
         "MPI took {} of the ranks' time: {} of {} summed over {}{range}.",
         percent(Some(share)),
-        seconds(inside),
+        seconds(inside.min(observed)),
         seconds(observed),
         count(report.ranks.len() as u64, "rank"),
     ))
@@ -93,30 +121,31 @@ fn mpi_share(report: &Report) -> Option<String> {
 fn heaviest(report: &Report) -> Option<String> {
     let first = report.operations.first().filter(|first| first.elapsed_seconds > 0.0)?;
     let second = report.operations.get(1).filter(|second| second.elapsed_seconds > 0.0);
-    let next = second.map_or(String::new(), |second| {
-        format!("; {} follows with {}", second.operation, percent(second.time_share))
-    });
+    let whole = Whole::of(&report.summary)?;
+    let share = |operation: &Operation| percent(part(operation.elapsed_seconds, whole.seconds));
+    let next = second
+        .map_or(String::new(), |second| format!("; {} follows with {}", second.operation, share(second)));
     Some(format!(
-        "{} is the heaviest operation: {} of the MPI time in {}, {} each{next}.",
+        "{} is the heaviest operation: {} {} in {}, {} each{next}.",
         first.operation,
-        percent(first.time_share),
+        share(first),
+        whole.name,
         count(first.calls, "call"),
         seconds(mean(first.elapsed_seconds, first.calls)?),
     ))
 }
 
 fn heaviest_size(report: &Report) -> Option<String> {
-    let all = report.summary.mpi_seconds?;
     let sizes = report.operations.iter().filter(|operation| !is_completion(operation));
     let sizes = sizes.flat_map(|operation| operation.sizes.iter().map(move |size| (operation, size)));
     let (operation, size) = sizes
         .filter(|(_, size)| size.size_class_bytes > 0)
         .max_by(|one, other| one.1.elapsed_seconds.total_cmp(&other.1.elapsed_seconds))?;
     Some(format!(
-        "The heaviest messages are those of {} up to {}: {} of the MPI time, {}, {}, {} each.",
+        "The heaviest messages are those of {} up to {}: {}, {}, {}, {} each.",
         operation.operation,
         size_class(size.size_class_bytes),
-        percent(part(size.elapsed_seconds, all)),
+        of_whole(report, size.elapsed_seconds)?,
         count(size.calls, "call"),
         bytes(size.bytes),
         seconds(mean(size.elapsed_seconds, size.calls)?),
@@ -128,13 +157,21 @@ fn algorithm(report: &Report) -> Option<String> {
     let operation = report.operations.iter().find(known)?;
     let heaviest = operation.algorithms.iter().find(|one| !one.algorithm.is_empty())?;
     let calls: u64 = operation.algorithms.iter().map(|one| one.calls).sum();
-    #[allow(clippy::cast_precision_loss)] // a share
-    let share = part(heaviest.calls as f64, calls as f64);
-    Some(format!("{} ran as {} in {} of its calls.", operation.operation, name(heaviest), percent(share)))
+    // The table has shares of its time: calls are numbers here, lest two shares of one algorithm differ.
+    Some(format!(
+        "{} ran as {} in {} of {}.",
+        operation.operation,
+        name(heaviest),
+        thousands(heaviest.calls),
+        count(calls, "call")
+    ))
 }
 
 /// The rank whose share of time inside MPI is farthest from the middle of all.
 fn unequal(report: &Report) -> Option<String> {
+    if !is_evidence(report) {
+        return None;
+    }
     let mut ranks: Vec<(f64, &RankTotal)> =
         report.ranks.iter().filter_map(|rank| Some((rank.mpi_time_share?, rank))).collect();
     if ranks.len() < 2 {
@@ -153,6 +190,10 @@ fn unequal(report: &Report) -> Option<String> {
             percent(Some(median)),
         ));
     }
+    let differs_seconds = (share - median).abs() * rank.observed_seconds.unwrap_or_default();
+    if differs_seconds < UNEQUAL_SECONDS {
+        return None;
+    }
     let hint =
         if share < median { "the others may be waiting for it" } else { "it may be waiting for the others" };
     Some(format!(
@@ -168,10 +209,17 @@ fn hottest(report: &Report) -> Option<String> {
     let way = if link.direction == "out" { "outwards" } else { "inwards" };
     let name = links::name(link);
     match (link.p95_utilisation, link.max_utilisation) {
+        // A share above all of it is no share: of the link the table has what there is to say.
+        (Some(p95), Some(_)) if p95 > 1.0 => None,
+        (Some(p95), Some(max)) if max > 1.0 => Some(format!(
+            "The hottest link of its nodes was {name}, {way}: {} or less of its speed in 95 % of the time; at most all of it (a \
+             counter was read late).",
+            used(Some(p95)),
+        )),
         (Some(p95), Some(max)) => Some(format!(
             "The hottest link of its nodes was {name}, {way}: at most {} of its speed, and {} or less in 95 % of the time.",
-            percent(Some(max)),
-            percent(Some(p95)),
+            used(Some(max)),
+            used(Some(p95)),
         )),
         _ => Some(format!(
             "The busiest link of its nodes was {name}, {way}: at most {}/s, and {}/s or less in 95 % of the time; its speed is not known.",
@@ -235,7 +283,6 @@ fn is_completion(operation: &Operation) -> bool {
 }
 
 fn waiting(report: &Report) -> Option<String> {
-    let all = report.summary.mpi_seconds?;
     let waits: Vec<&Operation> =
         report.operations.iter().filter(|operation| is_completion(operation)).collect();
     let inside: f64 = waits.iter().map(|operation| operation.elapsed_seconds).sum();
@@ -253,8 +300,8 @@ fn waiting(report: &Report) -> Option<String> {
         ))
     });
     Some(format!(
-        "Waiting for requests and messages took {} of the MPI time: {} of {} calls of {}{}.",
-        percent(part(inside, all)),
+        "Waiting for requests and messages took {}: {} of {} calls of {}{}.",
+        of_whole(report, inside)?,
         seconds(inside),
         thousands(calls),
         waits.iter().take(3).map(|operation| operation.operation.as_str()).collect::<Vec<_>>().join(", "),
@@ -263,13 +310,12 @@ fn waiting(report: &Report) -> Option<String> {
 }
 
 fn region(report: &Report) -> Option<String> {
-    let all = report.summary.mpi_seconds?;
     let first = report.regions.first()?;
     let inside = first.mpi_seconds?;
     Some(format!(
-        "Region {} holds {} of the MPI time: {} in {}.",
+        "MPI in region {} took {}: {} in {}.",
         first.region,
-        percent(part(inside, all)),
+        of_whole(report, inside)?,
         seconds(inside),
         count(first.visits, "visit"),
     ))
@@ -291,7 +337,7 @@ fn senders(report: &Report) -> Option<String> {
 }
 
 fn small(report: &Report) -> Option<String> {
-    let all = report.summary.mpi_seconds?;
+    let all = report.summary.mpi_seconds.filter(|_| is_evidence(report))?;
     let sizes = || {
         let sending = report.operations.iter().filter(|operation| operation.bytes > 0);
         sending.flat_map(|operation| &operation.sizes)
@@ -304,14 +350,13 @@ fn small(report: &Report) -> Option<String> {
             time += size.elapsed_seconds;
         }
     }
-    #[allow(clippy::cast_precision_loss)] // shares
-    let (of_calls, of_time) = (part(small_calls as f64, calls as f64)?, part(time, all)?);
-    (of_time >= SMALL_SHARE).then(|| {
+    let whole = of_whole(report, time)?;
+    (part(time, all)? >= SMALL_SHARE).then(|| {
         format!(
-            "Messages up to {} are {} of the calls that send and {} of the MPI time: latency matters here.",
+            "Messages up to {} took {whole}, in {} of {} calls that send: latency matters here.",
             size_class(SMALL_BYTES),
-            percent(Some(of_calls)),
-            percent(Some(of_time)),
+            thousands(small_calls),
+            thousands(calls),
         )
     })
 }
@@ -330,18 +375,5 @@ fn longest(report: &Report) -> Option<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn totals_without_the_end_of_ranks_are_not_shown_as_final() {
-        let mut report = Report::default();
-        assert_eq!(incomplete(&report), None);
-        assert!(super::super::text(&report, 100).contains("\nOperations\n"));
-        report.identity.ranks_incomplete = 12;
-        report.findings = of(&report);
-        let text = super::super::text(&report, 100);
-        assert!(text.contains("Operations, without the last calls of 12 ranks\n"), "{text}");
-        assert!(text.contains("12 ranks ended while no agent ran there"), "{text}");
-    }
-}
+#[path = "findings_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@
 
 use crate::link::NOT_REPORTED;
 use crate::link::contributors::kind;
-use crate::text::{Table, clean, middle_cut, percent};
+use crate::text::{Table, clean, middle_cut, percent, used};
 use std::collections::{BTreeMap, BTreeSet};
 use throughline_api::link_shares::{JobLink, LinkContributor};
 
@@ -19,8 +19,8 @@ pub fn text(job_key: &str, links: &[JobLink], width: usize) -> String {
         let other = largest_other(job_key, link);
         table.row(vec![
             middle_cut(&clean(&link.name, 200), names.max(16)),
-            percent(link.utilisation),
-            percent(link.peak_utilisation),
+            used(link.utilisation),
+            used(link.peak_utilisation),
             percent(link.own.share),
             kind(&link.own),
             other.map_or_else(String::new, |other| middle_cut(&clean(&other.label, 200), names.max(16))),
@@ -74,7 +74,7 @@ pub fn crowded(job_key: &str, links: &[JobLink]) -> Option<String> {
     Some(format!(
         "{} was {} used: {} of that was this job's ({}){other}.",
         link.name,
-        percent(link.utilisation),
+        used(link.utilisation),
         percent(link.own.share),
         kind(&link.own)
     ))

@@ -1,6 +1,6 @@
 //! The table of links: host ports, NVLinks and fabric ports of a job's nodes while it ran.
 
-use crate::text::{ABSENT, Table, bytes, clean, middle_cut, percent};
+use crate::text::{ABSENT, Table, bytes, clean, middle_cut, used};
 use throughline_api::jobs::LinkPeak;
 
 /// Most links on the page, the hottest first; all are in the JSON document.
@@ -17,8 +17,8 @@ pub fn text(links: &[LinkPeak], width: usize) -> String {
             link.direction.clone(),
             rate(link.p95_bytes_per_second),
             rate(link.max_bytes_per_second),
-            percent(link.p95_utilisation),
-            percent(link.max_utilisation),
+            used(link.p95_utilisation),
+            used(link.max_utilisation),
             bytes(amount(link.bytes)),
         ]);
     }
@@ -56,7 +56,10 @@ mod tests {
     #[test]
     fn more_than_a_link_can_carry_is_explained() {
         let link = |share: f64| LinkPeak { max_utilisation: Some(share), ..LinkPeak::default() };
-        assert!(text(&[link(0.2), link(1.47)], 100).ends_with("bytes of the one before\n"));
-        assert!(!text(&[link(1.0)], 100).contains("above 100 %"));
+        let text = |links: &[LinkPeak]| super::text(links, 100);
+        let uneven = text(&[link(0.2), link(2.43)]);
+        assert!(uneven.ends_with("bytes of the one before\n"), "{uneven}");
+        assert!(uneven.contains("> 100 %") && !uneven.contains("243"), "{uneven}");
+        assert!(!text(&[link(1.0)]).contains("above 100 %"));
     }
 }

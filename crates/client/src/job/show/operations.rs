@@ -1,5 +1,6 @@
 //! The table of operations over all ranks.
 
+use crate::job::summary::Whole;
 use crate::job::{mean, part};
 use crate::text::{ABSENT, Table, bytes, clean, percent, seconds, size_class, thousands};
 use throughline_api::jobs::{Operation, OperationAlgorithm};
@@ -7,16 +8,22 @@ use throughline_api::jobs::{Operation, OperationAlgorithm};
 /// Lines narrower than this leave out what can be made of the rest.
 const WIDE: usize = 110;
 
-/// The table as lines.
-pub fn text(operations: &[Operation], width: usize) -> String {
+/// The table as lines; shares are of `whole`.
+pub fn text(operations: &[Operation], whole: Option<Whole>, width: usize) -> String {
     if operations.is_empty() {
         return "  no rows: the job has sent none yet, or they are older than the retention\n".to_owned();
     }
     let wide = width >= WIDE;
-    let mut headings = vec!["OPERATION", "<CALLS", "<SENT", "<TIME", "<SHARE", "<PENDING", "<LARGEST"];
+    let mut headings = vec![
+        "OPERATION",
+        "<CALLS",
+        "<SENT",
+        "<RECEIVED",
+        "<TIME",
+        whole.map_or("<SHARE", |whole| whole.heading),
+    ];
     if wide {
-        headings.splice(3..3, ["<RECEIVED"]);
-        headings.extend(["<MEAN", "<LONGEST"]);
+        headings.extend(["<PENDING", "<LARGEST", "<MEAN", "<LONGEST"]);
     }
     headings.push("ALGORITHMS");
     let mut table = Table::new(&headings);
@@ -27,13 +34,13 @@ pub fn text(operations: &[Operation], width: usize) -> String {
             clean(&operation.operation, 24),
             thousands(operation.calls),
             bytes(operation.bytes),
+            operation.received_bytes.map_or(ABSENT.to_owned(), bytes),
             seconds(operation.elapsed_seconds),
-            percent(operation.time_share),
-            optional(operation.wait_seconds),
-            largest.map_or(ABSENT.to_owned(), size_class),
+            percent(whole.and_then(|whole| part(operation.elapsed_seconds, whole.seconds))),
         ];
         if wide {
-            row.insert(3, operation.received_bytes.map_or(ABSENT.to_owned(), bytes));
+            row.push(optional(operation.wait_seconds));
+            row.push(largest.map_or(ABSENT.to_owned(), size_class));
             row.push(optional(mean(operation.elapsed_seconds, operation.calls)));
             row.push(optional(operation.longest_seconds));
         }
@@ -87,6 +94,7 @@ mod tests {
             operation: "allreduce".into(),
             calls: 112,
             bytes: 99_104,
+            received_bytes: Some(1_234),
             elapsed_seconds: 4.0,
             time_share: Some(0.5),
             sizes: vec![size(8, 100), size(8192, 12), size(1 << 20, 0)],
@@ -97,11 +105,18 @@ mod tests {
             ],
             ..Operation::default()
         };
+        let whole = Whole { seconds: 20.0, name: "of the ranks' time", heading: "<OF RANKS'" };
         for width in [80, 160] {
-            let text = text(std::slice::from_ref(&allreduce), width);
+            let text = text(std::slice::from_ref(&allreduce), Some(whole), width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
-            assert!(text.contains("ring (forced)") && text.contains("8 KiB"), "{text}");
+            assert!(text.contains("ring (forced)") && text.contains("TIME  OF RANKS'"), "{text}");
+            assert_eq!(text.contains("8 KiB"), width >= WIDE, "{text}");
+            // Received bytes are in the narrowest table, too.
+            assert!(
+                text.contains("RECEIVED") && text.contains("1.2 kB") && text.contains("20.0 %"),
+                "{text}"
+            );
         }
-        assert!(self::text(&[allreduce], 160).contains("unknown 12.5 %"));
+        assert!(self::text(std::slice::from_ref(&allreduce), Some(whole), 160).contains("unknown 12.5 %"));
     }
 }

@@ -19,7 +19,7 @@ pub struct RankTotal {
     pub mpi_seconds: f64,
     /// From MPI_Init to its end or its newest row.
     pub observed_seconds: Option<f64>,
-    /// The first divided by the second.
+    /// The first divided by the second; null where threads of it were inside at the same time.
     pub mpi_time_share: Option<f64>,
 }
 

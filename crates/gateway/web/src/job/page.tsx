@@ -12,6 +12,7 @@ import { MatrixView } from './matrix.tsx'
 import { OpenCallsView } from './open.tsx'
 import { Timeline } from './timeline.tsx'
 import { VerdictsView } from './verdicts.tsx'
+import { inMpi, wholeOf } from './whole.ts'
 
 /** Hosts that are written out; the rest stand in the matrix folded by node. */
 const HOSTS_SHOWN = 32
@@ -46,7 +47,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
     ['Ended', job.end_ms === null ? null : moment(job.end_ms)],
     ['Ranks', `${job.ranks}${job.world_size === null ? '' : ` of ${job.world_size}`} on ${job.nodes} ${job.nodes === 1 ? 'node' : 'nodes'}`],
     ['Lost, silent', job.ranks_lost + job.ranks_silent === 0 ? null : `${job.ranks_lost}, ${job.ranks_silent}`],
-    ['In MPI', job.totals === null ? null : `${percent(job.totals.mpi_time_share)} of the ranks' time`],
+    ['In MPI', job.totals === null ? null : inMpi(job.totals)],
     ['Sent', job.totals === null ? null : `${bytes(job.totals.bytes)} in ${short(job.totals.calls)} calls`],
     ['Library', data.libraries.join(', ')],
     ['Command', job.command],
@@ -107,6 +108,7 @@ function Body({ data, query, preferences }: { data: JobDetail; query: URLSearchP
 }
 
 function Operations({ data }: { data: JobDetail }) {
+  const whole = wholeOf(data.job.totals)
   return (
     <section aria-label="Operations">
       <h2>Operations</h2>
@@ -116,7 +118,7 @@ function Operations({ data }: { data: JobDetail }) {
           <thead>
             <tr>
               <th scope="col">Operation</th>
-              {['Time', 'of ranks', 'Calls', 'Bytes', 'Longest'].map((title) => (
+              {['Time', whole?.name ?? 'Share', 'Calls', 'Sent', 'Received', 'Longest'].map((title) => (
                 <th key={title} scope="col" class="n">
                   {title}
                 </th>
@@ -129,9 +131,10 @@ function Operations({ data }: { data: JobDetail }) {
               <tr key={o.operation}>
                 <th scope="row">{o.operation}</th>
                 <td class="n">{duration(o.elapsed_seconds)}</td>
-                <td class="n">{percent(o.time_share)}</td>
+                <td class="n">{percent(whole && o.elapsed_seconds / whole.seconds)}</td>
                 <td class="n">{short(o.calls)}</td>
                 <td class="n">{bytes(o.bytes)}</td>
+                <td class="n">{bytes(o.received_bytes)}</td>
                 <td class="n">{duration(o.longest_seconds)}</td>
                 <td>{o.algorithms.map((a) => a.algorithm).filter((a) => a !== '').join(', ')}</td>
               </tr>

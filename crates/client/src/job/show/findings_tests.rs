@@ -1,0 +1,104 @@
+//! What is worth knowing of jobs, from their figures.
+
+use super::*;
+use crate::job::summary::{Summary, share};
+use throughline_api::jobs::LinkPeak;
+
+#[test]
+fn totals_without_the_end_of_ranks_are_not_shown_as_final() {
+    let mut report = Report::default();
+    assert_eq!(incomplete(&report), None);
+    assert!(super::super::text(&report, 100).contains("\nOperations\n"));
+    report.identity.ranks_incomplete = 12;
+    report.findings = of(&report);
+    let text = super::super::text(&report, 100);
+    assert!(text.contains("Operations, without the last calls of 12 ranks\n"), "{text}");
+    assert!(text.contains("12 ranks ended while no agent ran there"), "{text}");
+}
+
+/// Two ranks of so many seconds each, of which they spent these in MPI, by so many calls.
+fn of_two(seconds: f64, inside: [f64; 2], calls: u64) -> Report {
+    let rank = |rank: i32, mpi_seconds: f64| RankTotal {
+        rank,
+        calls,
+        mpi_seconds,
+        observed_seconds: Some(seconds),
+        mpi_time_share: share(Some(mpi_seconds), Some(seconds)),
+        ..RankTotal::default()
+    };
+    let all = inside.iter().sum();
+    let operation = |operation: &str, part: f64| Operation {
+        operation: operation.into(),
+        calls: 2 * calls,
+        elapsed_seconds: all * part,
+        time_share: Some(part),
+        ..Operation::default()
+    };
+    let summary = Summary {
+        ranks: 2,
+        mpi_seconds: Some(all),
+        observed_seconds: Some(2.0 * seconds),
+        mpi_time_share: share(Some(all), Some(2.0 * seconds)),
+        ..Summary::default()
+    };
+    Report {
+        summary,
+        ranks: vec![rank(0, inside[0]), rank(1, inside[1])],
+        operations: vec![operation("allreduce", 0.75), operation("bcast", 0.25)],
+        ..Report::default()
+    }
+}
+
+#[test]
+fn shares_of_times_have_one_basis() {
+    let report = of_two(100.0, [40.0, 40.0], 1000);
+    assert!(mpi_share(&report).unwrap().starts_with("MPI took 40.0 % of the ranks' time"));
+    let heaviest = heaviest(&report).unwrap();
+    assert!(heaviest.contains("heaviest operation: 30.0 % of the ranks' time in 2,000 calls"), "{heaviest}");
+    assert!(heaviest.ends_with("bcast follows with 10.0 %."), "{heaviest}");
+    let text = super::super::text(&report, 100);
+    assert!(text.contains("OF RANKS'") && text.contains("30.0 %") && !text.contains("75.0 %"), "{text}");
+}
+
+#[test]
+fn seconds_of_threads_are_not_divided_by_those_of_ranks() {
+    let mut report = of_two(6.1, [45.0, 45.1], 1000);
+    report.findings = of(&report);
+    let text = super::super::text(&report, 200);
+    assert!(text.contains("Threads spent 90.1 s in MPI, several of a rank at the same time"), "{text}");
+    assert!(text.contains("OF MPI") && text.contains("75.0 % of the MPI time"), "{text}");
+    assert!(!text.contains("of the ranks' time") && !text.contains("of 12.2 s"), "{text}");
+}
+
+#[test]
+fn ranks_are_unequal_by_evidence_only() {
+    let short = of_two(0.2, [0.15, 0.02], 1000);
+    assert_eq!(unequal(&short), None, "starting up is most of it");
+    assert_eq!(unequal(&of_two(30.0, [20.0, 5.0], 3)), None, "a few calls");
+    assert_eq!(unequal(&of_two(8.0, [1.3, 0.8], 1000)), None, "half a second apart");
+    let long = unequal(&of_two(30.0, [20.0, 5.0], 1000)).unwrap();
+    assert!(long.starts_with("Rank 0 is the most unequal") || long.starts_with("Rank 1 is"), "{long}");
+    assert!(unequal(&of_two(30.0, [5.0, 5.1], 1000)).unwrap().starts_with("The ranks are alike"));
+}
+
+#[test]
+fn no_link_is_said_to_have_carried_more_than_it_can() {
+    let of = |p95, max| {
+        let link = LinkPeak {
+            link: "leaf1[5]".into(),
+            kind: "fabric".into(),
+            direction: "out".into(),
+            p95_utilisation: Some(p95),
+            max_utilisation: Some(max),
+            ..LinkPeak::default()
+        };
+        hottest(&Report { links: Some(vec![link]), ..Report::default() })
+    };
+    assert!(of(0.7, 0.9).unwrap().contains("at most 90.0 % of its speed"));
+    let late = of(0.7, 2.43).unwrap();
+    assert!(
+        late.contains("70.0 % or less of its speed in 95 % of the time") && !late.contains("243"),
+        "{late}"
+    );
+    assert_eq!(of(1.2, 2.43), None);
+}
