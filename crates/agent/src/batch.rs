@@ -42,6 +42,7 @@ macro_rules! cumulative {
             mpi_traffic,
             mpi_open_calls,
             mpi_scheduling,
+            mpi_sampled_calls,
             coverage,
             self_stats
         )

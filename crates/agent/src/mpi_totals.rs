@@ -11,8 +11,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 use throughline_daemon::{Page, Value};
 use throughline_sample::catalogue::{
-    MPI_BYTES, MPI_CALLS, MPI_ELAPSED_SECONDS, MPI_LONGEST_SECONDS, MPI_RECEIVED_BYTES, MPI_WAIT_SECONDS,
-    Metric, Table,
+    MPI_BYTES, MPI_CALLS, MPI_ELAPSED_SECONDS, MPI_LEAST_SECONDS, MPI_LONGEST_SECONDS, MPI_RECEIVED_BYTES,
+    MPI_WAIT_SECONDS, Metric, Table,
 };
 use throughline_sample::wire::{Batch, Job, JobRank, MpiOpCell, MpiRankBin, SelfStat};
 
@@ -64,6 +64,8 @@ struct Total {
     wait_nanoseconds: Option<u64>,
     /// Absent until one received.
     received_bytes: Option<u64>,
+    /// Absent for ranks with an older shim.
+    least_nanoseconds: Option<u64>,
 }
 
 /// What is cached of a cell: the sums so far. Its operation, size class, region and algorithm are its key.
@@ -77,6 +79,7 @@ struct Cell {
     longest_nanoseconds: u64,
     wait_nanoseconds: Option<u64>,
     received_bytes: Option<u64>,
+    least_nanoseconds: Option<u64>,
 }
 
 impl Cell {
@@ -89,6 +92,7 @@ impl Cell {
             longest_nanoseconds: cell.longest_nanoseconds,
             wait_nanoseconds: cell.wait_nanoseconds,
             received_bytes: cell.received_bytes,
+            least_nanoseconds: cell.least_nanoseconds,
         }
     }
 
@@ -102,6 +106,7 @@ impl Cell {
             longest_nanoseconds: 0,
             wait_nanoseconds: None,
             received_bytes: None,
+            least_nanoseconds: None,
         }
     }
 }
@@ -133,6 +138,7 @@ impl Total {
         };
         optional(&mut self.wait_nanoseconds, before.wait_nanoseconds, now.wait_nanoseconds);
         optional(&mut self.received_bytes, before.received_bytes, now.received_bytes);
+        optional(&mut self.least_nanoseconds, before.least_nanoseconds, now.least_nanoseconds);
     }
 }
 
@@ -275,6 +281,9 @@ impl MpiTotals {
             report(&MPI_ELAPSED_SECONDS, seconds(total.elapsed_nanoseconds).into());
             if let Some(wait) = total.wait_nanoseconds {
                 report(&MPI_WAIT_SECONDS, seconds(wait).into());
+            }
+            if let Some(least) = total.least_nanoseconds {
+                report(&MPI_LEAST_SECONDS, seconds(least).into());
             }
             if let Some(received) = total.received_bytes {
                 report(&MPI_RECEIVED_BYTES, received.into());

@@ -26,6 +26,7 @@ pub fn samples(batch: &Batch) -> Map<String, Value> {
         ("traffic", batch.mpi_traffic.iter().flat_map(traffic).collect()),
         ("open_calls", list(&batch.mpi_open_calls, open_call)),
         ("scheduling", list(&batch.mpi_scheduling, scheduling)),
+        ("sampled_calls", list(&batch.mpi_sampled_calls, sampled_calls)),
         ("communicators", list(&batch.job_comms, communicator)),
         ("settings", list(&batch.job_settings, setting)),
         ("events", list(&batch.events, event)),
@@ -139,6 +140,9 @@ fn operations(bin: &wire::MpiRankBin) -> impl Iterator<Item = Value> {
         if let Some(wait) = cell.wait_nanoseconds {
             row["wait_seconds"] = json!(seconds(wait));
         }
+        if let Some(least) = cell.least_nanoseconds {
+            row["least_seconds"] = json!(seconds(least));
+        }
         if let Some(received) = cell.received_bytes {
             row["received_bytes"] = json!(received);
         }
@@ -173,6 +177,28 @@ fn regions(row: &wire::MpiRankRegions) -> impl Iterator<Item = Value> {
             "mpi_calls": cell.mpi_calls,
             "mpi_seconds": seconds(cell.mpi_nanoseconds),
         })
+    })
+}
+
+fn sampled_calls(row: &wire::MpiSampledCalls) -> Value {
+    let call = |call: &wire::MpiSampledCall| {
+        json!({
+            "call": call.call,
+            "ranks": call.ranks,
+            "elapsed_seconds": seconds(call.elapsed_nanoseconds),
+            "least_seconds": seconds(call.least_nanoseconds),
+            "least_rank": call.least_rank,
+            "calls_represented": 1_u64 << call.level.min(63),
+        })
+    };
+    json!({
+        "job_key": row.job_key,
+        "time": to_rfc3339(row.time),
+        "members": row.members,
+        "group_size": row.group_size,
+        "operation": row.operation,
+        "size_class_bytes": row.size_class_bytes,
+        "calls": row.calls.iter().map(call).collect::<Vec<_>>(),
     })
 }
 

@@ -164,6 +164,22 @@ static int write_all(const char *folder) {
     tl_put_open_call(&frame, &hung);
     tl_put_open_call(&frame, &open);
     good &= finish(folder, "open");
+
+    struct tl_sampled_call sampled = {.group = 7, .root = 5, .operation = 15, .size_class = 14, .algorithm = 4, .level = 3};
+    sampled.call = 377;
+    sampled.nanoseconds = 81500;
+    tl_frame_begin(&frame, TL_SAMPLES);
+    tl_put_u64(&frame, 4950000000);
+    tl_put_sample(&frame, &sampled);
+    good &= finish(folder, "samples");
+
+    struct tl_sums timed = {.operation = 1, .size_class = 4, .calls = 3, .nanoseconds = 5000, .longest_nanoseconds = 3000};
+    timed.least_share = 0x40000000; /* a quarter */
+    tl_frame_begin(&frame, TL_OPS);
+    bin = tl_put_bin(&frame, 4900000000);
+    tl_put_cell(&frame, &timed);
+    tl_patch_u32(&frame, bin, 1);
+    good &= finish(folder, "ops_least");
     return good;
 }
 

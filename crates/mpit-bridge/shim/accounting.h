@@ -9,6 +9,7 @@
 #include "groups.h"
 #include "persistent.h"
 #include "readings.h"
+#include "samples.h"
 #include "shim.h"
 
 #define TL_HOT static inline __attribute__((always_inline))
@@ -65,7 +66,9 @@ TL_HOT void record(tl_callp call, int64_t class_bytes, int64_t bytes) {
     TL_ADD(&cell->calls, 1);
     TL_ADD(&cell->bytes, (uint64_t)bytes);
     TL_ADD(&cell->ticks, call->ticks);
-    if (TL_UNLIKELY(call->ticks > TL_LOAD(&cell->longest_ticks))) TL_STORE(&cell->longest_ticks, call->ticks);
+    uint32_t code = tl_ticks_code(call->ticks);
+    if (TL_UNLIKELY(code > TL_LOAD(&cell->longest))) TL_STORE(&cell->longest, code);
+    if (TL_UNLIKELY(code < TL_LOAD(&cell->shortest))) TL_STORE(&cell->shortest, code);
 }
 
 /* The call just recorded has received so much itself. */
@@ -110,19 +113,24 @@ TL_HOT void to_member(const struct tl_call *call, const struct tl_comm *comm, in
 }
 
 /* After `record`, whose cell says which operation, algorithm and size class it is. */
-TL_HOT void add_collective(struct tl_thread *self, struct tl_comm *comm, int operation, int root, int64_t block) {
+TL_HOT void add_collective(const struct tl_call *call, struct tl_comm *comm, int root, int64_t block) {
+    struct tl_thread *self = call->self;
+    int operation = call->operation;
     struct tl_collective *cell = __atomic_load_n(&comm->last, __ATOMIC_ACQUIRE);
     int same_root = __builtin_constant_p(root) && root == TL_NO_ROOT; /* the operation has none */
     if (TL_UNLIKELY(TL_LOAD(&cell->of) != self->last_cell || (!same_root && (int)TL_LOAD(&cell->key) != root)) &&
         !(cell = tl_collective_find(self, comm, operation, root, block)))
         return;
+    uint64_t number; /* the same in all members, as they call collectives in one order */
     if (TL_UNLIKELY(tl_shared_comms)) {
-        __atomic_fetch_add(&cell->calls, 1, __ATOMIC_RELAXED);
+        number = __atomic_add_fetch(&cell->calls, 1, __ATOMIC_RELAXED);
         __atomic_fetch_add(&cell->bytes, (uint64_t)block, __ATOMIC_RELAXED);
     } else {
-        TL_ADD(&cell->calls, 1);
+        number = cell->calls + 1;
+        TL_STORE(&cell->calls, number);
         TL_ADD(&cell->bytes, (uint64_t)block);
     }
+    if (TL_UNLIKELY(number * TL_SAMPLE_SPREAD >= TL_LOAD(&cell->skip))) tl_sample(comm, cell, number, call->ticks);
 }
 
 /* A collective that its algorithm lays out over the members: `block` is what its size class is made of. After `record`. */
@@ -130,7 +138,7 @@ TL_HOT void collective(const struct tl_call *call, struct tl_comm *comm, int roo
     struct tl_thread *self = call->self;
     if (TL_UNLIKELY(!comm)) unknown(self, 1);
     else if (TL_UNLIKELY(self->capture)) tl_capture_collective(self->capture, comm, root, block);
-    else add_collective(self, comm, call->operation, root, block);
+    else add_collective(call, comm, root, block);
 }
 
 static inline int64_t count_at(const struct tl_call *call, const void *counts, int i) {

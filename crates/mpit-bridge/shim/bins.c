@@ -15,13 +15,16 @@ enum { BINS = 128 }; /* reported at a time; what ended before them is reported w
 /* What one bin adds to a cell, over all threads. */
 struct change {
     uint64_t calls, bytes, ticks, wait_ticks, completed, received, received_bytes;
+    uint32_t no_shortest; /* complement of the shortest call as in a cell, so that 0 is none */
 };
 
 /* One cell as it is reported. */
 struct total {
     struct change bin; /* of the bin that is being made */
     struct change reported;
-    uint64_t nanoseconds, wait_nanoseconds, longest_ticks;
+    uint64_t nanoseconds, wait_nanoseconds;
+    uint64_t least_nanoseconds; /* had each call been as short as the shortest of its bin */
+    uint32_t longest;           /* as in a cell */
     int update;
 };
 
@@ -104,7 +107,8 @@ static void add_reading(const struct tl_reading *reading) {
     total->bin.completed += (uint32_t)(now->completed - then->completed);
     total->bin.received += (uint32_t)(now->received - then->received);
     total->bin.received_bytes += now->received_bytes - then->received_bytes;
-    if (now->longest_ticks > total->longest_ticks) total->longest_ticks = now->longest_ticks;
+    if (now->longest > total->longest) total->longest = now->longest;
+    if (~now->shortest > total->bin.no_shortest) total->bin.no_shortest = ~now->shortest;
     observed->then = *now;
 }
 
@@ -225,6 +229,13 @@ static void bin_add(struct bin *bin, const struct tl_sums *cell) {
     bin->cells++;
 }
 
+/* Part of the time in 2^-32; at least 1, as 0 is not known. */
+static uint32_t least_share(const struct total *t) {
+    if (!t->least_nanoseconds || !t->nanoseconds) return 0;
+    double share = (double)t->least_nanoseconds / (double)t->nanoseconds * 4294967296.0;
+    return share < 1 ? 1 : share < (double)UINT32_MAX ? (uint32_t)share : UINT32_MAX;
+}
+
 static void report(struct bin *bin, const struct sum *sum, unsigned class, const struct total *t) {
     struct tl_sums cell = {
         .operation = sum->operation,
@@ -236,7 +247,8 @@ static void report(struct bin *bin, const struct sum *sum, unsigned class, const
         .calls = t->reported.calls,
         .bytes = t->reported.bytes,
         .nanoseconds = t->nanoseconds,
-        .longest_nanoseconds = (uint64_t)((double)t->longest_ticks * bins.scale),
+        .least_share = least_share(t),
+        .longest_nanoseconds = (uint64_t)((double)tl_ticks_of(t->longest) * bins.scale),
         .wait_nanoseconds = t->wait_nanoseconds,
         .received_bytes = t->reported.received_bytes,
     };
@@ -247,7 +259,11 @@ static void report(struct bin *bin, const struct sum *sum, unsigned class, const
 static void book(struct total *from, struct total *to) {
     to->reported.calls += from->bin.calls;
     to->reported.bytes += from->bin.bytes;
-    if (from->longest_ticks > to->longest_ticks) to->longest_ticks = from->longest_ticks;
+    if (from->longest > to->longest) to->longest = from->longest;
+    if (from->bin.no_shortest) {
+        double shortest = (double)tl_ticks_of(~from->bin.no_shortest) * bins.scale;
+        to->least_nanoseconds += (uint64_t)(shortest * (double)from->bin.calls + 0.5);
+    }
     to->reported.completed += from->bin.completed;
     to->reported.received += from->bin.received;
     to->reported.received_bytes += from->bin.received_bytes;

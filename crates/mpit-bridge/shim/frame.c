@@ -97,7 +97,7 @@ void tl_put_cell(struct tl_frame *frame, const struct tl_sums *sums) {
     const uint64_t large[] = {sums->calls,          sums->bytes,           sums->nanoseconds, sums->longest_nanoseconds,
                               sums->wait_nanoseconds, sums->received_bytes};
     for (size_t i = 0; i < sizeof small / sizeof *small; i++) tl_put_u16(frame, small[i]);
-    tl_put_u32(frame, 0);
+    tl_put_u32(frame, sums->least_share);
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) tl_put_u64(frame, large[i]);
 }
 
@@ -143,6 +143,17 @@ void tl_put_collective(struct tl_frame *frame, const struct tl_collective_sums *
     tl_put_u16(frame, sums->source);
     tl_put_u64(frame, sums->calls);
     tl_put_u64(frame, sums->bytes);
+}
+
+void tl_put_sample(struct tl_frame *frame, const struct tl_sampled_call *sample) {
+    tl_put_u32(frame, sample->group);
+    tl_put_u32(frame, sample->root);
+    tl_put_u16(frame, sample->operation);
+    tl_put_u16(frame, sample->size_class);
+    tl_put_u16(frame, sample->algorithm);
+    tl_put_u16(frame, sample->level);
+    tl_put_u64(frame, sample->call);
+    tl_put_u64(frame, sample->nanoseconds);
 }
 
 void tl_put_open_call(struct tl_frame *frame, const struct tl_open_call *call) {

@@ -22,6 +22,7 @@ enum {
     TL_GROUP_BYTES = 24, /* before the runs */
     TL_RUN_BYTES = 12,
     TL_COLLECTIVE_BYTES = 32,
+    TL_SAMPLE_BYTES = 32,
     TL_REGION_BYTES = 48,
     TL_NAME_BYTES = 16, /* before the text */
     TL_NAME_LIMIT = 255 /* bytes of a text */
@@ -43,7 +44,8 @@ enum tl_frame_type {
     TL_OWN_GROUPS = 13,
     TL_OPEN = 14,
     TL_TRACE = 16,
-    TL_CLOCK = 17
+    TL_CLOCK = 17,
+    TL_SAMPLES = 18
 };
 
 /* Fields of HELLO: tag, length, bytes. */
@@ -113,6 +115,7 @@ enum tl_algorithm_source { TL_NO_ALGORITHM, TL_UNKNOWN, TL_OBSERVED, TL_PVAR, TL
 enum tl_cell_flag { TL_CELL_HAS_WAIT = 1, TL_CELL_HAS_RECEIVED = 2 };
 struct tl_sums {
     uint16_t operation, size_class, region, algorithm, source, flags;
+    uint32_t least_share; /* of the nanoseconds, in 2^-32, what calls as short as the shortest of their bin take; 0: not known */
     uint64_t calls, bytes, nanoseconds, longest_nanoseconds, wait_nanoseconds, received_bytes;
 };
 void tl_put_cell(struct tl_frame *frame, const struct tl_sums *sums);
@@ -141,6 +144,15 @@ struct tl_collective_sums {
     uint64_t calls, bytes;
 };
 void tl_put_collective(struct tl_frame *frame, const struct tl_collective_sums *sums);
+
+/* One call of a collective. */
+struct tl_sampled_call {
+    uint32_t group, root;
+    uint16_t operation, size_class, algorithm;
+    uint16_t level; /* it stands for 2^level calls */
+    uint64_t call, nanoseconds;
+};
+void tl_put_sample(struct tl_frame *frame, const struct tl_sampled_call *sample);
 
 /* A call that a thread is in. */
 enum { TL_OPEN_IN_WORLD = 0xffffffff };

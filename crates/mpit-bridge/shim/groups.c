@@ -145,9 +145,9 @@ static void fold_members(const struct tl_group *group, int first, struct tl_peer
 /* What a cell has grown by since the last time. */
 static struct tl_peer take_update(struct tl_collective *cell) {
     uint64_t bytes = TL_LOAD(&cell->bytes), calls = TL_LOAD(&cell->calls);
-    struct tl_peer update = {bytes - cell->bytes_folded, calls - cell->calls_folded};
+    struct tl_peer update = {bytes - cell->bytes_folded, (uint32_t)calls - cell->calls_folded};
     cell->bytes_folded = bytes;
-    cell->calls_folded = calls;
+    cell->calls_folded = (uint32_t)calls;
     return update;
 }
 
@@ -219,7 +219,7 @@ static size_t listed(const struct tl_members *members) {
 static int is_sent(const struct tl_group *group) {
     for (const struct tl_collectives *piece = group->all; piece; piece = piece->next)
         for (uint32_t i = 0; i < piece->space; i++)
-            if (piece->cells[i].calls != piece->cells[i].calls_sent) return 0;
+            if ((uint32_t)piece->cells[i].calls != piece->cells[i].calls_sent) return 0;
     return 1;
 }
 

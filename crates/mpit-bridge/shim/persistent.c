@@ -82,7 +82,7 @@ static void start(struct tl_call *call, struct tl_capture *stored) {
     for (int i = 0; i < stored->peer_count; i++) add_peer(self, peers[i].slot, peers[i].peer, peers[i].bytes);
     struct tl_comm *comm = stored->collective;
     if (comm && comm->serial == stored->serial && comm->group)
-        add_collective(self, comm, call->operation, stored->root, stored->block);
+        add_collective(call, comm, stored->root, stored->block);
     else if (comm) unknown(self, 1);
     if (stored->unknown_messages) unknown(self, stored->unknown_messages);
 }

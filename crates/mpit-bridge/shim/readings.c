@@ -58,6 +58,7 @@ void tl_reading_turn(struct tl_thread *self, struct tl_row *row, unsigned class,
         reading->cell = *cell;
         __atomic_store_n(&self->log->head, self->log->head + 1, __ATOMIC_RELEASE);
     }
+    TL_STORE(&cell->shortest, TL_NO_CODE);
     __atomic_exchange_n(&cell->until, end_after(now), __ATOMIC_SEQ_CST); /* before what is added to it now */
 }
 
@@ -69,7 +70,8 @@ static struct tl_cell copied(const struct tl_cell *cell) {
         .calls = __atomic_load_n(&cell->calls, __ATOMIC_ACQUIRE),
         .bytes = __atomic_load_n(&cell->bytes, __ATOMIC_ACQUIRE),
         .ticks = __atomic_load_n(&cell->ticks, __ATOMIC_ACQUIRE),
-        .longest_ticks = __atomic_load_n(&cell->longest_ticks, __ATOMIC_ACQUIRE),
+        .longest = __atomic_load_n(&cell->longest, __ATOMIC_ACQUIRE),
+        .shortest = __atomic_load_n(&cell->shortest, __ATOMIC_ACQUIRE),
         .wait_ticks = __atomic_load_n(&cell->wait_ticks, __ATOMIC_ACQUIRE),
         .completed = __atomic_load_n(&cell->completed, __ATOMIC_ACQUIRE),
         .received = __atomic_load_n(&cell->received, __ATOMIC_ACQUIRE),

@@ -10,6 +10,7 @@
 #include "channel.h"
 #include "clock.h"
 #include "groups.h"
+#include "samples.h"
 #include "wire.h"
 
 static struct tl_peer *sent[TL_PEER_SLOTS], *sent_wire[TL_OPERATION_LIMIT]; /* by world rank */
@@ -158,7 +159,7 @@ static void put_groups(struct tl_frame *frame, int (*patience)(void)) {
 }
 
 static int is_changed(const struct tl_collective *cell) {
-    return TL_LOAD(&cell->calls) != cell->calls_sent || TL_LOAD(&cell->bytes) != cell->bytes_sent;
+    return (uint32_t)TL_LOAD(&cell->calls) != cell->calls_sent || TL_LOAD(&cell->bytes) != cell->bytes_sent;
 }
 
 /* Calls `visit` with each cell that changed. */
@@ -186,18 +187,48 @@ static struct tl_frame *cells_frame;
 static int (*cells_patience)(void);
 
 static int put_cell(size_t group, struct tl_collective *cell, uint64_t key) {
-    make_space(cells_frame, TL_COLLECTIVES, TL_COLLECTIVE_BYTES, cells_patience);
     struct tl_collective_sums sums = {
         .group = (uint32_t)group,
         .operation = (uint16_t)tl_key_operation(key),
         .size_class = (uint16_t)tl_key_class(key),
         .root = tl_key_root(key),
-        .calls = cell->calls_sent = TL_LOAD(&cell->calls),
+        .calls = TL_LOAD(&cell->calls),
         .bytes = cell->bytes_sent = TL_LOAD(&cell->bytes),
     };
+    tl_sample_pace(cell, (uint32_t)sums.calls - cell->calls_sent);
+    cell->calls_sent = (uint32_t)sums.calls;
     sums.algorithm = tl_algorithm_reported(sums.operation, tl_key_algorithm(key), &sums.source);
+    if (tl_wire_measures()) return 0; /* the messages themselves say what it moved */
+    make_space(cells_frame, TL_COLLECTIVES, TL_COLLECTIVE_BYTES, cells_patience);
     tl_put_collective(cells_frame, &sums);
     return 1;
+}
+
+/* After the groups, by whose numbers they are named. */
+static void push_samples(struct tl_frame *frame, int (*patience)(void)) {
+    static struct tl_sample taken[TL_SAMPLES_LIMIT];
+    size_t count = tl_samples_take(taken);
+    struct tl_moment now = tl_clock_moment();
+    double scale = tl_clock_scale(&now);
+    begin(frame, TL_SAMPLES);
+    for (size_t i = 0; i < count; i++) {
+        const struct tl_group *group = &tl_groups[taken[i].group];
+        if (!group->live || !group->reported || group->generation != taken[i].generation) continue;
+        struct tl_sampled_call sample = {
+            .group = taken[i].group,
+            .root = tl_key_root(taken[i].key),
+            .operation = (uint16_t)tl_key_operation(taken[i].key),
+            .size_class = (uint16_t)tl_key_class(taken[i].key),
+            .level = taken[i].level,
+            .call = taken[i].call,
+            .nanoseconds = (uint64_t)((double)taken[i].ticks * scale),
+        };
+        uint16_t source;
+        sample.algorithm = tl_algorithm_reported(sample.operation, tl_key_algorithm(taken[i].key), &source);
+        make_space(frame, TL_SAMPLES, TL_SAMPLE_BYTES, patience);
+        tl_put_sample(frame, &sample);
+    }
+    finish(frame, patience);
 }
 
 static void push_groups(struct tl_frame *frame, int (*report_names)(void), int (*patience)(void)) {
@@ -219,6 +250,7 @@ static void push_groups(struct tl_frame *frame, int (*report_names)(void), int (
     for (size_t i = 0; i < tl_groups_used; i++)
         if (tl_groups[i].live && tl_groups[i].reported) each_changed(&tl_groups[i], put_cell);
     finish(frame, patience);
+    push_samples(frame, patience);
     pthread_mutex_unlock(&tl_comms_lock);
 }
 
@@ -227,7 +259,7 @@ static void push_groups(struct tl_frame *frame, int (*report_names)(void), int (
 void tl_traffic_push(struct tl_frame *frame, int (*report_names)(void), int (*patience)(void)) {
     if (!tl_comms_folded()) return; /* the world is too large, or its group is not known */
     push_peers(frame, patience);
-    if (!tl_wire_measures()) push_groups(frame, report_names, patience);
+    push_groups(frame, report_names, patience);
     if (failed) tl_traffic_again();
 }
 

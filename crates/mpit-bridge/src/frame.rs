@@ -6,7 +6,7 @@
 use crate::open_frame::{self, OpenCall};
 use crate::status::Malformed;
 use crate::trace;
-use crate::traffic_frame::{self, Collective, GroupPart, Traffic};
+use crate::traffic_frame::{self, Collective, GroupPart, Sample, Traffic};
 use throughline_sample::admission::clean_text;
 
 /// First four bytes of each frame: `TLM1`.
@@ -40,6 +40,7 @@ const OPEN: u16 = 14;
 const COLLECTIVES: u16 = 12;
 const TRACE: u16 = 16;
 const CLOCK: u16 = 17;
+const SAMPLES: u16 = 18;
 
 /// Flag of a cell: something that it began has completed later.
 const CELL_HAS_WAIT: u16 = 1;
@@ -78,6 +79,8 @@ pub struct Cell {
     pub elapsed_nanoseconds: u64,
     /// Longest single call.
     pub longest_nanoseconds: u64,
+    /// What the calls would have taken, had each been as short as the shortest of its bin; `None` from older shims.
+    pub least_nanoseconds: Option<u64>,
     /// From the end of calls to the completion of what they began; `None` where nothing completed later.
     pub wait_nanoseconds: Option<u64>,
     /// What was received; `None` where nothing was.
@@ -216,6 +219,8 @@ pub enum Frame<'a> {
     OwnGroups(Vec<GroupPart>),
     /// What collectives moved within groups, and the time of it.
     Collectives(i64, Vec<Collective>),
+    /// Single calls of collectives within groups.
+    Samples(Vec<Sample>),
     /// Calls that threads are in for long, and the time of it.
     Open(i64, Vec<OpenCall>),
     /// Trace mode: calls and messages.
@@ -268,6 +273,10 @@ pub fn decode(message: &[u8]) -> Result<(Header, Frame<'_>), Malformed> {
             Frame::OwnGroups(traffic_frame::own_groups(reader.0)?)
         }
         COLLECTIVES => Frame::Collectives(reader.i64()?, traffic_frame::collectives(reader.0)?),
+        SAMPLES => {
+            let _time = reader.i64()?;
+            Frame::Samples(traffic_frame::samples(reader.0)?)
+        }
         OPEN => Frame::Open(reader.i64()?, open_frame::open_calls(reader.0)?),
         TRACE => Frame::Trace(trace::trace(reader.0)?),
         CLOCK => Frame::Clock(trace::comparisons(reader.0)?),
@@ -348,8 +357,8 @@ impl<'a> Reader<'a> {
             return Err(Malformed::Body);
         }
         let (region, algorithm, source, flags) = (self.u16()?, self.u16()?, self.u16()?, self.u16()?);
-        let _reserved = self.u32()?;
-        let cell = Cell {
+        let least = self.u32()?;
+        let mut cell = Cell {
             operation,
             size_class_bytes: if class == 0 { 0 } else { 1 << (class - 1) },
             region,
@@ -359,9 +368,12 @@ impl<'a> Reader<'a> {
             bytes: self.u64()?,
             elapsed_nanoseconds: self.u64()?,
             longest_nanoseconds: self.u64()?,
+            least_nanoseconds: None,
             wait_nanoseconds: Some(self.u64()?).filter(|_| flags & CELL_HAS_WAIT != 0),
             received_bytes: Some(self.u64()?).filter(|_| flags & CELL_HAS_RECEIVED != 0),
         };
+        let share = (u128::from(cell.elapsed_nanoseconds) * u128::from(least)) >> 32;
+        cell.least_nanoseconds = u64::try_from(share).ok().filter(|_| least != 0);
         Ok(cell)
     }
 

@@ -41,6 +41,7 @@ fn golden_operations() {
         bytes: 81_920,
         elapsed_nanoseconds: 123_456,
         longest_nanoseconds: 20_000,
+        least_nanoseconds: None,
         wait_nanoseconds: None,
         received_bytes: None,
     };
@@ -54,6 +55,7 @@ fn golden_operations() {
         bytes: 0,
         elapsed_nanoseconds: 999,
         longest_nanoseconds: 500,
+        least_nanoseconds: None,
         wait_nanoseconds: Some(77),
         received_bytes: Some(0),
     };
@@ -239,6 +241,23 @@ fn each_error_has_its_reason() {
 }
 
 #[test]
+fn shares_of_the_least_time_are_of_the_elapsed_time() {
+    let bytes = golden(include_str!("../protocol/golden/ops_least.hex"));
+    let Frame::Ops(bins) = decode(&bytes).unwrap().1 else { panic!("not OPS") };
+    let cell = &bins[0].cells[0];
+    assert_eq!((cell.elapsed_nanoseconds, cell.least_nanoseconds), (5000, Some(1250)));
+}
+
+#[test]
+fn samples_are_read() {
+    let bytes = golden(include_str!("../protocol/golden/samples.hex"));
+    let Frame::Samples(samples) = decode(&bytes).unwrap().1 else { panic!("not SAMPLES") };
+    let root = crate::traffic_frame::Root::Member(5);
+    let key = crate::CollectiveKey { group: 7, operation: 15, size_class: 14, algorithm: 4, root };
+    assert_eq!(samples, [Sample { key, level: 3, call: 377, nanoseconds: 81_500 }]);
+}
+
+#[test]
 fn unknown_types_are_distinguished() {
     let mut bytes = golden(include_str!("../protocol/golden/ops.hex"));
     bytes[6] = 99;
@@ -256,7 +275,7 @@ fn names_of_variables_are_checked() {
 proptest! {
     #[test]
     fn anything_is_read_or_refused(
-        kind in 0_u16..12,
+        kind in 0_u16..20,
         body in proptest::collection::vec(any::<u8>(), 0..400),
     ) {
         let _ = decode(&frame(kind, 1, 2, 3, &body));

@@ -8,6 +8,7 @@ use crate::layouts::{Layouts, OneCall, blocking, names_no_receiver};
 use crate::members::{Group, RUN_BYTES};
 use crate::operations::{is_unreported, operation_name};
 use crate::quota::{Held, Quotas, Resource, User};
+use crate::sampled_calls::{NamedSample, SampledCalls};
 use crate::status::Quota;
 use crate::traffic_frame::{CollectiveKey, GroupPart, Traffic, TrafficKind};
 use std::collections::HashMap;
@@ -59,6 +60,8 @@ pub(crate) enum Report {
     OwnGroups(Vec<GroupPart>),
     /// Collectives, and the sender's time.
     Collectives(i64, Vec<NamedCollective>),
+    /// Single calls of collectives.
+    Samples(Vec<NamedSample>),
 }
 
 impl Report {
@@ -68,6 +71,7 @@ impl Report {
             Self::Peers(_, all) => all.len(),
             Self::Groups(all) | Self::OwnGroups(all) => all.len(),
             Self::Collectives(_, all) => all.len(),
+            Self::Samples(all) => all.len(),
         }
     }
 }
@@ -193,6 +197,7 @@ struct JobHere {
     account: Account,
     ranks: HashMap<RankId, RankHere>,
     cells: HashMap<CellKey, Cell>,
+    sampled: SampledCalls,
 }
 
 /// How long it is from `now`, UTC nanoseconds, until records are made.
@@ -235,6 +240,7 @@ impl Ledger {
             },
             ranks: HashMap::new(),
             cells: HashMap::new(),
+            sampled: SampledCalls::default(),
         });
         job.ranks.entry(id).or_insert_with(|| RankHere {
             world_size: world.size,
@@ -256,6 +262,7 @@ impl Ledger {
             Report::Groups(parts) => job.groups(id, &parts, &mut self.layouts),
             Report::OwnGroups(parts) => job.own_groups(id, &parts),
             Report::Collectives(time, calls) => job.collectives(id, time, calls),
+            Report::Samples(all) => job.samples(id, &all),
         }
     }
 
@@ -266,14 +273,14 @@ impl Ledger {
         let share = i64::from(self.rows_per_second) / i64::try_from(self.jobs.len().max(1)).unwrap_or(1);
         let mut batches = Vec::new();
         for (key, job) in &mut self.jobs {
-            if job.due > now {
-                continue;
+            let mut batch = Batch { mpi_sampled_calls: job.sampled.records(key, now), ..Batch::default() };
+            if job.due <= now {
+                let (records, rows) = job.records(key, now, &mut self.layouts);
+                let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+                job.due = now + (rows / share.max(1)).clamp(1, INTERVALS_MAX) * INTERVAL_NANOSECONDS;
+                batch.mpi_traffic = records;
             }
-            let (records, rows) = job.records(key, now, &mut self.layouts);
-            let intervals = (i64::try_from(rows).unwrap_or(i64::MAX) / share.max(1)).clamp(1, INTERVALS_MAX);
-            job.due = now + intervals * INTERVAL_NANOSECONDS;
-            if !records.is_empty() {
-                let batch = Batch { mpi_traffic: records, ..Batch::default() };
+            if !batch.mpi_traffic.is_empty() || !batch.mpi_sampled_calls.is_empty() {
                 batches.push((job.account.user.clone(), batch));
             }
         }
@@ -284,7 +291,8 @@ impl Ledger {
     pub fn finish(&mut self, job_key: &str, now: i64) -> Batch {
         let Some(mut job) = self.jobs.remove(job_key) else { return Batch::default() };
         let (mpi_traffic, _) = job.records(job_key, now, &mut self.layouts);
-        Batch { mpi_traffic, ..Batch::default() }
+        let mpi_sampled_calls = job.sampled.records(job_key, now);
+        Batch { mpi_traffic, mpi_sampled_calls, ..Batch::default() }
     }
 
     /// The last records of all jobs: the agent stops.
@@ -384,6 +392,16 @@ impl JobHere {
                 calls.laid_out = if is_beginning { now } else { Sums::default() };
             }
             calls.now = now;
+        }
+    }
+
+    fn samples(&mut self, id: RankId, all: &[NamedSample]) {
+        let Some(rank) = self.ranks.get_mut(&id) else { return };
+        for one in all {
+            let Some(group) = rank.groups.get_mut(&one.sample.key.group) else { continue };
+            if let Some(name) = group.name() {
+                self.sampled.add(id.0, one, name);
+            }
         }
     }
 

@@ -1,9 +1,13 @@
 //! Members of a group, as runs of world ranks: a group of 40,000 ranks is a few numbers. Pure.
 
+use crate::sampled_calls::{GroupName, HASH_BEGIN, mix};
 use crate::traffic_frame::{GroupPart, Run};
 
 /// What a run takes in memory, with the number of the first member after it.
 pub(crate) const RUN_BYTES: usize = size_of::<(Run, u32)>();
+
+/// Runs of a group that people are shown.
+const RUNS_DESCRIBED: usize = 4;
 
 /// Ranks that have a communicator in common, as one of them sees it.
 #[derive(Debug)]
@@ -15,13 +19,15 @@ pub(crate) struct Group {
     runs: Vec<(Run, u32)>,
     /// Of an intercommunicator: the group that the rank itself is in, as far as it is reported.
     own: Option<Box<Group>>,
+    /// Made when it is first needed.
+    name: Option<GroupName>,
 }
 
 impl Group {
     /// From its first part.
     pub fn new(part: &GroupPart) -> Self {
         let (generation, size, rank) = (part.generation, part.size, part.rank);
-        let mut group = Self { generation, size, rank, runs: Vec::new(), own: None };
+        let mut group = Self { generation, size, rank, runs: Vec::new(), own: None, name: None };
         group.extend(part);
         group
     }
@@ -66,6 +72,39 @@ impl Group {
         self.known() == self.size
     }
 
+    /// How its members are named beyond this process, once all are known; not of an intercommunicator.
+    pub fn name(&mut self) -> Option<GroupName> {
+        if !self.is_complete() || self.rank.is_none() {
+            return None;
+        }
+        if self.name.is_none() {
+            // Runs may be cut anywhere: the members themselves count.
+            let worlds = (0..self.size).map(|member| self.world(member).unwrap_or(u32::MAX));
+            let hash = worlds.fold(HASH_BEGIN, |hash, world| mix(hash, &world.to_le_bytes()));
+            let members = self.described().into();
+            self.name = Some(GroupName { hash: hash.cast_signed(), size: self.size, members });
+        }
+        self.name.clone()
+    }
+
+    /// World ranks for people: `0-7`, `0-14:2`, `3,5,7-9`; of many runs the first ones.
+    fn described(&self) -> String {
+        let one = |(run, _): &(Run, u32)| {
+            let last = i64::from(run.start) + i64::from(run.count - 1) * i64::from(run.stride);
+            match (run.start, run.count, run.stride) {
+                (u32::MAX, ..) => "others".to_owned(),
+                (start, 1, _) => start.to_string(),
+                (start, _, 1) => format!("{start}-{last}"),
+                (start, _, stride) => format!("{start}-{last}:{stride}"),
+            }
+        };
+        let mut text: Vec<String> = self.runs.iter().take(RUNS_DESCRIBED).map(one).collect();
+        if self.runs.len() > RUNS_DESCRIBED {
+            text.push("…".to_owned());
+        }
+        text.join(",")
+    }
+
     /// The world rank of a member; `None` for a process of another world.
     pub fn world(&self, member: u32) -> Option<u32> {
         let at = self.runs.partition_point(|(_, end)| *end <= member);
@@ -97,6 +136,23 @@ mod tests {
         assert_eq!(all[4..6], [None, None]);
         assert_eq!(all[6..9], some([40, 43, 46]));
         assert_eq!(all[9], None);
+    }
+
+    #[test]
+    fn equal_members_have_one_name_however_they_are_cut() {
+        let run = |start, stride, count| Run { start, stride, count };
+        let part = |first, runs| GroupPart { number: 0, generation: 1, size: 6, rank: Some(2), first, runs };
+        let mut whole = Group::new(&part(0, vec![run(0, 2, 5), run(11, 0, 1)]));
+        let mut cut = Group::new(&part(0, vec![run(0, 2, 3)]));
+        assert!(cut.name().is_none(), "members are missing");
+        cut.extend(&part(3, vec![run(6, 2, 2), run(11, 0, 1)]));
+        let names = [whole.name().unwrap(), cut.name().unwrap()];
+        assert_eq!((names[0].hash, names[0].size), (names[1].hash, 6));
+        assert_eq!(names[0].members.as_ref(), "0-8:2,11");
+        let mut other = Group::new(&part(0, vec![run(0, 1, 6)]));
+        assert_ne!(other.name().unwrap().hash, names[0].hash);
+        let mut inter = Group::new(&GroupPart { rank: None, ..part(0, vec![run(0, 1, 6)]) });
+        assert!(inter.name().is_none());
     }
 
     #[test]

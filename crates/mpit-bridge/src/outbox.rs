@@ -168,7 +168,7 @@ fn append(to: &mut Batch, mut later: Batch) {
         ($($kind:ident),+) => { $(to.$kind.append(&mut later.$kind);)+ };
     }
     append!(jobs, job_ranks, job_comms, job_settings, mpi_ops, mpi_peers, mpi_pvars, mpi_regions);
-    append!(mpi_traffic, mpi_open_calls, mpi_scheduling, events);
+    append!(mpi_traffic, mpi_open_calls, mpi_scheduling, mpi_sampled_calls, events);
 }
 
 /// A large fragment in small ones: inventory first, then rows in their order. A bin of many cells becomes several of the
@@ -210,6 +210,7 @@ fn parts(mut fragment: Batch) -> Vec<Batch> {
         mpi_traffic by 1,
         mpi_open_calls by ROWS_OF_PART,
         mpi_scheduling by ROWS_OF_PART,
+        mpi_sampled_calls by ROWS_OF_PART,
         events by ROWS_OF_PART
     );
     all.extend(samples);

@@ -186,6 +186,7 @@ impl Rank {
             Frame::Groups(parts) => self.traffic = Some(Report::Groups(parts)),
             Frame::OwnGroups(parts) => self.traffic = Some(Report::OwnGroups(parts)),
             Frame::Collectives(time, all) => self.traffic = Some(self.collectives(time, &all)?),
+            Frame::Samples(all) => self.traffic = Some(self.samples(&all)?),
             Frame::Open(time, calls) => batch.mpi_open_calls = self.open_calls(time, calls, &times)?,
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),
@@ -260,6 +261,7 @@ impl Rank {
             region,
             algorithm,
             algorithm_source: cell.algorithm_source.name().to_owned(),
+            least_nanoseconds: cell.least_nanoseconds.map(|least| MPI_CALLS.width.reduce(least)),
             wait_nanoseconds: cell.wait_nanoseconds.map(|wait| MPI_CALLS.width.reduce(wait)),
             received_bytes: cell.received_bytes.map(|bytes| MPI_BYTES.width.reduce(bytes)),
         })

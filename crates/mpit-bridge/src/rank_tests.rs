@@ -50,6 +50,7 @@ fn cell(operation: u16) -> Cell {
         bytes: u64::MAX,
         elapsed_nanoseconds: 5,
         longest_nanoseconds: 3,
+        least_nanoseconds: Some(2),
         wait_nanoseconds: None,
         received_bytes: Some(4),
     }

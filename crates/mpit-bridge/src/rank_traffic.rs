@@ -3,8 +3,9 @@
 use super::{COMM_MAX, Rank};
 use crate::ledger::{NamedCollective, RankId, Report};
 use crate::operations::operation_name;
+use crate::sampled_calls::NamedSample;
 use crate::status::{Malformed, add};
-use crate::traffic_frame::{Collective, Root, Traffic};
+use crate::traffic_frame::{Collective, Root, Sample, Traffic};
 
 impl Rank {
     /// Which rank of its job it is.
@@ -45,5 +46,19 @@ impl Rank {
             Some(NamedCollective { key: one.key, operation, algorithm: algorithm.into(), calls, bytes })
         });
         Ok(Report::Collectives(time, named.collect()))
+    }
+
+    pub(super) fn samples(&self, all: &[Sample]) -> Result<Report, Malformed> {
+        let is_beyond = |root| matches!(root, Root::Member(member) if member > COMM_MAX);
+        if all.iter().any(|one| is_beyond(one.key.root)) {
+            return Err(Malformed::Rank);
+        }
+        // What has no name has been counted with the sums.
+        let named = all.iter().filter_map(|one| {
+            let operation = operation_name(one.key.operation)?;
+            let algorithm = self.names.algorithm(one.key.algorithm)?.into();
+            Some(NamedSample { sample: *one, operation, algorithm })
+        });
+        Ok(Report::Samples(named.collect()))
     }
 }

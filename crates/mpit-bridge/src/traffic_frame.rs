@@ -9,6 +9,8 @@ const MEMBERS_MAX: u32 = 1 << 24;
 const GROUPS_MAX: u32 = 4096;
 /// Classes of a shim: 0, 1, 2, 4 ... 2^40 bytes.
 const SIZE_CLASS_MAX: u16 = 63;
+/// Largest power of two of calls that a sample stands for: TL_SAMPLE_LEVELS of the shim.
+const LEVEL_MAX: u16 = 40;
 /// Number of an absent rank or root.
 const NONE: u32 = u32::MAX;
 /// The root's number where this rank is the root of an intercommunicator.
@@ -103,6 +105,37 @@ pub struct Collective {
     pub calls: u64,
     /// Bytes of the blocks of all calls.
     pub bytes: u64,
+}
+
+/// One call of a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// Which calls it is one of.
+    pub key: CollectiveKey,
+    /// It stands for 2^level calls.
+    pub level: u16,
+    /// Its running number among those of its key: the same in all members.
+    pub call: u64,
+    /// How long the sender was in it.
+    pub nanoseconds: u64,
+}
+
+/// Reads a body without its time.
+pub(crate) fn samples(body: &[u8]) -> Result<Vec<Sample>, Malformed> {
+    let (entries, rest) = body.as_chunks::<32>();
+    if !rest.is_empty() {
+        return Err(Malformed::Body);
+    }
+    let read = |entry: &[u8; 32]| {
+        // Laid out as sums of collectives, with the level in place of how the algorithm is known.
+        let of = collective(entry)?;
+        let level = number(&entry[14..16]) as u16;
+        if level > LEVEL_MAX {
+            return Err(Malformed::Body);
+        }
+        Ok(Sample { key: of.key, level, call: of.calls, nanoseconds: of.bytes })
+    };
+    entries.iter().map(read).collect()
 }
 
 /// Reads a body without its time.
@@ -226,6 +259,11 @@ mod tests {
         assert_eq!(groups(&many), Err(Malformed::Body));
         assert_eq!(traffic(&[0; 25]), Err(Malformed::Body));
         assert_eq!(collectives(&[0; 31]), Err(Malformed::Body));
+        assert_eq!(samples(&[0; 33]), Err(Malformed::Body));
+        assert_eq!(samples(&[0; 32]).unwrap().len(), 1);
+        let mut beyond = [0; 32];
+        beyond[14] = 41;
+        assert_eq!(samples(&beyond), Err(Malformed::Body));
         assert_eq!(collectives(&[0xff; 32]), Err(Malformed::Body));
     }
 }

@@ -3,7 +3,8 @@
 use std::mem::size_of;
 use throughline_sample::wire::{
     Batch, Event, Job, JobComm, JobRank, JobSetting, MpiNodeTraffic, MpiOpCell, MpiOpenCall, MpiPvarSample,
-    MpiRankBin, MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankScheduling, MpiRankTrace, MpiTraceRecord,
+    MpiRankBin, MpiRankClock, MpiRankPeers, MpiRankRegions, MpiRankScheduling, MpiRankTrace, MpiSampledCalls,
+    MpiTraceRecord,
 };
 
 /// What the allocator adds to each allocation, on average.
@@ -68,6 +69,12 @@ impl Weigh for MpiNodeTraffic {
     fn owned(&self) -> usize {
         let texts = [&self.job_key, &self.operation, &self.kind, &self.direction, &self.source];
         texts.into_iter().map(text).sum::<usize>() + list(&self.cells)
+    }
+}
+
+impl Weigh for MpiSampledCalls {
+    fn owned(&self) -> usize {
+        text(&self.job_key) + text(&self.operation) + text(&self.members) + list(&self.calls)
     }
 }
 
@@ -156,6 +163,7 @@ pub(crate) fn weight(batch: &Batch) -> usize {
     let samples = all(&batch.mpi_ops) + all(&batch.mpi_peers) + all(&batch.mpi_pvars);
     let samples = samples + all(&batch.mpi_regions) + all(&batch.mpi_traffic) + all(&batch.mpi_open_calls);
     let samples = samples + all(&batch.mpi_scheduling);
+    let samples = samples + all(&batch.mpi_sampled_calls);
     inventory + samples + all(&batch.job_settings) + all(&batch.events)
 }
 
@@ -174,5 +182,6 @@ pub(crate) fn rows(batch: &Batch) -> usize {
         + batch.mpi_pvars.len()
         + batch.mpi_open_calls.len()
         + batch.mpi_scheduling.len()
+        + batch.mpi_sampled_calls.len()
         + batch.events.len()
 }

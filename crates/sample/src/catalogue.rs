@@ -284,7 +284,7 @@ impl Table {
 }
 
 /// Every hypertable: what retention may be set for, and what no query may read without a bound of time.
-pub const HYPERTABLES: [&str; 24] = [
+pub const HYPERTABLES: [&str; 25] = [
     "ib_port_counters",
     "ib_port_lane_counters",
     "host_port_counters",
@@ -296,6 +296,7 @@ pub const HYPERTABLES: [&str; 24] = [
     "mpi_pvars",
     "mpi_regions",
     "mpi_traffic",
+    "mpi_sampled_calls",
     "mpi_trace",
     "mpi_clock",
     "events",

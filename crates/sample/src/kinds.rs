@@ -52,6 +52,7 @@ macro_rules! record_kinds {
             mpi_traffic,
             mpi_open_calls,
             mpi_scheduling,
+            mpi_sampled_calls,
             mpi_traces,
             mpi_clocks,
             events,

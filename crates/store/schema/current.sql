@@ -1,4 +1,4 @@
--- The schema of version 32, as a new database has it. Written by `cargo xtask schema`; for reading only.
+-- The schema of version 33, as a new database has it. Written by `cargo xtask schema`; for reading only.
 
 -- Highest committed sequence of each spool, changed in the transaction of the rows: a replay adds nothing.
 CREATE TABLE batch_ledger (
@@ -1077,6 +1077,9 @@ CREATE TABLE mpi_ops (
     wait_seconds double precision,
     -- What receives of this MPI operation got. Cumulative since epoch. Unit: bytes. Origin: status at completion.
     received_bytes bigint,
+    -- What calls of this MPI operation would have taken, had each been as short as the shortest of its bin.
+    -- Cumulative since epoch. Unit: seconds. Origin: time around the call.
+    least_seconds double precision,
     PRIMARY KEY (job_id, rank, operation, size_class_bytes, region, algorithm, "time")
 );
 SELECT create_hypertable('mpi_ops', by_range('time', INTERVAL '01:00:00'));
@@ -1169,6 +1172,38 @@ CREATE TABLE mpi_regions (
     PRIMARY KEY (job_id, rank, region, "time")
 );
 SELECT create_hypertable('mpi_regions', by_range('time', INTERVAL '01:00:00'));
+
+-- Single calls of collectives, as a node's ranks sampled them: all members of a communicator sample the same ones. Who
+-- spent the least arrived last, and what others spent beyond it was waiting. A row for each node, members, operation,
+-- size class and second.
+CREATE TABLE mpi_sampled_calls (
+    time timestamptz NOT NULL,
+    job_id integer NOT NULL,
+    node_id integer NOT NULL,
+    -- Names the members: a hash of their world ranks in their order.
+    comm_group bigint NOT NULL,
+    operation text NOT NULL,
+    size_class_bytes bigint NOT NULL,
+    -- Tells calls apart that are counted apart: a hash of algorithm and root.
+    cell bigint NOT NULL,
+    group_size integer NOT NULL,
+    -- World ranks of the members, for people: FIRST-LAST:DISTANCE, the first runs of many.
+    members text NOT NULL,
+    -- Running number of each call among those of the row's members, operation, size class and cell.
+    calls bigint[] NOT NULL,
+    -- Of each call: the node's ranks that sampled it.
+    ranks bigint[] NOT NULL,
+    -- Of each call: time in it, summed over these ranks.
+    elapsed_nanoseconds bigint[] NOT NULL,
+    -- Of each call: time of the rank with the least.
+    least_nanoseconds bigint[] NOT NULL,
+    -- Of each call: that rank, in MPI_COMM_WORLD.
+    least_ranks bigint[] NOT NULL,
+    -- Of each call: it stands for 2^level calls.
+    levels bigint[] NOT NULL,
+    PRIMARY KEY (job_id, "time", node_id, comm_group, operation, size_class_bytes, cell)
+);
+SELECT create_hypertable('mpi_sampled_calls', by_range('time', INTERVAL '01:00:00'));
 
 -- Trace mode: calls and messages of ranks, on each rank's own clock.
 CREATE TABLE mpi_trace (

@@ -118,6 +118,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "rank_scheduling",
         sql: include_str!("../migrations/V032__rank_scheduling.sql"),
     },
+    Migration { version: 33, name: "waits", sql: include_str!("../migrations/V033__waits.sql") },
 ];
 
 /// What a call of [`migrate`] did.

@@ -20,10 +20,8 @@ pub struct RankOperation {
     pub elapsed_seconds: f64,
     /// Time in Wait and Test calls for the requests that they began; `None` for blocking ones.
     pub wait_seconds: Option<f64>,
-    /// Each call as long as the shortest one of its bin of 0.1 s, summed; absent from older ranks.
-    pub shortest_sum: Option<f64>,
-    /// The shortest call.
-    pub shortest: Option<f64>,
+    /// What the calls would have taken, had each been as short as the shortest of its bin of 0.1 s; absent from older ranks.
+    pub least_seconds: Option<f64>,
 }
 
 impl RankOperation {
@@ -117,7 +115,7 @@ fn parts_of_members(operation: &str, class: u64, all: &[&RankOperation], sampled
     let own: Vec<f64> = all.iter().map(|one| (one.elapsed() - one.calls as f64 * least).max(0.0)).collect();
     let of_own: f64 = own.iter().sum();
     let waiting = sampled.waiting(operation, class, seconds).filter(|_| !is_begun).unwrap_or_else(|| {
-        let transfer = |one: &&RankOperation| one.calls as f64 * one.shortest.unwrap_or(0.0);
+        let transfer = |one: &&RankOperation| one.least_seconds.unwrap_or(0.0).min(one.elapsed());
         let high = if is_begun { seconds } else { seconds - all.iter().map(transfer).sum::<f64>() };
         Bounded::new(of_own, of_own, high)
     });

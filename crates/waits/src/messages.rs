@@ -47,7 +47,6 @@ struct Times {
     shortest_sum: f64,
     /// Calls of which that is known.
     with_shortest: f64,
-    shortest: Option<f64>,
     /// Nonblocking: calls, and time in Wait and Test.
     begun: f64,
     wait_seconds: f64,
@@ -67,10 +66,9 @@ impl Times {
         }
         self.calls += calls;
         self.seconds += one.elapsed_seconds;
-        if let (Some(sum), Some(shortest)) = (one.shortest_sum, one.shortest) {
+        if let Some(sum) = one.least_seconds {
             self.shortest_sum += sum;
             self.with_shortest += calls;
-            self.shortest = Some(self.shortest.map_or(shortest, |least| least.min(shortest)));
         }
     }
 
@@ -99,7 +97,7 @@ struct Transfer {
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     classes: BTreeMap<u64, [Times; 3]>,
-    /// The shortest receive of all.
+    /// The class of the shortest receives.
     floor: f64,
 }
 
@@ -122,7 +120,7 @@ impl Messages {
             let Some(side) = side_of(&one.operation).filter(|side| *side != Side::Probe) else { continue };
             messages.classes.entry(one.size_class_bytes).or_default()[place(side)].add(one);
         }
-        messages.floor = least(messages.classes.values().map(|class| class[1].shortest)).unwrap_or(0.0);
+        messages.floor = least(messages.classes.values().map(|class| class[1].typical())).unwrap_or(0.0);
         messages.floor = messages.floor.min(FLOOR_MAX);
         messages
     }
@@ -132,7 +130,7 @@ impl Messages {
         let sides = if send.calls > 0.0 || receive.calls > 0.0 { [*send, *receive] } else { [*both, *both] };
         // Where one side is nonblocking, or offers a larger buffer, the other one's own calls are all that is known.
         let high = least(sides.map(|side| side.mean())).unwrap_or(0.0);
-        let low = least(sides.map(|side| side.shortest)).unwrap_or(0.0);
+        let low = least(sides.map(|side| side.typical())).unwrap_or(0.0);
         let sent = sides[0].typical().map(|sent| sent.max(self.floor));
         let typical = least([sides[1].typical(), sent]).unwrap_or(high);
         let high = high.max(self.floor.min(typical));

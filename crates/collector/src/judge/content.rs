@@ -26,6 +26,8 @@ const NUMA_MAX: usize = 1024;
 const COUNT_MAX: u64 = 1 << 56;
 /// What readers sum: a kind or direction that nobody knows would be left out of it.
 const TRAFFIC_KINDS: [&str; 3] = ["measured", "modelled", "logical"];
+/// Largest power of two of calls that a sample stands for, as in the shim (`samples.h`).
+const LEVEL_MAX: u32 = 40;
 const TRAFFIC_DIRECTIONS: [&str; 2] = ["transmit", "receive"];
 /// A generation above this (2001-09-09 in nanoseconds) is a time.
 const EARLIEST_TIME: i64 = 1_000_000_000_000_000_000;
@@ -218,7 +220,7 @@ impl Checked for MpiRankBin {
                 optional(text)?;
             }
             number(cell.calls.max(cell.bytes).max(cell.received_bytes.unwrap_or(0)), COUNT_MAX)?;
-            number(cell.size_class_bytes, COUNT_MAX)?;
+            number(cell.size_class_bytes.max(cell.least_nanoseconds.unwrap_or(0)), COUNT_MAX)?;
         }
         check.time(self.time)
     }
@@ -318,6 +320,26 @@ impl Checked for MpiRankScheduling {
         // Nanoseconds of a thousand threads in a year are within 2^62.
         counts.into_iter().flatten().try_for_each(|count| number(count, i64::MAX.unsigned_abs()))?;
         check.past(self.epoch)?;
+        check.time(self.time)
+    }
+}
+
+impl Checked for MpiSampledCalls {
+    fn check(&mut self, check: &mut Check) -> Result<(), Rejection> {
+        for text in [&self.job_key, &self.operation, &self.members] {
+            name(text)?;
+        }
+        rank(self.group_size)?;
+        number(self.size_class_bytes, COUNT_MAX)?;
+        at_most(self.calls.len(), CELLS_MAX)?;
+        for call in &self.calls {
+            rank(call.least_rank)?;
+            number(call.call.max(call.elapsed_nanoseconds).max(call.least_nanoseconds), COUNT_MAX)?;
+            // More members than there are, or a call that stands for more than any program makes.
+            if call.ranks > self.group_size || call.level > LEVEL_MAX {
+                return Err(Rejection::Number);
+            }
+        }
         check.time(self.time)
     }
 }

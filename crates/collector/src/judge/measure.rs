@@ -153,6 +153,9 @@ static STAT: Shape = plain::<SelfStat>();
 static LANES: Shape = Shape { bytes: size_of::<IbPortLanesSample>(), fields: &[(6, Message(&LINK_VALUES))] };
 static OPEN_CALL: Shape = plain::<MpiOpenCall>();
 static SCHEDULING: Shape = plain::<MpiRankScheduling>();
+static SAMPLED_CALL: Shape = plain::<MpiSampledCall>();
+static SAMPLED_CALLS: Shape =
+    Shape { bytes: size_of::<MpiSampledCalls>(), fields: &[(9, Message(&SAMPLED_CALL))] };
 static TRACE_RECORD: Shape = plain::<MpiTraceRecord>();
 static TRACE: Shape = Shape { bytes: size_of::<MpiRankTrace>(), fields: &[(6, Message(&TRACE_RECORD))] };
 static POINT: Shape = plain::<MpiClockPoint>();
@@ -199,6 +202,7 @@ static BATCH: Shape = Shape {
         (25, Message(&TRAFFIC)),
         (26, Message(&OPEN_CALL)),
         (29, Message(&SCHEDULING)),
+        (28, Message(&SAMPLED_CALLS)),
         (30, Message(&NODE)),
         (31, Message(&GPU)),
         (32, Message(&GPU_LINK)),

@@ -56,6 +56,7 @@ of_nodes!(
     MpiNodeTraffic,
     MpiOpenCall,
     MpiRankScheduling,
+    MpiSampledCalls,
     MpiRankTrace,
     MpiRankClock,
     GpuInfo,

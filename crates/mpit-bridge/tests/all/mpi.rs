@@ -19,4 +19,5 @@ mod surroundings;
 mod trace;
 mod traffic;
 mod variables;
+mod waits;
 mod wire;

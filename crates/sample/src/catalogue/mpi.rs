@@ -10,6 +10,7 @@ metrics! { OPS, MpiOps:
     304 MPI_LONGEST_SECONDS "longest_seconds" Gauge Seconds Wraps(63), "Longest single call of this MPI operation since the rank began.", "time around the call";
     305 MPI_WAIT_SECONDS "wait_seconds" Counter Seconds Wraps(63), "Time from the return of the call that began this MPI operation to its completion.", "completion of requests";
     306 MPI_RECEIVED_BYTES "received_bytes" Counter Bytes Wraps(63), "What receives of this MPI operation got.", "status at completion";
+    307 MPI_LEAST_SECONDS "least_seconds" Counter Seconds Wraps(63), "What calls of this MPI operation would have taken, had each been as short as the shortest of its bin.", "time around the call";
 }
 
 metrics! { REGIONS, MpiRegions:

@@ -152,6 +152,8 @@ impl Claims {
                 }
             }
             let jobs = batch.mpi_traffic.iter().filter_map(|traffic| keys.job(&traffic.job_key).ok());
+            let sampled = batch.mpi_sampled_calls.iter().filter_map(|calls| keys.job(&calls.job_key).ok());
+            let jobs = jobs.chain(sampled);
             missing.extend(jobs.map(|id| (id, *node)).filter(|of| !self.members.contains(of)));
         }
         if missing.is_empty() {
@@ -366,6 +368,7 @@ impl Claims {
             mpi_traffic: |r: &MpiNodeTraffic| this.check_job(&r.job_key, node, keys),
             mpi_open_calls: |r: &MpiOpenCall| rank(&r.job_key, r.rank),
             mpi_scheduling: |r: &MpiRankScheduling| rank(&r.job_key, r.rank),
+            mpi_sampled_calls: |r: &MpiSampledCalls| this.check_job(&r.job_key, node, keys),
             mpi_traces: |r: &MpiRankTrace| rank(&r.job_key, r.rank),
             mpi_clocks: |r: &MpiRankClock| rank(&r.job_key, r.rank),
             job_comms: |r: &JobComm| rank(&r.job_key, r.rank),

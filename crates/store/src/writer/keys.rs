@@ -132,6 +132,7 @@ impl Keys {
         let jobs = jobs.chain(batch.mpi_pvars.iter().map(|pvar| &pvar.job_key));
         let jobs = jobs.chain(batch.mpi_regions.iter().map(|regions| &regions.job_key));
         let jobs = jobs.chain(batch.mpi_traffic.iter().map(|traffic| &traffic.job_key));
+        let jobs = jobs.chain(batch.mpi_sampled_calls.iter().map(|calls| &calls.job_key));
         let jobs = jobs.chain(batch.mpi_open_calls.iter().map(|call| &call.job_key));
         let jobs = jobs.chain(batch.mpi_scheduling.iter().map(|reading| &reading.job_key));
         let jobs = jobs.chain(batch.mpi_traces.iter().map(|trace| &trace.job_key));

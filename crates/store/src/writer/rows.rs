@@ -54,9 +54,10 @@ pub(super) const MPI_TRACE: usize = 12;
 pub(super) const MPI_CLOCK: usize = 13;
 const PM: usize = 14;
 pub(super) const MPI_TRAFFIC: usize = 15;
+pub(super) const MPI_SAMPLED_CALLS: usize = 16;
 
 /// The tables that batches fill.
-pub(super) static TABLES: [TableSpec; 16] = [
+pub(super) static TABLES: [TableSpec; 17] = [
     TableSpec {
         name: "ib_port_counters",
         before: &["time", "port_id", "epoch", "source"],
@@ -216,6 +217,21 @@ pub(super) static TABLES: [TableSpec; 16] = [
         ],
         metrics: Some(Table::MpiTraffic),
         after: &[],
+    },
+    TableSpec {
+        name: "mpi_sampled_calls",
+        before: &["time", "job_id", "node_id", "comm_group", "operation", "size_class_bytes", "cell"],
+        metrics: None,
+        after: &[
+            "group_size",
+            "members",
+            "calls",
+            "ranks",
+            "elapsed_nanoseconds",
+            "least_nanoseconds",
+            "least_ranks",
+            "levels",
+        ],
     },
 ];
 
@@ -438,6 +454,7 @@ pub(super) fn newest_time(batch: &Batch) -> Option<i64> {
     let times = times.chain(batch.mpi_pvars.iter().map(|pvar| pvar.time));
     let times = times.chain(batch.mpi_regions.iter().map(|regions| regions.time));
     let times = times.chain(batch.mpi_traffic.iter().map(|traffic| traffic.time));
+    let times = times.chain(batch.mpi_sampled_calls.iter().map(|calls| calls.time));
     let times = times.chain(batch.mpi_open_calls.iter().map(|call| call.time));
     let times = times.chain(batch.mpi_scheduling.iter().map(|reading| reading.time));
     let traces = batch.mpi_traces.iter().flat_map(trace_times);

@@ -1,9 +1,9 @@
 //! Records of MPI ranks to rows. Columns of figures follow the catalogue's order (a test of the schema compares).
 
-use throughline_sample::wire::Batch;
+use throughline_sample::wire::{Batch, MpiSampledCall};
 
 use super::keys::{Keys, small};
-use super::rows::{MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGIONS, MPI_TRAFFIC, Rows, stored};
+use super::rows::{MPI_OPS, MPI_PEERS, MPI_PVARS, MPI_REGIONS, MPI_SAMPLED_CALLS, MPI_TRAFFIC, Rows, stored};
 use crate::copy::RowBuffer;
 
 /// What rows of a rank, or of a job on a node, begin with.
@@ -20,6 +20,7 @@ impl Rows {
         self.add_mpi_ops(batch, keys)?;
         self.add_mpi_regions(batch, keys)?;
         self.add_mpi_traffic(batch, keys)?;
+        self.add_mpi_sampled_calls(batch, keys)?;
         self.add_mpi_traces(batch, keys)?;
         for peers in &batch.mpi_peers {
             let (job, rank) = (keys.job(&peers.job_key)?, small(peers.rank, "rank")?);
@@ -71,6 +72,10 @@ impl Rows {
                     None => row.null(),
                 }
                 row.optional_int8(cell.received_bytes.map(stored));
+                match cell.least_nanoseconds {
+                    Some(least) => row.float8(seconds(least)),
+                    None => row.null(),
+                }
             }
         }
         Ok(())
@@ -113,6 +118,34 @@ impl Rows {
                 row.text(&traffic.source);
                 row.int8(stored(cell.bytes));
                 row.int8(stored(cell.messages));
+            }
+        }
+        Ok(())
+    }
+
+    fn add_mpi_sampled_calls(&mut self, batch: &Batch, keys: &Keys) -> Result<(), String> {
+        for sampled in batch.mpi_sampled_calls.iter().filter(|sampled| !sampled.calls.is_empty()) {
+            let (job, node) = (keys.job(&sampled.job_key)?, keys.node(&batch.node)?);
+            let size = small(sampled.group_size, "group size")?;
+            let row = &mut self.buffers[MPI_SAMPLED_CALLS];
+            begin(row, sampled.time, job, node);
+            row.int8(sampled.comm_group);
+            row.text(&sampled.operation);
+            row.int8(stored(sampled.size_class_bytes));
+            row.int8(sampled.cell);
+            row.int4(size);
+            row.text(&sampled.members);
+            let figures: [fn(&MpiSampledCall) -> u64; 6] = [
+                |call| call.call,
+                |call| call.ranks.into(),
+                |call| call.elapsed_nanoseconds,
+                |call| call.least_nanoseconds,
+                |call| call.least_rank.into(),
+                |call| call.level.into(),
+            ];
+            for figure in figures {
+                let all: Vec<_> = sampled.calls.iter().map(|call| Some(stored(figure(call)))).collect();
+                row.int8_array(&all);
             }
         }
         Ok(())

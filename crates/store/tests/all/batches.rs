@@ -74,6 +74,7 @@ pub fn batch_of_everything() -> Batch {
         algorithm_source: "observed".to_owned(),
         wait_nanoseconds: Some(500_000_000),
         received_bytes: None,
+        least_nanoseconds: Some(40_000_000),
     };
     Batch {
         node: "node1".to_owned(),
@@ -209,6 +210,24 @@ pub fn batch_of_everything() -> Batch {
             direction: "transmit".to_owned(),
             source: source("pmpi"),
             cells: vec![MpiPeerCell { peer: 3, bytes: 81920, messages: 20 }],
+        }],
+        mpi_sampled_calls: vec![MpiSampledCalls {
+            time,
+            job_key: job_key.clone(),
+            comm_group: -7,
+            group_size: 8,
+            members: "0-7".to_owned(),
+            operation: "allreduce".to_owned(),
+            size_class_bytes: 8192,
+            cell: 3,
+            calls: vec![MpiSampledCall {
+                call: 21,
+                ranks: 2,
+                elapsed_nanoseconds: 5_000_000,
+                least_nanoseconds: 1_000_000,
+                least_rank: 2,
+                level: 1,
+            }],
         }],
         mpi_open_calls: vec![MpiOpenCall {
             time,

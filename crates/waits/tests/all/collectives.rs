@@ -45,7 +45,7 @@ fn counted(calls: &[TracedCall], every: u64) -> Counters {
             size_class_bytes: 64,
             calls: CALLS,
             elapsed_seconds: times().sum(),
-            shortest: Some(least),
+            least_seconds: Some(CALLS as f64 * least),
             ..RankOperation::default()
         });
     }

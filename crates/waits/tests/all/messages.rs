@@ -18,8 +18,7 @@ fn rank_operation(rank: u32, operation: &str, each: f64, wait: Option<f64>) -> R
         calls: MESSAGES,
         elapsed_seconds: each * MESSAGES as f64,
         wait_seconds: wait.map(|each| each * MESSAGES as f64),
-        shortest_sum: wait.is_none().then_some(each * MESSAGES as f64),
-        shortest: wait.is_none().then_some(each),
+        least_seconds: wait.is_none().then_some(each * MESSAGES as f64),
     }
 }
 

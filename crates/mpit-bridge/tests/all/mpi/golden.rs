@@ -4,7 +4,7 @@ use crate::mpi::support::*;
 use std::path::Path;
 use std::process::Command;
 
-const FRAMES: [&str; 15] = [
+const FRAMES: [&str; 17] = [
     "hello",
     "ops",
     "peers",
@@ -20,6 +20,8 @@ const FRAMES: [&str; 15] = [
     "collectives",
     "own_groups",
     "open",
+    "samples",
+    "ops_least",
 ];
 
 #[test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use throughline_mpit_bridge::{Config, Receiver};
 use throughline_sample::wire::{
     Batch, Job, JobComm, JobRank, MpiClockPoint, MpiOpCell, MpiOpenCall, MpiPeerCell, MpiPvarSample,
-    MpiRegionCell, MpiTraceRecord,
+    MpiRegionCell, MpiSampledCalls, MpiTraceRecord,
 };
 use tokio::sync::{Mutex, MutexGuard, mpsc};
 
@@ -209,6 +209,8 @@ pub struct Observed {
     pub regions: BTreeMap<(u32, String), MpiRegionCell>,
     /// Calls that went on for long, each report of them.
     pub open_calls: Vec<MpiOpenCall>,
+    /// Single calls of collectives.
+    pub sampled: Vec<MpiSampledCalls>,
     /// By rank and number.
     pub comms: BTreeMap<(u32, u32), JobComm>,
     /// Settings of the MPI library.
@@ -320,6 +322,7 @@ impl Observed {
             self.regions.extend(cells.map(|cell| ((regions.rank, cell.region.clone()), cell)));
         }
         self.open_calls.extend(batch.mpi_open_calls);
+        self.sampled.extend(batch.mpi_sampled_calls);
         self.comms.extend(batch.job_comms.into_iter().map(|comm| ((comm.rank, comm.comm), comm)));
         self.settings.extend(batch.job_settings.into_iter().map(|one| (one.name, one.value)));
         self.variables.extend(batch.mpi_pvars);
@@ -350,6 +353,7 @@ impl Observed {
                 longest_nanoseconds: sum.longest_nanoseconds.max(cell.longest_nanoseconds),
                 wait_nanoseconds: add(sum.wait_nanoseconds, cell.wait_nanoseconds),
                 received_bytes: add(sum.received_bytes, cell.received_bytes),
+                least_nanoseconds: add(sum.least_nanoseconds, cell.least_nanoseconds),
                 ..cell.clone()
             };
         }
