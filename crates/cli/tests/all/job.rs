@@ -73,6 +73,11 @@ struct Stack {
 
 impl Stack {
     async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// With these variables in the agent's environment.
+    async fn start_with(variables: &[(&str, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = throughline_store::testing::database().await;
         let socket = database.socket_folder().unwrap();
@@ -97,6 +102,7 @@ impl Stack {
         ] {
             agent.env(format!("THROUGHLINE__{key}"), value);
         }
+        agent.envs(variables.iter().map(|(name, value)| (*name, value)));
         let (agent, _) = Daemon::start(&mut agent, ["agent"]);
         let url = url(throughline_store::READ_ROLE);
         Self { url, server: format!("http://{query}"), folder, _agent: agent, _server: serve }

@@ -162,6 +162,57 @@ async fn a_job_that_was_not_traced_has_operations_over_time() {
     assert_eq!(stack.job(&["trace", "last", "-o", "-", "--lanes", "all"]).status.code(), Some(64));
 }
 
+/// Variables of an agent with the GPUs of a scenario, which a double of the vendor's library shows.
+fn gpus() -> [(&'static str, String); 4] {
+    let out = Path::new(env!("CARGO_BIN_EXE_throughline")).with_file_name("lib/throughline");
+    let double = crates().join("gpu/testdouble");
+    done(Command::new("make").arg("-s").arg("-C").arg(double).arg(format!("OUT={}", out.display())));
+    [
+        ("THROUGHLINE__NVML__ENABLED", "true".to_owned()),
+        ("THROUGHLINE__NVML__INTERVAL_SECONDS", "0.2".to_owned()),
+        ("THROUGHLINE__NVML__LIBRARY", out.join("libnvidia-ml.so.1").display().to_string()),
+        (
+            "THROUGHLINE_NVML_SCENARIO",
+            crates().join("gpu/scenarios/power9-v100.scenario").display().to_string(),
+        ),
+    ]
+}
+
+/// Under the ranks of a traced job stand its node's GPUs, aligned by the node's rank, and what is said of it, in Perfetto.
+#[tokio::test(flavor = "multi_thread")]
+async fn lanes_of_the_node_stand_under_the_ranks() {
+    let stack = Stack::start_with(&gpus()).await;
+    let path = stack.folder.path().join("lanes.json");
+    let file = path.to_str().unwrap();
+    done(traced(&stack, "busy").args(["60", "50000"]));
+    let begin = Instant::now();
+    let summary = loop {
+        let summary = summary_of(&stack, 3 * 60 + 2, file);
+        // Readings of GPUs come by batches of their own.
+        if summary["lanes"].as_array().is_some_and(|lanes| !lanes.is_empty() && lanes[0]["lanes"] == 16) {
+            break summary;
+        }
+        assert!(begin.elapsed() < PATIENCE, "{summary}");
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    assert_eq!(summary["lanes"][0]["name"], "the node n1");
+    let counters = perfetto::counters(&path);
+    let process = counters.first().and_then(|one| one["process"].as_str()).unwrap_or_default();
+    assert!(
+        process.starts_with("the node n1 (rank 0's clock ±") && process.ends_with(" read each 0.2 s)"),
+        "{counters:?}"
+    );
+    let names: Vec<&str> = counters.iter().filter_map(|one| one["name"].as_str()).collect();
+    for gpu in 0..4 {
+        for what in ["NVLink out", "NVLink in", "PCIe out", "PCIe in"] {
+            let is_it = |name: &&&str| **name == format!("GPU {gpu} {what} bytes/s");
+            assert_eq!(names.iter().filter(is_it).count(), 1, "GPU {gpu} {what}: {names:?}");
+        }
+    }
+    let none = stack.job(&["trace", "last", "-o", "-", "--lanes", "ranks"]);
+    assert!(!String::from_utf8_lossy(&none.stdout).contains("NVLink"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trace_lines_up_and_its_arrows_join_sends_with_receives() {
     let stack = Stack::start().await;

@@ -158,9 +158,9 @@ impl InstanceClock<'_> {
             // UTC is adjusted while a program runs.
             let adjusted = rank.traced.utc_offset_max.saturating_sub(rank.traced.utc_offset);
             return match rank.by {
-                "rank 0 itself" | "same node" => format!("clock within {} of rank 0's", short(adjusted)),
+                "rank 0 itself" | "same node" => format!("rank 0's clock ±{}", short(adjusted)),
                 "comparisons" => {
-                    format!("clock within {} of rank 0's", short(rank.alignment.error() + adjusted))
+                    format!("rank 0's clock ±{}", short(rank.alignment.error() + adjusted))
                 }
                 _ => Self::of_utc(clock),
             };
@@ -170,8 +170,8 @@ impl InstanceClock<'_> {
 
     fn of_utc(clock: Option<&LaneClock>) -> String {
         match clock.and_then(|clock| clock.clock_error_seconds) {
-            Some(error) => format!("UTC within {}", short((error * 1e9) as i64)),
-            None => "UTC, its error is not known".to_owned(),
+            Some(error) => format!("UTC ±{}", short((error * 1e9) as i64)),
+            None => "UTC ± unknown".to_owned(),
         }
     }
 }

@@ -89,7 +89,7 @@ pub fn write<W: Write>(
     if marks.is_empty() {
         return Ok(());
     }
-    let title = "events and verdicts: by the clocks of who reports them; jobs are judged each minute";
+    let title = "what happened, and what is said of it";
     writer.process(process, title, process).context(WRITING)?;
     let mut named = BTreeSet::new();
     for mark in marks {

@@ -11,6 +11,7 @@ use crate::Server;
 use crate::job::output::Output;
 use anyhow::Context;
 use serde_json::json;
+use throughline_api::JobState;
 use throughline_api::jobs::{JobDetail, JobRanks};
 use throughline_sample::to_rfc3339;
 
@@ -33,7 +34,12 @@ impl Known {
         let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         let first = self.all.ranks.start_ms.iter().min().copied();
         let start = first.or(self.detail.job.start_ms).unwrap_or(now);
-        (start, self.detail.job.end_ms.unwrap_or(now).max(start))
+        // Of one whose nodes are silent nothing is known since then.
+        let last = match self.detail.job.state {
+            JobState::Running => None,
+            _ => self.detail.job.reported_ms,
+        };
+        (start, self.detail.job.end_ms.or(last).unwrap_or(now).max(start))
     }
 }
 

@@ -25,6 +25,8 @@ const ALL_VALUES_MAX: i64 = 2_000_000;
 const LANES_OF_NODE: i64 = 48;
 /// Steps of a request; the server returns 2,000 at most, and aligns them.
 const REQUEST_STEPS: i64 = 1_900;
+/// Steps at the end without a value that need no mention.
+const LAST_STEPS: i64 = 3;
 /// Lengths of the server's steps, seconds.
 const STEPS_S: [i64; 18] =
     [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200, 86_400];
@@ -106,7 +108,7 @@ impl<'a, W: Write> Lanes<'a, W> {
         let mut progress = Progress::new("node", shown);
         for host in &hosts[..shown] {
             progress.step();
-            let title = format!("node {host}");
+            let title = format!("the node {host}");
             self.group(&Group { title, route: "lanes", query: vec![("host", host)], step_ms })?;
         }
         Ok(())
@@ -115,7 +117,7 @@ impl<'a, W: Write> Lanes<'a, W> {
     /// Links on the job's way.
     pub fn links(&mut self) -> anyhow::Result<()> {
         let step_ms = self.step_ms(LANES_OF_NODE);
-        let title = "links on its way".to_owned();
+        let title = "the links on its way".to_owned();
         self.group(&Group { title, route: "link-lanes", query: vec![("limit", LINKS_MAX)], step_ms })
     }
 
@@ -137,7 +139,7 @@ impl<'a, W: Write> Lanes<'a, W> {
                 let process = match processes.get(&lane.instance) {
                     Some(process) => *process,
                     None => {
-                        let process = self.begin(group, lane, &page.clocks)?;
+                        let process = self.begin(group, lane, &page)?;
                         processes.insert(lane.instance.clone(), process);
                         process
                     }
@@ -149,6 +151,9 @@ impl<'a, W: Write> Lanes<'a, W> {
         let clock = self.axis.clock("");
         for counter in counters.values_mut() {
             let end = clock.at(self.range.1);
+            // The last steps lack a reading after them.
+            let is_short = |since: &i64| end - since <= LAST_STEPS * step * 1_000_000;
+            counter.gap = counter.gap.take().filter(|since| !is_short(since));
             close(self.writer, counter, end).context(WRITING)?;
         }
         if !counters.is_empty() {
@@ -164,14 +169,19 @@ impl<'a, W: Write> Lanes<'a, W> {
         Ok(())
     }
 
-    /// Begins the process of an instance, whose name says how well its times are aligned.
-    fn begin(&mut self, group: &Group<'_>, lane: &Lane, clocks: &[LaneClock]) -> anyhow::Result<u32> {
+    /// Begins the process of an instance, whose name says how well its times are aligned: the bound of the clock, and how far
+    /// apart readings are.
+    fn begin(&mut self, group: &Group<'_>, lane: &Lane, page: &JobLanes) -> anyhow::Result<u32> {
         let process = self.process;
         self.process += 1;
-        let clock = clocks.iter().find(|clock| clock.instance == lane.instance);
+        let clock = page.clocks.iter().find(|clock| clock.instance == lane.instance);
+        let own = page.lanes.iter().filter(|other| other.instance == lane.instance);
+        let read = apart(own.filter_map(|lane| interval(lane, &page.clocks)));
         let bound = self.axis.clock(&lane.instance).bound(clock);
-        let subnet = if lane.kind == "link" { format!(" in {}", lane.instance) } else { String::new() };
-        let name = format!("{}{subnet}: {bound}, steps of {} s", group.title, group.step_ms as f64 / 1e3);
+        let windows =
+            page.window_seconds.map_or_else(String::new, |window| format!(", own part each {window} s"));
+        // Short, as viewers cut names, and behind those of ranks where viewers sort by names.
+        let name = format!("{} ({bound}{read}{windows})", group.title);
         self.writer.process(process, &name, process).context(WRITING)?;
         Ok(process)
     }
@@ -184,8 +194,6 @@ impl<'a, W: Write> Lanes<'a, W> {
         counters: &mut BTreeMap<(String, String), Counter>,
     ) -> anyhow::Result<()> {
         let clock = self.axis.clock(&lane.instance);
-        let read = interval(lane, &page.clocks)
-            .map_or_else(String::new, |seconds| format!(" (read each {seconds} s)"));
         let short = lane.name.strip_prefix(&format!("{} ", lane.instance)).unwrap_or(&lane.name);
         for series in &lane.series {
             let of_windows = series.name == "own";
@@ -194,9 +202,9 @@ impl<'a, W: Write> Lanes<'a, W> {
                 _ => (&page.times_ms, (page.step_seconds * 1e3) as i64),
             };
             let what = match series.name.as_str() {
-                "own" => ", this job's part (windows of 10 s)".to_owned(),
-                "waiting" => format!(", data waits{read}"),
-                way => format!(" {way}{read}"),
+                "own" => " own part".to_owned(),
+                "waiting" => " waits".to_owned(),
+                way => format!(" {way}"),
             };
             let thread = u32::try_from(counters.len()).unwrap_or(0) + 1;
             let counter =
@@ -228,6 +236,19 @@ fn interval(lane: &Lane, clocks: &[LaneClock]) -> Option<f64> {
     let known = clock.sources.iter().filter(|source| reads(&source.source));
     let least = known.map(|source| source.interval_seconds).min_by(f64::total_cmp)?;
     Some((least * 100.0).round() / 100.0)
+}
+
+/// Distances of readings, for people; empty where none is known.
+fn apart(all: impl Iterator<Item = f64>) -> String {
+    let bounds = all.fold(None, |bounds: Option<(f64, f64)>, seconds| {
+        let (least, most) = bounds.unwrap_or((seconds, seconds));
+        Some((least.min(seconds), most.max(seconds)))
+    });
+    match bounds {
+        Some((least, most)) if least < most => format!(", read each {least} to {most} s"),
+        Some((least, _)) => format!(", read each {least} s"),
+        None => String::new(),
+    }
 }
 
 /// Writes a value where it is another one. What was not read is no value: the counter stays as it was, and a slice beside it says so.
@@ -311,5 +332,10 @@ mod tests {
         let lane = |kind: &str| Lane { kind: kind.into(), instance: "n1".into(), ..Lane::default() };
         let all = ["pcie", "nvlink", "port", "link"].map(|kind| interval(&lane(kind), &clocks));
         assert_eq!(all, [Some(1.0), Some(1.0), Some(5.0), None]);
+        assert_eq!(apart(all.into_iter().flatten()), ", read each 1 to 5 s");
+        assert_eq!(
+            (apart([2.0].into_iter()).as_str(), apart([].into_iter()).as_str()),
+            (", read each 2 s", "")
+        );
     }
 }
