@@ -7,6 +7,7 @@ use crate::identity::Identity;
 use crate::member::{Member, RankKey};
 use crate::saved::{Saved, SavedRank};
 use crate::scheduling::Target;
+use crate::shim_status::ShimStatus;
 use std::collections::{BTreeMap, HashMap};
 use throughline_sample::wire::{Batch, Job, JobRank, Names};
 
@@ -47,11 +48,13 @@ struct RankHere {
     /// Why its places are not known, where they are not.
     gpus: &'static str,
     hca_ports: &'static str,
+    /// Of all its connections.
+    status: ShimStatus,
 }
 
 impl RankHere {
     fn new(record: JobRank, connection: Option<u64>) -> Self {
-        Self { record, connection, gpus: NOT_LOOKED, hca_ports: NOT_LOOKED }
+        Self { record, connection, gpus: NOT_LOOKED, hca_ports: NOT_LOOKED, status: ShimStatus::default() }
     }
 }
 
@@ -136,6 +139,11 @@ impl Jobs {
     pub fn rank(&self, job_key: &str, key: &RankKey) -> Option<(JobRank, u32)> {
         let job = self.jobs.get(job_key)?;
         Some((job.ranks.get(key)?.record.clone(), job.record.uid))
+    }
+
+    /// What of a rank's own sums is counted already, over whichever connection it came.
+    pub fn status(&self, job_key: &str, key: &RankKey) -> Option<ShimStatus> {
+        Some(self.jobs.get(job_key)?.ranks.get(key)?.status.clone())
     }
 
     /// Whether a rank of a user is here that began then.

@@ -35,6 +35,7 @@ mod schedulers;
 mod scheduling;
 mod session;
 mod shared;
+mod shim_status;
 mod socket;
 mod status;
 mod throttle;

@@ -3,6 +3,7 @@
 use crate::hello::Hello;
 use crate::identity::Identity;
 use crate::process::Process;
+use crate::shim_status::ShimStatus;
 use throughline_sample::wire::{Job, JobRank};
 
 /// A rank may have begun counting so much after its agent's present: clocks within one node are one clock.
@@ -32,6 +33,8 @@ pub(crate) struct Member {
     pub start: i64,
     /// When its process started, as the kernel reports, UTC nanoseconds.
     pub process_start: Option<i64>,
+    /// What of its shim's own sums is counted already: that of an earlier connection, where there was one.
+    pub status: ShimStatus,
 }
 
 impl Member {
@@ -40,7 +43,15 @@ impl Member {
         let earliest = process_start.unwrap_or(now.saturating_sub(UNKNOWN_AGE_NANOSECONDS));
         let plausible = earliest.saturating_sub(BEFORE_NANOSECONDS)..now.saturating_add(AHEAD_NANOSECONDS);
         let start = if plausible.contains(&hello.epoch) { hello.epoch } else { now };
-        Self { identity, hello, process, host: host.to_owned(), start, process_start }
+        Self {
+            identity,
+            hello,
+            process,
+            host: host.to_owned(),
+            start,
+            process_start,
+            status: ShimStatus::default(),
+        }
     }
 
     pub(crate) fn key(&self) -> RankKey {

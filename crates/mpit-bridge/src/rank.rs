@@ -2,13 +2,14 @@
 //!
 //! Pure but for the shared counters: time and identity come from the caller, so tests feed recorded frames.
 
-use crate::frame::{Bin, Cell, Field, Frame, Header, Name, Peer, PeerKind, Region, Variable, number};
+use crate::frame::{Bin, Cell, Frame, Header, Name, Peer, PeerKind, Region, Variable, number};
 use crate::ledger::Report;
 use crate::member::Member;
 use crate::names::{Names, Refused};
 use crate::open_calls::OpenCalls;
 use crate::operations::operation_name;
 use crate::quota::{Quotas, User};
+use crate::shim_status::ShimStatus;
 use crate::status::{Counters, Malformed, Quota, add};
 use crate::trace::{Comparisons, Kind, Point, Record, Trace};
 use crate::variables::{AllowList, ELEMENTS_MAX, Variables};
@@ -31,8 +32,6 @@ const VARIABLE_SOURCE: &str = "mpi_t";
 const DELAY_NANOSECONDS: i64 = 60_000_000_000;
 /// Most members of a communicator, and most communicators: what an `integer` column holds.
 const COMM_MAX: u32 = i32::MAX as u32;
-/// Tags of STATUS that have a meaning or may get one.
-const STATUS_TAGS: usize = 64;
 
 /// A moment on both clocks of the agent, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -63,8 +62,7 @@ pub(crate) struct Rank {
     /// What its CLOCK_MONOTONIC is behind the agent's: 0 but in a time namespace.
     behind: i64,
     ended: Option<&'static str>,
-    /// Figures of its shim already added to the counters, by tag.
-    reported: [u64; STATUS_TAGS],
+    status: ShimStatus,
     names: Names,
     variables: Variables,
     /// The record after which nothing follows in a trace has come.
@@ -87,6 +85,7 @@ pub(crate) struct Origin {
     pub start: i64,
     /// When its process started, UTC nanoseconds, as far as it is known.
     pub process_start: Option<i64>,
+    pub status: ShimStatus,
 }
 
 impl From<&Member> for Origin {
@@ -97,6 +96,7 @@ impl From<&Member> for Origin {
             world_size: member.hello.world_size,
             start: member.start,
             process_start: member.process_start,
+            status: member.status.clone(),
         }
     }
 }
@@ -126,7 +126,7 @@ impl Rank {
             next_sequence: header.sequence.wrapping_add(1),
             behind,
             ended: None,
-            reported: [0; STATUS_TAGS],
+            status: origin.status.clone(),
             names: Names::new(&quotas, &user),
             variables: Variables::new(variables),
             trace_ended: false,
@@ -190,9 +190,9 @@ impl Rank {
             Frame::Open(time, calls) => batch.mpi_open_calls = self.open_calls(time, calls, &times)?,
             Frame::Trace(trace) => batch.mpi_traces = self.trace(trace, &times)?,
             Frame::Clock(all) => batch.mpi_clocks = self.comparisons(all, &times),
-            Frame::Status(fields) => self.reported(&fields)?,
+            Frame::Status(fields) => self.status.take(&fields, &self.counters)?,
             Frame::Bye(fields) => {
-                self.reported(&fields)?;
+                self.status.take(&fields, &self.counters)?;
                 batch.mpi_open_calls = self.open_calls.end(times.utc(header.monotonic));
                 let reason = fields.iter().find(|(tag, _)| *tag == 32).map(|(_, data)| number(data));
                 self.ended = Some(if reason.transpose()? == Some(1) { "clean" } else { "lost" });
@@ -460,26 +460,6 @@ impl Rank {
             source: VARIABLE_SOURCE.to_owned(),
             variable_class: variable.class.to_owned(),
         }
-    }
-
-    /// Adds what a shim says about itself: sums, of which the part already reported is left out.
-    fn reported(&mut self, fields: &[Field<'_>]) -> Result<(), Malformed> {
-        for (tag, data) in fields {
-            let value = number(data)?;
-            let Some(before) = self.reported.get_mut(usize::from(*tag)) else { continue };
-            let more = value.saturating_sub(*before);
-            *before = value.max(*before);
-            match tag {
-                2 => add(&self.counters.unknown_messages, more),
-                3 => add(&self.counters.refused_threads, more),
-                5 => add(&self.counters.missing_variables, more),
-                6 => add(&self.counters.refused_regions, more),
-                7 => add(&self.counters.mismatched_regions, more),
-                8 => add(&self.counters.lost_rows, more),
-                _ => {}
-            }
-        }
-        Ok(())
     }
 }
 

@@ -5,6 +5,7 @@ use crate::accounts::Accounts;
 use crate::frame::AlgorithmSource;
 use crate::hello::Hello;
 use crate::identity::Identity;
+use crate::jobs::Jobs;
 use crate::process::Process;
 use crate::quota::QuotaLimits;
 use std::time::Instant;
@@ -308,4 +309,27 @@ fn a_start_is_held_against_the_kernel() {
     assert_eq!(start(None, NOW.utc - hour / 2), NOW.utc - hour / 2);
     assert_eq!(start(None, NOW.utc - 400 * hour), NOW.utc);
     assert_eq!(start(Some(hour), NOW.utc + hour), NOW.utc, "ahead");
+}
+
+#[test]
+fn what_a_shim_counts_itself_is_counted_once_over_all_its_connections() {
+    let judges = judges(QuotaLimits::default());
+    let mut jobs = Jobs::default();
+    let mut connect = |number| {
+        let mut member = member();
+        jobs.join(&member, number);
+        member.status = jobs.status("slurm:5.0", &member.key()).unwrap();
+        Rank::new(&member, header(0), NOW, judges.clone())
+    };
+    let unknown = |messages: u64| (2, messages.to_le_bytes());
+    let report = |rank: &mut Rank, messages| {
+        let (tag, data) = unknown(messages);
+        rank.take(header(1), Frame::Status(vec![(tag, &data)]), NOW).unwrap();
+    };
+    report(&mut connect(1), 32);
+    let mut again = connect(2);
+    report(&mut again, 32);
+    assert_eq!(judges.counters.status().unknown_messages, 32, "the sum of before, once more");
+    report(&mut again, 40);
+    assert_eq!(judges.counters.status().unknown_messages, 40);
 }

@@ -63,7 +63,10 @@ impl Shared {
 
     /// Takes over what a known rank has left, if it has left anything.
     pub(crate) async fn recover(self: &Arc<Self>, job_key: &str, key: &RankKey) -> Option<End> {
-        let (record, uid) = self.jobs().rank(job_key, key)?;
+        let ((record, uid), status) = {
+            let jobs = self.jobs();
+            (jobs.rank(job_key, key)?, jobs.status(job_key, key)?)
+        };
         let file = Listed { name: FileName { epoch: key.epoch, rank: record.rank }, uid };
         let user = self.quotas.user(uid, Instant::now());
         let origin = Origin {
@@ -72,6 +75,7 @@ impl Shared {
             world_size: record.world_size,
             start: record.start,
             process_start: Some(record.start),
+            status,
         };
         // Whoever waits holds neither file nor frame.
         let _turn = user.files.acquire().await;

@@ -113,7 +113,9 @@ impl Shared {
                 add(&self.counters.contested, 1);
                 member.identity = local(&member.hello, &member.process, &self.config.node);
             }
-            jobs.join(member, connection)
+            let joined = jobs.join(member, connection);
+            member.status = jobs.status(&member.identity.job_key, &member.key()).unwrap_or_default();
+            joined
         };
         member.start = start;
         self.report(user, reported);
