@@ -10,6 +10,7 @@ pub mod operation_steps;
 pub mod status;
 pub mod trace;
 pub mod verdicts;
+pub mod waits;
 
 pub use job_state::{JobState, NoState};
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use throughline_client::Connection;
-use throughline_client::job::{diff, export, list, matrix, report, show, top, trace};
+use throughline_client::job::{diff, export, list, matrix, report, show, top, trace, waits};
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -11,6 +11,7 @@ Examples:
   throughline job list --running --user ada
   throughline job show last               the newest job on one page
   throughline job report last             what is to be said of it, in ten lines
+  throughline job waits last              who waited for whom, in seconds
   throughline job top                     jobs that run, live
   throughline job matrix last             who sent how much to whom
   throughline job diff last-1 last        the newest two, compared
@@ -45,6 +46,8 @@ pub enum Command {
     Show(show::Options),
     /// Some lines on a job that has ended, for a file beside its output
     Report(report::Options),
+    /// What of its time in MPI was waiting for other ranks, and for whom
+    Waits(waits::Options),
     /// Jobs that run, by what they do with MPI now
     Top(top::Options),
     /// Who sent how much to whom, drawn
@@ -67,6 +70,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         Command::List(options) => list::run(&server, options),
         Command::Show(options) => show::run(&server, options),
         Command::Report(options) => report::run(&server, options),
+        Command::Waits(options) => waits::run(&server, options),
         Command::Top(options) => top::run(&server, options),
         Command::Matrix(options) => matrix::run(&server, options),
         Command::Diff(options) => diff::run(&server, options),

@@ -11,6 +11,7 @@ pub mod show;
 pub mod summary;
 pub mod top;
 pub mod trace;
+pub mod waits;
 
 /// Mean of a sum.
 #[allow(clippy::cast_precision_loss)] // for people

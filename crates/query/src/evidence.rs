@@ -9,10 +9,12 @@ use crate::jobs::{self, Job};
 use crate::link_shares::Source;
 use crate::rank_cpu::{RankCpu, rank_cpu};
 use crate::time::now;
-use crate::{open_calls, traffic, whole};
+use crate::{open_calls, traffic, waits, whole};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use throughline_store::Error;
-use throughline_verdicts::evidence::{Evidence, OpenCall, Operation, Rank, Region, Scheduling, Traffic};
+use throughline_verdicts::evidence::{
+    Evidence, LastArrival, OpenCall, Operation, OperationWaiting, Rank, Region, Scheduling, Traffic, Waiting,
+};
 use tokio_postgres::Client;
 
 /// Of a job that runs links are judged over this time: what was full an hour ago is no matter now.
@@ -50,6 +52,7 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source) -> Result<OfJob
         operations: operations(client, id).await?,
         regions: regions(client, id).await?,
         open_calls: calls(client, id).await?,
+        waiting: waiting(client, job).await?,
         ..Evidence::default()
     };
     let from = if evidence.is_running { (end - RECENT_MS).max(start) } else { start };
@@ -118,6 +121,30 @@ fn numbers(list: &str) -> Vec<u32> {
         Some(first.trim().parse::<u32>().ok()?..=last.trim().parse::<u32>().ok()?)
     };
     list.split(',').filter_map(part).flatten().take(1024).collect()
+}
+
+/// What was waiting; absent where no call is known.
+async fn waiting(client: &Client, job: &Job) -> Result<Option<Waiting>, Error> {
+    let states = waits::of_job(client, job).await?.states;
+    let operation = |one: &throughline_waits::OperationWaits| {
+        let waiting = one.parts.waiting();
+        OperationWaiting {
+            operation: one.operation.clone(),
+            seconds: waiting.seconds,
+            low_seconds: waiting.low,
+            high_seconds: waiting.high,
+        }
+    };
+    let last = |one: &throughline_waits::LastArrival| LastArrival {
+        rank: one.rank,
+        share: one.share,
+        waited_seconds: one.waited_seconds,
+    };
+    let waiting = Waiting {
+        operations: states.operations.iter().map(operation).collect(),
+        last_arrivals: states.last_arrivals.iter().map(last).collect(),
+    };
+    Ok(Some(waiting).filter(|waiting| !waiting.operations.is_empty()))
 }
 
 async fn operations(client: &Client, id: i32) -> Result<Vec<Operation>, Error> {

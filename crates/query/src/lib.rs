@@ -9,6 +9,7 @@
 //! * [`operation_steps`]: what a rank did, step by step.
 //! * [`job_rates`], [`open_calls`], [`trace`]: what running jobs do now, calls that go on, and traced calls and messages.
 //! * [`rank_cpu`]: what the kernel counted of ranks, their CPUs and NUMA nodes.
+//! * [`waits`]: what of the time in MPI was waiting for other ranks.
 //! * [`fabric`], [`links`], [`load`]: topology, links and their load. [`link_shares`]: whose bytes are on them.
 //! * [`multicast`]: multicast groups, members, and packets that ports counted.
 //! * [`nodes`], [`rates`]: hosts, their GPUs and ports, and rates of these. [`clocks`]: how well their times are aligned.
@@ -52,6 +53,7 @@ pub mod time;
 pub mod trace;
 pub mod traffic;
 pub mod verdicts;
+pub mod waits;
 
 pub use horizons::Horizons;
 pub use pool::{NoConnection, Pool, PooledClient};

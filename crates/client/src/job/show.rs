@@ -23,6 +23,7 @@ use throughline_api::jobs::{
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
 use throughline_api::verdicts::JobVerdict;
+use throughline_api::waits::JobWaits;
 use throughline_daemon::Failure;
 
 /// Shown below the options.
@@ -82,6 +83,8 @@ pub struct Report {
     findings: Vec<String>,
     /// What slows it down, the most important first.
     verdicts: Vec<JobVerdict>,
+    /// What of its time in MPI was waiting for other ranks.
+    waits: JobWaits,
 }
 
 /// Prints the page.
@@ -127,6 +130,7 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         links,
         findings: Vec::new(),
         verdicts: detail.verdicts,
+        waits: server.get(&["jobs", key, "waits"], &[])?,
     };
     report.findings = findings::of(&report);
     Ok(report)
@@ -146,6 +150,11 @@ fn text(report: &Report, width: usize) -> String {
     };
     text.push_str(&format!("\nOperations{so_far}\n"));
     text.push_str(&operations::text(&report.operations, Whole::of(&report.summary), width));
+    let waits = super::waits::section(&report.waits, width);
+    if !waits.is_empty() {
+        text.push_str("\nWaiting for other ranks (all of it: job waits)\n");
+        text.push_str(&waits);
+    }
     if !report.regions.is_empty() {
         text.push_str("\nRegions\n");
         text.push_str(&regions::text(&report.regions, width));

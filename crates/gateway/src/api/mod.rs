@@ -121,6 +121,7 @@ pub fn router(api: Arc<Api>) -> Router {
         .route("/jobs/{job}/link-shares", get(jobs::link_shares))
         .route("/jobs/{job}/verdicts", get(jobs::verdicts))
         .route("/jobs/{job}/report", get(jobs::report))
+        .route("/jobs/{job}/waits", get(jobs::waits))
         .route("/jobs/{job}/broadcast", get(jobs::broadcast))
         .route("/jobs/{job}/pairs", get(jobs::pairs))
         .route("/jobs/{job}/trace", get(jobs::traced_ranks))

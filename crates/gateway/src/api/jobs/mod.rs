@@ -11,6 +11,7 @@ mod parts;
 mod trace;
 mod traffic;
 mod verdicts;
+mod waits;
 
 pub use broadcast::broadcast;
 pub use detail::{job, places, ranks};
@@ -23,3 +24,4 @@ pub use parts::{link_peaks, regions, traffic};
 pub use trace::{pairs, ranks as traced_ranks, rates, records};
 pub use traffic::{matrix, operations, span, step_seconds};
 pub use verdicts::{report, verdicts};
+pub use waits::waits;

@@ -18,6 +18,7 @@ mod seed;
 mod states;
 mod trace;
 mod verdicts;
+mod waits;
 
 use super::*;
 use axum::body::{Body, to_bytes};

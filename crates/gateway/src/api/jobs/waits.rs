@@ -1,0 +1,23 @@
+//! `/jobs/{job}/waits`: what of the time in MPI was waiting for other ranks.
+
+use super::super::request::ApiRequest;
+use super::super::{Api, answer};
+use super::list::find;
+use crate::api_error::ApiError;
+use axum::extract::State;
+use axum::response::Response;
+use std::sync::Arc;
+use throughline_query::waits::of_job;
+
+/// `GET /jobs/{job}/waits`.
+pub async fn waits(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Response, ApiError> {
+    request.done()?;
+    let response = api
+        .query(async |client| {
+            let job = find(client, request.path("job")).await?;
+            let waits = of_job(client, &job).await?;
+            Ok(waits.described(job.key))
+        })
+        .await?;
+    answer::json(&response, &request.headers)
+}

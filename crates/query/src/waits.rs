@@ -1,0 +1,218 @@
+//! What of a job's time in MPI was waiting for other ranks: sums of its operations and sampled calls, as `throughline-waits` needs
+//! them, and what it makes of them.
+
+use crate::jobs::Job;
+use crate::time::{milliseconds, now};
+use std::collections::{BTreeMap, HashMap};
+use throughline_api::waits as api;
+use throughline_store::Error;
+use throughline_store::layout::moment;
+use throughline_waits::{
+    Bounded, Counters, NodeSample, OperationWaits, Parts, RankOperation, WaitStates, estimate, merge,
+};
+use tokio_postgres::{Client, Row};
+
+/// Seconds of a job whose samples are read: of a longer job so many, evenly spaced, which leaves bounds as of sampling.
+const SECONDS_READ_MAX: i64 = 600;
+/// Rows of samples that are read: some nodes with several collectives each in each of these seconds.
+const ROWS_READ_MAX: i64 = 20_000;
+/// Steps of the course over time.
+const STEPS_MAX: i64 = 120;
+/// Who arrived last: rows of a response.
+const LAST_ARRIVALS_MAX: usize = 1000;
+
+/// A job's wait states, and what their groups are called.
+#[derive(Clone, Debug, Default)]
+pub struct OfJob {
+    /// By operation, communicator and rank.
+    pub states: WaitStates,
+    /// Members of groups, for people.
+    members: HashMap<i64, String>,
+    /// Calls that all members sampled.
+    samples: Vec<NodeSample>,
+}
+
+/// A job's wait states so far.
+///
+/// # Errors
+/// The database's.
+pub async fn of_job(client: &Client, job: &Job) -> Result<OfJob, Error> {
+    let operations = operations(client, job.id).await?;
+    let (samples, members) = samples(client, job).await?;
+    let counters = Counters { operations, samples: merge(samples) };
+    let states = estimate(&counters);
+    Ok(OfJob { states, members, samples: counters.samples })
+}
+
+async fn operations(client: &Client, job: i32) -> Result<Vec<RankOperation>, Error> {
+    let sql = "
+        SELECT c.rank, c.operation, c.size_class_bytes, sum(c.calls)::bigint, sum(c.elapsed_seconds)::float8,
+               sum(c.wait_seconds)::float8, CASE WHEN bool_and(m.least_seconds IS NOT NULL) THEN sum(m.least_seconds)::float8 END
+        FROM mpi_op_cells($1) c
+        LEFT JOIN LATERAL (
+            SELECT m.least_seconds FROM mpi_ops m
+            WHERE m.job_id = $1 AND m.rank = c.rank AND m.operation = c.operation AND m.size_class_bytes = c.size_class_bytes
+              AND m.region = c.region AND m.algorithm = c.algorithm AND m.time = c.last_time
+            LIMIT 1) m ON true
+        GROUP BY 1, 2, 3";
+    let rows = client.query(sql, &[&job]).await.map_err(Error::sql("summing operations of ranks"))?;
+    let one = |row: &Row| {
+        Some(RankOperation {
+            rank: u32::try_from(row.get::<_, i32>(0)).ok()?,
+            operation: row.get(1),
+            size_class_bytes: u64::try_from(row.get::<_, i64>(2)).ok()?,
+            calls: u64::try_from(row.get::<_, i64>(3)).ok()?,
+            elapsed_seconds: row.get(4),
+            wait_seconds: row.get(5),
+            least_seconds: row.get(6),
+        })
+    };
+    Ok(rows.iter().filter_map(one).collect())
+}
+
+/// Single calls as nodes sampled them, and what their groups are called.
+async fn samples(client: &Client, job: &Job) -> Result<(Vec<NodeSample>, HashMap<i64, String>), Error> {
+    let (sql, stride) = samples_sql(client, job).await?;
+    let rows = client.query(&sql, &[&job.id]).await.map_err(Error::sql("reading sampled calls"))?;
+    let (mut all, mut members) = (Vec::new(), HashMap::new());
+    for row in &rows {
+        let one = NodeSample {
+            second: milliseconds(row.get(0)).div_euclid(1000),
+            group: row.get(1),
+            operation: row.get(2),
+            size_class_bytes: u64::try_from(row.get::<_, i64>(3)).unwrap_or_default(),
+            cell: row.get(4),
+            group_size: u32::try_from(row.get::<_, i32>(5)).unwrap_or_default(),
+            ..NodeSample::default()
+        };
+        members.entry(one.group).or_insert_with(|| row.get(6));
+        let columns: Vec<Vec<i64>> = (7..13).map(|column| row.get(column)).collect();
+        let length = columns.iter().map(Vec::len).min().unwrap_or_default();
+        all.extend((0..length).map(|at| {
+            let figure = |column: usize| columns[column][at];
+            #[allow(clippy::cast_possible_truncation)] // at most 40
+            let level = figure(5).clamp(0, 40) as i32;
+            NodeSample {
+                call: figure(0).unsigned_abs(),
+                ranks: u32::try_from(figure(1)).unwrap_or_default(),
+                seconds: seconds(figure(2)),
+                least_seconds: seconds(figure(3)),
+                least_rank: u32::try_from(figure(4)).unwrap_or_default(),
+                weight: f64::from(level).exp2() * stride,
+                ..one.clone()
+            }
+        }));
+    }
+    Ok((all, members))
+}
+
+/// All seconds of a short job; of a long one those that are read, and how many each stands for. Records are made at whole seconds,
+/// by all nodes at once.
+async fn samples_sql(client: &Client, job: &Job) -> Result<(String, f64), Error> {
+    const COLUMNS: &str = "m.time, m.comm_group, m.operation, m.size_class_bytes, m.cell, m.group_size, m.members, m.calls, m.ranks, \
+                           m.elapsed_nanoseconds, m.least_nanoseconds, m.least_ranks, m.levels";
+    let at = now(client).await?;
+    let from = job.start.unwrap_or(job.first_seen).div_euclid(1000) * 1000;
+    let to = job.end.map_or(at, |end| end.min(at)) + 2000;
+    let length = (to - from) / 1000;
+    // A node has some four records a second.
+    let most = (ROWS_READ_MAX / (4 * job.nodes.max(1))).clamp(STEPS_MAX / 4, SECONDS_READ_MAX);
+    if length <= most {
+        let (from, to) = (moment(from), moment(to));
+        let sql = format!(
+            "SELECT {COLUMNS} FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time >= {from} AND m.time <= {to} \
+             LIMIT {ROWS_READ_MAX}"
+        );
+        return Ok((sql, 1.0));
+    }
+    let stride = (length + most - 1) / most;
+    let sql = format!(
+        "SELECT {COLUMNS} FROM generate_series({}, {}, make_interval(secs => {stride})) t(time) \
+         CROSS JOIN LATERAL (SELECT * FROM mpi_sampled_calls m WHERE m.job_id = $1 AND m.time = t.time) m LIMIT {ROWS_READ_MAX}",
+        moment(from),
+        moment(to)
+    );
+    #[allow(clippy::cast_precision_loss)] // seconds
+    Ok((sql, stride as f64))
+}
+
+#[allow(clippy::cast_precision_loss)] // nanoseconds of a call
+fn seconds(nanoseconds: i64) -> f64 {
+    nanoseconds as f64 / 1e9
+}
+
+impl OfJob {
+    /// As the API has it.
+    #[must_use]
+    pub fn described(&self, job_key: String) -> api::JobWaits {
+        let states = &self.states;
+        let members = |group: i64| self.members.get(&group).cloned();
+        let operation = |one: &OperationWaits| api::OperationWaits {
+            operation: one.operation.clone(),
+            members: one.group.and_then(members),
+            group_size: one.group_size,
+            parts: parts(&one.parts),
+        };
+        let last = states.last_arrivals.iter().take(LAST_ARRIVALS_MAX);
+        api::JobWaits {
+            job_key,
+            total: parts(&states.total()),
+            operations: states.operations.iter().map(operation).collect(),
+            communicators: states.communicators.iter().map(operation).collect(),
+            ranks: states
+                .ranks
+                .iter()
+                .map(|one| api::RankWaits { rank: one.rank, parts: parts(&one.parts) })
+                .collect(),
+            last_arrivals: last
+                .map(|one| api::LastArrivalWaits {
+                    rank: one.rank,
+                    operation: one.operation.clone(),
+                    members: members(one.group).unwrap_or_default(),
+                    share: one.share,
+                    waited_seconds: one.waited_seconds,
+                })
+                .collect(),
+            course: self.course(),
+        }
+    }
+
+    /// What the sampled calls waited, step by step.
+    fn course(&self) -> api::WaitCourse {
+        let times = self.samples.iter().map(|one| one.second);
+        let (Some(first), Some(last)) = (times.clone().min(), times.max()) else {
+            return api::WaitCourse::default();
+        };
+        let step = ((last - first) / STEPS_MAX + 1).max(1);
+        let mut sums: BTreeMap<(i64, &str), (f64, f64)> = BTreeMap::new();
+        for one in &self.samples {
+            let sum = sums.entry(((one.second - first) / step, one.operation.as_str())).or_default();
+            let waiting = (one.seconds - f64::from(one.ranks) * one.least_seconds).max(0.0);
+            sum.0 += one.weight * waiting;
+            sum.1 += one.weight * one.seconds;
+        }
+        let mut course = api::WaitCourse { step_ms: step * 1000, ..api::WaitCourse::default() };
+        for ((number, operation), (waiting, elapsed)) in sums {
+            course.time_ms.push((first + (number + 1) * step) * 1000);
+            course.operation.push(operation.to_owned());
+            course.waiting_seconds.push(waiting);
+            course.elapsed_seconds.push(elapsed);
+        }
+        course
+    }
+}
+
+fn parts(of: &Parts) -> api::WaitParts {
+    let bounded = |one: Bounded| api::WaitSeconds { seconds: one.seconds, low: one.low, high: one.high };
+    api::WaitParts {
+        calls: of.calls,
+        elapsed_seconds: of.elapsed,
+        waiting: bounded(of.waiting()),
+        late_sender: bounded(of.late_sender),
+        late_receiver: bounded(of.late_receiver),
+        at_collective: bounded(of.at_collective),
+        late_root: bounded(of.late_root),
+        progress: bounded(of.progress),
+        transfer: bounded(of.transfer),
+    }
+}
