@@ -63,7 +63,7 @@ const SHOTS = [
   { name: 'jobs', url: '/jobs', ready: (page) => page.locator('[data-testid=jobs] tbody tr').first().waitFor(), tour: [1280, 'light'] },
   { name: 'jobs-ended', url: '/jobs?state=ended', ready: (page) => page.locator('main').getByText(/ended|No ended/).first().waitFor() },
   { name: 'job', url: `/jobs/${job}`, ready: charts, tour: [1280, 'light'] },
-  { name: 'job-time', url: `/jobs/${job}`, ready: async (page) => { await charts(page); await page.locator('[aria-label="Over time"]').evaluate((e) => e.scrollIntoView()) }, tour: [1280, 'light'] },
+  { name: 'job-time', url: `/jobs/${job}`, ready: async (page) => { await charts(page); await page.getByTestId('bounds').waitFor(); await page.locator('[aria-label="Over time"]').evaluate((e) => e.scrollIntoView()) }, height: 1400, tour: [1280, 'light'] },
   { name: 'nodes', url: '/nodes', ready: (page) => page.locator('[data-testid=nodes] tbody tr').first().waitFor() },
   { name: 'node', url: `/nodes/${host}?unfold=0`, ready: (page) => page.locator('figure.chart').first().waitFor(), tour: [1280, 'light'] },
   { name: 'wrong', url: '/fabric?subnet=0x0000000000000001', ready: (page) => page.getByTestId('banner').waitFor() },
@@ -75,7 +75,7 @@ fs.mkdirSync(folder, { recursive: true })
 for (const shot of emulated === '' ? SHOTS : SHARED) {
   const variants = out !== '' ? [1280, 1920].flatMap((width) => ['light', 'dark'].map((theme) => [width, theme])) : shot.tour === undefined ? [] : [shot.tour]
   for (const [width, colorScheme] of variants) {
-    const context = await browser.newContext({ viewport: { width, height: width === 1280 ? 800 : 1080 }, colorScheme })
+    const context = await browser.newContext({ viewport: { width, height: shot.height ?? (width === 1280 ? 800 : 1080) }, colorScheme })
     const page = await context.newPage()
     await page.goto(site + shot.url)
     await shot.ready(page)

@@ -38,7 +38,7 @@ const ROW_PX = 18
 const MARK_PX = 3
 const NEAR_PX = 6
 /** Characters of a name that fit beside the axis. */
-const NAME_LENGTH = 12
+const NAME_LENGTH = 11
 
 const TONES: Record<Theme, Record<Tone, string>> = {
   light: { bad: '#cf1f1f', warn: '#c96a00', plain: '#4b5563', good: '#1d7a32' },
@@ -70,6 +70,9 @@ export function Spans(props: Props) {
           {
             ...names,
             size: AXIS_PX,
+            // Words, not numbers.
+            font: '10px system-ui, sans-serif',
+            ticks: { show: false },
             grid: { show: false },
             splits: () => Array.from({ length: count }, (_, i) => i + 0.5),
             values: (_u, list) => list.map((v) => shortened(latest.current.rows[Math.floor(v)]?.name ?? '')),
