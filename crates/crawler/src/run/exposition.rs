@@ -13,9 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use text::SweepInfo;
 use throughline_daemon::{Large, Piece, Scrape};
 use throughline_infiniband::records::SOURCE;
-use throughline_sample::catalogue::{
-    LAST_ROUND_TIMESTAMP_SECONDS, REFUSED_SCRAPES, RENDERED_PAGES, ROUND_SECONDS,
-};
+use throughline_sample::catalogue::{LAST_ROUND_TIMESTAMP_SECONDS, REFUSED_SCRAPES, RENDERED_PAGES};
 
 /// Sweeps that may be missed before nothing is shown any more: two or three are lost to a slow fabric.
 const MISSED_SWEEPS: u32 = 5;
@@ -67,11 +65,7 @@ impl Exposition {
     fn make(&self, last: &LastSweep, request: &PageRequest) -> Arc<Piece> {
         let metrics = &self.shared.publisher.metrics;
         metrics.add(SOURCE, &RENDERED_PAGES, 1);
-        let sweep = SweepInfo {
-            seconds: metrics.get(SOURCE, &ROUND_SECONDS).unwrap_or_default(),
-            ended: ended(last),
-        };
-        Arc::new(text::render(&last.topology, &last.readings, sweep, request))
+        Arc::new(text::render(&last.topology, &last.readings, SweepInfo::of(last), request))
     }
 }
 
@@ -80,6 +74,16 @@ fn ended(last: &LastSweep) -> f64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ended = now.saturating_sub(last.at.elapsed());
     ended.as_millis() as f64 / 1000.0
+}
+
+impl SweepInfo {
+    fn of(last: &LastSweep) -> SweepInfo {
+        SweepInfo {
+            began_nanoseconds: last.began_nanoseconds,
+            seconds: last.elapsed.as_secs_f64(),
+            ended: ended(last),
+        }
+    }
 }
 
 impl Large for Exposition {
@@ -100,5 +104,43 @@ impl Large for Exposition {
             None => self.make(&last, &request),
         };
         Ok((page, is_first))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scrape::Shard;
+    use throughline_daemon::Format;
+    use throughline_infiniband::mad::NodeKind;
+    use throughline_infiniband::reading::PortReading;
+    use throughline_infiniband::records;
+    use throughline_sample::Guid;
+    use throughline_sample::wire::{Batch, IbNodeInfo};
+
+    #[test]
+    fn how_long_devices_took_does_not_depend_on_when_the_sweep_is_shown() {
+        const BEGAN: i64 = 1_700_000_000_000_000_000;
+        let mut reading = PortReading::new(0, Guid(7), NodeKind::Ca, 1, 1);
+        (reading.was_requested, reading.time) = (true, BEGAN + 2_000_000);
+        let host = IbNodeInfo { guid: 7, r#type: "ca".to_owned(), port_count: 1, ..IbNodeInfo::default() };
+        let last = LastSweep {
+            topology: Arc::new(records::topology(&Batch { ib_nodes: vec![host], ..Batch::default() })),
+            readings: Arc::new(Vec::new()),
+            began_nanoseconds: BEGAN,
+            elapsed: Duration::from_millis(3),
+            // Whatever was done with its readings took longer than the sweep itself.
+            at: Instant::now(),
+        };
+        let request = PageRequest {
+            shard: Shard::WHOLE,
+            choice: CounterChoice::parse("fast").unwrap(),
+            format: Format::Text,
+        };
+        let mut page = Vec::new();
+        text::render(&last.topology, &[reading], SweepInfo::of(&last), &request).append_text(&mut page);
+        let page = String::from_utf8(page).unwrap();
+        let series = page.lines().find(|line| line.starts_with("infiniband_hca_collect_duration_seconds{"));
+        assert!(series.is_some_and(|series| series.ends_with(" 0.002")), "{page}");
     }
 }

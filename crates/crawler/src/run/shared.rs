@@ -90,6 +90,11 @@ pub struct Found {
 pub struct LastSweep {
     pub topology: Arc<Topology>,
     pub readings: Arc<Vec<PortReading>>,
+    /// When it began, UTC nanoseconds since 1970, on the clock of the readings' times.
+    pub began_nanoseconds: i64,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// When it ended.
     pub at: Instant,
 }
 

@@ -278,7 +278,9 @@ impl Sweeps {
         self.shared.set_last(LastSweep {
             topology: found.topology.clone(),
             readings: Arc::new(readings.to_vec()),
-            at: Instant::now(),
+            began_nanoseconds: start.unix_nanoseconds,
+            elapsed: coverage.elapsed,
+            at: start.instant + coverage.elapsed,
         });
         self.look_at_failures(readings, coverage);
         self.report_cleared(found, readings);

@@ -22,6 +22,8 @@ use throughline_sample::catalogue::{
 /// What is reported of a sweep as a whole.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepInfo {
+    /// When it began, UTC nanoseconds since 1970, on the clock of the readings' times.
+    pub began_nanoseconds: i64,
     /// How long it took.
     pub seconds: f64,
     /// When it ended, seconds since 1970.
@@ -218,8 +220,7 @@ fn failures(out: &mut Families, side: Side, shown: &[Shown<'_>]) {
 
 /// How long each device took to answer in the last sweep, from its beginning. One that did not answer has none.
 fn durations(out: &mut Families, side: Side, shown: &[Shown<'_>], info: SweepInfo) {
-    // Sweeps begin after 1970 and before 2262.
-    let began = ((info.ended - info.seconds) * 1e9) as i64;
+    let began = info.began_nanoseconds;
     let mut last: BTreeMap<Guid, i64> = BTreeMap::new();
     let answered = |reading: &PortReading| reading.was_requested && reading.time >= began;
     for Shown { reading, guid, .. } in shown.iter().filter(|port| answered(port.reading)) {
