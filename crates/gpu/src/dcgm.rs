@@ -196,9 +196,9 @@ impl DcgmReader {
         if made != 0 {
             return Err(unavailable("cannot make a group of fields", made));
         }
+        let (watch, every) = (self.calls.watch, UPDATE_MICROSECONDS);
         // SAFETY: plain numbers.
-        let watched =
-            unsafe { (self.calls.watch)(self.handle, ALL_GPUS, group, UPDATE_MICROSECONDS, KEEP_SECONDS, 0) };
+        let watched = unsafe { watch(self.handle, ALL_GPUS, group, every, KEEP_SECONDS, 0) };
         if watched != 0 {
             return Err(unavailable("cannot watch fields", watched));
         }
@@ -208,9 +208,9 @@ impl DcgmReader {
     fn latest(&self, gpu: c_int, fields: &[c_ushort], values: &mut [Value]) -> Result<(), Code> {
         let count = c_uint::try_from(fields.len().min(values.len())).unwrap_or(0);
         values.iter_mut().for_each(|value| value.status = -1);
+        let (latest, into) = (self.calls.latest, values.as_mut_ptr());
         // SAFETY: both arrays have as many entries as the count says.
-        let status =
-            unsafe { (self.calls.latest)(self.handle, gpu, fields.as_ptr(), count, values.as_mut_ptr()) };
+        let status = unsafe { latest(self.handle, gpu, fields.as_ptr(), count, into) };
         if status == 0 { Ok(()) } else { Err(Code::UNKNOWN) }
     }
 }

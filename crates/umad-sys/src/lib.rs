@@ -282,9 +282,9 @@ impl Library {
 /// The kernel does not know the call (before 5.11).
 pub fn close_descriptors_on_exec() -> std::io::Result<()> {
     const FIRST: libc::c_uint = 3;
+    const LAST: libc::c_uint = libc::c_uint::MAX;
     // SAFETY: it only sets a flag of descriptors, whoever owns them.
-    let result =
-        unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+    let result = unsafe { libc::syscall(libc::SYS_close_range, FIRST, LAST, libc::CLOSE_RANGE_CLOEXEC) };
     if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 

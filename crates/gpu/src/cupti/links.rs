@@ -178,9 +178,9 @@ fn groups(set: &mut CUpti_EventGroupSet) -> &mut [CUpti_EventGroup] {
 /// All events of a metric: their ids, how many links there are, and values, [`INSTANCES_MAX`] for each event.
 fn read_events(library: &Library, metric: &Metric) -> Result<(Vec<CUpti_EventID>, usize, Vec<u64>), Failed> {
     let (mut all, mut instances, mut values) = (Vec::new(), 0, Vec::new());
+    let all_sets = metric.sets;
     // SAFETY: as in `LinksGpu::add`.
-    let sets =
-        unsafe { std::slice::from_raw_parts_mut((*metric.sets).sets, (*metric.sets).numSets as usize) };
+    let sets = unsafe { std::slice::from_raw_parts_mut((*all_sets).sets, (*all_sets).numSets as usize) };
     for group in sets.iter_mut().flat_map(|set| groups(set).to_vec()) {
         let mut events = [0; EVENTS_MAX];
         let mut read = vec![0_u64; EVENTS_MAX * INSTANCES_MAX];

@@ -494,12 +494,3 @@ async fn groups_have_names_and_without_jobs_everything_is_hosts() {
     assert!(is_near(rows["host n1"].0, ALICE * 10, whole, 0.5), "{rows:#?}");
     site.check_sums().await;
 }
-
-#[tokio::test]
-async fn without_a_fabric_there_is_nothing_to_do() {
-    let database = testing::database().await;
-    let mut client = database.connect().await.unwrap();
-    let (mut cache, groups, retention) = (LinkShareCache::default(), Groups::default(), Retention::default());
-    let made = make_link_shares(&mut client, &mut cache, &groups, &retention, PATIENCE).await;
-    assert_eq!(made.unwrap(), LinkSharesMade::default());
-}

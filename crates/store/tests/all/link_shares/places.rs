@@ -1,4 +1,4 @@
-//! Places of ranks that become known one after the other.
+//! Places of ranks that become known one after the other, and a site without places.
 
 use super::*;
 
@@ -20,4 +20,13 @@ async fn a_rank_that_starts_later_has_its_part_from_then_on() {
         let rows = site.rows(LEAF[0], 4, end).await;
         assert!(is_near(rows["job alice alltoall"].0, ALICE * 10, whole, 0.5), "{end}: {rows:#?}");
     }
+}
+
+#[tokio::test]
+async fn without_a_fabric_there_is_nothing_to_do() {
+    let database = testing::database().await;
+    let mut client = database.connect().await.unwrap();
+    let (mut cache, groups, retention) = (LinkShareCache::default(), Groups::default(), Retention::default());
+    let made = make_link_shares(&mut client, &mut cache, &groups, &retention, PATIENCE).await;
+    assert_eq!(made.unwrap(), LinkSharesMade::default());
 }
