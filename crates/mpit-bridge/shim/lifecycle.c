@@ -28,6 +28,7 @@ static pid_t owner;  /* the process that has it: children of a bare clone(2) run
 static int users;       /* MPI_Init counts for one, each open session for one */
 static int initialized; /* MPI_Init has been called, and not yet MPI_Finalize */
 static int paused;      /* the last session was closed: another may follow */
+static int noticed;     /* MPI_Init came here, or a session */
 
 static int debugging;
 
@@ -76,6 +77,20 @@ static void at_exit(void) {
     tl_sync_stop();
     if (tl_flush_stop()) tl_flush_finish(paused ? TL_BYE_FINALIZE : TL_BYE_EXIT);
     tl_fp_env_restore(&before);
+}
+
+/* A program that looks MPI's functions up in the library itself (dlsym with its handle: MPI.jl, ctypes, cffi) calls them past
+ * the wrappers: nothing is known of it, and only its user can be told. MPI_Initialized may be called at any time. */
+__attribute__((destructor)) static void at_unload(void) {
+    int (*is_initialized)(int *);
+    int flag = 0;
+    if (noticed || !getenv("THROUGHLINE_DEBUG") || switched_off()) return;
+    void *found = tl_find("PMPI_Initialized");
+    if (!found) return;
+    memcpy(&is_initialized, &found, sizeof found);
+    if (is_initialized(&flag) != 0 || !flag) return;
+    debugging = 1;
+    tl_debug("MPI was initialized, but no call of it came here: calls bypass the shim (functions looked up by dlsym)");
 }
 
 static int no_thread_level(int *level) {
@@ -147,9 +162,8 @@ static void start(const tl_handle *session) {
 
 /* Sessions may be opened again after the last one was closed: counts go on, in the same world. */
 static void resume(const tl_handle *session) {
-    static int done;
     __atomic_fetch_add(&users, 1, __ATOMIC_ACQ_REL);
-    if (!__atomic_exchange_n(&done, 1, __ATOMIC_ACQ_REL)) {
+    if (!__atomic_exchange_n(&noticed, 1, __ATOMIC_ACQ_REL)) {
         if (!switched_off()) start(session);
         return;
     }

@@ -73,11 +73,25 @@ static const void *openmpi_value(const char *name) {
     return index >= 0 && registry.value(index, &at, NULL, NULL) == 0 ? at : NULL;
 }
 
+/* A list of point-to-point layers without the monitoring layer that was switched on (wire.c): nothing is measured, and
+ * this is why. */
+static void read_layers(void) {
+    const char *monitored = getenv("OMPI_MCA_pml_monitoring_enable");
+    if (!monitored || atoi(monitored) <= 0) return;
+    int index = registry.find("ompi", "pml", NULL, NULL);
+    const void *at = NULL;
+    if (index < 0 || registry.value(index, &at, NULL, NULL) != 0 || !at) return;
+    const char *layers = *(char *const *)at;
+    if (!layers || !*layers) return;
+    if ((strstr(layers, "monitoring") != NULL) == (layers[0] == '^')) report("pml", layers);
+}
+
 static void read_openmpi(void) {
     void *find = tl_find("mca_base_var_find"), *value = tl_find("mca_base_var_get_value");
     if (!find || !value) return;
     memcpy(&registry.find, &find, sizeof find);
     memcpy(&registry.value, &value, sizeof value);
+    read_layers();
     const unsigned char *dynamic = openmpi_value("use_dynamic_rules"); /* a bool */
     if (!dynamic || !*dynamic) return; /* without it the others are not heeded */
     report("coll_tuned_use_dynamic_rules", "1");

@@ -150,3 +150,29 @@ fn a_root_without_proc() {
     assert_eq!((out.as_str(), status), ("", Some(0)), "{said}");
     assert!(said.contains("rank 0 of 64"), "it recorded all the same: {said}");
 }
+
+/// Who looks the functions up in the library itself is told so, where he asks.
+#[test]
+fn calls_that_bypass_the_shim() {
+    let _alone = alone_blocking();
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Mpich.compile("tests/programs/bypass.c", folder.path());
+    let run = |debug: bool| {
+        let mut command = Command::new(&program);
+        command.arg("libmpich.so.12").env("LD_PRELOAD", plain_shim().join("libthroughline-mpich.so"));
+        if debug {
+            command.env("THROUGHLINE_DEBUG", "1");
+        }
+        shown(&command.output().unwrap())
+    };
+    assert_eq!(run(false), ("done\n".into(), String::new(), Some(0)));
+    let (out, said, status) = run(true);
+    assert_eq!((out.as_str(), status), ("done\n", Some(0)), "{said}");
+    assert!(said.contains("calls bypass the shim"), "{said}");
+    // Who calls them as linked is not.
+    let linked = Mpi::Mpich.compile("tests/programs/allreduce.c", folder.path());
+    let object = plain_shim().join("libthroughline-mpich.so");
+    let said =
+        alone_with(&linked, &[("LD_PRELOAD", object.as_os_str().as_bytes()), ("THROUGHLINE_DEBUG", b"1")]).1;
+    assert!(said.contains("rank 0 of 1") && !said.contains("bypass"), "{said}");
+}

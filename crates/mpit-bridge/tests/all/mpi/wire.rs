@@ -82,3 +82,21 @@ async fn only_where_it_is_requested() {
         assert_eq!(!agent.observed.wire.is_empty(), wanted);
     }
 }
+
+/// A list of point-to-point layers without the monitoring layer: nothing is measured, and the rank reports why.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_selection_that_leaves_the_monitoring_layer_out() {
+    let _alone = alone().await;
+    let folder = tempfile::tempdir().unwrap();
+    let program = Mpi::Open.compile("tests/programs/algorithms.c", folder.path());
+    for (layers, is_measured) in [("ob1", false), ("ob1,monitoring", true)] {
+        let mut agent = Agent::start(&folder.path().join(layers));
+        let mut command = run(&agent, &program, &folder.path().join("profile"));
+        command.env("THROUGHLINE_WIRE", "1").env("OMPI_MCA_pml", layers);
+        let output = agent.run(command, 4).await;
+        assert_eq!(stdout(&output), "done\n", "{}", stderr(&output));
+        assert_eq!(!agent.observed.wire.is_empty(), is_measured, "{layers}");
+        let reported = agent.observed.settings.get("pml").map(String::as_str);
+        assert_eq!(reported, (!is_measured).then_some("ob1"));
+    }
+}
