@@ -1,5 +1,7 @@
 //! `job diff`: the ratio of time of two jobs per operation and size class, with their counts.
 
+mod places;
+
 use super::name::find;
 use super::summary::Summary;
 use super::{mean, part};
@@ -10,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::JobState;
-use throughline_api::jobs::{JobDetail, Operation};
+use throughline_api::jobs::{JobDetail, JobRanks, Operation};
 
 /// Shown below the options.
 const HELP: &str = "\
@@ -53,6 +55,10 @@ struct Document {
     mpi_time_ratio: Option<f64>,
     /// Ratio of the durations.
     duration_ratio: Option<f64>,
+    /// Time of the ranks outside of MPI, summed, of A and B; null where it is not known, or several threads were in MPI at a time.
+    compute_seconds: [Option<f64>; 2],
+    /// What differs of the ranks' nodes, CPUs, GPUs and adapter ports.
+    placement: Vec<String>,
     /// What keeps the two from being compared, or limits it.
     caveats: Vec<String>,
     rows: Vec<Row>,
@@ -98,7 +104,12 @@ pub fn run(server: &Server, options: &Options) -> anyhow::Result<ExitCode> {
     let [a, b] = [read(&options.a)?, read(&options.b)?];
     let by_size = options.by == "size";
     let sides = [sides(&a.operations, by_size), sides(&b.operations, by_size)];
-    let document = compare([a.job.into(), b.job.into()], &[a.libraries, b.libraries], sides);
+    let ranks = |job: &JobDetail| -> Result<JobRanks, throughline_daemon::Failure> {
+        Ok(server.get(&["jobs", &job.job.job_key, "ranks"], &[])?)
+    };
+    let placement = places::differences(&ranks(&a)?, &ranks(&b)?);
+    let compared = compare([a.job.into(), b.job.into()], &[a.libraries, b.libraries], sides);
+    let document = Document { placement, ..compared };
     let mut out = std::io::stdout().lock();
     if options.json {
         serde_json::to_writer(&mut out, &document)?;
@@ -153,11 +164,19 @@ fn compare([a, b]: [Summary; 2], libraries: &[Vec<String>; 2], [of_a, mut of_b]:
     Document {
         mpi_time_ratio: ratio(a.mpi_seconds, b.mpi_seconds).filter(|_| one_world),
         duration_ratio: ratio(a.duration_seconds, b.duration_seconds),
+        compute_seconds: [compute(&a), compute(&b)],
+        placement: Vec::new(),
         caveats,
         rows,
         a,
         b,
     }
+}
+
+/// Time of a job's ranks outside of MPI.
+fn compute(job: &Summary) -> Option<f64> {
+    let (inside, observed) = job.mpi_seconds.zip(job.observed_seconds)?;
+    (!job.is_threaded()).then_some((observed - inside).max(0.0))
 }
 
 fn row((operation, size_class_bytes): (String, Option<u64>), a: Option<Side>, b: Option<Side>) -> Row {
@@ -266,7 +285,8 @@ fn text(document: &Document, limit: usize, width: usize) -> String {
         text.push_str(clean(&line, width).trim_end());
         text.push('\n');
     }
-    for caveat in &document.caveats {
+    text.push_str(&times_of_ranks(document, width));
+    for caveat in document.placement.iter().chain(&document.caveats) {
         text.push_str(&folded(caveat, width).join("\n"));
         text.push('\n');
     }
@@ -278,6 +298,18 @@ fn text(document: &Document, limit: usize, width: usize) -> String {
     text.push_str(&format!("\n{}\n\n", folded(&all, width).join("\n").trim_start()));
     text.push_str(&table(document, limit, width));
     text
+}
+
+/// Where the ranks' time went, in both.
+fn times_of_ranks(document: &Document, width: usize) -> String {
+    let mut table = Table::new(&["TIME OF ALL RANKS", "<A", "<B", "<A / B"]);
+    let mpi = [document.a.mpi_seconds, document.b.mpi_seconds];
+    for (name, [a, b]) in [("computing", document.compute_seconds), ("in MPI", mpi)] {
+        let shown = |time: Option<f64>| time.map_or(ABSENT.to_owned(), seconds);
+        table.row(vec![name.to_owned(), shown(a), shown(b), times(ratio(a, b))]);
+    }
+    let lines = table.text();
+    lines.lines().map(|line| clean(line, width).trim_end().to_owned() + "\n").collect()
 }
 
 fn table(document: &Document, limit: usize, width: usize) -> String {
@@ -433,6 +465,25 @@ mod tests {
             }
         }
         assert!(text(&document, 1, 80).contains("and 3 lines that differ less"));
+    }
+
+    #[test]
+    fn computing_stands_beside_mpi_and_places_above_caveats() {
+        let mut document = document([4, 4]);
+        document.a.mpi_seconds = Some(20.0);
+        document.a.observed_seconds = Some(100.0);
+        document.b.mpi_seconds = Some(60.0);
+        document.b.observed_seconds = Some(100.0);
+        document.compute_seconds = [compute(&document.a), compute(&document.b)];
+        document.placement = vec!["The CPUs of 1 of 4 ranks differ.".into()];
+        let text = text(&document, 40, 100);
+        let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(lines.contains(&vec!["computing", "80.0", "s", "40.0", "s", "2.00"]), "{text}");
+        assert!(lines.contains(&vec!["in", "MPI", "20.0", "s", "60.0", "s", "0.33"]), "{text}");
+        assert!(text.find("The CPUs of").unwrap() < text.find("The numbers of calls").unwrap(), "{text}");
+        // Seconds of threads are no part of seconds of ranks.
+        document.a.mpi_seconds = Some(300.0);
+        assert_eq!(compute(&document.a), None);
     }
 
     #[test]
