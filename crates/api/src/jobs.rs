@@ -113,6 +113,12 @@ pub struct JobDetail {
     pub hosts: Vec<JobHost>,
     /// How many starts of ranks ended in which way.
     pub endings: Vec<Ending>,
+    /// The rank that ended first without MPI_Finalize; null where none did.
+    #[serde(default)]
+    pub first_lost: Option<LostRank>,
+    /// Settings of its MPI libraries that decide what they do, by name.
+    #[serde(default)]
+    pub settings: Vec<Setting>,
     /// Kinds of matrices that there are: logical, wire.
     pub matrices: Vec<String>,
     /// Over all ranks, those with the most time first.
@@ -166,6 +172,34 @@ pub struct JobHost {
     pub first_rank: i32,
     /// The largest of them.
     pub last_rank: i32,
+}
+
+/// The rank that ended first without MPI_Finalize. Others mostly follow, as their launcher ends them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LostRank {
+    /// Its number.
+    pub rank: i32,
+    /// Its node.
+    pub host: String,
+    /// When it ended, milliseconds since 1970, by the clock of its node.
+    pub end_ms: i64,
+    /// MPI call of half a second or more in which it ended; null where none is known.
+    pub operation: Option<String>,
+    /// How long it was in that call.
+    pub operation_seconds: Option<f64>,
+    /// Ranks that ended without MPI_Finalize, itself included.
+    pub ranks: u64,
+    /// When the next of them ended after it; null where it is the only one.
+    pub next_after_seconds: Option<f64>,
+}
+
+/// A setting of an MPI library.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setting {
+    /// As the library names it.
+    pub name: String,
+    /// Its value.
+    pub value: String,
 }
 
 /// Starts of ranks that ended in one way.

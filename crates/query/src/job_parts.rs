@@ -1,7 +1,7 @@
 //! Parts of one job that are read on request only: how its ranks ended, regions, traffic by pairs, links.
 
 use crate::whole;
-use throughline_api::jobs::{Ending, LinkPeak, Pair, Region, Traffic};
+use throughline_api::jobs::{Ending, LinkPeak, LostRank, Pair, Region, Setting, Traffic};
 use throughline_store::Error;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -22,6 +22,45 @@ pub async fn endings(client: &Client, id: i32) -> Result<Vec<Ending>, Error> {
         examples: row.get("examples"),
     };
     Ok(rows.iter().map(ending).collect())
+}
+
+const FIRST_LOST: &str = "
+    SELECT r.rank, r.host, round(extract(epoch FROM r.end_time) * 1000)::bigint AS end_ms, r.ranks,
+           extract(epoch FROM r.next_end - r.end_time)::double precision AS next_after, c.operation, c.seconds
+    FROM (SELECT job_id, rank, host, start_time, end_time, count(*) OVER () AS ranks,
+                 lead(end_time) OVER (ORDER BY end_time, rank) AS next_end
+          FROM job_rank WHERE job_id = $1 AND ending = 'lost' ORDER BY end_time, rank LIMIT 1) r
+    LEFT JOIN LATERAL (
+        SELECT o.operation, extract(epoch FROM r.end_time - o.start_time)::double precision AS seconds
+        FROM mpi_open_calls o WHERE o.job_id = r.job_id AND o.rank = r.rank AND o.rank_end_time = r.end_time
+        ORDER BY o.start_time LIMIT 1) c ON true";
+
+/// The rank that ended first without MPI_Finalize. Clocks of nodes differ by what the alignment of their times is.
+///
+/// # Errors
+/// The database's.
+pub async fn first_lost(client: &Client, id: i32) -> Result<Option<LostRank>, Error> {
+    let row = client.query_opt(FIRST_LOST, &[&id]).await.map_err(Error::sql("reading who ended first"))?;
+    Ok(row.map(|row| LostRank {
+        rank: row.get("rank"),
+        host: row.get("host"),
+        end_ms: row.get("end_ms"),
+        operation: row.get("operation"),
+        operation_seconds: row.get("seconds"),
+        ranks: whole(row.get("ranks")),
+        next_after_seconds: row.get("next_after"),
+    }))
+}
+
+/// Settings that a job's MPI libraries reported, by name.
+///
+/// # Errors
+/// The database's.
+pub async fn settings(client: &Client, id: i32) -> Result<Vec<Setting>, Error> {
+    let sql = "SELECT DISTINCT name, value FROM job_setting WHERE job_id = $1 ORDER BY name, value LIMIT 256";
+    let rows =
+        client.query(sql, &[&id]).await.map_err(Error::sql("reading the settings of MPI libraries"))?;
+    Ok(rows.iter().map(|row| Setting { name: row.get(0), value: row.get(1) }).collect())
 }
 
 const REGIONS: &str = "

@@ -4,6 +4,7 @@ mod findings;
 mod identity;
 mod link_shares;
 mod links;
+mod lost;
 pub(super) mod open_calls;
 mod operations;
 mod ranks;
@@ -18,8 +19,8 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 use throughline_api::jobs::{
-    JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, OpenCalls, Operation, Region,
-    Traffic,
+    JobDetail, JobLinkPeaks, JobRanks, JobRegions, JobTraffic, LinkPeak, LostRank, OpenCalls, Operation,
+    Region, Setting, Traffic,
 };
 use throughline_api::link_shares::{JobLink, JobLinkShares};
 use throughline_api::verdicts::JobVerdict;
@@ -81,6 +82,10 @@ pub struct Report {
     /// Its busiest links in its last ten minutes, with its own part and the others'.
     link_shares: Vec<JobLink>,
     findings: Vec<String>,
+    /// The rank that ended first without MPI_Finalize.
+    first_lost: Option<LostRank>,
+    /// Settings of its MPI libraries that decide what they do.
+    settings: Vec<Setting>,
     /// What slows it down, the most important first.
     verdicts: Vec<JobVerdict>,
     /// What of its time in MPI was waiting for other ranks.
@@ -129,6 +134,8 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
         traffic: traffic.traffic,
         links,
         findings: Vec::new(),
+        first_lost: detail.first_lost,
+        settings: detail.settings,
         verdicts: detail.verdicts,
         waits: server.get(&["jobs", key, "waits"], &[])?,
     };
@@ -139,6 +146,9 @@ fn read(server: &Server, key: &str, links_within: u32) -> Result<Report, Failure
 fn text(report: &Report, width: usize) -> String {
     let mut text = verdicts::text(&report.verdicts, width) + "\n";
     text.push_str(&identity::text(&report.summary, &report.identity, width));
+    if let Some(lost) = &report.first_lost {
+        text.push_str(&(folded(&lost::text(lost), width).join("\n") + "\n"));
+    }
     if !report.open_calls.is_empty() {
         text.push_str("\nIn calls that have not returned\n");
         text.push_str(&open_calls::text(&report.open_calls, width));

@@ -3,6 +3,7 @@
 
 mod batches;
 mod chunks;
+mod lost;
 mod rank_cpu;
 mod rates;
 mod sources;

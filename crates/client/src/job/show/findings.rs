@@ -21,6 +21,8 @@ const UNEQUAL_SECONDS: f64 = 1.0;
 const EVIDENCE_SECONDS: f64 = 1.0;
 /// Calls of a rank, in the mean, below which nothing is said of that either.
 const EVIDENCE_CALLS: u64 = 10;
+/// A job without any call for so long has bypassed the shim, or computes without end.
+const SILENT_SECONDS: f64 = 10.0;
 /// A rank that sends so many times the mean is reported.
 const UNEQUAL_BYTES: f64 = 1.5;
 /// Largest message that counts as small: below it the time is latency, not bandwidth, on every fabric of today.
@@ -36,6 +38,8 @@ pub fn of(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
     found.extend(incomplete(report));
     found.extend(lost(report));
+    found.extend(bypassed(report));
+    found.extend(unmeasured(report));
     found.extend(mpi_share(report));
     found.extend(heaviest(report));
     found.extend(heaviest_size(report));
@@ -88,6 +92,33 @@ fn is_evidence(report: &Report) -> bool {
 fn of_whole(report: &Report, inside: f64) -> Option<String> {
     let whole = Whole::of(&report.summary)?;
     Some(format!("{} {}", percent(part(inside, whole.seconds)), whole.name))
+}
+
+/// Ranks that began MPI and do nothing with it.
+fn bypassed(report: &Report) -> Option<String> {
+    let lasted = report.summary.duration_seconds.filter(|lasted| *lasted >= SILENT_SECONDS)?;
+    let has_none = report.operations.is_empty() && report.open_calls.is_empty() && report.summary.ranks > 0;
+    has_none.then(|| {
+        format!(
+            "No MPI call of its {} was counted in {}: functions that a program looks up in the library itself (dlsym, as MPI.jl, \
+             ctypes and cffi do) bypass the shim.",
+            count(report.summary.ranks, "rank"),
+            seconds(lasted),
+        )
+    })
+}
+
+/// The wire matrix was requested, and a selection of layers leaves it out.
+fn unmeasured(report: &Report) -> Option<String> {
+    let layers = report.settings.iter().find(|setting| setting.name == "pml")?.value.as_str();
+    let remedy = if layers.starts_with('^') {
+        "Take monitoring off that list.".to_owned()
+    } else {
+        format!("Add it: --mca pml {layers},monitoring.")
+    };
+    Some(format!(
+        "The wire matrix was requested and is missing: the setting pml = {layers} leaves out Open MPI's monitoring layer. {remedy}"
+    ))
 }
 
 fn mpi_share(report: &Report) -> Option<String> {

@@ -102,3 +102,20 @@ fn no_link_is_said_to_have_carried_more_than_it_can() {
     );
     assert_eq!(of(1.2, 2.43), None);
 }
+
+#[test]
+fn calls_that_nobody_counted_and_a_matrix_that_is_missing() {
+    let mut report = Report::default();
+    report.summary.ranks = 4;
+    report.summary.duration_seconds = Some(0.5);
+    assert_eq!(bypassed(&report), None, "it has only begun");
+    report.summary.duration_seconds = Some(60.0);
+    assert!(bypassed(&report).unwrap().contains("bypass the shim"));
+    report.operations.push(Operation::default());
+    assert_eq!(bypassed(&report), None);
+    assert_eq!(unmeasured(&report), None);
+    report.settings.push(throughline_api::jobs::Setting { name: "pml".into(), value: "ob1".into() });
+    assert!(unmeasured(&report).unwrap().ends_with("--mca pml ob1,monitoring."));
+    report.settings[0].value = "^monitoring".into();
+    assert!(unmeasured(&report).unwrap().ends_with("off that list."));
+}

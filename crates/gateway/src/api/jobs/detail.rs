@@ -36,7 +36,18 @@ pub async fn job(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<Res
             let open_calls = open_calls::grouped(&open_calls::of_jobs(client, &[id]).await?);
             let (hosts, operations) = (hosts(&ranks), operations(&cells));
             let verdicts = verdicts::of_job(client, id, false).await?;
-            Ok(JobDetail { job, libraries, hosts, endings, matrices, operations, open_calls, verdicts })
+            Ok(JobDetail {
+                first_lost: job_parts::first_lost(client, id).await?,
+                settings: job_parts::settings(client, id).await?,
+                job,
+                libraries,
+                hosts,
+                endings,
+                matrices,
+                operations,
+                open_calls,
+                verdicts,
+            })
         })
         .await?;
     answer::json(&response, &request.headers)

@@ -37,6 +37,14 @@ export function JobPage({ id, query, preferences }: { id: string; query: URLSear
   )
 }
 
+/** Who ended first without MPI_Finalize, and in which call. */
+export function firstLost({ first_lost: lost }: Pick<JobDetail, 'first_lost'>): string | null {
+  if (lost === null) return null
+  const call = lost.operation === null ? '' : `, in ${lost.operation}${lost.operation_seconds === null ? '' : ` for ${duration(lost.operation_seconds)}`}`
+  const others = lost.next_after_seconds === null ? '' : `; ${lost.ranks - 1} more, the next ${duration(lost.next_after_seconds)} later`
+  return `rank ${lost.rank} on ${lost.host} without MPI_Finalize, ${moment(lost.end_ms)}${call}${others}`
+}
+
 function Head({ job, data }: { job: Job; data: JobDetail }) {
   const facts: [string, string | null | undefined][] = [
     ['User', job.user],
@@ -47,6 +55,7 @@ function Head({ job, data }: { job: Job; data: JobDetail }) {
     ['Ended', job.end_ms === null ? null : moment(job.end_ms)],
     ['Ranks', `${job.ranks}${job.world_size === null ? '' : ` of ${job.world_size}`} on ${job.nodes} ${job.nodes === 1 ? 'node' : 'nodes'}`],
     ['Lost, silent', job.ranks_lost + job.ranks_silent === 0 ? null : `${job.ranks_lost}, ${job.ranks_silent}`],
+    ['Ended first', firstLost(data)],
     ['In MPI', job.totals === null ? null : inMpi(job.totals)],
     ['Sent', job.totals === null ? null : `${bytes(job.totals.bytes)} in ${short(job.totals.calls)} calls`],
     ['Library', data.libraries.join(', ')],
