@@ -308,7 +308,8 @@ pub enum Ranks {
 }
 
 /// Fabric ports of ranks, by job: those that a rank has queue pairs on or, where that is not known, all of its host's.
-/// As `job_rank_ports`, without a row for each rank.
+/// As `job_rank_ports`, without a row for each rank. Of a node that reads no ports of its own (its source sysfs is off) those of
+/// the adapters that it names (`hca_guids`), unless the rank is known to use none.
 ///
 /// # Errors
 /// The database's.
@@ -329,6 +330,14 @@ pub async fn job_ports(client: &Client, ranks: Ranks) -> Result<Vec<JobPort>, Er
              AND (r.hca_ports IS NULL OR h.device || '/' || h.port = ANY (r.hca_ports))
          JOIN ib_node_key g ON g.guid = h.guid
          JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port = h.port
+         UNION
+         SELECT r.job_id, p.id
+         FROM places r
+         JOIN node n ON n.node_id = r.node_id AND n.valid_to IS NULL
+         JOIN ib_node_key g ON g.guid = ANY (n.hca_guids)
+         JOIN ib_port_key p ON p.ib_node_id = g.id AND p.port > 0
+         WHERE r.hca_ports IS DISTINCT FROM '{{}}'
+             AND NOT EXISTS (SELECT FROM host_port_key h WHERE h.node_id = r.node_id)
          ORDER BY 1, 2"
     );
     let rows = client.query(&sql, &[]).await.map_err(Error::sql("reading the ports of jobs"))?;
