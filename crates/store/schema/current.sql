@@ -2327,30 +2327,38 @@ BEGIN
     WITH hosts AS (
         SELECT DISTINCT k.id, k.name FROM job_rank r JOIN node_key k ON k.id = r.node_id WHERE r.job_id = job_links.job
     ), rates AS (
-        SELECT 'host' AS kind, h.name AS node_name, p.device || ' port ' || p.port AS link, r.interval_seconds AS seconds,
+        SELECT 'host' AS kind, h.name AS node_name, p.device || ' port ' || p.port AS link, p.guid, p.port,
+               r.interval_seconds AS seconds,
                r.rate_bytes_per_second AS rate, r.transmit_bytes_per_second AS transmit,
                r.receive_bytes_per_second AS receive
         FROM hosts h
         JOIN host_port_key p ON p.node_id = h.id
         CROSS JOIN LATERAL (SELECT * FROM host_port_rates(began, ended) a WHERE a.host_port_id = p.id) r
         UNION ALL
-        SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, r.interval_seconds, r.speed_bytes_per_second,
+        SELECT 'nvlink', h.name, 'GPU ' || g.index || ' link ' || r.link, NULL, NULL, r.interval_seconds, r.speed_bytes_per_second,
                r.transmit_bytes_per_second, r.receive_bytes_per_second
         FROM hosts h
         JOIN gpu g ON g.node_id = h.id AND g.valid_to IS NULL
         CROSS JOIN LATERAL (SELECT * FROM nvlink_rates(began, ended) a WHERE a.gpu_id = g.gpu_id) r
         UNION ALL
-        SELECT 'fabric', h.name, r.link_name, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
+        SELECT 'fabric', h.name, r.link_name, k.guid, p.port, r.interval_seconds, r.rate_bytes_per_second, r.transmit_bytes_per_second,
                r.receive_bytes_per_second
         FROM hosts h
         JOIN node n ON n.node_id = h.id AND n.valid_to IS NULL
         JOIN ib_node_key k ON k.guid = ANY (n.hca_guids)
         JOIN ib_port_key p ON p.ib_node_id = k.id
         CROSS JOIN LATERAL (SELECT * FROM ib_port_rates(began, ended) a WHERE a.port_id = p.id) r
+    ), own_readings AS (
+        SELECT DISTINCT a.node_name, a.guid, a.port FROM rates a WHERE a.kind = 'host'
+    ), cables AS (
+        -- A host's port is read by the host and by the fabric's crawler: one cable, of which the host reads more often.
+        SELECT a.* FROM rates a
+        LEFT JOIN own_readings o ON a.kind = 'fabric' AND o.node_name = a.node_name AND o.guid = a.guid AND o.port = a.port
+        WHERE o.guid IS NULL
     ), directions AS (
-        SELECT a.kind, a.node_name, a.link, 'out' AS direction, a.rate, a.seconds, a.transmit AS speed FROM rates a
+        SELECT a.kind, a.node_name, a.link, 'out' AS direction, a.rate, a.seconds, a.transmit AS speed FROM cables a
         UNION ALL
-        SELECT a.kind, a.node_name, a.link, 'in', a.rate, a.seconds, a.receive FROM rates a
+        SELECT a.kind, a.node_name, a.link, 'in', a.rate, a.seconds, a.receive FROM cables a
     ), weighed AS (
         -- A reading stands for the time since the one before.
         SELECT d.*, sum(d.seconds) OVER (PARTITION BY d.kind, d.node_name, d.link, d.direction ORDER BY d.speed) AS below,
@@ -2366,7 +2374,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION job_links IS
-    'Host ports, NVLinks and fabric ports of a job''s nodes between its start and its end: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else runs on the nodes, too.';
+    'Host ports, NVLinks and fabric ports of a job''s nodes between its start and its end, those of the fabric where the host itself did not read its port: bytes, and the 95th percentile and maximum of the rate and of the share of the link''s own speed. The links carry what else runs on the nodes, too.';
 
 CREATE OR REPLACE VIEW source_coverage AS
 SELECT DISTINCT ON (source, instance) source, instance, time, expected, read, failed, elapsed_seconds, reasons

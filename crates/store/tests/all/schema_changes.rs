@@ -157,7 +157,10 @@ async fn a_database_of_the_version_before_keeps_its_data_and_what_others_built()
     let theirs = "CREATE SCHEMA theirs; CREATE VIEW theirs.links AS SELECT name, speed FROM public.ib_link_named; \
                   CREATE VIEW theirs.totals AS SELECT job_key, sum(bytes) AS bytes FROM public.mpi_op_totals GROUP BY 1";
     client.batch_execute(theirs).await.unwrap();
-    let (columns, before) = contents(&client, None).await;
+    let (mut columns, mut before) = contents(&client, None).await;
+    // Its algorithms were not known in that version.
+    columns.remove("pvar_table");
+    before.remove("pvar_table");
     let seeded = before.values().filter(|(rows, _)| *rows > 0).count();
     assert!(seeded > 30, "{before:#?}");
     migrate(&database).await.unwrap();
@@ -168,7 +171,7 @@ async fn a_database_of_the_version_before_keeps_its_data_and_what_others_built()
         assert_eq!(count.get::<_, i64>(0), rows, "{view}");
     }
     let links = database.connect_reader().await.unwrap().query("SELECT * FROM job_links(1)", &[]).await;
-    assert_eq!(links.unwrap().len(), 6);
+    assert_eq!(links.unwrap().len(), 4);
 }
 
 /// Makes the next start apply these objects again.
