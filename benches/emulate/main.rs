@@ -246,15 +246,9 @@ async fn step(
     for (name, places, (operation, bytes)) in
         [("first", &cast.first, operations[0]), ("second", &cast.second, operations[1])]
     {
-        emulation.start_job(&Job {
-            name: name.to_owned(),
-            hosts: places.iter().map(|place| hosts[*place]).collect(),
-            operation: operation.to_owned(),
-            bytes,
-            seconds,
-            pause_ms: 0,
-            is_measured: kind == Kind::Measured,
-        })?;
+        let on = places.iter().map(|place| hosts[*place]).collect();
+        let job = Job::of_operation(name, on, operation, bytes, seconds, 0);
+        emulation.start_job(&Job { is_measured: kind == Kind::Measured, ..job })?;
     }
     let is_running = |emulation: &Emulation| emulation.runs("first") && emulation.runs("second");
     let mut end = begin;

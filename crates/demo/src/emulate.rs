@@ -188,19 +188,10 @@ async fn demonstrate(emulation: &mut Emulation, found: &Found, shape: Shape) -> 
 
 /// The jobs of the demo: an alltoall that fills links, and an allreduce that waits for them.
 fn demo_jobs(cast: &Cast, hosts: &[usize]) -> [Job; 2] {
-    let job = |name: &str, places: &[usize], operation: &str, bytes, pause_ms, is_measured| Job {
-        name: name.to_owned(),
-        hosts: places.iter().map(|place| hosts[*place]).collect(),
-        operation: operation.to_owned(),
-        bytes,
-        seconds: JOB_SECONDS,
-        pause_ms,
-        is_measured,
-    };
-    [
-        job("aggressor", &cast.first, "alltoall", 32 << 10, 0, true),
-        job("victim", &cast.second, "allreduce", 16 << 10, 2, false),
-    ]
+    let on = |places: &[usize]| places.iter().map(|place| hosts[*place]).collect();
+    let first = Job::of_operation("aggressor", on(&cast.first), "alltoall", 32 << 10, JOB_SECONDS, 0);
+    let second = Job::of_operation("victim", on(&cast.second), "allreduce", 16 << 10, JOB_SECONDS, 2);
+    [Job { is_measured: true, ..first }, second]
 }
 
 #[cfg(test)]

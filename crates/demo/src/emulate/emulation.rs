@@ -186,6 +186,24 @@ impl Emulation {
         Ok(())
     }
 
+    /// Compiles another program for jobs, given its name and text.
+    ///
+    /// # Errors
+    /// The compiler fails.
+    pub async fn compile(&self, name: &str, source: &str) -> anyhow::Result<PathBuf> {
+        let launcher = self.launcher.as_ref().ok_or_else(|| anyhow!("nothing is started yet"))?;
+        launcher.compile(name, source).await
+    }
+
+    /// Ends a job that would not end by itself.
+    pub async fn stop_job(&mut self, name: &str) {
+        let (stopped, kept): (Vec<Child>, Vec<Child>) = self.jobs.drain(..).partition(|job| job.name == name);
+        self.jobs = kept;
+        for mut job in stopped {
+            job.stop(STOP_GRACE).await;
+        }
+    }
+
     /// Waits until all jobs ended.
     ///
     /// # Errors

@@ -21,18 +21,34 @@ const STREAM_PORT: u16 = 7411;
 pub struct Job {
     /// Its log's name.
     pub name: String,
-    /// Positions of its hosts in the plan, one rank each, in the order of ranks.
+    /// Positions of its hosts in the plan, in the order of ranks: one after the other, then again from the first.
     pub hosts: Vec<usize>,
-    /// Name of an operation in `operations.c`.
-    pub operation: String,
-    /// Bytes of a call.
-    pub bytes: u32,
-    /// How long it runs.
-    pub seconds: u32,
-    /// Pause between calls.
-    pub pause_ms: u32,
+    /// Ranks on each.
+    pub ranks_a_host: usize,
+    /// What runs; `operations.c` where there is none.
+    pub program: Option<PathBuf>,
+    /// Its arguments.
+    pub arguments: Vec<String>,
     /// Whether Open MPI reports each message that it sends.
     pub is_measured: bool,
+}
+
+impl Job {
+    /// One rank of `operations.c` on each host: an operation by its name there, bytes of a call, how long it runs, and the pause
+    /// between calls.
+    #[must_use]
+    pub fn of_operation(
+        name: &str,
+        hosts: Vec<usize>,
+        operation: &str,
+        bytes: u32,
+        seconds: u32,
+        pause_ms: u32,
+    ) -> Job {
+        let arguments =
+            vec![operation.to_owned(), bytes.to_string(), seconds.to_string(), pause_ms.to_string()];
+        Job { name: name.to_owned(), hosts, ranks_a_host: 1, program: None, arguments, is_measured: false }
+    }
 }
 
 /// What is needed to start jobs.
@@ -85,9 +101,10 @@ impl Launcher {
     /// It can't be started.
     pub fn start(&self, job: &Job, plan: &Plan, spaces: &Spaces, logs: &Path) -> anyhow::Result<Child> {
         let script = self.folder.join(format!("{}.sh", job.name));
-        write_script(&script, &self.rank_script(job.is_measured))?;
+        let program = job.program.as_ref().unwrap_or(&self.program);
+        write_script(&script, &self.rank_script(program, job.is_measured))?;
         let hosts: Vec<String> =
-            job.hosts.iter().map(|host| format!("{}:1", plan.nodes[*host].name)).collect();
+            job.hosts.iter().map(|host| format!("{}:{}", plan.nodes[*host].name, job.ranks_a_host)).collect();
         let temporary = self.folder.join("tmp");
         crate::layout::public_folder(&temporary)?;
         let recipe = spaces.recipe(spaces.centre_pid(), &job.name, self.mpi.launcher(), &self.folder);
@@ -98,17 +115,22 @@ impl Launcher {
         let settings = settings(&self.enter);
         let recipe =
             settings.iter().fold(recipe, |recipe, (name, value)| recipe.arg("--mca").arg(name).arg(value));
-        recipe
+        let recipe = recipe
             .option("--host", hosts.join(","))
-            .option("-np", job.hosts.len().to_string())
+            .option("-np", (job.hosts.len() * job.ranks_a_host).to_string())
             .option("--bind-to", "none")
             .option("--map-by", "node")
-            .arg(&script)
-            .arg(&job.operation)
-            .arg(job.bytes.to_string())
-            .arg(job.seconds.to_string())
-            .arg(job.pause_ms.to_string())
-            .start(logs)
+            .arg(&script);
+        job.arguments.iter().fold(recipe, |recipe, argument| recipe.arg(argument)).start(logs)
+    }
+
+    /// Compiles another program, given its name and text.
+    ///
+    /// # Errors
+    /// The compiler fails.
+    pub async fn compile(&self, name: &str, source: &str) -> anyhow::Result<PathBuf> {
+        let folder = self.program.parent().context("the program's folder")?;
+        self.mpi.compile_source(name, source, folder).await
     }
 
     /// Starts the sender that no job knows, from one host to another one, and its receiver, which is returned first.
@@ -131,7 +153,7 @@ impl Launcher {
         Ok([receiver, sender])
     }
 
-    fn rank_script(&self, is_measured: bool) -> String {
+    fn rank_script(&self, program: &Path, is_measured: bool) -> String {
         format!(
             "#!/bin/sh\n# A rank reports to the agent of its host, which enter.sh has named.\n\
              export THROUGHLINE_LIB_DIR={objects} THROUGHLINE_WIRE={wire}\n\
@@ -139,7 +161,7 @@ impl Launcher {
             objects = quoted(&self.objects),
             wire = u8::from(is_measured),
             exec = quoted(&self.exec),
-            program = quoted(&self.program),
+            program = quoted(program),
         )
     }
 }
