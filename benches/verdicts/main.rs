@@ -24,6 +24,9 @@ const SOURCE: &str = include_str!("scenarios.c");
 const JUDGED_LIMIT: Duration = Duration::from_secs(200);
 /// A hang is said from 30 s on, and jobs are judged each minute.
 const HANG_LIMIT: Duration = Duration::from_secs(150);
+/// How long the two jobs on one link run, and how long after their start the one has to be said to be held up.
+const TWO_SECONDS: u32 = 180;
+const VICTIM_LIMIT: Duration = Duration::from_secs(170);
 /// Largest difference of seconds from those by the program's own clock.
 const DIFFERENCE: f64 = 0.05;
 
@@ -157,10 +160,12 @@ async fn two(emulation: &mut Emulation, found: &Found, options: &Options) -> any
     let hosts = emulation.plan.hosts();
     for (name, places, operation, bytes) in [AGGRESSOR, VICTIM] {
         let on = places.iter().map(|place| hosts[*place]).collect();
-        emulation.start_job(&Job::of_operation(name, on, operation, bytes, options.seconds.max(90), 0))?;
+        emulation.start_job(&Job::of_operation(name, on, operation, bytes, TWO_SECONDS, 0))?;
     }
-    // While both run: what fills a link is known together with whom it holds up.
-    tokio::time::sleep(Duration::from_secs(u64::from(options.seconds.max(90)) - 5)).await;
+    // While both run: what fills a link is said together with whom it holds up.
+    let server = read::client(emulation.server_address)?;
+    let wait = move || wait_while_running(&server, VICTIM.2, VICTIM_LIMIT);
+    tokio::task::spawn_blocking(wait).await??;
     let mut are_right = true;
     for ((name, _, operation, _), expected) in
         [(VICTIM, &["victim"][..]), (AGGRESSOR, &["aggressor", "link_bound"][..])]
@@ -186,6 +191,22 @@ fn newest(server: &Server, argument: &str) -> anyhow::Result<Option<(String, Job
     let Some(job) = jobs.jobs.into_iter().find(|job| is_it(&job.command)) else { return Ok(None) };
     let verdicts = server.get(&["jobs", &job.job_key, "verdicts"], &[])?;
     Ok(Some((job.job_key, verdicts)))
+}
+
+/// Waits until something is found on a job that runs.
+fn wait_while_running(server: &Server, operation: &str, limit: Duration) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < limit {
+        let found = newest(server, &format!(" {operation} "))?;
+        let is_found = |verdicts: &JobVerdicts| {
+            verdicts.verdicts.iter().any(|one| one.is_now && one.kind != "nothing_found")
+        };
+        if found.is_some_and(|(_, verdicts)| is_found(&verdicts)) {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
 }
 
 /// The last word on the newest job with an argument, or the first on one that hangs, with its seconds in MPI.

@@ -10,7 +10,10 @@ use crate::link_shares::Source;
 use crate::rank_cpu::{RankCpu, rank_cpu};
 use crate::time::now;
 use crate::{open_calls, traffic, waits, whole};
+use places::Places;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 use throughline_store::Error;
 use throughline_verdicts::evidence::{
     Evidence, LastArrival, OpenCall, Operation, OperationWaiting, Rank, Region, Scheduling, Traffic, Waiting,
@@ -23,6 +26,9 @@ const RECENT_MS: i64 = 600_000;
 /// Shares of links of the last window of a job are of a window that ends later.
 const WINDOW_MS: i64 = 10_000;
 
+/// How long places of ranks and names of ports are cached.
+const FRESH: Duration = Duration::from_secs(600);
+
 /// Pairs of ranks that are read of a job's traffic; a job with more is not arranged anew.
 const PAIRS_MAX: i64 = 200_000;
 
@@ -33,13 +39,44 @@ pub struct OfJob {
     pub heading: String,
     /// What verdicts need.
     pub evidence: Evidence,
+    /// Whether it was read who sends to whom. Where it was not, nothing is known of it.
+    pub has_traffic: bool,
 }
 
-/// What is known of a job.
+/// What changes little and costs much to read, of jobs that are looked at again and again: where ranks are, when it was read
+/// who sends to whom, and names of ports.
+#[derive(Debug, Default)]
+pub struct Cache {
+    jobs: HashMap<i32, Cached>,
+    ports: links::KnownPorts,
+}
+
+#[derive(Debug)]
+struct Cached {
+    since: Instant,
+    ranks: usize,
+    places: Arc<Places>,
+}
+
+impl Cache {
+    /// Forgets jobs that are not among these, and what is old.
+    pub fn retain(&mut self, is_known: impl Fn(i32) -> bool) {
+        self.jobs.retain(|job, _| is_known(*job));
+        self.ports.forget();
+    }
+
+    /// Places of a job that are not old, as long as it has as many ranks.
+    fn places(&self, job: i32, ranks: usize) -> Option<Arc<Places>> {
+        let cached = self.jobs.get(&job)?;
+        (cached.ranks == ranks && cached.since.elapsed() < FRESH).then(|| Arc::clone(&cached.places))
+    }
+}
+
+/// What is known of a job. Who sends to whom is read where the cache has no places of it.
 ///
 /// # Errors
 /// The database's.
-pub async fn of_job(client: &Client, job: &Job, source: &Source) -> Result<OfJob, Error> {
+pub async fn of_job(client: &Client, job: &Job, source: &Source, cache: &mut Cache) -> Result<OfJob, Error> {
     let (id, at) = (job.id, now(client).await?);
     let start = job.start.unwrap_or(job.first_seen);
     let end = job.end.unwrap_or(at).max(start);
@@ -56,19 +93,29 @@ pub async fn of_job(client: &Client, job: &Job, source: &Source) -> Result<OfJob
         ..Evidence::default()
     };
     let from = if evidence.is_running { (end - RECENT_MS).max(start) } else { start };
-    let places = places::of_job(client, id).await?;
+    let known = cache.places(id, evidence.ranks.len()).filter(|_| evidence.is_running);
+    let has_traffic = known.is_none();
+    let places = match known {
+        Some(places) => places,
+        None => Arc::new(places::of_job(client, id).await?),
+    };
     places.put_into(&mut evidence.ranks);
-    let links = links::of_job(client, id, &places, (from, end + WINDOW_MS), source).await?;
+    let links = links::of_job(client, id, &places, (from, end + WINDOW_MS), source, &mut cache.ports).await?;
     // Operations are of the whole time, and what their bytes take of a part of it.
     let whole_time = evidence.seconds / milliseconds_as_seconds(end - from).max(1.0);
     evidence.ideals = links.ideals(&evidence.ranks, &places, whole_time);
     evidence.links = links.links;
-    evidence.traffic = pairs(client, id, &evidence.ranks, &places).await?;
+    if has_traffic {
+        evidence.traffic = pairs(client, id, &evidence.ranks, &places).await?;
+        let ranks = evidence.ranks.len();
+        cache.jobs.insert(id, Cached { since: Instant::now(), ranks, places });
+    }
     evidence.gpu_links = gpus::links(client, id, from, end).await?;
     evidence.before = earlier::run(client, job).await?;
-    Ok(OfJob { heading: heading(job), evidence })
+    Ok(OfJob { heading: heading(job), evidence, has_traffic })
 }
 
+/// Which job it is, for its report.
 fn heading(job: &Job) -> String {
     let name = job.native_id.as_deref().unwrap_or(&job.key);
     let user = job.user.as_ref().map_or_else(String::new, |user| format!(" of {user}"));
@@ -202,12 +249,7 @@ async fn calls(client: &Client, id: i32) -> Result<Vec<OpenCall>, Error> {
 }
 
 /// Who sends how much to whom, as the library sends it where that is known.
-async fn pairs(
-    client: &Client,
-    id: i32,
-    ranks: &[Rank],
-    places: &places::Places,
-) -> Result<Option<Traffic>, Error> {
+async fn pairs(client: &Client, id: i32, ranks: &[Rank], places: &Places) -> Result<Option<Traffic>, Error> {
     // Ranks are numbered from 0 without gaps, or some are not known.
     if ranks.iter().zip(0..).any(|(rank, number)| rank.rank != number) {
         return Ok(None);

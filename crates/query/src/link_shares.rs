@@ -410,12 +410,15 @@ impl PortPlace {
 /// The database's.
 pub async fn places(client: &Client, ports: &[i32]) -> Result<HashMap<i32, PortPlace>, Error> {
     let sql = "
-        SELECT p.id, u.prefix, k.guid, coalesce(nullif(n.description, ''), k.guid),
-               (SELECT h.name FROM node h WHERE h.valid_to IS NULL AND k.guid = ANY (h.hca_guids) LIMIT 1),
-               p.port, b.remote_port_id
+        WITH hosts AS MATERIALIZED (
+            SELECT g.guid, min(h.name) AS name FROM node h CROSS JOIN unnest(h.hca_guids) g (guid)
+            WHERE h.valid_to IS NULL GROUP BY g.guid
+        )
+        SELECT p.id, u.prefix, k.guid, coalesce(nullif(n.description, ''), k.guid), h.name, p.port, b.remote_port_id
         FROM ib_port_key p
         JOIN ib_node_key k ON k.id = p.ib_node_id
         JOIN subnet u ON u.id = k.subnet_id
+        LEFT JOIN hosts h ON h.guid = k.guid
         LEFT JOIN LATERAL (SELECT description FROM ib_node n WHERE n.ib_node_id = k.id
                            ORDER BY n.valid_from DESC LIMIT 1) n ON true
         LEFT JOIN LATERAL (SELECT remote_port_id FROM ib_port b WHERE b.port_id = p.id AND b.remote_port_id IS NOT NULL

@@ -2,14 +2,13 @@
 //!
 //! Needs bytes from rank to rank, the hosts of ranks, and the switches that these are connected to. The order that it compares with
 //! is made greedily: hosts are filled one after the other, switch by switch, with the rank that has most traffic with those already
-//! there, and better orders may exist. It speaks where bytes between switches (between hosts, where all are on one) are
+//! there, and better orders may exist. It speaks where bytes between switches, or else between hosts, are
 //! [`CROSSING_MIN`] of all, the other order has at most [`BETTER`] of them, and transfer has [`TRANSFER_MIN`] of the ranks'
 //! time. It can't say how much faster the job gets: that is the links' matter.
 
 use crate::evidence::{Evidence, Traffic};
 use crate::text::{bytes, percent};
 use crate::{Confidence, Kind, Verdict, fact};
-use std::collections::BTreeSet;
 
 /// Part of all bytes that crosses now.
 pub const CROSSING_MIN: f64 = 0.3;
@@ -33,18 +32,8 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     if transfer < TRANSFER_MIN || !(4..=RANKS_MAX).contains(&ranks) {
         return Vec::new();
     }
-    let places = Places::of(traffic);
     let sent: f64 = traffic.pairs.iter().map(|pair| pair.2).sum();
-    let identity: Vec<usize> = (0..ranks).collect();
-    let now = places.crossing(traffic, &identity);
-    if sent <= 0.0 || now / sent < CROSSING_MIN {
-        return Vec::new();
-    }
-    let then = places.crossing(traffic, &order(traffic, &places));
-    if then > BETTER * now {
-        return Vec::new();
-    }
-    let between = if places.switches > 1 { "switches" } else { "nodes" };
+    let Some((between, now, then)) = gain(traffic, sent) else { return Vec::new() };
     vec![Verdict {
         kind: Kind::Placement,
         subject: "job".to_owned(),
@@ -71,24 +60,33 @@ pub(crate) fn judge(evidence: &Evidence) -> Vec<Verdict> {
     }]
 }
 
-/// Where ranks are.
-struct Places {
-    /// Of each rank.
-    hosts: Vec<u32>,
-    /// Of each rank; the host where switches are not known, or all are one.
-    areas: Vec<u32>,
-    switches: usize,
+/// Between what less would cross, bytes that cross now, and in the other order: between switches, else between nodes.
+fn gain(traffic: &Traffic, sent: f64) -> Option<(&'static str, f64, f64)> {
+    let leaf = |host: &u32| traffic.leaves.get(*host as usize).copied();
+    let leaves: Option<Vec<u32>> = traffic.hosts.iter().map(leaf).collect();
+    let switches = leaves.filter(|leaves| leaves.windows(2).any(|pair| pair[0] != pair[1]));
+    let levels = [switches.map(|areas| ("switches", areas)), Some(("nodes", traffic.hosts.clone()))];
+    levels.into_iter().flatten().find_map(|(between, areas)| {
+        let places = Places { hosts: &traffic.hosts, areas };
+        let identity: Vec<usize> = (0..traffic.hosts.len()).collect();
+        let now = places.crossing(traffic, &identity);
+        if sent <= 0.0 || now / sent < CROSSING_MIN {
+            return None;
+        }
+        let then = places.crossing(traffic, &order(traffic, &places));
+        (then <= BETTER * now).then_some((between, now, then))
+    })
 }
 
-impl Places {
-    fn of(traffic: &Traffic) -> Self {
-        let leaf = |host: &u32| traffic.leaves.get(*host as usize).copied();
-        let leaves: Option<Vec<u32>> = traffic.hosts.iter().map(leaf).collect();
-        let switches = leaves.iter().flatten().collect::<BTreeSet<_>>().len();
-        let areas = leaves.filter(|_| switches > 1).unwrap_or_else(|| traffic.hosts.clone());
-        Self { hosts: traffic.hosts.clone(), areas, switches }
-    }
+/// Where ranks are.
+struct Places<'a> {
+    /// Of each rank.
+    hosts: &'a [u32],
+    /// Of each rank: its switch, or its host once more.
+    areas: Vec<u32>,
+}
 
+impl Places<'_> {
     /// Bytes between areas where rank r takes the place of rank `order[r]`.
     fn crossing(&self, traffic: &Traffic, order: &[usize]) -> f64 {
         let area = |rank: u32| order.get(rank as usize).and_then(|place| self.areas.get(*place));
@@ -98,7 +96,7 @@ impl Places {
 }
 
 /// A place for each rank: fills areas, and hosts in them, with ranks that talk to each other.
-fn order(traffic: &Traffic, places: &Places) -> Vec<usize> {
+fn order(traffic: &Traffic, places: &Places<'_>) -> Vec<usize> {
     let ranks = traffic.hosts.len();
     let mut neighbours: Vec<Vec<(usize, f64)>> = vec![Vec::new(); ranks];
     for (from, to, bytes) in &traffic.pairs {

@@ -33,7 +33,7 @@ fn excess(rank: &Rank, middle: f64) -> f64 {
 /// The ranks that others wait for, and the middle rank's seconds of computing; none where they are many.
 pub(crate) fn late(evidence: &Evidence) -> Option<(Vec<&Rank>, f64)> {
     let middle =
-        median(evidence.ranks.iter().map(Rank::compute_seconds)).filter(|_| evidence.ranks.len() >= 3)?;
+        median(evidence.ranks.iter().map(Rank::compute_seconds)).filter(|_| evidence.ranks.len() >= 2)?;
     let late: Vec<&Rank> = evidence.ranks.iter().filter(|rank| excess(rank, middle) >= LATE_MIN).collect();
     let most = (number(evidence.ranks.len()) * LATE_MOST).max(1.0);
     (!late.is_empty() && number(late.len()) <= most).then_some((late, middle))

@@ -1,10 +1,10 @@
 //! Middle values.
 
-/// The middle one of some values; `None` of none.
+/// The middle one of some values, of an even number the lower of the two; `None` of none.
 pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.into_iter().collect();
     values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
+    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 /// A number of things as a figure.

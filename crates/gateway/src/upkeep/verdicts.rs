@@ -1,16 +1,16 @@
 //! Verdicts on jobs, beside the rest of upkeep: each minute on those that run, and once on those that have ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use anyhow::Context;
 use throughline_daemon::SelfMetrics;
-use throughline_query::evidence::{self, OfJob};
+use throughline_query::evidence::{self, Cache, OfJob};
 use throughline_query::jobs::{self, Job};
 use throughline_query::link_shares::{JobLabel, Source, job_name};
 use throughline_sample::catalogue::{COMMIT_FAILURES, JUDGED_JOBS, ROUND_SECONDS, SAID_VERDICTS, SOURCE_UP};
 use throughline_store::{Database, Error, JobToJudge, Judgement, jobs_to_judge, write_judgements};
-use throughline_verdicts::{Judged, Kind, accuse, judge, report};
+use throughline_verdicts::{Judged, Kind, Verdict, accuse, judge, report};
 use tokio::time::Instant;
 use tokio_postgres::Client;
 
@@ -23,14 +23,44 @@ const INTERVAL: Duration = Duration::from_secs(10);
 /// Jobs of one round: more wait for the next one.
 const JOBS_MAX: i64 = 1000;
 
-/// Longest time for one statement: a job of which something takes longer is left out this time.
-const STATEMENT_LIMIT: &str = "SET statement_timeout = '10s'";
+/// Longest time for one statement: a job of which something takes longer is left out this time. Answers are small: compiling
+/// their plans would take longer than running them.
+pub const SETTINGS: &str = "SET statement_timeout = '10s'; SET jit = off";
 
 /// Longest time for a round.
 const ROUND_LIMIT: Duration = Duration::from_secs(300);
 
 /// After a failure.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// What is known from one round to the next: evidence that changes little, and what is said of the order of jobs' ranks, which is
+/// made where it was read again who sends to whom.
+#[derive(Debug, Default)]
+pub struct Known {
+    cache: Cache,
+    placements: HashMap<i32, Option<Verdict>>,
+}
+
+impl Known {
+    fn retain(&mut self, due: &[JobToJudge]) {
+        let running: HashSet<i32> = due.iter().filter(|job| !job.is_final).map(|job| job.id).collect();
+        self.cache.retain(|job| running.contains(&job));
+        self.placements.retain(|job, _| running.contains(job));
+    }
+
+    /// Keeps what is said of the order of ranks now, or adds what was said last.
+    fn settle(&mut self, job: i32, has_traffic: bool, verdicts: &mut Vec<Verdict>) {
+        if has_traffic {
+            let said = verdicts.iter().find(|one| one.kind == Kind::Placement).cloned();
+            self.placements.insert(job, said);
+        } else if let Some(Some(said)) = self.placements.get(&job)
+            && verdicts.iter().all(|one| one.kind != Kind::Hung)
+        {
+            verdicts.retain(|one| one.kind != Kind::NothingFound);
+            verdicts.push(said.clone());
+        }
+    }
+}
 
 /// Runs for as long as it is polled. An absent database is waited for; a failure stops nothing else.
 pub async fn run(database: &Database, metrics: &SelfMetrics) {
@@ -53,10 +83,11 @@ pub async fn run(database: &Database, metrics: &SelfMetrics) {
 /// Judges on one connection, until something fails.
 async fn hold(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool) -> anyhow::Result<()> {
     let mut client = database.connect().await?;
-    client.batch_execute(STATEMENT_LIMIT).await.context("setting how long a statement may take")?;
+    let mut known = Known::default();
+    client.batch_execute(SETTINGS).await.context("setting how long a statement may take")?;
     loop {
         let begun = Instant::now();
-        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics))
+        tokio::time::timeout(ROUND_LIMIT, judge_jobs(&mut client, metrics, &mut known))
             .await
             .context("no answer in 300 s")??;
         if *is_failing {
@@ -69,16 +100,17 @@ async fn hold(database: &Database, metrics: &SelfMetrics, is_failing: &mut bool)
 }
 
 /// Judges the jobs that are due.
-pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics) -> anyhow::Result<()> {
+pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics, known: &mut Known) -> anyhow::Result<()> {
     let begun = Instant::now();
     let due = jobs_to_judge(client, JOBS_MAX).await?;
     if due.is_empty() {
         return Ok(());
     }
+    known.retain(&due);
     let source = Source::read(client).await?;
     let (mut said, mut of_jobs) = (Vec::new(), Vec::new());
     for job in due {
-        match one(client, job, &source).await {
+        match one(client, job, &source, known).await {
             Ok(Some((judged, of_job))) => {
                 said.push(judged);
                 of_jobs.push((job, of_job));
@@ -103,10 +135,16 @@ pub async fn judge_jobs(client: &mut Client, metrics: &SelfMetrics) -> anyhow::R
 }
 
 /// One job with what is said of it; `None` where it is gone.
-async fn one(client: &Client, job: JobToJudge, source: &Source) -> Result<Option<(Judged, OfJob)>, Error> {
-    let Some(job) = jobs::by_id(client, job.id).await? else { return Ok(None) };
-    let of_job = evidence::of_job(client, &job, source).await?;
-    let verdicts = judge(&of_job.evidence);
+async fn one(
+    client: &Client,
+    due: JobToJudge,
+    source: &Source,
+    known: &mut Known,
+) -> Result<Option<(Judged, OfJob)>, Error> {
+    let Some(job) = jobs::by_id(client, due.id).await? else { return Ok(None) };
+    let of_job = evidence::of_job(client, &job, source, &mut known.cache).await?;
+    let mut verdicts = judge(&of_job.evidence);
+    known.settle(due.id, of_job.has_traffic, &mut verdicts);
     let Job { key, user, name, native_id, .. } = job;
     let name = job_name(&JobLabel { key: key.clone(), user, name, native_id });
     Ok(Some((Judged { key, name, verdicts }, of_job)))

@@ -1,9 +1,11 @@
 //! The links on a job's way: whose bytes are on those that were full, what the job's own bytes need at its hosts' ports, and links
 //! that are slower than their peers.
 
+use super::FRESH;
 use super::places::Places;
 use crate::link_shares::{self, JobLabel, JobPort, PortPlace, ShareRow, Source, Who};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Instant;
 use throughline_store::Error;
 use throughline_store::layout::{SHARE_WINDOW, moment};
 use throughline_verdicts::evidence::{Contribution, Ideal, Link, LinkWindow, Rank};
@@ -42,14 +44,16 @@ pub(super) async fn of_job(
     places: &Places,
     range: (i64, i64),
     source: &Source,
+    known: &mut KnownPorts,
 ) -> Result<Links, Error> {
-    let (_, ports) = link_shares::of_job(client, job, range.0, range.1, LINKS_MAX, source).await?;
+    let sums = source.by_minute();
+    let (_, ports) = link_shares::of_job(client, job, range.0, range.1, LINKS_MAX, &sums).await?;
     if ports.is_empty() {
         return Ok(Links::default());
     }
-    let own = link_shares::operations_on(client, job, &places.all(), range, source).await?;
+    let own = link_shares::operations_on(client, job, &places.all(), range, &sums).await?;
     let ids: Vec<i32> = ports.iter().map(|port| port.port).collect();
-    let names = names(client, &ids).await?;
+    known.read(client, &ids).await?;
     let busy: Vec<i32> = ports.iter().filter(|port| is_busy(port)).map(|port| port.port).collect();
     let rows = if busy.is_empty() {
         Vec::new()
@@ -58,16 +62,17 @@ pub(super) async fn of_job(
     };
     let jobs: HashSet<i32> = rows.iter().filter_map(|row| row.who.job).collect();
     let labels = link_shares::job_labels(client, &jobs.into_iter().collect::<Vec<_>>()).await?;
-    let facts = facts(client, &ids, range).await?;
+    let errors = errors(client, known, &ids, range).await?;
     let mut windows = windows(job, &rows, &labels);
     let link = |port: &JobPort| {
-        let facts = facts.get(&port.port);
+        let of_port = known.0.get(&port.port);
+        let (errors, packets) = errors.get(&port.port).copied().unwrap_or_default();
         Link {
-            name: names.get(&port.port).cloned().unwrap_or_default(),
+            name: of_port.map(|port| port.name.clone()).unwrap_or_default(),
             bytes_per_second: number(port.bytes_per_second),
-            peers_bytes_per_second: facts.and_then(|facts| facts.peers).map(number),
-            errors: facts.and_then(|facts| facts.errors).map(i64::unsigned_abs),
-            packets: facts.and_then(|facts| facts.packets).map(i64::unsigned_abs),
+            peers_bytes_per_second: of_port.and_then(|port| port.peers).map(number),
+            errors: errors.map(i64::unsigned_abs),
+            packets: packets.map(i64::unsigned_abs),
             windows: windows.remove(&port.port).unwrap_or_else(|| vec![one_window(port)]),
         }
     };
@@ -140,60 +145,95 @@ fn contribution(job: i32, row: &ShareRow, labels: &HashMap<i32, JobLabel>) -> Co
     }
 }
 
-/// `leaf1[5] → spine1[1]`.
-async fn names(client: &Client, ids: &[i32]) -> Result<HashMap<i32, String>, Error> {
-    let mut places = link_shares::places(client, ids).await?;
-    let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
-    places.extend(link_shares::places(client, &remote).await?);
-    let name = |id: &i32| {
-        let place = places.get(id)?;
-        let to = place.remote.and_then(|remote| places.get(&remote)).map(PortPlace::label);
-        Some((*id, to.map_or_else(|| place.label(), |to| format!("{} → {to}", place.label()))))
-    };
-    Ok(ids.iter().filter_map(name).collect())
-}
+/// What changes little of ports, and costs most to read.
+#[derive(Debug, Default)]
+pub(super) struct KnownPorts(HashMap<i32, KnownPort>);
 
-/// What is known of a direction beside its shares.
-#[derive(Clone, Copy, Debug, Default)]
-struct Facts {
+#[derive(Debug)]
+struct KnownPort {
+    since: Instant,
+    /// `leaf1[5] → spine1[1]`.
+    name: String,
+    /// The port at the other end.
+    remote: Option<i32>,
     /// Speed of the middle one of the same switch's links to the same kind of node, where there are three or more.
     peers: Option<i64>,
-    /// Counted where data arrives.
-    errors: Option<i64>,
-    packets: Option<i64>,
 }
 
-async fn facts(client: &Client, ids: &[i32], (from, to): (i64, i64)) -> Result<HashMap<i32, Facts>, Error> {
+const PEERS: &str = "
+    WITH own AS MATERIALIZED (
+        SELECT b.port_id, k.ib_node_id, n.type AS remote_type
+        FROM ib_port b JOIN ib_port_key k ON k.id = b.port_id
+        JOIN ib_port_key r ON r.id = b.remote_port_id
+        LEFT JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL
+        WHERE b.port_id = ANY($1) AND b.valid_to IS NULL
+    ), middle AS (
+        SELECT o.ib_node_id, o.remote_type, percentile_disc(0.5) WITHIN GROUP (ORDER BY b.rate_bytes_per_second) AS speed
+        FROM (SELECT DISTINCT ib_node_id, remote_type FROM own) o
+        JOIN ib_port_key k ON k.ib_node_id = o.ib_node_id
+        JOIN ib_port b ON b.port_id = k.id AND b.valid_to IS NULL AND b.rate_bytes_per_second > 0
+        JOIN ib_port_key r ON r.id = b.remote_port_id
+        JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL AND n.type = o.remote_type
+        GROUP BY 1, 2 HAVING count(*) >= 3
+    )
+    SELECT o.port_id, m.speed FROM own o JOIN middle m ON m.ib_node_id = o.ib_node_id AND m.remote_type = o.remote_type";
+
+impl KnownPorts {
+    /// Forgets what is old.
+    pub fn forget(&mut self) {
+        self.0.retain(|_, port| port.since.elapsed() < FRESH);
+    }
+
+    /// Reads what is not known of these ports.
+    async fn read(&mut self, client: &Client, ids: &[i32]) -> Result<(), Error> {
+        let ids: Vec<i32> = ids.iter().copied().filter(|id| !self.0.contains_key(id)).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let mut places = link_shares::places(client, &ids).await?;
+        let remote: Vec<i32> = places.values().filter_map(|place| place.remote).collect();
+        places.extend(link_shares::places(client, &remote).await?);
+        let rows = client.query(PEERS, &[&ids]).await.map_err(Error::sql("reading speeds of links"))?;
+        let peers: HashMap<i32, i64> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+        for id in ids {
+            let Some(place) = places.get(&id) else { continue };
+            let to = place.remote.and_then(|remote| places.get(&remote)).map(PortPlace::label);
+            let name = to.map_or_else(|| place.label(), |to| format!("{} → {to}", place.label()));
+            let port = KnownPort {
+                since: Instant::now(),
+                name,
+                remote: place.remote,
+                peers: peers.get(&id).copied(),
+            };
+            self.0.insert(id, port);
+        }
+        Ok(())
+    }
+}
+
+/// Errors of directions, counted where data arrives, and where they are many the packets there.
+async fn errors(
+    client: &Client,
+    known: &KnownPorts,
+    ids: &[i32],
+    (from, to): (i64, i64),
+) -> Result<HashMap<i32, (Option<i64>, Option<i64>)>, Error> {
+    let remote: HashMap<i32, i32> =
+        ids.iter().filter_map(|id| Some((known.0.get(id)?.remote?, *id))).collect();
     let sql = format!(
-        "WITH own AS (
-             SELECT b.port_id, k.ib_node_id, b.remote_port_id, n.type AS remote_type, b.rate_bytes_per_second AS speed
-             FROM ib_port b JOIN ib_port_key k ON k.id = b.port_id
-             JOIN ib_port_key r ON r.id = b.remote_port_id
-             LEFT JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL
-             WHERE b.port_id = ANY($1) AND b.valid_to IS NULL
-         ), peers AS (
-             SELECT o.port_id, percentile_disc(0.5) WITHIN GROUP (ORDER BY b.rate_bytes_per_second) AS speed, count(*) AS links
-             FROM own o JOIN ib_port_key k ON k.ib_node_id = o.ib_node_id
-             JOIN ib_port b ON b.port_id = k.id AND b.valid_to IS NULL AND b.rate_bytes_per_second > 0
-             JOIN ib_port_key r ON r.id = b.remote_port_id
-             JOIN ib_node n ON n.ib_node_id = r.ib_node_id AND n.valid_to IS NULL AND n.type = o.remote_type
-             GROUP BY o.port_id
-         )
-         SELECT o.port_id, CASE WHEN p.links >= 3 THEN p.speed END,
-                (SELECT sum(m.errors)::bigint FROM ib_port_minutes m
-                 WHERE m.port_id = o.remote_port_id AND m.time >= {} AND m.time < {}), o.remote_port_id
-         FROM own o LEFT JOIN peers p ON p.port_id = o.port_id",
+        "SELECT port_id, sum(errors)::bigint FROM ib_port_minutes
+         WHERE port_id = ANY($1) AND time >= {} AND time < {} GROUP BY port_id",
         moment(from),
         moment(to)
     );
-    let rows = client.query(&sql, &[&ids]).await.map_err(Error::sql("reading speeds and errors of links"))?;
+    let ports: Vec<i32> = remote.keys().copied().collect();
+    let rows = client.query(&sql, &[&ports]).await.map_err(Error::sql("counting errors of links"))?;
     let mut all = HashMap::new();
     for row in &rows {
-        let mut facts = Facts { peers: row.get(1), errors: row.get(2), packets: None };
-        if facts.errors.is_some_and(|errors| errors >= ERRORS) {
-            facts.packets = packets(client, row.get(3), (from, to)).await?;
-        }
-        all.insert(row.get(0), facts);
+        let (port, errors): (i32, Option<i64>) = (row.get(0), row.get(1));
+        let are_many = errors.is_some_and(|errors| errors >= ERRORS);
+        let packets = if are_many { packets(client, port, (from, to)).await? } else { None };
+        all.insert(remote[&port], (errors, packets));
     }
     Ok(all)
 }

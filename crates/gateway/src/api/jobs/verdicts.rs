@@ -8,8 +8,9 @@ use axum::extract::State;
 use axum::response::Response;
 use std::sync::Arc;
 use throughline_api::verdicts::{JobReport, JobVerdicts};
+use throughline_query::evidence::{self, Cache};
 use throughline_query::link_shares::Source;
-use throughline_query::{evidence, verdicts};
+use throughline_query::verdicts;
 use throughline_verdicts::{judge, report};
 
 /// `GET /jobs/{job}/verdicts`.
@@ -37,7 +38,7 @@ pub async fn report(State(api): State<Arc<Api>>, request: ApiRequest) -> Result<
                 return Ok(JobReport { job_key: job.key, is_final: true, report: text });
             }
             let source = Source::read(client).await?;
-            let found = evidence::of_job(client, &job, &source).await?;
+            let found = evidence::of_job(client, &job, &source, &mut Cache::default()).await?;
             let text = report::text(&found.heading, &found.evidence, &judge(&found.evidence));
             Ok(JobReport { job_key: job.key, is_final: false, report: text })
         })

@@ -119,6 +119,36 @@ async fn traffic(client: &Client) {
     client.batch_execute(&sql).await.unwrap();
 }
 
+/// Operations and peers of each rank, each 10 s for five minutes.
+async fn operations(client: &Client) {
+    let sql = format!(
+        "INSERT INTO mpi_ops (time, job_id, rank, operation, size_class_bytes, epoch, source, calls, bytes, elapsed_seconds,
+                              longest_seconds)
+             SELECT now() - interval '300 seconds' + t * interval '10 seconds', j.id, r, c.operation, c.size, j.start_time, 'pmpi',
+                    t * 1000, t * 1000 * c.size, t * 2.0, 0.01
+             FROM job j, generate_series(0, {world} - 1) r, generate_series(1, 30) t,
+                  (VALUES ('allreduce', 8::bigint), ('alltoall', 1048576), ('isend', 65536)) c (operation, size);
+         INSERT INTO mpi_peers (time, job_id, rank, peer, kind, epoch, source, bytes, messages)
+             SELECT now() - interval '60 seconds' + t * interval '20 seconds', j.id, r, (r + d) % {world}, 'logical', j.start_time, 'pmpi',
+                    t * 6553600::bigint, t * 100
+             FROM job j, generate_series(0, {world} - 1) r, generate_series(1, 3) t, generate_series(1, {world} - 1) d;
+         ANALYZE mpi_ops, mpi_peers;",
+        world = NODES * RANKS,
+    );
+    client.batch_execute(&sql).await.unwrap();
+}
+
+/// Processor time of this process and of the database's process behind its connection, seconds.
+fn processor(backend: i32) -> f64 {
+    let used = |id: u32| -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+        let fields = stat.rsplit_once(')').unwrap().1.split_whitespace();
+        // proc(5): utime and stime are fields 14 and 15, the state behind the name is 3; a tick is 10 ms.
+        fields.skip(11).take(2).map(|field| field.parse::<f64>().unwrap() / 100.0).sum()
+    };
+    used(std::process::id()) + used(backend.unsigned_abs())
+}
+
 /// Memory of this process, megabytes: now and at most.
 fn memory() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -173,7 +203,15 @@ async fn history(client: &Client) {
     let of_switch = "AND port_id IN (SELECT id FROM ib_port_key WHERE ib_node_id = 1)";
     client.batch_execute(&again(10, "")).await.unwrap();
     client.batch_execute(&again(11, of_switch)).await.unwrap();
-    client.batch_execute("ANALYZE link_shares").await.unwrap();
+    let minutes = "
+        INSERT INTO link_share_minutes (time, port_id, contributor, job_id, operation, name, bytes, low_bytes, high_bytes, kind, is_bound,
+                                        counted_bytes, peak_counted_bytes, windows)
+            SELECT date_trunc('minute', time - INTERVAL '1 second'), port_id, contributor, job_id, operation, name, sum(bytes),
+                   sum(low_bytes), sum(high_bytes), min(kind), bool_or(is_bound), sum(counted_bytes), max(counted_bytes), count(*)
+            FROM link_shares WHERE time <= date_trunc('minute', now()) GROUP BY 1, 2, 3, 4, 5, 6;
+        UPDATE link_share_state SET minutes_since = date_trunc('minute', now()) - INTERVAL '1 day', minutes_until = date_trunc('minute', now());
+        ANALYZE link_shares, link_share_minutes";
+    client.batch_execute(minutes).await.unwrap();
 }
 
 /// Milliseconds of an answer, serialised.
@@ -231,4 +269,30 @@ async fn a_window_of_1428_hosts_and_200_jobs() {
     ask(&router, "shares of a link, an hour", links().map(|link| link + "/shares")).await;
     let jobs = (1..=JOBS).map(|job| format!("/jobs/slurm%3A{job}%401/link-shares"));
     ask(&router, "a job's busiest links, ten minutes", jobs).await;
+    operations(&client).await;
+    client.batch_execute(crate::upkeep::SETTINGS).await.unwrap();
+    let backend: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let mut known = crate::upkeep::Known::default();
+    for round in ["first", "second", "third"] {
+        client
+            .batch_execute("UPDATE job_judgement SET judged_at = judged_at - INTERVAL '1 minute'")
+            .await
+            .unwrap();
+        let (begun, before) = (Instant::now(), processor(backend));
+        crate::upkeep::judge_jobs(&mut client, &throughline_daemon::SelfMetrics::default(), &mut known)
+            .await
+            .unwrap();
+        let (seconds, used) = (begun.elapsed().as_secs_f64(), processor(backend) - before);
+        println!(
+            "verdicts on {JOBS} jobs, {round} time: {seconds:.2} s, {used:.2} s of processors (goal: 5)"
+        );
+    }
+    let judged = "SELECT count(*) FROM job_judgement";
+    assert_eq!(client.query_one(judged, &[]).await.unwrap().get::<_, i64>(0), i64::from(JOBS));
+    let said = "SELECT string_agg(kind || ' ' || n, ', ' ORDER BY kind) FROM (SELECT kind, count(*) AS n FROM job_verdict GROUP BY 1) v";
+    println!("said: {}", client.query_one(said, &[]).await.unwrap().get::<_, String>(0));
+    for part in ["", "/ranks", "/traffic", "/verdicts", "/report"] {
+        let jobs = (1..=20).map(|job| format!("/jobs/slurm%3A{job}%401{part}"));
+        ask(&router, &format!("/jobs/JOB{part}"), jobs).await;
+    }
 }
