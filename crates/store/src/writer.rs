@@ -26,6 +26,7 @@ mod multicast_groups;
 mod quarantine;
 mod rank_scheduling;
 mod row_rules;
+mod row_values;
 mod rows;
 mod rows_mpi;
 mod rows_trace;

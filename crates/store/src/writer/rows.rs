@@ -1,13 +1,14 @@
 //! Records to rows of the hypertables. Pure: no connection, no SQL beyond names of tables and columns.
 
-use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use throughline_sample::Guid;
 use throughline_sample::catalogue::{self, Table};
-use throughline_sample::wire::{Batch, Event, LinkValues, Values};
+use throughline_sample::wire::{Batch, Event, LinkValues};
 
 use super::keys::Keys;
+pub(super) use super::row_values::stored;
+use super::row_values::{fill, push_arrays};
 use super::rows_trace::{clock_times, trace_times};
 use crate::copy::RowBuffer;
 
@@ -478,52 +479,4 @@ fn begin_sample(row: &mut RowBuffer, time: i64, id: i32, epoch: i64, source: &st
     row.int4(id);
     row.time(epoch);
     row.text(source);
-}
-
-/// Arrays as columns; one without a value is NULL.
-fn push_arrays(row: &mut RowBuffer, arrays: &[Vec<Option<i64>>]) {
-    for array in arrays {
-        if array.is_empty() { row.null() } else { row.int8_array(array) }
-    }
-}
-
-/// Puts values into their table's columns; returns how many had none.
-fn fill(slots: &mut Vec<Option<i64>>, table: Table, values: Option<&Values>) -> u64 {
-    slots.clear();
-    slots.resize(table.metrics().len(), None);
-    let mut unknown = 0;
-    for (id, value) in values.into_iter().flat_map(Values::iter) {
-        let place = usize::try_from(id).ok().and_then(|id| places().get(id).copied().flatten());
-        match place {
-            Some((of, at)) if of == table => {
-                let metric = table.metrics()[at];
-                slots[at] = Some(stored(metric.width.reduce(value)));
-            }
-            _ => unknown += 1,
-        }
-    }
-    unknown
-}
-
-/// For each metric number its table and place there: looked up for every value of every sample.
-fn places() -> &'static [Option<(Table, usize)>] {
-    static PLACES: OnceLock<Vec<Option<(Table, usize)>>> = OnceLock::new();
-    PLACES.get_or_init(|| {
-        let mut places = Vec::new();
-        for table in Table::ALL {
-            for (at, metric) in table.metrics().iter().enumerate() {
-                let id = usize::try_from(metric.id).unwrap_or_default();
-                if places.len() <= id {
-                    places.resize(id + 1, None);
-                }
-                places[id] = Some((table, at));
-            }
-        }
-        places
-    })
-}
-
-/// The store's columns are signed; what does not fit stands at the largest value.
-pub(super) fn stored(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }
