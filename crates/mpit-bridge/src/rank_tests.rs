@@ -8,6 +8,7 @@ use crate::identity::Identity;
 use crate::jobs::Jobs;
 use crate::process::Process;
 use crate::quota::QuotaLimits;
+use crate::trace::{Kind, Record, Trace};
 use std::time::Instant;
 
 const NOW: Moment = Moment { monotonic: 5_000_100_000, utc: 1_700_000_000_000_000_000 };
