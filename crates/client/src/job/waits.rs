@@ -255,7 +255,7 @@ mod tests {
         let text = text(&waits(), By::Operation, 200);
         assert!(
             text.starts_with(
-                "7.0 s of 10.0 s in MPI (70.0 %) waited for other ranks, between 6.50 s and 7.50 s."
+                "7.00 s of 10.0 s in MPI (70.0 %) waited for other ranks, between 6.50 s and 7.50 s."
             ),
             "{text}"
         );
