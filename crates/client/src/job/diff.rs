@@ -474,6 +474,8 @@ mod tests {
         document.a.observed_seconds = Some(100.0);
         document.b.mpi_seconds = Some(60.0);
         document.b.observed_seconds = Some(100.0);
+        document.a.mpi_time_share = Some(0.2);
+        document.b.mpi_time_share = Some(0.6);
         document.compute_seconds = [compute(&document.a), compute(&document.b)];
         document.placement = vec!["The CPUs of 1 of 4 ranks differ.".into()];
         let text = text(&document, 40, 100);
@@ -483,6 +485,7 @@ mod tests {
         assert!(text.find("The CPUs of").unwrap() < text.find("The numbers of calls").unwrap(), "{text}");
         // Seconds of threads are no part of seconds of ranks.
         document.a.mpi_seconds = Some(300.0);
+        document.a.mpi_time_share = None;
         assert_eq!(compute(&document.a), None);
     }
 
